@@ -1,0 +1,73 @@
+// Plan: everything an augmentation does to one sample, as data: edited by transforms, executed once by render().
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace penstock {
+
+/// Height, width in pixels; channels 1 (grey) or 3 (RGB).
+struct Extent {
+  int height = 0;
+  int width = 0;
+  int channels = 0;
+  bool operator==(const Extent&) const = default;
+};
+
+/// x' = xx*x + xy*y + x0, y' = yx*x + yy*y + y0. Coordinates are continuous: pixel (column c, row r) covers
+/// [c, c+1) x [r, r+1) and its centre is (c+0.5, r+0.5), so that a resize is a pure scaling.
+struct Affine {
+  double xx = 1, xy = 0, x0 = 0;
+  double yx = 0, yy = 1, y0 = 0;
+
+  static Affine translation(double x, double y) { return {1, 0, x, 0, 1, y}; }
+  static Affine scaling(double x, double y) { return {x, 0, 0, 0, y, 0}; }
+  /// The map that applies `first`, then this one.
+  Affine after(const Affine& first) const;
+};
+
+enum class Filter : uint8_t { kNearest, kBilinear };
+
+/// Rows [top, bottom) and columns [left, right) of the output, and what they are overwritten with: levels, 0..255.
+struct ErasedRect {
+  int top = 0, left = 0, bottom = 0, right = 0;
+  std::array<float, 3> level{};
+};
+
+/// Output pixel (c, r) takes the value of the decoded picture at map(c+0.5, r+0.5); outside of it, `fill`. Then
+/// `color` maps the RGB levels (row i: out_i = m[i][0]*R + m[i][1]*G + m[i][2]*B + m[i][3]; a grey picture uses m[0][0]
+/// and m[0][3]), then the erased rectangles are written, in order. Normalisation and layout come after: OutputFormat.
+///
+/// Transforms edit in the order in which the user wrote them, so geometry composes on the *output* side:
+/// map = map_so_far after(edit's output->input map).
+struct Plan {
+  static constexpr int kMaxErased = 4;
+
+  int input_height = 0, input_width = 0;    // of the whole stored picture, pixels
+  int output_height = 0, output_width = 0;  // pixels
+  Affine map;                               // output -> input
+  Filter filter = Filter::kNearest;
+  std::array<float, 3> fill{};              // levels, 0..255
+  std::array<std::array<float, 4>, 3> color{{{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}}};
+  int erased_count = 0;
+  std::array<ErasedRect, kMaxErased> erased{};
+
+  /// The plan that copies the picture.
+  static Plan identity(int height, int width);
+  /// Appends a geometric edit: `output_to_before` maps the new output's coordinates to those of the output so far.
+  void resample(const Affine& output_to_before, int new_height, int new_width);
+  /// Appends a colour edit: `edit` is applied after the colour matrix so far.
+  void recolor(const std::array<std::array<float, 4>, 3>& edit);
+  /// Throws bug_error beyond kMaxErased.
+  void erase(const ErasedRect& rect);
+};
+
+/// The rectangle of the stored picture that the plan can look at, margin of the filter included, clipped to the picture;
+/// empty (width or height 0) when the plan looks only outside. In pixels.
+struct Region {
+  int x = 0, y = 0, width = 0, height = 0;
+  bool operator==(const Region&) const = default;
+};
+Region footprint(const Plan& plan);
+
+}  // namespace penstock

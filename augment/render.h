@@ -1,0 +1,43 @@
+// render(): samples a decoded picture once, by its plan, straight into its row of the batch.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "augment/plan.h"
+
+namespace penstock {
+
+/// u8 pixels, H x W x C interleaved, rows `row_stride` bytes apart: the part of the stored picture whose upper left
+/// pixel is (x, y). A whole picture has x = y = 0. Valid as long as whoever decoded it says.
+struct Picture {
+  const uint8_t* pixels = nullptr;
+  ptrdiff_t row_stride = 0;  // bytes
+  int height = 0, width = 0, channels = 0;
+  int x = 0, y = 0;          // of the stored picture, pixels
+};
+
+enum class Layout : uint8_t { kF32Nchw, kU8Nhwc };
+
+/// f32 value = level * scale + bias. The default gives 0..1. u8 output ignores it: there it is the device's work.
+struct Normalization {
+  std::array<float, 3> scale{1 / 255.f, 1 / 255.f, 1 / 255.f};
+  std::array<float, 3> bias{};
+  /// (level / 255 - mean) / deviation, as torchvision's Normalize on 0..1.
+  static Normalization of(std::array<double, 3> mean, std::array<double, 3> deviation);
+};
+
+/// Writes one sample: `output` is f32 C x H x W (kF32Nchw) or u8 H x W x C, rounded to nearest and clamped (kU8Nhwc), with
+/// H, W = plan.output_height, plan.output_width and C = picture.channels.
+///
+/// Determinism: the same bits on every instruction set (SSE4, AVX2, AVX-512, chosen at run time): coordinates are f32,
+/// every product is rounded before its sum (no fused multiply-add).
+/// Requires: the picture covers footprint(plan); pixels outside of the *stored* picture take plan.fill.
+/// Thread-safety: no state.
+void render(const Picture& picture, const Plan& plan, const Normalization& normalization, Layout layout, void* output);
+
+/// Bytes of one rendered sample.
+size_t rendered_bytes(Layout layout, const Extent& output);
+
+}  // namespace penstock

@@ -1,0 +1,71 @@
+// Transform: the plug-in that edits a plan; Pipeline: a list of them, as the user wrote it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "augment/plan.h"
+#include "augment/render.h"
+#include "core/registry.h"
+#include "core/rng.h"
+
+namespace penstock {
+
+/// Edits one sample's plan; never sees a pixel.
+/// Determinism: edit() depends on its arguments alone. Thread-safety: edit() is const and called from many threads.
+class Transform {
+ public:
+  enum class Effect { kGeometry, kColor, kErase, kNormalize };
+
+  virtual ~Transform() = default;
+  virtual Effect effect() const { return Effect::kGeometry; }
+  /// Draws from `rng`, which is this transform's own stream for this sample and epoch, and edits `plan`.
+  virtual void edit(Plan& plan, Rng& rng) const = 0;
+  /// Non-null for `normalize` alone.
+  virtual const Normalization* normalization() const { return nullptr; }
+};
+
+/// What a factory may want to know of the data: `normalize` without keys takes the data set's own statistics.
+struct DataStatistics {
+  int channels = 1;
+  std::array<double, 3> mean{0, 0, 0};       // of level / 255, a channel
+  std::array<double, 3> deviation{1, 1, 1};  // standard deviation of level / 255
+};
+
+struct TransformKind {
+  using Interface = Transform;
+  static constexpr const char* kName = "transform";
+  using Factory = std::function<std::unique_ptr<Transform>(const Spec&, const DataStatistics&)>;
+};
+using TransformRegistry = Registry<TransformKind>;
+
+/// The transforms of a spec list such as `affine(degrees=10,translate=0.1),normalize`.
+///
+/// Errors: the constructor throws config_error for syntax, unknown names and keys, a geometric transform behind `erase`,
+/// two `normalize`.
+/// Thread-safety: immutable after construction; plan() may be called from many threads.
+class Pipeline {
+ public:
+  Pipeline(std::string_view spec_list, const DataStatistics& statistics);
+
+  /// The plan of sample `sample_id` in `epoch` under `seed`. Transform i draws from Rng(seed, epoch, sample_id, i).
+  Plan plan(int input_height, int input_width, uint64_t seed, uint32_t epoch, uint64_t sample_id) const;
+
+  const Normalization& normalization() const { return normalization_; }
+  bool has_normalize() const { return has_normalize_; }
+  /// The spec list as parsed, for options.json and for messages.
+  const std::string& text() const { return text_; }
+
+ private:
+  std::vector<std::shared_ptr<const Transform>> transforms_;  // shared: a Pipeline is copied into loaders
+  Normalization normalization_;
+  bool has_normalize_ = false;
+  std::string text_;
+};
+
+}  // namespace penstock

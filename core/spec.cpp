@@ -1,0 +1,163 @@
+// Spec: parsing and typed access.
+#include "core/spec.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace penstock {
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  const auto begin = text.find_first_not_of(" \t\n");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\n") - begin + 1);
+}
+
+/// Splits at the commas that stand outside parentheses.
+std::vector<std::string_view> split_top_level(std::string_view kind, std::string_view text) {
+  std::vector<std::string_view> parts;
+  int depth = 0;
+  size_t begin = 0;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    if (i == text.size() || (text[i] == ',' && depth == 0)) {
+      parts.push_back(text.substr(begin, i - begin));
+      begin = i + 1;
+    } else if (text[i] == '(') {
+      ++depth;
+    } else if (text[i] == ')') {
+      --depth;
+    }
+    if (depth < 0 || depth > 1 || (i == text.size() && depth != 0)) {
+      throw config_error(concat(kind, " \"", text, "\": unbalanced parentheses at character ", i,
+                                "; expected name(key=value,...)"));
+    }
+  }
+  return parts;
+}
+
+}  // namespace
+
+Spec::Spec(std::string kind, std::string name, std::vector<std::pair<std::string, std::string>> values)
+    : kind_(std::move(kind)), name_(std::move(name)), values_(std::move(values)) {}
+
+std::string Spec::where() const { return kind_ + " " + name_; }
+
+const std::string* Spec::find(const std::string& key) const {
+  if (std::find(asked_.begin(), asked_.end(), key) == asked_.end()) asked_.push_back(key);
+  for (const auto& [name, value] : values_)
+    if (name == key) return &value;
+  return nullptr;
+}
+
+bool Spec::has(const std::string& key) const { return find(key) != nullptr; }
+
+double Spec::number(const std::string& key, const std::string& text) const {
+  double value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
+    throw config_error(concat(where(), ": ", key, " is \"", text, "\"; expected a finite number"));
+  return value;
+}
+
+std::string Spec::get(const std::string& key, const char* fallback) const {
+  const auto* text = find(key);
+  return text ? *text : std::string(fallback);
+}
+
+double Spec::get(const std::string& key, double fallback) const {
+  const auto* text = find(key);
+  return text ? number(key, *text) : fallback;
+}
+
+int Spec::get(const std::string& key, int fallback) const {
+  const auto* text = find(key);
+  if (!text) return fallback;
+  int value = 0;
+  const auto [end, code] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (code != std::errc() || end != text->data() + text->size())
+    throw config_error(concat(where(), ": ", key, " is \"", *text, "\"; expected a whole number"));
+  return value;
+}
+
+bool Spec::get(const std::string& key, bool fallback) const {
+  const auto* text = find(key);
+  if (!text) return fallback;
+  if (*text == "true" || *text == "on" || *text == "1") return true;
+  if (*text == "false" || *text == "off" || *text == "0") return false;
+  throw config_error(concat(where(), ": ", key, " is \"", *text, "\"; expected true or false"));
+}
+
+Range Spec::get(const std::string& key, Range fallback) const {
+  const auto* text = find(key);
+  if (!text) return fallback;
+  const auto parts = split(*text, ':');
+  if (parts.size() > 2)
+    throw config_error(concat(where(), ": ", key, " is \"", *text, "\"; expected a number or low:high"));
+  const Range range{number(key, parts.front()), number(key, parts.back())};
+  if (range.low > range.high)
+    throw config_error(concat(where(), ": ", key, " is \"", *text, "\"; expected low:high with low <= high"));
+  return range;
+}
+
+std::vector<double> Spec::get(const std::string& key, const std::vector<double>& fallback) const {
+  const auto* text = find(key);
+  if (!text) return fallback;
+  std::vector<double> values;
+  for (const auto& part : split(*text, ':')) values.push_back(number(key, part));
+  return values;
+}
+
+void Spec::reject_unknown_keys() const {
+  for (const auto& [key, value] : values_) {
+    if (std::find(asked_.begin(), asked_.end(), key) != asked_.end()) continue;
+    const std::string near = nearest_name(key, asked_);
+    throw config_error(concat(where(), ": unknown key \"", key, "\"; ",
+                              near.empty() ? "" : "did you mean \"" + near + "\"? ",
+                              asked_.empty() ? "it takes no keys" : "it takes " + join(asked_)));
+  }
+}
+
+std::string Spec::text() const {
+  std::string keys;
+  for (const auto& [key, value] : values_) keys += (keys.empty() ? "" : ",") + key + "=" + value;
+  return keys.empty() ? name_ : name_ + "(" + keys + ")";
+}
+
+Spec parse_spec(std::string_view kind, std::string_view text) {
+  const auto whole = trimmed(text);
+  const auto open = whole.find('(');
+  const auto name = trimmed(whole.substr(0, open));
+  const auto malformed = [&](const std::string& fact) {
+    return config_error(concat(kind, " \"", whole, "\": ", fact, "; expected name(key=value,...)"));
+  };
+  if (name.empty()) throw malformed("no name");
+  std::vector<std::pair<std::string, std::string>> values;
+  if (open == std::string_view::npos) return {std::string(kind), std::string(name), values};
+  if (whole.back() != ')') throw malformed("no closing parenthesis at the end");
+  const auto inside = trimmed(whole.substr(open + 1, whole.size() - open - 2));
+  if (inside.empty()) return {std::string(kind), std::string(name), values};
+  for (const auto& part : split(inside, ',')) {
+    const auto equals = part.find('=');
+    if (equals == std::string::npos) throw malformed("\"" + part + "\" is not key=value");
+    const std::string key(trimmed(std::string_view(part).substr(0, equals)));
+    const std::string value(trimmed(std::string_view(part).substr(equals + 1)));
+    if (key.empty() || value.empty()) throw malformed("\"" + part + "\" is not key=value");
+    for (const auto& [seen, unused] : values)
+      if (seen == key) throw malformed("key \"" + key + "\" stands there twice");
+    values.emplace_back(key, value);
+  }
+  return {std::string(kind), std::string(name), std::move(values)};
+}
+
+std::vector<Spec> parse_spec_list(std::string_view kind, std::string_view text) {
+  std::vector<Spec> specs;
+  if (trimmed(text).empty()) return specs;
+  for (const auto part : split_top_level(kind, text)) specs.push_back(parse_spec(kind, part));
+  return specs;
+}
+
+}  // namespace penstock

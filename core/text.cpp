@@ -1,0 +1,64 @@
+// Text: joining, splitting and the nearest known name.
+#include "core/text.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace penstock {
+namespace {
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0]++;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({substituted, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::string join(const std::vector<std::string>& parts, std::string_view separator) {
+  std::string joined;
+  for (const auto& part : parts) {
+    if (&part != &parts.front()) joined += separator;
+    joined += part;
+  }
+  return joined;
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  for (;;) {
+    const size_t end = text.find(separator);
+    parts.emplace_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::string nearest_name(std::string_view name, const std::vector<std::string>& known) {
+  std::string nearest;
+  size_t least = std::max<size_t>(1, name.size() / 3) + 1;
+  for (const auto& candidate : known) {
+    const size_t distance = edit_distance(name, candidate);
+    if (distance < least) {
+      least = distance;
+      nearest = candidate;
+    }
+  }
+  return nearest;
+}
+
+std::string unknown_name(std::string_view what, std::string_view name, const std::vector<std::string>& known) {
+  const std::string near = nearest_name(name, known);
+  return concat("unknown ", what, " \"", name, "\"; ", near.empty() ? "" : "did you mean \"" + near + "\"? ",
+                "known: ", join(known));
+}
+
+}  // namespace penstock

@@ -1,0 +1,32 @@
+// Text: joining values into messages, and finding the name that was probably meant.
+#pragma once
+
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace penstock {
+
+/// The values, streamed one after the other: `concat("workers is ", -1)` is "workers is -1".
+template <class... Values>
+std::string concat(const Values&... values) {
+  std::ostringstream out;
+  (out << ... << values);
+  return out.str();
+}
+
+/// "a, b, c".
+std::string join(const std::vector<std::string>& parts, std::string_view separator = ", ");
+
+/// The parts of `text` between the separators; one empty part for an empty text.
+std::vector<std::string> split(std::string_view text, char separator);
+
+/// The known name at the least edit distance (Levenshtein 1966) from `name`, or "" when the distance is above
+/// a third of its length: what is farther is no typing mistake.
+std::string nearest_name(std::string_view name, const std::vector<std::string>& known);
+
+/// `unknown <what> "<name>"; did you mean "<near>"? known: a, b, c`: the tail of an unknown-name message.
+std::string unknown_name(std::string_view what, std::string_view name, const std::vector<std::string>& known);
+
+}  // namespace penstock

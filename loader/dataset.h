@@ -1,0 +1,71 @@
+// Dataset: a manifest and its shards, as one random-access sequence of encoded samples.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "augment/transform.h"
+#include "loader/shard.h"
+
+namespace penstock {
+
+/// manifest.json of one split, as read. docs/FORMAT.md lists the keys.
+struct Manifest {
+  struct Shard {
+    std::string file;           // a name inside the split's folder
+    uint64_t sample_count = 0;
+    uint64_t byte_count = 0;    // of the file
+    std::string xxh3;           // XXH3-128 of the file, 32 hex digits
+  };
+
+  static constexpr int kFormatVersion = 1;
+
+  std::string split;                        // train, test, all
+  std::string source;                       // name of the source plug-in
+  uint64_t sample_count = 0;
+  std::vector<std::string> class_names;
+  std::vector<uint64_t> class_counts;       // samples, a class
+  int channels = 1;                         // of decoded pictures: 1 only when every picture is grey
+  std::optional<Extent> extent;             // set when all pictures have one size
+  DataStatistics statistics;
+  std::vector<Shard> shards;
+};
+
+/// Throws io_error or corrupt_error naming file, key and value: a shard outside the folder, counts that disagree, a foreign
+/// format version.
+Manifest read_manifest(const std::filesystem::path& split_folder);
+void write_manifest(const std::filesystem::path& split_folder, const Manifest& manifest);
+
+/// All samples of one split. Index i runs over shard 0, then shard 1, ...
+///
+/// Errors: opening checks manifest and every shard's structure and labels; sample bytes are checked by the CRC the first
+/// time that this object hands them out (checked_at), which costs one bit a sample.
+/// Thread-safety: at() and checked_at() from any thread.
+class Dataset {
+ public:
+  /// `folder` is a split's folder (it holds manifest.json) or a data set (then FOLDER/<split>).
+  static std::shared_ptr<const Dataset> open(const std::filesystem::path& folder, const std::string& split = "train");
+  ~Dataset();
+
+  uint64_t size() const;
+  int shard_count() const;
+  uint64_t shard_begin(int shard) const;  ///< Index of its first sample; shard_begin(shard_count()) == size().
+  const Manifest& manifest() const;
+  const std::filesystem::path& folder() const;
+
+  Sample at(uint64_t index) const;          ///< Requires index < size(). O(log shards), no copy.
+  Sample checked_at(uint64_t index) const;  ///< at(), and the CRC when this object has not checked it yet.
+  /// "<shard file>: sample 35 (id 24531) at byte 8000", for messages.
+  std::string where(uint64_t index) const;
+
+ private:
+  explicit Dataset(const std::filesystem::path& split_folder);
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,25 @@
+// Digest: one number for all bytes that an epoch delivered, whoever delivered which part.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "loader/loader.h"
+
+namespace penstock {
+
+/// The sum modulo 2^128 over all rows with a sample of XXH3-128(position, id, label, weight, pixels). The position is part of
+/// what is hashed, so the sum says the same as hashing the rows in order, and ranks' parts just add up. Padding rows, whose
+/// number depends on the world size, do not count.
+class Digest {
+ public:
+  void add(const Batch& batch);
+  void add(const Digest& other);
+  std::string hex() const;  ///< 32 digits.
+  bool operator==(const Digest&) const = default;
+
+ private:
+  uint64_t low_ = 0, high_ = 0;
+};
+
+}  // namespace penstock

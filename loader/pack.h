@@ -1,0 +1,39 @@
+// pack(): a foreign data set into shards and a manifest, once.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+
+namespace penstock {
+
+struct PackOptions {
+  std::string source = "digits";      ///< A source spec: `mnist`, `digits(count=12000,size=28)`.
+  std::filesystem::path input;        ///< Folder of the foreign data set.
+  std::string split = "train";        ///< train, test or all.
+  std::filesystem::path output;       ///< The data set: OUTPUT/<split>/ is written.
+  int shard_count = 8;
+  int64_t shuffle_seed = -1;          ///< Order of samples inside shards: the source's when negative.
+  int jobs = 0;                       ///< Threads; 0: one a core.
+};
+
+struct PackProgress {
+  uint64_t done_count = 0, total_count = 0;  ///< Samples.
+  double seconds = 0;
+  uint64_t reused_count = 0;  ///< Samples in shards that an interrupted packing had finished.
+};
+
+/// Writes OUTPUT/<split>. Determinism: equal inputs and options give equal bytes whatever `jobs` is.
+/// Crash-safety: shards and manifest are written under OUTPUT/.<split>.partial, synced, and the folder is renamed last; a
+/// packing that was interrupted goes on with the shards that are missing.
+/// Errors: config_error, io_error (also a full disk: nothing is left behind then), corrupt_error naming file and sample.
+void pack(const PackOptions& options, const std::function<void(const PackProgress&)>& on_progress = {});
+
+/// Checks structure, file checksums, every CRC, that every sample decodes, labels and counts against the manifest, of the
+/// split in `split_folder`. Returns one line for each thing found wrong, a flipped bit in a sample naming that sample.
+std::vector<std::string> verify(const std::filesystem::path& split_folder, int jobs = 0);
+
+}  // namespace penstock

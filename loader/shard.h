@@ -1,0 +1,56 @@
+// Shards: one safetensors file each, written once, read through a memory map. docs/FORMAT.md gives the bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "augment/plan.h"
+
+namespace penstock {
+
+/// How a sample's bytes are stored; the value stands in the shard.
+enum class Encoding : uint8_t { kRaw = 0, kPng = 1, kJpeg = 2 };
+
+/// A sample as stored. Views into the shard's map: valid as long as the reader lives.
+struct Sample {
+  uint64_t id = 0;                 ///< Of the source, stable over packings.
+  int64_t label = 0;               ///< 0 .. class count - 1.
+  Extent extent;                   ///< Of the decoded picture.
+  Encoding encoding = Encoding::kRaw;
+  uint32_t crc32c = 0;             ///< Of `bytes`.
+  std::span<const uint8_t> bytes;
+  uint64_t byte_offset = 0;        ///< Of `bytes` in the shard file, for messages.
+};
+
+/// One mapped shard.
+///
+/// Errors: the constructor throws io_error (missing, unreadable) or corrupt_error (header longer than the file, no JSON,
+/// missing tensor, wrong dtype or shape, overlapping or out-of-range data, offsets that do not ascend, an encoding or
+/// extent out of range) naming file, tensor and value. It never reads outside the file.
+/// Memory: the map; pages are read when they are touched. Thread-safety: immutable after construction.
+class ShardReader {
+ public:
+  explicit ShardReader(const std::filesystem::path& path);
+  ~ShardReader();
+  ShardReader(ShardReader&&) noexcept;
+  ShardReader& operator=(ShardReader&&) noexcept;
+
+  size_t size() const;                 ///< Samples.
+  Sample at(size_t row) const;         ///< Requires row < size(). No copy, no check of the CRC.
+  const std::filesystem::path& path() const;
+  /// Throws corrupt_error naming file, row, id, byte offset and both checksums when the bytes are not what was packed.
+  void check_crc(size_t row) const;
+
+ private:
+  struct Map;
+  std::unique_ptr<const Map> map_;
+};
+
+/// CRC-32C (Castagnoli, reflected, initial and final value 0xFFFFFFFF) of the bytes, by ISA-L.
+uint32_t crc32c(std::span<const uint8_t> bytes);
+
+}  // namespace penstock

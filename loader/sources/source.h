@@ -1,0 +1,45 @@
+// Source: the plug-in that reads a foreign data set at pack time.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/registry.h"
+#include "loader/shard.h"
+
+namespace penstock {
+
+/// A sample of a foreign data set.
+struct SourceSample {
+  std::vector<uint8_t> bytes;  // raw H x W x C u8, or the file as it came
+  Encoding encoding = Encoding::kRaw;
+  Extent extent;               // of the decoded picture
+};
+
+/// Random access to a foreign data set; sample i has id i.
+/// Errors: the factory throws config_error, io_error or corrupt_error naming the file; read() likewise.
+/// Thread-safety: const members may be called from many threads.
+class Source {
+ public:
+  virtual ~Source() = default;
+  virtual uint64_t size() const = 0;
+  virtual std::vector<std::string> class_names() const = 0;
+  virtual int64_t label(uint64_t index) const = 0;
+  virtual SourceSample read(uint64_t index) const = 0;
+  /// Changes whenever read() would give something else: what a packing that goes on after an interruption compares.
+  virtual std::string fingerprint() const = 0;
+};
+
+struct SourceKind {
+  using Interface = Source;
+  static constexpr const char* kName = "source";
+  /// input folder (may be empty for embedded sources), split: train, test or all.
+  using Factory = std::function<std::unique_ptr<Source>(const Spec&, const std::filesystem::path&, const std::string&)>;
+};
+using SourceRegistry = Registry<SourceKind>;
+
+}  // namespace penstock
