@@ -1,0 +1,50 @@
+// Comm: the collectives that strategies are written against.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace penstock {
+
+/// One rank's end of a group of ranks. Every rank makes the same calls in the same order with tensors of equal shape and dtype on
+/// its device.
+///
+/// Errors: device_error naming rank, operation and cause when a peer is gone or the time-out has passed.
+/// Thread-safety: one thread at a time.
+class Comm {
+ public:
+  /// A collective under way. The tensor belongs to it until wait() has returned (CUDA: until the current stream waits for it).
+  class Work {
+   public:
+    virtual ~Work() = default;
+    virtual void wait() = 0;
+  };
+
+  virtual ~Comm() = default;
+  virtual int rank() const = 0;
+  virtual int world_size() const = 0;
+  virtual std::string backend() const = 0;  ///< self, gloo, nccl
+
+  virtual std::unique_ptr<Work> all_reduce_sum(torch::Tensor& tensor) = 0;  ///< In place, starts at once.
+  virtual void broadcast(torch::Tensor& tensor, int root) = 0;
+  /// The ranks' tensors stacked along a new first dimension, in rank order.
+  virtual torch::Tensor all_gather(const torch::Tensor& tensor) = 0;
+  virtual void barrier() = 0;
+};
+
+/// Where the ranks of a run meet.
+struct Rendezvous {
+  int rank = 0, world_size = 1, local_rank = 0;
+  std::string host = "127.0.0.1";
+  int port = 0;
+  int timeout_seconds = 600;
+};
+
+std::unique_ptr<Comm> make_self_comm();
+/// backend: auto (nccl on CUDA, gloo on CPU), gloo, nccl. One rank gives the self comm.
+std::unique_ptr<Comm> make_comm(const Rendezvous& rendezvous, const torch::Device& device, const std::string& backend);
+
+}  // namespace penstock

@@ -1,0 +1,20 @@
+// DeviceBatch: one rank's part of a global batch as tensors on its device.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+
+namespace penstock {
+
+/// Rows 0 .. count-1 hold samples, the rest are padding with weight 0. Valid until the feeder's next next().
+struct DeviceBatch {
+  torch::Tensor images;   // f32 rows x C x H x W, normalised
+  torch::Tensor labels;   // i64 rows
+  torch::Tensor weights;  // f32 rows: 1, or 0 for padding and substituted rows
+  int64_t epoch = 0, index = 0;
+  int64_t rows = 0, count = 0;
+  int64_t global_count = 0;  // samples of all ranks in this batch: what loss and gradients are divided by
+};
+
+}  // namespace penstock

@@ -1,0 +1,56 @@
+// Model: the plug-in that builds a network as a sequence of named stages, so that a strategy can cut it.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/registry.h"
+
+namespace penstock {
+
+/// What a model is built for: N x channels x height x width in, N x classes logits out.
+struct ModelShape {
+  int64_t channels = 1, height = 28, width = 28, classes = 10;
+};
+
+/// A stretch of the network between two places where it may be cut.
+struct Stage {
+  std::string name;
+  std::vector<std::string> modules;  // names of the model's direct children whose parameters the stage uses
+  std::function<torch::Tensor(const torch::Tensor&)> forward;
+};
+
+/// Children are registered on the model itself, under the names that weights files know (torchvision's for ResNets); stages only
+/// group them. A model must not be copied or cloned: its stages refer to its children.
+class Model : public torch::nn::Module {
+ public:
+  /// f32 (or f64 after to(kFloat64)) N x C x H x W -> logits N x classes.
+  torch::Tensor forward(torch::Tensor x) const {
+    for (const auto& stage : stages_) x = stage.forward(x);
+    return x;
+  }
+  const std::vector<Stage>& stages() const { return stages_; }
+
+ protected:
+  void add_stage(std::string name, std::vector<std::string> modules,
+                 std::function<torch::Tensor(const torch::Tensor&)> forward) {
+    stages_.push_back({std::move(name), std::move(modules), std::move(forward)});
+  }
+
+ private:
+  std::vector<Stage> stages_;
+};
+
+struct ModelKind {
+  using Interface = Model;
+  static constexpr const char* kName = "arch";
+  using Factory = std::function<std::unique_ptr<Model>(const Spec&, const ModelShape&)>;
+};
+using ModelRegistry = Registry<ModelKind>;
+
+}  // namespace penstock

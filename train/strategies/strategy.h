@@ -1,0 +1,67 @@
+// Strategy: the plug-in that decides how one optimisation step is spread over ranks.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "core/registry.h"
+#include "train/comm/comm.h"
+#include "train/device_batch.h"
+#include "train/models/model.h"
+#include "train/optimizer.h"
+#include "train/recorder.h"
+
+namespace penstock {
+
+/// Named, unsharded tensors on the CPU: `model.<parameter>`, `model.<buffer>`, `optimizer.momentum.<parameter>`.
+using StateDict = std::map<std::string, torch::Tensor>;
+
+/// What a strategy works on. All outlive it.
+struct StrategyContext {
+  Model& model;  // on the rank's device already
+  Comm& comm;
+  SgdOptions optimizer;
+  Recorder& recorder;
+};
+
+/// Sums over the samples of this rank's rows, on its device, not synchronised.
+struct StepSums {
+  torch::Tensor loss;     // f64 or f32 scalar: sum of weight * cross entropy
+  torch::Tensor correct;  // i64 scalar: rows of weight 1 whose largest logit is the label
+};
+
+/// Equivalence: fed the same global batches, every strategy at every world size that it accepts reaches the parameters of
+/// `single`: gradients are summed over all rows of all ranks and divided once by the global true sample count.
+///
+/// Errors: the constructor throws config_error for a world size that it does not accept.
+/// Thread-safety: the training thread's alone.
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+  /// Which part of a global batch this rank is fed: rank and world size for the loader.
+  virtual int data_rank() const = 0;
+  virtual int data_world_size() const = 0;
+  /// Forward, backward, communication and update. Marks the recorder's phases.
+  virtual StepSums step(const DeviceBatch& batch) = 0;
+  /// Logits of the batch in evaluation mode, rows x classes; no gradient.
+  virtual torch::Tensor evaluate(const DeviceBatch& batch) = 0;
+  virtual void set_learning_rate(double learning_rate) = 0;
+
+  /// Collective: every rank calls it and gets the same tensors, whatever the world size.
+  virtual StateDict state() = 0;
+  /// The inverse. Throws corrupt_error naming a tensor that is missing, too many or of another shape.
+  virtual void load_state(const StateDict& state) = 0;
+};
+
+struct StrategyKind {
+  using Interface = Strategy;
+  static constexpr const char* kName = "mode";
+  using Factory = std::function<std::unique_ptr<Strategy>(const Spec&, const StrategyContext&)>;
+};
+using StrategyRegistry = Registry<StrategyKind>;
+
+}  // namespace penstock
