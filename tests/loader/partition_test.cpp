@@ -1,0 +1,127 @@
+// Partition: every sample exactly once, equal steps at every rank, true counts.
+#include "loader/partition.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <vector>
+
+#include "core/error.h"
+
+namespace penstock {
+namespace {
+
+/// How often each position is delivered over all ranks; checks what holds at every step on the way.
+std::vector<int> deliveries(const std::vector<Partition>& ranks, uint64_t size) {
+  std::vector<int> counts(size);
+  for (int64_t batch = 0; batch < ranks[0].batch_count(); ++batch) {
+    int64_t sum = 0;
+    for (const auto& rank : ranks) {
+      const auto rows = rank.rows(batch);
+      EXPECT_LE(rows.count, rank.rows_per_rank());
+      EXPECT_EQ(rows.global_count, ranks[0].rows(batch).global_count);
+      for (int64_t row = 0; row < rows.count; ++row) ++counts.at(rows.first_position + static_cast<uint64_t>(row));
+      sum += rows.count;
+    }
+    EXPECT_EQ(sum, ranks[0].rows(batch).global_count);
+  }
+  return counts;
+}
+
+TEST(PartitionTest, DeliversEverySampleOnceForEverySizeBatchAndWorld) {
+  for (uint64_t size = 0; size <= 50; ++size) {
+    for (const int world : {1, 2, 3, 4, 7}) {
+      for (const int64_t batch_size : {7, 8, 16, 49, 50, 64}) {
+        for (const auto tail : {Tail::kPad, Tail::kDrop}) {
+          SCOPED_TRACE(testing::Message() << size << " samples, batch " << batch_size << ", world " << world);
+          std::vector<Partition> ranks;
+          uint64_t samples = 0;
+          for (int rank = 0; rank < world; ++rank) {
+            ranks.emplace_back(size, batch_size, rank, world, tail);
+            ASSERT_EQ(ranks[rank].batch_count(), ranks[0].batch_count());
+            ASSERT_EQ(ranks[rank].rows_per_rank(), (batch_size + world - 1) / world);
+            samples += ranks[rank].sample_count();
+          }
+          const auto batch = static_cast<uint64_t>(batch_size);
+          const uint64_t kept = tail == Tail::kPad ? size : size / batch * batch;
+          const auto counts = deliveries(ranks, size);
+          for (uint64_t position = 0; position < size; ++position) ASSERT_EQ(counts[position], position < kept ? 1 : 0);
+          ASSERT_EQ(samples, kept);
+        }
+      }
+    }
+  }
+}
+
+TEST(PartitionTest, CutsAnUnevenBatchAsSaid) {
+  // 10 rows over 4 ranks: [0,2) [2,5) [5,7) [7,10); the second batch holds 3 of 13 samples.
+  const int64_t first[] = {0, 2, 5, 7}, count[] = {2, 3, 2, 3}, tail_count[] = {2, 1, 0, 0};
+  for (int rank = 0; rank < 4; ++rank) {
+    const Partition partition(13, 10, rank, 4, Tail::kPad);
+    EXPECT_EQ(partition.rows(0).first_position, static_cast<uint64_t>(first[rank]));
+    EXPECT_EQ(partition.rows(0).count, count[rank]);
+    EXPECT_EQ(partition.rows(1).first_position, static_cast<uint64_t>(10 + first[rank]));
+    EXPECT_EQ(partition.rows(1).count, tail_count[rank]);
+    EXPECT_EQ(partition.rows(1).global_count, 3);
+  }
+}
+
+TEST(PartitionTest, RankLocalStepsAreEqualAlthoughShardsAreNot) {
+  const std::vector<std::vector<uint64_t>> cases{{5}, {10, 10}, {7, 0, 12}, {1, 2, 3, 4}, {0, 0}, {100, 3}};
+  for (const auto& sizes : cases) {
+    for (const int64_t batch_size : {4, 5, 9, 30}) {
+      for (const auto tail : {Tail::kPad, Tail::kDrop}) {
+        std::vector<Partition> ranks;
+        for (size_t rank = 0; rank < sizes.size(); ++rank)
+          ranks.push_back(Partition::rank_local(sizes, batch_size, static_cast<int>(rank), tail));
+        uint64_t samples = 0;
+        for (const auto& rank : ranks) {
+          ASSERT_EQ(rank.batch_count(), ranks[0].batch_count());
+          uint64_t own = 0;
+          for (int64_t batch = 0; batch < rank.batch_count(); ++batch)
+            own += static_cast<uint64_t>(rank.rows(batch).count);
+          ASSERT_EQ(rank.sample_count(), own);
+          samples += own;
+        }
+        const auto size = std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
+        const auto counts = deliveries(ranks, size);
+        for (const int count : counts) ASSERT_LE(count, 1);
+        if (tail == Tail::kPad) {
+          ASSERT_EQ(samples, size);
+        }
+      }
+    }
+  }
+}
+
+TEST(PartitionTest, RankLocalTakesTheMostOrTheLeastSteps) {
+  // Batch 4 over 2 ranks: 2 rows each. Rank 0 has 3 steps' worth (5 samples), rank 1 has 1.
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(Partition::rank_local({5, 2}, 4, rank, Tail::kPad).batch_count(), 3);
+    EXPECT_EQ(Partition::rank_local({5, 2}, 4, rank, Tail::kDrop).batch_count(), 1);
+  }
+  const auto padded = Partition::rank_local({5, 2}, 4, 1, Tail::kPad);
+  EXPECT_EQ(padded.rows(0).first_position, 5U);
+  EXPECT_EQ(padded.rows(0).global_count, 4);
+  EXPECT_EQ(padded.rows(1).count, 0);
+  EXPECT_EQ(padded.rows(2).global_count, 1);
+}
+
+TEST(PartitionTest, RefusesWhatCannotBe) {
+  const auto message = [](int64_t batch_size, int rank, int world) -> std::string {
+    try {
+      Partition(10, batch_size, rank, world, Tail::kPad);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kConfig);
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(message(4, 4, 4), "partition: rank is 4; expected 0 to 3");
+  EXPECT_EQ(message(4, -1, 4), "partition: rank is -1; expected 0 to 3");
+  EXPECT_EQ(message(4, 0, 0), "partition: world size is 0; expected 1 or more");
+  EXPECT_EQ(message(3, 0, 4), "partition: batch size is 3; expected 4 or more, one sample for each rank");
+}
+
+}  // namespace
+}  // namespace penstock
