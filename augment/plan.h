@@ -47,7 +47,7 @@ struct Plan {
   int output_height = 0, output_width = 0;  // pixels
   Affine map;                               // output -> input
   Filter filter = Filter::kNearest;
-  std::array<float, 3> fill{};              // levels, 0..255
+  std::array<float, 3> fill{};  // levels, 0..255
   std::array<std::array<float, 4>, 3> color{{{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}}};
   int erased_count = 0;
   std::array<ErasedRect, kMaxErased> erased{};
@@ -62,8 +62,8 @@ struct Plan {
   void erase(const ErasedRect& rect);
 };
 
-/// The rectangle of the stored picture that the plan can look at, margin of the filter included, clipped to the picture;
-/// empty (width or height 0) when the plan looks only outside. In pixels.
+/// The rectangle of the stored picture that the plan can look at, margin of the filter included, clipped to the
+/// picture; empty (width or height 0) when the plan looks only outside. In pixels.
 struct Region {
   int x = 0, y = 0, width = 0, height = 0;
   bool operator==(const Region&) const = default;

@@ -15,7 +15,7 @@ struct Picture {
   const uint8_t* pixels = nullptr;
   ptrdiff_t row_stride = 0;  // bytes
   int height = 0, width = 0, channels = 0;
-  int x = 0, y = 0;          // of the stored picture, pixels
+  int x = 0, y = 0;  // of the stored picture, pixels
 };
 
 enum class Layout : uint8_t { kF32Nchw, kU8Nhwc };
@@ -28,8 +28,8 @@ struct Normalization {
   static Normalization of(std::array<double, 3> mean, std::array<double, 3> deviation);
 };
 
-/// Writes one sample: `output` is f32 C x H x W (kF32Nchw) or u8 H x W x C, rounded to nearest and clamped (kU8Nhwc), with
-/// H, W = plan.output_height, plan.output_width and C = picture.channels.
+/// Writes one sample: `output` is f32 C x H x W (kF32Nchw) or u8 H x W x C, rounded to nearest and clamped (kU8Nhwc),
+/// with H, W = plan.output_height, plan.output_width and C = picture.channels.
 ///
 /// Determinism: the same bits on every instruction set (SSE4, AVX2, AVX-512, chosen at run time): coordinates are f32,
 /// every product is rounded before its sum (no fused multiply-add).

@@ -46,9 +46,8 @@ using TransformRegistry = Registry<TransformKind>;
 
 /// The transforms of a spec list such as `affine(degrees=10,translate=0.1),normalize`.
 ///
-/// Errors: the constructor throws config_error for syntax, unknown names and keys, a geometric transform behind `erase`,
-/// two `normalize`.
-/// Thread-safety: immutable after construction; plan() may be called from many threads.
+/// Errors: the constructor throws config_error for syntax, unknown names and keys, a geometric transform behind
+/// `erase`, two `normalize`. Thread-safety: immutable after construction; plan() may be called from many threads.
 class Pipeline {
  public:
   Pipeline(std::string_view spec_list, const DataStatistics& statistics);

@@ -1,0 +1,36 @@
+// RenderJob: one sample's rendering with everything per-sample worked out, as the SIMD rows take it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "augment/plan.h"
+#include "augment/render.h"
+
+namespace penstock::detail {
+
+struct RenderJob {
+  const uint8_t* pixels = nullptr;  // at least 4 readable bytes
+  uint32_t last_word = 0;           // bytes; the greatest offset from `pixels` at which 4 bytes may be read
+  ptrdiff_t row_stride = 0;         // bytes, below 2^31
+  int window_x = 0, window_y = 0, window_height = 0, window_width = 0;
+  const Plan* plan = nullptr;
+  bool is_recolored = false;          // the colour matrix is not the identity
+  std::array<float, 3> fill_level{};  // after the colour matrix
+  Normalization normalization;
+  void* output = nullptr;
+};
+
+/// All rows of the output, erased rectangles not yet written. One instance for each channel count and layout.
+void render_rows(const RenderJob& job, int channels, Layout layout);
+
+/// The instruction sets that this build and this processor share, best first, by Highway's names ("AVX3" is AVX-512).
+std::vector<std::string> render_targets();
+
+/// Makes render() use one of render_targets(); "" gives the choice back to the processor. For tests: not thread-safe.
+void force_render_target(const std::string& name);
+
+}  // namespace penstock::detail

@@ -1,0 +1,275 @@
+// The lanes of render(): fetching pixels, sampling them, and finishing them into the batch. Included once for each
+// instruction set by render_rows.cpp. One lane is one output pixel.
+#if defined(PENSTOCK_RENDER_LANES_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef PENSTOCK_RENDER_LANES_INL_H
+#undef PENSTOCK_RENDER_LANES_INL_H
+#else
+#define PENSTOCK_RENDER_LANES_INL_H
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "augment/detail/render_job.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace penstock::detail::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using DI = hn::RebindToSigned<D>;
+using DU = hn::RebindToUnsigned<D>;
+using D8 = hn::Rebind<uint8_t, D>;
+using V = hn::Vec<D>;
+using VI = hn::Vec<DI>;
+using VU = hn::Vec<DU>;
+constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
+
+template <int kChannels>
+struct Levels {
+  V channel[kChannels];
+};
+
+/// Calls body(column, count) for vectors that cover [begin, end). The last one overlaps its neighbour instead of being
+/// cut (writing a pixel twice writes the same bits); count is below kLanes only where the whole range is.
+template <class Body>
+HWY_INLINE void for_each_vector(int begin, int end, const Body& body) {
+  const int range = end - begin;
+  if (range <= 0) return;
+  if (range < kLanes) return body(begin, range);
+  int column = begin;
+  for (; column + kLanes <= end; column += kLanes) body(column, kLanes);
+  if (column < end) body(end - kLanes, kLanes);
+}
+
+HWY_INLINE V to_float(hn::Vec<D8> levels) { return hn::ConvertTo(D(), hn::PromoteTo(DI(), levels)); }
+
+/// Byte kByte of each word, as f32.
+template <int kByte>
+HWY_INLINE V byte_of(VU word) {
+  const DU du;
+  VU byte = hn::ShiftRight<8 * kByte>(word);
+  if constexpr (kByte < 3) byte = hn::And(byte, hn::Set(du, 0xFFu));
+  return hn::ConvertTo(D(), hn::BitCast(DI(), byte));
+}
+
+/// `count` neighbouring pixels; lanes beyond are 0.
+template <int kChannels>
+HWY_INLINE Levels<kChannels> load_levels(const uint8_t* pixels, int count) {
+  const D8 d8;
+  uint8_t part[kChannels * kLanes];
+  if (count < kLanes) {
+    std::memset(part, 0, sizeof(part));
+    std::memcpy(part, pixels, static_cast<size_t>(count) * kChannels);
+    pixels = part;
+  }
+  if constexpr (kChannels == 1) {
+    return {{to_float(hn::LoadU(d8, pixels))}};
+  } else {
+    hn::Vec<D8> red, green, blue;
+    hn::LoadInterleaved3(d8, pixels, red, green, blue);
+    return {{to_float(red), to_float(green), to_float(blue)}};
+  }
+}
+
+HWY_INLINE V reverse_part(V level, int count) {
+  HWY_ALIGN float lanes[kLanes];
+  hn::Store(level, D(), lanes);
+  std::reverse(lanes, lanes + count);
+  return hn::Load(D(), lanes);
+}
+
+/// The picture's levels at continuous coordinates. A coordinate inside the stored picture's rectangle [0, W) x [0, H)
+/// is sampled with edge pixels repeated; one outside takes plan.fill. So does Pillow's transform(); a resize is always
+/// inside. torchvision's affine of a *tensor* instead blends the outermost half pixel with fill.
+template <int kChannels, Filter kFilter>
+class Sampler {
+ public:
+  explicit Sampler(const RenderJob& job)
+      : pixels_(reinterpret_cast<const uint32_t*>(job.pixels)),
+        last_word_(hn::Set(DU(), job.last_word)),
+        stride_(hn::Set(DI(), static_cast<int32_t>(job.row_stride))),
+        // Two's complement arithmetic of 32 bits: it may wrap on the way, the offset itself fits.
+        origin_(hn::Set(
+            DI(), static_cast<int32_t>(static_cast<uint32_t>(job.window_y) * static_cast<uint32_t>(job.row_stride) +
+                                       static_cast<uint32_t>(job.window_x * kChannels)))),
+        width_(hn::Set(D(), static_cast<float>(job.plan->input_width))),
+        height_(hn::Set(D(), static_cast<float>(job.plan->input_height))),
+        x_last_(hn::Set(DI(), job.window_x + std::max(job.window_width - 2, 0))),
+        y_last_(hn::Set(DI(), job.window_y + std::max(job.window_height - 2, 0))),
+        right_(hn::Set(DI(), job.window_width > 1 ? kChannels : 0)),
+        down_(hn::Set(DI(), job.window_height > 1 ? static_cast<int32_t>(job.row_stride) : 0)) {
+    for (int i = 0; i < kChannels; ++i) fill_[i] = hn::Set(D(), job.plan->fill[i]);
+  }
+
+  HWY_INLINE Levels<kChannels> operator()(V x, V y) const {
+    const V zero = hn::Zero(D());
+    const auto inside =
+        hn::And(hn::And(hn::Ge(x, zero), hn::Lt(x, width_)), hn::And(hn::Ge(y, zero), hn::Lt(y, height_)));
+    Levels<kChannels> levels = kFilter == Filter::kNearest ? nearest(x, y) : bilinear(x, y);
+    for (int i = 0; i < kChannels; ++i) levels.channel[i] = hn::IfThenElse(inside, levels.channel[i], fill_[i]);
+    return levels;
+  }
+
+ private:
+  HWY_INLINE VI offset_of(VI column, VI row) const {
+    const VI in_row = kChannels == 1 ? column : hn::Add(column, hn::Add(column, column));
+    return hn::Sub(hn::Add(hn::Mul(row, stride_), in_row), origin_);
+  }
+
+  /// The 4 bytes at `offset`, the first one lowest. Where they would pass the picture's end, an earlier word is read
+  /// and shifted, with zeros from above: no byte outside of the picture is ever touched, whatever a masked lane's
+  /// offset is.
+  HWY_INLINE VU word_at(VI offset) const {
+    const VU wanted = hn::BitCast(DU(), offset);
+    const VU safe = hn::Min(wanted, last_word_);
+    const VU word = hn::GatherOffset(DU(), pixels_, hn::BitCast(DI(), safe));
+    return hn::Shr(word, hn::And(hn::ShiftLeft<3>(hn::Sub(wanted, safe)), hn::Set(DU(), 31u)));
+  }
+
+  HWY_INLINE Levels<kChannels> nearest(V x, V y) const {
+    const VU word = word_at(offset_of(hn::ConvertTo(DI(), x), hn::ConvertTo(DI(), y)));
+    if constexpr (kChannels == 1) {
+      return {{byte_of<0>(word)}};
+    } else {
+      return {{byte_of<0>(word), byte_of<1>(word), byte_of<2>(word)}};
+    }
+  }
+
+  /// Vertically first, then horizontally: left + wx * (right - left).
+  HWY_INLINE Levels<kChannels> bilinear(V x, V y) const {
+    const D d;
+    const V zero = hn::Zero(d), half = hn::Set(d, 0.5f), one = hn::Set(d, 1.f);
+    const V u = hn::Min(hn::Max(hn::Sub(x, half), zero), hn::Sub(width_, one));
+    const V v = hn::Min(hn::Max(hn::Sub(y, half), zero), hn::Sub(height_, one));
+    const VI column = hn::Min(hn::ConvertTo(DI(), u), x_last_), row = hn::Min(hn::ConvertTo(DI(), v), y_last_);
+    const V wx = hn::Sub(u, hn::ConvertTo(d, column)), wy = hn::Sub(v, hn::ConvertTo(d, row));
+    const VI upper = offset_of(column, row), lower = hn::Add(upper, down_);
+    const VU upper_left = word_at(upper), lower_left = word_at(lower);
+    if constexpr (kChannels == 1) {
+      return {{mix(mix(byte_of<0>(upper_left), byte_of<0>(lower_left), wy),
+                   mix(byte_of<1>(upper_left), byte_of<1>(lower_left), wy), wx)}};
+    } else {
+      const VU upper_right = word_at(hn::Add(upper, right_)), lower_right = word_at(hn::Add(lower, right_));
+      const auto channel = [&](auto byte) HWY_ATTR {
+        constexpr int kByte = decltype(byte)::value;
+        return mix(mix(byte_of<kByte>(upper_left), byte_of<kByte>(lower_left), wy),
+                   mix(byte_of<kByte>(upper_right), byte_of<kByte>(lower_right), wy), wx);
+      };
+      return {{channel(std::integral_constant<int, 0>()), channel(std::integral_constant<int, 1>()),
+               channel(std::integral_constant<int, 2>())}};
+    }
+  }
+
+  static HWY_INLINE V mix(V a, V b, V weight) { return hn::Add(a, hn::Mul(weight, hn::Sub(b, a))); }
+
+  const uint32_t* pixels_;
+  VU last_word_;
+  VI stride_, origin_;
+  V width_, height_;
+  VI x_last_, y_last_, right_, down_;
+  V fill_[kChannels];
+};
+
+/// Colour matrix, then normalisation and f32 planes, or rounding and u8 pixels.
+template <int kChannels, Layout kLayout>
+class Finisher {
+ public:
+  explicit Finisher(const RenderJob& job)
+      : output_(job.output),
+        width_(job.plan->output_width),
+        plane_(static_cast<ptrdiff_t>(job.plan->output_width) * job.plan->output_height),
+        is_recolored_(job.is_recolored) {
+    for (int i = 0; i < kChannels; ++i) {
+      scale_[i] = hn::Set(D(), job.normalization.scale[i]);
+      bias_[i] = hn::Set(D(), job.normalization.bias[i]);
+      for (int j = 0; j < 4; ++j) color_[i][j] = hn::Set(D(), job.plan->color[i][j]);
+      filled_[i] = job.fill_level[i];
+      if constexpr (kLayout == Layout::kF32Nchw)
+        filled_[i] = job.fill_level[i] * job.normalization.scale[i] + job.normalization.bias[i];
+      else
+        filled_[i] = std::nearbyint(std::clamp(job.fill_level[i], 0.f, 255.f));
+    }
+  }
+
+  HWY_INLINE void put(const Levels<kChannels>& levels, int row, int column, int count) const {
+    const Levels<kChannels> colored = is_recolored_ ? recolored(levels) : levels;
+    const ptrdiff_t at = static_cast<ptrdiff_t>(row) * width_ + column;
+    if constexpr (kLayout == Layout::kF32Nchw) {
+      for (int i = 0; i < kChannels; ++i) {
+        const V value = hn::Add(hn::Mul(colored.channel[i], scale_[i]), bias_[i]);
+        store(value, static_cast<float*>(output_) + i * plane_ + at, count);
+      }
+    } else {
+      put_bytes(colored, static_cast<uint8_t*>(output_) + at * kChannels, count);
+    }
+  }
+
+  /// Columns [begin, end) take the fill.
+  HWY_INLINE void fill(int row, int begin, int end) const {
+    const ptrdiff_t line = static_cast<ptrdiff_t>(row) * width_;
+    for (int i = 0; i < kChannels; ++i) {
+      if constexpr (kLayout == Layout::kF32Nchw) {
+        float* plane = static_cast<float*>(output_) + i * plane_ + line;
+        std::fill(plane + begin, plane + std::max(begin, end), filled_[i]);
+      } else {
+        uint8_t* pixels = static_cast<uint8_t*>(output_) + line * kChannels + i;
+        for (int column = begin; column < end; ++column) pixels[column * kChannels] = static_cast<uint8_t>(filled_[i]);
+      }
+    }
+  }
+
+ private:
+  HWY_INLINE Levels<kChannels> recolored(const Levels<kChannels>& in) const {
+    if constexpr (kChannels == 1) {
+      return {{hn::Add(hn::Mul(in.channel[0], color_[0][0]), color_[0][3])}};
+    } else {
+      Levels<kChannels> out;
+      for (int i = 0; i < kChannels; ++i) {
+        const V red_green = hn::Add(hn::Mul(in.channel[0], color_[i][0]), hn::Mul(in.channel[1], color_[i][1]));
+        out.channel[i] = hn::Add(hn::Add(red_green, hn::Mul(in.channel[2], color_[i][2])), color_[i][3]);
+      }
+      return out;
+    }
+  }
+
+  static HWY_INLINE void store(V value, float* to, int count) {
+    if (count == kLanes) return hn::StoreU(value, D(), to);
+    HWY_ALIGN float lanes[kLanes];
+    hn::Store(value, D(), lanes);
+    std::memcpy(to, lanes, static_cast<size_t>(count) * sizeof(float));
+  }
+
+  static HWY_INLINE hn::Vec<D8> rounded(V level) {
+    const D d;
+    const V clamped = hn::Min(hn::Max(level, hn::Zero(d)), hn::Set(d, 255.f));
+    return hn::DemoteTo(D8(), hn::NearestInt(clamped));
+  }
+
+  static HWY_INLINE void put_bytes(const Levels<kChannels>& levels, uint8_t* to, int count) {
+    uint8_t part[kChannels * kLanes];
+    uint8_t* whole = count == kLanes ? to : part;
+    if constexpr (kChannels == 1) {
+      hn::StoreU(rounded(levels.channel[0]), D8(), whole);
+    } else {
+      hn::StoreInterleaved3(rounded(levels.channel[0]), rounded(levels.channel[1]), rounded(levels.channel[2]), D8(),
+                            whole);
+    }
+    if (whole == part) std::memcpy(to, part, static_cast<size_t>(count) * kChannels);
+  }
+
+  void* output_;
+  int width_;
+  ptrdiff_t plane_;  // pixels of one channel's plane
+  bool is_recolored_;
+  V scale_[kChannels], bias_[kChannels], color_[kChannels][4];
+  float filled_[kChannels];
+};
+
+}  // namespace penstock::detail::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard, toggled for each target

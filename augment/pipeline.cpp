@@ -1,0 +1,53 @@
+// Pipeline: parsing a list of transforms, refusing what cannot be one resample, and running it over a plan.
+#include <algorithm>
+
+#include "augment/transform.h"
+#include "core/error.h"
+#include "core/text.h"
+
+namespace penstock {
+namespace {
+
+constexpr int kDryRuns = 8;
+
+}  // namespace
+
+Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics) {
+  std::vector<std::string> texts;
+  int erase_count = 0;
+  for (const Spec& spec : parse_spec_list(TransformKind::kName, spec_list)) {
+    std::shared_ptr<const Transform> transform = TransformRegistry::make(spec, statistics);
+    const auto effect = transform->effect();
+    if (effect == Transform::Effect::kGeometry && erase_count > 0) {
+      throw config_error(concat(spec.where(),
+                                ": stands behind erase, which would have to move with it; "
+                                "expected every geometric transform before the first erase"));
+    }
+    if (effect == Transform::Effect::kErase && ++erase_count > Plan::kMaxErased) {
+      throw config_error(
+          concat(spec.where(), ": stands there ", erase_count, " times; expected at most ", Plan::kMaxErased));
+    }
+    if (const auto* normalization = transform->normalization()) {
+      if (has_normalize_)
+        throw config_error(concat(spec.where(), ": stands there twice; expected one normalize at most"));
+      has_normalize_ = true;
+      normalization_ = *normalization;
+    }
+    transforms_.push_back(std::move(transform));
+    texts.push_back(spec.text());
+  }
+  text_ = join(texts, ",");
+  // What only shows in edit() shall show now and not in a worker.
+  for (uint64_t sample_id = 0; sample_id < kDryRuns; ++sample_id) plan(32, 32, 0, 0, sample_id);
+}
+
+Plan Pipeline::plan(int input_height, int input_width, uint64_t seed, uint32_t epoch, uint64_t sample_id) const {
+  Plan plan = Plan::identity(input_height, input_width);
+  for (size_t i = 0; i < transforms_.size(); ++i) {
+    Rng rng(seed, epoch, sample_id, static_cast<uint16_t>(i));
+    transforms_[i]->edit(plan, rng);
+  }
+  return plan;
+}
+
+}  // namespace penstock

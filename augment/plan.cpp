@@ -1,0 +1,88 @@
+// Plan: composing edits, and the footprint that a decoder is asked for.
+#include "augment/plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace penstock {
+namespace {
+
+struct Span {
+  int begin = 0, end = 0;
+};
+
+/// The pixels along one axis that sampling at continuous coordinates low..high may read, clipped to [0, size).
+Span touched(double low, double high, Filter filter, int size) {
+  const double half = filter == Filter::kBilinear ? 0.5 : 0.0;
+  const double begin = std::floor(low - half);
+  const double end = std::floor(high - half) + 1 + (filter == Filter::kBilinear ? 1 : 0);
+  const auto clipped = [&](double v) { return static_cast<int>(std::clamp(v, 0.0, static_cast<double>(size))); };
+  return {clipped(begin), clipped(end)};
+}
+
+}  // namespace
+
+Affine Affine::after(const Affine& first) const {
+  return {xx * first.xx + xy * first.yx, xx * first.xy + xy * first.yy, xx * first.x0 + xy * first.y0 + x0,
+          yx * first.xx + yy * first.yx, yx * first.xy + yy * first.yy, yx * first.x0 + yy * first.y0 + y0};
+}
+
+Plan Plan::identity(int height, int width) {
+  Plan plan;
+  plan.input_height = plan.output_height = height;
+  plan.input_width = plan.output_width = width;
+  return plan;
+}
+
+void Plan::resample(const Affine& output_to_before, int new_height, int new_width) {
+  map = map.after(output_to_before);
+  output_height = new_height;
+  output_width = new_width;
+}
+
+void Plan::recolor(const std::array<std::array<float, 4>, 3>& edit) {
+  const auto before = color;
+  for (int i = 0; i < 3; ++i) {
+    for (int j = 0; j < 4; ++j) {
+      color[i][j] = edit[i][0] * before[0][j] + edit[i][1] * before[1][j] + edit[i][2] * before[2][j];
+    }
+    color[i][3] += edit[i][3];
+  }
+  // What was erased earlier is part of the picture that this edit recolours.
+  for (int k = 0; k < erased_count; ++k) {
+    const auto level = erased[k].level;
+    for (int i = 0; i < 3; ++i)
+      erased[k].level[i] = edit[i][0] * level[0] + edit[i][1] * level[1] + edit[i][2] * level[2] + edit[i][3];
+  }
+}
+
+void Plan::erase(const ErasedRect& rect) {
+  if (erased_count == kMaxErased)
+    throw bug_error(concat("plan: ", kMaxErased + 1, " erased rectangles; expected at most ", kMaxErased));
+  erased[erased_count++] = rect;
+}
+
+Region footprint(const Plan& plan) {
+  if (plan.output_height == 0 || plan.output_width == 0) return {};
+  const Affine& m = plan.map;
+  const double right = plan.output_width - 0.5, bottom = plan.output_height - 0.5;
+  // The extremes of a linear function over the rectangle of pixel centres stand at its corners. render() rounds each
+  // term and each sum to f32: four roundings of at most 2^-24 of what is rounded; 2^-21 of the sum is twice that.
+  const auto [x_low, x_high] = std::minmax(
+      {0.5 * m.xx + 0.5 * m.xy, right * m.xx + 0.5 * m.xy, 0.5 * m.xx + bottom * m.xy, right * m.xx + bottom * m.xy});
+  const auto [y_low, y_high] = std::minmax(
+      {0.5 * m.yx + 0.5 * m.yy, right * m.yx + 0.5 * m.yy, 0.5 * m.yx + bottom * m.yy, right * m.yx + bottom * m.yy});
+  const double x_slack = 0x1p-21 * (std::fabs(m.xx) * right + std::fabs(m.xy) * bottom + std::fabs(m.x0));
+  const double y_slack = 0x1p-21 * (std::fabs(m.yx) * right + std::fabs(m.yy) * bottom + std::fabs(m.y0));
+  const double x_min = x_low + m.x0 - x_slack, x_max = x_high + m.x0 + x_slack;
+  const double y_min = y_low + m.y0 - y_slack, y_max = y_high + m.y0 + y_slack;
+  if (x_max < 0 || y_max < 0 || x_min >= plan.input_width || y_min >= plan.input_height) return {};
+  const Span x = touched(x_min, x_max, plan.filter, plan.input_width);
+  const Span y = touched(y_min, y_max, plan.filter, plan.input_height);
+  return {x.begin, y.begin, x.end - x.begin, y.end - y.begin};
+}
+
+}  // namespace penstock

@@ -1,0 +1,122 @@
+// The rows of render() in Highway SIMD, compiled once for each instruction set and chosen at run time.
+//
+// Two ways through, with the same bits wherever both apply: translated_rows() copies (shift, flip, centre crop: every
+// output pixel's centre falls on a pixel's centre), mapped_rows() works out coordinates and gathers.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "augment/render_rows.cpp"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+// After foreach_target.h
+#include "augment/detail/render_job.h"
+#include "augment/detail/render_lanes-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace penstock::detail::HWY_NAMESPACE {
+
+/// Any affine map. x = xx * (column + 0.5) + (xy * (row + 0.5) + x0): the bracket is f64 rounded once to f32, product
+/// and sum are f32.
+template <int kChannels, Filter kFilter, Layout kLayout>
+HWY_NOINLINE void mapped_rows(const RenderJob& job) {
+  const D d;
+  const Affine& map = job.plan->map;
+  const int width = job.plan->output_width;
+  const Sampler<kChannels, kFilter> sampler(job);
+  const Finisher<kChannels, kLayout> finisher(job);
+  const V xx = hn::Set(d, static_cast<float>(map.xx)), yx = hn::Set(d, static_cast<float>(map.yx));
+  const V half_iota = hn::Iota(d, 0.5f);
+  for (int row = 0; row < job.plan->output_height; ++row) {
+    const V row_x = hn::Set(d, static_cast<float>(map.xy * (row + 0.5) + map.x0));
+    const V row_y = hn::Set(d, static_cast<float>(map.yy * (row + 0.5) + map.y0));
+    for_each_vector(0, width, [&](int column, int count) HWY_ATTR {
+      const V center = hn::Add(half_iota, hn::Set(d, static_cast<float>(column)));
+      const V x = hn::Add(hn::Mul(center, xx), row_x);
+      const V y = hn::Add(hn::Mul(center, yx), row_y);
+      finisher.put(sampler(x, y), row, column, count);
+    });
+  }
+}
+
+/// Maps of +-1 and whole pixels: output column c reads picture column x0 + c, or x0 - 1 - c mirrored.
+template <int kChannels, Layout kLayout>
+HWY_NOINLINE void translated_rows(const RenderJob& job) {
+  const Plan& plan = *job.plan;
+  const bool mirrors_x = plan.map.xx < 0, mirrors_y = plan.map.yy < 0;
+  const int x0 = static_cast<int>(plan.map.x0), y0 = static_cast<int>(plan.map.y0);
+  const Finisher<kChannels, kLayout> finisher(job);
+  // The output columns [begin, end) look into the picture.
+  const int begin = std::clamp(mirrors_x ? x0 - plan.input_width : -x0, 0, plan.output_width);
+  const int end = std::clamp(mirrors_x ? x0 : plan.input_width - x0, begin, plan.output_width);
+  for (int row = 0; row < plan.output_height; ++row) {
+    const int y = mirrors_y ? y0 - 1 - row : y0 + row;
+    if (y < 0 || y >= plan.input_height || begin == end) {
+      finisher.fill(row, 0, plan.output_width);
+      continue;
+    }
+    finisher.fill(row, 0, begin);
+    const uint8_t* line = job.pixels + (y - job.window_y) * job.row_stride - job.window_x * kChannels;
+    for_each_vector(begin, end, [&](int column, int count) HWY_ATTR {
+      const int x = mirrors_x ? x0 - column - count : x0 + column;
+      Levels<kChannels> levels = load_levels<kChannels>(line + static_cast<ptrdiff_t>(x) * kChannels, count);
+      if (mirrors_x) {
+        // A part of a vector is mirrored through its first `count` lanes.
+        for (V& level : levels.channel) level = count == kLanes ? hn::Reverse(D(), level) : reverse_part(level, count);
+      }
+      finisher.put(levels, row, column, count);
+    });
+    finisher.fill(row, end, plan.output_width);
+  }
+}
+
+bool is_translation(const Affine& m) {
+  const auto is_whole = [](double v) { return v == static_cast<int>(v); };
+  return m.xy == 0 && m.yx == 0 && std::fabs(m.xx) == 1 && std::fabs(m.yy) == 1 && std::fabs(m.x0) < 0x1p22 &&
+         std::fabs(m.y0) < 0x1p22 && is_whole(m.x0) && is_whole(m.y0);
+}
+
+template <int kChannels, Layout kLayout>
+void rows(const RenderJob& job) {
+  if (is_translation(job.plan->map)) return translated_rows<kChannels, kLayout>(job);
+  if (job.plan->filter == Filter::kNearest) return mapped_rows<kChannels, Filter::kNearest, kLayout>(job);
+  return mapped_rows<kChannels, Filter::kBilinear, kLayout>(job);
+}
+
+void render_rows(const RenderJob& job, int channels, Layout layout) {
+  if (channels == 1) return layout == Layout::kF32Nchw ? rows<1, Layout::kF32Nchw>(job) : rows<1, Layout::kU8Nhwc>(job);
+  return layout == Layout::kF32Nchw ? rows<3, Layout::kF32Nchw>(job) : rows<3, Layout::kU8Nhwc>(job);
+}
+
+}  // namespace penstock::detail::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "core/error.h"
+#include "core/text.h"
+
+namespace penstock::detail {
+
+HWY_EXPORT(render_rows);
+
+void render_rows(const RenderJob& job, int channels, Layout layout) {
+  HWY_DYNAMIC_DISPATCH(render_rows)(job, channels, layout);
+}
+
+std::vector<std::string> render_targets() {
+  std::vector<std::string> names;
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) names.emplace_back(hwy::TargetName(target));
+  return names;
+}
+
+void force_render_target(const std::string& name) {
+  hwy::SetSupportedTargetsForTest(0);
+  int64_t forced = 0;
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets())
+    if (name == hwy::TargetName(target)) forced = target;
+  if (!name.empty() && forced == 0)
+    throw bug_error(
+        concat("force_render_target: \"", name, "\" is not here; expected one of ", join(render_targets())));
+  hwy::SetSupportedTargetsForTest(forced);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+}  // namespace penstock::detail
+#endif  // HWY_ONCE

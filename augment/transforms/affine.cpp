@@ -1,0 +1,111 @@
+// affine: random rotation, translation, scale and shear about the picture's centre, as torchvision's RandomAffine
+// (0.26).
+//
+// Deviations: coordinates inside the picture repeat its edge and those outside take fill (Pillow's rule, not that of
+// torchvision on tensors, see Sampler); the last affine of a list sets the fill of all of them, for there is one
+// resample.
+#include <cmath>
+#include <memory>
+
+#include "augment/affine_map.h"
+#include "augment/detail/arguments.h"
+#include "augment/transform.h"
+
+namespace penstock {
+namespace {
+
+struct AffineRanges {
+  Range degrees, scale{1, 1}, shear_x, shear_y;
+  double translate_x = 0, translate_y = 0;  // fractions of width and height
+  bool shears_y = false;
+};
+
+class RandomAffine final : public Transform {
+ public:
+  RandomAffine(const AffineRanges& ranges, Filter filter, float fill) : ranges_(ranges), filter_(filter), fill_(fill) {}
+
+  void edit(Plan& plan, Rng& rng) const override {
+    AffineParameters drawn;
+    drawn.degrees = rng.uniform(ranges_.degrees.low, ranges_.degrees.high);
+    drawn.translate_x = pixels(ranges_.translate_x * plan.output_width, rng);
+    drawn.translate_y = pixels(ranges_.translate_y * plan.output_height, rng);
+    drawn.scale = rng.uniform(ranges_.scale.low, ranges_.scale.high);
+    drawn.shear_x = rng.uniform(ranges_.shear_x.low, ranges_.shear_x.high);
+    if (ranges_.shears_y) drawn.shear_y = rng.uniform(ranges_.shear_y.low, ranges_.shear_y.high);
+    plan.resample(affine_map(drawn, plan.output_height, plan.output_width), plan.output_height, plan.output_width);
+    plan.fill = {fill_, fill_, fill_};
+    detail::use_filter(plan, filter_);
+  }
+
+ private:
+  /// A whole number of pixels, half to even as Python's round().
+  static double pixels(double limit, Rng& rng) { return std::nearbyint(rng.uniform(-limit, limit)); }
+
+  AffineRanges ranges_;
+  Filter filter_;
+  float fill_;  // level
+};
+
+/// `v` is -v:v, `a:b` is itself.
+Range angles(const Spec& spec, const char* key, const std::vector<double>& values) {
+  if (values.size() == 1) {
+    if (values[0] < 0)
+      throw config_error(concat(spec.where(), ": ", key, " is ", values[0], "; expected 0 or more, or low:high"));
+    return {-values[0], values[0]};
+  }
+  if (values[0] > values[1])
+    throw config_error(
+        concat(spec.where(), ": ", key, " is ", values[0], ":", values[1], "; expected low:high with low <= high"));
+  return {values[0], values[1]};
+}
+
+std::vector<double> numbers(const Spec& spec, const char* key, std::initializer_list<size_t> counts) {
+  auto values = spec.get(key, std::vector<double>{0});
+  std::vector<std::string> known;
+  for (const size_t count : counts) {
+    if (values.size() == count) return values;
+    known.push_back(std::to_string(count));
+  }
+  throw config_error(
+      concat(spec.where(), ": ", key, " has ", values.size(), " numbers; expected ", join(known, " or ")));
+}
+
+void read_shear(const Spec& spec, AffineRanges& ranges) {
+  const auto values = numbers(spec, "shear", {1, 2, 4});
+  ranges.shear_x = angles(spec, "shear", values.size() == 4 ? std::vector{values[0], values[1]} : values);
+  ranges.shears_y = values.size() == 4;
+  if (ranges.shears_y) ranges.shear_y = angles(spec, "shear", {values[2], values[3]});
+  for (const double value : values)
+    if (std::fabs(value) >= 90)
+      throw config_error(concat(spec.where(), ": shear is ", value, "; expected degrees above -90 and below 90"));
+}
+
+std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
+  AffineRanges ranges;
+  ranges.degrees = angles(spec, "degrees", numbers(spec, "degrees", {1, 2}));
+  const auto translate = numbers(spec, "translate", {1, 2});
+  for (const double fraction : translate)
+    if (fraction < 0 || fraction > 1)
+      throw config_error(concat(spec.where(), ": translate is ", fraction, "; expected fractions of the size, 0 to 1"));
+  ranges.translate_x = translate.front();
+  ranges.translate_y = translate.back();
+  ranges.scale = spec.get("scale", Range{1, 1});
+  if (ranges.scale.low <= 0)
+    throw config_error(concat(spec.where(), ": scale is ", ranges.scale.low, "; expected more than 0"));
+  read_shear(spec, ranges);
+  const double fill = spec.get("fill", 0.0);
+  if (fill < 0 || fill > 255)
+    throw config_error(concat(spec.where(), ": fill is ", fill, "; expected a level from 0 to 255"));
+  return std::make_unique<RandomAffine>(ranges, detail::filter(spec, "interpolation", "nearest"),
+                                        static_cast<float>(fill));
+}
+
+const Registered<TransformKind> kRegistered{
+    "affine",
+    "rotate, translate, scale and shear at random: degrees=D or low:high (default 0), translate=F or Fx:Fy of the size "
+    "(0), scale=low:high (1), shear=D, low:high or four numbers (0), interpolation=nearest|bilinear (nearest), "
+    "fill=LEVEL (0)",
+    make};
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,46 @@
+// center-crop: the middle of the picture; around one that is smaller, fill (zero unless an affine gave another level).
+// Where the margins are unequal, rounding is torchvision's (0.26): half to even for a crop, down for a padding.
+#include <cmath>
+#include <memory>
+
+#include "augment/detail/arguments.h"
+#include "augment/transform.h"
+
+namespace penstock {
+namespace {
+
+/// The picture's coordinate at which the crop begins; negative: so many pixels are padded.
+double crop_begin(int size, int crop) {
+  return crop > size ? -((crop - size) / 2) : std::nearbyint((size - crop) / 2.0);
+}
+
+class CenterCrop final : public Transform {
+ public:
+  CenterCrop(int height, int width) : height_(height), width_(width) {}
+
+  void edit(Plan& plan, Rng&) const override {
+    const double x = crop_begin(plan.output_width, width_), y = crop_begin(plan.output_height, height_);
+    plan.resample(Affine::translation(x, y), height_, width_);
+  }
+
+ private:
+  int height_, width_;
+};
+
+std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
+  const bool has_size = spec.has("size"), has_height = spec.has("height"), has_width = spec.has("width");
+  if (has_size ? has_height || has_width : !(has_height && has_width))
+    throw config_error(concat(spec.where(), ": ",
+                              has_size ? "size and a height or width are" : "height and width are not both",
+                              " given; expected size=PIXELS, or height=PIXELS,width=PIXELS"));
+  const int size = has_size ? detail::length(spec, "size", 0) : 0;
+  if (has_size) return std::make_unique<CenterCrop>(size, size);
+  return std::make_unique<CenterCrop>(detail::length(spec, "height", 0), detail::length(spec, "width", 0));
+}
+
+const Registered<TransformKind> kRegistered{
+    "center-crop", "the middle size=PIXELS square, or height=PIXELS,width=PIXELS; pads a picture that is smaller",
+    make};
+
+}  // namespace
+}  // namespace penstock

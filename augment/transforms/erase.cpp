@@ -1,0 +1,73 @@
+// erase: overwrites a random rectangle with one value (Zhong et al. 2017, Random Erasing), drawn as torchvision (0.26).
+//
+// Deviation: `value` is on the 0..1 scale of the picture and is normalised with it, wherever normalize stands, while
+// torchvision erases behind Normalize with a normalised value. torchvision's value=0 there is value=mean here.
+#include <cmath>
+#include <memory>
+
+#include "augment/detail/arguments.h"
+#include "augment/transform.h"
+
+namespace penstock {
+namespace {
+
+struct EraseRanges {
+  double p = 0.5;
+  Range area, log_ratio;  // fraction of the picture; ln(height / width)
+  std::array<float, 3> level{};
+};
+
+class Erase final : public Transform {
+ public:
+  explicit Erase(const EraseRanges& ranges) : ranges_(ranges) {}
+
+  Effect effect() const override { return Effect::kErase; }
+
+  void edit(Plan& plan, Rng& rng) const override {
+    if (!rng.chance(ranges_.p)) return;
+    constexpr int kTries = 10;  // torchvision's; then the picture stays whole
+    const double picture_area = static_cast<double>(plan.output_height) * plan.output_width;
+    for (int i = 0; i < kTries; ++i) {
+      const double area = picture_area * rng.uniform(ranges_.area.low, ranges_.area.high);
+      // libm's exp() may differ in its last bit between machines; only a draw within 1e-15 of a rounding border would
+      // tell.
+      const double ratio = std::exp(rng.uniform(ranges_.log_ratio.low, ranges_.log_ratio.high));
+      const double height = std::nearbyint(std::sqrt(area * ratio)), width = std::nearbyint(std::sqrt(area / ratio));
+      if (!(height < plan.output_height && width < plan.output_width)) continue;
+      const int rows = static_cast<int>(height), columns = static_cast<int>(width);
+      const int top = rng.between(0, plan.output_height - rows), left = rng.between(0, plan.output_width - columns);
+      plan.erase({top, left, top + rows, left + columns, ranges_.level});
+      return;
+    }
+  }
+
+ private:
+  EraseRanges ranges_;
+};
+
+std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics& statistics) {
+  EraseRanges ranges;
+  ranges.p = detail::probability(spec, "p", 0.5);
+  ranges.area = spec.get("scale", Range{0.02, 0.33});
+  if (ranges.area.low < 0 || ranges.area.high > 1)
+    throw config_error(concat(spec.where(), ": scale is ", ranges.area.low, ":", ranges.area.high,
+                              "; expected fractions of the picture, 0 to 1"));
+  const Range ratio = spec.get("ratio", Range{0.3, 3.3});
+  if (ratio.low <= 0) throw config_error(concat(spec.where(), ": ratio is ", ratio.low, "; expected more than 0"));
+  ranges.log_ratio = {std::log(ratio.low), std::log(ratio.high)};
+  const auto values = spec.get("value", std::vector<double>{0});
+  if (values.size() != 1 && values.size() != static_cast<size_t>(statistics.channels))
+    throw config_error(concat(spec.where(), ": value has ", values.size(), " numbers; expected 1, or one for each of ",
+                              statistics.channels, " channels"));
+  for (size_t i = 0; i < 3; ++i) ranges.level[i] = static_cast<float>(255 * values[values.size() == 1 ? 0 : i]);
+  return std::make_unique<Erase>(ranges);
+}
+
+const Registered<TransformKind> kRegistered{
+    "erase",
+    "overwrite a rectangle with probability p (default 0.5): scale=low:high of the area (0.02:0.33), ratio=low:high of "
+    "height to width (0.3:3.3), value=V or R:G:B on 0..1 (0)",
+    make};
+
+}  // namespace
+}  // namespace penstock

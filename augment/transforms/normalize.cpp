@@ -1,0 +1,52 @@
+// normalize: (level / 255 - mean) / std a channel. Without keys: the data set's own statistics.
+#include <memory>
+
+#include "augment/transform.h"
+#include "core/error.h"
+#include "core/text.h"
+
+namespace penstock {
+namespace {
+
+class Normalize final : public Transform {
+ public:
+  explicit Normalize(const Normalization& normalization) : normalization_(normalization) {}
+
+  Effect effect() const override { return Effect::kNormalize; }
+  void edit(Plan&, Rng&) const override {}  // done by render(), or by the device
+  const Normalization* normalization() const override { return &normalization_; }
+
+ private:
+  Normalization normalization_;
+};
+
+/// One number for all channels, or one for each.
+std::array<double, 3> per_channel(const Spec& spec, const char* key, const std::array<double, 3>& fallback,
+                                  int channels) {
+  if (!spec.has(key)) return fallback;
+  const auto values = spec.get(key, std::vector<double>{});
+  if (values.size() != 1 && values.size() != static_cast<size_t>(channels))
+    throw config_error(concat(spec.where(), ": ", key, " has ", values.size(), " numbers; expected 1",
+                              channels == 1 ? "" : " or 3", " for pictures of ", channels,
+                              channels == 1 ? " channel" : " channels"));
+  if (values.size() == 1) return {values[0], values[0], values[0]};
+  return {values[0], values[1], values[2]};
+}
+
+std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics& statistics) {
+  if (spec.has("mean") != spec.has("std"))
+    throw config_error(concat(spec.where(), ": ", spec.has("mean") ? "mean without std" : "std without mean",
+                              "; expected both, or neither for the data set's own"));
+  const auto mean = per_channel(spec, "mean", statistics.mean, statistics.channels);
+  const auto deviation = per_channel(spec, "std", statistics.deviation, statistics.channels);
+  for (int i = 0; i < statistics.channels; ++i)
+    if (!(deviation[i] > 0))
+      throw config_error(concat(spec.where(), ": std of channel ", i, " is ", deviation[i], "; expected more than 0"));
+  return std::make_unique<Normalize>(Normalization::of(mean, deviation));
+}
+
+const Registered<TransformKind> kRegistered{
+    "normalize", "(level/255 - mean) / std: mean=a:b:c,std=a:b:c (default: the data set's own statistics)", make};
+
+}  // namespace
+}  // namespace penstock
