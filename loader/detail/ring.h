@@ -1,0 +1,118 @@
+// Ring: which batch is made when, by which worker, in which slot. It knows nothing of what a batch holds.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace penstock::detail {
+
+/// Batches are numbered by `sequence`, counted over epochs; batch s is made in slot s mod slot_count(). Rows of a batch
+/// are made in chunks, each by one worker, in the order of batches:
+///
+///     sequence      d      d+1        f        i-1
+///     slot       [ready] [ready] [filling .. filling]   free   held      d: the next to be taken, i: the next to be
+///     issued,
+///                                    ^ chunks are cut here               f: the first with rows that nobody took yet
+///
+/// A batch is issued as soon as fewer than `prefetch` are issued and not taken, it is below the limit, and its slot is
+/// free.
+///
+/// Workers are threads of one oneTBB arena. A worker that finds no chunk waits for 10 ms (on a condition variable: the
+/// consumer needs the core) before it gives its thread back to oneTBB.
+///
+/// Cost: one short lock a chunk. A chunk is as many rows as take about 100 us by the measured cost of a row, so that
+/// small pictures do not pay for the lock nor large ones wait for a straggler.
+///
+/// Errors: what `fill` throws comes out of the take() of its batch: of several, that of the lowest rows, so that it
+/// does not depend on timing. Thread-safety: restart() and take() for one consumer thread, release() from any.
+class Ring {
+ public:
+  /// Makes rows [begin, end) of batch `sequence` in `slot`, and stops at the first row that fails. `worker` is below
+  /// max(workers, 1) and used by one thread at a time.
+  using Fill = std::function<void(int64_t sequence, int slot, int64_t begin, int64_t end, int worker)>;
+
+  /// workers 0: take() makes the batch on the caller's thread.
+  Ring(int workers, int prefetch, int64_t rows, Fill fill);
+  ~Ring();  ///< Waits for the chunks in work, drops the rest.
+  Ring(const Ring&) = delete;
+  Ring& operator=(const Ring&) = delete;
+
+  /// The next take() gives batch `first`; nothing is made from `limit` on. What was issued is kept when the ring stands
+  /// at `first` already, and dropped otherwise.
+  void restart(int64_t first, int64_t limit);
+
+  struct Taken {
+    int slot;
+    bool was_ready;  // nobody had to wait
+  };
+  /// Blocks until the next batch is ready, also as long as its slot is held.
+  Taken take();
+  void release(int slot);
+
+  static int slot_count(int prefetch) { return prefetch + 2; }
+  int64_t next_sequence() const { return next_; }  ///< For the consumer thread.
+
+ private:
+  enum class Phase { kFree, kFilling, kReady, kHeld };
+  struct Slot {
+    Phase phase = Phase::kFree;
+    int64_t cut_rows = 0;  // rows that are in chunks already
+    int chunks_in_work = 0;
+    bool is_dropped = false;   // free as soon as no chunk is in work
+    std::exception_ptr error;  // of the chunk that begins at error_row
+    int64_t error_row = 0;
+  };
+  struct Chunk {
+    int64_t sequence;
+    int slot;
+    int64_t begin, end;
+  };
+  struct Outcome {
+    std::exception_ptr error;
+    int64_t ns = 0;
+  };
+  struct Wake {  // gathered under the lock, done behind it: whoever wakes would only wait for the lock
+    int waiting_workers = 0, new_workers = 0;
+    bool consumer = false;
+  };
+  struct Arena;  // tbb::task_arena
+
+  Slot& slot_of(int64_t sequence) { return slots_[static_cast<size_t>(sequence) % slots_.size()]; }
+  void issue(Wake& wake);
+  void summon(int64_t chunks, Wake& wake);
+  int64_t chunk_rows() const;
+  std::optional<Chunk> cut();
+  std::optional<Chunk> wait_for_chunk(std::unique_lock<std::mutex>& lock);
+  Outcome make(const Chunk& chunk, int worker) const;
+  void finish(const Chunk& chunk, Outcome outcome, Wake& wake);
+  void make_on_this_thread(std::unique_lock<std::mutex>& lock);
+  void work();
+  void rouse(const Wake& wake);
+
+  const int workers_;
+  const int64_t ahead_;  // batches issued and not taken, at most
+  const int64_t rows_;
+  const Fill fill_;
+
+  std::mutex mutex_;
+  std::condition_variable work_or_stop_, ready_or_free_, all_gone_;
+  std::vector<Slot> slots_;
+  int64_t next_ = 0, issued_ = 0, cut_ = 0;  // d, i and f of the drawing
+  int64_t limit_ = 0;
+  double row_ns_ = 0;  // measured, smoothed; 0: not yet
+  std::vector<int> idle_workers_;
+  int crew_ = 0;     // workers asked of oneTBB and not gone yet
+  int waiting_ = 0;  // of them, those that wait and that nobody has called
+  int called_ = 0;   // of them, those that were called and have not noticed yet
+  bool consumer_waits_ = false;
+  bool is_stopping_ = false;
+  std::unique_ptr<Arena> arena_;  // none when workers is 0
+};
+
+}  // namespace penstock::detail

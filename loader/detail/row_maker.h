@@ -1,0 +1,96 @@
+// RowMaker: makes any row of any batch, as a pure function of where it stands.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <vector>
+
+#include "loader/codecs/codec.h"
+#include "loader/dataset.h"
+#include "loader/detail/histogram.h"
+#include "loader/loader.h"
+#include "loader/order.h"
+#include "loader/partition.h"
+
+namespace penstock::detail {
+
+/// The arrays of one batch, in one allocation. Pixels come first, so that they have its alignment.
+struct SlotArrays {
+  std::byte* pixels = nullptr;  // rows x rendered_bytes()
+  int64_t* labels = nullptr;    // rows, as the two below
+  uint64_t* ids = nullptr;
+  float* weights = nullptr;
+};
+
+/// What a worker keeps between rows: nothing here is shared, so nothing is locked, and nothing is allocated a row.
+struct alignas(128) RowWorker {  // 128: neighbouring cache lines are fetched in pairs
+  struct Row {
+    uint64_t index = 0;  // in the data set
+    Sample sample;
+    bool is_substituted = false;
+  };
+  static constexpr int64_t kGroup = 64;  // rows whose places are looked up together: 8 KB
+
+  std::vector<Row> rows = std::vector<Row>(kGroup);
+  DecodeScratch scratch;
+  int timed_every = 1, until_timed = 1;  // rows
+  Histogram read, plan, decode, render;
+  std::atomic<uint64_t> made_count{0}, substituted_count{0};
+};
+
+/// Thread-safety: const members from any thread, each with a RowWorker of its own.
+class RowMaker {
+ public:
+  /// Determines the batch's extent from the manifest's or the first sample's. Throws config_error.
+  RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, const LoaderOptions& options);
+
+  const Partition& partition() const { return partition_; }
+  const Extent& extent() const { return extent_; }  // of one rendered sample
+  size_t row_bytes() const { return row_bytes_; }   // of its pixels
+
+  /// Makes rows [begin, end) of batch `index` of `epoch`; stops at the first that fails and throws what it threw.
+  void make(int64_t epoch, int64_t index, int64_t begin, int64_t end, const SlotArrays& slot, RowWorker& worker) const;
+
+ private:
+  class Laps;
+  struct Span {  // neighbouring samples of a shard that rank-local shuffling gives to this rank
+    uint64_t first_local, first_index;
+  };
+  struct Place {
+    int64_t epoch;
+    Partition::Rows rows;
+    Order order;
+  };
+
+  Partition make_partition(const LoaderOptions& options);
+  Extent find_extent() const;
+  Order order_of(int64_t epoch) const;
+  uint64_t index_at(const Order& order, uint64_t position) const;
+  void make_group(const Place& place, int64_t begin, int64_t end, const SlotArrays& slot, RowWorker& worker) const;
+  int64_t look_up(const Place& place, int64_t begin, int64_t end, RowWorker& worker, std::exception_ptr& failure) const;
+  void make_row(int64_t epoch, const RowWorker::Row& row, std::byte* output, RowWorker& worker) const;
+  void render_row(int64_t epoch, const RowWorker::Row& row, std::byte* output, RowWorker& worker, Laps& laps) const;
+  Plan plan_of(int64_t epoch, const RowWorker::Row& row) const;
+  bool is_forgiven(const Error& error) const {
+    return on_corrupt_ == OnCorrupt::kSubstitute && error.kind() == ErrorKind::kCorrupt;
+  }
+
+  std::shared_ptr<const Dataset> dataset_;
+  Pipeline pipeline_;
+  uint64_t seed_;
+  int rank_;
+  Shuffle shuffle_;
+  Layout layout_;
+  OnCorrupt on_corrupt_;
+  std::vector<Span> spans_;      // rank-local alone
+  uint64_t first_position_ = 0;  // of this rank; 0 but for rank-local
+  uint64_t local_count_ = 0;     // samples that the order permutes
+  Partition partition_;
+  Extent extent_;
+  size_t row_bytes_;
+};
+
+}  // namespace penstock::detail

@@ -1,0 +1,50 @@
+// Digest: XXH3-128 a row, added up.
+#include "loader/digest.h"
+
+#include <xxhash.h>
+
+#include <iomanip>
+#include <memory>
+#include <sstream>
+
+namespace penstock {
+namespace {
+
+/// What is hashed before the pixels, 32 bytes without holes.
+struct RowHead {
+  uint64_t position, id;
+  int64_t label;
+  float weight;
+  uint32_t zero;
+};
+static_assert(sizeof(RowHead) == 32);
+
+}  // namespace
+
+void Digest::add(const Batch& batch) {
+  if (batch.count() == 0) return;
+  const auto row_bytes = batch.pixels().size() / static_cast<size_t>(batch.rows());
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
+  for (size_t row = 0; row < static_cast<size_t>(batch.count()); ++row) {
+    const RowHead head{batch.first_position() + row, batch.ids()[row], batch.labels()[row], batch.weights()[row], 0};
+    XXH3_128bits_reset(state.get());
+    XXH3_128bits_update(state.get(), &head, sizeof head);
+    XXH3_128bits_update(state.get(), batch.pixels().data() + row * row_bytes, row_bytes);
+    const auto hash = XXH3_128bits_digest(state.get());
+    add(Digest(hash.low64, hash.high64));
+  }
+}
+
+void Digest::add(const Digest& other) {
+  const uint64_t low = low_ + other.low_;
+  high_ += other.high_ + (low < low_ ? 1 : 0);  // the carry
+  low_ = low;
+}
+
+std::string Digest::hex() const {
+  std::ostringstream out;
+  out << std::hex << std::setfill('0') << std::setw(16) << high_ << std::setw(16) << low_;
+  return out.str();
+}
+
+}  // namespace penstock

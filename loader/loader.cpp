@@ -1,0 +1,224 @@
+// Loader: options, slots and epochs around the ring and the row maker.
+#include "loader/loader.h"
+
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/detail/histogram.h"
+#include "loader/detail/ring.h"
+#include "loader/detail/row_maker.h"
+
+namespace penstock {
+namespace {
+
+constexpr int kMaxWorkers = 1024, kMaxPrefetch = 4096;
+constexpr int64_t kMaxEpoch = int64_t{1} << 32;  // an epoch is 32 bits of the random stream's counter
+constexpr size_t kAlignment = 64;
+
+size_t rounded_up(size_t byte_count) { return (byte_count + kAlignment - 1) / kAlignment * kAlignment; }
+
+LoaderOptions checked(LoaderOptions options) {
+  const auto demand = [](bool is_met, const char* name, int64_t value, const std::string& expected) {
+    if (!is_met) throw config_error(concat("loader: ", name, " is ", value, "; expected ", expected));
+  };
+  demand(options.workers >= 0, "workers", options.workers, "0 or more");
+  demand(options.workers <= kMaxWorkers, "workers", options.workers, concat(kMaxWorkers, " or fewer"));
+  demand(options.prefetch >= 1, "prefetch", options.prefetch, "1 or more");
+  demand(options.prefetch <= kMaxPrefetch, "prefetch", options.prefetch, concat(kMaxPrefetch, " or less"));
+  demand(options.batch_size >= 1, "batch size", options.batch_size, "1 or more");
+  demand(options.world_size >= 1, "world size", options.world_size, "1 or more");
+  demand(options.batch_size >= options.world_size, "batch size", options.batch_size,
+         concat(options.world_size, " or more, one sample for each rank"));
+  demand(options.rank >= 0 && options.rank < options.world_size, "rank", options.rank,
+         concat("0 to ", options.world_size - 1));
+  demand(options.epoch_count >= -1, "epoch count", options.epoch_count, "-1 (no end) or more");
+  if (!options.allocator.allocate) {
+    options.allocator.allocate = [](size_t byte_count) { return std::aligned_alloc(kAlignment, byte_count); };
+    options.allocator.release = [](void* memory, size_t) { std::free(memory); };
+  }
+  return options;
+}
+
+/// The memory of all slots. The allocator is called once a slot.
+class SlotMemory {
+ public:
+  SlotMemory(const SlotAllocator& allocator, int slot_count, int64_t rows, size_t row_bytes) : allocator_(allocator) {
+    const auto row_count = static_cast<size_t>(rows);
+    size_t pixel_bytes = 0;
+    if (__builtin_mul_overflow(row_count, row_bytes, &pixel_bytes) || pixel_bytes > size_t{1} << 46)
+      throw config_error(concat("loader: a batch has ", rows, " rows of ", row_bytes, " bytes; expected under 64 TiB"));
+    pixel_bytes = rounded_up(pixel_bytes);
+    slot_bytes_ = pixel_bytes + rounded_up(row_count * (sizeof(int64_t) + sizeof(uint64_t) + sizeof(float)));
+    slots_.reserve(static_cast<size_t>(slot_count));
+    for (int slot = 0; slot < slot_count; ++slot) {
+      auto* const memory = static_cast<std::byte*>(allocator_.allocate(slot_bytes_));
+      if (!memory) {
+        release();
+        throw config_error(concat("loader: no memory for slot ", slot + 1, " of ", slot_count, " of ", slot_bytes_,
+                                  " bytes each; use a smaller batch size or prefetch"));
+      }
+      auto* const labels = reinterpret_cast<int64_t*>(memory + pixel_bytes);
+      auto* const ids = reinterpret_cast<uint64_t*>(labels + row_count);
+      slots_.push_back({memory, labels, ids, reinterpret_cast<float*>(ids + row_count)});
+    }
+  }
+  ~SlotMemory() { release(); }
+  SlotMemory(const SlotMemory&) = delete;
+  SlotMemory& operator=(const SlotMemory&) = delete;
+
+  const detail::SlotArrays& operator[](int slot) const { return slots_[static_cast<size_t>(slot)]; }
+  size_t byte_count() const { return slot_bytes_ * slots_.size(); }
+
+ private:
+  void release() {
+    for (const auto& slot : slots_) allocator_.release(slot.pixels, slot_bytes_);
+    slots_.clear();
+  }
+
+  SlotAllocator allocator_;
+  size_t slot_bytes_ = 0;
+  std::vector<detail::SlotArrays> slots_;
+};
+
+}  // namespace
+
+struct Loader::State {
+  State(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, LoaderOptions given)
+      : options(checked(std::move(given))),
+        maker(std::move(dataset), std::move(pipeline), options),
+        batches(maker.partition().batch_count()),
+        slots(options.allocator, detail::Ring::slot_count(options.prefetch), maker.partition().rows_per_rank(),
+              maker.row_bytes()),
+        workers(static_cast<size_t>(std::max(options.workers, 1))),
+        ring(options.workers, options.prefetch, maker.partition().rows_per_rank(),
+             [this](int64_t sequence, int slot, int64_t begin, int64_t end, int worker) {
+               maker.make(sequence / batches, sequence % batches, begin, end, slots[slot],
+                          workers[static_cast<size_t>(worker)]);
+             }) {}
+
+  LoaderOptions options;
+  detail::RowMaker maker;
+  int64_t batches;  // an epoch
+  SlotMemory slots;
+  std::vector<detail::RowWorker> workers;
+  detail::Histogram wait;
+  std::atomic<uint64_t> batch_count{0}, ready_count{0};
+  int64_t epoch = -1;      // none was started
+  int64_t epoch_end = -1;  // sequence
+  detail::Ring ring;       // last: its workers use all of the above
+};
+
+struct Batch::Handle {
+  Handle(Loader::State& state, int64_t sequence, int slot)
+      : state(state),
+        slot(slot),
+        epoch(sequence / state.batches),
+        index(sequence % state.batches),
+        rows(state.maker.partition().rows(index)) {}
+  ~Handle() { state.ring.release(slot); }
+
+  template <class T>
+  std::span<const T> all_rows(const T* first) const {
+    return {first, static_cast<size_t>(state.maker.partition().rows_per_rank())};
+  }
+  const detail::SlotArrays& arrays() const { return state.slots[slot]; }
+
+  Loader::State& state;
+  int slot;
+  int64_t epoch, index;
+  Partition::Rows rows;
+};
+
+Batch::Batch(std::unique_ptr<Handle> handle) : handle_(std::move(handle)) {}
+Batch::Batch(Batch&&) noexcept = default;
+Batch& Batch::operator=(Batch&&) noexcept = default;
+Batch::~Batch() = default;
+
+int64_t Batch::epoch() const { return handle_->epoch; }
+int64_t Batch::index() const { return handle_->index; }
+int64_t Batch::rows() const { return handle_->state.maker.partition().rows_per_rank(); }
+int64_t Batch::count() const { return handle_->rows.count; }
+int64_t Batch::global_count() const { return handle_->rows.global_count; }
+uint64_t Batch::first_position() const { return handle_->rows.first_position; }
+Extent Batch::extent() const { return handle_->state.maker.extent(); }
+Layout Batch::layout() const { return handle_->state.options.layout; }
+std::span<const std::byte> Batch::pixels() const {
+  return {handle_->arrays().pixels, static_cast<size_t>(rows()) * handle_->state.maker.row_bytes()};
+}
+std::span<const int64_t> Batch::labels() const { return handle_->all_rows(handle_->arrays().labels); }
+std::span<const uint64_t> Batch::ids() const { return handle_->all_rows(handle_->arrays().ids); }
+std::span<const float> Batch::weights() const { return handle_->all_rows(handle_->arrays().weights); }
+
+Loader::Loader(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, LoaderOptions options)
+    : state_(std::make_unique<State>(std::move(dataset), std::move(pipeline), std::move(options))) {}
+Loader::~Loader() = default;
+
+void Loader::start_epoch(int64_t epoch, int64_t first_batch) {
+  auto& state = *state_;
+  if (epoch < 0 || epoch >= kMaxEpoch)
+    throw config_error(concat("loader: epoch is ", epoch, "; expected 0 to ", kMaxEpoch - 1));
+  if (first_batch < 0 || first_batch > state.batches)
+    throw config_error(concat("loader: first batch is ", first_batch, "; expected 0 to ", state.batches));
+  int64_t end = 0, limit = 0;
+  if (__builtin_mul_overflow(epoch + 1, state.batches, &end) ||
+      __builtin_mul_overflow(state.options.epoch_count, state.batches, &limit))
+    throw config_error(
+        concat("loader: epoch ", epoch, " of ", state.batches, " batches; expected under 2^63 batches in all"));
+  if (limit < 0) limit = INT64_MAX;
+  state.epoch = epoch;
+  state.epoch_end = end;
+  state.ring.restart(end - state.batches + first_batch, state.batches == 0 ? 0 : std::max(end, limit));
+}
+
+std::optional<Batch> Loader::next() {
+  auto& state = *state_;
+  if (state.epoch < 0)
+    throw bug_error(concat("loader: next() in epoch ", state.epoch, "; expected start_epoch() before it"));
+  const int64_t sequence = state.ring.next_sequence();
+  if (sequence == state.epoch_end) return std::nullopt;
+  const int64_t start_ns = now_ns();
+  const auto taken = state.ring.take();
+  state.wait.add(now_ns() - start_ns);
+  state.batch_count.fetch_add(1, std::memory_order_relaxed);
+  if (taken.was_ready) state.ready_count.fetch_add(1, std::memory_order_relaxed);
+  return Batch(std::make_unique<Batch::Handle>(state, sequence, taken.slot));
+}
+
+int64_t Loader::batches_per_epoch() const { return state_->batches; }
+uint64_t Loader::samples_per_epoch() const { return state_->maker.partition().sample_count(); }
+Extent Loader::extent() const { return state_->maker.extent(); }
+const LoaderOptions& Loader::options() const { return state_->options; }
+size_t Loader::slot_bytes() const { return state_->slots.byte_count(); }
+
+LoaderStatistics Loader::statistics() const {
+  const auto stage_of = [](const detail::DurationSum& sum, uint64_t count) {
+    return LoaderStatistics::Stage{count, sum.mean_ns() * static_cast<double>(count) * 1e-6,
+                                   sum.quantile_ns(0.99) * 1e-3};
+  };
+  detail::DurationSum read, plan, decode, render, wait;
+  LoaderStatistics statistics;
+  uint64_t made_count = 0;
+  for (const auto& worker : state_->workers) {
+    worker.read.add_to(read);
+    worker.plan.add_to(plan);
+    worker.decode.add_to(decode);
+    worker.render.add_to(render);
+    made_count += worker.made_count.load(std::memory_order_relaxed);
+    statistics.substituted_count += worker.substituted_count.load(std::memory_order_relaxed);
+  }
+  state_->wait.add_to(wait);
+  statistics.read = stage_of(read, made_count);
+  statistics.plan = stage_of(plan, made_count);
+  statistics.decode = stage_of(decode, made_count);
+  statistics.render = stage_of(render, made_count);
+  statistics.wait = stage_of(wait, wait.weight);
+  statistics.batch_count = state_->batch_count.load(std::memory_order_relaxed);
+  statistics.ready_count = state_->ready_count.load(std::memory_order_relaxed);
+  return statistics;
+}
+
+}  // namespace penstock

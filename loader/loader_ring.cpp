@@ -1,0 +1,252 @@
+// Ring: issuing batches, cutting them into chunks, and who waits for whom.
+#include <tbb/global_control.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "core/clock.h"
+#include "loader/detail/ring.h"
+
+namespace penstock::detail {
+namespace {
+
+constexpr double kChunkNs = 100e3;
+constexpr auto kLinger = std::chrono::milliseconds(10);
+
+/// oneTBB makes hardware_concurrency - 1 threads at most and shares them between all arenas, so that workers beyond
+/// that would only be a wish. This raises the limit to the sum over all rings alive, and never lowers it.
+class ThreadBudget {
+ public:
+  static ThreadBudget& instance() {
+    static ThreadBudget budget;
+    return budget;
+  }
+  void add(int workers) {
+    const std::lock_guard lock(mutex_);
+    workers_ += workers;
+    const auto wanted = static_cast<size_t>(workers_) + 1;  // oneTBB counts one application thread
+    if (wanted <= tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism)) return;
+    // The least of all live controls counts: the old one must go for the new one to matter.
+    control_ = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism, wanted);
+  }
+  void remove(int workers) {
+    const std::lock_guard lock(mutex_);
+    workers_ -= workers;
+  }
+
+ private:
+  std::mutex mutex_;
+  int workers_ = 0;
+  std::unique_ptr<tbb::global_control> control_;
+};
+
+}  // namespace
+
+struct Ring::Arena {
+  explicit Arena(int workers) : workers(workers), arena(workers, 0) { ThreadBudget::instance().add(workers); }
+  ~Arena() { ThreadBudget::instance().remove(workers); }
+  int workers;
+  tbb::task_arena arena;
+};
+
+Ring::Ring(int workers, int prefetch, int64_t rows, Fill fill)
+    : workers_(workers),
+      ahead_(workers == 0 ? 1 : prefetch),
+      rows_(rows),
+      fill_(std::move(fill)),
+      slots_(static_cast<size_t>(slot_count(prefetch))) {
+  for (int worker = workers; worker > 0; --worker) idle_workers_.push_back(worker - 1);
+  if (workers > 0) arena_ = std::make_unique<Arena>(workers);
+}
+
+Ring::~Ring() {
+  std::unique_lock lock(mutex_);
+  is_stopping_ = true;
+  limit_ = next_;
+  cut_ = issued_;
+  work_or_stop_.notify_all();
+  all_gone_.wait(lock, [this] { return crew_ == 0; });
+}
+
+void Ring::restart(int64_t first, int64_t limit) {
+  Wake wake;
+  {
+    const std::lock_guard lock(mutex_);
+    if (first != next_) {
+      for (int64_t sequence = next_; sequence < issued_; ++sequence) {
+        Slot& slot = slot_of(sequence);
+        if (slot.chunks_in_work == 0) {
+          slot = {};
+        } else {
+          slot.is_dropped = true;
+        }
+      }
+      next_ = issued_ = cut_ = first;
+    }
+    limit_ = limit;
+    issue(wake);
+  }
+  rouse(wake);
+}
+
+Ring::Taken Ring::take() {
+  std::unique_lock lock(mutex_);
+  Slot& slot = slot_of(next_);
+  const Taken taken{static_cast<int>(&slot - slots_.data()), slot.phase == Phase::kReady};
+  if (workers_ == 0) make_on_this_thread(lock);
+  consumer_waits_ = true;
+  ready_or_free_.wait(lock, [&] { return slot.phase == Phase::kReady; });
+  consumer_waits_ = false;
+  const auto error = slot.error;
+  if (error) {
+    slot = {};
+  } else {
+    slot.phase = Phase::kHeld;
+  }
+  ++next_;
+  Wake wake;
+  issue(wake);
+  lock.unlock();
+  rouse(wake);
+  if (error) std::rethrow_exception(error);
+  return taken;
+}
+
+void Ring::release(int slot) {
+  Wake wake;
+  {
+    const std::lock_guard lock(mutex_);
+    slots_[static_cast<size_t>(slot)] = {};
+    wake.consumer = consumer_waits_ && workers_ == 0;  // it makes the batch itself, once the slot is free
+    issue(wake);
+  }
+  rouse(wake);
+}
+
+void Ring::issue(Wake& wake) {
+  while (issued_ < std::min(limit_, next_ + ahead_) && slot_of(issued_).phase == Phase::kFree) {
+    slot_of(issued_++).phase = Phase::kFilling;
+    const int64_t rows = chunk_rows();
+    summon((rows_ + rows - 1) / rows, wake);
+  }
+}
+
+/// Wakes as many workers as there are new chunks, first those that wait.
+void Ring::summon(int64_t chunks, Wake& wake) {
+  for (; chunks > 0 && waiting_ > 0; --chunks) {
+    --waiting_;
+    ++called_;
+    ++wake.waiting_workers;
+  }
+  for (; chunks > 0 && crew_ < workers_; --chunks) {
+    ++crew_;
+    ++wake.new_workers;
+  }
+}
+
+int64_t Ring::chunk_rows() const {
+  const double chunks = row_ns_ == 0 ? 2.0 * workers_ : std::round(static_cast<double>(rows_) * row_ns_ / kChunkNs);
+  return static_cast<int64_t>(
+      std::ceil(static_cast<double>(rows_) / std::clamp(chunks, 1.0, static_cast<double>(rows_))));
+}
+
+std::optional<Ring::Chunk> Ring::cut() {
+  if (cut_ == issued_) return std::nullopt;
+  Slot& slot = slot_of(cut_);
+  const Chunk chunk{cut_, static_cast<int>(&slot - slots_.data()), slot.cut_rows,
+                    std::min(rows_, slot.cut_rows + chunk_rows())};
+  slot.cut_rows = chunk.end;
+  ++slot.chunks_in_work;
+  if (chunk.end == rows_) ++cut_;
+  return chunk;
+}
+
+std::optional<Ring::Chunk> Ring::wait_for_chunk(std::unique_lock<std::mutex>& lock) {
+  for (;;) {
+    if (auto chunk = cut()) return chunk;
+    if (is_stopping_) return std::nullopt;
+    ++waiting_;
+    if (!work_or_stop_.wait_for(lock, kLinger, [this] { return called_ > 0 || is_stopping_; }) || called_ == 0) {
+      --waiting_;
+      return std::nullopt;
+    }
+    --called_;
+  }
+}
+
+Ring::Outcome Ring::make(const Chunk& chunk, int worker) const {
+  Outcome outcome;
+  const int64_t start_ns = now_ns();
+  try {
+    fill_(chunk.sequence, chunk.slot, chunk.begin, chunk.end, worker);
+  } catch (...) {
+    outcome.error = std::current_exception();
+  }
+  outcome.ns = now_ns() - start_ns;
+  return outcome;
+}
+
+void Ring::finish(const Chunk& chunk, Outcome outcome, Wake& wake) {
+  const double row_ns = static_cast<double>(outcome.ns) / static_cast<double>(chunk.end - chunk.begin);
+  row_ns_ = row_ns_ == 0 ? row_ns : 0.75 * row_ns_ + 0.25 * row_ns;
+  Slot& slot = slots_[static_cast<size_t>(chunk.slot)];
+  --slot.chunks_in_work;
+  if (outcome.error && (!slot.error || chunk.begin < slot.error_row)) {
+    slot.error = std::move(outcome.error);
+    slot.error_row = chunk.begin;
+  }
+  if (slot.chunks_in_work > 0) return;
+  if (slot.is_dropped) {
+    slot = {};
+    issue(wake);
+  } else if (slot.cut_rows == rows_) {
+    slot.phase = Phase::kReady;
+    wake.consumer = consumer_waits_ && chunk.sequence == next_;
+  }
+}
+
+void Ring::make_on_this_thread(std::unique_lock<std::mutex>& lock) {
+  Wake nobody;
+  consumer_waits_ = true;
+  ready_or_free_.wait(lock, [this] { return slot_of(next_).phase != Phase::kHeld; });
+  consumer_waits_ = false;
+  issue(nobody);
+  const Chunk chunk{next_, static_cast<int>(&slot_of(next_) - slots_.data()), 0, rows_};
+  Slot& slot = slot_of(next_);
+  slot.cut_rows = rows_;
+  ++slot.chunks_in_work;
+  cut_ = issued_;
+  lock.unlock();
+  auto outcome = make(chunk, 0);
+  lock.lock();
+  finish(chunk, std::move(outcome), nobody);
+}
+
+void Ring::work() {
+  std::unique_lock lock(mutex_);
+  const int worker = idle_workers_.back();
+  idle_workers_.pop_back();
+  while (const auto chunk = wait_for_chunk(lock)) {
+    lock.unlock();
+    auto outcome = make(*chunk, worker);
+    Wake wake;
+    lock.lock();
+    finish(*chunk, std::move(outcome), wake);
+    lock.unlock();
+    rouse(wake);
+    lock.lock();
+  }
+  idle_workers_.push_back(worker);
+  if (--crew_ == 0) all_gone_.notify_all();  // under the lock: the destructor may end as soon as it is free
+}
+
+void Ring::rouse(const Wake& wake) {
+  if (wake.consumer) ready_or_free_.notify_one();
+  for (int i = 0; i < wake.waiting_workers; ++i) work_or_stop_.notify_one();
+  for (int i = 0; i < wake.new_workers; ++i) arena_->arena.enqueue([this] { work(); });
+}
+
+}  // namespace penstock::detail

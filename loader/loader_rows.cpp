@@ -1,0 +1,213 @@
+// RowMaker: position -> sample -> plan -> pixels.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/detail/row_maker.h"
+
+namespace penstock::detail {
+namespace {
+
+constexpr int kTimedEvery = 17;  // not a power of two, so that it wanders over the rows of a batch
+constexpr int64_t kAlwaysTimedNs = 20000;
+constexpr size_t kPrefetchBytes = 4096;
+
+/// Asks for the bytes of a small picture ahead of its turn: a shuffled order leaves the hardware nothing to guess. Of a
+/// large picture its first page is enough, the hardware sees the rest coming.
+void prefetch(const Sample& sample) {
+  const size_t count = std::min(sample.bytes.size(), kPrefetchBytes);
+  for (size_t offset = 0; offset < count; offset += 64) __builtin_prefetch(sample.bytes.data() + offset);
+}
+
+std::string size_text(int height, int width) { return concat(height, " x ", width); }
+
+}  // namespace
+
+/// Times the stages of one row, when the row is one of those that are timed.
+class RowMaker::Laps {
+ public:
+  explicit Laps(uint64_t weight) : weight_(weight), start_ns_(weight > 0 ? now_ns() : 0), last_ns_(start_ns_) {}
+  void end_of(Histogram& stage) {
+    if (weight_ == 0) return;
+    const int64_t now = now_ns();
+    stage.add(now - last_ns_, weight_);
+    last_ns_ = now;
+  }
+  int64_t total_ns() const { return last_ns_ - start_ns_; }
+
+ private:
+  uint64_t weight_;
+  int64_t start_ns_, last_ns_;
+};
+
+RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, const LoaderOptions& options)
+    : dataset_(std::move(dataset)),
+      pipeline_(std::move(pipeline)),
+      seed_(options.seed),
+      rank_(options.rank),
+      shuffle_(options.shuffle),
+      layout_(options.layout),
+      on_corrupt_(options.on_corrupt),
+      partition_(make_partition(options)),
+      extent_(find_extent()),
+      row_bytes_(rendered_bytes(options.layout, extent_)) {}
+
+Partition RowMaker::make_partition(const LoaderOptions& options) {
+  local_count_ = dataset_->size();
+  if (shuffle_ != Shuffle::kRankLocal)
+    return {dataset_->size(), options.batch_size, options.rank, options.world_size, options.tail};
+  const int shards = dataset_->shard_count();
+  if (shards < options.world_size) {
+    throw config_error(
+        concat("loader: rank-local shuffling of ", shards, " shards over ", options.world_size,
+               " ranks; expected a shard or more for each rank: pack with more --shards, or shuffle globally"));
+  }
+  std::vector<uint64_t> rank_sizes(static_cast<size_t>(options.world_size));
+  for (int shard = 0; shard < shards; ++shard) {
+    auto& size = rank_sizes[static_cast<size_t>(shard % options.world_size)];
+    if (shard % options.world_size == options.rank) spans_.push_back({size, dataset_->shard_begin(shard)});
+    size += dataset_->shard_begin(shard + 1) - dataset_->shard_begin(shard);
+  }
+  for (int rank = 0; rank < options.rank; ++rank) first_position_ += rank_sizes[static_cast<size_t>(rank)];
+  local_count_ = rank_sizes[static_cast<size_t>(options.rank)];
+  return Partition::rank_local(std::move(rank_sizes), options.batch_size, options.rank, options.tail);
+}
+
+Extent RowMaker::find_extent() const {
+  const auto& manifest = dataset_->manifest();
+  Extent input{1, 1, manifest.channels};  // of an empty data set
+  uint64_t id = 0;
+  if (dataset_->size() > 0) {
+    input = dataset_->at(0).extent;
+    id = dataset_->at(0).id;
+  }
+  const Plan plan = pipeline_.plan(input.height, input.width, seed_, 0, id);
+  return {plan.output_height, plan.output_width, manifest.channels};
+}
+
+Order RowMaker::order_of(int64_t epoch) const {
+  if (shuffle_ == Shuffle::kNone) return Order::sequential(local_count_);
+  // Ranks that shuffle their own shards must not all use one permutation.
+  const uint64_t rank_key = shuffle_ == Shuffle::kRankLocal ? (static_cast<uint64_t>(rank_) + 1) << 32 : 0;
+  return Order::shuffled(local_count_, seed_, static_cast<uint64_t>(epoch) | rank_key);
+}
+
+uint64_t RowMaker::index_at(const Order& order, uint64_t position) const {
+  const uint64_t local = order.at(position - first_position_);
+  if (spans_.empty()) return local;
+  const auto behind = std::upper_bound(spans_.begin(), spans_.end(), local,
+                                       [](uint64_t value, const Span& span) { return value < span.first_local; });
+  const Span& span = *std::prev(behind);
+  return span.first_index + (local - span.first_local);
+}
+
+void RowMaker::make(int64_t epoch, int64_t index, int64_t begin, int64_t end, const SlotArrays& slot,
+                    RowWorker& worker) const {
+  const Place place{epoch, partition_.rows(index), order_of(epoch)};
+  const int64_t samples_end = std::min(end, place.rows.count);
+  for (int64_t row = begin; row < samples_end; row += RowWorker::kGroup)
+    make_group(place, row, std::min(samples_end, row + RowWorker::kGroup), slot, worker);
+  const int64_t padding = std::max(begin, place.rows.count);
+  if (padding >= end) return;
+  std::memset(slot.pixels + static_cast<size_t>(padding) * row_bytes_, 0,
+              static_cast<size_t>(end - padding) * row_bytes_);
+  std::fill(slot.labels + padding, slot.labels + end, int64_t{0});
+  std::fill(slot.ids + padding, slot.ids + end, ~uint64_t{0});
+  std::fill(slot.weights + padding, slot.weights + end, 0.0F);
+}
+
+void RowMaker::make_group(const Place& place, int64_t begin, int64_t end, const SlotArrays& slot,
+                          RowWorker& worker) const {
+  std::exception_ptr failure;
+  const int64_t found_end = look_up(place, begin, end, worker, failure);
+  for (int64_t i = begin; i < found_end; ++i) {
+    auto& row = worker.rows[static_cast<size_t>(i - begin)];
+    if (i + 1 < found_end) prefetch(worker.rows[static_cast<size_t>(i + 1 - begin)].sample);
+    std::byte* const output = slot.pixels + static_cast<size_t>(i) * row_bytes_;
+    if (!row.is_substituted) {
+      try {
+        make_row(place.epoch, row, output, worker);
+      } catch (const Error& error) {
+        if (!is_forgiven(error)) throw;
+        row.is_substituted = true;
+      }
+    }
+    if (row.is_substituted) {
+      std::memset(output, 0, row_bytes_);
+      worker.substituted_count.fetch_add(1, std::memory_order_relaxed);
+    }
+    slot.labels[i] = row.sample.label;
+    slot.ids[i] = row.sample.id;
+    slot.weights[i] = row.is_substituted ? 0.0F : 1.0F;
+  }
+  worker.made_count.fetch_add(static_cast<uint64_t>(found_end - begin), std::memory_order_relaxed);
+  if (failure) std::rethrow_exception(failure);
+}
+
+/// Fills worker.rows from the data set, up to the first row that fails: then `failure` says how, and the rows before it
+/// are still to be made, for one of them may fail too and would be the first. Returns the end of the rows that were
+/// found.
+int64_t RowMaker::look_up(const Place& place, int64_t begin, int64_t end, RowWorker& worker,
+                          std::exception_ptr& failure) const {
+  const int64_t start_ns = now_ns();
+  int64_t i = begin;
+  for (; i < end; ++i) {
+    auto& row = worker.rows[static_cast<size_t>(i - begin)];
+    row.index = index_at(place.order, place.rows.first_position + static_cast<uint64_t>(i));
+    row.is_substituted = false;
+    try {
+      row.sample = dataset_->checked_at(row.index);
+    } catch (const Error& error) {
+      if (!is_forgiven(error)) {
+        failure = std::current_exception();
+        break;
+      }
+      row.sample = dataset_->at(row.index);
+      row.is_substituted = true;
+    }
+  }
+  const int64_t count = std::max<int64_t>(i - begin, 1);
+  worker.read.add((now_ns() - start_ns) / count, static_cast<uint64_t>(count));
+  return i;
+}
+
+void RowMaker::make_row(int64_t epoch, const RowWorker::Row& row, std::byte* output, RowWorker& worker) const {
+  const bool is_timed = --worker.until_timed == 0;
+  Laps laps(is_timed ? static_cast<uint64_t>(worker.timed_every) : 0);
+  render_row(epoch, row, output, worker, laps);
+  if (!is_timed) return;
+  worker.timed_every = laps.total_ns() > kAlwaysTimedNs ? 1 : kTimedEvery;
+  worker.until_timed = worker.timed_every;
+}
+
+Plan RowMaker::plan_of(int64_t epoch, const RowWorker::Row& row) const {
+  const Extent& extent = row.sample.extent;
+  const Plan plan = pipeline_.plan(extent.height, extent.width, seed_, static_cast<uint32_t>(epoch), row.sample.id);
+  if (plan.output_height != extent_.height || plan.output_width != extent_.width) {
+    throw config_error(concat(dataset_->where(row.index), ": comes out of the augmentation as ",
+                              size_text(plan.output_height, plan.output_width), "; expected ",
+                              size_text(extent_.height, extent_.width),
+                              " as the first sample: add resize(height=...,width=...) or center-crop(size=...)"));
+  }
+  return plan;
+}
+
+void RowMaker::render_row(int64_t epoch, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
+                          Laps& laps) const {
+  const Plan plan = plan_of(epoch, row);
+  laps.end_of(worker.plan);
+  Picture picture;
+  try {
+    picture = codec_for(row.sample.encoding).decode(row.sample, footprint(plan), extent_.channels, worker.scratch);
+  } catch (const Error& error) {
+    throw Error(error.kind(), concat(dataset_->where(row.index), ": ", error.what()));
+  }
+  laps.end_of(worker.decode);
+  render(picture, plan, pipeline_.normalization(), layout_, output);
+  laps.end_of(worker.render);
+}
+
+}  // namespace penstock::detail

@@ -1,0 +1,174 @@
+// Ring: order, slots, errors and hand-over, with batches that are only numbers.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <latch>
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "loader/detail/ring.h"
+
+namespace penstock::detail {
+namespace {
+
+constexpr int64_t kRows = 12;
+
+/// A ring whose row r of batch s is the number s * kRows + r, and who made it.
+class NumberRing {
+ public:
+  using Hook = std::function<void(int64_t sequence, int64_t begin, int64_t end)>;
+
+  NumberRing(int workers, int prefetch, Hook hook = {})
+      : numbers_(static_cast<size_t>(Ring::slot_count(prefetch)), std::vector<int64_t>(kRows, -1)),
+        busy_(static_cast<size_t>(std::max(workers, 1))),
+        ring(workers, prefetch, kRows,
+             [this, hook](int64_t sequence, int slot, int64_t begin, int64_t end, int worker) {
+               EXPECT_FALSE(busy_[static_cast<size_t>(worker)].exchange(true)) << "two threads are worker " << worker;
+               EXPECT_EQ(slot, sequence % static_cast<int64_t>(numbers_.size()));
+               for (int64_t row = begin; row < end; ++row)
+                 numbers_[static_cast<size_t>(slot)][static_cast<size_t>(row)] = sequence * kRows + row;
+               const std::shared_ptr<void> at_exit(nullptr, [&](void*) { busy_[static_cast<size_t>(worker)] = false; });
+               if (hook) hook(sequence, begin, end);
+             }) {}
+
+  /// Takes the next batch and expects it to be `sequence`, whole.
+  int take(int64_t sequence) {
+    EXPECT_EQ(ring.next_sequence(), sequence);
+    const int slot = ring.take().slot;
+    const auto& rows = numbers_[static_cast<size_t>(slot)];
+    for (int64_t row = 0; row < kRows; ++row) EXPECT_EQ(rows[static_cast<size_t>(row)], sequence * kRows + row);
+    return slot;
+  }
+
+ private:
+  std::vector<std::vector<int64_t>> numbers_;
+  std::vector<std::atomic<bool>> busy_;
+
+ public:
+  Ring ring;
+};
+
+TEST(RingTest, DeliversBatchesInOrderForAnyWorkersAndPrefetch) {
+  for (const int workers : {0, 1, 2, 7}) {
+    for (const int prefetch : {1, 3, 16}) {
+      NumberRing numbers(workers, prefetch);
+      numbers.ring.restart(5, 205);
+      for (int64_t sequence = 5; sequence < 205; ++sequence) numbers.ring.release(numbers.take(sequence));
+    }
+  }
+}
+
+TEST(RingTest, MakesNoMoreThanPrefetchAheadAndNothingFromTheLimitOn) {
+  std::atomic<int64_t> taken{0};
+  NumberRing numbers(3, 2, [&](int64_t sequence, int64_t, int64_t) {
+    EXPECT_LE(sequence, taken.load() + 2);  // the one behind the taken ones may be issued before `taken` says so
+    EXPECT_LT(sequence, 50);
+  });
+  numbers.ring.restart(0, 50);
+  for (; taken < 50; ++taken) numbers.ring.release(numbers.take(taken));
+}
+
+TEST(RingTest, KeepsWhatWasMadeWhenTheNextEpochIsWhereItStands) {
+  std::vector<std::atomic<int>> made(30);
+  NumberRing numbers(2, 4, [&](int64_t sequence, int64_t, int64_t end) { made[sequence] += end == kRows; });
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    numbers.ring.restart(epoch * 10, 30);
+    for (int64_t sequence = epoch * 10; sequence < epoch * 10 + 10; ++sequence)
+      numbers.ring.release(numbers.take(sequence));
+  }
+  for (const auto& count : made) EXPECT_EQ(count, 1);
+}
+
+TEST(RingTest, GivesTheErrorOfTheLowestRowAndGoesOn) {
+  for (const int workers : {0, 1, 4}) {
+    NumberRing numbers(workers, 3, [](int64_t sequence, int64_t begin, int64_t end) {
+      if (sequence % 3 != 1) return;
+      for (const int64_t row : {4, 9})
+        if (row >= begin && row < end) throw std::runtime_error("row " + std::to_string(row));
+    });
+    numbers.ring.restart(0, 30);
+    for (int64_t sequence = 0; sequence < 30; ++sequence) {
+      std::string message = "none";
+      try {
+        numbers.ring.release(numbers.take(sequence));
+      } catch (const std::runtime_error& error) {
+        message = error.what();
+      }
+      ASSERT_EQ(message, sequence % 3 == 1 ? "row 4" : "none") << "batch " << sequence << ", " << workers << " workers";
+    }
+  }
+}
+
+TEST(RingTest, WaitsForAChunkInWorkBeforeItReusesADroppedSlot) {
+  std::latch started(1), proceed(1);
+  std::atomic<bool> is_left{false};
+  NumberRing numbers(2, 1, [&](int64_t sequence, int64_t begin, int64_t) {
+    if (sequence == 0 && begin == 0) {
+      started.count_down();
+      proceed.wait();
+      is_left = true;
+    }
+    EXPECT_TRUE(sequence != 3 || is_left);  // 3 is slot 0's next
+  });
+  numbers.ring.restart(0, 100);
+  started.wait();
+  numbers.ring.restart(3, 100);
+  auto later = std::async(std::launch::async, [&] { proceed.count_down(); });
+  numbers.ring.release(numbers.take(3));
+  later.wait();
+}
+
+TEST(RingTest, BlocksWhileEverySlotIsHeldUntilAnotherThreadReleases) {
+  for (const int workers : {0, 2}) {
+    NumberRing numbers(workers, 2);
+    numbers.ring.restart(0, 100);
+    std::vector<int> held;
+    for (int64_t sequence = 0; sequence < 4; ++sequence) held.push_back(numbers.take(sequence));
+    std::thread other([&] { numbers.ring.release(held[0]); });
+    EXPECT_EQ(numbers.take(4), held[0]);
+    other.join();
+  }
+}
+
+TEST(RingTest, EndsWithWorkInFlight) {
+  for (int trial = 0; trial < 50; ++trial) {
+    NumberRing numbers(4, 8);
+    numbers.ring.restart(0, 1000);
+    for (int64_t sequence = 0; sequence < trial % 5; ++sequence) numbers.ring.release(numbers.take(sequence));
+  }
+}
+
+TEST(RingTest, SurvivesRandomRestartsWithBatchesHeldElsewhere) {
+  std::mt19937 random(4);
+  for (const int workers : {0, 1, 3}) {
+    NumberRing numbers(workers, 3, [](int64_t sequence, int64_t begin, int64_t) {
+      if (sequence % 11 == 3 && begin == 0) throw std::runtime_error("on purpose");
+    });
+    std::vector<std::future<void>> releases;
+    for (int trial = 0; trial < 200; ++trial) {
+      int64_t sequence = static_cast<int64_t>(random() % 40);
+      numbers.ring.restart(sequence, 100);
+      for (const int64_t end = sequence + static_cast<int64_t>(random() % 12); sequence < end; ++sequence) {
+        try {
+          const int slot = numbers.take(sequence);
+          if (random() % 2 == 0) {
+            numbers.ring.release(slot);
+          } else {
+            releases.push_back(std::async(std::launch::async, [&numbers, slot] { numbers.ring.release(slot); }));
+          }
+        } catch (const std::runtime_error&) {
+          EXPECT_EQ(sequence % 11, 3);
+        }
+      }
+    }
+    for (auto& release : releases) release.wait();
+  }
+}
+
+}  // namespace
+}  // namespace penstock::detail
