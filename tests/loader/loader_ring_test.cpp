@@ -1,4 +1,5 @@
 // Ring: order, slots, errors and hand-over, with batches that are only numbers.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -101,6 +102,23 @@ TEST(RingTest, GivesTheErrorOfTheLowestRowAndGoesOn) {
       }
       ASSERT_EQ(message, sequence % 3 == 1 ? "row 4" : "none") << "batch " << sequence << ", " << workers << " workers";
     }
+  }
+}
+
+TEST(RingTest, GivesTheErrorOfTheLowestRowAlthoughAHigherOneFailedBefore) {
+  for (int trial = 0; trial < 100; ++trial) {
+    std::latch failed(1);
+    NumberRing numbers(4, 1, [&](int64_t, int64_t begin, int64_t end) {
+      const bool has_low = begin <= 4 && 4 < end, has_high = begin <= 9 && 9 < end;
+      if (has_high && !has_low) {
+        failed.count_down();
+        throw std::runtime_error("row 9");
+      }
+      if (has_low && !has_high) failed.wait();
+      if (has_low) throw std::runtime_error("row 4");
+    });
+    numbers.ring.restart(0, 1);
+    EXPECT_THAT([&] { numbers.ring.take(); }, testing::ThrowsMessage<std::runtime_error>("row 4"));
   }
 }
 
