@@ -87,8 +87,6 @@ void render(const Picture& picture, const Plan& plan, const Normalization& norma
                 .row_stride = picture.row_stride,
                 .window_x = picture.x,
                 .window_y = picture.y,
-                .window_height = picture.height,
-                .window_width = picture.width,
                 .plan = &plan,
                 .is_recolored = plan.color != kSameColor,
                 .fill_level = plan.fill,

@@ -16,7 +16,7 @@ struct RenderJob {
   const uint8_t* pixels = nullptr;  // at least 4 readable bytes
   uint32_t last_word = 0;           // bytes; the greatest offset from `pixels` at which 4 bytes may be read
   ptrdiff_t row_stride = 0;         // bytes, below 2^31
-  int window_x = 0, window_y = 0, window_height = 0, window_width = 0;
+  int window_x = 0, window_y = 0;   // of the stored picture, pixels
   const Plan* plan = nullptr;
   bool is_recolored = false;          // the colour matrix is not the identity
   std::array<float, 3> fill_level{};  // after the colour matrix

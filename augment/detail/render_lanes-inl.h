@@ -97,11 +97,7 @@ class Sampler {
             DI(), static_cast<int32_t>(static_cast<uint32_t>(job.window_y) * static_cast<uint32_t>(job.row_stride) +
                                        static_cast<uint32_t>(job.window_x * kChannels)))),
         width_(hn::Set(D(), static_cast<float>(job.plan->input_width))),
-        height_(hn::Set(D(), static_cast<float>(job.plan->input_height))),
-        x_last_(hn::Set(DI(), job.window_x + std::max(job.window_width - 2, 0))),
-        y_last_(hn::Set(DI(), job.window_y + std::max(job.window_height - 2, 0))),
-        right_(hn::Set(DI(), job.window_width > 1 ? kChannels : 0)),
-        down_(hn::Set(DI(), job.window_height > 1 ? static_cast<int32_t>(job.row_stride) : 0)) {
+        height_(hn::Set(D(), static_cast<float>(job.plan->input_height))) {
     for (int i = 0; i < kChannels; ++i) fill_[i] = hn::Set(D(), job.plan->fill[i]);
   }
 
@@ -139,21 +135,23 @@ class Sampler {
     }
   }
 
-  /// Vertically first, then horizontally: left + wx * (right - left).
+  /// Vertically first, then horizontally: left + wx * (right - left). In the last column (row) wx (wy) is exactly 0,
+  /// and what the right (lower) fetch brings is some finite level that counts for nothing.
   HWY_INLINE Levels<kChannels> bilinear(V x, V y) const {
     const D d;
     const V zero = hn::Zero(d), half = hn::Set(d, 0.5f), one = hn::Set(d, 1.f);
     const V u = hn::Min(hn::Max(hn::Sub(x, half), zero), hn::Sub(width_, one));
     const V v = hn::Min(hn::Max(hn::Sub(y, half), zero), hn::Sub(height_, one));
-    const VI column = hn::Min(hn::ConvertTo(DI(), u), x_last_), row = hn::Min(hn::ConvertTo(DI(), v), y_last_);
+    const VI column = hn::ConvertTo(DI(), u), row = hn::ConvertTo(DI(), v);
     const V wx = hn::Sub(u, hn::ConvertTo(d, column)), wy = hn::Sub(v, hn::ConvertTo(d, row));
-    const VI upper = offset_of(column, row), lower = hn::Add(upper, down_);
+    const VI upper = offset_of(column, row), lower = hn::Add(upper, stride_);
     const VU upper_left = word_at(upper), lower_left = word_at(lower);
     if constexpr (kChannels == 1) {
       return {{mix(mix(byte_of<0>(upper_left), byte_of<0>(lower_left), wy),
                    mix(byte_of<1>(upper_left), byte_of<1>(lower_left), wy), wx)}};
     } else {
-      const VU upper_right = word_at(hn::Add(upper, right_)), lower_right = word_at(hn::Add(lower, right_));
+      const VI pixel = hn::Set(DI(), 3);
+      const VU upper_right = word_at(hn::Add(upper, pixel)), lower_right = word_at(hn::Add(lower, pixel));
       const auto channel = [&](auto byte) HWY_ATTR {
         constexpr int kByte = decltype(byte)::value;
         return mix(mix(byte_of<kByte>(upper_left), byte_of<kByte>(lower_left), wy),
@@ -170,7 +168,6 @@ class Sampler {
   VU last_word_;
   VI stride_, origin_;
   V width_, height_;
-  VI x_last_, y_last_, right_, down_;
   V fill_[kChannels];
 };
 

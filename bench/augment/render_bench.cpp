@@ -1,0 +1,142 @@
+// render_bench: the bare render loop on one thread, each beside the best that OpenCV has for the same work.
+//
+// Rates are images/s. The pairs run in one process; read the ratio of BM_Render<case> to BM_OpenCv<case> as the median
+// of at least five repetitions: --benchmark_repetitions=5 --benchmark_enable_random_interleaving=true.
+#include <benchmark/benchmark.h>
+
+#include <opencv2/core.hpp>
+#include <opencv2/imgproc.hpp>
+#include <vector>
+
+#include "augment/render.h"
+#include "augment/transform.h"
+
+namespace penstock {
+namespace {
+
+constexpr int kSampleCount = 1024;
+constexpr int kBatchSize = 64;
+
+/// Pictures with soft noise, and one plan for each, as a worker would have them.
+struct Workload {
+  Workload(Extent extent, const char* transforms, int sample_count = kSampleCount)
+      : extent(extent), pipeline(transforms, {.channels = extent.channels}), sample_count(sample_count) {
+    Rng rng(1, 0, 0, 0);
+    pixels.resize(static_cast<size_t>(sample_count) * sample_bytes());
+    for (auto& pixel : pixels) pixel = static_cast<uint8_t>(rng.next() >> 25);
+    for (int i = 0; i < sample_count; ++i) plans.push_back(plan(i));
+    output.resize(static_cast<size_t>(kBatchSize) * plans[0].output_height * plans[0].output_width * extent.channels);
+  }
+
+  size_t sample_bytes() const { return static_cast<size_t>(extent.height) * extent.width * extent.channels; }
+  const uint8_t* sample(int i) const { return pixels.data() + i * sample_bytes(); }
+  Plan plan(int i) const { return pipeline.plan(extent.height, extent.width, 1, 0, static_cast<uint64_t>(i)); }
+  Picture picture(int i) const {
+    return {.pixels = sample(i),
+            .row_stride = static_cast<ptrdiff_t>(extent.width) * extent.channels,
+            .height = extent.height,
+            .width = extent.width,
+            .channels = extent.channels};
+  }
+  /// Where sample i of the batch goes; a batch stays in the second-level cache for small pictures, as in the loader.
+  float* row(int i) { return output.data() + i % kBatchSize * (output.size() / kBatchSize); }
+
+  Extent extent;
+  Pipeline pipeline;
+  int sample_count;
+  std::vector<uint8_t> pixels;
+  std::vector<Plan> plans;
+  std::vector<float> output;
+};
+
+Workload mnist_nearest() { return {{28, 28, 1}, "affine(degrees=10,translate=0.1),normalize(mean=0.13,std=0.31)"}; }
+Workload mnist_bilinear() {
+  return {{28, 28, 1}, "affine(degrees=10,translate=0.1,interpolation=bilinear),normalize(mean=0.13,std=0.31)"};
+}
+Workload cifar() { return {{32, 32, 3}, "shift(pad=4),flip,normalize(mean=0.49:0.48:0.45,std=0.25:0.24:0.26)"}; }
+Workload photograph() {
+  return {{400, 500, 3},
+          "affine(degrees=10,interpolation=bilinear),resize(height=224,width=224),"
+          "normalize(mean=0.49:0.46:0.41,std=0.23:0.22:0.22)",
+          16};
+}
+Workload photograph_resize() {
+  return {{400, 500, 3}, "resize(height=224,width=224),normalize(mean=0.49:0.46:0.41,std=0.23:0.22:0.22)", 16};
+}
+
+void run_render(benchmark::State& state, Workload workload) {
+  int i = 0;
+  for (auto _ : state) {
+    render(workload.picture(i), workload.plans[i], workload.pipeline.normalization(), Layout::kF32Nchw,
+           workload.row(i));
+    i = (i + 1) % workload.sample_count;
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+
+void run_plan(benchmark::State& state, Workload workload) {
+  int i = 0;
+  for (auto _ : state) benchmark::DoNotOptimize(workload.plan(i++));
+  state.SetItemsProcessed(state.iterations());
+}
+
+void run_plan_and_render(benchmark::State& state, Workload workload) {
+  int i = 0;
+  for (auto _ : state) {
+    render(workload.picture(i), workload.plan(i), workload.pipeline.normalization(), Layout::kF32Nchw, workload.row(i));
+    i = (i + 1) % workload.sample_count;
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+
+/// warpAffine (or resize where the map is a pure scaling) to u8, then per plane level * scale + bias into the batch.
+void run_opencv(benchmark::State& state, Workload workload) {
+  cv::setNumThreads(1);
+  const int type = workload.extent.channels == 1 ? CV_8UC1 : CV_8UC3;
+  const auto& normalization = workload.pipeline.normalization();
+  cv::Mat warped;
+  std::vector<cv::Mat> planes(3);
+  int i = 0;
+  for (auto _ : state) {
+    const Plan& plan = workload.plans[i];
+    const Affine& m = plan.map;
+    const cv::Size size(plan.output_width, plan.output_height);
+    const cv::Mat source(workload.extent.height, workload.extent.width, type, const_cast<uint8_t*>(workload.sample(i)));
+    const int flags = plan.filter == Filter::kNearest ? cv::INTER_NEAREST : cv::INTER_LINEAR;
+    if (m.xy == 0 && m.yx == 0 && m.x0 == 0 && m.y0 == 0) {
+      cv::resize(source, warped, size, 0, 0, flags);
+    } else {
+      // OpenCV's coordinates are those of pixel centres.
+      const cv::Matx23d centers(m.xx, m.xy, m.x0 + 0.5 * (m.xx + m.xy - 1), m.yx, m.yy, m.y0 + 0.5 * (m.yx + m.yy - 1));
+      cv::warpAffine(source, warped, centers, size, flags | cv::WARP_INVERSE_MAP, cv::BORDER_CONSTANT);
+    }
+    float* row = workload.row(i);
+    if (workload.extent.channels == 1) planes[0] = warped;
+    if (workload.extent.channels == 3) cv::split(warped, planes);
+    for (int channel = 0; channel < workload.extent.channels; ++channel) {
+      cv::Mat plane(size, CV_32FC1, row + static_cast<ptrdiff_t>(channel) * size.area());
+      planes[channel].convertTo(plane, CV_32F, normalization.scale[channel], normalization.bias[channel]);
+    }
+    i = (i + 1) % workload.sample_count;
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+
+BENCHMARK_CAPTURE(run_render, mnist_nearest, mnist_nearest());
+BENCHMARK_CAPTURE(run_opencv, mnist_nearest, mnist_nearest());
+BENCHMARK_CAPTURE(run_plan, mnist_nearest, mnist_nearest());
+BENCHMARK_CAPTURE(run_plan_and_render, mnist_nearest, mnist_nearest());
+BENCHMARK_CAPTURE(run_render, mnist_bilinear, mnist_bilinear());
+BENCHMARK_CAPTURE(run_opencv, mnist_bilinear, mnist_bilinear());
+BENCHMARK_CAPTURE(run_render, cifar, cifar());
+BENCHMARK_CAPTURE(run_opencv, cifar, cifar());
+BENCHMARK_CAPTURE(run_plan, cifar, cifar());
+BENCHMARK_CAPTURE(run_render, photograph, photograph());
+BENCHMARK_CAPTURE(run_opencv, photograph, photograph());
+BENCHMARK_CAPTURE(run_render, photograph_resize, photograph_resize());
+BENCHMARK_CAPTURE(run_opencv, photograph_resize, photograph_resize());
+
+}  // namespace
+}  // namespace penstock
+
+BENCHMARK_MAIN();

@@ -1,0 +1,158 @@
+// render(): equal bits on every instruction set, only the footprint's pixels, and its refusals.
+#include "augment/render.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "augment/detail/render_job.h"
+#include "core/error.h"
+#include "tests/augment/pictures.h"
+
+namespace penstock {
+namespace {
+
+using test::cut_out;
+using test::noise_picture;
+using test::OwnedPicture;
+using test::random_plan;
+using test::reference_render;
+using test::rendered;
+
+const Normalization kNormalization = Normalization::of({0.1307, 0.45, 0.6}, {0.3081, 0.22, 0.5});
+
+/// Gives the choice of the instruction set back at the end of a test.
+struct ForcedTarget {
+  explicit ForcedTarget(const std::string& name) { detail::force_render_target(name); }
+  ~ForcedTarget() { detail::force_render_target(""); }
+};
+
+/// The index of the first byte that differs, or -1.
+ptrdiff_t first_difference(const std::vector<uint8_t>& a, const std::vector<uint8_t>& b) {
+  const auto at = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  return at.first == a.end() && at.second == b.end() ? -1 : at.first - a.begin();
+}
+
+class RenderTargetTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(RenderTargetTest, BitsEqualThePlainRenderer) {
+  const ForcedTarget target(GetParam());
+  for (uint64_t trial = 0; trial < 3000; ++trial) {
+    Rng rng(11, 0, trial, 0);
+    const int height = rng.between(1, 40), width = rng.between(1, 40), channels = rng.chance(0.5) ? 1 : 3;
+    const OwnedPicture picture = noise_picture(height, width, channels, rng);
+    const Plan plan = random_plan(height, width, rng);
+    for (const Layout layout : {Layout::kF32Nchw, Layout::kU8Nhwc}) {
+      ASSERT_EQ(first_difference(rendered(picture.view, plan, kNormalization, layout),
+                                 reference_render(picture.view, plan, kNormalization, layout)),
+                -1)
+          << "trial " << trial << ", layout " << static_cast<int>(layout) << ", picture " << width << "x" << height
+          << "x" << channels << " to " << plan.output_width << "x" << plan.output_height;
+    }
+  }
+}
+
+TEST_P(RenderTargetTest, WindowOfTheFootprintIsEnough) {
+  const ForcedTarget target(GetParam());
+  for (uint64_t trial = 0; trial < 2000; ++trial) {
+    Rng rng(12, 0, trial, 0);
+    const int height = rng.between(1, 60), width = rng.between(1, 60), channels = rng.chance(0.5) ? 1 : 3;
+    const OwnedPicture whole = noise_picture(height, width, channels, rng);
+    const Plan plan = random_plan(height, width, rng);
+    const OwnedPicture window = cut_out(whole.view, footprint(plan));
+    ASSERT_EQ(rendered(window.view, plan, kNormalization, Layout::kF32Nchw),
+              rendered(whole.view, plan, kNormalization, Layout::kF32Nchw))
+        << "trial " << trial;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AllTargets, RenderTargetTest, testing::ValuesIn(detail::render_targets()),
+                         [](const auto& info) { return info.param; });
+
+TEST(RenderTest, ThisProcessorHasATargetThatGathersInHardware) {
+  // Otherwise the suite above compares less than it says. Every processor since 2013 has AVX2.
+  EXPECT_THAT(detail::render_targets(), testing::Contains(testing::AnyOf("AVX2", "AVX3")));
+  EXPECT_GE(detail::render_targets().size(), 3u);
+}
+
+TEST(RenderTest, PixelsOutsideTheFootprintAreNotLookedAt) {
+  for (uint64_t trial = 0; trial < 1000; ++trial) {
+    Rng rng(13, 0, trial, 0);
+    OwnedPicture picture = noise_picture(rng.between(1, 60), rng.between(1, 60), 1, rng);
+    const Plan plan = random_plan(picture.view.height, picture.view.width, rng);
+    const auto before = rendered(picture.view, plan, kNormalization, Layout::kF32Nchw);
+    const Region region = footprint(plan);
+    for (int row = 0; row < picture.view.height; ++row)
+      for (int column = 0; column < picture.view.width; ++column)
+        if (row < region.y || row >= region.y + region.height || column < region.x || column >= region.x + region.width)
+          picture.pixels[static_cast<size_t>(row) * picture.view.width + column] ^= 0xFF;
+    ASSERT_EQ(rendered(picture.view, plan, kNormalization, Layout::kF32Nchw), before) << "trial " << trial;
+  }
+}
+
+TEST(RenderTest, RowsMayStandApart) {
+  Rng rng(14, 0, 0, 0);
+  const OwnedPicture whole = noise_picture(30, 50, 3, rng);
+  Plan plan = Plan::identity(20, 24);
+  plan.filter = Filter::kBilinear;
+  plan.resample({0.9, 0.2, -1, -0.2, 0.9, 3}, 17, 21);
+  Picture strided = whole.view;  // the upper left 24 x 20 of it, in rows of 50 pixels
+  strided.height = 20;
+  strided.width = 24;
+  const OwnedPicture packed = cut_out(whole.view, {0, 0, 24, 20});
+  EXPECT_EQ(rendered(strided, plan, kNormalization, Layout::kU8Nhwc),
+            rendered(packed.view, plan, kNormalization, Layout::kU8Nhwc));
+}
+
+TEST(RenderTest, NormalizesAsTorchvisionDoes) {
+  const uint8_t level = 200;
+  const Picture picture{.pixels = &level, .row_stride = 1, .height = 1, .width = 1, .channels = 1};
+  float value = 0;
+  render(picture, Plan::identity(1, 1), kNormalization, Layout::kF32Nchw, &value);
+  EXPECT_NEAR(value, (200 / 255.0 - 0.1307) / 0.3081, 1e-6);
+  render(picture, Plan::identity(1, 1), Normalization(), Layout::kF32Nchw, &value);
+  EXPECT_NEAR(value, 200 / 255.0, 1e-7);
+}
+
+TEST(RenderTest, BytesAreRoundedAndClamped) {
+  const std::vector<uint8_t> levels{10, 11, 250, 0};
+  const Picture picture{.pixels = levels.data(), .row_stride = 4, .height = 1, .width = 4, .channels = 1};
+  Plan plan = Plan::identity(1, 4);
+  plan.color[0] = {1.5f, 0, 0, -15.f};
+  EXPECT_EQ(rendered(picture, plan, kNormalization, Layout::kU8Nhwc), (std::vector<uint8_t>{0, 2, 255, 0}));
+}
+
+TEST(RenderTest, ErasedRectanglesAreWrittenInOrderAndClipped) {
+  const std::vector<uint8_t> levels(9, 100);
+  const Picture picture{.pixels = levels.data(), .row_stride = 3, .height = 3, .width = 3, .channels = 1};
+  Plan plan = Plan::identity(3, 3);
+  plan.erase({0, 0, 2, 2, {1, 1, 1}});
+  plan.erase({1, 1, 9, 9, {2, 2, 2}});
+  EXPECT_EQ(rendered(picture, plan, kNormalization, Layout::kU8Nhwc),
+            (std::vector<uint8_t>{1, 1, 100, 1, 2, 2, 100, 2, 2}));
+}
+
+TEST(RenderTest, RenderedBytesCountsTheLayout) {
+  EXPECT_EQ(rendered_bytes(Layout::kF32Nchw, {28, 27, 3}), 28u * 27 * 3 * 4);
+  EXPECT_EQ(rendered_bytes(Layout::kU8Nhwc, {28, 27, 3}), 28u * 27 * 3);
+}
+
+TEST(RenderTest, PictureThatMissesTheFootprintIsRefused) {
+  const std::vector<uint8_t> levels(12);
+  Picture picture{.pixels = levels.data(), .row_stride = 4, .height = 3, .width = 4, .channels = 1, .x = 1};
+  std::vector<float> output(25);
+  try {
+    render(picture, Plan::identity(3, 5), kNormalization, Layout::kF32Nchw, output.data());
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kBug);
+    EXPECT_STREQ(error.what(),
+                 "render: the picture is 4x3 at (1, 0); expected it to cover the plan's footprint 5x3 at (0, 0)");
+  }
+  picture.channels = 2;
+  EXPECT_THROW(render(picture, Plan::identity(3, 4), kNormalization, Layout::kF32Nchw, output.data()), Error);
+}
+
+}  // namespace
+}  // namespace penstock
