@@ -1,13 +1,15 @@
 // The rows of render() in Highway SIMD, compiled once for each instruction set and chosen at run time.
 //
-// Two ways through, with the same bits wherever both apply: translated_rows() copies (shift, flip, centre crop: every
-// output pixel's centre falls on a pixel's centre), mapped_rows() works out coordinates and gathers.
+// Three ways through, with the same bits wherever more than one applies: translated_rows() copies (shift, flip, centre
+// crop: every output pixel's centre falls on a pixel's centre), resized_rows() samples along the axes, mapped_rows() works
+// out coordinates and gathers.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "augment/render_rows.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // After foreach_target.h
 #include "augment/detail/render_job.h"
 #include "augment/detail/render_lanes-inl.h"
+#include "augment/detail/render_resized-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -73,10 +75,14 @@ bool is_translation(const Affine& m) {
          std::fabs(m.y0) < 0x1p22 && is_whole(m.x0) && is_whole(m.y0);
 }
 
+/// Along the axes, and not so small a reduction that most of a mixed line would never be looked at.
+bool is_resize(const Affine& m) { return m.xy == 0 && m.yx == 0 && std::fabs(m.xx) <= 4; }
+
 template <int kChannels, Layout kLayout>
 void rows(const RenderJob& job) {
   if (is_translation(job.plan->map)) return translated_rows<kChannels, kLayout>(job);
   if (job.plan->filter == Filter::kNearest) return mapped_rows<kChannels, Filter::kNearest, kLayout>(job);
+  if (is_resize(job.plan->map)) return resized_rows<kChannels, kLayout>(job);
   return mapped_rows<kChannels, Filter::kBilinear, kLayout>(job);
 }
 
@@ -98,6 +104,11 @@ HWY_EXPORT(render_rows);
 
 void render_rows(const RenderJob& job, int channels, Layout layout) {
   HWY_DYNAMIC_DISPATCH(render_rows)(job, channels, layout);
+}
+
+RenderScratch& render_scratch() {
+  thread_local RenderScratch scratch;
+  return scratch;
 }
 
 std::vector<std::string> render_targets() {

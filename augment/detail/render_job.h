@@ -24,6 +24,14 @@ struct RenderJob {
   void* output = nullptr;
 };
 
+/// Lines of the picture being resized. One a thread, grown to the widest picture seen, then never allocated again.
+struct RenderScratch {
+  std::vector<int32_t> offset;     // a column
+  std::vector<float> weight;       // a column
+  std::vector<float> line, mixed;
+};
+RenderScratch& render_scratch();
+
 /// All rows of the output, erased rectangles not yet written. One instance for each channel count and layout.
 void render_rows(const RenderJob& job, int channels, Layout layout);
 
