@@ -1,0 +1,130 @@
+// Checkpoints: tensors and JSON to safetensors and back.
+#include "train/checkpoint.h"
+
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "train/safetensors_torch.h"
+
+namespace penstock {
+namespace {
+
+constexpr const char* kKey = "penstock";
+constexpr const char* kModelPrefix = "model.";
+
+nlohmann::json to_json(const CheckpointInfo& info) {
+  const auto& position = info.position;
+  return {{"format_version", CheckpointInfo::kFormatVersion},
+          {"arch", info.arch},
+          {"channels", info.shape.channels},
+          {"height", info.shape.height},
+          {"width", info.shape.width},
+          {"classes", info.shape.classes},
+          {"epoch", position.epoch},
+          {"batch", position.batch},
+          {"step", position.step},
+          {"loss_sum", position.loss_sum},
+          {"correct_count", position.correct_count},
+          {"sample_count", position.sample_count},
+          {"best_accuracy", position.best_accuracy ? nlohmann::json(*position.best_accuracy) : nlohmann::json()},
+          {"seed", info.seed},
+          {"batch_size", info.batch_size},
+          {"shuffle", info.shuffle},
+          {"tail", info.tail},
+          {"dataset_size", info.dataset_size},
+          {"world_size", info.world_size},
+          {"threads", info.threads},
+          {"augment", info.augment}};
+}
+
+CheckpointInfo info_from(const nlohmann::json& json) {
+  CheckpointInfo info;
+  auto& position = info.position;
+  json.at("arch").get_to(info.arch);
+  json.at("channels").get_to(info.shape.channels);
+  json.at("height").get_to(info.shape.height);
+  json.at("width").get_to(info.shape.width);
+  json.at("classes").get_to(info.shape.classes);
+  json.at("epoch").get_to(position.epoch);
+  json.at("batch").get_to(position.batch);
+  json.at("step").get_to(position.step);
+  json.at("loss_sum").get_to(position.loss_sum);
+  json.at("correct_count").get_to(position.correct_count);
+  json.at("sample_count").get_to(position.sample_count);
+  if (!json.at("best_accuracy").is_null()) position.best_accuracy = json.at("best_accuracy").get<double>();
+  json.at("seed").get_to(info.seed);
+  json.at("batch_size").get_to(info.batch_size);
+  json.at("shuffle").get_to(info.shuffle);
+  json.at("tail").get_to(info.tail);
+  json.at("dataset_size").get_to(info.dataset_size);
+  json.at("world_size").get_to(info.world_size);
+  json.at("threads").get_to(info.threads);
+  json.at("augment").get_to(info.augment);
+  if (position.epoch < 0 || position.batch < 0 || position.step < 0)
+    throw corrupt_error(concat("position ", position.epoch, ", ", position.batch, ", ", position.step, "; expected 0 or more"));
+  return info;
+}
+
+std::string shape_text(const ModelShape& shape) {
+  return concat(shape.classes, " classes of ", shape.channels, " x ", shape.height, " x ", shape.width);
+}
+
+}  // namespace
+
+void save_checkpoint(const std::filesystem::path& path, const CheckpointInfo& info, const StateDict& state) {
+  write_tensors(path, state, {{kKey, to_json(info).dump()}});
+}
+
+Checkpoint load_checkpoint(const std::filesystem::path& path) {
+  auto [tensors, metadata] = read_tensors(path);
+  const auto found = metadata.find(kKey);
+  if (found == metadata.end()) {
+    throw corrupt_error(concat(path.string(), ": no \"", kKey, "\" in its metadata, so it is no checkpoint; expected a file that ",
+                               "--save-every wrote (weights alone go to --pretrained)"));
+  }
+  try {
+    const auto json = nlohmann::json::parse(found->second);
+    const int version = json.at("format_version").get<int>();
+    if (version != CheckpointInfo::kFormatVersion)
+      throw corrupt_error(concat("format version ", version, "; expected ", CheckpointInfo::kFormatVersion));
+    return {info_from(json), std::move(tensors)};
+  } catch (const std::exception& error) {
+    throw corrupt_error(concat(path.string(), ": checkpoint metadata: ", error.what()));
+  }
+}
+
+void check_same_model(const std::filesystem::path& path, const CheckpointInfo& info, const std::string& arch,
+                      const ModelShape& shape) {
+  if (info.arch != arch) {
+    throw config_error(concat("--resume ", path.string(), ": a checkpoint of arch ", info.arch, "; --arch is ", arch));
+  }
+  if (shape_text(info.shape) != shape_text(shape)) {
+    throw config_error(concat("--resume ", path.string(), ": a checkpoint for ", shape_text(info.shape), "; the data are ",
+                              shape_text(shape)));
+  }
+}
+
+void check_same_order(const std::filesystem::path& path, const CheckpointInfo& info, const CheckpointInfo& now) {
+  if (info.position.batch == 0) return;
+  const auto check = [&](const char* what, const auto& then, const auto& value) {
+    if (then == value) return;
+    throw config_error(concat("--resume ", path.string(), ": stands at step ", info.position.batch, " of an epoch with ", what, " ",
+                              then, ", which is now ", value, "; expected the same, or a checkpoint from an epoch's end"));
+  };
+  check("--seed", info.seed, now.seed);
+  check("--batch-size", info.batch_size, now.batch_size);
+  check("--shuffle", info.shuffle, now.shuffle);
+  check("--tail", info.tail, now.tail);
+  check("a data set of size", info.dataset_size, now.dataset_size);
+  if (now.shuffle == "rank-local") check("a world size of", info.world_size, now.world_size);
+}
+
+void save_model(const std::filesystem::path& path, const StateDict& state, const std::string& arch) {
+  StateDict model;
+  for (const auto& [name, tensor] : state)
+    if (name.starts_with(kModelPrefix)) model.emplace(name.substr(std::string(kModelPrefix).size()), tensor);
+  write_tensors(path, model, {{"arch", arch}});
+}
+
+}  // namespace penstock

@@ -1,0 +1,54 @@
+// Training data: what --data names, as packed data sets and the pipelines that go with them.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "loader/dataset.h"
+#include "train/options.h"
+
+namespace penstock {
+
+/// What a --data text means: a packed data set's folder, or a source and the folder it reads (empty for embedded ones).
+struct DataName {
+  std::string source;  ///< A spec; empty: a packed data set.
+  std::filesystem::path folder;
+};
+
+/// `digits`, `digits(count=500)`, `mnist:DIR`, or a folder. A registered source's name wins over a folder of the same name,
+/// which `./digits` names. Throws config_error for an unknown source, io_error for a folder that is not there.
+DataName parse_data_name(const std::string& text);
+
+/// ${XDG_CACHE_HOME}/penstock, ~/.cache/penstock without it.
+std::filesystem::path default_cache();
+
+/// Packs a foreign source into CACHE once and returns the split's folder. The folder's name holds a hash of source, absolute
+/// path, split and the source's fingerprint, so that changed data are packed again. A lock file beside it makes concurrent runs
+/// and ranks wait for the one that packs; the lock goes with the process that holds it.
+/// Errors: what the source or pack() throws. `say` gets one line when something was packed.
+std::filesystem::path pack_into_cache(const DataName& name, const std::string& split, const std::filesystem::path& cache,
+                                      const std::function<void(const std::string&)>& say);
+
+struct TrainingData {
+  std::shared_ptr<const Dataset> train;
+  std::shared_ptr<const Dataset> test;  ///< Null: there is no test split, nothing is evaluated.
+  std::string augment, eval_augment;    ///< Resolved: both end with a normalisation.
+  std::string note;                     ///< What was added or is missing, for people; may be empty.
+};
+
+/// Opens (and packs, where needed) both splits. Of a packed data set the split `test` is evaluated on, where it is there;
+/// of a folder that is itself a split, its sibling `test`.
+TrainingData open_training_data(const TrainOptions& options, const std::function<void(const std::string&)>& say);
+
+/// `spec_list` with `normalize` appended when it has none: the data set's own statistics.
+std::string with_normalize(const std::string& spec_list);
+
+/// The part of `spec_list` that is the same for every sample: resize, center-crop and normalize.
+std::string deterministic_part(const std::string& spec_list);
+
+/// What the model sees of one sample.
+Extent rendered_extent(const Dataset& dataset, const Pipeline& pipeline);
+
+}  // namespace penstock

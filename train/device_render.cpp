@@ -1,0 +1,165 @@
+// device_render(): coordinates, gather, colour, normalisation, erased rectangles.
+#include "train/device_render.h"
+
+#include <array>
+
+namespace penstock {
+namespace {
+
+// Columns of PlanBatch::rows. Each erased rectangle has top, left, bottom, right and three levels.
+enum Column { kPicture, kLabel, kWeight, kFilter, kMap, kFill = kMap + 6, kColor = kFill + 3, kErased = kColor + 12 };
+constexpr int kErasedColumns = 7;
+constexpr int kColumns = kErased + Plan::kMaxErased * kErasedColumns;
+
+constexpr std::array<std::array<float, 4>, 3> kSameColor{{{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}}};
+
+void pack_row(const PlannedRow& row, double* to) {
+  const Plan& plan = row.plan;
+  to[kPicture] = static_cast<double>(row.picture);
+  to[kLabel] = static_cast<double>(row.label);
+  to[kWeight] = row.weight;
+  to[kFilter] = plan.filter == Filter::kBilinear ? 1 : 0;
+  const double map[6] = {plan.map.xx, plan.map.xy, plan.map.x0, plan.map.yx, plan.map.yy, plan.map.y0};
+  std::copy(map, map + 6, to + kMap);
+  std::copy(plan.fill.begin(), plan.fill.end(), to + kFill);
+  for (int i = 0; i < 3; ++i) std::copy(plan.color[i].begin(), plan.color[i].end(), to + kColor + 4 * i);
+  for (int k = 0; k < Plan::kMaxErased; ++k) {
+    const ErasedRect rect = k < plan.erased_count ? plan.erased[k] : ErasedRect{};
+    double* out = to + kErased + k * kErasedColumns;
+    out[0] = rect.top, out[1] = rect.left, out[2] = rect.bottom, out[3] = rect.right;
+    std::copy(rect.level.begin(), rect.level.end(), out + 4);
+  }
+}
+
+/// A batch of plans on its way to pixels. Tensors named N... have the batch first.
+class BatchRenderer {
+ public:
+  BatchRenderer(const torch::Tensor& pictures, const PlanBatch& plans, const Normalization& normalization)
+      : plans_(plans),
+        device_(pictures.device()),
+        input_height_(pictures.size(1)),
+        input_width_(pictures.size(2)),
+        channels_(pictures.size(3)),
+        pixels_(pictures.view({-1, channels_})),
+        scale_(per_channel(normalization.scale)),
+        bias_(per_channel(normalization.bias)) {}
+
+  torch::Tensor render() {
+    work_out_coordinates();
+    torch::Tensor levels;  // f32 N x C x H x W
+    if (!plans_.is_bilinear) levels = nearest();
+    else if (!plans_.is_nearest) levels = bilinear();
+    else levels = torch::where(column(kFilter).view({-1, 1, 1, 1}).gt(0), bilinear(), nearest());
+    levels = torch::where(inside_.unsqueeze(1), levels, levels_at(kFill));
+    if (plans_.is_recolored) levels = recolored(levels);
+    return erased(levels * scale_ + bias_).contiguous();
+  }
+
+ private:
+  torch::Tensor column(int index) const { return plans_.rows.select(1, index); }
+  torch::Tensor f32(int index) const { return column(index).to(torch::kFloat32).view({-1, 1, 1}); }
+
+  torch::Tensor per_channel(const std::array<float, 3>& values) const {
+    return torch::tensor(at::ArrayRef<float>(values.data(), channels_), torch::device(device_)).view({1, channels_, 1, 1});
+  }
+
+  /// C levels from `first` on, N x C x 1 x 1.
+  torch::Tensor levels_at(int first) const {
+    return plans_.rows.narrow(1, first, channels_).to(torch::kFloat32).view({-1, channels_, 1, 1});
+  }
+
+  /// x_, y_: f32 N x H x W, where each output pixel's centre looks; inside_: whether that is in the picture.
+  void work_out_coordinates() {
+    const auto rows = (torch::arange(plans_.output.height, torch::dtype(torch::kFloat64).device(device_)) + 0.5).view({1, -1});
+    const auto columns = (torch::arange(plans_.output.width, torch::dtype(torch::kFloat32).device(device_)) + 0.5).view({1, 1, -1});
+    const auto coordinate = [&](int first) {
+      const auto at_row = column(first + 1).unsqueeze(1) * rows + column(first + 2).unsqueeze(1);
+      return columns * f32(first) + at_row.to(torch::kFloat32).unsqueeze(2);
+    };
+    x_ = coordinate(kMap);
+    y_ = coordinate(kMap + 3);
+    inside_ = x_.ge(0).logical_and_(x_.lt(input_width_)).logical_and_(y_.ge(0)).logical_and_(y_.lt(input_height_));
+    first_pixel_ = column(kPicture).to(torch::kInt64).view({-1, 1, 1}) * (input_height_ * input_width_);
+  }
+
+  /// The pictures' levels at whole coordinates (i64 N x H x W, in range): f32 N x C x H x W.
+  torch::Tensor fetch(const torch::Tensor& row, const torch::Tensor& column) const {
+    const auto index = first_pixel_ + row * input_width_ + column;
+    const auto fetched = pixels_.index_select(0, index.flatten()).to(torch::kFloat32);
+    return fetched.view({index.size(0), index.size(1), index.size(2), channels_}).permute({0, 3, 1, 2});
+  }
+
+  torch::Tensor nearest() const {
+    return fetch(y_.clamp(0, input_height_ - 1).to(torch::kInt64), x_.clamp(0, input_width_ - 1).to(torch::kInt64));
+  }
+
+  /// Vertically first, then horizontally, as render() does.
+  torch::Tensor bilinear() const {
+    const auto u = (x_ - 0.5).clamp(0, input_width_ - 1), v = (y_ - 0.5).clamp(0, input_height_ - 1);
+    const auto left = u.to(torch::kInt64).clamp_max(std::max<int64_t>(input_width_ - 2, 0));
+    const auto upper = v.to(torch::kInt64).clamp_max(std::max<int64_t>(input_height_ - 2, 0));
+    const auto wx = (u - left.to(torch::kFloat32)).unsqueeze(1), wy = (v - upper.to(torch::kFloat32)).unsqueeze(1);
+    const auto right = left + (input_width_ > 1 ? 1 : 0), lower = upper + (input_height_ > 1 ? 1 : 0);
+    const auto mix = [](const torch::Tensor& a, const torch::Tensor& b, const torch::Tensor& w) { return a + w * (b - a); };
+    return mix(mix(fetch(upper, left), fetch(lower, left), wy), mix(fetch(upper, right), fetch(lower, right), wy), wx);
+  }
+
+  torch::Tensor recolored(const torch::Tensor& levels) const {
+    const auto m = [&](int i, int j) { return f32(kColor + 4 * i + j); };
+    if (channels_ == 1) return (levels.select(1, 0) * m(0, 0) + m(0, 3)).unsqueeze(1);
+    const auto red = levels.select(1, 0), green = levels.select(1, 1), blue = levels.select(1, 2);
+    std::vector<torch::Tensor> out;
+    for (int i = 0; i < 3; ++i) out.push_back(red * m(i, 0) + green * m(i, 1) + blue * m(i, 2) + m(i, 3));
+    return torch::stack(out, 1);
+  }
+
+  torch::Tensor erased(torch::Tensor values) const {
+    const auto rows = torch::arange(plans_.output.height, torch::device(device_)).view({1, -1, 1});
+    const auto columns = torch::arange(plans_.output.width, torch::device(device_)).view({1, 1, -1});
+    for (int k = 0; k < plans_.erased_count; ++k) {
+      const int first = kErased + k * kErasedColumns;
+      const auto edge = [&](int i) { return column(first + i).view({-1, 1, 1}); };
+      const auto in_rect = rows.ge(edge(0)).logical_and(rows.lt(edge(2))).logical_and(columns.ge(edge(1)))
+                               .logical_and(columns.lt(edge(3)));
+      values = torch::where(in_rect.unsqueeze(1), levels_at(first + 4) * scale_ + bias_, values);
+    }
+    return values;
+  }
+
+  const PlanBatch& plans_;
+  torch::Device device_;
+  int64_t input_height_, input_width_, channels_;
+  torch::Tensor pixels_;  // u8 (M * H * W) x C
+  torch::Tensor scale_, bias_;
+  torch::Tensor x_, y_, inside_, first_pixel_;
+};
+
+}  // namespace
+
+torch::Tensor PlanBatch::labels() const { return rows.select(1, kLabel).to(torch::kInt64); }
+torch::Tensor PlanBatch::weights() const { return rows.select(1, kWeight).to(torch::kFloat32); }
+
+PlanBatch pack_plans(std::span<const PlannedRow> rows, int channels, const torch::Device& device) {
+  const Plan& first = rows.front().plan;
+  PlanBatch batch;
+  batch.output = {first.output_height, first.output_width, channels};
+  auto packed = torch::empty({static_cast<int64_t>(rows.size()), kColumns},
+                             torch::dtype(torch::kFloat64).pinned_memory(device.is_cuda()));
+  double* to = packed.data_ptr<double>();
+  for (const auto& row : rows) {
+    pack_row(row, to);
+    to += kColumns;
+    (row.plan.filter == Filter::kBilinear ? batch.is_bilinear : batch.is_nearest) = true;
+    batch.is_recolored |= row.plan.color != kSameColor;
+    batch.erased_count = std::max(batch.erased_count, row.plan.erased_count);
+  }
+  batch.rows = packed.to(device, /*non_blocking=*/true);
+  return batch;
+}
+
+torch::Tensor device_render(const torch::Tensor& pictures, const PlanBatch& plans, const Normalization& normalization) {
+  torch::NoGradGuard no_grad;
+  return BatchRenderer(pictures, plans, normalization).render();
+}
+
+}  // namespace penstock

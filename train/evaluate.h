@@ -1,0 +1,25 @@
+// evaluate(): loss and accuracy over a data set, every sample counted once at any number of ranks.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "train/comm/comm.h"
+#include "train/feeder.h"
+#include "train/strategies/strategy.h"
+
+namespace penstock {
+
+struct Evaluation {
+  int64_t sample_count = 0;
+  double loss = 0, accuracy = 0;
+  std::vector<std::optional<double>> class_accuracy;  ///< Nothing for a class without samples.
+};
+
+/// Collective: every rank calls it with its part of the data and gets the same result. Padding and substituted rows count nowhere.
+/// `pass` counts the calls: the feeder's epoch.
+Evaluation evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, int64_t class_count, const torch::Device& device,
+                    int64_t pass);
+
+}  // namespace penstock

@@ -1,0 +1,210 @@
+// Host feeder: a loader's slots as tensors: in place on the CPU, copied one batch ahead on a stream of its own on CUDA.
+//
+//   copy stream      [copy k+1]        [copy k+2]
+//   compute stream   [ step k ........][ step k+1 ......]
+//   host             wait k+1, launch step k, wait k+2, launch step k+1, ...
+#include "train/host_feeder.h"
+
+#ifdef USE_CUDA
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <ATen/cuda/CUDAEvent.h>
+#endif
+
+#include <array>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "core/error.h"
+#include "train/feeder.h"
+
+namespace penstock {
+namespace {
+
+/// Views of the slot; valid as long as the batch is held.
+DeviceBatch view_of(const Batch& batch) {
+  DeviceBatch view{.epoch = batch.epoch(), .index = batch.index(), .rows = batch.rows(), .count = batch.count(),
+                   .global_count = batch.global_count()};
+  const Extent extent = batch.extent();
+  const auto tensor = [](const void* data, at::IntArrayRef shape, at::ScalarType dtype) {
+    return torch::from_blob(const_cast<void*>(data), shape, torch::dtype(dtype));
+  };
+  view.images = batch.layout() == Layout::kF32Nchw
+                    ? tensor(batch.pixels().data(), {batch.rows(), extent.channels, extent.height, extent.width}, torch::kFloat32)
+                    : tensor(batch.pixels().data(), {batch.rows(), extent.height, extent.width, extent.channels}, torch::kUInt8);
+  view.labels = tensor(batch.labels().data(), {batch.rows()}, torch::kInt64);
+  view.weights = tensor(batch.weights().data(), {batch.rows()}, torch::kFloat32);
+  return view;
+}
+
+/// u8 N x H x W x C -> f32 N x C x H x W, normalised as render() does. Padding rows become the normalised 0, which is as good as 0.
+class DeviceNormalization {
+ public:
+  DeviceNormalization(const Normalization& normalization, int channels, const torch::Device& device) {
+    const auto per_channel = [&](const std::array<float, 3>& values) {
+      return torch::tensor(at::ArrayRef<float>(values.data(), static_cast<size_t>(channels)), torch::device(device))
+          .view({1, channels, 1, 1});
+    };
+    scale_ = per_channel(normalization.scale);
+    bias_ = per_channel(normalization.bias);
+  }
+
+  torch::Tensor operator()(const torch::Tensor& images) const {
+    if (images.scalar_type() != torch::kUInt8) return images;
+    return (images.permute({0, 3, 1, 2}).to(torch::kFloat32, false, false, at::MemoryFormat::Contiguous) * scale_).add_(bias_);
+  }
+
+ private:
+  torch::Tensor scale_, bias_;
+};
+
+class HostFeeder : public Feeder {
+ public:
+  HostFeeder(std::unique_ptr<Loader> loader, const Normalization& normalization, const torch::Device& device, Recorder& recorder)
+      : loader_(std::move(loader)), recorder_(recorder), normalize_(normalization, loader_->extent().channels, device) {}
+
+  int64_t batches_per_epoch() const override { return loader_->batches_per_epoch(); }
+  uint64_t samples_per_epoch() const override { return loader_->samples_per_epoch(); }
+
+ protected:
+  std::optional<Batch> wait_for_batch() {
+    recorder_.mark(Phase::kOther);
+    auto batch = loader_->next();
+    recorder_.mark(Phase::kWait);
+    return batch;
+  }
+
+  std::unique_ptr<Loader> loader_;
+  Recorder& recorder_;
+  DeviceNormalization normalize_;
+};
+
+class CpuFeeder final : public HostFeeder {
+ public:
+  using HostFeeder::HostFeeder;
+
+  void start_epoch(int64_t epoch, int64_t first_batch) override {
+    held_.reset();
+    loader_->start_epoch(epoch, first_batch);
+  }
+
+  std::optional<DeviceBatch> next() override {
+    held_.reset();
+    held_ = wait_for_batch();
+    if (!held_) return std::nullopt;
+    auto batch = view_of(*held_);
+    batch.images = normalize_(batch.images);
+    return batch;
+  }
+
+ private:
+  std::optional<Batch> held_;
+};
+
+#ifdef USE_CUDA
+
+class CudaFeeder final : public HostFeeder {
+ public:
+  CudaFeeder(std::unique_ptr<Loader> loader, const Normalization& normalization, const torch::Device& device, Recorder& recorder)
+      : HostFeeder(std::move(loader), normalization, device, recorder),
+        device_(device),
+        stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device.index())) {}
+
+  ~CudaFeeder() override { stream_.synchronize(); }
+
+  void start_epoch(int64_t epoch, int64_t first_batch) override {
+    stream_.synchronize();
+    for (auto& place : places_) place.batch.reset();
+    is_started_ = false;
+    loader_->start_epoch(epoch, first_batch);
+  }
+
+  std::optional<DeviceBatch> next() override {
+    if (!is_started_) stage(places_[taken_]);
+    is_started_ = true;
+    Place& place = places_[taken_];
+    if (!place.batch) return std::nullopt;
+    // The step of the batch before this one has been launched: when it is through, its tensors may be overwritten.
+    Place& other = places_[1 - taken_];
+    other.used.record(c10::cuda::getCurrentCUDAStream(device_.index()));
+    stage(other);
+    place.copied.block(c10::cuda::getCurrentCUDAStream(device_.index()));
+    taken_ = 1 - taken_;
+    auto batch = place.tensors;
+    batch.images = normalize_(batch.images);
+    return batch;
+  }
+
+ private:
+  /// A batch on the device and the slot that it comes from.
+  struct Place {
+    std::optional<Batch> batch;
+    DeviceBatch tensors;
+    at::cuda::CUDAEvent copied, used;
+  };
+
+  void stage(Place& place) {
+    if (place.batch) place.copied.synchronize();  // long past: the slot is free to go back
+    place.batch.reset();
+    place.batch = wait_for_batch();
+    if (!place.batch) return;
+    const DeviceBatch source = view_of(*place.batch);
+    const c10::cuda::CUDAStreamGuard guard(stream_);
+    place.used.block(stream_);
+    const auto images = place.tensors.images, labels = place.tensors.labels, weights = place.tensors.weights;
+    place.tensors = source;
+    place.tensors.images = copied(source.images, images);
+    place.tensors.labels = copied(source.labels, labels);
+    place.tensors.weights = copied(source.weights, weights);
+    place.copied.record(stream_);
+    recorder_.mark(Phase::kHostToDevice);
+  }
+
+  torch::Tensor copied(const torch::Tensor& source, torch::Tensor target) const {
+    if (!target.defined()) target = torch::empty(source.sizes(), source.options().device(device_));
+    return target.copy_(source, /*non_blocking=*/true);
+  }
+
+  torch::Device device_;
+  c10::cuda::CUDAStream stream_;
+  std::array<Place, 2> places_;
+  int taken_ = 0;
+  bool is_started_ = false;
+};
+
+#endif
+
+}  // namespace
+
+SlotAllocator pinned_slots() {
+  // The tensors own the memory; the loader gives pointers back.
+  struct Pool {
+    std::mutex mutex;
+    std::map<void*, torch::Tensor> tensors;
+  };
+  const auto pool = std::make_shared<Pool>();  // shared: both functions, for as long as the loader keeps them
+  return {[pool](size_t byte_count) {
+            auto memory = torch::empty({static_cast<int64_t>(byte_count)}, torch::dtype(torch::kUInt8).pinned_memory(true));
+            void* const data = memory.data_ptr();
+            const std::lock_guard lock(pool->mutex);
+            pool->tensors.emplace(data, std::move(memory));
+            return data;
+          },
+          [pool](void* data, size_t) {
+            const std::lock_guard lock(pool->mutex);
+            pool->tensors.erase(data);
+          }};
+}
+
+std::unique_ptr<Feeder> make_host_feeder(std::unique_ptr<Loader> loader, const torch::Device& device, Recorder& recorder,
+                                         const Normalization& normalization) {
+  if (device.is_cpu()) return std::make_unique<CpuFeeder>(std::move(loader), normalization, device, recorder);
+#ifdef USE_CUDA
+  return std::make_unique<CudaFeeder>(std::move(loader), normalization, device, recorder);
+#else
+  throw device_error("--device " + device.str() + ": this build has no CUDA; expected --device cpu");
+#endif
+}
+
+}  // namespace penstock

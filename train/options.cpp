@@ -1,0 +1,132 @@
+// TrainOptions: checks, defaults that depend on the machine, and options.json.
+#include "train/options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace penstock {
+namespace {
+
+void check_name(const std::string& flag, const std::string& name, const std::vector<std::string>& known) {
+  if (std::find(known.begin(), known.end(), name) == known.end())
+    throw config_error(concat("--", flag, ": ", unknown_name(flag, name, known)));
+}
+
+template <class Number>
+void check_at_least(const std::string& flag, Number value, Number least) {
+  if (value < least) throw config_error(concat("--", flag, " is ", value, "; expected ", least, " or more"));
+}
+
+void check_number(const std::string& flag, double value, double least, double below) {
+  if (!(value >= least && value < below))
+    throw config_error(concat("--", flag, " is ", value, "; expected ", least, " or more and less than ", below));
+}
+
+}  // namespace
+
+SaveEvery parse_save_every(const std::string& text) {
+  int64_t count = -1;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, count);
+  std::string unit(rest, end);
+  unit.erase(0, unit.find_first_not_of(' '));
+  const bool is_step = unit.empty() || unit == "step" || unit == "steps";
+  const bool is_epoch = unit == "epoch" || unit == "epochs";
+  if (error != std::errc() || count < 0 || !(is_step || is_epoch)) {
+    throw config_error(concat("--save-every is \"", text, "\"; expected \"100 steps\", \"1 epoch\", or 0 for the end only"));
+  }
+  return is_step ? SaveEvery{count, 0} : SaveEvery{0, count};
+}
+
+std::string to_string(const SaveEvery& save_every) {
+  if (save_every.steps > 0) return concat(save_every.steps, " steps");
+  return save_every.epochs > 0 ? concat(save_every.epochs, " epochs") : "0";
+}
+
+void check(const TrainOptions& options, const std::vector<std::string>& archs, const std::vector<std::string>& modes) {
+  check_name("arch", parse_spec("arch", options.arch).name(), archs);
+  check_name("mode", parse_spec("mode", options.mode).name(), modes);
+  check_name("device", options.device, {"auto", "cpu", "cuda"});
+  check_name("shuffle", options.shuffle, {"global", "none", "rank-local"});
+  check_name("tail", options.tail, {"drop", "pad"});
+  check_name("layout", options.layout, {"f32", "u8"});
+  check_name("schedule", options.schedule, {"constant", "cosine", "step"});
+  check_name("dist-backend", options.dist_backend, {"auto", "gloo", "nccl"});
+  if (options.workers != -1) check_at_least("workers", options.workers, 0);
+  check_at_least("prefetch", options.prefetch, 1);
+  check_at_least("batch-size", options.batch_size, int64_t{1});
+  check_at_least("epochs", options.epochs, int64_t{1});
+  check_at_least("print-freq", options.print_freq, int64_t{1});
+  check_at_least("threads", options.threads, 0);
+  check_at_least("nproc", options.nproc, 0);
+  check_at_least("world-size", options.world_size, 0);
+  check_at_least("rank", options.rank, -1);
+  check_at_least("gpu", options.gpu, -1);
+  check_number("lr", options.learning_rate, 0, INFINITY);
+  check_number("momentum", options.momentum, 0, 1);
+  check_number("weight-decay", options.weight_decay, 0, INFINITY);
+  if (options.gpu >= 0 && options.device == "cpu")
+    throw config_error(concat("--gpu is ", options.gpu, " with --device cpu; expected one of the two"));
+  if (options.is_resident && options.layout != "f32")
+    throw config_error("--resident with --layout u8: batches are rendered on the device; expected --layout f32");
+  if (!options.resume.empty() && !options.pretrained.empty()) {
+    throw config_error(concat("--resume ", options.resume.string(), " with --pretrained ", options.pretrained.string(),
+                              ": a checkpoint holds all weights; expected one of the two"));
+  }
+}
+
+ThreadShare default_threads(int core_count, bool is_cuda) {
+  if (is_cuda) return {std::clamp(core_count - 1, 1, 8), 1};
+  return {1, std::max(1, core_count)};
+}
+
+Shuffle shuffle_of(const TrainOptions& options) {
+  if (options.shuffle == "none") return Shuffle::kNone;
+  return options.shuffle == "global" ? Shuffle::kGlobal : Shuffle::kRankLocal;
+}
+
+Tail tail_of(const TrainOptions& options) { return options.tail == "pad" ? Tail::kPad : Tail::kDrop; }
+
+Layout layout_of(const TrainOptions& options) { return options.layout == "f32" ? Layout::kF32Nchw : Layout::kU8Nhwc; }
+
+std::string to_json(const TrainOptions& options) {
+  const nlohmann::json json{{"data", options.data},
+                            {"split", options.split},
+                            {"cache", options.cache.string()},
+                            {"augment", options.augment},
+                            {"eval-augment", options.eval_augment},
+                            {"shuffle", options.shuffle},
+                            {"tail", options.tail},
+                            {"layout", options.layout},
+                            {"batch-size", options.batch_size},
+                            {"workers", options.workers},
+                            {"prefetch", options.prefetch},
+                            {"resident", options.is_resident},
+                            {"arch", options.arch},
+                            {"mode", options.mode},
+                            {"pretrained", options.pretrained.string()},
+                            {"epochs", options.epochs},
+                            {"lr", options.learning_rate},
+                            {"momentum", options.momentum},
+                            {"weight-decay", options.weight_decay},
+                            {"schedule", options.schedule},
+                            {"seed", options.seed},
+                            {"device", options.device},
+                            {"threads", options.threads},
+                            {"world-size", options.world_size},
+                            {"dist-backend", options.dist_backend},
+                            {"out", options.out.string()},
+                            {"save-every", to_string(options.save_every)},
+                            {"resume", options.resume.string()},
+                            {"evaluate", options.only_evaluates},
+                            {"eval-each-epoch", options.evaluates_each_epoch},
+                            {"print-freq", options.print_freq}};
+  return json.dump(2) + "\n";
+}
+
+}  // namespace penstock

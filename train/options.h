@@ -1,0 +1,75 @@
+// TrainOptions: everything a run of the trainer depends on, checked before any thread or rank starts.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "loader/loader.h"
+
+namespace penstock {
+
+/// When checkpoints are written. Both 0: at the end only.
+struct SaveEvery {
+  int64_t steps = 0;
+  int64_t epochs = 1;
+};
+
+/// "100 steps", "100" (steps), "1 epoch", "0" (never). Throws config_error.
+SaveEvery parse_save_every(const std::string& text);
+std::string to_string(const SaveEvery& save_every);
+
+/// As the user gave them. 0 or an empty text in a field whose comment says "auto" is replaced by resolve().
+struct TrainOptions {
+  std::string data = "digits";      ///< A folder, an embedded source or `source:folder`.
+  std::string split = "train";
+  std::filesystem::path cache;      ///< Where foreign sources are packed; auto: default_cache().
+  std::string augment;
+  std::string eval_augment;         ///< Auto: resize, center-crop and normalize of `augment`.
+  std::string shuffle = "global", tail = "pad", layout = "f32";
+  int64_t batch_size = 64;          ///< Of all ranks together.
+  int workers = -1;                 ///< -1: auto.
+  int prefetch = 4;
+  bool is_resident = false;
+
+  std::string arch = "lenet", mode = "single";
+  std::filesystem::path pretrained;
+  int64_t epochs = 10;
+  double learning_rate = 0.05, momentum = 0.9, weight_decay = 5e-4;
+  std::string schedule = "cosine";
+  uint64_t seed = 0;
+
+  std::string device = "auto";
+  int gpu = -1;
+  int threads = 0;                  ///< Intra-op; 0: auto.
+  int nproc = 0;                    ///< 0: auto.
+  int world_size = 0, rank = -1;    ///< As a launcher that sets no variables gives them; 0 and -1: not given.
+  std::string dist_url, dist_backend = "auto";
+
+  std::filesystem::path out;        ///< Auto: runs/<arch>-<mode>-<time>.
+  SaveEvery save_every;
+  std::filesystem::path resume;
+  bool only_evaluates = false;      ///< --evaluate.
+  bool evaluates_each_epoch = true;
+  int64_t print_freq = 100;
+};
+
+/// Ranges and names of single options. Throws config_error naming the flag: `--workers is -3; expected 0 or more`.
+void check(const TrainOptions& options, const std::vector<std::string>& archs, const std::vector<std::string>& modes);
+
+/// Workers and intra-op threads of one rank that may use `core_count` cores. They share the cores; on two of them LeNet on
+/// MNIST took {1 worker, 1 thread} 1.00, {1, 2} and {0, 2} what docs/DECISIONS.md says.
+struct ThreadShare {
+  int workers = 0, threads = 1;
+};
+ThreadShare default_threads(int core_count, bool is_cuda);
+
+Shuffle shuffle_of(const TrainOptions& options);
+Tail tail_of(const TrainOptions& options);
+Layout layout_of(const TrainOptions& options);
+
+/// options.json: one key a flag, in the flags' spelling, sorted.
+std::string to_json(const TrainOptions& options);
+
+}  // namespace penstock

@@ -1,0 +1,19 @@
+// The folder of a run: what may be written where, and files that appear whole or not at all.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace penstock {
+
+/// runs/<arch>-<mode>-<year><month><day>-<hour><minute><second>.
+std::filesystem::path default_run_folder(const std::string& arch, const std::string& mode);
+
+/// Whether OUT may become a run's folder: it is not there, is empty, or holds an earlier run (options.json). Throws
+/// config_error otherwise: a folder with somebody's files in it is not written into.
+void check_run_folder(const std::filesystem::path& out);
+
+/// Makes OUT ready: an earlier run's files are removed, unless `is_resumed`. Throws config_error as check_run_folder(), io_error.
+void prepare_run_folder(const std::filesystem::path& out, bool is_resumed);
+
+}  // namespace penstock

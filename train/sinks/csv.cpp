@@ -1,0 +1,56 @@
+// metrics.csv: the epochs' figures, one row an epoch, for spreadsheets.
+#include <charconv>
+#include <sstream>
+
+#include "core/text.h"
+#include "train/sinks/log_file.h"
+#include "train/sinks/sink.h"
+
+namespace penstock {
+namespace {
+
+std::string header() {
+  std::string names = "epoch,step,loss,accuracy,test_loss,test_accuracy,learning_rate,seconds,images_per_second,load_ms,update_ms";
+  for (const char* phase : kPhaseNames) names += concat(",", phase, "_ms");
+  return names;
+}
+
+/// The second column; the header counts as step 0.
+int64_t step_of(const std::string& line) {
+  const auto columns = split(line, ',');
+  if (columns[0] == "epoch") return 0;
+  int64_t step = INT64_MAX;
+  if (columns.size() > 1) std::from_chars(columns[1].data(), columns[1].data() + columns[1].size(), step);
+  return step;
+}
+
+class CsvSink final : public Sink {
+ public:
+  CsvSink(const std::filesystem::path& folder, int64_t resumed_step)
+      : file_(folder / "metrics.csv", resumed_step, step_of) {
+    if (file_.is_empty()) file_.line(header());
+  }
+
+  void write(const Metrics& metrics) override {
+    if (metrics.kind != Metrics::Kind::kEpoch) return;
+    std::ostringstream row;
+    row.precision(9);
+    const auto optional = [](const std::optional<double>& value) { return value ? concat(*value) : std::string(); };
+    row << metrics.epoch << ',' << metrics.step << ',' << metrics.loss << ',' << metrics.accuracy << ','
+        << optional(metrics.test_loss) << ',' << optional(metrics.test_accuracy) << ',' << metrics.learning_rate << ','
+        << metrics.seconds << ',' << metrics.images_per_second << ',' << metrics.load_ms << ',' << metrics.update_ms;
+    for (const double phase_ms : metrics.phase_ms) row << ',' << phase_ms;
+    file_.line(row.str());
+  }
+
+ private:
+  detail::LogFile file_;
+};
+
+}  // namespace
+
+std::unique_ptr<Sink> make_csv_sink(const std::filesystem::path& folder, int64_t resumed_step) {
+  return std::make_unique<CsvSink>(folder, resumed_step);
+}
+
+}  // namespace penstock

@@ -1,0 +1,49 @@
+// metrics.jsonl: one JSON object a line, `kind` is step or epoch.
+#include <nlohmann/json.hpp>
+
+#include "train/sinks/log_file.h"
+#include "train/sinks/sink.h"
+
+namespace penstock {
+namespace {
+
+int64_t step_of(const std::string& line) {
+  const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() && json.contains("step") && json["step"].is_number_integer() ? json["step"].get<int64_t>()
+                                                                                       : INT64_MAX;
+}
+
+class JsonlSink final : public Sink {
+ public:
+  JsonlSink(const std::filesystem::path& folder, int64_t resumed_step)
+      : file_(folder / "metrics.jsonl", resumed_step, step_of) {}
+
+  void write(const Metrics& metrics) override {
+    nlohmann::ordered_json json{{"kind", metrics.kind == Metrics::Kind::kStep ? "step" : "epoch"},
+                                {"epoch", metrics.epoch},
+                                {"step", metrics.step},
+                                {"loss", metrics.loss},
+                                {"accuracy", metrics.accuracy},
+                                {"learning_rate", metrics.learning_rate},
+                                {"seconds", metrics.seconds},
+                                {"images_per_second", metrics.images_per_second},
+                                {"load_ms", metrics.load_ms},
+                                {"update_ms", metrics.update_ms}};
+    for (int phase = 0; phase < kPhaseCount; ++phase)
+      json["phase_ms"][kPhaseNames[phase]] = metrics.phase_ms[phase];
+    if (metrics.test_accuracy) json["test_accuracy"] = *metrics.test_accuracy;
+    if (metrics.test_loss) json["test_loss"] = *metrics.test_loss;
+    file_.line(json.dump());
+  }
+
+ private:
+  detail::LogFile file_;
+};
+
+}  // namespace
+
+std::unique_ptr<Sink> make_jsonl_sink(const std::filesystem::path& folder, int64_t resumed_step) {
+  return std::make_unique<JsonlSink>(folder, resumed_step);
+}
+
+}  // namespace penstock

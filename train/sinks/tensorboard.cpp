@@ -1,0 +1,106 @@
+// TensorBoard event files, encoded by hand: LibTorch carries a protobuf of its own, which another one would clash with.
+//
+// A file is a sequence of TFRecords: u64 length, masked CRC-32C of the length, the bytes, masked CRC-32C of the bytes (all little
+// endian; masked: rotated right by 15 bits, plus 0xa282ead8). The bytes are an Event in protobuf's wire format, of which these
+// fields are used:
+//
+//   Event    1 wall_time f64   2 step varint   3 file_version string   5 summary Summary
+//   Summary  1 value Value (repeated)          Value  1 tag string   2 simple_value f32
+#include <unistd.h>
+
+#include <bit>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <span>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/shard.h"
+#include "train/sinks/sink.h"
+
+namespace penstock {
+namespace {
+
+static_assert(std::endian::native == std::endian::little);
+
+enum class Wire { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+
+template <class Value>
+std::string fixed(Value value) {
+  std::string bytes(sizeof(value), '\0');
+  std::memcpy(bytes.data(), &value, sizeof(value));
+  return bytes;
+}
+
+std::string varint(uint64_t value) {
+  std::string bytes;
+  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
+  return bytes + static_cast<char>(value);
+}
+
+std::string field(int number, Wire wire, const std::string& value) {
+  return varint(static_cast<uint64_t>(number) << 3 | static_cast<uint64_t>(wire)) +
+         (wire == Wire::kBytes ? varint(value.size()) : std::string()) + value;
+}
+
+std::string masked_crc(const std::string& bytes) {
+  const uint32_t crc = crc32c({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+  return fixed(std::rotr(crc, 15) + 0xa282ead8u);
+}
+
+double unix_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string value(const std::string& tag, double number) {
+  return field(1, Wire::kBytes, field(1, Wire::kBytes, tag) + field(2, Wire::kFixed32, fixed(static_cast<float>(number))));
+}
+
+std::string summary_of(const Metrics& metrics) {
+  const std::string group = metrics.kind == Metrics::Kind::kStep ? "step/" : "epoch/";
+  std::string values = value(group + "loss", metrics.loss) + value(group + "accuracy", metrics.accuracy) +
+                       value(group + "learning_rate", metrics.learning_rate) +
+                       value(group + "images_per_second", metrics.images_per_second) +
+                       value(group + "load_ms", metrics.load_ms) + value(group + "update_ms", metrics.update_ms);
+  for (int phase = 0; phase < kPhaseCount; ++phase)
+    values += value(concat(group, "phase_ms/", kPhaseNames[phase]), metrics.phase_ms[phase]);
+  if (metrics.test_loss) values += value(group + "test_loss", *metrics.test_loss);
+  if (metrics.test_accuracy) values += value(group + "test_accuracy", *metrics.test_accuracy);
+  return values;
+}
+
+class TensorBoardSink final : public Sink {
+ public:
+  explicit TensorBoardSink(const std::filesystem::path& folder) {
+    char host[256] = "localhost";
+    gethostname(host, sizeof(host) - 1);
+    path_ = folder / concat("events.out.tfevents.", static_cast<int64_t>(unix_seconds()), ".", host, ".", getpid());
+    file_.open(path_, std::ios::binary | std::ios::trunc);
+    record(field(1, Wire::kFixed64, fixed(unix_seconds())) + field(3, Wire::kBytes, "brain.Event:2"));
+  }
+
+  void write(const Metrics& metrics) override {
+    record(field(1, Wire::kFixed64, fixed(unix_seconds())) +
+           field(2, Wire::kVarint, varint(static_cast<uint64_t>(metrics.step))) +
+           field(5, Wire::kBytes, summary_of(metrics)));
+  }
+
+ private:
+  void record(const std::string& event) {
+    const std::string length = fixed(static_cast<uint64_t>(event.size()));
+    file_ << length << masked_crc(length) << event << masked_crc(event) << std::flush;
+    if (!file_) throw errno_error(path_.string(), "expected room for one more event");
+  }
+
+  std::filesystem::path path_;
+  std::ofstream file_;
+};
+
+}  // namespace
+
+std::unique_ptr<Sink> make_tensorboard_sink(const std::filesystem::path& folder) {
+  return std::make_unique<TensorBoardSink>(folder);
+}
+
+}  // namespace penstock
