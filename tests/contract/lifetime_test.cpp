@@ -1,0 +1,225 @@
+// The contracts of memory, errors and lifetime: bounded, in order, at any moment.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <future>
+#include <map>
+#include <random>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/error.h"
+#include "tests/loader/loader_test_data.h"
+
+namespace penstock {
+namespace {
+
+using testing_data::BatchCopy;
+using testing_data::consume;
+using testing_data::pipeline_for;
+using testing_data::TestData;
+
+constexpr const char* kSpec = "affine(degrees=10,translate=0.1),flip(p=0.5)";
+
+Loader make_loader(const TestData& data, LoaderOptions options, const std::string& spec = kSpec) {
+  const auto dataset = data.open();
+  return {dataset, pipeline_for(*dataset, spec), std::move(options)};
+}
+
+/// Resident memory of this process in bytes.
+int64_t resident_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    int64_t kilobytes = 0;
+    if (word == "VmRSS:" && status >> kilobytes) return kilobytes * 1024;
+  }
+  return 0;
+}
+
+TEST(LifetimeContract, MemoryIsAllocatedOnceAndDoesNotGrow) {
+  const TestData data({150, 150});
+  std::atomic<int> allocations{0}, releases{0};
+  std::atomic<size_t> byte_count{0};
+  {
+    auto loader = make_loader(data, {.workers = 2,
+                                     .prefetch = 3,
+                                     .batch_size = 16,
+                                     .allocator = {[&](size_t bytes) {
+                                                     ++allocations;
+                                                     byte_count += bytes;
+                                                     return std::aligned_alloc(64, bytes);
+                                                   },
+                                                   [&](void* memory, size_t) {
+                                                     ++releases;
+                                                     std::free(memory);
+                                                   }}});
+    const auto run_epochs = [&](int64_t first, int64_t count) {
+      for (int64_t epoch = first; epoch < first + count; ++epoch) {
+        loader.start_epoch(epoch);
+        consume(loader);
+      }
+    };
+    run_epochs(0, 5);
+    const int64_t before = resident_bytes();
+    run_epochs(5, 20);
+    EXPECT_LT(resident_bytes() - before, 20 * 1'000'000);  // under 1 MB an epoch
+    EXPECT_EQ(allocations, 5);                             // prefetch + 2
+    EXPECT_EQ(byte_count, loader.slot_bytes());
+    EXPECT_EQ(releases, 0);
+  }
+  EXPECT_EQ(releases, 5);
+}
+
+TEST(LifetimeContract, BatchKStandsInSlotKModSlots) {
+  const TestData data({100});
+  for (const int workers : {0, 3}) {
+    auto loader = make_loader(data, {.workers = workers, .prefetch = 2, .batch_size = 16});
+    std::map<int64_t, const std::byte*> slots;
+    for (const auto& [epoch, first] : std::vector<std::pair<int64_t, int64_t>>{{0, 0}, {1, 0}, {7, 3}, {2, 1}}) {
+      loader.start_epoch(epoch, first);
+      consume(loader, [&](const Batch& batch) {
+        const int64_t slot = (batch.epoch() * loader.batches_per_epoch() + batch.index()) % 4;
+        ASSERT_EQ(slots.emplace(slot, batch.pixels().data()).first->second, batch.pixels().data());
+        ASSERT_EQ(reinterpret_cast<uintptr_t>(batch.pixels().data()) % 64, 0U);
+      });
+    }
+    EXPECT_EQ(slots.size(), 4U);
+  }
+}
+
+TEST(LifetimeContract, ErrorsTravelInOrderAndNameTheSample) {
+  const TestData data({100, 100});
+  data.corrupt(37);
+  data.corrupt(150);
+  for (const int workers : {0, 1, 4}) {
+    auto loader = make_loader(data, {.workers = workers, .batch_size = 20, .shuffle = Shuffle::kNone});
+    for (int64_t epoch = 0; epoch < 3; ++epoch) {
+      loader.start_epoch(epoch);
+      for (int64_t batch = 0; batch < 10; ++batch) {
+        std::string message;
+        try {
+          const auto got = loader.next();
+          ASSERT_TRUE(got);
+          EXPECT_EQ(got->index(), batch);
+        } catch (const Error& error) {
+          EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
+          message = error.what();
+        }
+        if (batch == 1) {
+          EXPECT_NE(message.find("shard-0.safetensors: sample 37 (id 1037) at byte "), std::string::npos) << message;
+        } else if (batch == 7) {
+          EXPECT_NE(message.find("shard-1.safetensors: sample 50 (id 1150) at byte "), std::string::npos) << message;
+        } else {
+          EXPECT_EQ(message, "") << "batch " << batch;
+        }
+      }
+      EXPECT_FALSE(loader.next());
+    }
+  }
+}
+
+TEST(LifetimeContract, OfTwoCorruptSamplesInABatchTheLowerRowIsNamed) {
+  const TestData data({128});
+  data.corrupt(40);
+  data.corrupt(90);
+  for (int trial = 0; trial < 20; ++trial) {
+    auto loader = make_loader(data, {.workers = 4, .batch_size = 128, .shuffle = Shuffle::kNone});
+    loader.start_epoch(0);
+    try {
+      loader.next();
+      FAIL() << "no error";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("sample 40 "), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(LifetimeContract, ACorruptSampleIsSubstitutedWhenAsked) {
+  const TestData data({100});
+  data.corrupt(37);
+  for (const int workers : {0, 2}) {
+    auto loader = make_loader(data, {.workers = workers,
+                                     .batch_size = 10,
+                                     .shuffle = Shuffle::kNone,
+                                     .epoch_count = 1,
+                                     .on_corrupt = OnCorrupt::kSubstitute});
+    loader.start_epoch(0);
+    consume(loader, [](const Batch& batch) {
+      ASSERT_EQ(batch.count(), 10);
+      for (size_t row = 0; row < 10; ++row) {
+        const bool is_broken = batch.ids()[row] == 1037;
+        ASSERT_EQ(batch.weights()[row], is_broken ? 0 : 1);
+        ASSERT_EQ(batch.labels()[row], static_cast<int64_t>((batch.ids()[row] - 1000) % 10));
+        const size_t bytes = batch.pixels().size() / 10;
+        const auto pixels = batch.pixels().subspan(row * bytes, bytes);
+        const bool is_zero =
+            std::all_of(pixels.begin(), pixels.end(), [](std::byte byte) { return byte == std::byte{0}; });
+        ASSERT_EQ(is_zero, is_broken);
+      }
+    });
+    EXPECT_EQ(loader.statistics().substituted_count, 1U);
+  }
+}
+
+TEST(LifetimeContract, ABatchMayBeReleasedOnAnotherThread) {
+  const TestData data({300});
+  for (const int workers : {0, 2}) {
+    auto loader = make_loader(data, {.workers = workers, .prefetch = 2, .batch_size = 16});
+    loader.start_epoch(0);
+    std::vector<std::future<void>> releases;
+    consume(loader, [](const Batch&) {});
+    loader.start_epoch(1);
+    while (auto batch = loader.next())
+      releases.push_back(std::async(std::launch::async, [held = std::move(*batch)]() mutable {
+        const Batch dies_here = std::move(held);
+        EXPECT_EQ(dies_here.weights()[0], 1);
+      }));
+    for (auto& release : releases) release.wait();
+    EXPECT_EQ(releases.size(), static_cast<size_t>(loader.batches_per_epoch()));
+  }
+}
+
+TEST(LifetimeContract, TheLoaderEndsAtAnyMoment) {
+  const TestData data({300});
+  for (int trial = 0; trial < 60; ++trial) {
+    auto loader = make_loader(data, {.workers = trial % 5, .prefetch = 4, .batch_size = 16});
+    if (trial % 4 == 0) continue;
+    loader.start_epoch(0);
+    for (int batch = 0; batch < trial % 7; ++batch) ASSERT_TRUE(loader.next());
+    if (trial % 3 == 0) loader.start_epoch(9, 2);
+  }
+}
+
+TEST(LifetimeContract, RandomRestartsAgreeWithTheCallersThread) {
+  const TestData data({90, 60});
+  data.corrupt(77);
+  const auto outcome_of = [](Loader& loader) -> std::variant<std::string, BatchCopy, std::monostate> {
+    try {
+      if (const auto batch = loader.next()) return BatchCopy(*batch);
+      return std::monostate();
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  for (const int workers : {1, 3}) {
+    auto expected = make_loader(data, {.workers = 0, .prefetch = 1, .batch_size = 12});
+    auto loader = make_loader(data, {.workers = workers, .prefetch = 3, .batch_size = 12});
+    std::mt19937 random(11);
+    int64_t epoch = 0;
+    for (int trial = 0; trial < 200; ++trial) {
+      epoch = random() % 2 == 0 ? epoch + 1 : static_cast<int64_t>(random() % 5);
+      const int64_t first = random() % 2 == 0 ? 0 : static_cast<int64_t>(random() % 14);
+      expected.start_epoch(epoch, first);
+      loader.start_epoch(epoch, first);
+      const auto steps = static_cast<int>(random() % 16);  // up to behind the end, or an early break
+      for (int step = 0; step < steps; ++step)
+        ASSERT_TRUE(outcome_of(loader) == outcome_of(expected)) << "trial " << trial << ", step " << step;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace penstock
