@@ -1,0 +1,102 @@
+// The contract of layers: who may include whom, read off the #include lines of the repository.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <string>
+#include <vector>
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Include {
+  std::string file;    // from the repository root
+  std::string target;  // as written
+  bool is_quoted;
+};
+
+constexpr std::array kLayers{"core", "augment", "loader", "train", "tools"};
+
+bool begins_with(const std::string& text, const std::string& prefix) { return text.rfind(prefix, 0) == 0; }
+
+std::vector<Include> includes() {
+  static const std::regex pattern(R"re(^\s*#\s*include\s*([<"])([^>"]+)[>"])re");
+  std::vector<Include> found;
+  for (const char* top : {"core", "augment", "loader", "train", "tools", "tests", "bench"}) {
+    const fs::path root = fs::path(PENSTOCK_ROOT);
+    if (!fs::exists(root / top)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
+      const auto extension = entry.path().extension();
+      if (extension != ".h" && extension != ".cpp") continue;
+      std::ifstream file(entry.path());
+      std::smatch match;
+      for (std::string line; std::getline(file, line);) {
+        if (std::regex_search(line, match, pattern))
+          found.push_back({fs::relative(entry.path(), root).string(), match[2], match[1] == "\""});
+      }
+    }
+  }
+  return found;
+}
+
+int layer_of(const std::string& path) {
+  for (size_t layer = 0; layer < kLayers.size(); ++layer)
+    if (begins_with(path, std::string(kLayers[layer]) + "/")) return static_cast<int>(layer);
+  return -1;
+}
+
+TEST(LayersContract, IncludesAreFoundAtAll) { EXPECT_GT(includes().size(), 100U); }
+
+TEST(LayersContract, AFolderIncludesOnlyItselfAndTheFoldersBelowIt) {
+  for (const auto& [file, target, is_quoted] : includes()) {
+    if (layer_of(file) < 0 || layer_of(target) < 0) continue;
+    EXPECT_LE(layer_of(target), layer_of(file)) << file << " includes " << target;
+  }
+}
+
+TEST(LayersContract, QuotedIncludesNameAFileFromTheRepositoryRoot) {
+  for (const auto& include : includes()) {
+    if (!include.is_quoted || begins_with(include.target, "hwy/")) continue;  // Highway must be quoted
+    EXPECT_TRUE(fs::exists(fs::path(PENSTOCK_ROOT) / include.target)) << include.file << " includes " << include.target;
+  }
+}
+
+/// A plug-in is reached through its registry, so nobody includes a .cpp, nor a header that belongs to one plug-in
+/// alone: in a plug-in folder only the header of the kind (codec.h, source.h, ...) may be included.
+TEST(LayersContract, NobodyIncludesAPlugIn) {
+  const std::regex kind(R"((codec|source|transform|model|strategy|layers|blocks|stages)\.h$)");
+  for (const auto& [file, target, is_quoted] : includes()) {
+    EXPECT_FALSE(target.ends_with(".cpp")) << file << " includes " << target;
+    for (const char* folder :
+         {"augment/transforms/", "loader/sources/", "loader/codecs/", "train/models/", "train/strategies/"}) {
+      if (!begins_with(target, folder) || begins_with(file, folder)) continue;
+      EXPECT_TRUE(std::regex_search(target, kind)) << file << " includes " << target;
+    }
+  }
+}
+
+TEST(LayersContract, LibTorchStaysUnderTrain) {
+  for (const auto& [file, target, is_quoted] : includes()) {
+    if (!begins_with(target, "torch/") && !begins_with(target, "ATen/") && !begins_with(target, "c10/")) continue;
+    const bool is_allowed = begins_with(file, "train/") || begins_with(file, "tools/train/") ||
+                            begins_with(file, "tests/train/") || begins_with(file, "tests/cuda/") ||
+                            begins_with(file, "bench/train/");
+    EXPECT_TRUE(is_allowed) << file << " includes " << target;
+  }
+}
+
+TEST(LayersContract, ThirdPartyTypesStayOutOfHeaders) {
+  const std::regex foreign(R"(^(tbb/|oneapi/|jpeglib|turbojpeg|opencv2/|spng|png\.h|cuda|nccl))");
+  for (const auto& [file, target, is_quoted] : includes()) {
+    if (!file.ends_with(".h") || layer_of(file) < 0) continue;  // the tests' own headers are no interface
+    EXPECT_FALSE(std::regex_search(target, foreign)) << file << " includes " << target;
+  }
+}
+
+}  // namespace
+}  // namespace penstock
