@@ -1,8 +1,8 @@
 // The rows of render() in Highway SIMD, compiled once for each instruction set and chosen at run time.
 //
 // Three ways through, with the same bits wherever more than one applies: translated_rows() copies (shift, flip, centre
-// crop: every output pixel's centre falls on a pixel's centre), resized_rows() samples along the axes, mapped_rows() works
-// out coordinates and gathers.
+// crop: every output pixel's centre falls on a pixel's centre), resized_rows() samples along the axes, mapped_rows()
+// works out coordinates and gathers.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "augment/render_rows.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep

@@ -26,8 +26,8 @@ struct RenderJob {
 
 /// Lines of the picture being resized. One a thread, grown to the widest picture seen, then never allocated again.
 struct RenderScratch {
-  std::vector<int32_t> offset;     // a column
-  std::vector<float> weight;       // a column
+  std::vector<int32_t> offset;  // a column
+  std::vector<float> weight;    // a column
   std::vector<float> line, mixed;
 };
 RenderScratch& render_scratch();

@@ -17,19 +17,23 @@ namespace {
 constexpr int kSampleCount = 1024;
 constexpr int kBatchSize = 64;
 
-/// Pictures with soft noise, and one plan for each, as a worker would have them.
+/// Noise, and a plan for each sample, as a worker would have them. Small pictures are many, in a mapped shard; of
+/// photographs there is one, for a decoder has just written it and the caches hold it.
 struct Workload {
-  Workload(Extent extent, const char* transforms, int sample_count = kSampleCount)
-      : extent(extent), pipeline(transforms, {.channels = extent.channels}), sample_count(sample_count) {
+  Workload(Extent extent, const char* transforms, int sample_count = kSampleCount, int picture_count = kSampleCount)
+      : extent(extent),
+        pipeline(transforms, {.channels = extent.channels}),
+        sample_count(sample_count),
+        picture_count(picture_count) {
     Rng rng(1, 0, 0, 0);
-    pixels.resize(static_cast<size_t>(sample_count) * sample_bytes());
+    pixels.resize(static_cast<size_t>(picture_count) * sample_bytes());
     for (auto& pixel : pixels) pixel = static_cast<uint8_t>(rng.next() >> 25);
     for (int i = 0; i < sample_count; ++i) plans.push_back(plan(i));
     output.resize(static_cast<size_t>(kBatchSize) * plans[0].output_height * plans[0].output_width * extent.channels);
   }
 
   size_t sample_bytes() const { return static_cast<size_t>(extent.height) * extent.width * extent.channels; }
-  const uint8_t* sample(int i) const { return pixels.data() + i * sample_bytes(); }
+  const uint8_t* sample(int i) const { return pixels.data() + i % picture_count * sample_bytes(); }
   Plan plan(int i) const { return pipeline.plan(extent.height, extent.width, 1, 0, static_cast<uint64_t>(i)); }
   Picture picture(int i) const {
     return {.pixels = sample(i),
@@ -43,7 +47,7 @@ struct Workload {
 
   Extent extent;
   Pipeline pipeline;
-  int sample_count;
+  int sample_count, picture_count;
   std::vector<uint8_t> pixels;
   std::vector<Plan> plans;
   std::vector<float> output;
@@ -58,10 +62,11 @@ Workload photograph() {
   return {{400, 500, 3},
           "affine(degrees=10,interpolation=bilinear),resize(height=224,width=224),"
           "normalize(mean=0.49:0.46:0.41,std=0.23:0.22:0.22)",
-          16};
+          16,
+          1};
 }
 Workload photograph_resize() {
-  return {{400, 500, 3}, "resize(height=224,width=224),normalize(mean=0.49:0.46:0.41,std=0.23:0.22:0.22)", 16};
+  return {{400, 500, 3}, "resize(height=224,width=224),normalize(mean=0.49:0.46:0.41,std=0.23:0.22:0.22)", 16, 1};
 }
 
 void run_render(benchmark::State& state, Workload workload) {

@@ -103,7 +103,8 @@ def spec_cases():
 
 
 def normalize_cases():
-    for picture, mean, deviation in (("grey", [0.1307], [0.3081]), ("color", [0.485, 0.456, 0.406], [0.229, 0.224, 0.225])):
+    statistics = {"grey": ([0.1307], [0.3081]), "color": ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])}
+    for picture, (mean, deviation) in statistics.items():
         made = F.normalize(tensor(picture) / 255, mean, deviation)
         text = "normalize(mean={},std={})".format(*(":".join(map(str, v)) for v in (mean, deviation)))
         yield dict(kind="normalize", picture=picture, spec=text, tolerance=1e-4, expected=interleaved(made))
@@ -121,7 +122,8 @@ def main():
     for case in cases:
         case["height"], case["width"], _ = case["expected"].shape
         case["expected"] = [int(v) if v == int(v) else float(v) for v in case["expected"].ravel()]
-    pictures = {name: dict(height=p.shape[0], width=p.shape[1], pixels=p.ravel().tolist()) for name, p in PICTURES.items()}
+    pictures = {name: dict(height=p.shape[0], width=p.shape[1], pixels=p.ravel().tolist())
+                for name, p in PICTURES.items()}
     golden = dict(torchvision=torchvision.__version__, pictures=pictures, cases=cases)
     path = pathlib.Path(__file__).with_name("transforms.json")
     path.write_text(json.dumps(golden, separators=(",", ":")) + "\n")
