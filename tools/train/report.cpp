@@ -1,0 +1,97 @@
+// What `train` prints before and after, and summary.json.
+#include "tools/train/report.h"
+
+#include <sys/resource.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "core/text.h"
+
+namespace penstock {
+namespace {
+
+std::string count_of(int64_t count, const std::string& what) { return concat(count, " ", what, count == 1 ? "" : "s"); }
+
+std::string percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.2f %%", 100 * share);
+  return text;
+}
+
+}  // namespace
+
+std::string opening_text(const Setup& setup, const Comm& comm) {
+  const auto& options = setup.options;
+  const auto& shape = setup.shape;
+  const auto& data = setup.data;
+  const auto started = setup.world.launcher == "none" ? std::string() : concat(" started by ", setup.world.launcher);
+  std::string text = concat("data ", options.data, ": ", data.train->size(), " train, ", data.test ? data.test->size() : 0,
+                            " test samples of ", shape.channels, " x ", shape.height, " x ", shape.width, " in ", shape.classes,
+                            " classes; augment ", setup.pipeline->text(), "; batch ", options.batch_size, "\n");
+  if (!data.note.empty()) text += concat("note: ", data.note, "\n");
+  text += concat("arch ", options.arch, ", mode ", options.mode, ", ", count_of(comm.world_size(), "rank"), started, " (",
+                 comm.backend(), ") on ", options.device, options.is_resident ? ", data resident" : "", "; a rank: ",
+                 count_of(options.workers, "worker"), ", ", count_of(options.threads, "intra-op thread"),
+                 options.only_evaluates ? "" : "; out " + options.out.string(), "\n");
+  if (setup.checkpoint && !options.only_evaluates) {
+    const auto& info = setup.checkpoint->info;
+    text += concat("resuming at epoch ", info.position.epoch + 1, ", step ", info.position.batch, " of it");
+    if (info.threads != options.threads || info.world_size != comm.world_size())
+      text += concat("; it was written with ", count_of(info.world_size, "rank"), " of ", count_of(info.threads, "intra-op thread"),
+                     ": sums are rounded differently now");
+    if (info.augment != setup.info.augment) text += concat("; augment was ", info.augment);
+    text += "\n";
+  }
+  return text;
+}
+
+std::string accuracy_text(const Evaluation& evaluation, const std::vector<std::string>& class_names) {
+  std::string text =
+      concat("Accuracy over the ", evaluation.sample_count, " test samples: ", percent(evaluation.accuracy), "\n");
+  for (size_t i = 0; i < evaluation.class_accuracy.size(); ++i) {
+    const auto& accuracy = evaluation.class_accuracy[i];
+    text += concat("  class ", class_names[i], ": ", accuracy ? percent(*accuracy) : "no samples", "\n");
+  }
+  return text;
+}
+
+int64_t peak_memory_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * int64_t{1024};
+}
+
+std::string summary_json(const Setup& setup, const TrainResult* result, const Evaluation* evaluation, int64_t memory_bytes) {
+  nlohmann::ordered_json json;
+  json["accuracy"] = nullptr;
+  json["per_class_accuracy"] = nlohmann::json::array();
+  if (evaluation != nullptr) {
+    json["accuracy"] = evaluation->accuracy;
+    for (const auto& accuracy : evaluation->class_accuracy)
+      json["per_class_accuracy"].push_back(accuracy ? nlohmann::json(*accuracy) : nlohmann::json());
+    json["test_loss"] = evaluation->loss;
+    json["test_samples"] = evaluation->sample_count;
+  }
+  if (result != nullptr) {
+    json["train_seconds"] = result->train_seconds;
+    json["epoch_seconds"] = result->epoch_seconds;
+    json["load_ms_per_step"] = result->load_ms_per_step;
+    json["update_ms_per_step"] = result->update_ms_per_step;
+    json["images_per_second"] = result->images_per_second;
+    json["epochs"] = result->position.epoch;
+    json["steps"] = result->position.step;
+  }
+  const auto& options = setup.options;
+  json["world_size"] = options.world_size;
+  json["workers"] = options.workers;
+  json["threads"] = options.threads;
+  json["peak_memory_bytes"] = memory_bytes;
+  json["arch"] = options.arch;
+  json["mode"] = options.mode;
+  json["device"] = options.device;
+  json["batch_size"] = options.batch_size;
+  return json.dump(2) + "\n";
+}
+
+}  // namespace penstock

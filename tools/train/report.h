@@ -1,0 +1,23 @@
+// What `train` prints before and after, and summary.json.
+#pragma once
+
+#include <string>
+
+#include "tools/train/setup.h"
+#include "train/trainer.h"
+
+namespace penstock {
+
+/// Two or three lines: data, model, ranks, device, threads, folder.
+std::string opening_text(const Setup& setup, const Comm& comm);
+
+/// `Accuracy over the 10000 test samples: 98.95 %`, and a line for each class.
+std::string accuracy_text(const Evaluation& evaluation, const std::vector<std::string>& class_names);
+
+/// Bytes of this process's largest resident set so far.
+int64_t peak_memory_bytes();
+
+/// summary.json. `memory_bytes` is the sum over ranks of their peak_memory_bytes(). `result` may be null: only evaluated.
+std::string summary_json(const Setup& setup, const TrainResult* result, const Evaluation* evaluation, int64_t memory_bytes);
+
+}  // namespace penstock

@@ -1,0 +1,181 @@
+// One rank's run: parts put together, the loop, and what is written at its end.
+#include "tools/train/run.h"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <iostream>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/detail/atomic_file.h"
+#include "tools/train/report.h"
+#include "train/host_feeder.h"
+#include "train/run_folder.h"
+#include "train/stop.h"
+#include "train/trainer.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kEvalRows = 256;  // of a rank and batch, at least: an evaluation has no reason for small batches
+
+class Run {
+ public:
+  explicit Run(Setup& setup)
+      : setup_(setup),
+        options_(setup.options),
+        device_(rank_device(setup.options, setup.world)),
+        comm_(make_comm(setup.world.rendezvous, device_, options_.dist_backend)),
+        is_first_(comm_->rank() == 0) {
+    setup.model->to(device_);
+    strategy_ = StrategyRegistry::make(
+        parse_spec("mode", options_.mode),
+        StrategyContext{*setup.model, *comm_, {options_.learning_rate, options_.momentum, options_.weight_decay}, recorder_});
+    if (setup.checkpoint) strategy_->load_state(setup.checkpoint->state);
+    if (!options_.only_evaluates) feeder_ = make_feeder(setup.data.train, *setup.pipeline, train_loader_options());
+    if (setup.data.test && setup.data.test->size() > 0)
+      test_feeder_ = make_feeder(setup.data.test, *setup.eval_pipeline, eval_loader_options());
+  }
+
+  int evaluate_only() {
+    if (is_first_) std::cout << opening_text(setup_, *comm_) << std::flush;
+    const Evaluation evaluation = evaluate(0);
+    if (is_first_) std::cout << accuracy_text(evaluation, class_names()) << std::flush;
+    return 0;
+  }
+
+  int train() {
+    if (is_first_) open_folder();
+    log_parts();
+    const StopSignals signals;
+    const TrainResult result = train_epochs(parts(), options_, setup_.info.position);
+    if (result.stop_signal != 0) return stopped(result);
+    finish(result);
+    return 0;
+  }
+
+ private:
+  LoaderOptions train_loader_options() const {
+    return {.workers = options_.workers, .prefetch = options_.prefetch, .batch_size = options_.batch_size,
+            .rank = strategy_->data_rank(), .world_size = strategy_->data_world_size(), .tail = tail_of(options_),
+            .shuffle = shuffle_of(options_), .seed = options_.seed, .epoch_count = options_.epochs,
+            .layout = layout_of(options_)};
+  }
+
+  LoaderOptions eval_loader_options() const {
+    auto options = train_loader_options();
+    options.batch_size = std::max(options_.batch_size, kEvalRows * options.world_size);
+    options.tail = Tail::kPad;
+    options.shuffle = Shuffle::kNone;
+    return options;
+  }
+
+  std::unique_ptr<Feeder> make_feeder(const std::shared_ptr<const Dataset>& dataset, const Pipeline& pipeline,
+                                      LoaderOptions options) {
+    if (options_.is_resident) return make_resident_feeder(dataset, pipeline, options, device_, recorder_);
+    if (device_.is_cuda()) options.allocator = pinned_slots();
+    return make_host_feeder(std::make_unique<Loader>(dataset, pipeline, options), device_, recorder_, pipeline.normalization());
+  }
+
+  const std::vector<std::string>& class_names() const { return setup_.data.train->manifest().class_names; }
+
+  Evaluation evaluate(int64_t epoch) {
+    return penstock::evaluate(*strategy_, *comm_, *test_feeder_, setup_.shape.classes, device_, epoch);
+  }
+
+  void open_folder() {
+    const bool is_resumed = setup_.checkpoint.has_value();
+    prepare_run_folder(options_.out, is_resumed);
+    detail::write_text(options_.out / "options.json", to_json(options_));
+    const int64_t resumed_step = is_resumed ? setup_.info.position.step : -1;
+    sinks_.push_back(make_jsonl_sink(options_.out, resumed_step));
+    sinks_.push_back(make_csv_sink(options_.out, resumed_step));
+    sinks_.push_back(make_tensorboard_sink(options_.out));
+    sinks_.push_back(make_terminal_sink(std::cout));
+    std::cout << opening_text(setup_, *comm_) << std::flush;
+  }
+
+  /// `rank 1: 30000 samples, 938 steps an epoch`, for every rank, by rank 0: lines of several processes would mix.
+  void log_parts() {
+    auto part = torch::tensor({static_cast<int64_t>(feeder_->samples_per_epoch()), feeder_->batches_per_epoch()}).to(device_);
+    const auto parts = comm_->all_gather(part).cpu();
+    if (!is_first_ || comm_->world_size() == 1) return;
+    for (int rank = 0; rank < comm_->world_size(); ++rank)
+      std::cout << "rank " << rank << ": " << parts[rank][0].item<int64_t>() << " samples, " << parts[rank][1].item<int64_t>()
+                << " steps an epoch" << std::endl;
+  }
+
+  TrainParts parts() {
+    TrainParts parts{*strategy_, *comm_, *feeder_, recorder_, device_, is_first_ ? &progress_ : nullptr, {}, {}, {}};
+    if (is_first_) {
+      parts.on_metrics = [this](const Metrics& metrics) {
+        for (const auto& sink : sinks_) sink->write(metrics);
+      };
+    }
+    if (test_feeder_) parts.evaluate = [this](int64_t epoch) { return evaluate(epoch); };
+    parts.save = [this](const Position& position, TrainParts::Save which) { save(position, which); };
+    return parts;
+  }
+
+  fs::path last_checkpoint() const { return options_.out / "checkpoint-last.safetensors"; }
+
+  void save(const Position& position, TrainParts::Save which) {
+    const StateDict state = strategy_->state();
+    if (!is_first_) return;
+    CheckpointInfo info = setup_.info;
+    info.position = position;
+    const bool is_last = which == TrainParts::Save::kLast;
+    save_checkpoint(is_last ? last_checkpoint() : options_.out / "checkpoint-best.safetensors", info, state);
+  }
+
+  int stopped(const TrainResult& result) {
+    if (is_first_) {
+      progress_.clear();
+      std::cout << "stopped by " << (result.stop_signal == SIGINT ? "SIGINT" : "SIGTERM") << " at epoch "
+                << result.position.epoch + 1 << ", step " << result.position.batch << " of it; go on with --resume "
+                << last_checkpoint().string() << std::endl;
+    }
+    return 128 + result.stop_signal;
+  }
+
+  void finish(TrainResult result) {
+    const StateDict state = strategy_->state();
+    // A run that was resumed behind its last epoch has trained nothing and evaluates all the same.
+    if (!result.evaluation && test_feeder_) result.evaluation = evaluate(options_.epochs);
+    auto memory = torch::tensor({peak_memory_bytes()}).to(device_);
+    comm_->all_reduce_sum(memory)->wait();
+    if (!is_first_) return;
+    progress_.clear();
+    save_model(options_.out / "model.safetensors", state, options_.arch);
+    const Evaluation* evaluation = result.evaluation ? &*result.evaluation : nullptr;
+    detail::write_text(options_.out / "summary.json", summary_json(setup_, &result, evaluation, memory.item<int64_t>()));
+    char seconds[32];
+    std::snprintf(seconds, sizeof(seconds), "%.1f s", result.train_seconds);
+    std::cout << "Total training time: " << seconds << '\n';
+    if (evaluation != nullptr) std::cout << accuracy_text(*evaluation, class_names());
+    std::cout << std::flush;
+  }
+
+  Setup& setup_;
+  TrainOptions& options_;
+  torch::Device device_;
+  std::unique_ptr<Comm> comm_;
+  bool is_first_;
+  Recorder recorder_;
+  std::unique_ptr<Strategy> strategy_;
+  std::unique_ptr<Feeder> feeder_, test_feeder_;
+  std::vector<std::unique_ptr<Sink>> sinks_;
+  ProgressBar progress_{std::cout, isatty(STDOUT_FILENO) != 0};
+};
+
+}  // namespace
+
+int run_rank(Setup& setup) {
+  Run run(setup);
+  return setup.options.only_evaluates ? run.evaluate_only() : run.train();
+}
+
+}  // namespace penstock

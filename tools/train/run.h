@@ -1,0 +1,11 @@
+// One rank's run: from a checked setup to trained weights.
+#pragma once
+
+#include "tools/train/setup.h"
+
+namespace penstock {
+
+/// Trains or evaluates as one rank; prints and writes on rank 0. The exit code: 0, or 130 and 143 when SIGINT and SIGTERM stopped it.
+int run_rank(Setup& setup);
+
+}  // namespace penstock

@@ -1,0 +1,107 @@
+// Setup: from options to opened data, a model, and a place to start from.
+#include "tools/train/setup.h"
+
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/partition.h"
+#include "train/models/pretrained.h"
+#include "train/run_folder.h"
+#include "train/strategies/strategy.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+void resolve_out(TrainOptions& options) {
+  if (!options.out.empty()) return;
+  const fs::path resumed = fs::absolute(options.resume).parent_path();
+  const bool is_of_a_run = !options.resume.empty() && fs::exists(resumed / "options.json");
+  options.out = is_of_a_run ? fs::path(options.resume).parent_path() : default_run_folder(options.arch, options.mode);
+  if (options.out.empty()) options.out = ".";
+}
+
+/// --evaluate alone takes the weights of the run in --out.
+void resolve_weights(TrainOptions& options) {
+  if (!options.only_evaluates || !options.resume.empty() || !options.pretrained.empty()) return;
+  if (options.out.empty()) {
+    throw config_error("--evaluate: no weights are named; expected --resume FILE, --pretrained FILE, or --out with a run's folder");
+  }
+  options.pretrained = options.out / "model.safetensors";
+}
+
+void check_data(const Setup& setup) {
+  const auto& options = setup.options;
+  const int world_size = setup.world.rendezvous.world_size;
+  if (options.only_evaluates && !setup.data.test)
+    throw config_error(concat("--evaluate with --data ", options.data, ": ", setup.data.note));
+  if (setup.data.test && setup.data.test->manifest().class_names.size() != setup.data.train->manifest().class_names.size()) {
+    throw config_error(concat(setup.data.test->folder().string(), ": ", setup.data.test->manifest().class_names.size(),
+                              " classes; the training split has ", setup.data.train->manifest().class_names.size()));
+  }
+  if (setup.data.test && setup.data.test->size() > 0) {
+    const Extent train = rendered_extent(*setup.data.train, *setup.pipeline);
+    const Extent test = rendered_extent(*setup.data.test, *setup.eval_pipeline);
+    if (train != test) {
+      throw config_error(concat("--eval-augment: gives ", test.channels, " x ", test.height, " x ", test.width,
+                                ", --augment gives ", train.channels, " x ", train.height, " x ", train.width,
+                                "; expected the same"));
+    }
+  }
+  if (options.shuffle == "rank-local" && setup.data.train->shard_count() < world_size) {
+    throw config_error(concat("--shuffle rank-local: ", setup.data.train->shard_count(), " shards for ", world_size,
+                              " ranks; expected a shard or more for each"));
+  }
+  const Partition partition(setup.data.train->size(), options.batch_size, 0, world_size, tail_of(options));
+  if (partition.batch_count() == 0) {
+    throw config_error(concat("--batch-size is ", options.batch_size, " with --tail drop and ", setup.data.train->size(),
+                              " samples; expected a batch that can be filled"));
+  }
+}
+
+CheckpointInfo info_of(const Setup& setup) {
+  const auto& options = setup.options;
+  return {.arch = options.arch, .shape = setup.shape, .seed = options.seed, .batch_size = options.batch_size,
+          .shuffle = options.shuffle, .tail = options.tail, .dataset_size = setup.data.train->size(),
+          .world_size = setup.world.rendezvous.world_size, .threads = options.threads, .augment = setup.data.augment};
+}
+
+}  // namespace
+
+Setup set_up(TrainOptions options, const std::function<void(const std::string&)>& say) {
+  check(options, ModelRegistry::names(), StrategyRegistry::names());
+  Setup setup;
+  setup.device = device_type(options);
+  setup.world = find_world(options, setup.device);
+  resolve_weights(options);
+  resolve_out(options);
+  resolve_threads(options, setup.world, setup.device);
+  if (options.cache.empty()) options.cache = default_cache();
+  options.world_size = setup.world.rendezvous.world_size;
+  options.device = setup.device == torch::kCUDA ? "cuda" : "cpu";
+  if (!options.only_evaluates) check_run_folder(options.out);
+
+  setup.data = open_training_data(options, say);
+  const auto& manifest = setup.data.train->manifest();
+  setup.pipeline.emplace(setup.data.augment, manifest.statistics);
+  // The model was trained on the training split's statistics.
+  setup.eval_pipeline.emplace(setup.data.eval_augment, manifest.statistics);
+  const Extent extent = rendered_extent(*setup.data.train, *setup.pipeline);
+  setup.shape = {extent.channels, extent.height, extent.width, static_cast<int64_t>(manifest.class_names.size())};
+  setup.options = std::move(options);
+  check_data(setup);
+  setup.info = info_of(setup);
+
+  torch::manual_seed(setup.options.seed);
+  setup.model = ModelRegistry::make(parse_spec("arch", setup.options.arch), setup.shape);
+  if (!setup.options.pretrained.empty()) load_pretrained(*setup.model, setup.options.pretrained);
+  if (!setup.options.resume.empty()) {
+    setup.checkpoint = load_checkpoint(setup.options.resume);
+    check_same_model(setup.options.resume, setup.checkpoint->info, setup.options.arch, setup.shape);
+    if (!setup.options.only_evaluates) check_same_order(setup.options.resume, setup.checkpoint->info, setup.info);
+    setup.info.position = setup.checkpoint->info.position;
+  }
+  return setup;
+}
+
+}  // namespace penstock

@@ -1,0 +1,131 @@
+// World: the launcher's variables, the flags, and what they may not say together.
+#include "tools/train/world.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "train/launch.h"
+
+namespace penstock {
+namespace {
+
+int number_from_environment(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? 0 : std::atoi(text);
+}
+
+/// What launchers say of the ranks on this machine; all of them, where nothing is said.
+int local_world_size(int world_size) {
+  for (const char* name : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE"})
+    if (const int count = number_from_environment(name); count > 0) return count;
+  return world_size;
+}
+
+void check_agrees(const char* flag, int value, int world_size, const std::string& launcher) {
+  if (value > 0 && value != world_size)
+    throw config_error(concat("--", flag, " is ", value, "; ", launcher, " started ", world_size, " ranks"));
+}
+
+Rendezvous rendezvous_from_flags(const TrainOptions& options) {
+  if (options.world_size < 1)
+    throw config_error(concat("--rank is ", options.rank, " without --world-size; expected both"));
+  if (options.rank >= options.world_size)
+    throw config_error(concat("--rank is ", options.rank, "; expected less than --world-size, ", options.world_size));
+  Rendezvous rendezvous{.rank = options.rank, .world_size = options.world_size};
+  const std::string& url = options.dist_url;
+  const auto colon = url.rfind(':');
+  const std::string prefix = "tcp://";
+  if (options.world_size > 1) {
+    const auto* end = url.data() + url.size();
+    if (!url.starts_with(prefix) || colon == std::string::npos || colon < prefix.size() ||
+        std::from_chars(url.data() + colon + 1, end, rendezvous.port).ptr != end || rendezvous.port < 1 || rendezvous.port > 65535)
+      throw config_error(concat("--dist-url is \"", url, "\"; expected tcp://host:port, with --rank and --world-size"));
+    rendezvous.host = url.substr(prefix.size(), colon - prefix.size());
+  }
+  rendezvous.local_rank = std::max(options.gpu, 0);
+  return rendezvous;
+}
+
+int rank_count_from_flags(const TrainOptions& options, torch::DeviceType device) {
+  if (options.nproc > 0 && options.world_size > 0 && options.nproc != options.world_size) {
+    throw config_error(concat("--nproc is ", options.nproc, " and --world-size is ", options.world_size,
+                              "; expected the same number, or a --rank for each machine's process"));
+  }
+  if (options.nproc > 0) return options.nproc;
+  if (options.world_size > 0) return options.world_size;
+  if (options.mode == "single") return 1;
+  return device == torch::kCUDA ? static_cast<int>(torch::cuda::device_count()) : 2;
+}
+
+void check_world(const TrainOptions& options, const World& world, torch::DeviceType device) {
+  const int count = world.rendezvous.world_size;
+  if (options.mode == "single" && count > 1)
+    throw config_error(concat("--mode single: launched with ", count, " ranks; expected 1 (use --mode ddp)"));
+  if (options.batch_size < count)
+    throw config_error(concat("--batch-size is ", options.batch_size, " with ", count, " ranks; expected ", count, " or more"));
+  if (options.gpu >= 0 && count > 1 && options.rank < 0)
+    throw config_error(concat("--gpu is ", options.gpu, " with ", count, " ranks; expected one rank, or CUDA_VISIBLE_DEVICES"));
+  const auto visible = device == torch::kCUDA ? static_cast<int>(torch::cuda::device_count()) : count;
+  if (world.is_spawner && count > visible) {
+    throw config_error(concat("--nproc is ", count, " with ", visible, " visible GPUs; expected at most one rank a GPU, ",
+                              "or --device cpu"));
+  }
+}
+
+}  // namespace
+
+torch::DeviceType device_type(const TrainOptions& options) {
+  const bool has_cuda = options.device != "cpu" && torch::cuda::is_available();
+  if ((options.device == "cuda" || options.gpu >= 0) && !has_cuda)
+    throw device_error("--device cuda: no CUDA device is visible; expected one, or --device cpu");
+  return has_cuda ? torch::kCUDA : torch::kCPU;
+}
+
+torch::Device rank_device(const TrainOptions& options, const World& world) {
+  if (device_type(options) == torch::kCPU) return torch::kCPU;
+  const int index = options.gpu >= 0 ? options.gpu : world.rendezvous.local_rank;
+  const auto count = static_cast<int>(torch::cuda::device_count());
+  if (index >= count) {
+    throw device_error(concat("rank ", world.rendezvous.rank, ": GPU ", index, " is wanted, ", count,
+                              " are visible; expected one for each rank of a machine"));
+  }
+  return {torch::kCUDA, static_cast<c10::DeviceIndex>(index)};
+}
+
+World find_world(const TrainOptions& options, torch::DeviceType device) {
+  World world;
+  if (const auto launched = rank_from_environment(options.dist_url)) {
+    world.rendezvous = launched->rendezvous;
+    world.launcher = launched->launcher;
+    const int count = world.rendezvous.world_size;
+    check_agrees("nproc", options.nproc, local_world_size(count), world.launcher);
+    check_agrees("world-size", options.world_size, count, world.launcher);
+    if (options.rank >= 0 && options.rank != world.rendezvous.rank)
+      throw config_error(concat("--rank is ", options.rank, "; ", world.launcher, " says ", world.rendezvous.rank));
+  } else if (options.rank >= 0) {
+    world.rendezvous = rendezvous_from_flags(options);
+    world.launcher = "flags";
+  } else {
+    world.rendezvous.world_size = rank_count_from_flags(options, device);
+    world.is_spawner = world.rendezvous.world_size > 1;
+  }
+  world.local_world_size = local_world_size(world.rendezvous.world_size);
+  check_world(options, world, device);
+  return world;
+}
+
+void resolve_threads(TrainOptions& options, const World& world, torch::DeviceType device) {
+  cpu_set_t usable;
+  CPU_ZERO(&usable);
+  const int core_count = sched_getaffinity(0, sizeof(usable), &usable) == 0 ? CPU_COUNT(&usable) : 1;
+  const ThreadShare share = default_threads(core_count / std::max(1, world.local_world_size), device == torch::kCUDA);
+  if (options.workers < 0) options.workers = share.workers;
+  if (options.threads < 1) options.threads = share.threads;
+}
+
+}  // namespace penstock

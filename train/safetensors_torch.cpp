@@ -1,0 +1,66 @@
+// Named tensors to safetensors files and back.
+#include "train/safetensors_torch.h"
+
+#include <array>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/safetensors.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::array<std::pair<const char*, at::ScalarType>, 10> kDtypes{{{"F64", at::kDouble},
+                                                                          {"F32", at::kFloat},
+                                                                          {"F16", at::kHalf},
+                                                                          {"BF16", at::kBFloat16},
+                                                                          {"I64", at::kLong},
+                                                                          {"I32", at::kInt},
+                                                                          {"I16", at::kShort},
+                                                                          {"I8", at::kChar},
+                                                                          {"U8", at::kByte},
+                                                                          {"BOOL", at::kBool}}};
+
+const char* dtype_name(const std::string& tensor, at::ScalarType dtype) {
+  for (const auto& [name, type] : kDtypes)
+    if (type == dtype) return name;
+  throw bug_error(concat("safetensors: tensor ", tensor, " is ", at::toString(dtype), "; expected a dtype that the format has"));
+}
+
+}  // namespace
+
+void write_tensors(const std::filesystem::path& path, const std::map<std::string, torch::Tensor>& tensors,
+                   const std::map<std::string, std::string>& metadata) {
+  std::vector<torch::Tensor> held;
+  std::vector<TensorView> views;
+  for (const auto& [name, tensor] : tensors) {
+    const auto& whole = held.emplace_back(tensor.detach().cpu().contiguous());
+    views.push_back({.name = name,
+                     .dtype = dtype_name(name, whole.scalar_type()),
+                     .shape = {whole.sizes().begin(), whole.sizes().end()},
+                     .bytes = {static_cast<const uint8_t*>(whole.data_ptr()), whole.nbytes()},
+                     .byte_offset = 0});
+  }
+  write_safetensors(path, std::move(views), metadata);
+}
+
+NamedTensors read_tensors(const std::filesystem::path& path) {
+  const Safetensors file(path);
+  NamedTensors result{{}, file.metadata()};
+  for (const auto& view : file.tensors()) {
+    const at::ScalarType* dtype = nullptr;
+    for (const auto& [name, type] : kDtypes)
+      if (view.dtype == name) dtype = &type;
+    if (dtype == nullptr)
+      throw corrupt_error(concat(path.string(), ": tensor ", view.name, " is ", view.dtype, "; expected numbers that can be read"));
+    auto tensor = torch::empty(std::vector<int64_t>(view.shape.begin(), view.shape.end()), *dtype);
+    if (!view.bytes.empty()) std::memcpy(tensor.data_ptr(), view.bytes.data(), view.bytes.size());
+    result.tensors.emplace(view.name, std::move(tensor));
+  }
+  return result;
+}
+
+}  // namespace penstock

@@ -1,0 +1,224 @@
+// train_epochs(): steps, sums, times, and when to print, evaluate, save and stop.
+#include "train/trainer.h"
+
+#include <numeric>
+
+#include "train/schedule.h"
+#include "train/stop.h"
+
+namespace penstock {
+namespace {
+
+/// Milliseconds a phase over some steps.
+struct Times {
+  std::array<double, kPhaseCount> ms{};
+  int64_t step_count = 0, sample_count = 0;
+
+  void add(const Times& other) {
+    for (int phase = 0; phase < kPhaseCount; ++phase) ms[phase] += other.ms[phase];
+    step_count += other.step_count;
+    sample_count += other.sample_count;
+  }
+  double total_ms() const { return std::accumulate(ms.begin(), ms.end(), 0.0); }
+  double load_ms() const { return ms[static_cast<int>(Phase::kWait)] + ms[static_cast<int>(Phase::kHostToDevice)]; }
+  double a_step(double total) const { return step_count > 0 ? total / static_cast<double>(step_count) : 0; }
+  double images_per_second() const { return total_ms() > 0 ? 1e3 * static_cast<double>(sample_count) / total_ms() : 0; }
+};
+
+/// Sums over samples; after reduction, of all ranks.
+struct Sums {
+  double loss = 0;
+  int64_t correct_count = 0, sample_count = 0;
+};
+
+class Training {
+ public:
+  Training(const TrainParts& parts, const TrainOptions& options, const Position& start)
+      : parts_(parts),
+        options_(options),
+        at_(start),
+        vote_(parts.comm, parts.device),
+        batch_count_(parts.feeder.batches_per_epoch()),
+        device_sums_(torch::zeros({2}, torch::dtype(torch::kFloat64).device(parts.device))) {}
+
+  TrainResult run() {
+    while (at_.epoch < options_.epochs && result_.stop_signal == 0) run_epoch();
+    save_end();
+    result_.position = at_;
+    result_.train_seconds = all_.total_ms() * 1e-3;
+    result_.load_ms_per_step = all_.a_step(all_.load_ms());
+    result_.update_ms_per_step = all_.a_step(all_.total_ms() - all_.load_ms());
+    result_.images_per_second = all_.images_per_second();
+    return result_;
+  }
+
+ private:
+  void run_epoch() {
+    parts_.feeder.start_epoch(at_.epoch, at_.batch);
+    epoch_ = {};
+    is_saved_ = false;
+    result_.evaluation.reset();
+    parts_.recorder.restart();
+    while (result_.stop_signal == 0) {
+      const auto batch = parts_.feeder.next();
+      if (!batch) break;
+      step(*batch);
+      after_step();
+    }
+    if (at_.batch >= batch_count_) end_epoch();
+  }
+
+  /// As epochs are now: a run that was resumed with another batch size has made another number of steps.
+  int64_t done_steps() const { return at_.epoch * batch_count_ + at_.batch; }
+
+  void step(const DeviceBatch& batch) {
+    learning_rate_ =
+        learning_rate_at(options_.schedule, options_.learning_rate, done_steps(), options_.epochs * batch_count_);
+    parts_.strategy.set_learning_rate(learning_rate_);
+    const StepSums sums = parts_.strategy.step(batch);
+    device_sums_[0].add_(sums.loss);
+    device_sums_[1].add_(sums.correct);
+    since_read_.sample_count += batch.global_count;
+    stretch_.sample_count += batch.global_count;
+    ++stretch_.step_count;
+    ++at_.batch;
+    ++at_.step;
+    is_saved_ = false;
+    parts_.recorder.mark(Phase::kOther);
+  }
+
+  void after_step() {
+    const bool is_last = at_.batch >= batch_count_;
+    result_.stop_signal = vote_.after_step(at_.step);
+    if (at_.step % options_.print_freq == 0) {
+      read_sums();
+      take_times();
+      report(Metrics::Kind::kStep, printed_, printed_times_, {});
+      printed_ = {};
+      printed_times_ = {};
+    }
+    if (!is_last && is_step_due()) save(TrainParts::Save::kLast);
+    show_progress();
+  }
+
+  bool is_step_due() const { return options_.save_every.steps > 0 && at_.step % options_.save_every.steps == 0; }
+
+  void end_epoch() {
+    read_sums();
+    take_times();
+    printed_ = {};
+    printed_times_ = {};
+    const Sums sums{at_.loss_sum, at_.correct_count, at_.sample_count};
+    if (parts_.evaluate && (options_.evaluates_each_epoch || at_.epoch + 1 == options_.epochs))
+      result_.evaluation = parts_.evaluate(at_.epoch);
+    parts_.recorder.restart();
+    report(Metrics::Kind::kEpoch, sums, epoch_, result_.evaluation);
+    result_.epoch_seconds.push_back(epoch_.total_ms() * 1e-3);
+    const bool was_last_step_due = is_step_due();
+    at_ = {.epoch = at_.epoch + 1, .step = at_.step, .best_accuracy = at_.best_accuracy};
+    const auto& evaluation = result_.evaluation;
+    const bool is_best = evaluation && evaluation->accuracy > at_.best_accuracy.value_or(-1);
+    if (is_best) at_.best_accuracy = evaluation->accuracy;
+    if (is_best) save(TrainParts::Save::kBest);
+    const auto every = options_.save_every.epochs;
+    if (was_last_step_due || (every > 0 && at_.epoch % every == 0)) save(TrainParts::Save::kLast);
+  }
+
+  void save_end() {
+    if (!is_saved_ && at_.step > 0) save(TrainParts::Save::kLast);
+  }
+
+  void save(TrainParts::Save which) {
+    if (!parts_.save) return;
+    read_sums();
+    take_times();
+    parts_.save(at_, which);
+    is_saved_ = is_saved_ || which == TrainParts::Save::kLast;
+    parts_.recorder.restart();
+  }
+
+  /// Collective: moves the sums on the device into `at_` and `printed_`, over all ranks. Waits for the device.
+  void read_sums() {
+    if (since_read_.sample_count == 0) return;
+    auto sums = device_sums_.clone();
+    parts_.comm.all_reduce_sum(sums)->wait();
+    const auto host = sums.cpu();
+    device_sums_.zero_();
+    const double loss = host[0].item<double>();
+    const auto correct = static_cast<int64_t>(host[1].item<double>());
+    printed_.loss += loss;
+    printed_.correct_count += correct;
+    printed_.sample_count += since_read_.sample_count;
+    at_.loss_sum += loss;
+    at_.correct_count += correct;
+    at_.sample_count += since_read_.sample_count;
+    since_read_ = {};
+    shown_loss_ = loss_of(printed_);
+    parts_.recorder.mark(Phase::kOther);
+  }
+
+  static double loss_of(const Sums& sums) {
+    return sums.sample_count > 0 ? sums.loss / static_cast<double>(sums.sample_count) : 0;
+  }
+
+  /// Adds the times since the last call to everything that they are part of; the clock starts anew.
+  void take_times() {
+    const Times times = times_now();
+    for (Times* sum : {&printed_times_, &epoch_, &all_}) sum->add(times);
+    stretch_ = {};
+    parts_.recorder.restart();
+  }
+
+  Times times_now() const {
+    Times times = stretch_;
+    for (int phase = 0; phase < kPhaseCount; ++phase) times.ms[phase] = parts_.recorder.total_ms(static_cast<Phase>(phase));
+    return times;
+  }
+
+  void report(Metrics::Kind kind, const Sums& sums, const Times& times, const std::optional<Evaluation>& evaluation) {
+    if (!parts_.on_metrics) return;
+    Metrics metrics{.kind = kind, .epoch = at_.epoch + 1, .epoch_count = options_.epochs, .step = at_.step,
+                    .loss = loss_of(sums), .learning_rate = learning_rate_, .seconds = times.total_ms() * 1e-3,
+                    .images_per_second = times.images_per_second(), .load_ms = times.a_step(times.load_ms()),
+                    .update_ms = times.a_step(times.total_ms() - times.load_ms())};
+    if (sums.sample_count > 0)
+      metrics.accuracy = static_cast<double>(sums.correct_count) / static_cast<double>(sums.sample_count);
+    for (int phase = 0; phase < kPhaseCount; ++phase) metrics.phase_ms[phase] = times.a_step(times.ms[phase]);
+    if (evaluation) metrics.test_loss = evaluation->loss, metrics.test_accuracy = evaluation->accuracy;
+    if (parts_.progress != nullptr && kind == Metrics::Kind::kEpoch) parts_.progress->clear();
+    parts_.on_metrics(metrics);
+  }
+
+  void show_progress() {
+    if (parts_.progress == nullptr || !parts_.progress->is_due()) return;
+    Times times = epoch_;
+    times.add(times_now());
+    const int64_t steps_left = options_.epochs * batch_count_ - done_steps();
+    parts_.progress->show({.epoch = at_.epoch + 1, .epoch_count = options_.epochs, .step = at_.batch,
+                           .step_count = batch_count_, .loss = shown_loss_, .images_per_second = times.images_per_second(),
+                           .load_share = times.load_ms() / times.total_ms(),
+                           .seconds_left = 1e-3 * times.a_step(times.total_ms()) * static_cast<double>(steps_left)});
+  }
+
+  const TrainParts& parts_;
+  const TrainOptions& options_;
+  Position at_;
+  StopVote vote_;
+  int64_t batch_count_;
+  torch::Tensor device_sums_;  // f64: loss, correct; of this rank since the last read
+  Sums since_read_;            // sample_count of all ranks since the last read
+  Sums printed_;               // of all ranks since the last step record
+  Times stretch_;              // counts since take_times(); its times are still the recorder's
+  Times printed_times_, epoch_, all_;
+  double learning_rate_ = 0, shown_loss_ = 0;
+  bool is_saved_ = true;       // the checkpoint `last` is of at_
+  TrainResult result_;
+};
+
+}  // namespace
+
+TrainResult train_epochs(const TrainParts& parts, const TrainOptions& options, const Position& start) {
+  return Training(parts, options, start).run();
+}
+
+}  // namespace penstock
