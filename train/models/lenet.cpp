@@ -1,0 +1,45 @@
+// lenet: two convolutions and three linear layers (LeCun, Bottou, Bengio, Haffner 1998, fig. 2), as it is trained
+// today: rectified linear units and max pooling where the paper has scaled tanh and subsampling, and softmax on top. 28
+// x 28 pictures are zero-padded by 2, as the paper's 32 x 32 inputs are; 61,706 parameters at 1 x 28 x 28 with 10
+// classes.
+#include "core/text.h"
+#include "train/models/model.h"
+
+namespace penstock {
+namespace {
+
+constexpr int64_t kMinSide = 12;  // of the picture: conv2 sees side / 2 pixels and needs 6, so that 1 is left to pool
+
+class LeNet final : public Model {
+ public:
+  explicit LeNet(const ModelShape& shape) {
+    if (shape.height < kMinSide || shape.width < kMinSide)
+      throw config_error(concat("arch lenet: pictures are ", shape.width, " x ", shape.height, "; expected at least ",
+                                kMinSide, " x ", kMinSide));
+    using torch::nn::Conv2d, torch::nn::Conv2dOptions, torch::nn::Linear;
+    Conv2d conv1 = register_module("conv1", Conv2d(Conv2dOptions(shape.channels, 6, 5).padding(2)));
+    Conv2d conv2 = register_module("conv2", Conv2d(Conv2dOptions(6, 16, 5)));
+    const int64_t features = 16 * pooled_twice(shape.height) * pooled_twice(shape.width);
+    Linear fc1 = register_module("fc1", Linear(features, 120));
+    Linear fc2 = register_module("fc2", Linear(120, 84));
+    Linear fc3 = register_module("fc3", Linear(84, shape.classes));
+
+    add_stage("conv1", {"conv1"},
+              [conv1](const torch::Tensor& x) mutable { return torch::max_pool2d(torch::relu(conv1(x)), 2); });
+    add_stage("conv2", {"conv2"},
+              [conv2](const torch::Tensor& x) mutable { return torch::max_pool2d(torch::relu(conv2(x)), 2); });
+    add_stage("fc1", {"fc1"}, [fc1](const torch::Tensor& x) mutable { return torch::relu(fc1(x.flatten(1))); });
+    add_stage("fc2", {"fc2"}, [fc2](const torch::Tensor& x) mutable { return torch::relu(fc2(x)); });
+    add_stage("fc3", {"fc3"}, [fc3](const torch::Tensor& x) mutable { return fc3(x); });
+  }
+
+ private:
+  static int64_t pooled_twice(int64_t side) { return (side / 2 - 4) / 2; }
+};
+
+const Registered<ModelKind> kRegistered{
+    "lenet", "LeNet-5 with rectified linear units and max pooling; pictures of 12 x 12 and above",
+    [](const Spec&, const ModelShape& shape) { return std::make_unique<LeNet>(shape); }};
+
+}  // namespace
+}  // namespace penstock

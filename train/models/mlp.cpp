@@ -1,0 +1,43 @@
+// mlp: linear layers with rectified linear units between them, on the flattened picture.
+#include <cmath>
+
+#include "core/text.h"
+#include "train/models/model.h"
+
+namespace penstock {
+namespace {
+
+class Mlp final : public Model {
+ public:
+  Mlp(const std::vector<double>& hidden, const ModelShape& shape) {
+    int64_t width = shape.channels * shape.height * shape.width;
+    int layer = 1;
+    for (const double units : hidden) {
+      if (units < 1 || units != std::floor(units))
+        throw config_error(
+            concat("arch mlp: hidden has ", units, "; expected widths of 1 and above, as in hidden=256:128"));
+      auto linear = add_linear(layer++, width, static_cast<int64_t>(units));
+      add_stage(linear.first, {linear.first},
+                [fc = linear.second](const torch::Tensor& x) mutable { return torch::relu(fc(x.flatten(1))); });
+      width = static_cast<int64_t>(units);
+    }
+    auto linear = add_linear(layer, width, shape.classes);
+    add_stage(linear.first, {linear.first},
+              [fc = linear.second](const torch::Tensor& x) mutable { return fc(x.flatten(1)); });
+  }
+
+ private:
+  std::pair<std::string, torch::nn::Linear> add_linear(int layer, int64_t inputs, int64_t outputs) {
+    const std::string name = concat("fc", layer);
+    return {name, register_module(name, torch::nn::Linear(inputs, outputs))};
+  }
+};
+
+const Registered<ModelKind> kRegistered{
+    "mlp", "linear layers with rectified linear units between them; hidden=128 (widths, as in hidden=256:128)",
+    [](const Spec& spec, const ModelShape& shape) {
+      return std::make_unique<Mlp>(spec.get("hidden", std::vector<double>{128}), shape);
+    }};
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,33 @@
+// Buckets: gradients in a few flat tensors, so that a collective moves megabytes at a time and can start during
+// backward.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace penstock::detail {
+
+constexpr int64_t kFirstBucketBytes = int64_t{1} << 20;  // small, so that communication starts early in backward
+constexpr int64_t kBucketBytes = int64_t{25}
+                                 << 20;  // large enough to reach the link's bandwidth (Li et al. 2020, sec. 3.2.3)
+
+/// Indices of the tensors of each bucket, in reverse order: backward completes the last layers' gradients first. A
+/// bucket is closed by the tensor with which it reaches its limit (so it may exceed it, and a tensor is never cut). The
+/// algorithm of PyTorch's compute_bucket_assignment_by_size for one dtype and device.
+std::vector<std::vector<size_t>> assign_buckets(const std::vector<int64_t>& tensor_bytes,
+                                                int64_t first_limit = kFirstBucketBytes, int64_t limit = kBucketBytes);
+
+/// The flat gradient of some parameters. Memory: as much as the parameters.
+struct Bucket {
+  torch::Tensor flat;           // one dimension, zeros at first
+  std::vector<size_t> members;  // indices of parameters, in the order in which they lie
+};
+
+/// Makes every parameter's gradient a view into the bucket that holds it, with the parameter's strides, so that
+/// autograd accumulates in place. Requires parameters of one dtype and device, each dense.
+std::vector<Bucket> bucket_gradients(const std::vector<torch::Tensor>& parameters,
+                                     const std::vector<std::vector<size_t>>& assignment);
+
+}  // namespace penstock::detail

@@ -1,0 +1,122 @@
+// Replicated: forward, loss, backward, update and checkpoints of a model that every rank holds whole.
+#include "train/strategies/replicated.h"
+
+#include <algorithm>
+
+#include "core/text.h"
+
+namespace penstock::detail {
+namespace {
+
+using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
+
+NamedTensors named(const torch::OrderedDict<std::string, torch::Tensor>& tensors) {
+  NamedTensors list;
+  for (const auto& item : tensors) list.emplace_back(item.key(), item.value());
+  return list;
+}
+
+std::vector<torch::Tensor> values(const NamedTensors& tensors) {
+  std::vector<torch::Tensor> list;
+  for (const auto& [name, tensor] : tensors) list.push_back(tensor);
+  return list;
+}
+
+void broadcast(Comm& comm, NamedTensors& tensors) {
+  torch::NoGradGuard no_grad;
+  for (auto& [name, tensor] : tensors) {
+    auto data = tensor.detach();
+    comm.broadcast(data, 0);
+  }
+}
+
+}  // namespace
+
+Replicated::Replicated(const StrategyContext& context)
+    : model_(context.model),
+      comm_(context.comm),
+      recorder_(context.recorder),
+      parameters_(named(model_.named_parameters())),
+      buffers_(named(model_.named_buffers())),
+      sgd_(values(parameters_), context.optimizer) {
+  broadcast(comm_, parameters_);
+  agree_on_buffers();
+}
+
+StepSums Replicated::step(const DeviceBatch& batch) {
+  begin_gradients();
+  const auto sums = forward_backward(batch);
+  finish_gradients();
+  recorder_.mark(Phase::kCommunication);
+  sgd_.step();
+  are_buffers_agreed_ = false;
+  recorder_.mark(Phase::kOptimizer);
+  return sums;
+}
+
+StepSums Replicated::forward_backward(const DeviceBatch& batch) {
+  const auto options = torch::dtype(torch::kFloat32).device(batch.images.device());
+  if (batch.count == 0) return {torch::zeros({}, options), torch::zeros({}, options.dtype(torch::kInt64))};
+  const bool is_training = batch.count > 1;
+  if (model_.is_training() != is_training) model_.train(is_training);
+
+  const auto labels = batch.labels.narrow(0, 0, batch.count);
+  const auto weights = batch.weights.narrow(0, 0, batch.count);
+  const auto logits = model_.forward(batch.images.narrow(0, 0, batch.count));
+  const auto loss = (torch::cross_entropy_loss(logits, labels, {}, at::Reduction::None) * weights).sum();
+  recorder_.mark(Phase::kForward);
+
+  loss.backward(torch::full_like(loss, 1.0 / static_cast<double>(batch.global_count)));
+  const auto correct = logits.detach().argmax(1).eq(labels).logical_and_(weights.gt(0)).sum();
+  recorder_.mark(Phase::kBackward);
+  return {loss.detach(), correct};
+}
+
+torch::Tensor Replicated::evaluate(const DeviceBatch& batch) {
+  agree_on_buffers();
+  torch::NoGradGuard no_grad;
+  if (model_.is_training()) model_.eval();
+  return model_.forward(batch.images);
+}
+
+void Replicated::agree_on_buffers() {
+  if (are_buffers_agreed_) return;
+  broadcast(comm_, buffers_);
+  are_buffers_agreed_ = true;
+}
+
+NamedTensors Replicated::tensors() {
+  NamedTensors all;
+  for (const auto& [name, tensor] : parameters_) all.emplace_back("model." + name, tensor.detach());
+  for (const auto& [name, tensor] : buffers_) all.emplace_back("model." + name, tensor);
+  for (size_t i = 0; i < parameters_.size(); ++i)
+    all.emplace_back("optimizer.momentum." + parameters_[i].first, sgd_.momentum()[i]);
+  return all;
+}
+
+StateDict Replicated::state() {
+  agree_on_buffers();
+  StateDict state;
+  for (const auto& [name, tensor] : tensors())
+    state[name] = tensor.to(torch::kCPU, /*non_blocking=*/false, /*copy=*/true);
+  return state;
+}
+
+void Replicated::load_state(const StateDict& state) {
+  auto mine = tensors();
+  for (const auto& [name, tensor] : mine) {
+    const auto found = state.find(name);
+    if (found == state.end()) throw corrupt_error(concat("checkpoint: tensor ", name, " is missing; the model has it"));
+    if (found->second.sizes() != tensor.sizes() || found->second.scalar_type() != tensor.scalar_type())
+      throw corrupt_error(concat("checkpoint: tensor ", name, " is ", found->second.scalar_type(), " ",
+                                 found->second.sizes(), "; the model's is ", tensor.scalar_type(), " ",
+                                 tensor.sizes()));
+  }
+  for (const auto& [name, tensor] : state)
+    if (std::none_of(mine.begin(), mine.end(), [&](const auto& item) { return item.first == name; }))
+      throw corrupt_error(concat("checkpoint: tensor ", name, " is one too many; the model has no such tensor"));
+  torch::NoGradGuard no_grad;
+  for (auto& [name, tensor] : mine) tensor.copy_(state.at(name));
+}
+
+}  // namespace penstock::detail
