@@ -16,35 +16,37 @@ namespace penstock {
 /// manifest.json of one split, as read. docs/FORMAT.md lists the keys.
 struct Manifest {
   struct Shard {
-    std::string file;           // a name inside the split's folder
+    std::string file;  // a name inside the split's folder
     uint64_t sample_count = 0;
-    uint64_t byte_count = 0;    // of the file
-    std::string xxh3;           // XXH3-128 of the file, 32 hex digits
+    uint64_t byte_count = 0;  // of the file
+    std::string xxh3;         // XXH3-128 of the file, 32 hex digits
   };
 
   static constexpr int kFormatVersion = 1;
 
-  std::string split;                        // train, test, all
-  std::string source;                       // name of the source plug-in
+  std::string split;          // train, test, all
+  std::string source;         // the source's spec, `digits(count=100)`
+  int64_t shuffle_seed = -1;  // of the order inside shards; negative: by id
   uint64_t sample_count = 0;
+  uint64_t skipped_count = 0;  // pictures of the source that were left out because they are broken
   std::vector<std::string> class_names;
-  std::vector<uint64_t> class_counts;       // samples, a class
-  int channels = 1;                         // of decoded pictures: 1 only when every picture is grey
-  std::optional<Extent> extent;             // set when all pictures have one size
+  std::vector<uint64_t> class_counts;  // samples, a class
+  int channels = 1;                    // of decoded pictures: 1 only when every picture is grey
+  std::optional<Extent> extent;        // set when all pictures have one size
   DataStatistics statistics;
   std::vector<Shard> shards;
 };
 
-/// Throws io_error or corrupt_error naming file, key and value: a shard outside the folder, counts that disagree, a foreign
-/// format version.
+/// Throws io_error or corrupt_error naming file, key and value: a shard outside the folder, counts that disagree, a
+/// foreign format version.
 Manifest read_manifest(const std::filesystem::path& split_folder);
 void write_manifest(const std::filesystem::path& split_folder, const Manifest& manifest);
 
 /// All samples of one split. Index i runs over shard 0, then shard 1, ...
 ///
-/// Errors: opening checks manifest and every shard's structure and labels; sample bytes are checked by the CRC the first
-/// time that this object hands them out (checked_at), which costs one bit a sample.
-/// Thread-safety: at() and checked_at() from any thread.
+/// Errors: opening checks manifest and every shard's structure and labels; sample bytes are checked by the CRC the
+/// first time that this object hands them out (checked_at), which costs one bit a sample. Thread-safety: at() and
+/// checked_at() from any thread.
 class Dataset {
  public:
   /// `folder` is a split's folder (it holds manifest.json) or a data set (then FOLDER/<split>).

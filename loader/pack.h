@@ -7,33 +7,40 @@
 #include <string>
 #include <vector>
 
-
 namespace penstock {
 
 struct PackOptions {
-  std::string source = "digits";      ///< A source spec: `mnist`, `digits(count=12000,size=28)`.
-  std::filesystem::path input;        ///< Folder of the foreign data set.
-  std::string split = "train";        ///< train, test or all.
-  std::filesystem::path output;       ///< The data set: OUTPUT/<split>/ is written.
+  std::string source = "digits";  ///< A source spec: `mnist`, `digits(count=12000,size=28)`.
+  std::filesystem::path input;    ///< Folder of the foreign data set.
+  std::string split = "train";    ///< train, test or all.
+  std::filesystem::path output;   ///< The data set: OUTPUT/<split>/ is written.
   int shard_count = 8;
-  int64_t shuffle_seed = -1;          ///< Order of samples inside shards: the source's when negative.
-  int jobs = 0;                       ///< Threads; 0: one a core.
+  int64_t shuffle_seed = -1;  ///< Order of samples inside shards: the source's when negative.
+  int jobs = 0;               ///< Threads; 0: one a core.
+  bool force = false;         ///< Replace an existing OUTPUT/<split>, in one step, once the new one is complete.
+  bool skip_corrupt = false;  ///< Leave broken pictures out and count them, instead of failing.
 };
 
 struct PackProgress {
   uint64_t done_count = 0, total_count = 0;  ///< Samples.
   double seconds = 0;
-  uint64_t reused_count = 0;  ///< Samples in shards that an interrupted packing had finished.
+  uint64_t reused_count = 0;   ///< Samples in shards that an interrupted packing had finished.
+  uint64_t skipped_count = 0;  ///< Broken pictures left out so far (skip_corrupt).
+  uint64_t ignored_count = 0;  ///< Files in the source's folder that are no pictures.
 };
 
 /// Writes OUTPUT/<split>. Determinism: equal inputs and options give equal bytes whatever `jobs` is.
-/// Crash-safety: shards and manifest are written under OUTPUT/.<split>.partial, synced, and the folder is renamed last; a
-/// packing that was interrupted goes on with the shards that are missing.
-/// Errors: config_error, io_error (also a full disk: nothing is left behind then), corrupt_error naming file and sample.
+/// Crash-safety: shards and manifest are written under OUTPUT/.<split>.partial, synced, and the folder is renamed last;
+/// a packing that was killed goes on with the shards that are missing. A packing that fails leaves nothing behind.
+/// Memory: about 50 bytes a sample, and one picture a job.
+/// Errors: config_error (also an OUTPUT/<split> that exists, without `force`), io_error (also a full disk),
+/// corrupt_error naming file and sample. `on_progress` is called on the calling thread about ten times a second, and at
+/// the end.
 void pack(const PackOptions& options, const std::function<void(const PackProgress&)>& on_progress = {});
 
-/// Checks structure, file checksums, every CRC, that every sample decodes, labels and counts against the manifest, of the
-/// split in `split_folder`. Returns one line for each thing found wrong, a flipped bit in a sample naming that sample.
+/// Checks structure, file checksums, every CRC, that every sample decodes, labels and counts against the manifest, of
+/// the split in `split_folder`. Returns one line for each thing found wrong, a flipped bit in a sample naming that
+/// sample.
 std::vector<std::string> verify(const std::filesystem::path& split_folder, int jobs = 0);
 
 }  // namespace penstock

@@ -17,21 +17,21 @@ enum class Encoding : uint8_t { kRaw = 0, kPng = 1, kJpeg = 2 };
 
 /// A sample as stored. Views into the shard's map: valid as long as the reader lives.
 struct Sample {
-  uint64_t id = 0;                 ///< Of the source, stable over packings.
-  int64_t label = 0;               ///< 0 .. class count - 1.
-  Extent extent;                   ///< Of the decoded picture.
+  uint64_t id = 0;    ///< Of the source, stable over packings.
+  int64_t label = 0;  ///< 0 .. class count - 1.
+  Extent extent;      ///< Of the decoded picture.
   Encoding encoding = Encoding::kRaw;
-  uint32_t crc32c = 0;             ///< Of `bytes`.
+  uint32_t crc32c = 0;  ///< Of `bytes`.
   std::span<const uint8_t> bytes;
-  uint64_t byte_offset = 0;        ///< Of `bytes` in the shard file, for messages.
+  uint64_t byte_offset = 0;  ///< Of `bytes` in the shard file, for messages.
 };
 
 /// One mapped shard.
 ///
-/// Errors: the constructor throws io_error (missing, unreadable) or corrupt_error (header longer than the file, no JSON,
-/// missing tensor, wrong dtype or shape, overlapping or out-of-range data, offsets that do not ascend, an encoding or
-/// extent out of range) naming file, tensor and value. It never reads outside the file.
-/// Memory: the map; pages are read when they are touched. Thread-safety: immutable after construction.
+/// Errors: the constructor throws io_error (missing, unreadable) or corrupt_error (header longer than the file, no
+/// JSON, missing tensor, wrong dtype or shape, overlapping or out-of-range data, offsets that do not ascend, an
+/// encoding or extent out of range) naming file, tensor and value. It never reads outside the file. Memory: the map;
+/// pages are read when they are touched. Thread-safety: immutable after construction.
 class ShardReader {
  public:
   explicit ShardReader(const std::filesystem::path& path);
@@ -39,9 +39,11 @@ class ShardReader {
   ShardReader(ShardReader&&) noexcept;
   ShardReader& operator=(ShardReader&&) noexcept;
 
-  size_t size() const;                 ///< Samples.
-  Sample at(size_t row) const;         ///< Requires row < size(). No copy, no check of the CRC.
+  size_t size() const;          ///< Samples.
+  Sample at(size_t row) const;  ///< Requires row < size(). No copy, no check of the CRC.
   const std::filesystem::path& path() const;
+  /// "<path>: sample 35 (id 24531) at byte 8000", as messages begin.
+  std::string where(size_t row) const;
   /// Throws corrupt_error naming file, row, id, byte offset and both checksums when the bytes are not what was packed.
   void check_crc(size_t row) const;
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ namespace penstock {
 struct SourceSample {
   std::vector<uint8_t> bytes;  // raw H x W x C u8, or the file as it came
   Encoding encoding = Encoding::kRaw;
-  Extent extent;               // of the decoded picture
+  Extent extent;  // of the decoded picture
 };
 
 /// Random access to a foreign data set; sample i has id i.
@@ -32,6 +33,12 @@ class Source {
   virtual SourceSample read(uint64_t index) const = 0;
   /// Changes whenever read() would give something else: what a packing that goes on after an interruption compares.
   virtual std::string fingerprint() const = 0;
+  /// How messages name the sample: a file, where it has one of its own.
+  virtual std::string where(uint64_t index) const { return "sample " + std::to_string(index); }
+  /// Set when every sample is a raw picture of this extent.
+  virtual std::optional<Extent> raw_extent() const { return {}; }
+  /// Files in the input folder that were passed over because they are no pictures.
+  virtual uint64_t ignored_count() const { return 0; }
 };
 
 struct SourceKind {

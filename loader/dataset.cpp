@@ -1,0 +1,115 @@
+// Dataset: shards end to end, and which samples' checksums were seen to be right.
+#include "loader/dataset.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace penstock {
+
+struct Dataset::State {
+  std::filesystem::path folder;
+  Manifest manifest;
+  std::vector<ShardReader> shards;
+  std::vector<uint64_t> begins{0};
+  std::vector<std::atomic<uint64_t>> checked;  // one bit a sample
+};
+
+namespace {
+
+/// Labels, counts and extents: what the shard says against what the manifest says.
+void check_shard(const ShardReader& shard, const Manifest& manifest, uint64_t expected_count) {
+  if (shard.size() != expected_count) {
+    throw corrupt_error(concat(shard.path().string(), ": ", shard.size(), " samples; expected ", expected_count,
+                               ", as the manifest says"));
+  }
+  const auto class_count = static_cast<int64_t>(manifest.class_names.size());
+  for (size_t row = 0; row < shard.size(); ++row) {
+    const Sample sample = shard.at(row);
+    if (sample.label < 0 || sample.label >= class_count)
+      throw corrupt_error(concat(shard.where(row), ": label is ", sample.label, "; expected 0 to ", class_count - 1));
+    const bool fits = manifest.extent ? sample.extent == *manifest.extent : sample.extent.channels <= manifest.channels;
+    if (!fits) {
+      throw corrupt_error(concat(shard.where(row), ": extent is ", sample.extent.height, " x ", sample.extent.width,
+                                 " x ", sample.extent.channels, "; the manifest says otherwise"));
+    }
+  }
+}
+
+std::filesystem::path find_split(const std::filesystem::path& folder, const std::string& split) {
+  std::error_code ignored;  // what cannot be looked at is reported as missing
+  for (const auto& candidate : {folder, folder / split})
+    if (std::filesystem::exists(candidate / "manifest.json", ignored)) return candidate;
+  std::vector<std::string> splits;
+  for (const auto& name : {"train", "test", "all"})
+    if (std::filesystem::exists(folder / name / "manifest.json", ignored)) splits.push_back(name);
+  throw io_error(concat(folder.string(), ": no manifest.json and no ", split,
+                        "/manifest.json; expected a data set or a ", "split's folder, as shardprep writes them",
+                        splits.empty() ? "" : " (it has " + join(splits) + ")"));
+}
+
+}  // namespace
+
+std::shared_ptr<const Dataset> Dataset::open(const std::filesystem::path& folder, const std::string& split) {
+  return std::shared_ptr<const Dataset>(new Dataset(find_split(folder, split)));
+}
+
+Dataset::Dataset(const std::filesystem::path& split_folder) : state_(std::make_unique<State>()) {
+  state_->folder = split_folder;
+  state_->manifest = read_manifest(split_folder);
+  for (const auto& entry : state_->manifest.shards) {
+    const auto& shard = state_->shards.emplace_back(split_folder / entry.file);
+    check_shard(shard, state_->manifest, entry.sample_count);
+    state_->begins.push_back(state_->begins.back() + shard.size());
+  }
+  state_->checked = std::vector<std::atomic<uint64_t>>(size() / 64 + 1);
+}
+
+Dataset::~Dataset() = default;
+
+uint64_t Dataset::size() const { return state_->begins.back(); }
+int Dataset::shard_count() const { return static_cast<int>(state_->shards.size()); }
+uint64_t Dataset::shard_begin(int shard) const { return state_->begins.at(static_cast<size_t>(shard)); }
+const Manifest& Dataset::manifest() const { return state_->manifest; }
+const std::filesystem::path& Dataset::folder() const { return state_->folder; }
+
+namespace {
+
+struct Place {
+  size_t shard;
+  size_t row;
+};
+
+Place find_place(const std::vector<uint64_t>& begins, uint64_t index) {
+  const auto after = std::upper_bound(begins.begin(), begins.end(), index);
+  const auto shard = static_cast<size_t>(after - begins.begin()) - 1;
+  return {shard, static_cast<size_t>(index - begins[shard])};
+}
+
+}  // namespace
+
+Sample Dataset::at(uint64_t index) const {
+  const auto [shard, row] = find_place(state_->begins, index);
+  return state_->shards[shard].at(row);
+}
+
+Sample Dataset::checked_at(uint64_t index) const {
+  const auto [shard, row] = find_place(state_->begins, index);
+  auto& word = state_->checked[index / 64];
+  const uint64_t bit = uint64_t{1} << (index % 64);
+  // Relaxed: the bytes never change, so that the worst of a race is that two threads check the same sample.
+  if ((word.load(std::memory_order_relaxed) & bit) == 0) {
+    state_->shards[shard].check_crc(row);
+    word.fetch_or(bit, std::memory_order_relaxed);
+  }
+  return state_->shards[shard].at(row);
+}
+
+std::string Dataset::where(uint64_t index) const {
+  const auto [shard, row] = find_place(state_->begins, index);
+  return state_->shards[shard].where(row);
+}
+
+}  // namespace penstock

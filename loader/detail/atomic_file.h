@@ -1,0 +1,47 @@
+// AtomicFile: a file that appears under its name complete or not at all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace penstock::detail {
+
+/// Writes PATH.tmp; commit() syncs it, renames it to PATH and syncs the folder. Without commit() nothing stays behind.
+///
+/// Errors: io_error naming the file, with what the system said (a full disk: "No space left on device").
+/// Memory: a buffer of 1 MiB. Thread-safety: none.
+class AtomicFile {
+ public:
+  explicit AtomicFile(const std::filesystem::path& path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::span<const uint8_t> bytes);  ///< Appends.
+  void write(std::string_view text);
+  /// Overwrites bytes that were appended before. Requires offset + bytes.size() <= byte_count().
+  void overwrite(uint64_t offset, std::string_view text);
+  uint64_t byte_count() const { return written_count_ + buffer_.size(); }
+  void commit();
+
+ private:
+  void flush();
+  void write_at(uint64_t offset, std::span<const uint8_t> bytes);
+
+  std::filesystem::path path_, aside_;
+  int fd_ = -1;
+  uint64_t written_count_ = 0;
+  std::vector<uint8_t> buffer_;
+};
+
+/// Makes renames and new names inside `folder` durable.
+void sync_folder(const std::filesystem::path& folder);
+
+/// A whole small file, as AtomicFile writes it.
+void write_text(const std::filesystem::path& path, std::string_view text);
+
+}  // namespace penstock::detail

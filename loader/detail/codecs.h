@@ -1,0 +1,36 @@
+// The codecs behind codec_for(), one file each, and the check that they share.
+#pragma once
+
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/codecs/codec.h"
+
+namespace penstock::detail {
+
+const Codec& raw_codec();
+const Codec& png_codec();
+const Codec& jpeg_codec();
+
+/// Before anything is allocated for a picture of this size.
+inline void check_pixels(int64_t height, int64_t width) {
+  if (height >= 1 && width >= 1 && height <= 65535 && width <= 65535 && height * width <= kMaxPixels) return;
+  throw corrupt_error(concat("picture of ", height, " x ", width,
+                             " pixels; expected sides from 1 to 65535 and at most ", kMaxPixels, " pixels"));
+}
+
+/// The extent that the shard states is what the loader planned with, so the bytes must agree.
+inline void check_extent(const Extent& found, const Extent& stated) {
+  if (found == stated) return;
+  throw corrupt_error(concat("picture of ", found.height, " x ", found.width, " x ", found.channels, "; expected ",
+                             stated.height, " x ", stated.width, " x ", stated.channels,
+                             ", as the sample's extent says"));
+}
+
+/// The channels to decode to, when the caller wants `wanted`.
+inline void check_channels(int found, int wanted) {
+  if (wanted == 3 || found == wanted) return;
+  throw corrupt_error(
+      concat("picture of ", found, " channels; expected ", wanted, ", as the data set's manifest says"));
+}
+
+}  // namespace penstock::detail

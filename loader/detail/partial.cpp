@@ -1,0 +1,106 @@
+// Partial: lock, states of finished shards, the rename at the end.
+#include "loader/detail/partial.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <set>
+#include <utility>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/detail/atomic_file.h"
+#include "loader/detail/mapped_file.h"
+#include "loader/detail/strict_json.h"
+
+namespace penstock::detail {
+
+namespace fs = std::filesystem;
+
+Partial::Partial(const fs::path& output, const std::string& split, std::string key, size_t class_count)
+    : output_(output),
+      folder_(output / ("." + split + ".partial")),
+      final_(output / split),
+      key_(std::move(key)),
+      class_count_(class_count) {
+  made_output_ = fs::create_directories(output_);
+  fs::create_directories(folder());
+  lock_ = open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock_ < 0 || flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+    const Error error = errno_error(folder_.string(), "expected that no other process packs into it");
+    if (lock_ >= 0) close(lock_);
+    throw error;
+  }
+}
+
+Partial::~Partial() {
+  std::error_code ignored;  // publish() has renamed what counts, or an exception is on its way already
+  fs::remove_all(folder_, ignored);
+  if (made_output_) fs::remove(output_, ignored);  // fails when it is not empty, as it should
+  close(lock_);
+}
+
+fs::path Partial::state_path(size_t shard) const { return folder_ / concat("finished-", shard, ".json"); }
+
+std::optional<FinishedShard> Partial::read_state(size_t shard, const std::string& file) const {
+  if (!fs::exists(state_path(shard)) || !fs::exists(folder() / file)) return {};
+  try {
+    const MappedFile map(state_path(shard));
+    const std::string_view text(reinterpret_cast<const char*>(map.bytes().data()), map.bytes().size());
+    const auto state = parse_strict_json(text, state_path(shard).string(), 2);
+    if (state.at("key").get<std::string>() != key_) return {};
+    const auto tally = Tally::from_numbers(class_count_, state.at("tally").get<std::vector<uint64_t>>());
+    const auto byte_count = state.at("byte_count").get<uint64_t>();
+    if (!tally || fs::file_size(folder() / file) != byte_count) return {};
+    return FinishedShard{{file, tally->sample_count(), byte_count, state.at("xxh3").get<std::string>()},
+                         state.at("skipped_count").get<uint64_t>(),
+                         *tally};
+  } catch (const Error&) {  // not what finish() writes: the shard is packed again
+    return {};
+  } catch (const nlohmann::json::exception&) {
+    return {};
+  }
+}
+
+std::vector<std::optional<FinishedShard>> Partial::take_over(const std::vector<std::string>& shard_files) {
+  std::vector<std::optional<FinishedShard>> finished;
+  std::set<fs::path> kept{folder()};
+  for (size_t shard = 0; shard < shard_files.size(); ++shard) {
+    finished.push_back(read_state(shard, shard_files[shard]));
+    if (finished.back()) kept.insert({folder() / shard_files[shard], state_path(shard)});
+  }
+  std::vector<fs::path> found;
+  for (const auto& place : {folder_, folder()})
+    for (const auto& entry : fs::directory_iterator(place)) found.push_back(entry.path());
+  for (const auto& path : found)
+    if (!kept.contains(path)) fs::remove_all(path);
+  return finished;
+}
+
+void Partial::finish(size_t shard, const FinishedShard& finished) {
+  const nlohmann::ordered_json state{{"key", key_},
+                                     {"byte_count", finished.entry.byte_count},
+                                     {"xxh3", finished.entry.xxh3},
+                                     {"skipped_count", finished.skipped_count},
+                                     {"tally", finished.tally.numbers()}};
+  write_text(state_path(shard), state.dump() + "\n");
+}
+
+void Partial::publish(bool force) {
+  sync_folder(folder());
+  const bool is_replaced = force && fs::exists(final_);
+  // The exchange leaves the old data set where the new one was, and the destructor removes it.
+  const unsigned flags = is_replaced ? RENAME_EXCHANGE : RENAME_NOREPLACE;
+  int result = renameat2(AT_FDCWD, folder().c_str(), AT_FDCWD, final_.c_str(), flags);
+  if (result != 0 && errno == EINVAL) {  // a file system without the flags (NFS): two steps, then
+    if (is_replaced) fs::rename(final_, folder_ / "replaced");
+    result = std::rename(folder().c_str(), final_.c_str());
+  }
+  if (result != 0) throw errno_error(final_.string(), "expected to rename the finished data set to it");
+  sync_folder(output_);
+}
+
+}  // namespace penstock::detail

@@ -1,0 +1,53 @@
+// Tally: what the manifest says about decoded pictures, counted in whole numbers, so that no order of adding changes
+// it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "augment/render.h"
+#include "augment/transform.h"
+
+namespace penstock::detail {
+
+class Tally {
+ public:
+  explicit Tally(size_t class_count) : class_counts_(class_count) {}
+
+  void add(int64_t label, const Picture& picture);  ///< Requires 0 <= label < class count.
+  void add(const Tally& other);
+
+  const std::vector<uint64_t>& class_counts() const { return class_counts_; }
+  uint64_t sample_count() const;
+  int channels() const { return levels_[1].count > 0 ? 3 : 1; }
+  /// The extent of all pictures when they have one.
+  std::optional<Extent> extent() const;
+  /// Mean and standard deviation (of the population) of level / 255. A grey picture among RGB ones counts in each
+  /// channel.
+  DataStatistics statistics() const;
+
+  /// All of it as numbers, for the state of an interrupted packing; from_numbers() gives nothing when their count is
+  /// not right.
+  std::vector<uint64_t> numbers() const;
+  static std::optional<Tally> from_numbers(size_t class_count, const std::vector<uint64_t>& numbers);
+
+ private:
+  struct Levels {  // sums hold 2^64 / 255^2 = 2.8e14 pixels
+    uint64_t count = 0, sum = 0, sum_of_squares = 0;
+  };
+  struct Sides {
+    uint64_t least = std::numeric_limits<uint64_t>::max(), greatest = 0;
+  };
+
+  template <class Self, class Visit>
+  static void visit(Self& self, Visit&& each_number);
+
+  std::vector<uint64_t> class_counts_;
+  std::array<Levels, 4> levels_;  // of grey pictures; of the red, green and blue of the others
+  std::array<Sides, 3> sides_;    // height, width, channels
+};
+
+}  // namespace penstock::detail

@@ -1,0 +1,225 @@
+// pack(): deals samples to shards, checks and writes each, publishes all of them at once.
+#include "loader/pack.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <memory>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/codecs/codec.h"
+#include "loader/dataset.h"
+#include "loader/detail/checksum.h"
+#include "loader/detail/mapped_file.h"
+#include "loader/detail/parallel.h"
+#include "loader/detail/partial.h"
+#include "loader/order.h"
+#include "loader/shard_writer.h"
+#include "loader/sources/source.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMaxShards = 99999;  // what a file name of five digits holds
+
+void check_options(const PackOptions& options) {
+  if (options.split != "train" && options.split != "test" && options.split != "all")
+    throw config_error(concat("pack: split is \"", options.split, "\"; expected train, test or all"));
+  if (options.shard_count < 1 || options.shard_count > kMaxShards)
+    throw config_error(concat("pack: shards is ", options.shard_count, "; expected 1 to ", kMaxShards));
+  if (options.jobs < 0) throw config_error(concat("pack: jobs is ", options.jobs, "; expected 0 (one a core) or more"));
+  if (options.output.empty()) throw config_error("pack: out is \"\"; expected a folder");
+  const auto folder = options.output / options.split;
+  if (!options.force && fs::exists(folder))
+    throw config_error(concat(folder.string(), ": exists already; expected a new folder, or --force to replace it"));
+}
+
+std::string shard_file(size_t shard, int shard_count) {
+  std::array<char, 64> name;
+  std::snprintf(name.data(), name.size(), "shard-%05zu-of-%05d.safetensors", shard, shard_count);
+  return name.data();
+}
+
+/// Deals the samples, sorted by class and then by id, to the shards in turn: of any two shards, no class's count and no
+/// total differ by more than one. Ids ascend inside each shard.
+std::vector<std::vector<uint64_t>> deal(const Source& source, size_t class_count, size_t shard_count) {
+  std::vector<uint64_t> next(class_count);  // place of each class's next sample in the sorted list
+  const uint64_t size = source.size();
+  for (uint64_t id = 0; id < size; ++id) {
+    const int64_t label = source.label(id);
+    if (label < 0 || static_cast<size_t>(label) >= class_count)
+      throw bug_error(concat(source.where(id), ": label is ", label, "; expected 0 to ", class_count, " - 1"));
+    ++next[static_cast<size_t>(label)];
+  }
+  uint64_t before = 0;
+  for (auto& place : next) before += std::exchange(place, before);
+  std::vector<std::vector<uint64_t>> members(shard_count);
+  for (uint64_t id = 0; id < size; ++id)
+    members[next[static_cast<size_t>(source.label(id))]++ % shard_count].push_back(id);
+  return members;
+}
+
+class Packing {
+ public:
+  Packing(const PackOptions& options, const Source& source, std::string source_text)
+      : options_(options),
+        source_(source),
+        source_text_(std::move(source_text)),
+        class_names_(source.class_names()),
+        members_(deal(source, class_names_.size(), static_cast<size_t>(options.shard_count))),
+        partial_(options.output, options.split, key(), class_names_.size()) {}
+
+  void run(const std::function<void(const PackProgress&)>& on_progress) {
+    for (size_t shard = 0; shard < members_.size(); ++shard) files_.push_back(shard_file(shard, options_.shard_count));
+    finished_ = partial_.take_over(files_);
+    for (size_t shard = 0; shard < members_.size(); ++shard)
+      if (finished_[shard]) count_reused(shard);
+    const auto report = [&] {
+      if (on_progress) on_progress(progress());
+    };
+    const auto body = [&](size_t shard, const std::atomic<bool>& stopped) {
+      if (!finished_[shard]) pack_shard(shard, stopped);
+    };
+    detail::run_parallel(members_.size(), options_.jobs, body, report);
+    write_manifest(partial_.folder(), manifest());
+    partial_.publish(options_.force);
+    report();
+  }
+
+ private:
+  std::string key() const {
+    const std::string text = concat(Manifest::kFormatVersion, '\n', source_text_, '\n', source_.fingerprint(), '\n',
+                                    options_.split, '\n', options_.shard_count, '\n', options_.shuffle_seed, '\n',
+                                    options_.skip_corrupt, '\n', join(class_names_, "\n"));
+    return detail::xxh3_hex({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  }
+
+  void count_reused(size_t shard) {
+    skipped_count_ += finished_[shard]->skipped_count;
+    reused_count_ += finished_[shard]->entry.sample_count;
+    done_count_ += members_[shard].size();
+  }
+
+  PackProgress progress() const {
+    return {.done_count = done_count_,
+            .total_count = source_.size(),
+            .seconds = ms_since(start_ns_) / 1000,
+            .reused_count = reused_count_,
+            .skipped_count = skipped_count_,
+            .ignored_count = source_.ignored_count()};
+  }
+
+  void pack_shard(size_t shard, const std::atomic<bool>& stopped) {
+    const auto& ids = members_[shard];
+    const auto order = options_.shuffle_seed < 0
+                           ? Order::sequential(ids.size())
+                           : Order::shuffled(ids.size(), static_cast<uint64_t>(options_.shuffle_seed), shard);
+    const auto path = partial_.folder() / files_[shard];
+    ShardWriter writer(path, source_.raw_extent());
+    detail::Tally tally(class_names_.size());
+    DecodeScratch scratch;
+    uint64_t skipped_count = 0;
+    for (uint64_t i = 0; i < ids.size(); ++i) {
+      if (stopped) return;  // another shard failed: this one is given up
+      if (!pack_sample(ids[order.at(i)], writer, tally, scratch)) {
+        ++skipped_count;
+        ++skipped_count_;
+      }
+      ++done_count_;
+    }
+    const uint64_t byte_count = writer.finish();
+    const auto xxh3 = detail::xxh3_hex(detail::MappedFile(path).bytes());
+    finished_[shard] =
+        detail::FinishedShard{{files_[shard], tally.sample_count(), byte_count, xxh3}, skipped_count, tally};
+    partial_.finish(shard, *finished_[shard]);
+  }
+
+  /// Reads, decodes once (so that what is packed can be trained on) and writes. False when the picture is broken and to
+  /// be skipped.
+  bool pack_sample(uint64_t id, ShardWriter& writer, detail::Tally& tally, DecodeScratch& scratch) const {
+    try {
+      const SourceSample found = source_.read(id);
+      const int64_t label = source_.label(id);
+      tally.add(label, decode(id, found, scratch));
+      writer.add(id, label, found.extent, found.encoding, found.bytes);
+      return true;
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kCorrupt && options_.skip_corrupt) return false;
+      throw;
+    }
+  }
+
+  Picture decode(uint64_t id, const SourceSample& found, DecodeScratch& scratch) const {
+    Sample sample;
+    sample.extent = found.extent;
+    sample.encoding = found.encoding;
+    sample.bytes = found.bytes;
+    try {
+      const Region whole{0, 0, found.extent.width, found.extent.height};
+      return codec_for(found.encoding).decode(sample, whole, found.extent.channels, scratch);
+    } catch (const Error& error) {
+      throw Error(error.kind(), concat(source_.where(id), ": ", error.what()));
+    }
+  }
+
+  Manifest manifest() const {
+    Manifest manifest;
+    manifest.split = options_.split;
+    manifest.source = source_text_;
+    manifest.shuffle_seed = options_.shuffle_seed;
+    manifest.class_names = class_names_;
+    detail::Tally total(class_names_.size());
+    for (const auto& shard : finished_) {
+      manifest.shards.push_back(shard->entry);
+      manifest.skipped_count += shard->skipped_count;
+      total.add(shard->tally);
+    }
+    manifest.sample_count = total.sample_count();
+    if (manifest.sample_count == 0) {
+      throw corrupt_error(concat("source ", source_text_, ": all ", manifest.skipped_count,
+                                 " pictures are broken; expected one that can be packed"));
+    }
+    manifest.class_counts = total.class_counts();
+    manifest.channels = total.channels();
+    manifest.extent = total.extent();
+    manifest.statistics = total.statistics();
+    return manifest;
+  }
+
+  const PackOptions& options_;
+  const Source& source_;
+  const std::string source_text_;
+  const std::vector<std::string> class_names_;
+  const std::vector<std::vector<uint64_t>> members_;  // ids, by shard
+  detail::Partial partial_;
+  std::vector<std::string> files_;
+  std::vector<std::optional<detail::FinishedShard>> finished_;  // each written by the thread that packs the shard
+  const int64_t start_ns_ = now_ns();
+  uint64_t reused_count_ = 0;
+  mutable std::atomic<uint64_t> done_count_{0}, skipped_count_{0};
+};
+
+}  // namespace
+
+void pack(const PackOptions& options, const std::function<void(const PackProgress&)>& on_progress) {
+  try {
+    check_options(options);
+    const Spec spec = parse_spec(SourceKind::kName, options.source);
+    const auto source = SourceRegistry::make(spec, options.input, options.split);
+    if (source->size() == 0) {
+      throw io_error(concat("source ", spec.text(), ": no samples for split ", options.split, " in ",
+                            options.input.string(), "; expected one or more"));
+    }
+    Packing(options, *source, spec.text()).run(on_progress);
+  } catch (const fs::filesystem_error& error) {
+    throw io_error(
+        concat(error.path1().string(), ": ", error.code().message(), "; expected that pack can read or write it"));
+  }
+}
+
+}  // namespace penstock

@@ -1,0 +1,221 @@
+// Safetensors: reading without trust, writing.
+#include "loader/safetensors.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/detail/atomic_file.h"
+#include "loader/detail/mapped_file.h"
+#include "loader/detail/strict_json.h"
+
+namespace penstock {
+namespace {
+
+constexpr size_t kLengthBytes = 8;
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the limit of the Python package
+constexpr int kMaxDepth = 3;                       // header, tensor, shape
+constexpr const char* kMetadataKey = "__metadata__";
+
+/// Bytes of a tensor; nothing when they are beyond 64 bits or the dtype is unknown.
+std::optional<uint64_t> tensor_bytes(const std::string& dtype, const std::vector<uint64_t>& shape) {
+  uint64_t product = dtype_bytes(dtype);
+  if (product == 0) return {};
+  bool is_empty = false;
+  for (const uint64_t dimension : shape) {
+    is_empty |= dimension == 0;
+    if (__builtin_mul_overflow(product, std::max<uint64_t>(dimension, 1), &product)) return {};
+  }
+  return is_empty ? 0 : product;
+}
+
+std::string shape_text(const std::vector<uint64_t>& shape) {
+  std::vector<std::string> parts;
+  for (const uint64_t size : shape) parts.push_back(size == Safetensors::kAny ? "any" : std::to_string(size));
+  return concat("[", join(parts), "]");
+}
+
+std::vector<uint64_t> unsigned_list(const nlohmann::json& tensor, const char* key, const std::string& where) {
+  const auto found = tensor.find(key);
+  if (found == tensor.end() || !found->is_array())
+    throw corrupt_error(concat(where, ": no list \"", key, "\"; expected dtype, shape and data_offsets"));
+  std::vector<uint64_t> values;
+  for (const auto& value : *found) {
+    if (!value.is_number_unsigned())
+      throw corrupt_error(concat(where, ": ", key, " holds ", value.dump(), "; expected whole numbers from 0"));
+    values.push_back(value.get<uint64_t>());
+  }
+  return values;
+}
+
+/// One entry of the header. `data` is everything behind the header, which begins at `data_offset` of the file.
+TensorView parse_tensor(const std::string& name, const nlohmann::json& entry, std::span<const uint8_t> data,
+                        uint64_t data_offset, const std::string& file) {
+  const std::string where = concat(file, ": tensor \"", name, "\"");
+  if (!entry.is_object() || !entry.contains("dtype") || !entry["dtype"].is_string())
+    throw corrupt_error(concat(where, ": is ", entry.dump(), "; expected dtype, shape and data_offsets"));
+  TensorView tensor{name, entry["dtype"].get<std::string>(), unsigned_list(entry, "shape", where), {}, 0};
+  const auto offsets = unsigned_list(entry, "data_offsets", where);
+  if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data.size()) {
+    throw corrupt_error(concat(where, ": data_offsets are ", entry["data_offsets"].dump(),
+                               "; expected begin and end within the ", data.size(), " bytes of data"));
+  }
+  if (dtype_bytes(tensor.dtype) == 0)
+    throw corrupt_error(concat(where, ": dtype is \"", tensor.dtype, "\"; expected one of the safetensors format"));
+  const auto expected = tensor_bytes(tensor.dtype, tensor.shape);
+  if (expected != offsets[1] - offsets[0]) {
+    throw corrupt_error(concat(where, ": holds ", offsets[1] - offsets[0], " bytes; expected ",
+                               expected ? std::to_string(*expected) : "more than a file can hold", " for ",
+                               tensor.dtype, " ", shape_text(tensor.shape)));
+  }
+  tensor.bytes = data.subspan(offsets[0], offsets[1] - offsets[0]);
+  tensor.byte_offset = data_offset + offsets[0];
+  return tensor;
+}
+
+/// Tensors, sorted by offset, must cover `data` once and without a hole, as the format demands.
+void check_coverage(const std::vector<TensorView>& tensors, uint64_t data_offset, uint64_t data_size,
+                    const std::string& file) {
+  uint64_t end = data_offset;
+  for (const auto& tensor : tensors) {
+    if (tensor.byte_offset != end) {
+      throw corrupt_error(concat(file, ": tensor \"", tensor.name, "\" begins at byte ", tensor.byte_offset,
+                                 tensor.byte_offset < end ? ", inside the tensor before it" : ", behind a hole",
+                                 "; expected byte ", end));
+    }
+    end += tensor.bytes.size();
+  }
+  if (end != data_offset + data_size)
+    throw corrupt_error(
+        concat(file, ": tensors end at byte ", end, "; expected the end of the file, ", data_offset + data_size));
+}
+
+}  // namespace
+
+struct Safetensors::File {
+  std::filesystem::path path;
+  detail::MappedFile map;
+  std::vector<TensorView> tensors;
+  std::map<std::string, std::string> metadata;
+
+  explicit File(const std::filesystem::path& file) : path(file), map(file) { parse(); }
+  void parse();
+  void parse_metadata(const nlohmann::json& entry);
+};
+
+void Safetensors::File::parse_metadata(const nlohmann::json& entry) {
+  if (!entry.is_object())
+    throw corrupt_error(concat(path.string(), ": __metadata__ is no object; expected texts by name"));
+  for (const auto& [key, value] : entry.items()) {
+    if (!value.is_string())
+      throw corrupt_error(concat(path.string(), ": __metadata__ \"", key, "\" is ", value.dump(), "; expected a text"));
+    metadata.emplace(key, value.get<std::string>());
+  }
+}
+
+void Safetensors::File::parse() {
+  const auto bytes = map.bytes();
+  const std::string file = path.string();
+  if (bytes.size() < kLengthBytes)
+    throw corrupt_error(concat(file, ": ", bytes.size(), " bytes long; expected a safetensors file of at least 10"));
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), kLengthBytes);
+  if (length > bytes.size() - kLengthBytes || length > kMaxHeaderBytes) {
+    throw corrupt_error(concat(file, ": header of ", length, " bytes in a file of ", bytes.size(),
+                               "; expected it inside the file and at most ", kMaxHeaderBytes));
+  }
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length);
+  const auto header = detail::parse_strict_json(text, file, kMaxDepth);
+  if (!header.is_object() || text.front() != '{')
+    throw corrupt_error(concat(file, ": header begins with \"", text.substr(0, 1), "\"; expected a JSON object"));
+  const uint64_t data_offset = kLengthBytes + length;
+  for (const auto& [name, entry] : header.items()) {
+    if (name == kMetadataKey)
+      parse_metadata(entry);
+    else
+      tensors.push_back(parse_tensor(name, entry, bytes.subspan(data_offset), data_offset, file));
+  }
+  std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.byte_offset, a.bytes.size()) < std::pair(b.byte_offset, b.bytes.size());
+  });
+  check_coverage(tensors, data_offset, bytes.size() - data_offset, file);
+}
+
+Safetensors::Safetensors(const std::filesystem::path& path) : file_(std::make_unique<const File>(path)) {}
+Safetensors::~Safetensors() = default;
+Safetensors::Safetensors(Safetensors&&) noexcept = default;
+Safetensors& Safetensors::operator=(Safetensors&&) noexcept = default;
+
+const std::filesystem::path& Safetensors::path() const { return file_->path; }
+const std::vector<TensorView>& Safetensors::tensors() const { return file_->tensors; }
+const std::map<std::string, std::string>& Safetensors::metadata() const { return file_->metadata; }
+
+const TensorView* Safetensors::find(const std::string& name) const {
+  for (const auto& tensor : file_->tensors)
+    if (tensor.name == name) return &tensor;
+  return nullptr;
+}
+
+const TensorView& Safetensors::get(const std::string& name, const std::string& dtype,
+                                   const std::vector<uint64_t>& shape) const {
+  const auto* tensor = find(name);
+  const std::string expected = concat("; expected ", dtype, " ", shape_text(shape));
+  if (!tensor) throw corrupt_error(concat(path().string(), ": no tensor \"", name, "\"", expected));
+  bool fits = tensor->dtype == dtype && tensor->shape.size() == shape.size();
+  for (size_t i = 0; fits && i < shape.size(); ++i) fits = shape[i] == kAny || shape[i] == tensor->shape[i];
+  if (!fits) {
+    throw corrupt_error(concat(path().string(), ": tensor \"", name, "\" is ", tensor->dtype, " ",
+                               shape_text(tensor->shape), expected));
+  }
+  return *tensor;
+}
+
+size_t dtype_bytes(const std::string& dtype) {
+  static const std::map<std::string, size_t> kBytes{{"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1},
+                                                    {"U16", 2},  {"I16", 2}, {"F16", 2}, {"BF16", 2},    {"U32", 4},
+                                                    {"I32", 4},  {"F32", 4}, {"U64", 8}, {"I64", 8},     {"F64", 8}};
+  const auto found = kBytes.find(dtype);
+  return found == kBytes.end() ? 0 : found->second;
+}
+
+std::string safetensors_header(std::span<const TensorView> tensors, const std::map<std::string, std::string>& metadata,
+                               size_t alignment) {
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  if (!metadata.empty()) header[kMetadataKey] = metadata;
+  uint64_t offset = 0;
+  for (const auto& tensor : tensors) {
+    const auto size = tensor_bytes(tensor.dtype, tensor.shape);
+    if (!size || header.contains(tensor.name))
+      throw bug_error(concat("tensor \"", tensor.name, "\": ", tensor.dtype, " ", shape_text(tensor.shape),
+                             " cannot be written; expected a known dtype and a name that stands once"));
+    header[tensor.name] = {
+        {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {offset, offset + *size}}};
+    offset += *size;
+  }
+  std::string text = header.dump();
+  text.append((alignment - (kLengthBytes + text.size()) % alignment) % alignment, ' ');
+  std::string length(kLengthBytes, '\0');
+  const uint64_t count = text.size();
+  std::memcpy(length.data(), &count, kLengthBytes);
+  return length + text;
+}
+
+void write_safetensors(const std::filesystem::path& path, std::vector<TensorView> tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  std::stable_sort(tensors.begin(), tensors.end(),
+                   [](const auto& a, const auto& b) { return dtype_bytes(a.dtype) > dtype_bytes(b.dtype); });
+  for (const auto& tensor : tensors) {
+    if (tensor_bytes(tensor.dtype, tensor.shape) != tensor.bytes.size())
+      throw bug_error(concat(path.string(), ": tensor \"", tensor.name, "\" has ", tensor.bytes.size(),
+                             " bytes; expected ", tensor.dtype, " ", shape_text(tensor.shape)));
+  }
+  detail::AtomicFile file(path);
+  file.write(safetensors_header(tensors, metadata, 64));
+  for (const auto& tensor : tensors) file.write(tensor.bytes);
+  file.commit();
+}
+
+}  // namespace penstock

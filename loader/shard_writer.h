@@ -1,0 +1,43 @@
+// ShardWriter: one shard, streamed to the disk.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "loader/shard.h"
+
+namespace penstock {
+
+/// Key and value in the safetensors header's `__metadata__` that tell a shard from other safetensors files.
+constexpr const char* kShardVersionKey = "penstock_shard";
+constexpr const char* kShardVersion = "1";
+
+/// The header takes this much of every shard, so that the pictures begin on a page and can be written before their
+/// number is known: 4,096 bytes hold three times the tensors of today.
+constexpr size_t kShardHeaderBytes = 4096;
+
+/// Writes one shard: samples as they come, the columns and the header at the end. docs/FORMAT.md gives the bytes.
+///
+/// With `raw_extent` every sample must be a raw picture of that extent, and they become the tensor `images`; otherwise
+/// samples of any encoding become `bytes` and `offset`. Determinism: the file's bytes depend on the samples and their
+/// order alone. Memory: 35 bytes a sample, up to twice that while the columns grow. Crash-safety: the file appears
+/// under its name when it is complete and synced, or not at all. Errors: io_error; bug_error for a sample that
+/// `raw_extent` excludes or an extent that u16 cannot hold. Thread-safety: none.
+class ShardWriter {
+ public:
+  ShardWriter(const std::filesystem::path& path, std::optional<Extent> raw_extent);
+  ~ShardWriter();
+
+  void add(uint64_t id, int64_t label, const Extent& extent, Encoding encoding, std::span<const uint8_t> bytes);
+  uint64_t finish();  ///< Bytes of the file. Nothing can be added after.
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,141 @@
+// verify(): everything that a split's folder promises, checked.
+#include <algorithm>
+#include <mutex>
+#include <set>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/codecs/codec.h"
+#include "loader/dataset.h"
+#include "loader/detail/checksum.h"
+#include "loader/detail/mapped_file.h"
+#include "loader/detail/parallel.h"
+#include "loader/detail/tally.h"
+#include "loader/pack.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What one shard gave.
+struct Finding {
+  std::vector<std::string> problems;
+  detail::Tally tally;
+  std::vector<uint64_t> ids;
+};
+
+/// Runs `check`; an Error becomes a problem, with `where` before it.
+template <class Check>
+bool passes(std::vector<std::string>& problems, const std::string& where, Check&& check) {
+  try {
+    check();
+    return true;
+  } catch (const Error& error) {
+    problems.push_back(where + error.what());
+    return false;
+  }
+}
+
+void check_sample(const ShardReader& shard, size_t row, const Manifest& manifest, DecodeScratch& scratch,
+                  Finding& finding) {
+  const Sample sample = shard.at(row);
+  finding.ids.push_back(sample.id);
+  if (!passes(finding.problems, "", [&] { shard.check_crc(row); })) return;
+  const auto class_count = static_cast<int64_t>(manifest.class_names.size());
+  if (sample.label < 0 || sample.label >= class_count) {
+    finding.problems.push_back(
+        concat(shard.where(row), ": label is ", sample.label, "; expected 0 to ", class_count - 1));
+    return;
+  }
+  passes(finding.problems, shard.where(row) + ": ", [&] {
+    const Region whole{0, 0, sample.extent.width, sample.extent.height};
+    finding.tally.add(sample.label, codec_for(sample.encoding).decode(sample, whole, sample.extent.channels, scratch));
+  });
+}
+
+/// The samples first, because they have names; then the file as a whole, which finds every other bit.
+void check_shard(const fs::path& path, const Manifest::Shard& entry, const Manifest& manifest, Finding& finding) {
+  auto& problems = finding.problems;
+  passes(problems, "", [&] {
+    const ShardReader shard(path);
+    DecodeScratch scratch;
+    for (size_t row = 0; row < shard.size(); ++row) check_sample(shard, row, manifest, scratch, finding);
+    if (shard.size() != entry.sample_count) {
+      problems.push_back(concat(path.string(), ": ", shard.size(), " samples; expected ", entry.sample_count,
+                                ", as the manifest says"));
+    }
+  });
+  const bool samples_are_whole = problems.empty();
+  passes(problems, "", [&] {
+    const detail::MappedFile file(path);
+    if (file.bytes().size() != entry.byte_count) {
+      throw corrupt_error(concat(path.string(), ": ", file.bytes().size(), " bytes; expected ", entry.byte_count,
+                                 ", as the manifest says"));
+    }
+    const auto found = detail::xxh3_hex(file.bytes());
+    if (found == entry.xxh3) return;
+    throw corrupt_error(concat(path.string(), ": xxh3 is ", found, ", the manifest says ", entry.xxh3,
+                               samples_are_whole
+                                   ? "; every sample's bytes are as packed, so the change is in the header, the "
+                                     "padding or one of id, label, offset, extent, encoding"
+                                   : "; what changed is named above",
+                               "; pack it again"));
+  });
+}
+
+/// The sum of all shards against the manifest. Only for whole shards: otherwise the numbers disagree for known reasons.
+void check_totals(const fs::path& folder, const Manifest& manifest, const detail::Tally& total,
+                  std::vector<uint64_t> ids, std::vector<std::string>& problems) {
+  const auto differs = [&](const char* key) {
+    problems.push_back(
+        concat((folder / "manifest.json").string(), ": ", key, " is not what the shards hold; pack them again"));
+  };
+  std::sort(ids.begin(), ids.end());
+  const auto twin = std::adjacent_find(ids.begin(), ids.end());
+  if (twin != ids.end())
+    problems.push_back(concat(folder.string(), ": id ", *twin, " stands twice; expected every id once"));
+  const auto statistics = total.statistics();
+  if (total.class_counts() != manifest.class_counts) differs("class_counts");
+  if (total.channels() != manifest.channels) differs("channels");
+  if (total.extent() != manifest.extent) differs("extent");
+  if (statistics.mean != manifest.statistics.mean) differs("mean");
+  if (statistics.deviation != manifest.statistics.deviation) differs("deviation");
+}
+
+void check_foreign_files(const fs::path& folder, const Manifest& manifest, std::vector<std::string>& problems) {
+  std::set<std::string> known{"manifest.json"};
+  for (const auto& shard : manifest.shards) known.insert(shard.file);
+  std::set<std::string> foreign;  // sorted: a folder's own order is anything
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (!known.contains(entry.path().filename().string())) foreign.insert(entry.path().filename().string());
+  for (const auto& name : foreign)
+    problems.push_back(concat((folder / name).string(), ": the manifest does not name it; expected its shards alone"));
+}
+
+}  // namespace
+
+std::vector<std::string> verify(const std::filesystem::path& split_folder, int jobs) {
+  std::vector<std::string> problems;
+  Manifest manifest;
+  if (!passes(problems, "", [&] { manifest = read_manifest(split_folder); })) return problems;
+
+  const size_t class_count = manifest.class_names.size();
+  std::vector<Finding> findings(manifest.shards.size(), Finding{{}, detail::Tally(class_count), {}});
+  detail::run_parallel(findings.size(), jobs, [&](size_t i, const std::atomic<bool>&) {
+    check_shard(split_folder / manifest.shards[i].file, manifest.shards[i], manifest, findings[i]);
+  });
+
+  detail::Tally total(class_count);
+  std::vector<uint64_t> ids;
+  for (const auto& finding : findings) {
+    problems.insert(problems.end(), finding.problems.begin(), finding.problems.end());
+    total.add(finding.tally);
+    ids.insert(ids.end(), finding.ids.begin(), finding.ids.end());
+  }
+  if (problems.empty()) check_totals(split_folder, manifest, total, std::move(ids), problems);
+  check_foreign_files(split_folder, manifest, problems);
+  return problems;
+}
+
+}  // namespace penstock
