@@ -184,14 +184,39 @@ std::vector<Segment> trace(const Glyph& glyph, const Hand& hand, Rng& rng) {
   return segments;
 }
 
-double squared_distance(Point point, const Segment& segment) {
-  const double dx = segment.to.x - segment.from.x, dy = segment.to.y - segment.from.y;
-  const double px = point.x - segment.from.x, py = point.y - segment.from.y;
-  const double length = dx * dx + dy * dy;
-  const double along = length > 0 ? std::clamp((px * dx + py * dy) / length, 0.0, 1.0) : 0;
-  const double x = px - along * dx, y = py - along * dy;
-  return x * x + y * y;
-}
+/// A grid of squared distances to the nearest stroke, pixels^2; far from every stroke it stays at kFar.
+class DistanceMap {
+ public:
+  static constexpr double kFar = 1e12;
+
+  explicit DistanceMap(int size) : size_(size), squared_(static_cast<size_t>(size) * size, kFar) {}
+
+  /// Looks at the pixels within `reach` of the segment's box only: beyond, the pen leaves no ink.
+  void add(const Segment& segment, double reach) {
+    const double dx = segment.to.x - segment.from.x, dy = segment.to.y - segment.from.y;
+    const double length = dx * dx + dy * dy;
+    const int left = pixel(std::min(segment.from.x, segment.to.x) - reach);
+    const int right = pixel(std::max(segment.from.x, segment.to.x) + reach);
+    const int bottom = pixel(std::max(segment.from.y, segment.to.y) + reach);
+    for (int row = pixel(std::min(segment.from.y, segment.to.y) - reach); row <= bottom; ++row) {
+      for (int column = left; column <= right; ++column) {
+        const double px = column + 0.5 - segment.from.x, py = row + 0.5 - segment.from.y;
+        const double along = length > 0 ? std::clamp((px * dx + py * dy) / length, 0.0, 1.0) : 0;
+        const double x = px - along * dx, y = py - along * dy;
+        auto& nearest = squared_[static_cast<size_t>(row) * size_ + column];
+        nearest = std::min(nearest, x * x + y * y);
+      }
+    }
+  }
+
+  const std::vector<double>& squared() const { return squared_; }
+
+ private:
+  int pixel(double position) const { return static_cast<int>(std::clamp(position, 0.0, size_ - 1.0)); }
+
+  int size_;
+  std::vector<double> squared_;
+};
 
 class Digits final : public Source {
  public:
@@ -217,14 +242,12 @@ class Digits final : public Source {
     const auto segments = trace(glyph, hand, rng);
     const double pen = rng.uniform(kMinPen, kMaxPen) * size_, ink = rng.uniform(190, 255);
     SourceSample sample{std::vector<uint8_t>(static_cast<size_t>(size_) * size_), Encoding::kRaw, {size_, size_, 1}};
-    for (int y = 0; y < size_; ++y) {
-      for (int x = 0; x < size_; ++x) {
-        double nearest = 1e12;
-        for (const auto& segment : segments) nearest = std::min(nearest, squared_distance({x + 0.5, y + 0.5}, segment));
-        const double cover = std::clamp(pen + 0.5 - std::sqrt(nearest), 0.0, 1.0);
-        const double level = ink * cover + noise.between(-kNoise, kNoise) + 0.5;
-        sample.bytes[static_cast<size_t>(y) * size_ + x] = static_cast<uint8_t>(std::clamp(level, 0.0, 255.0));
-      }
+    DistanceMap distance(size_);
+    for (const auto& segment : segments) distance.add(segment, pen + 1);
+    for (size_t i = 0; i < sample.bytes.size(); ++i) {
+      const double cover = std::clamp(pen + 0.5 - std::sqrt(distance.squared()[i]), 0.0, 1.0);
+      const double level = ink * cover + noise.between(-kNoise, kNoise) + 0.5;
+      sample.bytes[i] = static_cast<uint8_t>(std::clamp(level, 0.0, 255.0));
     }
     return sample;
   }

@@ -1,0 +1,25 @@
+// The subcommands of shardprep: each adds itself to the command line and runs when it was named there.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace penstock {
+
+struct Command {
+  CLI::App* app;
+  std::function<int()> run;  // gives the exit code
+};
+
+Command pack_command(CLI::App& app);
+Command info_command(CLI::App& app);
+Command verify_command(CLI::App& app);
+
+/// The split folders that DIR means: itself, or those of a data set (only `split`, when it is not empty). Throws
+/// io_error when there is none.
+std::vector<std::filesystem::path> split_folders(const std::filesystem::path& folder, const std::string& split);
+
+}  // namespace penstock

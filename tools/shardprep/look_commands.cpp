@@ -1,0 +1,150 @@
+// shardprep info and shardprep verify: what is in a data set, and whether it is whole.
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/dataset.h"
+#include "loader/pack.h"
+#include "tools/shardprep/commands.h"
+#include "tools/shardprep/progress.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxClassesShown = 20;
+
+std::string extent_text(const Extent& extent) {
+  return concat(extent.height, " x ", extent.width, " x ", extent.channels);
+}
+
+/// Sizes and encodings, from the shards.
+void print_pictures(const Dataset& dataset) {
+  std::map<Encoding, uint64_t> encodings;
+  Extent least{1 << 16, 1 << 16, 3}, greatest{};
+  for (uint64_t i = 0; i < dataset.size(); ++i) {
+    const Sample sample = dataset.at(i);
+    ++encodings[sample.encoding];
+    least.height = std::min(least.height, sample.extent.height);
+    least.width = std::min(least.width, sample.extent.width);
+    greatest.height = std::max(greatest.height, sample.extent.height);
+    greatest.width = std::max(greatest.width, sample.extent.width);
+  }
+  const auto& extent = dataset.manifest().extent;
+  std::printf("  pictures   %s", extent ? extent_text(*extent).c_str()
+                                        : concat(least.height, " to ", greatest.height, " x ", least.width, " to ",
+                                                 greatest.width, " x ", dataset.manifest().channels)
+                                              .c_str());
+  const std::map<Encoding, const char*> names{
+      {Encoding::kRaw, "raw"}, {Encoding::kPng, "PNG"}, {Encoding::kJpeg, "JPEG"}};
+  for (const auto& [encoding, count] : encodings) std::printf(", %s %s", grouped(count).c_str(), names.at(encoding));
+  std::printf("\n");
+}
+
+void print_classes(const Manifest& manifest) {
+  std::printf("  classes    %zu\n", manifest.class_names.size());
+  for (size_t i = 0; i < std::min(manifest.class_names.size(), kMaxClassesShown); ++i)
+    std::printf("    %-24s %s\n", manifest.class_names[i].c_str(), grouped(manifest.class_counts[i]).c_str());
+  if (manifest.class_names.size() <= kMaxClassesShown) return;
+  const auto [least, greatest] = std::minmax_element(manifest.class_counts.begin(), manifest.class_counts.end());
+  std::printf("    ... and %zu more; %s to %s samples each\n", manifest.class_names.size() - kMaxClassesShown,
+              grouped(*least).c_str(), grouped(*greatest).c_str());
+}
+
+void print_info(const fs::path& folder) {
+  const auto dataset = Dataset::open(folder);
+  const Manifest& manifest = dataset->manifest();
+  uint64_t byte_count = 0;
+  for (const auto& shard : manifest.shards) byte_count += shard.byte_count;
+  std::printf("%s\n", folder.c_str());
+  std::printf("  split      %s of %s, format version %d\n", manifest.split.c_str(), manifest.source.c_str(),
+              Manifest::kFormatVersion);
+  std::printf("  samples    %s in %zu shards, %s", grouped(manifest.sample_count).c_str(), manifest.shards.size(),
+              byte_text(byte_count).c_str());
+  if (manifest.skipped_count > 0) std::printf(", %s broken ones left out", grouped(manifest.skipped_count).c_str());
+  std::printf("\n  order      %s\n", manifest.shuffle_seed < 0
+                                         ? "by id inside each shard"
+                                         : concat("shuffled inside each shard, seed ", manifest.shuffle_seed).c_str());
+  print_pictures(*dataset);
+  const auto& statistics = manifest.statistics;
+  for (const auto& [name, values] :
+       {std::pair{"mean", statistics.mean}, std::pair{"deviation", statistics.deviation}}) {
+    std::printf("  %-10s", name);
+    for (int channel = 0; channel < manifest.channels; ++channel)
+      std::printf(" %.6f", values[static_cast<size_t>(channel)]);
+    std::printf("\n");
+  }
+  print_classes(manifest);
+}
+
+/// One line a split, and one a problem on stderr. Exit code 4 when there are any.
+int verify_folders(const std::vector<fs::path>& folders, int jobs) {
+  if (jobs < 0) throw config_error(concat("--jobs is ", jobs, "; expected 0 (one a core) or more"));
+  size_t problem_count = 0;
+  for (const auto& folder : folders) {
+    const auto problems = verify(folder, jobs);
+    for (const auto& problem : problems) std::fprintf(stderr, "%s\n", problem.c_str());
+    problem_count += problems.size();
+    if (problems.empty()) {
+      const Manifest manifest = read_manifest(folder);
+      std::printf("%s: %s samples in %zu shards, every one as packed\n", folder.c_str(),
+                  grouped(manifest.sample_count).c_str(), manifest.shards.size());
+    }
+  }
+  if (problem_count > 0)
+    throw corrupt_error(
+        concat("verify: ", problem_count, " problem", problem_count == 1 ? "" : "s", "; expected none"));
+  return 0;
+}
+
+struct LookArguments {
+  std::string folder, split;
+  int jobs = 0;
+};
+
+std::shared_ptr<LookArguments> add_arguments(CLI::App* command) {
+  auto arguments = std::make_shared<LookArguments>();  // lives as long as the parser's pointers to it
+  command->add_option("DIR", arguments->folder, "a data set, or one split's folder")->required();
+  command->add_option("--split", arguments->split, "this split only");
+  return arguments;
+}
+
+}  // namespace
+
+std::vector<fs::path> split_folders(const fs::path& folder, const std::string& split) {
+  std::error_code ignored;  // what cannot be looked at is reported as missing
+  if (fs::exists(folder / "manifest.json", ignored)) return {folder};
+  std::vector<fs::path> found;
+  for (const std::string name : {"train", "test", "all"})
+    if ((split.empty() || split == name) && fs::exists(folder / name / "manifest.json", ignored))
+      found.push_back(folder / name);
+  if (found.empty()) {
+    throw io_error(concat(folder.string(), ": no manifest.json and no ", split.empty() ? "train, test or all" : split,
+                          " with one; expected a data set or a split's folder, as shardprep pack writes them"));
+  }
+  return found;
+}
+
+Command info_command(CLI::App& app) {
+  auto* command = app.add_subcommand("info", "what a data set holds");
+  const auto arguments = add_arguments(command);
+  return {command, [arguments] {
+            for (const auto& folder : split_folders(arguments->folder, arguments->split)) print_info(folder);
+            return 0;
+          }};
+}
+
+Command verify_command(CLI::App& app) {
+  auto* command =
+      app.add_subcommand("verify", "check structure, checksums, every CRC, that every sample decodes, counts");
+  const auto arguments = add_arguments(command);
+  command->add_option("--jobs", arguments->jobs, "threads; 0: one a core")->capture_default_str();
+  return {command,
+          [arguments] { return verify_folders(split_folders(arguments->folder, arguments->split), arguments->jobs); }};
+}
+
+}  // namespace penstock

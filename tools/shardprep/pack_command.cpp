@@ -1,0 +1,86 @@
+// shardprep pack.
+#include <cstdio>
+#include <memory>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/dataset.h"
+#include "loader/pack.h"
+#include "loader/sources/source.h"
+#include "tools/shardprep/commands.h"
+#include "tools/shardprep/progress.h"
+
+namespace penstock {
+namespace {
+
+struct PackArguments {
+  PackOptions options;
+  std::string splits = "train";  // one or several, separated by commas
+  std::string input, output, on_corrupt = "fail";
+  bool is_quiet = false;
+};
+
+std::string source_help() {
+  std::string help = "where the samples come from:";
+  for (const auto& [name, entry] : SourceRegistry::entries()) help += "\n  " + name + ": " + entry.help;
+  return help;
+}
+
+void pack_split(PackOptions options, const std::string& split, bool is_quiet) {
+  options.split = split;
+  ProgressLine line((options.output / split).string(), is_quiet);
+  PackProgress last;
+  try {
+    pack(options, [&](const PackProgress& progress) { line.show(last = progress); });
+  } catch (...) {
+    line.finish();  // the message of what went wrong stands on a line of its own
+    throw;
+  }
+  line.finish();
+  if (is_quiet) return;
+  const Manifest manifest = read_manifest(options.output / split);
+  uint64_t byte_count = 0;
+  for (const auto& shard : manifest.shards) byte_count += shard.byte_count;
+  std::string notes;
+  if (last.reused_count > 0) notes += ", " + grouped(last.reused_count) + " of them packed before an interruption";
+  if (last.skipped_count > 0) notes += ", " + grouped(last.skipped_count) + " broken pictures skipped";
+  if (last.ignored_count > 0) notes += ", " + grouped(last.ignored_count) + " files that are no pictures ignored";
+  std::printf("%s: %s samples of %zu classes in %zu shards, %s, %.1f s%s\n", (options.output / split).c_str(),
+              grouped(manifest.sample_count).c_str(), manifest.class_names.size(), manifest.shards.size(),
+              byte_text(byte_count).c_str(), last.seconds, notes.c_str());
+}
+
+int run_pack(const PackArguments& arguments) {
+  PackOptions options = arguments.options;
+  if (arguments.on_corrupt != "fail" && arguments.on_corrupt != "skip")
+    throw config_error(concat("--on-corrupt is \"", arguments.on_corrupt, "\"; expected fail or skip"));
+  options.skip_corrupt = arguments.on_corrupt == "skip";
+  options.input = arguments.input;
+  options.output = arguments.output;
+  for (const auto& split_name : split(arguments.splits, ',')) pack_split(options, split_name, arguments.is_quiet);
+  return 0;
+}
+
+}  // namespace
+
+Command pack_command(CLI::App& app) {
+  auto* command = app.add_subcommand("pack", "pack a foreign data set into OUT/<split>");
+  const auto arguments = std::make_shared<PackArguments>();  // lives as long as the parser's pointers to it
+  auto& options = arguments->options;
+  command->add_option("--source", options.source, source_help())->required();
+  command->add_option("--input", arguments->input, "folder of the foreign data set");
+  command->add_option("--split", arguments->splits, "train, test or all; several separated by commas")
+      ->capture_default_str();
+  command->add_option("--out", arguments->output, "folder of the data set")->required();
+  command->add_option("--shards", options.shard_count, "files to deal the samples to")->capture_default_str();
+  command->add_option("--shuffle-seed", options.shuffle_seed, "shuffle inside each shard; default: by id")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--jobs", options.jobs, "threads; 0: one a core")->capture_default_str();
+  command->add_flag("--force", options.force, "replace an existing OUT/<split> once the new one is complete");
+  command->add_option("--on-corrupt", arguments->on_corrupt, "what a broken picture does: fail or skip")
+      ->capture_default_str();
+  command->add_flag("--quiet", arguments->is_quiet, "no progress, no summary");
+  return {command, [arguments] { return run_pack(*arguments); }};
+}
+
+}  // namespace penstock

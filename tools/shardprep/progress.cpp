@@ -1,0 +1,63 @@
+// ProgressLine: rate and time left over the samples of this run; shards taken over from an earlier one cost nothing.
+#include "tools/shardprep/progress.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <utility>
+
+namespace penstock {
+namespace {
+
+constexpr double kLogEverySeconds = 5;
+
+std::string duration_text(double seconds) {
+  char text[32];
+  if (seconds < 60)
+    std::snprintf(text, sizeof text, "%.0f s", seconds);
+  else
+    std::snprintf(text, sizeof text, "%d:%02d min", static_cast<int>(seconds / 60), static_cast<int>(seconds) % 60);
+  return text;
+}
+
+}  // namespace
+
+ProgressLine::ProgressLine(std::string name, bool is_quiet)
+    : name_(std::move(name)), is_quiet_(is_quiet), is_terminal_(isatty(STDERR_FILENO) == 1) {}
+
+void ProgressLine::show(const PackProgress& progress) {
+  if (is_quiet_ || progress.seconds <= 0) return;
+  if (!is_terminal_ && progress.seconds - last_shown_s_ < kLogEverySeconds) return;
+  last_shown_s_ = progress.seconds;
+  const double rate = static_cast<double>(progress.done_count - progress.reused_count) / progress.seconds;
+  const auto left = static_cast<double>(progress.total_count - progress.done_count);
+  const std::string line = name_ + ": " + grouped(progress.done_count) + " of " + grouped(progress.total_count) +
+                           " samples, " + grouped(static_cast<uint64_t>(rate)) + "/s, " +
+                           (rate > 0 ? duration_text(left / rate) + " left" : "");
+  std::fprintf(stderr, is_terminal_ ? "\r\033[K%s" : "%s\n", line.c_str());
+  std::fflush(stderr);
+  is_line_open_ = is_terminal_;
+}
+
+void ProgressLine::finish() {
+  if (is_line_open_) std::fputs("\r\033[K", stderr);
+  is_line_open_ = false;
+}
+
+std::string grouped(uint64_t number) {
+  std::string text = std::to_string(number);
+  for (size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, 1, ',');
+  return text;
+}
+
+std::string byte_text(uint64_t byte_count) {
+  const char* units[] = {"bytes", "KB", "MB", "GB", "TB"};
+  auto value = static_cast<double>(byte_count);
+  size_t unit = 0;
+  for (; value >= 1000 && unit < 4; ++unit) value /= 1000;
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+  return text;
+}
+
+}  // namespace penstock
