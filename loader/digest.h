@@ -11,7 +11,9 @@ namespace penstock {
 /// The sum modulo 2^128 over all rows with a sample of XXH3-128(position, id, label, weight, pixels). The position is
 /// part of what is hashed, so the sum says the same as hashing the rows in order, and ranks' parts just add up. Padding
 /// rows, whose number depends on the world size, do not count. Numbers are hashed in the machine's byte order:
-/// little-endian. Thread-safety: a value.
+/// little-endian.
+///
+/// Thread-safety: a value.
 class Digest {
  public:
   Digest() = default;

@@ -35,14 +35,15 @@ struct LoaderOptions {
   int64_t epoch_count = -1;  ///< Nothing is made ahead for epochs from this one on; -1: no end.
   Layout layout = Layout::kF32Nchw;
   OnCorrupt on_corrupt = OnCorrupt::kFail;
-  SlotAllocator allocator;  ///< Empty: the heap.
+  SlotAllocator allocator = {};  ///< Empty: the heap.
 };
 
 /// One rank's part of a global batch, in a slot of its loader. The slot goes back when the Batch is destroyed.
 ///
 /// Rows 0 .. count-1 hold samples; rows count .. rows-1 have weight 0, label 0, id ~0 and zeroed pixels. A substituted
-/// row (OnCorrupt) counts as a sample and keeps label and id, with weight 0 and zeroed pixels. Thread-safety: a Batch
-/// may be released on any thread; it must not outlive its loader.
+/// row (OnCorrupt) counts as a sample and keeps label and id, with weight 0 and zeroed pixels.
+///
+/// Thread-safety: a Batch may be released on any thread; it must not outlive its loader.
 class Batch {
  public:
   Batch(Batch&&) noexcept;

@@ -1,0 +1,63 @@
+// Digest: a sum over rows that any cut into batches and ranks leaves the same, and any changed byte does not.
+#include "loader/digest.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/loader/loader_test_data.h"
+
+namespace penstock {
+namespace {
+
+using testing_data::pipeline_for;
+using testing_data::TestData;
+
+Digest digest_of(const TestData& data, LoaderOptions options) {
+  const auto dataset = data.open();
+  Loader loader(dataset, pipeline_for(*dataset, ""), std::move(options));
+  Digest digest;
+  loader.start_epoch(0);
+  testing_data::consume(loader, [&](const Batch& batch) { digest.add(batch); });
+  return digest;
+}
+
+TEST(DigestTest, HexIsTheHighWordThenTheLow) {
+  EXPECT_EQ(Digest().hex(), std::string(32, '0'));
+  EXPECT_EQ(Digest(0x12, 0xab00000000000000).hex(), "ab000000000000000000000000000012");
+}
+
+TEST(DigestTest, AdditionCarries) {
+  Digest sum(~uint64_t{0}, 5);
+  sum.add(Digest(2, 1));
+  EXPECT_EQ(sum, Digest(1, 7));
+  sum.add(sum);
+  EXPECT_EQ(sum, Digest(2, 14));
+  Digest wraps(0, ~uint64_t{0});
+  wraps.add(Digest(0, 1));
+  EXPECT_EQ(wraps, Digest());
+}
+
+TEST(DigestTest, DoesNotDependOnHowTheEpochIsCut) {
+  const TestData data({50});
+  const auto expected = digest_of(data, {.batch_size = 50});
+  for (const int64_t batch_size : {1, 7, 16, 64}) EXPECT_EQ(digest_of(data, {.batch_size = batch_size}), expected);
+  for (const int ranks : {2, 3}) {
+    Digest sum;
+    for (int rank = ranks - 1; rank >= 0; --rank)
+      sum.add(digest_of(data, {.batch_size = 7, .rank = rank, .world_size = ranks}));
+    EXPECT_EQ(sum, expected);
+  }
+}
+
+TEST(DigestTest, SeesTheOrderAndEveryByte) {
+  const TestData data({50});
+  const auto expected = digest_of(data, {.shuffle = Shuffle::kNone});
+  EXPECT_NE(digest_of(data, {.shuffle = Shuffle::kGlobal}), expected);
+  EXPECT_NE(digest_of(data, {.shuffle = Shuffle::kNone, .layout = Layout::kU8Nhwc}), expected);
+  data.corrupt(20);
+  EXPECT_NE(digest_of(data, {.shuffle = Shuffle::kNone, .on_corrupt = OnCorrupt::kSubstitute}), expected);
+}
+
+}  // namespace
+}  // namespace penstock

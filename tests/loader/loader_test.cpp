@@ -1,0 +1,234 @@
+// Loader: what stands in a batch, what its options refuse, and what it counts. tests/contract has its contracts.
+#include "loader/loader.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "augment/render.h"
+#include "core/error.h"
+#include "tests/loader/loader_test_data.h"
+
+namespace penstock {
+namespace {
+
+using testing_data::consume;
+using testing_data::pipeline_for;
+using testing_data::TestData;
+
+std::string message_of(const std::function<void()>& action, ErrorKind kind) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+Loader make_loader(const TestData& data, LoaderOptions options, const std::string& spec = "") {
+  const auto dataset = data.open();
+  return {dataset, pipeline_for(*dataset, spec), std::move(options)};
+}
+
+TEST(LoaderTest, RefusesOptionsBeforeAnyThreadStarts) {
+  const TestData data({20});
+  const auto message = [&](LoaderOptions options) {
+    return message_of([&] { make_loader(data, std::move(options)); }, ErrorKind::kConfig);
+  };
+  EXPECT_EQ(message({.workers = -1}), "loader: workers is -1; expected 0 or more");
+  EXPECT_EQ(message({.workers = 5000}), "loader: workers is 5000; expected 1024 or fewer");
+  EXPECT_EQ(message({.prefetch = 0}), "loader: prefetch is 0; expected 1 or more");
+  EXPECT_EQ(message({.batch_size = 0}), "loader: batch size is 0; expected 1 or more");
+  EXPECT_EQ(message({.batch_size = 3, .world_size = 4}),
+            "loader: batch size is 3; expected 4 or more, one sample for each rank");
+  EXPECT_EQ(message({.rank = 2, .world_size = 2}), "loader: rank is 2; expected 0 to 1");
+  EXPECT_EQ(message({.world_size = 0}), "loader: world size is 0; expected 1 or more");
+  EXPECT_EQ(message({.epoch_count = -2}), "loader: epoch count is -2; expected -1 (no end) or more");
+  EXPECT_EQ(
+      message({.rank = 1, .world_size = 2, .shuffle = Shuffle::kRankLocal}),
+      "loader: rank-local shuffling of 1 shards over 2 ranks; expected a shard or more for each rank: pack with more "
+      "--shards, or shuffle globally");
+  EXPECT_EQ(message({.allocator = {[](size_t) { return nullptr; }, [](void*, size_t) {}}}),
+            "loader: no memory for slot 1 of 6 of 38144 bytes each; use a smaller batch size or prefetch");
+}
+
+TEST(LoaderTest, RefusesPlacesThatAreNotThere) {
+  const TestData data({20});
+  auto loader = make_loader(data, {.batch_size = 8});
+  EXPECT_EQ(message_of([&] { loader.next(); }, ErrorKind::kBug),
+            "loader: next() in epoch -1; expected start_epoch() before it");
+  EXPECT_EQ(message_of([&] { loader.start_epoch(-1); }, ErrorKind::kConfig),
+            "loader: epoch is -1; expected 0 to 4294967295");
+  EXPECT_EQ(message_of([&] { loader.start_epoch(0, 4); }, ErrorKind::kConfig),
+            "loader: first batch is 4; expected 0 to 3");
+  loader.start_epoch(0, 3);
+  EXPECT_FALSE(loader.next());
+  EXPECT_FALSE(loader.next());
+}
+
+TEST(LoaderTest, RowsAreWhatPlanAndRenderMake) {
+  const TestData data({37, 13}, {{12, 10, 3}});
+  const char* const spec = "affine(degrees=30,translate=0.2,fill=9),flip(p=0.5),normalize";
+  const auto dataset = data.open();
+  const auto pipeline = pipeline_for(*dataset, spec);
+  for (const auto layout : {Layout::kF32Nchw, Layout::kU8Nhwc}) {
+    auto loader = make_loader(data, {.workers = 2, .batch_size = 16, .seed = 3, .layout = layout}, spec);
+    EXPECT_EQ(loader.extent(), (Extent{12, 10, 3}));
+    const size_t row_bytes = rendered_bytes(layout, loader.extent());
+    std::vector<std::byte> expected(row_bytes);
+    for (int64_t epoch = 0; epoch < 2; ++epoch) {
+      loader.start_epoch(epoch);
+      consume(loader, [&](const Batch& batch) {
+        ASSERT_EQ(batch.pixels().size(), row_bytes * 16);
+        for (size_t row = 0; row < static_cast<size_t>(batch.count()); ++row) {
+          const uint64_t index = batch.ids()[row] - 1000;
+          const Sample sample = dataset->at(index);
+          const Plan plan = pipeline.plan(12, 10, 3, static_cast<uint32_t>(epoch), sample.id);
+          render({sample.bytes.data(), 30, 12, 10, 3}, plan, pipeline.normalization(), layout, expected.data());
+          ASSERT_EQ(std::memcmp(expected.data(), batch.pixels().data() + row * row_bytes, row_bytes), 0);
+          ASSERT_EQ(batch.labels()[row], static_cast<int64_t>(index % 10));
+        }
+      });
+    }
+  }
+}
+
+TEST(LoaderTest, PaddingRowsAreEmptyAlthoughTheSlotWasUsedBefore) {
+  const TestData data({20});
+  for (const int workers : {0, 2}) {
+    auto loader = make_loader(data, {.workers = workers, .prefetch = 1, .batch_size = 8});
+    for (int64_t epoch = 0; epoch < 4; ++epoch) {
+      loader.start_epoch(epoch);
+      consume(loader, [&](const Batch& batch) {
+        ASSERT_EQ(batch.count(), batch.index() == 2 ? 4 : 8);
+        ASSERT_EQ(batch.global_count(), batch.count());
+        ASSERT_EQ(batch.first_position(), static_cast<uint64_t>(batch.index() * 8));
+        const size_t row_bytes = batch.pixels().size() / 8;
+        for (auto row = static_cast<size_t>(batch.count()); row < 8; ++row) {
+          ASSERT_EQ(batch.labels()[row], 0);
+          ASSERT_EQ(batch.ids()[row], ~uint64_t{0});
+          ASSERT_EQ(batch.weights()[row], 0);
+          for (const std::byte byte : batch.pixels().subspan(row * row_bytes, row_bytes)) ASSERT_EQ(byte, std::byte{0});
+        }
+      });
+    }
+  }
+}
+
+TEST(LoaderTest, TellsWhichSampleComesOutInAnotherSize) {
+  const TestData data({4}, {{12, 12, 1}, {12, 12, 1}, {9, 14, 1}});
+  auto loader = make_loader(data, {.batch_size = 4, .shuffle = Shuffle::kNone});
+  loader.start_epoch(0);
+  const auto message = message_of([&] { loader.next(); }, ErrorKind::kConfig);
+  EXPECT_NE(message.find("shard-0.safetensors: sample 2 (id 1002)"), std::string::npos) << message;
+  EXPECT_NE(message.find(": comes out of the augmentation as 9 x 14; expected 12 x 12 as the first sample: add resize"),
+            std::string::npos)
+      << message;
+  auto cropped = make_loader(data, {.batch_size = 4}, "center-crop(size=8)");
+  cropped.start_epoch(0);
+  EXPECT_EQ(consume(cropped), 1);
+  EXPECT_EQ(cropped.extent(), (Extent{8, 8, 1}));
+}
+
+TEST(LoaderTest, RankLocalRanksReadTheirOwnShardsOnly) {
+  const std::vector<int> shard_sizes{10, 25, 7, 12, 30};
+  const TestData data(shard_sizes);
+  const auto dataset = data.open();
+  std::vector<std::vector<uint64_t>> orders;
+  for (int rank = 0; rank < 2; ++rank) {
+    std::set<uint64_t> own, seen;
+    for (int shard = rank; shard < 5; shard += 2)
+      for (uint64_t i = dataset->shard_begin(shard); i < dataset->shard_begin(shard + 1); ++i) own.insert(1000 + i);
+    auto loader = make_loader(
+        data,
+        {.workers = 1, .batch_size = 8, .rank = rank, .world_size = 2, .shuffle = Shuffle::kRankLocal, .seed = 2});
+    EXPECT_EQ(loader.samples_per_epoch(), own.size());
+    EXPECT_EQ(loader.batches_per_epoch(), 12);  // 47 samples of rank 0, 4 a step
+    loader.start_epoch(0);
+    orders.emplace_back();
+    consume(loader, [&](const Batch& batch) {
+      for (size_t row = 0; row < static_cast<size_t>(batch.count()); ++row) {
+        seen.insert(batch.ids()[row]);
+        orders.back().push_back(batch.ids()[row]);
+      }
+    });
+    EXPECT_EQ(seen, own);
+    EXPECT_EQ(orders.back().size(), own.size());
+    EXPECT_FALSE(std::is_sorted(orders.back().begin(), orders.back().end()));
+  }
+}
+
+TEST(LoaderTest, RankLocalRanksOfEqualSizeDoNotShareOnePermutation) {
+  const TestData data({40, 40});
+  std::vector<std::vector<uint64_t>> orders(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    auto loader = make_loader(data, {.batch_size = 80, .rank = rank, .world_size = 2, .shuffle = Shuffle::kRankLocal});
+    loader.start_epoch(0);
+    consume(loader, [&](const Batch& batch) {
+      for (const uint64_t id : batch.ids()) orders[static_cast<size_t>(rank)].push_back((id - 1000) % 40);
+    });
+  }
+  EXPECT_NE(orders[0], orders[1]);
+}
+
+TEST(LoaderTest, MakesTheNextEpochAheadUpToTheLast) {
+  const TestData data({64});
+  auto loader = make_loader(data, {.workers = 2, .prefetch = 2, .batch_size = 16, .epoch_count = 2});
+  loader.start_epoch(0);
+  consume(loader);
+  loader.start_epoch(1);
+  consume(loader);
+  EXPECT_EQ(loader.statistics().render.count, 128U);  // nothing of epoch 2
+  auto endless = make_loader(data, {.workers = 2, .prefetch = 16, .batch_size = 16});
+  endless.start_epoch(0);
+  consume(endless);
+  while (endless.statistics().render.count < 64 + 16 * 16) std::this_thread::yield();  // 16 batches of epochs 1 to 4
+  endless.start_epoch(1);
+  EXPECT_EQ(consume(endless), 4);
+}
+
+TEST(LoaderTest, CountsSamplesBatchesAndReadiness) {
+  const TestData data({100});
+  auto loader = make_loader(data, {.workers = 0, .batch_size = 10}, "flip");
+  loader.start_epoch(0);
+  consume(loader);
+  const auto statistics = loader.statistics();
+  for (const auto& stage : {statistics.read, statistics.plan, statistics.decode, statistics.render}) {
+    EXPECT_EQ(stage.count, 100U);
+    EXPECT_GT(stage.total_ms, 0);
+    EXPECT_GT(stage.p99_us, 0);
+  }
+  EXPECT_EQ(statistics.batch_count, 10U);
+  EXPECT_EQ(statistics.wait.count, 10U);
+  EXPECT_EQ(statistics.ready_count, 0U);  // the caller's thread makes them: none can stand ready
+  EXPECT_EQ(statistics.substituted_count, 0U);
+
+  auto ahead = make_loader(data, {.workers = 2, .prefetch = 10, .batch_size = 10, .epoch_count = 1});
+  ahead.start_epoch(0);
+  ASSERT_TRUE(ahead.next());
+  while (ahead.statistics().render.count < 100) std::this_thread::yield();
+  consume(ahead);
+  EXPECT_GE(ahead.statistics().ready_count, 8U);  // the last chunk may be counted before its batch is handed over
+}
+
+TEST(LoaderTest, AnEmptyEpochHasNoBatches) {
+  const TestData data({5});
+  for (const int workers : {0, 1}) {
+    auto loader = make_loader(data, {.workers = workers, .batch_size = 8, .tail = Tail::kDrop});
+    for (int64_t epoch = 0; epoch < 3; ++epoch) {
+      loader.start_epoch(epoch);
+      EXPECT_FALSE(loader.next());
+    }
+    EXPECT_EQ(loader.samples_per_epoch(), 0U);
+  }
+}
+
+}  // namespace
+}  // namespace penstock
