@@ -32,7 +32,7 @@ struct PackProgress {
 /// Writes OUTPUT/<split>. Determinism: equal inputs and options give equal bytes whatever `jobs` is.
 /// Crash-safety: shards and manifest are written under OUTPUT/.<split>.partial, synced, and the folder is renamed last;
 /// a packing that was killed goes on with the shards that are missing. A packing that fails leaves nothing behind.
-/// Memory: about 50 bytes a sample, and one picture a job.
+/// Memory: about 50 bytes a sample beside what the source holds, and one picture a job.
 /// Errors: config_error (also an OUTPUT/<split> that exists, without `force`), io_error (also a full disk),
 /// corrupt_error naming file and sample. `on_progress` is called on the calling thread about ten times a second, and at
 /// the end.

@@ -112,7 +112,7 @@ const std::array<std::vector<Glyph>, 10>& glyphs() {
 }
 
 /// How far samples stray: tuned so that LeNet ends between 97 and 99.5 % after 3 epochs and a linear model below 93 %.
-constexpr double kJitter = 0.06;                     // of each control point, glyph units
+constexpr double kJitter = 0.06;                      // of each control point, glyph units
 constexpr double kBend = 0.19;                        // of the quadratic bend, glyph units at the edge
 constexpr double kSlant = 0.42;                       // shear: x moved a unit of y
 constexpr double kTurn = 0.19;                        // rotation, about radians

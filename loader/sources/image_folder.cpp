@@ -1,0 +1,164 @@
+// image-folder: a folder of class folders with JPEG or PNG files, told by their content.
+//
+// DIR/<split>/<class>/... when there is a folder for the split (for test also val, valid, validation); otherwise
+// DIR/<class>/... for train and all. Split all unites train and test where these folders are. A folder that holds
+// pictures and no folders is one class, named after it. Classes and files are sorted by name, byte by byte; a sample's
+// id is its place in that order.
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <fstream>
+#include <map>
+#include <memory>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/codecs/codec.h"
+#include "loader/detail/checksum.h"
+#include "loader/detail/input_file.h"
+#include "loader/detail/mapped_file.h"
+#include "loader/sources/source.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Folders that hold the split `name`, of which at most one exists.
+std::optional<fs::path> split_folder(const fs::path& input, const std::string& name) {
+  const std::vector<std::string> names =
+      name == "test" ? std::vector<std::string>{"test", "val", "valid", "validation"} : std::vector<std::string>{name};
+  for (const auto& candidate : names)
+    if (fs::is_directory(input / candidate)) return input / candidate;
+  return {};
+}
+
+/// The folders of class folders that make up `split`.
+std::vector<fs::path> roots_of(const fs::path& input, const std::string& split) {
+  const auto train = split_folder(input, "train"), test = split_folder(input, "test");
+  if (split == "train" && train) return {*train};
+  if (split == "test" && test) return {*test};
+  if (split == "all" && train && test) return {*train, *test};
+  if (split == "all" && fs::is_directory(input / "all")) return {input / "all"};
+  if (split == "test" || train || test) {
+    throw io_error(concat(input.string(), ": no folder for split ", split, "; expected ",
+                          split == "test" ? "test, val, valid or validation" : "train", " in it",
+                          split == "all" ? ", and test" : ""));
+  }
+  return {input};
+}
+
+bool has_picture_name(const fs::path& path) {
+  std::string ending = path.extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char c) { return c < 128 ? std::tolower(c) : c; });
+  return ending == ".jpg" || ending == ".jpeg" || ending == ".jpe" || ending == ".png";
+}
+
+/// A picture by its first bytes, or by its name: a broken file called .jpg is not to be passed over in silence.
+bool is_picture(const fs::path& path) {
+  if (has_picture_name(path)) return true;
+  std::array<char, 8> first{};
+  std::ifstream file(path, std::ios::binary);
+  file.read(first.data(), first.size());
+  try {
+    detect_encoding({reinterpret_cast<const uint8_t*>(first.data()), static_cast<size_t>(file.gcount())});
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Regular files below `folder`, at any depth, sorted.
+std::vector<fs::path> files_below(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  std::sort(files.begin(), files.end(), [](const fs::path& a, const fs::path& b) { return a.native() < b.native(); });
+  return files;
+}
+
+/// Class folders of one root by name; hidden ones are none.
+std::map<std::string, fs::path> class_folders(const fs::path& root) {
+  std::map<std::string, fs::path> folders;
+  for (const auto& entry : fs::directory_iterator(root)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.is_directory() && name[0] != '.') folders.emplace(name, entry.path());
+  }
+  if (folders.empty()) {
+    const fs::path whole = fs::canonical(root);  // so that "." and "DIR/" have a name
+    folders.emplace(whole.filename().string(), root);
+  }
+  return folders;
+}
+
+class ImageFolder final : public Source {
+ public:
+  ImageFolder(const fs::path& input, const std::string& split) {
+    const auto roots = roots_of(input, split);
+    std::map<std::string, int64_t> labels;
+    for (const auto& root : roots)
+      for (const auto& [name, folder] : class_folders(root)) labels.emplace(name, 0);
+    for (auto& [name, label] : labels) {
+      label = static_cast<int64_t>(class_names_.size());
+      class_names_.push_back(name);
+    }
+    for (const auto& root : roots)
+      for (const auto& [name, folder] : class_folders(root)) add_class(folder, labels.at(name));
+  }
+
+  uint64_t size() const override { return files_.size(); }
+  std::vector<std::string> class_names() const override { return class_names_; }
+  int64_t label(uint64_t index) const override { return files_[index].label; }
+
+  SourceSample read(uint64_t index) const override {
+    const auto& path = files_[index].path;
+    const detail::MappedFile file(path);
+    const auto bytes = file.bytes();
+    try {
+      const Encoding encoding = detect_encoding(bytes);
+      return {{bytes.begin(), bytes.end()}, encoding, codec_for(encoding).probe(bytes)};
+    } catch (const Error& error) {
+      throw Error(error.kind(), concat(path.string(), ": ", error.what()));
+    }
+  }
+
+  std::string fingerprint() const override {
+    std::string hash;  // chained: a text of all names would be larger than everything else that pack() holds
+    for (const auto& file : files_) {
+      const std::string text = hash + detail::file_fingerprint(file.path);
+      hash = detail::xxh3_hex({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+    }
+    return hash;
+  }
+  std::string where(uint64_t index) const override { return files_[index].path.string(); }
+  uint64_t ignored_count() const override { return ignored_count_; }
+
+ private:
+  struct File {
+    fs::path path;
+    int64_t label;
+  };
+
+  void add_class(const fs::path& folder, int64_t label) {
+    for (auto& path : files_below(folder)) {
+      if (is_picture(path))
+        files_.push_back({std::move(path), label});
+      else
+        ++ignored_count_;
+    }
+  }
+
+  std::vector<std::string> class_names_;
+  std::vector<File> files_;
+  uint64_t ignored_count_ = 0;
+};
+
+const Registered<SourceKind> kRegistered{
+    "image-folder", "class folders of JPEG and PNG files: DIR/<split>/<class>/ or DIR/<class>/ (no keys)",
+    [](const Spec&, const fs::path& input, const std::string& split) {
+      return std::make_unique<ImageFolder>(detail::input_folder("image-folder", input), split);
+    }};
+
+}  // namespace
+}  // namespace penstock
