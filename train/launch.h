@@ -3,25 +3,40 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "train/comm/comm.h"
 
 namespace penstock {
 
-/// What a launcher's environment says: torchrun (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT), then Slurm (SLURM_PROCID,
-/// SLURM_NTASKS, SLURM_LOCALID, ...), then Open MPI (OMPI_COMM_WORLD_RANK, ...), in that order; nothing when there is none.
+/// What a launcher's environment says: torchrun (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT), then Slurm
+/// (SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, ...), then Open MPI (OMPI_COMM_WORLD_RANK, ...), in that order.
 struct LaunchedRank {
   Rendezvous rendezvous;
-  std::string launcher;  // torchrun, slurm, openmpi, penstock
+  std::string launcher;  // torchrun, slurm, openmpi, penstock (started by spawn_ranks)
 };
-/// Throws config_error for variables that contradict each other or are no numbers. Slurm and Open MPI give no port: `dist_url`
-/// ("tcp://host:port") does, or it is derived from the job's id.
+/// Nothing when there is no launcher; a Slurm batch script itself, outside of srun, counts as none. Ranks that are all
+/// on one machine meet at 127.0.0.1. Slurm and Open MPI give no port: `dist_url` ("tcp://host:port"; "" and "env://"
+/// say nothing) does, then MASTER_ADDR and MASTER_PORT, otherwise it is 15000 + job id % 15000, below the ports that
+/// Linux hands out itself. Throws config_error for variables that contradict each other or are no numbers. A rank of
+/// spawn_ranks also asks the kernel to be killed when its parent is gone.
 std::optional<LaunchedRank> rank_from_environment(const std::string& dist_url);
 
-/// Starts `count` copies of this program (posix_spawn of /proc/self/exe) with the same arguments and torchrun's variables set,
-/// on a loopback port, and waits. Returns the exit code of the first that failed, or 0. When one fails the others are
-/// sent SIGTERM, after 10 s SIGKILL; its message comes last on stderr. SIGINT and SIGTERM are passed on to the ranks.
+/// Host and port of "tcp://host:port". Throws config_error naming --dist-url.
+std::pair<std::string, int> parse_dist_url(const std::string& dist_url);
+
+/// Starts `count` copies of this program (posix_spawn of /proc/self/exe) with `arguments` (without the program's name)
+/// and torchrun's variables set, meeting on a loopback port, and waits. Returns the exit code of the first that failed
+/// (1 when a signal killed it), 0 when none did, 130 or 143 after SIGINT or SIGTERM, which are passed on.
+///
+/// A rank's stderr passes through line by line with `[rank r] ` before it, stdout as it is. When a rank fails the
+/// others are sent SIGTERM, after 10 s SIGKILL; what the first one said last, or the signal that killed it, comes last
+/// on stderr. A rank that ends with a device error is mostly the echo of another's end: for a second a rank that fails
+/// otherwise takes the blame.
+///
+/// Errors: io_error when a rank cannot be started. Thread-safety: once a process; it owns SIGINT, SIGTERM and SIGCHLD
+/// meanwhile.
 int spawn_ranks(int count, const std::vector<std::string>& arguments);
 
 }  // namespace penstock

@@ -9,14 +9,15 @@
 
 namespace penstock {
 
-/// One rank's end of a group of ranks. Every rank makes the same calls in the same order with tensors of equal shape and dtype on
-/// its device.
+/// One rank's end of a group of ranks. Every rank makes the same calls in the same order with tensors of equal shape
+/// and dtype on its device.
 ///
 /// Errors: device_error naming rank, operation and cause when a peer is gone or the time-out has passed.
 /// Thread-safety: one thread at a time.
 class Comm {
  public:
-  /// A collective under way. The tensor belongs to it until wait() has returned (CUDA: until the current stream waits for it).
+  /// A collective under way. The tensor belongs to it until wait() has returned (CUDA: until the current stream waits
+  /// for it).
   class Work {
    public:
     virtual ~Work() = default;
@@ -41,10 +42,13 @@ struct Rendezvous {
   std::string host = "127.0.0.1";
   int port = 0;
   int timeout_seconds = 600;
+  bool is_hosted = false;  ///< The launcher listens at host:port already (torchrun's agent); otherwise rank 0 does.
 };
 
 std::unique_ptr<Comm> make_self_comm();
-/// backend: auto (nccl on CUDA, gloo on CPU), gloo, nccl. One rank gives the self comm.
+/// backend: auto (nccl on CUDA, gloo on CPU), gloo, nccl. One rank gives the self comm. Gloo stages CUDA tensors on the
+/// host. When the host is a loopback address, nothing listens on any other interface. Throws config_error for an
+/// unknown backend and nccl on the CPU, device_error when the ranks do not meet in time.
 std::unique_ptr<Comm> make_comm(const Rendezvous& rendezvous, const torch::Device& device, const std::string& backend);
 
 }  // namespace penstock

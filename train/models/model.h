@@ -25,8 +25,8 @@ struct Stage {
   std::function<torch::Tensor(const torch::Tensor&)> forward;
 };
 
-/// Children are registered on the model itself, under the names that weights files know (torchvision's for ResNets); stages only
-/// group them. A model must not be copied or cloned: its stages refer to its children.
+/// Children are registered on the model itself, under the names that weights files know (torchvision's for ResNets);
+/// stages only group them. A model must not be copied or cloned: its stages refer to its children.
 class Model : public torch::nn::Module {
  public:
   /// f32 (or f64 after to(kFloat64)) N x C x H x W -> logits N x classes.

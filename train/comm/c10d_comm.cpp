@@ -1,0 +1,152 @@
+// c10d: the collectives of a c10d backend as a Comm, its failures as device errors.
+#include "train/comm/c10d_comm.h"
+
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#ifdef PENSTOCK_HAS_CUDA
+#include <c10/cuda/CUDAFunctions.h>
+
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+#endif
+
+#include <chrono>
+#include <utility>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "train/comm/loopback.h"
+
+namespace penstock {
+namespace {
+
+/// The first line of what LibTorch says, without the place in its sources that Gloo puts before it.
+std::string cause(const std::exception& error) {
+  const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
+  std::string line = torch_error != nullptr ? torch_error->what_without_backtrace() : error.what();
+  line = line.substr(0, line.find('\n'));
+  const auto end_of_place = line.find("] ");
+  return line.starts_with('[') && end_of_place != std::string::npos ? line.substr(end_of_place + 2) : line;
+}
+
+/// Runs a collective, or a part of one; whatever it throws becomes a device_error naming rank and operation.
+template <class Body>
+auto guarded(const std::string& where, const char* operation, const Body& body) {
+  try {
+    return body();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw device_error(
+        concat(where, ": ", operation, ": ", cause(error), "; another rank has ended or hangs, its message says why"));
+  }
+}
+
+class C10dWork final : public Comm::Work {
+ public:
+  /// `staged` is the host copy that `tensor` gets its result from; undefined when the backend works on the tensor
+  /// itself.
+  C10dWork(c10::intrusive_ptr<c10d::Work> work, torch::Tensor tensor, torch::Tensor staged, std::string where)
+      : work_(std::move(work)), tensor_(std::move(tensor)), staged_(std::move(staged)), where_(std::move(where)) {}
+  void wait() override {
+    guarded(where_, "all_reduce", [&] { return work_->wait(); });
+    if (staged_.defined()) tensor_.copy_(staged_);
+  }
+
+ private:
+  c10::intrusive_ptr<c10d::Work> work_;
+  torch::Tensor tensor_, staged_;
+  std::string where_;
+};
+
+class C10dComm final : public Comm {
+ public:
+  C10dComm(c10::intrusive_ptr<c10d::Backend> backend, std::string name, const torch::Device& device)
+      : backend_(std::move(backend)),
+        name_(std::move(name)),
+        where_(concat("rank ", backend_->getRank(), ": ", name_)),
+        device_(device),
+        is_staged_(device.is_cuda() && name_ == "gloo") {}
+
+  int rank() const override { return backend_->getRank(); }
+  int world_size() const override { return backend_->getSize(); }
+  std::string backend() const override { return name_; }
+
+  std::unique_ptr<Work> all_reduce_sum(torch::Tensor& tensor) override {
+    auto staged = is_staged_ ? tensor.cpu() : torch::Tensor();
+    std::vector<torch::Tensor> tensors{is_staged_ ? staged : tensor};
+    auto work = guarded(where_, "all_reduce", [&] { return backend_->allreduce(tensors); });
+    return std::make_unique<C10dWork>(std::move(work), tensor, std::move(staged), where_);
+  }
+
+  void broadcast(torch::Tensor& tensor, int root) override {
+    std::vector<torch::Tensor> tensors{is_staged_ ? tensor.cpu() : tensor};
+    c10d::BroadcastOptions options;
+    options.rootRank = root;
+    guarded(where_, "broadcast", [&] { return backend_->broadcast(tensors, options)->wait(); });
+    if (is_staged_) tensor.copy_(tensors[0]);
+  }
+
+  torch::Tensor all_gather(const torch::Tensor& tensor) override {
+    auto mine = (is_staged_ ? tensor.detach().cpu() : tensor.detach()).contiguous();
+    auto all = torch::empty({world_size() * mine.numel()}, mine.options());
+    auto flat = mine.view({-1});
+    guarded(where_, "all_gather", [&] { return backend_->_allgather_base(all, flat)->wait(); });
+    auto sizes = mine.sizes().vec();
+    sizes.insert(sizes.begin(), world_size());
+    return all.view(sizes).to(tensor.device());
+  }
+
+  void barrier() override {
+    c10d::BarrierOptions options;
+    if (name_ == "nccl") options.device_ids = {device_.index()};
+    guarded(where_, "barrier", [&] { return backend_->barrier(options)->wait(); });
+  }
+
+ private:
+  c10::intrusive_ptr<c10d::Backend> backend_;
+  std::string name_, where_;
+  torch::Device device_;
+  bool is_staged_;
+};
+
+c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store,
+                                            const Rendezvous& rendezvous) {
+  const std::chrono::seconds timeout(rendezvous.timeout_seconds);
+  auto options = c10d::ProcessGroupGloo::Options::create(timeout);
+  // The default device follows GLOO_SOCKET_IFNAME, then this machine's host name.
+  if (detail::is_loopback(rendezvous.host))
+    options->devices = {c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")};
+  else
+    options = c10d::ProcessGroupGloo::Options::create_default(timeout);
+  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rendezvous.rank, rendezvous.world_size, options);
+}
+
+c10::intrusive_ptr<c10d::Backend> make_nccl([[maybe_unused]] const c10::intrusive_ptr<c10d::Store>& store,
+                                            [[maybe_unused]] const Rendezvous& rendezvous,
+                                            [[maybe_unused]] const torch::Device& device) {
+#ifdef PENSTOCK_HAS_CUDA
+  if (detail::is_loopback(rendezvous.host)) setenv("NCCL_SOCKET_IFNAME", "lo", /*overwrite=*/0);
+  c10::cuda::set_device(device.index());
+  auto options = c10d::ProcessGroupNCCL::Options::create();
+  options->timeout = std::chrono::seconds(rendezvous.timeout_seconds);
+  return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rendezvous.rank, rendezvous.world_size, options);
+#else
+  throw config_error("--dist-backend is nccl; this build has none, expected gloo (build with a CUDA LibTorch)");
+#endif
+}
+
+}  // namespace
+
+std::unique_ptr<Comm> make_c10d_comm(c10::intrusive_ptr<c10d::Store> store, const Rendezvous& rendezvous,
+                                     const torch::Device& device, const std::string& backend) {
+  const std::string name = backend == "auto" ? (device.is_cuda() ? "nccl" : "gloo") : backend;
+  if (name != "gloo" && name != "nccl")
+    throw config_error(unknown_name("--dist-backend", backend, {"auto", "gloo", "nccl"}));
+  if (name == "nccl" && !device.is_cuda())
+    throw config_error("--dist-backend is nccl on the CPU; expected gloo or auto, or --device cuda");
+  auto group = guarded(concat("rank ", rendezvous.rank, ": ", name), "connect", [&] {
+    return name == "gloo" ? make_gloo(store, rendezvous) : make_nccl(store, rendezvous, device);
+  });
+  return std::make_unique<C10dComm>(std::move(group), name, device);
+}
+
+}  // namespace penstock

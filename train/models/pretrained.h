@@ -1,0 +1,16 @@
+// Pretrained: weights from a file into a model.
+#pragma once
+
+#include <filesystem>
+
+#include "train/models/model.h"
+
+namespace penstock {
+
+/// Copies the tensors of a safetensors file (a state dict with torchvision's names, no prefix) into the model's
+/// parameters and buffers, converting to their dtype. `num_batches_tracked` may be absent: it counts, nothing is
+/// computed from it. Throws corrupt_error naming every tensor that is missing, unexpected or of another shape; the
+/// model is then unchanged. io_error and corrupt_error of the file itself.
+void load_pretrained(Model& model, const std::filesystem::path& path);
+
+}  // namespace penstock

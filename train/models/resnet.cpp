@@ -1,0 +1,108 @@
+// ResNet: blocks, stages and initialisation as torchvision.models.resnet has them.
+#include "train/models/resnet.h"
+
+#include "core/text.h"
+
+namespace penstock::detail {
+namespace {
+
+using torch::Tensor;
+using torch::nn::BatchNorm2d, torch::nn::Conv2d, torch::nn::Conv2dOptions, torch::nn::Linear, torch::nn::Sequential;
+
+// Each layer2 .. layer4 halves the map; at 16 x 16 layer4 would see a single point and its 3 x 3 kernels only padding.
+constexpr int64_t kMinSide = 17;
+
+Conv2d convolution(int64_t inputs, int64_t outputs, int64_t kernel, int64_t stride) {
+  return Conv2d(Conv2dOptions(inputs, outputs, kernel).stride(stride).padding(kernel / 2).bias(false));
+}
+
+/// A residual block: convolutions with BatchNorm, rectified linear units between them, and the way around them.
+class BlockImpl : public torch::nn::Module {
+ public:
+  BlockImpl(ResNetBlock kind, int64_t inputs, int64_t width, int64_t stride) {
+    const int64_t outputs = width * expansion(kind);
+    if (kind == ResNetBlock::kBasic) {
+      add(convolution(inputs, width, 3, stride), width);
+      add(convolution(width, outputs, 3, 1), outputs);
+    } else {
+      add(convolution(inputs, width, 1, 1), width);
+      add(convolution(width, width, 3, stride), width);
+      add(convolution(width, outputs, 1, 1), outputs);
+    }
+    if (stride != 1 || inputs != outputs)
+      downsample_ =
+          register_module("downsample", Sequential(convolution(inputs, outputs, 1, stride), BatchNorm2d(outputs)));
+  }
+
+  Tensor forward(const Tensor& x) {
+    Tensor y = x;
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      y = layers_[i].second(layers_[i].first(y));
+      if (i + 1 < layers_.size()) y = y.relu_();
+    }
+    return y.add_(downsample_.is_empty() ? x : downsample_->forward(x)).relu_();
+  }
+
+  static int64_t expansion(ResNetBlock kind) { return kind == ResNetBlock::kBasic ? 1 : 4; }
+
+ private:
+  void add(Conv2d convolution, int64_t outputs) {
+    const size_t number = layers_.size() + 1;
+    Conv2d conv = register_module(concat("conv", number), std::move(convolution));
+    BatchNorm2d norm = register_module(concat("bn", number), BatchNorm2d(outputs));
+    layers_.emplace_back(conv, norm);
+  }
+
+  std::vector<std::pair<Conv2d, BatchNorm2d>> layers_;
+  Sequential downsample_{nullptr};
+};
+TORCH_MODULE(Block);
+
+class ResNet final : public Model {
+ public:
+  ResNet(ResNetBlock kind, const std::array<int, 4>& block_counts, const ModelShape& shape) {
+    Conv2d conv1 =
+        register_module("conv1", Conv2d(Conv2dOptions(shape.channels, 64, 7).stride(2).padding(3).bias(false)));
+    BatchNorm2d bn1 = register_module("bn1", BatchNorm2d(64));
+    add_stage("stem", {"conv1", "bn1"}, [conv1, bn1](const Tensor& x) mutable {
+      return torch::max_pool2d(bn1(conv1(x)).relu_(), /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
+    });
+    int64_t channels = 64;
+    for (int layer = 0; layer < 4; ++layer) {
+      const std::string name = concat("layer", layer + 1);
+      const int64_t width = int64_t{64} << layer;
+      Sequential blocks;
+      for (int b = 0; b < block_counts[layer]; ++b) {
+        blocks->push_back(Block(kind, channels, width, b == 0 && layer > 0 ? 2 : 1));
+        channels = width * BlockImpl::expansion(kind);
+      }
+      register_module(name, blocks);
+      add_stage(name, {name}, [blocks](const Tensor& x) mutable { return blocks->forward(x); });
+    }
+    Linear fc = register_module("fc", Linear(channels, shape.classes));
+    add_stage("head", {"fc"}, [fc](const Tensor& x) mutable { return fc(x.mean({2, 3})); });
+    initialise();
+  }
+
+ private:
+  /// torchvision's: convolutions from a normal distribution that keeps the variance of backward signals (He et al.
+  /// 2015, "Delving deep into rectifiers", eq. 14); BatchNorm at 1 and 0 and the linear layer uniform are LibTorch's
+  /// defaults.
+  void initialise() {
+    for (const auto& module : modules(/*include_self=*/false))
+      if (auto* conv = module->as<torch::nn::Conv2dImpl>())
+        torch::nn::init::kaiming_normal_(conv->weight, 0, torch::kFanOut, torch::kReLU);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Model> make_resnet(const std::string& arch, ResNetBlock block, std::array<int, 4> block_counts,
+                                   const ModelShape& shape) {
+  if (shape.height < kMinSide || shape.width < kMinSide)
+    throw config_error(concat("arch ", arch, ": pictures are ", shape.width, " x ", shape.height,
+                              "; expected at least ", kMinSide, " x ", kMinSide));
+  return std::make_unique<ResNet>(block, block_counts, shape);
+}
+
+}  // namespace penstock::detail
