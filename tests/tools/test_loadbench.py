@@ -1,0 +1,135 @@
+"""loadbench as a user runs it: table, JSON, digests, and what it refuses."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+BIN = Path(os.environ.get("PENSTOCK_BIN", Path(__file__).parents[2] / "build" / "release" / "bin"))
+AUGMENT = "affine(degrees=15,translate=0.1),flip(p=0.5),normalize"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("digits")
+    subprocess.run(
+        [BIN / "shardprep", "pack", "--source", "digits(count=200)", "--split", "train", "--out", folder, "--shards", "5"],
+        check=True, capture_output=True,
+    )
+    return folder
+
+
+def loadbench(*arguments):
+    return subprocess.run([BIN / "loadbench", *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+def digests(data, *arguments):
+    done = loadbench("--data", data, "--digest", "--batch-size", 16, "--epochs", 2, "--augment", AUGMENT, *arguments)
+    assert done.returncode == 0, done.stderr
+    found = re.findall(r"^epoch (\d+) digest ([0-9a-f]{32})$", done.stdout, re.M)
+    assert len(found) == len(done.stdout.splitlines())
+    assert [int(epoch) for epoch, _ in found] == [0, 1]
+    return [int(digest, 16) for _, digest in found]
+
+
+def test_digests_do_not_depend_on_workers_prefetch_or_ranks(data):
+    expected = digests(data, "--workers", "0")
+    assert expected[0] != expected[1]
+    assert digests(data, "--workers", "0,1,2,7", "--prefetch", 1) == expected
+    assert digests(data, "--workers", 2, "--prefetch", 16) == expected
+    for ranks in (1, 2, 3, 4):
+        assert digests(data, "--workers", 1, "--all-ranks", ranks) == expected
+    assert digests(data, "--seed", 1) != expected
+    assert digests(data / "train", "--workers", 1) == expected
+
+
+def test_the_parts_of_ranks_add_up_to_the_whole(data):
+    expected = digests(data, "--workers", "0")
+    for shuffle in ("global", "rank-local"):
+        parts = [digests(data, "--rank", rank, "--world-size", 3, "--shuffle", shuffle) for rank in range(3)]
+        sums = [sum(part[epoch] for part in parts) % 2**128 for epoch in range(2)]
+        if shuffle == "global":
+            assert sums == expected
+        else:
+            assert sums == digests(data, "--all-ranks", 3, "--shuffle", shuffle) != expected
+
+
+def test_the_table_has_a_line_for_each_worker_count_and_the_json_the_same_numbers(data, tmp_path):
+    out = tmp_path / "bench.json"
+    done = loadbench("--data", data, "--workers", "0,2", "--epochs", 3, "--batch-size", 16, "--augment", AUGMENT, "--json", out)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith(f"{data}/train: 200 images in 5 shards; {AUGMENT}; batch 16, prefetch 4, median of 3 epochs")
+    assert [line.split()[0] for line in lines[-2:]] == ["0", "2"]
+    report = json.loads(out.read_text())
+    assert report["samples"] == 200
+    assert report["machine"]["cores"] >= 1 and report["machine"]["cpu"] and report["machine"]["simd"]
+    assert [run["workers"] for run in report["runs"]] == [0, 2]
+    for run, line in zip(report["runs"], lines[-2:]):
+        assert f"{run['images_per_second']:.0f}" == line.split()[1]
+        assert len(run["epoch_images_per_second"]) == 3
+        assert run["slot_bytes"] >= 6 * 16 * 28 * 28 * 4
+        assert run["resident_bytes"] > run["slot_bytes"]
+        assert run["first_batch_ms"] > 0
+        assert 0 <= run["ready_share"] <= 1
+        for stage in ("read", "plan", "decode", "render"):
+            assert run["stages"][stage]["count"] >= 600
+            assert run["stages"][stage]["mean_us"] > 0 and run["stages"][stage]["p99_us"] > 0
+        assert run["stages"]["wait"]["count"] == 3 * 13 + 1
+    assert report["runs"][0]["ready_share"] == 0
+
+
+def test_layout_tail_and_batches_are_heard(data, tmp_path):
+    out = tmp_path / "bench.json"
+    done = loadbench("--data", data, "--workers", 1, "--epochs", 1, "--batch-size", 64, "--layout", "u8", "--tail", "drop",
+                     "--batches", 2, "--prefetch", 2, "--json", out)
+    assert done.returncode == 0, done.stderr
+    run = json.loads(out.read_text())["runs"][0]
+    assert run["stages"]["wait"]["count"] == 3
+    assert 4 * 64 * 28 * 28 <= run["slot_bytes"] < 4 * 64 * 28 * 28 * 2
+
+
+def test_a_corrupt_sample_fails_or_is_substituted(data, tmp_path):
+    broken = tmp_path / "broken"
+    subprocess.run(["cp", "-r", data, broken], check=True)
+    shard = sorted((broken / "train").glob("*.safetensors"))[0]
+    content = bytearray(shard.read_bytes())
+    header = json.loads(content[8:8 + int.from_bytes(content[:8], "little")])
+    begin = 8 + int.from_bytes(content[:8], "little") + header["images"]["data_offsets"][0]
+    content[begin + 3 * 28 * 28 + 100] ^= 4
+    shard.write_bytes(content)
+    failed = loadbench("--data", broken, "--workers", 2, "--epochs", 1)
+    assert failed.returncode == 4
+    assert re.match(rf"loadbench: {shard}: sample 3 \(id \d+\) at byte {begin + 3 * 28 * 28}: ", failed.stderr)
+    assert failed.stderr.count("\n") == 1 and failed.stdout == ""
+    out = tmp_path / "bench.json"
+    done = loadbench("--data", broken, "--workers", 2, "--epochs", 2, "--on-corrupt", "substitute", "--json", out,
+                     "--batch-size", 200)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(out.read_text())["runs"][0]["substituted_count"] == 3  # the first batch alone, and two epochs
+
+
+@pytest.mark.parametrize("arguments, code, message", [
+    (["--workers", "-1"], 2, '--workers: "-1" in "-1"; expected counts such as 0,1,2,4'),
+    (["--workers", "1,two"], 2, '--workers: "two" in "1,two"; expected counts such as 0,1,2,4'),
+    (["--prefetch", "0"], 2, "loader: prefetch is 0; expected 1 or more"),
+    (["--batch-size", "2", "--world-size", "3"], 2, "loader: batch size is 2; expected 3 or more, one sample for each rank"),
+    (["--rank", "3", "--world-size", "3"], 2, "loader: rank is 3; expected 0 to 2"),
+    (["--epochs", "0"], 2, "--epochs: is 0; expected 1 or more"),
+    (["--all-ranks", "2"], 2, "--all-ranks: is 2; expected 1 or more, and --digest with it"),
+    (["--shuffle", "globl"], 2, '--shuffle: unknown value "globl"; did you mean "global"? known: global, none, rank-local'),
+    (["--world-size", "6", "--shuffle", "rank-local"], 2, "loader: rank-local shuffling of 5 shards over 6 ranks; expected"),
+    (["--augment", "afine"], 2, 'unknown transform "afine"; did you mean "affine"?'),
+    (["--batch-size", "999", "--tail", "drop"], 2, "delivers 0 images; expected a smaller --batch-size, or --tail pad"),
+    (["--worker", "1"], 2, 'unknown flag "--worker"; did you mean "--workers"?'),
+    (["--split", "test"], 3, "no manifest.json and no test/manifest.json"),
+    (["--epochs", "1", "--json", "/nowhere/file.json"], 3, "--json: /nowhere/file.json.partial cannot be written"),
+])
+def test_bad_input_gives_one_line_and_its_code(data, arguments, code, message):
+    done = loadbench("--data", data, *arguments)
+    assert done.returncode == code, done.stderr
+    assert done.stderr.startswith("loadbench: ") and message in done.stderr
+    assert done.stderr.count("\n") == 1

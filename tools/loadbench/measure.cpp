@@ -1,0 +1,123 @@
+// Epochs in turn, and digests.
+#include "tools/loadbench/measure.h"
+
+#include <algorithm>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/digest.h"
+
+namespace penstock {
+namespace {
+
+LoaderOptions loader_options(const BenchOptions& options, int workers) {
+  LoaderOptions loader = options.loader;
+  loader.workers = workers;
+  loader.epoch_count = 0;  // nothing is made for an epoch that was not started
+  return loader;
+}
+
+/// Images of one epoch, or of its first max_batches batches.
+int64_t consume(Loader& loader, int64_t max_batches) {
+  int64_t images = 0;
+  for (int64_t batch = 0; max_batches == 0 || batch < max_batches; ++batch) {
+    const auto got = loader.next();
+    if (!got) break;
+    images += got->count();
+  }
+  return images;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+void run_epoch(Loader& loader, int64_t epoch, const BenchOptions& options, BenchRun& run) {
+  const int64_t start_ns = now_ns();
+  loader.start_epoch(epoch);
+  const int64_t images = consume(loader, options.max_batches);
+  run.epoch_images_per_second.push_back(static_cast<double>(images) * 1e3 / ms_since(start_ns));
+  run.resident_bytes = resident_bytes();
+}
+
+void add_epoch(Loader&& loader, int64_t epoch, int64_t max_batches, Digest& digest) {
+  loader.start_epoch(epoch);
+  for (int64_t batch = 0; max_batches == 0 || batch < max_batches; ++batch) {
+    const auto got = loader.next();
+    if (!got) break;
+    digest.add(*got);
+  }
+}
+
+/// Of one rank, or of all ranks one after the other.
+std::string epoch_digest(const std::shared_ptr<const Dataset>& dataset, const Pipeline& pipeline,
+                         const BenchOptions& options, int workers, int64_t epoch) {
+  auto loader = loader_options(options, workers);
+  Digest digest;
+  if (options.all_ranks == 0) {
+    add_epoch({dataset, pipeline, loader}, epoch, options.max_batches, digest);
+    return digest.hex();
+  }
+  loader.world_size = options.all_ranks;
+  for (loader.rank = 0; loader.rank < options.all_ranks; ++loader.rank)
+    add_epoch({dataset, pipeline, loader}, epoch, options.max_batches, digest);
+  return digest.hex();
+}
+
+}  // namespace
+
+std::vector<BenchRun> measure(const std::shared_ptr<const Dataset>& dataset, const Pipeline& pipeline,
+                              const BenchOptions& options) {
+  {
+    Loader warm_up(dataset, pipeline,
+                   loader_options(options, *std::max_element(options.workers.begin(), options.workers.end())));
+    if (warm_up.samples_per_epoch() == 0) {
+      throw config_error(concat(dataset->folder().string(), ": an epoch of batches of ", options.loader.batch_size,
+                                " delivers 0 images; expected a smaller --batch-size, or --tail pad"));
+    }
+    warm_up.start_epoch(0);
+    consume(warm_up, options.max_batches);
+  }
+  std::vector<std::unique_ptr<Loader>> loaders;
+  std::vector<BenchRun> runs;
+  for (const int workers : options.workers) {
+    BenchRun run;
+    run.workers = workers;
+    const int64_t start_ns = now_ns();
+    loaders.push_back(std::make_unique<Loader>(dataset, pipeline, loader_options(options, workers)));
+    loaders.back()->start_epoch(0);
+    loaders.back()->next();
+    run.first_batch_ms = ms_since(start_ns);
+    loaders.back()->start_epoch(0, loaders.back()->batches_per_epoch());  // drops what was made ahead
+    run.slot_bytes = loaders.back()->slot_bytes();
+    runs.push_back(run);
+  }
+  for (int64_t epoch = 1; epoch <= options.epochs; ++epoch)
+    for (size_t i = 0; i < runs.size(); ++i) run_epoch(*loaders[i], epoch, options, runs[i]);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    runs[i].images_per_second = median(runs[i].epoch_images_per_second);
+    runs[i].statistics = loaders[i]->statistics();
+  }
+  return runs;
+}
+
+std::vector<std::string> digests(const std::shared_ptr<const Dataset>& dataset, const Pipeline& pipeline,
+                                 const BenchOptions& options) {
+  std::vector<std::string> found;
+  for (int64_t epoch = 0; epoch < options.epochs; ++epoch) {
+    for (const int workers : options.workers) {
+      const auto hex = epoch_digest(dataset, pipeline, options, workers, epoch);
+      if (static_cast<int64_t>(found.size()) == epoch) found.push_back(hex);
+      if (found.back() != hex) {
+        throw bug_error(concat("epoch ", epoch, ": the digest with ", workers, " workers is ", hex, ", with ",
+                               options.workers[0], " workers it is ", found.back(), "; expected equal ones"));
+      }
+    }
+  }
+  return found;
+}
+
+}  // namespace penstock

@@ -1,0 +1,118 @@
+// Table and JSON.
+#include "tools/loadbench/report.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iomanip>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace penstock {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json stage_json(const LoaderStatistics::Stage& stage) {
+  return {{"count", stage.count}, {"mean_us", stage.mean_us()}, {"p99_us", stage.p99_us}, {"total_ms", stage.total_ms}};
+}
+
+double ready_share(const LoaderStatistics& statistics) {
+  if (statistics.batch_count == 0) return 0;
+  return static_cast<double>(statistics.ready_count) / static_cast<double>(statistics.batch_count);
+}
+
+Json run_json(const BenchRun& run) {
+  return {{"workers", run.workers},
+          {"images_per_second", run.images_per_second},
+          {"epoch_images_per_second", run.epoch_images_per_second},
+          {"first_batch_ms", run.first_batch_ms},
+          {"ready_share", ready_share(run.statistics)},
+          {"substituted_count", run.statistics.substituted_count},
+          {"slot_bytes", run.slot_bytes},
+          {"resident_bytes", run.resident_bytes},
+          {"stages",
+           {{"read", stage_json(run.statistics.read)},
+            {"plan", stage_json(run.statistics.plan)},
+            {"decode", stage_json(run.statistics.decode)},
+            {"render", stage_json(run.statistics.render)},
+            {"wait", stage_json(run.statistics.wait)}}}};
+}
+
+/// `mean/p99` of a stage, in microseconds.
+std::string times(const LoaderStatistics::Stage& stage) {
+  std::ostringstream out;
+  const auto put = [&](double us) { out << std::fixed << std::setprecision(us < 10 ? 2 : us < 100 ? 1 : 0) << us; };
+  put(stage.mean_us());
+  out << '/';
+  put(stage.p99_us);
+  return out.str();
+}
+
+}  // namespace
+
+std::string report_table(const Dataset& dataset, const BenchOptions& options, const std::vector<BenchRun>& runs) {
+  const auto machine = this_machine();
+  std::ostringstream out;
+  out << dataset.folder().string() << ": " << dataset.size() << " images in " << dataset.shard_count() << " shards; "
+      << (options.augment.empty() ? "no augmentation" : options.augment) << "; batch " << options.loader.batch_size
+      << ", prefetch " << options.loader.prefetch << ", median of " << options.epochs << " epochs; " << machine.cpu
+      << ", " << machine.cores << " cores, " << machine.simd << '\n';
+  out << "stages: mean/p99 in us, read to render an image, wait a batch\n\n";
+  const auto cell = [&](int width) -> std::ostream& { return out << std::setw(width); };
+  out << "workers   images/s         read         plan       decode       render             wait  ready  slots MB  "
+         "RSS MB  first ms\n";
+  for (const auto& run : runs) {
+    const auto& statistics = run.statistics;
+    out << std::fixed << std::setprecision(0);
+    cell(7) << run.workers;
+    cell(11) << run.images_per_second;
+    for (const auto* stage : {&statistics.read, &statistics.plan, &statistics.decode, &statistics.render})
+      cell(13) << times(*stage);
+    cell(17) << times(statistics.wait);
+    cell(6) << std::setprecision(0) << 100 * ready_share(statistics) << '%';
+    cell(10) << std::setprecision(1) << static_cast<double>(run.slot_bytes) * 1e-6;
+    cell(8) << std::setprecision(0) << static_cast<double>(run.resident_bytes) * 1e-6;
+    cell(10) << std::setprecision(1) << run.first_batch_ms << '\n';
+  }
+  return out.str();
+}
+
+void write_report(const Dataset& dataset, const BenchOptions& options, const std::vector<BenchRun>& runs,
+                  const std::vector<std::string>& digests) {
+  const auto machine = this_machine();
+  Json report = {{"data", dataset.folder().string()},
+                 {"samples", dataset.size()},
+                 {"augment", options.augment},
+                 {"batch_size", options.loader.batch_size},
+                 {"prefetch", options.loader.prefetch},
+                 {"rank", options.loader.rank},
+                 {"world_size", options.all_ranks > 0 ? options.all_ranks : options.loader.world_size},
+                 {"seed", options.loader.seed},
+                 {"layout", options.loader.layout == Layout::kF32Nchw ? "f32" : "u8"},
+                 {"epochs", options.epochs},
+                 {"machine", {{"cpu", machine.cpu}, {"cores", machine.cores}, {"simd", machine.simd}}},
+                 {"runs", Json::array()},
+                 {"digests", digests}};
+  for (const auto& run : runs) report["runs"].push_back(run_json(run));
+  const std::string aside = options.json + ".partial";
+  {
+    std::ofstream file(aside);
+    file << report.dump(2) << '\n';
+    file.close();
+    if (!file) {
+      std::remove(aside.c_str());
+      throw io_error(concat("--json: ", aside, " cannot be written; expected a folder that exists and has room"));
+    }
+  }
+  std::error_code error;
+  std::filesystem::rename(aside, options.json, error);
+  if (!error) return;
+  std::remove(aside.c_str());
+  throw io_error(concat("--json: ", options.json, ": ", error.message(), "; expected the name of a file"));
+}
+
+}  // namespace penstock
