@@ -53,7 +53,7 @@ inline OwnedPicture cut_out(const Picture& whole, const Region& region) {
 inline Plan random_plan(int height, int width, Rng& rng) {
   Plan plan = Plan::identity(height, width);
   const int new_height = rng.between(1, 40), new_width = rng.between(1, 40);
-  switch (rng.between(0, 3)) {
+  switch (rng.between(0, 4)) {
     case 0: {
       const double s = rng.uniform(0.3, 2.5), a = rng.uniform(-3.2, 3.2);
       plan.resample({s * std::cos(a), -s * std::sin(a), rng.uniform(-20, 40), s * std::sin(a), s * std::cos(a),
@@ -66,6 +66,10 @@ inline Plan random_plan(int height, int width, Rng& rng) {
                     new_height, new_width);
       if (rng.chance(0.5)) plan.resample(Affine::translation(rng.between(-3, 3), 0.25), new_height, new_width);
       if (rng.chance(0.3)) plan.resample({-1, 0, static_cast<double>(new_width), 0, 1, 0}, new_height, new_width);
+      break;
+    case 2:  // by halves of a pixel: coordinates fall on the picture's borders exactly
+      plan.resample(Affine::translation(rng.between(-9, 2 * width + 9) / 2.0, rng.between(-9, 2 * height + 9) / 2.0),
+                    new_height, new_width);
       break;
     default: {
       const double mirror_x = rng.chance(0.5) ? -1 : 1, mirror_y = rng.chance(0.3) ? -1 : 1;

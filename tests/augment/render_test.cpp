@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -64,6 +66,42 @@ TEST_P(RenderTargetTest, WindowOfTheFootprintIsEnough) {
     ASSERT_EQ(rendered(window.view, plan, kNormalization, Layout::kF32Nchw),
               rendered(whole.view, plan, kNormalization, Layout::kF32Nchw))
         << "trial " << trial;
+  }
+}
+
+/// Memory between two pages that may not be touched; the hardware sees what AddressSanitizer cannot (gathers).
+class GuardedPage {
+ public:
+  GuardedPage() : size_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {
+    void* mapped = mmap(nullptr, 3 * size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) throw io_error("mmap failed");
+    base_ = static_cast<uint8_t*>(mapped);
+    mprotect(base_ + size_, size_, PROT_READ | PROT_WRITE);
+  }
+  GuardedPage(const GuardedPage&) = delete;
+  ~GuardedPage() { munmap(base_, 3 * size_); }
+  uint8_t* begin() const { return base_ + size_; }
+  uint8_t* end() const { return begin() + size_; }
+
+ private:
+  size_t size_;
+  uint8_t* base_;
+};
+
+TEST_P(RenderTargetTest, NoByteOutsideThePictureIsRead) {
+  const ForcedTarget target(GetParam());
+  const GuardedPage page;
+  for (uint64_t trial = 0; trial < 2000; ++trial) {
+    Rng rng(15, 0, trial, 0);
+    const int height = rng.between(1, 30), width = rng.between(1, 30), channels = rng.chance(0.5) ? 1 : 3;
+    OwnedPicture picture = noise_picture(height, width, channels, rng);
+    const Plan plan = random_plan(height, width, rng);
+    const auto expected = rendered(picture.view, plan, kNormalization, Layout::kF32Nchw);
+    for (uint8_t* at : {page.begin(), page.end() - picture.pixels.size()}) {
+      std::copy(picture.pixels.begin(), picture.pixels.end(), at);
+      picture.view.pixels = at;
+      ASSERT_EQ(rendered(picture.view, plan, kNormalization, Layout::kF32Nchw), expected) << "trial " << trial;
+    }
   }
 }
 

@@ -61,6 +61,11 @@ TEST(PipelineTest, TransformDrawsFromItsOwnStream) {
   const Pipeline behind_flip("flip(p=0),erase(p=1)", {}), behind_affine("affine(degrees=9,shear=3),erase(p=1)", {});
   for (int i = 0; i < 50; ++i)
     EXPECT_EQ(behind_flip.plan(28, 28, 1, 0, i).erased[0].top, behind_affine.plan(28, 28, 1, 0, i).erased[0].top);
+  // Two of a kind draw differently: from one stream, every sum of two shifts would be even.
+  const Pipeline twice("shift,shift", {});
+  int odd_count = 0;
+  for (int i = 0; i < 200; ++i) odd_count += std::lround(twice.plan(28, 28, 1, 0, i).map.x0) % 2 != 0;
+  EXPECT_NEAR(odd_count, 99, 36);  // 40/81 of 200, 5 standard deviations
 }
 
 TEST(PipelineTest, EmptyListCopiesThePicture) {
