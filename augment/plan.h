@@ -39,9 +39,10 @@ struct ErasedRect {
 /// and m[0][3]), then the erased rectangles are written, in order. Normalisation and layout come after: OutputFormat.
 ///
 /// A coordinate inside the picture's rectangle [0, width) x [0, height) is sampled with the edge pixels repeated, so a
-/// resize has no dark rim; one outside takes `fill` whole. That is Pillow's rule for both; torchvision on tensors instead
-/// blends the outermost half pixel of a bilinear affine with `fill`. After an edit that crops, a later one still sees the
-/// picture around the crop, where a chain of separate resamples would see its fill. Colours are not clamped in between.
+/// resize has no dark rim; one outside takes `fill` whole. That is Pillow's rule for both; torchvision on tensors
+/// instead blends the outermost half pixel of a bilinear affine with `fill`. After an edit that crops, a later one
+/// still sees the picture around the crop, where a chain of separate resamples would see its fill. Colours are not
+/// clamped in between.
 ///
 /// Transforms edit in the order in which the user wrote them, so geometry composes on the *output* side:
 /// map = map_so_far after(edit's output->input map).
