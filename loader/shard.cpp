@@ -36,6 +36,7 @@ struct ShardReader::Map {
   void find_pictures();
   void check_offsets() const;
   void check_row(size_t row) const;
+  void check_image(size_t row, const Sample& found) const;
 };
 
 ShardReader::Map::Map(const std::filesystem::path& path) : file(path) {
@@ -109,12 +110,17 @@ void ShardReader::Map::check_row(size_t row) const {
     throw corrupt_error(concat(where(row), ": extent is ", height, " x ", width, " x ", channels,
                                "; expected 1 or 3 channels and at most ", kMaxPixels, " pixels"));
   }
+  if (offsets.empty()) check_image(row, found);
   const auto raw_bytes = static_cast<uint64_t>(height) * width * channels;
   if (found.encoding == Encoding::kRaw && found.bytes.size() != raw_bytes) {
     throw corrupt_error(concat(where(row), ": ", found.bytes.size(), " bytes of pixels; expected ", raw_bytes, " for ",
                                height, " x ", width, " x ", channels));
   }
-  if (!offsets.empty()) return;
+}
+
+/// A row of `images` has the tensor's own size.
+void ShardReader::Map::check_image(size_t row, const Sample& found) const {
+  const auto& [height, width, channels] = found.extent;
   const auto& shape = file.find("images")->shape;
   if (found.encoding != Encoding::kRaw || shape[1] != static_cast<uint64_t>(height) ||
       shape[2] != static_cast<uint64_t>(width) || shape[3] != static_cast<uint64_t>(channels)) {

@@ -1,0 +1,367 @@
+// pack() and verify(): deals evenly, gives the same bytes with any number of jobs, leaves nothing half-written, finds
+// any flipped bit.
+#include "loader/pack.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "loader/codecs/codec.h"
+#include "loader/dataset.h"
+#include "loader/safetensors.h"
+#include "loader/shard_writer.h"
+#include "tests/loader/storage_test_data.h"
+
+namespace penstock {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+using namespace testing_data;  // NOLINT
+namespace fs = std::filesystem;
+
+PackOptions digits(const fs::path& output, int count, int shards) {
+  PackOptions options;
+  options.source = "digits(size=8,count=" + std::to_string(count) + ")";
+  options.output = output;
+  options.shard_count = shards;
+  return options;
+}
+
+/// A folder of pictures of all kinds, two classes.
+void write_pictures(const fs::path& folder) {
+  size_t number = 0;
+  for (const auto& golden : golden_pictures()) {
+    ++number;
+    write_bytes(folder / (number % 3 == 0 ? "a" : "b") / ("picture " + std::to_string(100 + number)), golden.file);
+  }
+}
+
+PackOptions pictures(const TemporaryFolder& folder) {
+  PackOptions options;
+  options.source = "image-folder";
+  options.input = folder / "in";
+  options.output = folder / "out";
+  options.shard_count = 2;
+  return options;
+}
+
+/// All files below a folder.
+std::map<std::string, Bytes> files_below(const fs::path& folder) {
+  std::map<std::string, Bytes> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (entry.is_regular_file()) files[fs::relative(entry.path(), folder).string()] = read_bytes(entry.path());
+  return files;
+}
+
+TEST(PackTest, EveryShardHasEveryClassToWithinOneSample) {
+  for (const auto& [count, shards] : std::vector<std::pair<int, int>>{{100, 7}, {23, 4}, {3, 5}, {61, 1}}) {
+    const TemporaryFolder folder;
+    pack(digits(folder / "d", count, shards));
+    const auto dataset = Dataset::open(folder / "d");
+    std::set<uint64_t> ids;
+    std::vector<std::vector<int>> counts(static_cast<size_t>(shards), std::vector<int>(11));  // ten classes, all
+    for (int shard = 0; shard < shards; ++shard) {
+      for (uint64_t i = dataset->shard_begin(shard); i < dataset->shard_begin(shard + 1); ++i) {
+        EXPECT_TRUE(ids.insert(dataset->at(i).id).second);
+        ++counts[static_cast<size_t>(shard)][static_cast<size_t>(dataset->at(i).label)];
+        ++counts[static_cast<size_t>(shard)][10];
+      }
+    }
+    EXPECT_EQ(ids.size(), static_cast<size_t>(count));
+    for (const auto& a : counts)
+      for (const auto& b : counts)
+        for (size_t label = 0; label < 11; ++label)
+          EXPECT_LE(std::abs(a[label] - b[label]), 1) << count << ", class " << label;
+  }
+}
+
+TEST(PackTest, BytesDoNotDependOnJobs) {
+  const TemporaryFolder folder;
+  write_pictures(folder / "in");
+  for (const bool is_shuffled : {false, true}) {
+    std::vector<std::map<std::string, Bytes>> results;
+    for (const int jobs : {1, 2, 7}) {
+      PackOptions options = pictures(folder);
+      options.shard_count = 5;
+      options.jobs = jobs;
+      options.force = true;
+      options.shuffle_seed = is_shuffled ? 4 : -1;
+      pack(options);
+      results.push_back(files_below(folder / "out"));
+    }
+    EXPECT_EQ(results[0].size(), 6u);
+    EXPECT_EQ(results[0], results[1]);
+    EXPECT_EQ(results[0], results[2]);
+  }
+}
+
+TEST(PackTest, TheSeedChoosesTheOrderInsideShards) {
+  const TemporaryFolder folder;
+  const auto ids_with = [&](int64_t seed) {
+    PackOptions options = digits(folder / "d", 40, 2);
+    options.shuffle_seed = seed;
+    options.force = true;
+    pack(options);
+    const auto dataset = Dataset::open(folder / "d");
+    EXPECT_EQ(dataset->manifest().shuffle_seed, seed);
+    std::vector<uint64_t> ids;
+    for (uint64_t i = 0; i < dataset->shard_begin(1); ++i) ids.push_back(dataset->at(i).id);
+    return ids;
+  };
+  const auto by_id = ids_with(-1), one = ids_with(1), two = ids_with(2);
+  EXPECT_TRUE(std::is_sorted(by_id.begin(), by_id.end()));
+  EXPECT_NE(one, by_id);
+  EXPECT_NE(one, two);
+  EXPECT_THAT(one, testing::UnorderedElementsAreArray(by_id));
+}
+
+TEST(PackTest, StatisticsAreThoseOfTheDecodedPictures) {
+  const TemporaryFolder folder;
+  write_pictures(folder / "in");
+  pack(pictures(folder));
+  const Manifest manifest = read_manifest(folder / "out" / "train");
+  EXPECT_EQ(manifest.channels, 3);
+  EXPECT_FALSE(manifest.extent);
+  EXPECT_EQ(manifest.class_counts, (std::vector<uint64_t>{4, 9}));
+  for (size_t channel = 0; channel < 3; ++channel) {
+    std::vector<double> levels;
+    for (const auto& golden : golden_pictures()) {
+      const auto channels = static_cast<size_t>(golden.extent.channels);
+      for (size_t i = channels == 1 ? 0 : channel; i < golden.pixels.size(); i += channels)
+        levels.push_back(golden.pixels[i] / 255.0);
+    }
+    double mean = 0, variance = 0;
+    for (const double level : levels) mean += level / static_cast<double>(levels.size());
+    for (const double level : levels) variance += (level - mean) * (level - mean) / static_cast<double>(levels.size());
+    EXPECT_NEAR(manifest.statistics.mean[channel], mean, 1e-12);
+    EXPECT_NEAR(manifest.statistics.deviation[channel], std::sqrt(variance), 1e-12);
+  }
+}
+
+TEST(PackTest, PicturesAreStoredAsTheyCame) {
+  const TemporaryFolder folder;
+  write_pictures(folder / "in");
+  pack(pictures(folder));
+  const auto dataset = Dataset::open(folder / "out");
+  std::set<std::string> stored, expected;
+  for (uint64_t i = 0; i < dataset->size(); ++i) {
+    const auto bytes = dataset->checked_at(i).bytes;
+    stored.emplace(bytes.begin(), bytes.end());
+  }
+  for (const auto& golden : golden_pictures()) expected.emplace(golden.file.begin(), golden.file.end());
+  EXPECT_EQ(stored, expected);
+}
+
+TEST(PackTest, ABrokenPictureIsNamedAndNothingStays) {
+  const TemporaryFolder folder;
+  write_pictures(folder / "in");
+  Bytes broken = golden_picture("jpeg 420").file;
+  broken.resize(broken.size() / 2);
+  write_bytes(folder / "in/a/broken.jpg", broken);
+  EXPECT_THAT(
+      error_of([&] { pack(pictures(folder)); }),
+      testing::AllOf(StartsWith("4 " + (folder / "in/a/broken.jpg").string()), HasSubstr("expected a whole picture")));
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"in"});
+}
+
+TEST(PackTest, BrokenPicturesAreSkippedWhenAsked) {
+  const TemporaryFolder folder;
+  write_pictures(folder / "in");
+  write_bytes(folder / "in/a/broken.jpg", Bytes{0xFF, 0xD8, 0xFF, 0xE0});
+  PackOptions options = pictures(folder);
+  options.skip_corrupt = true;
+  PackProgress last;
+  pack(options, [&](const PackProgress& progress) { last = progress; });
+  EXPECT_EQ(last.skipped_count, 1u);
+  EXPECT_EQ(last.done_count, last.total_count);
+  EXPECT_EQ(read_manifest(folder / "out/train").skipped_count, 1u);
+  EXPECT_EQ(Dataset::open(folder / "out")->size(), golden_pictures().size());
+  EXPECT_THAT(verify(folder / "out/train"), testing::IsEmpty());
+
+  fs::remove_all(folder / "in");
+  write_bytes(folder / "in/a/broken.jpg", Bytes{0xFF, 0xD8, 0xFF, 0xE0});
+  options.output = folder / "other";
+  EXPECT_THAT(error_of([&] { pack(options); }), HasSubstr("all 1 pictures are broken"));
+}
+
+TEST(PackTest, AnExistingDataSetIsReplacedByForceAlone) {
+  const TemporaryFolder folder;
+  pack(digits(folder / "d", 20, 2));
+  const auto before = files_below(folder / "d");
+  EXPECT_THAT(error_of([&] { pack(digits(folder / "d", 30, 3)); }),
+              testing::AllOf(StartsWith("2 "), HasSubstr("exists already")));
+  EXPECT_EQ(files_below(folder / "d"), before);
+  PackOptions options = digits(folder / "d", 30, 3);
+  options.force = true;
+  pack(options);
+  EXPECT_EQ(Dataset::open(folder / "d")->size(), 30u);
+  EXPECT_EQ(names_in(folder / "d"), std::vector<std::string>{"train"});
+  EXPECT_EQ(names_in(folder / "d/train").size(), 4u);
+}
+
+TEST(PackTest, AFailedPackingLeavesTheOldDataSet) {
+  const TemporaryFolder folder;
+  write_pictures(folder / "in");
+  pack(pictures(folder));
+  const auto before = files_below(folder / "out");
+  write_bytes(folder / "in/a/broken.jpg", Bytes{0xFF, 0xD8, 0xFF, 0xE0});
+  PackOptions options = pictures(folder);
+  options.force = true;
+  EXPECT_THAT(error_of([&] { pack(options); }), StartsWith("4 "));
+  EXPECT_EQ(files_below(folder / "out"), before);
+}
+
+TEST(PackTest, LeftoversOfOtherPackingsDoNotCount) {
+  const TemporaryFolder folder;
+  const auto partial = folder / "d/.train.partial";
+  write_bytes(partial / "split/shard-00000-of-00002.safetensors", std::string("of another packing"));
+  write_bytes(partial / "split/shard-00000-of-00009.safetensors", std::string("of another packing"));
+  write_bytes(partial / "split/shard-00001-of-00002.safetensors.tmp", std::string("half"));
+  write_bytes(partial / "finished-0.json", std::string("{\"key\":\"other\"}"));
+  write_bytes(partial / "finished-1.json", std::string("{]"));
+  PackProgress last;
+  pack(digits(folder / "d", 20, 2), [&](const PackProgress& progress) { last = progress; });
+  EXPECT_EQ(last.reused_count, 0u);
+  EXPECT_EQ(names_in(folder / "d"), std::vector<std::string>{"train"});
+  EXPECT_EQ(names_in(folder / "d/train"), (std::vector<std::string>{"manifest.json", "shard-00000-of-00002.safetensors",
+                                                                    "shard-00001-of-00002.safetensors"}));
+  EXPECT_THAT(verify(folder / "d/train"), testing::IsEmpty());
+}
+
+TEST(PackTest, WrongOptionsAreConfigErrors) {
+  const TemporaryFolder folder;
+  const auto error_with = [&](const std::function<void(PackOptions&)>& change) {
+    PackOptions options = digits(folder / "d", 20, 2);
+    change(options);
+    return error_of([&] { pack(options); });
+  };
+  EXPECT_THAT(error_with([](auto& o) { o.split = "val"; }),
+              HasSubstr("2 pack: split is \"val\"; expected train, test or all"));
+  EXPECT_THAT(error_with([](auto& o) { o.shard_count = 0; }), HasSubstr("2 pack: shards is 0"));
+  EXPECT_THAT(error_with([](auto& o) { o.jobs = -1; }), HasSubstr("2 pack: jobs is -1"));
+  EXPECT_THAT(error_with([](auto& o) { o.output = ""; }), HasSubstr("2 pack: out is \"\""));
+  EXPECT_THAT(error_with([](auto& o) { o.source = "mnst"; }), HasSubstr("did you mean \"mnist\"?"));
+  write_bytes(folder / "file", std::string("x"));
+  EXPECT_THAT(error_with([&](auto& o) { o.output = folder / "file"; }), StartsWith("3 "));
+  fs::create_directories(folder / "empty/class");
+  EXPECT_THAT(error_with([&](auto& o) {
+                o.source = "image-folder";
+                o.input = folder / "empty";
+              }),
+              testing::AllOf(StartsWith("3 "), HasSubstr("no samples for split train")));
+}
+
+// verify --------------------------------------------------------------------------------------------------------------
+
+/// Flips one bit of a shard, and gives what verify() finds.
+std::vector<std::string> problems_after_flip(const fs::path& split, const std::string& file, const Bytes& whole,
+                                             size_t byte) {
+  Bytes flipped = whole;
+  flipped[byte] ^= static_cast<uint8_t>(1u << (byte % 8));
+  write_bytes(split / file, flipped);
+  return verify(split, 1);
+}
+
+TEST(VerifyTest, AnyFlippedBitIsFoundAndTheSampleNamed) {
+  const TemporaryFolder folder;
+  write_pictures(folder / "in");
+  pack(pictures(folder));
+  pack(digits(folder / "digits", 9, 1));
+  for (const auto& split : {folder / "out/train", folder / "digits/train"}) {
+    EXPECT_THAT(verify(split), testing::IsEmpty());
+    const std::string file = read_manifest(split).shards[0].file;
+    const Bytes whole = read_bytes(split / file);
+    std::set<size_t> places;
+    for (size_t byte = 0; byte < kShardHeaderBytes; byte += 53) places.insert(byte);
+    for (const auto& tensor : Safetensors(split / file).tensors()) {
+      const size_t begin = tensor.byte_offset, end = begin + tensor.bytes.size();
+      for (size_t byte = begin; byte < end; byte += std::max<size_t>(1, (end - begin) / 40)) places.insert(byte);
+      places.insert(end - 1);
+    }
+    // By value: the reader's map shows the flipped file.
+    std::map<uint64_t, std::pair<size_t, size_t>> bytes_by_id;
+    const ShardReader shard(split / file);
+    for (size_t row = 0; row < shard.size(); ++row) {
+      const Sample sample = shard.at(row);
+      bytes_by_id[sample.id] = {sample.byte_offset, sample.byte_offset + sample.bytes.size()};
+    }
+    for (const size_t byte : places) {
+      const auto problems = problems_after_flip(split, file, whole, byte);
+      ASSERT_FALSE(problems.empty()) << file << ", byte " << byte;
+      for (const auto& [id, range] : bytes_by_id) {
+        if (byte < range.first || byte >= range.second) continue;
+        EXPECT_THAT(problems, testing::Contains(HasSubstr("(id " + std::to_string(id) + ")"))) << "byte " << byte;
+      }
+    }
+    write_bytes(split / file, whole);
+    EXPECT_THAT(verify(split), testing::IsEmpty());
+  }
+}
+
+TEST(VerifyTest, WhatIsWrongIsSaid) {
+  const TemporaryFolder folder;
+  const auto split = folder / "d/train";
+  pack(digits(folder / "d", 20, 2));
+  const auto files = files_below(split);
+  const auto problems_after = [&](const std::function<void()>& change) {
+    change();
+    const auto problems = verify(split);
+    for (const auto& [name, bytes] : files) write_bytes(split / name, bytes);
+    return problems;
+  };
+  const std::string first = "shard-00000-of-00002.safetensors";
+  EXPECT_THAT(problems_after([&] { fs::remove(split / first); }), testing::Each(HasSubstr("No such file")));
+  EXPECT_THAT(problems_after([&] { fs::resize_file(split / first, 5000); }),
+              testing::Contains(HasSubstr("5000 bytes; expected")));
+  EXPECT_THAT(problems_after([&] {
+                fs::copy_file(split / "shard-00001-of-00002.safetensors", split / first,
+                              fs::copy_options::overwrite_existing);
+              }),
+              testing::Contains(HasSubstr("xxh3 is")));
+  EXPECT_THAT(problems_after([&] { fs::remove(split / "manifest.json"); }),
+              testing::ElementsAre(HasSubstr("No such file")));
+  const auto with_manifest = [&](const std::function<void(Manifest&)>& change) {
+    return problems_after([&] {
+      Manifest manifest = read_manifest(split);
+      change(manifest);
+      write_manifest(split, manifest);
+    });
+  };
+  EXPECT_THAT(with_manifest([](auto& m) { m.statistics.mean[0] += 1e-15; }),
+              testing::ElementsAre(HasSubstr("mean is not what the shards hold")));
+  EXPECT_THAT(with_manifest([](auto& m) { m.class_counts = {1, 3, 2, 2, 2, 2, 2, 2, 2, 2}; }),
+              testing::ElementsAre(HasSubstr("class_counts is not")));
+  EXPECT_THAT(with_manifest([](auto& m) { m.class_names.resize(9), m.class_counts = {2, 2, 2, 2, 2, 2, 2, 2, 4}; }),
+              testing::Contains(HasSubstr("label is 9; expected 0 to 8")));
+  EXPECT_THAT(problems_after([&] { write_bytes(split / "stray", std::string("x")); }),
+              testing::ElementsAre(HasSubstr("stray: the manifest does not name it")));
+}
+
+TEST(VerifyTest, AnIdThatStandsTwiceIsFound) {
+  const TemporaryFolder folder;
+  pack(digits(folder / "d", 20, 2));
+  const auto split = folder / "d/train";
+  Manifest manifest = read_manifest(split);
+  auto& entry = manifest.shards[1];
+  {
+    const ShardReader old(split / entry.file);
+    ASSERT_EQ(old.at(0).id, 10u);
+    ShardWriter writer(folder / "new", manifest.extent);
+    for (size_t row = 0; row < old.size(); ++row)  // the ids of the other shard
+      writer.add(row, old.at(row).label, old.at(row).extent, Encoding::kRaw, old.at(row).bytes);
+    writer.finish();
+  }
+  fs::rename(folder / "new", split / entry.file);
+  const auto problems = verify(split);
+  ASSERT_EQ(problems.size(), 1u);  // the checksum; the manifest takes the new one
+  entry.xxh3 = problems[0].substr(problems[0].find("xxh3 is ") + 8, 32);
+  write_manifest(split, manifest);
+  EXPECT_THAT(verify(split), testing::ElementsAre(HasSubstr("id 0 stands twice")));
+}
+
+}  // namespace
+}  // namespace penstock

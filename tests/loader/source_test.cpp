@@ -1,0 +1,275 @@
+// Sources: foreign files as samples, and what is wrong with them.
+#include "loader/sources/source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/loader/storage_test_data.h"
+
+namespace penstock {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+using namespace testing_data;  // NOLINT
+namespace fs = std::filesystem;
+
+std::unique_ptr<Source> make_source(const std::string& spec, const fs::path& input = {},
+                                    const std::string& split = "train") {
+  return SourceRegistry::make(parse_spec("source", spec), input, split);
+}
+
+std::string error_of_source(const std::string& spec, const fs::path& input, const std::string& split = "train") {
+  return error_of([&] { make_source(spec, input, split); });
+}
+
+// mnist ---------------------------------------------------------------------------------------------------------------
+
+/// An IDX file: magic, dimensions (big-endian), data.
+Bytes idx(uint32_t magic, const std::vector<uint32_t>& dimensions, const Bytes& data) {
+  Bytes file;
+  std::vector<uint32_t> words{magic};
+  words.insert(words.end(), dimensions.begin(), dimensions.end());
+  for (const uint32_t word : words)
+    for (const int shift : {24, 16, 8, 0}) file.push_back(static_cast<uint8_t>(word >> shift));
+  file.insert(file.end(), data.begin(), data.end());
+  return file;
+}
+
+/// Two train pictures of 2 x 3, and one for testing.
+void write_mnist(const fs::path& folder, const std::string& separator = "-") {
+  write_bytes(folder / ("train-images" + separator + "idx3-ubyte"),
+              idx(0x803, {2, 2, 3}, {1, 2, 3, 4, 5, 6, 11, 12, 13, 14, 15, 16}));
+  write_bytes(folder / ("train-labels" + separator + "idx1-ubyte"), idx(0x801, {2}, {7, 3}));
+  write_bytes(folder / ("t10k-images" + separator + "idx3-ubyte"), idx(0x803, {1, 2, 3}, {21, 22, 23, 24, 25, 26}));
+  write_bytes(folder / ("t10k-labels" + separator + "idx1-ubyte"), idx(0x801, {1}, {9}));
+}
+
+TEST(MnistTest, PicturesAndLabelsAreTheFiles) {
+  for (const char* separator : {"-", "."}) {
+    const TemporaryFolder folder;
+    write_mnist(folder.path(), separator);
+    const auto train = make_source("mnist", folder.path());
+    ASSERT_EQ(train->size(), 2u);
+    EXPECT_EQ(train->label(0), 7);
+    EXPECT_EQ(train->label(1), 3);
+    EXPECT_EQ(train->read(1).bytes, (Bytes{11, 12, 13, 14, 15, 16}));
+    EXPECT_EQ(train->read(1).extent, (Extent{2, 3, 1}));
+    EXPECT_EQ(train->raw_extent(), (Extent{2, 3, 1}));
+    EXPECT_EQ(make_source("mnist", folder.path(), "test")->read(0).bytes[0], 21);
+    const auto all = make_source("mnist", folder.path(), "all");
+    ASSERT_EQ(all->size(), 3u);
+    EXPECT_EQ(all->label(2), 9);
+    EXPECT_EQ(all->read(2).bytes[0], 21);
+  }
+}
+
+TEST(MnistTest, WrongFilesAreNamed) {
+  const auto error_after = [](const std::string& name, const Bytes& file) {
+    const TemporaryFolder folder;
+    write_mnist(folder.path());
+    write_bytes(folder / name, file);
+    return error_of_source("mnist", folder.path());
+  };
+  const std::string images = "train-images-idx3-ubyte", labels = "train-labels-idx1-ubyte";
+  EXPECT_THAT(error_after(images, idx(0x801, {2, 2, 3}, Bytes(12))),
+              HasSubstr(images + ": magic number is 0x801; expected 0x803"));
+  EXPECT_THAT(error_after(images, idx(0x803, {2, 2, 3}, Bytes(11))), HasSubstr("11 bytes of data; expected 12"));
+  EXPECT_THAT(error_after(images, idx(0x803, {2, 2, 3}, Bytes(13))), HasSubstr("13 bytes of data; expected 12"));
+  EXPECT_THAT(error_after(images, idx(0x803, {0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF}, {})),
+              HasSubstr("0 bytes of data; expected"));
+  EXPECT_THAT(error_after(images, Bytes(7)), HasSubstr("7 bytes; expected an IDX file"));
+  EXPECT_THAT(error_after(labels, idx(0x801, {3}, {1, 2, 3})), HasSubstr("3 labels; expected 2"));
+  EXPECT_THAT(error_after(labels, idx(0x801, {2}, {1, 10})), HasSubstr("label 1 is 10; expected 0 to 9"));
+  for (const auto& error : {error_after(labels, Bytes(7)), error_after(images, {})})
+    EXPECT_THAT(error, StartsWith("4 "));
+}
+
+TEST(MnistTest, MissingFilesAndFoldersAreNamed) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(error_of_source("mnist", folder.path()),
+              testing::AllOf(StartsWith("3 "), HasSubstr("no train-images-idx3-ubyte")));
+  EXPECT_THAT(error_of_source("mnist", folder / "none"), testing::AllOf(StartsWith("3 "), HasSubstr("no such folder")));
+  EXPECT_THAT(error_of_source("mnist", {}), testing::AllOf(StartsWith("2 "), HasSubstr("expected --input DIR")));
+  EXPECT_THAT(error_of_source("mnist(size=3)", folder.path()), StartsWith("3 "));
+  write_mnist(folder.path());
+  EXPECT_THAT(error_of_source("mnist(size=3)", folder.path()), HasSubstr("unknown key \"size\"; it takes no keys"));
+}
+
+TEST(MnistTest, FingerprintFollowsTheFiles) {
+  const TemporaryFolder folder;
+  write_mnist(folder.path());
+  const auto before = make_source("mnist", folder.path())->fingerprint();
+  EXPECT_EQ(make_source("mnist", folder.path())->fingerprint(), before);
+  const auto labels = folder / "train-labels-idx1-ubyte";
+  fs::last_write_time(labels, fs::last_write_time(labels) + std::chrono::seconds(1));
+  EXPECT_NE(make_source("mnist", folder.path())->fingerprint(), before);
+}
+
+// cifar10 -------------------------------------------------------------------------------------------------------------
+
+/// One record: label, then planes whose levels are 3 * pixel + channel, modulo 256.
+Bytes cifar_record(uint8_t label) {
+  Bytes record{label};
+  for (int channel = 0; channel < 3; ++channel)
+    for (int pixel = 0; pixel < 1024; ++pixel) record.push_back(static_cast<uint8_t>(3 * pixel + channel));
+  return record;
+}
+
+void write_cifar(const fs::path& folder) {
+  for (uint8_t number = 1; number <= 5; ++number)
+    write_bytes(folder / ("data_batch_" + std::to_string(number) + ".bin"), cifar_record(number));
+  write_bytes(folder / "test_batch.bin", cifar_record(9));
+}
+
+TEST(Cifar10Test, PlanesBecomePixels) {
+  for (const char* inner : {"", "cifar-10-batches-bin"}) {
+    const TemporaryFolder folder;
+    write_cifar(folder.path() / inner);
+    const auto train = make_source("cifar10", folder.path());
+    ASSERT_EQ(train->size(), 5u);
+    EXPECT_EQ(train->label(3), 4);
+    const auto sample = train->read(3);
+    EXPECT_EQ(sample.extent, (Extent{32, 32, 3}));
+    ASSERT_EQ(sample.bytes.size(), 3072u);
+    for (size_t i = 0; i < 3072; ++i) ASSERT_EQ(sample.bytes[i], i % 256) << i;
+    EXPECT_EQ(make_source("cifar10", folder.path(), "test")->label(0), 9);
+    EXPECT_EQ(make_source("cifar10", folder.path(), "all")->label(5), 9);
+    EXPECT_EQ(train->class_names()[4], "deer");
+  }
+}
+
+TEST(Cifar10Test, WrongFilesAreNamed) {
+  const TemporaryFolder folder;
+  write_cifar(folder.path());
+  write_bytes(folder / "data_batch_3.bin", Bytes(3072));
+  EXPECT_THAT(error_of_source("cifar10", folder.path()),
+              HasSubstr("data_batch_3.bin: 3072 bytes; expected a multiple of 3073"));
+  write_bytes(folder / "data_batch_3.bin", cifar_record(10));
+  EXPECT_THAT(error_of_source("cifar10", folder.path()), HasSubstr("label at byte 0 is 10; expected 0 to 9"));
+  fs::remove(folder / "data_batch_3.bin");
+  EXPECT_THAT(error_of_source("cifar10", folder.path()),
+              testing::AllOf(StartsWith("3 "), HasSubstr("no data_batch_3.bin")));
+}
+
+// image-folder --------------------------------------------------------------------------------------------------------
+
+const Bytes& png() { return golden_picture("png rgb").file; }
+const Bytes& jpeg() { return golden_picture("jpeg grey").file; }
+
+std::vector<std::string> listing(const Source& source) {
+  std::vector<std::string> lines;
+  for (uint64_t i = 0; i < source.size(); ++i)
+    lines.push_back(source.class_names().at(static_cast<size_t>(source.label(i))) + " " +
+                    fs::path(source.where(i)).filename().string());
+  return lines;
+}
+
+TEST(ImageFolderTest, ClassesAndFilesAreSorted) {
+  const TemporaryFolder folder;
+  for (const char* name : {"dog/b.png", "dog/a.jpg", "cat/z.png", "cat/deep/a.png", "Zebra/1.jpg"})
+    write_bytes(folder / name, png());
+  write_bytes(folder / ".cache/x.png", png());
+  for (const char* split : {"train", "all"}) {
+    const auto source = make_source("image-folder", folder.path(), split);
+    EXPECT_EQ(source->class_names(), (std::vector<std::string>{"Zebra", "cat", "dog"}));
+    EXPECT_EQ(listing(*source),
+              (std::vector<std::string>{"Zebra 1.jpg", "cat a.png", "cat z.png", "dog a.jpg", "dog b.png"}));
+  }
+  EXPECT_THAT(
+      error_of_source("image-folder", folder.path(), "test"),
+      testing::AllOf(StartsWith("3 "), HasSubstr("no folder for split test; expected test, val, valid or validation")));
+}
+
+TEST(ImageFolderTest, SplitsHaveFoldersOfTheirOwn) {
+  for (const char* test_name : {"test", "val", "valid", "validation"}) {
+    const TemporaryFolder folder;
+    write_bytes(folder / "train/b/1.png", png());
+    write_bytes(folder.path() / test_name / "a/2.png", png());
+    EXPECT_EQ(listing(*make_source("image-folder", folder.path())), std::vector<std::string>{"b 1.png"});
+    EXPECT_EQ(listing(*make_source("image-folder", folder.path(), "test")), std::vector<std::string>{"a 2.png"});
+    EXPECT_EQ(listing(*make_source("image-folder", folder.path(), "all")),
+              (std::vector<std::string>{"b 1.png", "a 2.png"}));
+  }
+}
+
+TEST(ImageFolderTest, AFlatFolderIsOneClass) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "flowers/2.png", png());
+  write_bytes(folder / "flowers/1.png", png());
+  const auto source = make_source("image-folder", folder / "flowers", "all");
+  EXPECT_EQ(listing(*source), (std::vector<std::string>{"flowers 1.png", "flowers 2.png"}));
+}
+
+TEST(ImageFolderTest, ContentDecidesNotTheName) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "c/1.jpg", png());
+  write_bytes(folder / "c/2.PNG", jpeg());
+  write_bytes(folder / "c/3", png());
+  write_bytes(folder / "c/notes.txt", std::string("not a picture"));
+  write_bytes(folder / "c/4.jpg", std::string("GIF89a"));
+  write_bytes(folder / "c/5.jpeg", Bytes{});
+  const auto source = make_source("image-folder", folder.path());
+  ASSERT_EQ(source->size(), 5u);
+  EXPECT_EQ(source->ignored_count(), 1u);
+  EXPECT_EQ(source->read(0).encoding, Encoding::kPng);
+  EXPECT_EQ(source->read(1).encoding, Encoding::kJpeg);
+  EXPECT_EQ(source->read(1).bytes, jpeg());
+  EXPECT_EQ(source->read(1).extent, (Extent{9, 13, 1}));
+  EXPECT_EQ(source->read(2).encoding, Encoding::kPng);
+  EXPECT_THAT(error_of([&] { source->read(3); }),
+              testing::AllOf(StartsWith("4 "), HasSubstr("c/4.jpg: 6 bytes that begin with")));
+  EXPECT_THAT(error_of([&] { source->read(4); }), HasSubstr("c/5.jpeg: 0 bytes"));
+}
+
+// digits --------------------------------------------------------------------------------------------------------------
+
+constexpr uint32_t kDigitsGolden = 2845827244;  // CRC-32C of the first 50 pictures
+
+TEST(DigitsTest, PicturesAreTheSameOnEveryMachine) {
+  const auto source = make_source("digits");
+  EXPECT_EQ(source->size(), 12000u);
+  Bytes all;
+  for (uint64_t i = 0; i < 50; ++i) {
+    const auto sample = source->read(i);
+    ASSERT_EQ(sample.bytes.size(), 784u);
+    all.insert(all.end(), sample.bytes.begin(), sample.bytes.end());
+  }
+  EXPECT_EQ(crc32c(all), kDigitsGolden);
+}
+
+TEST(DigitsTest, KeysChooseCountSizeAndSeed) {
+  const auto source = make_source("digits(count=30,size=40,seed=5)");
+  EXPECT_EQ(source->size(), 30u);
+  EXPECT_EQ(source->read(29).extent, (Extent{40, 40, 1}));
+  EXPECT_EQ(source->read(3).bytes, make_source("digits(count=4,size=40,seed=5)")->read(3).bytes);
+  EXPECT_NE(source->read(3).bytes, make_source("digits(count=4,size=40,seed=6)")->read(3).bytes);
+  EXPECT_NE(source->fingerprint(), make_source("digits(count=30,size=40,seed=6)")->fingerprint());
+  EXPECT_NE(source->fingerprint(), make_source("digits(count=31,size=40,seed=5)")->fingerprint());
+  EXPECT_THAT(error_of_source("digits(count=0)", {}), HasSubstr("2 source digits: count is 0; expected 1 or more"));
+  EXPECT_THAT(error_of_source("digits(size=7)", {}), HasSubstr("size is 7; expected 8 to 4096"));
+  EXPECT_THAT(error_of_source("digits(counts=7)", {}), HasSubstr("did you mean \"count\"?"));
+}
+
+TEST(DigitsTest, SplitsAreDisjointAndBalanced) {
+  const auto train = make_source("digits"), test = make_source("digits", {}, "test"),
+             all = make_source("digits", {}, "all");
+  EXPECT_EQ(test->size(), 2000u);
+  EXPECT_EQ(all->size(), 14000u);
+  std::set<std::string> seen;
+  const auto is_new = [&](const SourceSample& sample) {
+    return seen.emplace(sample.bytes.begin(), sample.bytes.end()).second;
+  };
+  for (uint64_t i = 0; i < 100; ++i) {
+    EXPECT_TRUE(is_new(train->read(i)));
+    EXPECT_TRUE(is_new(test->read(i)));
+    EXPECT_EQ(train->label(i), static_cast<int64_t>(i % 10));
+    EXPECT_EQ(all->read(i).bytes, train->read(i).bytes);
+    EXPECT_EQ(all->read(12000 + i).bytes, test->read(i).bytes);
+  }
+}
+
+}  // namespace
+}  // namespace penstock
