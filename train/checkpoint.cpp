@@ -62,7 +62,8 @@ CheckpointInfo info_from(const nlohmann::json& json) {
   json.at("threads").get_to(info.threads);
   json.at("augment").get_to(info.augment);
   if (position.epoch < 0 || position.batch < 0 || position.step < 0)
-    throw corrupt_error(concat("position ", position.epoch, ", ", position.batch, ", ", position.step, "; expected 0 or more"));
+    throw corrupt_error(
+        concat("position ", position.epoch, ", ", position.batch, ", ", position.step, "; expected 0 or more"));
   return info;
 }
 
@@ -80,7 +81,8 @@ Checkpoint load_checkpoint(const std::filesystem::path& path) {
   auto [tensors, metadata] = read_tensors(path);
   const auto found = metadata.find(kKey);
   if (found == metadata.end()) {
-    throw corrupt_error(concat(path.string(), ": no \"", kKey, "\" in its metadata, so it is no checkpoint; expected a file that ",
+    throw corrupt_error(concat(path.string(), ": no \"", kKey,
+                               "\" in its metadata, so it is no checkpoint; expected a file that ",
                                "--save-every wrote (weights alone go to --pretrained)"));
   }
   try {
@@ -100,8 +102,8 @@ void check_same_model(const std::filesystem::path& path, const CheckpointInfo& i
     throw config_error(concat("--resume ", path.string(), ": a checkpoint of arch ", info.arch, "; --arch is ", arch));
   }
   if (shape_text(info.shape) != shape_text(shape)) {
-    throw config_error(concat("--resume ", path.string(), ": a checkpoint for ", shape_text(info.shape), "; the data are ",
-                              shape_text(shape)));
+    throw config_error(concat("--resume ", path.string(), ": a checkpoint for ", shape_text(info.shape),
+                              "; the data are ", shape_text(shape)));
   }
 }
 
@@ -109,8 +111,9 @@ void check_same_order(const std::filesystem::path& path, const CheckpointInfo& i
   if (info.position.batch == 0) return;
   const auto check = [&](const char* what, const auto& then, const auto& value) {
     if (then == value) return;
-    throw config_error(concat("--resume ", path.string(), ": stands at step ", info.position.batch, " of an epoch with ", what, " ",
-                              then, ", which is now ", value, "; expected the same, or a checkpoint from an epoch's end"));
+    throw config_error(concat("--resume ", path.string(), ": stands at step ", info.position.batch,
+                              " of an epoch with ", what, " ", then, ", which is now ", value,
+                              "; expected the same, or a checkpoint from an epoch's end"));
   };
   check("--seed", info.seed, now.seed);
   check("--batch-size", info.batch_size, now.batch_size);

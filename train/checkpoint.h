@@ -1,4 +1,5 @@
-// Checkpoints: everything that a run needs to go on, in one safetensors file that does not know how many ranks wrote it.
+// Checkpoints: everything that a run needs to go on, in one safetensors file that does not know how many ranks wrote
+// it.
 #pragma once
 
 #include <cstdint>
@@ -43,22 +44,21 @@ struct Checkpoint {
   StateDict state;
 };
 
-/// Tensors under the names of Strategy::state(), `info` as JSON under the metadata key "penstock". Written aside, synced, renamed: a
-/// file of this name is always a whole checkpoint.
-/// Errors: io_error.
+/// Tensors under the names of Strategy::state(), `info` as JSON under the metadata key "penstock". Written aside,
+/// synced, renamed: a file of this name is always a whole checkpoint. Errors: io_error.
 void save_checkpoint(const std::filesystem::path& path, const CheckpointInfo& info, const StateDict& state);
 
-/// Errors: io_error for a file that is missing; corrupt_error for one that is no safetensors file, no checkpoint, or of another
-/// format version. The tensors are copies.
+/// Errors: io_error for a file that is missing; corrupt_error for one that is no safetensors file, no checkpoint, or of
+/// another format version. The tensors are copies.
 Checkpoint load_checkpoint(const std::filesystem::path& path);
 
 /// Throws config_error naming both sides when the checkpoint is of another arch, number of classes or picture size.
 void check_same_model(const std::filesystem::path& path, const CheckpointInfo& info, const std::string& arch,
                       const ModelShape& shape);
 
-/// Throws config_error naming the option and both values when going on in the middle of an epoch would show some samples
-/// twice and others never: `now` has another seed, batch size, shuffle, tail or data set, or, with rank-local shuffling, another
-/// world size. At the start of an epoch anything goes.
+/// Throws config_error naming the option and both values when going on in the middle of an epoch would show some
+/// samples twice and others never: `now` has another seed, batch size, shuffle, tail or data set, or, with rank-local
+/// shuffling, another world size. At the start of an epoch anything goes.
 void check_same_order(const std::filesystem::path& path, const CheckpointInfo& info, const CheckpointInfo& now);
 
 /// Plain parameter and buffer names without prefix (`conv1.weight`), which --pretrained and other tools read.

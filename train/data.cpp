@@ -94,7 +94,8 @@ DataName parse_data_name(const std::string& text) {
 fs::path default_cache() {
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0')
     return fs::path(cache) / "penstock";
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') return fs::path(home) / ".cache/penstock";
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
+    return fs::path(home) / ".cache/penstock";
   throw config_error("--cache: neither XDG_CACHE_HOME nor HOME is set; expected --cache DIR");
 }
 
@@ -104,12 +105,15 @@ fs::path pack_into_cache(const DataName& name, const std::string& split, const f
   const auto source = SourceRegistry::make(spec, name.folder, split);
   const fs::path input = name.folder.empty() ? name.folder : fs::canonical(name.folder);
   const fs::path output =
-      cache / concat(spec.name(), "-", hash_of(concat(name.source, "\n", input.string(), "\n", split, "\n", source->fingerprint())));
+      cache / concat(spec.name(), "-",
+                     hash_of(concat(name.source, "\n", input.string(), "\n", split, "\n", source->fingerprint())));
   const fs::path folder = output / split;
   if (fs::exists(folder / "manifest.json")) return folder;
   std::error_code failure;
   fs::create_directories(cache, failure);
-  if (failure) throw io_error(concat(cache.string(), ": ", failure.message(), "; expected a folder that can be made (see --cache)"));
+  if (failure)
+    throw io_error(
+        concat(cache.string(), ": ", failure.message(), "; expected a folder that can be made (see --cache)"));
   const FileLock lock(output.string() + ".lock");
   if (fs::exists(folder / "manifest.json")) return folder;
   const int64_t start_ns = now_ns();
@@ -124,10 +128,12 @@ TrainingData open_training_data(const TrainOptions& options, const std::function
   TrainingData data;
   data.train = name.source.empty() ? Dataset::open(name.folder, options.split)
                                    : Dataset::open(pack_into_cache(name, options.split, options.cache, say));
-  const fs::path test = test_folder(name, fs::absolute(data.train->folder()).lexically_normal(), options, data.note, say);
+  const fs::path test =
+      test_folder(name, fs::absolute(data.train->folder()).lexically_normal(), options, data.note, say);
   if (!test.empty()) data.test = Dataset::open(test);
   data.augment = with_normalize(options.augment);
-  data.eval_augment = options.eval_augment.empty() ? deterministic_part(data.augment) : with_normalize(options.eval_augment);
+  data.eval_augment =
+      options.eval_augment.empty() ? deterministic_part(data.augment) : with_normalize(options.eval_augment);
   if (data.augment != options.augment && !options.augment.empty())
     data.note += concat(data.note.empty() ? "" : "; ", "normalize was added to --augment: the data set's statistics");
   return data;
@@ -142,7 +148,8 @@ std::string with_normalize(const std::string& spec_list) {
 std::string deterministic_part(const std::string& spec_list) {
   std::vector<std::string> kept;
   for (const auto& spec : parse_spec_list("transform", spec_list))
-    if (spec.name() == "resize" || spec.name() == "center-crop" || spec.name() == "normalize") kept.push_back(spec.text());
+    if (spec.name() == "resize" || spec.name() == "center-crop" || spec.name() == "normalize")
+      kept.push_back(spec.text());
   return join(kept, ",");
 }
 

@@ -17,18 +17,19 @@ struct DataName {
   std::filesystem::path folder;
 };
 
-/// `digits`, `digits(count=500)`, `mnist:DIR`, or a folder. A registered source's name wins over a folder of the same name,
-/// which `./digits` names. Throws config_error for an unknown source, io_error for a folder that is not there.
+/// `digits`, `digits(count=500)`, `mnist:DIR`, or a folder. A registered source's name wins over a folder of the same
+/// name, which `./digits` names. Throws config_error for an unknown source, io_error for a folder that is not there.
 DataName parse_data_name(const std::string& text);
 
 /// ${XDG_CACHE_HOME}/penstock, ~/.cache/penstock without it.
 std::filesystem::path default_cache();
 
-/// Packs a foreign source into CACHE once and returns the split's folder. The folder's name holds a hash of source, absolute
-/// path, split and the source's fingerprint, so that changed data are packed again. A lock file beside it makes concurrent runs
-/// and ranks wait for the one that packs; the lock goes with the process that holds it.
-/// Errors: what the source or pack() throws. `say` gets one line when something was packed.
-std::filesystem::path pack_into_cache(const DataName& name, const std::string& split, const std::filesystem::path& cache,
+/// Packs a foreign source into CACHE once and returns the split's folder. The folder's name holds a hash of source,
+/// absolute path, split and the source's fingerprint, so that changed data are packed again. A lock file beside it
+/// makes concurrent runs and ranks wait for the one that packs; the lock goes with the process that holds it. Errors:
+/// what the source or pack() throws. `say` gets one line when something was packed.
+std::filesystem::path pack_into_cache(const DataName& name, const std::string& split,
+                                      const std::filesystem::path& cache,
                                       const std::function<void(const std::string&)>& say);
 
 struct TrainingData {
@@ -38,8 +39,8 @@ struct TrainingData {
   std::string note;                     ///< What was added or is missing, for people; may be empty.
 };
 
-/// Opens (and packs, where needed) both splits. Of a packed data set the split `test` is evaluated on, where it is there;
-/// of a folder that is itself a split, its sibling `test`.
+/// Opens (and packs, where needed) both splits. Of a packed data set the split `test` is evaluated on, where it is
+/// there; of a folder that is itself a split, its sibling `test`.
 TrainingData open_training_data(const TrainOptions& options, const std::function<void(const std::string&)>& say);
 
 /// `spec_list` with `normalize` appended when it has none: the data set's own statistics.

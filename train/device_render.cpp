@@ -47,9 +47,12 @@ class BatchRenderer {
   torch::Tensor render() {
     work_out_coordinates();
     torch::Tensor levels;  // f32 N x C x H x W
-    if (!plans_.is_bilinear) levels = nearest();
-    else if (!plans_.is_nearest) levels = bilinear();
-    else levels = torch::where(column(kFilter).view({-1, 1, 1, 1}).gt(0), bilinear(), nearest());
+    if (!plans_.is_bilinear)
+      levels = nearest();
+    else if (!plans_.is_nearest)
+      levels = bilinear();
+    else
+      levels = torch::where(column(kFilter).view({-1, 1, 1, 1}).gt(0), bilinear(), nearest());
     levels = torch::where(inside_.unsqueeze(1), levels, levels_at(kFill));
     if (plans_.is_recolored) levels = recolored(levels);
     return erased(levels * scale_ + bias_).contiguous();
@@ -60,7 +63,8 @@ class BatchRenderer {
   torch::Tensor f32(int index) const { return column(index).to(torch::kFloat32).view({-1, 1, 1}); }
 
   torch::Tensor per_channel(const std::array<float, 3>& values) const {
-    return torch::tensor(at::ArrayRef<float>(values.data(), channels_), torch::device(device_)).view({1, channels_, 1, 1});
+    return torch::tensor(at::ArrayRef<float>(values.data(), channels_), torch::device(device_))
+        .view({1, channels_, 1, 1});
   }
 
   /// C levels from `first` on, N x C x 1 x 1.
@@ -70,8 +74,10 @@ class BatchRenderer {
 
   /// x_, y_: f32 N x H x W, where each output pixel's centre looks; inside_: whether that is in the picture.
   void work_out_coordinates() {
-    const auto rows = (torch::arange(plans_.output.height, torch::dtype(torch::kFloat64).device(device_)) + 0.5).view({1, -1});
-    const auto columns = (torch::arange(plans_.output.width, torch::dtype(torch::kFloat32).device(device_)) + 0.5).view({1, 1, -1});
+    const auto rows =
+        (torch::arange(plans_.output.height, torch::dtype(torch::kFloat64).device(device_)) + 0.5).view({1, -1});
+    const auto columns =
+        (torch::arange(plans_.output.width, torch::dtype(torch::kFloat32).device(device_)) + 0.5).view({1, 1, -1});
     const auto coordinate = [&](int first) {
       const auto at_row = column(first + 1).unsqueeze(1) * rows + column(first + 2).unsqueeze(1);
       return columns * f32(first) + at_row.to(torch::kFloat32).unsqueeze(2);
@@ -100,7 +106,9 @@ class BatchRenderer {
     const auto upper = v.to(torch::kInt64).clamp_max(std::max<int64_t>(input_height_ - 2, 0));
     const auto wx = (u - left.to(torch::kFloat32)).unsqueeze(1), wy = (v - upper.to(torch::kFloat32)).unsqueeze(1);
     const auto right = left + (input_width_ > 1 ? 1 : 0), lower = upper + (input_height_ > 1 ? 1 : 0);
-    const auto mix = [](const torch::Tensor& a, const torch::Tensor& b, const torch::Tensor& w) { return a + w * (b - a); };
+    const auto mix = [](const torch::Tensor& a, const torch::Tensor& b, const torch::Tensor& w) {
+      return a + w * (b - a);
+    };
     return mix(mix(fetch(upper, left), fetch(lower, left), wy), mix(fetch(upper, right), fetch(lower, right), wy), wx);
   }
 
@@ -119,7 +127,9 @@ class BatchRenderer {
     for (int k = 0; k < plans_.erased_count; ++k) {
       const int first = kErased + k * kErasedColumns;
       const auto edge = [&](int i) { return column(first + i).view({-1, 1, 1}); };
-      const auto in_rect = rows.ge(edge(0)).logical_and(rows.lt(edge(2))).logical_and(columns.ge(edge(1)))
+      const auto in_rect = rows.ge(edge(0))
+                               .logical_and(rows.lt(edge(2)))
+                               .logical_and(columns.ge(edge(1)))
                                .logical_and(columns.lt(edge(3)));
       values = torch::where(in_rect.unsqueeze(1), levels_at(first + 4) * scale_ + bias_, values);
     }

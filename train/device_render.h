@@ -30,14 +30,15 @@ struct PlanBatch {
   torch::Tensor weights() const;  ///< f32 N
 };
 
-/// Copies the plans to `device` in one go, from pinned memory on CUDA. Requires rows of one output size, one row at least.
+/// Copies the plans to `device` in one go, from pinned memory on CUDA. Requires rows of one output size, one row at
+/// least.
 PlanBatch pack_plans(std::span<const PlannedRow> rows, int channels, const torch::Device& device);
 
 /// f32 N x C x H x W, normalised, of u8 `pictures` M x H x W x C on the plans' device.
 ///
-/// Equality: the operations of render() one by one in the same order and precision (f64 for the start of a row, f32 after), each
-/// rounded on its own, so that on the CPU, and wherever f32 arithmetic is IEEE, the result is render()'s to the bit.
-/// Memory: about 10 times the result while it runs with bilinear sampling, 5 times with nearest.
+/// Equality: the operations of render() one by one in the same order and precision (f64 for the start of a row, f32
+/// after), each rounded on its own, so that on the CPU, and wherever f32 arithmetic is IEEE, the result is render()'s
+/// to the bit. Memory: about 10 times the result while it runs with bilinear sampling, 5 times with nearest.
 torch::Tensor device_render(const torch::Tensor& pictures, const PlanBatch& plans, const Normalization& normalization);
 
 }  // namespace penstock

@@ -17,8 +17,8 @@ struct Evaluation {
   std::vector<std::optional<double>> class_accuracy;  ///< Nothing for a class without samples.
 };
 
-/// Collective: every rank calls it with its part of the data and gets the same result. Padding and substituted rows count nowhere.
-/// `pass` counts the calls: the feeder's epoch.
+/// Collective: every rank calls it with its part of the data and gets the same result. Padding and substituted rows
+/// count nowhere. `pass` counts the calls: the feeder's epoch.
 Evaluation evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, int64_t class_count, const torch::Device& device,
                     int64_t pass);
 

@@ -22,14 +22,16 @@ class Feeder {
   virtual uint64_t samples_per_epoch() const = 0;  ///< Of this rank.
 };
 
-/// Over a loader: on CUDA from pinned slots (pinned_slots()) on its own stream, one batch ahead; on the CPU the identity (tensors
-/// view the slot). A loader of u8 NHWC sends a quarter of the bytes; its batches are normalised on the device.
-std::unique_ptr<Feeder> make_host_feeder(std::unique_ptr<Loader> loader, const torch::Device& device, Recorder& recorder,
-                                         const Normalization& normalization = {});
+/// Over a loader: on CUDA from pinned slots (pinned_slots()) on its own stream, one batch ahead; on the CPU the
+/// identity (tensors view the slot). A loader of u8 NHWC sends a quarter of the bytes; its batches are normalised on
+/// the device.
+std::unique_ptr<Feeder> make_host_feeder(std::unique_ptr<Loader> loader, const torch::Device& device,
+                                         Recorder& recorder, const Normalization& normalization = {});
 
-/// Keeps this rank's samples decoded on the device as u8 and renders batches there from plans. Same samples, same plans, same
-/// order as the loader with these options; pixels equal to rounding.
+/// Keeps this rank's samples decoded on the device as u8 and renders batches there from plans. Same samples, same
+/// plans, same order as the loader with these options; pixels equal to rounding.
 std::unique_ptr<Feeder> make_resident_feeder(std::shared_ptr<const Dataset> dataset, const Pipeline& pipeline,
-                                             const LoaderOptions& options, const torch::Device& device, Recorder& recorder);
+                                             const LoaderOptions& options, const torch::Device& device,
+                                             Recorder& recorder);
 
 }  // namespace penstock

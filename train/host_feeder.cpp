@@ -6,9 +6,9 @@
 #include "train/host_feeder.h"
 
 #ifdef USE_CUDA
+#include <ATen/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
-#include <ATen/cuda/CUDAEvent.h>
 #endif
 
 #include <array>
@@ -24,21 +24,24 @@ namespace {
 
 /// Views of the slot; valid as long as the batch is held.
 DeviceBatch view_of(const Batch& batch) {
-  DeviceBatch view{.epoch = batch.epoch(), .index = batch.index(), .rows = batch.rows(), .count = batch.count(),
-                   .global_count = batch.global_count()};
+  DeviceBatch view;
+  view.epoch = batch.epoch(), view.index = batch.index();
+  view.rows = batch.rows(), view.count = batch.count(), view.global_count = batch.global_count();
   const Extent extent = batch.extent();
   const auto tensor = [](const void* data, at::IntArrayRef shape, at::ScalarType dtype) {
     return torch::from_blob(const_cast<void*>(data), shape, torch::dtype(dtype));
   };
-  view.images = batch.layout() == Layout::kF32Nchw
-                    ? tensor(batch.pixels().data(), {batch.rows(), extent.channels, extent.height, extent.width}, torch::kFloat32)
-                    : tensor(batch.pixels().data(), {batch.rows(), extent.height, extent.width, extent.channels}, torch::kUInt8);
+  view.images =
+      batch.layout() == Layout::kF32Nchw
+          ? tensor(batch.pixels().data(), {batch.rows(), extent.channels, extent.height, extent.width}, torch::kFloat32)
+          : tensor(batch.pixels().data(), {batch.rows(), extent.height, extent.width, extent.channels}, torch::kUInt8);
   view.labels = tensor(batch.labels().data(), {batch.rows()}, torch::kInt64);
   view.weights = tensor(batch.weights().data(), {batch.rows()}, torch::kFloat32);
   return view;
 }
 
-/// u8 N x H x W x C -> f32 N x C x H x W, normalised as render() does. Padding rows become the normalised 0, which is as good as 0.
+/// u8 N x H x W x C -> f32 N x C x H x W, normalised as render() does. Padding rows become the normalised 0, which is
+/// as good as 0.
 class DeviceNormalization {
  public:
   DeviceNormalization(const Normalization& normalization, int channels, const torch::Device& device) {
@@ -52,7 +55,8 @@ class DeviceNormalization {
 
   torch::Tensor operator()(const torch::Tensor& images) const {
     if (images.scalar_type() != torch::kUInt8) return images;
-    return (images.permute({0, 3, 1, 2}).to(torch::kFloat32, false, false, at::MemoryFormat::Contiguous) * scale_).add_(bias_);
+    return (images.permute({0, 3, 1, 2}).to(torch::kFloat32, false, false, at::MemoryFormat::Contiguous) * scale_)
+        .add_(bias_);
   }
 
  private:
@@ -61,8 +65,11 @@ class DeviceNormalization {
 
 class HostFeeder : public Feeder {
  public:
-  HostFeeder(std::unique_ptr<Loader> loader, const Normalization& normalization, const torch::Device& device, Recorder& recorder)
-      : loader_(std::move(loader)), recorder_(recorder), normalize_(normalization, loader_->extent().channels, device) {}
+  HostFeeder(std::unique_ptr<Loader> loader, const Normalization& normalization, const torch::Device& device,
+             Recorder& recorder)
+      : loader_(std::move(loader)),
+        recorder_(recorder),
+        normalize_(normalization, loader_->extent().channels, device) {}
 
   int64_t batches_per_epoch() const override { return loader_->batches_per_epoch(); }
   uint64_t samples_per_epoch() const override { return loader_->samples_per_epoch(); }
@@ -106,7 +113,8 @@ class CpuFeeder final : public HostFeeder {
 
 class CudaFeeder final : public HostFeeder {
  public:
-  CudaFeeder(std::unique_ptr<Loader> loader, const Normalization& normalization, const torch::Device& device, Recorder& recorder)
+  CudaFeeder(std::unique_ptr<Loader> loader, const Normalization& normalization, const torch::Device& device,
+             Recorder& recorder)
       : HostFeeder(std::move(loader), normalization, device, recorder),
         device_(device),
         stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device.index())) {}
@@ -185,7 +193,8 @@ SlotAllocator pinned_slots() {
   };
   const auto pool = std::make_shared<Pool>();  // shared: both functions, for as long as the loader keeps them
   return {[pool](size_t byte_count) {
-            auto memory = torch::empty({static_cast<int64_t>(byte_count)}, torch::dtype(torch::kUInt8).pinned_memory(true));
+            auto memory =
+                torch::empty({static_cast<int64_t>(byte_count)}, torch::dtype(torch::kUInt8).pinned_memory(true));
             void* const data = memory.data_ptr();
             const std::lock_guard lock(pool->mutex);
             pool->tensors.emplace(data, std::move(memory));
@@ -197,8 +206,8 @@ SlotAllocator pinned_slots() {
           }};
 }
 
-std::unique_ptr<Feeder> make_host_feeder(std::unique_ptr<Loader> loader, const torch::Device& device, Recorder& recorder,
-                                         const Normalization& normalization) {
+std::unique_ptr<Feeder> make_host_feeder(std::unique_ptr<Loader> loader, const torch::Device& device,
+                                         Recorder& recorder, const Normalization& normalization) {
   if (device.is_cpu()) return std::make_unique<CpuFeeder>(std::move(loader), normalization, device, recorder);
 #ifdef USE_CUDA
   return std::make_unique<CudaFeeder>(std::move(loader), normalization, device, recorder);

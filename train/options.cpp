@@ -38,7 +38,8 @@ SaveEvery parse_save_every(const std::string& text) {
   const bool is_step = unit.empty() || unit == "step" || unit == "steps";
   const bool is_epoch = unit == "epoch" || unit == "epochs";
   if (error != std::errc() || count < 0 || !(is_step || is_epoch)) {
-    throw config_error(concat("--save-every is \"", text, "\"; expected \"100 steps\", \"1 epoch\", or 0 for the end only"));
+    throw config_error(
+        concat("--save-every is \"", text, "\"; expected \"100 steps\", \"1 epoch\", or 0 for the end only"));
   }
   return is_step ? SaveEvery{count, 0} : SaveEvery{0, count};
 }

@@ -22,14 +22,14 @@ std::string to_string(const SaveEvery& save_every);
 
 /// As the user gave them. 0 or an empty text in a field whose comment says "auto" is replaced by resolve().
 struct TrainOptions {
-  std::string data = "digits";      ///< A folder, an embedded source or `source:folder`.
+  std::string data = "digits";  ///< A folder, an embedded source or `source:folder`.
   std::string split = "train";
-  std::filesystem::path cache;      ///< Where foreign sources are packed; auto: default_cache().
+  std::filesystem::path cache;  ///< Where foreign sources are packed; auto: default_cache().
   std::string augment;
-  std::string eval_augment;         ///< Auto: resize, center-crop and normalize of `augment`.
+  std::string eval_augment;  ///< Auto: resize, center-crop and normalize of `augment`.
   std::string shuffle = "global", tail = "pad", layout = "f32";
-  int64_t batch_size = 64;          ///< Of all ranks together.
-  int workers = -1;                 ///< -1: auto.
+  int64_t batch_size = 64;  ///< Of all ranks together.
+  int workers = -1;         ///< -1: auto.
   int prefetch = 4;
   bool is_resident = false;
 
@@ -42,15 +42,15 @@ struct TrainOptions {
 
   std::string device = "auto";
   int gpu = -1;
-  int threads = 0;                  ///< Intra-op; 0: auto.
-  int nproc = 0;                    ///< 0: auto.
-  int world_size = 0, rank = -1;    ///< As a launcher that sets no variables gives them; 0 and -1: not given.
+  int threads = 0;                ///< Intra-op; 0: auto.
+  int nproc = 0;                  ///< 0: auto.
+  int world_size = 0, rank = -1;  ///< As a launcher that sets no variables gives them; 0 and -1: not given.
   std::string dist_url, dist_backend = "auto";
 
-  std::filesystem::path out;        ///< Auto: runs/<arch>-<mode>-<time>.
+  std::filesystem::path out;  ///< Auto: runs/<arch>-<mode>-<time>.
   SaveEvery save_every;
   std::filesystem::path resume;
-  bool only_evaluates = false;      ///< --evaluate.
+  bool only_evaluates = false;  ///< --evaluate.
   bool evaluates_each_epoch = true;
   int64_t print_freq = 100;
 };
@@ -58,8 +58,8 @@ struct TrainOptions {
 /// Ranges and names of single options. Throws config_error naming the flag: `--workers is -3; expected 0 or more`.
 void check(const TrainOptions& options, const std::vector<std::string>& archs, const std::vector<std::string>& modes);
 
-/// Workers and intra-op threads of one rank that may use `core_count` cores. They share the cores; on two of them LeNet on
-/// MNIST took {1 worker, 1 thread} 1.00, {1, 2} and {0, 2} what docs/DECISIONS.md says.
+/// Workers and intra-op threads of one rank that may use `core_count` cores. They share the cores; on two of them LeNet
+/// on MNIST took {1 worker, 1 thread} 1.00, {1, 2} and {0, 2} what docs/DECISIONS.md says.
 struct ThreadShare {
   int workers = 0, threads = 1;
 };

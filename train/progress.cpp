@@ -29,13 +29,15 @@ void ProgressBar::clear() {
 }
 
 std::string bar_line(const ProgressBar::State& state) {
-  const double done = state.step_count > 0 ? static_cast<double>(state.step) / static_cast<double>(state.step_count) : 1;
+  const double done =
+      state.step_count > 0 ? static_cast<double>(state.step) / static_cast<double>(state.step_count) : 1;
   const int filled = static_cast<int>(std::clamp(done, 0.0, 1.0) * kBarWidth);
   const std::string bar = std::string(filled, '#') + std::string(kBarWidth - filled, '.');
   const auto left = static_cast<long long>(state.seconds_left + 0.5);
   char line[200];
-  std::snprintf(line, sizeof(line), "[%s] %lld/%lld %lld/%lld  loss %.4f  %.0f images/s  load %.0f %%  %lld:%02lld left",
-                bar.c_str(), static_cast<long long>(state.epoch), static_cast<long long>(state.epoch_count),
+  std::snprintf(line, sizeof(line),
+                "[%s] %lld/%lld %lld/%lld  loss %.4f  %.0f images/s  load %.0f %%  %lld:%02lld left", bar.c_str(),
+                static_cast<long long>(state.epoch), static_cast<long long>(state.epoch_count),
                 static_cast<long long>(state.step), static_cast<long long>(state.step_count), state.loss,
                 state.images_per_second, 100 * state.load_share, left / 60, left % 60);
   return line;

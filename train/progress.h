@@ -7,8 +7,8 @@
 
 namespace penstock {
 
-/// Rewrites its line at most ten times a second; one clock call a step otherwise. Nothing is written when it is off (a pipe).
-/// Thread-safety: the training thread's alone.
+/// Rewrites its line at most ten times a second; one clock call a step otherwise. Nothing is written when it is off (a
+/// pipe). Thread-safety: the training thread's alone.
 class ProgressBar {
  public:
   struct State {
@@ -16,14 +16,14 @@ class ProgressBar {
     int64_t step = 0, step_count = 0;    ///< Of this epoch.
     double loss = 0;                     ///< As last read from the device.
     double images_per_second = 0;
-    double load_share = 0;               ///< 0..1
-    double seconds_left = 0;             ///< To the end of the last epoch.
+    double load_share = 0;    ///< 0..1
+    double seconds_left = 0;  ///< To the end of the last epoch.
   };
 
   ProgressBar(std::ostream& out, bool is_on) : out_(out), is_on_(is_on) {}
-  bool is_due() const;               ///< Whether show() would write now: the caller works out a State only then.
+  bool is_due() const;  ///< Whether show() would write now: the caller works out a State only then.
   void show(const State& state);
-  void clear();                      ///< Before a line is printed.
+  void clear();  ///< Before a line is printed.
 
  private:
   std::ostream& out_;

@@ -11,8 +11,9 @@
 namespace penstock {
 namespace {
 
-/// A loader of pictures of one pixel says which samples stand in which batch: order, shuffle, tail, ranks, restarts and corrupt
-/// samples are then the loader's own and cannot differ from it. Making such a row takes a few hundred nanoseconds.
+/// A loader of pictures of one pixel says which samples stand in which batch: order, shuffle, tail, ranks, restarts and
+/// corrupt samples are then the loader's own and cannot differ from it. Making such a row takes a few hundred
+/// nanoseconds.
 constexpr const char* kOnePixel = "center-crop(size=1)";
 
 class ResidentFeeder final : public Feeder {
@@ -64,8 +65,8 @@ class ResidentFeeder final : public Feeder {
     for (const uint64_t index : indices) {
       const Sample sample = dataset_->at(index);
       if (sample.encoding != Encoding::kRaw || static_cast<int64_t>(sample.bytes.size()) != picture_bytes) {
-        throw config_error(concat("--resident: ", dataset_->where(index), " is not a raw picture of ", extent.width, " x ",
-                                  extent.height, "; expected raw pictures of one size"));
+        throw config_error(concat("--resident: ", dataset_->where(index), " is not a raw picture of ", extent.width,
+                                  " x ", extent.height, "; expected raw pictures of one size"));
       }
       const auto row = static_cast<int64_t>(row_of_.size());
       std::memcpy(pictures.data_ptr<uint8_t>() + row * picture_bytes, sample.bytes.data(), sample.bytes.size());
@@ -86,8 +87,9 @@ class ResidentFeeder final : public Feeder {
   }
 
   DeviceBatch render(const Batch& ids) {
-    DeviceBatch batch{.epoch = ids.epoch(), .index = ids.index(), .rows = ids.rows(), .count = ids.count(),
-                      .global_count = ids.global_count()};
+    DeviceBatch batch;
+    batch.epoch = ids.epoch(), batch.index = ids.index();
+    batch.rows = ids.rows(), batch.count = ids.count(), batch.global_count = ids.global_count();
     const Extent& stored = *dataset_->manifest().extent;
     const Plan any = pipeline_.plan(stored.height, stored.width, 0, 0, 0);
     const auto padding = batch.rows - batch.count;
@@ -127,7 +129,8 @@ class ResidentFeeder final : public Feeder {
 }  // namespace
 
 std::unique_ptr<Feeder> make_resident_feeder(std::shared_ptr<const Dataset> dataset, const Pipeline& pipeline,
-                                             const LoaderOptions& options, const torch::Device& device, Recorder& recorder) {
+                                             const LoaderOptions& options, const torch::Device& device,
+                                             Recorder& recorder) {
   return std::make_unique<ResidentFeeder>(std::move(dataset), pipeline, options, device, recorder);
 }
 

@@ -47,7 +47,8 @@ void prepare_run_folder(const fs::path& out, bool is_resumed) {
     for (const auto& entry : fs::directory_iterator(out))
       if (is_of_a_run(entry.path().filename().string())) fs::remove(entry.path());
   } catch (const fs::filesystem_error& error) {
-    throw io_error(concat("--out ", out.string(), ": ", error.code().message(), "; expected a folder that can be written"));
+    throw io_error(
+        concat("--out ", out.string(), ": ", error.code().message(), "; expected a folder that can be written"));
   }
 }
 

@@ -13,7 +13,8 @@ std::filesystem::path default_run_folder(const std::string& arch, const std::str
 /// config_error otherwise: a folder with somebody's files in it is not written into.
 void check_run_folder(const std::filesystem::path& out);
 
-/// Makes OUT ready: an earlier run's files are removed, unless `is_resumed`. Throws config_error as check_run_folder(), io_error.
+/// Makes OUT ready: an earlier run's files are removed, unless `is_resumed`. Throws config_error as check_run_folder(),
+/// io_error.
 void prepare_run_folder(const std::filesystem::path& out, bool is_resumed);
 
 }  // namespace penstock

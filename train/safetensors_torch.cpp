@@ -27,7 +27,8 @@ constexpr std::array<std::pair<const char*, at::ScalarType>, 10> kDtypes{{{"F64"
 const char* dtype_name(const std::string& tensor, at::ScalarType dtype) {
   for (const auto& [name, type] : kDtypes)
     if (type == dtype) return name;
-  throw bug_error(concat("safetensors: tensor ", tensor, " is ", at::toString(dtype), "; expected a dtype that the format has"));
+  throw bug_error(
+      concat("safetensors: tensor ", tensor, " is ", at::toString(dtype), "; expected a dtype that the format has"));
 }
 
 }  // namespace
@@ -55,7 +56,8 @@ NamedTensors read_tensors(const std::filesystem::path& path) {
     for (const auto& [name, type] : kDtypes)
       if (view.dtype == name) dtype = &type;
     if (dtype == nullptr)
-      throw corrupt_error(concat(path.string(), ": tensor ", view.name, " is ", view.dtype, "; expected numbers that can be read"));
+      throw corrupt_error(
+          concat(path.string(), ": tensor ", view.name, " is ", view.dtype, "; expected numbers that can be read"));
     auto tensor = torch::empty(std::vector<int64_t>(view.shape.begin(), view.shape.end()), *dtype);
     if (!view.bytes.empty()) std::memcpy(tensor.data_ptr(), view.bytes.data(), view.bytes.size());
     result.tensors.emplace(view.name, std::move(tensor));

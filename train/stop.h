@@ -18,8 +18,9 @@ class StopSignals {
   static int received();  ///< SIGINT, SIGTERM or 0: the first that came.
 };
 
-/// Ranks get a signal at different moments. They vote: a sum over ranks is started behind every `interval`-th step and read
-/// behind the `interval`-th after it, so that it travels under the steps between and every rank reads the same sum.
+/// Ranks get a signal at different moments. They vote: a sum over ranks is started behind every `interval`-th step and
+/// read behind the `interval`-th after it, so that it travels under the steps between and every rank reads the same
+/// sum.
 class StopVote {
  public:
   /// interval: 1 step on the CPU; 16 on CUDA, where reading a number waits for the device.

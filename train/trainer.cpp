@@ -171,15 +171,22 @@ class Training {
 
   Times times_now() const {
     Times times = stretch_;
-    for (int phase = 0; phase < kPhaseCount; ++phase) times.ms[phase] = parts_.recorder.total_ms(static_cast<Phase>(phase));
+    for (int phase = 0; phase < kPhaseCount; ++phase)
+      times.ms[phase] = parts_.recorder.total_ms(static_cast<Phase>(phase));
     return times;
   }
 
   void report(Metrics::Kind kind, const Sums& sums, const Times& times, const std::optional<Evaluation>& evaluation) {
     if (!parts_.on_metrics) return;
-    Metrics metrics{.kind = kind, .epoch = at_.epoch + 1, .epoch_count = options_.epochs, .step = at_.step,
-                    .loss = loss_of(sums), .learning_rate = learning_rate_, .seconds = times.total_ms() * 1e-3,
-                    .images_per_second = times.images_per_second(), .load_ms = times.a_step(times.load_ms()),
+    Metrics metrics{.kind = kind,
+                    .epoch = at_.epoch + 1,
+                    .epoch_count = options_.epochs,
+                    .step = at_.step,
+                    .loss = loss_of(sums),
+                    .learning_rate = learning_rate_,
+                    .seconds = times.total_ms() * 1e-3,
+                    .images_per_second = times.images_per_second(),
+                    .load_ms = times.a_step(times.load_ms()),
                     .update_ms = times.a_step(times.total_ms() - times.load_ms())};
     if (sums.sample_count > 0)
       metrics.accuracy = static_cast<double>(sums.correct_count) / static_cast<double>(sums.sample_count);
@@ -194,8 +201,12 @@ class Training {
     Times times = epoch_;
     times.add(times_now());
     const int64_t steps_left = options_.epochs * batch_count_ - done_steps();
-    parts_.progress->show({.epoch = at_.epoch + 1, .epoch_count = options_.epochs, .step = at_.batch,
-                           .step_count = batch_count_, .loss = shown_loss_, .images_per_second = times.images_per_second(),
+    parts_.progress->show({.epoch = at_.epoch + 1,
+                           .epoch_count = options_.epochs,
+                           .step = at_.batch,
+                           .step_count = batch_count_,
+                           .loss = shown_loss_,
+                           .images_per_second = times.images_per_second(),
                            .load_share = times.load_ms() / times.total_ms(),
                            .seconds_left = 1e-3 * times.a_step(times.total_ms()) * static_cast<double>(steps_left)});
   }
@@ -211,7 +222,7 @@ class Training {
   Times stretch_;              // counts since take_times(); its times are still the recorder's
   Times printed_times_, epoch_, all_;
   double learning_rate_ = 0, shown_loss_ = 0;
-  bool is_saved_ = true;       // the checkpoint `last` is of at_
+  bool is_saved_ = true;  // the checkpoint `last` is of at_
   TrainResult result_;
 };
 

@@ -25,27 +25,28 @@ struct TrainParts {
   Feeder& feeder;
   Recorder& recorder;
   torch::Device device;
-  ProgressBar* progress = nullptr;                                ///< Rank 0 on a terminal.
-  std::function<void(const Metrics&)> on_metrics;                 ///< Rank 0; elsewhere empty.
-  std::function<Evaluation(int64_t epoch)> evaluate;              ///< Collective; empty: nothing to evaluate on.
+  ProgressBar* progress = nullptr;                    ///< Rank 0 on a terminal.
+  std::function<void(const Metrics&)> on_metrics;     ///< Rank 0; elsewhere empty.
+  std::function<Evaluation(int64_t epoch)> evaluate;  ///< Collective; empty: nothing to evaluate on.
   enum class Save { kLast, kBest };
-  std::function<void(const Position&, Save)> save;                ///< Collective; empty: no checkpoints.
+  std::function<void(const Position&, Save)> save;  ///< Collective; empty: no checkpoints.
 };
 
 struct TrainResult {
-  Position position;                   ///< Behind the last step.
-  int stop_signal = 0;                 ///< SIGINT or SIGTERM when the run was stopped and saved.
-  double train_seconds = 0;            ///< Of all steps of this process; evaluation and checkpoints not counted.
-  std::vector<double> epoch_seconds;   ///< Of the epochs of this process; evaluation and checkpoints not counted.
+  Position position;                  ///< Behind the last step.
+  int stop_signal = 0;                ///< SIGINT or SIGTERM when the run was stopped and saved.
+  double train_seconds = 0;           ///< Of all steps of this process; evaluation and checkpoints not counted.
+  std::vector<double> epoch_seconds;  ///< Of the epochs of this process; evaluation and checkpoints not counted.
   double load_ms_per_step = 0, update_ms_per_step = 0, images_per_second = 0;
   std::optional<Evaluation> evaluation;  ///< The last one, when it is of the final parameters.
 };
 
 /// Trains from `start` to the end of the last epoch, or to a stop signal.
 ///
-/// The device is not waited for within an epoch but every print-freq steps: sums stay on it until then. Loss and accuracy are sums
-/// over all ranks divided by the true number of samples. Checkpoints are written every save-every steps or epochs, and at the end;
-/// a step that is an epoch's last is saved behind that epoch's evaluation. A signal saves and returns.
+/// The device is not waited for within an epoch but every print-freq steps: sums stay on it until then. Loss and
+/// accuracy are sums over all ranks divided by the true number of samples. Checkpoints are written every save-every
+/// steps or epochs, and at the end; a step that is an epoch's last is saved behind that epoch's evaluation. A signal
+/// saves and returns.
 TrainResult train_epochs(const TrainParts& parts, const TrainOptions& options, const Position& start);
 
 }  // namespace penstock

@@ -5,51 +5,61 @@
 #include "core/text.h"
 #include "loader/sources/source.h"
 #include "tools/cli.h"
-#include "train/models/model.h"
-#include "train/strategies/strategy.h"
+#include "train/run/program.h"
 
 namespace penstock {
 namespace {
 
-/// "lenet, mlp, resnet18".
-template <class Kind>
-std::string known() {
-  return join(Registry<Kind>::names());
-}
-
 void add_data_flags(CLI::App& app, TrainOptions& o) {
   const auto group = "Data";
   app.add_option("--data", o.data,
-                 concat("a packed data set's folder, or a source with its folder, as mnist:DIR (", known<SourceKind>(),
-                        "); a source is packed into --cache once"))->capture_default_str()->group(group);
+                 concat("a packed data set's folder, or a source with its folder, as mnist:DIR (",
+                        join(SourceRegistry::names()), "); a source is packed into --cache once"))
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--split", o.split, "split to train on; `test` is evaluated on")->capture_default_str()->group(group);
   app.add_option("--augment", o.augment,
-                 concat("transforms, as 'affine(degrees=10),flip(p=0.5)' (", known<TransformKind>(),
-                        "); without `normalize` the data set's statistics are used"))->group(group);
+                 concat("transforms, as 'affine(degrees=10),flip(p=0.5)' (", join(TransformRegistry::names()),
+                        "); without `normalize` the data set's statistics are used"))
+      ->group(group);
   app.add_option("--eval-augment", o.eval_augment,
-                 "transforms of the evaluation (default: resize, center-crop and normalize of --augment)")->group(group);
-  app.add_option("--shuffle", o.shuffle, "global: any rank reads any shard; rank-local: rank r reads shards r, r+W, ...; none")
-      ->capture_default_str()->group(group);
-  app.add_option("--tail", o.tail, "the epoch's last batch: pad it with rows of weight 0, or drop it")->capture_default_str()->group(group);
-  app.add_option("-b,--batch-size", o.batch_size, "samples a step, of all ranks together")->capture_default_str()->group(group);
+                 "transforms of the evaluation (default: resize, center-crop and normalize of --augment)")
+      ->group(group);
+  app.add_option("--shuffle", o.shuffle,
+                 "global: any rank reads any shard; rank-local: rank r reads shards r, r+W, ...; none")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--tail", o.tail, "the epoch's last batch: pad it with rows of weight 0, or drop it")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("-b,--batch-size", o.batch_size, "samples a step, of all ranks together")
+      ->capture_default_str()
+      ->group(group);
   app.add_option("-j,--workers", o.workers,
-                 "threads a rank that make batches; 0: the training thread does (default: 1, on CUDA up to 8)")->group(group);
+                 "threads a rank that make batches; 0: the training thread does (default: 1, on CUDA up to 8)")
+      ->group(group);
   app.add_option("--prefetch", o.prefetch, "batches made ahead")->capture_default_str()->group(group);
   app.add_flag("--resident", o.is_resident, "keep the pixels on the device and render the batches there");
   app.get_option("--resident")->group(group);
-  app.add_option("--layout", o.layout, "what the loader makes: f32, or u8 that the device normalises (a quarter of the bytes)")
-      ->capture_default_str()->group(group);
-  app.add_option("--cache", o.cache, "where sources are packed (default: ${XDG_CACHE_HOME:-~/.cache}/penstock)")->group(group);
+  app.add_option("--layout", o.layout,
+                 "what the loader makes: f32, or u8 that the device normalises (a quarter of the bytes)")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--cache", o.cache, "where sources are packed (default: ${XDG_CACHE_HOME:-~/.cache}/penstock)")
+      ->group(group);
 }
 
 void add_model_flags(CLI::App& app, TrainOptions& o) {
   const auto group = "Model and optimisation";
-  app.add_option("-a,--arch", o.arch, known<ModelKind>())->capture_default_str()->group(group);
-  app.add_option("--pretrained", o.pretrained, "start from these weights (safetensors, plain parameter names)")->group(group);
+  app.add_option("-a,--arch", o.arch, join(arch_names()))->capture_default_str()->group(group);
+  app.add_option("--pretrained", o.pretrained, "start from these weights (safetensors, plain parameter names)")
+      ->group(group);
   app.add_option("--epochs", o.epochs, "passes over the data")->capture_default_str()->group(group);
   app.add_option("--lr,--learning-rate", o.learning_rate, "learning rate")->capture_default_str()->group(group);
-  app.add_option("--schedule", o.schedule, "of the learning rate: cosine to 0, step (a tenth after 1/2 and 3/4), constant")
-      ->capture_default_str()->group(group);
+  app.add_option("--schedule", o.schedule,
+                 "of the learning rate: cosine to 0, step (a tenth after 1/2 and 3/4), constant")
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--momentum", o.momentum, "of SGD")->capture_default_str()->group(group);
   app.add_option("--wd,--weight-decay", o.weight_decay, "weight decay")->capture_default_str()->group(group);
   app.add_option("--seed", o.seed, "of initial weights, order and augmentation")->capture_default_str()->group(group);
@@ -59,29 +69,43 @@ void add_device_flags(CLI::App& app, TrainOptions& o) {
   const auto group = "Devices and ranks";
   app.add_option("--device", o.device, "auto, cpu or cuda")->capture_default_str()->group(group);
   app.add_option("--gpu", o.gpu, "index of the visible GPU to use, for one rank")->group(group);
-  app.add_option("--threads", o.threads, "LibTorch's intra-op threads a rank (default on the CPU: a rank's cores, on CUDA: 1)")->group(group);
-  app.add_option("--mode", o.mode, known<StrategyKind>())->capture_default_str()->group(group);
+  app.add_option("--threads", o.threads,
+                 "LibTorch's intra-op threads a rank (default on the CPU: a rank's cores, on CUDA: 1)")
+      ->group(group);
+  app.add_option("--mode", o.mode, join(mode_names()))->capture_default_str()->group(group);
   app.add_option("--nproc", o.nproc,
-                 "ranks to start here (default: 1 in mode single, otherwise one a visible GPU, 2 without any)")->group(group);
-  app.add_option("--world-size", o.world_size, "ranks of all machines; with --rank this process is one of them")->group(group);
-  app.add_option("--rank", o.rank, "this process's rank, when no launcher (torchrun, Slurm, Open MPI) says it")->group(group);
+                 "ranks to start here (default: 1 in mode single, otherwise one a visible GPU, 2 without any)")
+      ->group(group);
+  app.add_option("--world-size", o.world_size, "ranks of all machines; with --rank this process is one of them")
+      ->group(group);
+  app.add_option("--rank", o.rank, "this process's rank, when no launcher (torchrun, Slurm, Open MPI) says it")
+      ->group(group);
   app.add_option("--dist-url", o.dist_url, "where rank 0 listens: tcp://host:port")->group(group);
-  app.add_option("--dist-backend", o.dist_backend, "auto (nccl on CUDA, gloo on the CPU), nccl or gloo")->capture_default_str()->group(group);
+  app.add_option("--dist-backend", o.dist_backend, "auto (nccl on CUDA, gloo on the CPU), nccl or gloo")
+      ->capture_default_str()
+      ->group(group);
 }
 
 void add_run_flags(CLI::App& app, TrainOptions& o, std::vector<std::string>& save_every) {
   const auto group = "Run";
   app.add_option("--out", o.out,
-                 "the run's folder: metrics, checkpoints, weights (default: runs/ARCH-MODE-TIME; with --resume the checkpoint's). "
-                 "An earlier run in it is replaced, unless --resume goes on with it")->group(group);
-  app.add_option("--save-every", save_every, "checkpoint every 'N steps' or 'N epochs'; 0: at the end only (default: 1 epoch)")
-      ->expected(1, 2)->group(group);
+                 "the run's folder: metrics, checkpoints, weights (default: runs/ARCH-MODE-TIME; with --resume the "
+                 "checkpoint's). "
+                 "An earlier run in it is replaced, unless --resume goes on with it")
+      ->group(group);
+  app.add_option("--save-every", save_every,
+                 "checkpoint every 'N steps' or 'N epochs'; 0: at the end only (default: 1 epoch)")
+      ->expected(1, 2)
+      ->group(group);
   app.add_option("--resume", o.resume, "go on from this checkpoint")->group(group);
-  app.add_flag("-e,--evaluate", o.only_evaluates, "only evaluate what --resume, --pretrained or OUT/model.safetensors holds");
+  app.add_flag("-e,--evaluate", o.only_evaluates,
+               "only evaluate what --resume, --pretrained or OUT/model.safetensors holds");
   app.get_option("--evaluate")->group(group);
   app.add_flag("--eval-at-end", "evaluate behind the last epoch only")->group(group);
-  app.add_option("-p,--print-freq", o.print_freq, "steps between two lines of metrics.jsonl; reading the loss waits for the device")
-      ->capture_default_str()->group(group);
+  app.add_option("-p,--print-freq", o.print_freq,
+                 "steps between two lines of metrics.jsonl; reading the loss waits for the device")
+      ->capture_default_str()
+      ->group(group);
 }
 
 }  // namespace

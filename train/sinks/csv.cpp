@@ -10,7 +10,8 @@ namespace penstock {
 namespace {
 
 std::string header() {
-  std::string names = "epoch,step,loss,accuracy,test_loss,test_accuracy,learning_rate,seconds,images_per_second,load_ms,update_ms";
+  std::string names =
+      "epoch,step,loss,accuracy,test_loss,test_accuracy,learning_rate,seconds,images_per_second,load_ms,update_ms";
   for (const char* phase : kPhaseNames) names += concat(",", phase, "_ms");
   return names;
 }

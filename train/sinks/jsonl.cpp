@@ -29,8 +29,7 @@ class JsonlSink final : public Sink {
                                 {"images_per_second", metrics.images_per_second},
                                 {"load_ms", metrics.load_ms},
                                 {"update_ms", metrics.update_ms}};
-    for (int phase = 0; phase < kPhaseCount; ++phase)
-      json["phase_ms"][kPhaseNames[phase]] = metrics.phase_ms[phase];
+    for (int phase = 0; phase < kPhaseCount; ++phase) json["phase_ms"][kPhaseNames[phase]] = metrics.phase_ms[phase];
     if (metrics.test_accuracy) json["test_accuracy"] = *metrics.test_accuracy;
     if (metrics.test_loss) json["test_loss"] = *metrics.test_loss;
     file_.line(json.dump());

@@ -9,9 +9,9 @@
 
 namespace penstock::detail {
 
-/// Opens PATH for appending lines. The lines that an earlier run left are kept while `step_of(line)` is at most `resumed_step`:
-/// what was recorded beyond the checkpoint will be recorded again. A torn last line is dropped. resumed_step below 0: starts
-/// empty.
+/// Opens PATH for appending lines. The lines that an earlier run left are kept while `step_of(line)` is at most
+/// `resumed_step`: what was recorded beyond the checkpoint will be recorded again. A torn last line is dropped.
+/// resumed_step below 0: starts empty.
 ///
 /// Errors: io_error naming the path. Every line is flushed, so that a killed run has lost none.
 class LogFile {

@@ -13,8 +13,8 @@
 
 namespace penstock {
 
-/// Figures of a stretch of steps: those since the previous record of the same kind. Means and rates are over all ranks; times
-/// are rank 0's.
+/// Figures of a stretch of steps: those since the previous record of the same kind. Means and rates are over all ranks;
+/// times are rank 0's.
 struct Metrics {
   enum class Kind { kStep, kEpoch };
 
@@ -26,10 +26,10 @@ struct Metrics {
   double learning_rate = 0;            ///< Of the last step.
   double seconds = 0;                  ///< Evaluation and checkpoints not counted.
   double images_per_second = 0;
-  double load_ms = 0;                  ///< A step: waiting for the batch and copying it.
-  double update_ms = 0;                ///< A step: everything else.
+  double load_ms = 0;                          ///< A step: waiting for the batch and copying it.
+  double update_ms = 0;                        ///< A step: everything else.
   std::array<double, kPhaseCount> phase_ms{};  ///< A step.
-  std::optional<double> test_loss, test_accuracy;
+  std::optional<double> test_loss = {}, test_accuracy = {};
 };
 
 /// Errors: io_error. Thread-safety: the training thread's alone.

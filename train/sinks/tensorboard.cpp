@@ -1,8 +1,8 @@
 // TensorBoard event files, encoded by hand: LibTorch carries a protobuf of its own, which another one would clash with.
 //
-// A file is a sequence of TFRecords: u64 length, masked CRC-32C of the length, the bytes, masked CRC-32C of the bytes (all little
-// endian; masked: rotated right by 15 bits, plus 0xa282ead8). The bytes are an Event in protobuf's wire format, of which these
-// fields are used:
+// A file is a sequence of TFRecords: u64 length, masked CRC-32C of the length, the bytes, masked CRC-32C of the bytes
+// (all little endian; masked: rotated right by 15 bits, plus 0xa282ead8). The bytes are an Event in protobuf's wire
+// format, of which these fields are used:
 //
 //   Event    1 wall_time f64   2 step varint   3 file_version string   5 summary Summary
 //   Summary  1 value Value (repeated)          Value  1 tag string   2 simple_value f32
@@ -54,7 +54,8 @@ double unix_seconds() {
 }
 
 std::string value(const std::string& tag, double number) {
-  return field(1, Wire::kBytes, field(1, Wire::kBytes, tag) + field(2, Wire::kFixed32, fixed(static_cast<float>(number))));
+  return field(1, Wire::kBytes,
+               field(1, Wire::kBytes, tag) + field(2, Wire::kFixed32, fixed(static_cast<float>(number))));
 }
 
 std::string summary_of(const Metrics& metrics) {

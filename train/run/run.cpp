@@ -33,7 +33,8 @@ class Run {
     setup.model->to(device_);
     strategy_ = StrategyRegistry::make(
         parse_spec("mode", options_.mode),
-        StrategyContext{*setup.model, *comm_, {options_.learning_rate, options_.momentum, options_.weight_decay}, recorder_});
+        StrategyContext{
+            *setup.model, *comm_, {options_.learning_rate, options_.momentum, options_.weight_decay}, recorder_});
     if (setup.checkpoint) strategy_->load_state(setup.checkpoint->state);
     if (!options_.only_evaluates) feeder_ = make_feeder(setup.data.train, *setup.pipeline, train_loader_options());
     if (setup.data.test && setup.data.test->size() > 0)
@@ -59,9 +60,15 @@ class Run {
 
  private:
   LoaderOptions train_loader_options() const {
-    return {.workers = options_.workers, .prefetch = options_.prefetch, .batch_size = options_.batch_size,
-            .rank = strategy_->data_rank(), .world_size = strategy_->data_world_size(), .tail = tail_of(options_),
-            .shuffle = shuffle_of(options_), .seed = options_.seed, .epoch_count = options_.epochs,
+    return {.workers = options_.workers,
+            .prefetch = options_.prefetch,
+            .batch_size = options_.batch_size,
+            .rank = strategy_->data_rank(),
+            .world_size = strategy_->data_world_size(),
+            .tail = tail_of(options_),
+            .shuffle = shuffle_of(options_),
+            .seed = options_.seed,
+            .epoch_count = options_.epochs,
             .layout = layout_of(options_)};
   }
 
@@ -77,7 +84,8 @@ class Run {
                                       LoaderOptions options) {
     if (options_.is_resident) return make_resident_feeder(dataset, pipeline, options, device_, recorder_);
     if (device_.is_cuda()) options.allocator = pinned_slots();
-    return make_host_feeder(std::make_unique<Loader>(dataset, pipeline, options), device_, recorder_, pipeline.normalization());
+    return make_host_feeder(std::make_unique<Loader>(dataset, pipeline, options), device_, recorder_,
+                            pipeline.normalization());
   }
 
   const std::vector<std::string>& class_names() const { return setup_.data.train->manifest().class_names; }
@@ -100,12 +108,13 @@ class Run {
 
   /// `rank 1: 30000 samples, 938 steps an epoch`, for every rank, by rank 0: lines of several processes would mix.
   void log_parts() {
-    auto part = torch::tensor({static_cast<int64_t>(feeder_->samples_per_epoch()), feeder_->batches_per_epoch()}).to(device_);
+    auto part =
+        torch::tensor({static_cast<int64_t>(feeder_->samples_per_epoch()), feeder_->batches_per_epoch()}).to(device_);
     const auto parts = comm_->all_gather(part).cpu();
     if (!is_first_ || comm_->world_size() == 1) return;
     for (int rank = 0; rank < comm_->world_size(); ++rank)
-      std::cout << "rank " << rank << ": " << parts[rank][0].item<int64_t>() << " samples, " << parts[rank][1].item<int64_t>()
-                << " steps an epoch" << std::endl;
+      std::cout << "rank " << rank << ": " << parts[rank][0].item<int64_t>() << " samples, "
+                << parts[rank][1].item<int64_t>() << " steps an epoch" << std::endl;
   }
 
   TrainParts parts() {
@@ -151,7 +160,8 @@ class Run {
     progress_.clear();
     save_model(options_.out / "model.safetensors", state, options_.arch);
     const Evaluation* evaluation = result.evaluation ? &*result.evaluation : nullptr;
-    detail::write_text(options_.out / "summary.json", summary_json(setup_, &result, evaluation, memory.item<int64_t>()));
+    detail::write_text(options_.out / "summary.json",
+                       summary_json(setup_, &result, evaluation, memory.item<int64_t>()));
     char seconds[32];
     std::snprintf(seconds, sizeof(seconds), "%.1f s", result.train_seconds);
     std::cout << "Total training time: " << seconds << '\n';

@@ -20,12 +20,13 @@ struct Setup {
   TrainingData data;
   std::optional<Pipeline> pipeline, eval_pipeline;
   ModelShape shape;
-  std::unique_ptr<Model> model;        ///< Initialised from the seed, or pretrained; on the CPU.
+  std::unique_ptr<Model> model;  ///< Initialised from the seed, or pretrained; on the CPU.
   std::optional<Checkpoint> checkpoint;
-  CheckpointInfo info;                 ///< Of this run; the position is where it starts.
+  CheckpointInfo info;  ///< Of this run; the position is where it starts.
 };
 
-/// Packs a foreign source on the way, which `say` hears of. Throws what is wrong with the options, the data, or the files.
+/// Packs a foreign source on the way, which `say` hears of. Throws what is wrong with the options, the data, or the
+/// files.
 Setup set_up(TrainOptions options, const std::function<void(const std::string&)>& say);
 
 }  // namespace penstock

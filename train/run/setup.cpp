@@ -25,7 +25,8 @@ void resolve_out(TrainOptions& options) {
 void resolve_weights(TrainOptions& options) {
   if (!options.only_evaluates || !options.resume.empty() || !options.pretrained.empty()) return;
   if (options.out.empty()) {
-    throw config_error("--evaluate: no weights are named; expected --resume FILE, --pretrained FILE, or --out with a run's folder");
+    throw config_error(
+        "--evaluate: no weights are named; expected --resume FILE, --pretrained FILE, or --out with a run's folder");
   }
   options.pretrained = options.out / "model.safetensors";
 }
@@ -35,7 +36,8 @@ void check_data(const Setup& setup) {
   const int world_size = setup.world.rendezvous.world_size;
   if (options.only_evaluates && !setup.data.test)
     throw config_error(concat("--evaluate with --data ", options.data, ": ", setup.data.note));
-  if (setup.data.test && setup.data.test->manifest().class_names.size() != setup.data.train->manifest().class_names.size()) {
+  if (setup.data.test &&
+      setup.data.test->manifest().class_names.size() != setup.data.train->manifest().class_names.size()) {
     throw config_error(concat(setup.data.test->folder().string(), ": ", setup.data.test->manifest().class_names.size(),
                               " classes; the training split has ", setup.data.train->manifest().class_names.size()));
   }
@@ -54,16 +56,23 @@ void check_data(const Setup& setup) {
   }
   const Partition partition(setup.data.train->size(), options.batch_size, 0, world_size, tail_of(options));
   if (partition.batch_count() == 0) {
-    throw config_error(concat("--batch-size is ", options.batch_size, " with --tail drop and ", setup.data.train->size(),
-                              " samples; expected a batch that can be filled"));
+    throw config_error(concat("--batch-size is ", options.batch_size, " with --tail drop and ",
+                              setup.data.train->size(), " samples; expected a batch that can be filled"));
   }
 }
 
 CheckpointInfo info_of(const Setup& setup) {
   const auto& options = setup.options;
-  return {.arch = options.arch, .shape = setup.shape, .seed = options.seed, .batch_size = options.batch_size,
-          .shuffle = options.shuffle, .tail = options.tail, .dataset_size = setup.data.train->size(),
-          .world_size = setup.world.rendezvous.world_size, .threads = options.threads, .augment = setup.data.augment};
+  return {.arch = options.arch,
+          .shape = setup.shape,
+          .seed = options.seed,
+          .batch_size = options.batch_size,
+          .shuffle = options.shuffle,
+          .tail = options.tail,
+          .dataset_size = setup.data.train->size(),
+          .world_size = setup.world.rendezvous.world_size,
+          .threads = options.threads,
+          .augment = setup.data.augment};
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
+#include <tuple>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -36,17 +36,10 @@ Rendezvous rendezvous_from_flags(const TrainOptions& options) {
     throw config_error(concat("--rank is ", options.rank, " without --world-size; expected both"));
   if (options.rank >= options.world_size)
     throw config_error(concat("--rank is ", options.rank, "; expected less than --world-size, ", options.world_size));
-  Rendezvous rendezvous{.rank = options.rank, .world_size = options.world_size};
-  const std::string& url = options.dist_url;
-  const auto colon = url.rfind(':');
-  const std::string prefix = "tcp://";
-  if (options.world_size > 1) {
-    const auto* end = url.data() + url.size();
-    if (!url.starts_with(prefix) || colon == std::string::npos || colon < prefix.size() ||
-        std::from_chars(url.data() + colon + 1, end, rendezvous.port).ptr != end || rendezvous.port < 1 || rendezvous.port > 65535)
-      throw config_error(concat("--dist-url is \"", url, "\"; expected tcp://host:port, with --rank and --world-size"));
-    rendezvous.host = url.substr(prefix.size(), colon - prefix.size());
-  }
+  Rendezvous rendezvous;
+  rendezvous.rank = options.rank;
+  rendezvous.world_size = options.world_size;
+  if (options.world_size > 1) std::tie(rendezvous.host, rendezvous.port) = parse_dist_url(options.dist_url);
   rendezvous.local_rank = std::max(options.gpu, 0);
   return rendezvous;
 }
@@ -67,13 +60,15 @@ void check_world(const TrainOptions& options, const World& world, torch::DeviceT
   if (options.mode == "single" && count > 1)
     throw config_error(concat("--mode single: launched with ", count, " ranks; expected 1 (use --mode ddp)"));
   if (options.batch_size < count)
-    throw config_error(concat("--batch-size is ", options.batch_size, " with ", count, " ranks; expected ", count, " or more"));
+    throw config_error(
+        concat("--batch-size is ", options.batch_size, " with ", count, " ranks; expected ", count, " or more"));
   if (options.gpu >= 0 && count > 1 && options.rank < 0)
-    throw config_error(concat("--gpu is ", options.gpu, " with ", count, " ranks; expected one rank, or CUDA_VISIBLE_DEVICES"));
+    throw config_error(
+        concat("--gpu is ", options.gpu, " with ", count, " ranks; expected one rank, or CUDA_VISIBLE_DEVICES"));
   const auto visible = device == torch::kCUDA ? static_cast<int>(torch::cuda::device_count()) : count;
   if (world.is_spawner && count > visible) {
-    throw config_error(concat("--nproc is ", count, " with ", visible, " visible GPUs; expected at most one rank a GPU, ",
-                              "or --device cpu"));
+    throw config_error(concat("--nproc is ", count, " with ", visible,
+                              " visible GPUs; expected at most one rank a GPU, ", "or --device cpu"));
   }
 }
 

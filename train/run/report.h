@@ -17,7 +17,9 @@ std::string accuracy_text(const Evaluation& evaluation, const std::vector<std::s
 /// Bytes of this process's largest resident set so far.
 int64_t peak_memory_bytes();
 
-/// summary.json. `memory_bytes` is the sum over ranks of their peak_memory_bytes(). `result` may be null: only evaluated.
-std::string summary_json(const Setup& setup, const TrainResult* result, const Evaluation* evaluation, int64_t memory_bytes);
+/// summary.json. `memory_bytes` is the sum over ranks of their peak_memory_bytes(). `result` may be null: only
+/// evaluated.
+std::string summary_json(const Setup& setup, const TrainResult* result, const Evaluation* evaluation,
+                         int64_t memory_bytes);
 
 }  // namespace penstock

@@ -26,20 +26,21 @@ std::string opening_text(const Setup& setup, const Comm& comm) {
   const auto& shape = setup.shape;
   const auto& data = setup.data;
   const auto started = setup.world.launcher == "none" ? std::string() : concat(" started by ", setup.world.launcher);
-  std::string text = concat("data ", options.data, ": ", data.train->size(), " train, ", data.test ? data.test->size() : 0,
-                            " test samples of ", shape.channels, " x ", shape.height, " x ", shape.width, " in ", shape.classes,
-                            " classes; augment ", setup.pipeline->text(), "; batch ", options.batch_size, "\n");
+  std::string text =
+      concat("data ", options.data, ": ", data.train->size(), " train, ", data.test ? data.test->size() : 0,
+             " test samples of ", shape.channels, " x ", shape.height, " x ", shape.width, " in ", shape.classes,
+             " classes; augment ", setup.pipeline->text(), "; batch ", options.batch_size, "\n");
   if (!data.note.empty()) text += concat("note: ", data.note, "\n");
-  text += concat("arch ", options.arch, ", mode ", options.mode, ", ", count_of(comm.world_size(), "rank"), started, " (",
-                 comm.backend(), ") on ", options.device, options.is_resident ? ", data resident" : "", "; a rank: ",
-                 count_of(options.workers, "worker"), ", ", count_of(options.threads, "intra-op thread"),
+  text += concat("arch ", options.arch, ", mode ", options.mode, ", ", count_of(comm.world_size(), "rank"), started,
+                 " (", comm.backend(), ") on ", options.device, options.is_resident ? ", data resident" : "",
+                 "; a rank: ", count_of(options.workers, "worker"), ", ", count_of(options.threads, "intra-op thread"),
                  options.only_evaluates ? "" : "; out " + options.out.string(), "\n");
   if (setup.checkpoint && !options.only_evaluates) {
     const auto& info = setup.checkpoint->info;
     text += concat("resuming at epoch ", info.position.epoch + 1, ", step ", info.position.batch, " of it");
     if (info.threads != options.threads || info.world_size != comm.world_size())
-      text += concat("; it was written with ", count_of(info.world_size, "rank"), " of ", count_of(info.threads, "intra-op thread"),
-                     ": sums are rounded differently now");
+      text += concat("; it was written with ", count_of(info.world_size, "rank"), " of ",
+                     count_of(info.threads, "intra-op thread"), ": sums are rounded differently now");
     if (info.augment != setup.info.augment) text += concat("; augment was ", info.augment);
     text += "\n";
   }
@@ -62,7 +63,8 @@ int64_t peak_memory_bytes() {
   return usage.ru_maxrss * int64_t{1024};
 }
 
-std::string summary_json(const Setup& setup, const TrainResult* result, const Evaluation* evaluation, int64_t memory_bytes) {
+std::string summary_json(const Setup& setup, const TrainResult* result, const Evaluation* evaluation,
+                         int64_t memory_bytes) {
   nlohmann::ordered_json json;
   json["accuracy"] = nullptr;
   json["per_class_accuracy"] = nlohmann::json::array();
