@@ -1,0 +1,299 @@
+"""shardprep as a user runs it; shards read by other software: the safetensors package, an own IDX reader, Pillow, zlib."""
+import gzip
+import json
+import os
+import pathlib
+import re
+import resource
+import signal
+import struct
+import subprocess
+
+import numpy as np
+import pytest
+from PIL import Image
+from safetensors import safe_open
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SHARDPREP = pathlib.Path(os.environ["PENSTOCK_BIN"]).resolve() / "shardprep"
+DATA = pathlib.Path(os.environ.get("PENSTOCK_DATA", ROOT.parent / "shared/data"))
+
+
+def run(*arguments, code=0, **options):
+    done = subprocess.run([SHARDPREP, *map(str, arguments)], capture_output=True, text=True, **options)
+    assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
+    return done
+
+
+def pack(out, *arguments, source="digits(count=60,size=12)", split="train", shards=3, **options):
+    return run("pack", "--source", source, "--split", split, "--out", out, "--shards", shards, *arguments, **options)
+
+
+def manifest_of(folder):
+    return json.loads((folder / "manifest.json").read_text())
+
+
+def shards_of(folder):
+    """The shards' tensors, by the safetensors package."""
+    for entry in manifest_of(folder)["shards"]:
+        with safe_open(folder / entry["file"], framework="numpy") as shard:
+            yield {name: shard.get_tensor(name) for name in shard.keys()}
+
+
+def samples_of(folder):
+    """id -> (label, extent, encoding, crc32c, bytes), sliced by offset where the pictures have many sizes."""
+    samples = {}
+    for shard in shards_of(folder):
+        for row, sample_id in enumerate(shard["id"]):
+            if "images" in shard:
+                data = shard["images"][row].tobytes()
+            else:
+                begin, end = shard["offset"][row:row + 2]
+                data = shard["bytes"][begin:end].tobytes()
+            samples[int(sample_id)] = (int(shard["label"][row]), tuple(map(int, shard["extent"][row])),
+                                       int(shard["encoding"][row]), int(shard["crc32c"][row]), data)
+    return samples
+
+
+def crc32c(data):
+    """Bit by bit (Castagnoli, reflected)."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def read_idx(path):
+    data = (gzip.open if path.suffix == ".gz" else open)(path, "rb").read()
+    dimension_count = data[3]
+    shape = struct.unpack(f">{dimension_count}I", data[4:4 + 4 * dimension_count])
+    return np.frombuffer(data, np.uint8, offset=4 + 4 * dimension_count).reshape(shape)
+
+
+def idx(array):
+    return struct.pack(f">BBBB{array.ndim}I", 0, 0, 8, array.ndim, *array.shape) + array.tobytes()
+
+
+def write_mnist(folder, train_images, train_labels, compress=False):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, array in {"train-images-idx3-ubyte": train_images, "train-labels-idx1-ubyte": train_labels}.items():
+        if compress:
+            (folder / (name + ".gz")).write_bytes(gzip.compress(idx(array)))
+        else:
+            (folder / name).write_bytes(idx(array))
+    return folder
+
+
+@pytest.fixture
+def mnist(tmp_path):
+    """Real MNIST where there is one, otherwise random pictures of its shape, gzipped like it."""
+    if (DATA / "mnist").is_dir():
+        return DATA / "mnist"
+    generator = np.random.default_rng(1)
+    return write_mnist(tmp_path / "mnist", generator.integers(0, 256, (500, 28, 28), np.uint8),
+                       generator.integers(0, 10, 500).astype(np.uint8), compress=True)
+
+
+def test_every_pixel_of_mnist_is_the_idx_files(mnist, tmp_path):
+    pack(tmp_path / "out", "--input", mnist, "--shuffle-seed", 5, source="mnist", shards=4)
+    images, labels = (read_idx(next(mnist.glob(f"train-{kind}*"))) for kind in ("images", "labels"))
+    seen = np.zeros(len(images), int)
+    folder = tmp_path / "out/train"
+    for shard in shards_of(folder):
+        assert {name: tensor.dtype.name for name, tensor in shard.items() if name != "padding"} == {
+            "images": "uint8", "id": "uint64", "label": "int64", "crc32c": "uint32", "extent": "uint16", "encoding": "uint8"}
+        ids = shard["id"].astype(int)
+        seen[ids] += 1
+        assert np.array_equal(shard["images"][..., 0], images[ids])
+        assert np.array_equal(shard["label"], labels[ids])
+        assert (shard["extent"] == [*images.shape[1:], 1]).all()
+        assert not shard["encoding"].any()
+        for row in range(0, len(ids), len(ids) // 3):
+            assert shard["crc32c"][row] == crc32c(shard["images"][row].tobytes())
+    assert (seen == 1).all()
+    manifest = manifest_of(folder)
+    assert manifest["class_counts"] == np.bincount(labels, minlength=10).tolist()
+    assert manifest["mean"] == pytest.approx([images.mean() / 255], abs=1e-12)
+    assert manifest["deviation"] == pytest.approx([images.std(dtype=np.float64) / 255], abs=1e-12)
+
+
+def test_plain_and_gzipped_idx_files_pack_to_the_same_bytes(tmp_path):
+    generator = np.random.default_rng(2)
+    images = generator.integers(0, 256, (20, 5, 7), np.uint8)
+    labels = generator.integers(0, 10, 20).astype(np.uint8)
+    for name, compress in {"plain": False, "gz": True}.items():
+        folder = write_mnist(tmp_path / name, images, labels, compress)
+        pack(tmp_path / f"out-{name}", "--input", folder, source="mnist")
+    shard = "train/shard-00001-of-00003.safetensors"
+    assert (tmp_path / "out-plain" / shard).read_bytes() == (tmp_path / "out-gz" / shard).read_bytes()
+    broken = tmp_path / "gz/train-images-idx3-ubyte.gz"
+    broken.write_bytes(broken.read_bytes()[:-30])
+    error = pack(tmp_path / "x", "--input", tmp_path / "gz", source="mnist", code=4).stderr
+    assert error.startswith(f"shardprep: {broken}: gzip gives up") and error.count("\n") == 1
+
+
+def pictures(folder):
+    """Pictures of all kinds that Pillow writes, path -> pixels as Penstock promises them."""
+    generator = np.random.default_rng(3)
+    expected = {}
+    for number, mode in enumerate(["L", "RGB", "RGBA", "LA", "P", "1"] * 4):
+        height, width = map(int, generator.integers(1, 40, 2))
+        rgb = Image.fromarray(generator.integers(0, 256, (height, width, 3), np.uint8))
+        picture = rgb.convert("L").convert("LA") if mode == "LA" else rgb.convert(mode)
+        if mode in ("RGBA", "LA"):
+            picture.putalpha(Image.fromarray(generator.integers(0, 256, (height, width), np.uint8)))
+        path = folder / f"class {number % 3}" / f"{number:02}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        picture.save(path)
+        expected[path] = np.asarray(picture.convert("L" if mode in ("L", "LA", "1") else "RGB"))
+    return expected
+
+
+def test_png_files_are_stored_whole_and_their_pixels_are_pillows(tmp_path):
+    expected = pictures(tmp_path / "in")
+    (tmp_path / "in/class 0/readme.txt").write_text("not a picture")
+    done = pack(tmp_path / "out", "--input", tmp_path / "in", source="image-folder")
+    assert "1 files that are no pictures ignored" in done.stdout
+    folder = tmp_path / "out/train"
+    samples = samples_of(folder)
+    assert len(samples) == len(expected)
+    sums = np.zeros(3)
+    count = 0
+    for sample_id, path in enumerate(sorted(expected)):
+        label, extent, encoding, crc, data = samples[sample_id]
+        pixels = expected[path]
+        assert data == path.read_bytes()
+        assert (label, encoding, crc) == (int(path.parent.name[-1]), 1, crc32c(data))
+        assert extent == (*pixels.shape[:2], 1 if pixels.ndim == 2 else 3)
+        sums += pixels.reshape(-1, extent[2]).sum(0)  # a grey picture counts in each channel
+        count += extent[0] * extent[1]
+    # Exact integer sums of decoded pixels: one wrong level anywhere would show.
+    assert manifest_of(folder)["mean"] == pytest.approx((sums / 255 / count).tolist(), abs=1e-15)
+    assert manifest_of(folder)["class_names"] == ["class 0", "class 1", "class 2"]
+
+
+def test_a_killed_packing_goes_on_with_the_shards_that_are_missing(tmp_path):
+    arguments = ["pack", "--source", "digits(count=6000,size=64)", "--out", tmp_path / "out", "--shards", "12", "--jobs", "2"]
+    process = subprocess.Popen([SHARDPREP, *map(str, arguments)], stdout=subprocess.DEVNULL)
+    partial = tmp_path / "out/.train.partial"
+    while not list(partial.glob("finished-*.json")) and process.poll() is None:
+        pass  # until a shard is finished, of twelve
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    finished = [int(re.search(r"\d+", path.name)[0]) for path in partial.glob("finished-*.json")]
+    assert 1 <= len(finished) < 12 and not (tmp_path / "out/train").exists()
+
+    def state(shard, folder):
+        status = (folder / f"shard-{shard:05}-of-00012.safetensors").stat()
+        return status.st_ino, status.st_mtime_ns
+
+    before = {shard: state(shard, partial / "split") for shard in finished}
+    assert "of them packed before an interruption" in run(*arguments).stdout
+    assert {shard: state(shard, tmp_path / "out/train") for shard in finished} == before
+    assert os.listdir(tmp_path / "out") == ["train"]
+    run(*arguments[:4], tmp_path / "whole", *arguments[5:])
+    for path in (tmp_path / "whole/train").iterdir():
+        assert (tmp_path / "out/train" / path.name).read_bytes() == path.read_bytes(), path.name
+
+
+def test_a_file_that_cannot_grow_is_an_error_and_leaves_nothing(tmp_path):
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # so that write() fails, as it does on a full disk
+        resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000))
+
+    error = pack(tmp_path / "out", source="digits(count=600)", code=3, preexec_fn=limit).stderr
+    assert re.fullmatch(r"shardprep: .*shard-0000\d-of-00003.safetensors: File too large; expected to write .*\n", error)
+    assert os.listdir(tmp_path) == []
+
+
+def test_two_packings_into_one_folder_do_not_mix(tmp_path):
+    process = subprocess.Popen([SHARDPREP, "pack", "--source", "digits(count=20000,size=64)", "--out", str(tmp_path)])
+    while not (tmp_path / ".train.partial/split").exists():
+        assert process.poll() is None
+    while not list((tmp_path / ".train.partial/split").iterdir()):
+        assert process.poll() is None
+    error = pack(tmp_path, code=3).stderr
+    process.kill()
+    process.wait()
+    assert "expected that no other process packs into it" in error
+    assert (tmp_path / ".train.partial/split").exists()
+
+
+def test_info_and_verify_take_a_data_set_or_a_split(tmp_path):
+    done = pack(tmp_path, split="train,test")
+    assert [line.split(":")[0] for line in done.stdout.splitlines()] == [str(tmp_path / "train"), str(tmp_path / "test")]
+    for folder in (tmp_path, tmp_path / "test"):
+        information = run("info", folder).stdout
+        for expected in ("12 x 12 x 1, 60 raw", "60 in 3 shards", "mean ", "deviation ", "digits(count=60,size=12)"):
+            assert expected in information
+        assert "60 samples in 3 shards, every one as packed" in run("verify", folder).stdout
+    assert run("verify", tmp_path, "--split", "test").stdout.count("as packed") == 1
+
+
+def test_verify_names_the_sample_of_a_flipped_bit(tmp_path):
+    pack(tmp_path)
+    shard = tmp_path / "train/shard-00001-of-00003.safetensors"
+    data = bytearray(shard.read_bytes())
+    data[4096 + 144 * 2 + 5] ^= 8
+    shard.write_bytes(data)
+    done = run("verify", tmp_path, code=4)
+    assert f"{shard}: sample 2 (id 12) at byte 4384: crc32c is " in done.stderr
+    assert done.stderr.splitlines()[-1] == "shardprep: verify: 2 problems; expected none"
+
+
+@pytest.mark.parametrize("arguments, code, message", [
+    ([], 2, "A subcommand is required"),
+    (["pack"], 2, "required"),
+    (["pack", "--source", "digits", "--out", "x", "--shard", "3"], 2, 'unknown flag "--shard"; did you mean "--shards"?'),
+    (["pack", "--source", "digit", "--out", "x"], 2, 'unknown source "digit"; did you mean "digits"? known: '),
+    (["pack", "--source", "digits(sise=3)", "--out", "x"], 2, 'unknown key "sise"'),
+    (["pack", "--source", "digits", "--out", "x", "--jobs", "-1"], 2, "jobs is -1"),
+    (["pack", "--source", "digits", "--out", "x", "--shards", "0"], 2, "shards is 0"),
+    (["pack", "--source", "digits", "--out", "x", "--split", "val"], 2, 'split is "val"; expected train, test or all'),
+    (["pack", "--source", "digits", "--out", "x", "--on-corrupt", "ignore"], 2, "expected fail or skip"),
+    (["pack", "--source", "digits", "--out", "x", "--shuffle-seed", "-3"], 2, "shuffle-seed"),
+    (["pack", "--source", "mnist", "--out", "x"], 2, "expected --input DIR"),
+    (["pack", "--source", "mnist", "--input", "nowhere", "--out", "x"], 3, "nowhere: no such folder"),
+    (["info", "nowhere"], 3, "nowhere: no manifest.json"),
+    (["verify", "."], 3, "expected a data set or a split's folder"),
+    (["verify", ".", "--jobs", "-2"], 3, "expected a data set"),
+])
+def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, arguments, code, message):
+    error = run(*arguments, code=code, cwd=tmp_path).stderr
+    assert error.startswith("shardprep: ") and error.count("\n") == 1
+    assert message in error
+    assert os.listdir(tmp_path) == []
+
+
+def test_quiet_says_nothing_and_a_pipe_gets_no_escape_codes(tmp_path):
+    done = pack(tmp_path / "a", "--quiet")
+    assert done.stdout + done.stderr == ""
+    done = pack(tmp_path / "b")
+    assert "\r" not in done.stdout + done.stderr
+    assert done.stdout.startswith(f"{tmp_path / 'b/train'}: 60 samples of 10 classes in 3 shards, ")
+
+
+def hexdump(data):
+    """Like `xxd -g1`, with runs of equal lines left out."""
+    lines, last = [], None
+    for at in range(0, len(data), 16):
+        row = data[at:at + 16]
+        if row != last:
+            text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+            lines.append(f"{at:08x}: {' '.join(f'{byte:02x}' for byte in row):47}  {text}")
+        elif lines[-1] != "*":
+            lines.append("*")
+        last = row
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def test_the_worked_example_in_the_format_document_is_what_pack_writes(tmp_path):
+    images = np.array([[[0, 16, 32], [48, 64, 80]], [[255, 254, 253], [252, 251, 250]]], np.uint8)
+    write_mnist(tmp_path / "in", images, np.array([7, 3], np.uint8))
+    pack(tmp_path, "--input", tmp_path / "in", source="mnist", shards=1)
+    document = (ROOT / "docs/FORMAT.md").read_text()
+    shard = (tmp_path / "train/shard-00000-of-00001.safetensors").read_bytes()
+    assert hexdump(shard) in document
+    assert (tmp_path / "train/manifest.json").read_text() in document
