@@ -1,0 +1,53 @@
+"""ResNets: torchvision's weights give torchvision's logits."""
+import os
+import pathlib
+import subprocess
+
+import pytest
+import torch
+import torchvision
+from safetensors.torch import load_file, save_file
+
+LOGITS = pathlib.Path(os.environ["PENSTOCK_BIN"]) / "logits"
+
+
+def random_model(arch, classes):
+    """Random weights, with BatchNorm far from 1 and 0 but the signal kept in range through all layers."""
+    torch.manual_seed(1)
+    model = getattr(torchvision.models, arch)(weights=None, num_classes=classes).eval()
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.weight.data.uniform_(0.3, 0.9)
+            module.bias.data.uniform_(-0.3, 0.3)
+            module.running_mean.uniform_(-0.2, 0.2)
+            module.running_var.uniform_(0.6, 1.8)
+    return model
+
+
+def run_logits(tmp_path, arch, classes, state, images):
+    save_file({name: tensor.contiguous() for name, tensor in state.items()}, tmp_path / "weights.safetensors")
+    save_file({"images": images}, tmp_path / "images.safetensors")
+    arguments = [LOGITS, arch, str(classes)] + [tmp_path / f"{name}.safetensors" for name in ("weights", "images", "logits")]
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.parametrize("arch, classes, size", [("resnet18", 10, (64, 64)), ("resnet18", 1000, (33, 47)),
+                                                 ("resnet50", 10, (64, 48))])
+def test_logits_are_torchvisions(tmp_path, arch, classes, size):
+    model = random_model(arch, classes)
+    images = torch.randn(3, 3, *size)
+    result = run_logits(tmp_path, arch, classes, model.state_dict(), images)
+    assert result.returncode == 0, result.stderr
+    with torch.no_grad():
+        expected = model(images)
+    logits = load_file(tmp_path / "logits.safetensors")["logits"]
+    assert logits.shape == expected.shape
+    assert expected.std() > 1e-3
+    assert (logits - expected).abs().max() <= 1e-4 * expected.abs().max()
+
+
+def test_another_class_count_is_one_clear_line(tmp_path):
+    result = run_logits(tmp_path, "resnet18", 10, random_model("resnet18", 1000).state_dict(), torch.zeros(1, 3, 32, 32))
+    assert result.returncode == 4
+    assert "fc.weight is 1000 x 512, the model's is 10 x 512" in result.stderr
+    assert len(result.stderr.splitlines()) == 1

@@ -1,0 +1,138 @@
+// Comm: collectives of ranks as threads, what they say when a peer is gone, and where they listen.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "core/error.h"
+#include "tests/train/rank_threads.h"
+#include "train/comm/loopback.h"
+
+namespace penstock {
+namespace {
+
+using testing::AllOf, testing::HasSubstr;
+
+template <class Body>
+std::string message_of(ErrorKind kind, const Body& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    return error.what();
+  }
+  return "nothing thrown";
+}
+
+TEST(CommTest, AllReduceSumsInPlaceForEveryDtype) {
+  for (const int world_size : {2, 3, 4})
+    run_ranks(world_size, [&](Comm& comm) {
+      for (const auto dtype : {torch::kFloat32, torch::kFloat64, torch::kInt64}) {
+        auto tensor = torch::arange(5).to(dtype) + comm.rank();
+        comm.all_reduce_sum(tensor)->wait();
+        const auto expected = torch::arange(5) * world_size + world_size * (world_size - 1) / 2;
+        EXPECT_TRUE(tensor.equal(expected.to(dtype))) << tensor;
+      }
+    });
+}
+
+TEST(CommTest, SeveralReductionsMayBeUnderWay) {
+  run_ranks(3, [](Comm& comm) {
+    std::vector<torch::Tensor> tensors;
+    for (int i = 0; i < 4; ++i) tensors.push_back(torch::full({1000 * (i + 1)}, i + 1, torch::kFloat64));
+    std::vector<std::unique_ptr<Comm::Work>> works;
+    for (auto& tensor : tensors) works.push_back(comm.all_reduce_sum(tensor));
+    for (const auto& work : works) work->wait();
+    for (int i = 0; i < 4; ++i) EXPECT_TRUE(tensors[i].eq(3 * (i + 1)).all().item<bool>());
+  });
+}
+
+TEST(CommTest, BroadcastGivesTheRootsTensor) {
+  run_ranks(3, [](Comm& comm) {
+    auto tensor = torch::full({2, 3}, comm.rank(), torch::kInt64);
+    comm.broadcast(tensor, 2);
+    EXPECT_TRUE(tensor.eq(2).all().item<bool>());
+  });
+}
+
+TEST(CommTest, AllGatherStacksInRankOrder) {
+  for (const int world_size : {1, 3})
+    run_ranks(world_size, [&](Comm& comm) {
+      const auto all = comm.all_gather(torch::full({2}, comm.rank(), torch::kFloat32));
+      const auto ranks = torch::arange(world_size, torch::kFloat32).unsqueeze(1).expand({world_size, 2});
+      EXPECT_TRUE(all.equal(ranks)) << all;
+      EXPECT_EQ(comm.all_gather(torch::tensor(7)).sizes(), torch::IntArrayRef({world_size}));
+      comm.barrier();
+    });
+}
+
+TEST(CommTest, APeerThatIsGoneIsADeviceErrorThatNamesRankAndOperation) {
+  std::string message;
+  run_ranks(2, [&](Comm& comm) {
+    if (comm.rank() == 1) return;
+    message = message_of(ErrorKind::kDevice, [&] {
+      // The first call may still be taken by the kernel's buffers before the end is seen.
+      for (int i = 0; i < 3; ++i) {
+        auto tensor = torch::zeros({1 << 16});
+        comm.all_reduce_sum(tensor)->wait();
+      }
+    });
+  });
+  EXPECT_THAT(message, AllOf(HasSubstr("rank 0: gloo: all_reduce: "), HasSubstr("; another rank has ended")));
+}
+
+TEST(CommTest, BackendsAreChecked) {
+  const auto make = [](const char* backend) {
+    return message_of(ErrorKind::kConfig, [&] {
+      make_c10d_comm(c10::make_intrusive<c10d::HashStore>(), {.rank = 0, .world_size = 2}, torch::kCPU, backend);
+    });
+  };
+  EXPECT_THAT(make("glo"),
+              AllOf(HasSubstr("--dist-backend"), HasSubstr("\"glo\""), HasSubstr("gloo"), HasSubstr("nccl")));
+  EXPECT_THAT(make("nccl"), HasSubstr("--dist-backend is nccl on the CPU"));
+}
+
+/// The local addresses, as the kernel prints them, of sockets of this process's network that listen at `port`.
+std::vector<std::string> listeners(const char* table, int port) {
+  std::vector<std::string> addresses;
+  std::ifstream file(table);
+  std::string line, slot, local, remote, state;
+  std::getline(file, line);
+  while (std::getline(file, line)) {
+    std::istringstream(line) >> slot >> local >> remote >> state;
+    const auto colon = local.find(':');
+    if (state == "0A" && std::stoi(local.substr(colon + 1), nullptr, 16) == port)
+      addresses.push_back(local.substr(0, colon));
+  }
+  return addresses;
+}
+
+TEST(CommTest, ALoopbackRendezvousListensOnLoopbackOnly) {
+  const int socket = detail::listen_on_loopback(0);
+  const int port = detail::port_of(socket);
+  close(socket);
+  std::thread other([&] {
+    auto comm = make_comm({.rank = 1, .world_size = 2, .port = port, .timeout_seconds = 60}, torch::kCPU, "auto");
+    comm->barrier();
+    comm->barrier();
+  });
+  auto comm = make_comm({.rank = 0, .world_size = 2, .port = port, .timeout_seconds = 60}, torch::kCPU, "auto");
+  comm->barrier();
+  EXPECT_EQ(listeners("/proc/net/tcp", port), std::vector<std::string>{"0100007F"});
+  EXPECT_EQ(listeners("/proc/net/tcp6", port), std::vector<std::string>{});
+  EXPECT_EQ(comm->backend(), "gloo");
+  comm->barrier();
+  other.join();
+}
+
+TEST(CommTest, APortThatIsTakenIsNamed) {
+  const int socket = detail::listen_on_loopback(0);
+  const int port = detail::port_of(socket);
+  const auto message = message_of(ErrorKind::kDevice,
+                                  [&] { make_comm({.rank = 0, .world_size = 2, .port = port}, torch::kCPU, "auto"); });
+  close(socket);
+  EXPECT_THAT(message, HasSubstr("127.0.0.1:" + std::to_string(port)));
+}
+
+}  // namespace
+}  // namespace penstock

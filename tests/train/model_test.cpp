@@ -1,0 +1,171 @@
+// Models: what every registered one promises, and the shapes and initialisation of each.
+#include "train/models/model.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "core/error.h"
+#include "train/models/pretrained.h"
+#include "train/safetensors_torch.h"
+
+namespace penstock {
+namespace {
+
+using testing::AllOf, testing::HasSubstr, testing::Not;
+
+std::unique_ptr<Model> make(const std::string& spec, const ModelShape& shape = {}) {
+  return ModelRegistry::make(parse_spec("arch", spec), shape);
+}
+
+int64_t parameter_count(const Model& model) {
+  int64_t count = 0;
+  for (const auto& parameter : model.parameters()) count += parameter.numel();
+  return count;
+}
+
+template <class Body>
+std::string message_of(ErrorKind kind, const Body& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    return error.what();
+  }
+  return "nothing thrown";
+}
+
+constexpr ModelShape kColour{.channels = 3, .height = 33, .width = 40, .classes = 7};
+
+TEST(ModelContractTest, StagesNameEveryParameterExactlyOnce) {
+  for (const auto& arch : ModelRegistry::names()) {
+    const auto model = make(arch, kColour);
+    std::multiset<std::string> covered, all;
+    for (const auto& stage : model->stages()) {
+      EXPECT_FALSE(stage.name.empty()) << arch;
+      for (const auto& module : stage.modules)
+        for (const auto& item : model->named_children()[module]->named_parameters())
+          covered.insert(module + "." + item.key());
+    }
+    for (const auto& item : model->named_parameters()) all.insert(item.key());
+    EXPECT_EQ(covered, all) << arch;
+    EXPECT_FALSE(all.empty()) << arch;
+  }
+}
+
+TEST(ModelContractTest, ForwardIsTheCompositionOfTheStages) {
+  for (const auto& arch : ModelRegistry::names()) {
+    const auto model = make(arch, kColour);
+    model->eval();
+    torch::NoGradGuard no_grad;
+    const auto images = torch::rand({2, 3, 33, 40});
+    auto x = images;
+    for (const auto& stage : model->stages()) x = stage.forward(x);
+    EXPECT_EQ(x.sizes(), torch::IntArrayRef({2, 7})) << arch;
+    EXPECT_TRUE(model->forward(images).equal(x)) << arch;
+  }
+}
+
+TEST(ModelContractTest, EveryParameterGetsAGradient) {
+  for (const auto& arch : ModelRegistry::names()) {
+    const auto model = make(arch, kColour);
+    model->forward(torch::rand({4, 3, 33, 40})).pow(2).sum().backward();
+    for (const auto& item : model->named_parameters())
+      EXPECT_TRUE(item.value().grad().defined()) << arch << " " << item.key();
+  }
+}
+
+TEST(ModelContractTest, TheSeedDecidesTheInitialWeights) {
+  const auto weights = [](const std::string& arch, int seed) {
+    torch::manual_seed(seed);
+    return make(arch)->parameters();
+  };
+  for (const auto& arch : ModelRegistry::names()) {
+    const auto one = weights(arch, 1), again = weights(arch, 1), other = weights(arch, 2);
+    bool is_other = false;
+    for (size_t i = 0; i < one.size(); ++i) {
+      EXPECT_TRUE(one[i].equal(again[i])) << arch;
+      is_other |= !one[i].equal(other[i]);
+    }
+    EXPECT_TRUE(is_other) << arch;
+  }
+}
+
+TEST(ModelTest, ParameterCountsAreThePublishedOnes) {
+  EXPECT_EQ(parameter_count(*make("lenet")), 61'706);
+  EXPECT_EQ(parameter_count(*make("mlp(hidden=256:128)")), 784 * 256 + 256 + 256 * 128 + 128 + 128 * 10 + 10);
+  const ModelShape imagenet{.channels = 3, .height = 224, .width = 224, .classes = 1000};
+  EXPECT_EQ(parameter_count(*make("resnet18", imagenet)), 11'689'512);
+  EXPECT_EQ(parameter_count(*make("resnet50", imagenet)), 25'557'032);
+}
+
+TEST(ModelTest, ResNetConvolutionsStartWithTheVarianceOfHeEtAl) {
+  const auto model = make("resnet18", kColour);
+  const auto weight = model->named_parameters()["layer3.1.conv2.weight"];
+  EXPECT_NEAR(weight.std().item<double>(), std::sqrt(2.0 / (256 * 9)), 2e-4);
+  EXPECT_NEAR(weight.mean().item<double>(), 0, 2e-4);
+}
+
+TEST(ModelTest, SmallestPicturesWorkAndSmallerOnesAreNamed) {
+  EXPECT_EQ(make("lenet", {.height = 12, .width = 12})->forward(torch::rand({1, 1, 12, 12})).size(1), 10);
+  EXPECT_THAT(message_of(ErrorKind::kConfig, [] { make("lenet", {.height = 11, .width = 28}); }),
+              AllOf(HasSubstr("arch lenet"), HasSubstr("28 x 11"), HasSubstr("12 x 12")));
+  for (const char* arch : {"resnet18", "resnet50"}) {
+    EXPECT_EQ(make(arch, {.height = 17, .width = 17})->forward(torch::rand({2, 1, 17, 17})).size(1), 10);
+    EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { make(arch, {.height = 28, .width = 16}); }),
+                AllOf(HasSubstr(arch), HasSubstr("16 x 28"), HasSubstr("17 x 17")));
+  }
+}
+
+TEST(ModelTest, BadNamesAndKeysAreNamed) {
+  EXPECT_THAT(message_of(ErrorKind::kConfig, [] { make("lenett"); }),
+              AllOf(HasSubstr("lenett"), HasSubstr("resnet50")));
+  EXPECT_THAT(message_of(ErrorKind::kConfig, [] { make("mlp(hiden=3)"); }),
+              AllOf(HasSubstr("hiden"), HasSubstr("hidden")));
+  EXPECT_THAT(message_of(ErrorKind::kConfig, [] { make("mlp(hidden=128:0)"); }), HasSubstr("hidden has 0"));
+  EXPECT_THAT(message_of(ErrorKind::kConfig, [] { make("mlp(hidden=1.5)"); }), HasSubstr("hidden has 1.5"));
+}
+
+class PretrainedTest : public testing::Test {
+ protected:
+  PretrainedTest() {
+    std::string pattern = std::filesystem::temp_directory_path() / "penstock-pretrained-XXXXXX";
+    folder_ = mkdtemp(pattern.data());
+    for (const auto& item : source_->named_parameters()) tensors_[item.key()] = item.value().detach().clone();
+    for (const auto& item : source_->named_buffers()) tensors_[item.key()] = item.value().clone();
+  }
+  ~PretrainedTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string load() {
+    const auto path = folder_ / "weights.safetensors";
+    write_tensors(path, tensors_);
+    return message_of(ErrorKind::kCorrupt, [&] { load_pretrained(*model_, path); });
+  }
+
+  std::filesystem::path folder_;
+  std::unique_ptr<Model> source_ = make("resnet18", kColour), model_ = make("resnet18", kColour);
+  std::map<std::string, torch::Tensor> tensors_;
+};
+
+TEST_F(PretrainedTest, EveryTensorIsCopied) {
+  tensors_["bn1.running_var"].fill_(3);
+  tensors_.erase("bn1.num_batches_tracked");
+  EXPECT_EQ(load(), "nothing thrown");
+  for (const auto& item : model_->named_parameters())
+    EXPECT_TRUE(item.value().equal(tensors_[item.key()])) << item.key();
+  EXPECT_TRUE(model_->named_buffers()["bn1.running_var"].eq(3).all().item<bool>());
+}
+
+TEST_F(PretrainedTest, EveryMismatchIsNamedAndNothingIsChanged) {
+  const auto before = model_->named_parameters()["conv1.weight"].detach().clone();
+  tensors_.erase("layer1.0.conv1.weight");
+  tensors_["module.stranger"] = torch::ones({1});
+  tensors_["fc.weight"] = torch::zeros({1000, 512});
+  EXPECT_THAT(load(), AllOf(HasSubstr("weights.safetensors: "), HasSubstr("layer1.0.conv1.weight is missing"),
+                            HasSubstr("module.stranger is unexpected"),
+                            HasSubstr("fc.weight is 1000 x 512, the model's is 7 x 512"), Not(HasSubstr("fc.bias"))));
+  EXPECT_TRUE(model_->named_parameters()["conv1.weight"].equal(before));
+}
+
+}  // namespace
+}  // namespace penstock

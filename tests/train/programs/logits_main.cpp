@@ -1,0 +1,21 @@
+// logits ARCH CLASSES WEIGHTS INPUT OUTPUT: the logits of INPUT's tensor `images` under pretrained weights, into
+// OUTPUT.
+#include "core/error.h"
+#include "tools/cli.h"
+#include "train/models/pretrained.h"
+#include "train/safetensors_torch.h"
+
+int main(int argc, char** argv) {
+  using namespace penstock;
+  return run_tool("logits", [&] {
+    if (argc != 6) throw config_error("logits: expected ARCH CLASSES WEIGHTS INPUT OUTPUT");
+    const auto images = read_tensors(argv[4]).tensors.at("images");
+    const ModelShape shape{images.size(1), images.size(2), images.size(3), std::stoll(argv[2])};
+    const auto model = ModelRegistry::make(parse_spec("arch", argv[1]), shape);
+    load_pretrained(*model, argv[3]);
+    model->eval();
+    torch::NoGradGuard no_grad;
+    write_tensors(argv[5], {{"logits", model->forward(images)}});
+    return 0;
+  });
+}

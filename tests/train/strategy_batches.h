@@ -1,0 +1,76 @@
+// Batches for the tests of strategies: a global batch of random pictures, and each rank's part of it.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "loader/partition.h"
+#include "train/device_batch.h"
+#include "train/strategies/strategy.h"
+
+namespace penstock {
+
+struct Samples {
+  torch::Tensor images, labels;
+};
+
+inline Samples random_samples(int64_t count, const ModelShape& shape, int seed) {
+  torch::manual_seed(seed);
+  return {torch::randn({count, shape.channels, shape.height, shape.width}, torch::kFloat64),
+          torch::randint(shape.classes, {count}, torch::kInt64)};
+}
+
+/// Batch `index` of `samples` in order, as a feeder gives it to this rank: padding rows hold zeros.
+inline DeviceBatch part_of(const Samples& samples, int64_t batch_size, int64_t index, int rank, int world_size) {
+  const Partition partition(static_cast<uint64_t>(samples.labels.size(0)), batch_size, rank, world_size, Tail::kPad);
+  const auto rows = partition.rows(index);
+  DeviceBatch batch;
+  batch.rows = partition.rows_per_rank();
+  batch.count = rows.count;
+  batch.global_count = rows.global_count;
+  batch.index = index;
+  auto sizes = samples.images.sizes().vec();
+  sizes[0] = batch.rows;
+  batch.images = torch::zeros(sizes, samples.images.options());
+  batch.labels = torch::zeros({batch.rows}, torch::kInt64);
+  batch.weights = torch::zeros({batch.rows});
+  const auto first = static_cast<int64_t>(rows.first_position);
+  batch.images.narrow(0, 0, batch.count).copy_(samples.images.narrow(0, first, batch.count));
+  batch.labels.narrow(0, 0, batch.count).copy_(samples.labels.narrow(0, first, batch.count));
+  batch.weights.narrow(0, 0, batch.count).fill_(1);
+  return batch;
+}
+
+/// One rank's model and strategy.
+struct Trainee {
+  Trainee(const std::string& mode, std::unique_ptr<Model> built, Comm& comm, const SgdOptions& options)
+      : model(std::move(built)) {
+    model->to(torch::kFloat64);
+    strategy = StrategyRegistry::make(parse_spec("mode", mode), StrategyContext{*model, comm, options, recorder});
+  }
+
+  DeviceBatch part(const Samples& samples, int64_t batch_size, int64_t index) const {
+    return part_of(samples, batch_size, index, strategy->data_rank(), strategy->data_world_size());
+  }
+
+  Recorder recorder;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Strategy> strategy;
+};
+
+/// The largest difference of any tensor, relative to that tensor's largest element.
+inline double relative_difference(const StateDict& one, const StateDict& other) {
+  double largest = one.size() == other.size() ? 0 : 1e300;
+  for (const auto& [name, tensor] : one) {
+    if (!other.contains(name)) return 1e300;
+    const auto scale = tensor.to(torch::kFloat64).abs().max().item<double>();
+    const auto difference = (tensor.to(torch::kFloat64) - other.at(name)).abs().max().item<double>();
+    if (difference > 0) largest = std::max(largest, difference / scale);
+  }
+  return largest;
+}
+
+}  // namespace penstock

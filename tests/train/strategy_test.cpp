@@ -1,0 +1,188 @@
+// Strategies: what every registered one promises with one rank, and sums, BatchNorm and checkpoints of the replicated
+// ones.
+#include <gmock/gmock.h>
+
+#include "core/error.h"
+#include "tests/train/rank_threads.h"
+#include "tests/train/strategy_batches.h"
+
+namespace penstock {
+namespace {
+
+using testing::AllOf, testing::HasSubstr;
+
+constexpr ModelShape kSmall{.channels = 1, .height = 12, .width = 12, .classes = 4};
+constexpr SgdOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
+
+std::unique_ptr<Model> make(const std::string& spec, int seed = 1) {
+  torch::manual_seed(seed);
+  return ModelRegistry::make(parse_spec("arch", spec), kSmall);
+}
+
+template <class Body>
+std::string message_of(ErrorKind kind, const Body& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    return error.what();
+  }
+  return "nothing thrown";
+}
+
+/// The smallest model with BatchNorm, and with a parameter that forward does not use.
+class TinyNorm final : public Model {
+ public:
+  TinyNorm() {
+    torch::nn::BatchNorm2d norm = register_module("norm", torch::nn::BatchNorm2d(1));
+    torch::nn::Linear fc = register_module("fc", torch::nn::Linear(144, 4));
+    register_module("idle", torch::nn::Linear(3, 2));
+    add_stage("all", {"norm", "fc", "idle"},
+              [norm, fc](const torch::Tensor& x) mutable { return fc(norm(x).flatten(1)); });
+  }
+};
+
+class StrategyContractTest : public testing::TestWithParam<std::string> {
+ protected:
+  Trainee trainee(const std::string& arch = "lenet", int seed = 1) {
+    return {GetParam(), make(arch, seed), *comm_, kSgd};
+  }
+  std::unique_ptr<Comm> comm_ = make_self_comm();
+  Samples samples_ = random_samples(16, kSmall, 5);
+};
+INSTANTIATE_TEST_SUITE_P(Modes, StrategyContractTest, testing::ValuesIn(StrategyRegistry::names()));
+
+TEST_P(StrategyContractTest, StepsLearn) {
+  auto one = trainee();
+  const auto batch = one.part(samples_, 16, 0);
+  const double first = one.strategy->step(batch).loss.item<double>();
+  for (int i = 0; i < 30; ++i) one.strategy->step(batch);
+  EXPECT_LT(one.strategy->step(batch).loss.item<double>(), 0.5 * first);
+}
+
+TEST_P(StrategyContractTest, SumsAreThoseOfTheWeightedRows) {
+  auto one = trainee();
+  auto batch = one.part(samples_, 20, 0);  // 4 padding rows
+  batch.weights[3] = 0;                    // a substituted row
+  torch::NoGradGuard no_grad;
+  const auto logits = one.model->forward(samples_.images);
+  auto losses = torch::cross_entropy_loss(logits, samples_.labels, {}, at::Reduction::None);
+  losses[3] = 0;
+  auto hits = logits.argmax(1).eq(samples_.labels);
+  hits[3] = false;
+  torch::AutoGradMode with_grad(true);
+  const auto sums = one.strategy->step(batch);
+  EXPECT_NEAR(sums.loss.item<double>(), losses.sum().item<double>(), 1e-12);
+  EXPECT_EQ(sums.correct.item<int64_t>(), hits.sum().item<int64_t>());
+  EXPECT_EQ(sums.correct.scalar_type(), torch::kInt64);
+}
+
+TEST_P(StrategyContractTest, StateNamesEveryTensorUnsharded) {
+  auto one = trainee();
+  const auto state = one.strategy->state();
+  for (const auto& item : one.model->named_parameters()) {
+    ASSERT_TRUE(state.contains("model." + item.key()));
+    EXPECT_EQ(state.at("model." + item.key()).sizes(), item.value().sizes());
+    EXPECT_TRUE(state.contains("optimizer.momentum." + item.key()));
+  }
+  EXPECT_EQ(state.size(), 2 * one.model->named_parameters().size());
+}
+
+TEST_P(StrategyContractTest, ARunGoesOnFromItsStateBitForBit) {
+  auto whole = trainee(), resumed = trainee("lenet", 2);
+  for (int64_t i = 0; i < 2; ++i) whole.strategy->step(whole.part(samples_, 4, i));
+  resumed.strategy->load_state(whole.strategy->state());
+  for (int64_t i = 2; i < 4; ++i)
+    for (auto* run : {&whole, &resumed}) run->strategy->step(run->part(samples_, 4, i));
+  EXPECT_EQ(relative_difference(whole.strategy->state(), resumed.strategy->state()), 0);
+}
+
+TEST_P(StrategyContractTest, AStateIsACopy) {
+  auto one = trainee();
+  const auto before = one.strategy->state();
+  const auto weight = before.at("model.fc3.weight").clone();
+  one.strategy->step(one.part(samples_, 16, 0));
+  EXPECT_TRUE(before.at("model.fc3.weight").equal(weight));
+}
+
+TEST_P(StrategyContractTest, StatesThatDoNotFitAreNamed) {
+  auto one = trainee();
+  const auto load = [&](const auto& edit) {
+    auto state = one.strategy->state();
+    edit(state);
+    return message_of(ErrorKind::kCorrupt, [&] { one.strategy->load_state(state); });
+  };
+  EXPECT_THAT(load([](auto& state) { state.erase("optimizer.momentum.fc1.bias"); }),
+              AllOf(HasSubstr("optimizer.momentum.fc1.bias"), HasSubstr("missing")));
+  EXPECT_THAT(load([](auto& state) { state["model.extra"] = torch::ones({1}); }),
+              AllOf(HasSubstr("model.extra"), HasSubstr("too many")));
+  EXPECT_THAT(load([](auto& state) { state["model.fc1.bias"] = torch::ones({3}, torch::kFloat64); }),
+              AllOf(HasSubstr("model.fc1.bias"), HasSubstr("[3]"), HasSubstr("[120]")));
+  EXPECT_THAT(load([](auto& state) { state["model.fc1.bias"] = torch::ones({120}); }), HasSubstr("Float"));
+}
+
+TEST_P(StrategyContractTest, EvaluationChangesNothing) {
+  Trainee one(GetParam(), std::make_unique<TinyNorm>(), *comm_, kSgd);
+  one.strategy->step(one.part(samples_, 16, 0));
+  const auto before = one.strategy->state();
+  const auto batch = one.part(samples_, 20, 0);
+  const auto logits = one.strategy->evaluate(batch);
+  EXPECT_EQ(logits.sizes(), torch::IntArrayRef({20, 4}));
+  EXPECT_FALSE(logits.requires_grad());
+  EXPECT_EQ(relative_difference(before, one.strategy->state()), 0);
+  // Row by row: batch statistics would make rows depend on each other.
+  auto one_row = batch;
+  one_row.images = batch.images.narrow(0, 0, 1);
+  EXPECT_TRUE(one.strategy->evaluate(one_row)[0].allclose(logits[0], 1e-12, 1e-14));
+}
+
+TEST_P(StrategyContractTest, RunningStatisticsSeeSamplesOnly) {
+  Trainee padded(GetParam(), std::make_unique<TinyNorm>(), *comm_, kSgd);
+  Trainee whole(GetParam(), std::make_unique<TinyNorm>(), *comm_, kSgd);
+  const auto mean = [](Trainee& run) {
+    return run.strategy->state().at("model.norm.running_mean").template item<double>();
+  };
+  padded.strategy->step(padded.part(samples_, 20, 0));
+  whole.strategy->step(whole.part(samples_, 16, 0));
+  EXPECT_EQ(mean(padded), mean(whole));
+  EXPECT_NE(mean(whole), 0);
+
+  auto batch = padded.part(samples_, 16, 0);
+  for (const int64_t count : {1, 0}) {
+    batch.count = count;
+    padded.strategy->step(batch);
+    EXPECT_EQ(mean(padded), mean(whole)) << count << " samples";
+  }
+}
+
+TEST_P(StrategyContractTest, ABatchWithoutSamplesHereStillUpdates) {
+  auto one = trainee("mlp");
+  one.strategy->step(one.part(samples_, 16, 0));
+  const auto before = one.strategy->state().at("model.fc1.weight");
+  auto batch = one.part(samples_, 16, 0);
+  batch.count = 0;
+  const auto sums = one.strategy->step(batch);
+  EXPECT_EQ(sums.loss.item<double>(), 0);
+  EXPECT_EQ(sums.correct.item<int64_t>(), 0);
+  EXPECT_FALSE(one.strategy->state().at("model.fc1.weight").equal(before));  // momentum goes on
+}
+
+TEST_P(StrategyContractTest, EveryPhaseIsMarked) {
+  auto one = trainee();
+  one.recorder.restart();
+  one.strategy->step(one.part(samples_, 16, 0));
+  for (const auto phase : {Phase::kForward, Phase::kBackward, Phase::kOptimizer})
+    EXPECT_GT(one.recorder.total_ms(phase), 0);
+  for (const auto phase : {Phase::kWait, Phase::kHostToDevice, Phase::kOther})
+    EXPECT_EQ(one.recorder.total_ms(phase), 0);
+}
+
+TEST(SingleTest, TwoRanksAreRefused) {
+  run_ranks(2, [](Comm& comm) {
+    EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { Trainee("single", make("mlp"), comm, kSgd); }),
+              "--mode single: launched with 2 ranks; expected 1 (use --mode ddp)");
+  });
+}
+
+}  // namespace
+}  // namespace penstock
