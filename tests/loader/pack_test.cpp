@@ -277,7 +277,8 @@ TEST(VerifyTest, AnyFlippedBitIsFoundAndTheSampleNamed) {
     const Bytes whole = read_bytes(split / file);
     std::set<size_t> places;
     for (size_t byte = 0; byte < kShardHeaderBytes; byte += 53) places.insert(byte);
-    for (const auto& tensor : Safetensors(split / file).tensors()) {
+    const Safetensors tensors(split / file);
+    for (const auto& tensor : tensors.tensors()) {
       const size_t begin = tensor.byte_offset, end = begin + tensor.bytes.size();
       for (size_t byte = begin; byte < end; byte += std::max<size_t>(1, (end - begin) / 40)) places.insert(byte);
       places.insert(end - 1);
