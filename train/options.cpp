@@ -83,7 +83,8 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
 
 ThreadShare default_threads(int core_count, bool is_cuda) {
   if (is_cuda) return {std::clamp(core_count - 1, 1, 8), 1};
-  return {1, std::max(1, core_count)};
+  constexpr int kWorkers = 1;
+  return {kWorkers, std::max(1, core_count - kWorkers)};
 }
 
 Shuffle shuffle_of(const TrainOptions& options) {

@@ -70,7 +70,7 @@ void add_device_flags(CLI::App& app, TrainOptions& o) {
   app.add_option("--device", o.device, "auto, cpu or cuda")->capture_default_str()->group(group);
   app.add_option("--gpu", o.gpu, "index of the visible GPU to use, for one rank")->group(group);
   app.add_option("--threads", o.threads,
-                 "LibTorch's intra-op threads a rank (default on the CPU: a rank's cores, on CUDA: 1)")
+                 "LibTorch's intra-op threads a rank (default: a rank's cores less the worker's; on CUDA 1)")
       ->group(group);
   app.add_option("--mode", o.mode, join(mode_names()))->capture_default_str()->group(group);
   app.add_option("--nproc", o.nproc,
@@ -101,7 +101,7 @@ void add_run_flags(CLI::App& app, TrainOptions& o, std::vector<std::string>& sav
   app.add_flag("-e,--evaluate", o.only_evaluates,
                "only evaluate what --resume, --pretrained or OUT/model.safetensors holds");
   app.get_option("--evaluate")->group(group);
-  app.add_flag("--eval-at-end", "evaluate behind the last epoch only")->group(group);
+  app.add_flag("--eval-at-end{false}", o.evaluates_each_epoch, "evaluate behind the last epoch only")->group(group);
   app.add_option("-p,--print-freq", o.print_freq,
                  "steps between two lines of metrics.jsonl; reading the loss waits for the device")
       ->capture_default_str()
@@ -120,7 +120,6 @@ TrainOptions parse_flags(int argc, char** argv) {
   add_device_flags(app, options);
   add_run_flags(app, options, save_every);
   parse_command_line(app, argc, argv);
-  options.evaluates_each_epoch = app.count("--eval-at-end") == 0;
   if (!save_every.empty()) options.save_every = parse_save_every(join(save_every, " "));
   // -1 means "auto" inside only: whoever types it gets the message of every other negative number.
   if (app.count("--workers") > 0 && options.workers < 0)

@@ -1,5 +1,5 @@
 // What `train` prints before and after, and summary.json.
-#include "tools/train/report.h"
+#include "train/run/report.h"
 
 #include <sys/resource.h>
 
@@ -67,11 +67,11 @@ std::string summary_json(const Setup& setup, const TrainResult* result, const Ev
                          int64_t memory_bytes) {
   nlohmann::ordered_json json;
   json["accuracy"] = nullptr;
-  json["per_class_accuracy"] = nlohmann::json::array();
+  json["per_class_accuracy"] = nlohmann::ordered_json::array();
   if (evaluation != nullptr) {
     json["accuracy"] = evaluation->accuracy;
     for (const auto& accuracy : evaluation->class_accuracy)
-      json["per_class_accuracy"].push_back(accuracy ? nlohmann::json(*accuracy) : nlohmann::json());
+      json["per_class_accuracy"].push_back(accuracy ? nlohmann::ordered_json(*accuracy) : nlohmann::ordered_json());
     json["test_loss"] = evaluation->loss;
     json["test_samples"] = evaluation->sample_count;
   }

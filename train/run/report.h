@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tools/train/setup.h"
+#include "train/run/setup.h"
 #include "train/trainer.h"
 
 namespace penstock {

@@ -1,5 +1,5 @@
 // One rank's run: parts put together, the loop, and what is written at its end.
-#include "tools/train/run.h"
+#include "train/run/run.h"
 
 #include <unistd.h>
 
@@ -9,8 +9,8 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/detail/atomic_file.h"
-#include "tools/train/report.h"
 #include "train/host_feeder.h"
+#include "train/run/report.h"
 #include "train/run_folder.h"
 #include "train/stop.h"
 #include "train/trainer.h"

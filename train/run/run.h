@@ -1,7 +1,7 @@
 // One rank's run: from a checked setup to trained weights.
 #pragma once
 
-#include "tools/train/setup.h"
+#include "train/run/setup.h"
 
 namespace penstock {
 

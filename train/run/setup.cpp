@@ -1,5 +1,5 @@
 // Setup: from options to opened data, a model, and a place to start from.
-#include "tools/train/setup.h"
+#include "train/run/setup.h"
 
 #include "core/error.h"
 #include "core/text.h"
@@ -63,16 +63,18 @@ void check_data(const Setup& setup) {
 
 CheckpointInfo info_of(const Setup& setup) {
   const auto& options = setup.options;
-  return {.arch = options.arch,
-          .shape = setup.shape,
-          .seed = options.seed,
-          .batch_size = options.batch_size,
-          .shuffle = options.shuffle,
-          .tail = options.tail,
-          .dataset_size = setup.data.train->size(),
-          .world_size = setup.world.rendezvous.world_size,
-          .threads = options.threads,
-          .augment = setup.data.augment};
+  CheckpointInfo info;
+  info.arch = options.arch;
+  info.shape = setup.shape;
+  info.seed = options.seed;
+  info.batch_size = options.batch_size;
+  info.shuffle = options.shuffle;
+  info.tail = options.tail;
+  info.dataset_size = setup.data.train->size();
+  info.world_size = setup.world.rendezvous.world_size;
+  info.threads = options.threads;
+  info.augment = setup.data.augment;
+  return info;
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "tools/train/world.h"
+#include "train/run/world.h"
 #include "train/checkpoint.h"
 #include "train/data.h"
 #include "train/options.h"

@@ -1,5 +1,5 @@
 // World: the launcher's variables, the flags, and what they may not say together.
-#include "tools/train/world.h"
+#include "train/run/world.h"
 
 #include <sched.h>
 

@@ -1,0 +1,79 @@
+// Host feeder: what it hands out is the loader's, in place.
+#include "train/feeder.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/train/small_dataset.h"
+
+namespace penstock {
+namespace {
+
+LoaderOptions loader_options() {
+  return {.workers = 1, .prefetch = 2, .batch_size = 32, .rank = 0, .world_size = 1, .seed = 5};
+}
+
+std::unique_ptr<Loader> make_loader(const LoaderOptions& options,
+                                    const std::string& augment = "affine(degrees=20),normalize") {
+  return std::make_unique<Loader>(small_dataset(), Pipeline(augment, small_dataset()->manifest().statistics), options);
+}
+
+TEST(HostFeederTest, TensorsViewTheLoadersBatches) {
+  Recorder recorder;
+  const auto feeder = make_host_feeder(make_loader(loader_options()), torch::kCPU, recorder);
+  const auto loader = make_loader(loader_options());
+  feeder->start_epoch(1, 2);
+  loader->start_epoch(1, 2);
+  int batch_count = 0;
+  while (const auto expected = loader->next()) {
+    const auto batch = feeder->next();
+    ASSERT_TRUE(batch);
+    EXPECT_EQ(batch->index, expected->index());
+    EXPECT_EQ(batch->count, expected->count());
+    EXPECT_EQ(batch->global_count, expected->global_count());
+    ASSERT_EQ(batch->images.nbytes(), expected->pixels().size());
+    EXPECT_EQ(std::memcmp(batch->images.data_ptr(), expected->pixels().data(), expected->pixels().size()), 0);
+    EXPECT_EQ(std::memcmp(batch->labels.data_ptr(), expected->labels().data(), expected->labels().size_bytes()), 0);
+    EXPECT_EQ(std::memcmp(batch->weights.data_ptr(), expected->weights().data(), expected->weights().size_bytes()), 0);
+    ++batch_count;
+  }
+  EXPECT_FALSE(feeder->next());
+  EXPECT_EQ(batch_count, 3);
+}
+
+TEST(HostFeederTest, CountsAreTheLoaders) {
+  Recorder recorder;
+  const auto feeder = make_host_feeder(make_loader(loader_options()), torch::kCPU, recorder);
+  EXPECT_EQ(feeder->batches_per_epoch(), 5);
+  EXPECT_EQ(feeder->samples_per_epoch(), 130u);
+}
+
+TEST(HostFeederTest, BytesAreNormalisedLikeTheHostsFloats) {
+  // Whole-pixel geometry, so that a byte holds the level exactly.
+  const std::string augment = "shift(pad=2),normalize";
+  const Pipeline pipeline(augment, small_dataset()->manifest().statistics);
+  auto options = loader_options();
+  Recorder recorder;
+  const auto floats = make_host_feeder(make_loader(options, augment), torch::kCPU, recorder);
+  options.layout = Layout::kU8Nhwc;
+  const auto bytes = make_host_feeder(make_loader(options, augment), torch::kCPU, recorder, pipeline.normalization());
+  floats->start_epoch(0, 0);
+  bytes->start_epoch(0, 0);
+  for (int64_t index = 0; index < floats->batches_per_epoch(); ++index) {
+    const auto expected = floats->next(), batch = bytes->next();
+    EXPECT_TRUE(torch::equal(batch->images.narrow(0, 0, batch->count), expected->images.narrow(0, 0, batch->count)));
+  }
+}
+
+TEST(HostFeederTest, TimeGoesToWaiting) {
+  Recorder recorder;
+  const auto feeder = make_host_feeder(make_loader(loader_options()), torch::kCPU, recorder);
+  feeder->start_epoch(0, 0);
+  recorder.restart();
+  while (feeder->next()) {
+  }
+  EXPECT_GT(recorder.total_ms(Phase::kWait), 0);
+  EXPECT_EQ(recorder.total_ms(Phase::kForward), 0);
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,127 @@
+// Options, data names and schedules: what a command line may say.
+#include "train/options.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "tests/train/small_dataset.h"
+#include "train/data.h"
+#include "train/schedule.h"
+
+namespace penstock {
+namespace {
+
+const std::vector<std::string> kArchs{"lenet", "resnet18"}, kModes{"ddp", "single"};
+
+std::string message_of(const std::function<void()>& body, ErrorKind kind = ErrorKind::kConfig) {
+  try {
+    body();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+std::string check_message(const std::function<void(TrainOptions&)>& change) {
+  TrainOptions options;
+  change(options);
+  return message_of([&] { check(options, kArchs, kModes); });
+}
+
+TEST(TrainOptionsTest, DefaultsAreValid) { EXPECT_NO_THROW(check(TrainOptions(), kArchs, kModes)); }
+
+TEST(TrainOptionsTest, NumbersOutOfRangeNameFlagValueAndRange) {
+  EXPECT_EQ(check_message([](auto& o) { o.workers = -3; }), "--workers is -3; expected 0 or more");
+  EXPECT_EQ(check_message([](auto& o) { o.prefetch = 0; }), "--prefetch is 0; expected 1 or more");
+  EXPECT_EQ(check_message([](auto& o) { o.batch_size = 0; }), "--batch-size is 0; expected 1 or more");
+  EXPECT_EQ(check_message([](auto& o) { o.epochs = 0; }), "--epochs is 0; expected 1 or more");
+  EXPECT_EQ(check_message([](auto& o) { o.momentum = 1; }), "--momentum is 1; expected 0 or more and less than 1");
+  EXPECT_EQ(check_message([](auto& o) { o.learning_rate = NAN; }), "--lr is nan; expected 0 or more and less than inf");
+}
+
+TEST(TrainOptionsTest, UnknownNamesListTheKnownOnesAndSuggestANearMiss) {
+  const auto arch = check_message([](auto& o) { o.arch = "resnet1"; });
+  EXPECT_NE(arch.find("did you mean \"resnet18\""), std::string::npos) << arch;
+  EXPECT_NE(arch.find("lenet, resnet18"), std::string::npos) << arch;
+  EXPECT_NE(check_message([](auto& o) { o.mode = "dp"; }).find("ddp, single"), std::string::npos);
+  EXPECT_NE(check_message([](auto& o) { o.schedule = "cosin"; }).find("did you mean \"cosine\""), std::string::npos);
+}
+
+TEST(SaveEveryTest, StepsAndEpochsAreRead) {
+  EXPECT_EQ(parse_save_every("100 steps").steps, 100);
+  EXPECT_EQ(parse_save_every("100").steps, 100);
+  EXPECT_EQ(parse_save_every("100 steps").epochs, 0);
+  EXPECT_EQ(parse_save_every("2 epochs").epochs, 2);
+  EXPECT_EQ(parse_save_every("1 epoch").steps, 0);
+  for (const char* bad : {"", "steps", "-1 steps", "3 days", "1 epoch please"})
+    EXPECT_NE(message_of([&] { parse_save_every(bad); }).find(concat("--save-every is \"", bad, "\"")),
+              std::string::npos)
+        << bad;
+}
+
+TEST(TrainOptionsTest, JsonHoldsEveryFlag) {
+  const auto json = nlohmann::json::parse(to_json(TrainOptions()));
+  EXPECT_EQ(json["batch-size"], 64);
+  EXPECT_EQ(json["save-every"], "1 epochs");
+  EXPECT_GE(json.size(), 30u);
+}
+
+TEST(ScheduleTest, CosineGoesFromTheRateToNothing) {
+  EXPECT_DOUBLE_EQ(learning_rate_at("cosine", 0.1, 0, 100), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate_at("cosine", 0.1, 50, 100), 0.05);
+  EXPECT_NEAR(learning_rate_at("cosine", 0.1, 99, 100), 0.1 * 0.000246719817, 1e-12);
+}
+
+TEST(ScheduleTest, StepsFallAtAHalfAndThreeQuarters) {
+  for (const auto& [step, rate] : {std::pair{49, 1.0}, {50, 0.1}, {74, 0.1}, {75, 0.01}, {99, 0.01}})
+    EXPECT_DOUBLE_EQ(learning_rate_at("step", 1, step, 100), rate) << step;
+  EXPECT_DOUBLE_EQ(learning_rate_at("constant", 0.3, 99, 100), 0.3);
+}
+
+TEST(DataNameTest, SourcesAndFoldersAreToldApart) {
+  EXPECT_EQ(parse_data_name("digits").source, "digits");
+  EXPECT_EQ(parse_data_name("digits(count=5)").source, "digits(count=5)");
+  const auto mnist = parse_data_name("mnist:some/folder");
+  EXPECT_EQ(mnist.source, "mnist");
+  EXPECT_EQ(mnist.folder, "some/folder");
+  const auto folder = parse_data_name(std::filesystem::temp_directory_path().string());
+  EXPECT_EQ(folder.source, "");
+}
+
+TEST(DataNameTest, UnknownSourcesAreSuggestedAndMissingFoldersAreIoErrors) {
+  const auto unknown = message_of([] { parse_data_name("minst:folder"); });
+  EXPECT_NE(unknown.find("did you mean \"mnist\""), std::string::npos) << unknown;
+  message_of([] { parse_data_name("no/such/folder"); }, ErrorKind::kIo);
+}
+
+TEST(AugmentTest, NormalizeIsAppendedOnlyWhereItIsMissing) {
+  EXPECT_EQ(with_normalize(""), "normalize");
+  EXPECT_EQ(with_normalize("flip(p=0.5)"), "flip(p=0.5),normalize");
+  EXPECT_EQ(with_normalize("normalize(mean=0.5,std=0.5),flip"), "normalize(mean=0.5,std=0.5),flip");
+}
+
+TEST(AugmentTest, EvaluationKeepsWhatIsTheSameForEverySample) {
+  EXPECT_EQ(deterministic_part("resize(size=256),affine(degrees=10),center-crop(size=224),flip(p=0.5),normalize,erase"),
+            "resize(size=256),center-crop(size=224),normalize");
+}
+
+TEST(CacheTest, ASourceIsPackedOnceAndAgainWhenItChanges) {
+  const TemporaryFolder cache("cache");
+  int packed_count = 0;
+  const auto say = [&](const std::string&) { ++packed_count; };
+  const auto first = pack_into_cache({"digits(count=40)", {}}, "test", cache.path(), say);
+  const auto again = pack_into_cache({"digits(count=40)", {}}, "test", cache.path(), say);
+  EXPECT_EQ(first, again);
+  EXPECT_EQ(packed_count, 1);
+  const auto other = pack_into_cache({"digits(count=41)", {}}, "test", cache.path(), say);
+  EXPECT_NE(first, other);
+  EXPECT_EQ(packed_count, 2);
+  EXPECT_EQ(Dataset::open(other)->size(), 41u);
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,123 @@
+// Resident feeder: batches rendered from plans by tensor operations are the loader's batches.
+#include <gtest/gtest.h>
+
+#include "tests/train/small_dataset.h"
+#include "train/device_render.h"
+#include "train/feeder.h"
+
+namespace penstock {
+namespace {
+
+/// Pixels that differ, over a whole epoch of both feeders; ids, counts, labels and weights must be equal.
+int64_t differing_pixels(const std::string& augment, const LoaderOptions& options, int64_t epoch = 1,
+                         int64_t first_batch = 0) {
+  const auto dataset = small_dataset();
+  const Pipeline pipeline(augment, dataset->manifest().statistics);
+  Recorder recorder;
+  const auto host = make_host_feeder(std::make_unique<Loader>(dataset, pipeline, options), torch::kCPU, recorder);
+  const auto resident = make_resident_feeder(dataset, pipeline, options, torch::kCPU, recorder);
+  EXPECT_EQ(host->batches_per_epoch(), resident->batches_per_epoch());
+  EXPECT_EQ(host->samples_per_epoch(), resident->samples_per_epoch());
+  host->start_epoch(epoch, first_batch);
+  resident->start_epoch(epoch, first_batch);
+  int64_t count = 0;
+  while (const auto expected = host->next()) {
+    const auto batch = resident->next();
+    EXPECT_TRUE(batch);
+    if (!batch) return -1;
+    EXPECT_EQ(batch->index, expected->index);
+    EXPECT_EQ(batch->count, expected->count);
+    EXPECT_EQ(batch->global_count, expected->global_count);
+    EXPECT_TRUE(torch::equal(batch->labels, expected->labels));
+    EXPECT_TRUE(torch::equal(batch->weights, expected->weights));
+    EXPECT_EQ(batch->images.sizes(), expected->images.sizes());
+    count += batch->images.ne(expected->images).sum().item<int64_t>();
+  }
+  EXPECT_FALSE(resident->next());
+  return count;
+}
+
+LoaderOptions loader_options() {
+  return {.workers = 0, .prefetch = 2, .batch_size = 32, .rank = 0, .world_size = 1, .seed = 7};
+}
+
+TEST(ResidentFeederTest, NearestIsTheHostPathToTheBit) {
+  EXPECT_EQ(
+      differing_pixels("affine(degrees=30,translate=0.2,scale=0.7:1.3,shear=10,fill=40),normalize", loader_options()),
+      0);
+}
+
+TEST(ResidentFeederTest, BilinearIsTheHostPathToTheBit) {
+  EXPECT_EQ(
+      differing_pixels("affine(degrees=30,translate=0.2,interpolation=bilinear,fill=40),normalize", loader_options()),
+      0);
+}
+
+TEST(ResidentFeederTest, ErasedRectanglesShiftsAndFlipsAreTheHostPathToTheBit) {
+  EXPECT_EQ(differing_pixels("shift(pad=3),flip(p=0.5),normalize,erase(p=0.7)", loader_options()), 0);
+}
+
+TEST(ResidentFeederTest, ResizesAndCropsAreTheHostPathToTheBit) {
+  EXPECT_EQ(differing_pixels("resize(height=27,width=31),center-crop(size=24),normalize", loader_options()), 0);
+}
+
+TEST(ResidentFeederTest, EveryRankShuffleTailAndRestartFollowsTheLoader) {
+  for (const Shuffle shuffle : {Shuffle::kNone, Shuffle::kGlobal, Shuffle::kRankLocal}) {
+    for (const Tail tail : {Tail::kPad, Tail::kDrop}) {
+      for (const int rank : {0, 2}) {
+        auto options = loader_options();
+        options.shuffle = shuffle;
+        options.tail = tail;
+        options.rank = rank;
+        options.world_size = 3;
+        EXPECT_EQ(differing_pixels("affine(degrees=10),normalize", options, 2, 1), 0)
+            << static_cast<int>(shuffle) << rank;
+      }
+    }
+  }
+}
+
+TEST(DeviceRenderTest, ColourMatricesOfRgbAreRendersToTheBit) {
+  constexpr int kHeight = 9, kWidth = 11;
+  const auto pictures = torch::randint(0, 256, {4, kHeight, kWidth, 3}, at::make_generator<at::CPUGeneratorImpl>(3),
+                                       torch::dtype(torch::kUInt8));
+  const auto normalization = Normalization::of({0.4, 0.5, 0.6}, {0.2, 0.25, 0.3});
+  std::vector<PlannedRow> rows;
+  for (int i = 0; i < 4; ++i) {
+    PlannedRow row{.picture = 3 - i, .label = i, .weight = 1, .plan = Plan::identity(kHeight, kWidth)};
+    row.plan.resample({0.9, 0.1 * i, 0.3, -0.1, 1.05, 0.2}, 7, 8);
+    row.plan.filter = i % 2 == 0 ? Filter::kNearest : Filter::kBilinear;
+    row.plan.fill = {10, 20, 30};
+    if (i > 0) row.plan.recolor({{{0.8f, 0.1f, 0.05f, 3.f}, {0.1f, 0.7f, 0.2f, -4.f}, {0.f, 0.3f, 0.6f, 5.f}}});
+    if (i > 1) row.plan.erase({1, 2, 4, 5, {200, 100, 50}});
+    rows.push_back(row);
+  }
+  const auto batch = device_render(pictures, pack_plans(rows, 3, torch::kCPU), normalization);
+  for (const auto& row : rows) {
+    std::vector<float> expected(3 * 7 * 8);
+    const auto picture = pictures[row.picture];
+    render({picture.data_ptr<uint8_t>(), kWidth * 3, kHeight, kWidth, 3, 0, 0}, row.plan, normalization,
+           Layout::kF32Nchw, expected.data());
+    EXPECT_TRUE(torch::equal(batch[row.label], torch::from_blob(expected.data(), {3, 7, 8}))) << "row " << row.label;
+  }
+}
+
+TEST(ResidentFeederTest, PicturesOfSeveralSizesAreRefused) {
+  const TemporaryFolder folder("resident-png");
+  auto manifest = small_dataset()->manifest();
+  std::filesystem::copy(small_dataset()->folder(), folder.path() / "train");
+  manifest.extent.reset();
+  write_manifest(folder.path() / "train", manifest);
+  const auto dataset = Dataset::open(folder.path());
+  Recorder recorder;
+  try {
+    make_resident_feeder(dataset, Pipeline("normalize", manifest.statistics), loader_options(), torch::kCPU, recorder);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kConfig);
+    EXPECT_NE(std::string(error.what()).find("one size"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,156 @@
+// Sinks: the files of a run, and the lines that people see. TensorBoard's own package reads the events in tests/tools.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/error.h"
+#include "tests/train/small_dataset.h"
+#include "train/progress.h"
+#include "train/run_folder.h"
+#include "train/sinks/sink.h"
+
+namespace penstock {
+namespace {
+
+Metrics epoch_metrics(int64_t epoch) {
+  Metrics metrics;
+  metrics.kind = Metrics::Kind::kEpoch;
+  metrics.epoch = epoch;
+  metrics.epoch_count = 10;
+  metrics.step = 100 * epoch;
+  metrics.loss = 0.50434;
+  metrics.seconds = 3.14;
+  metrics.load_ms = 0.44;
+  metrics.update_ms = 1.16;
+  return metrics;
+}
+
+std::vector<std::string> lines_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(TerminalSinkTest, AnEpochIsOneLineOfTheKnownForm) {
+  std::ostringstream out;
+  const auto sink = make_terminal_sink(out);
+  sink->write(epoch_metrics(1));
+  Metrics step;
+  sink->write(step);
+  EXPECT_EQ(out.str(), "Epoch [1/10], Loss: 0.5043, Dur: 3.1 s, load 0.4 ms, update 1.2 ms\n");
+}
+
+TEST(ProgressBarTest, TheLineSaysLossRateLoadAndTimeLeft) {
+  EXPECT_EQ(bar_line({.epoch = 2,
+                      .epoch_count = 10,
+                      .step = 250,
+                      .step_count = 1000,
+                      .loss = 0.3121,
+                      .images_per_second = 8123.4,
+                      .load_share = 0.041,
+                      .seconds_left = 65.2}),
+            "[#####...............] 2/10 250/1000  loss 0.3121  8123 images/s  load 4 %  1:05 left");
+}
+
+TEST(ProgressBarTest, APipeGetsNothing) {
+  std::ostringstream out;
+  ProgressBar bar(out, /*is_on=*/false);
+  EXPECT_FALSE(bar.is_due());
+  bar.show({});
+  bar.clear();
+  EXPECT_EQ(out.str(), "");
+}
+
+TEST(ProgressBarTest, TheLineIsRewrittenAndCleared) {
+  std::ostringstream out;
+  ProgressBar bar(out, /*is_on=*/true);
+  bar.show({.epoch = 1, .epoch_count = 1});
+  bar.clear();
+  EXPECT_EQ(out.str().front(), '\r');
+  EXPECT_TRUE(out.str().ends_with("\r\x1b[K"));
+  EXPECT_EQ(out.str().find('\n'), std::string::npos);
+}
+
+TEST(JsonlSinkTest, EveryLineIsAnObjectWithKindStepAndPhases) {
+  const TemporaryFolder folder("jsonl");
+  const auto sink = make_jsonl_sink(folder.path(), -1);
+  Metrics step;
+  step.step = 50;
+  sink->write(step);
+  auto epoch = epoch_metrics(1);
+  epoch.test_accuracy = 0.75;
+  sink->write(epoch);
+  const auto lines = lines_of(folder.path() / "metrics.jsonl");
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(nlohmann::json::parse(lines[0])["kind"], "step");
+  EXPECT_FALSE(nlohmann::json::parse(lines[0]).contains("test_accuracy"));
+  const auto json = nlohmann::json::parse(lines[1]);
+  EXPECT_EQ(json["kind"], "epoch");
+  EXPECT_EQ(json["step"], 100);
+  EXPECT_EQ(json["test_accuracy"], 0.75);
+  EXPECT_EQ(json["phase_ms"].size(), static_cast<size_t>(kPhaseCount));
+}
+
+TEST(SinkTest, AResumedRunDropsWhatLiesBehindItsCheckpoint) {
+  const TemporaryFolder folder("resumed");
+  {
+    const auto jsonl = make_jsonl_sink(folder.path(), -1), csv = make_csv_sink(folder.path(), -1);
+    for (int64_t epoch = 1; epoch <= 4; ++epoch) {
+      jsonl->write(epoch_metrics(epoch));
+      csv->write(epoch_metrics(epoch));
+    }
+  }
+  std::ofstream(folder.path() / "metrics.jsonl", std::ios::app) << "{\"kind\": \"epo";  // the kill came here
+  const auto jsonl = make_jsonl_sink(folder.path(), 200), csv = make_csv_sink(folder.path(), 200);
+  jsonl->write(epoch_metrics(3));
+  csv->write(epoch_metrics(3));
+  EXPECT_EQ(lines_of(folder.path() / "metrics.jsonl").size(), 3u);
+  const auto rows = lines_of(folder.path() / "metrics.csv");
+  ASSERT_EQ(rows.size(), 4u);  // with the header
+  EXPECT_TRUE(rows[0].starts_with("epoch,step,loss"));
+  EXPECT_TRUE(rows[3].starts_with("3,300,"));
+}
+
+TEST(CsvSinkTest, EveryRowHasTheHeadersColumns) {
+  const TemporaryFolder folder("csv");
+  make_csv_sink(folder.path(), -1)->write(epoch_metrics(1));
+  const auto rows = lines_of(folder.path() / "metrics.csv");
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(split(rows[0], ',').size(), split(rows[1], ',').size());
+}
+
+TEST(SinkTest, AFolderThatIsNotThereIsAnIoError) {
+  try {
+    make_jsonl_sink("/nonexistent/folder", -1);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kIo);
+  }
+}
+
+TEST(RunFolderTest, SomebodysFilesAreNotWrittenInto) {
+  const TemporaryFolder folder("run-folder");
+  prepare_run_folder(folder.path(), false);
+  std::ofstream(folder.path() / "thesis.txt") << "mine";
+  EXPECT_THROW(prepare_run_folder(folder.path(), false), Error);
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "thesis.txt"));
+}
+
+TEST(RunFolderTest, AnEarlierRunIsReplacedUnlessItIsResumed) {
+  const TemporaryFolder folder("run-folder-again");
+  for (const char* name :
+       {"options.json", "metrics.jsonl", "events.out.tfevents.1.host.2", "checkpoint-last.safetensors", "note.txt"})
+    std::ofstream(folder.path() / name) << "x";
+  prepare_run_folder(folder.path(), /*is_resumed=*/true);
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "metrics.jsonl"));
+  prepare_run_folder(folder.path(), /*is_resumed=*/false);
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "metrics.jsonl"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "events.out.tfevents.1.host.2"));
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "note.txt"));
+}
+
+}  // namespace
+}  // namespace penstock
