@@ -6,7 +6,8 @@
 
 namespace penstock {
 
-/// Nanoseconds of the monotonic clock (CLOCK_MONOTONIC, about 20 ns a call), comparable over the processes of a machine.
+/// Nanoseconds of the monotonic clock (CLOCK_MONOTONIC, about 20 ns a call), comparable over the processes of a
+/// machine.
 inline int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();

@@ -6,8 +6,9 @@
 
 namespace penstock {
 
-/// One block of Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3", sec. 3.2):
-/// ten rounds of two 32 x 32 -> 64 bit products. Equal to Random123's philox4x32 for the same counter and key.
+/// One block of Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3",
+/// sec. 3.2): ten rounds of two 32 x 32 -> 64 bit products. Equal to Random123's philox4x32 for the same counter and
+/// key.
 std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
 /// The random stream of one transform on one sample in one epoch. Key: the seed. Counter, from its lowest word: draw

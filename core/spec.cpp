@@ -32,8 +32,8 @@ std::vector<std::string_view> split_top_level(std::string_view kind, std::string
       --depth;
     }
     if (depth < 0 || depth > 1 || (i == text.size() && depth != 0)) {
-      throw config_error(concat(kind, " \"", text, "\": unbalanced parentheses at character ", i,
-                                "; expected name(key=value,...)"));
+      throw config_error(
+          concat(kind, " \"", text, "\": unbalanced parentheses at character ", i, "; expected name(key=value,...)"));
     }
   }
   return parts;

@@ -13,9 +13,9 @@ struct SgdOptions {
   double weight_decay = 0;
 };
 
-/// torch.optim.SGD (dampening 0, not Nesterov): g += weight_decay * p; v = momentum * v + g; p -= learning_rate * v. v starts as
-/// 0, which makes the first v equal to g as PyTorch's is. One fused call for all parameters (at::_fused_sgd_: 0.014 ms for
-/// LeNet where torch::optim::SGD takes 0.06 ms).
+/// torch.optim.SGD (dampening 0, not Nesterov): g += weight_decay * p; v = momentum * v + g; p -= learning_rate * v. v
+/// starts as 0, which makes the first v equal to g as PyTorch's is. One fused call for all parameters (at::_fused_sgd_:
+/// 0.014 ms for LeNet where torch::optim::SGD takes 0.06 ms).
 class Sgd {
  public:
   Sgd(std::vector<torch::Tensor> parameters, const SgdOptions& options);

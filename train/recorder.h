@@ -14,9 +14,8 @@ constexpr int kPhaseCount = 7;
 constexpr std::array<const char*, kPhaseCount> kPhaseNames{"wait",          "host_to_device", "forward", "backward",
                                                            "communication", "optimizer",      "other"};
 
-/// Attributes the time since the last mark to a phase, in one clock call (about 20 ns) a mark. Host time: on CUDA it is the time
-/// of the launches until device events are read (one step late).
-/// Thread-safety: the training thread's alone.
+/// Attributes the time since the last mark to a phase, in one clock call (about 20 ns) a mark. Host time: on CUDA it is
+/// the time of the launches until device events are read (one step late). Thread-safety: the training thread's alone.
 class Recorder {
  public:
   /// Everything since the previous mark() belongs to `phase`.

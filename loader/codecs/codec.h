@@ -11,7 +11,8 @@
 
 namespace penstock {
 
-/// Buffers that a worker keeps between samples, so that decoding allocates only when a picture is larger than all before.
+/// Buffers that a worker keeps between samples, so that decoding allocates only when a picture is larger than all
+/// before.
 struct DecodeScratch {
   std::vector<uint8_t> pixels;
 };

@@ -34,8 +34,8 @@ struct StepSums {
   torch::Tensor correct;  // i64 scalar: rows of weight 1 whose largest logit is the label
 };
 
-/// Equivalence: fed the same global batches, every strategy at every world size that it accepts reaches the parameters of
-/// `single`: gradients are summed over all rows of all ranks and divided once by the global true sample count.
+/// Equivalence: fed the same global batches, every strategy at every world size that it accepts reaches the parameters
+/// of `single`: gradients are summed over all rows of all ranks and divided once by the global true sample count.
 ///
 /// Errors: the constructor throws config_error for a world size that it does not accept.
 /// Thread-safety: the training thread's alone.
