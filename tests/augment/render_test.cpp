@@ -74,7 +74,7 @@ class GuardedPage {
  public:
   GuardedPage() : size_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {
     void* mapped = mmap(nullptr, 3 * size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapped == MAP_FAILED) throw io_error("mmap failed");
+    if (mapped == MAP_FAILED) throw errno_error("mmap of the guarded picture", "expected memory");
     base_ = static_cast<uint8_t*>(mapped);
     mprotect(base_ + size_, size_, PROT_READ | PROT_WRITE);
   }

@@ -8,7 +8,7 @@
 int main(int argc, char** argv) {
   using namespace penstock;
   return run_tool("logits", [&] {
-    if (argc != 6) throw config_error("logits: expected ARCH CLASSES WEIGHTS INPUT OUTPUT");
+    if (argc != 6) throw config_error("logits: wrong number of arguments; expected ARCH CLASSES WEIGHTS INPUT OUTPUT");
     const auto images = read_tensors(argv[4]).tensors.at("images");
     const ModelShape shape{images.size(1), images.size(2), images.size(3), std::stoll(argv[2])};
     const auto model = ModelRegistry::make(parse_spec("arch", argv[1]), shape);
