@@ -7,9 +7,13 @@ namespace penstock {
 
 /// A permutation of 0 .. size-1 chosen by (seed, epoch): a Feistel network over the next power of two whose round
 /// function is a keyed mixer, cycle-walked into the range (Black, Rogaway 2002, "Ciphers with arbitrary finite
-/// domains", method 2). Deviation: the halves of an odd number of bits are unequal and rounds change them in turn (as
+/// domains", method 2).
+///
+/// Deviation: the halves of an odd number of bits are unequal and rounds change them in turn (as
 /// in FFX, Bellare, Rogaway, Spies 2010), so that the domain is the next power of two and not of four; eight rounds;
-/// not meant to resist an attacker. Any size, 0 and 1 included. at() is O(1): under two network passes in the mean.
+/// not meant to resist an attacker.
+///
+/// Any size, 0 and 1 included. at() is O(1): under two network passes in the mean.
 /// Thread-safety: a value.
 class Order {
  public:

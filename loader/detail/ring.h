@@ -30,7 +30,9 @@ namespace penstock::detail {
 /// small pictures do not pay for the lock nor large ones wait for a straggler.
 ///
 /// Errors: what `fill` throws comes out of the take() of its batch: of several, that of the lowest rows, so that it
-/// does not depend on timing. Thread-safety: restart() and take() for one consumer thread, release() from any.
+/// does not depend on timing.
+///
+/// Thread-safety: restart() and take() for one consumer thread, release() from any.
 class Ring {
  public:
   /// Makes rows [begin, end) of batch `sequence` in `slot`, and stops at the first row that fails. `worker` is below
