@@ -12,7 +12,11 @@ namespace penstock {
 namespace {
 
 using testing::HasSubstr;
-using namespace testing_data;  // NOLINT
+using testing_data::Bytes;
+using testing_data::error_of;
+using testing_data::from_hex;
+using testing_data::golden_picture;
+using testing_data::golden_pictures;
 
 Sample sample_of(const Bytes& bytes, Encoding encoding, const Extent& extent) {
   Sample sample;

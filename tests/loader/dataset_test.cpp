@@ -11,7 +11,11 @@ namespace penstock {
 namespace {
 
 using testing::HasSubstr;
-using namespace testing_data;  // NOLINT
+using testing_data::Bytes;
+using testing_data::error_of;
+using testing_data::read_bytes;
+using testing_data::TemporaryFolder;
+using testing_data::write_bytes;
 namespace fs = std::filesystem;
 
 std::string shard_name(size_t shard) { return "shard-" + std::to_string(shard); }

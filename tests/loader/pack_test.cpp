@@ -20,7 +20,14 @@ namespace {
 
 using testing::HasSubstr;
 using testing::StartsWith;
-using namespace testing_data;  // NOLINT
+using testing_data::Bytes;
+using testing_data::error_of;
+using testing_data::golden_picture;
+using testing_data::golden_pictures;
+using testing_data::names_in;
+using testing_data::read_bytes;
+using testing_data::TemporaryFolder;
+using testing_data::write_bytes;
 namespace fs = std::filesystem;
 
 PackOptions digits(const fs::path& output, int count, int shards) {

@@ -12,7 +12,11 @@ namespace penstock {
 namespace {
 
 using testing::HasSubstr;
-using namespace testing_data;  // NOLINT
+using testing_data::Bytes;
+using testing_data::error_of;
+using testing_data::names_in;
+using testing_data::TemporaryFolder;
+using testing_data::write_bytes;
 
 /// A file of this header and so many bytes of data.
 Bytes file_of(const std::string& header, size_t data_size) {

@@ -13,7 +13,13 @@ namespace penstock {
 namespace {
 
 using testing::HasSubstr;
-using namespace testing_data;  // NOLINT
+using testing_data::Bytes;
+using testing_data::error_of;
+using testing_data::golden_pictures;
+using testing_data::names_in;
+using testing_data::read_bytes;
+using testing_data::TemporaryFolder;
+using testing_data::write_bytes;
 
 TEST(Crc32cTest, MatchesThePublishedValues) {
   const std::string check = "123456789";

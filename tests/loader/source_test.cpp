@@ -13,7 +13,11 @@ namespace {
 
 using testing::HasSubstr;
 using testing::StartsWith;
-using namespace testing_data;  // NOLINT
+using testing_data::Bytes;
+using testing_data::error_of;
+using testing_data::golden_picture;
+using testing_data::TemporaryFolder;
+using testing_data::write_bytes;
 namespace fs = std::filesystem;
 
 std::unique_ptr<Source> make_source(const std::string& spec, const fs::path& input = {},
