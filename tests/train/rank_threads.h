@@ -8,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <vector>
 
+#include "core/error.h"
 #include "train/comm/c10d_comm.h"
 
 namespace penstock {
@@ -16,19 +17,24 @@ namespace penstock {
 /// rank gets the self comm.
 inline void run_ranks(int world_size, const std::function<void(Comm&)>& body) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
-  std::vector<std::exception_ptr> errors(static_cast<size_t>(world_size));
+  std::vector<std::exception_ptr> errors(static_cast<size_t>(world_size)), echoes(errors);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < world_size; ++rank)
     threads.emplace_back([&, rank] {
       try {
+        torch::set_num_threads(1);  // a team of OpenMP threads for each rank would spin against the others'
         const Rendezvous rendezvous{.rank = rank, .world_size = world_size, .timeout_seconds = 60};
         auto comm = world_size == 1 ? make_self_comm() : make_c10d_comm(store, rendezvous, torch::kCPU, "gloo");
         body(*comm);
+      } catch (const Error& error) {
+        auto& list = error.kind() == ErrorKind::kDevice ? echoes : errors;
+        list[static_cast<size_t>(rank)] = std::current_exception();
       } catch (...) {
         errors[static_cast<size_t>(rank)] = std::current_exception();
       }
     });
   for (auto& thread : threads) thread.join();
+  errors.insert(errors.end(), echoes.begin(), echoes.end());
   for (const auto& error : errors)
     if (error) std::rethrow_exception(error);
 }

@@ -81,7 +81,6 @@ inline double relative_difference(const StateDict& one, const StateDict& other) 
     if (!other.contains(name)) return 1e300;
     const auto scale = tensor.to(torch::kFloat64).abs().max().item<double>();
     const auto difference = (tensor.to(torch::kFloat64) - other.at(name)).abs().max().item<double>();
-    if (difference > 1e-12 * scale) std::fprintf(stderr, "%s %g\n", name.c_str(), difference / scale);
     if (difference > 0) largest = std::max(largest, difference / scale);
   }
   return largest;

@@ -54,7 +54,7 @@ TEST_P(DdpEquivalenceTest, OneStepGivesTheParametersOfSingle) {
 }
 
 TEST_P(DdpEquivalenceTest, StepsWithMomentumAndAPartialLastBatchDoToo) {
-  // 3 batches: 13, 13 and 3 samples; of the last one rank 0 of 4 has none.
+  // 3 batches: 13, 13 and 3 samples; the last ranks have none of the last one.
   const auto samples = random_samples(29, kGrey, 4);
   const Training training{GetParam(), kGrey, 13, 3};
   const auto expected = train("single", 1, training, samples)[0];
@@ -73,7 +73,7 @@ TEST_P(DdpEquivalenceTest, RanksAgreeToTheBit) {
 // the same 3 pictures: batch means and biased variances are then those of the global batch, and so must be gradients
 // and parameters. Only running_var differs: it is unbiased by n / (n - 1) of a rank's own n.
 TEST(DdpResNetTest, OneStepOverEqualPartsGivesTheParametersOfSingle) {
-  const ModelShape shape{.channels = 3, .height = 32, .width = 32, .classes = 5};
+  const ModelShape shape{.channels = 3, .height = 33, .width = 33, .classes = 5};
   const auto part = random_samples(3, shape, 3);
   for (const int world_size : {2, 3}) {
     const Samples samples{part.images.repeat({world_size, 1, 1, 1}), part.labels.repeat({world_size})};
@@ -106,21 +106,9 @@ TEST(DdpTest, RanksStartFromRankZerosParametersAndBuffers) {
       make("resnet18", shape, 10)->named_parameters()["conv1.weight"].to(torch::kFloat64)));
 }
 
-/// BatchNorm and a parameter that forward does not use.
-class TinyNorm final : public Model {
- public:
-  TinyNorm() {
-    torch::nn::BatchNorm2d norm = register_module("norm", torch::nn::BatchNorm2d(1));
-    torch::nn::Linear fc = register_module("fc", torch::nn::Linear(144, 4));
-    register_module("idle", torch::nn::Linear(3, 2));
-    add_stage("all", {"norm", "fc", "idle"},
-              [norm, fc](const torch::Tensor& x) mutable { return fc(norm(x).flatten(1)); });
-  }
-};
-
 TEST(DdpTest, UnusedParametersAndRanksWithoutSamplesHoldNobodyUp) {
   const ModelShape shape{.channels = 1, .height = 12, .width = 12, .classes = 4};
-  const auto samples = random_samples(7, shape, 2);  // batches of 5 and 2: rank 0 of 3 has nothing in the second
+  const auto samples = random_samples(7, shape, 2);  // batches of 5 and 2: the last rank has nothing in the second
   std::vector<StateDict> states(3);
   run_ranks(3, [&](Comm& comm) {
     Trainee one("ddp", std::make_unique<TinyNorm>(), comm, kSgd);

@@ -30,18 +30,6 @@ std::string message_of(ErrorKind kind, const Body& body) {
   return "nothing thrown";
 }
 
-/// The smallest model with BatchNorm, and with a parameter that forward does not use.
-class TinyNorm final : public Model {
- public:
-  TinyNorm() {
-    torch::nn::BatchNorm2d norm = register_module("norm", torch::nn::BatchNorm2d(1));
-    torch::nn::Linear fc = register_module("fc", torch::nn::Linear(144, 4));
-    register_module("idle", torch::nn::Linear(3, 2));
-    add_stage("all", {"norm", "fc", "idle"},
-              [norm, fc](const torch::Tensor& x) mutable { return fc(norm(x).flatten(1)); });
-  }
-};
-
 class StrategyContractTest : public testing::TestWithParam<std::string> {
  protected:
   Trainee trainee(const std::string& arch = "lenet", int seed = 1) {

@@ -1,4 +1,5 @@
-"""ResNets: torchvision's weights give torchvision's logits."""
+"""Models: the logits of torchvision's ResNets, and of LeNet and mlp as written here, for the same weights."""
+import collections
 import os
 import pathlib
 import subprocess
@@ -51,3 +52,31 @@ def test_another_class_count_is_one_clear_line(tmp_path):
     assert result.returncode == 4
     assert "fc.weight is 1000 x 512, the model's is 10 x 512" in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def lenet(channels, height, width, classes):
+    features = 16 * ((height // 2 - 4) // 2) * ((width // 2 - 4) // 2)
+    layers = [("conv1", torch.nn.Conv2d(channels, 6, 5, padding=2)), ("relu1", torch.nn.ReLU()), ("pool1", torch.nn.MaxPool2d(2)),
+              ("conv2", torch.nn.Conv2d(6, 16, 5)), ("relu2", torch.nn.ReLU()), ("pool2", torch.nn.MaxPool2d(2)),
+              ("flatten", torch.nn.Flatten()), ("fc1", torch.nn.Linear(features, 120)), ("relu3", torch.nn.ReLU()),
+              ("fc2", torch.nn.Linear(120, 84)), ("relu4", torch.nn.ReLU()), ("fc3", torch.nn.Linear(84, classes))]
+    return torch.nn.Sequential(collections.OrderedDict(layers))
+
+
+def mlp(channels, height, width, classes):
+    layers = [("flatten", torch.nn.Flatten()), ("fc1", torch.nn.Linear(channels * height * width, 50)), ("relu1", torch.nn.ReLU()),
+              ("fc2", torch.nn.Linear(50, 30)), ("relu2", torch.nn.ReLU()), ("fc3", torch.nn.Linear(30, classes))]
+    return torch.nn.Sequential(collections.OrderedDict(layers))
+
+
+@pytest.mark.parametrize("arch, build", [("lenet", lenet), ("mlp(hidden=50:30)", mlp)])
+@pytest.mark.parametrize("channels, height, width", [(1, 28, 28), (3, 33, 20)])
+def test_small_models_are_what_they_say(tmp_path, arch, build, channels, height, width):
+    torch.manual_seed(1)
+    model = build(channels, height, width, 7)
+    images = torch.randn(5, channels, height, width)
+    result = run_logits(tmp_path, arch, 7, model.state_dict(), images)
+    assert result.returncode == 0, result.stderr
+    expected = model(images).detach()
+    logits = load_file(tmp_path / "logits.safetensors")["logits"]
+    assert (logits - expected).abs().max() <= 1e-4 * expected.abs().max()
