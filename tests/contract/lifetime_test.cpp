@@ -164,6 +164,30 @@ TEST(LifetimeContract, ACorruptSampleIsSubstitutedWhenAsked) {
   }
 }
 
+TEST(LifetimeContract, ASampleThatDoesNotDecodeIsNamedOrSubstituted) {
+  const TestData data({20}, {{12, 12, 1}, {12, 12, 1}}, 13);
+  for (const int workers : {0, 2}) {
+    LoaderOptions options{.workers = workers, .batch_size = 10, .shuffle = Shuffle::kNone};
+    auto strict = make_loader(data, options);
+    strict.start_epoch(0);
+    EXPECT_TRUE(strict.next());
+    try {
+      strict.next();
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
+      EXPECT_NE(std::string(error.what()).find("sample 13 (id 1013) at byte "), std::string::npos) << error.what();
+    }
+    options.on_corrupt = OnCorrupt::kSubstitute;
+    auto lenient = make_loader(data, options);
+    lenient.start_epoch(0);
+    std::vector<float> weights;
+    consume(lenient,
+            [&](const Batch& batch) { weights.insert(weights.end(), batch.weights().begin(), batch.weights().end()); });
+    for (size_t row = 0; row < 20; ++row) EXPECT_EQ(weights.at(row), row == 13 ? 0 : 1);
+  }
+}
+
 TEST(LifetimeContract, ABatchMayBeReleasedOnAnotherThread) {
   const TestData data({300});
   for (const int workers : {0, 2}) {

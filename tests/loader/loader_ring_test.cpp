@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <future>
 #include <latch>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -155,6 +158,23 @@ TEST(RingTest, BlocksWhileEverySlotIsHeldUntilAnotherThreadReleases) {
     EXPECT_EQ(numbers.take(4), held[0]);
     other.join();
   }
+}
+
+TEST(RingTest, WorkersAreThreadsAtTheSameTimeAlsoBeyondTheCoresAndInTwoRings) {
+  constexpr int kWorkers = 7;
+  std::mutex mutex;
+  std::condition_variable all_here;
+  int present = 0;
+  const auto meet = [&](int64_t, int64_t, int64_t) {
+    std::unique_lock lock(mutex);
+    if (++present == 2 * kWorkers) all_here.notify_all();
+    EXPECT_TRUE(all_here.wait_for(lock, std::chrono::seconds(20), [&] { return present >= 2 * kWorkers; }));
+  };
+  NumberRing one(kWorkers, 1, meet), two(kWorkers, 1, meet);  // 12 chunks each, before any cost is known
+  one.ring.restart(0, 1);
+  two.ring.restart(0, 1);
+  one.take(0);
+  two.take(0);
 }
 
 TEST(RingTest, EndsWithWorkInFlight) {

@@ -24,8 +24,10 @@ namespace penstock::testing_data {
 /// One split, `train`, whose sample i has id 1000 + i, label i mod 10 and random pixels.
 class TestData {
  public:
-  /// Shards of `shard_sizes` samples. The extents are dealt in turn.
-  explicit TestData(const std::vector<int>& shard_sizes, const std::vector<Extent>& extents = {{12, 12, 1}}) {
+  /// Shards of `shard_sizes` samples. The extents are dealt in turn. Sample `undecodable`, if any, says that it is a
+  /// PNG, with a checksum that is right and pixels that are none; it needs two extents or more.
+  explicit TestData(const std::vector<int>& shard_sizes, const std::vector<Extent>& extents = {{12, 12, 1}},
+                    std::optional<uint64_t> undecodable = std::nullopt) {
     std::string pattern = (std::filesystem::temp_directory_path() / "penstock-test-XXXXXX").string();
     if (!mkdtemp(pattern.data())) throw std::runtime_error("mkdtemp " + pattern);
     folder_ = pattern;
@@ -50,7 +52,8 @@ class TestData {
         const Extent& extent = extents[index % extents.size()];
         std::vector<uint8_t> pixels(static_cast<size_t>(extent.height) * extent.width * extent.channels);
         for (auto& pixel : pixels) pixel = static_cast<uint8_t>(random());
-        writer.add(1000 + index, static_cast<int64_t>(index % 10), extent, Encoding::kRaw, pixels);
+        writer.add(1000 + index, static_cast<int64_t>(index % 10), extent,
+                   index == undecodable ? Encoding::kPng : Encoding::kRaw, pixels);
         ++manifest.class_counts[index % 10];
       }
       entry.byte_count = writer.finish();
