@@ -93,7 +93,7 @@ TEST(DataNameTest, SourcesAndFoldersAreToldApart) {
 }
 
 TEST(DataNameTest, UnknownSourcesAreSuggestedAndMissingFoldersAreIoErrors) {
-  const auto unknown = message_of([] { parse_data_name("minst:folder"); });
+  const auto unknown = message_of([] { parse_data_name("mnst:folder"); });
   EXPECT_NE(unknown.find("did you mean \"mnist\""), std::string::npos) << unknown;
   message_of([] { parse_data_name("no/such/folder"); }, ErrorKind::kIo);
 }

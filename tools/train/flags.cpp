@@ -1,6 +1,8 @@
 // The command line of `train`: one flag an option, grouped for --help.
 #include "tools/train/flags.h"
 
+#include <cctype>
+
 #include "augment/transform.h"
 #include "core/text.h"
 #include "loader/sources/source.h"
@@ -96,6 +98,7 @@ void add_run_flags(CLI::App& app, TrainOptions& o, std::vector<std::string>& sav
   app.add_option("--save-every", save_every,
                  "checkpoint every 'N steps' or 'N epochs'; 0: at the end only (default: 1 epoch)")
       ->expected(1, 2)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->group(group);
   app.add_option("--resume", o.resume, "go on from this checkpoint")->group(group);
   app.add_flag("-e,--evaluate", o.only_evaluates,
@@ -108,6 +111,13 @@ void add_run_flags(CLI::App& app, TrainOptions& o, std::vector<std::string>& sav
       ->group(group);
 }
 
+/// `--save-every 100 steps` arrives as two words, "100 steps" as one; of several, the last counts.
+std::string last_of(const std::vector<std::string>& words) {
+  const std::string& last = words.back();
+  const bool is_unit = words.size() > 1 && !last.empty() && std::isalpha(static_cast<unsigned char>(last[0])) != 0;
+  return is_unit ? words[words.size() - 2] + " " + last : last;
+}
+
 }  // namespace
 
 TrainOptions parse_flags(int argc, char** argv) {
@@ -115,12 +125,14 @@ TrainOptions parse_flags(int argc, char** argv) {
   std::vector<std::string> save_every;
   CLI::App app("Trains an image model. With nothing else: LeNet on embedded digits.", "train");
   app.get_formatter()->column_width(34);
+  // A flag given twice counts as given last, so that scripts can append to a command line.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   add_data_flags(app, options);
   add_model_flags(app, options);
   add_device_flags(app, options);
   add_run_flags(app, options, save_every);
   parse_command_line(app, argc, argv);
-  if (!save_every.empty()) options.save_every = parse_save_every(join(save_every, " "));
+  if (!save_every.empty()) options.save_every = parse_save_every(last_of(save_every));
   // -1 means "auto" inside only: whoever types it gets the message of every other negative number.
   if (app.count("--workers") > 0 && options.workers < 0)
     throw config_error(concat("--workers is ", options.workers, "; expected 0 or more"));

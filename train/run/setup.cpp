@@ -15,10 +15,9 @@ namespace fs = std::filesystem;
 
 void resolve_out(TrainOptions& options) {
   if (!options.out.empty()) return;
-  const fs::path resumed = fs::absolute(options.resume).parent_path();
-  const bool is_of_a_run = !options.resume.empty() && fs::exists(resumed / "options.json");
-  options.out = is_of_a_run ? fs::path(options.resume).parent_path() : default_run_folder(options.arch, options.mode);
-  if (options.out.empty()) options.out = ".";
+  const fs::path resumed = options.resume.empty() ? fs::path() : fs::absolute(options.resume).parent_path();
+  const bool is_of_a_run = !resumed.empty() && fs::exists(resumed / "options.json");
+  options.out = is_of_a_run ? resumed : default_run_folder(options.arch, options.mode);
 }
 
 /// --evaluate alone takes the weights of the run in --out.

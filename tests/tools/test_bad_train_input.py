@@ -1,0 +1,162 @@
+"""Bad input gives train one clear line and the right exit code, and leaves nothing half-written."""
+import gzip
+import pathlib
+import shutil
+import struct
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from train_tool import FAST, run
+
+CONFIG, IO, CORRUPT, DEVICE = 2, 3, 4, 5
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def trained(cache, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "run"
+    run(cache, *FAST, "--save-every", "5", "--out", out)
+    return out
+
+
+def fails(cache, tmp_path, flags, code, *expected):
+    """One line on stderr that holds every part of `expected`, and no folder."""
+    done = run(cache, *flags, "--out", tmp_path / "out", code=code)
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("train: "), done.stderr
+    for part in expected:
+        assert part in lines[0], lines[0]
+    assert not (tmp_path / "out").exists()
+    assert not [path for path in pathlib.Path(cache).rglob("*") if ".partial" in path.name]
+
+
+@pytest.mark.parametrize("flags,expected", [
+    (["--worker", "2"], ['unknown flag "--worker"', 'did you mean "--workers"']),
+    (["extra"], ['unexpected argument "extra"']),
+    (["--workers", "-1"], ["--workers is -1; expected 0 or more"]),
+    (["--workers", "two"], ["--workers", "two"]),
+    (["--prefetch", "0"], ["--prefetch is 0; expected 1 or more"]),
+    (["--nproc", "0"], ["--nproc is 0; expected 1 or more"]),
+    (["--batch-size", "0"], ["--batch-size is 0; expected 1 or more"]),
+    (["--epochs", "0"], ["--epochs is 0; expected 1 or more"]),
+    (["--lr", "-1"], ["--lr is -1; expected 0 or more"]),
+    (["--print-freq", "0"], ["--print-freq is 0; expected 1 or more"]),
+    (["--arch", "lenett"], ['unknown arch "lenett"', 'did you mean "lenet"', "resnet50"]),
+    (["--arch", "lenet(depth=3)"], ['arch lenet: unknown key "depth"']),
+    (["--arch", "resnet18("], ["arch", "resnet18("]),
+    (["--mode", "dpp"], ['unknown mode "dpp"', 'did you mean "ddp"', "single"]),
+    (["--device", "gpu"], ['unknown device "gpu"', "auto, cpu, cuda"]),
+    (["--shuffle", "local"], ['unknown shuffle "local"', "rank-local"]),
+    (["--tail", "keep"], ['unknown tail "keep"', "drop, pad"]),
+    (["--schedule", "cosin"], ['unknown schedule "cosin"', 'did you mean "cosine"']),
+    (["--augment", "afine(degrees=10)"], ['unknown transform "afine"', 'did you mean "affine"']),
+    (["--augment", "affine(degree=10)"], ['transform affine: unknown key "degree"', "degrees"]),
+    (["--augment", "affine(degrees=ten)"], ["transform affine", "degrees", "ten"]),
+    (["--augment", "affine(degrees=10"], ["affine(degrees=10"]),
+    (["--augment", "resize(size=8)"], ["arch lenet: pictures are 8 x 8"]),
+    (["--augment", "resize(size=20)", "--eval-augment", "resize(size=24)"], ["--eval-augment: gives 1 x 24 x 24"]),
+    (["--data", "mnst:somewhere"], ['unknown source "mnst"', 'did you mean "mnist"']),
+    (["--data", "digits(size=28,colour=red)"], ['source digits: unknown key "colour"']),
+    (["--save-every", "5 minutes"], ['--save-every is "5 minutes"']),
+    (["--mode", "single", "--nproc", "2"], ["--mode single: launched with 2 ranks; expected 1 (use --mode ddp)"]),
+    (["--mode", "ddp", "--nproc", "4", "-b", "3"], ["--batch-size is 3 with 4 ranks; expected 4 or more"]),
+    (["--mode", "ddp", "--nproc", "2", "--world-size", "3"], ["--nproc is 2 and --world-size is 3"]),
+    (["--mode", "ddp", "--nproc", "17", "--shuffle", "rank-local"], ["--shuffle rank-local: 16 shards for 17 ranks"]),
+    (["--rank", "1"], ["--rank is 1 without --world-size"]),
+    (["--rank", "2", "--world-size", "2", "--mode", "ddp"], ["--rank is 2; expected less than --world-size, 2"]),
+    (["--rank", "0", "--world-size", "2", "--mode", "ddp", "--dist-url", "localhost"], ['--dist-url is "localhost"']),
+    (["-b", "4000", "--tail", "drop"], ["--batch-size is 4000 with --tail drop and 400 samples"]),
+    (["--gpu", "0", "--device", "cpu"], ["--gpu is 0 with --device cpu"]),
+    (["--resume", "a", "--pretrained", "b"], ["--resume a with --pretrained b"]),
+], ids=lambda value: " ".join(value) if isinstance(value, list) and value[0].startswith(("-", "extra")) else "")
+def test_options_that_cannot_be(cache, tmp_path, flags, expected):
+    fails(cache, tmp_path, [*FAST, *flags], CONFIG, *expected)
+
+
+def test_a_device_that_is_not_there(cache, tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    fails(cache, tmp_path, [*FAST, "--device", "cuda"], DEVICE, "--device cuda: no CUDA device is visible")
+
+
+def with_data(data):
+    return [*FAST, "--data", data]
+
+
+def test_data_that_are_not_there(cache, tmp_path):
+    fails(cache, tmp_path, with_data("no/such/folder"), IO, "no/such/folder", "digits, image-folder, mnist")
+    fails(cache, tmp_path, with_data(f"mnist:{tmp_path}"), IO, "train-images")
+    fails(cache, tmp_path, with_data(tmp_path), IO, str(tmp_path))
+
+
+def write_idx(folder, images, labels, count=None):
+    folder.mkdir()
+    count = len(images) if count is None else count
+    for split in ("train", "t10k"):
+        with gzip.open(folder / f"{split}-images-idx3-ubyte.gz", "wb") as file:
+            file.write(struct.pack(">IIII", 2051, count, 28, 28) + images.tobytes())
+        with gzip.open(folder / f"{split}-labels-idx1-ubyte.gz", "wb") as file:
+            file.write(struct.pack(">II", 2049, len(labels)) + labels.tobytes())
+
+
+def test_an_idx_file_whose_count_disagrees_with_its_size(cache, tmp_path):
+    write_idx(tmp_path / "mnist", np.zeros((50, 28, 28), np.uint8), np.zeros(60, np.uint8), count=60)
+    fails(cache, tmp_path, with_data(f"mnist:{tmp_path / 'mnist'}"), CORRUPT, "train-images-idx3-ubyte.gz", "60")
+
+
+def damaged(trained, tmp_path, name, change):
+    path = tmp_path / name
+    data = bytearray((trained / "checkpoint-last.safetensors").read_bytes())
+    path.write_bytes(bytes(change(data)))
+    return path
+
+
+@pytest.mark.parametrize("kept", [0, 5, 200, 0.5, 0.999])
+def test_a_truncated_checkpoint(cache, trained, tmp_path, kept):
+    path = damaged(trained, tmp_path, "cut.safetensors", lambda data: data[:kept if kept >= 5 or kept == 0 else int(kept * len(data))])
+    fails(cache, tmp_path, [*FAST, "--resume", path], CORRUPT, "cut.safetensors")
+
+
+def test_checkpoints_that_do_not_fit(cache, trained, tmp_path):
+    last = trained / "checkpoint-last.safetensors"
+    fails(cache, tmp_path, [*FAST, "-a", "mlp", "--resume", last], CONFIG, "a checkpoint of arch lenet; --arch is mlp")
+    fails(cache, tmp_path, [*FAST, "--augment", "resize(size=20)", "--resume", last], CONFIG, "1 x 16 x 16", "1 x 20 x 20")
+    fails(cache, tmp_path, [*FAST, "--resume", trained / "model.safetensors"], CORRUPT, "no checkpoint")
+    fails(cache, tmp_path, [*FAST, "--resume", tmp_path / "missing"], IO, "missing")
+
+
+def test_weights_that_do_not_fit(cache, tmp_path):
+    save_file({"conv1.weight": np.zeros((2, 2), np.float32)}, tmp_path / "foreign.safetensors")
+    fails(cache, tmp_path, [*FAST, "--pretrained", tmp_path / "foreign.safetensors"], CORRUPT, "foreign.safetensors", "conv1.weight")
+
+
+def test_evaluate_needs_weights_and_a_test_split(cache, tmp_path):
+    assert "--evaluate: no weights are named" in run(cache, *FAST, "-e", code=CONFIG).stderr
+
+
+def test_somebodys_folder_is_not_written_into(cache, tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis/chapter.tex").write_text("mine")
+    done = run(cache, *FAST, "--out", tmp_path / "thesis", code=CONFIG)
+    assert "holds files, but no options.json" in done.stderr
+    assert [path.name for path in (tmp_path / "thesis").iterdir()] == ["chapter.tex"]
+
+
+def test_a_dataset_with_a_broken_shard_names_the_sample(cache, tmp_path):
+    run(cache, *FAST, "--out", tmp_path / "first")
+    source = next(path.parent for path in pathlib.Path(cache).rglob("manifest.json")
+                  if path.parent.name == "train" and '"sample_count": 400' in path.read_text())
+    shutil.copytree(source, tmp_path / "data/train")
+    shard = tmp_path / "data/train/shard-00003-of-00016.safetensors"
+    data = bytearray(shard.read_bytes())
+    data[-2000] ^= 1
+    data[3000] ^= 1
+    shard.write_bytes(data)
+    done = run(cache, *with_data(tmp_path / "data"), "--out", tmp_path / "run", code=CORRUPT)
+    assert "shard-00003-of-00016.safetensors: sample" in done.stderr and "crc32c" in done.stderr, done.stderr
+    assert not (tmp_path / "run/model.safetensors").exists()

@@ -1,0 +1,101 @@
+"""Ranks from torchrun, Open MPI, flags and --nproc; contradictions; and a rank that dies."""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import sys
+import time
+
+import pytest
+
+from train_tool import FAST, SMALL, run, start, summary, wait_for_steps
+
+TORCHRUN = [pathlib.Path(sys.executable).parent / "torchrun", "--no-python", "--nproc-per-node"]
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n"]
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cache")
+    run(folder, *SMALL, "--epochs", 1, "--out", folder / "run")  # packs
+    return folder
+
+
+@pytest.mark.parametrize("name,launcher", [("torchrun", [*TORCHRUN, "2"]), ("openmpi", [*MPIRUN, "2"])])
+def test_launchers_start_ranks(cache, tmp_path, name, launcher):
+    assert shutil.which(str(launcher[0])), f"{launcher[0]} is missing: run script/setup"
+    done = run(cache, *FAST, "--mode", "ddp", "--out", tmp_path / "run", launcher=launcher)
+    assert f"2 ranks started by {name} (gloo)" in done.stdout
+    assert len(re.findall(r"Epoch \[1/2\]", done.stdout)) == 1
+    result = summary(tmp_path / "run")
+    assert result["world_size"] == 2 and result["test_samples"] == 400
+
+
+def test_launched_ranks_pack_once(tmp_path):
+    done = run(tmp_path / "cache", *FAST, "--mode", "ddp", "--out", tmp_path / "run", launcher=[*TORCHRUN, "2"])
+    assert done.stdout.count("packed 400 train samples") == 1
+
+
+def test_flags_alone_make_a_world(cache, tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        url = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+    world = ["--mode", "ddp", "--world-size", 2, "--dist-url", url, "--out", tmp_path / "run"]
+    ranks = [start(cache, *FAST, *world, "--rank", rank) for rank in (0, 1)]
+    printed = [rank.communicate(timeout=120) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], printed
+    assert "2 ranks started by flags (gloo)" in printed[0][0] and "Epoch" not in printed[1][0]
+
+
+@pytest.mark.parametrize("flags,message", [
+    (["--mode", "ddp", "--nproc", 3], "--nproc is 3; torchrun started 2 ranks"),
+    (["--mode", "ddp", "--world-size", 4], "--world-size is 4; torchrun started 2 ranks"),
+    (["--mode", "single"], "--mode single: launched with 2 ranks; expected 1 (use --mode ddp)")])
+def test_flags_that_contradict_the_launcher(cache, tmp_path, flags, message):
+    done = run(cache, *FAST, *flags, "--out", tmp_path / "run", code=1, launcher=[*TORCHRUN, "2"])
+    assert message in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def children_of(pid):
+    return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_rank_that_dies_ends_the_others_with_the_cause_named_last(cache, tmp_path, victim):
+    out = tmp_path / "run"
+    process = start(cache, *SMALL, "--epochs", 200, "--print-freq", 1, "--mode", "ddp", "--nproc", 2, "--out", out)
+    wait_for_steps(process, out, 10)
+    ranks = children_of(process.pid)
+    ranks.sort(key=lambda pid: int(re.search(rb"(?<![A-Z_])RANK=(\d)", pathlib.Path(f"/proc/{pid}/environ").read_bytes()).group(1)))
+    begin = time.monotonic()
+    os.kill(ranks[victim], signal.SIGKILL)
+    _, errors = process.communicate(timeout=60)
+    assert time.monotonic() - begin < 30
+    assert process.returncode not in (0, None)
+    last = errors.strip().splitlines()[-1]
+    assert f"rank {victim}" in last and "signal 9" in last, errors
+    assert not any(map(is_alive, ranks))
+
+
+def test_ranks_end_with_the_process_that_started_them(cache, tmp_path):
+    out = tmp_path / "run"
+    process = start(cache, *SMALL, "--epochs", 200, "--print-freq", 1, "--mode", "ddp", "--nproc", 2, "--out", out)
+    wait_for_steps(process, out, 5)
+    ranks = children_of(process.pid)
+    process.kill()
+    process.communicate(timeout=60)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and any(map(is_alive, ranks)):
+        time.sleep(0.01)
+    assert not any(is_alive(pid) for pid in ranks)
+
+
+def is_alive(pid):
+    """Neither gone nor waiting for its exit code to be read."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False

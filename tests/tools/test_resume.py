@@ -1,0 +1,108 @@
+"""A run that is killed and resumed ends with the same bits; a signal saves, on all ranks at the same step."""
+import json
+import random
+import re
+import signal
+
+import pytest
+
+from train_tool import FAST, SMALL, metrics, run, start, summary, wait_for_steps
+
+STEPS = 52  # 4 epochs of 13
+RUN = [*SMALL, "--epochs", "4", "--augment", "affine(degrees=15,translate=0.1)", "--save-every", "3 steps", "--print-freq", "1"]
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(cache, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "uninterrupted"
+    run(cache, *RUN, "--out", out)
+    return out
+
+
+def resume_flags(out):
+    last = out / "checkpoint-last.safetensors"
+    return ["--resume", last] if last.exists() else []
+
+
+def same_figures(one, other):
+    """The step and epoch records but for times."""
+    keys = ("kind", "epoch", "step", "loss", "accuracy", "learning_rate", "test_loss", "test_accuracy")
+    return [{key: line.get(key) for key in keys} for line in metrics(one)] == [
+        {key: line.get(key) for key in keys} for line in metrics(other)]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_sigkill_at_random_steps_and_resume_ends_with_the_same_bits(cache, uninterrupted, tmp_path, seed):
+    moments = random.Random(seed)
+    out = tmp_path / "run"
+    kills, reached = 0, 0
+    while kills < 4:
+        reached = min(reached + moments.randrange(1, 16), STEPS - 1)
+        process = start(cache, *RUN, *resume_flags(out), "--out", out)
+        wait_for_steps(process, out, reached)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        kills += process.returncode == -signal.SIGKILL
+        assert process.returncode in (0, -signal.SIGKILL)
+    run(cache, *RUN, *resume_flags(out), "--out", out)
+    assert (out / "model.safetensors").read_bytes() == (uninterrupted / "model.safetensors").read_bytes()
+    assert summary(out)["accuracy"] == summary(uninterrupted)["accuracy"]
+    assert same_figures(out, uninterrupted)
+    assert not [path for path in out.iterdir() if "tmp" in path.name]
+
+
+@pytest.mark.parametrize("name,code", [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_signal_saves_and_the_run_goes_on_from_that_step(cache, uninterrupted, tmp_path, name, code):
+    out = tmp_path / "run"
+    flags = [*RUN, "--save-every", 0]  # nothing but the signal saves
+    process = start(cache, *flags, "--out", out)
+    wait_for_steps(process, out, 20)
+    process.send_signal(signal.Signals[name])
+    printed, errors = process.communicate(timeout=60)
+    assert process.returncode == code, printed + errors
+    assert f"stopped by {name} at epoch" in printed
+    assert not (out / "model.safetensors").exists()
+    resumed = run(cache, *flags, *resume_flags(out), "--out", out)
+    assert re.search(r"resuming at epoch \d, step \d+ of it", resumed.stdout)
+    assert (out / "model.safetensors").read_bytes() == (uninterrupted / "model.safetensors").read_bytes()
+    assert same_figures(out, uninterrupted)
+
+
+def test_ranks_stop_at_one_step_and_another_number_of_ranks_goes_on(cache, tmp_path):
+    out = tmp_path / "run"
+    ddp = ["--mode", "ddp", "--nproc"]
+    process = start(cache, *RUN, *ddp, 2, "--out", out)
+    wait_for_steps(process, out, 20)
+    process.send_signal(signal.SIGINT)
+    printed, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, printed + errors
+    step = int(re.search(r"stopped by SIGINT at epoch (\d), step (\d+) of it", printed).group(2))
+    resumed = run(cache, *RUN, *ddp, 3, *resume_flags(out), "--out", out).stdout
+    assert f"step {step} of it; it was written with 2 ranks" in resumed
+    records = metrics(out)
+    assert [line["step"] for line in records if line["kind"] == "step"] == list(range(1, STEPS + 1))
+    assert summary(out)["world_size"] == 3
+    single = tmp_path / "single"
+    run(cache, *RUN, "--resume", out / "checkpoint-best.safetensors", "--out", single)
+    assert summary(single)["test_samples"] == 400
+
+
+def test_a_finished_run_is_only_evaluated(cache, uninterrupted, tmp_path):
+    out = tmp_path / "again"
+    run(cache, *RUN, "--resume", uninterrupted / "checkpoint-last.safetensors", "--out", out)
+    assert (out / "model.safetensors").read_bytes() == (uninterrupted / "model.safetensors").read_bytes()
+    assert summary(out)["accuracy"] == summary(uninterrupted)["accuracy"]
+
+
+def test_resuming_without_out_goes_on_in_the_checkpoints_folder(cache, tmp_path):
+    out = tmp_path / "run"
+    run(cache, *FAST, "--out", out)
+    run(cache, *SMALL, "--epochs", 3, "--resume", out / "checkpoint-last.safetensors", cwd=tmp_path)
+    assert [line["epoch"] for line in metrics(out) if line["kind"] == "epoch"] == [1, 2, 3]
+    assert json.loads((out / "options.json").read_text())["epochs"] == 3
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,175 @@
+"""train as a user runs it: what it prints and writes, and that its result does not depend on how it was fed."""
+import csv
+import os
+import pty
+import re
+import subprocess
+
+import numpy as np
+import pytest
+from PIL import Image
+from safetensors.numpy import load_file
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+import train_tool
+from train_tool import FAST, SMALL, TRAIN, environment, metrics, run, start, summary
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def finished(cache, tmp_path_factory):
+    """One run that many tests look at: its folder and what it printed."""
+    out = tmp_path_factory.mktemp("runs") / "run"
+    return out, run(cache, *FAST, "--print-freq", 5, "--out", out).stdout
+
+
+def test_a_pipe_gets_one_line_an_epoch_and_the_accuracies(finished):
+    _, printed = finished
+    number = r"\d+\.\d"
+    for epoch in (1, 2):
+        assert re.search(rf"^Epoch \[{epoch}/2\], Loss: \d+\.\d{{4}}, Dur: {number} s, load {number} ms, update {number} ms$",
+                         printed, re.MULTILINE), printed
+    assert re.search(rf"^Total training time: {number} s$", printed, re.MULTILINE)
+    assert re.search(r"^Accuracy over the 400 test samples: \d+\.\d\d %$", printed, re.MULTILINE)
+    assert len(re.findall(r"^  class \d: \d+\.\d\d %$", printed, re.MULTILINE)) == 10
+    assert "\r" not in printed
+
+
+def test_the_summary_says_what_was_reached(finished):
+    out, printed = finished
+    result = summary(out)
+    for key in ("accuracy", "per_class_accuracy", "train_seconds", "epoch_seconds", "load_ms_per_step", "update_ms_per_step",
+                "images_per_second", "world_size", "workers", "peak_memory_bytes"):
+        assert key in result, key
+    assert f"{100 * result['accuracy']:.2f} %" in printed
+    assert len(result["per_class_accuracy"]) == 10 and len(result["epoch_seconds"]) == 2
+    assert result["test_samples"] == 400 and result["world_size"] == 1 and result["workers"] == 1
+    # 40 test samples a class: the mean over classes is the accuracy.
+    assert abs(np.mean(result["per_class_accuracy"]) - result["accuracy"]) < 1e-12
+    assert 10e6 < result["peak_memory_bytes"] < 4e9
+
+
+def test_metrics_have_a_line_an_epoch_and_one_every_print_freq_steps(finished):
+    out, _ = finished
+    lines = metrics(out)
+    assert [line["step"] for line in lines if line["kind"] == "step"] == [5, 10, 15, 20, 25]
+    epochs = [line for line in lines if line["kind"] == "epoch"]
+    assert [line["step"] for line in epochs] == [13, 26]
+    assert epochs[1]["loss"] < epochs[0]["loss"]
+    assert all(abs(sum(line["phase_ms"].values()) - line["load_ms"] - line["update_ms"]) < 1e-6 for line in lines)
+    with open(out / "metrics.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["step"]) for row in rows] == [13, 26]
+    assert abs(float(rows[1]["loss"]) - epochs[1]["loss"]) < 1e-6
+
+
+def test_tensorboard_reads_the_events(finished):
+    out, _ = finished
+    events = EventAccumulator(str(out))
+    events.Reload()
+    assert "epoch/test_accuracy" in events.Tags()["scalars"]
+    losses = events.Scalars("epoch/loss")
+    expected = [line for line in metrics(out) if line["kind"] == "epoch"]
+    assert [event.step for event in losses] == [13, 26]
+    for event, line in zip(losses, expected):
+        assert abs(event.value - line["loss"]) < 1e-6 and event.wall_time > 1.6e9
+    assert len(events.Scalars("step/phase_ms/backward")) == 5
+
+
+def test_weights_carry_plain_names(finished):
+    out, _ = finished
+    weights = load_file(out / "model.safetensors")
+    assert weights["conv1.weight"].shape == (6, 1, 5, 5)
+    assert all(name.split(".")[0] in ("conv1", "conv2", "fc1", "fc2", "fc3") for name in weights)
+
+
+def test_nothing_but_the_runs_files_is_left(finished):
+    out, _ = finished
+    names = {path.name for path in out.iterdir() if not path.name.startswith("events.out.tfevents.")}
+    assert names == {"options.json", "metrics.jsonl", "metrics.csv", "summary.json", "model.safetensors",
+                     "checkpoint-last.safetensors", "checkpoint-best.safetensors"}
+
+
+@pytest.mark.parametrize("changed", [["-j", "0"], ["-j", "3", "--prefetch", "1"], ["--resident"], ["--save-every", "7", "steps"],
+                                     ["--print-freq", "1"], ["--eval-at-end"]], ids=" ".join)
+def test_weights_do_not_depend_on_how_the_model_is_fed(finished, cache, tmp_path, changed):
+    out, _ = finished
+    run(cache, *FAST, *changed, "--out", tmp_path / "run")
+    assert (tmp_path / "run/model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
+
+
+def test_evaluate_alone_finds_the_same_accuracy(finished, cache):
+    out, printed = finished
+    expected = printed[printed.index("Accuracy over"):]
+    for flags in (["--out", out], ["--pretrained", out / "model.safetensors"], ["--resume", out / "checkpoint-last.safetensors"],
+                  ["--out", out, "--mode", "ddp", "--nproc", 3]):
+        assert run(cache, *FAST, "-e", *flags).stdout.endswith(expected), flags
+
+
+def test_ddp_is_one_flag_and_counts_every_sample_once(cache, tmp_path):
+    printed = run(cache, "--workers", 4, "--mode", "ddp", "--data", train_tool.DATA, "--epochs", 2, "--device", "cpu",
+                  "--shuffle", "rank-local", "--out", tmp_path / "run").stdout
+    assert "2 ranks started by penstock (gloo) on cpu" in printed
+    parts = re.findall(r"^rank (\d): (\d+) samples, (\d+) steps an epoch$", printed, re.MULTILINE)
+    assert [part[0] for part in parts] == ["0", "1"]
+    assert sum(int(part[1]) for part in parts) == 400 and parts[0][2] == parts[1][2]
+    result = summary(tmp_path / "run")
+    assert result["world_size"] == 2 and result["workers"] == 4 and result["test_samples"] == 400
+
+
+def test_ddp_of_two_ranks_learns_what_one_does(finished, cache, tmp_path):
+    run(cache, *FAST, "--mode", "ddp", "--nproc", 2, "--out", tmp_path / "run")
+    one, two = (load_file(out / "model.safetensors") for out in (finished[0], tmp_path / "run"))
+    # 26 steps in f32: sums are rounded differently and the difference grows.
+    for name, weights in one.items():
+        assert np.abs(weights - two[name]).max() < 0.02 * np.abs(weights).max(), name
+
+
+def test_a_folder_of_pictures_without_a_test_split_is_evaluated_on_nothing(cache, tmp_path):
+    random = np.random.default_rng(1)
+    for name in ("cat", "dog"):
+        (tmp_path / "pictures" / name).mkdir(parents=True)
+        for i in range(8):
+            Image.fromarray(random.integers(0, 255, (20, 24, 3), dtype=np.uint8)).save(tmp_path / "pictures" / name / f"{i}.png")
+    flags = ["--data", f"image-folder:{tmp_path / 'pictures'}", "--epochs", "1", "-b", "4", "--device", "cpu"]
+    first = run(cache, *flags, "--out", tmp_path / "run").stdout
+    assert "packed 16 train samples" in first
+    assert len(re.findall("no test split.*nothing is evaluated", first)) == 1
+    assert summary(tmp_path / "run")["accuracy"] is None
+    assert "packed" not in run(cache, *flags, "--out", tmp_path / "run").stdout
+
+
+def test_runs_that_start_together_pack_once(tmp_path):
+    processes = [start(tmp_path / "cache", *FAST, "--out", tmp_path / f"run{i}") for i in range(3)]
+    printed = [process.communicate(timeout=200)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    assert sum(text.count("packed 400 train samples") for text in printed) == 1
+
+
+def test_a_terminal_gets_a_progress_bar(cache, tmp_path):
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([TRAIN, *SMALL, "--epochs", "4", "--out", tmp_path / "run"], stdout=theirs, stderr=theirs,
+                               env=environment(cache))
+    os.close(theirs)
+    shown = b""
+    try:
+        while chunk := os.read(ours, 4096):
+            shown += chunk
+    except OSError:  # what Linux says when the other side is gone
+        pass
+    assert process.wait(60) == 0
+    text = shown.decode()
+    assert re.search(r"\r\[[#.]{20}\] \d/4 \d+/13  loss \d\.\d{4}  \d+ images/s  load \d+ %  \d+:\d\d left", text), text
+    assert text.count("Epoch [") == 4
+
+
+def test_an_earlier_run_is_replaced(cache, tmp_path):
+    out = tmp_path / "run"
+    run(cache, *FAST, "--out", out)
+    run(cache, *SMALL, "--epochs", 1, "--out", out)
+    assert [line["epoch"] for line in metrics(out) if line["kind"] == "epoch"] == [1]
+    assert len(list(out.glob("events.out.tfevents.*"))) == 1

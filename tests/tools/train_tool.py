@@ -1,0 +1,48 @@
+"""Running `train` in tests: one packed cache a test session, short runs on small digits."""
+import json
+import os
+import pathlib
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TRAIN = pathlib.Path(os.environ["PENSTOCK_BIN"]).resolve() / "train"
+DATA = "digits(count=400,size=16)"
+SMALL = ["--data", DATA, "-b", "32", "-j", "1", "--threads", "1", "--device", "cpu"]
+FAST = [*SMALL, "--epochs", "2"]
+LAUNCHER_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
+
+
+def environment(cache):
+    env = {name: value for name, value in os.environ.items() if name not in LAUNCHER_VARIABLES}
+    return {**env, "XDG_CACHE_HOME": str(cache), "OMP_NUM_THREADS": "1"}
+
+
+def run(cache, *arguments, code=0, launcher=(), **options):
+    done = subprocess.run([*map(str, launcher), TRAIN, *map(str, arguments)], capture_output=True, text=True, timeout=300,
+                          env=environment(cache), **options)
+    assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
+    return done
+
+
+def start(cache, *arguments, **options):
+    return subprocess.Popen([TRAIN, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            env=environment(cache), **options)
+
+
+def summary(out):
+    return json.loads((out / "summary.json").read_text())
+
+
+def metrics(out):
+    return [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+
+
+def wait_for_steps(process, out, count):
+    """Until `count` steps stand in metrics.jsonl (a run with --print-freq 1), or the process has ended."""
+    path = out / "metrics.jsonl"
+    deadline = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < deadline:
+        if path.exists() and path.read_bytes().count(b'"kind":"step"') >= count:
+            return
+        time.sleep(0.002)

@@ -1,0 +1,170 @@
+// Checkpoints: what is written is read; what does not fit is refused with both sides named.
+#include "train/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+
+#include "core/error.h"
+#include "tests/train/small_dataset.h"
+#include "train/models/pretrained.h"
+#include "train/safetensors_torch.h"
+
+namespace penstock {
+namespace {
+
+CheckpointInfo some_info() {
+  CheckpointInfo info;
+  info.arch = "lenet";
+  info.shape = {1, 28, 28, 10};
+  info.position.epoch = 3;
+  info.position.batch = 57;
+  info.position.step = 3057;
+  info.position.loss_sum = 1.0 / 3;
+  info.position.correct_count = 12;
+  info.position.sample_count = 34;
+  info.position.best_accuracy = 0.1 + 0.2;
+  info.seed = ~uint64_t{0};
+  info.batch_size = 64;
+  info.shuffle = "global";
+  info.tail = "pad";
+  info.dataset_size = 60000;
+  info.world_size = 2;
+  info.augment = "normalize";
+  return info;
+}
+
+StateDict some_state() {
+  torch::manual_seed(4);
+  return {{"model.weight", torch::randn({3, 4})},
+          {"model.steps", torch::tensor(int64_t{7})},
+          {"model.norm", torch::randn({5}, torch::kFloat64)},
+          {"optimizer.momentum.weight", torch::randn({3, 4})}};
+}
+
+std::string message_of(const std::function<void()>& body, ErrorKind kind) {
+  try {
+    body();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(CheckpointTest, EveryBitComesBack) {
+  const TemporaryFolder folder("checkpoint");
+  const auto path = folder.path() / "checkpoint-last.safetensors";
+  const auto info = some_info();
+  save_checkpoint(path, info, some_state());
+  const auto read = load_checkpoint(path);
+  EXPECT_EQ(read.info.arch, info.arch);
+  EXPECT_EQ(read.info.shape.height, 28);
+  EXPECT_EQ(read.info.position.epoch, 3);
+  EXPECT_EQ(read.info.position.batch, 57);
+  EXPECT_EQ(read.info.position.step, 3057);
+  EXPECT_EQ(read.info.position.loss_sum, info.position.loss_sum);
+  EXPECT_EQ(read.info.position.best_accuracy, info.position.best_accuracy);
+  EXPECT_EQ(read.info.seed, info.seed);
+  EXPECT_EQ(read.info.world_size, 2);
+  const auto state = some_state();
+  ASSERT_EQ(read.state.size(), state.size());
+  for (const auto& [name, tensor] : state) {
+    EXPECT_EQ(read.state.at(name).scalar_type(), tensor.scalar_type()) << name;
+    EXPECT_TRUE(torch::equal(read.state.at(name), tensor)) << name;
+  }
+}
+
+TEST(CheckpointTest, NothingStaysAsideAndAnOlderOneIsReplaced) {
+  const TemporaryFolder folder("checkpoint-again");
+  const auto path = folder.path() / "checkpoint-last.safetensors";
+  for (int i = 0; i < 2; ++i) save_checkpoint(path, some_info(), some_state());
+  int file_count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder.path())) ++file_count;
+  EXPECT_EQ(file_count, 1);
+}
+
+TEST(CheckpointTest, AnyTruncationIsCorrupt) {
+  const TemporaryFolder folder("checkpoint-cut");
+  const auto path = folder.path() / "whole.safetensors", cut = folder.path() / "cut.safetensors";
+  save_checkpoint(path, some_info(), some_state());
+  const auto size = std::filesystem::file_size(path);
+  for (const uintmax_t kept : {uintmax_t{0}, uintmax_t{7}, uintmax_t{100}, size / 2, size - 1}) {
+    std::filesystem::copy_file(path, cut, std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::resize_file(cut, kept);
+    const auto message = message_of([&] { load_checkpoint(cut); }, ErrorKind::kCorrupt);
+    EXPECT_NE(message.find("cut.safetensors"), std::string::npos) << kept << ": " << message;
+  }
+}
+
+TEST(CheckpointTest, WeightsAloneAreNoCheckpoint) {
+  const TemporaryFolder folder("checkpoint-weights");
+  save_model(folder.path() / "model.safetensors", some_state(), "lenet");
+  const auto message = message_of([&] { load_checkpoint(folder.path() / "model.safetensors"); }, ErrorKind::kCorrupt);
+  EXPECT_NE(message.find("no checkpoint"), std::string::npos) << message;
+}
+
+TEST(CheckpointTest, AFileThatIsNotThereIsAnIoError) {
+  message_of([] { load_checkpoint("/nonexistent/checkpoint.safetensors"); }, ErrorKind::kIo);
+}
+
+TEST(CheckpointTest, AnotherFormatVersionIsNamed) {
+  const TemporaryFolder folder("checkpoint-version");
+  const auto path = folder.path() / "new.safetensors";
+  write_tensors(path, some_state(), {{"penstock", "{\"format_version\": 9}"}});
+  const auto message = message_of([&] { load_checkpoint(path); }, ErrorKind::kCorrupt);
+  EXPECT_NE(message.find("format version 9; expected 1"), std::string::npos) << message;
+}
+
+TEST(CheckpointTest, AnotherModelIsRefusedWithBothSidesNamed) {
+  const auto arch = message_of(
+      [] {
+        check_same_model("f", some_info(), "resnet18", {1, 28, 28, 10});
+      },
+      ErrorKind::kConfig);
+  EXPECT_EQ(arch, "--resume f: a checkpoint of arch lenet; --arch is resnet18");
+  const auto shape = message_of(
+      [] {
+        check_same_model("f", some_info(), "lenet", {3, 32, 32, 10});
+      },
+      ErrorKind::kConfig);
+  EXPECT_EQ(shape, "--resume f: a checkpoint for 10 classes of 1 x 28 x 28; the data are 10 classes of 3 x 32 x 32");
+  EXPECT_NO_THROW(check_same_model("f", some_info(), "lenet", {1, 28, 28, 10}));
+}
+
+TEST(CheckpointTest, TheMiddleOfAnEpochNeedsTheSameOrder) {
+  auto now = some_info();
+  now.seed = 1;
+  const auto message = message_of([&] { check_same_order("f", some_info(), now); }, ErrorKind::kConfig);
+  EXPECT_NE(message.find("--seed 18446744073709551615, which is now 1"), std::string::npos) << message;
+  now = some_info();
+  now.world_size = 3;
+  EXPECT_NO_THROW(check_same_order("f", some_info(), now));
+  auto then = some_info();
+  then.shuffle = now.shuffle = "rank-local";
+  message_of([&] { check_same_order("f", then, now); }, ErrorKind::kConfig);
+  then.position.batch = 0;
+  EXPECT_NO_THROW(check_same_order("f", then, now));
+}
+
+TEST(SaveModelTest, NamesArePlainAndPretrainedReadsThem) {
+  const TemporaryFolder folder("save-model");
+  const auto path = folder.path() / "model.safetensors";
+  torch::manual_seed(1);
+  const auto model = ModelRegistry::make(parse_spec("arch", "lenet"), ModelShape{});
+  StateDict state{{"optimizer.momentum.conv1.weight", torch::zeros({1})}};
+  for (const auto& item : model->named_parameters()) state.emplace("model." + item.key(), item.value());
+  save_model(path, state, "lenet");
+  const auto read = read_tensors(path);
+  EXPECT_TRUE(read.tensors.contains("conv1.weight"));
+  EXPECT_EQ(read.tensors.size(), state.size() - 1);
+  torch::manual_seed(2);
+  const auto other = ModelRegistry::make(parse_spec("arch", "lenet"), ModelShape{});
+  load_pretrained(*other, path);
+  for (const auto& item : model->named_parameters())
+    EXPECT_TRUE(torch::equal(item.value(), other->named_parameters()[item.key()])) << item.key();
+}
+
+}  // namespace
+}  // namespace penstock
