@@ -1,5 +1,6 @@
 """Bad input gives train one clear line and the right exit code, and leaves nothing half-written."""
 import gzip
+import json
 import pathlib
 import shutil
 import struct
@@ -106,7 +107,7 @@ def write_idx(folder, images, labels, count=None):
 
 def test_an_idx_file_whose_count_disagrees_with_its_size(cache, tmp_path):
     write_idx(tmp_path / "mnist", np.zeros((50, 28, 28), np.uint8), np.zeros(60, np.uint8), count=60)
-    fails(cache, tmp_path, with_data(f"mnist:{tmp_path / 'mnist'}"), CORRUPT, "train-images-idx3-ubyte.gz", "60")
+    fails(cache, tmp_path, with_data(f"mnist:{tmp_path / 'mnist'}"), CORRUPT, "train-images-idx3-ubyte.gz", "39200", "47040")
 
 
 def damaged(trained, tmp_path, name, change):
@@ -154,9 +155,10 @@ def test_a_dataset_with_a_broken_shard_names_the_sample(cache, tmp_path):
     shutil.copytree(source, tmp_path / "data/train")
     shard = tmp_path / "data/train/shard-00003-of-00016.safetensors"
     data = bytearray(shard.read_bytes())
-    data[-2000] ^= 1
-    data[3000] ^= 1
+    header_bytes = 8 + int.from_bytes(data[:8], "little")
+    images_begin = json.loads(data[8:header_bytes])["images"]["data_offsets"][0]
+    data[header_bytes + images_begin + 1000] ^= 1  # of sample 3: 256 bytes a sample
     shard.write_bytes(data)
     done = run(cache, *with_data(tmp_path / "data"), "--out", tmp_path / "run", code=CORRUPT)
-    assert "shard-00003-of-00016.safetensors: sample" in done.stderr and "crc32c" in done.stderr, done.stderr
+    assert "shard-00003-of-00016.safetensors: sample 3 " in done.stderr and "crc32c" in done.stderr, done.stderr
     assert not (tmp_path / "run/model.safetensors").exists()

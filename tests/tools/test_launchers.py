@@ -49,12 +49,14 @@ def test_flags_alone_make_a_world(cache, tmp_path):
     assert "2 ranks started by flags (gloo)" in printed[0][0] and "Epoch" not in printed[1][0]
 
 
-@pytest.mark.parametrize("flags,message", [
-    (["--mode", "ddp", "--nproc", 3], "--nproc is 3; torchrun started 2 ranks"),
-    (["--mode", "ddp", "--world-size", 4], "--world-size is 4; torchrun started 2 ranks"),
-    (["--mode", "single"], "--mode single: launched with 2 ranks; expected 1 (use --mode ddp)")])
-def test_flags_that_contradict_the_launcher(cache, tmp_path, flags, message):
-    done = run(cache, *FAST, *flags, "--out", tmp_path / "run", code=1, launcher=[*TORCHRUN, "2"])
+@pytest.mark.parametrize("launcher,flags,message", [
+    (MPIRUN, ["--mode", "ddp", "--nproc", 3], "--nproc is 3; openmpi started 2 ranks"),  # torchrun takes --nproc for its own flag
+    (TORCHRUN, ["--mode", "ddp", "--world-size", 4], "--world-size is 4; torchrun started 2 ranks"),
+    (TORCHRUN, ["--mode", "ddp", "--rank", 7], "torchrun says"),
+    (TORCHRUN, ["--mode", "single"], "--mode single: launched with 2 ranks; expected 1 (use --mode ddp)")])
+def test_flags_that_contradict_the_launcher(cache, tmp_path, launcher, flags, message):
+    code = 1 if launcher is TORCHRUN else 2  # torchrun's own
+    done = run(cache, *FAST, *flags, "--out", tmp_path / "run", code=code, launcher=[*launcher, "2"])
     assert message in done.stderr
     assert not (tmp_path / "run").exists()
 
