@@ -50,7 +50,8 @@ def test_flags_alone_make_a_world(cache, tmp_path):
 
 
 @pytest.mark.parametrize("launcher,flags,message", [
-    (MPIRUN, ["--mode", "ddp", "--nproc", 3], "--nproc is 3; openmpi started 2 ranks"),  # torchrun takes --nproc for its own flag
+    # torchrun takes --nproc for a flag of its own.
+    (MPIRUN, ["--mode", "ddp", "--nproc", 3], "--nproc is 3; openmpi started 2 ranks"),
     (TORCHRUN, ["--mode", "ddp", "--world-size", 4], "--world-size is 4; torchrun started 2 ranks"),
     (TORCHRUN, ["--mode", "ddp", "--rank", 7], "torchrun says"),
     (TORCHRUN, ["--mode", "single"], "--mode single: launched with 2 ranks; expected 1 (use --mode ddp)")])
@@ -65,13 +66,17 @@ def children_of(pid):
     return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+def rank_of(pid):
+    variables = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return next(int(text[5:]) for text in variables if text.startswith(b"RANK="))
+
+
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_rank_that_dies_ends_the_others_with_the_cause_named_last(cache, tmp_path, victim):
     out = tmp_path / "run"
     process = start(cache, *SMALL, "--epochs", 200, "--print-freq", 1, "--mode", "ddp", "--nproc", 2, "--out", out)
     wait_for_steps(process, out, 10)
-    ranks = children_of(process.pid)
-    ranks.sort(key=lambda pid: int(re.search(rb"(?<![A-Z_])RANK=(\d)", pathlib.Path(f"/proc/{pid}/environ").read_bytes()).group(1)))
+    ranks = sorted(children_of(process.pid), key=rank_of)
     begin = time.monotonic()
     os.kill(ranks[victim], signal.SIGKILL)
     _, errors = process.communicate(timeout=60)

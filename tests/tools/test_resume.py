@@ -9,7 +9,8 @@ import pytest
 from train_tool import FAST, SMALL, metrics, run, start, summary, wait_for_steps
 
 STEPS = 52  # 4 epochs of 13
-RUN = [*SMALL, "--epochs", "4", "--augment", "affine(degrees=15,translate=0.1)", "--save-every", "3 steps", "--print-freq", "1"]
+RUN = [*SMALL, "--epochs", "4", "--augment", "affine(degrees=15,translate=0.1)", "--save-every", "3 steps",
+       "--print-freq", "1"]
 
 
 @pytest.fixture(scope="module")

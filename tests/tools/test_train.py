@@ -31,8 +31,8 @@ def test_a_pipe_gets_one_line_an_epoch_and_the_accuracies(finished):
     _, printed = finished
     number = r"\d+\.\d"
     for epoch in (1, 2):
-        assert re.search(rf"^Epoch \[{epoch}/2\], Loss: \d+\.\d{{4}}, Dur: {number} s, load {number} ms, update {number} ms$",
-                         printed, re.MULTILINE), printed
+        line = rf"^Epoch \[{epoch}/2\], Loss: \d+\.\d{{4}}, Dur: {number} s, load {number} ms, update {number} ms$"
+        assert re.search(line, printed, re.MULTILINE), printed
     assert re.search(rf"^Total training time: {number} s$", printed, re.MULTILINE)
     assert re.search(r"^Accuracy over the 400 test samples: \d+\.\d\d %$", printed, re.MULTILINE)
     assert len(re.findall(r"^  class \d: \d+\.\d\d %$", printed, re.MULTILINE)) == 10
@@ -42,8 +42,8 @@ def test_a_pipe_gets_one_line_an_epoch_and_the_accuracies(finished):
 def test_the_summary_says_what_was_reached(finished):
     out, printed = finished
     result = summary(out)
-    for key in ("accuracy", "per_class_accuracy", "train_seconds", "epoch_seconds", "load_ms_per_step", "update_ms_per_step",
-                "images_per_second", "world_size", "workers", "peak_memory_bytes"):
+    for key in ("accuracy", "per_class_accuracy", "train_seconds", "epoch_seconds", "load_ms_per_step",
+                "update_ms_per_step", "images_per_second", "world_size", "workers", "peak_memory_bytes"):
         assert key in result, key
     assert f"{100 * result['accuracy']:.2f} %" in printed
     assert len(result["per_class_accuracy"]) == 10 and len(result["epoch_seconds"]) == 2
@@ -94,8 +94,9 @@ def test_nothing_but_the_runs_files_is_left(finished):
                      "checkpoint-last.safetensors", "checkpoint-best.safetensors"}
 
 
-@pytest.mark.parametrize("changed", [["-j", "0"], ["-j", "3", "--prefetch", "1"], ["--resident"], ["--save-every", "7", "steps"],
-                                     ["--print-freq", "1"], ["--eval-at-end"]], ids=" ".join)
+@pytest.mark.parametrize("changed", [
+    ["-j", "0"], ["-j", "3", "--prefetch", "1"], ["--resident"], ["--save-every", "7", "steps"], ["--print-freq", "1"],
+    ["--eval-at-end"]], ids=" ".join)
 def test_weights_do_not_depend_on_how_the_model_is_fed(finished, cache, tmp_path, changed):
     out, _ = finished
     run(cache, *FAST, *changed, "--out", tmp_path / "run")
@@ -105,8 +106,8 @@ def test_weights_do_not_depend_on_how_the_model_is_fed(finished, cache, tmp_path
 def test_evaluate_alone_finds_the_same_accuracy(finished, cache):
     out, printed = finished
     expected = printed[printed.index("Accuracy over"):]
-    for flags in (["--out", out], ["--pretrained", out / "model.safetensors"], ["--resume", out / "checkpoint-last.safetensors"],
-                  ["--out", out, "--mode", "ddp", "--nproc", 3]):
+    for flags in (["--out", out], ["--pretrained", out / "model.safetensors"],
+                  ["--resume", out / "checkpoint-last.safetensors"], ["--out", out, "--mode", "ddp", "--nproc", 3]):
         assert run(cache, *FAST, "-e", *flags).stdout.endswith(expected), flags
 
 
@@ -134,7 +135,8 @@ def test_a_folder_of_pictures_without_a_test_split_is_evaluated_on_nothing(cache
     for name in ("cat", "dog"):
         (tmp_path / "pictures" / name).mkdir(parents=True)
         for i in range(8):
-            Image.fromarray(random.integers(0, 255, (20, 24, 3), dtype=np.uint8)).save(tmp_path / "pictures" / name / f"{i}.png")
+            picture = Image.fromarray(random.integers(0, 255, (20, 24, 3), dtype=np.uint8))
+            picture.save(tmp_path / "pictures" / name / f"{i}.png")
     flags = ["--data", f"image-folder:{tmp_path / 'pictures'}", "--epochs", "1", "-b", "4", "--device", "cpu"]
     first = run(cache, *flags, "--out", tmp_path / "run").stdout
     assert "packed 16 train samples" in first
@@ -152,8 +154,8 @@ def test_runs_that_start_together_pack_once(tmp_path):
 
 def test_a_terminal_gets_a_progress_bar(cache, tmp_path):
     ours, theirs = pty.openpty()
-    process = subprocess.Popen([TRAIN, *SMALL, "--epochs", "4", "--out", tmp_path / "run"], stdout=theirs, stderr=theirs,
-                               env=environment(cache))
+    process = subprocess.Popen([TRAIN, *SMALL, "--epochs", "4", "--out", tmp_path / "run"], stdout=theirs,
+                               stderr=theirs, env=environment(cache))
     os.close(theirs)
     shown = b""
     try:

@@ -19,8 +19,8 @@ def environment(cache):
 
 
 def run(cache, *arguments, code=0, launcher=(), **options):
-    done = subprocess.run([*map(str, launcher), TRAIN, *map(str, arguments)], capture_output=True, text=True, timeout=300,
-                          env=environment(cache), **options)
+    done = subprocess.run([*map(str, launcher), TRAIN, *map(str, arguments)], capture_output=True, text=True,
+                          timeout=300, env=environment(cache), **options)
     assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
     return done
 

@@ -28,6 +28,7 @@ class Run {
       : setup_(setup),
         options_(setup.options),
         device_(rank_device(setup.options, setup.world)),
+        current_device_(device_),
         comm_(make_comm(setup.world.rendezvous, device_, options_.dist_backend)),
         is_first_(comm_->rank() == 0) {
     setup.model->to(device_);
@@ -172,6 +173,7 @@ class Run {
   Setup& setup_;
   TrainOptions& options_;
   torch::Device device_;
+  c10::DeviceGuard current_device_;  // pinned memory and communicators belong to the thread's current device
   std::unique_ptr<Comm> comm_;
   bool is_first_;
   Recorder recorder_;

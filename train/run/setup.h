@@ -6,10 +6,10 @@
 #include <optional>
 #include <string>
 
-#include "train/run/world.h"
 #include "train/checkpoint.h"
 #include "train/data.h"
 #include "train/options.h"
+#include "train/run/world.h"
 
 namespace penstock {
 
