@@ -11,7 +11,9 @@ namespace penstock::detail {
 
 /// `folder`, when it is one. Throws config_error without a name, io_error when it is no folder.
 inline const std::filesystem::path& input_folder(const std::string& source, const std::filesystem::path& folder) {
-  if (folder.empty()) throw config_error(concat("source ", source, ": no input folder; expected --input DIR"));
+  if (folder.empty())
+    throw config_error(concat("source ", source, ": no input folder; expected --input DIR (shardprep) or --data ",
+                              source, ":DIR (train)"));
   if (!std::filesystem::is_directory(folder))
     throw io_error(concat(folder.string(), ": no such folder; expected the input of source ", source));
   return folder;
