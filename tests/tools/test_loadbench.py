@@ -136,3 +136,14 @@ def test_bad_input_gives_one_line_and_its_code(data, arguments, code, message):
     assert done.returncode == code, done.stderr
     assert done.stderr.startswith("loadbench: ") and message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_json_goes_into_a_pipe_that_stays_one(data, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    command = [BIN / "loadbench", "--data", data, "--workers", "0", "--epochs", "1", "--json", pipe]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        report = json.loads(pipe.read_text())
+        assert process.wait(timeout=60) == 0
+    assert len(report["runs"]) == 1
+    assert pipe.is_fifo()

@@ -98,16 +98,19 @@ void write_report(const Dataset& dataset, const BenchOptions& options, const std
                  {"runs", Json::array()},
                  {"digests", digests}};
   for (const auto& run : runs) report["runs"].push_back(run_json(run));
-  const std::string aside = options.json + ".partial";
+  // A rename would replace a device or a pipe (/dev/stdout) by a file: those are written to as they are.
+  const bool is_special = std::filesystem::exists(options.json) && !std::filesystem::is_regular_file(options.json);
+  const std::string aside = options.json + (is_special ? "" : ".partial");
   {
     std::ofstream file(aside);
     file << report.dump(2) << '\n';
     file.close();
     if (!file) {
-      std::remove(aside.c_str());
+      if (!is_special) std::remove(aside.c_str());
       throw io_error(concat("--json: ", aside, " cannot be written; expected a folder that exists and has room"));
     }
   }
+  if (is_special) return;
   std::error_code error;
   std::filesystem::rename(aside, options.json, error);
   if (!error) return;
