@@ -290,7 +290,6 @@ TEST(VerifyTest, AnyFlippedBitIsFoundAndTheSampleNamed) {
       for (size_t byte = begin; byte < end; byte += std::max<size_t>(1, (end - begin) / 40)) places.insert(byte);
       places.insert(end - 1);
     }
-    // By value: the reader's map shows the flipped file.
     std::map<uint64_t, std::pair<size_t, size_t>> bytes_by_id;
     const ShardReader shard(split / file);
     for (size_t row = 0; row < shard.size(); ++row) {

@@ -277,7 +277,7 @@ TEST(ShardReaderTest, AnyChangedByteIsAnErrorOrAReadableShard) {
   const TemporaryFolder folder;
   write_raw(folder / "s", {{3, 7, 3}, {1, 1, 1}}, false);
   const Bytes whole = read_bytes(folder / "s");
-  for (size_t at = 0; at<whole.size(); at += at> 800 && at < kShardHeaderBytes - 8 ? 61 : 1) {
+  for (size_t at = 0; at < whole.size(); at += at < 16 || at >= kShardHeaderBytes ? 1 : 5) {
     for (const uint8_t change : {0x01, 0x10, 0x80}) {
       Bytes file = whole;
       file[at] ^= change;

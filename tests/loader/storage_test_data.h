@@ -47,10 +47,12 @@ inline Bytes read_bytes(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Writes a file, and the folders on its way.
+/// Writes a file, and the folders on its way. A file that is there is removed first: ext4 waits for the disk when one is
+/// truncated and written again.
 template <class Container>
 void write_bytes(const std::filesystem::path& path, const Container& bytes) {
   std::filesystem::create_directories(path.parent_path());
+  std::filesystem::remove(path);
   std::ofstream file(path, std::ios::binary);
   file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   if (!file) throw std::runtime_error("cannot write " + path.string());
