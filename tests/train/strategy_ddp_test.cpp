@@ -75,17 +75,15 @@ TEST_P(DdpEquivalenceTest, RanksAgreeToTheBit) {
 TEST(DdpResNetTest, OneStepOverEqualPartsGivesTheParametersOfSingle) {
   const ModelShape shape{.channels = 3, .height = 33, .width = 33, .classes = 5};
   const auto part = random_samples(3, shape, 3);
-  for (const int world_size : {2, 3}) {
-    const Samples samples{part.images.repeat({world_size, 1, 1, 1}), part.labels.repeat({world_size})};
-    const Training training{"resnet18", shape, 3 * world_size, 1};
-    const auto without_variance = [](StateDict state) {
-      std::erase_if(state, [](const auto& item) { return item.first.ends_with("running_var"); });
-      return state;
-    };
-    const auto expected = without_variance(train("single", 1, training, samples)[0]);
-    for (const auto& state : train("ddp", world_size, training, samples))
-      EXPECT_LE(relative_difference(expected, without_variance(state)), 1e-12) << world_size << " ranks";
-  }
+  const Samples samples{part.images.repeat({2, 1, 1, 1}), part.labels.repeat({2})};
+  const Training training{"resnet18", shape, 6, 1};
+  const auto without_variance = [](StateDict state) {
+    std::erase_if(state, [](const auto& item) { return item.first.ends_with("running_var"); });
+    return state;
+  };
+  const auto expected = without_variance(train("single", 1, training, samples)[0]);
+  for (const auto& state : train("ddp", 2, training, samples))
+    EXPECT_LE(relative_difference(expected, without_variance(state)), 1e-12);
 }
 
 TEST(DdpTest, RanksStartFromRankZerosParametersAndBuffers) {
