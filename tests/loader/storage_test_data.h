@@ -47,8 +47,8 @@ inline Bytes read_bytes(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Writes a file, and the folders on its way. A file that is there is removed first: ext4 waits for the disk when one is
-/// truncated and written again.
+/// Writes a file, and the folders on its way. A file that is there is removed first: ext4 waits for the disk when one
+/// is truncated and written again.
 template <class Container>
 void write_bytes(const std::filesystem::path& path, const Container& bytes) {
   std::filesystem::create_directories(path.parent_path());
