@@ -37,6 +37,9 @@ void check_options(const PackOptions& options) {
   const auto folder = options.output / options.split;
   if (!options.force && fs::exists(folder))
     throw config_error(concat(folder.string(), ": exists already; expected a new folder, or --force to replace it"));
+  // Replacing deletes what is there: never somebody's pictures, of which the input may be just this folder.
+  if (fs::exists(folder) && !fs::is_regular_file(folder / "manifest.json"))
+    throw config_error(concat(folder.string(), ": no packed data set (no manifest.json); expected one to replace"));
 }
 
 std::string shard_file(size_t shard, int shard_count) {
