@@ -12,7 +12,7 @@ namespace penstock {
 struct Dataset::State {
   std::filesystem::path folder;
   Manifest manifest;
-  std::vector<ShardReader> shards;
+  std::vector<std::unique_ptr<const ShardReader>> shards;  // null: not in this rank's share
   std::vector<uint64_t> begins{0};
   std::vector<std::atomic<uint64_t>> checked;  // one bit a sample
 };
@@ -52,17 +52,25 @@ std::filesystem::path find_split(const std::filesystem::path& folder, const std:
 
 }  // namespace
 
-std::shared_ptr<const Dataset> Dataset::open(const std::filesystem::path& folder, const std::string& split) {
-  return std::shared_ptr<const Dataset>(new Dataset(find_split(folder, split)));
+std::shared_ptr<const Dataset> Dataset::open(const std::filesystem::path& folder, const std::string& split,
+                                             ShardShare share) {
+  return std::shared_ptr<const Dataset>(new Dataset(find_split(folder, split), share));
 }
 
-Dataset::Dataset(const std::filesystem::path& split_folder) : state_(std::make_unique<State>()) {
+Dataset::Dataset(const std::filesystem::path& split_folder, ShardShare share) : state_(std::make_unique<State>()) {
+  if (share.world_size < 1 || share.rank < 0 || share.rank >= share.world_size) {
+    throw config_error(concat(split_folder.string(), ": the shards of rank ", share.rank, " of ", share.world_size,
+                              "; expected a rank from 0 to the world size - 1"));
+  }
   state_->folder = split_folder;
   state_->manifest = read_manifest(split_folder);
   for (const auto& entry : state_->manifest.shards) {
-    const auto& shard = state_->shards.emplace_back(split_folder / entry.file);
-    check_shard(shard, state_->manifest, entry.sample_count);
-    state_->begins.push_back(state_->begins.back() + shard.size());
+    const auto number = static_cast<int>(state_->shards.size());
+    auto& shard = state_->shards.emplace_back();
+    state_->begins.push_back(state_->begins.back() + entry.sample_count);
+    if (number % share.world_size != share.rank) continue;
+    shard = std::make_unique<const ShardReader>(split_folder / entry.file);
+    check_shard(*shard, state_->manifest, entry.sample_count);
   }
   state_->checked = std::vector<std::atomic<uint64_t>>(size() / 64 + 1);
 }
@@ -75,41 +83,49 @@ uint64_t Dataset::shard_begin(int shard) const { return state_->begins.at(static
 const Manifest& Dataset::manifest() const { return state_->manifest; }
 const std::filesystem::path& Dataset::folder() const { return state_->folder; }
 
-namespace {
-
-struct Place {
-  size_t shard;
+struct Dataset::Place {
+  const ShardReader& shard;
   size_t row;
 };
 
-Place find_place(const std::vector<uint64_t>& begins, uint64_t index) {
+Dataset::Place Dataset::place_of(uint64_t index) const {
+  const auto& begins = state_->begins;
   const auto after = std::upper_bound(begins.begin(), begins.end(), index);
-  const auto shard = static_cast<size_t>(after - begins.begin()) - 1;
-  return {shard, static_cast<size_t>(index - begins[shard])};
+  const auto number = static_cast<size_t>(after - begins.begin()) - 1;
+  const auto& shard = state_->shards[number];
+  if (!shard) {
+    throw bug_error(concat((state_->folder / state_->manifest.shards[number].file).string(), ": sample ", index,
+                           " of the split was asked for; expected one of this rank's shards"));
+  }
+  return {*shard, static_cast<size_t>(index - begins[number])};
 }
 
-}  // namespace
-
 Sample Dataset::at(uint64_t index) const {
-  const auto [shard, row] = find_place(state_->begins, index);
-  return state_->shards[shard].at(row);
+  const auto [shard, row] = place_of(index);
+  return shard.at(row);
+}
+
+std::optional<Sample> Dataset::example() const {
+  for (const auto& shard : state_->shards)
+    if (shard && shard->size() > 0) return shard->at(0);
+  return std::nullopt;
 }
 
 Sample Dataset::checked_at(uint64_t index) const {
-  const auto [shard, row] = find_place(state_->begins, index);
+  const auto [shard, row] = place_of(index);
   auto& word = state_->checked[index / 64];
   const uint64_t bit = uint64_t{1} << (index % 64);
   // Relaxed: the bytes never change, so that the worst of a race is that two threads check the same sample.
   if ((word.load(std::memory_order_relaxed) & bit) == 0) {
-    state_->shards[shard].check_crc(row);
+    shard.check_crc(row);
     word.fetch_or(bit, std::memory_order_relaxed);
   }
-  return state_->shards[shard].at(row);
+  return shard.at(row);
 }
 
 std::string Dataset::where(uint64_t index) const {
-  const auto [shard, row] = find_place(state_->begins, index);
-  return state_->shards[shard].where(row);
+  const auto [shard, row] = place_of(index);
+  return shard.where(row);
 }
 
 }  // namespace penstock

@@ -42,7 +42,13 @@ struct Manifest {
 Manifest read_manifest(const std::filesystem::path& split_folder);
 void write_manifest(const std::filesystem::path& split_folder, const Manifest& manifest);
 
-/// All samples of one split. Index i runs over shard 0, then shard 1, ...
+/// Every `world_size`-th shard from `rank` on: what a rank with shards of its own opens.
+struct ShardShare {
+  int rank = 0, world_size = 1;
+};
+
+/// All samples of one split. Index i runs over shard 0, then shard 1, ...; also with a share of the shards, whose
+/// samples alone may be asked for then.
 ///
 /// Errors: opening checks manifest and every shard's structure and labels; sample bytes are checked by the CRC the
 /// first time that this object hands them out (checked_at), which costs one bit a sample. Thread-safety: at() and
@@ -50,23 +56,28 @@ void write_manifest(const std::filesystem::path& split_folder, const Manifest& m
 class Dataset {
  public:
   /// `folder` is a split's folder (it holds manifest.json) or a data set (then FOLDER/<split>).
-  static std::shared_ptr<const Dataset> open(const std::filesystem::path& folder, const std::string& split = "train");
+  static std::shared_ptr<const Dataset> open(const std::filesystem::path& folder, const std::string& split = "train",
+                                             ShardShare share = {});
   ~Dataset();
 
-  uint64_t size() const;
+  uint64_t size() const;  ///< Of all shards, also of those that are not opened.
   int shard_count() const;
   uint64_t shard_begin(int shard) const;  ///< Index of its first sample; shard_begin(shard_count()) == size().
   const Manifest& manifest() const;
   const std::filesystem::path& folder() const;
 
-  Sample at(uint64_t index) const;          ///< Requires index < size(). O(log shards), no copy.
+  /// Requires index < size(). O(log shards), no copy. Throws bug_error for a shard that was not opened.
+  Sample at(uint64_t index) const;
   Sample checked_at(uint64_t index) const;  ///< at(), and the CRC when this object has not checked it yet.
+  std::optional<Sample> example() const;    ///< The first sample of those opened; none when there is none.
   /// "<shard file>: sample 35 (id 24531) at byte 8000", for messages.
   std::string where(uint64_t index) const;
 
  private:
-  explicit Dataset(const std::filesystem::path& split_folder);
+  Dataset(const std::filesystem::path& split_folder, ShardShare share);
   struct State;
+  struct Place;
+  Place place_of(uint64_t index) const;
   std::unique_ptr<State> state_;
 };
 

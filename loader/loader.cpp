@@ -46,7 +46,7 @@ LoaderOptions checked(LoaderOptions options) {
 /// The memory of all slots. The allocator is called once a slot.
 class SlotMemory {
  public:
-  SlotMemory(const SlotAllocator& allocator, int slot_count, int64_t rows, size_t row_bytes) : allocator_(allocator) {
+  SlotMemory(const SlotAllocator& allocator, int slot_count, int64_t rows, size_t row_bytes) : SlotMemory(allocator) {
     const auto row_count = static_cast<size_t>(rows);
     size_t pixel_bytes = 0;
     if (__builtin_mul_overflow(row_count, row_bytes, &pixel_bytes) || pixel_bytes > size_t{1} << 46)
@@ -57,7 +57,6 @@ class SlotMemory {
     for (int slot = 0; slot < slot_count; ++slot) {
       auto* const memory = static_cast<std::byte*>(allocator_.allocate(slot_bytes_));
       if (!memory) {
-        release();
         throw config_error(concat("loader: no memory for slot ", slot + 1, " of ", slot_count, " of ", slot_bytes_,
                                   " bytes each; use a smaller batch size or prefetch"));
       }
@@ -66,7 +65,9 @@ class SlotMemory {
       slots_.push_back({memory, labels, ids, reinterpret_cast<float*>(ids + row_count)});
     }
   }
-  ~SlotMemory() { release(); }
+  ~SlotMemory() {  // also when the constructor throws half-way, because it delegates
+    for (const auto& slot : slots_) allocator_.release(slot.pixels, slot_bytes_);
+  }
   SlotMemory(const SlotMemory&) = delete;
   SlotMemory& operator=(const SlotMemory&) = delete;
 
@@ -74,10 +75,7 @@ class SlotMemory {
   size_t byte_count() const { return slot_bytes_ * slots_.size(); }
 
  private:
-  void release() {
-    for (const auto& slot : slots_) allocator_.release(slot.pixels, slot_bytes_);
-    slots_.clear();
-  }
+  explicit SlotMemory(const SlotAllocator& allocator) : allocator_(allocator) {}
 
   SlotAllocator allocator_;
   size_t slot_bytes_ = 0;

@@ -38,6 +38,13 @@ struct LoaderOptions {
   SlotAllocator allocator = {};  ///< Empty: the heap.
 };
 
+/// What Dataset::open() has to open for a loader with these options: with rank-local shuffling a rank's own shards
+/// alone.
+inline ShardShare needed_shards(const LoaderOptions& options) {
+  if (options.shuffle != Shuffle::kRankLocal) return {};
+  return {options.rank, options.world_size};
+}
+
 /// One rank's part of a global batch, in a slot of its loader. The slot goes back when the Batch is destroyed.
 ///
 /// Rows 0 .. count-1 hold samples; rows count .. rows-1 have weight 0, label 0, id ~0 and zeroed pixels. A substituted

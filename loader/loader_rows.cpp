@@ -89,9 +89,9 @@ Extent RowMaker::find_extent() const {
   const auto& manifest = dataset_->manifest();
   Extent input{1, 1, manifest.channels};  // of an empty data set
   uint64_t id = 0;
-  if (dataset_->size() > 0) {
-    input = dataset_->at(0).extent;
-    id = dataset_->at(0).id;
+  if (const auto example = dataset_->example()) {
+    input = example->extent;
+    id = example->id;
   }
   const Plan plan = pipeline_.plan(input.height, input.width, seed_, 0, id);
   return {plan.output_height, plan.output_width, manifest.channels};
@@ -190,7 +190,7 @@ int64_t RowMaker::look_up(const Place& place, int64_t begin, int64_t end, RowWor
 }
 
 void RowMaker::make_row(int64_t epoch, const RowWorker::Row& row, std::byte* output, RowWorker& worker) const {
-  const bool is_timed = --worker.until_timed == 0;
+  const bool is_timed = --worker.until_timed <= 0;  // below 0: the timed row before this one failed
   Laps laps(is_timed ? static_cast<uint64_t>(worker.timed_every) : 0);
   render_row(epoch, row, output, worker, laps);
   if (!is_timed) return;

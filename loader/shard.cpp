@@ -160,7 +160,7 @@ std::string ShardReader::where(size_t row) const { return map_->where(row); }
 
 void ShardReader::check_crc(size_t row) const {
   const Sample sample = at(row);
-  const uint32_t found = penstock::crc32c(sample.bytes);
+  const uint32_t found = sample_checksum(sample);
   if (found == sample.crc32c) return;
   throw corrupt_error(concat(where(row), ": crc32c is ", std::hex, found, ", the shard says ", sample.crc32c,
                              "; pack it again, or train with --on-corrupt substitute"));

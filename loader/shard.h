@@ -21,7 +21,7 @@ struct Sample {
   int64_t label = 0;  ///< 0 .. class count - 1.
   Extent extent;      ///< Of the decoded picture.
   Encoding encoding = Encoding::kRaw;
-  uint32_t crc32c = 0;  ///< Of `bytes`.
+  uint32_t crc32c = 0;  ///< As stored: sample_checksum() of a sample that is whole.
   std::span<const uint8_t> bytes;
   uint64_t byte_offset = 0;  ///< Of `bytes` in the shard file, for messages.
 };
@@ -52,7 +52,13 @@ class ShardReader {
   std::unique_ptr<const Map> map_;
 };
 
-/// CRC-32C (Castagnoli, reflected, initial and final value 0xFFFFFFFF) of the bytes, by ISA-L.
-uint32_t crc32c(std::span<const uint8_t> bytes);
+/// CRC-32C (Castagnoli, reflected, initial and final value 0xFFFFFFFF) by ISA-L, of whatever gave `before`, followed by
+/// `bytes`.
+uint32_t crc32c(std::span<const uint8_t> bytes, uint32_t before = 0);
+
+/// CRC-32C of all that is stored of a sample: `bytes`, then id and label as 8 bytes each, height, width and channels as
+/// 2 bytes each and the encoding as one, little-endian. A picture under another label is as broken as one with another
+/// pixel.
+uint32_t sample_checksum(const Sample& sample);
 
 }  // namespace penstock

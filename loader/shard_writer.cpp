@@ -59,7 +59,8 @@ void ShardWriter::add(uint64_t id, int64_t label, const Extent& extent, Encoding
   state.ids.push_back(id);
   state.labels.push_back(label);
   state.offsets.push_back(state.offsets.back() + bytes.size());
-  state.checksums.push_back(crc32c(bytes));
+  state.checksums.push_back(
+      sample_checksum({.id = id, .label = label, .extent = extent, .encoding = encoding, .bytes = bytes}));
   for (const int side : {extent.height, extent.width, extent.channels})
     state.extents.push_back(static_cast<uint16_t>(side));
   state.encodings.push_back(static_cast<uint8_t>(encoding));

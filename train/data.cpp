@@ -123,11 +123,13 @@ fs::path pack_into_cache(const DataName& name, const std::string& split, const f
   return folder;
 }
 
-TrainingData open_training_data(const TrainOptions& options, const std::function<void(const std::string&)>& say) {
+TrainingData open_training_data(const TrainOptions& options, ShardShare share,
+                                const std::function<void(const std::string&)>& say) {
   const DataName name = parse_data_name(options.data);
   TrainingData data;
-  data.train = name.source.empty() ? Dataset::open(name.folder, options.split)
-                                   : Dataset::open(pack_into_cache(name, options.split, options.cache, say));
+  data.train =
+      Dataset::open(name.source.empty() ? name.folder : pack_into_cache(name, options.split, options.cache, say),
+                    options.split, share);
   const fs::path test =
       test_folder(name, fs::absolute(data.train->folder()).lexically_normal(), options, data.note, say);
   if (!test.empty()) data.test = Dataset::open(test);
@@ -155,10 +157,9 @@ std::string deterministic_part(const std::string& spec_list) {
 
 Extent rendered_extent(const Dataset& dataset, const Pipeline& pipeline) {
   const int channels = dataset.manifest().channels;
-  if (dataset.size() == 0)
-    throw config_error(concat(dataset.folder().string(), ": 0 samples; expected some to train on"));
-  const Extent stored = dataset.at(0).extent;
-  const Plan plan = pipeline.plan(stored.height, stored.width, 0, 0, dataset.at(0).id);
+  const auto example = dataset.example();
+  if (!example) throw config_error(concat(dataset.folder().string(), ": 0 samples; expected some to train on"));
+  const Plan plan = pipeline.plan(example->extent.height, example->extent.width, 0, 0, example->id);
   return {plan.output_height, plan.output_width, channels};
 }
 

@@ -40,8 +40,9 @@ struct TrainingData {
 };
 
 /// Opens (and packs, where needed) both splits. Of a packed data set the split `test` is evaluated on, where it is
-/// there; of a folder that is itself a split, its sibling `test`.
-TrainingData open_training_data(const TrainOptions& options, const std::function<void(const std::string&)>& say);
+/// there; of a folder that is itself a split, its sibling `test`. `share`: the shards of the training split to open.
+TrainingData open_training_data(const TrainOptions& options, ShardShare share,
+                                const std::function<void(const std::string&)>& say);
 
 /// `spec_list` with `normalize` appended when it has none: the data set's own statistics.
 std::string with_normalize(const std::string& spec_list);

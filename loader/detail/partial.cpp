@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,6 +21,10 @@ namespace penstock::detail {
 
 namespace fs = std::filesystem;
 
+namespace {
+constexpr const char* kReplaced = "replaced";  // the old data set, while it is exchanged in two steps
+}
+
 Partial::Partial(const fs::path& output, const std::string& split, std::string key, size_t class_count)
     : output_(output),
       folder_(output / ("." + split + ".partial")),
@@ -27,12 +32,15 @@ Partial::Partial(const fs::path& output, const std::string& split, std::string k
       key_(std::move(key)),
       class_count_(class_count) {
   made_output_ = fs::create_directories(output_);
-  fs::create_directories(folder());
-  lock_ = open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock_ < 0 || flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-    const Error error = errno_error(folder_.string(), "expected that no other process packs into it");
+  try {
+    lock();
+    if (fs::exists(folder_ / kReplaced) && !fs::exists(final_)) fs::rename(folder_ / kReplaced, final_);
+    fs::create_directories(folder());
+  } catch (...) {
     if (lock_ >= 0) close(lock_);
-    throw error;
+    std::error_code ignored;
+    if (made_output_) fs::remove(output_, ignored);
+    throw;
   }
 }
 
@@ -41,6 +49,25 @@ Partial::~Partial() {
   fs::remove_all(folder_, ignored);
   if (made_output_) fs::remove(output_, ignored);  // fails when it is not empty, as it should
   close(lock_);
+}
+
+/// Until the locked folder is the one under the name: a packing that ends removes its own between our steps.
+void Partial::lock() {
+  for (;;) {
+    fs::create_directory(folder_);
+    lock_ = open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock_ < 0 && errno == ENOENT) continue;
+    if (lock_ < 0) throw errno_error(folder_.string(), "expected a folder to work in");
+    if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK) throw errno_error(folder_.string(), "expected to lock it");
+      throw io_error(concat(folder_.string(), ": another process is packing into it; expected one at a time"));
+    }
+    struct stat locked {
+    }, named{};
+    if (fstat(lock_, &locked) == 0 && stat(folder_.c_str(), &named) == 0 && locked.st_ino == named.st_ino) return;
+    close(lock_);
+    lock_ = -1;
+  }
 }
 
 fs::path Partial::state_path(size_t shard) const { return folder_ / concat("finished-", shard, ".json"); }
@@ -91,16 +118,31 @@ void Partial::finish(size_t shard, const FinishedShard& finished) {
 
 void Partial::publish(bool force) {
   sync_folder(folder());
+  std::vector<fs::path> states;
+  for (const auto& entry : fs::directory_iterator(folder_))
+    if (entry.is_regular_file()) states.push_back(entry.path());
+  for (const auto& state : states) fs::remove(state);
+  sync_folder(folder_);
   const bool is_replaced = force && fs::exists(final_);
   // The exchange leaves the old data set where the new one was, and the destructor removes it.
   const unsigned flags = is_replaced ? RENAME_EXCHANGE : RENAME_NOREPLACE;
   int result = renameat2(AT_FDCWD, folder().c_str(), AT_FDCWD, final_.c_str(), flags);
-  if (result != 0 && errno == EINVAL) {  // a file system without the flags (NFS): two steps, then
-    if (is_replaced) fs::rename(final_, folder_ / "replaced");
-    result = std::rename(folder().c_str(), final_.c_str());
+  if (result != 0 && errno == EINVAL) {  // a file system without the flags (NFS)
+    result = is_replaced ? replace_in_two_steps(folder(), final_, folder_ / kReplaced)
+                         : std::rename(folder().c_str(), final_.c_str());
   }
   if (result != 0) throw errno_error(final_.string(), "expected to rename the finished data set to it");
   sync_folder(output_);
+}
+
+int replace_in_two_steps(const fs::path& from, const fs::path& to, const fs::path& aside) {
+  int result = std::rename(to.c_str(), aside.c_str());
+  if (result != 0) return result;
+  result = std::rename(from.c_str(), to.c_str());
+  const int code = errno;
+  if (result != 0) std::rename(aside.c_str(), to.c_str());
+  errno = code;
+  return result;
 }
 
 }  // namespace penstock::detail

@@ -20,7 +20,7 @@ struct FinishedShard {
 };
 
 /// OUTPUT/.<split>.partial: `split/` with the shards, which becomes OUTPUT/<split>, and one small JSON file a finished
-/// shard.
+/// shard (its state).
 ///
 /// A packing that is killed leaves it behind, and the next one with the same key goes on with it. One that is given up
 /// (the destructor without publish()) removes it, and OUTPUT too when it was made for it. Errors: io_error, also when
@@ -38,10 +38,12 @@ class Partial {
   /// What an earlier packing finished, by shard; everything else that it left is removed.
   std::vector<std::optional<FinishedShard>> take_over(const std::vector<std::string>& shard_files);
   void finish(size_t shard, const FinishedShard& finished);
-  /// Makes it OUTPUT/<split>, in one step; with `force` also where that exists.
+  /// Makes it OUTPUT/<split>, in one step; with `force` also where that exists. The states go first: where a kill finds
+  /// the old data set exchanged to here, nothing may call its shards finished ones.
   void publish(bool force);
 
  private:
+  void lock();
   std::filesystem::path state_path(size_t shard) const;
   std::optional<FinishedShard> read_state(size_t shard, const std::string& file) const;
 
@@ -51,5 +53,10 @@ class Partial {
   bool made_output_ = false;
   int lock_ = -1;
 };
+
+/// Renames `from` to `to`, whose old content is kept at `aside` meanwhile and put back when that fails: for file
+/// systems that cannot exchange two folders in one step. Returns what rename() does.
+int replace_in_two_steps(const std::filesystem::path& from, const std::filesystem::path& to,
+                         const std::filesystem::path& aside);
 
 }  // namespace penstock::detail

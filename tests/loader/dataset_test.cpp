@@ -59,6 +59,21 @@ TEST(DatasetTest, SamplesRunOverTheShardsInOrder) {
   EXPECT_EQ(dataset->where(5), (folder / "train" / "shard-3").string() + ": sample 1 (id 5) at byte 4100");
 }
 
+TEST(DatasetTest, AShareOpensItsShardsAlone) {
+  const TemporaryFolder folder;
+  write_split(folder / "train", {3, 2, 4, 5});
+  for (const auto* other : {"shard-0", "shard-2"}) std::filesystem::remove(folder / "train" / other);
+  const auto dataset = Dataset::open(folder.path(), "train", {.rank = 1, .world_size = 2});
+  EXPECT_EQ(dataset->size(), 14u);
+  EXPECT_EQ(dataset->example()->id, 3u);
+  for (const uint64_t index : {3, 4, 9, 13}) EXPECT_EQ(dataset->checked_at(index).id, index);
+  EXPECT_THAT(error_of([&] { dataset->at(5); }),
+              testing::AllOf(testing::StartsWith("6 "), HasSubstr("shard-2: sample 5 of the split")));
+  EXPECT_THAT(error_of([&] { Dataset::open(folder.path()); }), testing::StartsWith("3 "));
+  EXPECT_THAT(error_of([&] { Dataset::open(folder.path(), "train", {.rank = 2, .world_size = 2}); }),
+              HasSubstr("the shards of rank 2 of 2; expected"));
+}
+
 TEST(DatasetTest, OpensADataSetOrASplitsFolder) {
   const TemporaryFolder folder;
   write_split(folder / "train", {1});

@@ -165,6 +165,18 @@ TEST(LoaderTest, RankLocalRanksReadTheirOwnShardsOnly) {
   }
 }
 
+TEST(LoaderTest, RankLocalRanksDoNotNeedTheOthersShards) {
+  const TestData data({10, 25, 7});
+  for (const int shard : {0, 2})
+    std::filesystem::remove(data.folder() / "train" / concat("shard-", shard, ".safetensors"));
+  const LoaderOptions options{.batch_size = 8, .rank = 1, .world_size = 2, .shuffle = Shuffle::kRankLocal};
+  Loader loader(Dataset::open(data.folder(), "train", needed_shards(options)), Pipeline("", {}), options);
+  loader.start_epoch(0);
+  std::set<uint64_t> seen;
+  consume(loader, [&](const Batch& batch) { seen.insert(batch.ids().begin(), batch.ids().begin() + batch.count()); });
+  EXPECT_EQ(seen.size(), 25u);
+}
+
 TEST(LoaderTest, RankLocalRanksOfEqualSizeDoNotShareOnePermutation) {
   const TestData data({40, 40});
   std::vector<std::vector<uint64_t>> orders(2);
@@ -216,6 +228,30 @@ TEST(LoaderTest, CountsSamplesBatchesAndReadiness) {
   while (ahead.statistics().render.count < 100) std::this_thread::yield();
   consume(ahead);
   EXPECT_GE(ahead.statistics().ready_count, 8U);  // the last chunk may be counted before its batch is handed over
+}
+
+TEST(LoaderTest, GoesOnTimingBehindASampleThatCannotBeDecoded) {
+  const TestData data({20}, {{12, 12, 1}, {12, 12, 1}}, 0);
+  auto loader =
+      make_loader(data, {.batch_size = 20, .shuffle = Shuffle::kNone, .on_corrupt = OnCorrupt::kSubstitute}, "flip");
+  loader.start_epoch(0);
+  consume(loader);
+  EXPECT_EQ(loader.statistics().substituted_count, 1U);
+  EXPECT_GT(loader.statistics().render.total_ms, 0);
+}
+
+TEST(LoaderTest, GivesSlotsBackWhenTheAllocatorThrows) {
+  const TestData data({20});
+  int allocated = 0;
+  const SlotAllocator allocator{.allocate =
+                                    [&](size_t byte_count) {
+                                      if (allocated == 3) throw device_error("device: out of memory; expected some");
+                                      ++allocated;
+                                      return std::aligned_alloc(64, byte_count);
+                                    },
+                                .release = [&](void* memory, size_t) { --allocated, std::free(memory); }};
+  EXPECT_THROW(make_loader(data, {.prefetch = 4, .allocator = allocator}), Error);
+  EXPECT_EQ(allocated, 0);
 }
 
 TEST(LoaderTest, AnEmptyEpochHasNoBatches) {

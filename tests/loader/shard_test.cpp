@@ -27,6 +27,7 @@ TEST(Crc32cTest, MatchesThePublishedValues) {
   EXPECT_EQ(crc32c(Bytes(32, 0x00)), 0x8A9136AAu);  // RFC 3720, B.4
   EXPECT_EQ(crc32c(Bytes(32, 0xFF)), 0x62A8AB43u);
   EXPECT_EQ(crc32c({}), 0u);
+  EXPECT_EQ(crc32c(Bytes(20, 0xFF), crc32c(Bytes(12, 0xFF))), 0x62A8AB43u);
 }
 
 Bytes pixels_of(int row, const Extent& extent) {
@@ -56,7 +57,7 @@ void expect_raw(const std::filesystem::path& path, const std::vector<Extent>& ex
     EXPECT_EQ(sample.label, static_cast<int64_t>(row));
     EXPECT_EQ(sample.extent, extents[row]);
     EXPECT_EQ(sample.encoding, Encoding::kRaw);
-    EXPECT_EQ(sample.crc32c, crc32c(expected));
+    EXPECT_EQ(sample.crc32c, sample_checksum(sample));
     EXPECT_EQ(Bytes(sample.bytes.begin(), sample.bytes.end()), expected);
     EXPECT_TRUE(
         std::equal(expected.begin(), expected.end(), file.begin() + static_cast<ptrdiff_t>(sample.byte_offset)));

@@ -65,6 +65,11 @@ def crc32c(data):
     return crc ^ 0xFFFFFFFF
 
 
+def sample_checksum(data, sample_id, label, extent, encoding):
+    """As docs/FORMAT.md has it."""
+    return crc32c(data + struct.pack("<QqHHHB", sample_id, label, *extent, encoding))
+
+
 def read_idx(path):
     data = (gzip.open if path.suffix == ".gz" else open)(path, "rb").read()
     dimension_count = data[3]
@@ -111,7 +116,8 @@ def test_every_pixel_of_mnist_is_the_idx_files(mnist, tmp_path):
         assert (shard["extent"] == [*images.shape[1:], 1]).all()
         assert not shard["encoding"].any()
         for row in range(0, len(ids), len(ids) // 3):
-            assert shard["crc32c"][row] == crc32c(shard["images"][row].tobytes())
+            assert shard["crc32c"][row] == sample_checksum(shard["images"][row].tobytes(), ids[row], labels[ids[row]],
+                                                           (*images.shape[1:], 1), 0)
     assert (seen == 1).all()
     manifest = manifest_of(folder)
     assert manifest["class_counts"] == np.bincount(labels, minlength=10).tolist()
@@ -165,7 +171,8 @@ def test_png_files_are_stored_whole_and_their_pixels_are_pillows(tmp_path):
         label, extent, encoding, crc, data = samples[sample_id]
         pixels = expected[path]
         assert data == path.read_bytes()
-        assert (label, encoding, crc) == (int(path.parent.name[-1]), 1, crc32c(data))
+        assert (label, encoding) == (int(path.parent.name[-1]), 1)
+        assert crc == sample_checksum(data, sample_id, label, extent, encoding)
         assert extent == (*pixels.shape[:2], 1 if pixels.ndim == 2 else 3)
         sums += pixels.reshape(-1, extent[2]).sum(0)  # a grey picture counts in each channel
         count += extent[0] * extent[1]

@@ -9,7 +9,7 @@
 int main(int argc, char** argv) {
   return penstock::run_tool("loadbench", [&] {
     const auto options = penstock::parse_bench_options(argc, argv);
-    const auto dataset = penstock::Dataset::open(options.data, options.split);
+    const auto dataset = penstock::Dataset::open(options.data, options.split, penstock::needed_shards(options.loader));
     const penstock::Pipeline pipeline(options.augment, dataset->manifest().statistics);
     std::vector<penstock::BenchRun> runs;
     std::vector<std::string> hexes;

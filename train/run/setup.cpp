@@ -91,7 +91,10 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   options.device = setup.device == torch::kCUDA ? "cuda" : "cpu";
   if (!options.only_evaluates) check_run_folder(options.out);
 
-  setup.data = open_training_data(options, say);
+  const LoaderOptions own{.rank = setup.world.rendezvous.rank,
+                          .world_size = setup.world.rendezvous.world_size,
+                          .shuffle = shuffle_of(options)};
+  setup.data = open_training_data(options, needed_shards(own), say);
   const auto& manifest = setup.data.train->manifest();
   setup.pipeline.emplace(setup.data.augment, manifest.statistics);
   // The model was trained on the training split's statistics.
