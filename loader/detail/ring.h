@@ -16,10 +16,10 @@ namespace penstock::detail {
 /// are made in chunks, each by one worker, in the order of batches:
 ///
 ///     sequence      d      d+1        f        i-1
-///     slot       [ready] [ready] [filling .. filling]   free   held      d: the next to be taken, i: the next to be
-///     issued,
-///                                    ^ chunks are cut here               f: the first with rows that nobody took yet
+///     slot       [ready] [ready] [filling .. filling]   free   held
+///                                    ^ chunks are cut here
 ///
+/// d: the next to be taken; f: the first with rows that nobody took yet; i: the next to be issued.
 /// A batch is issued as soon as fewer than `prefetch` are issued and not taken, it is below the limit, and its slot is
 /// free.
 ///
@@ -93,6 +93,8 @@ class Ring {
   std::optional<Chunk> wait_for_chunk(std::unique_lock<std::mutex>& lock);
   Outcome make(const Chunk& chunk, int worker) const;
   void finish(const Chunk& chunk, Outcome outcome, Wake& wake);
+  void wait_for_batches(std::unique_lock<std::mutex>& lock);
+  bool has_wanted();
   void make_on_this_thread(std::unique_lock<std::mutex>& lock);
   void work();
   void rouse(const Wake& wake);
@@ -112,7 +114,8 @@ class Ring {
   int crew_ = 0;     // workers asked of oneTBB and not gone yet
   int waiting_ = 0;  // of them, those that wait and that nobody has called
   int called_ = 0;   // of them, those that were called and have not noticed yet
-  bool consumer_waits_ = false;
+  int64_t wanted_end_ = 0;       // the consumer sleeps until the batches up to this one are ready; 0: it does not
+  bool consumer_waits_ = false;  // for its slot, to make the batch itself
   bool is_stopping_ = false;
   std::unique_ptr<Arena> arena_;  // none when workers is 0
 };
