@@ -1,10 +1,10 @@
 // Digest: XXH3-128 a row, added up.
 #include "loader/digest.h"
 
+#define XXH_STATIC_LINKING_ONLY  // for a state on the stack
 #include <xxhash.h>
 
 #include <iomanip>
-#include <memory>
 #include <sstream>
 
 namespace penstock {
@@ -24,15 +24,20 @@ static_assert(sizeof(RowHead) == 32);
 void Digest::add(const Batch& batch) {
   if (batch.count() == 0) return;
   const auto row_bytes = batch.pixels().size() / static_cast<size_t>(batch.rows());
-  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
   for (size_t row = 0; row < static_cast<size_t>(batch.count()); ++row) {
-    const RowHead head{batch.first_position() + row, batch.ids()[row], batch.labels()[row], batch.weights()[row], 0};
-    XXH3_128bits_reset(state.get());
-    XXH3_128bits_update(state.get(), &head, sizeof head);
-    XXH3_128bits_update(state.get(), batch.pixels().data() + row * row_bytes, row_bytes);
-    const auto hash = XXH3_128bits_digest(state.get());
-    add(Digest(hash.low64, hash.high64));
+    add(batch.first_position() + row, batch.ids()[row], batch.labels()[row], batch.weights()[row],
+        batch.pixels().subspan(row * row_bytes, row_bytes));
   }
+}
+
+void Digest::add(uint64_t position, uint64_t id, int64_t label, float weight, std::span<const std::byte> pixels) {
+  const RowHead head{position, id, label, weight, 0};
+  XXH3_state_t state;
+  XXH3_128bits_reset(&state);
+  XXH3_128bits_update(&state, &head, sizeof head);
+  XXH3_128bits_update(&state, pixels.data(), pixels.size());
+  const auto hash = XXH3_128bits_digest(&state);
+  add(Digest(hash.low64, hash.high64));
 }
 
 void Digest::add(const Digest& other) {

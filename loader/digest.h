@@ -20,6 +20,8 @@ class Digest {
   Digest(uint64_t low, uint64_t high) : low_(low), high_(high) {}
 
   void add(const Batch& batch);
+  /// One row.
+  void add(uint64_t position, uint64_t id, int64_t label, float weight, std::span<const std::byte> pixels);
   void add(const Digest& other);
   std::string hex() const;  ///< 32 digits.
   bool operator==(const Digest&) const = default;
