@@ -177,7 +177,11 @@ TEST(ManifestTest, WrongManifestsAreCorruptAndTheKeyIsNamed) {
          m["extent"] = {2, 2};
        },
        "extent is [2,2]"},
+      {[](Json& m) { m["mean"] = {-1}; }, "mean is [-1]; expected numbers from 0 to 1"},
+      {[](Json& m) { m["deviation"] = {-0.5}; }, "deviation is [-0.5]; expected numbers from 0 to 1"},
+      {[](Json& m) { m["deviation"] = {1.5}; }, "deviation is [1.5]; expected numbers from 0 to 1"},
       {[](Json& m) { m["shuffle_seed"] = "a"; }, "shuffle_seed is \"a\""},
+      {[](Json& m) { m["shuffle_seed"] = uint64_t{1} << 63; }, "shuffle_seed is 9223372036854775808; expected null"},
       {[](Json& m) { m["shards"] = 3; }, "shards is 3; expected a list"},
       {[](Json& m) { m["shards"][1] = 3; }, "shards[1]: is 3"},
       {[](Json& m) { m["shards"][1]["file"] = "../shard-1"; },
