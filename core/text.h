@@ -22,8 +22,8 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 /// The parts of `text` between the separators; one empty part for an empty text.
 std::vector<std::string> split(std::string_view text, char separator);
 
-/// The known name at the least edit distance (Levenshtein 1966) from `name`, or "" when the distance is above
-/// a third of its length: what is farther is no typing mistake.
+/// The known name at the least edit distance from `name` (Damerau 1964: two neighbours that changed places are one
+/// edit), or "" when the distance is above a third of its length: what is farther is no typing mistake.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known);
 
 /// `unknown <what> "<name>"; did you mean "<near>"? known: a, b, c`: the tail of an unknown-name message.

@@ -19,12 +19,15 @@ struct Dataset::State {
 
 namespace {
 
-/// Labels, counts and extents: what the shard says against what the manifest says.
-void check_shard(const ShardReader& shard, const Manifest& manifest, uint64_t expected_count) {
-  if (shard.size() != expected_count) {
-    throw corrupt_error(concat(shard.path().string(), ": ", shard.size(), " samples; expected ", expected_count,
-                               ", as the manifest says"));
-  }
+/// Sizes, labels and extents: what the shard says against what the manifest says.
+void check_shard(const ShardReader& shard, const Manifest& manifest, const Manifest::Shard& entry) {
+  const auto check_number = [&](uint64_t found, uint64_t expected, const char* what) {
+    if (found == expected) return;
+    throw corrupt_error(
+        concat(shard.path().string(), ": ", found, " ", what, "; expected ", expected, ", as the manifest says"));
+  };
+  check_number(shard.size(), entry.sample_count, "samples");
+  check_number(std::filesystem::file_size(shard.path()), entry.byte_count, "bytes");
   const auto class_count = static_cast<int64_t>(manifest.class_names.size());
   for (size_t row = 0; row < shard.size(); ++row) {
     const Sample sample = shard.at(row);
@@ -70,7 +73,7 @@ Dataset::Dataset(const std::filesystem::path& split_folder, ShardShare share) : 
     state_->begins.push_back(state_->begins.back() + entry.sample_count);
     if (number % share.world_size != share.rank) continue;
     shard = std::make_unique<const ShardReader>(split_folder / entry.file);
-    check_shard(*shard, state_->manifest, entry.sample_count);
+    check_shard(*shard, state_->manifest, entry);
   }
   state_->checked = std::vector<std::atomic<uint64_t>>(size() / 64 + 1);
 }

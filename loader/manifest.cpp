@@ -67,10 +67,12 @@ uint64_t sum(const std::vector<uint64_t>& counts) {
   return total;
 }
 
-/// Copies the per-channel numbers of `key`.
+/// Copies the per-channel numbers of `key`, which are of level / 255.
 void read_statistic(const Fields& fields, const char* key, int channels, std::array<double, 3>& out) {
   const auto values = fields.list<double>(key, &json::is_number, "a list of numbers");
   if (values.size() != static_cast<size_t>(channels)) throw fields.unexpected(key, concat(channels, " numbers"));
+  if (std::any_of(values.begin(), values.end(), [](double value) { return !(value >= 0 && value <= 1); }))
+    throw fields.unexpected(key, "numbers from 0 to 1");
   std::copy(values.begin(), values.end(), out.begin());
 }
 
@@ -128,7 +130,10 @@ Manifest read_manifest(const std::filesystem::path& split_folder) {
   Manifest manifest;
   manifest.split = fields.text("split");
   manifest.source = fields.text("source");
-  if (!fields.at("shuffle_seed").is_null()) manifest.shuffle_seed = static_cast<int64_t>(fields.count("shuffle_seed"));
+  if (!fields.at("shuffle_seed").is_null()) {
+    manifest.shuffle_seed = static_cast<int64_t>(fields.count("shuffle_seed"));
+    if (manifest.shuffle_seed < 0) throw fields.unexpected("shuffle_seed", concat("null, or 0 to ", INT64_MAX));
+  }
   manifest.sample_count = fields.count("sample_count");
   manifest.skipped_count = fields.count("skipped_count");
   manifest.class_names = fields.list<std::string>("class_names", &json::is_string, "a list of texts");

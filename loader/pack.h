@@ -38,9 +38,15 @@ struct PackProgress {
 /// the end.
 void pack(const PackOptions& options, const std::function<void(const PackProgress&)>& on_progress = {});
 
+/// What verify() found wrong.
+struct Problems {
+  std::vector<std::string> lines;  ///< One a problem; of one shard at most 20, then `... and N more`.
+  uint64_t count = 0;
+  bool is_files_only = true;  ///< All of them are files that are missing or cannot be read.
+};
+
 /// Checks structure, file checksums, every CRC, that every sample decodes, labels and counts against the manifest, of
-/// the split in `split_folder`. Returns one line for each thing found wrong, a flipped bit in a sample naming that
-/// sample.
-std::vector<std::string> verify(const std::filesystem::path& split_folder, int jobs = 0);
+/// the split in `split_folder`. A flipped bit in a sample names that sample.
+Problems verify(const std::filesystem::path& split_folder, int jobs = 0);
 
 }  // namespace penstock

@@ -18,21 +18,38 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr size_t kMaxLines = 20;  // of one file: a broken disk would give one a sample
+
 /// What one shard gave.
 struct Finding {
-  std::vector<std::string> problems;
+  Problems problems;
   detail::Tally tally;
   std::vector<uint64_t> ids;
 };
 
+void add(Problems& problems, const std::string& line, ErrorKind kind = ErrorKind::kCorrupt) {
+  if (problems.lines.size() < kMaxLines) problems.lines.push_back(line);
+  ++problems.count;
+  problems.is_files_only &= kind == ErrorKind::kIo;
+}
+
+/// The problems of `path`, behind those that are there.
+void append(Problems& problems, const Problems& more, const fs::path& path) {
+  problems.lines.insert(problems.lines.end(), more.lines.begin(), more.lines.end());
+  if (more.count > more.lines.size())
+    problems.lines.push_back(concat(path.string(), ": ... and ", more.count - more.lines.size(), " more"));
+  problems.count += more.count;
+  problems.is_files_only &= more.is_files_only;
+}
+
 /// Runs `check`; an Error becomes a problem, with `where` before it.
 template <class Check>
-bool passes(std::vector<std::string>& problems, const std::string& where, Check&& check) {
+bool passes(Problems& problems, const std::string& where, Check&& check) {
   try {
     check();
     return true;
   } catch (const Error& error) {
-    problems.push_back(where + error.what());
+    add(problems, where + error.what(), error.kind());
     return false;
   }
 }
@@ -44,8 +61,7 @@ void check_sample(const ShardReader& shard, size_t row, const Manifest& manifest
   if (!passes(finding.problems, "", [&] { shard.check_crc(row); })) return;
   const auto class_count = static_cast<int64_t>(manifest.class_names.size());
   if (sample.label < 0 || sample.label >= class_count) {
-    finding.problems.push_back(
-        concat(shard.where(row), ": label is ", sample.label, "; expected 0 to ", class_count - 1));
+    add(finding.problems, concat(shard.where(row), ": label is ", sample.label, "; expected 0 to ", class_count - 1));
     return;
   }
   passes(finding.problems, shard.where(row) + ": ", [&] {
@@ -62,11 +78,12 @@ void check_shard(const fs::path& path, const Manifest::Shard& entry, const Manif
     DecodeScratch scratch;
     for (size_t row = 0; row < shard.size(); ++row) check_sample(shard, row, manifest, scratch, finding);
     if (shard.size() != entry.sample_count) {
-      problems.push_back(concat(path.string(), ": ", shard.size(), " samples; expected ", entry.sample_count,
-                                ", as the manifest says"));
+      add(problems, concat(path.string(), ": ", shard.size(), " samples; expected ", entry.sample_count,
+                           ", as the manifest says"));
     }
   });
-  const bool samples_are_whole = problems.empty();
+  const bool samples_are_whole = problems.count == 0;
+  if (!samples_are_whole && problems.is_files_only) return;  // the whole file would give the same line again
   passes(problems, "", [&] {
     const detail::MappedFile file(path);
     if (file.bytes().size() != entry.byte_count) {
@@ -77,8 +94,7 @@ void check_shard(const fs::path& path, const Manifest::Shard& entry, const Manif
     if (found == entry.xxh3) return;
     throw corrupt_error(concat(path.string(), ": xxh3 is ", found, ", the manifest says ", entry.xxh3,
                                samples_are_whole
-                                   ? "; every sample's bytes are as packed, so the change is in the header, the "
-                                     "padding or one of id, label, offset, extent, encoding"
+                                   ? "; every sample is as packed, so the change is in the header or the padding"
                                    : "; what changed is named above",
                                "; pack it again"));
   });
@@ -86,15 +102,15 @@ void check_shard(const fs::path& path, const Manifest::Shard& entry, const Manif
 
 /// The sum of all shards against the manifest. Only for whole shards: otherwise the numbers disagree for known reasons.
 void check_totals(const fs::path& folder, const Manifest& manifest, const detail::Tally& total,
-                  std::vector<uint64_t> ids, std::vector<std::string>& problems) {
+                  std::vector<uint64_t> ids, Problems& problems) {
   const auto differs = [&](const char* key) {
-    problems.push_back(
+    add(problems,
         concat((folder / "manifest.json").string(), ": ", key, " is not what the shards hold; pack them again"));
   };
   std::sort(ids.begin(), ids.end());
   const auto twin = std::adjacent_find(ids.begin(), ids.end());
   if (twin != ids.end())
-    problems.push_back(concat(folder.string(), ": id ", *twin, " stands twice; expected every id once"));
+    add(problems, concat(folder.string(), ": id ", *twin, " stands twice; expected every id once"));
   const auto statistics = total.statistics();
   if (total.class_counts() != manifest.class_counts) differs("class_counts");
   if (total.channels() != manifest.channels) differs("channels");
@@ -103,20 +119,20 @@ void check_totals(const fs::path& folder, const Manifest& manifest, const detail
   if (statistics.deviation != manifest.statistics.deviation) differs("deviation");
 }
 
-void check_foreign_files(const fs::path& folder, const Manifest& manifest, std::vector<std::string>& problems) {
+void check_foreign_files(const fs::path& folder, const Manifest& manifest, Problems& problems) {
   std::set<std::string> known{"manifest.json"};
   for (const auto& shard : manifest.shards) known.insert(shard.file);
   std::set<std::string> foreign;  // sorted: a folder's own order is anything
   for (const auto& entry : fs::directory_iterator(folder))
     if (!known.contains(entry.path().filename().string())) foreign.insert(entry.path().filename().string());
   for (const auto& name : foreign)
-    problems.push_back(concat((folder / name).string(), ": the manifest does not name it; expected its shards alone"));
+    add(problems, concat((folder / name).string(), ": the manifest does not name it; expected its shards alone"));
 }
 
 }  // namespace
 
-std::vector<std::string> verify(const std::filesystem::path& split_folder, int jobs) {
-  std::vector<std::string> problems;
+Problems verify(const std::filesystem::path& split_folder, int jobs) {
+  Problems problems;
   Manifest manifest;
   if (!passes(problems, "", [&] { manifest = read_manifest(split_folder); })) return problems;
 
@@ -128,13 +144,15 @@ std::vector<std::string> verify(const std::filesystem::path& split_folder, int j
 
   detail::Tally total(class_count);
   std::vector<uint64_t> ids;
-  for (const auto& finding : findings) {
-    problems.insert(problems.end(), finding.problems.begin(), finding.problems.end());
-    total.add(finding.tally);
-    ids.insert(ids.end(), finding.ids.begin(), finding.ids.end());
+  for (size_t i = 0; i < findings.size(); ++i) {
+    append(problems, findings[i].problems, split_folder / manifest.shards[i].file);
+    total.add(findings[i].tally);
+    ids.insert(ids.end(), findings[i].ids.begin(), findings[i].ids.end());
   }
-  if (problems.empty()) check_totals(split_folder, manifest, total, std::move(ids), problems);
-  check_foreign_files(split_folder, manifest, problems);
+  Problems whole;
+  if (problems.count == 0) check_totals(split_folder, manifest, total, std::move(ids), whole);
+  check_foreign_files(split_folder, manifest, whole);
+  append(problems, whole, split_folder);
   return problems;
 }
 

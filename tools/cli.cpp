@@ -1,9 +1,13 @@
 // Command lines by CLI11, with our messages.
 #include "tools/cli.h"
 
+#include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 
 #include "core/error.h"
@@ -27,25 +31,86 @@ CLI::App* innermost(CLI::App* app) {
   return app;
 }
 
-Error as_config_error(CLI::App& app, const CLI::ParseError& error) {
-  CLI::App* used = innermost(&app);
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    for (const auto& extra : app.remaining(true)) {
-      if (extra.empty() || extra[0] != '-') {
-        return config_error(concat("unexpected argument \"", extra, "\"; expected flags only (see --help)"));
-      }
-      return config_error(unknown_name("flag", extra.substr(0, extra.find('=')), known_flags(used)));
-    }
+std::vector<CLI::App*> subcommands(CLI::App* app) {
+  return app->get_subcommands([](CLI::App*) { return true; });
+}
+
+std::vector<std::string> command_names(CLI::App* app) {
+  std::vector<std::string> names;
+  for (const auto* command : subcommands(app)) names.push_back(command->get_name());
+  return names;
+}
+
+/// `text` in the form in which CLI11 reads the number that it says. As it is, CLI11 takes "" for 0, 010 for 8, -1 for
+/// 2^64-1 and whatever is too large for the largest.
+std::string checked_number(const std::string& flag, const std::string& type, const std::string& text) {
+  const auto fails = [&](const char* expected) {
+    return config_error(concat(flag, ": is \"", text, "\"; expected ", expected));
+  };
+  const char* const end = text.data() + text.size();
+  if (type == "FLOAT") {
+    double value = 0;
+    const auto [stop, code] = std::from_chars(text.data(), end, value);
+    if (code != std::errc() || stop != end || !std::isfinite(value)) throw fails("a finite number");
+    return text;
   }
-  std::string message = error.what();
-  for (char& letter : message)
-    if (letter == '\n') letter = ' ';
-  return config_error(message + "; see --help");
+  int64_t value = 0;
+  const auto [stop, code] = std::from_chars(text.data(), end, value);
+  if (stop != end || (code != std::errc() && code != std::errc::result_out_of_range)) throw fails("a whole number");
+  if (type == "UINT" && text[0] == '-') throw fails("a whole number from 0");
+  if (code != std::errc()) throw fails("a whole number nearer to 0");
+  return std::to_string(value);
+}
+
+/// Checks the numbers of `app` and its subcommands before CLI11 reads them.
+void check_numbers(CLI::App* app) {
+  for (auto* option : app->get_options()) {
+    const std::string flag = option->get_name(), type = option->get_type_name();
+    if (type == "INT" || type == "UINT" || type == "FLOAT")
+      option->transform([=](const std::string& text) { return checked_number(flag, type, text); });
+  }
+  for (auto* command : subcommands(app)) check_numbers(command);
+}
+
+Error unexpected_argument(CLI::App* app, const std::string& argument) {
+  if (!argument.empty() && argument[0] == '-')
+    return config_error(unknown_name("flag", argument.substr(0, argument.find('=')), known_flags(app)));
+  if (const auto commands = command_names(app); !commands.empty())
+    return config_error(unknown_name("command", argument, commands));
+  return config_error(concat("unexpected argument \"", argument, "\"; expected flags only (see --help)"));
+}
+
+/// CLI11 gives texts alone: `--out is required`, `--jobs: 1 required INT missing`, `Could not convert: --jobs = 9e9`.
+Error as_config_error(CLI::App& app, const CLI::ParseError& error) {
+  // What was not understood comes first: a misspelt flag is why the one that was meant is missing.
+  if (const auto extras = app.remaining(true); !extras.empty())
+    return unexpected_argument(innermost(&app), extras.front());
+  std::string text = error.what();
+  const std::string flag = text.substr(0, text.find_first_of(": "));
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    const auto commands = command_names(innermost(&app));
+    return config_error(commands.empty() ? concat(flag, ": is missing; expected a value (see --help)")
+                                         : concat("no command; expected one of ", join(commands), " (see --help)"));
+  }
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
+    return config_error(text.ends_with("missing") ? concat(flag, ": has no value; expected one")
+                                                  : concat(flag, ": is given more than once; expected it once"));
+  const size_t begin = text.find("--"), equals = text.find(" = ");
+  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr && begin < equals && equals != std::string::npos) {
+    const std::string name = text.substr(begin, equals - begin);
+    const bool is_flag = innermost(&app)->get_option(name)->get_items_expected_max() == 0;
+    return config_error(
+        is_flag ? concat(name, ": has a value; expected the flag alone")
+                : concat(name, ": is \"", text.substr(equals + 3), "\"; expected a whole number nearer to 0"));
+  }
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return config_error(text + "; see --help");
 }
 
 }  // namespace
 
 void parse_command_line(CLI::App& app, int argc, char** argv) {
+  check_numbers(&app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help, --version
@@ -56,16 +121,20 @@ void parse_command_line(CLI::App& app, int argc, char** argv) {
 }
 
 int run_tool(const std::string& tool, const std::function<int()>& body) {
+  const auto failed = [&](const std::string& message, int exit_code) {
+    std::fflush(stdout);
+    std::cerr << tool << ": " << message << '\n';
+    return exit_code;
+  };
   try {
     return body();
   } catch (const Error& error) {
-    std::fflush(stdout);
-    std::cerr << tool << ": " << error.what() << '\n';
-    return error.exit_code();
+    return failed(error.what(), error.exit_code());
+  } catch (const std::filesystem::filesystem_error& error) {
+    return failed(concat(error.path1().string(), ": ", error.code().message(), "; expected a path that can be used"),
+                  static_cast<int>(ErrorKind::kIo));
   } catch (const std::exception& error) {
-    std::fflush(stdout);
-    std::cerr << tool << ": unforeseen: " << error.what() << '\n';
-    return 1;
+    return failed(concat("unforeseen: ", error.what()), 1);
   }
 }
 

@@ -8,11 +8,12 @@
 namespace penstock {
 
 /// Parses the command line into what `app` was set up with. `--help` and `--version` print and exit 0. Every other
-/// trouble is a config_error; an unknown flag lists the flag that was probably meant.
+/// trouble is a config_error; an unknown flag or command lists the one that was probably meant. Numbers are decimal,
+/// and of an unsigned option 0 to 2^63-1.
 void parse_command_line(CLI::App& app, int argc, char** argv);
 
-/// Runs a tool. An Error is printed as one line `<tool>: <message>` on stderr and gives its exit code; any other
-/// exception gives 1.
+/// Runs a tool. An Error is printed as one line `<tool>: <message>` on stderr and gives its exit code, as a
+/// filesystem_error does that of io_error; any other exception gives 1.
 int run_tool(const std::string& tool, const std::function<int()>& body);
 
 }  // namespace penstock

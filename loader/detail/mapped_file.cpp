@@ -22,7 +22,8 @@ struct Descriptor {
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
-  const Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  // O_NONBLOCK: opening a pipe that nobody writes to would wait for ever; a regular file does not heed it.
+  const Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   struct stat status {};
   if (file.fd < 0 || fstat(file.fd, &status) != 0) throw errno_error(path.string(), "expected a readable file");
   if (!S_ISREG(status.st_mode)) throw io_error(concat(path.string(), ": not a regular file; expected one"));

@@ -220,11 +220,14 @@ class DistanceMap {
 
 class Digits final : public Source {
  public:
-  Digits(const Spec& spec, const std::string& split) : seed_(static_cast<uint64_t>(spec.get("seed", 0))) {
+  Digits(const Spec& spec, const std::string& split) {
+    const int seed = spec.get("seed", 0);
     const int count = spec.get("count", split == "train" ? 12000 : split == "test" ? 2000 : 14000);
     size_ = spec.get("size", 28);
     if (count < 1) throw config_error(concat("source digits: count is ", count, "; expected 1 or more"));
     if (size_ < 8 || size_ > 4096) throw config_error(concat("source digits: size is ", size_, "; expected 8 to 4096"));
+    if (seed < 0) throw config_error(concat("source digits: seed is ", seed, "; expected 0 or more"));
+    seed_ = static_cast<uint64_t>(seed);
     count_ = static_cast<uint64_t>(count);
     train_count_ = split == "train" ? count_ : split == "test" ? 0 : count_ - count_ / 7;
   }
@@ -263,7 +266,7 @@ class Digits final : public Source {
     return index < train_count_ ? std::pair(0u, index) : std::pair(1u, index - train_count_);
   }
 
-  uint64_t seed_, count_ = 0, train_count_ = 0;
+  uint64_t seed_ = 0, count_ = 0, train_count_ = 0;
   int size_ = 28;
 };
 

@@ -1,9 +1,9 @@
 // image-folder: a folder of class folders with JPEG or PNG files, told by their content.
 //
-// DIR/<split>/<class>/... when there is a folder for the split (for test also val, valid, validation); otherwise
-// DIR/<class>/... for train and all. Split all unites train and test where these folders are. A folder that holds
-// pictures and no folders is one class, named after it. Classes and files are sorted by name, byte by byte; a sample's
-// id is its place in that order.
+// DIR/<split>/<class>/... when there is a folder for the split (for test one of test, val, valid, validation);
+// otherwise DIR/<class>/... for train and all. Split all unites train and test where these folders are. A folder that
+// holds pictures and no folders is one class, named after it. Classes and files are sorted by name, byte by byte; a
+// sample's id is its place in that order.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -24,19 +24,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Folders that hold the split `name`, of which at most one exists.
+/// The folder that holds the split `name`. Throws config_error when there are two: which one is meant is not ours to
+/// say.
 std::optional<fs::path> split_folder(const fs::path& input, const std::string& name) {
   const std::vector<std::string> names =
       name == "test" ? std::vector<std::string>{"test", "val", "valid", "validation"} : std::vector<std::string>{name};
-  for (const auto& candidate : names)
-    if (fs::is_directory(input / candidate)) return input / candidate;
-  return {};
+  std::optional<fs::path> found;
+  for (const auto& candidate : names) {
+    if (!fs::is_directory(input / candidate)) continue;
+    if (found) {
+      throw config_error(concat(input.string(), ": has both ", found->filename().string(), " and ", candidate,
+                                "; expected one folder for split ", name));
+    }
+    found = input / candidate;
+  }
+  return found;
 }
 
 /// The folders of class folders that make up `split`.
 std::vector<fs::path> roots_of(const fs::path& input, const std::string& split) {
-  const auto train = split_folder(input, "train"), test = split_folder(input, "test");
+  const auto train = split_folder(input, "train");
   if (split == "train" && train) return {*train};
+  const auto test = split_folder(input, "test");
   if (split == "test" && test) return {*test};
   if (split == "all" && train && test) return {*train, *test};
   if (split == "all" && fs::is_directory(input / "all")) return {input / "all"};
@@ -69,11 +78,18 @@ bool is_picture(const fs::path& path) {
   }
 }
 
-/// Regular files below `folder`, at any depth, sorted.
-std::vector<fs::path> files_below(const fs::path& folder) {
+/// Regular files below `folder`, at any depth, sorted. Counts what is neither file nor folder (pipes, dangling links,
+/// links to folders, which are not followed); with a picture's name it is an error.
+std::vector<fs::path> files_below(const fs::path& folder, uint64_t& ignored_count) {
   std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder))
-    if (entry.is_regular_file()) files.push_back(entry.path());
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file())
+      files.push_back(entry.path());
+    else if (has_picture_name(entry.path()))
+      throw io_error(concat(entry.path().string(), ": no regular file; expected a picture, as its name says"));
+    else if (!entry.is_directory() || entry.is_symlink())
+      ++ignored_count;
+  }
   std::sort(files.begin(), files.end(), [](const fs::path& a, const fs::path& b) { return a.native() < b.native(); });
   return files;
 }
@@ -141,7 +157,7 @@ class ImageFolder final : public Source {
   };
 
   void add_class(const fs::path& folder, int64_t label) {
-    for (auto& path : files_below(folder)) {
+    for (auto& path : files_below(folder, ignored_count_)) {
       if (is_picture(path))
         files_.push_back({std::move(path), label});
       else

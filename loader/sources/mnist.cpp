@@ -58,6 +58,9 @@ class IdxFile {
   }
 
   void unpack() {
+    const auto packed = map_.bytes();
+    if (packed.size() < 2 || packed[0] != 0x1f || packed[1] != 0x8b)  // zlib would pass it on as it is
+      throw corrupt_error(concat(path_.string(), ": ", packed.size(), " bytes that are no gzip file; expected one"));
     const auto closed = [](gzFile_s* file) { gzclose(file); };
     const std::unique_ptr<gzFile_s, decltype(closed)> file(gzopen(path_.c_str(), "rb"), closed);
     if (!file) throw errno_error(path_.string(), "expected a readable file");

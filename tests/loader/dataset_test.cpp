@@ -120,6 +120,8 @@ TEST(DatasetTest, ShardsMustAgreeWithTheManifest) {
                              HasSubstr("sample 1 (id 1) at byte 4100: label is 1; expected 0 to 0")));
   EXPECT_THAT(error_after([](Manifest& m) { std::swap(m.shards[0].sample_count, m.shards[1].sample_count); }),
               HasSubstr("shard-0: 3 samples; expected 2, as the manifest says"));
+  EXPECT_THAT(error_after([](Manifest& m) { ++m.shards[1].byte_count; }),
+              testing::AllOf(testing::StartsWith("4 "), HasSubstr("shard-1: "), HasSubstr(" bytes; expected ")));
   EXPECT_THAT(error_after([](Manifest& m) { m.extent = Extent{2, 3, 1}; }), HasSubstr("extent is 2 x 2 x 1"));
   EXPECT_THAT(error_after([](Manifest& m) { m.shards[1].file = "gone"; }),
               testing::AllOf(testing::StartsWith("3 "), HasSubstr("gone: No such file")));
@@ -192,7 +194,11 @@ TEST(ManifestTest, WrongManifestsAreCorruptAndTheKeyIsNamed) {
          m["extent"] = {2, 2};
        },
        "extent is [2,2]"},
+      {[](Json& m) { m["mean"] = {-1}; }, "mean is [-1]; expected numbers from 0 to 1"},
+      {[](Json& m) { m["deviation"] = {-0.5}; }, "deviation is [-0.5]; expected numbers from 0 to 1"},
+      {[](Json& m) { m["deviation"] = {1.5}; }, "deviation is [1.5]; expected numbers from 0 to 1"},
       {[](Json& m) { m["shuffle_seed"] = "a"; }, "shuffle_seed is \"a\""},
+      {[](Json& m) { m["shuffle_seed"] = uint64_t{1} << 63; }, "shuffle_seed is 9223372036854775808; expected null"},
       {[](Json& m) { m["shards"] = 3; }, "shards is 3; expected a list"},
       {[](Json& m) { m["shards"][1] = 3; }, "shards[1]: is 3"},
       {[](Json& m) { m["shards"][1]["file"] = "../shard-1"; },

@@ -188,7 +188,7 @@ TEST(PackTest, BrokenPicturesAreSkippedWhenAsked) {
   EXPECT_EQ(last.done_count, last.total_count);
   EXPECT_EQ(read_manifest(folder / "out/train").skipped_count, 1u);
   EXPECT_EQ(Dataset::open(folder / "out")->size(), golden_pictures().size());
-  EXPECT_THAT(verify(folder / "out/train"), testing::IsEmpty());
+  EXPECT_THAT(verify(folder / "out/train").lines, testing::IsEmpty());
 
   fs::remove_all(folder / "in");
   write_bytes(folder / "in/a/broken.jpg", Bytes{0xFF, 0xD8, 0xFF, 0xE0});
@@ -294,7 +294,7 @@ TEST(PackTest, LeftoversOfOtherPackingsDoNotCount) {
   EXPECT_EQ(names_in(folder / "d"), std::vector<std::string>{"train"});
   EXPECT_EQ(names_in(folder / "d/train"), (std::vector<std::string>{"manifest.json", "shard-00000-of-00002.safetensors",
                                                                     "shard-00001-of-00002.safetensors"}));
-  EXPECT_THAT(verify(folder / "d/train"), testing::IsEmpty());
+  EXPECT_THAT(verify(folder / "d/train").lines, testing::IsEmpty());
 }
 
 TEST(PackTest, WrongOptionsAreConfigErrors) {
@@ -328,7 +328,7 @@ std::vector<std::string> problems_after_flip(const fs::path& split, const std::s
   Bytes flipped = whole;
   flipped[byte] ^= static_cast<uint8_t>(1u << (byte % 8));
   write_bytes(split / file, flipped);
-  return verify(split, 1);
+  return verify(split, 1).lines;
 }
 
 /// Bytes of a shard, and what a problem must say when one of their bits is flipped: the sample, where there is one.
@@ -360,7 +360,7 @@ TEST(VerifyTest, AnyFlippedBitIsFoundAndTheSampleNamed) {
   pack(pictures(folder));
   pack(digits(folder / "digits", 9, 1));
   for (const auto& split : {folder / "out/train", folder / "digits/train"}) {
-    EXPECT_THAT(verify(split), testing::IsEmpty());
+    EXPECT_THAT(verify(split).lines, testing::IsEmpty());
     const std::string file = read_manifest(split).shards[0].file;
     const Bytes whole = read_bytes(split / file);
     for (const auto& [byte, named] : places_to_flip(split / file)) {
@@ -369,7 +369,7 @@ TEST(VerifyTest, AnyFlippedBitIsFoundAndTheSampleNamed) {
       EXPECT_THAT(problems, testing::Contains(testing::ContainsRegex(named))) << "byte " << byte;
     }
     write_bytes(split / file, whole);
-    EXPECT_THAT(verify(split), testing::IsEmpty());
+    EXPECT_THAT(verify(split).lines, testing::IsEmpty());
   }
 }
 
@@ -380,7 +380,7 @@ TEST(VerifyTest, WhatIsWrongIsSaid) {
   const auto files = files_below(split);
   const auto problems_after = [&](const std::function<void()>& change) {
     change();
-    const auto problems = verify(split);
+    const auto problems = verify(split).lines;
     for (const auto& [name, bytes] : files) write_bytes(split / name, bytes);
     return problems;
   };
@@ -427,11 +427,11 @@ TEST(VerifyTest, AnIdThatStandsTwiceIsFound) {
     writer.finish();
   }
   fs::rename(folder / "new", split / entry.file);
-  const auto problems = verify(split);
+  const auto problems = verify(split).lines;
   ASSERT_EQ(problems.size(), 1u);  // the checksum; the manifest takes the new one
   entry.xxh3 = problems[0].substr(problems[0].find("xxh3 is ") + 8, 32);
   write_manifest(split, manifest);
-  EXPECT_THAT(verify(split), testing::ElementsAre(HasSubstr("id 0 stands twice")));
+  EXPECT_THAT(verify(split).lines, testing::ElementsAre(HasSubstr("id 0 stands twice")));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <set>
 
@@ -89,6 +90,14 @@ TEST(MnistTest, WrongFilesAreNamed) {
   EXPECT_THAT(error_after(labels, idx(0x801, {2}, {1, 10})), HasSubstr("label 1 is 10; expected 0 to 9"));
   for (const auto& error : {error_after(labels, Bytes(7)), error_after(images, {})})
     EXPECT_THAT(error, StartsWith("4 "));
+}
+
+TEST(MnistTest, AFileCalledGzThatIsNoneIsNamed) {
+  const TemporaryFolder folder;
+  write_mnist(folder.path());
+  fs::rename(folder / "train-images-idx3-ubyte", folder / "train-images-idx3-ubyte.gz");
+  EXPECT_THAT(error_of_source("mnist", folder.path()),
+              testing::AllOf(StartsWith("4 "), HasSubstr("idx3-ubyte.gz: 28 bytes that are no gzip file; expected")));
 }
 
 TEST(MnistTest, MissingFilesAndFoldersAreNamed) {
@@ -228,6 +237,33 @@ TEST(ImageFolderTest, ContentDecidesNotTheName) {
   EXPECT_THAT(error_of([&] { source->read(4); }), HasSubstr("c/5.jpeg: 0 bytes"));
 }
 
+TEST(ImageFolderTest, NothingIsPassedOverInSilence) {
+  using Make = std::function<void(const fs::path&)>;
+  const std::vector<Make> makes{[](const fs::path& path) { ASSERT_EQ(mkfifo(path.c_str(), 0600), 0); },
+                                [](const fs::path& path) { fs::create_symlink("nowhere", path); },
+                                [](const fs::path& path) { fs::create_directory_symlink("..", path); }};
+  for (const auto& make : makes) {
+    const TemporaryFolder folder;
+    write_bytes(folder / "c/1.png", png());
+    make(folder / "c/2");
+    EXPECT_EQ(make_source("image-folder", folder.path())->ignored_count(), 1u);
+    make(folder / "c/3.jpg");
+    EXPECT_THAT(error_of_source("image-folder", folder.path()),
+                testing::AllOf(StartsWith("3 "), HasSubstr("c/3.jpg: no regular file; expected a picture")));
+  }
+}
+
+TEST(ImageFolderTest, ASplitHasOneFolder) {
+  const TemporaryFolder folder;
+  for (const char* name : {"train/a/1.png", "test/a/2.png", "val/a/3.png"}) write_bytes(folder / name, png());
+  EXPECT_EQ(make_source("image-folder", folder.path())->size(), 1u);
+  for (const char* split : {"test", "all"}) {
+    EXPECT_THAT(
+        error_of_source("image-folder", folder.path(), split),
+        testing::AllOf(StartsWith("2 "), HasSubstr("has both test and val; expected one folder for split test")));
+  }
+}
+
 // digits --------------------------------------------------------------------------------------------------------------
 
 constexpr uint32_t kDigitsGolden = 2538940891;  // CRC-32C of the first 50 pictures
@@ -254,7 +290,9 @@ TEST(DigitsTest, KeysChooseCountSizeAndSeed) {
   EXPECT_NE(source->fingerprint(), make_source("digits(count=31,size=40,seed=5)")->fingerprint());
   EXPECT_THAT(error_of_source("digits(count=0)", {}), HasSubstr("2 source digits: count is 0; expected 1 or more"));
   EXPECT_THAT(error_of_source("digits(size=7)", {}), HasSubstr("size is 7; expected 8 to 4096"));
-  EXPECT_THAT(error_of_source("digits(counts=7)", {}), HasSubstr("did you mean \"count\"?"));
+  EXPECT_THAT(error_of_source("digits(seed=-1)", {}), HasSubstr("2 source digits: seed is -1; expected 0 or more"));
+  for (const char* spec : {"digits(counts=7)", "digits(cuont=7)"})
+    EXPECT_THAT(error_of_source(spec, {}), HasSubstr("did you mean \"count\"?"));
 }
 
 TEST(DigitsTest, SplitsAreDisjointAndBalanced) {

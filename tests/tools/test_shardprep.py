@@ -250,22 +250,68 @@ def test_verify_names_the_sample_of_a_flipped_bit(tmp_path):
     assert done.stderr.splitlines()[-1] == "shardprep: verify: 2 problems; expected none"
 
 
+def test_verify_gives_20_lines_a_shard_and_counts_the_rest(tmp_path):
+    pack(tmp_path, source="digits(count=120,size=12)")
+    shard = tmp_path / "train/shard-00001-of-00003.safetensors"
+    data = bytearray(shard.read_bytes())
+    pixels = slice(4096, 4096 + 40 * 144)
+    data[pixels] = bytes(level ^ 8 for level in data[pixels])
+    shard.write_bytes(data)
+    lines = run("verify", tmp_path, code=4).stderr.splitlines()
+    assert len(lines) == 22
+    assert lines[20:] == [f"{shard}: ... and 21 more", "shardprep: verify: 41 problems; expected none"]
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "shard-00001-of-00003.safetensors"])
+@pytest.mark.parametrize("becomes", [pathlib.Path.mkdir, os.mkfifo, lambda path: None])
+def test_a_file_that_is_none_is_one_problem_with_files(tmp_path, name, becomes):
+    pack(tmp_path, split="train,test")
+    path = tmp_path / "train" / name
+    path.unlink()
+    becomes(path)
+    done = run("verify", tmp_path, code=3, timeout=60)
+    first, last = done.stderr.splitlines()
+    assert first.startswith(f"{path}: ") and last == "shardprep: verify: 1 problem; expected none"
+    assert done.stdout.startswith(f"{tmp_path}/test: 60 samples")
+
+
+@pytest.mark.parametrize("command", ["info", "verify"])
+def test_a_splits_own_folder_is_no_other_split(tmp_path, command):
+    pack(tmp_path)
+    run(command, tmp_path / "train", "--split", "train")
+    error = run(command, tmp_path / "train", "--split", "test", code=2).stderr
+    assert error.startswith(f'shardprep: --split: is "test" with {tmp_path}/train, the folder of split train; expected')
+
+
 @pytest.mark.parametrize("arguments, code, message", [
-    ([], 2, "A subcommand is required"),
-    (["pack"], 2, "required"),
+    ([], 2, "no command; expected one of pack, info, verify"),
+    (["verfy"], 2, 'unknown command "verfy"; did you mean "verify"?'),
+    (["pack"], 2, "--source: is missing; expected a value"),
+    (["pack", "--sorce", "digits", "--out", "x"], 2, 'unknown flag "--sorce"; did you mean "--source"?'),
+    (["pack", "--source", "digits", "--out", "x", "--shards", "nan"], 2, '--shards: is "nan"; expected a whole number'),
+    (["pack", "--source", "digits", "--out", "x", "--shards", ""], 2, '--shards: is ""; expected a whole number'),
+    (["pack", "--source", "digits", "--out", "x", "--shards", "99999999999"], 2, '--shards: is "99999999999"; expected a'),
+    (["pack", "--source", "digits", "--out", "x", "--shards"], 2, "--shards: has no value; expected one"),
+    (["pack", "--source", "digits", "--out", "x", "--out", "y"], 2, "--out: is given more than once; expected it once"),
+    (["pack", "--source", "digits", "--out", "x", "--force=perhaps"], 2, "--force: has a value; expected the flag alone"),
+    (["pack", "--source", "digits(cuont=3)", "--out", "x"], 2, 'unknown key "cuont"; did you mean "count"?'),
+    (["pack", "--source", "digits(seed=-1)", "--out", "x"], 2, "source digits: seed is -1; expected 0 or more"),
+    (["pack", "--source", "digits", "--out", "x", "--split", "train,tset"], 2, 'unknown split "tset"; did you mean "test"?'),
+    (["pack", "--source", "digits", "--out", "x", "--split", "train,train"], 2, "expected every split once"),
     (["pack", "--source", "digits", "--out", "x", "--shard", "3"], 2, 'unknown flag "--shard"; did you mean "--shards"?'),
     (["pack", "--source", "digit", "--out", "x"], 2, 'unknown source "digit"; did you mean "digits"? known: '),
     (["pack", "--source", "digits(sise=3)", "--out", "x"], 2, 'unknown key "sise"'),
     (["pack", "--source", "digits", "--out", "x", "--jobs", "-1"], 2, "jobs is -1"),
     (["pack", "--source", "digits", "--out", "x", "--shards", "0"], 2, "shards is 0"),
-    (["pack", "--source", "digits", "--out", "x", "--split", "val"], 2, 'split is "val"; expected train, test or all'),
+    (["pack", "--source", "digits", "--out", "x", "--split", "val"], 2, 'unknown split "val"; known: train, test, all'),
     (["pack", "--source", "digits", "--out", "x", "--on-corrupt", "ignore"], 2, "expected fail or skip"),
-    (["pack", "--source", "digits", "--out", "x", "--shuffle-seed", "-3"], 2, "shuffle-seed"),
+    (["pack", "--source", "digits", "--out", "x", "--shuffle-seed", "-3"], 2, '--shuffle-seed: is "-3"; expected'),
     (["pack", "--source", "mnist", "--out", "x"], 2, "expected --input DIR"),
     (["pack", "--source", "mnist", "--input", "nowhere", "--out", "x"], 3, "nowhere: no such folder"),
     (["info", "nowhere"], 3, "nowhere: no manifest.json"),
     (["verify", "."], 3, "expected a data set or a split's folder"),
     (["verify", ".", "--jobs", "-2"], 3, "expected a data set"),
+    (["verify", ""], 2, 'DIR: is ""; expected a data set'),
 ])
 def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, arguments, code, message):
     error = run(*arguments, code=code, cwd=tmp_path).stderr

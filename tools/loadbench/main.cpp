@@ -1,15 +1,35 @@
 // loadbench: how fast the loader is, stage by stage, and whether it delivers the same bytes however it is run.
 #include <iostream>
 
+#include "core/error.h"
+#include "core/text.h"
 #include "tools/cli.h"
 #include "tools/loadbench/measure.h"
 #include "tools/loadbench/options.h"
 #include "tools/loadbench/report.h"
 
+namespace penstock {
+namespace {
+
+/// Of a split's own folder, --split can only repeat what that is.
+std::shared_ptr<const Dataset> open_dataset(const BenchOptions& options) {
+  auto dataset = Dataset::open(options.data, options.split, needed_shards(options.loader));
+  const auto& split = dataset->manifest().split;
+  if (options.is_split_given && dataset->folder() == options.data && split != options.split) {
+    throw config_error(concat("--split: is \"", options.split, "\" with ", options.data, ", the folder of split ",
+                              split, "; expected the data set's folder, or no --split"));
+  }
+  return dataset;
+}
+
+}  // namespace
+}  // namespace penstock
+
 int main(int argc, char** argv) {
   return penstock::run_tool("loadbench", [&] {
     const auto options = penstock::parse_bench_options(argc, argv);
-    const auto dataset = penstock::Dataset::open(options.data, options.split, penstock::needed_shards(options.loader));
+    if (!options.json.empty()) penstock::check_report_file(options.json);
+    const auto dataset = penstock::open_dataset(options);
     const penstock::Pipeline pipeline(options.augment, dataset->manifest().statistics);
     std::vector<penstock::BenchRun> runs;
     std::vector<std::string> hexes;

@@ -41,6 +41,8 @@ void run_epoch(Loader& loader, int64_t epoch, const BenchOptions& options, Bench
   const int64_t images = consume(loader, options.max_batches);
   run.epoch_images_per_second.push_back(static_cast<double>(images) * 1e3 / ms_since(start_ns));
   run.resident_bytes = resident_bytes();
+  // Drops what was made ahead: it would take the cores of the run whose turn is next.
+  loader.start_epoch(epoch, loader.batches_per_epoch());
 }
 
 void add_epoch(Loader&& loader, int64_t epoch, int64_t max_batches, Digest& digest) {
@@ -86,12 +88,15 @@ std::vector<BenchRun> measure(const std::shared_ptr<const Dataset>& dataset, con
   for (const int workers : options.workers) {
     BenchRun run;
     run.workers = workers;
-    const int64_t start_ns = now_ns();
+    {
+      const int64_t start_ns = now_ns();
+      Loader cold(dataset, pipeline, loader_options(options, workers));
+      cold.start_epoch(0);
+      cold.next();
+      run.first_batch_ms = ms_since(start_ns);
+    }
+    // Another one for the epochs, so that its statistics are theirs.
     loaders.push_back(std::make_unique<Loader>(dataset, pipeline, loader_options(options, workers)));
-    loaders.back()->start_epoch(0);
-    loaders.back()->next();
-    run.first_batch_ms = ms_since(start_ns);
-    loaders.back()->start_epoch(0, loaders.back()->batches_per_epoch());  // drops what was made ahead
     run.slot_bytes = loaders.back()->slot_bytes();
     runs.push_back(run);
   }

@@ -17,7 +17,7 @@ struct BenchRun {
   std::vector<double> epoch_images_per_second;  ///< Of this rank, an epoch.
   double images_per_second = 0;                 ///< Their median.
   double first_batch_ms = 0;                    ///< From the construction of the loader to the end of its first next().
-  LoaderStatistics statistics;                  ///< Over all epochs measured.
+  LoaderStatistics statistics;                  ///< Of the epochs measured, with what was made ahead in them.
   size_t slot_bytes = 0;
   int64_t resident_bytes = 0;  ///< Of the process, behind this run's last epoch.
 };

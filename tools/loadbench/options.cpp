@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 
+#include "augment/detail/render_job.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "tools/cli.h"
@@ -36,14 +37,17 @@ std::vector<int> parse_workers(const std::string& text) {
 }
 
 void check(const BenchOptions& options) {
+  if (options.data.empty()) throw config_error("--data: is \"\"; expected a data set or a split's folder");
   if (options.epochs < 1) throw config_error(concat("--epochs: is ", options.epochs, "; expected 1 or more"));
   if (options.max_batches < 0)
     throw config_error(concat("--batches: is ", options.max_batches, "; expected 0 (all) or more"));
   if (options.all_ranks < 0 || (options.all_ranks > 0 && !options.digest))
     throw config_error(concat("--all-ranks: is ", options.all_ranks, "; expected 1 or more, and --digest with it"));
-  if (options.all_ranks > 0 && options.loader.world_size > 1) {
-    throw config_error(concat("--world-size: is ", options.loader.world_size, " beside --all-ranks ", options.all_ranks,
-                              "; expected one of them"));
+  if (options.all_ranks > 0 && (options.loader.world_size > 1 || options.loader.rank != 0)) {
+    const bool is_world = options.loader.world_size > 1;
+    throw config_error(concat(is_world ? "--world-size" : "--rank", ": is ",
+                              is_world ? options.loader.world_size : options.loader.rank, " beside --all-ranks ",
+                              options.all_ranks, "; expected one of them"));
   }
 }
 
@@ -57,7 +61,7 @@ BenchOptions parse_bench_options(int argc, char** argv) {
       "Measures the loader alone: images/s and stages for each worker count, or digests of what it delivers. "
       "Exit codes: 0, 2 options, 3 files, 4 corrupt data."};
   app.add_option("--data", options.data, "data set, or one split's folder, as shardprep packs them")->required();
-  app.add_option("--split", options.split, "split of the data set")->capture_default_str();
+  const auto* split = app.add_option("--split", options.split, "split of the data set")->capture_default_str();
   app.add_option("--workers,-j", workers, "worker counts, measured in turn; 0: the caller's thread")
       ->capture_default_str();
   app.add_option("--prefetch", loader.prefetch, "batches made ahead")->capture_default_str();
@@ -78,6 +82,7 @@ BenchOptions parse_bench_options(int argc, char** argv) {
   app.add_option("--seed", loader.seed, "seed of order and augmentation")->capture_default_str();
   app.add_option("--on-corrupt", on_corrupt, "fail or substitute")->capture_default_str();
   parse_command_line(app, argc, argv);
+  options.is_split_given = split->count() > 0;
 
   options.workers = parse_workers(workers);
   loader.shuffle =
@@ -99,14 +104,7 @@ Machine this_machine() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; machine.cpu.empty() && std::getline(file, line);)
     if (line.rfind("model name", 0) == 0) machine.cpu = line.substr(std::min(line.find(':') + 2, line.size()));
-#if defined(__x86_64__)
-  machine.simd = __builtin_cpu_supports("avx512bw") ? "AVX-512"
-                 : __builtin_cpu_supports("avx2")   ? "AVX2"
-                 : __builtin_cpu_supports("sse4.2") ? "SSE4"
-                                                    : "scalar";
-#else
-  machine.simd = "native";
-#endif
+  machine.simd = detail::render_targets().front();
   return machine;
 }
 

@@ -10,6 +10,7 @@ namespace penstock {
 
 struct BenchOptions {
   std::string data, split = "train";
+  bool is_split_given = false;
   std::vector<int> workers{0, 1, 2, 4};
   std::string augment = "normalize";
   int64_t epochs = 3;
@@ -26,7 +27,7 @@ BenchOptions parse_bench_options(int argc, char** argv);
 struct Machine {
   int cores = 0;     ///< That this process may use.
   std::string cpu;   ///< As /proc/cpuinfo names it.
-  std::string simd;  ///< The widest instruction set that render() has code for: AVX-512, AVX2, SSE4, scalar.
+  std::string simd;  ///< The instruction set that render() uses, by Highway's name: AVX3_ZEN4, AVX2, SSE4.
 };
 Machine this_machine();
 

@@ -52,6 +52,15 @@ std::string times(const LoaderStatistics::Stage& stage) {
   return out.str();
 }
 
+/// A rename would replace a device or a pipe (/dev/stdout) by a file: those are written to as they are.
+bool is_special(const std::string& path) {
+  return std::filesystem::exists(path) && !std::filesystem::is_regular_file(path);
+}
+
+Error cannot_write(const std::string& path) {
+  return io_error(concat("--json: ", path, " cannot be written; expected a folder that exists and has room"));
+}
+
 }  // namespace
 
 std::string report_table(const Dataset& dataset, const BenchOptions& options, const std::vector<BenchRun>& runs) {
@@ -61,7 +70,9 @@ std::string report_table(const Dataset& dataset, const BenchOptions& options, co
       << (options.augment.empty() ? "no augmentation" : options.augment) << "; batch " << options.loader.batch_size
       << ", prefetch " << options.loader.prefetch << ", median of " << options.epochs << " epochs; " << machine.cpu
       << ", " << machine.cores << " cores, " << machine.simd << '\n';
-  out << "stages: mean/p99 in us, read to render an image, wait a batch\n\n";
+  if (options.loader.world_size > 1)
+    out << "rank " << options.loader.rank << " of " << options.loader.world_size << " alone: its images/s\n";
+  out << "stages of the epochs measured: mean/p99 in us, read to render of an image made, wait of a batch\n\n";
   const auto cell = [&](int width) -> std::ostream& { return out << std::setw(width); };
   out << "workers   images/s         read         plan       decode       render             wait  ready  slots MB  "
          "RSS MB  first ms\n";
@@ -81,6 +92,16 @@ std::string report_table(const Dataset& dataset, const BenchOptions& options, co
   return out.str();
 }
 
+void check_report_file(const std::string& path) {
+  if (std::filesystem::is_directory(path))
+    throw io_error(concat("--json: ", path, " is a folder; expected the name of a file"));
+  if (is_special(path)) return;  // a pipe would wait for its reader
+  const std::string aside = path + ".partial";
+  const bool is_open = std::ofstream(aside).is_open();
+  std::remove(aside.c_str());
+  if (!is_open) throw cannot_write(aside);
+}
+
 void write_report(const Dataset& dataset, const BenchOptions& options, const std::vector<BenchRun>& runs,
                   const std::vector<std::string>& digests) {
   const auto machine = this_machine();
@@ -98,19 +119,18 @@ void write_report(const Dataset& dataset, const BenchOptions& options, const std
                  {"runs", Json::array()},
                  {"digests", digests}};
   for (const auto& run : runs) report["runs"].push_back(run_json(run));
-  // A rename would replace a device or a pipe (/dev/stdout) by a file: those are written to as they are.
-  const bool is_special = std::filesystem::exists(options.json) && !std::filesystem::is_regular_file(options.json);
-  const std::string aside = options.json + (is_special ? "" : ".partial");
+  const bool is_written_as_it_is = is_special(options.json);
+  const std::string aside = options.json + (is_written_as_it_is ? "" : ".partial");
   {
     std::ofstream file(aside);
     file << report.dump(2) << '\n';
     file.close();
     if (!file) {
-      if (!is_special) std::remove(aside.c_str());
-      throw io_error(concat("--json: ", aside, " cannot be written; expected a folder that exists and has room"));
+      if (!is_written_as_it_is) std::remove(aside.c_str());
+      throw cannot_write(aside);
     }
   }
-  if (is_special) return;
+  if (is_written_as_it_is) return;
   std::error_code error;
   std::filesystem::rename(aside, options.json, error);
   if (!error) return;

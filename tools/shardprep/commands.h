@@ -19,7 +19,7 @@ Command info_command(CLI::App& app);
 Command verify_command(CLI::App& app);
 
 /// The split folders that DIR means: itself, or those of a data set (only `split`, when it is not empty). Throws
-/// io_error when there is none.
+/// io_error when there is none, config_error when DIR is another split's.
 std::vector<std::filesystem::path> split_folders(const std::filesystem::path& folder, const std::string& split);
 
 }  // namespace penstock

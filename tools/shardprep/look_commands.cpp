@@ -81,24 +81,25 @@ void print_info(const fs::path& folder) {
   print_classes(manifest);
 }
 
-/// One line a split, and one a problem on stderr. Exit code 4 when there are any.
+/// One line a split, and one a problem on stderr. Exit code 4 when there are any; 3 when they are missing files alone.
 int verify_folders(const std::vector<fs::path>& folders, int jobs) {
   if (jobs < 0) throw config_error(concat("--jobs is ", jobs, "; expected 0 (one a core) or more"));
-  size_t problem_count = 0;
+  uint64_t problem_count = 0;
+  bool is_files_only = true;
   for (const auto& folder : folders) {
     const auto problems = verify(folder, jobs);
-    for (const auto& problem : problems) std::fprintf(stderr, "%s\n", problem.c_str());
-    problem_count += problems.size();
-    if (problems.empty()) {
+    for (const auto& line : problems.lines) std::fprintf(stderr, "%s\n", line.c_str());
+    problem_count += problems.count;
+    is_files_only &= problems.is_files_only;
+    if (problems.count == 0) {
       const Manifest manifest = read_manifest(folder);
       std::printf("%s: %s samples in %zu shards, every one as packed\n", folder.c_str(),
                   grouped(manifest.sample_count).c_str(), manifest.shards.size());
     }
   }
-  if (problem_count > 0)
-    throw corrupt_error(
-        concat("verify: ", problem_count, " problem", problem_count == 1 ? "" : "s", "; expected none"));
-  return 0;
+  if (problem_count == 0) return 0;
+  throw Error(is_files_only ? ErrorKind::kIo : ErrorKind::kCorrupt,
+              concat("verify: ", problem_count, " problem", problem_count == 1 ? "" : "s", "; expected none"));
 }
 
 struct LookArguments {
@@ -113,15 +114,29 @@ std::shared_ptr<LookArguments> add_arguments(CLI::App* command) {
   return arguments;
 }
 
+/// Whether `folder` is a split's: one that has lost its manifest still is, and is not to be passed over in silence.
+bool is_split_folder(const fs::path& folder) {
+  std::error_code ignored;  // what cannot be looked at is reported as missing
+  if (fs::exists(folder / "manifest.json", ignored)) return true;
+  const fs::directory_iterator entries(folder, ignored);
+  return std::any_of(begin(entries), end(entries),
+                     [](const auto& entry) { return entry.path().extension() == ".safetensors"; });
+}
+
 }  // namespace
 
 std::vector<fs::path> split_folders(const fs::path& folder, const std::string& split) {
-  std::error_code ignored;  // what cannot be looked at is reported as missing
-  if (fs::exists(folder / "manifest.json", ignored)) return {folder};
+  if (folder.empty()) throw config_error("DIR: is \"\"; expected a data set or a split's folder");
+  std::error_code ignored;
+  if (fs::exists(folder / "manifest.json", ignored)) {
+    const std::string own = split.empty() ? split : read_manifest(folder).split;
+    if (own == split) return {folder};
+    throw config_error(concat("--split: is \"", split, "\" with ", folder.string(), ", the folder of split ", own,
+                              "; expected the data set's folder, or no --split"));
+  }
   std::vector<fs::path> found;
   for (const std::string name : {"train", "test", "all"})
-    if ((split.empty() || split == name) && fs::exists(folder / name / "manifest.json", ignored))
-      found.push_back(folder / name);
+    if ((split.empty() || split == name) && is_split_folder(folder / name)) found.push_back(folder / name);
   if (found.empty()) {
     throw io_error(concat(folder.string(), ": no manifest.json and no ", split.empty() ? "train, test or all" : split,
                           " with one; expected a data set or a split's folder, as shardprep pack writes them"));

@@ -1,4 +1,5 @@
 // shardprep pack.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -24,6 +25,18 @@ std::string source_help() {
   std::string help = "where the samples come from:";
   for (const auto& [name, entry] : SourceRegistry::entries()) help += "\n  " + name + ": " + entry.help;
   return help;
+}
+
+/// All of them before the first is packed.
+std::vector<std::string> parse_splits(const std::string& text) {
+  std::vector<std::string> names = split(text, ','), known{"train", "test", "all"};
+  for (auto name = names.begin(); name != names.end(); ++name) {
+    if (std::find(known.begin(), known.end(), *name) == known.end())
+      throw config_error(concat("--split: ", unknown_name("split", *name, known)));
+    if (std::find(names.begin(), name, *name) != name)
+      throw config_error(concat("--split: is \"", text, "\"; expected every split once"));
+  }
+  return names;
 }
 
 void pack_split(PackOptions options, const std::string& split, bool is_quiet) {
@@ -57,7 +70,7 @@ int run_pack(const PackArguments& arguments) {
   options.skip_corrupt = arguments.on_corrupt == "skip";
   options.input = arguments.input;
   options.output = arguments.output;
-  for (const auto& split_name : split(arguments.splits, ',')) pack_split(options, split_name, arguments.is_quiet);
+  for (const auto& name : parse_splits(arguments.splits)) pack_split(options, name, arguments.is_quiet);
   return 0;
 }
 
@@ -74,7 +87,7 @@ Command pack_command(CLI::App& app) {
   command->add_option("--out", arguments->output, "folder of the data set")->required();
   command->add_option("--shards", options.shard_count, "files to deal the samples to")->capture_default_str();
   command->add_option("--shuffle-seed", options.shuffle_seed, "shuffle inside each shard; default: by id")
-      ->check(CLI::NonNegativeNumber);
+      ->type_name("UINT");
   command->add_option("--jobs", options.jobs, "threads; 0: one a core")->capture_default_str();
   command->add_flag("--force", options.force, "replace an existing OUT/<split> once the new one is complete");
   command->add_option("--on-corrupt", arguments->on_corrupt, "what a broken picture does: fail or skip")
