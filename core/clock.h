@@ -1,6 +1,8 @@
 // Clock: one monotonic time for every stage of every mode.
 #pragma once
 
+#include <time.h>
+
 #include <chrono>
 #include <cstdint>
 
@@ -11,6 +13,21 @@ namespace penstock {
 inline int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
+}
+
+/// Processor time of a thread (CLOCK_THREAD_CPUTIME_ID, a system call of about 150 ns) or of the process
+/// (CLOCK_PROCESS_CPUTIME_ID): what it cost, however often it was put aside meanwhile.
+inline int64_t cpu_ns(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+/// Keeps the processor busy for `ns` of this thread's time.
+inline void burn_cpu(int64_t ns) {
+  const int64_t end_ns = cpu_ns(CLOCK_THREAD_CPUTIME_ID) + ns;
+  while (cpu_ns(CLOCK_THREAD_CPUTIME_ID) < end_ns) {
+  }
 }
 
 inline double ms_since(int64_t start_ns) { return static_cast<double>(now_ns() - start_ns) * 1e-6; }

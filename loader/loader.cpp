@@ -35,6 +35,7 @@ LoaderOptions checked(LoaderOptions options) {
          concat(options.world_size, " or more, one sample for each rank"));
   demand(options.rank >= 0 && options.rank < options.world_size, "rank", options.rank,
          concat("0 to ", options.world_size - 1));
+  demand(options.emulated_load_ns >= 0, "emulated load", options.emulated_load_ns, "0 ns or more");
   demand(options.epoch_count >= -1, "epoch count", options.epoch_count, "-1 (no end) or more");
   if (!options.allocator.allocate) {
     options.allocator.allocate = [](size_t byte_count) { return std::aligned_alloc(kAlignment, byte_count); };
@@ -103,6 +104,7 @@ struct Loader::State {
   int64_t batches;  // an epoch
   SlotMemory slots;
   std::vector<detail::RowWorker> workers;
+  int64_t start_ns = now_ns();
   detail::Histogram wait;
   std::atomic<uint64_t> batch_count{0}, ready_count{0};
   int64_t epoch = -1;      // none was started
@@ -200,12 +202,23 @@ LoaderStatistics Loader::statistics() const {
   detail::DurationSum read, plan, decode, render, wait;
   LoaderStatistics statistics;
   uint64_t made_count = 0;
-  for (const auto& worker : state_->workers) {
-    worker.read.add_to(read);
-    worker.plan.add_to(plan);
-    worker.decode.add_to(decode);
-    worker.render.add_to(render);
-    made_count += worker.made_count.load(std::memory_order_relaxed);
+  const auto times = state_->ring.worker_times();
+  for (size_t i = 0; i < times.size(); ++i) {
+    const auto& worker = state_->workers[i];
+    const auto count = worker.made_count.load(std::memory_order_relaxed);
+    const auto own_ms = [&](const detail::Histogram& stage, detail::DurationSum& all) {
+      detail::DurationSum own;
+      stage.add_to(own);
+      stage.add_to(all);
+      return stage_of(own, count).total_ms;
+    };
+    statistics.workers.push_back({.read_ms = own_ms(worker.read, read),
+                                  .plan_ms = own_ms(worker.plan, plan),
+                                  .decode_ms = own_ms(worker.decode, decode),
+                                  .render_ms = own_ms(worker.render, render),
+                                  .idle_ms = ms_since(state_->start_ns) - static_cast<double>(times[i].busy_ns) * 1e-6,
+                                  .cpu_ms = static_cast<double>(times[i].cpu_ns) * 1e-6});
+    made_count += count;
     statistics.substituted_count += worker.substituted_count.load(std::memory_order_relaxed);
   }
   state_->wait.add_to(wait);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "augment/transform.h"
 #include "loader/dataset.h"
@@ -35,6 +36,7 @@ struct LoaderOptions {
   int64_t epoch_count = -1;  ///< Nothing is made ahead for epochs from this one on; -1: no end.
   Layout layout = Layout::kF32Nchw;
   OnCorrupt on_corrupt = OnCorrupt::kFail;
+  int64_t emulated_load_ns = 0;  ///< Processor time wasted on every sample, as a slower library would need it.
   SlotAllocator allocator = {};  ///< Empty: the heap.
 };
 
@@ -90,11 +92,18 @@ struct LoaderStatistics {
     double p99_us = 0;  // from a log-scaled histogram: within 10 %
     double mean_us() const { return count == 0 ? 0 : total_ms * 1e3 / static_cast<double>(count); }
   };
+  /// One worker; of workers 0 the caller's thread.
+  struct Worker {
+    double read_ms = 0, plan_ms = 0, decode_ms = 0, render_ms = 0;
+    double idle_ms = 0;  // of the time since construction, what it was not making rows
+    double cpu_ms = 0;   // processor time of its thread, whatever for; 0 for workers 0, whose thread is the caller's
+  };
   Stage read, decode, plan, render;  // a sample
   Stage wait;                        // a call of next(): how long the consumer waited
   uint64_t batch_count = 0;
   uint64_t ready_count = 0;  // batches that stood ready when they were asked for
   uint64_t substituted_count = 0;
+  std::vector<Worker> workers;
 };
 
 /// Determinism: the bytes of batch k of epoch e depend on (data set, pipeline, seed, shuffle, tail, batch size, e, k)

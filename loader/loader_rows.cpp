@@ -60,6 +60,7 @@ RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, co
       shuffle_(options.shuffle),
       layout_(options.layout),
       on_corrupt_(options.on_corrupt),
+      emulated_load_ns_(options.emulated_load_ns),
       partition_(make_partition(options)),
       extent_(find_extent()),
       row_bytes_(rendered_bytes(options.layout, extent_)) {}
@@ -227,6 +228,7 @@ void RowMaker::render_row(int64_t epoch, const RowWorker::Row& row, std::byte* o
   }
   laps.end_of(worker.decode);
   render(picture, plan, pipeline_.normalization(), layout_, output);
+  if (emulated_load_ns_ > 0) burn_cpu(emulated_load_ns_);
   laps.end_of(worker.render);
 }
 

@@ -1,6 +1,8 @@
 // Ring: which batch is made when, by which worker, in which slot. It knows nothing of what a batch holds.
 #pragma once
 
+#include <time.h>
+
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -57,6 +59,13 @@ class Ring {
   Taken take();
   void release(int slot);
 
+  /// What one worker did since the ring was made.
+  struct WorkerTime {
+    int64_t busy_ns = 0;  ///< Making rows, by the clock on the wall.
+    int64_t cpu_ns = 0;   ///< Of its thread, with what taking and handing over costs; 0 when workers is 0.
+  };
+  std::vector<WorkerTime> worker_times();
+
   static int slot_count(int prefetch) { return prefetch + 2; }
   int64_t next_sequence() const { return next_; }  ///< For the consumer thread.
 
@@ -82,6 +91,12 @@ class Ring {
   struct Wake {  // gathered under the lock, done behind it: whoever wakes would only wait for the lock
     int waiting_workers = 0, new_workers = 0;
     bool consumer = false;
+  };
+  struct Shift {  // a worker's time up to its last chunk, and its thread's processor clock while it is at work
+    WorkerTime time;
+    clockid_t clock = 0;
+    int64_t cpu_start_ns = 0;
+    bool is_on = false;
   };
   struct Arena;  // tbb::task_arena
 
@@ -111,9 +126,10 @@ class Ring {
   int64_t limit_ = 0;
   double row_ns_ = 0;  // measured, smoothed; 0: not yet
   std::vector<int> idle_workers_;
-  int crew_ = 0;     // workers asked of oneTBB and not gone yet
-  int waiting_ = 0;  // of them, those that wait and that nobody has called
-  int called_ = 0;   // of them, those that were called and have not noticed yet
+  std::vector<Shift> shifts_;    // a worker
+  int crew_ = 0;                 // workers asked of oneTBB and not gone yet
+  int waiting_ = 0;              // of them, those that wait and that nobody has called
+  int called_ = 0;               // of them, those that were called and have not noticed yet
   int64_t wanted_end_ = 0;       // the consumer sleeps until the batches up to this one are ready; 0: it does not
   bool consumer_waits_ = false;  // for its slot, to make the batch itself
   bool is_stopping_ = false;

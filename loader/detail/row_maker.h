@@ -85,6 +85,7 @@ class RowMaker {
   Shuffle shuffle_;
   Layout layout_;
   OnCorrupt on_corrupt_;
+  int64_t emulated_load_ns_;
   std::vector<Span> spans_;      // rank-local alone
   uint64_t first_position_ = 0;  // of this rank; 0 but for rank-local
   uint64_t local_count_ = 0;     // samples that the order permutes

@@ -230,6 +230,31 @@ TEST(LoaderTest, CountsSamplesBatchesAndReadiness) {
   EXPECT_GE(ahead.statistics().ready_count, 8U);  // the last chunk may be counted before its batch is handed over
 }
 
+TEST(LoaderTest, TellsWhatEachWorkerDid) {
+  const TestData data({100});
+  constexpr int64_t kLoadNs = 20'000;
+  for (const int workers : {0, 1, 3}) {
+    auto loader = make_loader(
+        data, {.workers = workers, .batch_size = 10, .epoch_count = 1, .emulated_load_ns = kLoadNs}, "flip");
+    loader.start_epoch(0);
+    EXPECT_EQ(consume(loader), 10);
+    const auto statistics = loader.statistics();
+    ASSERT_EQ(statistics.workers.size(), static_cast<size_t>(std::max(workers, 1)));
+    LoaderStatistics::Worker all;
+    for (const auto& worker : statistics.workers) {
+      EXPECT_GE(worker.idle_ms, 0);
+      all.render_ms += worker.render_ms;
+      all.decode_ms += worker.decode_ms;
+      all.cpu_ms += worker.cpu_ms;
+    }
+    EXPECT_NEAR(all.decode_ms, statistics.decode.total_ms, 0.3 * statistics.decode.total_ms);
+    EXPECT_GE(all.render_ms, 100 * kLoadNs * 1e-6);  // 20 us of processor time each are 20 us on the wall or more
+    if (workers > 0) {
+      EXPECT_GE(all.cpu_ms, 100 * kLoadNs * 1e-6);
+    }
+  }
+}
+
 TEST(LoaderTest, GoesOnTimingBehindASampleThatCannotBeDecoded) {
   const TestData data({20}, {{12, 12, 1}, {12, 12, 1}}, 0);
   auto loader =
