@@ -20,6 +20,7 @@ class Feeder {
   virtual std::optional<DeviceBatch> next() = 0;
   virtual int64_t batches_per_epoch() const = 0;
   virtual uint64_t samples_per_epoch() const = 0;  ///< Of this rank.
+  virtual LoaderStatistics statistics() const = 0;
 };
 
 /// Over a loader: on CUDA from pinned slots (pinned_slots()) on its own stream, one batch ahead; on the CPU the

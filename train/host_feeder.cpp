@@ -73,6 +73,7 @@ class HostFeeder : public Feeder {
 
   int64_t batches_per_epoch() const override { return loader_->batches_per_epoch(); }
   uint64_t samples_per_epoch() const override { return loader_->samples_per_epoch(); }
+  LoaderStatistics statistics() const override { return loader_->statistics(); }
 
  protected:
   std::optional<Batch> wait_for_batch() {
@@ -138,6 +139,7 @@ class CudaFeeder final : public HostFeeder {
     other.used.record(c10::cuda::getCurrentCUDAStream(device_.index()));
     stage(other);
     place.copied.block(c10::cuda::getCurrentCUDAStream(device_.index()));
+    recorder_.mark(Phase::kHostToDevice);  // what is left of the copy when the step before is through
     taken_ = 1 - taken_;
     auto batch = place.tensors;
     batch.images = normalize_(batch.images);
@@ -166,7 +168,6 @@ class CudaFeeder final : public HostFeeder {
     place.tensors.labels = copied(source.labels, labels);
     place.tensors.weights = copied(source.weights, weights);
     place.copied.record(stream_);
-    recorder_.mark(Phase::kHostToDevice);
   }
 
   torch::Tensor copied(const torch::Tensor& source, torch::Tensor target) const {

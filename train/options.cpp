@@ -44,6 +44,21 @@ SaveEvery parse_save_every(const std::string& text) {
   return is_step ? SaveEvery{count, 0} : SaveEvery{0, count};
 }
 
+int64_t parse_duration_ns(const std::string& flag, const std::string& text) {
+  if (text.empty()) return 0;
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  const std::string unit(rest, end);
+  const double factor = unit == "ns" ? 1 : unit == "us" ? 1e3 : unit == "ms" ? 1e6 : unit == "s" ? 1e9 : 0;
+  constexpr double kMost = 3600e9;
+  if (error != std::errc() || factor == 0 || !(value >= 0 && value * factor <= kMost)) {
+    throw config_error(
+        concat(flag, " is \"", text, "\"; expected a time with its unit, as 1.2ms or 100us, up to 3600s"));
+  }
+  return std::llround(value * factor);
+}
+
 std::string to_string(const SaveEvery& save_every) {
   if (save_every.steps > 0) return concat(save_every.steps, " steps");
   return save_every.epochs > 0 ? concat(save_every.epochs, " epochs") : "0";
@@ -127,7 +142,9 @@ std::string to_json(const TrainOptions& options) {
                             {"resume", options.resume.string()},
                             {"evaluate", options.only_evaluates},
                             {"eval-each-epoch", options.evaluates_each_epoch},
-                            {"print-freq", options.print_freq}};
+                            {"print-freq", options.print_freq},
+                            {"emulate-step", concat(options.emulated_step_ns, "ns")},
+                            {"emulate-load", concat(options.emulated_load_ns, "ns")}};
   return json.dump(2) + "\n";
 }
 

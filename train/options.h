@@ -20,6 +20,10 @@ struct SaveEvery {
 SaveEvery parse_save_every(const std::string& text);
 std::string to_string(const SaveEvery& save_every);
 
+/// "1.2ms", "100us", "3s", "500ns" as nanoseconds; "" as 0. Throws config_error naming the flag for anything else, also
+/// for a number without a unit.
+int64_t parse_duration_ns(const std::string& flag, const std::string& text);
+
 /// As the user gave them. 0 or an empty text in a field whose comment says "auto" is replaced by resolve().
 struct TrainOptions {
   std::string data = "digits";  ///< A folder, an embedded source or `source:folder`.
@@ -53,6 +57,10 @@ struct TrainOptions {
   bool only_evaluates = false;  ///< --evaluate.
   bool evaluates_each_epoch = true;
   int64_t print_freq = 100;
+  int64_t emulated_step_ns = 0;  ///< Forward, backward and update are a wait of this long; 0: they are real.
+  int64_t emulated_load_ns = 0;  ///< Processor time wasted on every sample.
+
+  bool is_emulated() const { return emulated_step_ns > 0 || emulated_load_ns > 0; }
 };
 
 /// Ranges and names of single options. Throws config_error naming the flag: `--workers is -3; expected 0 or more`.

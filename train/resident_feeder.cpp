@@ -31,6 +31,7 @@ class ResidentFeeder final : public Feeder {
   void start_epoch(int64_t epoch, int64_t first_batch) override { ids_.start_epoch(epoch, first_batch); }
   int64_t batches_per_epoch() const override { return ids_.batches_per_epoch(); }
   uint64_t samples_per_epoch() const override { return ids_.samples_per_epoch(); }
+  LoaderStatistics statistics() const override { return ids_.statistics(); }
 
   std::optional<DeviceBatch> next() override {
     recorder_.mark(Phase::kOther);

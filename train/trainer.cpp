@@ -1,28 +1,54 @@
 // train_epochs(): steps, sums, times, and when to print, evaluate, save and stop.
 #include "train/trainer.h"
 
-#include <numeric>
-
 #include "train/schedule.h"
 #include "train/stop.h"
 
 namespace penstock {
 namespace {
 
-/// Milliseconds a phase over some steps.
+/// Some steps.
 struct Times {
-  std::array<double, kPhaseCount> ms{};
+  StepTimes ms;
   int64_t step_count = 0, sample_count = 0;
 
   void add(const Times& other) {
-    for (int phase = 0; phase < kPhaseCount; ++phase) ms[phase] += other.ms[phase];
+    ms.add(other.ms);
     step_count += other.step_count;
     sample_count += other.sample_count;
   }
-  double total_ms() const { return std::accumulate(ms.begin(), ms.end(), 0.0); }
-  double load_ms() const { return ms[static_cast<int>(Phase::kWait)] + ms[static_cast<int>(Phase::kHostToDevice)]; }
+  double total_ms() const { return ms.total(); }
+  double load_ms() const { return ms[Phase::kWait] + ms[Phase::kHostToDevice]; }
   double a_step(double total) const { return step_count > 0 ? total / static_cast<double>(step_count) : 0; }
+  StepTimes a_step() const {
+    StepTimes mean;
+    mean.add(ms, step_count > 0 ? 1.0 / static_cast<double>(step_count) : 0);
+    return mean;
+  }
   double images_per_second() const { return total_ms() > 0 ? 1e3 * static_cast<double>(sample_count) / total_ms() : 0; }
+};
+
+/// How the loader fared between two records of one kind.
+class LoaderShares {
+ public:
+  void put(const LoaderStatistics& statistics, Metrics& metrics) {
+    double idle_ms = 0;
+    for (const auto& worker : statistics.workers) idle_ms += worker.idle_ms;
+    const double elapsed_ms = ms_since(last_ns_) * static_cast<double>(statistics.workers.size());
+    const auto batches = static_cast<double>(statistics.batch_count - batch_count_);
+    if (batches > 0) metrics.ready_share = static_cast<double>(statistics.ready_count - ready_count_) / batches;
+    if (elapsed_ms > 0) metrics.loader_idle_share = std::clamp((idle_ms - idle_ms_) / elapsed_ms, 0.0, 1.0);
+    *this = {statistics.batch_count, statistics.ready_count, idle_ms};
+  }
+  LoaderShares() = default;
+
+ private:
+  LoaderShares(uint64_t batch_count, uint64_t ready_count, double idle_ms)
+      : batch_count_(batch_count), ready_count_(ready_count), idle_ms_(idle_ms) {}
+
+  uint64_t batch_count_ = 0, ready_count_ = 0;
+  double idle_ms_ = 0;
+  int64_t last_ns_ = now_ns();
 };
 
 /// Sums over samples; after reduction, of all ranks.
@@ -49,6 +75,9 @@ class Training {
     result_.load_ms_per_step = all_.a_step(all_.load_ms());
     result_.update_ms_per_step = all_.a_step(all_.total_ms() - all_.load_ms());
     result_.images_per_second = all_.images_per_second();
+    result_.a_step = all_.a_step();
+    result_.step_count = all_.step_count;
+    result_.loader = parts_.feeder.statistics();
     return result_;
   }
 
@@ -163,16 +192,15 @@ class Training {
 
   /// Adds the times since the last call to everything that they are part of; the clock starts anew.
   void take_times() {
-    const Times times = times_now();
+    const Times times = times_now(true);
     for (Times* sum : {&printed_times_, &epoch_, &all_}) sum->add(times);
     stretch_ = {};
     parts_.recorder.restart();
   }
 
-  Times times_now() const {
+  Times times_now(bool is_complete) const {
     Times times = stretch_;
-    for (int phase = 0; phase < kPhaseCount; ++phase)
-      times.ms[phase] = parts_.recorder.total_ms(static_cast<Phase>(phase));
+    times.ms = parts_.recorder.times(is_complete);
     return times;
   }
 
@@ -190,7 +218,8 @@ class Training {
                     .update_ms = times.a_step(times.total_ms() - times.load_ms())};
     if (sums.sample_count > 0)
       metrics.accuracy = static_cast<double>(sums.correct_count) / static_cast<double>(sums.sample_count);
-    for (int phase = 0; phase < kPhaseCount; ++phase) metrics.phase_ms[phase] = times.a_step(times.ms[phase]);
+    metrics.a_step = times.a_step();
+    shares_[static_cast<size_t>(kind)].put(parts_.feeder.statistics(), metrics);
     if (evaluation) metrics.test_loss = evaluation->loss, metrics.test_accuracy = evaluation->accuracy;
     if (parts_.progress != nullptr && kind == Metrics::Kind::kEpoch) parts_.progress->clear();
     parts_.on_metrics(metrics);
@@ -199,7 +228,7 @@ class Training {
   void show_progress() {
     if (parts_.progress == nullptr || !parts_.progress->is_due()) return;
     Times times = epoch_;
-    times.add(times_now());
+    times.add(times_now(false));
     const int64_t steps_left = options_.epochs * batch_count_ - done_steps();
     parts_.progress->show({.epoch = at_.epoch + 1,
                            .epoch_count = options_.epochs,
@@ -221,6 +250,7 @@ class Training {
   Sums printed_;               // of all ranks since the last step record
   Times stretch_;              // counts since take_times(); its times are still the recorder's
   Times printed_times_, epoch_, all_;
+  std::array<LoaderShares, 2> shares_;  // a kind of record
   double learning_rate_ = 0, shown_loss_ = 0;
   bool is_saved_ = true;  // the checkpoint `last` is of at_
   TrainResult result_;

@@ -38,6 +38,9 @@ struct TrainResult {
   double train_seconds = 0;           ///< Of all steps of this process; evaluation and checkpoints not counted.
   std::vector<double> epoch_seconds;  ///< Of the epochs of this process; evaluation and checkpoints not counted.
   double load_ms_per_step = 0, update_ms_per_step = 0, images_per_second = 0;
+  StepTimes a_step;                      ///< Milliseconds a step of this process.
+  LoaderStatistics loader;               ///< Of this rank, as the run ended.
+  int64_t step_count = 0;                ///< Of this process.
   std::optional<Evaluation> evaluation;  ///< The last one, when it is of the final parameters.
 };
 

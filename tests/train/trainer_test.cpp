@@ -75,6 +75,7 @@ class CountingFeeder final : public Feeder {
   }
   int64_t batches_per_epoch() const override { return partition_.batch_count(); }
   uint64_t samples_per_epoch() const override { return partition_.sample_count(); }
+  LoaderStatistics statistics() const override { return {}; }
 
   int64_t class_count = 3;  // label i mod class_count
 

@@ -88,6 +88,14 @@ void add_device_flags(CLI::App& app, TrainOptions& o) {
       ->group(group);
 }
 
+void add_emulation_flags(CLI::App& app, std::string& step, std::string& load) {
+  const auto group = "Emulation, to study a loader beside a device that is not there (results say `emulated`)";
+  app.add_option("--emulate-step", step,
+                 "a wait of this long, as 1.2ms, instead of forward, backward and update; takes no processor")
+      ->group(group);
+  app.add_option("--emulate-load", load, "processor time to waste on every sample, as 100us")->group(group);
+}
+
 void add_run_flags(CLI::App& app, TrainOptions& o, std::vector<std::string>& save_every) {
   const auto group = "Run";
   app.add_option("--out", o.out,
@@ -131,8 +139,12 @@ TrainOptions parse_flags(int argc, char** argv) {
   add_model_flags(app, options);
   add_device_flags(app, options);
   add_run_flags(app, options, save_every);
+  std::string emulated_step, emulated_load;
+  add_emulation_flags(app, emulated_step, emulated_load);
   parse_command_line(app, argc, argv);
   if (!save_every.empty()) options.save_every = parse_save_every(last_of(save_every));
+  options.emulated_step_ns = parse_duration_ns("--emulate-step", emulated_step);
+  options.emulated_load_ns = parse_duration_ns("--emulate-load", emulated_load);
   // -1 means "auto" inside only: whoever types it gets the message of every other negative number.
   if (app.count("--workers") > 0 && options.workers < 0)
     throw config_error(concat("--workers is ", options.workers, "; expected 0 or more"));

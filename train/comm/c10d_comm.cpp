@@ -8,9 +8,13 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #endif
 
+#include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <mutex>
 #include <utility>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "train/comm/loopback.h"
@@ -40,7 +44,22 @@ auto guarded(const std::string& where, const char* operation, const Body& body) 
   }
 }
 
-class C10dWork final : public Comm::Work {
+/// When collectives of one group, which end in the order of their start, were under way. They end on Gloo's threads.
+class BusyTime {
+ public:
+  /// The collective that began at `begin_ns` ends now. Gives how long it was the oldest one.
+  int64_t end(int64_t begin_ns) {
+    const std::lock_guard lock(mutex_);
+    const int64_t now = now_ns();
+    return now - std::max(begin_ns, std::exchange(last_end_ns_, now));
+  }
+
+ private:
+  std::mutex mutex_;
+  int64_t last_end_ns_ = 0;
+};
+
+class C10dWork : public Comm::Work {
  public:
   /// `staged` is the host copy that `tensor` gets its result from; undefined when the backend works on the tensor
   /// itself.
@@ -50,11 +69,35 @@ class C10dWork final : public Comm::Work {
     guarded(where_, "all_reduce", [&] { return work_->wait(); });
     if (staged_.defined()) tensor_.copy_(staged_);
   }
+  double under_way_ms() override { return static_cast<double>(under_way_ns_->load()) * 1e-6; }
+
+  /// Measures from now on.
+  void time_by(const std::shared_ptr<BusyTime>& busy) {
+    work_->getFuture()->addCallback([busy, begin_ns = now_ns(), result = under_way_ns_](c10::ivalue::Future&) {
+      result->store(busy->end(begin_ns));
+    });
+  }
+
+ protected:
+  c10d::Work& work() { return *work_; }
 
  private:
   c10::intrusive_ptr<c10d::Work> work_;
   torch::Tensor tensor_, staged_;
   std::string where_;
+  std::shared_ptr<std::atomic<int64_t>> under_way_ns_ = std::make_shared<std::atomic<int64_t>>(0);
+};
+
+class NcclWork final : public C10dWork {
+ public:
+  using C10dWork::C10dWork;
+  double under_way_ms() override { return is_timed() && work().isCompleted() ? work().getDuration() : 0; }
+
+ private:
+  static bool is_timed() {
+    static const char* const setting = std::getenv("TORCH_NCCL_ENABLE_TIMING");
+    return setting != nullptr && std::string(setting) != "0";
+  }
 };
 
 class C10dComm final : public Comm {
@@ -74,7 +117,10 @@ class C10dComm final : public Comm {
     auto staged = is_staged_ ? tensor.cpu() : torch::Tensor();
     std::vector<torch::Tensor> tensors{is_staged_ ? staged : tensor};
     auto work = guarded(where_, "all_reduce", [&] { return backend_->allreduce(tensors); });
-    return std::make_unique<C10dWork>(std::move(work), tensor, std::move(staged), where_);
+    if (name_ == "nccl") return std::make_unique<NcclWork>(std::move(work), tensor, std::move(staged), where_);
+    auto timed = std::make_unique<C10dWork>(std::move(work), tensor, std::move(staged), where_);
+    timed->time_by(busy_);
+    return timed;
   }
 
   void broadcast(torch::Tensor& tensor, int root) override {
@@ -106,6 +152,7 @@ class C10dComm final : public Comm {
   std::string name_, where_;
   torch::Device device_;
   bool is_staged_;
+  std::shared_ptr<BusyTime> busy_ = std::make_shared<BusyTime>();
 };
 
 c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store,

@@ -22,6 +22,9 @@ class Comm {
    public:
     virtual ~Work() = default;
     virtual void wait() = 0;
+    /// Milliseconds in which this collective was under way and none that was started before it; 0 as long as that is
+    /// not known. On NCCL only with TORCH_NCCL_ENABLE_TIMING=1.
+    virtual double under_way_ms() { return 0; }
   };
 
   virtual ~Comm() = default;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/text.h"
+#include "train/run/verdict.h"
 
 namespace penstock {
 namespace {
@@ -63,9 +64,9 @@ int64_t peak_memory_bytes() {
   return usage.ru_maxrss * int64_t{1024};
 }
 
-std::string summary_json(const Setup& setup, const TrainResult* result, const Evaluation* evaluation,
-                         int64_t memory_bytes) {
-  nlohmann::ordered_json json;
+nlohmann::ordered_json summary_json(const Setup& setup, const TrainResult* result, const Evaluation* evaluation,
+                                    int64_t memory_bytes) {
+  nlohmann::ordered_json json{{"format", kSummaryFormat}};
   json["accuracy"] = nullptr;
   json["per_class_accuracy"] = nlohmann::ordered_json::array();
   if (evaluation != nullptr) {
@@ -83,6 +84,9 @@ std::string summary_json(const Setup& setup, const TrainResult* result, const Ev
     json["images_per_second"] = result->images_per_second;
     json["epochs"] = result->position.epoch;
     json["steps"] = result->position.step;
+    for (int phase = 0; phase < kPhaseCount; ++phase)
+      json["phase_ms"][kPhaseNames[phase]] = result->a_step[Phase{phase}];
+    json["hidden_communication_ms"] = result->a_step.hidden_communication();
   }
   const auto& options = setup.options;
   json["world_size"] = options.world_size;
@@ -93,7 +97,7 @@ std::string summary_json(const Setup& setup, const TrainResult* result, const Ev
   json["mode"] = options.mode;
   json["device"] = options.device;
   json["batch_size"] = options.batch_size;
-  return json.dump(2) + "\n";
+  return json;
 }
 
 }  // namespace penstock

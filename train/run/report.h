@@ -1,6 +1,7 @@
 // What `train` prints before and after, and summary.json.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "train/run/setup.h"
@@ -19,7 +20,7 @@ int64_t peak_memory_bytes();
 
 /// summary.json. `memory_bytes` is the sum over ranks of their peak_memory_bytes(). `result` may be null: only
 /// evaluated.
-std::string summary_json(const Setup& setup, const TrainResult* result, const Evaluation* evaluation,
-                         int64_t memory_bytes);
+nlohmann::ordered_json summary_json(const Setup& setup, const TrainResult* result, const Evaluation* evaluation,
+                                    int64_t memory_bytes);
 
 }  // namespace penstock

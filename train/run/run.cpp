@@ -11,6 +11,7 @@
 #include "loader/detail/atomic_file.h"
 #include "train/host_feeder.h"
 #include "train/run/report.h"
+#include "train/run/verdict.h"
 #include "train/run_folder.h"
 #include "train/stop.h"
 #include "train/trainer.h"
@@ -31,11 +32,15 @@ class Run {
         current_device_(device_),
         comm_(make_comm(setup.world.rendezvous, device_, options_.dist_backend)),
         is_first_(comm_->rank() == 0) {
+    recorder_.use_device(device_);
     setup.model->to(device_);
-    strategy_ = StrategyRegistry::make(
-        parse_spec("mode", options_.mode),
-        StrategyContext{
-            *setup.model, *comm_, {options_.learning_rate, options_.momentum, options_.weight_decay}, recorder_});
+    strategy_ =
+        StrategyRegistry::make(parse_spec("mode", options_.mode),
+                               StrategyContext{*setup.model,
+                                               *comm_,
+                                               {options_.learning_rate, options_.momentum, options_.weight_decay},
+                                               recorder_,
+                                               options_.emulated_step_ns});
     if (setup.checkpoint) strategy_->load_state(setup.checkpoint->state);
     if (!options_.only_evaluates) feeder_ = make_feeder(setup.data.train, *setup.pipeline, train_loader_options());
     if (setup.data.test && setup.data.test->size() > 0)
@@ -70,7 +75,8 @@ class Run {
             .shuffle = shuffle_of(options_),
             .seed = options_.seed,
             .epoch_count = options_.epochs,
-            .layout = layout_of(options_)};
+            .layout = layout_of(options_),
+            .emulated_load_ns = options_.emulated_load_ns};
   }
 
   LoaderOptions eval_loader_options() const {
@@ -78,6 +84,7 @@ class Run {
     options.batch_size = std::max(options_.batch_size, kEvalRows * options.world_size);
     options.tail = Tail::kPad;
     options.shuffle = Shuffle::kNone;
+    options.emulated_load_ns = 0;
     return options;
   }
 
@@ -161,13 +168,34 @@ class Run {
     progress_.clear();
     save_model(options_.out / "model.safetensors", state, options_.arch);
     const Evaluation* evaluation = result.evaluation ? &*result.evaluation : nullptr;
-    detail::write_text(options_.out / "summary.json",
-                       summary_json(setup_, &result, evaluation, memory.item<int64_t>()));
+    auto summary = summary_json(setup_, &result, evaluation, memory.item<int64_t>());
+    const std::string verdict = result.step_count > 0 ? judge(result, summary) : std::string();
+    detail::write_text(options_.out / "summary.json", summary.dump(2) + "\n");
     char seconds[32];
     std::snprintf(seconds, sizeof(seconds), "%.1f s", result.train_seconds);
     std::cout << "Total training time: " << seconds << '\n';
     if (evaluation != nullptr) std::cout << accuracy_text(*evaluation, class_names());
-    std::cout << std::flush;
+    std::cout << verdict << std::flush;
+  }
+
+  /// Adds what limited the run to its summary; gives the lines that say so.
+  std::string judge(const TrainResult& result, nlohmann::ordered_json& summary) const {
+    const Observed run = observe(setup_, result);
+    const Limit limit = find_limit(run);
+    const auto configuration = configuration_of(setup_);
+    summary["limit"] = limit_json(run, limit);
+    summary["configuration"] = configuration;
+    std::string text = limit.sentence + "\n";
+    const auto say = [&](const std::string& line) { text += line + "\n"; };
+    const auto past = find_past_prediction(options_.out, configuration, run.workers, say);
+    if (past) {
+      summary["prediction"] = {{"summary", past->summary.string()},
+                               {"workers", past->workers},
+                               {"images_per_second", past->images_per_second},
+                               {"error", past->images_per_second / run.images_per_second - 1}};
+      say(comparison_text(*past, run));
+    }
+    return text;
   }
 
   Setup& setup_;

@@ -114,11 +114,15 @@ World find_world(const TrainOptions& options, torch::DeviceType device) {
   return world;
 }
 
-void resolve_threads(TrainOptions& options, const World& world, torch::DeviceType device) {
+int usable_cores() {
   cpu_set_t usable;
   CPU_ZERO(&usable);
-  const int core_count = sched_getaffinity(0, sizeof(usable), &usable) == 0 ? CPU_COUNT(&usable) : 1;
-  const ThreadShare share = default_threads(core_count / std::max(1, world.local_world_size), device == torch::kCUDA);
+  return sched_getaffinity(0, sizeof(usable), &usable) == 0 ? CPU_COUNT(&usable) : 1;
+}
+
+void resolve_threads(TrainOptions& options, const World& world, torch::DeviceType device) {
+  const ThreadShare share =
+      default_threads(usable_cores() / std::max(1, world.local_world_size), device == torch::kCUDA);
   if (options.workers < 0) options.workers = share.workers;
   if (options.threads < 1) options.threads = share.threads;
 }

@@ -13,7 +13,7 @@ std::string header() {
   std::string names =
       "epoch,step,loss,accuracy,test_loss,test_accuracy,learning_rate,seconds,images_per_second,load_ms,update_ms";
   for (const char* phase : kPhaseNames) names += concat(",", phase, "_ms");
-  return names;
+  return names + ",hidden_communication_ms,ready_share,loader_idle_share";
 }
 
 /// The second column; the header counts as step 0.
@@ -40,7 +40,9 @@ class CsvSink final : public Sink {
     row << metrics.epoch << ',' << metrics.step << ',' << metrics.loss << ',' << metrics.accuracy << ','
         << optional(metrics.test_loss) << ',' << optional(metrics.test_accuracy) << ',' << metrics.learning_rate << ','
         << metrics.seconds << ',' << metrics.images_per_second << ',' << metrics.load_ms << ',' << metrics.update_ms;
-    for (const double phase_ms : metrics.phase_ms) row << ',' << phase_ms;
+    for (const double phase_ms : metrics.a_step.phase) row << ',' << phase_ms;
+    row << ',' << metrics.a_step.hidden_communication() << ',' << metrics.ready_share << ','
+        << metrics.loader_idle_share;
     file_.line(row.str());
   }
 

@@ -29,7 +29,11 @@ class JsonlSink final : public Sink {
                                 {"images_per_second", metrics.images_per_second},
                                 {"load_ms", metrics.load_ms},
                                 {"update_ms", metrics.update_ms}};
-    for (int phase = 0; phase < kPhaseCount; ++phase) json["phase_ms"][kPhaseNames[phase]] = metrics.phase_ms[phase];
+    for (int phase = 0; phase < kPhaseCount; ++phase)
+      json["phase_ms"][kPhaseNames[phase]] = metrics.a_step[Phase{phase}];
+    json["hidden_communication_ms"] = metrics.a_step.hidden_communication();
+    json["ready_share"] = metrics.ready_share;
+    json["loader_idle_share"] = metrics.loader_idle_share;
     if (metrics.test_accuracy) json["test_accuracy"] = *metrics.test_accuracy;
     if (metrics.test_loss) json["test_loss"] = *metrics.test_loss;
     file_.line(json.dump());

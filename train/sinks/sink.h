@@ -1,7 +1,6 @@
 // Sink: where a run's figures go. One line of figures a print-freq steps and one an epoch.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <iosfwd>
@@ -26,9 +25,11 @@ struct Metrics {
   double learning_rate = 0;            ///< Of the last step.
   double seconds = 0;                  ///< Evaluation and checkpoints not counted.
   double images_per_second = 0;
-  double load_ms = 0;                          ///< A step: waiting for the batch and copying it.
-  double update_ms = 0;                        ///< A step: everything else.
-  std::array<double, kPhaseCount> phase_ms{};  ///< A step.
+  double load_ms = 0;            ///< A step: waiting for the batch and copying it.
+  double update_ms = 0;          ///< A step: everything else.
+  StepTimes a_step;              ///< Milliseconds a step, by phase.
+  double ready_share = 0;        ///< Batches that stood ready when they were asked for, 0..1.
+  double loader_idle_share = 0;  ///< Of the workers' time, 0..1.
   std::optional<double> test_loss = {}, test_accuracy = {};
 };
 

@@ -65,7 +65,10 @@ std::string summary_of(const Metrics& metrics) {
                        value(group + "images_per_second", metrics.images_per_second) +
                        value(group + "load_ms", metrics.load_ms) + value(group + "update_ms", metrics.update_ms);
   for (int phase = 0; phase < kPhaseCount; ++phase)
-    values += value(concat(group, "phase_ms/", kPhaseNames[phase]), metrics.phase_ms[phase]);
+    values += value(concat(group, "phase_ms/", kPhaseNames[phase]), metrics.a_step[Phase{phase}]);
+  values += value(group + "hidden_communication_ms", metrics.a_step.hidden_communication()) +
+            value(group + "ready_share", metrics.ready_share) +
+            value(group + "loader_idle_share", metrics.loader_idle_share);
   if (metrics.test_loss) values += value(group + "test_loss", *metrics.test_loss);
   if (metrics.test_accuracy) values += value(group + "test_accuracy", *metrics.test_accuracy);
   return values;

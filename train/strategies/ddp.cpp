@@ -68,6 +68,7 @@ class Ddp final : public detail::Replicated {
   void start_next() { works_.push_back(comm().all_reduce_sum(buckets_[works_.size()].flat)); }
 
   void begin_gradients() override {
+    for (const auto& work : works_) recorder().add_collectives(work->under_way_ms());  // of the step before
     works_.clear();
     for (size_t b = 0; b < buckets_.size(); ++b) {
       buckets_[b].flat.zero_();

@@ -43,9 +43,11 @@ class Replicated : public Strategy {
 
   const NamedTensors& parameters() const { return parameters_; }
   Comm& comm() { return comm_; }
+  Recorder& recorder() { return recorder_; }
 
  private:
   StepSums forward_backward(const DeviceBatch& batch);
+  StepSums wait_instead(const DeviceBatch& batch);
   void agree_on_buffers();
   NamedTensors tensors();  ///< All that state() gives, sharing memory.
 
@@ -54,6 +56,7 @@ class Replicated : public Strategy {
   Recorder& recorder_;
   NamedTensors parameters_, buffers_;
   Sgd sgd_;
+  int64_t emulated_step_ns_;
   bool are_buffers_agreed_ = false;
 };
 

@@ -26,6 +26,7 @@ struct StrategyContext {
   Comm& comm;
   SgdOptions optimizer;
   Recorder& recorder;
+  int64_t emulated_step_ns = 0;  // instead of forward, backward and update; communication stays
 };
 
 /// Sums over the samples of this rank's rows, on its device, not synchronised.

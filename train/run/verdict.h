@@ -1,0 +1,45 @@
+// Verdict: what limited a run, what other workers would give, and how wrong an earlier run's prediction of it was.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "train/limit.h"
+#include "train/run/setup.h"
+#include "train/trainer.h"
+
+namespace penstock {
+
+/// summary.json's format; a run's predictions are compared with those of summaries of the same one only.
+constexpr int kSummaryFormat = 2;
+
+/// What the model of limit.h needs, from a run's times. Of rank 0; the others do as much.
+Observed observe(const Setup& setup, const TrainResult& result);
+
+/// All that a run's speed depends on but the number of workers: the options that matter, ranks, cores, processor.
+nlohmann::json configuration_of(const Setup& setup);
+
+/// `bound`, `sentence`, the measured times and `predictions`: images/s for every number of workers up to the cores' and
+/// 8.
+nlohmann::ordered_json limit_json(const Observed& run, const Limit& limit);
+
+/// What an earlier run said of this one.
+struct PastPrediction {
+  std::filesystem::path summary;
+  int workers = 0;               ///< Its own.
+  double images_per_second = 0;  ///< Predicted for this run's workers.
+};
+
+/// The newest summary.json of a run beside `out` with an equal configuration and another number of workers. `say` gets
+/// a line for a summary that cannot be compared because it is of another format or damaged.
+std::optional<PastPrediction> find_past_prediction(const std::filesystem::path& out,
+                                                   const nlohmann::json& configuration, int workers,
+                                                   const std::function<void(const std::string&)>& say);
+
+/// `prediction: runs/a (1 worker) said 14,300 images/s for 2 workers; it was 13,900: 2.9 % too much`.
+std::string comparison_text(const PastPrediction& past, const Observed& run);
+
+}  // namespace penstock
