@@ -47,29 +47,70 @@ std::string hash_of(const std::string& text) {
   return hex;
 }
 
+bool is_there(const fs::path& path) {
+  std::error_code ignored;  // a name that cannot be one is a file that is not there
+  return fs::exists(path, ignored);
+}
+
+bool is_packed(const fs::path& folder, const std::string& split) {
+  return is_there(folder / "manifest.json") || is_there(folder / split / "manifest.json");
+}
+
 bool is_source(const std::string& name) { return SourceRegistry::entries().contains(name); }
+
+std::unique_ptr<const Source> make_source(const DataName& name, const std::string& split) {
+  return SourceRegistry::make(parse_spec("source", name.source), name.folder, split);
+}
+
+fs::path pack_source(const Source& source, const DataName& name, const std::string& split, const fs::path& cache,
+                     const std::function<void(const std::string&)>& say) {
+  std::error_code failure;
+  const fs::path input = name.folder.empty() ? name.folder : fs::canonical(name.folder, failure);
+  if (failure) {
+    throw io_error(concat("--data ", name.source, ":", name.folder.string(), ": ", failure.message(),
+                          "; expected a folder that the source reads"));
+  }
+  const fs::path output =
+      cache / concat(parse_spec("source", name.source).name(), "-",
+                     hash_of(concat(name.source, "\n", input.string(), "\n", split, "\n", source.fingerprint())));
+  const fs::path folder = output / split;
+  if (is_there(folder / "manifest.json")) return folder;
+  fs::create_directories(cache, failure);
+  if (failure)
+    throw io_error(
+        concat(cache.string(), ": ", failure.message(), "; expected a folder that can be made (see --cache)"));
+  const FileLock lock(output.string() + ".lock");
+  if (is_there(folder / "manifest.json")) return folder;
+  const int64_t start_ns = now_ns();
+  pack({.source = name.source, .input = name.folder, .split = split, .output = output, .shard_count = kCacheShards});
+  say(concat("packed ", source.size(), " ", split, " samples of ", name.source, " into ", folder.string(), " in ",
+             static_cast<int64_t>(ms_since(start_ns)), " ms"));
+  return folder;
+}
 
 /// The folder of the split that is evaluated on, or nothing with the reason in `note`.
 fs::path test_folder(const DataName& name, const fs::path& train_folder, const TrainOptions& options, std::string& note,
                      const std::function<void(const std::string&)>& say) {
   if (name.source.empty()) {
     const fs::path folder = train_folder.parent_path() / "test";
-    if (fs::exists(folder / "manifest.json")) return folder;
+    if (is_there(folder / "manifest.json")) return folder;
     note = concat("no test split at ", folder.string(), ", so nothing is evaluated");
     return {};
   }
+  std::unique_ptr<const Source> source;
   try {
-    return pack_into_cache(name, "test", options.cache, say);
+    source = make_source(name, "test");
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kCorrupt) throw;
     note = concat("no test split (", error.what(), "), so nothing is evaluated");
     return {};
   }
+  return pack_source(*source, name, "test", options.cache, say);
 }
 
 }  // namespace
 
-DataName parse_data_name(const std::string& text) {
+DataName parse_data_name(const std::string& text, const std::string& split) {
   const auto colon = text.find(':');
   const auto parenthesis = text.find('(');
   if (parenthesis != std::string::npos && (colon == std::string::npos || parenthesis < colon)) {
@@ -78,10 +119,10 @@ DataName parse_data_name(const std::string& text) {
     parse_spec("source", spec);
     return {spec, end == std::string::npos ? fs::path() : fs::path(text.substr(end + 2))};
   }
-  if (is_source(text)) return {text, {}};
+  if (is_source(text)) return is_packed(text, split) ? DataName{"", text} : DataName{text, {}};
   if (colon != std::string::npos && is_source(text.substr(0, colon)))
     return {text.substr(0, colon), text.substr(colon + 1)};
-  if (fs::exists(text)) return {"", text};
+  if (is_there(text)) return {"", text};
   const bool is_name = text.find('/') == std::string::npos;
   if (is_name && colon != std::string::npos)
     throw config_error(concat("--data: ", unknown_name("source", text.substr(0, colon), SourceRegistry::names())));
@@ -101,43 +142,30 @@ fs::path default_cache() {
 
 fs::path pack_into_cache(const DataName& name, const std::string& split, const fs::path& cache,
                          const std::function<void(const std::string&)>& say) {
-  const Spec spec = parse_spec("source", name.source);
-  const auto source = SourceRegistry::make(spec, name.folder, split);
-  const fs::path input = name.folder.empty() ? name.folder : fs::canonical(name.folder);
-  const fs::path output =
-      cache / concat(spec.name(), "-",
-                     hash_of(concat(name.source, "\n", input.string(), "\n", split, "\n", source->fingerprint())));
-  const fs::path folder = output / split;
-  if (fs::exists(folder / "manifest.json")) return folder;
-  std::error_code failure;
-  fs::create_directories(cache, failure);
-  if (failure)
-    throw io_error(
-        concat(cache.string(), ": ", failure.message(), "; expected a folder that can be made (see --cache)"));
-  const FileLock lock(output.string() + ".lock");
-  if (fs::exists(folder / "manifest.json")) return folder;
-  const int64_t start_ns = now_ns();
-  pack({.source = name.source, .input = name.folder, .split = split, .output = output, .shard_count = kCacheShards});
-  say(concat("packed ", source->size(), " ", split, " samples of ", name.source, " into ", folder.string(), " in ",
-             static_cast<int64_t>(ms_since(start_ns)), " ms"));
-  return folder;
+  return pack_source(*make_source(name, split), name, split, cache, say);
 }
 
 TrainingData open_training_data(const TrainOptions& options, ShardShare share,
                                 const std::function<void(const std::string&)>& say) {
-  const DataName name = parse_data_name(options.data);
+  const DataName name = parse_data_name(options.data, options.split);
   TrainingData data;
+  if (name.source.empty() && is_source(options.data)) {
+    data.note = concat("--data ", options.data, " is the packed data set ./", options.data, ", not the source; ",
+                       options.data, "() names the source");
+  }
   data.train =
       Dataset::open(name.source.empty() ? name.folder : pack_into_cache(name, options.split, options.cache, say),
                     options.split, share);
-  const fs::path test =
-      test_folder(name, fs::absolute(data.train->folder()).lexically_normal(), options, data.note, say);
+  std::string no_test;
+  const auto add_note = [&](const std::string& note) { data.note += concat(data.note.empty() ? "" : "; ", note); };
+  const fs::path test = test_folder(name, fs::absolute(data.train->folder()).lexically_normal(), options, no_test, say);
+  if (!no_test.empty()) add_note(no_test);
   if (!test.empty()) data.test = Dataset::open(test);
   data.augment = with_normalize(options.augment);
   data.eval_augment =
       options.eval_augment.empty() ? deterministic_part(data.augment) : with_normalize(options.eval_augment);
   if (data.augment != options.augment && !options.augment.empty())
-    data.note += concat(data.note.empty() ? "" : "; ", "normalize was added to --augment: the data set's statistics");
+    add_note("normalize was added to --augment: the data set's statistics");
   return data;
 }
 

@@ -17,9 +17,10 @@ struct DataName {
   std::filesystem::path folder;
 };
 
-/// `digits`, `digits(count=500)`, `mnist:DIR`, or a folder. A registered source's name wins over a folder of the same
-/// name, which `./digits` names. Throws config_error for an unknown source, io_error for a folder that is not there.
-DataName parse_data_name(const std::string& text);
+/// `digits`, `digits(count=500)`, `mnist:DIR`, or a folder. A source's bare name means a folder of that name where that
+/// holds a packed data set; `digits()` always means the source. Throws config_error for an unknown source, io_error for
+/// a folder that is not there.
+DataName parse_data_name(const std::string& text, const std::string& split = "train");
 
 /// ${XDG_CACHE_HOME}/penstock, ~/.cache/penstock without it.
 std::filesystem::path default_cache();

@@ -14,7 +14,8 @@ struct DeviceBatch {
   torch::Tensor weights;  // f32 rows: 1, or 0 for padding and substituted rows
   int64_t epoch = 0, index = 0;
   int64_t rows = 0, count = 0;
-  int64_t global_count = 0;  // samples of all ranks in this batch: what loss and gradients are divided by
+  int64_t global_count = 0;  // samples of all ranks in this batch: what loss and gradients are divided by;
+                             // substituted rows count, training never asks for any
 };
 
 }  // namespace penstock

@@ -29,6 +29,7 @@ std::pair<std::string, int> parse_dist_url(const std::string& dist_url);
 /// Starts `count` copies of this program (posix_spawn of /proc/self/exe) with `arguments` (without the program's name)
 /// and torchrun's variables set, meeting on a loopback port, and waits. Returns the exit code of the first that failed
 /// (1 when a signal killed it), 0 when none did, 130 or 143 after SIGINT or SIGTERM, which are passed on.
+/// Ranks that have not ended 30 s after the first one's end, or after a second signal, are killed.
 ///
 /// A rank's stderr passes through line by line with `[rank r] ` before it, stdout as it is. When a rank fails the
 /// others are sent SIGTERM, after 10 s SIGKILL; what the first one said last, or the signal that killed it, comes last

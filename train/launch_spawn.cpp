@@ -24,7 +24,7 @@ namespace {
 
 constexpr double kEchoGraceMs = 1'000;   // a device error waits this long for the rank that caused it
 constexpr double kTermGraceMs = 10'000;  // from SIGTERM to SIGKILL, when a rank has failed
-constexpr double kStopGraceMs = 30'000;  // from the first rank's end after SIGINT or SIGTERM to SIGKILL: time to save
+constexpr double kStopGraceMs = 30'000;  // from the first rank's end, or a second signal, to SIGKILL: time to save
 
 int signal_pipe_in = -1;  // a signal handler can reach nothing but globals
 
@@ -209,6 +209,7 @@ class Ranks {
     unsigned char signal = 0;
     while (read(signals_.descriptor(), &signal, 1) == 1) {
       if (signal == SIGCHLD) continue;
+      if (stop_signal_ != 0) end_within(kStopGraceMs, SIGKILL);
       if (stop_signal_ == 0) stop_signal_ = signal;
       signal_all(signal);
     }

@@ -12,6 +12,8 @@
 namespace penstock {
 namespace {
 
+constexpr int kMaxThreads = 1024;  // as the loader's workers; OpenMP hangs with a million
+
 void check_name(const std::string& flag, const std::string& name, const std::vector<std::string>& known) {
   if (std::find(known.begin(), known.end(), name) == known.end())
     throw config_error(concat("--", flag, ": ", unknown_name(flag, name, known)));
@@ -79,10 +81,12 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
   check_at_least("epochs", options.epochs, int64_t{1});
   check_at_least("print-freq", options.print_freq, int64_t{1});
   check_at_least("threads", options.threads, 0);
+  if (options.threads > kMaxThreads)
+    throw config_error(concat("--threads is ", options.threads, "; expected ", kMaxThreads, " or fewer"));
   check_at_least("nproc", options.nproc, 0);
   check_at_least("world-size", options.world_size, 0);
   check_at_least("rank", options.rank, -1);
-  check_at_least("gpu", options.gpu, -1);
+  if (options.gpu != -1) check_at_least("gpu", options.gpu, 0);
   check_number("lr", options.learning_rate, 0, INFINITY);
   check_number("momentum", options.momentum, 0, 1);
   check_number("weight-decay", options.weight_decay, 0, INFINITY);

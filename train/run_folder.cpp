@@ -1,7 +1,13 @@
 // The folder of a run.
 #include "train/run_folder.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <ctime>
+#include <vector>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -19,6 +25,10 @@ bool is_of_a_run(const std::string& name) {
   return name.starts_with("events.out.tfevents.");
 }
 
+Error cannot_write(const fs::path& out, const std::error_code& failure) {
+  return io_error(concat("--out ", out.string(), ": ", failure.message(), "; expected a folder that can be written"));
+}
+
 }  // namespace
 
 fs::path default_run_folder(const std::string& arch, const std::string& mode) {
@@ -31,25 +41,39 @@ fs::path default_run_folder(const std::string& arch, const std::string& mode) {
 }
 
 void check_run_folder(const fs::path& out) {
-  if (!fs::exists(out)) return;
-  if (!fs::is_directory(out)) throw config_error(concat("--out ", out.string(), ": a file; expected a folder"));
+  std::error_code failure;
+  const auto status = fs::status(out, failure);
+  if (status.type() == fs::file_type::none) throw cannot_write(out, failure);
+  if (!fs::exists(status)) return;
+  if (!fs::is_directory(status)) throw config_error(concat("--out ", out.string(), ": a file; expected a folder"));
   if (!fs::is_empty(out) && !fs::exists(out / "options.json")) {
     throw config_error(concat("--out ", out.string(), ": holds files, but no options.json of an earlier run; ",
                               "expected a new folder, an empty one, or a run's"));
   }
 }
 
-void prepare_run_folder(const fs::path& out, bool is_resumed) {
+RunFolder::RunFolder(const fs::path& out, bool is_resumed) {
   check_run_folder(out);
-  try {
-    fs::create_directories(out);
-    if (is_resumed) return;
-    for (const auto& entry : fs::directory_iterator(out))
-      if (is_of_a_run(entry.path().filename().string())) fs::remove(entry.path());
-  } catch (const fs::filesystem_error& error) {
-    throw io_error(
-        concat("--out ", out.string(), ": ", error.code().message(), "; expected a folder that can be written"));
+  std::error_code failure;
+  fs::create_directories(out, failure);
+  if (failure) throw cannot_write(out, failure);
+  lock_ = open(out.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock_ >= 0 && flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    close(lock_);
+    throw config_error(
+        concat("--out ", out.string(), ": another run is writing into it; expected a folder of this run's own"));
   }
+  if (is_resumed) return;
+  std::vector<fs::path> earlier;
+  for (const auto& entry : fs::directory_iterator(out, failure))
+    if (is_of_a_run(entry.path().filename().string())) earlier.push_back(entry.path());
+  for (const auto& path : earlier)
+    if (!failure) fs::remove(path, failure);
+  if (!failure) return;
+  close(lock_);
+  throw cannot_write(out, failure);
 }
+
+RunFolder::~RunFolder() { close(lock_); }
 
 }  // namespace penstock

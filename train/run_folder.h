@@ -13,8 +13,19 @@ std::filesystem::path default_run_folder(const std::string& arch, const std::str
 /// config_error otherwise: a folder with somebody's files in it is not written into.
 void check_run_folder(const std::filesystem::path& out);
 
-/// Makes OUT ready: an earlier run's files are removed, unless `is_resumed`. Throws config_error as check_run_folder(),
-/// io_error.
-void prepare_run_folder(const std::filesystem::path& out, bool is_resumed);
+/// A run's folder, from its first file to its last: a second run into it is refused meanwhile. The lock goes with the
+/// process that holds it; file systems without locks have none.
+class RunFolder {
+ public:
+  /// Makes OUT ready: an earlier run's files are removed, unless `is_resumed`. Throws config_error as
+  /// check_run_folder() and when another run writes into it, io_error.
+  RunFolder(const std::filesystem::path& out, bool is_resumed);
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+ private:
+  int lock_;
+};
 
 }  // namespace penstock

@@ -2,13 +2,16 @@
 #include "train/safetensors_torch.h"
 
 #include <array>
+#include <cstdio>
 #include <cstring>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/safetensors.h"
+#include "loader/shard.h"
 
 namespace penstock {
 namespace {
@@ -31,10 +34,38 @@ const char* dtype_name(const std::string& tensor, at::ScalarType dtype) {
       concat("safetensors: tensor ", tensor, " is ", at::toString(dtype), "; expected a dtype that the format has"));
 }
 
+constexpr const char* kChecksumKey = "penstock.crc32c";
+
+std::string crc32c_text(std::span<const uint8_t> bytes) {
+  char hex[9];
+  std::snprintf(hex, sizeof(hex), "%08x", crc32c(bytes));
+  return hex;
+}
+
+/// CRC-32C of names, texts and the tensors' own CRC-32Cs, in the order of the names.
+std::string checksum_of(const std::map<std::string, std::string>& metadata, std::span<const TensorView> tensors) {
+  std::map<std::string, std::string> crcs;
+  for (const auto& tensor : tensors) crcs.emplace(tensor.name, crc32c_text(tensor.bytes));
+  std::string all;
+  for (const auto& [key, text] : metadata)
+    if (key != kChecksumKey) all += concat(key, "\n", text, "\n");
+  for (const auto& [name, crc] : crcs) all += concat(name, "\n", crc, "\n");
+  return crc32c_text({reinterpret_cast<const uint8_t*>(all.data()), all.size()});
+}
+
+void check_checksum(const Safetensors& file) {
+  const auto found = file.metadata().find(kChecksumKey);
+  if (found == file.metadata().end()) return;
+  const std::string checksum = checksum_of(file.metadata(), file.tensors());
+  if (checksum != found->second)
+    throw corrupt_error(concat(file.path().string(), ": crc32c is ", checksum, ", its metadata say ", found->second,
+                               "; expected the bytes that were written, take an earlier file"));
+}
+
 }  // namespace
 
 void write_tensors(const std::filesystem::path& path, const std::map<std::string, torch::Tensor>& tensors,
-                   const std::map<std::string, std::string>& metadata) {
+                   std::map<std::string, std::string> metadata) {
   std::vector<torch::Tensor> held;
   std::vector<TensorView> views;
   for (const auto& [name, tensor] : tensors) {
@@ -45,12 +76,14 @@ void write_tensors(const std::filesystem::path& path, const std::map<std::string
                      .bytes = {static_cast<const uint8_t*>(whole.data_ptr()), whole.nbytes()},
                      .byte_offset = 0});
   }
+  metadata[kChecksumKey] = checksum_of(metadata, views);
   write_safetensors(path, std::move(views), metadata);
 }
 
 NamedTensors read_tensors(const std::filesystem::path& path) {
   const Safetensors file(path);
   NamedTensors result{{}, file.metadata()};
+  check_checksum(file);
   for (const auto& view : file.tensors()) {
     const at::ScalarType* dtype = nullptr;
     for (const auto& [name, type] : kDtypes)

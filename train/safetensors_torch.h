@@ -15,12 +15,13 @@ struct NamedTensors {
   std::map<std::string, std::string> metadata;
 };
 
-/// Writes aside, syncs, renames. Tensors of any device; f64, f32, f16, bf16, i64, i32, i16, i8, u8, bool.
-/// Errors: io_error; bug_error for another dtype.
+/// Writes aside, syncs, renames; adds a CRC-32C of metadata and tensors to the metadata. Tensors of any device; f64,
+/// f32, f16, bf16, i64, i32, i16, i8, u8, bool. Errors: io_error; bug_error for another dtype.
 void write_tensors(const std::filesystem::path& path, const std::map<std::string, torch::Tensor>& tensors,
-                   const std::map<std::string, std::string>& metadata = {});
+                   std::map<std::string, std::string> metadata = {});
 
-/// Copies on the CPU. Errors: io_error, corrupt_error naming file and tensor.
+/// Copies on the CPU; the checksum is compared where the file has one. Errors: io_error, corrupt_error naming file and
+/// tensor.
 NamedTensors read_tensors(const std::filesystem::path& path);
 
 }  // namespace penstock

@@ -76,6 +76,10 @@ def fails(cache, tmp_path, flags, code, *expected):
     (["--rank", "2", "--world-size", "2", "--mode", "ddp"], ["--rank is 2; expected less than --world-size, 2"]),
     (["--rank", "0", "--world-size", "2", "--mode", "ddp", "--dist-url", "localhost"], ['--dist-url is "localhost"']),
     (["-b", "4000", "--tail", "drop"], ["--batch-size is 4000 with --tail drop and 400 samples"]),
+    (["--mode", "ddp", "--nproc", "2", "--dist-url", "garbage"], ['--dist-url is "garbage"; expected tcp://host:port']),
+    (["--mode", "ddp", "--nproc", "2", "--dist-backend", "nccl"], ["--dist-backend is nccl on the CPU"]),
+    (["--threads", "1000000"], ["--threads is 1000000; expected 1024 or fewer"]),
+    (["--gpu", "-2"], ["--gpu is -2; expected 0 or more"]),
     (["--gpu", "0", "--device", "cpu"], ["--gpu is 0 with --device cpu"]),
     (["--resume", "a", "--pretrained", "b"], ["--resume a with --pretrained b"]),
 ], ids=lambda value: " ".join(value) if isinstance(value, list) and value[0].startswith(("-", "extra")) else "")
@@ -86,6 +90,7 @@ def test_options_that_cannot_be(cache, tmp_path, flags, expected):
 def test_a_device_that_is_not_there(cache, tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     fails(cache, tmp_path, [*FAST, "--device", "cuda"], DEVICE, "--device cuda: no CUDA device is visible")
+    fails(cache, tmp_path, [*FAST, "--device", "auto", "--gpu", "3"], DEVICE, "--gpu 3: no CUDA device is visible")
 
 
 def with_data(data):
@@ -96,6 +101,43 @@ def test_data_that_are_not_there(cache, tmp_path):
     fails(cache, tmp_path, with_data("no/such/folder"), IO, "no/such/folder", "digits, image-folder, mnist")
     fails(cache, tmp_path, with_data(f"mnist:{tmp_path}"), IO, "train-images")
     fails(cache, tmp_path, with_data(tmp_path), IO, str(tmp_path))
+    fails(cache, tmp_path, with_data("x" * 300), IO, "there is no such folder")
+    fails(cache, tmp_path, with_data("digits:nowhere"), IO, "--data digits:nowhere: No such file or directory")
+
+
+def test_a_split_that_cannot_be_packed_is_not_taken_for_one_that_is_not_there(tmp_path):
+    run(tmp_path / "cache", *FAST, "--out", tmp_path / "first")
+    test = next(path for path in (tmp_path / "cache/penstock").glob("digits-*") if (path / "test").is_dir())
+    shutil.rmtree(test)
+    lock = test.with_name(test.name + ".lock")
+    lock.unlink()
+    lock.mkdir()
+    fails(tmp_path / "cache", tmp_path, FAST, IO, f"{lock}: Is a directory")
+
+
+def packed(cache, tmp_path):
+    """A data set in two splits, as pack would write it."""
+    run(cache, *FAST, "--out", tmp_path / "packs")
+    folder = tmp_path / "data"
+    for path in pathlib.Path(cache).rglob("manifest.json"):
+        if '"sample_count": 400' in path.read_text():
+            shutil.copytree(path.parent, folder / path.parent.name)
+    return folder
+
+
+def test_splits_whose_classes_have_other_names(cache, tmp_path):
+    folder = packed(cache, tmp_path)
+    path = folder / "test/manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["class_names"][3:5] = reversed(manifest["class_names"][3:5])
+    path.write_text(json.dumps(manifest))
+    fails(cache, tmp_path, with_data(folder), CONFIG, f'{folder}/test: class 3 is "4"; expected "3", as in {folder}/train')
+
+
+def test_a_packed_folder_of_a_sources_name_wins_and_is_named(cache, tmp_path):
+    packed(cache, tmp_path).rename(tmp_path / "mnist")
+    done = run(cache, *with_data("mnist"), "--out", tmp_path / "run", cwd=tmp_path)
+    assert "note: --data mnist is the packed data set ./mnist, not the source; mnist() names the source" in done.stdout
 
 
 def write_idx(folder, images, labels, count=None):
@@ -119,6 +161,11 @@ def damaged(trained, tmp_path, name, change):
     data = bytearray((trained / "checkpoint-last.safetensors").read_bytes())
     path.write_bytes(bytes(change(data)))
     return path
+
+
+def test_a_checkpoint_with_a_flipped_bit(cache, trained, tmp_path):
+    path = damaged(trained, tmp_path, "flip.safetensors", lambda data: data[:-3] + bytes([data[-3] ^ 1]) + data[-2:])
+    fails(cache, tmp_path, [*FAST, "--resume", path], CORRUPT, "flip.safetensors: crc32c is ")
 
 
 @pytest.mark.parametrize("kept", [0, 5, 200, 100_000, -1])

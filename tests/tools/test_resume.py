@@ -100,6 +100,24 @@ def test_a_finished_run_is_only_evaluated(cache, uninterrupted, tmp_path):
     assert summary(out)["accuracy"] == summary(uninterrupted)["accuracy"]
 
 
+def test_going_on_with_another_folders_run_replaces_this_ones(cache, uninterrupted, tmp_path):
+    out = tmp_path / "run"
+    run(cache, *FAST, "--out", out)
+    run(cache, *SMALL, "--epochs", 5, "--resume", uninterrupted / "checkpoint-last.safetensors", "--out", out)
+    assert [line["epoch"] for line in metrics(out) if line["kind"] == "epoch"] == [5]
+
+
+def test_two_runs_do_not_share_a_folder(cache, tmp_path):
+    out = tmp_path / "run"
+    first = start(cache, *RUN, "--epochs", 400, "--out", out)
+    wait_for_steps(first, out, 3)
+    second = run(cache, *FAST, "--out", out, code=2)
+    assert f"--out {out}: another run is writing into it" in second.stderr
+    first.send_signal(signal.SIGINT)
+    first.communicate(timeout=60)
+    assert first.returncode == 130 and (out / "checkpoint-last.safetensors").exists()
+
+
 def test_resuming_without_out_goes_on_in_the_checkpoints_folder(cache, tmp_path):
     out = tmp_path / "run"
     run(cache, *FAST, "--out", out)

@@ -73,6 +73,14 @@ def test_signals_reach_every_rank_once(sent, code):
     assert output.splitlines() == ["stopped 1", "stopped 1"]
 
 
+def test_a_second_signal_ends_ranks_that_hang():
+    process = start("deaf")
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)  # takes the 30 s that ranks get to save
+    assert process.returncode in (130, 143)  # whichever the kernel delivers first
+
+
 def test_no_rank_outlives_its_parent():
     process = start("orphan")
     process.kill()

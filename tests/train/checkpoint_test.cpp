@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "core/error.h"
+#include "tests/support/testing.h"
 #include "tests/train/small_dataset.h"
 #include "train/models/pretrained.h"
 #include "train/safetensors_torch.h"
@@ -41,16 +42,6 @@ StateDict some_state() {
           {"model.steps", torch::tensor(int64_t{7})},
           {"model.norm", torch::randn({5}, torch::kFloat64)},
           {"optimizer.momentum.weight", torch::randn({3, 4})}};
-}
-
-std::string message_of(const std::function<void()>& body, ErrorKind kind) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 TEST(CheckpointTest, EveryBitComesBack) {
@@ -93,42 +84,55 @@ TEST(CheckpointTest, AnyTruncationIsCorrupt) {
   for (const uintmax_t kept : {uintmax_t{0}, uintmax_t{7}, uintmax_t{100}, size / 2, size - 1}) {
     std::filesystem::copy_file(path, cut, std::filesystem::copy_options::overwrite_existing);
     std::filesystem::resize_file(cut, kept);
-    const auto message = message_of([&] { load_checkpoint(cut); }, ErrorKind::kCorrupt);
+    const auto message = message_of(ErrorKind::kCorrupt, [&] { load_checkpoint(cut); });
     EXPECT_NE(message.find("cut.safetensors"), std::string::npos) << kept << ": " << message;
+  }
+}
+
+TEST(CheckpointTest, AnyFlippedBitIsCorrupt) {
+  const TemporaryFolder folder("checkpoint-flip");
+  const auto path = folder.path() / "whole.safetensors", flipped = folder.path() / "flipped.safetensors";
+  save_checkpoint(path, some_info(), some_state());
+  std::ifstream file(path, std::ios::binary);
+  const std::string whole((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string key = "penstock.crc32c";  // a file without checksum is one that another program wrote
+  for (size_t i = 0; i < whole.size(); ++i) {
+    if (i >= whole.find(key) && i < whole.find(key) + key.size()) continue;
+    std::string bytes = whole;
+    bytes[i] ^= 1;
+    std::ofstream(flipped, std::ios::binary) << bytes;
+    const auto message = message_of(ErrorKind::kCorrupt, [&] { load_checkpoint(flipped); });
+    EXPECT_NE(message.find("flipped.safetensors"), std::string::npos) << "byte " << i << ": " << message;
   }
 }
 
 TEST(CheckpointTest, WeightsAloneAreNoCheckpoint) {
   const TemporaryFolder folder("checkpoint-weights");
   save_model(folder.path() / "model.safetensors", some_state(), "lenet");
-  const auto message = message_of([&] { load_checkpoint(folder.path() / "model.safetensors"); }, ErrorKind::kCorrupt);
+  const auto message = message_of(ErrorKind::kCorrupt, [&] { load_checkpoint(folder.path() / "model.safetensors"); });
   EXPECT_NE(message.find("no checkpoint"), std::string::npos) << message;
 }
 
 TEST(CheckpointTest, AFileThatIsNotThereIsAnIoError) {
-  message_of([] { load_checkpoint("/nonexistent/checkpoint.safetensors"); }, ErrorKind::kIo);
+  message_of(ErrorKind::kIo, [] { load_checkpoint("/nonexistent/checkpoint.safetensors"); });
 }
 
 TEST(CheckpointTest, AnotherFormatVersionIsNamed) {
   const TemporaryFolder folder("checkpoint-version");
   const auto path = folder.path() / "new.safetensors";
   write_tensors(path, some_state(), {{"penstock", "{\"format_version\": 9}"}});
-  const auto message = message_of([&] { load_checkpoint(path); }, ErrorKind::kCorrupt);
+  const auto message = message_of(ErrorKind::kCorrupt, [&] { load_checkpoint(path); });
   EXPECT_NE(message.find("format version 9; expected 1"), std::string::npos) << message;
 }
 
 TEST(CheckpointTest, AnotherModelIsRefusedWithBothSidesNamed) {
-  const auto arch = message_of(
-      [] {
-        check_same_model("f", some_info(), "resnet18", {1, 28, 28, 10});
-      },
-      ErrorKind::kConfig);
+  const auto arch = message_of(ErrorKind::kConfig, [] {
+    check_same_model("f", some_info(), "resnet18", {1, 28, 28, 10});
+  });
   EXPECT_EQ(arch, "--resume f: a checkpoint of arch lenet; --arch is resnet18");
-  const auto shape = message_of(
-      [] {
-        check_same_model("f", some_info(), "lenet", {3, 32, 32, 10});
-      },
-      ErrorKind::kConfig);
+  const auto shape = message_of(ErrorKind::kConfig, [] {
+    check_same_model("f", some_info(), "lenet", {3, 32, 32, 10});
+  });
   EXPECT_EQ(shape, "--resume f: a checkpoint for 10 classes of 1 x 28 x 28; the data are 10 classes of 3 x 32 x 32");
   EXPECT_NO_THROW(check_same_model("f", some_info(), "lenet", {1, 28, 28, 10}));
 }
@@ -136,14 +140,14 @@ TEST(CheckpointTest, AnotherModelIsRefusedWithBothSidesNamed) {
 TEST(CheckpointTest, TheMiddleOfAnEpochNeedsTheSameOrder) {
   auto now = some_info();
   now.seed = 1;
-  const auto message = message_of([&] { check_same_order("f", some_info(), now); }, ErrorKind::kConfig);
+  const auto message = message_of(ErrorKind::kConfig, [&] { check_same_order("f", some_info(), now); });
   EXPECT_NE(message.find("--seed 18446744073709551615, which is now 1"), std::string::npos) << message;
   now = some_info();
   now.world_size = 3;
   EXPECT_NO_THROW(check_same_order("f", some_info(), now));
   auto then = some_info();
   then.shuffle = now.shuffle = "rank-local";
-  message_of([&] { check_same_order("f", then, now); }, ErrorKind::kConfig);
+  message_of(ErrorKind::kConfig, [&] { check_same_order("f", then, now); });
   then.position.batch = 0;
   EXPECT_NO_THROW(check_same_order("f", then, now));
 }

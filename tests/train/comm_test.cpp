@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "core/error.h"
+#include "tests/support/testing.h"
 #include "tests/train/rank_threads.h"
 #include "train/comm/loopback.h"
 
@@ -12,17 +13,6 @@ namespace penstock {
 namespace {
 
 using testing::AllOf, testing::HasSubstr;
-
-template <class Body>
-std::string message_of(ErrorKind kind, const Body& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  return "nothing thrown";
-}
 
 TEST(CommTest, AllReduceSumsInPlaceForEveryDtype) {
   for (const int world_size : {2, 3, 4})

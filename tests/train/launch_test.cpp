@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <map>
 
-#include "core/error.h"
+#include "tests/support/testing.h"
 
 namespace penstock {
 namespace {
@@ -26,13 +26,7 @@ class LaunchTest : public testing::Test {
   }
 
   std::string refused(const Variables& variables, const std::string& dist_url = "") {
-    try {
-      launched(variables, dist_url);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kConfig);
-      return error.what();
-    }
-    return "not refused";
+    return message_of(ErrorKind::kConfig, [&] { launched(variables, dist_url); });
   }
 
  private:

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "tests/support/testing.h"
 #include "train/models/pretrained.h"
 #include "train/safetensors_torch.h"
 
@@ -22,17 +23,6 @@ int64_t parameter_count(const Model& model) {
   int64_t count = 0;
   for (const auto& parameter : model.parameters()) count += parameter.numel();
   return count;
-}
-
-template <class Body>
-std::string message_of(ErrorKind kind, const Body& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  return "nothing thrown";
 }
 
 constexpr ModelShape kColour{.channels = 3, .height = 33, .width = 40, .classes = 7};
@@ -129,20 +119,17 @@ TEST(ModelTest, BadNamesAndKeysAreNamed) {
 class PretrainedTest : public testing::Test {
  protected:
   PretrainedTest() {
-    std::string pattern = std::filesystem::temp_directory_path() / "penstock-pretrained-XXXXXX";
-    folder_ = mkdtemp(pattern.data());
     for (const auto& item : source_->named_parameters()) tensors_[item.key()] = item.value().detach().clone();
     for (const auto& item : source_->named_buffers()) tensors_[item.key()] = item.value().clone();
   }
-  ~PretrainedTest() override { std::filesystem::remove_all(folder_); }
 
   std::string load() {
-    const auto path = folder_ / "weights.safetensors";
+    const auto path = folder_.path() / "weights.safetensors";
     write_tensors(path, tensors_);
     return message_of(ErrorKind::kCorrupt, [&] { load_pretrained(*model_, path); });
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_{"pretrained"};
   std::unique_ptr<Model> source_ = make("resnet18", kColour), model_ = make("resnet18", kColour);
   std::map<std::string, torch::Tensor> tensors_;
 };
@@ -161,9 +148,11 @@ TEST_F(PretrainedTest, EveryMismatchIsNamedAndNothingIsChanged) {
   tensors_.erase("layer1.0.conv1.weight");
   tensors_["module.stranger"] = torch::ones({1});
   tensors_["fc.weight"] = torch::zeros({1000, 512});
+  tensors_["bn1.bias"] = torch::zeros({64}, torch::kInt64);
   EXPECT_THAT(load(), AllOf(HasSubstr("weights.safetensors: "), HasSubstr("layer1.0.conv1.weight is missing"),
                             HasSubstr("module.stranger is unexpected"),
-                            HasSubstr("fc.weight is 1000 x 512, the model's is 7 x 512"), Not(HasSubstr("fc.bias"))));
+                            HasSubstr("fc.weight is 1000 x 512, the model's is 7 x 512"),
+                            HasSubstr("bn1.bias is Long, the model's is Float"), Not(HasSubstr("fc.bias"))));
   EXPECT_TRUE(model_->named_parameters()["conv1.weight"].equal(before));
 }
 

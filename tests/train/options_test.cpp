@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "core/text.h"
+#include "tests/support/testing.h"
 #include "tests/train/small_dataset.h"
 #include "train/data.h"
 #include "train/schedule.h"
@@ -16,20 +18,10 @@ namespace {
 
 const std::vector<std::string> kArchs{"lenet", "resnet18"}, kModes{"ddp", "single"};
 
-std::string message_of(const std::function<void()>& body, ErrorKind kind = ErrorKind::kConfig) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
 std::string check_message(const std::function<void(TrainOptions&)>& change) {
   TrainOptions options;
   change(options);
-  return message_of([&] { check(options, kArchs, kModes); });
+  return message_of(ErrorKind::kConfig, [&] { check(options, kArchs, kModes); });
 }
 
 TEST(TrainOptionsTest, DefaultsAreValid) { EXPECT_NO_THROW(check(TrainOptions(), kArchs, kModes)); }
@@ -58,8 +50,9 @@ TEST(SaveEveryTest, StepsAndEpochsAreRead) {
   EXPECT_EQ(parse_save_every("2 epochs").epochs, 2);
   EXPECT_EQ(parse_save_every("1 epoch").steps, 0);
   for (const char* bad : {"", "steps", "-1 steps", "3 days", "1 epoch please"})
-    EXPECT_NE(message_of([&] { parse_save_every(bad); }).find(concat("--save-every is \"", bad, "\"")),
-              std::string::npos)
+    EXPECT_NE(
+        message_of(ErrorKind::kConfig, [&] { parse_save_every(bad); }).find(concat("--save-every is \"", bad, "\"")),
+        std::string::npos)
         << bad;
 }
 
@@ -92,10 +85,23 @@ TEST(DataNameTest, SourcesAndFoldersAreToldApart) {
   EXPECT_EQ(folder.source, "");
 }
 
+TEST(DataNameTest, APackedFolderOfASourcesNameWins) {
+  const auto before = std::filesystem::current_path();
+  const TemporaryFolder folder("data-name");
+  std::filesystem::current_path(folder.path());
+  std::filesystem::create_directories("digits/train");
+  EXPECT_EQ(parse_data_name("digits").source, "digits");
+  std::ofstream("digits/train/manifest.json") << "{}";
+  EXPECT_EQ(parse_data_name("digits").source, "");
+  EXPECT_EQ(parse_data_name("digits").folder, "digits");
+  EXPECT_EQ(parse_data_name("digits()").source, "digits()");
+  std::filesystem::current_path(before);
+}
+
 TEST(DataNameTest, UnknownSourcesAreSuggestedAndMissingFoldersAreIoErrors) {
-  const auto unknown = message_of([] { parse_data_name("mnst:folder"); });
+  const auto unknown = message_of(ErrorKind::kConfig, [] { parse_data_name("mnst:folder"); });
   EXPECT_NE(unknown.find("did you mean \"mnist\""), std::string::npos) << unknown;
-  message_of([] { parse_data_name("no/such/folder"); }, ErrorKind::kIo);
+  message_of(ErrorKind::kIo, [] { parse_data_name("no/such/folder"); });
 }
 
 TEST(AugmentTest, NormalizeIsAppendedOnlyWhereItIsMissing) {

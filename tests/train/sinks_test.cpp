@@ -123,19 +123,14 @@ TEST(CsvSinkTest, EveryRowHasTheHeadersColumns) {
 }
 
 TEST(SinkTest, AFolderThatIsNotThereIsAnIoError) {
-  try {
-    make_jsonl_sink("/nonexistent/folder", -1);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kIo);
-  }
+  message_of(ErrorKind::kIo, [] { make_jsonl_sink("/nonexistent/folder", -1); });
 }
 
 TEST(RunFolderTest, SomebodysFilesAreNotWrittenInto) {
   const TemporaryFolder folder("run-folder");
-  prepare_run_folder(folder.path(), false);
   std::ofstream(folder.path() / "thesis.txt") << "mine";
-  EXPECT_THROW(prepare_run_folder(folder.path(), false), Error);
+  const auto message = message_of(ErrorKind::kConfig, [&] { RunFolder(folder.path(), /*is_resumed=*/false); });
+  EXPECT_NE(message.find("no options.json"), std::string::npos) << message;
   EXPECT_TRUE(std::filesystem::exists(folder.path() / "thesis.txt"));
 }
 
@@ -144,12 +139,27 @@ TEST(RunFolderTest, AnEarlierRunIsReplacedUnlessItIsResumed) {
   for (const char* name :
        {"options.json", "metrics.jsonl", "events.out.tfevents.1.host.2", "checkpoint-last.safetensors", "note.txt"})
     std::ofstream(folder.path() / name) << "x";
-  prepare_run_folder(folder.path(), /*is_resumed=*/true);
+  RunFolder(folder.path(), /*is_resumed=*/true);
   EXPECT_TRUE(std::filesystem::exists(folder.path() / "metrics.jsonl"));
-  prepare_run_folder(folder.path(), /*is_resumed=*/false);
+  RunFolder(folder.path(), /*is_resumed=*/false);
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "metrics.jsonl"));
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "events.out.tfevents.1.host.2"));
   EXPECT_TRUE(std::filesystem::exists(folder.path() / "note.txt"));
+}
+
+TEST(RunFolderTest, ASecondRunIsRefusedAsLongAsTheFirstOneLasts) {
+  const TemporaryFolder folder("run-folder-twice");
+  {
+    const RunFolder first(folder.path(), /*is_resumed=*/false);
+    const auto message = message_of(ErrorKind::kConfig, [&] { RunFolder(folder.path(), /*is_resumed=*/true); });
+    EXPECT_NE(message.find("another run is writing into it"), std::string::npos) << message;
+  }
+  EXPECT_NO_THROW(RunFolder(folder.path(), /*is_resumed=*/false));
+}
+
+TEST(RunFolderTest, ANameThatCannotBeOneIsAnIoError) {
+  const auto message = message_of(ErrorKind::kIo, [] { check_run_folder(std::string(300, 'x')); });
+  EXPECT_NE(message.find("File name too long"), std::string::npos) << message;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "core/error.h"
+#include "tests/support/testing.h"
 #include "tests/train/rank_threads.h"
 #include "tests/train/strategy_batches.h"
 
@@ -17,17 +18,6 @@ constexpr SgdOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay 
 std::unique_ptr<Model> make(const std::string& spec, int seed = 1) {
   torch::manual_seed(seed);
   return ModelRegistry::make(parse_spec("arch", spec), kSmall);
-}
-
-template <class Body>
-std::string message_of(ErrorKind kind, const Body& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  return "nothing thrown";
 }
 
 class StrategyContractTest : public testing::TestWithParam<std::string> {

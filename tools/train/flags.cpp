@@ -14,9 +14,11 @@ namespace {
 
 void add_data_flags(CLI::App& app, TrainOptions& o) {
   const auto group = "Data";
-  app.add_option("--data", o.data,
-                 concat("a packed data set's folder, or a source with its folder, as mnist:DIR (",
-                        join(SourceRegistry::names()), "); a source is packed into --cache once"))
+  app.add_option(
+         "--data", o.data,
+         concat(
+             "a packed data set's folder, or a source with its folder, as mnist:DIR (", join(SourceRegistry::names()),
+             "); a source is packed into --cache once. A folder of a source's name wins when it is a packed data set"))
       ->capture_default_str()
       ->group(group);
   app.add_option("--split", o.split, "split to train on; `test` is evaluated on")->capture_default_str()->group(group);

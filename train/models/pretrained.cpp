@@ -27,6 +27,8 @@ void load_pretrained(Model& model, const std::filesystem::path& path) {
     }
     if (found->second.sizes() != mine.sizes())
       mismatches.push_back(concat(name, " is ", shape_text(found->second), ", the model's is ", shape_text(mine)));
+    else if (found->second.is_floating_point() != mine.is_floating_point())
+      mismatches.push_back(concat(name, " is ", found->second.scalar_type(), ", the model's is ", mine.scalar_type()));
     copies.emplace_back(mine, found->second);
     given.erase(found);
   };

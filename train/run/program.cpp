@@ -13,11 +13,10 @@ namespace penstock {
 namespace {
 
 /// LibTorch's settings for bits that can be had again: they must stand before its first work.
-void prepare_libtorch(int threads) {
+void prepare_libtorch() {
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);  // cuBLAS then sums in a fixed order
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
   at::globalContext().setDeterministicFillUninitializedMemory(false);  // every tensor here is written before it is read
-  if (threads > 0) torch::set_num_threads(threads);
 }
 
 int spawn(const Setup& setup, const TrainOptions& given, std::vector<std::string> arguments) {
@@ -34,7 +33,7 @@ std::vector<std::string> arch_names() { return ModelRegistry::names(); }
 std::vector<std::string> mode_names() { return StrategyRegistry::names(); }
 
 int run_program(const TrainOptions& options, const std::vector<std::string>& arguments) {
-  prepare_libtorch(options.threads);
+  prepare_libtorch();
   Setup setup = set_up(options, [](const std::string& line) { std::cout << line << std::endl; });
   if (setup.world.is_spawner) return spawn(setup, options, arguments);
   torch::set_num_threads(setup.options.threads);

@@ -41,7 +41,7 @@ class Run {
                                                {options_.learning_rate, options_.momentum, options_.weight_decay},
                                                recorder_,
                                                options_.emulated_step_ns});
-    if (setup.checkpoint) strategy_->load_state(setup.checkpoint->state);
+    if (setup.checkpoint) load(*setup.checkpoint);
     if (!options_.only_evaluates) feeder_ = make_feeder(setup.data.train, *setup.pipeline, train_loader_options());
     if (setup.data.test && setup.data.test->size() > 0)
       test_feeder_ = make_feeder(setup.data.test, *setup.eval_pipeline, eval_loader_options());
@@ -96,6 +96,14 @@ class Run {
                             pipeline.normalization());
   }
 
+  void load(const Checkpoint& checkpoint) {
+    try {
+      strategy_->load_state(checkpoint.state);
+    } catch (const Error& error) {
+      throw Error(error.kind(), concat(options_.resume.string(), ": ", error.what()));
+    }
+  }
+
   const std::vector<std::string>& class_names() const { return setup_.data.train->manifest().class_names; }
 
   Evaluation evaluate(int64_t epoch) {
@@ -103,8 +111,11 @@ class Run {
   }
 
   void open_folder() {
-    const bool is_resumed = setup_.checkpoint.has_value();
-    prepare_run_folder(options_.out, is_resumed);
+    // Going on with another folder's run starts a new one here.
+    std::error_code failure;  // no folder yet: not the checkpoint's
+    const bool is_resumed =
+        setup_.checkpoint && fs::equivalent(fs::canonical(options_.resume).parent_path(), options_.out, failure);
+    folder_.emplace(options_.out, is_resumed);
     detail::write_text(options_.out / "options.json", to_json(options_));
     const int64_t resumed_step = is_resumed ? setup_.info.position.step : -1;
     sinks_.push_back(make_jsonl_sink(options_.out, resumed_step));
@@ -207,6 +218,7 @@ class Run {
   Recorder recorder_;
   std::unique_ptr<Strategy> strategy_;
   std::unique_ptr<Feeder> feeder_, test_feeder_;
+  std::optional<RunFolder> folder_;
   std::vector<std::unique_ptr<Sink>> sinks_;
   ProgressBar progress_{std::cout, isatty(STDOUT_FILENO) != 0};
 };

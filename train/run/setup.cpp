@@ -16,7 +16,8 @@ namespace fs = std::filesystem;
 void resolve_out(TrainOptions& options) {
   if (!options.out.empty()) return;
   const fs::path resumed = options.resume.empty() ? fs::path() : fs::absolute(options.resume).parent_path();
-  const bool is_of_a_run = !resumed.empty() && fs::exists(resumed / "options.json");
+  std::error_code ignored;  // load_checkpoint() says what is wrong with the file
+  const bool is_of_a_run = !resumed.empty() && fs::exists(resumed / "options.json", ignored);
   options.out = is_of_a_run ? resumed : default_run_folder(options.arch, options.mode);
 }
 
@@ -30,16 +31,26 @@ void resolve_weights(TrainOptions& options) {
   options.pretrained = options.out / "model.safetensors";
 }
 
+/// Labels are numbers: they mean the same in both splits only where the names are the same, in the same order.
+void check_same_classes(const Dataset& train, const Dataset& test) {
+  const auto& expected = train.manifest().class_names;
+  const auto& names = test.manifest().class_names;
+  const std::string where = test.folder().string();
+  if (names.size() != expected.size())
+    throw config_error(
+        concat(where, ": ", names.size(), " classes; expected ", expected.size(), ", as in ", train.folder().string()));
+  for (size_t i = 0; i < names.size(); ++i)
+    if (names[i] != expected[i])
+      throw config_error(concat(where, ": class ", i, " is \"", names[i], "\"; expected \"", expected[i], "\", as in ",
+                                train.folder().string()));
+}
+
 void check_data(const Setup& setup) {
   const auto& options = setup.options;
   const int world_size = setup.world.rendezvous.world_size;
   if (options.only_evaluates && !setup.data.test)
     throw config_error(concat("--evaluate with --data ", options.data, ": ", setup.data.note));
-  if (setup.data.test &&
-      setup.data.test->manifest().class_names.size() != setup.data.train->manifest().class_names.size()) {
-    throw config_error(concat(setup.data.test->folder().string(), ": ", setup.data.test->manifest().class_names.size(),
-                              " classes; the training split has ", setup.data.train->manifest().class_names.size()));
-  }
+  if (setup.data.test) check_same_classes(*setup.data.train, *setup.data.test);
   if (setup.data.test && setup.data.test->size() > 0) {
     const Extent train = rendered_extent(*setup.data.train, *setup.pipeline);
     const Extent test = rendered_extent(*setup.data.test, *setup.eval_pipeline);

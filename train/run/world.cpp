@@ -59,6 +59,8 @@ void check_world(const TrainOptions& options, const World& world, torch::DeviceT
   const int count = world.rendezvous.world_size;
   if (options.mode == "single" && count > 1)
     throw config_error(concat("--mode single: launched with ", count, " ranks; expected 1 (use --mode ddp)"));
+  if (options.dist_backend == "nccl" && device == torch::kCPU)
+    throw config_error("--dist-backend is nccl on the CPU; expected gloo or auto, or --device cuda");
   if (options.batch_size < count)
     throw config_error(
         concat("--batch-size is ", options.batch_size, " with ", count, " ranks; expected ", count, " or more"));
@@ -76,8 +78,10 @@ void check_world(const TrainOptions& options, const World& world, torch::DeviceT
 
 torch::DeviceType device_type(const TrainOptions& options) {
   const bool has_cuda = options.device != "cpu" && torch::cuda::is_available();
-  if ((options.device == "cuda" || options.gpu >= 0) && !has_cuda)
-    throw device_error("--device cuda: no CUDA device is visible; expected one, or --device cpu");
+  if ((options.device == "cuda" || options.gpu >= 0) && !has_cuda) {
+    throw device_error(concat(options.gpu >= 0 ? concat("--gpu ", options.gpu) : "--device cuda",
+                              ": no CUDA device is visible; expected one, or --device cpu"));
+  }
   return has_cuda ? torch::kCUDA : torch::kCPU;
 }
 
@@ -93,6 +97,8 @@ torch::Device rank_device(const TrainOptions& options, const World& world) {
 }
 
 World find_world(const TrainOptions& options, torch::DeviceType device) {
+  // Wrong is wrong, also where a launcher or --nproc says where to meet.
+  if (!options.dist_url.empty() && options.dist_url != "env://") parse_dist_url(options.dist_url);
   World world;
   if (const auto launched = rank_from_environment(options.dist_url)) {
     world.rendezvous = launched->rendezvous;

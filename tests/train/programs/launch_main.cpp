@@ -48,7 +48,9 @@ int run_rank(int rank, const std::string& scenario, const std::string& folder) {
     return 0;
   }
   if (scenario == "stop") return stop_on_signal();
-  if (scenario == "orphan") {
+  if (scenario == "orphan" || scenario == "deaf") {
+    if (scenario == "deaf")
+      for (const int stop : {SIGINT, SIGTERM}) std::signal(stop, SIG_IGN);
     std::cout << "ready" << std::endl;
     hang();
   }
