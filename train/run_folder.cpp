@@ -52,17 +52,22 @@ void check_run_folder(const fs::path& out) {
   }
 }
 
+int lock_run_folder(const fs::path& out, const std::string& what) {
+  const int lock = open(out.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    close(lock);
+    throw config_error(concat("--out ", out.string(), ": another ", what, " is writing into it; expected a folder of ",
+                              "this ", what, "'s own"));
+  }
+  return lock;
+}
+
 RunFolder::RunFolder(const fs::path& out, bool is_resumed) {
   check_run_folder(out);
   std::error_code failure;
   fs::create_directories(out, failure);
   if (failure) throw cannot_write(out, failure);
-  lock_ = open(out.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock_ >= 0 && flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    close(lock_);
-    throw config_error(
-        concat("--out ", out.string(), ": another run is writing into it; expected a folder of this run's own"));
-  }
+  lock_ = lock_run_folder(out, "run");
   if (is_resumed) return;
   std::vector<fs::path> earlier;
   for (const auto& entry : fs::directory_iterator(out, failure))

@@ -13,6 +13,13 @@ std::filesystem::path default_run_folder(const std::string& arch, const std::str
 /// config_error otherwise: a folder with somebody's files in it is not written into.
 void check_run_folder(const std::filesystem::path& out);
 
+/// summary.json's format. Summaries of another one are not compared with.
+constexpr int kSummaryFormat = 2;
+
+/// Locks a folder that exists, until the descriptor that is returned is closed; -1 where the file system has no locks.
+/// Throws config_error when another process holds the lock: `--out DIR: another <what> is writing into it; ...`.
+int lock_run_folder(const std::filesystem::path& out, const std::string& what);
+
 /// A run's folder, from its first file to its last: a second run into it is refused meanwhile. The lock goes with the
 /// process that holds it; file systems without locks have none.
 class RunFolder {

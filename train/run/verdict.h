@@ -9,12 +9,10 @@
 
 #include "train/limit.h"
 #include "train/run/setup.h"
+#include "train/run_folder.h"
 #include "train/trainer.h"
 
 namespace penstock {
-
-/// summary.json's format; a run's predictions are compared with those of summaries of the same one only.
-constexpr int kSummaryFormat = 2;
 
 /// What the model of limit.h needs, from a run's times. Of rank 0; the others do as much.
 Observed observe(const Setup& setup, const TrainResult& result);

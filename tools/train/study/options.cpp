@@ -1,0 +1,155 @@
+// The command line of `train study`: its own flags, and those of `train` that are passed on.
+#include "tools/train/study/options.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/error.h"
+#include "core/spec.h"
+#include "core/text.h"
+#include "tools/cli.h"
+#include "tools/train/flags.h"
+#include "train/run/program.h"
+
+namespace penstock {
+namespace {
+
+template <class Value>
+void check_different(const char* flag, const std::string& text, std::vector<Value> values) {
+  std::sort(values.begin(), values.end());
+  const auto twice = std::adjacent_find(values.begin(), values.end());
+  if (twice != values.end())
+    throw config_error(concat(flag, " is \"", text, "\", with ", *twice, " twice; expected every value once"));
+}
+
+std::vector<int> parse_counts(const char* flag, const std::string& text, int least, const char* example) {
+  std::vector<int> counts;
+  for (const auto& part : split(text, ',')) {
+    int count = 0;
+    const char* end = part.data() + part.size();
+    const auto [stop, failure] = std::from_chars(part.data(), end, count);
+    if (failure != std::errc() || stop != end || count < least)
+      throw config_error(
+          concat(flag, " is \"", text, "\"; expected whole numbers from ", least, " on, such as ", example));
+    counts.push_back(count);
+  }
+  check_different(flag, text, counts);
+  return counts;
+}
+
+std::vector<std::string> parse_modes(const std::string& text) {
+  const auto known = mode_names();
+  std::vector<std::string> modes;
+  for (const auto& spec : parse_spec_list("mode", text)) {
+    if (std::find(known.begin(), known.end(), spec.name()) == known.end())
+      throw config_error(concat("--modes: ", unknown_name("mode", spec.name(), known)));
+    modes.push_back(spec.text());
+  }
+  if (modes.empty()) throw config_error(concat("--modes is \"\"; expected modes of ", join(known)));
+  check_different("--modes", text, modes);
+  return modes;
+}
+
+/// What a study sets itself, or cannot use.
+void check_passed_on(const TrainOptions& train) {
+  const TrainOptions unset;
+  const auto refuse = [](const std::string& flag, const char* expected) {
+    throw config_error(concat(flag, ": is set in a study; expected ", expected));
+  };
+  if (train.mode != unset.mode) refuse(concat("--mode ", train.mode), "--modes");
+  if (train.only_evaluates) refuse("--evaluate", "a study that trains");
+  if (!train.resume.empty()) refuse(concat("--resume ", train.resume.string()), "--pretrained, or no weights");
+  if (train.rank >= 0) refuse(concat("--rank ", train.rank), "--nproc: a study starts all ranks itself");
+  if (train.world_size > 0) refuse(concat("--world-size ", train.world_size), "--nproc");
+}
+
+TrainOptions parse_passed_on(const std::vector<std::string>& passed_on) {
+  std::vector<std::string> words{"train"};
+  words.insert(words.end(), passed_on.begin(), passed_on.end());
+  std::vector<char*> pointers;
+  for (auto& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  TrainOptions train = parse_flags(static_cast<int>(words.size()), pointers.data());
+  check(train, arch_names(), mode_names());
+  check_passed_on(train);
+  return train;
+}
+
+std::string quoted(const std::string& word) {
+  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+,./:@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+std::string join_counts(const std::vector<int>& counts) {
+  std::vector<std::string> words;
+  for (const int count : counts) words.push_back(std::to_string(count));
+  return join(words, ",");
+}
+
+}  // namespace
+
+std::string command_text(const std::vector<std::string>& arguments) {
+  std::string text = "train study";
+  for (const auto& word : arguments) text += " " + quoted(word);
+  return text;
+}
+
+std::vector<std::string> StudyOptions::arguments() const {
+  std::vector<std::string> words{"--workers", join_counts(workers), "--modes", join(modes, ","),
+                                 "--nproc",   join_counts(ranks)};
+  if (ablates_augment) words.insert(words.end(), {"--ablate", "augment"});
+  words.insert(words.end(), {"--repeat", std::to_string(repeat_count)});
+  words.insert(words.end(), passed_on.begin(), passed_on.end());
+  return words;
+}
+
+std::string StudyOptions::command() const {
+  auto words = arguments();
+  words.insert(words.end(), {"--out", out.string()});
+  return command_text(words);
+}
+
+StudyOptions parse_study_options(int argc, char** argv) {
+  StudyOptions options;
+  std::string workers, modes = "single", ranks, ablate;
+  CLI::App app(
+      "Trains once for every number of workers, mode and number of ranks, in turn, and writes a table, charts and a "
+      "page with what limits each run and how well the first row of each group predicts the others. Takes every other "
+      "flag of `train` too, for all runs. Started again, a study that was stopped goes on.",
+      "train study");
+  app.get_formatter()->column_width(34);
+  app.allow_extras();
+  app.add_option("-j,--workers", workers, "worker counts, as 0,1,2,4; the first is what the others are predicted from")
+      ->required();
+  app.add_option("--out", options.out, "the study's folder: study.md, study.csv, charts, report.html, runs/")
+      ->required();
+  app.add_option("--modes", modes, join(mode_names()))->capture_default_str();
+  app.add_option("--nproc", ranks,
+                 "rank counts, as 1,2: 1 for single, 2 and more for other modes (default: 1, and 2 "
+                 "where a mode wants them)");
+  app.add_option("--ablate", ablate, "augment: every row without --augment too");
+  app.add_option("--repeat", options.repeat_count, "runs of every row; medians count")->capture_default_str();
+  parse_command_line(app, argc, argv);
+
+  options.workers = parse_counts("--workers", workers, 0, "0,1,2,4");
+  options.modes = parse_modes(modes);
+  const bool has_single = std::find(options.modes.begin(), options.modes.end(), "single") != options.modes.end();
+  if (app.count("--nproc") == 0) ranks = !has_single ? "2" : options.modes.size() == 1 ? "1" : "1,2";
+  options.ranks = parse_counts("--nproc", ranks, 1, "1,2");
+  if (options.repeat_count < 1)
+    throw config_error(concat("--repeat is ", options.repeat_count, "; expected 1 or more"));
+  if (app.count("--ablate") > 0 && ablate != "augment")
+    throw config_error(concat("--ablate: ", unknown_name("ablation", ablate, {"augment"})));
+  options.ablates_augment = !ablate.empty();
+  if (options.out.empty()) throw config_error("--out is \"\"; expected the study's folder");
+  options.passed_on = app.remaining();
+  options.train = parse_passed_on(options.passed_on);
+  if (options.ablates_augment && options.train.augment.empty())
+    throw config_error("--ablate augment: no --augment is given; expected the transforms to leave out");
+  return options;
+}
+
+}  // namespace penstock

@@ -1,0 +1,119 @@
+// Page: HTML with inline SVG and no script.
+#include "tools/train/study/page.h"
+
+#include <fstream>
+#include <iterator>
+#include <regex>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "tools/train/study/html_text.h"
+#include "tools/train/study/table.h"
+#include "tools/train/study/timeline.h"
+#include "train/recorder.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Colours that also the colour-blind tell apart (Okabe and Ito 2008).
+constexpr const char* kStyle = R"(
+body { font: 15px/1.5 system-ui, "DejaVu Sans", sans-serif; color: #1c1c1c; background: #fff; max-width: 1080px;
+  margin: 32px auto; padding: 0 24px; }
+h1 { font-size: 26px; margin: 0 0 8px; } h2 { font-size: 19px; margin: 36px 0 8px; }
+h3 { font-size: 15px; margin: 22px 0 2px; } p { margin: 4px 0; } ul { margin: 12px 0; padding-left: 20px; }
+pre { background: #f4f4f4; padding: 8px 12px; white-space: pre-wrap; font-size: 13px; }
+.quiet, .range { color: #666; font-size: 13px; } .emulated { color: #a04000; }
+table { border-collapse: collapse; width: 100%; font-size: 14px; font-variant-numeric: tabular-nums; margin: 12px 0; }
+th { text-align: right; font-weight: 600; vertical-align: bottom; border-bottom: 1px solid #444; padding: 4px 8px; }
+td { text-align: right; vertical-align: top; padding: 4px 8px; border-bottom: 1px solid #e6e6e6; }
+th:first-child, td:first-child { text-align: left; } td .range { display: block; line-height: 1.2; white-space: nowrap; }
+tr.group td { border-top: 1px solid #999; }
+.chart svg { width: 100%; height: auto; } svg.timeline { width: 100%; height: auto; display: block; margin: 6px 0; }
+.timeline text { font-size: 11px; fill: #444; } text.name { text-anchor: end; } text.tick { text-anchor: middle; }
+line.tick { stroke: #ccc; } rect.lane { fill: #f3f3f3; }
+.legend { position: sticky; top: 0; background: #fff; padding: 6px 0; border-bottom: 1px solid #e6e6e6; font-size: 13px; }
+.legend span { margin-right: 14px; white-space: nowrap; }
+.legend svg { width: 12px; height: 12px; vertical-align: -1px; margin-right: 4px; }
+.wait { fill: #d55e00; } .host_to_device { fill: #e6c700; } .forward { fill: #56b4e9; } .backward { fill: #0072b2; }
+.communication { fill: #cc79a7; } .optimizer { fill: #009e73; } .other { fill: #a8a8a8; }
+.even { fill: #7a7a9e; } .odd { fill: #b3b3cc; }
+)";
+
+std::string element(const std::string& name, const std::string& text) {
+  return concat("<", name, ">", html_text(text), "</", name.substr(0, name.find(' ')), ">\n");
+}
+
+std::string table_html(const StudyResults& results) {
+  const Table table = table_of(results);
+  std::string text = "<table>\n<thead><tr>";
+  for (const auto& column : table.columns) text += concat("<th>", html_text(column), "</th>");
+  text += "</tr></thead>\n<tbody>\n";
+  for (size_t i = 0; i < table.rows.size(); ++i) {
+    const bool is_first = i > 0 && results.rows[i].row.group != results.rows[i - 1].row.group;
+    text += is_first ? "<tr class=\"group\">" : "<tr>";
+    for (const auto& cell : table.rows[i]) {
+      text += concat("<td>", html_text(cell.value));
+      if (!cell.range.empty()) text += concat("<span class=\"range\">", html_text(cell.range), "</span>");
+      text += "</td>";
+    }
+    text += "</tr>\n";
+  }
+  return text + "</tbody>\n</table>\n";
+}
+
+/// gnuplot's file without what stands before <svg>; its ids get a prefix, as two charts share a page.
+std::string chart_html(const fs::path& path, const std::string& prefix, const std::string& label) {
+  std::ifstream file(path);
+  const std::string svg((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const size_t begin = svg.find("<svg");
+  if (begin == std::string::npos) return "";
+  static const std::regex ids(R"re((\bid=["']|href=["']#|url\(#))re");
+  return concat("<div class=\"chart\" role=\"img\" aria-label=\"", html_text(label), "\">\n",
+                std::regex_replace(svg.substr(begin), ids, "$1" + prefix + "-"), "</div>\n");
+}
+
+std::string legend_html() {
+  const auto entry = [](const std::string& name, const std::string& text) {
+    return concat("<span><svg viewBox=\"0 0 12 12\"><rect class=\"", name, "\" width=\"12\" height=\"12\"/></svg>",
+                  text, "</span>\n");
+  };
+  std::string text = "<div class=\"legend\">";
+  for (const std::string name : kPhaseNames) text += entry(name, name == "host_to_device" ? "host to device" : name);
+  return text + entry("even", "a batch being made") + entry("odd", "the next") + "</div>\n";
+}
+
+std::string timeline_html(const RowResult& row, const std::string& mark) {
+  std::string text = concat("<section class=\"row\">\n", element("h3", row_text(row.row)), element("p", row.sentence));
+  try {
+    const Timeline timeline = read_timeline(row.folder / "trace.json");
+    text += timeline_svg(timeline) + element("p class=\"quiet\"", timeline_text(timeline) + mark);
+  } catch (const Error& error) {
+    text += element("p class=\"quiet\"", concat("no timeline: ", error.what()));
+  }
+  return text + "</section>\n";
+}
+
+}  // namespace
+
+std::string page(const StudyResults& results, const fs::path& out, const std::string& charts_note) {
+  const std::string mark = results.is_emulated ? " [emulated]" : "";
+  std::string text =
+      concat("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n",
+             element("title", "Worker study" + mark), "<style>", kStyle, "</style>\n</head>\n<body>\n",
+             "<h1>Worker study", results.is_emulated ? " <span class=\"emulated\">[emulated]</span>" : "", "</h1>\n",
+             element("pre", results.command), element("p", results.setting), "<ul>\n");
+  for (const auto& line : findings(results)) text += element("li", line);
+  text += "</ul>\n" + table_html(results);
+  for (const auto& note : table_notes(results)) text += element("p class=\"quiet\"", note);
+  text += element("h2", "Charts" + mark);
+  if (!charts_note.empty()) text += element("p", charts_note);
+  text += chart_html(out / "chart-total.svg", "total", "total training time of every row, and as it was predicted");
+  text += chart_html(out / "chart-stages.svg", "stages", "load and update a batch of every row");
+  text += element("h2", "Timelines" + mark) + legend_html();
+  for (const auto& row : results.rows) text += timeline_html(row, mark);
+  return text + "</body>\n</html>\n";
+}
+
+}  // namespace penstock

@@ -1,0 +1,159 @@
+// Results: summaries in, medians and predictions out.
+#include "tools/train/study/results.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "train/run_folder.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+Json read_summary(const fs::path& folder) {
+  const fs::path path = folder / "summary.json";
+  std::ifstream file(path);
+  if (!file) throw errno_error(path.string(), "expected the summary of a finished run");
+  Json json;
+  try {
+    json = Json::parse(file);
+  } catch (const Json::exception& error) {
+    throw corrupt_error(concat(path.string(), ": ", error.what(), "; delete it to have the run again"));
+  }
+  if (const auto format = json.value("format", 1); format != kSummaryFormat)
+    throw config_error(concat(path.string(), ": is of format ", format, "; expected ", kSummaryFormat,
+                              ", delete it to have the run again"));
+  return json;
+}
+
+Spread spread_over(const std::vector<Json>& repeats, const char* key) {
+  std::vector<double> values;
+  for (const auto& repeat : repeats) values.push_back(repeat.at(key).get<double>());
+  return spread_of(std::move(values));
+}
+
+/// predicted / own rate of a run, for another number of workers. More workers than the summary lists are more than
+/// there are cores, where the model's rate no longer changes.
+double predicted_gain(const Json& summary, int workers) {
+  double rate = 0;
+  for (const auto& one : summary.at("limit").at("predictions"))
+    if (one.at("workers").get<int>() <= workers) rate = one.at("images_per_second").get<double>();
+  return rate / summary.at("images_per_second").get<double>();
+}
+
+double predicted_seconds(const RowResult& base, const std::vector<Json>& base_repeats, int workers) {
+  std::vector<double> gains;
+  for (const auto& repeat : base_repeats) gains.push_back(predicted_gain(repeat, workers));
+  return base.total_s.median / spread_of(std::move(gains)).median;
+}
+
+std::string setting_text(const Json& configuration, const StudyOptions& options) {
+  const auto text = [&](const char* key) { return configuration.at(key).get<std::string>(); };
+  std::string setting = concat(text("data"), ", ", configuration.at("samples").dump(), " samples, ",
+                               options.train.epochs, options.train.epochs == 1 ? " epoch" : " epochs", "; ",
+                               text("arch"), ", batch ", configuration.at("batch-size").dump(), ", on ", text("device"),
+                               "; ", text("processor"), ", ", configuration.at("cores").dump(), " cores");
+  setting += options.train.augment.empty() ? "" : "; augment " + options.train.augment;
+  const auto milliseconds = [](int64_t ns) { return concat(static_cast<double>(ns) * 1e-6, " ms"); };
+  if (options.train.emulated_step_ns > 0)
+    setting += "; emulated step of " + milliseconds(options.train.emulated_step_ns) + ", which learns nothing";
+  if (options.train.emulated_load_ns > 0)
+    setting += "; emulated load of " + milliseconds(options.train.emulated_load_ns) + " a sample";
+  return setting;
+}
+
+void predict(std::vector<RowResult>& rows, const std::vector<std::vector<Json>>& summaries) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    size_t first = i;
+    while (first > 0 && rows[first - 1].row.group == rows[i].row.group) --first;
+    const size_t base = i == first ? first + 1 : first;
+    if (base < rows.size() && rows[base].row.group == rows[i].row.group)
+      rows[i].predicted_s = predicted_seconds(rows[base], summaries[base], rows[i].row.workers);
+  }
+}
+
+std::string percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
+  return text;
+}
+
+}  // namespace
+
+Spread spread_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t half = values.size() / 2;
+  const double median = values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+  return {median, values.front(), values.back()};
+}
+
+std::optional<double> RowResult::error() const {
+  if (!predicted_s || total_s.median <= 0) return std::nullopt;
+  return *predicted_s / total_s.median - 1;
+}
+
+StudyResults read_results(const StudyOptions& options, const std::vector<StudyRow>& rows,
+                          const std::vector<std::vector<fs::path>>& folders) {
+  StudyResults results{options.command(), {}, options.train.is_emulated(), options.repeat_count, {}};
+  std::vector<std::vector<Json>> summaries;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    auto& repeats = summaries.emplace_back();
+    for (const auto& folder : folders[i]) repeats.push_back(read_summary(folder));
+    try {
+      RowResult result{rows[i],
+                       spread_over(repeats, "load_ms_per_step"),
+                       spread_over(repeats, "update_ms_per_step"),
+                       spread_over(repeats, "train_seconds"),
+                       {},
+                       {},
+                       repeats.back().at("limit").at("sentence"),
+                       folders[i].back()};
+      if (!repeats.back().at("accuracy").is_null()) result.accuracy = spread_over(repeats, "accuracy");
+      results.rows.push_back(std::move(result));
+      if (i == 0) results.setting = setting_text(repeats.back().at("configuration"), options);
+    } catch (const Json::exception& error) {
+      throw corrupt_error(concat((folders[i].back() / "summary.json").string(), ": ", error.what(),
+                                 "; delete it to have the run again"));
+    }
+  }
+  predict(results.rows, summaries);
+  return results;
+}
+
+std::vector<std::string> findings(const StudyResults& results) {
+  const std::string mark = results.is_emulated ? " [emulated]" : "";
+  std::vector<std::string> lines;
+  for (size_t first = 0, end = 0; first < results.rows.size(); first = end) {
+    const auto& base = results.rows[first];
+    size_t best = first;
+    for (end = first; end < results.rows.size() && results.rows[end].row.group == base.row.group; ++end)
+      if (results.rows[end].total_s.median < results.rows[best].total_s.median) best = end;
+    if (end - first < 2) continue;
+    char speed_up[32];
+    std::snprintf(speed_up, sizeof speed_up, "%.2fx", base.total_s.median / results.rows[best].total_s.median);
+    lines.push_back(concat(group_text(base.row), ": fastest with ", workers_text(results.rows[best].row.workers),
+                           best == first ? "" : concat(", ", speed_up, " as fast as with ", base.row.workers), mark));
+  }
+  std::vector<double> errors;
+  const RowResult* worst = nullptr;
+  for (const auto& row : results.rows) {
+    if (!row.error()) continue;
+    errors.push_back(std::abs(*row.error()));
+    if (worst == nullptr || errors.back() > std::abs(*worst->error())) worst = &row;
+  }
+  if (worst != nullptr) {
+    lines.push_back(concat("predicted totals of ", errors.size(), " rows, each from another row: median error ",
+                           percent(spread_of(errors).median), ", largest ", percent(std::abs(*worst->error())), " (",
+                           row_text(worst->row), ")", mark));
+  }
+  return lines;
+}
+
+}  // namespace penstock

@@ -1,0 +1,124 @@
+// study: the runs in turn, then the report.
+#include "tools/train/study/study.h"
+
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/detail/atomic_file.h"
+#include "tools/train/study/charts.h"
+#include "tools/train/study/folder.h"
+#include "tools/train/study/page.h"
+#include "tools/train/study/process.h"
+#include "tools/train/study/table.h"
+#include "train/launch.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string last_line(const fs::path& path) {
+  std::ifstream file(path);
+  std::string last;
+  for (std::string line; std::getline(file, line);)
+    if (line.find_first_not_of(" \t") != std::string::npos) last = line;
+  return last;
+}
+
+class Study {
+ public:
+  Study(const StudyOptions& options, std::vector<StudyRow> rows)
+      : options_(options), rows_(std::move(rows)), folder_(options) {}
+
+  /// Repeat 1 of all rows, then repeat 2, ...: what changes on the machine meanwhile meets all rows.
+  int run_all() {
+    for (int repeat = 0; repeat < options_.repeat_count; ++repeat)
+      for (size_t row = 0; row < rows_.size(); ++row)
+        if (const int code = run_one(row, repeat); code != 0) return code;
+    return 0;
+  }
+
+  void report() const {
+    std::vector<std::vector<fs::path>> folders(rows_.size());
+    for (size_t row = 0; row < rows_.size(); ++row)
+      for (int repeat = 0; repeat < options_.repeat_count; ++repeat)
+        folders[row].push_back(folder_.run(run_name(rows_, row, repeat)));
+    const auto results = read_results(options_, rows_, folders);
+    const std::string charts_note = draw_charts(results, options_.out);
+    if (!charts_note.empty()) std::cerr << "study: " << charts_note << std::endl;
+    detail::write_text(options_.out / "study.md", markdown(results));
+    detail::write_text(options_.out / "study.csv", csv(results));
+    detail::write_text(options_.out / "report.html", page(results, options_.out, charts_note));
+    std::cout << markdown_table(results);
+    for (const auto& line : findings(results)) std::cout << line << '\n';
+    std::cout << "written: " << (options_.out / "report.html").string() << ", study.md, study.csv"
+              << (charts_note.empty() ? ", chart-total and chart-stages as .svg and .png" : "") << std::endl;
+  }
+
+ private:
+  int run_one(size_t row, int repeat) {
+    const std::string name = run_name(rows_, row, repeat), title = row_text(rows_[row]);
+    const auto number = static_cast<size_t>(repeat) * rows_.size() + row + 1;
+    const std::string line = concat("study: run ", number, " of ", rows_.size() * options_.repeat_count, ", ", title,
+                                    options_.repeat_count > 1 ? concat(", repeat ", repeat + 1) : "", ": ");
+    if (folder_.is_finished(name)) {
+      std::cerr << line << "finished earlier" << std::endl;
+      return 0;
+    }
+    std::cerr << line << std::flush;
+    const fs::path errors = folder_.run(name + ".err");
+    const auto end = run_process(arguments(row, repeat), folder_.run(name + ".log"), errors);
+    if (end.stop_signal != 0) {
+      std::cerr << "stopped; the same command goes on" << std::endl;
+      return 128 + end.stop_signal;
+    }
+    if (end.exit_code != 0) return failed(title, errors, end.exit_code);
+    if (fs::is_empty(errors)) fs::remove(errors);
+    const auto result = read_results(options_, {rows_[row]}, {{folder_.run(name)}}).rows.front();
+    char seconds[64];
+    std::snprintf(seconds, sizeof seconds, "total %.2f s%s", result.total_s.median,
+                  options_.train.is_emulated() ? " [emulated]" : "");
+    std::cerr << seconds << std::endl;
+    return 0;
+  }
+
+  /// The run's last word, behind the row's name.
+  static int failed(const std::string& title, const fs::path& errors, int exit_code) {
+    std::string said = last_line(errors);
+    if (said.starts_with("train: ")) said.erase(0, 7);
+    if (said.empty()) said = concat("no message; see ", errors.string());
+    std::cerr << "exit code " << exit_code << "\ntrain: study: " << title << ": " << said << std::endl;
+    return exit_code;
+  }
+
+  std::vector<std::string> arguments(size_t row, int repeat) const {
+    std::error_code failure;
+    std::string program = fs::read_symlink("/proc/self/exe", failure).string();
+    if (!fs::exists(program)) program = "/proc/self/exe";  // replaced or removed since it started
+    auto words = run_arguments(options_, rows_[row], folder_.run(run_name(rows_, row, repeat)));
+    words.insert(words.begin(), program);
+    return words;
+  }
+
+  const StudyOptions& options_;
+  std::vector<StudyRow> rows_;
+  StudyFolder folder_;
+};
+
+}  // namespace
+
+int run_study(int argc, char** argv) {
+  const StudyOptions options = parse_study_options(argc, argv);
+  if (const auto launched = rank_from_environment(""))
+    throw config_error(concat("study: started by ", launched->launcher, "; expected to be started by hand, once"));
+  const auto rows = plan_rows(options, [](const std::string& line) { std::cerr << "study: " << line << std::endl; });
+  Study study(options, rows);
+  if (const int code = study.run_all(); code != 0) return code;
+  study.report();
+  return 0;
+}
+
+}  // namespace penstock

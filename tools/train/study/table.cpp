@@ -1,0 +1,138 @@
+// Table: cells for people, Markdown and CSV.
+#include "tools/train/study/table.h"
+
+#include <cstdio>
+#include <sstream>
+
+#include "core/text.h"
+
+namespace penstock {
+namespace {
+
+/// Three digits or so: "0.031", "5.21", "72.8".
+std::string number(double value, double size) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", size < 1 ? 3 : size < 10 ? 2 : 1, value);
+  return text;
+}
+
+Cell cell(const Spread& spread, int repeat_count) {
+  const auto text = [&](double value) { return number(value, spread.median); };
+  return {text(spread.median), repeat_count > 1 ? concat(text(spread.low), "-", text(spread.high)) : ""};
+}
+
+Cell percent_cell(const Spread& share, int repeat_count) {
+  const auto text = [](double value) {
+    char buffer[32];
+    std::snprintf(buffer, sizeof buffer, "%.2f", 100 * value);
+    return std::string(buffer);
+  };
+  return {text(share.median) + " %", repeat_count > 1 ? concat(text(share.low), "-", text(share.high)) : ""};
+}
+
+std::string error_text(double error) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%+.1f %%", 100 * error);
+  return text;
+}
+
+const char* kind(const StudyResults& results) { return results.is_emulated ? "emulated" : "measured"; }
+
+/// RFC 4180: a field with a comma or a quotation mark stands in quotation marks.
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string field = "\"";
+  for (const char c : text) field += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return field + "\"";
+}
+
+}  // namespace
+
+Table table_of(const StudyResults& results) {
+  Table table{{"mode", "ranks", "augment", "workers", "load ms a batch", "update ms a batch", "total s", "accuracy",
+               "predicted s", "error", "times"},
+              {}};
+  const int repeats = results.repeat_count;
+  for (const auto& one : results.rows) {
+    const auto error = one.error();
+    table.rows.push_back({{one.row.mode, ""},
+                          {std::to_string(one.row.ranks), ""},
+                          {one.row.is_augmented ? "on" : "off", ""},
+                          {std::to_string(one.row.workers), ""},
+                          cell(one.load_ms, repeats),
+                          cell(one.update_ms, repeats),
+                          cell(one.total_s, repeats),
+                          one.accuracy ? percent_cell(*one.accuracy, repeats) : Cell{"-", ""},
+                          {one.predicted_s ? number(*one.predicted_s, one.total_s.median) : "-", ""},
+                          {error ? error_text(*error) : "-", ""},
+                          {kind(results), ""}});
+  }
+  return table;
+}
+
+std::vector<std::string> table_notes(const StudyResults& results) {
+  std::vector<std::string> notes{
+      "load is what the trainer waited for a batch, update the rest of the step; total is the training alone, without "
+      "the start and the evaluations.",
+      "predicted is what the first row of the same mode, ranks and augment said of this row; of the first row, what "
+      "the second said. error is predicted / measured - 1."};
+  if (results.repeat_count > 1) {
+    notes.push_back(concat("Medians of ", results.repeat_count,
+                           " runs, with the range; the runs were interleaved: every row once, then every row again."));
+  }
+  if (results.is_emulated)
+    notes.push_back("Times are emulated: a wait stands for a device, or wasted processor time for a slower library.");
+  return notes;
+}
+
+std::string markdown_table(const StudyResults& results) {
+  const Table table = table_of(results);
+  std::string text = "| " + join(table.columns, " | ") + " |\n|";
+  for (size_t i = 0; i < table.columns.size(); ++i) text += i == 0 || i == 10 ? "---|" : "---:|";
+  for (const auto& row : table.rows) {
+    text += "\n|";
+    for (const auto& cell : row)
+      text += concat(" ", cell.value, cell.range.empty() ? "" : " (" + cell.range + ")", " |");
+  }
+  return text + "\n";
+}
+
+std::string markdown(const StudyResults& results) {
+  const std::string mark = results.is_emulated ? " [emulated]" : "";
+  std::string text = concat("# Worker study", mark, "\n\n    ", results.command, "\n\n", results.setting, "\n\n",
+                            markdown_table(results), "\n");
+  for (const auto& line : findings(results)) text += concat("- ", line, "\n");
+  text += "\n";
+  for (const auto& note : table_notes(results)) text += concat(note, "\n");
+  text += concat("\n## What limited each row", mark, "\n\n");
+  for (const auto& row : results.rows) text += concat("- ", row_text(row.row), ": ", row.sentence, "\n");
+  return text;
+}
+
+std::string csv(const StudyResults& results) {
+  std::ostringstream text;
+  text.precision(9);
+  text << "mode,ranks,augment,workers";
+  for (const char* name : {"load_ms", "update_ms", "total_s", "accuracy"})
+    text << ',' << name << ',' << name << "_low," << name << "_high";
+  text << ",predicted_s,error,times\r\n";
+  for (const auto& one : results.rows) {
+    text << csv_field(one.row.mode) << ',' << one.row.ranks << ',' << (one.row.is_augmented ? "on" : "off") << ','
+         << one.row.workers;
+    const auto put = [&](const Spread& spread) {
+      text << ',' << spread.median << ',' << spread.low << ',' << spread.high;
+    };
+    put(one.load_ms);
+    put(one.update_ms);
+    put(one.total_s);
+    one.accuracy ? put(*one.accuracy) : void(text << ",,,");
+    text << ',';
+    if (one.predicted_s) text << *one.predicted_s;
+    text << ',';
+    if (const auto error = one.error()) text << *error;
+    text << ',' << kind(results) << "\r\n";
+  }
+  return text.str();
+}
+
+}  // namespace penstock

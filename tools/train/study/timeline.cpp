@@ -1,0 +1,166 @@
+// Timeline: a Chrome trace in, one SVG element out.
+#include "tools/train/study/timeline.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "tools/train/study/html_text.h"
+#include "train/recorder.h"
+
+namespace penstock {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr double kWidth = 1000, kLabelWidth = 116, kLaneHeight = 16, kGap = 4, kAxisHeight = 22;
+
+struct Track {
+  std::string name;
+  Lane steps, loads;  // a thread that does both, without workers, gives two lanes
+};
+
+/// Threads of the lowest pid, by tid.
+std::map<int64_t, Track> read_tracks(const Json& events, Timeline& timeline) {
+  std::set<int64_t> ranks;
+  for (const auto& event : events)
+    if (event.value("cat", "") == "step") ranks.insert(event.at("pid").get<int64_t>());
+  timeline.rank_count = static_cast<int>(ranks.size());
+  std::map<int64_t, Track> tracks;
+  for (const auto& event : events) {
+    if (ranks.empty() || event.value("pid", int64_t{-1}) != *ranks.begin()) continue;
+    const std::string kind = event.at("ph"), category = event.value("cat", "");
+    if (kind == "M" && event.at("name") == "thread_name")
+      tracks[event.at("tid").get<int64_t>()].name = event.at("args").at("name").get<std::string>();
+    if (kind != "X" || (category != "step" && category != "loader")) continue;
+    Track& track = tracks[event.at("tid").get<int64_t>()];
+    const double start = event.at("ts").get<double>();
+    (category == "step" ? track.steps : track.loads)
+        .bars.push_back({start, start + event.at("dur").get<double>(), event.at("name").get<std::string>()});
+  }
+  return tracks;
+}
+
+void cut(std::vector<Bar>& bars, const Timeline& timeline) {
+  for (auto& bar : bars) {
+    bar.start_us = std::max(bar.start_us, timeline.start_us);
+    bar.end_us = std::min(bar.end_us, timeline.end_us);
+  }
+  std::erase_if(bars, [](const Bar& bar) { return bar.end_us <= bar.start_us; });
+}
+
+std::string fixed(double value, int digits) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+/// 1, 2 or 5 times a power of ten, so that at most 10 of them fit into `span`.
+double tick_of(double span) {
+  const double power = std::pow(10, std::floor(std::log10(span / 10)));
+  for (const double factor : {1.0, 2.0, 5.0})
+    if (factor * power * 10 >= span) return factor * power;
+  return 10 * power;
+}
+
+/// Neighbouring batches of a loader in two shades; the batch's number is the name's last word.
+std::string class_of(const Bar& bar, bool is_loader) {
+  if (!is_loader) return "phase " + bar.name;
+  return !bar.name.empty() && (bar.name.back() - '0') % 2 != 0 ? "load odd" : "load even";
+}
+
+std::string rect(double x, double y, double width, const std::string& name) {
+  return concat("<rect class=\"", name, "\" x=\"", fixed(x, 2), "\" y=\"", y, "\" width=\"", fixed(width, 2),
+                "\" height=\"", kLaneHeight, "\"");
+}
+
+}  // namespace
+
+Timeline read_timeline(const std::filesystem::path& trace) {
+  std::ifstream file(trace);
+  if (!file) throw errno_error(trace.string(), "expected the trace of a run with --profile");
+  Timeline timeline;
+  try {
+    auto tracks = read_tracks(Json::parse(file).at("traceEvents"), timeline);
+    std::vector<Lane> loaders;
+    Lane trainer{"trainer", {}};
+    for (auto& [tid, track] : tracks) {
+      if (!track.loads.bars.empty() || track.name.starts_with("loader"))
+        loaders.push_back({track.name.starts_with("loader") ? track.name : "loader", std::move(track.loads.bars)});
+      trainer.bars.insert(trainer.bars.end(), track.steps.bars.begin(), track.steps.bars.end());
+    }
+    if (trainer.bars.empty())
+      throw corrupt_error(concat(trace.string(), ": has no events of category step; expected the trainer's phases"));
+    timeline.start_us = INFINITY;
+    for (const auto& bar : trainer.bars) {
+      timeline.start_us = std::min(timeline.start_us, bar.start_us);
+      timeline.end_us = std::max(timeline.end_us, bar.end_us);
+    }
+    timeline.lanes = std::move(loaders);
+    timeline.lanes.push_back(std::move(trainer));
+  } catch (const Json::exception& error) {
+    throw corrupt_error(concat(trace.string(), ": ", error.what(), "; expected a Chrome trace"));
+  }
+  for (auto& lane : timeline.lanes) {
+    cut(lane.bars, timeline);
+    std::sort(lane.bars.begin(), lane.bars.end(), [](const Bar& a, const Bar& b) { return a.start_us < b.start_us; });
+  }
+  const auto& steps = timeline.lanes.back().bars;
+  timeline.step_count = static_cast<int>(
+      std::count_if(steps.begin(), steps.end(), [](const Bar& bar) { return bar.name == kPhaseNames[0]; }));
+  return timeline;
+}
+
+std::string timeline_svg(const Timeline& timeline) {
+  const double span = std::max(timeline.end_us - timeline.start_us, 1e-3);
+  const double scale = (kWidth - kLabelWidth) / span;
+  const auto x_of = [&](double us) { return kLabelWidth + (us - timeline.start_us) * scale; };
+  const double lanes_height = static_cast<double>(timeline.lanes.size()) * (kLaneHeight + kGap);
+  std::string svg = concat("<svg class=\"timeline\" viewBox=\"0 0 ", kWidth, " ", lanes_height + kAxisHeight,
+                           "\" role=\"img\" aria-label=\"", html_text(timeline_text(timeline)), "\">\n");
+  for (double us = 0; us <= span; us += tick_of(span)) {
+    const std::string x = fixed(kLabelWidth + us * scale, 2);
+    svg += concat("<line class=\"tick\" x1=\"", x, "\" x2=\"", x, "\" y1=\"0\" y2=\"", lanes_height + 3, "\"/>",
+                  "<text class=\"tick\" x=\"", x, "\" y=\"", lanes_height + 16, "\">", us * 1e-3, us == 0 ? " ms" : "",
+                  "</text>\n");
+  }
+  double y = 0;
+  for (const auto& lane : timeline.lanes) {
+    const bool is_loader = &lane != &timeline.lanes.back();
+    svg += concat("<text class=\"name\" x=\"", kLabelWidth - 6, "\" y=\"", y + kLaneHeight - 4, "\">",
+                  html_text(lane.name), "</text>\n",
+                  rect(kLabelWidth, y, kWidth - kLabelWidth, is_loader ? "lane loader" : "lane trainer"), "/>\n");
+    for (const auto& bar : lane.bars) {
+      const std::string title = concat(bar.name, ": ", fixed((bar.end_us - bar.start_us) * 1e-3, 3), " ms");
+      svg +=
+          concat(rect(x_of(bar.start_us), y, (bar.end_us - bar.start_us) * scale, html_text(class_of(bar, is_loader))),
+                 "><title>", html_text(title), "</title></rect>\n");
+    }
+    y += kLaneHeight + kGap;
+  }
+  return svg + "</svg>\n";
+}
+
+std::string timeline_text(const Timeline& timeline) {
+  const double span = timeline.end_us - timeline.start_us;
+  std::map<std::string, double> shares;
+  for (const auto& bar : timeline.lanes.back().bars) shares[bar.name] += (bar.end_us - bar.start_us) / span;
+  std::vector<std::pair<double, std::string>> sorted;
+  for (const auto& [name, share] : shares)
+    if (share >= 0.005) sorted.emplace_back(share, name);
+  std::sort(sorted.rbegin(), sorted.rend());
+  std::vector<std::string> parts;
+  for (const auto& [share, name] : sorted)
+    parts.push_back(concat(name == "host_to_device" ? "host to device" : name, " ", fixed(100 * share, 0), " %"));
+  return concat(timeline.step_count, timeline.step_count == 1 ? " step in " : " steps in ", fixed(span * 1e-3, 1),
+                " ms: ", join(parts),
+                timeline.rank_count > 1 ? concat("; rank 0 of ", timeline.rank_count) : std::string());
+}
+
+}  // namespace penstock
