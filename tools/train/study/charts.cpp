@@ -52,16 +52,18 @@ std::string data_blocks(const StudyResults& results, const std::vector<Group>& g
   return text.str();
 }
 
-/// Measured: a line with the range as bars. Predicted: rings of the same colour.
+/// Measured: a line with the range as bars. Predicted: rings of the same colour. Groups stand a little aside of each
+/// other, so that no bar hides another.
 std::string total_plot(const StudyResults& results, const std::vector<Group>& groups) {
   std::vector<std::string> parts;
   for (size_t g = 0; g < groups.size(); ++g) {
-    const std::string block = concat("$group", g), color = concat(" lt ", g + 1, " ");
-    parts.push_back(concat(block, " using 1:3:4:5 with yerrorlines", color, "lw 2 pt 7 ps 0.7 title ",
+    const double aside = 0.06 * (static_cast<double>(g) - static_cast<double>(groups.size() - 1) / 2);
+    const std::string block = concat("$group", g, " using ($1 + ", aside, "):"), color = concat(" lt ", g + 1, " ");
+    parts.push_back(concat(block, "3:4:5 with yerrorlines", color, "lw 2 pt 7 ps 0.7 title ",
                            quoted(group_text(results.rows[groups[g].begin].row))));
-    parts.push_back(concat(block, " using 1:6 with points", color, "lw 2 pt 6 ps 1.6 title ",
-                           g + 1 == groups.size() ? "'predicted'" : "''"));
+    parts.push_back(concat(block, "6 with points", color, "lw 2 pt 6 ps 1.6 title ''"));
   }
+  parts.push_back("keyentry with points lc rgb '#555555' lw 2 pt 6 ps 1.6 title 'predicted'");
   return "plot " + join(parts, ", \\\n  ") + "\n";
 }
 
@@ -97,16 +99,17 @@ std::string script(const StudyResults& results) {
   for (const char* terminal : {"svg", "png"}) {
     text += concat("set terminal @", terminal, terminal == std::string("svg") ? " name 'total'\n" : "\n");
     text +=
-        concat("set output 'chart-total.", terminal, "'\nset style data lines\nset key outside below\n", "set title ",
-               quoted("training time" + mark), "\nset ylabel 'total s, median and range'\n", "set xrange [-0.5:", most,
-               " - 0.5]\nset xtics (", join(tics), ")\nset bars 0.6\n", total_plot(results, groups));
+        concat("set output 'chart-total.", terminal, "'\nset style data lines\nset key outside top center horizontal\n",
+               "set title ", quoted("training time" + mark), "\nset ylabel 'total s, median and range'\n",
+               "set xrange [-0.5:", most, " - 0.5]\nset xtics (", join(tics), ")\nset bars 0.6\n",
+               total_plot(results, groups));
     text += concat("set terminal @", terminal, terminal == std::string("svg") ? " name 'stages'\n" : "\n");
     text += concat("set output 'chart-stages.", terminal, "'\nset style data histograms\n",
-                   "set style histogram rowstacked title offset 0,-1.2\nset style fill solid border -1\n",
-                   "set boxwidth 0.6\nset key outside below\nset title ", quoted("a step" + mark),
+                   "set style histogram rowstacked title offset 0,-0.6\nset style fill solid border -1\n",
+                   "set boxwidth 0.6\nset bmargin 6\nset title ", quoted("a step" + mark),
                    "\nset ylabel 'ms a batch, median'\nunset xtics\nset xtics scale 0\nset xrange [*:*]\n",
-                   "set xlabel 'workers a rank' offset 0,-1.2\n", stages_plot(results, groups),
-                   "set xlabel 'workers a rank' offset 0,0\n");
+                   "set xlabel 'workers a rank' offset 0,-1.4\n", stages_plot(results, groups),
+                   "set xlabel 'workers a rank' offset 0,0\nset bmargin\n");
   }
   return text + "unset output\n";
 }
