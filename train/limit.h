@@ -27,7 +27,7 @@ double predicted_step_ms(const ServiceTimes& times, int workers);
 
 /// How a run went.
 struct Observed {
-  ServiceTimes times;
+  ServiceTimes times = {};
   int workers = 0;
   double step = 0;         ///< Milliseconds a step, all in all.
   double wait = 0;         ///< Of them, for the loader.

@@ -95,6 +95,13 @@ TEST_F(BytesContract, DigestDiffersBySeedEpochShuffleTailAndPipeline) {
   EXPECT_EQ(std::unique(digests.begin(), digests.end()), digests.end());
 }
 
+TEST_F(BytesContract, AnEmulatedLoadChangesNothing) {
+  LoaderOptions options{.workers = 2, .batch_size = kBatch, .seed = 5};
+  const auto expected = digest(kRandomSpec, options, 1);
+  options.emulated_load_ns = 10'000;
+  EXPECT_EQ(digest(kRandomSpec, options, 1), expected);
+}
+
 TEST_F(BytesContract, RankLocalShufflingDoesNotDependOnWorkersEither) {
   LoaderOptions options{.workers = 0, .batch_size = kBatch, .shuffle = Shuffle::kRankLocal, .seed = 5};
   for (const int ranks : {1, 3}) {

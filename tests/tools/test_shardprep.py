@@ -224,7 +224,7 @@ def test_two_packings_into_one_folder_do_not_mix(tmp_path):
     error = pack(tmp_path, code=3).stderr
     process.kill()
     process.wait()
-    assert "expected that no other process packs into it" in error
+    assert "another process is packing into it; expected one at a time" in error
     assert (tmp_path / ".train.partial/split").exists()
 
 

@@ -24,6 +24,19 @@ std::string check_message(const std::function<void(TrainOptions&)>& change) {
   return message_of(ErrorKind::kConfig, [&] { check(options, kArchs, kModes); });
 }
 
+TEST(DurationTest, NeedsItsUnit) {
+  EXPECT_EQ(parse_duration_ns("--emulate-step", ""), 0);
+  EXPECT_EQ(parse_duration_ns("--emulate-step", "1.2ms"), 1'200'000);
+  EXPECT_EQ(parse_duration_ns("--emulate-step", "100us"), 100'000);
+  EXPECT_EQ(parse_duration_ns("--emulate-step", "3s"), 3'000'000'000);
+  EXPECT_EQ(parse_duration_ns("--emulate-step", "500ns"), 500);
+  for (const char* text : {"1.2", "ms", "-1ms", "1.2 ms", "1h", "nanms", "infs", "3601s", "1e300s"}) {
+    EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { parse_duration_ns("--emulate-step", text); }),
+              "--emulate-step is \"" + std::string(text) +
+                  "\"; expected a time with its unit, as 1.2ms or 100us, up to 3600s");
+  }
+}
+
 TEST(TrainOptionsTest, DefaultsAreValid) { EXPECT_NO_THROW(check(TrainOptions(), kArchs, kModes)); }
 
 TEST(TrainOptionsTest, NumbersOutOfRangeNameFlagValueAndRange) {

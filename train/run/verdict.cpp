@@ -115,6 +115,11 @@ std::optional<PastPrediction> find_past_prediction(const fs::path& out, const nl
                                                    int workers, const std::function<void(const std::string&)>& say) {
   std::optional<PastPrediction> newest;
   fs::file_time_type newest_time;
+  std::string other;  // of the first summary that cannot be compared
+  int other_count = 0;
+  const auto skip = [&](const std::string& why) {
+    if (other_count++ == 0) other = why;
+  };
   std::error_code failure;  // a folder that cannot be listed holds nothing to compare with
   for (const auto& entry : fs::directory_iterator(fs::absolute(out).lexically_normal().parent_path(), failure)) {
     const fs::path path = entry.path() / "summary.json";
@@ -123,8 +128,7 @@ std::optional<PastPrediction> find_past_prediction(const fs::path& out, const nl
       std::ifstream file(path);
       const auto json = nlohmann::json::parse(file);
       if (const int format = json.value("format", 1); format != kSummaryFormat) {
-        say(concat("prediction: ", path.string(), " is of format ", format, "; expected ", kSummaryFormat,
-                   ", not compared"));
+        skip(concat(path.string(), " is of format ", format, "; expected ", kSummaryFormat));
         continue;
       }
       if (!json.contains("limit") || json.at("configuration") != configuration || json.at("workers") == workers)
@@ -137,9 +141,11 @@ std::optional<PastPrediction> find_past_prediction(const fs::path& out, const nl
         newest_time = time;
       }
     } catch (const nlohmann::json::exception& error) {
-      say(concat("prediction: ", path.string(), ": ", error.what(), "; expected a run's summary, not compared"));
+      skip(concat(path.string(), ": ", error.what(), "; expected a run's summary"));
     }
   }
+  if (other_count > 1) other += concat(" (and ", other_count - 1, " more like it)");
+  if (other_count > 0) say(concat("prediction: ", other, ", not compared"));
   return newest;
 }
 
