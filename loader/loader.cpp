@@ -95,8 +95,11 @@ struct Loader::State {
         workers(static_cast<size_t>(std::max(options.workers, 1))),
         ring(options.workers, options.prefetch, maker.partition().rows_per_rank(),
              [this](int64_t sequence, int slot, int64_t begin, int64_t end, int worker) {
+               const int64_t start_ns = options.on_chunk ? now_ns() : 0;
                maker.make(sequence / batches, sequence % batches, begin, end, slots[slot],
                           workers[static_cast<size_t>(worker)]);
+               if (options.on_chunk)
+                 options.on_chunk({worker, sequence / batches, sequence % batches, begin, end, start_ns, now_ns()});
              }) {}
 
   LoaderOptions options;

@@ -25,6 +25,14 @@ struct SlotAllocator {
   std::function<void(void*, size_t byte_count)> release;
 };
 
+/// A part of a batch that a worker made: rows [begin_row, end_row), in the time [begin_ns, end_ns) of now_ns().
+struct ChunkTime {
+  int worker = 0;  ///< From 0; with workers 0 the caller's thread.
+  int64_t epoch = 0, batch = 0;
+  int64_t begin_row = 0, end_row = 0;
+  int64_t begin_ns = 0, end_ns = 0;
+};
+
 struct LoaderOptions {
   int workers = 0;          ///< Threads that make samples; 0: the caller's thread makes them inside next().
   int prefetch = 4;         ///< Batches made ahead of the one that next() gave last.
@@ -38,6 +46,9 @@ struct LoaderOptions {
   OnCorrupt on_corrupt = OnCorrupt::kFail;
   int64_t emulated_load_ns = 0;  ///< Processor time wasted on every sample, as a slower library would need it.
   SlotAllocator allocator = {};  ///< Empty: the heap.
+  /// Called behind every chunk by the worker that made it, by several at once; a chunk takes about 100 us. Empty:
+  /// nobody looks on.
+  std::function<void(const ChunkTime&)> on_chunk = {};
 };
 
 /// What Dataset::open() has to open for a loader with these options: with rank-local shuffling a rank's own shards

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "core/clock.h"
+
 namespace penstock::detail {
 
 DeviceClock::DeviceClock(const c10::Device& device) : guard_(device.type()), stream_(guard_.getStream(device)) {
@@ -17,10 +19,14 @@ c10::Event DeviceClock::recorded() {
   return event;
 }
 
-void DeviceClock::restart() {
+void DeviceClock::restart(std::vector<Lap>* laps) {
   for (auto& mark : marks_) free_.push_back(std::move(mark.event));
   marks_.clear();
   mark(Phase::kOther);
+  laps_ = laps;
+  if (laps_ == nullptr) return;
+  marks_.back().event.synchronize();
+  passed_ns_ = static_cast<double>(now_ns());
 }
 
 void DeviceClock::mark(Phase phase) { marks_.push_back({phase, recorded()}); }
@@ -28,7 +34,12 @@ void DeviceClock::mark(Phase phase) { marks_.push_back({phase, recorded()}); }
 void DeviceClock::read(StepTimes& times, bool is_complete) {
   if (is_complete) marks_.back().event.synchronize();
   while (marks_.size() > 1 && marks_[0].event.query() && marks_[1].event.query()) {
-    times[marks_[1].phase] += marks_[0].event.elapsedTime(marks_[1].event);
+    const double elapsed_ms = marks_[0].event.elapsedTime(marks_[1].event);
+    times[marks_[1].phase] += elapsed_ms;
+    if (laps_ != nullptr) {
+      const double begin_ns = std::exchange(passed_ns_, passed_ns_ + elapsed_ms * 1e6);
+      laps_->push_back({marks_[1].phase, 0, static_cast<int64_t>(begin_ns), static_cast<int64_t>(passed_ns_)});
+    }
     free_.push_back(std::move(marks_[0].event));
     marks_.pop_front();
   }

@@ -18,7 +18,8 @@ class DeviceClock {
  public:
   explicit DeviceClock(const c10::Device& device);
 
-  void restart();
+  /// With `laps` it waits for the device, and read() adds what it reads to them too.
+  void restart(std::vector<Lap>* laps = nullptr);
   void mark(Phase phase);
   /// Adds what the device has passed to `times`; all of it when `is_complete`, which waits.
   void read(StepTimes& times, bool is_complete);
@@ -34,6 +35,8 @@ class DeviceClock {
   c10::Stream stream_;
   std::deque<Mark> marks_;        // the first is passed, and what the next is measured from
   std::vector<c10::Event> free_;  // making one costs more than recording it
+  std::vector<Lap>* laps_ = nullptr;
+  double passed_ns_ = 0;  // when the device passed the first mark; known as long as there are laps
 };
 
 }  // namespace penstock::detail

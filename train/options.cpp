@@ -90,6 +90,9 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
   check_number("lr", options.learning_rate, 0, INFINITY);
   check_number("momentum", options.momentum, 0, 1);
   check_number("weight-decay", options.weight_decay, 0, INFINITY);
+  if (options.profile_steps > 0 && options.only_evaluates)
+    throw config_error(
+        concat("--profile ", options.profile_steps, " with --evaluate: no step is trained; expected one of the two"));
   if (options.gpu >= 0 && options.device == "cpu")
     throw config_error(concat("--gpu is ", options.gpu, " with --device cpu; expected one of the two"));
   if (options.is_resident && options.layout != "f32")
@@ -147,6 +150,7 @@ std::string to_json(const TrainOptions& options) {
                             {"evaluate", options.only_evaluates},
                             {"eval-each-epoch", options.evaluates_each_epoch},
                             {"print-freq", options.print_freq},
+                            {"profile", options.profile_steps},
                             {"emulate-step", concat(options.emulated_step_ns, "ns")},
                             {"emulate-load", concat(options.emulated_load_ns, "ns")}};
   return json.dump(2) + "\n";

@@ -57,6 +57,7 @@ struct TrainOptions {
   bool only_evaluates = false;  ///< --evaluate.
   bool evaluates_each_epoch = true;
   int64_t print_freq = 100;
+  int64_t profile_steps = 0;     ///< --profile; 0: none.
   int64_t emulated_step_ns = 0;  ///< Forward, backward and update are a wait of this long; 0: they are real.
   int64_t emulated_load_ns = 0;  ///< Processor time wasted on every sample.
 

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <numeric>
+#include <utility>
 
 #include "train/device_clock.h"
 
@@ -38,13 +39,20 @@ void Recorder::use_device(const c10::Device& device) {
   restart();
 }
 
-void Recorder::mark_device(Phase phase) { device_clock_->mark(phase); }
+void Recorder::mark_device(Phase phase) {
+  device_clock_->mark(phase);
+  if (!laps_) return;
+  const int64_t now = now_ns();
+  laps_->host.push_back({phase, 0, last_ns_, now});
+  last_ns_ = now;
+}
 
 void Recorder::restart() {
+  if (laps_) settle_laps();
   times_ = {};
   start_cpu_ns_ = cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
   start_queued_ns_ = queued_ns();
-  if (device_clock_) device_clock_->restart();
+  if (device_clock_) device_clock_->restart(laps_ ? &laps_->device : nullptr);
   last_ns_ = now_ns();
 }
 
@@ -54,6 +62,36 @@ StepTimes Recorder::times(bool is_complete) {
   times.process_cpu = static_cast<double>(cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ns_) * 1e-6;
   times.queued = static_cast<double>(queued_ns() - start_queued_ns_) * 1e-6;
   return times;
+}
+
+void Recorder::keep_laps() {
+  laps_ = std::make_unique<Laps>();
+  restart();
+}
+
+void Recorder::number_laps(int64_t step) {
+  for (auto lap = laps_->host.rbegin(); lap != laps_->host.rend() && lap->step == 0; ++lap) lap->step = step;
+}
+
+void Recorder::settle_laps() {
+  auto& host = laps_->host;
+  const auto open = std::find_if(host.begin(), host.end(), [](const Lap& lap) { return lap.step == 0; });
+  const bool goes_on = open != host.begin() && open != host.end() && std::prev(open)->end_ns == open->begin_ns;
+  if (goes_on) number_laps(std::prev(open)->step);
+  if (!goes_on) host.erase(open, host.end());
+  if (!device_clock_) return;
+  device_clock_->read(times_, true);
+  auto& device = laps_->device;  // one for each of the host's, in the same order
+  device.resize(host.size());
+  for (size_t i = 0; i < device.size(); ++i) device[i].step = host[i].step;
+}
+
+Laps Recorder::take_laps() {
+  settle_laps();
+  Laps laps = std::move(*laps_);
+  laps_.reset();
+  restart();
+  return laps;
 }
 
 }  // namespace penstock

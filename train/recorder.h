@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "core/clock.h"
 
@@ -36,6 +37,19 @@ struct StepTimes {
   double total() const;
 };
 
+/// What lies between two marks, by now_ns()'s clock.
+struct Lap {
+  Phase phase = Phase::kOther;
+  int64_t step = 0;  ///< As given to end_step().
+  int64_t begin_ns = 0, end_ns = 0;
+};
+
+/// The laps of some steps, in order. Those of one step have no gaps.
+struct Laps {
+  std::vector<Lap> host;
+  std::vector<Lap> device;  ///< On CUDA: the same laps as the device went through them.
+};
+
 namespace detail {
 class DeviceClock;
 }
@@ -56,6 +70,7 @@ class Recorder {
   void mark(Phase phase) {
     if (device_clock_) return mark_device(phase);
     const int64_t now = now_ns();
+    if (laps_) laps_->host.push_back({phase, 0, last_ns_, now});
     times_[phase] += static_cast<double>(now - last_ns_) * 1e-6;
     last_ns_ = now;
   }
@@ -66,13 +81,26 @@ class Recorder {
   /// has not reached are left out.
   StepTimes times(bool is_complete = true);
 
+  /// From here to take_laps() every lap is kept too. On CUDA a restart() meanwhile waits for the device.
+  void keep_laps();
+  /// What was marked since the last end_step() or restart() is of `step`, 1 or more. What is marked between an
+  /// end_step() and a restart() is of that step too; between two restart()s without an end_step() it is of none, and
+  /// left out.
+  void end_step(int64_t step) {
+    if (laps_) number_laps(step);
+  }
+  Laps take_laps();
+
  private:
   void mark_device(Phase phase);
+  void number_laps(int64_t step);
+  void settle_laps();
 
   StepTimes times_;
   int64_t last_ns_ = now_ns();
   int64_t start_cpu_ns_ = 0, start_queued_ns_ = 0;
   std::unique_ptr<detail::DeviceClock> device_clock_;
+  std::unique_ptr<Laps> laps_;  // none: they are not kept
 };
 
 }  // namespace penstock

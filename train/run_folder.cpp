@@ -20,9 +20,9 @@ namespace fs = std::filesystem;
 /// The files that a run writes.
 bool is_of_a_run(const std::string& name) {
   for (const char* own : {"options.json", "metrics.jsonl", "metrics.csv", "summary.json", "model.safetensors",
-                          "checkpoint-last.safetensors", "checkpoint-best.safetensors"})
+                          "checkpoint-last.safetensors", "checkpoint-best.safetensors", "trace.json"})
     if (name == own) return true;
-  return name.starts_with("events.out.tfevents.");
+  return name.starts_with("events.out.tfevents.") || name.starts_with("trace-rank-");
 }
 
 Error cannot_write(const fs::path& out, const std::error_code& failure) {

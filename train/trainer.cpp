@@ -68,7 +68,9 @@ class Training {
         device_sums_(torch::zeros({2}, torch::dtype(torch::kFloat64).device(parts.device))) {}
 
   TrainResult run() {
+    if (parts_.profile != nullptr) parts_.profile->plan(options_.epochs * batch_count_ - done_steps());
     while (at_.epoch < options_.epochs && result_.stop_signal == 0) run_epoch();
+    if (parts_.profile != nullptr && parts_.profile->is_on()) stop_profile();
     save_end();
     result_.position = at_;
     result_.train_seconds = all_.total_ms() * 1e-3;
@@ -89,10 +91,12 @@ class Training {
     result_.evaluation.reset();
     parts_.recorder.restart();
     while (result_.stop_signal == 0) {
+      if (parts_.profile != nullptr) start_profile_if_due();
       const auto batch = parts_.feeder.next();
       if (!batch) break;
       step(*batch);
       after_step();
+      if (parts_.profile != nullptr && parts_.profile->stops_behind(step_count())) stop_profile();
     }
     if (at_.batch >= batch_count_) end_epoch();
   }
@@ -114,6 +118,20 @@ class Training {
     ++at_.step;
     is_saved_ = false;
     parts_.recorder.mark(Phase::kOther);
+    parts_.recorder.end_step(at_.step);
+  }
+
+  int64_t step_count() const { return all_.step_count + stretch_.step_count; }
+
+  /// Neither starting nor stopping a profile is part of a step.
+  void start_profile_if_due() {
+    if (at_.batch >= batch_count_ || !parts_.profile->starts_behind(step_count())) return;
+    take_times();
+    parts_.profile->start();
+  }
+  void stop_profile() {
+    take_times();
+    parts_.profile->stop();
   }
 
   void after_step() {

@@ -11,6 +11,7 @@
 #include "train/evaluate.h"
 #include "train/feeder.h"
 #include "train/options.h"
+#include "train/profile.h"
 #include "train/progress.h"
 #include "train/recorder.h"
 #include "train/sinks/sink.h"
@@ -30,6 +31,7 @@ struct TrainParts {
   std::function<Evaluation(int64_t epoch)> evaluate;  ///< Collective; empty: nothing to evaluate on.
   enum class Save { kLast, kBest };
   std::function<void(const Position&, Save)> save;  ///< Collective; empty: no checkpoints.
+  Profile* profile = nullptr;                       ///< At every rank or at none.
 };
 
 struct TrainResult {

@@ -6,12 +6,15 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "augment/render.h"
+#include "core/clock.h"
 #include "core/error.h"
 #include "tests/loader/loader_test_data.h"
 
@@ -35,6 +38,35 @@ std::string message_of(const std::function<void()>& action, ErrorKind kind) {
 Loader make_loader(const TestData& data, LoaderOptions options, const std::string& spec = "") {
   const auto dataset = data.open();
   return {dataset, pipeline_for(*dataset, spec), std::move(options)};
+}
+
+TEST(LoaderTest, AnObserverSeesEveryRowMadeOnce) {
+  const TestData data({40, 30});
+  for (const int workers : {0, 1, 3}) {
+    std::mutex mutex;
+    std::map<int64_t, std::multiset<int64_t>> rows;  // a batch
+    std::vector<int64_t> end_ns(static_cast<size_t>(std::max(workers, 1)));
+    const int64_t start_ns = now_ns();
+    {
+      auto loader = make_loader(
+          data, {.workers = workers, .batch_size = 16, .epoch_count = 3, .on_chunk = [&](const ChunkTime& chunk) {
+                   const std::lock_guard lock(mutex);
+                   EXPECT_EQ(chunk.epoch, 2);
+                   for (int64_t row = chunk.begin_row; row < chunk.end_row; ++row) rows[chunk.batch].insert(row);
+                   int64_t& last_ns = end_ns.at(static_cast<size_t>(chunk.worker));
+                   EXPECT_LE(std::max(start_ns, last_ns), chunk.begin_ns) << "a worker makes one chunk at a time";
+                   EXPECT_LE(chunk.begin_ns, chunk.end_ns);
+                   last_ns = chunk.end_ns;
+                 }});
+      loader.start_epoch(2);
+      EXPECT_EQ(consume(loader), 5);
+    }
+    EXPECT_EQ(rows.size(), 5u);
+    for (const auto& [batch, made] : rows) {
+      EXPECT_EQ(made.size(), 16u) << "batch " << batch << ", padding included";
+      EXPECT_EQ(std::set<int64_t>(made.begin(), made.end()).size(), 16u) << batch;
+    }
+  }
 }
 
 TEST(LoaderTest, RefusesOptionsBeforeAnyThreadStarts) {

@@ -81,6 +81,10 @@ def fails(cache, tmp_path, flags, code, *expected):
     (["--threads", "1000000"], ["--threads is 1000000; expected 1024 or fewer"]),
     (["--gpu", "-2"], ["--gpu is -2; expected 0 or more"]),
     (["--gpu", "0", "--device", "cpu"], ["--gpu is 0 with --device cpu"]),
+    (["--profile", "0"], ["--profile is 0; expected 1 to 1000 steps"]),
+    (["--profile", "1001"], ["--profile is 1001; expected 1 to 1000 steps"]),
+    (["--profile", "many"], ['--profile: is "many"; expected a whole number']),
+    (["--profile", "--evaluate", "--pretrained", "a"], ["--profile 20 with --evaluate: no step is trained"]),
     (["--resume", "a", "--pretrained", "b"], ["--resume a with --pretrained b"]),
 ], ids=lambda value: " ".join(value) if isinstance(value, list) and value[0].startswith(("-", "extra")) else "")
 def test_options_that_cannot_be(cache, tmp_path, flags, expected):

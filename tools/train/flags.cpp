@@ -119,6 +119,14 @@ void add_run_flags(CLI::App& app, TrainOptions& o, std::vector<std::string>& sav
                  "steps between two lines of metrics.jsonl; reading the loss waits for the device")
       ->capture_default_str()
       ->group(group);
+  app.add_option(
+         "--profile", o.profile_steps,
+         "write OUT/trace.json (ui.perfetto.dev opens it): STEPS steps, 20 without a number, from the tenth on: "
+         "phases, loader workers and operators of every rank")
+      ->expected(0, 1)
+      ->default_str("20")
+      ->option_text("[STEPS]")
+      ->group(group);
 }
 
 /// `--save-every 100 steps` arrives as two words, "100 steps" as one; of several, the last counts.
@@ -154,6 +162,9 @@ TrainOptions parse_flags(int argc, char** argv) {
     throw config_error(concat("--nproc is ", options.nproc, "; expected 1 or more"));
   if (app.count("--threads") > 0 && options.threads < 1)
     throw config_error(concat("--threads is ", options.threads, "; expected 1 or more"));
+  constexpr int64_t kMaxProfileSteps = 1000;  // of a large model a step has thousands of operators
+  if (app.count("--profile") > 0 && (options.profile_steps < 1 || options.profile_steps > kMaxProfileSteps))
+    throw config_error(concat("--profile is ", options.profile_steps, "; expected 1 to ", kMaxProfileSteps, " steps"));
   if (app.count("--rank") > 0 && options.rank < 0)
     throw config_error(concat("--rank is ", options.rank, "; expected 0 or more"));
   return options;

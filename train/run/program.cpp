@@ -36,6 +36,8 @@ int run_program(const TrainOptions& options, const std::vector<std::string>& arg
   prepare_libtorch();
   Setup setup = set_up(options, [](const std::string& line) { std::cout << line << std::endl; });
   if (setup.world.is_spawner) return spawn(setup, options, arguments);
+  // On a machine without a CUDA driver Kineto prints an error that says no more than that.
+  if (setup.device == torch::kCPU) setenv("KINETO_LOG_LEVEL", "5", /*overwrite=*/0);
   torch::set_num_threads(setup.options.threads);
   return run_rank(setup);
 }

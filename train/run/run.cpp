@@ -10,6 +10,7 @@
 #include "core/text.h"
 #include "loader/detail/atomic_file.h"
 #include "train/host_feeder.h"
+#include "train/profile.h"
 #include "train/run/report.h"
 #include "train/run/verdict.h"
 #include "train/run_folder.h"
@@ -42,6 +43,7 @@ class Run {
                                                recorder_,
                                                options_.emulated_step_ns});
     if (setup.checkpoint) load(*setup.checkpoint);
+    if (options_.profile_steps > 0) profile_.emplace(options_, *comm_, recorder_, device_.is_cuda());
     if (!options_.only_evaluates) feeder_ = make_feeder(setup.data.train, *setup.pipeline, train_loader_options());
     if (setup.data.test && setup.data.test->size() > 0)
       test_feeder_ = make_feeder(setup.data.test, *setup.eval_pipeline, eval_loader_options());
@@ -57,15 +59,16 @@ class Run {
   int train() {
     if (is_first_) open_folder();
     log_parts();
+    if (profile_) profile_->open();
     const StopSignals signals;
     const TrainResult result = train_epochs(parts(), options_, setup_.info.position);
-    if (result.stop_signal != 0) return stopped(result);
-    finish(result);
-    return 0;
+    const int code = result.stop_signal != 0 ? stopped(result) : finish(result);
+    if (profile_) profile_->write([](const std::string& line) { std::cout << line << std::endl; });
+    return code;
   }
 
  private:
-  LoaderOptions train_loader_options() const {
+  LoaderOptions train_loader_options() {
     return {.workers = options_.workers,
             .prefetch = options_.prefetch,
             .batch_size = options_.batch_size,
@@ -76,15 +79,18 @@ class Run {
             .seed = options_.seed,
             .epoch_count = options_.epochs,
             .layout = layout_of(options_),
-            .emulated_load_ns = options_.emulated_load_ns};
+            .emulated_load_ns = options_.emulated_load_ns,
+            .on_chunk = profile_ ? [this](const ChunkTime& chunk) { profile_->on_chunk(chunk); }
+                                 : std::function<void(const ChunkTime&)>()};
   }
 
-  LoaderOptions eval_loader_options() const {
+  LoaderOptions eval_loader_options() {
     auto options = train_loader_options();
     options.batch_size = std::max(options_.batch_size, kEvalRows * options.world_size);
     options.tail = Tail::kPad;
     options.shuffle = Shuffle::kNone;
     options.emulated_load_ns = 0;
+    options.on_chunk = {};
     return options;
   }
 
@@ -137,7 +143,11 @@ class Run {
   }
 
   TrainParts parts() {
-    TrainParts parts{*strategy_, *comm_, *feeder_, recorder_, device_, is_first_ ? &progress_ : nullptr, {}, {}, {}};
+    TrainParts parts{*strategy_, *comm_,
+                     *feeder_,   recorder_,
+                     device_,    is_first_ ? &progress_ : nullptr,
+                     {},         {},
+                     {},         profile_ ? &*profile_ : nullptr};
     if (is_first_) {
       parts.on_metrics = [this](const Metrics& metrics) {
         for (const auto& sink : sinks_) sink->write(metrics);
@@ -169,13 +179,13 @@ class Run {
     return 128 + result.stop_signal;
   }
 
-  void finish(TrainResult result) {
+  int finish(TrainResult result) {
     const StateDict state = strategy_->state();
     // A run that was resumed behind its last epoch has trained nothing and evaluates all the same.
     if (!result.evaluation && test_feeder_) result.evaluation = evaluate(options_.epochs);
     auto memory = torch::tensor({peak_memory_bytes()}).to(device_);
     comm_->all_reduce_sum(memory)->wait();
-    if (!is_first_) return;
+    if (!is_first_) return 0;
     progress_.clear();
     save_model(options_.out / "model.safetensors", state, options_.arch);
     const Evaluation* evaluation = result.evaluation ? &*result.evaluation : nullptr;
@@ -187,6 +197,7 @@ class Run {
     std::cout << "Total training time: " << seconds << '\n';
     if (evaluation != nullptr) std::cout << accuracy_text(*evaluation, class_names());
     std::cout << verdict << std::flush;
+    return 0;
   }
 
   /// Adds what limited the run to its summary; gives the lines that say so.
@@ -217,6 +228,7 @@ class Run {
   bool is_first_;
   Recorder recorder_;
   std::unique_ptr<Strategy> strategy_;
+  std::optional<Profile> profile_;  // before the feeder, whose loader reports to it
   std::unique_ptr<Feeder> feeder_, test_feeder_;
   std::optional<RunFolder> folder_;
   std::vector<std::unique_ptr<Sink>> sinks_;

@@ -1,0 +1,170 @@
+// Profile: when it starts and stops, and the rows of its trace.
+#include "train/profile.h"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <utility>
+
+#include "core/text.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kWarmUpSteps = 9;  // allocators, caches and the loader's chunk size have settled by then
+
+/// The same for all processes that read one CLOCK_MONOTONIC.
+int64_t machine_hash() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot_id;
+  file >> boot_id;
+  return static_cast<int64_t>(std::hash<std::string>()(boot_id));
+}
+
+/// Stretches without a gap: what lies between two is no step (an evaluation, a checkpoint).
+class Stretches {
+ public:
+  explicit Stretches(const std::vector<Lap>& laps) {
+    for (const Lap& lap : laps) {
+      if (begins_.empty() || ends_.back() != lap.begin_ns) {
+        begins_.push_back(lap.begin_ns);
+        ends_.push_back(lap.end_ns);
+      }
+      ends_.back() = lap.end_ns;
+    }
+  }
+  bool contain(int64_t ns) const {
+    const auto behind = std::upper_bound(begins_.begin(), begins_.end(), ns) - begins_.begin();
+    return behind > 0 && ns < ends_[static_cast<size_t>(behind - 1)];
+  }
+
+ private:
+  std::vector<int64_t> begins_, ends_;
+};
+
+TraceLane lane_of(const std::string& name, const std::vector<Lap>& laps) {
+  TraceLane lane{name};
+  for (const Lap& lap : laps) {
+    lane.events.push_back(
+        {kPhaseNames[static_cast<size_t>(lap.phase)], "step", lap.begin_ns, lap.end_ns, {{"step", lap.step}}});
+  }
+  return lane;
+}
+
+}  // namespace
+
+Profile::Profile(const TrainOptions& options, Comm& comm, Recorder& recorder, bool is_on_cuda)
+    : options_(options), comm_(comm), recorder_(recorder), is_on_cuda_(is_on_cuda) {}
+
+void Profile::on_chunk(const ChunkTime& chunk) {
+  if (!keeps_chunks_.load(std::memory_order_relaxed)) return;
+  const std::lock_guard lock(mutex_);
+  chunks_.push_back(chunk);
+}
+
+void Profile::open() {
+  std::error_code ignored;  // the file's message says it
+  fs::create_directories(options_.out, ignored);
+  part_.emplace(trace_part_path(options_.out, comm_.rank()));
+}
+
+void Profile::plan(int64_t steps_left) {
+  if (steps_left <= 0) return;
+  first_ = std::clamp<int64_t>(steps_left - options_.profile_steps, 0, kWarmUpSteps);
+  last_ = std::min(first_ + options_.profile_steps, steps_left);
+}
+
+void Profile::start() {
+  first_ = -1;  // once
+  session_.emplace(is_on_cuda_);
+  agree_on_origin();
+  keeps_chunks_ = true;
+  recorder_.keep_laps();
+}
+
+/// One zero for all ranks: rank 0's clock where the machine is the same, and this rank's own elsewhere.
+void Profile::agree_on_origin() {
+  auto mine = torch::tensor({machine_hash(), int64_t{0}});
+  comm_.barrier();
+  mine[1] = now_ns();
+  const auto all = comm_.all_gather(is_on_cuda_ ? mine.cuda() : mine).cpu();
+  const bool is_beside_first = all[0][0].item<int64_t>() == mine[0].item<int64_t>();
+  origin_ns_ = (is_beside_first ? all[0][1] : mine[1]).item<int64_t>();
+}
+
+void Profile::stop() {
+  laps_ = recorder_.take_laps();
+  keeps_chunks_ = false;
+  ops_ = session_->stop();
+  session_.reset();
+  recorder_.restart();
+}
+
+void Profile::write(const std::function<void(const std::string&)>& say) {
+  if (laps_.host.empty()) {
+    part_.reset();
+    if (comm_.rank() == 0) say("profile: the run ended before the steps to profile, so there is no trace");
+    return;
+  }
+  write_trace_part(*part_, comm_.rank(), lanes(), origin_ns_);
+  part_->commit();
+  part_.reset();
+  comm_.barrier();
+  if (comm_.rank() != 0) return;
+  const int64_t first_step = laps_.host.front().step, last_step = laps_.host.back().step;
+  merge_trace(options_.out, comm_.world_size(),
+              {{"first_step", first_step},
+               {"last_step", last_step},
+               {"world_size", comm_.world_size()},
+               {"workers", options_.workers},
+               {"device", options_.device},
+               {"emulated", options_.is_emulated()}},
+              say);
+  const int64_t step_count = last_step - first_step + 1;
+  std::string line =
+      concat("profile: steps ", first_step, " to ", last_step, " in ", (options_.out / "trace.json").string());
+  if (step_count < options_.profile_steps)
+    line += concat(", ", step_count, " of the ", options_.profile_steps, " asked for: the run had no more");
+  say(line + "; open it at ui.perfetto.dev or chrome://tracing");
+}
+
+std::vector<TraceLane> Profile::lanes() const {
+  std::vector<TraceLane> lanes;
+  add_loader_lanes(lanes);
+  lanes.push_back(lane_of("trainer", laps_.host));
+  if (is_on_cuda_) lanes.push_back(lane_of("device", laps_.device));
+  add_op_lanes(lanes);
+  return lanes;
+}
+
+void Profile::add_loader_lanes(std::vector<TraceLane>& lanes) const {
+  for (int worker = 0; worker < std::max(options_.workers, 1); ++worker)
+    lanes.push_back({concat("loader worker ", worker)});
+  for (const ChunkTime& chunk : chunks_) {
+    if (chunk.begin_ns < laps_.host.front().begin_ns || chunk.end_ns > laps_.host.back().end_ns) continue;
+    lanes[static_cast<size_t>(chunk.worker)].events.push_back(
+        {concat("batch ", chunk.batch),
+         "loader",
+         chunk.begin_ns,
+         chunk.end_ns,
+         {{"rows", chunk.end_row - chunk.begin_row}, {"first_row", chunk.begin_row}, {"epoch", chunk.epoch}}});
+  }
+}
+
+void Profile::add_op_lanes(std::vector<TraceLane>& lanes) const {
+  const Stretches on_host(laps_.host), on_device(laps_.device);
+  std::map<std::pair<bool, uint64_t>, std::vector<TraceEvent>> rows;
+  for (const OpTime& op : ops_) {
+    if (!(op.is_on_device ? on_device : on_host).contain(op.begin_ns)) continue;
+    rows[{op.is_on_device, op.lane}].push_back({op.name, op.is_on_device ? "kernel" : "op", op.begin_ns, op.end_ns});
+  }
+  for (auto& [row, events] : rows) {
+    const auto& [is_on_device, number] = row;
+    for (auto& lane : nested_lanes(concat(is_on_device ? "stream " : "ops of thread ", number), std::move(events)))
+      lanes.push_back(std::move(lane));
+  }
+}
+
+}  // namespace penstock
