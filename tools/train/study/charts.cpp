@@ -105,11 +105,10 @@ std::string script(const StudyResults& results) {
                total_plot(results, groups));
     text += concat("set terminal @", terminal, terminal == std::string("svg") ? " name 'stages'\n" : "\n");
     text += concat("set output 'chart-stages.", terminal, "'\nset style data histograms\n",
-                   "set style histogram rowstacked title offset 0,-0.6\nset style fill solid border -1\n",
-                   "set boxwidth 0.6\nset bmargin 6\nset title ", quoted("a step" + mark),
+                   "set style histogram rowstacked title offset 0,-0.3\nset style fill solid border -1\n",
+                   "set boxwidth 0.6\nset bmargin 4\nset title ", quoted("a step, by workers a rank" + mark),
                    "\nset ylabel 'ms a batch, median'\nunset xtics\nset xtics scale 0\nset xrange [*:*]\n",
-                   "set xlabel 'workers a rank' offset 0,-1.4\n", stages_plot(results, groups),
-                   "set xlabel 'workers a rank' offset 0,0\nset bmargin\n");
+                   "unset xlabel\n", stages_plot(results, groups), "set xlabel 'workers a rank'\nset bmargin\n");
   }
   return text + "unset output\n";
 }

@@ -59,6 +59,8 @@ void check_passed_on(const TrainOptions& train) {
   if (train.mode != unset.mode) refuse(concat("--mode ", train.mode), "--modes");
   if (train.only_evaluates) refuse("--evaluate", "a study that trains");
   if (!train.resume.empty()) refuse(concat("--resume ", train.resume.string()), "--pretrained, or no weights");
+  if (train.profile_steps > 0)
+    refuse(concat("--profile ", train.profile_steps), "none: the last repeat is profiled for its timeline");
   if (train.rank >= 0) refuse(concat("--rank ", train.rank), "--nproc: a study starts all ranks itself");
   if (train.world_size > 0) refuse(concat("--world-size ", train.world_size), "--nproc");
 }

@@ -87,7 +87,10 @@ std::string legend_html() {
 std::string timeline_html(const RowResult& row, const std::string& mark) {
   std::string text = concat("<section class=\"row\">\n", element("h3", row_text(row.row)), element("p", row.sentence));
   try {
-    const Timeline timeline = read_timeline(row.folder / "trace.json");
+    Timeline timeline = read_timeline(row.folder / "trace.json");
+    if (row.row.workers == 0)
+      for (auto& lane : timeline.lanes)
+        if (lane.name != "trainer") lane.name = "load, same thread";
     text += timeline_svg(timeline) + element("p class=\"quiet\"", timeline_text(timeline) + mark);
   } catch (const Error& error) {
     text += element("p class=\"quiet\"", concat("no timeline: ", error.what()));

@@ -10,6 +10,8 @@
 namespace penstock {
 namespace {
 
+constexpr int kTimelineSteps = 20;
+
 std::string count_text(int count, const char* what) { return concat(count, " ", what, count == 1 ? "" : "s"); }
 
 /// Letters and digits, everything else as one dash: "ddp, 2 ranks" is "ddp-2-ranks".
@@ -69,11 +71,12 @@ std::string run_name(const std::vector<StudyRow>& rows, size_t row, int repeat) 
   return concat(number, file_name(row_text(rows[row])), ".", repeat + 1);
 }
 
-std::vector<std::string> run_arguments(const StudyOptions& options, const StudyRow& row,
+std::vector<std::string> run_arguments(const StudyOptions& options, const StudyRow& row, int repeat,
                                        const std::filesystem::path& out) {
   auto words = options.passed_on;  // a flag given twice counts as given last
   words.insert(words.end(), {"--mode", row.mode, "--nproc", std::to_string(row.ranks), "--workers",
                              std::to_string(row.workers), "--out", out.string()});
+  if (repeat + 1 == options.repeat_count) words.insert(words.end(), {"--profile", std::to_string(kTimelineSteps)});
   if (!row.is_augmented) words.insert(words.end(), {"--augment", ""});
   return words;
 }

@@ -30,8 +30,8 @@ std::vector<StudyRow> plan_rows(const StudyOptions& options, const std::function
 /// The folder of a run below runs/: "03-ddp-2-ranks-augmented-1-worker.2", the last number being the repeat, from 1.
 std::string run_name(const std::vector<StudyRow>& rows, size_t row, int repeat);
 
-/// The flags of the run's `train`.
-std::vector<std::string> run_arguments(const StudyOptions& options, const StudyRow& row,
+/// The flags of the run's `train`. In the last repeat (`repeat` is from 0) it profiles the steps of the timeline.
+std::vector<std::string> run_arguments(const StudyOptions& options, const StudyRow& row, int repeat,
                                        const std::filesystem::path& out);
 
 }  // namespace penstock

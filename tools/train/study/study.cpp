@@ -98,7 +98,7 @@ class Study {
     std::error_code failure;
     std::string program = fs::read_symlink("/proc/self/exe", failure).string();
     if (!fs::exists(program)) program = "/proc/self/exe";  // replaced or removed since it started
-    auto words = run_arguments(options_, rows_[row], folder_.run(run_name(rows_, row, repeat)));
+    auto words = run_arguments(options_, rows_[row], repeat, folder_.run(run_name(rows_, row, repeat)));
     words.insert(words.begin(), program);
     return words;
   }

@@ -69,12 +69,6 @@ double tick_of(double span) {
   return 10 * power;
 }
 
-/// Neighbouring batches of a loader in two shades; the batch's number is the name's last word.
-std::string class_of(const Bar& bar, bool is_loader) {
-  if (!is_loader) return "phase " + bar.name;
-  return !bar.name.empty() && (bar.name.back() - '0') % 2 != 0 ? "load odd" : "load even";
-}
-
 std::string rect(double x, double y, double width, const std::string& name) {
   return concat("<rect class=\"", name, "\" x=\"", fixed(x, 2), "\" y=\"", y, "\" width=\"", fixed(width, 2),
                 "\" height=\"", kLaneHeight, "\"");
@@ -136,11 +130,15 @@ std::string timeline_svg(const Timeline& timeline) {
     svg += concat("<text class=\"name\" x=\"", kLabelWidth - 6, "\" y=\"", y + kLaneHeight - 4, "\">",
                   html_text(lane.name), "</text>\n",
                   rect(kLabelWidth, y, kWidth - kLabelWidth, is_loader ? "lane loader" : "lane trainer"), "/>\n");
+    bool is_odd = false;  // neighbouring batches in two shades
+    const std::string* previous = nullptr;
     for (const auto& bar : lane.bars) {
+      if (previous != nullptr && *previous != bar.name) is_odd = !is_odd;
+      previous = &bar.name;
+      const std::string kind = !is_loader ? "phase " + bar.name : is_odd ? "load odd" : "load even";
       const std::string title = concat(bar.name, ": ", fixed((bar.end_us - bar.start_us) * 1e-3, 3), " ms");
-      svg +=
-          concat(rect(x_of(bar.start_us), y, (bar.end_us - bar.start_us) * scale, html_text(class_of(bar, is_loader))),
-                 "><title>", html_text(title), "</title></rect>\n");
+      svg += concat(rect(x_of(bar.start_us), y, (bar.end_us - bar.start_us) * scale, html_text(kind)), "><title>",
+                    html_text(title), "</title></rect>\n");
     }
     y += kLaneHeight + kGap;
   }

@@ -1,0 +1,254 @@
+"""train study: its table, charts and page, going on where it stopped, and what it says of commands that cannot be."""
+import csv
+import html.parser
+import json
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+
+import pytest
+from PIL import Image
+
+from train_tool import DATA, TRAIN, environment, run, start
+
+# 25 steps a run: more than the page draws.
+COMMAND = ["study", "--workers", "0,1", "--data", DATA, "-b", "16", "--epochs", "1", "--threads", "1", "--device", "cpu",
+           "--emulate-step", "2ms"]
+STUDY = [*COMMAND, "--repeat", "2", "--augment", "affine(degrees=10)", "--ablate", "augment"]
+CHARTS = [f"chart-{name}.{kind}" for name in ("total", "stages") for kind in ("svg", "png")]
+PHASES = {"wait", "host_to_device", "forward", "backward", "communication", "optimizer", "other"}
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def study(cache, tmp_path_factory):
+    """One finished study: its folder and what it said."""
+    out = tmp_path_factory.mktemp("study") / "out"
+    return out, run(cache, *STUDY, "--out", out)
+
+
+def csv_rows(out):
+    with open(out / "study.csv", newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def markdown_rows(text):
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()
+            if line.startswith("|")]
+
+
+def summaries(out, row):
+    """Of all repeats of a row, counted from 1."""
+    return [json.loads((path / "summary.json").read_text()) for path in sorted(out.glob(f"runs/{row:02}-*"))
+            if path.is_dir()]
+
+
+def last_line(text):
+    return text.strip().splitlines()[-1]
+
+
+def test_runs_are_interleaved_with_a_line_each(study):
+    out, done = study
+    lines = done.stderr.splitlines()
+    order = [re.match(r"study: run (\d) of 8, single, (augmented|not augmented), (\d) workers?, repeat (\d): "
+                      r"total \d+\.\d\d s \[emulated\]$", line).groups() for line in lines]
+    rows = [("augmented", "0"), ("augmented", "1"), ("not augmented", "0"), ("not augmented", "1")]
+    assert order == [(str(i + 1), *rows[i % 4], str(i // 4 + 1)) for i in range(8)]
+    assert len([path for path in (out / "runs").iterdir() if path.is_dir()]) == 8
+
+
+def test_the_table_holds_medians_and_ranges_of_the_runs(study):
+    out, _ = study
+    rows = csv_rows(out)
+    keys = [(row["mode"], row["ranks"], row["augment"], row["workers"]) for row in rows]
+    assert keys == [("single", "1", augment, workers) for augment in ("on", "off") for workers in ("0", "1")]
+    for number, row in enumerate(rows, 1):
+        found = summaries(out, number)
+        assert [one["workers"] for one in found] == [int(row["workers"])] * 2
+        assert {one["configuration"]["augment"] == "" for one in found} == {row["augment"] == "off"}
+        for column, key in (("load_ms", "load_ms_per_step"), ("update_ms", "update_ms_per_step"),
+                            ("total_s", "train_seconds"), ("accuracy", "accuracy")):
+            values = [one[key] for one in found]
+            assert float(row[column]) == pytest.approx(statistics.median(values), rel=1e-6)
+            assert float(row[f"{column}_low"]) == pytest.approx(min(values), rel=1e-6)
+            assert float(row[f"{column}_high"]) == pytest.approx(max(values), rel=1e-6)
+
+
+def test_a_row_is_predicted_from_another_row_of_its_group(study):
+    out, _ = study
+    rows = csv_rows(out)
+    for number, base in ((1, 2), (2, 1), (3, 4), (4, 3)):
+        row, workers = rows[number - 1], int(rows[number - 1]["workers"])
+        found = summaries(out, base)
+        gains = [one["limit"]["predictions"][workers]["images_per_second"] / one["images_per_second"] for one in found]
+        expected = statistics.median(one["train_seconds"] for one in found) / statistics.median(gains)
+        assert float(row["predicted_s"]) == pytest.approx(expected, rel=1e-6)
+        assert float(row["error"]) == pytest.approx(expected / float(row["total_s"]) - 1, rel=1e-5)
+
+
+def test_every_table_and_summary_line_says_emulated(study):
+    out, done = study
+    text = (out / "study.md").read_text()
+    head, _, *body = markdown_rows(text)
+    assert head == ["mode", "ranks", "augment", "workers", "load ms a batch", "update ms a batch", "total s", "accuracy",
+                    "predicted s", "error", "times"]
+    assert len(body) == 4 and all(row[-1] == "emulated" for row in body)
+    assert all(re.fullmatch(r"[\d.]+ \([\d.]+-[\d.]+\)", row[6]) for row in body)
+    assert markdown_rows(done.stdout) == [head, markdown_rows(text)[1], *body]
+    said = [line for line in text.splitlines() if line.startswith(("#", "- "))]
+    assert len(said) == 2 + 3 + 4 and all("[emulated]" in line for line in said), said
+    assert sum("bound: " in line for line in said) == 4
+    assert [row["times"] for row in csv_rows(out)] == ["emulated"] * 4
+    for name in CHARTS:
+        assert (out / name).stat().st_size > 1000
+    for name in ("total", "stages"):
+        assert "[emulated]" in (out / f"chart-{name}.svg").read_text()
+
+
+class Page(html.parser.HTMLParser):
+    """What the tests look at: sections of rows with their rectangles, table rows, words, links out."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.rows, self.table, self.words, self.attributes, self.tags = [], 0, "", [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        self.tags.append(tag)
+        self.attributes.append(attributes)
+        classes = (attributes.get("class") or "").split()
+        if tag == "section" and "row" in classes:
+            self.rows.append([])
+        if tag == "tr":
+            self.table += 1
+        if tag == "rect" and self.rows:
+            self.rows[-1].append(classes)
+
+    def handle_data(self, data):
+        self.words += data
+
+
+def chromium(tmp_path, page, *flags):
+    done = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+                           f"--user-data-dir={tmp_path / 'browser'}", *flags, page.as_uri()],
+                          capture_output=True, text=True, timeout=120, check=True)
+    return done.stdout
+
+
+def test_the_page_in_a_browser(study, tmp_path):
+    out, _ = study
+    page = Page(chromium(tmp_path, out / "report.html", "--dump-dom"))
+    assert page.table == 5 and len(page.rows) == 4 and page.tags.count("svg") >= 2 + 4
+    for rectangles in page.rows:
+        lanes = [classes[1] for classes in rectangles if classes[0] == "lane"]
+        assert lanes == ["loader", "trainer"]  # without workers the trainer's thread is both
+        phases = [classes[1] for classes in rectangles if classes[0] == "phase"]
+        assert set(phases) <= PHASES and phases.count("forward") == 20 and phases.count("wait") == 20
+        assert sum(classes[0] == "load" for classes in rectangles) >= 10
+    assert page.words.count("20 steps in") == 4 and page.words.count("bound: ") == 4
+    assert page.words.count("emulated") >= 4 * 3
+    assert not {"script", "link", "img", "iframe", "object"} & set(page.tags)
+    for attributes in page.attributes:
+        for name in ("src", "href", "xlink:href"):
+            assert (attributes.get(name) or "#").startswith("#"), attributes
+
+
+def test_the_page_shows_its_colours(study, tmp_path):
+    out, _ = study
+    chromium(tmp_path, out / "report.html", f"--screenshot={tmp_path / 'page.png'}", "--window-size=1120,2400")
+    colours = dict((colour, count) for count, colour in
+                   Image.open(tmp_path / "page.png").convert("RGB").getcolors(1 << 24))
+    assert colours[(255, 255, 255)] > 500_000
+    for colour in ((0x56, 0xb4, 0xe9), (0xd5, 0x5e, 0x00), (0xf3, 0xf3, 0xf3)):  # forward, wait, an empty lane
+        assert colours.get(colour, 0) > 100, colour
+
+
+def test_a_report_without_traces_and_gnuplot_says_so(study, cache, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(study[0], out)
+    for trace in out.glob("runs/*/trace.json"):
+        trace.unlink()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/env").symlink_to(shutil.which("env"))
+    process = subprocess.run([TRAIN, *STUDY, "--out", out], capture_output=True, text=True, timeout=60,
+                             env={**environment(cache), "PATH": str(tmp_path / "bin")}, check=True)
+    assert process.stderr.count("finished earlier") == 8
+    assert "gnuplot is not there" in last_line(process.stderr)
+    text = (out / "report.html").read_text()
+    assert "gnuplot is not there" in text and text.count("no timeline: ") == 4
+    assert not any((out / name).exists() for name in CHARTS)
+
+
+def test_a_study_that_was_stopped_goes_on(cache, tmp_path):
+    out = tmp_path / "out"
+    command = [*COMMAND, "--modes", "single,ddp", "--nproc", "1,2", "--out", out]
+    process = start(cache, *command)
+    said = [process.stderr.readline(), process.stderr.readline()]
+    assert "left out, as there is no such run: single with 2 ranks, ddp with 1 rank" in said[0]
+    assert "run 1 of 4, single, 0 workers: total" in said[1]
+    second = run(cache, *command, code=2).stderr.splitlines()
+    assert len(second) == 2 and second[1].startswith(f"train: --out {out}: another study is writing into it; expected")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode in (143, -signal.SIGTERM)  # the latter between two runs
+    finished = {path: path.stat().st_mtime_ns for path in out.glob("runs/*/summary.json")}
+    assert 1 <= len(finished) < 4 and not (out / "study.md").exists()
+
+    lines = run(cache, *command).stderr.splitlines()
+    assert sum("finished earlier" in line for line in lines) == len(finished)
+    assert {path: path.stat().st_mtime_ns for path in finished} == finished
+    assert [(row["mode"], row["ranks"]) for row in csv_rows(out)] == [("single", "1")] * 2 + [("ddp", "2")] * 2
+    ranks = [one["world_size"] for number in range(1, 5) for one in summaries(out, number)]
+    assert ranks == [1, 1, 2, 2]
+    assert "rank 0 of 2" in (out / "report.html").read_text()
+
+
+def test_a_run_that_fails_ends_the_study_with_its_own_words(cache, tmp_path):
+    done = run(cache, *COMMAND, "--out", tmp_path / "out", "--data", "nowhere:dir", code=2)
+    assert last_line(done.stderr).startswith('train: study: single, 0 workers: --data: unknown source "nowhere"; ')
+    assert done.stderr.count("unknown source") == 1 and not done.stdout
+
+
+@pytest.mark.parametrize("flags, line", [
+    (["--workers", ""], '--workers is ""; expected whole numbers from 0 on, such as 0,1,2,4'),
+    (["--workers", "0,-1"], '--workers is "0,-1"; expected whole numbers from 0 on, such as 0,1,2,4'),
+    (["--workers", "0,1,0"], '--workers is "0,1,0", with 0 twice; expected every value once'),
+    (["--modes", "single,dpd"], '--modes: unknown mode "dpd"; did you mean "ddp"?'),
+    (["--modes", ""], '--modes is ""; expected modes of '),
+    (["--modes", "ddp", "--nproc", "1"], "--modes ddp: no mode goes with the ranks of --nproc; expected 1 for single"),
+    (["--nproc", "0"], '--nproc is "0"; expected whole numbers from 1 on, such as 1,2'),
+    (["--repeat", "0"], "--repeat is 0; expected 1 or more"),
+    (["--ablate", "augment"], "--ablate augment: no --augment is given; expected the transforms to leave out"),
+    (["--ablate", "agment"], '--ablate: unknown ablation "agment"; did you mean "augment"?'),
+    (["--mode", "ddp"], "--mode ddp: is set in a study; expected --modes"),
+    (["--profile", "5"], "--profile 5: is set in a study; expected none"),
+    (["--epohcs", "2"], 'unknown flag "--epohcs"; did you mean "--epochs"?'),
+    (["--emulate-step", "2"], '--emulate-step is "2"; expected a time with its unit'),
+], ids=lambda value: " ".join(value) if isinstance(value, list) else "")
+def test_a_command_that_cannot_be_is_one_line_and_leaves_nothing(cache, tmp_path, flags, line):
+    given = [*COMMAND, "--out", tmp_path / "out"]
+    if flags[0] == "--workers":
+        given = [given[0], *given[3:]]
+    said = run(cache, *given, *flags, code=2).stderr
+    assert said.startswith("train: " + line) and said.count("\n") == 1, said
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_of_something_else_is_refused(study, cache, tmp_path):
+    out, _ = study
+    before = sorted(path.name for path in out.iterdir())
+    said = run(cache, *COMMAND, "--out", out, code=2).stderr
+    assert said.startswith(f"train: --out {out}: holds the study `train study --workers 0,1 --modes single --nproc 1 "
+                           "--ablate augment --repeat 2 --data 'digits(count=400,size=16)' ") and said.count("\n") == 1
+    assert sorted(path.name for path in out.iterdir()) == before
+    (tmp_path / "notes.txt").write_text("mine")
+    said = run(cache, *COMMAND, "--out", tmp_path, code=2).stderr
+    assert said.startswith(f"train: --out {tmp_path}: holds files, but no study.json") and said.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
