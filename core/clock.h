@@ -1,6 +1,7 @@
 // Clock: one monotonic time for every stage of every mode.
 #pragma once
 
+#include <sys/types.h>
 #include <time.h>
 
 #include <chrono>
@@ -22,6 +23,11 @@ inline int64_t cpu_ns(clockid_t clock) {
   clock_gettime(clock, &time);
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
+
+/// How long a thread of this process could run and had no core (proc(5), schedstat); 0 where the kernel does not say.
+/// About 10 us.
+int64_t queued_ns(pid_t thread);
+pid_t this_thread();
 
 /// Keeps the processor busy for `ns` of this thread's time.
 inline void burn_cpu(int64_t ns) {

@@ -215,12 +215,15 @@ LoaderStatistics Loader::statistics() const {
       stage.add_to(all);
       return stage_of(own, count).total_ms;
     };
+    const auto ms = [](int64_t ns) { return static_cast<double>(ns) * 1e-6; };
     statistics.workers.push_back({.read_ms = own_ms(worker.read, read),
                                   .plan_ms = own_ms(worker.plan, plan),
                                   .decode_ms = own_ms(worker.decode, decode),
                                   .render_ms = own_ms(worker.render, render),
-                                  .idle_ms = ms_since(state_->start_ns) - static_cast<double>(times[i].busy_ns) * 1e-6,
-                                  .cpu_ms = static_cast<double>(times[i].cpu_ns) * 1e-6});
+                                  .busy_ms = ms(times[i].busy_ns),
+                                  .idle_ms = ms_since(state_->start_ns) - ms(times[i].busy_ns),
+                                  .cpu_ms = ms(times[i].cpu_ns),
+                                  .queued_ms = ms(times[i].queued_ns)});
     made_count += count;
     statistics.substituted_count += worker.substituted_count.load(std::memory_order_relaxed);
   }

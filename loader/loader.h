@@ -106,8 +106,10 @@ struct LoaderStatistics {
   /// One worker; of workers 0 the caller's thread.
   struct Worker {
     double read_ms = 0, plan_ms = 0, decode_ms = 0, render_ms = 0;
-    double idle_ms = 0;  // of the time since construction, what it was not making rows
-    double cpu_ms = 0;   // processor time of its thread, whatever for; 0 for workers 0, whose thread is the caller's
+    double busy_ms = 0;    // making rows, by the clock on the wall
+    double idle_ms = 0;    // the rest of the time since construction
+    double cpu_ms = 0;     // processor time of its thread; 0 for workers 0, whose thread is the caller's
+    double queued_ms = 0;  // it could run and had no core; likewise
   };
   Stage read, decode, plan, render;  // a sample
   Stage wait;                        // a call of next(): how long the consumer waited

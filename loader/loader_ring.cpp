@@ -246,11 +246,15 @@ void Ring::make_on_this_thread(std::unique_lock<std::mutex>& lock) {
 std::vector<Ring::WorkerTime> Ring::worker_times() {
   const std::lock_guard lock(mutex_);
   std::vector<WorkerTime> times;
-  for (const Shift& shift : shifts_) {
-    times.push_back(shift.time);
-    if (shift.is_on) times.back().cpu_ns += cpu_ns(shift.clock) - shift.cpu_start_ns;
-  }
+  for (const Shift& shift : shifts_) times.push_back(shift.is_on ? time_of(shift) : shift.time);
   return times;
+}
+
+Ring::WorkerTime Ring::time_of(const Shift& shift) {
+  WorkerTime time = shift.time;
+  time.cpu_ns += cpu_ns(shift.clock) - shift.cpu_start_ns;
+  time.queued_ns += queued_ns(shift.thread) - shift.queued_start_ns;
+  return time;
 }
 
 void Ring::work() {
@@ -259,7 +263,9 @@ void Ring::work() {
   idle_workers_.pop_back();
   Shift& shift = shifts_[static_cast<size_t>(worker)];
   pthread_getcpuclockid(pthread_self(), &shift.clock);
+  shift.thread = this_thread();
   shift.cpu_start_ns = cpu_ns(shift.clock);
+  shift.queued_start_ns = queued_ns(shift.thread);
   shift.is_on = true;
   while (const auto chunk = wait_for_chunk(lock)) {
     lock.unlock();
@@ -272,7 +278,7 @@ void Ring::work() {
     rouse(wake);
     lock.lock();
   }
-  shift.time.cpu_ns += cpu_ns(shift.clock) - shift.cpu_start_ns;
+  shift.time = time_of(shift);
   shift.is_on = false;
   idle_workers_.push_back(worker);
   if (--crew_ == 0) all_gone_.notify_all();  // under the lock: the destructor may end as soon as it is free

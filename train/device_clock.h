@@ -21,6 +21,7 @@ class DeviceClock {
   /// With `laps` it waits for the device, and read() adds what it reads to them too.
   void restart(std::vector<Lap>* laps = nullptr);
   void mark(Phase phase);
+  size_t pending() const { return marks_.size(); }
   /// Adds what the device has passed to `times`; all of it when `is_complete`, which waits.
   void read(StepTimes& times, bool is_complete);
 

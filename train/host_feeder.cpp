@@ -120,7 +120,12 @@ class CudaFeeder final : public HostFeeder {
         device_(device),
         stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device.index())) {}
 
-  ~CudaFeeder() override { stream_.synchronize(); }
+  ~CudaFeeder() override {
+    try {
+      stream_.synchronize();
+    } catch (const std::exception&) {  // the device failed before, and that is what is on its way
+    }
+  }
 
   void start_epoch(int64_t epoch, int64_t first_batch) override {
     stream_.synchronize();

@@ -13,7 +13,7 @@ namespace {
 constexpr double kAsGood = 1.02;  // what is within 2 % of the best is as good, and takes fewer threads
 constexpr double kWorthSaying = 1.05;
 
-double cores_ms(const ServiceTimes& times) { return times.ranks * (times.update_cpu + times.load) / times.cores; }
+double cores_ms(const ServiceTimes& times) { return times.ranks * (times.update_cpu + times.load_cpu) / times.cores; }
 
 /// Workers beyond the cores only wait for each other.
 int most_workers(const Observed& run) { return std::max({run.workers, run.times.cores, 1}); }
@@ -31,6 +31,7 @@ std::string count_text(int count, const char* noun) { return concat(count, " ", 
 Bound slowest(const Observed& run) {
   const ServiceTimes& times = run.times;
   const Bound update = times.communication > times.update / 2 ? Bound::kCommunication : Bound::kCompute;
+  if (run.workers == 0 && cores_ms(times) > times.load + times.update) return Bound::kCores;
   if (run.workers == 0) return times.load > times.update ? Bound::kLoad : update;
   const double load = times.load / run.workers, cores = cores_ms(times);
   if (times.update >= std::max(load, cores)) return update;
@@ -77,7 +78,11 @@ std::string fact(const Observed& run, Bound bound) {
 }  // namespace
 
 double predicted_step_ms(const ServiceTimes& times, int workers) {
-  if (workers == 0) return std::max(times.update + times.load, cores_ms(times));
+  if (workers == 0) {
+    const double turns =
+        times.is_async ? std::max(times.update, times.load + times.update_cpu) : times.update + times.load;
+    return std::max(turns, cores_ms(times));
+  }
   return std::max({times.update, times.load / workers, cores_ms(times)});
 }
 
@@ -89,7 +94,7 @@ Limit find_limit(const Observed& run) {
   Limit limit;
   while (predicted_step_ms(run.times, limit.best_workers) > best * kAsGood) ++limit.best_workers;
   ServiceTimes free_load = run.times;
-  free_load.load = 0;
+  free_load.load = free_load.load_cpu = 0;
   limit.bound = slowest(run);
   if (now > 0 && best > 0) {
     limit.speed_up = now / predicted_step_ms(run.times, limit.best_workers);

@@ -9,20 +9,22 @@ namespace penstock {
 
 /// What one step of one rank takes, measured. Times are milliseconds a step.
 struct ServiceTimes {
-  double load = 0;           ///< Processor time that one worker needs for a rank's part of a batch.
+  double load = 0;           ///< One worker needs for a rank's part of a batch, with a core whenever it wants one.
+  double load_cpu = 0;       ///< Of it, processor time; the rest is waiting for the disk.
   double update = 0;         ///< The step with every batch standing ready and a core for whoever wants one.
   double update_cpu = 0;     ///< Processor time of all threads but the workers'.
   double communication = 0;  ///< Part of `update` in which the rank waited for the others.
   int cores = 1;             ///< Of this machine, for all its ranks together.
   int ranks = 1;             ///< On this machine.
+  bool is_async = false;     ///< The device works on its own while the host makes the next batch.
 };
 
 /// Milliseconds a step with `workers` workers a rank.
 ///
 /// A pipeline is as fast as its slowest resource: the training thread (`update`), the workers (`load / workers`), or
-/// the cores that both share (`ranks * (update_cpu + load) / cores`). Without workers load and update take turns. The
-/// operational bounds of queueing networks (Denning and Buzen 1978, "The operational analysis of queueing network
-/// models", sec. 4), which batches made ahead come close to.
+/// the cores that both share (`ranks * (update_cpu + load_cpu) / cores`). Without workers load and update take turns;
+/// beside an asynchronous device load and launches do. The operational bounds of queueing networks (Denning and Buzen
+/// 1978, "The operational analysis of queueing network models", sec. 4), which batches made ahead come close to.
 double predicted_step_ms(const ServiceTimes& times, int workers);
 
 /// How a run went.
@@ -33,7 +35,6 @@ struct Observed {
   double wait = 0;         ///< Of them, for the loader.
   double loader_idle = 0;  ///< Share of the workers' time in which they had nothing to do, 0..1.
   double images_per_second = 0;
-  bool is_cuda = false;
   bool is_emulated = false;
 };
 

@@ -1,27 +1,12 @@
 // Recorder: sums, the process's use of the processors, and the device's marks.
 #include "train/recorder.h"
 
-#include <cstdio>
 #include <numeric>
 #include <utility>
 
 #include "train/device_clock.h"
 
 namespace penstock {
-namespace {
-
-/// How long this thread could run and had no core (proc(5), schedstat: time on the processor, time queued, slices); 0
-/// where the kernel does not say.
-int64_t queued_ns() {
-  std::FILE* const file = std::fopen("/proc/thread-self/schedstat", "re");
-  long long on_cpu = 0, queued = 0;
-  const bool is_known = file != nullptr && std::fscanf(file, "%lld %lld", &on_cpu, &queued) == 2;
-  if (file != nullptr) std::fclose(file);
-  return is_known ? queued : 0;
-}
-
-}  // namespace
-
 void StepTimes::add(const StepTimes& other, double factor) {
   for (size_t i = 0; i < phase.size(); ++i) phase[i] += factor * other.phase[i];
   collectives += factor * other.collectives;
@@ -40,7 +25,9 @@ void Recorder::use_device(const c10::Device& device) {
 }
 
 void Recorder::mark_device(Phase phase) {
+  constexpr size_t kMostPending = 64;  // some eight steps: then those that the device has passed are read
   device_clock_->mark(phase);
+  if (device_clock_->pending() > kMostPending) device_clock_->read(times_, false);
   if (!laps_) return;
   const int64_t now = now_ns();
   laps_->host.push_back({phase, 0, last_ns_, now});
@@ -51,7 +38,7 @@ void Recorder::restart() {
   if (laps_) settle_laps();
   times_ = {};
   start_cpu_ns_ = cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
-  start_queued_ns_ = queued_ns();
+  start_queued_ns_ = queued_ns(this_thread());
   if (device_clock_) device_clock_->restart(laps_ ? &laps_->device : nullptr);
   last_ns_ = now_ns();
 }
@@ -60,7 +47,7 @@ StepTimes Recorder::times(bool is_complete) {
   if (device_clock_) device_clock_->read(times_, is_complete);
   StepTimes times = times_;
   times.process_cpu = static_cast<double>(cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ns_) * 1e-6;
-  times.queued = static_cast<double>(queued_ns() - start_queued_ns_) * 1e-6;
+  times.queued = static_cast<double>(queued_ns(this_thread()) - start_queued_ns_) * 1e-6;
   return times;
 }
 

@@ -37,8 +37,8 @@ class ResidentFeeder final : public Feeder {
     recorder_.mark(Phase::kOther);
     const auto ids = ids_.next();
     if (!ids) return std::nullopt;
-    plan(*ids);
     recorder_.mark(Phase::kWait);
+    plan(*ids);
     auto batch = render(*ids);
     recorder_.mark(Phase::kHostToDevice);
     return batch;

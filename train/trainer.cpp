@@ -1,6 +1,9 @@
 // train_epochs(): steps, sums, times, and when to print, evaluate, save and stop.
 #include "train/trainer.h"
 
+#include <algorithm>
+#include <array>
+
 #include "train/schedule.h"
 #include "train/stop.h"
 
@@ -31,24 +34,23 @@ struct Times {
 /// How the loader fared between two records of one kind.
 class LoaderShares {
  public:
-  void put(const LoaderStatistics& statistics, Metrics& metrics) {
-    double idle_ms = 0;
-    for (const auto& worker : statistics.workers) idle_ms += worker.idle_ms;
-    const double elapsed_ms = ms_since(last_ns_) * static_cast<double>(statistics.workers.size());
+  /// `total_ms`: of the steps in between. What the workers do meanwhile and the steps do not see (an evaluation) counts
+  /// as done in the steps.
+  void put(const LoaderStatistics& statistics, double total_ms, Metrics& metrics) {
+    double busy_ms = 0;
+    for (const auto& worker : statistics.workers) busy_ms += worker.busy_ms;
+    const double available_ms = total_ms * static_cast<double>(statistics.workers.size());
     const auto batches = static_cast<double>(statistics.batch_count - batch_count_);
     if (batches > 0) metrics.ready_share = static_cast<double>(statistics.ready_count - ready_count_) / batches;
-    if (elapsed_ms > 0) metrics.loader_idle_share = std::clamp((idle_ms - idle_ms_) / elapsed_ms, 0.0, 1.0);
-    *this = {statistics.batch_count, statistics.ready_count, idle_ms};
+    if (available_ms > 0) metrics.loader_idle_share = std::clamp(1 - (busy_ms - busy_ms_) / available_ms, 0.0, 1.0);
+    batch_count_ = statistics.batch_count;
+    ready_count_ = statistics.ready_count;
+    busy_ms_ = busy_ms;
   }
-  LoaderShares() = default;
 
  private:
-  LoaderShares(uint64_t batch_count, uint64_t ready_count, double idle_ms)
-      : batch_count_(batch_count), ready_count_(ready_count), idle_ms_(idle_ms) {}
-
   uint64_t batch_count_ = 0, ready_count_ = 0;
-  double idle_ms_ = 0;
-  int64_t last_ns_ = now_ns();
+  double busy_ms_ = 0;
 };
 
 /// Sums over samples; after reduction, of all ranks.
@@ -237,7 +239,8 @@ class Training {
     if (sums.sample_count > 0)
       metrics.accuracy = static_cast<double>(sums.correct_count) / static_cast<double>(sums.sample_count);
     metrics.a_step = times.a_step();
-    shares_[static_cast<size_t>(kind)].put(parts_.feeder.statistics(), metrics);
+    metrics.is_emulated = options_.is_emulated();
+    shares_[static_cast<size_t>(kind)].put(parts_.feeder.statistics(), times.total_ms(), metrics);
     if (evaluation) metrics.test_loss = evaluation->loss, metrics.test_accuracy = evaluation->accuracy;
     if (parts_.progress != nullptr && kind == Metrics::Kind::kEpoch) parts_.progress->clear();
     parts_.on_metrics(metrics);
@@ -254,7 +257,7 @@ class Training {
                            .step_count = batch_count_,
                            .loss = shown_loss_,
                            .images_per_second = times.images_per_second(),
-                           .load_share = times.load_ms() / times.total_ms(),
+                           .load_share = times.total_ms() > 0 ? times.load_ms() / times.total_ms() : 0,
                            .seconds_left = 1e-3 * times.a_step(times.total_ms()) * static_cast<double>(steps_left)});
   }
 

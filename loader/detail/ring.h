@@ -1,6 +1,7 @@
 // Ring: which batch is made when, by which worker, in which slot. It knows nothing of what a batch holds.
 #pragma once
 
+#include <sys/types.h>
 #include <time.h>
 
 #include <condition_variable>
@@ -61,8 +62,9 @@ class Ring {
 
   /// What one worker did since the ring was made.
   struct WorkerTime {
-    int64_t busy_ns = 0;  ///< Making rows, by the clock on the wall.
-    int64_t cpu_ns = 0;   ///< Of its thread, with what taking and handing over costs; 0 when workers is 0.
+    int64_t busy_ns = 0;    ///< Making rows, by the clock on the wall.
+    int64_t cpu_ns = 0;     ///< Of its thread, with what taking and handing over costs; 0 when workers is 0.
+    int64_t queued_ns = 0;  ///< It could run and had no core; 0 when workers is 0.
   };
   std::vector<WorkerTime> worker_times();
 
@@ -95,7 +97,8 @@ class Ring {
   struct Shift {  // a worker's time up to its last chunk, and its thread's processor clock while it is at work
     WorkerTime time;
     clockid_t clock = 0;
-    int64_t cpu_start_ns = 0;
+    pid_t thread = 0;
+    int64_t cpu_start_ns = 0, queued_start_ns = 0;
     bool is_on = false;
   };
   struct Arena;  // tbb::task_arena
@@ -112,6 +115,7 @@ class Ring {
   bool has_wanted();
   void make_on_this_thread(std::unique_lock<std::mutex>& lock);
   void work();
+  static WorkerTime time_of(const Shift& shift);
   void rouse(const Wake& wake);
 
   const int workers_;

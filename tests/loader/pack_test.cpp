@@ -1,5 +1,4 @@
-// pack() and verify(): deals evenly, gives the same bytes with any number of jobs, leaves nothing half-written, finds
-// any flipped bit.
+// pack(): deals evenly, gives the same bytes with any number of jobs, leaves nothing half-written.
 #include "loader/pack.h"
 
 #include <gmock/gmock.h>
@@ -22,48 +21,18 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 using testing_data::Bytes;
+using testing_data::digits;
 using testing_data::error_of;
+using testing_data::files_below;
 using testing_data::golden_picture;
 using testing_data::golden_pictures;
 using testing_data::names_in;
+using testing_data::pictures;
 using testing_data::read_bytes;
 using testing_data::TemporaryFolder;
 using testing_data::write_bytes;
+using testing_data::write_pictures;
 namespace fs = std::filesystem;
-
-PackOptions digits(const fs::path& output, int count, int shards) {
-  PackOptions options;
-  options.source = "digits(size=8,count=" + std::to_string(count) + ")";
-  options.output = output;
-  options.shard_count = shards;
-  return options;
-}
-
-/// A folder of pictures of all kinds, two classes.
-void write_pictures(const fs::path& folder) {
-  size_t number = 0;
-  for (const auto& golden : golden_pictures()) {
-    ++number;
-    write_bytes(folder / (number % 3 == 0 ? "a" : "b") / ("picture " + std::to_string(100 + number)), golden.file);
-  }
-}
-
-PackOptions pictures(const TemporaryFolder& folder) {
-  PackOptions options;
-  options.source = "image-folder";
-  options.input = folder / "in";
-  options.output = folder / "out";
-  options.shard_count = 2;
-  return options;
-}
-
-/// All files below a folder.
-std::map<std::string, Bytes> files_below(const fs::path& folder) {
-  std::map<std::string, Bytes> files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder))
-    if (entry.is_regular_file()) files[fs::relative(entry.path(), folder).string()] = read_bytes(entry.path());
-  return files;
-}
 
 TEST(PackTest, EveryShardHasEveryClassToWithinOneSample) {
   for (const auto& [count, shards] : std::vector<std::pair<int, int>>{{100, 7}, {23, 4}, {3, 5}, {61, 1}}) {
@@ -318,120 +287,6 @@ TEST(PackTest, WrongOptionsAreConfigErrors) {
                 o.input = folder / "empty";
               }),
               testing::AllOf(StartsWith("3 "), HasSubstr("no samples for split train")));
-}
-
-// verify --------------------------------------------------------------------------------------------------------------
-
-/// Flips one bit of a shard, and gives what verify() finds.
-std::vector<std::string> problems_after_flip(const fs::path& split, const std::string& file, const Bytes& whole,
-                                             size_t byte) {
-  Bytes flipped = whole;
-  flipped[byte] ^= static_cast<uint8_t>(1u << (byte % 8));
-  write_bytes(split / file, flipped);
-  return verify(split, 1).lines;
-}
-
-/// Bytes of a shard, and what a problem must say when one of their bits is flipped: the sample, where there is one.
-std::map<size_t, std::string> places_to_flip(const fs::path& file) {
-  std::map<size_t, std::string> places;
-  for (size_t byte = 0; byte < kShardHeaderBytes; byte += 53) places[byte] = "shard-";
-  const Safetensors tensors(file);
-  const ShardReader shard(file);
-  for (const auto& tensor : tensors.tensors()) {
-    const bool is_column = tensor.name != "padding" && tensor.name != "images" && tensor.name != "bytes";
-    const size_t size = tensor.bytes.size(), row_bytes = is_column ? size / tensor.shape[0] : size;
-    for (size_t i = 0; i < size; i += std::max<size_t>(1, size / 40)) {
-      // Of two neighbours whose border moved either may be named.
-      const std::string row = tensor.name == "offset" ? "[0-9]+" : std::to_string(i / row_bytes);
-      places[tensor.byte_offset + i] = is_column ? "sample " + row + " |at row|\"offset\" runs" : "shard-";
-    }
-  }
-  for (size_t row = 0; row < shard.size(); ++row) {
-    const Sample sample = shard.at(row);
-    for (size_t i = 0; i < sample.bytes.size(); i += std::max<size_t>(1, sample.bytes.size() / 10))
-      places[sample.byte_offset + i] = "\\(id " + std::to_string(sample.id) + "\\)";
-  }
-  return places;
-}
-
-TEST(VerifyTest, AnyFlippedBitIsFoundAndTheSampleNamed) {
-  const TemporaryFolder folder;
-  write_pictures(folder / "in");
-  pack(pictures(folder));
-  pack(digits(folder / "digits", 9, 1));
-  for (const auto& split : {folder / "out/train", folder / "digits/train"}) {
-    EXPECT_THAT(verify(split).lines, testing::IsEmpty());
-    const std::string file = read_manifest(split).shards[0].file;
-    const Bytes whole = read_bytes(split / file);
-    for (const auto& [byte, named] : places_to_flip(split / file)) {
-      const auto problems = problems_after_flip(split, file, whole, byte);
-      ASSERT_FALSE(problems.empty()) << file << ", byte " << byte;
-      EXPECT_THAT(problems, testing::Contains(testing::ContainsRegex(named))) << "byte " << byte;
-    }
-    write_bytes(split / file, whole);
-    EXPECT_THAT(verify(split).lines, testing::IsEmpty());
-  }
-}
-
-TEST(VerifyTest, WhatIsWrongIsSaid) {
-  const TemporaryFolder folder;
-  const auto split = folder / "d/train";
-  pack(digits(folder / "d", 20, 2));
-  const auto files = files_below(split);
-  const auto problems_after = [&](const std::function<void()>& change) {
-    change();
-    const auto problems = verify(split).lines;
-    for (const auto& [name, bytes] : files) write_bytes(split / name, bytes);
-    return problems;
-  };
-  const std::string first = "shard-00000-of-00002.safetensors";
-  EXPECT_THAT(problems_after([&] { fs::remove(split / first); }), testing::Each(HasSubstr("No such file")));
-  EXPECT_THAT(problems_after([&] { fs::resize_file(split / first, 5000); }),
-              testing::Contains(HasSubstr("5000 bytes; expected")));
-  EXPECT_THAT(problems_after([&] {
-                fs::copy_file(split / "shard-00001-of-00002.safetensors", split / first,
-                              fs::copy_options::overwrite_existing);
-              }),
-              testing::Contains(HasSubstr("xxh3 is")));
-  EXPECT_THAT(problems_after([&] { fs::remove(split / "manifest.json"); }),
-              testing::ElementsAre(HasSubstr("No such file")));
-  const auto with_manifest = [&](const std::function<void(Manifest&)>& change) {
-    return problems_after([&] {
-      Manifest manifest = read_manifest(split);
-      change(manifest);
-      write_manifest(split, manifest);
-    });
-  };
-  EXPECT_THAT(with_manifest([](auto& m) { m.statistics.mean[0] += 1e-15; }),
-              testing::ElementsAre(HasSubstr("mean is not what the shards hold")));
-  EXPECT_THAT(with_manifest([](auto& m) { m.class_counts = {1, 3, 2, 2, 2, 2, 2, 2, 2, 2}; }),
-              testing::ElementsAre(HasSubstr("class_counts is not")));
-  EXPECT_THAT(with_manifest([](auto& m) { m.class_names.resize(9), m.class_counts = {2, 2, 2, 2, 2, 2, 2, 2, 4}; }),
-              testing::Contains(HasSubstr("label is 9; expected 0 to 8")));
-  EXPECT_THAT(problems_after([&] { write_bytes(split / "stray", std::string("x")); }),
-              testing::ElementsAre(HasSubstr("stray: the manifest does not name it")));
-}
-
-TEST(VerifyTest, AnIdThatStandsTwiceIsFound) {
-  const TemporaryFolder folder;
-  pack(digits(folder / "d", 20, 2));
-  const auto split = folder / "d/train";
-  Manifest manifest = read_manifest(split);
-  auto& entry = manifest.shards[1];
-  {
-    const ShardReader old(split / entry.file);
-    ASSERT_EQ(old.at(0).id, 10u);
-    ShardWriter writer(folder / "new", manifest.extent);
-    for (size_t row = 0; row < old.size(); ++row)  // the ids of the other shard
-      writer.add(row, old.at(row).label, old.at(row).extent, Encoding::kRaw, old.at(row).bytes);
-    writer.finish();
-  }
-  fs::rename(folder / "new", split / entry.file);
-  const auto problems = verify(split).lines;
-  ASSERT_EQ(problems.size(), 1u);  // the checksum; the manifest takes the new one
-  entry.xxh3 = problems[0].substr(problems[0].find("xxh3 is ") + 8, 32);
-  write_manifest(split, manifest);
-  EXPECT_THAT(verify(split).lines, testing::ElementsAre(HasSubstr("id 0 stands twice")));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// What the storage tests share: a temporary folder, files as bytes, an error's text, the golden pictures.
+// What the storage tests share: a temporary folder, files as bytes, an error's text, the golden pictures, small
+// packings.
 #pragma once
 
 #include <stdlib.h>
@@ -8,12 +9,14 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "core/error.h"
+#include "loader/pack.h"
 #include "loader/shard.h"
 
 namespace penstock::testing_data {
@@ -109,6 +112,41 @@ inline const GoldenPicture& golden_picture(const std::string& name) {
   for (const auto& picture : pictures)
     if (picture.name == name) return picture;
   throw std::runtime_error("no golden picture " + name);
+}
+
+inline PackOptions digits(const std::filesystem::path& output, int count, int shards) {
+  PackOptions options;
+  options.source = "digits(size=8,count=" + std::to_string(count) + ")";
+  options.output = output;
+  options.shard_count = shards;
+  return options;
+}
+
+/// A folder of pictures of all kinds, two classes.
+inline void write_pictures(const std::filesystem::path& folder) {
+  size_t number = 0;
+  for (const auto& golden : golden_pictures()) {
+    ++number;
+    write_bytes(folder / (number % 3 == 0 ? "a" : "b") / ("picture " + std::to_string(100 + number)), golden.file);
+  }
+}
+
+inline PackOptions pictures(const TemporaryFolder& folder) {
+  PackOptions options;
+  options.source = "image-folder";
+  options.input = folder / "in";
+  options.output = folder / "out";
+  options.shard_count = 2;
+  return options;
+}
+
+/// All files below a folder.
+inline std::map<std::string, Bytes> files_below(const std::filesystem::path& folder) {
+  std::map<std::string, Bytes> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    if (entry.is_regular_file())
+      files[std::filesystem::relative(entry.path(), folder).string()] = read_bytes(entry.path());
+  return files;
 }
 
 }  // namespace penstock::testing_data

@@ -8,7 +8,7 @@ namespace penstock {
 namespace {
 
 TEST(PredictionTest, WithoutWorkersLoadAndUpdateTakeTurns) {
-  const ServiceTimes times{.load = 6, .update = 2, .update_cpu = 0, .cores = 8};
+  const ServiceTimes times{.load = 6, .load_cpu = 6, .update = 2, .update_cpu = 0, .cores = 8};
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 0), 8);
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 1), 6);
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 2), 3);
@@ -18,13 +18,25 @@ TEST(PredictionTest, WithoutWorkersLoadAndUpdateTakeTurns) {
 
 TEST(PredictionTest, CoresAreShared) {
   // A trainer on the CPU: 4 ms of its own and 6 ms of loading a step, on two cores, are 5 ms at best.
-  const ServiceTimes times{.load = 6, .update = 4, .update_cpu = 4, .cores = 2};
+  const ServiceTimes times{.load = 6, .load_cpu = 6, .update = 4, .update_cpu = 4, .cores = 2};
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 0), 10);
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 1), 6);
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 2), 5);
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 4), 5);
   // Two ranks on the same cores do twice the work.
-  EXPECT_DOUBLE_EQ(predicted_step_ms({.load = 3, .update = 4, .update_cpu = 4, .cores = 2, .ranks = 2}, 1), 7);
+  EXPECT_DOUBLE_EQ(
+      predicted_step_ms({.load = 3, .load_cpu = 3, .update = 4, .update_cpu = 4, .cores = 2, .ranks = 2}, 1), 7);
+}
+
+TEST(PredictionTest, AnAsynchronousDeviceWorksWhileTheHostLoads) {
+  const ServiceTimes times{.load = 6, .load_cpu = 6, .update = 2, .update_cpu = 1, .cores = 8, .is_async = true};
+  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 0), 7);  // load, then launch
+  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 2), 3);
+}
+
+TEST(PredictionTest, WaitingForADiskTakesNoCore) {
+  const ServiceTimes times{.load = 8, .load_cpu = 1, .update = 1, .update_cpu = 1, .cores = 2};
+  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 4), 2);
 }
 
 struct Case {
@@ -48,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(
     Runs, SentenceTest,
     testing::Values(
         Case{"load",
-             {.times = {.load = 8, .update = 2, .update_cpu = 0.2, .cores = 8},
+             {.times = {.load = 8, .load_cpu = 8, .update = 2, .update_cpu = 0.2, .cores = 8},
               .workers = 1,
               .step = 8,
               .wait = 6,
@@ -58,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(
              "load-bound: the trainer waited 75 % of the time; 3 more workers would give about 4.0x (32,000 images/s), "
              "the limit is 4.0x (compute)"},
         Case{"load, nobody to load",
-             {.times = {.load = 6, .update = 2, .update_cpu = 2, .cores = 2},
+             {.times = {.load = 6, .load_cpu = 6, .update = 2, .update_cpu = 2, .cores = 2},
               .workers = 0,
               .step = 8,
               .wait = 6,
@@ -68,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(
              "load-bound: the trainer waited 75 % of the time; 2 more workers would give about 2.0x (16,000 images/s), "
              "the limit is 4.0x (compute)"},
         Case{"compute",
-             {.times = {.load = 1, .update = 8, .update_cpu = 8, .cores = 4},
+             {.times = {.load = 1, .load_cpu = 1, .update = 8, .update_cpu = 8, .cores = 4},
               .workers = 4,
               .step = 8,
               .wait = 0,
@@ -78,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(
              1,
              "compute-bound: the loader waited 97 % of the time; 1 worker would do"},
         Case{"compute, nothing to gain",
-             {.times = {.load = 1, .update = 8, .update_cpu = 8, .cores = 4},
+             {.times = {.load = 1, .load_cpu = 1, .update = 8, .update_cpu = 8, .cores = 4},
               .workers = 1,
               .step = 8,
               .wait = 0,
@@ -89,7 +101,8 @@ INSTANTIATE_TEST_SUITE_P(
              1,
              "compute-bound: the loader waited 88 % of the time; more workers would give nothing [emulated]"},
         Case{"communication",
-             {.times = {.load = 1, .update = 8, .update_cpu = 2, .communication = 6, .cores = 4, .ranks = 2},
+             {.times =
+                  {.load = 1, .load_cpu = 1, .update = 8, .update_cpu = 2, .communication = 6, .cores = 4, .ranks = 2},
               .workers = 1,
               .step = 8,
               .wait = 0,
@@ -100,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(
              "communication-bound: the trainer waited 75 % of the time for other ranks; more workers would give "
              "nothing"},
         Case{"cores",
-             {.times = {.load = 6, .update = 4, .update_cpu = 4, .cores = 2},
+             {.times = {.load = 6, .load_cpu = 6, .update = 4, .update_cpu = 4, .cores = 2},
               .workers = 2,
               .step = 5,
               .wait = 1,

@@ -79,5 +79,62 @@ TEST_F(PastPredictionTest, TheErrorIsOfWhatWasMeasured) {
             "[emulated]");
 }
 
+StepTimes step_of(double wait, double forward, double communication, double process_cpu, double queued) {
+  StepTimes step;
+  step[Phase::kWait] = wait;
+  step[Phase::kForward] = forward;
+  step[Phase::kCommunication] = communication;
+  step.process_cpu = process_cpu;
+  step.queued = queued;
+  return step;
+}
+
+TEST(ObserveTest, WithoutWorkersTheWaitIsTheLoad) {
+  LoaderStatistics loader;
+  loader.workers = {{.busy_ms = 600}};
+  const auto run = observe({.workers = 0}, step_of(6, 4, 0, 9, 1), loader, 100);
+  EXPECT_DOUBLE_EQ(run.step, 10);
+  EXPECT_DOUBLE_EQ(run.times.load, 5.4);  // a tenth of the step was spent in the queue for a core
+  EXPECT_DOUBLE_EQ(run.times.load_cpu, 5.4);
+  EXPECT_DOUBLE_EQ(run.times.update, 3.6);
+  EXPECT_DOUBLE_EQ(run.times.update_cpu, 3.6);
+}
+
+TEST(ObserveTest, WorkersAreMeasuredByThemselves) {
+  LoaderStatistics loader;
+  loader.workers = {{.busy_ms = 400, .cpu_ms = 250, .queued_ms = 50}, {.busy_ms = 400, .cpu_ms = 250, .queued_ms = 50}};
+  const auto run = observe({.workers = 2}, step_of(2, 6, 2, 9, 1), loader, 100);
+  EXPECT_DOUBLE_EQ(run.times.load_cpu, 5);
+  EXPECT_DOUBLE_EQ(run.times.load, 7);      // 2 of them for the disk
+  EXPECT_DOUBLE_EQ(run.times.update, 7.2);  // the queue's tenth of 8
+  EXPECT_DOUBLE_EQ(run.times.update_cpu, 4);
+  EXPECT_DOUBLE_EQ(run.times.communication, 2);
+  EXPECT_DOUBLE_EQ(run.loader_idle, 0.6);  // 800 of 2 x 1000 ms
+}
+
+TEST(ObserveTest, ADevicesPhasesHoldNoQueueing) {
+  LoaderStatistics loader;
+  loader.workers = {{.busy_ms = 600}};
+  const auto run = observe({.times = {.is_async = true}, .workers = 0}, step_of(5, 1, 0, 7, 1), loader, 100);
+  EXPECT_DOUBLE_EQ(run.times.load, 6);
+  EXPECT_DOUBLE_EQ(run.times.update, 1);
+}
+
+TEST(ObserveTest, WaitingForARankThatWaitsForItsLoaderIsLoading) {
+  const auto rank = [](double wait, double load, double communication) {
+    return Observed{
+        .times = {.load = load, .load_cpu = load, .update = 5, .update_cpu = 2, .communication = communication},
+        .workers = 1,
+        .step = 10,
+        .wait = wait};
+  };
+  const auto run = over_ranks(rank(1, 4, 4), {rank(1, 4, 4), rank(4, 8, 1)});
+  EXPECT_DOUBLE_EQ(run.wait, 4);
+  EXPECT_DOUBLE_EQ(run.times.communication, 1);
+  EXPECT_DOUBLE_EQ(run.times.update, 2);
+  EXPECT_DOUBLE_EQ(run.times.load, 8);
+  EXPECT_DOUBLE_EQ(run.times.load_cpu, 6);
+}
+
 }  // namespace
 }  // namespace penstock

@@ -44,7 +44,8 @@ auto guarded(const std::string& where, const char* operation, const Body& body) 
   }
 }
 
-/// When collectives of one group, which end in the order of their start, were under way. They end on Gloo's threads.
+/// When collectives of one group were under way; of those that overlap, each counts from where the one before ended.
+/// They end on Gloo's threads.
 class BusyTime {
  public:
   /// The collective that began at `begin_ns` ends now. Gives how long it was the oldest one.
@@ -69,7 +70,10 @@ class C10dWork : public Comm::Work {
     guarded(where_, "all_reduce", [&] { return work_->wait(); });
     if (staged_.defined()) tensor_.copy_(staged_);
   }
-  double under_way_ms() override { return static_cast<double>(under_way_ns_->load()) * 1e-6; }
+  std::optional<double> under_way_ms() override {
+    const int64_t ns = under_way_ns_->load();
+    return ns < 0 ? std::nullopt : std::optional(static_cast<double>(ns) * 1e-6);
+  }
 
   /// Measures from now on.
   void time_by(const std::shared_ptr<BusyTime>& busy) {
@@ -85,18 +89,15 @@ class C10dWork : public Comm::Work {
   c10::intrusive_ptr<c10d::Work> work_;
   torch::Tensor tensor_, staged_;
   std::string where_;
-  std::shared_ptr<std::atomic<int64_t>> under_way_ns_ = std::make_shared<std::atomic<int64_t>>(0);
+  std::shared_ptr<std::atomic<int64_t>> under_way_ns_ = std::make_shared<std::atomic<int64_t>>(-1);
 };
 
 class NcclWork final : public C10dWork {
  public:
   using C10dWork::C10dWork;
-  double under_way_ms() override { return is_timed() && work().isCompleted() ? work().getDuration() : 0; }
-
- private:
-  static bool is_timed() {
-    static const char* const setting = std::getenv("TORCH_NCCL_ENABLE_TIMING");
-    return setting != nullptr && std::string(setting) != "0";
+  std::optional<double> under_way_ms() override {
+    if (!work().isCompleted()) return std::nullopt;
+    return work().getDuration();
   }
 };
 
@@ -173,6 +174,7 @@ c10::intrusive_ptr<c10d::Backend> make_nccl([[maybe_unused]] const c10::intrusiv
 #ifdef PENSTOCK_HAS_CUDA
   if (detail::is_loopback(rendezvous.host)) setenv("NCCL_SOCKET_IFNAME", "lo", /*overwrite=*/0);
   c10::cuda::set_device(device.index());
+  setenv("TORCH_NCCL_ENABLE_TIMING", "1", /*overwrite=*/1);  // two events a collective, for Work::under_way_ms()
   auto options = c10d::ProcessGroupNCCL::Options::create();
   options->timeout = std::chrono::seconds(rendezvous.timeout_seconds);
   return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rendezvous.rank, rendezvous.world_size, options);

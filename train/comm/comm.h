@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace penstock {
@@ -22,9 +23,8 @@ class Comm {
    public:
     virtual ~Work() = default;
     virtual void wait() = 0;
-    /// Milliseconds in which this collective was under way and none that was started before it; 0 as long as that is
-    /// not known. On NCCL only with TORCH_NCCL_ENABLE_TIMING=1.
-    virtual double under_way_ms() { return 0; }
+    /// Milliseconds in which this collective was under way and none that ended before it; none as long as it is.
+    virtual std::optional<double> under_way_ms() { return 0; }
   };
 
   virtual ~Comm() = default;

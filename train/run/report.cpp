@@ -31,6 +31,10 @@ std::string opening_text(const Setup& setup, const Comm& comm) {
       concat("data ", options.data, ": ", data.train->size(), " train, ", data.test ? data.test->size() : 0,
              " test samples of ", shape.channels, " x ", shape.height, " x ", shape.width, " in ", shape.classes,
              " classes; augment ", setup.pipeline->text(), "; batch ", options.batch_size, "\n");
+  if (options.is_emulated()) {
+    text += concat("emulated: ", static_cast<double>(options.emulated_step_ns) * 1e-6, " ms a step (0: the real one), ",
+                   static_cast<double>(options.emulated_load_ns) * 1e-3, " us of processor time more a sample\n");
+  }
   if (!data.note.empty()) text += concat("note: ", data.note, "\n");
   text += concat("arch ", options.arch, ", mode ", options.mode, ", ", count_of(comm.world_size(), "rank"), started,
                  " (", comm.backend(), ") on ", options.device, options.is_resident ? ", data resident" : "",
@@ -66,7 +70,7 @@ int64_t peak_memory_bytes() {
 
 nlohmann::ordered_json summary_json(const Setup& setup, const TrainResult* result, const Evaluation* evaluation,
                                     int64_t memory_bytes) {
-  nlohmann::ordered_json json{{"format", kSummaryFormat}};
+  nlohmann::ordered_json json{{"format", kSummaryFormat}, {"emulated", setup.options.is_emulated()}};
   json["accuracy"] = nullptr;
   json["per_class_accuracy"] = nlohmann::ordered_json::array();
   if (evaluation != nullptr) {

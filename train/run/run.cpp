@@ -153,10 +153,14 @@ class Run {
         for (const auto& sink : sinks_) sink->write(metrics);
       };
     }
+    if (!learns()) return parts;
     if (test_feeder_) parts.evaluate = [this](int64_t epoch) { return evaluate(epoch); };
     parts.save = [this](const Position& position, TrainParts::Save which) { save(position, which); };
     return parts;
   }
+
+  /// With an emulated step there is nothing to evaluate or to keep: the weights stay what they were.
+  bool learns() const { return options_.emulated_step_ns == 0; }
 
   fs::path last_checkpoint() const { return options_.out / "checkpoint-last.safetensors"; }
 
@@ -173,8 +177,9 @@ class Run {
     if (is_first_) {
       progress_.clear();
       std::cout << "stopped by " << (result.stop_signal == SIGINT ? "SIGINT" : "SIGTERM") << " at epoch "
-                << result.position.epoch + 1 << ", step " << result.position.batch << " of it; go on with --resume "
-                << last_checkpoint().string() << std::endl;
+                << result.position.epoch + 1 << ", step " << result.position.batch << " of it";
+      if (learns()) std::cout << "; go on with --resume " << last_checkpoint().string();
+      std::cout << std::endl;
     }
     return 128 + result.stop_signal;
   }
@@ -182,27 +187,51 @@ class Run {
   int finish(TrainResult result) {
     const StateDict state = strategy_->state();
     // A run that was resumed behind its last epoch has trained nothing and evaluates all the same.
-    if (!result.evaluation && test_feeder_) result.evaluation = evaluate(options_.epochs);
+    if (!result.evaluation && test_feeder_ && learns()) result.evaluation = evaluate(options_.epochs);
     auto memory = torch::tensor({peak_memory_bytes()}).to(device_);
     comm_->all_reduce_sum(memory)->wait();
+    const Observed run = observe_all(result);
     if (!is_first_) return 0;
     progress_.clear();
-    save_model(options_.out / "model.safetensors", state, options_.arch);
+    if (learns()) save_model(options_.out / "model.safetensors", state, options_.arch);
     const Evaluation* evaluation = result.evaluation ? &*result.evaluation : nullptr;
     auto summary = summary_json(setup_, &result, evaluation, memory.item<int64_t>());
-    const std::string verdict = result.step_count > 0 ? judge(result, summary) : std::string();
+    const std::string verdict = result.step_count > 0 ? judge(run, summary) : std::string();
     detail::write_text(options_.out / "summary.json", summary.dump(2) + "\n");
     char seconds[32];
     std::snprintf(seconds, sizeof(seconds), "%.1f s", result.train_seconds);
-    std::cout << "Total training time: " << seconds << '\n';
-    if (evaluation != nullptr) std::cout << accuracy_text(*evaluation, class_names());
+    std::cout << "Total training time: " << seconds << (options_.is_emulated() ? " [emulated]" : "") << '\n';
+    if (evaluation != nullptr && learns()) std::cout << accuracy_text(*evaluation, class_names());
     std::cout << verdict << std::flush;
     return 0;
   }
 
+  /// Collective.
+  Observed observe_all(const TrainResult& result) {
+    const ServiceTimes machine{.cores = usable_cores(),
+                               .ranks = setup_.world.ranks_sharing_cores,
+                               .is_async = device_.is_cuda() && options_.emulated_step_ns == 0};
+    const Observed mine = observe({.times = machine,
+                                   .workers = options_.workers,
+                                   .images_per_second = result.images_per_second,
+                                   .is_emulated = options_.is_emulated()},
+                                  result.a_step, result.loader, result.step_count);
+    const auto packed =
+        torch::tensor({mine.wait, mine.times.load, mine.times.load_cpu, mine.times.update_cpu}, torch::kFloat64);
+    const auto gathered = comm_->all_gather(packed.to(device_)).cpu();
+    std::vector<Observed> all(static_cast<size_t>(comm_->world_size()));
+    for (size_t rank = 0; rank < all.size(); ++rank) {
+      const auto numbers = gathered[static_cast<int64_t>(rank)];
+      all[rank].wait = numbers[0].item<double>();
+      all[rank].times.load = numbers[1].item<double>();
+      all[rank].times.load_cpu = numbers[2].item<double>();
+      all[rank].times.update_cpu = numbers[3].item<double>();
+    }
+    return over_ranks(mine, all);
+  }
+
   /// Adds what limited the run to its summary; gives the lines that say so.
-  std::string judge(const TrainResult& result, nlohmann::ordered_json& summary) const {
-    const Observed run = observe(setup_, result);
+  std::string judge(const Observed& run, nlohmann::ordered_json& summary) const {
     const Limit limit = find_limit(run);
     const auto configuration = configuration_of(setup_);
     summary["limit"] = limit_json(run, limit);

@@ -29,58 +29,61 @@ std::string processor_name() {
   return "";
 }
 
-double worker_cpu_ms(const LoaderStatistics& statistics) {
-  double total = 0;
-  for (const auto& worker : statistics.workers) total += worker.cpu_ms;
-  return total;
-}
-
-double idle_share(const LoaderStatistics& statistics) {
-  double idle = 0, busy = 0;
-  for (const auto& worker : statistics.workers) {
-    idle += worker.idle_ms;
-    busy += worker.read_ms + worker.plan_ms + worker.decode_ms + worker.render_ms;
-  }
-  return idle + busy > 0 ? std::clamp(idle / (idle + busy), 0.0, 1.0) : 0;
-}
-
 std::string workers_text(int workers) { return concat(workers, workers == 1 ? " worker" : " workers"); }
 
 }  // namespace
 
-Observed observe(const Setup& setup, const TrainResult& result) {
-  const StepTimes& step = result.a_step;
-  const double wait = step[Phase::kWait], queued = std::min(step.queued, step.total());
-  Observed run;
-  run.workers = setup.options.workers;
-  run.step = step.total();
-  run.wait = wait;
-  run.loader_idle = idle_share(result.loader);
-  run.images_per_second = result.images_per_second;
-  run.is_emulated = setup.options.is_emulated();
-  run.times.cores = usable_cores();
-  run.times.ranks = setup.world.local_world_size;
-  run.times.communication = step[Phase::kCommunication];
-  if (run.workers == 0) {
-    // One thread does both, so what it waited for a core is dealt to both by their lengths.
-    const double running = run.step > 0 ? 1 - queued / run.step : 1;
-    run.times.load = wait * running;
-    run.times.update = (run.step - wait) * running;
-    run.times.update_cpu = std::max(0.0, step.process_cpu - run.times.load);
-    return run;
+Observed observe(Observed run, const StepTimes& step, const LoaderStatistics& loader, int64_t step_count) {
+  LoaderStatistics::Worker all;
+  for (const auto& worker : loader.workers) {
+    all.busy_ms += worker.busy_ms;
+    all.cpu_ms += worker.cpu_ms;
+    all.queued_ms += worker.queued_ms;
   }
-  const auto batches = static_cast<double>(std::max<int64_t>(result.step_count, 1));
-  run.times.load = worker_cpu_ms(result.loader) / batches;
-  run.times.update = std::max(run.step - wait - queued, 0.0);
-  run.times.update_cpu = std::max(0.0, step.process_cpu - run.times.load);
+  const auto steps = static_cast<double>(std::max<int64_t>(step_count, 1));
+  auto& times = run.times;
+  run.step = step.total();
+  run.wait = step[Phase::kWait];
+  const double available_ms = run.step * steps * static_cast<double>(loader.workers.size());
+  run.loader_idle = available_ms > 0 ? std::clamp(1 - all.busy_ms / available_ms, 0.0, 1.0) : 0;
+  times.communication = step[Phase::kCommunication];
+  // The kernel counts a step's queueing as a whole; it is dealt to waiting and working by their lengths. A device's
+  // phases hold none.
+  const double running = run.step > 0 && !times.is_async ? std::max(0.0, 1 - step.queued / run.step) : 1;
+  times.update = (run.step - run.wait) * running;
+  if (run.workers == 0) {
+    times.load = times.load_cpu = times.is_async ? all.busy_ms / steps : run.wait * running;
+  } else {
+    times.load_cpu = all.cpu_ms / steps;
+    times.load = std::max(times.load_cpu, (all.busy_ms - all.queued_ms) / steps);
+  }
+  times.update_cpu = std::max(0.0, step.process_cpu - times.load_cpu);
   return run;
+}
+
+Observed over_ranks(Observed mine, const std::vector<Observed>& all) {
+  double wait = mine.wait, load_cpu = 0, update_cpu = 0;
+  for (const auto& rank : all) {
+    wait = std::max(wait, rank.wait);
+    mine.times.load = std::max(mine.times.load, rank.times.load);
+    load_cpu += rank.times.load_cpu / static_cast<double>(all.size());
+    update_cpu += rank.times.update_cpu / static_cast<double>(all.size());
+  }
+  const double echo = std::min(wait - mine.wait, mine.times.communication);
+  mine.wait += echo;
+  mine.times.communication -= echo;
+  mine.times.update = std::max(0.0, mine.times.update - echo);
+  mine.times.load_cpu = load_cpu;
+  mine.times.update_cpu = update_cpu;
+  return mine;
 }
 
 nlohmann::json configuration_of(const Setup& setup) {
   auto json = nlohmann::json::parse(to_json(setup.options));
   for (const char* key : kIrrelevant) json.erase(key);
-  json["ranks-a-machine"] = setup.world.local_world_size;
+  json["ranks-sharing-cores"] = setup.world.ranks_sharing_cores;
   json["cores"] = usable_cores();
+  json["libtorch"] = TORCH_VERSION;
   json["processor"] = processor_name();
   json["samples"] = setup.data.train->size();
   return json;
@@ -96,6 +99,7 @@ Json limit_json(const Observed& run, const Limit& limit) {
             {"loader_idle_share", run.loader_idle},
             {"service_ms",
              {{"load", times.load},
+              {"load_cpu", times.load_cpu},
               {"update", times.update},
               {"update_cpu", times.update_cpu},
               {"communication", times.communication}}},
@@ -121,9 +125,12 @@ std::optional<PastPrediction> find_past_prediction(const fs::path& out, const nl
     if (other_count++ == 0) other = why;
   };
   std::error_code failure;  // a folder that cannot be listed holds nothing to compare with
-  for (const auto& entry : fs::directory_iterator(fs::absolute(out).lexically_normal().parent_path(), failure)) {
+  fs::directory_iterator entries(fs::absolute(out).lexically_normal().parent_path(), failure);
+  for (; !failure && entries != fs::directory_iterator(); entries.increment(failure)) {
+    const auto& entry = *entries;
+    std::error_code gone;  // a run that somebody removes meanwhile is none
     const fs::path path = entry.path() / "summary.json";
-    if (!fs::is_regular_file(path, failure) || fs::equivalent(entry.path(), out, failure)) continue;
+    if (!fs::is_regular_file(path, gone) || fs::equivalent(entry.path(), out, gone)) continue;
     try {
       std::ifstream file(path);
       const auto json = nlohmann::json::parse(file);
@@ -133,8 +140,8 @@ std::optional<PastPrediction> find_past_prediction(const fs::path& out, const nl
       }
       if (!json.contains("limit") || json.at("configuration") != configuration || json.at("workers") == workers)
         continue;
-      const auto time = fs::last_write_time(path);
-      if (newest && time <= newest_time) continue;
+      const auto time = fs::last_write_time(path, gone);
+      if (gone || (newest && time <= newest_time)) continue;
       for (const auto& one : json.at("limit").at("predictions")) {
         if (one.at("workers") != workers) continue;
         newest = {path, json.at("workers").get<int>(), one.at("images_per_second").get<double>()};

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "train/limit.h"
 #include "train/run/setup.h"
@@ -14,8 +15,12 @@
 
 namespace penstock {
 
-/// What the model of limit.h needs, from a run's times. Of rank 0; the others do as much.
-Observed observe(const Setup& setup, const TrainResult& result);
+/// What the model of limit.h needs, from what this rank measured. `run` comes with everything but times of a step.
+Observed observe(Observed run, const StepTimes& step, const LoaderStatistics& loader, int64_t step_count);
+
+/// The same for a step of all ranks: the slowest loader's times; and where this rank waited for others that waited for
+/// their loaders, that was loading too.
+Observed over_ranks(Observed mine, const std::vector<Observed>& all);
 
 /// All that a run's speed depends on but the number of workers: the options that matter, ranks, cores, processor.
 nlohmann::json configuration_of(const Setup& setup);

@@ -2,6 +2,7 @@
 #include "train/run/world.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -115,7 +116,11 @@ World find_world(const TrainOptions& options, torch::DeviceType device) {
     world.rendezvous.world_size = rank_count_from_flags(options, device);
     world.is_spawner = world.rendezvous.world_size > 1;
   }
-  world.local_world_size = local_world_size(world.rendezvous.world_size);
+  // Variables of a launcher that started something else around this process say nothing of its ranks.
+  const int count = world.rendezvous.world_size;
+  world.local_world_size = world.launcher == "none" || world.launcher == "flags" ? count : local_world_size(count);
+  const bool is_bound = world.launcher != "none" && usable_cores() < sysconf(_SC_NPROCESSORS_ONLN);
+  world.ranks_sharing_cores = is_bound ? 1 : world.local_world_size;
   check_world(options, world, device);
   return world;
 }
@@ -128,7 +133,7 @@ int usable_cores() {
 
 void resolve_threads(TrainOptions& options, const World& world, torch::DeviceType device) {
   const ThreadShare share =
-      default_threads(usable_cores() / std::max(1, world.local_world_size), device == torch::kCUDA);
+      default_threads(usable_cores() / std::max(1, world.ranks_sharing_cores), device == torch::kCUDA);
   if (options.workers < 0) options.workers = share.workers;
   if (options.threads < 1) options.threads = share.threads;
 }

@@ -12,7 +12,9 @@ struct World {
   Rendezvous rendezvous;          ///< rank 0 of 1 when this process is alone.
   std::string launcher = "none";  ///< torchrun, slurm, openmpi, penstock, flags (--rank and --world-size), none.
   bool is_spawner = false;        ///< This process starts rendezvous.world_size ranks and trains nothing itself.
-  int local_world_size = 1;       ///< Ranks that share this machine's cores.
+  int local_world_size = 1;       ///< Ranks on this machine.
+  int ranks_sharing_cores =
+      1;  ///< Of them, those that share usable_cores(): 1 where the launcher bound each to its own.
 };
 
 /// cpu, or a CUDA device without an index. Throws device_error when --device cuda finds none.

@@ -34,6 +34,7 @@ class JsonlSink final : public Sink {
     json["hidden_communication_ms"] = metrics.a_step.hidden_communication();
     json["ready_share"] = metrics.ready_share;
     json["loader_idle_share"] = metrics.loader_idle_share;
+    if (metrics.is_emulated) json["emulated"] = true;
     if (metrics.test_accuracy) json["test_accuracy"] = *metrics.test_accuracy;
     if (metrics.test_loss) json["test_loss"] = *metrics.test_loss;
     file_.line(json.dump());

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <ostream>
 
+#include "core/text.h"
 #include "train/sinks/sink.h"
 
 namespace penstock {
@@ -25,7 +26,7 @@ std::string epoch_line(const Metrics& metrics) {
   std::snprintf(line, sizeof(line), "Epoch [%lld/%lld], Loss: %.4f, Dur: %.1f s, load %.1f ms, update %.1f ms",
                 static_cast<long long>(metrics.epoch), static_cast<long long>(metrics.epoch_count), metrics.loss,
                 metrics.seconds, metrics.load_ms, metrics.update_ms);
-  return line;
+  return concat(line, metrics.is_emulated ? " [emulated]" : "");
 }
 
 std::unique_ptr<Sink> make_terminal_sink(std::ostream& out) { return std::make_unique<TerminalSink>(out); }

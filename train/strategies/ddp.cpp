@@ -11,6 +11,8 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <deque>
+
 #include "train/strategies/buckets.h"
 #include "train/strategies/replicated.h"
 
@@ -68,8 +70,14 @@ class Ddp final : public detail::Replicated {
   void start_next() { works_.push_back(comm().all_reduce_sum(buckets_[works_.size()].flat)); }
 
   void begin_gradients() override {
-    for (const auto& work : works_) recorder().add_collectives(work->under_way_ms());  // of the step before
+    for (auto& work : works_) timed_.push_back(std::move(work));
     works_.clear();
+    // On a device they end when it gets there, which nobody waits for.
+    for (; !timed_.empty(); timed_.pop_front()) {
+      const auto under_way_ms = timed_.front()->under_way_ms();
+      if (!under_way_ms) break;
+      recorder().add_collectives(*under_way_ms);
+    }
     for (size_t b = 0; b < buckets_.size(); ++b) {
       buckets_[b].flat.zero_();
       missing_[b] = buckets_[b].members.size();
@@ -86,6 +94,7 @@ class Ddp final : public detail::Replicated {
   std::vector<detail::Bucket> buckets_;
   std::vector<size_t> missing_;                     // a bucket: gradients not yet complete in this step
   std::vector<std::unique_ptr<Comm::Work>> works_;  // of the buckets started in this step
+  std::deque<std::unique_ptr<Comm::Work>> timed_;   // of the steps before it that have not ended
   std::vector<std::pair<std::shared_ptr<torch::autograd::Node>, uintptr_t>> hooks_;
 };
 

@@ -51,11 +51,12 @@ Replicated::Replicated(const StrategyContext& context)
 }
 
 StepSums Replicated::step(const DeviceBatch& batch) {
+  if (emulated_step_ns_ > 0) return emulated(batch);
   begin_gradients();
-  const auto sums = emulated_step_ns_ > 0 ? wait_instead(batch) : forward_backward(batch);
+  const auto sums = forward_backward(batch);
   finish_gradients();
   recorder_.mark(Phase::kCommunication);
-  if (emulated_step_ns_ == 0) sgd_.step();
+  sgd_.step();
   are_buffers_agreed_ = false;
   recorder_.mark(Phase::kOptimizer);
   return sums;
@@ -79,10 +80,14 @@ StepSums Replicated::forward_backward(const DeviceBatch& batch) {
   return {loss.detach(), correct};
 }
 
-/// What a device with a stream of its own looks like to the host.
-StepSums Replicated::wait_instead(const DeviceBatch& batch) {
+/// Sleeps, and sends what gradients there are (zeros) where there is somebody to send them to.
+StepSums Replicated::emulated(const DeviceBatch& batch) {
+  const bool is_alone = comm_.world_size() == 1;
+  if (!is_alone) begin_gradients();
   std::this_thread::sleep_for(std::chrono::nanoseconds(emulated_step_ns_));
   recorder_.mark(Phase::kForward);
+  if (!is_alone) finish_gradients();
+  recorder_.mark(Phase::kCommunication);
   const auto options = torch::dtype(torch::kFloat32).device(batch.images.device());
   return {torch::zeros({}, options), torch::zeros({}, options.dtype(torch::kInt64))};
 }

@@ -47,7 +47,7 @@ class Replicated : public Strategy {
 
  private:
   StepSums forward_backward(const DeviceBatch& batch);
-  StepSums wait_instead(const DeviceBatch& batch);
+  StepSums emulated(const DeviceBatch& batch);
   void agree_on_buffers();
   NamedTensors tensors();  ///< All that state() gives, sharing memory.
 

@@ -1,0 +1,69 @@
+"""Times one loader: every peer_<name>.py gives main() a function that makes its epochs.
+
+    <python> bench/peers/peer_<name>.py --workload mnist --data DIR --workers N [--variant V] [--seconds 2]
+
+prints one line of JSON: images_per_second and versions. The process only takes batches; the clock starts after --warm-up
+seconds of taking them. The first batch is looked at: a loader that is fast because it delivers something else fails.
+"""
+
+import argparse
+import importlib.metadata
+import itertools
+import json
+import sys
+import time
+
+import numpy as np
+
+from workloads import BATCH_SIZE, WORKLOADS
+
+
+def check(images, labels, workload):
+    """Raises unless this is a whole batch of normalised pictures."""
+    images, labels = np.asarray(images), np.asarray(labels)
+    expected = (BATCH_SIZE, *workload.sample_shape)
+    if images.shape != expected or images.dtype != np.float32 or not images.flags.c_contiguous:
+        raise ValueError(f"the batch is {images.dtype} {images.shape}, strides {images.strides}; expected f32 {expected}, contiguous")
+    if labels.size != BATCH_SIZE:
+        raise ValueError(f"the batch has {labels.size} labels; expected {BATCH_SIZE}")
+    low, high = workload.bias.min() - 1e-3, (workload.bias + 255 * workload.scale).max() + 1e-3
+    if images.min() < low or images.max() > high:
+        raise ValueError(f"values from {images.min()} to {images.max()}; expected {low} to {high}")
+    if abs(images.mean()) > 0.6 or not 0.5 < images.std() < 1.5:
+        raise ValueError(f"mean {images.mean()}, deviation {images.std()}; expected about 0 and 1")
+    if len({picture.tobytes() for picture in images}) < BATCH_SIZE // 2:
+        raise ValueError("the batch repeats pictures")
+
+
+def rate(batches, warm_up_seconds, seconds):
+    """Images a second of an endless iterator of (images, labels)."""
+    start = time.perf_counter()
+    while time.perf_counter() - start < warm_up_seconds:
+        next(batches)
+    start, count = time.perf_counter(), 0
+    while (elapsed := time.perf_counter() - start) < seconds:
+        next(batches)
+        count += BATCH_SIZE
+    return count / elapsed
+
+
+def main(make_epochs, packages):
+    """make_epochs(workload, data, workers, variant) returns a function; each call of that gives one epoch's batches."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--workload", choices=sorted(WORKLOADS), required=True)
+    parser.add_argument("--data", required=True, help="folder that prepare.py filled")
+    parser.add_argument("--workers", type=int, required=True)
+    parser.add_argument("--variant", default="")
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--warm-up", type=float, default=0.5)
+    options = parser.parse_args()
+    workload = WORKLOADS[options.workload]
+    epoch = make_epochs(workload, options.data, options.workers, options.variant)
+    batches = itertools.chain.from_iterable(epoch() for _ in itertools.count())
+    check(*next(batches), workload)
+    result = {
+        "images_per_second": rate(batches, options.warm_up, options.seconds),
+        "versions": ", ".join(f"{package} {importlib.metadata.version(package)}" for package in packages),
+    }
+    print(json.dumps(result))
+    sys.stdout.flush()
