@@ -27,7 +27,7 @@ struct Metrics {
   double images_per_second = 0;
   double load_ms = 0;            ///< A step: waiting for the batch and copying it.
   double update_ms = 0;          ///< A step: everything else.
-  StepTimes a_step = {};              ///< Milliseconds a step, by phase.
+  StepTimes a_step = {};         ///< Milliseconds a step, by phase.
   double ready_share = 0;        ///< Batches that stood ready when they were asked for, 0..1.
   double loader_idle_share = 0;  ///< Of the workers' time, 0..1.
   std::optional<double> test_loss = {}, test_accuracy = {};
