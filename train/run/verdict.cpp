@@ -18,9 +18,9 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 /// Options that change neither what a step costs nor what a batch costs.
-constexpr std::array kIrrelevant{"out",      "workers",         "cache",      "epochs",   "save-every",
-                                 "resume",   "pretrained",      "print-freq", "evaluate", "seed",
-                                 "schedule", "eval-each-epoch", "lr",         "momentum", "weight-decay"};
+constexpr std::array kIrrelevant{"out",        "workers",    "cache",        "epochs", "save-every", "resume",
+                                 "pretrained", "print-freq", "evaluate",     "seed",   "schedule",   "eval-each-epoch",
+                                 "lr",         "momentum",   "weight-decay", "profile"};
 
 std::string processor_name() {
   std::ifstream file("/proc/cpuinfo");

@@ -2,7 +2,6 @@
 #include "tools/train/study/charts.h"
 
 #include <algorithm>
-#include <fstream>
 #include <sstream>
 
 #include "core/error.h"
@@ -111,14 +110,6 @@ std::string script(const StudyResults& results) {
                    "unset xlabel\n", stages_plot(results, groups), "set xlabel 'workers a rank'\nset bmargin\n");
   }
   return text + "unset output\n";
-}
-
-std::string last_line(const fs::path& path) {
-  std::ifstream file(path);
-  std::string last;
-  for (std::string line; std::getline(file, line);)
-    if (line.find_first_not_of(" \t") != std::string::npos) last = line;
-  return last;
 }
 
 }  // namespace

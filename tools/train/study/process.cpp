@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -20,6 +21,7 @@ namespace {
 class HeldSignals {
  public:
   HeldSignals() {
+    signal(SIGCHLD, SIG_DFL);  // ignored, as some programs leave it to those that they start, it would never come
     sigemptyset(&held_);
     for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&held_, signal);
     sigprocmask(SIG_BLOCK, &held_, &before_);
@@ -80,6 +82,14 @@ ProcessEnd run_process(const std::vector<std::string>& words, const std::filesys
       return end;
     }
   }
+}
+
+std::string last_line(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string last;
+  for (std::string line; std::getline(file, line);)
+    if (line.find_first_not_of(" \t") != std::string::npos) last = line;
+  return last;
 }
 
 }  // namespace penstock

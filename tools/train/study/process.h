@@ -17,4 +17,7 @@ struct ProcessEnd {
 ProcessEnd run_process(const std::vector<std::string>& words, const std::filesystem::path& output,
                        const std::filesystem::path& errors);
 
+/// Of a file that a process wrote: its last line that is not blank, or "".
+std::string last_line(const std::filesystem::path& path);
+
 }  // namespace penstock

@@ -79,6 +79,24 @@ void predict(std::vector<RowResult>& rows, const std::vector<std::vector<Json>>&
   }
 }
 
+/// "ddp, 2 ranks: fastest with 2 workers, 1.55x as fast as with 0; within its range: 4".
+std::string fastest_text(const std::vector<RowResult>& group) {
+  const auto& base = group.front();
+  const auto& best = *std::min_element(group.begin(), group.end(), [](const RowResult& a, const RowResult& b) {
+    return a.total_s.median < b.total_s.median;
+  });
+  std::string text = concat(group_text(base.row), ": fastest with ", workers_text(best.row.workers));
+  if (&best != &base) {
+    char speed_up[32];
+    std::snprintf(speed_up, sizeof speed_up, "%.2fx", base.total_s.median / best.total_s.median);
+    text += concat(", ", speed_up, " as fast as with ", base.row.workers);
+  }
+  std::vector<std::string> alike;
+  for (const auto& one : group)
+    if (&one != &best && one.total_s.low <= best.total_s.high) alike.push_back(std::to_string(one.row.workers));
+  return alike.empty() ? text : text + "; ranges overlap with " + join(alike);
+}
+
 std::string percent(double share) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
@@ -130,16 +148,10 @@ StudyResults read_results(const StudyOptions& options, const std::vector<StudyRo
 std::vector<std::string> findings(const StudyResults& results) {
   const std::string mark = results.is_emulated ? " [emulated]" : "";
   std::vector<std::string> lines;
-  for (size_t first = 0, end = 0; first < results.rows.size(); first = end) {
-    const auto& base = results.rows[first];
-    size_t best = first;
-    for (end = first; end < results.rows.size() && results.rows[end].row.group == base.row.group; ++end)
-      if (results.rows[end].total_s.median < results.rows[best].total_s.median) best = end;
-    if (end - first < 2) continue;
-    char speed_up[32];
-    std::snprintf(speed_up, sizeof speed_up, "%.2fx", base.total_s.median / results.rows[best].total_s.median);
-    lines.push_back(concat(group_text(base.row), ": fastest with ", workers_text(results.rows[best].row.workers),
-                           best == first ? "" : concat(", ", speed_up, " as fast as with ", base.row.workers), mark));
+  const auto& rows = results.rows;
+  for (size_t begin = 0, end = 0; begin < rows.size(); begin = end) {
+    while (end < rows.size() && rows[end].row.group == rows[begin].row.group) ++end;
+    if (end - begin > 1) lines.push_back(fastest_text({rows.begin() + begin, rows.begin() + end}) + mark);
   }
   std::vector<double> errors;
   const RowResult* worst = nullptr;

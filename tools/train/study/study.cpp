@@ -2,7 +2,6 @@
 #include "tools/train/study/study.h"
 
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 
 #include "core/error.h"
@@ -19,14 +18,6 @@ namespace penstock {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string last_line(const fs::path& path) {
-  std::ifstream file(path);
-  std::string last;
-  for (std::string line; std::getline(file, line);)
-    if (line.find_first_not_of(" \t") != std::string::npos) last = line;
-  return last;
-}
 
 class Study {
  public:
