@@ -141,7 +141,9 @@ def test_operators_stand_where_they_ran(profiled):
     for rank in profiled[1]:
         steps = rank.steps()
         assert all(rank.rows[op["tid"]].startswith("ops of thread ") for op in rank.of("op"))
+        # Almost the first and the last of either phase, and some between.
         for name, phase in (("aten::conv2d", "forward"), ("aten::addmm", "forward"),
+                            ("aten::cross_entropy_loss", "forward"), ("SumBackward0", "backward"),
                             ("ConvolutionBackward0", "backward")):
             ops = [op for op in rank.of("op") if op["name"] == name]
             counts = collections.Counter()
