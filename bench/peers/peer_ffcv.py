@@ -8,7 +8,7 @@ import math
 import os
 import pathlib
 
-os.environ["OMP_WAIT_POLICY"] = "passive"  # torch's threads would spin on the cores that numba's need: 1.3x slower
+os.environ["OMP_WAIT_POLICY"] = "passive"  # or torch's threads spin on the cores that numba's need
 
 import numpy as np
 from ffcv.fields import IntField, NDArrayField

@@ -1,6 +1,6 @@
 """mlx-data: a buffer of whole batches' indices and its prefetching; the affine, which it does not have, by OpenCV.
 
-Batching the pictures by mlx-data itself is slower by up to a third.
+Batching the pictures by mlx-data itself gave about a quarter fewer images a second.
 """
 
 import threading
