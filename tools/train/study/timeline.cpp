@@ -55,6 +55,19 @@ void cut(std::vector<Bar>& bars, const Timeline& timeline) {
   std::erase_if(bars, [](const Bar& bar) { return bar.end_us <= bar.start_us; });
 }
 
+/// A batch is made in pieces; those with less than a thousandth of the drawing between them are one bar.
+void join_pieces(std::vector<Bar>& bars, const Timeline& timeline) {
+  const double least_gap_us = (timeline.end_us - timeline.start_us) / 1000;
+  std::vector<Bar> joined;
+  for (auto& bar : bars) {
+    if (!joined.empty() && joined.back().name == bar.name && bar.start_us - joined.back().end_us < least_gap_us)
+      joined.back().end_us = std::max(joined.back().end_us, bar.end_us);
+    else
+      joined.push_back(std::move(bar));
+  }
+  bars = std::move(joined);
+}
+
 std::string fixed(double value, int digits) {
   char text[64];
   std::snprintf(text, sizeof text, "%.*f", digits, value);
@@ -104,6 +117,7 @@ Timeline read_timeline(const std::filesystem::path& trace) {
   for (auto& lane : timeline.lanes) {
     cut(lane.bars, timeline);
     std::sort(lane.bars.begin(), lane.bars.end(), [](const Bar& a, const Bar& b) { return a.start_us < b.start_us; });
+    if (&lane != &timeline.lanes.back()) join_pieces(lane.bars, timeline);
   }
   const auto& steps = timeline.lanes.back().bars;
   timeline.step_count = static_cast<int>(
