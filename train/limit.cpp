@@ -15,6 +15,16 @@ constexpr double kWorthSaying = 1.05;
 
 double cores_ms(const ServiceTimes& times) { return times.ranks * (times.update_cpu + times.load_cpu) / times.cores; }
 
+/// While w workers and the training thread want c cores, each gets c / (w + 1) of one. The workers are at it until they
+/// have used `load_cpu`, and what the training thread lacks meanwhile comes on top of its step, as far as that needs a
+/// processor at all. CIFAR-10 with an MLP on two cores: 1.51 ms a step beside 1 worker, 1.73 beside 2.
+double crowded_update_ms(const ServiceTimes& times, int workers) {
+  const double cores = static_cast<double>(times.cores) / times.ranks;
+  const double crowding = std::max(0.0, workers + 1 - cores) / (workers * cores);
+  const double processor_share = times.update > 0 ? std::min(1.0, times.update_cpu / times.update) : 0;
+  return times.update + processor_share * times.load_cpu * crowding;
+}
+
 /// Workers beyond the cores only wait for each other.
 int most_workers(const Observed& run) { return std::max({run.workers, run.times.cores, 1}); }
 
@@ -83,7 +93,7 @@ double predicted_step_ms(const ServiceTimes& times, int workers) {
         times.is_async ? std::max(times.update, times.load + times.update_cpu) : times.update + times.load;
     return std::max(turns, cores_ms(times));
   }
-  return std::max({times.update, times.load / workers, cores_ms(times)});
+  return std::max({crowded_update_ms(times, workers), times.load / workers, cores_ms(times)});
 }
 
 Limit find_limit(const Observed& run) {

@@ -23,8 +23,9 @@ struct ServiceTimes {
 ///
 /// A pipeline is as fast as its slowest resource: the training thread (`update`), the workers (`load / workers`), or
 /// the cores that both share (`ranks * (update_cpu + load_cpu) / cores`). Without workers load and update take turns;
-/// beside an asynchronous device load and launches do. The operational bounds of queueing networks (Denning and Buzen
-/// 1978, "The operational analysis of queueing network models", sec. 4), which batches made ahead come close to.
+/// beside an asynchronous device load and launches do. Threads that want more cores than there are share them evenly,
+/// which holds up the training thread (processor sharing). The operational bounds of queueing networks (Denning and
+/// Buzen 1978, "The operational analysis of queueing network models", sec. 4), which batches made ahead come close to.
 double predicted_step_ms(const ServiceTimes& times, int workers);
 
 /// How a run went.

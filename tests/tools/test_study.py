@@ -76,6 +76,9 @@ def test_the_table_holds_medians_and_ranges_of_the_runs(study):
         for column, key in (("load_ms", "load_ms_per_step"), ("update_ms", "update_ms_per_step"),
                             ("total_s", "train_seconds"), ("accuracy", "accuracy")):
             values = [one[key] for one in found]
+            if values[0] is None:  # an emulated step learns nothing
+                assert column == "accuracy" and row[column] == ""
+                continue
             assert float(row[column]) == pytest.approx(statistics.median(values), rel=1e-6)
             assert float(row[f"{column}_low"]) == pytest.approx(min(values), rel=1e-6)
             assert float(row[f"{column}_high"]) == pytest.approx(max(values), rel=1e-6)

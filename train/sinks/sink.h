@@ -30,7 +30,7 @@ struct Metrics {
   StepTimes a_step = {};         ///< Milliseconds a step, by phase.
   double ready_share = 0;        ///< Batches that stood ready when they were asked for, 0..1.
   double loader_idle_share = 0;  ///< Of the workers' time, 0..1.
-  bool is_emulated = false;                    ///< TrainOptions::is_emulated().
+  bool is_emulated = false;      ///< TrainOptions::is_emulated().
   std::optional<double> test_loss = {}, test_accuracy = {};
 };
 
