@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from train_tool import FAST, SMALL, metrics, run, start, summary, wait_for_steps
+from train_tool import DATA, FAST, SMALL, metrics, run, start, summary, wait_for_steps
 
 STEPS = 52  # 4 epochs of 13
 RUN = [*SMALL, "--epochs", "4", "--augment", "affine(degrees=15,translate=0.1)", "--save-every", "3 steps",
@@ -125,3 +125,18 @@ def test_resuming_without_out_goes_on_in_the_checkpoints_folder(cache, tmp_path)
     assert [line["epoch"] for line in metrics(out) if line["kind"] == "epoch"] == [1, 2, 3]
     assert json.loads((out / "options.json").read_text())["epochs"] == 3
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_resumed_or_evaluated_run_is_the_one_that_it_was(cache, tmp_path):
+    out = tmp_path / "run"
+    trained = run(cache, *SMALL, "--epochs", 1, "--lr", 0.02, "--augment", "flip(p=0.1)", "--out", out).stdout
+    accuracy = re.search(r"Accuracy over .*", trained).group()
+    last = out / "checkpoint-last.safetensors"
+    for flags in (["-e", "--out", out], ["-e", "--resume", last]):
+        assert accuracy in run(cache, *flags).stdout, flags
+    resumed = run(cache, "--resume", last, "--epochs", 2).stdout
+    assert f"data {DATA}" in resumed and "augment flip(p=0.1)" in resumed and "batch 32" in resumed
+    options = json.loads((out / "options.json").read_text())
+    assert (options["lr"], options["epochs"], options["batch-size"]) == (0.02, 2, 32)
+    (out / "options.json").write_text("{}")
+    assert "options.json" in run(cache, "--resume", last, code=4).stderr

@@ -7,6 +7,7 @@
 #include "core/text.h"
 #include "loader/sources/source.h"
 #include "tools/cli.h"
+#include "tools/train/earlier_flags.h"
 #include "train/run/program.h"
 
 namespace penstock {
@@ -110,7 +111,10 @@ void add_run_flags(CLI::App& app, TrainOptions& o, std::vector<std::string>& sav
       ->expected(1, 2)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->group(group);
-  app.add_option("--resume", o.resume, "go on from this checkpoint")->group(group);
+  app.add_option(
+         "--resume", o.resume,
+         "go on from this checkpoint, with the data, model, order and optimisation that its run had; flags given win")
+      ->group(group);
   app.add_flag("-e,--evaluate", o.only_evaluates,
                "only evaluate what --resume, --pretrained or OUT/model.safetensors holds");
   app.get_option("--evaluate")->group(group);
@@ -151,7 +155,12 @@ TrainOptions parse_flags(int argc, char** argv) {
   add_run_flags(app, options, save_every);
   std::string emulated_step, emulated_load;
   add_emulation_flags(app, emulated_step, emulated_load);
-  parse_command_line(app, argc, argv);
+  std::vector<std::string> words{argv, argv + argc};
+  const auto earlier = earlier_flags(words);
+  words.insert(words.begin() + 1, earlier.begin(), earlier.end());  // of a flag that stands twice the last counts
+  std::vector<char*> pointers;
+  for (auto& word : words) pointers.push_back(word.data());
+  parse_command_line(app, static_cast<int>(pointers.size()), pointers.data());
   if (!save_every.empty()) options.save_every = parse_save_every(last_of(save_every));
   options.emulated_step_ns = parse_duration_ns("--emulate-step", emulated_step);
   options.emulated_load_ns = parse_duration_ns("--emulate-load", emulated_load);

@@ -1,0 +1,64 @@
+// Earlier flags: from options.json to a command line.
+#include "tools/train/earlier_flags.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array kKept{"data", "split",    "augment",      "eval-augment", "shuffle",
+                           "tail", "layout",   "batch-size",   "arch",         "epochs",
+                           "lr",   "momentum", "weight-decay", "schedule",     "seed"};
+
+/// `--name VALUE` or `--name=VALUE`, the last one; "" when there is none.
+std::string value_of(const std::vector<std::string>& arguments, const std::string& name) {
+  std::string value;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == name && i + 1 < arguments.size()) value = arguments[i + 1];
+    if (arguments[i].starts_with(name + "=")) value = arguments[i].substr(name.size() + 1);
+  }
+  return value;
+}
+
+bool has(const std::vector<std::string>& arguments, const std::string& flag) {
+  return std::find(arguments.begin(), arguments.end(), flag) != arguments.end();
+}
+
+}  // namespace
+
+std::vector<std::string> earlier_flags(const std::vector<std::string>& arguments) {
+  const std::string resumed = value_of(arguments, "--resume");
+  fs::path folder = fs::path(resumed).parent_path();
+  if (resumed.empty()) {
+    if (!has(arguments, "-e") && !has(arguments, "--evaluate")) return {};
+    folder = value_of(arguments, "--out");
+    if (folder.empty()) return {};
+  }
+  const fs::path path = folder / "options.json";
+  std::error_code ignored;  // what cannot be looked at is not there
+  if (!fs::is_regular_file(path, ignored)) return {};
+  std::vector<std::string> flags;
+  try {
+    std::ifstream file(path);
+    const auto json = nlohmann::json::parse(file);
+    for (const char* key : kKept) {
+      const auto& value = json.at(key);
+      const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+      if (!text.empty()) flags.insert(flags.end(), {concat("--", key), text});
+    }
+  } catch (const nlohmann::json::exception& error) {
+    throw corrupt_error(concat(path.string(), ": ", error.what(), "; expected the options of a run"));
+  }
+  return flags;
+}
+
+}  // namespace penstock

@@ -1,0 +1,14 @@
+// Earlier flags: what a run that is resumed or evaluated was started with.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace penstock {
+
+/// The flags of options.json beside the checkpoint that `--resume` names (or in the folder that `--out` names, with
+/// `--evaluate`) which say what is trained: data, model, order and optimisation. Put before the ones that were typed,
+/// which win. None where there is no such file. Throws corrupt_error when it is no options.json.
+std::vector<std::string> earlier_flags(const std::vector<std::string>& arguments);
+
+}  // namespace penstock
