@@ -162,8 +162,8 @@ void ShardReader::check_crc(size_t row) const {
   const Sample sample = at(row);
   const uint32_t found = sample_checksum(sample);
   if (found == sample.crc32c) return;
-  throw corrupt_error(concat(where(row), ": crc32c is ", std::hex, found, ", the shard says ", sample.crc32c,
-                             "; pack it again"));
+  throw corrupt_error(
+      concat(where(row), ": crc32c is ", std::hex, found, ", the shard says ", sample.crc32c, "; pack it again"));
 }
 
 }  // namespace penstock
