@@ -222,7 +222,8 @@ void RowMaker::render_row(int64_t epoch, const RowWorker::Row& row, std::byte* o
       sample.encoding == Encoding::kRaw ? Region{0, 0, sample.extent.width, sample.extent.height} : footprint(plan);
   Picture picture;
   try {
-    picture = codec_for(sample.encoding).decode(sample, region, extent_.channels, worker.scratch);
+    picture =
+        codec_for(sample.encoding).decode(sample, {.region = region, .channels = extent_.channels}, worker.scratch);
   } catch (const Error& error) {
     throw Error(error.kind(), concat(dataset_->where(row.index), ": ", error.what()));
   }

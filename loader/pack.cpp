@@ -164,7 +164,7 @@ class Packing {
     sample.bytes = found.bytes;
     try {
       const Region whole{0, 0, found.extent.width, found.extent.height};
-      return codec_for(found.encoding).decode(sample, whole, found.extent.channels, scratch);
+      return codec_for(found.encoding).decode(sample, {.region = whole, .channels = found.extent.channels}, scratch);
     } catch (const Error& error) {
       throw Error(error.kind(), concat(source_.where(id), ": ", error.what()));
     }

@@ -66,7 +66,8 @@ void check_sample(const ShardReader& shard, size_t row, const Manifest& manifest
   }
   passes(finding.problems, shard.where(row) + ": ", [&] {
     const Region whole{0, 0, sample.extent.width, sample.extent.height};
-    finding.tally.add(sample.label, codec_for(sample.encoding).decode(sample, whole, sample.extent.channels, scratch));
+    const DecodeRequest request{.region = whole, .channels = sample.extent.channels};
+    finding.tally.add(sample.label, codec_for(sample.encoding).decode(sample, request, scratch));
   });
 }
 

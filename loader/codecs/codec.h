@@ -17,6 +17,22 @@ struct DecodeScratch {
   std::vector<uint8_t> pixels;
 };
 
+/// How a JPEG's region is found. Every way gives the same pixels.
+enum class DecodePath : uint8_t {
+  kAuto,    ///< The first of the others that the sample allows, in this order.
+  kIndex,   ///< The coefficient store, or the seek index: the MCUs under the region alone.
+  kRegion,  ///< libjpeg-turbo, from the begin of the picture to the region's last row.
+  kFull,    ///< libjpeg-turbo, the whole picture.
+};
+
+/// What is wanted of a picture.
+struct DecodeRequest {
+  Region region;     ///< Of the picture at `dct_scale`: pixels of (height * dct_scale + 7) / 8 rows, columns likewise.
+  int dct_scale = 8;  ///< 1, 2, 4 or 8 eighths; below 8 of JPEG alone.
+  int channels = 3;  ///< 1 or 3: grey is replicated to RGB, RGB is never made grey.
+  DecodePath path = DecodePath::kAuto;
+};
+
 /// Upper bound of height x width that a codec allocates for, pixels. A header that claims more is corrupt.
 constexpr int64_t kMaxPixels = int64_t{1} << 28;
 
@@ -26,9 +42,9 @@ constexpr int64_t kMaxPixels = int64_t{1} << 28;
 class Codec {
  public:
   virtual ~Codec() = default;
-  /// At least `region` of the picture, `channels` (1 or 3) a pixel: grey is replicated to RGB, RGB is never made grey.
-  /// The result may cover more than was asked; it is valid until `scratch` is used again or the sample's map is gone.
-  virtual Picture decode(const Sample& sample, const Region& region, int channels, DecodeScratch& scratch) const = 0;
+  /// At least request.region of the picture. The result may cover more than was asked; it is valid until `scratch` is
+  /// used again or the sample's map is gone.
+  virtual Picture decode(const Sample& sample, const DecodeRequest& request, DecodeScratch& scratch) const = 0;
   /// Extent from the header alone. channels is 1 or 3.
   virtual Extent probe(std::span<const uint8_t> bytes) const = 0;
 };

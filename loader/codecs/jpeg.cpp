@@ -109,7 +109,8 @@ class Decompressor {
 
 class JpegCodec final : public Codec {
  public:
-  Picture decode(const Sample& sample, const Region&, int channels, DecodeScratch& scratch) const override {
+  Picture decode(const Sample& sample, const DecodeRequest& request, DecodeScratch& scratch) const override {
+    const int channels = request.channels;
     Decompressor decompressor;
     const Extent extent = decompressor.read_header(sample.bytes);
     check_extent(extent, sample.extent);

@@ -49,7 +49,8 @@ Extent extent_of(const spng_ihdr& header) {
 
 class PngCodec final : public Codec {
  public:
-  Picture decode(const Sample& sample, const Region&, int channels, DecodeScratch& scratch) const override {
+  Picture decode(const Sample& sample, const DecodeRequest& request, DecodeScratch& scratch) const override {
+    const int channels = request.channels;
     const Context context = open_png(sample.bytes);
     const spng_ihdr header = read_header(context);
     const Extent extent = extent_of(header);

@@ -6,7 +6,8 @@ namespace {
 
 class RawCodec final : public Codec {
  public:
-  Picture decode(const Sample& sample, const Region&, int channels, DecodeScratch& scratch) const override {
+  Picture decode(const Sample& sample, const DecodeRequest& request, DecodeScratch& scratch) const override {
+    const int channels = request.channels;
     const auto& [height, width, stored_channels] = sample.extent;
     check_pixels(height, width);
     check_channels(stored_channels, channels);

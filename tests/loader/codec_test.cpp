@@ -30,7 +30,7 @@ Sample sample_of(const Bytes& bytes, Encoding encoding, const Extent& extent) {
 Bytes decoded(const Sample& sample, int channels) {
   DecodeScratch scratch;
   const Region whole{0, 0, sample.extent.width, sample.extent.height};
-  const Picture picture = codec_for(sample.encoding).decode(sample, whole, channels, scratch);
+  const Picture picture = codec_for(sample.encoding).decode(sample, {.region = whole, .channels = channels}, scratch);
   Bytes pixels;
   for (int row = 0; row < picture.height; ++row) {
     const uint8_t* begin = picture.pixels + row * picture.row_stride;
@@ -76,7 +76,7 @@ TEST(CodecTest, RawPixelsAreNotCopied) {
   const Bytes raw{1, 2, 3, 4, 5, 6};
   DecodeScratch scratch;
   const auto sample = sample_of(raw, Encoding::kRaw, {1, 2, 3});
-  EXPECT_EQ(codec_for(Encoding::kRaw).decode(sample, {0, 0, 2, 1}, 3, scratch).pixels, raw.data());
+  EXPECT_EQ(codec_for(Encoding::kRaw).decode(sample, {.region = {0, 0, 2, 1}}, scratch).pixels, raw.data());
 }
 
 TEST(CodecTest, StatedExtentMustBeThePictures) {

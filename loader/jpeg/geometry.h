@@ -1,0 +1,37 @@
+// JpegGeometry: where the blocks of a JPEG lie, in MCUs, blocks and pixels.
+#pragma once
+
+#include <array>
+
+#include "augment/plan.h"
+#include "loader/jpeg/header.h"
+
+namespace penstock::detail {
+
+constexpr int kBlockSize = 64;     // coefficients
+constexpr int kMaxMcuBlocks = 10;  // T.81, B.2.3
+/// MCUs that are read together: an index's default distance and the coefficient store's group.
+constexpr int kGroupMcus = 8;
+
+struct JpegGeometry {
+  struct Component {
+    int h = 1, v = 1;           // blocks across and down in an MCU
+    int first_block = 0;        // in the MCU
+    int width = 0, height = 0;  // samples: ceil(picture's * h / max_h)
+  };
+  int height = 0, width = 0;  // pixels
+  int component_count = 0;
+  int max_h = 1, max_v = 1;
+  int mcu_columns = 0, mcu_rows = 0;
+  int mcu_blocks = 0;  // blocks in an MCU
+  std::array<Component, 4> components{};
+
+  explicit JpegGeometry(const JpegHeader& header);
+  int mcu_width() const { return 8 * max_h; }  // pixels
+  int mcu_height() const { return 8 * max_v; }
+};
+
+/// A length of `full` pixels at DCT scale `scale`/8: rounded up, as libjpeg does.
+constexpr int scaled_length(int full, int scale) { return (full * scale + 7) / 8; }
+
+}  // namespace penstock::detail
