@@ -7,6 +7,7 @@
 #define HWY_TARGET_INCLUDE "loader/jpeg/huffman_kernel.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // After foreach_target.h
+#include <algorithm>
 #include <cstring>
 
 #include "hwy/highway.h"
@@ -16,37 +17,42 @@
 #define PENSTOCK_HUFFMAN_PLACES
 namespace penstock::detail {
 
-/// Of the k-th coefficient, by k: its place in the block, and 1 << its row. From 64 on (ends of block, broken runs)
-/// place 63 and no row.
-struct Places {
-  std::array<uint8_t, 208> natural{}, row_bit{};
-};
-/// Greatest k: 63 + 15 for a first value, 129 more for an end of block as the second symbol.
-static_assert(63 + 15 + kEndRun + 1 < 208 && 63 + kEndRun < 208);
+/// Greatest place: 63 + 15 for a first value, 129 more for an end of block as the second symbol.
+constexpr int kPlaceCount = 63 + 15 + kEndRun + 1 + 1;
 
-constexpr Places make_places() {
-  Places places;
+/// Where the k-th coefficient lies in the block. From 64 on (ends of block, runs that are too long) at 0, where the DC
+/// will be written.
+constexpr std::array<uint8_t, kPlaceCount> make_places() {
+  std::array<uint8_t, kPlaceCount> places{};
   // Along the antidiagonals, odd ones downwards (T.81, figure 5).
   int k = 0;
   for (int sum = 0; sum < 15; ++sum) {
     for (int i = 0; i <= sum; ++i) {
       const int row = sum % 2 == 1 ? i : sum - i, column = sum - row;
-      if (row > 7 || column > 7) continue;
-      places.natural[k] = static_cast<uint8_t>(8 * row + column);
-      places.row_bit[k++] = static_cast<uint8_t>(1 << row);
+      if (row < 8 && column < 8) places[k++] = static_cast<uint8_t>(8 * row + column);
     }
   }
-  for (; k < 208; ++k) places.natural[k] = 63;
   return places;
 }
 
-constexpr Places kPlaces = make_places();
+constexpr auto kPlaces = make_places();
+
+/// 1 - 2^n for the shift 64 - n, modulo 64.
+constexpr std::array<int16_t, 64> make_negative() {
+  std::array<int16_t, 64> negative{};
+  for (int size = 1; size < 16; ++size) negative[64 - size] = static_cast<int16_t>(1 - (1 << size));
+  return negative;
+}
+
+constexpr auto kNegative = make_negative();
 
 }  // namespace penstock::detail
 #endif
 
 HWY_BEFORE_NAMESPACE();
 namespace penstock::detail::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
 
 /// Afterwards at least 56 bits are there.
 HWY_INLINE void refill(BitPosition& at) {
@@ -72,95 +78,130 @@ HWY_INLINE void unread(BitPosition& at, uint32_t bit_count) {
   consume(at, (8 - held % 8) % 8);
 }
 
-/// The value whose bits are the top ones of `bits` (T.81, F.2.2.1, EXTEND): a leading 0 means the complement, negated.
+/// The value whose bits are the top ones of `bits` (T.81, F.2.2.1, EXTEND): 2^n - 1 less where they begin with 0.
+/// `shift`: 64 - n, n at least 1; otherwise the result means nothing.
 HWY_INLINE int16_t value_of(uint64_t bits, uint8_t shift) {
-  const auto sign = static_cast<uint64_t>(static_cast<int64_t>(~bits) >> 63);
-  const uint64_t magnitude = (bits ^ sign) >> 1 >> (shift & 63);
-  return static_cast<int16_t>((magnitude ^ sign) - sign);
-}
-
-/// A code beyond the table: about one in a hundred.
-HWY_NOINLINE const HuffmanEntry* find_long(const HuffmanTable& table, BitPosition& at, HuffmanEntry& entry) {
-  refill(at);
-  entry = table.long_entry(at.buffer);
-  return &entry;
+  const int32_t magnitude = static_cast<int32_t>(bits >> (shift & 63));
+  const int32_t negative = kNegative[shift];
+  return static_cast<int16_t>(magnitude + (static_cast<int64_t>(bits) < 0 ? 0 : negative));
 }
 
 HWY_INLINE bool decode_dc(const HuffmanTable& table, BitPosition& at, int16_t& predictor) {
   refill(at);
-  HuffmanEntry rare;
-  const HuffmanEntry* entry = &table.entry(at.buffer);
-  if (HWY_UNLIKELY(entry->length == 0)) {
-    entry = find_long(table, at, rare);
-    if (entry->run1 == kInvalidRun) return false;
+  const uint8_t* entry = table.entry(at.buffer);
+  int code_length = entry[kCode1], size = -entry[kShift1] & 63;
+  if (HWY_UNLIKELY(entry[kLength] == 0)) {
+    const HuffmanSymbol symbol = table.symbol(at.buffer);
+    if (symbol.run == kInvalidRun) return false;
+    code_length = symbol.code_length;
+    size = symbol.size;
   }
-  const int difference = value_of(at.buffer << (entry->code1 & 63), entry->shift1);
+  // A difference of 0 has no bits, one in four: no branch, and no shift by 64.
+  const int difference = value_of(at.buffer << code_length, static_cast<uint8_t>(64 - std::max(size, 1))) & -(size > 0);
   predictor = static_cast<int16_t>(static_cast<uint16_t>(predictor + difference));
-  consume(at, entry->length);
+  consume(at, code_length + size);
   return true;
 }
 
-/// Takes one look-up's symbols into the block. `k` is the next place; returns that after it.
+/// A code beyond the table, or 16 zeros: about one in a hundred. Leaves 56 bits or more.
 template <bool kStores>
-HWY_INLINE int take(const HuffmanEntry& entry, const BitPosition& at, int k, int16_t* block, uint32_t& row_bits) {
-  const int k1 = k + entry.run1, k2 = k1 + entry.step2;
-  if constexpr (kStores) {
-    // The second first: without one it is a 0 in the first one's place, or in place 63 before that has its value.
-    block[kPlaces.natural[k2]] = value_of(at.buffer << (entry.code2 & 63), entry.shift2);
-    block[kPlaces.natural[k1]] = value_of(at.buffer << (entry.code1 & 63), entry.shift1);
-    row_bits |= kPlaces.row_bit[k1] | kPlaces.row_bit[k2];
+HWY_INLINE void take_rare(const HuffmanTable& table, BitPosition& at, int16_t* block, int& k) {
+  HuffmanSymbol symbol;
+  for (;;) {
+    refill(at);
+    symbol = table.symbol(at.buffer);
+    if (symbol.size > 0 || symbol.run != 15 || k > 63) break;
+    consume(at, symbol.code_length);
+    k += 16;
   }
-  return k2 + 1;
+  const int k1 = k + symbol.run;
+  if (kStores && symbol.size > 0 && k1 < 64)
+    block[kPlaces[k1]] = value_of(at.buffer << symbol.code_length, static_cast<uint8_t>(64 - symbol.size));
+  k = k1 + 1;
+  consume(at, symbol.code_length + symbol.size);
+  refill(at);
+}
+
+/// One look-up's symbols into the block; `k` is the next place before and after. Returns the entry; nullptr: a rare
+/// one.
+template <bool kStores>
+HWY_INLINE const uint8_t* take(const HuffmanTable& table, BitPosition& at, int16_t* block, int& k) {
+  const uint8_t* entry = table.entry(at.buffer);
+  const uint8_t length = entry[kLength];
+  if (HWY_UNLIKELY(length == 0)) {
+    take_rare<kStores>(table, at, block, k);
+    return nullptr;
+  }
+  const int k1 = k + entry[kRun1], k2 = k1 + entry[kStep2];
+  if constexpr (kStores) {
+    // The second first: when there is none it is written to the first one's place.
+    const int16_t second = value_of(at.buffer << (entry[kCode2] & 63), entry[kShift2]);
+    const int16_t first = value_of(at.buffer << (entry[kCode1] & 63), entry[kShift1]);
+    block[kPlaces[k2]] = second;
+    block[kPlaces[k1]] = first;
+  }
+  k = k2 + 1;
+  consume(at, length);
+  return entry;
 }
 
 template <bool kStores>
-HWY_INLINE bool decode_ac(const HuffmanTable& table, BitPosition& at, int16_t* block, uint32_t& row_bits) {
-  HuffmanEntry rare;
-  const HuffmanEntry* entry;
-  int k = 1, before;
-  const auto step = [&]() HWY_ATTR {
-    entry = &table.entry(at.buffer);
-    if (HWY_UNLIKELY(entry->length == 0)) entry = find_long(table, at, rare);
-    before = k;
-    k = take<kStores>(*entry, at, k, block, row_bits);
-    consume(at, entry->length);
-  };
+HWY_INLINE bool decode_ac(const HuffmanTable& table, BitPosition& at, int16_t* block) {
+  const uint8_t* entry;
+  int k = 1;
   do {
     refill(at);
-    step();
+    entry = take<kStores>(table, at, block, k);
     if (k > 63) break;
-    if (HWY_UNLIKELY(entry == &rare)) continue;  // up to 31 bits: 25 are left, and a look-up may take 26
-    step();
+    entry = take<kStores>(table, at, block, k);
   } while (k <= 63);
-  const int k1 = before + entry->run1;
-  if (HWY_UNLIKELY(k1 >= 63 && entry->step2 != 0)) {
+  if (entry != nullptr && entry[kStep2] != 0 && k - 1 - entry[kStep2] >= 63) {
     // The first symbol ended the block, without an end of block, and the second was none.
-    if (k1 > 63) return false;
-    unread(at, entry->length - (entry->code1 + 63U - entry->shift1));
+    if (k - 1 - entry[kStep2] > 63) return false;
+    unread(at, entry[kLength] - entry[kCode1] - (-entry[kShift1] & 63));
     return true;
   }
   return k == 64 || k > kMinEnd;
 }
 
+/// McuRun::rows of a block. Later than the block was written, because loading what has just been stored in smaller
+/// parts waits for all the stores.
+HWY_INLINE uint8_t used_rows(const int16_t* block) {
+#if HWY_TARGET == HWY_SCALAR
+  int last = 63;
+  while (last > 0 && block[last] == 0) --last;
+#else
+  const hn::CappedTag<int16_t, 32> d;
+  uint8_t bytes[8] = {};
+  for (size_t i = 0; i < kBlockSize; i += hn::Lanes(d))
+    hn::StoreMaskBits(d, hn::Ne(hn::Load(d, block + i), hn::Zero(d)), bytes + i / 8);
+  uint64_t places;
+  std::memcpy(&places, bytes, sizeof places);
+  const int last = 63 - __builtin_clzll(places | 1);
+#endif
+  return static_cast<uint8_t>(last / 8 + (last > 0));
+}
+
 template <bool kStores>
 int decode(const McuTables& tables, BitPosition& position, DcPredictors& dc, int mcu_count, const uint8_t* safe_end,
-           McuRun run) {
+           const McuRun& run) {
   BitPosition at = position;
+  int16_t* block = run.blocks;
   int mcu = 0;
   for (; mcu < mcu_count && at.next <= safe_end; ++mcu) {
     for (int i = 0; i < tables.block_count; ++i) {
       const auto& [dc_table, ac_table, component] = tables.blocks[i];
-      if constexpr (kStores) std::memset(run.blocks, 0, kBlockSize * sizeof(int16_t));
+      if constexpr (kStores) std::memset(block, 0, kBlockSize * sizeof(int16_t));
       if (!decode_dc(*dc_table, at, dc[component])) return -1;
-      uint32_t row_bits = 0;
-      if (!decode_ac<kStores>(*ac_table, at, run.blocks, row_bits)) return -1;
+      if (!decode_ac<kStores>(*ac_table, at, block)) return -1;
       if constexpr (kStores) {
-        run.blocks[0] = dc[component];
-        *run.rows++ = static_cast<uint8_t>(32 - __builtin_clz(row_bits << 1 | 1) - 1);
-        run.blocks += kBlockSize;
+        block[0] = dc[component];
+        block += kBlockSize;
       }
     }
   }
+  if constexpr (kStores)
+    for (int i = 0; i < mcu * tables.block_count; ++i) run.rows[i] = used_rows(run.blocks + i * kBlockSize);
   position = at;
   return mcu;
 }
