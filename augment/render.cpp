@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "augment/detail/color_planes.h"
 #include "augment/detail/render_job.h"
 #include "core/error.h"
 #include "core/text.h"
@@ -100,7 +101,10 @@ void render(const Picture& picture, const Plan& plan, const Normalization& norma
     job.last_word = static_cast<uint32_t>(byte_count - 4);
   }
   if (job.is_recolored) job.fill_level = recolored(plan, plan.fill, picture.channels);
-  detail::render_rows(job, picture.channels, layout);
+  if (plan.color_step_count == 0)
+    detail::render_rows(job, picture.channels, layout);
+  else
+    detail::render_colored(job, picture.channels, layout);
   for (int i = 0; i < plan.erased_count; ++i) erase(plan.erased[i], job, picture.channels, layout);
 }
 

@@ -12,26 +12,12 @@
 #include <cstdint>
 #include <cstring>
 
+#include "augment/detail/color_lanes-inl.h"
 #include "augment/detail/render_job.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace penstock::detail::HWY_NAMESPACE {
-
-namespace hn = hwy::HWY_NAMESPACE;
-using D = hn::ScalableTag<float>;
-using DI = hn::RebindToSigned<D>;
-using DU = hn::RebindToUnsigned<D>;
-using D8 = hn::Rebind<uint8_t, D>;
-using V = hn::Vec<D>;
-using VI = hn::Vec<DI>;
-using VU = hn::Vec<DU>;
-constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
-
-template <int kChannels>
-struct Levels {
-  V channel[kChannels];
-};
 
 /// Calls body(column, count) for vectors that cover [begin, end). The last one overlaps its neighbour instead of being
 /// cut (writing a pixel twice writes the same bits); count is below kLanes only where the whole range is.
@@ -171,7 +157,7 @@ class Sampler {
   V fill_[kChannels];
 };
 
-/// Colour matrix, then normalisation and f32 planes, or rounding and u8 pixels.
+/// Colour matrix and point steps, then normalisation and f32 planes, or rounding and u8 pixels.
 template <int kChannels, Layout kLayout>
 class Finisher {
  public:
@@ -179,29 +165,33 @@ class Finisher {
       : output_(job.output),
         width_(job.plan->output_width),
         plane_(static_cast<ptrdiff_t>(job.plan->output_width) * job.plan->output_height),
-        is_recolored_(job.is_recolored) {
+        is_recolored_(job.is_recolored),
+        points_(job.points) {
+    Levels<kChannels> fill;
+    for (int i = 0; i < kChannels; ++i) fill.channel[i] = hn::Set(D(), job.fill_level[i]);
+    fill = colored(fill, points_);
     for (int i = 0; i < kChannels; ++i) {
       scale_[i] = hn::Set(D(), job.normalization.scale[i]);
       bias_[i] = hn::Set(D(), job.normalization.bias[i]);
       for (int j = 0; j < 4; ++j) color_[i][j] = hn::Set(D(), job.plan->color[i][j]);
-      filled_[i] = job.fill_level[i];
+      const float level = hn::GetLane(fill.channel[i]);
       if constexpr (kLayout == Layout::kF32Nchw)
-        filled_[i] = job.fill_level[i] * job.normalization.scale[i] + job.normalization.bias[i];
+        filled_[i] = level * job.normalization.scale[i] + job.normalization.bias[i];
       else
-        filled_[i] = std::nearbyint(std::clamp(job.fill_level[i], 0.f, 255.f));
+        filled_[i] = std::nearbyint(std::clamp(level, 0.f, 255.f));
     }
   }
 
   HWY_INLINE void put(const Levels<kChannels>& levels, int row, int column, int count) const {
-    const Levels<kChannels> colored = is_recolored_ ? recolored(levels) : levels;
+    const Levels<kChannels> finished = colored(is_recolored_ ? recolored(levels) : levels, points_);
     const ptrdiff_t at = static_cast<ptrdiff_t>(row) * width_ + column;
     if constexpr (kLayout == Layout::kF32Nchw) {
       for (int i = 0; i < kChannels; ++i) {
-        const V value = hn::Add(hn::Mul(colored.channel[i], scale_[i]), bias_[i]);
+        const V value = hn::Add(hn::Mul(finished.channel[i], scale_[i]), bias_[i]);
         store(value, static_cast<float*>(output_) + i * plane_ + at, count);
       }
     } else {
-      put_bytes(colored, static_cast<uint8_t*>(output_) + at * kChannels, count);
+      put_bytes(finished, static_cast<uint8_t*>(output_) + at * kChannels, count);
     }
   }
 
@@ -262,6 +252,7 @@ class Finisher {
   int width_;
   ptrdiff_t plane_;  // pixels of one channel's plane
   bool is_recolored_;
+  std::span<const PointStep> points_;
   V scale_[kChannels], bias_[kChannels], color_[kChannels][4];
   float filled_[kChannels];
 };
