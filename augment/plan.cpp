@@ -23,6 +23,16 @@ Span touched(double low, double high, Filter filter, int size) {
   return {clipped(begin), clipped(end)};
 }
 
+/// The pixels that low..high covers, in part or whole, clipped to `limits`. A border within 1e-6 of a pixel's counts as
+/// that: it has come through products of ratios that are not exact.
+Span covered(double low, double high, Span limits) {
+  const auto clipped = [&](double v) {
+    return static_cast<int>(std::clamp(v, static_cast<double>(limits.begin), static_cast<double>(limits.end)));
+  };
+  const int begin = clipped(std::floor(low + 1e-6));
+  return {begin, std::max(begin, clipped(std::ceil(high - 1e-6)))};
+}
+
 }  // namespace
 
 Affine Affine::after(const Affine& first) const {
@@ -34,7 +44,26 @@ Plan Plan::identity(int height, int width) {
   Plan plan;
   plan.input_height = plan.output_height = height;
   plan.input_width = plan.output_width = width;
+  plan.view = {0, 0, width, height};
   return plan;
+}
+
+Plan Plan::upright(int orientation, int stored_height, int stored_width) {
+  Plan plan = identity(stored_height, stored_width);
+  const bool turns = orientation >= 5 && orientation <= 8;
+  plan.resample(orientation_map(orientation, stored_height, stored_width), turns ? stored_width : stored_height,
+                turns ? stored_height : stored_width);
+  return plan;
+}
+
+void Plan::look_only_at(const Region& rect) {
+  if (!axes_of(map).are_kept) return;
+  const double right = static_cast<double>(rect.x) + rect.width, bottom = static_cast<double>(rect.y) + rect.height;
+  const double x1 = map.xx * rect.x + map.xy * rect.y + map.x0, x2 = map.xx * right + map.xy * bottom + map.x0;
+  const double y1 = map.yx * rect.x + map.yy * rect.y + map.y0, y2 = map.yx * right + map.yy * bottom + map.y0;
+  const Span x = covered(std::min(x1, x2), std::max(x1, x2), {view.x, view.x + view.width});
+  const Span y = covered(std::min(y1, y2), std::max(y1, y2), {view.y, view.y + view.height});
+  view = {x.begin, y.begin, x.end - x.begin, y.end - y.begin};
 }
 
 void Plan::resample(const Affine& output_to_before, int new_height, int new_width) {
@@ -79,6 +108,60 @@ void Plan::erase(const ErasedRect& rect) {
   if (erased_count == kMaxErased)
     throw bug_error(concat("plan: ", kMaxErased + 1, " erased rectangles; expected at most ", kMaxErased));
   erased[erased_count++] = rect;
+}
+
+Axes axes_of(const Affine& map) {
+  if (map.xy == 0 && map.yx == 0) return {.are_kept = true, .turns = false};
+  if (map.xx == 0 && map.yy == 0) return {.are_kept = true, .turns = true};
+  return {};
+}
+
+Affine orientation_map(int orientation, int stored_height, int stored_width) {
+  const double height = stored_height, width = stored_width;
+  switch (orientation) {
+    case 2:  // mirrored left and right
+      return {-1, 0, width, 0, 1, 0};
+    case 3:  // turned by 180 degrees
+      return {-1, 0, width, 0, -1, height};
+    case 4:  // mirrored top and bottom
+      return {1, 0, 0, 0, -1, height};
+    case 5:  // transposed
+      return {0, 1, 0, 1, 0, 0};
+    case 6:  // to be turned clockwise
+      return {0, 1, 0, -1, 0, height};
+    case 7:  // transposed about the other diagonal
+      return {0, -1, width, -1, 0, height};
+    case 8:  // to be turned counterclockwise
+      return {0, -1, width, 1, 0, 0};
+    default:
+      return {};
+  }
+}
+
+int dct_scale(const Plan& plan) {
+  const Affine& m = plan.map;
+  // Of a 2 x 2 matrix with singular values s >= t: s^2 + t^2 is the sum of the squares, s * t is |determinant|.
+  const double squares = m.xx * m.xx + m.xy * m.xy + m.yx * m.yx + m.yy * m.yy;
+  const double product = std::fabs(m.xx * m.yy - m.xy * m.yx);
+  const double larger = std::sqrt((squares + std::sqrt(std::max(squares * squares - 4 * product * product, 0.0))) / 2);
+  const double smaller = larger == 0 ? 0 : product / larger;
+  // A rotated map at exactly 2 may come out a few roundings below it.
+  for (const int scale : {1, 2, 4})
+    if (smaller * scale >= 8 * (1 - 1e-9)) return scale;
+  return 8;
+}
+
+Plan at_dct_scale(const Plan& plan, int scale) {
+  const auto decoded = [&](int size) { return static_cast<int>((static_cast<int64_t>(size) * scale + 7) / 8); };
+  Plan scaled = plan;
+  scaled.input_height = decoded(plan.input_height);
+  scaled.input_width = decoded(plan.input_width);
+  scaled.map = Affine::scaling(scale / 8.0, scale / 8.0).after(plan.map);
+  const Region& view = plan.view;
+  if (view.width == 0 || view.height == 0) return scaled;
+  const int left = view.x * scale / 8, top = view.y * scale / 8;
+  scaled.view = {left, top, decoded(view.x + view.width) - left, decoded(view.y + view.height) - top};
+  return scaled;
 }
 
 Region footprint(const Plan& plan) {
