@@ -82,6 +82,9 @@ void Plan::resample(const Affine& output_to_before, int new_height, int new_widt
 }
 
 void Plan::recolor(const std::array<std::array<float, 4>, 3>& edit) {
+  if (color_step_count > 0)
+    throw bug_error(
+        concat("plan: a colour matrix behind ", color_step_count, " colour steps; expected it before them"));
   const auto before = color;
   for (int i = 0; i < 3; ++i) {
     for (int j = 0; j < 4; ++j) {
@@ -95,6 +98,19 @@ void Plan::recolor(const std::array<std::array<float, 4>, 3>& edit) {
     for (int i = 0; i < 3; ++i)
       erased[k].level[i] = edit[i][0] * level[0] + edit[i][1] * level[1] + edit[i][2] * level[2] + edit[i][3];
   }
+}
+
+bool looks_at_picture(ColorOp op) {
+  return op == ColorOp::kContrast || op == ColorOp::kSharpness || op == ColorOp::kAutoContrast ||
+         op == ColorOp::kEqualize;
+}
+
+void Plan::adjust(ColorOp op, float amount) {
+  if (erased_count > 0)
+    throw bug_error(concat("plan: a colour step behind ", erased_count, " erased rectangles; expected it before them"));
+  if (color_step_count == kMaxColorSteps)
+    throw bug_error(concat("plan: ", kMaxColorSteps + 1, " colour steps; expected at most ", kMaxColorSteps));
+  color_steps[color_step_count++] = {op, amount};
 }
 
 void Plan::erase(const ErasedRect& rect) {

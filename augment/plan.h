@@ -41,6 +41,29 @@ struct Region {
   bool operator==(const Region&) const = default;
 };
 
+/// What one colour step does to the levels of the whole output: the functional of that name of torchvision (0.26) on
+/// f32 tensors, scaled to 0..255. Every step ends with a clamp to 0..255.
+enum class ColorOp : uint8_t {
+  kBrightness,    // amount: factor, 0 is black
+  kContrast,      // amount: factor, 0 is the mean grey of the output as it stands before this step
+  kSaturation,    // amount: factor, 0 is grey
+  kHue,           // amount: turns of the HSV circle, -0.5..0.5
+  kSharpness,     // amount: factor, 0 is blurred, 1 as it is
+  kPosterize,     // amount: the number of bits of a whole level that stay
+  kSolarize,      // amount: whole levels from this one on become 255 - level
+  kAutoContrast,  // a channel's least level becomes 0, its greatest 255
+  kEqualize       // a channel's histogram of whole levels becomes flat
+};
+
+struct ColorStep {
+  ColorOp op = ColorOp::kBrightness;
+  float amount = 0;
+  bool operator==(const ColorStep&) const = default;
+};
+
+/// Whether a step must see the whole output before it can change a pixel.
+bool looks_at_picture(ColorOp op);
+
 /// Rows [top, bottom) and columns [left, right) of the output, and what they are overwritten with: levels, 0..255.
 struct ErasedRect {
   int top = 0, left = 0, bottom = 0, right = 0;
@@ -49,19 +72,21 @@ struct ErasedRect {
 
 /// Output pixel (c, r) takes the value of the decoded picture at map(c+0.5, r+0.5); outside of `view`, `fill`. Then
 /// `color` maps the RGB levels (row i: out_i = m[i][0]*R + m[i][1]*G + m[i][2]*B + m[i][3]; a grey picture uses m[0][0]
-/// and m[0][3]), then the erased rectangles are written, in order. Normalisation and layout come after: OutputFormat.
+/// and m[0][3]), then the colour steps follow one another, then the erased rectangles are written, in order.
+/// Normalisation and layout come after: OutputFormat.
 ///
 /// A coordinate inside the view is sampled with the view's edge pixels repeated (kAntialias: its weights end there and
 /// are normalised), so a resize has no dark rim; one outside takes `fill` whole. That is Pillow's rule for both;
 /// torchvision on tensors instead blends the outermost half pixel of a bilinear affine with `fill`. The view is the
 /// whole picture until look_only_at() makes it smaller: after an edit that crops without it, a later one still sees
-/// the picture around the crop, where a chain of separate resamples would see its fill. Colours are not clamped in
-/// between.
+/// the picture around the crop, where a chain of separate resamples would see its fill. The colour matrix does not
+/// clamp, each colour step does. Colours come after all geometry: they change `fill` too, and a step that looks at the
+/// picture looks at the output.
 ///
 /// Transforms edit in the order in which the user wrote them, so geometry composes on the *output* side:
 /// map = map_so_far after(edit's output->input map).
 struct Plan {
-  static constexpr int kMaxErased = 4;
+  static constexpr int kMaxErased = 4, kMaxColorSteps = 8;
 
   int input_height = 0, input_width = 0;    // of the whole stored picture, pixels
   int output_height = 0, output_width = 0;  // pixels
@@ -70,6 +95,8 @@ struct Plan {
   Filter filter = Filter::kNearest;
   std::array<float, 3> fill{};  // levels, 0..255
   std::array<std::array<float, 4>, 3> color{{{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}}};
+  int color_step_count = 0;
+  std::array<ColorStep, kMaxColorSteps> color_steps{};
   int erased_count = 0;
   std::array<ErasedRect, kMaxErased> erased{};
 
@@ -84,8 +111,10 @@ struct Plan {
   void look_only_at(const Region& rect);
   /// Appends a geometric edit: `output_to_before` maps the new output's coordinates to those of the output so far.
   void resample(const Affine& output_to_before, int new_height, int new_width);
-  /// Appends a colour edit: `edit` is applied after the colour matrix so far.
+  /// Appends a colour edit: `edit` is applied after the colour matrix so far. Throws bug_error behind a colour step.
   void recolor(const std::array<std::array<float, 4>, 3>& edit);
+  /// Appends a colour step. Throws bug_error beyond kMaxColorSteps and behind an erase, which it would not recolour.
+  void adjust(ColorOp op, float amount);
   /// Throws bug_error beyond kMaxErased.
   void erase(const ErasedRect& rect);
 };

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "augment/detail/color_planes.h"
 #include "augment/detail/half.h"
 #include "augment/detail/render_job.h"
 #include "augment/detail/sampling.h"
@@ -107,7 +108,10 @@ void render_view(const Picture& picture, const Plan& plan, const Normalization& 
     job.last_word = static_cast<uint32_t>(byte_count - 4);
   }
   if (job.is_recolored) job.fill_level = recolored(plan, plan.fill, picture.channels);
-  detail::render_rows(job, picture.channels);
+  if (plan.color_step_count == 0)
+    detail::render_rows(job, picture.channels);
+  else
+    detail::render_colored(job, picture.channels);
   for (int i = 0; i < plan.erased_count; ++i) erase(plan.erased[i], job, picture.channels);
 }
 

@@ -87,7 +87,7 @@ HWY_NOINLINE void convert_row_to(const RenderJob& job, int channels, const float
   });
 }
 
-HWY_NOINLINE void convert_row(const RenderJob& job, int channels, const float* values, int row) {
+inline HWY_NOINLINE void convert_row(const RenderJob& job, int channels, const float* values, int row) {
   switch (job.layout) {
     case Layout::kF16Nchw:
     case Layout::kF16Nhwc:

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,14 +14,24 @@
 
 namespace penstock::detail {
 
+/// A colour step with whatever it had to learn of the picture: it now changes each pixel by itself.
+struct PointStep {
+  enum class Kind : uint8_t { kLinear, kSaturation, kHue, kPosterize, kSolarize };
+
+  Kind kind = Kind::kLinear;
+  float amount = 0;                                      // as ColorOp's
+  std::array<float, 3> scale{1, 1, 1}, offset{0, 0, 0};  // kLinear: level * scale + offset
+};
+
 struct RenderJob {
   const uint8_t* pixels = nullptr;  // at least 4 readable bytes
   uint32_t last_word = 0;           // bytes; the greatest offset from `pixels` at which 4 bytes may be read
   ptrdiff_t row_stride = 0;         // bytes, below 2^31
   int window_x = 0, window_y = 0;   // of the stored picture, pixels
   const Plan* plan = nullptr;
-  bool is_recolored = false;          // the colour matrix is not the identity
-  std::array<float, 3> fill_level{};  // after the colour matrix
+  bool is_recolored = false;            // the colour matrix is not the identity
+  std::array<float, 3> fill_level{};    // after the colour matrix
+  std::span<const PointStep> points{};  // after the colour matrix
   Normalization normalization;
   Layout layout = Layout::kF32Nchw;
   void* output = nullptr;

@@ -11,7 +11,9 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <span>
 
+#include "augment/detail/color_lanes-inl.h"
 #include "augment/detail/render_convert-inl.h"
 #include "augment/detail/render_job.h"
 #include "hwy/highway.h"
@@ -19,10 +21,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace penstock::detail::HWY_NAMESPACE {
 
-template <int kChannels>
-struct Levels {
-  V channel[kChannels];
-};
 
 HWY_INLINE V to_float(hn::Vec<D8> levels) { return hn::ConvertTo(D(), hn::PromoteTo(DI(), levels)); }
 
@@ -150,18 +148,23 @@ class Sampler {
   V fill_[kChannels];
 };
 
-/// Colour matrix, then normalisation and f32 planes, or rounding and u8 pixels. Planes are those of the output, or
-/// lines of one row that end_row() converts to the layout.
+/// Colour matrix and point steps, then normalisation and f32 planes, or rounding and u8 pixels. Planes are those of the
+/// output, or lines of one row that end_row() converts to the layout.
 template <int kChannels, Store kStore>
 class Finisher {
  public:
-  explicit Finisher(const RenderJob& job) : width_(job.plan->output_width), is_recolored_(job.is_recolored) {
+  explicit Finisher(const RenderJob& job)
+      : width_(job.plan->output_width), is_recolored_(job.is_recolored), points_(job.points) {
+    Levels<kChannels> fill;
+    for (int i = 0; i < kChannels; ++i) fill.channel[i] = hn::Set(D(), job.fill_level[i]);
+    fill = colored(fill, points_);
     for (int i = 0; i < kChannels; ++i) {
       scale_[i] = hn::Set(D(), job.normalization.scale[i]);
       bias_[i] = hn::Set(D(), job.normalization.bias[i]);
       for (int j = 0; j < 4; ++j) color_[i][j] = hn::Set(D(), job.plan->color[i][j]);
-      filled_[i] = kStore == Store::kPlanes ? job.fill_level[i] * job.normalization.scale[i] + job.normalization.bias[i]
-                                            : std::nearbyint(std::clamp(job.fill_level[i], 0.f, 255.f));
+      const float level = hn::GetLane(fill.channel[i]);
+      filled_[i] = kStore == Store::kPlanes ? level * job.normalization.scale[i] + job.normalization.bias[i]
+                                            : std::nearbyint(std::clamp(level, 0.f, 255.f));
     }
     if constexpr (kStore == Store::kBytes) {
       bytes_ = static_cast<uint8_t*>(job.output);
@@ -179,14 +182,14 @@ class Finisher {
   }
 
   HWY_INLINE void put(const Levels<kChannels>& levels, int row, int column, int count) const {
-    const Levels<kChannels> colored = is_recolored_ ? recolored(levels) : levels;
+    const Levels<kChannels> finished = colored(is_recolored_ ? recolored(levels) : levels, points_);
     if constexpr (kStore == Store::kPlanes) {
       for (int i = 0; i < kChannels; ++i) {
-        const V value = hn::Add(hn::Mul(colored.channel[i], scale_[i]), bias_[i]);
+        const V value = hn::Add(hn::Mul(finished.channel[i], scale_[i]), bias_[i]);
         store(value, planes_ + i * plane_ + row * row_stride_ + column, count);
       }
     } else {
-      put_bytes(colored, bytes_ + (static_cast<ptrdiff_t>(row) * width_ + column) * kChannels, count);
+      put_bytes(finished, bytes_ + (static_cast<ptrdiff_t>(row) * width_ + column) * kChannels, count);
     }
   }
 
@@ -253,6 +256,7 @@ class Finisher {
   const RenderJob* converted_ = nullptr;  // where planes_ is a line to be converted
   int width_;
   bool is_recolored_;
+  std::span<const PointStep> points_;
   V scale_[kChannels], bias_[kChannels], color_[kChannels][4];
   float filled_[kChannels];
 };
