@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "augment/detail/across.h"
 #include "augment/detail/taps.h"
 #include "augment/plan.h"
 #include "augment/render.h"
@@ -42,15 +43,23 @@ struct RenderJob {
 /// through are compiled.
 enum class Store : uint8_t { kPlanes, kBytes };
 
+/// kAntialias along the axes.
+struct FilterScratch {
+  Taps across, down;            // columns, rows
+  std::vector<int32_t> offset;  // of the taps of `across` in the line, i16
+  AcrossTable table;
+  std::vector<int16_t> line;  // levels * 2^7 of the rows being mixed
+  std::vector<float> levels;  // planes, across.pair_stride apart, of one output row
+};
+
 /// Lines of the picture being resized. One a thread, grown to the widest picture seen, then never allocated again.
 struct RenderScratch {
   std::vector<int32_t> offset;  // a column
   std::vector<float> weight;    // a column
   std::vector<float> line, mixed;
-  Taps across, down;                // kAntialias: columns, rows
-  std::vector<int16_t> mixed_rows;  // kAntialias: levels * 128
-  std::vector<uint8_t> turned;      // kAntialias: the footprint, transposed
-  std::vector<float> planes;        // one row, a channel after the other, to be converted
+  FilterScratch filter;
+  std::vector<uint8_t> turned;  // kAntialias: the footprint, transposed
+  std::vector<float> planes;    // one row, a channel after the other, to be converted
 };
 RenderScratch& render_scratch();
 

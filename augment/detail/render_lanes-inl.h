@@ -193,6 +193,11 @@ class Finisher {
     }
   }
 
+  /// A level becomes level * scale + bias and nothing else, in f32: whoever has levels may write the row's planes.
+  bool is_plain() const { return kStore == Store::kPlanes && !is_recolored_; }
+  float* row_planes(int row) const { return planes_ + row * row_stride_; }
+  ptrdiff_t plane_stride() const { return plane_; }
+
   /// Columns [begin, end) take the fill.
   HWY_INLINE void fill(int row, int begin, int end) const {
     for (int i = 0; i < kChannels; ++i) {
