@@ -24,6 +24,18 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kEvalRows = 256;  // of a rank and batch, at least: an evaluation has no reason for small batches
 
+/// The last step's loss is from before its update: only the weights tell whether that was one too many. They are looked
+/// at before the file that is there, the last good one, is replaced.
+void check_finite(const StateDict& state, const Position& position, double learning_rate) {
+  for (const auto& [name, tensor] : state) {
+    if (!tensor.is_floating_point() || torch::isfinite(tensor).all().item<bool>()) continue;
+    throw config_error(concat("epoch ", position.epoch + (position.batch > 0 ? 1 : 0), ", step ", position.step, ": ",
+                              name,
+                              " holds nan or infinity, the run diverged; expected finite numbers, try a lower --lr ",
+                              "than ", learning_rate, " (earlier checkpoints are as they were)"));
+  }
+}
+
 class Run {
  public:
   explicit Run(Setup& setup)
@@ -166,6 +178,7 @@ class Run {
 
   void save(const Position& position, TrainParts::Save which) {
     const StateDict state = strategy_->state();
+    check_finite(state, position, options_.learning_rate);
     if (!is_first_) return;
     CheckpointInfo info = setup_.info;
     info.position = position;
