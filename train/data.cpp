@@ -12,6 +12,7 @@
 #include "core/text.h"
 #include "loader/pack.h"
 #include "loader/sources/source.h"
+#include "train/likely_source.h"
 
 namespace penstock {
 namespace {
@@ -88,6 +89,15 @@ fs::path pack_source(const Source& source, const DataName& name, const std::stri
   return folder;
 }
 
+/// Names the source where a folder is one's and not a packed data set; what else may be wrong Dataset::open() says.
+void check_packed(const fs::path& folder, const std::string& split) {
+  if (is_packed(folder, split)) return;
+  const std::string likely = likely_source(folder);
+  if (likely.empty()) return;
+  throw config_error(
+      concat("--data ", folder.string(), ": not a packed data set, but files of a source; expected --data ", likely));
+}
+
 /// The folder of the split that is evaluated on, or nothing with the reason in `note`.
 fs::path test_folder(const DataName& name, const fs::path& train_folder, const TrainOptions& options, std::string& note,
                      const std::function<void(const std::string&)>& say) {
@@ -128,7 +138,8 @@ DataName parse_data_name(const std::string& text, const std::string& split) {
     throw config_error(concat("--data: ", unknown_name("source", text.substr(0, colon), SourceRegistry::names())));
   if (colon != std::string::npos && text.substr(0, colon).find('/') == std::string::npos)
     throw config_error(concat("--data: ", unknown_name("source", text.substr(0, colon), SourceRegistry::names())));
-  throw io_error(concat("--data ", text, ": there is no such folder; expected a packed data set, or a source: ",
+  throw io_error(concat("--data ", text,
+                        ": there is no such folder; expected a packed data set, or SOURCE:DIR with one of ",
                         join(SourceRegistry::names())));
 }
 
@@ -153,6 +164,7 @@ TrainingData open_training_data(const TrainOptions& options, ShardShare share,
     data.note = concat("--data ", options.data, " is the packed data set ./", options.data, ", not the source; ",
                        options.data, "() names the source");
   }
+  if (name.source.empty()) check_packed(name.folder, options.split);
   data.train =
       Dataset::open(name.source.empty() ? name.folder : pack_into_cache(name, options.split, options.cache, say),
                     options.split, share);

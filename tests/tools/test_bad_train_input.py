@@ -109,6 +109,25 @@ def test_data_that_are_not_there(cache, tmp_path):
     fails(cache, tmp_path, with_data("digits:nowhere"), IO, "--data digits:nowhere: No such file or directory")
 
 
+def test_a_folder_of_a_source_that_is_not_packed_is_named_with_its_source(cache, tmp_path):
+    for below in ("cat/1.JPG", "train/cat/1.jpeg", "train/pets/cat/1.png"):
+        pictures = tmp_path / below.replace("/", "-")
+        (pictures / below).parent.mkdir(parents=True)
+        (pictures / "notes.txt").write_text("mine")
+        (pictures / below).write_bytes(b"never looked into")
+        fails(cache, tmp_path, with_data(pictures), CONFIG,
+              f"--data {pictures}: not a packed data set", f"expected --data image-folder:{pictures}")
+    write_idx(tmp_path / "idx", np.zeros((5, 28, 28), np.uint8), np.zeros(5, np.uint8))
+    fails(cache, tmp_path, with_data(tmp_path / "idx"), CONFIG, f"expected --data mnist:{tmp_path / 'idx'}")
+    (tmp_path / "cifar/cifar-10-batches-bin").mkdir(parents=True)
+    (tmp_path / "cifar/cifar-10-batches-bin/test_batch.bin").touch()
+    fails(cache, tmp_path, with_data(tmp_path / "cifar"), CONFIG, f"expected --data cifar10:{tmp_path / 'cifar'}")
+
+
+def test_the_help_says_how_sources_are_written(cache):
+    assert "SOURCE(KEY=VALUE,...):DIR" in " ".join(run(cache, "--help").stdout.split())
+
+
 def test_a_split_that_cannot_be_packed_is_not_taken_for_one_that_is_not_there(tmp_path):
     run(tmp_path / "cache", *FAST, "--out", tmp_path / "first")
     test = next(path for path in (tmp_path / "cache/penstock").glob("digits-*") if (path / "test").is_dir())

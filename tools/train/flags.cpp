@@ -18,8 +18,10 @@ void add_data_flags(CLI::App& app, TrainOptions& o) {
   app.add_option(
          "--data", o.data,
          concat(
-             "a packed data set's folder, or a source with its folder, as mnist:DIR (", join(SourceRegistry::names()),
-             "); a source is packed into --cache once. A folder of a source's name wins when it is a packed data set"))
+             "a packed data set's folder, or what is packed into --cache once: SOURCE:DIR or "
+             "SOURCE(KEY=VALUE,...):DIR, as image-folder:photos, or without DIR an embedded one, as digits(count=500); "
+             "sources: ",
+             join(SourceRegistry::names()), ". A folder of a source's name wins when it is a packed data set"))
       ->capture_default_str()
       ->group(group);
   app.add_option("--split", o.split, "split to train on; `test` is evaluated on")->capture_default_str()->group(group);
