@@ -2,14 +2,16 @@
 import gzip
 import json
 import pathlib
+import re
 import shutil
 import struct
+import subprocess
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from train_tool import FAST, run
+from train_tool import FAST, TRAIN, run
 
 CONFIG, IO, CORRUPT, DEVICE = 2, 3, 4, 5
 
@@ -43,6 +45,8 @@ def fails(cache, tmp_path, flags, code, *expected):
     (["--workers", "-1"], ["--workers is -1; expected 0 or more"]),
     (["--workers", "two"], ['--workers: is "two"; expected a whole number']),
     (["--workers", ""], ['--workers: is ""; expected a whole number']),
+    (["--workers=", "--lr", "1"], ['--workers: is ""; expected a whole number']),
+    (["--workers=", "2"], ['--workers: is ""; expected a whole number']),
     (["--lr", "nan"], ['--lr: is "nan"; expected a finite number']),
     (["--seed", "-1"], ['--seed: is "-1"; expected a whole number from 0']),
     (["--prefetch", "0"], ["--prefetch is 0; expected 1 or more"]),
@@ -122,6 +126,12 @@ def test_a_folder_of_a_source_that_is_not_packed_is_named_with_its_source(cache,
     (tmp_path / "cifar/cifar-10-batches-bin").mkdir(parents=True)
     (tmp_path / "cifar/cifar-10-batches-bin/test_batch.bin").touch()
     fails(cache, tmp_path, with_data(tmp_path / "cifar"), CONFIG, f"expected --data cifar10:{tmp_path / 'cifar'}")
+
+
+@pytest.mark.parametrize("tool", ["train", "shardprep", "loadbench"])
+def test_every_tool_says_its_version(tool):
+    done = subprocess.run([TRAIN.with_name(tool), "--version"], capture_output=True, text=True, timeout=60, check=True)
+    assert re.fullmatch(r"penstock \d+\.\d+\.\d+\n", done.stdout) and not done.stderr
 
 
 def test_the_help_says_how_sources_are_written(cache):
