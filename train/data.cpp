@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 
+#include "augment/transform.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
@@ -89,6 +90,13 @@ fs::path pack_source(const Source& source, const DataName& name, const std::stri
   return folder;
 }
 
+/// Names and keys, before a source is packed for minutes. The keys of two depend on the data's channels: the pipelines
+/// check those.
+void check_transforms(const std::string& spec_list) {
+  for (const Spec& spec : parse_spec_list(TransformKind::kName, spec_list))
+    if (spec.name() != "normalize" && spec.name() != "erase") TransformRegistry::make(spec, DataStatistics());
+}
+
 /// Names the source where a folder is one's and not a packed data set; what else may be wrong Dataset::open() says.
 void check_packed(const fs::path& folder, const std::string& split) {
   if (is_packed(folder, split)) return;
@@ -158,6 +166,8 @@ fs::path pack_into_cache(const DataName& name, const std::string& split, const f
 
 TrainingData open_training_data(const TrainOptions& options, ShardShare share,
                                 const std::function<void(const std::string&)>& say) {
+  check_transforms(options.augment);
+  check_transforms(options.eval_augment);
   const DataName name = parse_data_name(options.data, options.split);
   TrainingData data;
   if (name.source.empty() && is_source(options.data)) {

@@ -61,6 +61,7 @@ def fails(cache, tmp_path, flags, code, *expected):
     (["--mode", "dpp"], ['unknown mode "dpp"', 'did you mean "ddp"', "single"]),
     (["--device", "gpu"], ['unknown device "gpu"', "auto, cpu, cuda"]),
     (["--shuffle", "local"], ['unknown shuffle "local"', "rank-local"]),
+    (["--split", "tarin"], ['--split: unknown split "tarin"; did you mean "train"?', "all, test, train"]),
     (["--tail", "keep"], ['unknown tail "keep"', "drop, pad"]),
     (["--schedule", "cosin"], ['unknown schedule "cosin"', 'did you mean "cosine"']),
     (["--augment", "afine(degrees=10)"], ['unknown transform "afine"', 'did you mean "affine"']),
@@ -93,6 +94,12 @@ def fails(cache, tmp_path, flags, code, *expected):
 ], ids=lambda value: " ".join(value) if isinstance(value, list) and value[0].startswith(("-", "extra")) else "")
 def test_options_that_cannot_be(cache, tmp_path, flags, expected):
     fails(cache, tmp_path, [*FAST, *flags], CONFIG, *expected)
+
+
+def test_a_misspelt_transform_is_noticed_before_packing(tmp_path):
+    for flag in ("--augment", "--eval-augment"):
+        fails(tmp_path / "cache", tmp_path, [*FAST, flag, "afine"], CONFIG, 'unknown transform "afine"')
+    assert not (tmp_path / "cache").exists()
 
 
 def test_a_device_that_is_not_there(cache, tmp_path, monkeypatch):
