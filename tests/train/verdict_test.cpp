@@ -56,6 +56,22 @@ TEST_F(PastPredictionTest, IsTheNewestOfTheSameConfigurationWithOtherWorkers) {
   EXPECT_FALSE(find(9));  // nobody predicted so many
 }
 
+TEST_F(PastPredictionTest, TheFolderIsNamedAsTheRunsOwn) {
+  write_summary("runs/a", 1, kConfiguration, 1);
+  const fs::path before = fs::current_path();
+  fs::current_path(folder_.path());
+  for (const char* out : {"runs/b", "runs/b/", "./runs/b", "runs/../runs/b"}) {
+    const auto past = find_past_prediction(out, kConfiguration, 2, [](const std::string&) {});
+    ASSERT_TRUE(past) << out;
+    EXPECT_EQ(past->summary.lexically_normal(), "runs/a/summary.json") << out;
+  }
+  fs::current_path(folder_.path() / "runs");
+  const auto past = find_past_prediction("b", kConfiguration, 2, [](const std::string&) {});
+  fs::current_path(before);
+  ASSERT_TRUE(past);
+  EXPECT_EQ(past->summary, "a/summary.json");
+}
+
 TEST_F(PastPredictionTest, WhatCannotBeComparedIsSaid) {
   write_summary("old", 1, kConfiguration, 1, 1);
   EXPECT_FALSE(find(2));
@@ -73,10 +89,11 @@ TEST_F(PastPredictionTest, WhatCannotBeComparedIsSaid) {
 TEST_F(PastPredictionTest, TheErrorIsOfWhatWasMeasured) {
   const PastPrediction past{"runs/a/summary.json", 1, 14'300};
   EXPECT_EQ(comparison_text(past, {.workers = 2, .images_per_second = 13'900}),
-            "prediction: a (1 worker) said 14,300 images/s for 2 workers; it was 13,900 images/s: 2.9 % too much");
-  EXPECT_EQ(comparison_text(past, {.workers = 2, .images_per_second = 15'000, .is_emulated = true}),
-            "prediction: a (1 worker) said 14,300 images/s for 2 workers; it was 15,000 images/s: 4.7 % too little "
-            "[emulated]");
+            "prediction: runs/a (1 worker) said 14,300 images/s for 2 workers; it was 13,900 images/s: 2.9 % too much");
+  EXPECT_EQ(
+      comparison_text(past, {.workers = 2, .images_per_second = 15'000, .is_emulated = true}),
+      "prediction: runs/a (1 worker) said 14,300 images/s for 2 workers; it was 15,000 images/s: 4.7 % too little "
+      "[emulated]");
 }
 
 StepTimes step_of(double wait, double forward, double communication, double process_cpu, double queued) {

@@ -124,12 +124,14 @@ std::optional<PastPrediction> find_past_prediction(const fs::path& out, const nl
   const auto skip = [&](const std::string& why) {
     if (other_count++ == 0) other = why;
   };
+  const fs::path own = out.has_filename() ? out : out.parent_path();  // "runs/b/" is "runs/b"
   std::error_code failure;  // a folder that cannot be listed holds nothing to compare with
-  fs::directory_iterator entries(fs::absolute(out).lexically_normal().parent_path(), failure);
+  fs::directory_iterator entries(fs::absolute(own).lexically_normal().parent_path(), failure);
   for (; !failure && entries != fs::directory_iterator(); entries.increment(failure)) {
     const auto& entry = *entries;
     std::error_code gone;  // a run that somebody removes meanwhile is none
-    const fs::path path = entry.path() / "summary.json";
+    // As the user wrote OUT: a bare name could be of any folder.
+    const fs::path path = own.parent_path() / entry.path().filename() / "summary.json";
     if (!fs::is_regular_file(path, gone) || fs::equivalent(entry.path(), out, gone)) continue;
     try {
       std::ifstream file(path);
@@ -160,8 +162,8 @@ std::string comparison_text(const PastPrediction& past, const Observed& run) {
   const double error = run.images_per_second > 0 ? past.images_per_second / run.images_per_second - 1 : 0;
   char difference[64];
   std::snprintf(difference, sizeof difference, "%.1f %% too %s", 100 * std::abs(error), error > 0 ? "much" : "little");
-  return concat("prediction: ", past.summary.parent_path().filename().string(), " (", workers_text(past.workers),
-                ") said ", rate_text(past.images_per_second), " for ", workers_text(run.workers), "; it was ",
+  return concat("prediction: ", past.summary.parent_path().string(), " (", workers_text(past.workers), ") said ",
+                rate_text(past.images_per_second), " for ", workers_text(run.workers), "; it was ",
                 rate_text(run.images_per_second), ": ", difference, run.is_emulated ? " [emulated]" : "");
 }
 
