@@ -81,6 +81,7 @@ nlohmann::ordered_json summary_json(const Setup& setup, const TrainResult* resul
     json["test_samples"] = evaluation->sample_count;
   }
   if (result != nullptr) {
+    json["resumed_at_step"] = setup.checkpoint ? setup.checkpoint->info.position.step : 0;  // times are from there on
     json["train_seconds"] = result->train_seconds;
     json["epoch_seconds"] = result->epoch_seconds;
     json["load_ms_per_step"] = result->load_ms_per_step;

@@ -213,10 +213,18 @@ class Run {
     detail::write_text(options_.out / "summary.json", summary.dump(2) + "\n");
     char seconds[32];
     std::snprintf(seconds, sizeof(seconds), "%.1f s", result.train_seconds);
-    std::cout << "Total training time: " << seconds << (options_.is_emulated() ? " [emulated]" : "") << '\n';
+    std::cout << "Total training time: " << seconds << resumed_text() << (options_.is_emulated() ? " [emulated]" : "")
+              << '\n';
     if (evaluation != nullptr && learns()) std::cout << accuracy_text(*evaluation, class_names());
     std::cout << verdict << std::flush;
     return 0;
+  }
+
+  /// What came before --resume is in no total: " since epoch 3, step 10 of it, where this process went on".
+  std::string resumed_text() const {
+    if (!setup_.checkpoint) return "";
+    const Position& start = setup_.info.position;
+    return concat(" since epoch ", start.epoch + 1, ", step ", start.batch, " of it, where --resume went on");
   }
 
   /// Collective.
