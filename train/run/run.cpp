@@ -237,16 +237,16 @@ class Run {
                                    .images_per_second = result.images_per_second,
                                    .is_emulated = options_.is_emulated()},
                                   result.a_step, result.loader, result.step_count);
-    const auto packed =
-        torch::tensor({mine.wait, mine.times.load, mine.times.load_cpu, mine.times.update_cpu}, torch::kFloat64);
+    const auto packed = torch::tensor(
+        {mine.wait_ms, mine.times.load_ms, mine.times.load_cpu_ms, mine.times.update_cpu_ms}, torch::kFloat64);
     const auto gathered = comm_->all_gather(packed.to(device_)).cpu();
     std::vector<Observed> all(static_cast<size_t>(comm_->world_size()));
     for (size_t rank = 0; rank < all.size(); ++rank) {
       const auto numbers = gathered[static_cast<int64_t>(rank)];
-      all[rank].wait = numbers[0].item<double>();
-      all[rank].times.load = numbers[1].item<double>();
-      all[rank].times.load_cpu = numbers[2].item<double>();
-      all[rank].times.update_cpu = numbers[3].item<double>();
+      all[rank].wait_ms = numbers[0].item<double>();
+      all[rank].times.load_ms = numbers[1].item<double>();
+      all[rank].times.load_cpu_ms = numbers[2].item<double>();
+      all[rank].times.update_cpu_ms = numbers[3].item<double>();
     }
     return over_ranks(mine, all);
   }
