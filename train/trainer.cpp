@@ -252,6 +252,7 @@ class Training {
       metrics.accuracy = static_cast<double>(sums.correct_count) / static_cast<double>(sums.sample_count);
     metrics.a_step = times.a_step();
     metrics.is_emulated = options_.is_emulated();
+    metrics.learns = options_.emulated_step_ns == 0;
     shares_[static_cast<size_t>(kind)].put(parts_.feeder.statistics(), times.total_ms(), metrics);
     if (evaluation) metrics.test_loss = evaluation->loss, metrics.test_accuracy = evaluation->accuracy;
     if (parts_.progress != nullptr && kind == Metrics::Kind::kEpoch) parts_.progress->clear();
@@ -267,7 +268,7 @@ class Training {
                            .epoch_count = options_.epochs,
                            .step = at_.batch,
                            .step_count = batch_count_,
-                           .loss = shown_loss_,
+                           .loss = options_.emulated_step_ns == 0 ? std::optional(shown_loss_) : std::nullopt,
                            .images_per_second = times.images_per_second(),
                            .load_share = times.total_ms() > 0 ? times.load_ms() / times.total_ms() : 0,
                            .seconds_left = 1e-3 * times.a_step(times.total_ms()) * static_cast<double>(steps_left)});
