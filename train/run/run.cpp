@@ -11,6 +11,7 @@
 #include "loader/detail/atomic_file.h"
 #include "train/host_feeder.h"
 #include "train/profile.h"
+#include "train/run/cores.h"
 #include "train/run/report.h"
 #include "train/run/verdict.h"
 #include "train/run_folder.h"

@@ -1,6 +1,10 @@
 // Verdict: from a run's times to the model's, and to the summaries of other runs.
 #include "train/run/verdict.h"
 
+#ifdef PENSTOCK_HAS_CUDA
+#include <cuda_runtime_api.h>
+#endif
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,6 +13,7 @@
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "train/run/cores.h"
 #include "train/run/world.h"
 
 namespace penstock {
@@ -30,6 +35,15 @@ std::string processor_name() {
 }
 
 }  // namespace
+
+std::string gpu_name(const torch::Device& device) {
+#ifdef PENSTOCK_HAS_CUDA
+  cudaDeviceProp properties{};
+  const int index = device.has_index() ? device.index() : 0;
+  if (device.is_cuda() && cudaGetDeviceProperties(&properties, index) == cudaSuccess) return properties.name;
+#endif
+  return "";
+}
 
 Observed observe(Observed run, const StepTimes& step, const LoaderStatistics& loader, int64_t step_count) {
   LoaderStatistics::Worker all;
@@ -83,6 +97,7 @@ nlohmann::json configuration_of(const Setup& setup) {
   json["cores"] = usable_cores();
   json["libtorch"] = TORCH_VERSION;
   json["processor"] = processor_name();
+  if (const auto gpu = gpu_name(rank_device(setup.options, setup.world)); !gpu.empty()) json["gpu"] = gpu;
   json["samples"] = setup.data.train->size();
   return json;
 }
