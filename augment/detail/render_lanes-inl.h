@@ -194,7 +194,7 @@ class Finisher {
   }
 
   /// A level becomes level * scale + bias and nothing else, in f32: whoever has levels may write the row's planes.
-  bool is_plain() const { return kStore == Store::kPlanes && !is_recolored_; }
+  bool is_plain() const { return kStore == Store::kPlanes && !is_recolored_ && points_.empty(); }
   float* row_planes(int row) const { return planes_ + row * row_stride_; }
   ptrdiff_t plane_stride() const { return plane_; }
 
