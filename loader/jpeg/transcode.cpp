@@ -8,6 +8,8 @@
 
 // Behind <cstdio>: it uses FILE and size_t without including anything.
 #include <jpeglib.h>
+// Behind <jpeglib.h>, whose types it uses.
+#include <jerror.h>
 
 #include "loader/detail/codecs.h"
 
@@ -39,6 +41,28 @@ void on_progress(j_common_ptr info) {
   std::longjmp(state->jump, 1);
 }
 
+/// Output that grows. Not jpeg_mem_dest(), which after an error leaves a pointer to a buffer that it has freed.
+struct Destination {
+  jpeg_destination_mgr manager;  // first: libjpeg hands back a pointer to it
+  uint8_t* bytes;
+  size_t capacity;
+};
+
+void start(j_compress_ptr) {}
+
+boolean grow(j_compress_ptr info) {
+  auto* out = reinterpret_cast<Destination*>(info->dest);
+  const size_t filled = out->capacity;  // libjpeg calls when it is full, whatever free_in_buffer says
+  const size_t capacity = filled == 0 ? 65536 : 2 * filled;
+  auto* bytes = static_cast<uint8_t*>(std::realloc(out->bytes, capacity));
+  if (bytes == nullptr) ERREXIT1(info, JERR_OUT_OF_MEMORY, 10);
+  out->bytes = bytes;
+  out->capacity = capacity;
+  out->manager.next_output_byte = bytes + filled;
+  out->manager.free_in_buffer = capacity - filled;
+  return TRUE;
+}
+
 /// One libjpeg decompressor and compressor. libjpeg reports by longjmp, which must not pass objects with destructors:
 /// every call of it stands in one of the members below, which hold none, and they return false when it failed.
 class Transcoder {
@@ -53,7 +77,7 @@ class Transcoder {
   ~Transcoder() {
     jpeg_destroy_compress(&target_);
     jpeg_destroy_decompress(&source_);
-    std::free(out_);  // jpeg_mem_dest's
+    std::free(out_.bytes);
   }
   Transcoder(const Transcoder&) = delete;
   Transcoder& operator=(const Transcoder&) = delete;
@@ -62,7 +86,7 @@ class Transcoder {
     if (!read_header(bytes.data(), bytes.size())) throw_error();
     check_pixels(source_.image_height, source_.image_width);
     if (!read_coefficients() || !write()) throw_error();
-    return {out_, out_ + out_size_};
+    return {out_.bytes, out_.bytes + (out_.capacity - out_.manager.free_in_buffer)};
   }
 
  private:
@@ -76,6 +100,9 @@ class Transcoder {
     jpeg_create_compress(&target_);
     progress_.progress_monitor = on_progress;
     source_.progress = &progress_;
+    out_.manager = {nullptr, 0, start, grow, start};
+    target_.dest = &out_.manager;
+    grow(&target_);
     return true;
   }
 
@@ -101,7 +128,6 @@ class Transcoder {
     // What says how the components are colours stays as it is, or is left out as it was.
     target_.write_JFIF_header = source_.saw_JFIF_marker;
     target_.write_Adobe_marker = FALSE;
-    jpeg_mem_dest(&target_, &out_, &out_size_);
     jpeg_write_coefficients(&target_, coefficients_);
     for (jpeg_saved_marker_ptr marker = source_.marker_list; marker != nullptr; marker = marker->next) {
       const bool is_jfif = marker->marker == JPEG_APP0 && marker->data_length >= 5 &&
@@ -118,8 +144,7 @@ class Transcoder {
   jpeg_progress_mgr progress_{};
   ErrorState errors_{};
   jvirt_barray_ptr* coefficients_ = nullptr;
-  unsigned char* out_ = nullptr;
-  unsigned long out_size_ = 0;
+  Destination out_{};
 };
 
 }  // namespace
