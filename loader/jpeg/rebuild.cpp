@@ -15,13 +15,17 @@ namespace {
 /// Bits, the highest first, with a zero behind every 0xFF.
 class BitWriter {
  public:
-  /// Requires bit_count <= 32 and value < 2^bit_count.
+  /// Requires bit_count <= 31 and value < 2^bit_count.
   void put(uint32_t value, int bit_count) {
     held_ = held_ << bit_count | value;
-    for (held_count_ += bit_count; held_count_ >= 8; held_count_ -= 8) put_byte(held_ >> (held_count_ - 8));
+    held_count_ += bit_count;
+    if (held_count_ < 32) return;
+    held_count_ -= 32;
+    put_word(static_cast<uint32_t>(held_ >> held_count_));
   }
   void pad() {
-    if (held_count_ > 0) put((1U << (8 - held_count_)) - 1, 8 - held_count_);
+    if (held_count_ % 8 != 0) put((1U << (8 - held_count_ % 8)) - 1, 8 - held_count_ % 8);
+    for (; held_count_ > 0; held_count_ -= 8) put_byte(static_cast<uint8_t>(held_ >> (held_count_ - 8)));
   }
   /// Requires that pad() was the last call.
   void put_marker(uint8_t marker) {
@@ -31,14 +35,25 @@ class BitWriter {
   std::vector<uint8_t> take() { return std::move(bytes_); }
 
  private:
-  void put_byte(uint64_t byte) {
-    bytes_.push_back(static_cast<uint8_t>(byte));
-    if (bytes_.back() == 0xFF) bytes_.push_back(0);
+  void put_word(uint32_t word) {
+    // Whether a byte is 0xFF: the complement then has a byte 0 (Mycroft 1987).
+    const uint32_t complement = ~word;
+    if (((complement - 0x01010101U) & word & 0x80808080U) != 0) {
+      for (int shift = 24; shift >= 0; shift -= 8) put_byte(static_cast<uint8_t>(word >> shift));
+      return;
+    }
+    const std::array bytes{static_cast<uint8_t>(word >> 24), static_cast<uint8_t>(word >> 16),
+                           static_cast<uint8_t>(word >> 8), static_cast<uint8_t>(word)};
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+  }
+  void put_byte(uint8_t byte) {
+    bytes_.push_back(byte);
+    if (byte == 0xFF) bytes_.push_back(0);
   }
 
   std::vector<uint8_t> bytes_;
   uint64_t held_ = 0;
-  int held_count_ = 0;  // the lowest bits of held_ that are not in bytes_
+  int held_count_ = 0;  // fewer than 32: the lowest bits of held_ that are not in bytes_
 };
 
 /// Code and length by symbol (T.81, annex C).
@@ -63,8 +78,8 @@ class Encoder {
     if (size > 15 || lengths_[symbol] == 0)
       throw corrupt_error(concat("JPEG: coefficient ", value, " behind ", run,
                                  " zeros has no Huffman code; expected the coefficients of this header's picture"));
-    writer.put(codes_[symbol], lengths_[symbol]);
-    if (size > 0) writer.put(static_cast<uint32_t>(value < 0 ? value - 1 : value) & ((1U << size) - 1), size);
+    const uint32_t bits = static_cast<uint32_t>(value < 0 ? value - 1 : value) & ((1U << size) - 1);
+    writer.put(codes_[symbol] << size | bits, lengths_[symbol] + size);
   }
 
  private:
@@ -72,25 +87,26 @@ class Encoder {
   std::array<uint8_t, 256> lengths_{};
 };
 
-void put_ac(BitWriter& writer, const Encoder& encoder, const int16_t* block) {
-  int run = 0;
-  for (int k = 1; k < kBlockSize; ++k) {
-    const int value = block[kNaturalOrder[k]];
-    if (value == 0) {
-      ++run;
-      continue;
-    }
+void put_ac(BitWriter& writer, const Encoder& encoder, const int16_t* block, const std::array<uint8_t, 64>& zigzag) {
+  // Bit k: the k-th coefficient along the zigzag is not 0. Four in five are, and are never looked at again.
+  uint64_t left = 0;
+  for (int k = 1; k < kBlockSize; ++k) left |= uint64_t{block[zigzag[k]] != 0} << k;
+  int before = 0;
+  for (; left != 0; left &= left - 1) {
+    const int k = std::countr_zero(left);
+    int run = k - before - 1;
     for (; run > 15; run -= 16) encoder.put(writer, 15, 0);
-    encoder.put(writer, run, value);
-    run = 0;
+    encoder.put(writer, run, block[zigzag[k]]);
+    before = k;
   }
-  if (run > 0) encoder.put(writer, 0, 0);
+  if (before < kBlockSize - 1) encoder.put(writer, 0, 0);
 }
 
 class ScanEncoder {
  public:
   ScanEncoder(const JpegHeader& header, const JpegGeometry& geometry)
       : geometry_(geometry), restart_interval_(header.restart_interval) {
+    std::copy_n(kNaturalOrder.begin(), zigzag_.size(), zigzag_.begin());
     for (int i = 0; i < geometry.component_count; ++i) {
       dc_.emplace_back(header.dc[header.components[i].dc_table]);
       ac_.emplace_back(header.ac[header.components[i].ac_table]);
@@ -110,7 +126,7 @@ class ScanEncoder {
         // As 16 bits, in which a decoder's predictors wrap around.
         dc_[i].put(writer_, 0, static_cast<int16_t>(block[0] - predictors_[i]));
         predictors_[i] = block[0];
-        put_ac(writer_, ac_[i], block);
+        put_ac(writer_, ac_[i], block, zigzag_);
       }
     }
   }
@@ -123,6 +139,7 @@ class ScanEncoder {
  private:
   const JpegGeometry& geometry_;
   const int restart_interval_;
+  std::array<uint8_t, 64> zigzag_;  // a copy, which the compiler knows that no store of ours changes
   std::vector<Encoder> dc_, ac_;
   std::array<int16_t, 4> predictors_{};
   int64_t mcu_ = 0;
