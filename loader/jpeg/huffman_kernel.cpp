@@ -89,17 +89,19 @@ HWY_INLINE int16_t value_of(uint64_t bits, uint8_t shift) {
 HWY_INLINE bool decode_dc(const HuffmanTable& table, BitPosition& at, int16_t& predictor) {
   refill(at);
   const uint8_t* entry = table.entry(at.buffer);
-  int code_length = entry[kCode1], size = -entry[kShift1] & 63;
-  if (HWY_UNLIKELY(entry[kLength] == 0)) {
+  int length = entry[kLength], code_length = entry[kCode1];
+  uint8_t shift = entry[kShift1];
+  if (HWY_UNLIKELY(length == 0)) {
     const HuffmanSymbol symbol = table.symbol(at.buffer);
     if (symbol.run == kInvalidRun) return false;
+    length = symbol.code_length + symbol.size;
     code_length = symbol.code_length;
-    size = symbol.size;
+    shift = -symbol.size & 63;
   }
-  // A difference of 0 has no bits, one in four: no branch, and no shift by 64.
-  const int difference = value_of(at.buffer << code_length, static_cast<uint8_t>(64 - std::max(size, 1))) & -(size > 0);
+  // A difference of 0, one in four, has no bits: shift is 0, and the value means nothing. Without a branch.
+  const int difference = value_of(at.buffer << (code_length & 63), shift) & -static_cast<int>(shift != 0);
   predictor = static_cast<int16_t>(static_cast<uint16_t>(predictor + difference));
-  consume(at, code_length + size);
+  consume(at, static_cast<uint32_t>(length));
   return true;
 }
 
@@ -172,11 +174,14 @@ HWY_INLINE uint8_t used_rows(const int16_t* block) {
   while (last > 0 && block[last] == 0) --last;
 #else
   const hn::CappedTag<int16_t, 32> d;
-  uint8_t bytes[8] = {};
-  for (size_t i = 0; i < kBlockSize; i += hn::Lanes(d))
-    hn::StoreMaskBits(d, hn::Ne(hn::Load(d, block + i), hn::Zero(d)), bytes + i / 8);
-  uint64_t places;
-  std::memcpy(&places, bytes, sizeof places);
+  uint64_t places = 0;
+  for (size_t i = 0; i < kBlockSize; i += hn::Lanes(d)) {
+    uint32_t bits = 0;
+    uint8_t bytes[8];
+    hn::StoreMaskBits(d, hn::Ne(hn::Load(d, block + i), hn::Zero(d)), bytes);
+    std::memcpy(&bits, bytes, hn::MaxLanes(d) / 8);
+    places |= uint64_t{bits} << i;
+  }
   const int last = 63 - __builtin_clzll(places | 1);
 #endif
   return static_cast<uint8_t>(last / 8 + (last > 0));

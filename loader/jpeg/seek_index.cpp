@@ -24,10 +24,8 @@ T number_at(std::span<const uint8_t> bytes, size_t at) {
   return value;
 }
 
-template <class T>
-void append(std::vector<uint8_t>& bytes, T value) {
-  const auto* begin = reinterpret_cast<const uint8_t*>(&value);
-  bytes.insert(bytes.end(), begin, begin + sizeof value);
+void append(std::vector<uint8_t>& bytes, uint32_t value, int byte_count) {
+  for (int i = 0; i < byte_count; ++i) bytes.push_back(static_cast<uint8_t>(value >> 8 * i));
 }
 
 /// Position of the bit that comes `bit_count` bits of data after the one at `bit`.
@@ -126,14 +124,14 @@ std::vector<uint8_t> build_seek_index(const JpegHeader& header, const JpegGeomet
 
   std::vector<uint8_t> index{kVersion, static_cast<uint8_t>(every), static_cast<uint8_t>(count),
                              static_cast<uint8_t>(lengths.width())};
-  append(index, static_cast<uint16_t>(geometry.mcu_columns));
-  append(index, static_cast<uint16_t>(geometry.mcu_rows));
-  append(index, static_cast<uint32_t>(lengths.least));
+  append(index, static_cast<uint32_t>(geometry.mcu_columns), 2);
+  append(index, static_cast<uint32_t>(geometry.mcu_rows), 2);
+  append(index, static_cast<uint32_t>(lengths.least), 4);
   for (int i = 0; i < count; ++i) {
     index.push_back(static_cast<uint8_t>(dc[i].width()));
-    append(index, static_cast<int16_t>(dc[i].least));
+    append(index, static_cast<uint32_t>(dc[i].least), 2);
   }
-  for (const uint32_t bit : points.row_bits) append(index, bit);
+  for (const uint32_t bit : points.row_bits) append(index, bit, 4);
   BitWriter writer(index);
   for (size_t point = 0; point < points.lengths.size(); ++point) {
     writer.put(static_cast<uint32_t>(points.lengths[point] - lengths.least), lengths.width());
