@@ -21,16 +21,17 @@ EntryWidths safe_widths() {
 void fill_entry(CodebookTables& tables, int entry) {
   const EntryWidths& widths = tables.widths_of(entry);
   auto& head = tables.heads[entry];
-  head = {.positions = 0, .dc_width = widths[0], .mask_bits = 0};
+  head = {.positions = 0, .dc_width = widths[0], .counts = 0};
   tables.order[entry].fill(0);
   for (int i = 1; i < kBlockSize; ++i) {
     if (widths[i] == 0) continue;
-    tables.order[entry][head.mask_bits++] = static_cast<uint8_t>(i);
+    tables.order[entry][head.counts++] = static_cast<uint8_t>(i);
     head.positions |= uint64_t{1} << i;
     tables.fields[entry][i / 8] |= ((uint64_t{1} << widths[i]) - 1) << i % 8 * 8;
     for (int bit = 0; bit < 4; ++bit) tables.width_bits[entry][bit] |= uint64_t{widths[i]} >> bit << 63 >> (63 - i);
   }
-  tables.base_bits[entry / kStoreEntries][entry % kStoreEntries] = head.dc_width + head.mask_bits;
+  tables.base_bits[entry / kStoreEntries][entry % kStoreEntries] = static_cast<uint16_t>(head.dc_width + head.counts);
+  if (entry % kStoreEntries == kRawEntry) head.counts += 1u << 16;
 }
 
 }  // namespace

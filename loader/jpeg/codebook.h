@@ -23,7 +23,9 @@ struct CodebookTables {
   static constexpr int kCount = kStoreClasses * kStoreEntries;
   struct Head {
     uint64_t positions;  // coefficients that have a mask bit, by row-by-row number; never bit 0
-    uint8_t dc_width, mask_bits;
+    uint32_t dc_width;
+    uint32_t counts;  // mask bits, + 2^16 for an entry 255: a group's sum gives both
+    int mask_bits() const { return static_cast<int>(counts & 0xFFFF); }
   };
   alignas(64) std::array<ClassWidths, kStoreClasses> widths;
   alignas(64) std::array<std::array<uint64_t, 8>, kCount> fields;      // a row: the low `width` bits of 8 bytes

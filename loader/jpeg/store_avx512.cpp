@@ -63,14 +63,15 @@ PENSTOCK_TARGET inline void write_block(__m512i widths, __m512i fields, __mmask6
 
 }  // namespace
 
-PENSTOCK_TARGET bool decode_blocks_avx512(const StoreJob& job) {
+PENSTOCK_TARGET bool decode_blocks_avx512(const StoreJob& given) {
+  const StoreJob job = given;  // not aliased by what is written
   const CodebookTables& tables = *job.tables;
   uint32_t mask_bit = job.mask_bit, value_bit = job.value_bit;
   for (int i = 0; i < job.end; ++i) {
     const int entry = job.entries[i];
     const auto& head = tables.heads[entry];
     const __mmask64 mask = _pdep_u64(load_bits(job.bytes, mask_bit), head.positions);
-    mask_bit += head.mask_bits;
+    mask_bit += static_cast<uint32_t>(head.mask_bits());
     const __m512i widths = _mm512_maskz_mov_epi8(mask, _mm512_load_si512(tables.widths_of(entry).data()));
     const __m512i sums = row_sums(widths), before = bits_before(sums);
     const uint32_t begin = value_bit;

@@ -49,7 +49,7 @@ PENSTOCK_TARGET inline void write_half(const uint8_t* bytes, uint32_t& bit, cons
   _mm256_store_si256(reinterpret_cast<__m256i*>(fields), valued);
   uint64_t rows[4];
   for (int row = 0; row < 4; ++row) {
-    rows[row] = _pdep_u64(load_u64(bytes + bit / 8) >> bit % 8, fields[row]);
+    rows[row] = _pdep_u64(load<uint64_t>(bytes + bit / 8) >> bit % 8, fields[row]);
     bit += static_cast<uint32_t>(_mm_popcnt_u64(fields[row]));
   }
   const __m256i values = _mm256_set_epi64x(static_cast<int64_t>(rows[3]), static_cast<int64_t>(rows[2]),
@@ -59,14 +59,15 @@ PENSTOCK_TARGET inline void write_half(const uint8_t* bytes, uint32_t& bit, cons
 
 }  // namespace
 
-PENSTOCK_TARGET bool decode_blocks_bmi2(const StoreJob& job) {
+PENSTOCK_TARGET bool decode_blocks_bmi2(const StoreJob& given) {
+  const StoreJob job = given;  // not aliased by what is written
   const CodebookTables& tables = *job.tables;
   uint32_t mask_bit = job.mask_bit, value_bit = job.value_bit;
   for (int i = 0; i < job.end; ++i) {
     const int entry = job.entries[i];
     const auto& head = tables.heads[entry];
     const uint64_t mask = _pdep_u64(load_bits(job.bytes, mask_bit), head.positions);
-    mask_bit += head.mask_bits;
+    mask_bit += static_cast<uint32_t>(head.mask_bits());
     const auto& width_bits = tables.width_bits[entry];
     const uint32_t begin = value_bit;
     for (int bit = 0; bit < 4; ++bit) value_bit += static_cast<uint32_t>(_mm_popcnt_u64(mask & width_bits[bit])) << bit;

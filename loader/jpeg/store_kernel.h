@@ -1,8 +1,10 @@
 // The coefficient store's inner loop: masks and values of some blocks of one group, for each kind of processor.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string_view>
 
@@ -10,9 +12,10 @@
 
 namespace penstock::detail {
 
-/// Bytes behind a group that a kernel may read, whatever the group says: a block's values are at most 63 bytes (8 rows
-/// of 56 bits, and 7 of a shift), of which the first one lies at or before the group's end.
-constexpr size_t kStoreSlack = 64;
+/// Bytes behind a group that may be read, whatever the group says: DC fields, 80 of 12 bits behind a group's head, are
+/// decoded before their sum is checked; a block's values are at most 63 bytes, of which the first one lies at or before
+/// the group's end.
+constexpr size_t kStoreSlack = 128;
 
 struct StoreJob {
   const CodebookTables* tables = nullptr;
@@ -47,16 +50,19 @@ StoreKernel best_store_kernel();
 
 // What the kernels share.
 
-inline uint64_t load_u64(const uint8_t* bytes) {
-  uint64_t value = 0;
-  for (int i = 0; i < 8; ++i) value |= uint64_t{bytes[i]} << 8 * i;  // one load where little-endian
+static_assert(std::endian::native == std::endian::little, "the store's numbers are read as they stand");
+
+template <typename T>
+T load(const uint8_t* bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof value);  // g++ 12 makes eight loads of a sum of shifted bytes
   return value;
 }
 
 /// The 64 bits from bit `bit` on; reads 16 bytes.
 inline uint64_t load_bits(const uint8_t* bytes, uint32_t bit) {
   const uint8_t* at = bytes + bit / 8;
-  return load_u64(at) >> bit % 8 | load_u64(at + 8) << 1 << (63 - bit % 8);
+  return load<uint64_t>(at) >> bit % 8 | load<uint64_t>(at + 8) << 1 << (63 - bit % 8);
 }
 
 }  // namespace penstock::detail

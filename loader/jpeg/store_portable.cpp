@@ -25,8 +25,7 @@ uint8_t write_block(const StoreJob& job, uint32_t bit, const EntryWidths& widths
   for (; mask != 0; mask &= mask - 1) {
     k = order[std::countr_zero(mask)];
     const int width = widths[k], half = 1 << width >> 1;
-    const uint32_t two_bytes = job.bytes[bit / 8] | uint32_t{job.bytes[bit / 8 + 1]} << 8;
-    const int value = static_cast<int>(two_bytes >> bit % 8 & ((1u << width) - 1)) - half;
+    const int value = static_cast<int>(load<uint16_t>(job.bytes + bit / 8) >> bit % 8 & ((1u << width) - 1)) - half;
     block[k] = static_cast<int8_t>(value + (value >= 0));  // -128 from the highest field of 8 bits, as in SIMD
     bit += static_cast<uint32_t>(width);
   }
@@ -35,10 +34,11 @@ uint8_t write_block(const StoreJob& job, uint32_t bit, const EntryWidths& widths
 
 }  // namespace
 
-bool decode_blocks_portable(const StoreJob& job) {
+bool decode_blocks_portable(const StoreJob& given) {
+  const StoreJob job = given;  // not aliased by what is written
   uint32_t mask_bit = job.mask_bit, value_bit = job.value_bit;
   for (int i = 0; i < job.end; ++i) {
-    const int entry = job.entries[i], mask_bits = job.tables->heads[entry].mask_bits;
+    const int entry = job.entries[i], mask_bits = job.tables->heads[entry].mask_bits();
     const EntryWidths& widths = job.tables->widths_of(entry);
     const auto& order = job.tables->order[entry];
     const uint64_t mask = load_bits(job.bytes, mask_bit) & ((uint64_t{1} << mask_bits) - 1);  // mask_bits is 63 at most

@@ -10,16 +10,13 @@
 namespace penstock::detail {
 namespace {
 
-uint32_t load_u16(const uint8_t* bytes) { return bytes[0] | uint32_t{bytes[1]} << 8; }
-uint32_t load_u32(const uint8_t* bytes) { return load_u16(bytes) | load_u16(bytes + 2) << 16; }
-
 /// Rows that hold something, as McuRun counts them, when coefficient k is not 0.
 uint8_t rows_with(int k) { return static_cast<uint8_t>(k == 0 ? 0 : 1 + k / 8); }
 
 /// Exceptions of blocks [begin, end) over what the kernel wrote.
 void apply_exceptions(const uint8_t* at, int count, int begin, int end, const McuRun& run) {
   for (; count > 0; --count, at += kExceptionBytes) {
-    const uint32_t bits = load_u16(at) | uint32_t{at[2]} << 16;
+    const uint32_t bits = load<uint16_t>(at) | uint32_t{at[2]} << 16;
     const int block = bits & 127, k = bits >> 7 & 63;
     if (block < begin || block >= end) continue;
     const int sign = 1 << (kExceptionValueBits - 1);
@@ -31,7 +28,7 @@ void apply_exceptions(const uint8_t* at, int count, int begin, int end, const Mc
 void copy_raw_block(const uint8_t* from, int16_t* to, uint8_t& rows) {
   rows = 0;
   for (int k = 0; k < kBlockSize; ++k) {
-    to[k] = static_cast<int16_t>(load_u16(from + 2 * k));
+    to[k] = load<int16_t>(from + 2 * k);
     if (to[k] != 0) rows = rows_with(k);
   }
 }
@@ -57,11 +54,11 @@ const uint8_t* StoreSource::with_slack(size_t begin, size_t length) {
 StoreSource::Group StoreSource::find(int mcu_row, int number) {
   if (next_row_ != mcu_row || next_group_ > number) {
     next_row_ = mcu_row, next_group_ = 0;
-    next_begin_ = load_u32(&bytes_[size_t{4} * mcu_row]);
+    next_begin_ = load<uint32_t>(&bytes_[size_t{4} * mcu_row]);
   }
   const uint8_t* lengths = &bytes_[layout_.lengths_begin() + size_t{2} * mcu_row * layout_.row_groups];
-  for (; next_group_ < number; ++next_group_) next_begin_ += load_u16(lengths + 2 * next_group_);
-  const size_t begin = next_begin_, length = load_u16(lengths + 2 * number);
+  for (; next_group_ < number; ++next_group_) next_begin_ += load<uint16_t>(lengths + 2 * next_group_);
+  const size_t begin = next_begin_, length = load<uint16_t>(lengths + 2 * number);
   if (begin > bytes_.size() || length > bytes_.size() - begin)
     throw corrupt_error(concat("coefficient store: group ", number, " of MCU row ", mcu_row, " has bytes ", begin,
                                " to ", begin + length, " of ", bytes_.size()));
@@ -77,36 +74,29 @@ void StoreSource::fail(const Group& group, size_t bits) const {
 void StoreSource::open(const Group& group, StoreJob& job) {
   const size_t head_bytes = layout_.head_bytes(group.block_count);
   if (group.bytes.size() < head_bytes) fail(group, 8 * head_bytes);
-  const uint8_t* entries = &group.bytes[static_cast<size_t>(1 + layout_.component_count)];
-  uint32_t dc_bits = 0, mask_bits = 0;
-  raw_count_ = 0;
+  const uint8_t* bytes = group.bytes.data();
+  const uint8_t* entries = bytes + 1 + layout_.component_count;
+  std::array<int, 4> chain{};
+  for (int i = 0; i < layout_.component_count; ++i) chain[i] = static_cast<int8_t>(bytes[1 + i]) * kDcBaseStep;
+  uint32_t bit = static_cast<uint32_t>(8 * head_bytes), counts = 0;
   for (int i = 0; i < group.block_count; ++i) {
-    entries_[i] = static_cast<uint16_t>(layout_.entry_base[i] + entries[i]);
-    dc_bits += tables_->heads[entries_[i]].dc_width;
-    mask_bits += tables_->heads[entries_[i]].mask_bits;
-    raw_count_ += entries[i] == kRawEntry;
+    const int entry = layout_.entry_base[i] + entries[i];
+    const auto& head = tables_->heads[entry];
+    const uint32_t limit = 1u << head.dc_width;
+    const uint32_t field = load<uint32_t>(bytes + bit / 8) >> bit % 8 & (limit - 1);
+    int& dc = chain[layout_.component[i]];
+    dc += static_cast<int>(field) - static_cast<int>(limit >> 1);
+    entries_[i] = static_cast<uint16_t>(entry);
+    dcs_[i] = static_cast<int16_t>(dc);
+    bit += head.dc_width;
+    counts += head.counts;
   }
-  job.mask_bit = static_cast<uint32_t>(8 * head_bytes) + dc_bits;
-  job.value_bit = job.mask_bit + mask_bits;
-  const size_t behind = group.bytes[0] * kExceptionBytes + raw_count_ * kRawBytes;
+  raw_count_ = static_cast<int>(counts >> 16);
+  job.mask_bit = bit;
+  job.value_bit = bit + (counts & 0xFFFF);
+  const size_t behind = bytes[0] * kExceptionBytes + raw_count_ * kRawBytes;
   if (job.value_bit + 8 * behind > 8 * group.bytes.size()) fail(group, job.value_bit + 8 * behind);
   job.bit_end = static_cast<uint32_t>(8 * (group.bytes.size() - behind));
-}
-
-void StoreSource::decode_dcs(const Group& group, int end) {
-  std::array<int, 4> chain{};
-  for (int i = 0; i < layout_.component_count; ++i)
-    chain[i] = static_cast<int8_t>(group.bytes[static_cast<size_t>(1 + i)]) * kDcBaseStep;
-  const uint8_t* bytes = group.bytes.data();
-  uint32_t bit = static_cast<uint32_t>(8 * layout_.head_bytes(group.block_count));
-  for (int i = 0; i < end; ++i) {
-    const int width = tables_->heads[entries_[i]].dc_width;
-    const uint32_t field = load_u32(bytes + bit / 8) >> bit % 8 & ((1u << width) - 1);
-    bit += static_cast<uint32_t>(width);
-    int& dc = chain[layout_.component[i]];
-    dc += static_cast<int>(field) - (1 << width >> 1);
-    dcs_[i] = static_cast<int16_t>(dc);
-  }
 }
 
 void StoreSource::read(int mcu_row, int begin, int end, const McuRun& run) {
@@ -117,7 +107,6 @@ void StoreSource::read(int mcu_row, int begin, int end, const McuRun& run) {
   job.end = (end - first_mcu) * layout_.mcu_blocks;
   job.blocks = run.blocks, job.rows = run.rows;
   open(group, job);
-  decode_dcs(group, job.end);
   if (!kernel_(job)) fail(group, job.bit_end + 1);
   const uint8_t* behind = group.bytes.data() + job.bit_end / 8;
   apply_exceptions(behind, group.bytes[0], job.begin, job.end, run);

@@ -33,9 +33,8 @@ class StoreSource final : public CoefficientSource {
   };
   Group find(int mcu_row, int number);
   const uint8_t* with_slack(size_t begin, size_t length);
-  /// Fills entries_ and raw_count_, and says in `job` where the group's sections begin and its bits end.
+  /// Fills entries_, dcs_ and raw_count_, and says in `job` where the group's sections begin and its bits end.
   void open(const Group& group, StoreJob& job);
-  void decode_dcs(const Group& group, int end);
   void copy_raw_blocks(const uint8_t* at, const StoreJob& job, const McuRun& run) const;
   [[noreturn]] void fail(const Group& group, size_t bits) const;
 

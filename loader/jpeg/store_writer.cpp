@@ -59,7 +59,8 @@ class GroupWriter {
     for (int i = 0; i < layout_.component_count; ++i) bytes.push_back(static_cast<uint8_t>(bases[i]));
     for (int i = 0; i < block_count; ++i) bytes.push_back(static_cast<uint8_t>(entries_[i] % kStoreEntries));
     BitWriter bits(bytes);
-    for (int i = 0; i < block_count; ++i) bits.put(dc_fields_[i], tables_.heads[entries_[i]].dc_width);
+    for (int i = 0; i < block_count; ++i)
+      bits.put(dc_fields_[i], static_cast<int>(tables_.heads[entries_[i]].dc_width));
     for (int i = 0; i < block_count; ++i) put_mask(i, bits);
     for (int i = 0; i < block_count; ++i) put_values(i, bits);
     bits.finish();
@@ -87,7 +88,7 @@ class GroupWriter {
       entries_[i] = static_cast<uint16_t>(base + kRawEntry);
       return;
     }
-    const int width = tables_.heads[entries_[i]].dc_width, half = 1 << width >> 1;
+    const int width = tables_.widths_of(entries_[i])[0], half = 1 << width >> 1;
     const int difference = width == 0 ? 0 : std::clamp(block(i)[0] - chain, -half, half - 1);
     dc_fields_[i] = static_cast<uint32_t>(difference + half);
     chain += difference;
@@ -111,12 +112,12 @@ class GroupWriter {
   }
 
   void put_mask(int i, BitWriter& bits) const {
-    const int count = tables_.heads[entries_[i]].mask_bits;
+    const int count = tables_.heads[entries_[i]].mask_bits();
     for (int j = 0; j < count; ++j) bits.put(is_valued(i, tables_.order[entries_[i]][j]), 1);
   }
 
   void put_values(int i, BitWriter& bits) const {
-    const int count = tables_.heads[entries_[i]].mask_bits;
+    const int count = tables_.heads[entries_[i]].mask_bits();
     for (int j = 0; j < count; ++j) {
       const int k = tables_.order[entries_[i]][j];
       if (!is_valued(i, k)) continue;
