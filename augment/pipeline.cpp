@@ -49,8 +49,8 @@ Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics)
   for (uint64_t sample_id = 0; sample_id < kDryRuns; ++sample_id) plan(32, 32, 0, 0, sample_id);
 }
 
-Plan Pipeline::plan(int input_height, int input_width, uint64_t seed, uint32_t epoch, uint64_t sample_id) const {
-  Plan plan = Plan::identity(input_height, input_width);
+Plan Pipeline::plan(const Plan& whole, uint64_t seed, uint32_t epoch, uint64_t sample_id) const {
+  Plan plan = whole;
   for (size_t i = 0; i < transforms_.size(); ++i) {
     Rng rng(seed, epoch, sample_id, static_cast<uint16_t>(i));
     transforms_[i]->edit(plan, rng);

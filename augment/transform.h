@@ -56,7 +56,11 @@ class Pipeline {
   Pipeline(std::string_view spec_list, const DataStatistics& statistics);
 
   /// The plan of sample `sample_id` in `epoch` under `seed`. Transform i draws from Rng(seed, epoch, sample_id, i).
-  Plan plan(int input_height, int input_width, uint64_t seed, uint32_t epoch, uint64_t sample_id) const;
+  Plan plan(int input_height, int input_width, uint64_t seed, uint32_t epoch, uint64_t sample_id) const {
+    return plan(Plan::identity(input_height, input_width), seed, epoch, sample_id);
+  }
+  /// The same, where the picture is already seen through `whole`: Plan::upright() of one that lies on its side.
+  Plan plan(const Plan& whole, uint64_t seed, uint32_t epoch, uint64_t sample_id) const;
 
   const Normalization& normalization() const { return normalization_; }
   bool has_normalize() const { return has_normalize_; }

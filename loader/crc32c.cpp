@@ -33,7 +33,12 @@ uint32_t sample_checksum(const Sample& sample) {
   for (const int side : {sample.extent.height, sample.extent.width, sample.extent.channels})
     put(static_cast<uint16_t>(side));
   put(static_cast<uint8_t>(sample.encoding));
-  return crc32c(columns, crc32c(sample.bytes));
+  uint32_t crc = crc32c(columns, crc32c(sample.bytes));
+  if (sample.orientation != 1) crc = crc32c({&sample.orientation, 1}, crc);
+  if (!sample.index.empty()) crc = crc32c(sample.index, crc);
+  if (!sample.path.empty())
+    crc = crc32c({reinterpret_cast<const uint8_t*>(sample.path.data()), sample.path.size()}, crc);
+  return crc;
 }
 
 }  // namespace penstock

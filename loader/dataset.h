@@ -28,7 +28,9 @@ struct Manifest {
   std::string source;         // the source's spec, `digits(count=100)`
   int64_t shuffle_seed = -1;  // of the order inside shards; negative: by id
   uint64_t sample_count = 0;
-  uint64_t skipped_count = 0;  // pictures of the source that were left out because they are broken
+  uint64_t skipped_count = 0;           // pictures of the source that were left out because they are broken
+  std::string storage = "encode=auto";  // how pictures were stored, `encode=coef,resize=256,quality=90`
+  uint64_t transcoded_count = 0;        // JPEGs that were rewritten as baseline ones, losslessly
   std::vector<std::string> class_names;
   std::vector<uint64_t> class_counts;  // samples, a class
   int channels = 1;                    // of decoded pictures: 1 only when every picture is grey

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "augment/transform.h"
+#include "loader/codecs/codec.h"
 #include "loader/dataset.h"
 #include "loader/partition.h"
 
@@ -44,6 +45,10 @@ struct LoaderOptions {
   int64_t epoch_count = -1;  ///< Nothing is made ahead for epochs from this one on; -1: no end.
   Layout layout = Layout::kF32Nchw;
   OnCorrupt on_corrupt = OnCorrupt::kFail;
+  DecodePath decode = DecodePath::kAuto;  ///< Of JPEGs; every path gives the same bytes.
+  /// Decode JPEGs at the DCT scale that still gives a pixel for every output pixel. Changes the bytes: part of what a
+  /// digest depends on.
+  bool scales_dct = true;
   int64_t emulated_load_ns = 0;  ///< Processor time wasted on every sample, as a slower library would need it.
   SlotAllocator allocator = {};  ///< Empty: the heap.
   /// Called behind every chunk by the worker that made it, by several at once; a chunk takes about 100 us. Empty:

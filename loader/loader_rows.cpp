@@ -60,6 +60,8 @@ RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, co
       shuffle_(options.shuffle),
       layout_(options.layout),
       on_corrupt_(options.on_corrupt),
+      decode_(options.decode),
+      scales_dct_(options.scales_dct),
       emulated_load_ns_(options.emulated_load_ns),
       partition_(make_partition(options)),
       extent_(find_extent()),
@@ -88,13 +90,10 @@ Partition RowMaker::make_partition(const LoaderOptions& options) {
 
 Extent RowMaker::find_extent() const {
   const auto& manifest = dataset_->manifest();
-  Extent input{1, 1, manifest.channels};  // of an empty data set
-  uint64_t id = 0;
-  if (const auto example = dataset_->example()) {
-    input = example->extent;
-    id = example->id;
-  }
-  const Plan plan = pipeline_.plan(input.height, input.width, seed_, 0, id);
+  const Sample nothing{.extent = {1, 1, manifest.channels}};
+  const Sample example = dataset_->example().value_or(nothing);
+  const Plan whole = Plan::upright(example.orientation, example.extent.height, example.extent.width);
+  const Plan plan = pipeline_.plan(whole, seed_, 0, example.id);
   return {plan.output_height, plan.output_width, manifest.channels};
 }
 
@@ -201,7 +200,8 @@ void RowMaker::make_row(int64_t epoch, const RowWorker::Row& row, std::byte* out
 
 Plan RowMaker::plan_of(int64_t epoch, const RowWorker::Row& row) const {
   const Extent& extent = row.sample.extent;
-  const Plan plan = pipeline_.plan(extent.height, extent.width, seed_, static_cast<uint32_t>(epoch), row.sample.id);
+  const Plan whole = Plan::upright(row.sample.orientation, extent.height, extent.width);
+  const Plan plan = pipeline_.plan(whole, seed_, static_cast<uint32_t>(epoch), row.sample.id);
   if (plan.output_height != extent_.height || plan.output_width != extent_.width) {
     throw config_error(concat(dataset_->where(row.index), ": comes out of the augmentation as ",
                               size_text(plan.output_height, plan.output_width), "; expected ",
@@ -213,24 +213,34 @@ Plan RowMaker::plan_of(int64_t epoch, const RowWorker::Row& row) const {
 
 void RowMaker::render_row(int64_t epoch, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
                           Laps& laps) const {
-  const Plan plan = plan_of(epoch, row);
+  Plan plan = plan_of(epoch, row);
   laps.end_of(worker.plan);
-  const Sample& sample = row.sample;
-  // Raw pixels are taken where they lie: which of them are looked at need not be known (that is 4 % of a sample of
-  // MNIST).
-  const Region region =
-      sample.encoding == Encoding::kRaw ? Region{0, 0, sample.extent.width, sample.extent.height} : footprint(plan);
-  Picture picture;
-  try {
-    picture =
-        codec_for(sample.encoding).decode(sample, {.region = region, .channels = extent_.channels}, worker.scratch);
-  } catch (const Error& error) {
-    throw Error(error.kind(), concat(dataset_->where(row.index), ": ", error.what()));
-  }
+  const Picture picture = decode(row, plan, worker.scratch);
   laps.end_of(worker.decode);
   render(picture, plan, pipeline_.normalization(), layout_, output);
   if (emulated_load_ns_ > 0) burn_cpu(emulated_load_ns_);
   laps.end_of(worker.render);
+}
+
+/// What `plan` looks at of the sample. Of a JPEG at the DCT scale that suffices: `plan` is then the one for the smaller
+/// picture.
+Picture RowMaker::decode(const RowWorker::Row& row, Plan& plan, DecodeScratch& scratch) const {
+  const Sample& sample = row.sample;
+  DecodeRequest request{.channels = extent_.channels, .path = decode_};
+  if (sample.encoding == Encoding::kRaw) {
+    // Taken where they lie: which pixels are looked at need not be known (that is 4 % of a sample of MNIST).
+    request.region = {0, 0, sample.extent.width, sample.extent.height};
+  } else {
+    const bool is_jpeg = sample.encoding == Encoding::kJpeg || sample.encoding == Encoding::kCoefficients;
+    if (is_jpeg && scales_dct_) request.dct_scale = dct_scale(plan);
+    if (request.dct_scale != 8) plan = at_dct_scale(plan, request.dct_scale);
+    request.region = footprint(plan);
+  }
+  try {
+    return codec_for(sample.encoding).decode(sample, request, scratch);
+  } catch (const Error& error) {
+    throw Error(error.kind(), concat(dataset_->where(row.index), ": ", error.what()));
+  }
 }
 
 }  // namespace penstock::detail

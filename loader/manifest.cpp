@@ -136,6 +136,8 @@ Manifest read_manifest(const std::filesystem::path& split_folder) {
   }
   manifest.sample_count = fields.count("sample_count");
   manifest.skipped_count = fields.count("skipped_count");
+  manifest.storage = fields.text("storage");
+  manifest.transcoded_count = fields.count("transcoded_count");
   manifest.class_names = fields.list<std::string>("class_names", &json::is_string, "a list of texts");
   manifest.class_counts =
       fields.list<uint64_t>("class_counts", &json::is_number_unsigned, "a list of whole numbers from 0");
@@ -163,6 +165,8 @@ void write_manifest(const std::filesystem::path& split_folder, const Manifest& m
                                 {"shuffle_seed", nullptr},
                                 {"sample_count", manifest.sample_count},
                                 {"skipped_count", manifest.skipped_count},
+                                {"storage", manifest.storage},
+                                {"transcoded_count", manifest.transcoded_count},
                                 {"class_names", manifest.class_names},
                                 {"class_counts", manifest.class_counts},
                                 {"channels", manifest.channels},

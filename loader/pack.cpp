@@ -13,9 +13,11 @@
 #include "loader/codecs/codec.h"
 #include "loader/dataset.h"
 #include "loader/detail/checksum.h"
+#include "loader/detail/encoder.h"
 #include "loader/detail/mapped_file.h"
 #include "loader/detail/parallel.h"
 #include "loader/detail/partial.h"
+#include "loader/jpeg/codebook.h"
 #include "loader/order.h"
 #include "loader/shard_writer.h"
 #include "loader/sources/source.h"
@@ -27,12 +29,27 @@ namespace fs = std::filesystem;
 
 constexpr int kMaxShards = 99999;  // what a file name of five digits holds
 
+void check_storage(const StorageOptions& storage) {
+  constexpr int kMaxSide = 65535;
+  if (storage.resize_short < 0 || storage.resize_short > kMaxSide)
+    throw config_error(concat("pack: resize is ", storage.resize_short, "; expected 1 to ", kMaxSide, " pixels"));
+  if (storage.quality < 1 || storage.quality > 100)
+    throw config_error(concat("pack: quality is ", storage.quality, "; expected 1 to 100"));
+  if (!(storage.raw_share >= 0 && storage.raw_share <= 1))
+    throw config_error(concat("pack: raw-share is ", storage.raw_share, "; expected 0 to 1"));
+  if (storage.encode == Encode::kKeep && storage.resize_short > 0) {
+    throw config_error(concat("pack: resize is ", storage.resize_short,
+                              " with encode keep, which leaves files as they are; expected encode auto, jpeg or raw"));
+  }
+}
+
 void check_options(const PackOptions& options) {
   if (options.split != "train" && options.split != "test" && options.split != "all")
     throw config_error(concat("pack: split is \"", options.split, "\"; expected train, test or all"));
   if (options.shard_count < 1 || options.shard_count > kMaxShards)
     throw config_error(concat("pack: shards is ", options.shard_count, "; expected 1 to ", kMaxShards));
   if (options.jobs < 0) throw config_error(concat("pack: jobs is ", options.jobs, "; expected 0 (one a core) or more"));
+  check_storage(options.storage);
   if (options.output.empty()) throw config_error("pack: out is \"\"; expected a folder");
   const auto folder = options.output / options.split;
   if (!options.force && fs::exists(folder))
@@ -40,6 +57,17 @@ void check_options(const PackOptions& options) {
   // Replacing deletes what is there: never somebody's pictures, of which the input may be just this folder.
   if (fs::exists(folder) && !fs::is_regular_file(folder / "manifest.json"))
     throw config_error(concat(folder.string(), ": no packed data set (no manifest.json); expected one to replace"));
+}
+
+/// As the manifest records it.
+std::string storage_text(const StorageOptions& storage) {
+  std::string text = concat("encode=", encode_name(storage.encode));
+  if (storage.resize_short > 0) text += concat(",resize=", storage.resize_short);
+  if (storage.resize_short > 0 || storage.encode == Encode::kJpeg) text += concat(",quality=", storage.quality);
+  if (storage.raw_share > 0) text += concat(",raw-share=", storage.raw_share);
+  if (!storage.transcodes) text += ",transcode=off";
+  if (!storage.honours_exif) text += ",exif=off";
+  return text;
 }
 
 std::string shard_file(size_t shard, int shard_count) {
@@ -75,6 +103,8 @@ class Packing {
         source_text_(std::move(source_text)),
         class_names_(source.class_names()),
         members_(deal(source, class_names_.size(), static_cast<size_t>(options.shard_count))),
+        codebook_(detail::codebook_for(source, options.storage, options.jobs)),
+        encoder_(options.storage, codebook_),
         partial_(options.output, options.split, key(), class_names_.size()) {}
 
   void run(const std::function<void(const PackProgress&)>& on_progress) {
@@ -96,9 +126,10 @@ class Packing {
 
  private:
   std::string key() const {
-    const std::string text = concat(Manifest::kFormatVersion, '\n', source_text_, '\n', source_.fingerprint(), '\n',
-                                    options_.split, '\n', options_.shard_count, '\n', options_.shuffle_seed, '\n',
-                                    options_.skip_corrupt, '\n', join(class_names_, "\n"));
+    const std::string text =
+        concat(Manifest::kFormatVersion, '\n', source_text_, '\n', source_.fingerprint(), '\n', options_.split, '\n',
+               options_.shard_count, '\n', options_.shuffle_seed, '\n', options_.skip_corrupt, '\n',
+               storage_text(options_.storage), '\n', join(class_names_, "\n"));
     return detail::xxh3_hex({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
   }
 
@@ -123,52 +154,71 @@ class Packing {
                            ? Order::sequential(ids.size())
                            : Order::shuffled(ids.size(), static_cast<uint64_t>(options_.shuffle_seed), shard);
     const auto path = partial_.folder() / files_[shard];
-    ShardWriter writer(path, source_.raw_extent());
+    ShardWriter writer(path, source_.raw_extent(), codebook_ ? codebook_->bytes() : std::vector<uint8_t>());
     detail::Tally tally(class_names_.size());
     DecodeScratch scratch;
-    uint64_t skipped_count = 0;
+    uint64_t skipped_count = 0, transcoded_count = 0;
     for (uint64_t i = 0; i < ids.size(); ++i) {
       if (stopped) return;  // another shard failed: this one is given up
-      if (!pack_sample(ids[order.at(i)], writer, tally, scratch)) {
-        ++skipped_count;
-        ++skipped_count_;
-      }
+      if (const auto encoded = pack_sample(ids[order.at(i)], writer, tally, scratch))
+        transcoded_count += encoded->is_transcoded;
+      else
+        ++skipped_count, ++skipped_count_;
       ++done_count_;
     }
     const uint64_t byte_count = writer.finish();
     const auto xxh3 = detail::xxh3_hex(detail::MappedFile(path).bytes());
-    finished_[shard] =
-        detail::FinishedShard{{files_[shard], tally.sample_count(), byte_count, xxh3}, skipped_count, tally};
+    finished_[shard] = detail::FinishedShard{
+        {files_[shard], tally.sample_count(), byte_count, xxh3}, skipped_count, transcoded_count, tally};
     partial_.finish(shard, *finished_[shard]);
   }
 
-  /// Reads, decodes once (so that what is packed can be trained on) and writes. False when the picture is broken and to
-  /// be skipped.
-  bool pack_sample(uint64_t id, ShardWriter& writer, detail::Tally& tally, DecodeScratch& scratch) const {
+  /// Reads, encodes, decodes once (so that what is packed can be trained on) and writes. Nothing when the picture is
+  /// broken and to be skipped.
+  std::optional<detail::Encoded> pack_sample(uint64_t id, ShardWriter& writer, detail::Tally& tally,
+                                             DecodeScratch& scratch) const {
     try {
-      const SourceSample found = source_.read(id);
-      const int64_t label = source_.label(id);
-      tally.add(label, decode(id, found, scratch));
-      writer.add(id, label, found.extent, found.encoding, found.bytes);
-      return true;
+      detail::Encoded encoded = encode(id, scratch);
+      const std::string path = source_.path(id);
+      const Sample sample{.id = id,
+                          .label = source_.label(id),
+                          .extent = encoded.extent,
+                          .encoding = encoded.encoding,
+                          .bytes = encoded.bytes,
+                          .orientation = encoded.orientation,
+                          .index = encoded.index,
+                          .path = path,
+                          .codebook = codebook_.get()};
+      tally.add(sample.label, decode(sample, scratch));
+      writer.add(sample);
+      return encoded;
     } catch (const Error& error) {
-      if (error.kind() == ErrorKind::kCorrupt && options_.skip_corrupt) return false;
+      if (error.kind() == ErrorKind::kCorrupt && options_.skip_corrupt) return {};
       if (error.kind() != ErrorKind::kCorrupt) throw;
       throw corrupt_error(concat(error.what(), ", or shardprep pack --on-corrupt skip"));
     }
   }
 
-  Picture decode(uint64_t id, const SourceSample& found, DecodeScratch& scratch) const {
-    Sample sample;
-    sample.extent = found.extent;
-    sample.encoding = found.encoding;
-    sample.bytes = found.bytes;
+  /// Runs `body`; an Error of it says which sample.
+  template <class Body>
+  auto named(uint64_t id, const Body& body) const {
     try {
-      const Region whole{0, 0, found.extent.width, found.extent.height};
-      return codec_for(found.encoding).decode(sample, {.region = whole, .channels = found.extent.channels}, scratch);
+      return body();
     } catch (const Error& error) {
       throw Error(error.kind(), concat(source_.where(id), ": ", error.what()));
     }
+  }
+
+  detail::Encoded encode(uint64_t id, DecodeScratch& scratch) const {
+    SourceSample found = source_.read(id);
+    return named(id, [&] { return encoder_.encode(id, std::move(found), scratch); });
+  }
+
+  Picture decode(const Sample& sample, DecodeScratch& scratch) const {
+    const Region whole{0, 0, sample.extent.width, sample.extent.height};
+    return named(sample.id, [&] {
+      return codec_for(sample.encoding).decode(sample, {.region = whole, .channels = sample.extent.channels}, scratch);
+    });
   }
 
   Manifest manifest() const {
@@ -176,11 +226,13 @@ class Packing {
     manifest.split = options_.split;
     manifest.source = source_text_;
     manifest.shuffle_seed = options_.shuffle_seed;
+    manifest.storage = storage_text(options_.storage);
     manifest.class_names = class_names_;
     detail::Tally total(class_names_.size());
     for (const auto& shard : finished_) {
       manifest.shards.push_back(shard->entry);
       manifest.skipped_count += shard->skipped_count;
+      manifest.transcoded_count += shard->transcoded_count;
       total.add(shard->tally);
     }
     manifest.sample_count = total.sample_count();
@@ -200,6 +252,8 @@ class Packing {
   const std::string source_text_;
   const std::vector<std::string> class_names_;
   const std::vector<std::vector<uint64_t>> members_;  // ids, by shard
+  const std::shared_ptr<const detail::Codebook> codebook_;
+  const detail::Encoder encoder_;
   detail::Partial partial_;
   std::vector<std::string> files_;
   std::vector<std::optional<detail::FinishedShard>> finished_;  // each written by the thread that packs the shard

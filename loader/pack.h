@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "loader/storage.h"
+
 namespace penstock {
 
 struct PackOptions {
@@ -19,6 +21,7 @@ struct PackOptions {
   int jobs = 0;               ///< Threads; 0: one a core.
   bool force = false;         ///< Replace an existing OUTPUT/<split>, in one step, once the new one is complete.
   bool skip_corrupt = false;  ///< Leave broken pictures out and count them, instead of failing.
+  StorageOptions storage = {};
 };
 
 struct PackProgress {

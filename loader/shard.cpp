@@ -7,10 +7,25 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
+#include "loader/jpeg/codebook.h"
 #include "loader/safetensors.h"
 #include "loader/shard_writer.h"
 
 namespace penstock {
+
+namespace {
+
+/// Byte strings of any length: row i is bytes[offsets[i] .. offsets[i + 1]). Without offsets: no row has any.
+struct Ragged {
+  std::span<const uint64_t> offsets;
+  std::span<const uint8_t> bytes;
+  std::span<const uint8_t> at(size_t row) const {
+    if (offsets.empty()) return {};
+    return bytes.subspan(offsets[row], offsets[row + 1] - offsets[row]);
+  }
+};
+
+}  // namespace
 
 struct ShardReader::Map {
   Safetensors file;
@@ -20,10 +35,12 @@ struct ShardReader::Map {
   std::span<const uint16_t> extents;  // N x 3: height, width, channels
   std::span<const uint8_t> encodings;
   std::span<const uint32_t> checksums;
-  std::span<const uint64_t> offsets;  // N + 1, of `bytes`; empty when the pictures are one tensor, `images`
-  uint64_t image_bytes = 0;           // of one picture of `images`
-  std::span<const uint8_t> bytes;
-  uint64_t bytes_offset = 0;  // of `bytes` in the file
+  std::span<const uint8_t> orientations;  // empty: all 1
+  Ragged pictures;                        // without offsets: the pictures are one tensor, `images`
+  uint64_t image_bytes = 0;               // of one picture of `images`
+  uint64_t bytes_offset = 0;              // of the pictures in the file
+  Ragged indexes, paths;
+  std::unique_ptr<const detail::Codebook> codebook;
 
   explicit Map(const std::filesystem::path& path);
   std::string where() const { return file.path().string(); }
@@ -34,7 +51,8 @@ struct ShardReader::Map {
   template <class Element>
   std::span<const Element> column(const std::string& name, const std::string& dtype, std::vector<uint64_t> shape) const;
   void find_pictures();
-  void check_offsets() const;
+  void find_extras();
+  Ragged ragged(const std::string& name, const std::string& offset_name) const;
   void check_row(size_t row) const;
   void check_image(size_t row, const Sample& found) const;
 };
@@ -53,6 +71,7 @@ ShardReader::Map::Map(const std::filesystem::path& path) : file(path) {
   encodings = column<uint8_t>("encoding", "U8", {size});
   checksums = column<uint32_t>("crc32c", "U32", {size});
   find_pictures();
+  find_extras();
   for (size_t row = 0; row < size; ++row) check_row(row);
 }
 
@@ -75,33 +94,49 @@ void ShardReader::Map::find_pictures() {
   }
   const auto any = Safetensors::kAny;
   const auto& tensor = images ? file.get("images", "U8", {size, any, any, any}) : file.get("bytes", "U8", {any});
-  bytes = tensor.bytes;
   bytes_offset = tensor.byte_offset;
   if (images) {
-    image_bytes = size == 0 ? 0 : bytes.size() / size;
+    pictures.bytes = tensor.bytes;
+    image_bytes = size == 0 ? 0 : tensor.bytes.size() / size;
   } else {
-    offsets = column<uint64_t>("offset", "U64", {size + 1});
-    check_offsets();
+    pictures = ragged("bytes", "offset");
   }
 }
 
-void ShardReader::Map::check_offsets() const {
+/// What not every shard has.
+void ShardReader::Map::find_extras() {
+  if (file.find("orientation")) orientations = column<uint8_t>("orientation", "U8", {size});
+  if (file.find("index")) indexes = ragged("index", "index_offset");
+  if (file.find("path")) paths = ragged("path", "path_offset");
+  if (!file.find("codebook")) return;
+  try {
+    codebook = std::make_unique<const detail::Codebook>(
+        detail::Codebook::parse(file.get("codebook", "U8", {Safetensors::kAny}).bytes));
+  } catch (const Error& error) {
+    throw Error(error.kind(), concat(where(), ": tensor \"codebook\": ", error.what()));
+  }
+}
+
+Ragged ShardReader::Map::ragged(const std::string& name, const std::string& offset_name) const {
+  const Ragged found{column<uint64_t>(offset_name, "U64", {size + 1}), file.get(name, "U8", {Safetensors::kAny}).bytes};
+  const auto& offsets = found.offsets;
   const auto fall = std::adjacent_find(offsets.begin(), offsets.end(), std::greater<>());
   if (fall != offsets.end()) {
-    throw corrupt_error(concat(where(), ": tensor \"offset\" falls from ", fall[0], " to ", fall[1], " at row ",
-                               fall - offsets.begin(), "; expected ascending offsets"));
+    throw corrupt_error(concat(where(), ": tensor \"", offset_name, "\" falls from ", fall[0], " to ", fall[1],
+                               " at row ", fall - offsets.begin(), "; expected ascending offsets"));
   }
-  if (offsets.front() != 0 || offsets.back() != bytes.size()) {
-    throw corrupt_error(concat(where(), ": tensor \"offset\" runs from ", offsets.front(), " to ", offsets.back(),
-                               "; expected 0 to ", bytes.size(), ", the size of \"bytes\""));
+  if (offsets.front() != 0 || offsets.back() != found.bytes.size()) {
+    throw corrupt_error(concat(where(), ": tensor \"", offset_name, "\" runs from ", offsets.front(), " to ",
+                               offsets.back(), "; expected 0 to ", found.bytes.size(), ", the size of \"", name, "\""));
   }
+  return found;
 }
 
 /// Whatever a codec or render() will rely on without looking.
 void ShardReader::Map::check_row(size_t row) const {
-  if (encodings[row] > static_cast<uint8_t>(Encoding::kJpeg)) {
-    throw corrupt_error(
-        concat(where(row), ": encoding is ", int{encodings[row]}, "; expected 0 (raw), 1 (PNG) or 2 (JPEG)"));
+  if (encodings[row] > static_cast<uint8_t>(kLastEncoding)) {
+    throw corrupt_error(concat(where(row), ": encoding is ", int{encodings[row]},
+                               "; expected 0 (raw), 1 (PNG), 2 (JPEG) or 3 (coefficients)"));
   }
   const Sample found = sample(row);
   const auto [height, width, channels] = found.extent;
@@ -110,12 +145,16 @@ void ShardReader::Map::check_row(size_t row) const {
     throw corrupt_error(concat(where(row), ": extent is ", height, " x ", width, " x ", channels,
                                "; expected 1 or 3 channels and at most ", kMaxPixels, " pixels"));
   }
-  if (offsets.empty()) check_image(row, found);
+  if (pictures.offsets.empty()) check_image(row, found);
   const auto raw_bytes = static_cast<uint64_t>(height) * width * channels;
   if (found.encoding == Encoding::kRaw && found.bytes.size() != raw_bytes) {
     throw corrupt_error(concat(where(row), ": ", found.bytes.size(), " bytes of pixels; expected ", raw_bytes, " for ",
                                height, " x ", width, " x ", channels));
   }
+  if (found.orientation < 1 || found.orientation > 8)
+    throw corrupt_error(concat(where(row), ": orientation is ", int{found.orientation}, "; expected 1 to 8"));
+  if (found.encoding == Encoding::kCoefficients && !codebook)
+    throw corrupt_error(concat(where(row), ": encoding is 3 (coefficients); expected the tensor \"codebook\" with it"));
 }
 
 /// A row of `images` has the tensor's own size.
@@ -131,16 +170,21 @@ void ShardReader::Map::check_image(size_t row, const Sample& found) const {
 }
 
 Sample ShardReader::Map::sample(size_t row) const {
-  const uint64_t begin = offsets.empty() ? row * image_bytes : offsets[row];
-  const uint64_t end = offsets.empty() ? begin + image_bytes : offsets[row + 1];
+  const bool is_image = pictures.offsets.empty();
+  const auto bytes = is_image ? pictures.bytes.subspan(row * image_bytes, image_bytes) : pictures.at(row);
   const uint16_t* extent = &extents[row * 3];
+  const auto path = paths.at(row);
   return {.id = ids[row],
           .label = labels[row],
           .extent = {extent[0], extent[1], extent[2]},
           .encoding = static_cast<Encoding>(encodings[row]),
           .crc32c = checksums[row],
-          .bytes = bytes.subspan(begin, end - begin),
-          .byte_offset = bytes_offset + begin};
+          .bytes = bytes,
+          .byte_offset = bytes_offset + (is_image ? row * image_bytes : pictures.offsets[row]),
+          .orientation = orientations.empty() ? uint8_t{1} : orientations[row],
+          .index = indexes.at(row),
+          .path = {reinterpret_cast<const char*>(path.data()), path.size()},
+          .codebook = codebook.get()};
 }
 
 std::string ShardReader::Map::where(size_t row) const {

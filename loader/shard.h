@@ -7,23 +7,33 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "augment/plan.h"
 
 namespace penstock {
 
-/// How a sample's bytes are stored; the value stands in the shard.
-enum class Encoding : uint8_t { kRaw = 0, kPng = 1, kJpeg = 2 };
+namespace detail {
+class Codebook;
+}
+
+/// How a sample's bytes are stored; the value stands in the shard. kCoefficients is a JPEG without its Huffman codes.
+enum class Encoding : uint8_t { kRaw = 0, kPng = 1, kJpeg = 2, kCoefficients = 3 };
+constexpr Encoding kLastEncoding = Encoding::kCoefficients;
 
 /// A sample as stored. Views into the shard's map: valid as long as the reader lives.
 struct Sample {
-  uint64_t id = 0;    ///< Of the source, stable over packings.
-  int64_t label = 0;  ///< 0 .. class count - 1.
-  Extent extent;      ///< Of the decoded picture.
+  uint64_t id = 0;     ///< Of the source, stable over packings.
+  int64_t label = 0;   ///< 0 .. class count - 1.
+  Extent extent = {};  ///< Of the decoded picture, before it is turned by `orientation`.
   Encoding encoding = Encoding::kRaw;
   uint32_t crc32c = 0;  ///< As stored: sample_checksum() of a sample that is whole.
-  std::span<const uint8_t> bytes;
-  uint64_t byte_offset = 0;  ///< Of `bytes` in the shard file, for messages.
+  std::span<const uint8_t> bytes = {};
+  uint64_t byte_offset = 0;             ///< Of `bytes` in the shard file, for messages.
+  uint8_t orientation = 1;              ///< EXIF's, 1 .. 8: how the decoded picture is to be turned. 1: not at all.
+  std::span<const uint8_t> index = {};  ///< Of a JPEG: its seek index (loader/jpeg/seek_index.h), or nothing.
+  std::string_view path = {};  ///< Where the source had it, relative to its folder, or nothing. Not to be trusted.
+  const detail::Codebook* codebook = nullptr;  ///< The shard's, of kCoefficients.
 };
 
 /// One mapped shard.
@@ -57,8 +67,8 @@ class ShardReader {
 uint32_t crc32c(std::span<const uint8_t> bytes, uint32_t before = 0);
 
 /// CRC-32C of all that is stored of a sample: `bytes`, then id and label as 8 bytes each, height, width and channels as
-/// 2 bytes each and the encoding as one, little-endian. A picture under another label is as broken as one with another
-/// pixel.
+/// 2 bytes each and the encoding as one, little-endian; then the orientation when it is not 1, index and path. A
+/// picture under another label is as broken as one with another pixel.
 uint32_t sample_checksum(const Sample& sample);
 
 }  // namespace penstock

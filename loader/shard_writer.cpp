@@ -1,7 +1,9 @@
 // ShardWriter: pictures first, then the columns, the header last.
 #include "loader/shard_writer.h"
 
+#include <algorithm>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -19,61 +21,91 @@ std::span<const uint8_t> as_bytes(const std::vector<Element>& column) {
   return {reinterpret_cast<const uint8_t*>(column.data()), column.size() * sizeof(Element)};
 }
 
+/// Byte strings of any length, one after the other.
+struct RaggedColumn {
+  std::vector<uint64_t> offsets{0};
+  std::vector<uint8_t> bytes;
+  void add(std::span<const uint8_t> row) {
+    bytes.insert(bytes.end(), row.begin(), row.end());
+    offsets.push_back(bytes.size());
+  }
+};
+
 }  // namespace
 
 struct ShardWriter::State {
   std::filesystem::path path;
   std::optional<Extent> raw_extent;
+  std::vector<uint8_t> codebook;
   detail::AtomicFile file;
   std::vector<uint64_t> ids, offsets{0};
   std::vector<int64_t> labels;
   std::vector<uint32_t> checksums;
   std::vector<uint16_t> extents;
-  std::vector<uint8_t> encodings;
+  std::vector<uint8_t> encodings, orientations;
+  RaggedColumn indexes, paths;
 
-  State(const std::filesystem::path& shard, std::optional<Extent> extent)
-      : path(shard), raw_extent(extent), file(shard) {}
+  State(const std::filesystem::path& shard, std::optional<Extent> extent, std::vector<uint8_t> book)
+      : path(shard), raw_extent(extent), codebook(std::move(book)), file(shard) {}
+  void check(const Sample& sample) const;
   std::vector<TensorView> columns() const;
 };
 
-ShardWriter::ShardWriter(const std::filesystem::path& path, std::optional<Extent> raw_extent)
-    : state_(std::make_unique<State>(path, raw_extent)) {
+ShardWriter::ShardWriter(const std::filesystem::path& path, std::optional<Extent> raw_extent,
+                         std::vector<uint8_t> codebook)
+    : state_(std::make_unique<State>(path, raw_extent, std::move(codebook))) {
   state_->file.write(std::string(kShardHeaderBytes, ' '));
 }
 
 ShardWriter::~ShardWriter() = default;
 
-void ShardWriter::add(uint64_t id, int64_t label, const Extent& extent, Encoding encoding,
-                      std::span<const uint8_t> bytes) {
-  auto& state = *state_;
+void ShardWriter::State::check(const Sample& sample) const {
+  const auto& [height, width, channels] = sample.extent;
   const auto fact = [&] {
-    return concat(state.path.string(), ": id ", id, " is ", extent.height, " x ", extent.width, " x ", extent.channels,
-                  " in encoding ", static_cast<int>(encoding));
+    return concat(path.string(), ": id ", sample.id, " is ", height, " x ", width, " x ", channels, " in encoding ",
+                  static_cast<int>(sample.encoding));
   };
-  if (state.raw_extent && (encoding != Encoding::kRaw || extent != *state.raw_extent))
+  if (raw_extent && (sample.encoding != Encoding::kRaw || sample.extent != *raw_extent))
     throw bug_error(fact() + "; expected raw pictures of one size, as the source promised");
   constexpr int kMax = std::numeric_limits<uint16_t>::max();
-  if (extent.height < 1 || extent.height > kMax || extent.width < 1 || extent.width > kMax)
+  if (height < 1 || height > kMax || width < 1 || width > kMax)
     throw bug_error(concat(fact(), "; expected sides from 1 to ", kMax));
-  state.file.write(bytes);
-  state.ids.push_back(id);
-  state.labels.push_back(label);
-  state.offsets.push_back(state.offsets.back() + bytes.size());
-  state.checksums.push_back(
-      sample_checksum({.id = id, .label = label, .extent = extent, .encoding = encoding, .bytes = bytes}));
-  for (const int side : {extent.height, extent.width, extent.channels})
-    state.extents.push_back(static_cast<uint16_t>(side));
-  state.encodings.push_back(static_cast<uint8_t>(encoding));
+  if (sample.encoding == Encoding::kCoefficients && codebook.empty())
+    throw bug_error(fact() + "; expected a writer with a codebook");
 }
 
-/// Wide elements first, so that each column is aligned to its element.
+void ShardWriter::add(const Sample& sample) {
+  auto& state = *state_;
+  state.check(sample);
+  state.file.write(sample.bytes);
+  state.ids.push_back(sample.id);
+  state.labels.push_back(sample.label);
+  state.offsets.push_back(state.offsets.back() + sample.bytes.size());
+  state.checksums.push_back(sample_checksum(sample));
+  for (const int side : {sample.extent.height, sample.extent.width, sample.extent.channels})
+    state.extents.push_back(static_cast<uint16_t>(side));
+  state.encodings.push_back(static_cast<uint8_t>(sample.encoding));
+  state.orientations.push_back(sample.orientation);
+  state.indexes.add(sample.index);
+  state.paths.add({reinterpret_cast<const uint8_t*>(sample.path.data()), sample.path.size()});
+}
+
+/// Wide elements first, so that each column is aligned to its element. Columns that would say nothing are left out.
 std::vector<TensorView> ShardWriter::State::columns() const {
   const uint64_t count = ids.size();
+  const bool has_indexes = !indexes.bytes.empty(), has_paths = !paths.bytes.empty();
+  const bool has_orientations = std::any_of(orientations.begin(), orientations.end(), [](int o) { return o != 1; });
   std::vector<TensorView> tensors{{"id", "U64", {count}, as_bytes(ids)}, {"label", "I64", {count}, as_bytes(labels)}};
   if (!raw_extent) tensors.push_back({"offset", "U64", {count + 1}, as_bytes(offsets)});
+  if (has_indexes) tensors.push_back({"index_offset", "U64", {count + 1}, as_bytes(indexes.offsets)});
+  if (has_paths) tensors.push_back({"path_offset", "U64", {count + 1}, as_bytes(paths.offsets)});
   tensors.push_back({"crc32c", "U32", {count}, as_bytes(checksums)});
   tensors.push_back({"extent", "U16", {count, 3}, as_bytes(extents)});
   tensors.push_back({"encoding", "U8", {count}, as_bytes(encodings)});
+  if (has_orientations) tensors.push_back({"orientation", "U8", {count}, as_bytes(orientations)});
+  if (!codebook.empty()) tensors.push_back({"codebook", "U8", {codebook.size()}, codebook});
+  if (has_indexes) tensors.push_back({"index", "U8", {indexes.bytes.size()}, indexes.bytes});
+  if (has_paths) tensors.push_back({"path", "U8", {paths.bytes.size()}, paths.bytes});
   return tensors;
 }
 

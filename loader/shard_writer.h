@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
+#include <vector>
 
 #include "loader/shard.h"
 
@@ -24,15 +24,17 @@ constexpr size_t kShardHeaderBytes = 4096;
 ///
 /// With `raw_extent` every sample must be a raw picture of that extent, and they become the tensor `images`; otherwise
 /// samples of any encoding become `bytes` and `offset`. Determinism: the file's bytes depend on the samples and their
-/// order alone. Memory: 35 bytes a sample, up to twice that while the columns grow. Crash-safety: the file appears
-/// under its name when it is complete and synced, or not at all. Errors: io_error; bug_error for a sample that
-/// `raw_extent` excludes or an extent that u16 cannot hold. Thread-safety: none.
+/// order alone. Memory: 35 bytes a sample, its index and its path, up to twice that while the columns grow.
+/// Crash-safety: the file appears under its name when it is complete and synced, or not at all. Errors: io_error;
+/// bug_error for a sample that `raw_extent` excludes or an extent that u16 cannot hold. Thread-safety: none.
 class ShardWriter {
  public:
-  ShardWriter(const std::filesystem::path& path, std::optional<Extent> raw_extent);
+  /// `codebook`: bytes of the one that samples of kCoefficients were stored with; empty when there are none.
+  ShardWriter(const std::filesystem::path& path, std::optional<Extent> raw_extent, std::vector<uint8_t> codebook = {});
   ~ShardWriter();
 
-  void add(uint64_t id, int64_t label, const Extent& extent, Encoding encoding, std::span<const uint8_t> bytes);
+  /// All fields count but crc32c, byte_offset and codebook, which are the writer's to fill in.
+  void add(const Sample& sample);
   uint64_t finish();  ///< Bytes of the file. Nothing can be added after.
 
  private:

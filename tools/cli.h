@@ -3,8 +3,12 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
+
+#include "core/error.h"
+#include "core/text.h"
 
 namespace penstock {
 
@@ -19,5 +23,15 @@ std::vector<std::string> flag_names(const CLI::App& app);
 /// Runs a tool. An Error is printed as one line `<tool>: <message>` on stderr and gives its exit code, as a
 /// filesystem_error does that of io_error; any other exception gives 1.
 int run_tool(const std::string& tool, const std::function<int()>& body);
+
+/// What `text`, the value of `flag`, stands for. Throws config_error that lists the known values.
+template <class Value>
+Value choice(const char* flag, const std::string& text, const std::map<std::string, Value>& known) {
+  const auto found = known.find(text);
+  if (found != known.end()) return found->second;
+  std::vector<std::string> names;
+  for (const auto& [name, value] : known) names.push_back(name);
+  throw config_error(concat(flag, ": ", unknown_name("value", text, names)));
+}
 
 }  // namespace penstock

@@ -52,7 +52,11 @@ class PackedData {
     ShardWriter writer(folder_ / "shard.safetensors", manifest.extent);
     for (uint64_t i = 0; i < source->size(); ++i) {
       const auto sample = source->read(i);
-      writer.add(i, source->label(i), sample.extent, sample.encoding, sample.bytes);
+      writer.add({.id = i,
+                  .label = source->label(i),
+                  .extent = sample.extent,
+                  .encoding = sample.encoding,
+                  .bytes = sample.bytes});
       ++manifest.class_counts[static_cast<size_t>(source->label(i))];
     }
     manifest.shards.push_back({"shard.safetensors", source->size(), writer.finish(), std::string(32, '0')});

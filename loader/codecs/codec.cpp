@@ -7,8 +7,19 @@
 #include <sstream>
 
 #include "loader/detail/codecs.h"
+#include "loader/jpeg/jpeg_scratch.h"
 
 namespace penstock {
+
+DecodeScratch::DecodeScratch() = default;
+DecodeScratch::~DecodeScratch() = default;
+DecodeScratch::DecodeScratch(DecodeScratch&&) noexcept = default;
+DecodeScratch& DecodeScratch::operator=(DecodeScratch&&) noexcept = default;
+
+detail::JpegScratch& DecodeScratch::jpeg() {
+  if (!jpeg_) jpeg_ = std::make_unique<detail::JpegScratch>();
+  return *jpeg_;
+}
 
 const Codec& codec_for(Encoding encoding) {
   switch (encoding) {
@@ -18,8 +29,11 @@ const Codec& codec_for(Encoding encoding) {
       return detail::png_codec();
     case Encoding::kJpeg:
       return detail::jpeg_codec();
+    case Encoding::kCoefficients:
+      return detail::coefficient_codec();
   }
-  throw corrupt_error(concat("encoding is ", static_cast<int>(encoding), "; expected 0 (raw), 1 (PNG) or 2 (JPEG)"));
+  throw corrupt_error(
+      concat("encoding is ", static_cast<int>(encoding), "; expected 0 (raw), 1 (PNG), 2 (JPEG) or 3 (coefficients)"));
 }
 
 Encoding detect_encoding(std::span<const uint8_t> bytes) {

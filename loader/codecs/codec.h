@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -11,25 +12,41 @@
 
 namespace penstock {
 
+namespace detail {
+struct JpegScratch;
+}
+
 /// Buffers that a worker keeps between samples, so that decoding allocates only when a picture is larger than all
 /// before.
-struct DecodeScratch {
+class DecodeScratch {
+ public:
+  DecodeScratch();
+  ~DecodeScratch();
+  DecodeScratch(DecodeScratch&&) noexcept;
+  DecodeScratch& operator=(DecodeScratch&&) noexcept;
+
   std::vector<uint8_t> pixels;
+  detail::JpegScratch& jpeg();  ///< Made by the first call.
+
+ private:
+  std::unique_ptr<detail::JpegScratch> jpeg_;
 };
 
 /// How a JPEG's region is found. Every way gives the same pixels.
 enum class DecodePath : uint8_t {
   kAuto,    ///< The first of the others that the sample allows, in this order.
-  kIndex,   ///< The coefficient store, or the seek index: the MCUs under the region alone.
+  kIndex,   ///< The coefficient store, or the seek index: the MCUs under the region alone. Forced on a JPEG without an
+            ///< index: the same decoder from the scan's begin, where the JPEG is one that it takes.
   kRegion,  ///< libjpeg-turbo, from the begin of the picture to the region's last row.
   kFull,    ///< libjpeg-turbo, the whole picture.
 };
 
 /// What is wanted of a picture.
 struct DecodeRequest {
-  Region region;     ///< Of the picture at `dct_scale`: pixels of (height * dct_scale + 7) / 8 rows, columns likewise.
+  Region region =
+      {};             ///< Of the picture at `dct_scale`: pixels of (height * dct_scale + 7) / 8 rows, columns likewise.
   int dct_scale = 8;  ///< 1, 2, 4 or 8 eighths; below 8 of JPEG alone.
-  int channels = 3;  ///< 1 or 3: grey is replicated to RGB, RGB is never made grey.
+  int channels = 3;   ///< 1 or 3: grey is replicated to RGB, RGB is never made grey.
   DecodePath path = DecodePath::kAuto;
 };
 

@@ -1,29 +1,51 @@
 // jpeg: the region that is asked for, by the path that is asked for; every path gives the same pixels.
 #include "loader/codecs/libjpeg.h"
 #include "loader/detail/codecs.h"
+#include "loader/jpeg/geometry.h"
+#include "loader/jpeg/header.h"
+#include "loader/jpeg/jpeg_scratch.h"
 
 namespace penstock::detail {
 namespace {
 
+Picture decode_by_libjpeg(const Sample& sample, const DecodeRequest& request, DecodeScratch& scratch) {
+  Decompressor decompressor;
+  const Extent extent = decompressor.read_header(sample.bytes);
+  check_extent(extent, sample.extent);
+  check_channels(extent.channels, request.channels);
+  if (request.path == DecodePath::kFull)
+    return decompressor.decode_whole(request.dct_scale, request.channels, scratch.pixels);
+  return decompressor.decode(request.region, request.dct_scale, request.channels, scratch.pixels);
+}
+
+/// By our own entropy decoder and pixel stage.
+Picture decode_by_index(const Sample& sample, const JpegHeader& header, const DecodeRequest& request,
+                        JpegScratch& scratch) {
+  const Extent extent = jpeg_extent(header);
+  check_pixels(extent.height, extent.width);
+  check_extent(extent, sample.extent);
+  check_channels(extent.channels, request.channels);
+  const JpegGeometry geometry(header);
+  std::optional<SeekIndex> index;
+  if (!sample.index.empty()) index.emplace(sample.index, geometry);
+  scratch.huffman.open(header, geometry, sample.bytes, index);
+  return decode_pixels(header, geometry, scratch.huffman, request.region, request.dct_scale, request.channels,
+                       scratch.pixels);
+}
+
 class JpegCodec final : public Codec {
  public:
   Picture decode(const Sample& sample, const DecodeRequest& request, DecodeScratch& scratch) const override {
-    Decompressor decompressor;
-    const Extent extent = decompressor.read_header(sample.bytes);
-    check_extent(extent, sample.extent);
-    check_channels(extent.channels, request.channels);
-    const auto& [region, scale, channels, path] = request;
-    switch (path) {
-      case DecodePath::kFull:
-        return decompressor.decode_whole(scale, channels, scratch.pixels);
-      case DecodePath::kAuto:
-      case DecodePath::kIndex:
-      case DecodePath::kRegion:
-        break;
-    }
     // A plan may look nowhere.
-    if (region.width == 0 || region.height == 0) return {.channels = channels};
-    return decompressor.decode(region, scale, channels, scratch.pixels);
+    if (request.region.width == 0 || request.region.height == 0) return {.channels = request.channels};
+    const bool wants_index =
+        request.path == DecodePath::kIndex || (request.path == DecodePath::kAuto && !sample.index.empty());
+    if (wants_index) {
+      const JpegHeader header = parse_jpeg_header(sample.bytes);
+      const bool is_ours = header.is_decodable() && (header.restart_interval == 0 || sample.index.empty());
+      if (is_ours) return decode_by_index(sample, header, request, scratch.jpeg());
+    }
+    return decode_by_libjpeg(sample, request, scratch);
   }
 
   Extent probe(std::span<const uint8_t> bytes) const override { return Decompressor().read_header(bytes); }

@@ -10,6 +10,7 @@ namespace penstock::detail {
 const Codec& raw_codec();
 const Codec& png_codec();
 const Codec& jpeg_codec();
+const Codec& coefficient_codec();
 
 /// Before anything is allocated for a picture of this size.
 inline void check_pixels(int64_t height, int64_t width) {

@@ -84,6 +84,7 @@ std::optional<FinishedShard> Partial::read_state(size_t shard, const std::string
     if (!tally || fs::file_size(folder() / file) != byte_count) return {};
     return FinishedShard{{file, tally->sample_count(), byte_count, state.at("xxh3").get<std::string>()},
                          state.at("skipped_count").get<uint64_t>(),
+                         state.at("transcoded_count").get<uint64_t>(),
                          *tally};
   } catch (const Error&) {  // not what finish() writes: the shard is packed again
     return {};
@@ -112,6 +113,7 @@ void Partial::finish(size_t shard, const FinishedShard& finished) {
                                      {"byte_count", finished.entry.byte_count},
                                      {"xxh3", finished.entry.xxh3},
                                      {"skipped_count", finished.skipped_count},
+                                     {"transcoded_count", finished.transcoded_count},
                                      {"tally", finished.tally.numbers()}};
   write_text(state_path(shard), state.dump() + "\n");
 }

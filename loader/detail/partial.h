@@ -15,7 +15,7 @@ namespace penstock::detail {
 /// A shard that is on the disk, and what the manifest needs of it.
 struct FinishedShard {
   Manifest::Shard entry;
-  uint64_t skipped_count = 0;
+  uint64_t skipped_count = 0, transcoded_count = 0;
   Tally tally;
 };
 

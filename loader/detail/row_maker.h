@@ -74,6 +74,7 @@ class RowMaker {
   void make_row(int64_t epoch, const RowWorker::Row& row, std::byte* output, RowWorker& worker) const;
   void render_row(int64_t epoch, const RowWorker::Row& row, std::byte* output, RowWorker& worker, Laps& laps) const;
   Plan plan_of(int64_t epoch, const RowWorker::Row& row) const;
+  Picture decode(const RowWorker::Row& row, Plan& plan, DecodeScratch& scratch) const;
   bool is_forgiven(const Error& error) const {
     return on_corrupt_ == OnCorrupt::kSubstitute && error.kind() == ErrorKind::kCorrupt;
   }
@@ -85,6 +86,8 @@ class RowMaker {
   Shuffle shuffle_;
   Layout layout_;
   OnCorrupt on_corrupt_;
+  DecodePath decode_;
+  bool scales_dct_;
   int64_t emulated_load_ns_;
   std::vector<Span> spans_;      // rank-local alone
   uint64_t first_position_ = 0;  // of this rank; 0 but for rank-local

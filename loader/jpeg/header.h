@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <span>
 
+#include "augment/plan.h"
+
 namespace penstock::detail {
 
 /// One Huffman table as DHT gives it (ITU-T T.81, B.2.4.2).
@@ -47,6 +49,11 @@ struct JpegHeader {
 /// components; also for what libjpeg refuses or warns about in a header. Never reads outside `bytes`; allocates
 /// nothing.
 JpegHeader parse_jpeg_header(std::span<const uint8_t> bytes);
+
+/// Of the decoded picture: channels 1 for grey, otherwise 3.
+inline Extent jpeg_extent(const JpegHeader& header) {
+  return {header.height, header.width, header.component_count == 1 ? 1 : 3};
+}
 
 /// Position in a row-by-row block of the k-th coefficient in zigzag order (T.81, figure 5). Indices 64 .. 79 give 63,
 /// so that a run in a broken stream stays inside.

@@ -111,7 +111,7 @@ std::map<std::string, fs::path> class_folders(const fs::path& root) {
 
 class ImageFolder final : public Source {
  public:
-  ImageFolder(const fs::path& input, const std::string& split) {
+  ImageFolder(const fs::path& input, const std::string& split) : input_(input) {
     const auto roots = roots_of(input, split);
     std::map<std::string, int64_t> labels;
     for (const auto& root : roots)
@@ -152,6 +152,7 @@ class ImageFolder final : public Source {
     return hash;
   }
   std::string where(uint64_t index) const override { return files_[index].path.string(); }
+  std::string path(uint64_t index) const override { return files_[index].path.lexically_relative(input_).string(); }
   uint64_t ignored_count() const override { return ignored_count_; }
 
  private:
@@ -182,6 +183,7 @@ class ImageFolder final : public Source {
     return files_.size() - count_before;
   }
 
+  fs::path input_;
   std::vector<std::string> class_names_;
   std::vector<File> files_;
   uint64_t ignored_count_ = 0;

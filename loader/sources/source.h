@@ -35,6 +35,8 @@ class Source {
   virtual std::string fingerprint() const = 0;
   /// How messages name the sample: a file, where it has one of its own.
   virtual std::string where(uint64_t index) const { return "sample " + std::to_string(index); }
+  /// The sample's file, relative to the input folder; nothing where it has none of its own.
+  virtual std::string path(uint64_t) const { return {}; }
   /// Set when every sample is a raw picture of this extent.
   virtual std::optional<Extent> raw_extent() const { return {}; }
   /// Files in the input folder that were passed over because they are no pictures.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "loader/shard_writer.h"
+#include "tests/loader/add_sample.h"
 #include "tests/loader/storage_test_data.h"
 
 namespace penstock {
@@ -34,7 +35,8 @@ Manifest write_split(const fs::path& folder, const std::vector<int>& sizes) {
     ShardWriter writer(folder / shard_name(shard), manifest.extent);
     for (int row = 0; row < sizes[shard]; ++row) {
       const uint64_t id = manifest.sample_count++;
-      writer.add(id, static_cast<int64_t>(id % 2), {2, 2, 1}, Encoding::kRaw, Bytes(4, static_cast<uint8_t>(id)));
+      testing_data::add_sample(writer, id, static_cast<int64_t>(id % 2), {2, 2, 1}, Encoding::kRaw,
+                               Bytes(4, static_cast<uint8_t>(id)));
       ++manifest.class_counts[id % 2];
     }
     manifest.shards.push_back(

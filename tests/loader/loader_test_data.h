@@ -18,6 +18,7 @@
 #include "loader/digest.h"
 #include "loader/loader.h"
 #include "loader/shard_writer.h"
+#include "tests/loader/add_sample.h"
 
 namespace penstock::testing_data {
 
@@ -52,7 +53,7 @@ class TestData {
         const Extent& extent = extents[index % extents.size()];
         std::vector<uint8_t> pixels(static_cast<size_t>(extent.height) * extent.width * extent.channels);
         for (auto& pixel : pixels) pixel = static_cast<uint8_t>(random());
-        writer.add(1000 + index, static_cast<int64_t>(index % 10), extent,
+        add_sample(writer, 1000 + index, static_cast<int64_t>(index % 10), extent,
                    index == undecodable ? Encoding::kPng : Encoding::kRaw, pixels);
         ++manifest.class_counts[index % 10];
       }

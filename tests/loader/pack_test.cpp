@@ -122,7 +122,9 @@ TEST(PackTest, StatisticsAreThoseOfTheDecodedPictures) {
 TEST(PackTest, PicturesAreStoredAsTheyCame) {
   const TemporaryFolder folder;
   write_pictures(folder / "in");
-  pack(pictures(folder));
+  auto options = pictures(folder);
+  options.storage = {.encode = Encode::kKeep, .transcodes = false};
+  pack(options);
   const auto dataset = Dataset::open(folder / "out");
   std::set<std::string> stored, expected;
   for (uint64_t i = 0; i < dataset->size(); ++i) {
@@ -203,7 +205,7 @@ TEST(PackTest, ForceReplacesDataSetsAlone) {
   EXPECT_EQ(files_below(folder / "out"), before);
 }
 
-detail::FinishedShard finished_shard() { return {{"new", 0, 3, "hash"}, 0, detail::Tally(10)}; }
+detail::FinishedShard finished_shard() { return {{"new", 0, 3, "hash"}, 0, 0, detail::Tally(10)}; }
 
 TEST(PackTest, AKillBehindTheExchangeLeavesNoStateOfTheNewShards) {
   const TemporaryFolder folder;

@@ -7,6 +7,7 @@
 #include "loader/codecs/codec.h"
 #include "loader/safetensors.h"
 #include "loader/shard_writer.h"
+#include "tests/loader/add_sample.h"
 #include "tests/loader/storage_test_data.h"
 
 namespace penstock {
@@ -40,8 +41,8 @@ Bytes pixels_of(int row, const Extent& extent) {
 void write_raw(const std::filesystem::path& path, const std::vector<Extent>& extents, bool is_one_size) {
   ShardWriter writer(path, is_one_size ? std::optional(extents.at(0)) : std::nullopt);
   for (size_t row = 0; row < extents.size(); ++row)
-    writer.add(100 + row, static_cast<int64_t>(row), extents[row], Encoding::kRaw,
-               pixels_of(static_cast<int>(row), extents[row]));
+    testing_data::add_sample(writer, 100 + row, static_cast<int64_t>(row), extents[row], Encoding::kRaw,
+                             pixels_of(static_cast<int>(row), extents[row]));
   const uint64_t byte_count = writer.finish();
   EXPECT_EQ(byte_count, std::filesystem::file_size(path));
 }
@@ -85,8 +86,9 @@ TEST(ShardTest, EncodingsMayBeMixed) {
   const TemporaryFolder folder;
   const auto pictures = golden_pictures();
   ShardWriter writer(folder / "s", {});
-  for (const auto& golden : pictures) writer.add(1, 0, golden.extent, detect_encoding(golden.file), golden.file);
-  writer.add(2, 0, {1, 1, 1}, Encoding::kRaw, Bytes{9});
+  for (const auto& golden : pictures)
+    testing_data::add_sample(writer, 1, 0, golden.extent, detect_encoding(golden.file), golden.file);
+  testing_data::add_sample(writer, 2, 0, {1, 1, 1}, Encoding::kRaw, Bytes{9});
   writer.finish();
   const ShardReader shard(folder / "s");
   for (size_t row = 0; row < pictures.size(); ++row) {
@@ -119,7 +121,7 @@ TEST(ShardTest, NothingStaysWithoutFinish) {
   const TemporaryFolder folder;
   {
     ShardWriter writer(folder / "s", {});
-    writer.add(1, 0, {1, 1, 1}, Encoding::kRaw, Bytes{9});
+    testing_data::add_sample(writer, 1, 0, {1, 1, 1}, Encoding::kRaw, Bytes{9});
     EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"s.tmp"});
   }
   EXPECT_TRUE(names_in(folder.path()).empty());
@@ -130,7 +132,7 @@ TEST(ShardTest, FullDiskIsAnErrorAndLeavesNothing) {
   std::filesystem::create_symlink("/dev/full", folder / "s.tmp");
   const auto error = error_of([&] {
     ShardWriter writer(folder / "s", {});
-    writer.add(1, 0, {1, 1, 1}, Encoding::kRaw, Bytes{9});
+    testing_data::add_sample(writer, 1, 0, {1, 1, 1}, Encoding::kRaw, Bytes{9});
     writer.finish();
   });
   EXPECT_THAT(
@@ -141,14 +143,17 @@ TEST(ShardTest, FullDiskIsAnErrorAndLeavesNothing) {
 TEST(ShardTest, WriterRefusesWhatItWasNotPromised) {
   const TemporaryFolder folder;
   ShardWriter writer(folder / "s", Extent{2, 2, 1});
-  EXPECT_THAT(error_of([&] { writer.add(7, 0, {2, 1, 1}, Encoding::kRaw, Bytes(2)); }), HasSubstr("6 "));
   EXPECT_THAT(error_of([&] {
-                writer.add(7, 0, {2, 2, 1}, Encoding::kPng, Bytes(2));
+                testing_data::add_sample(writer, 7, 0, {2, 1, 1}, Encoding::kRaw, Bytes(2));
+              }),
+              HasSubstr("6 "));
+  EXPECT_THAT(error_of([&] {
+                testing_data::add_sample(writer, 7, 0, {2, 2, 1}, Encoding::kPng, Bytes(2));
               }),
               HasSubstr("id 7 is 2 x 2 x 1 in encoding 1"));
   ShardWriter other(folder / "t", {});
   EXPECT_THAT(error_of([&] {
-                other.add(7, 0, {65536, 1, 1}, Encoding::kRaw, Bytes(65536));
+                testing_data::add_sample(other, 7, 0, {65536, 1, 1}, Encoding::kRaw, Bytes(65536));
               }),
               HasSubstr("expected sides from 1"));
 }
@@ -239,8 +244,9 @@ TEST(ShardReaderTest, HostileShardsAreCorrupt) {
          s.offset = {0, 4, 7};
        },
        "runs from 0 to 7; expected 0 to 6"},
-      {[](auto& s) { s.encoding[1] = 3; }, "sample 1 (id 6) at byte"},
-      {[](auto& s) { s.encoding[1] = 3; }, "encoding is 3; expected 0 (raw), 1 (PNG) or 2 (JPEG)"},
+      {[](auto& s) { s.encoding[1] = 4; }, "sample 1 (id 6) at byte"},
+      {[](auto& s) { s.encoding[1] = 4; }, "encoding is 4; expected 0 (raw), 1 (PNG), 2 (JPEG) or 3 (coef"},
+      {[](auto& s) { s.encoding[1] = 3; }, "encoding is 3 (coefficients); expected the tensor \"codebook\" with it"},
       {[](auto& s) { s.extent[0] = 0; }, "extent is 0 x 2 x 1"},
       {[](auto& s) { s.extent[5] = 2; }, "extent is 1 x 2 x 2; expected 1 or 3 channels"},
       {[](auto& s) { s.extent[0] = s.extent[1] = 65535; }, "at most 268435456 pixels"},

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 #include "loader/dataset.h"
 #include "loader/pack.h"
 #include "loader/safetensors.h"
 #include "loader/shard_writer.h"
+#include "tests/loader/add_sample.h"
 #include "tests/loader/storage_test_data.h"
 
 namespace penstock {
@@ -33,25 +35,36 @@ std::vector<std::string> problems_after_flip(const fs::path& split, const std::s
   return verify(split, 1).lines;
 }
 
-/// Bytes of a shard, and what a problem must say when one of their bits is flipped: the sample, where there is one.
+/// What a problem must say when byte `i` of `tensor` is flipped: the sample, where there is one.
+std::string expected_problem(const TensorView& tensor, size_t i, size_t row_count) {
+  static const std::set<std::string> kNoColumns{"padding", "images", "bytes", "index", "path"};
+  if (tensor.name == "codebook") return "codebook";
+  if (kNoColumns.contains(tensor.name)) return "shard-";
+  const size_t row_bytes = tensor.bytes.size() / tensor.shape[0];
+  // Of two neighbours whose border moved either may be named.
+  const bool is_border = tensor.shape[0] == row_count + 1;
+  return "sample " + (is_border ? "[0-9]+" : std::to_string(i / row_bytes)) + " |at row|offset\" runs";
+}
+
+/// Bytes of a shard, and what a problem must say when one of their bits is flipped.
 std::map<size_t, std::string> places_to_flip(const fs::path& file) {
   std::map<size_t, std::string> places;
   for (size_t byte = 0; byte < kShardHeaderBytes; byte += 53) places[byte] = "shard-";
   const Safetensors tensors(file);
   const ShardReader shard(file);
-  for (const auto& tensor : tensors.tensors()) {
-    const bool is_column = tensor.name != "padding" && tensor.name != "images" && tensor.name != "bytes";
-    const size_t size = tensor.bytes.size(), row_bytes = is_column ? size / tensor.shape[0] : size;
-    for (size_t i = 0; i < size; i += std::max<size_t>(1, size / 40)) {
-      // Of two neighbours whose border moved either may be named.
-      const std::string row = tensor.name == "offset" ? "[0-9]+" : std::to_string(i / row_bytes);
-      places[tensor.byte_offset + i] = is_column ? "sample " + row + " |at row|\"offset\" runs" : "shard-";
-    }
-  }
+  for (const auto& tensor : tensors.tensors())
+    for (size_t i = 0; i < tensor.bytes.size(); i += std::max<size_t>(1, tensor.bytes.size() / 40))
+      places[tensor.byte_offset + i] = expected_problem(tensor, i, shard.size());
   for (size_t row = 0; row < shard.size(); ++row) {
     const Sample sample = shard.at(row);
-    for (size_t i = 0; i < sample.bytes.size(); i += std::max<size_t>(1, sample.bytes.size() / 10))
-      places[sample.byte_offset + i] = "\\(id " + std::to_string(sample.id) + "\\)";
+    const std::string id = "\\(id " + std::to_string(sample.id) + "\\)";
+    const auto add = [&](const uint8_t* bytes, size_t count) {
+      const ptrdiff_t at = bytes - (sample.bytes.data() - sample.byte_offset);
+      for (size_t i = 0; i < count; i += std::max<size_t>(1, count / 10)) places[static_cast<size_t>(at) + i] = id;
+    };
+    add(sample.bytes.data(), sample.bytes.size());
+    add(sample.index.data(), sample.index.size());
+    add(reinterpret_cast<const uint8_t*>(sample.path.data()), sample.path.size());
   }
   return places;
 }
@@ -60,8 +73,12 @@ TEST(VerifyTest, AnyFlippedBitIsFoundAndTheSampleNamed) {
   const TemporaryFolder folder;
   write_pictures(folder / "in");
   pack(pictures(folder));
+  auto kept = pictures(folder);
+  kept.output = folder / "kept";
+  kept.storage.encode = Encode::kKeep;
+  pack(kept);
   pack(digits(folder / "digits", 9, 1));
-  for (const auto& split : {folder / "out/train", folder / "digits/train"}) {
+  for (const auto& split : {folder / "out/train", folder / "kept/train", folder / "digits/train"}) {
     EXPECT_THAT(verify(split).lines, testing::IsEmpty());
     const std::string file = read_manifest(split).shards[0].file;
     const Bytes whole = read_bytes(split / file);
@@ -125,7 +142,7 @@ TEST(VerifyTest, AnIdThatStandsTwiceIsFound) {
     ASSERT_EQ(old.at(0).id, 10u);
     ShardWriter writer(folder / "new", manifest.extent);
     for (size_t row = 0; row < old.size(); ++row)  // the ids of the other shard
-      writer.add(row, old.at(row).label, old.at(row).extent, Encoding::kRaw, old.at(row).bytes);
+      testing_data::add_sample(writer, row, old.at(row).label, old.at(row).extent, Encoding::kRaw, old.at(row).bytes);
     writer.finish();
   }
   fs::rename(folder / "new", split / entry.file);

@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "tools/cli.h"
+#include "tools/loadbench/advice.h"
 #include "tools/loadbench/measure.h"
 #include "tools/loadbench/options.h"
 #include "tools/loadbench/report.h"
@@ -39,7 +40,7 @@ int main(int argc, char** argv) {
         std::cout << "epoch " << epoch << " digest " << hexes[epoch] << '\n';
     } else {
       runs = penstock::measure(dataset, pipeline, options);
-      std::cout << penstock::report_table(*dataset, options, runs);
+      std::cout << penstock::report_table(*dataset, options, runs) << penstock::advice(*dataset, options, runs);
     }
     if (!options.json.empty()) penstock::write_report(*dataset, options, runs, hexes);
     return 0;

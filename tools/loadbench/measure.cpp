@@ -97,6 +97,7 @@ std::vector<BenchRun> measure(const std::shared_ptr<const Dataset>& dataset, con
     }
     // Another one for the epochs, so that its statistics are theirs.
     loaders.push_back(std::make_unique<Loader>(dataset, pipeline, loader_options(options, workers)));
+    run.extent = loaders.back()->extent();
     run.slot_bytes = loaders.back()->slot_bytes();
     runs.push_back(run);
   }

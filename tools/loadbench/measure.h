@@ -18,6 +18,7 @@ struct BenchRun {
   double images_per_second = 0;                 ///< Their median.
   double first_batch_ms = 0;                    ///< From the construction of the loader to the end of its first next().
   LoaderStatistics statistics;                  ///< Of the epochs measured, with what was made ahead in them.
+  Extent extent;                                ///< Of a rendered sample.
   size_t slot_bytes = 0;
   int64_t resident_bytes = 0;  ///< Of the process, behind this run's last epoch.
 };

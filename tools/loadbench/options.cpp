@@ -5,7 +5,6 @@
 
 #include <charconv>
 #include <fstream>
-#include <map>
 
 #include "augment/detail/render_job.h"
 #include "core/error.h"
@@ -14,15 +13,6 @@
 
 namespace penstock {
 namespace {
-
-template <class Value>
-Value choice(const char* flag, const std::string& text, const std::map<std::string, Value>& known) {
-  const auto found = known.find(text);
-  if (found != known.end()) return found->second;
-  std::vector<std::string> names;
-  for (const auto& [name, value] : known) names.push_back(name);
-  throw config_error(concat(flag, ": ", unknown_name("value", text, names)));
-}
 
 std::vector<int> parse_workers(const std::string& text) {
   std::vector<int> workers;
@@ -55,7 +45,8 @@ void check(const BenchOptions& options) {
 
 BenchOptions parse_bench_options(int argc, char** argv) {
   BenchOptions options;
-  std::string workers = "0,1,2,4", shuffle = "global", tail = "pad", layout = "f32", on_corrupt = "fail";
+  std::string workers = "0,1,2,4", shuffle = "global", tail = "pad", layout = "f32", on_corrupt = "fail",
+              decode = "auto", dct_scale = "auto";
   auto& loader = options.loader;
   CLI::App app{
       "Measures the loader alone: images/s and stages for each worker count, or digests of what it delivers. "
@@ -80,6 +71,10 @@ BenchOptions parse_bench_options(int argc, char** argv) {
   app.add_option("--tail", tail, "pad or drop")->capture_default_str();
   app.add_option("--layout", layout, "f32 (N x C x H x W, normalised) or u8 (N x H x W x C)")->capture_default_str();
   app.add_option("--seed", loader.seed, "seed of order and augmentation")->capture_default_str();
+  app.add_option("--decode", decode, "JPEGs: auto, index (coefficients or seek index), region or full (libjpeg-turbo)")
+      ->capture_default_str();
+  app.add_option("--dct-scale", dct_scale, "auto: decode JPEGs smaller where the crop is reduced anyway; off")
+      ->capture_default_str();
   app.add_option("--on-corrupt", on_corrupt, "fail or substitute")->capture_default_str();
   parse_command_line(app, argc, argv);
   options.is_split_given = split->count() > 0;
@@ -92,6 +87,12 @@ BenchOptions parse_bench_options(int argc, char** argv) {
   loader.layout = choice<Layout>("--layout", layout, {{"f32", Layout::kF32Nchw}, {"u8", Layout::kU8Nhwc}});
   loader.on_corrupt = choice<OnCorrupt>("--on-corrupt", on_corrupt,
                                         {{"fail", OnCorrupt::kFail}, {"substitute", OnCorrupt::kSubstitute}});
+  loader.decode = choice<DecodePath>("--decode", decode,
+                                     {{"auto", DecodePath::kAuto},
+                                      {"index", DecodePath::kIndex},
+                                      {"region", DecodePath::kRegion},
+                                      {"full", DecodePath::kFull}});
+  loader.scales_dct = choice<bool>("--dct-scale", dct_scale, {{"auto", true}, {"off", false}});
   check(options);
   return options;
 }

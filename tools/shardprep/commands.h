@@ -17,6 +17,7 @@ struct Command {
 Command pack_command(CLI::App& app);
 Command info_command(CLI::App& app);
 Command verify_command(CLI::App& app);
+Command unpack_command(CLI::App& app);
 
 /// The split folders that DIR means: itself, or those of a data set (only `split`, when it is not empty). Throws
 /// io_error when there is none, config_error when DIR is another split's.

@@ -22,13 +22,29 @@ std::string extent_text(const Extent& extent) {
   return concat(extent.height, " x ", extent.width, " x ", extent.channels);
 }
 
+std::string form_of(const Sample& sample) {
+  switch (sample.encoding) {
+    case Encoding::kRaw:
+      return "raw";
+    case Encoding::kPng:
+      return "PNG";
+    case Encoding::kJpeg:
+      return sample.index.empty() ? "JPEG" : "JPEG with seek index";
+    case Encoding::kCoefficients:
+      return "JPEG coefficients";
+  }
+  return "";
+}
+
 /// Sizes and encodings, from the shards.
 void print_pictures(const Dataset& dataset) {
-  std::map<Encoding, uint64_t> encodings;
+  std::map<std::string, uint64_t> encodings;
+  uint64_t turned_count = 0;
   Extent least{1 << 16, 1 << 16, 3}, greatest{};
   for (uint64_t i = 0; i < dataset.size(); ++i) {
     const Sample sample = dataset.at(i);
-    ++encodings[sample.encoding];
+    ++encodings[form_of(sample)];
+    turned_count += sample.orientation != 1;
     least.height = std::min(least.height, sample.extent.height);
     least.width = std::min(least.width, sample.extent.width);
     greatest.height = std::max(greatest.height, sample.extent.height);
@@ -39,9 +55,8 @@ void print_pictures(const Dataset& dataset) {
                                         : concat(least.height, " to ", greatest.height, " x ", least.width, " to ",
                                                  greatest.width, " x ", dataset.manifest().channels)
                                               .c_str());
-  const std::map<Encoding, const char*> names{
-      {Encoding::kRaw, "raw"}, {Encoding::kPng, "PNG"}, {Encoding::kJpeg, "JPEG"}};
-  for (const auto& [encoding, count] : encodings) std::printf(", %s %s", grouped(count).c_str(), names.at(encoding));
+  for (const auto& [form, count] : encodings) std::printf(", %s %s", grouped(count).c_str(), form.c_str());
+  if (turned_count > 0) std::printf(", %s turned by EXIF", grouped(turned_count).c_str());
   std::printf("\n");
 }
 
@@ -69,6 +84,10 @@ void print_info(const fs::path& folder) {
   std::printf("\n  order      %s\n", manifest.shuffle_seed < 0
                                          ? "by id inside each shard"
                                          : concat("shuffled inside each shard, seed ", manifest.shuffle_seed).c_str());
+  std::printf("  storage    %s", manifest.storage.c_str());
+  if (manifest.transcoded_count > 0)
+    std::printf(", %s JPEGs made baseline", grouped(manifest.transcoded_count).c_str());
+  std::printf("\n");
   print_pictures(*dataset);
   const auto& statistics = manifest.statistics;
   for (const auto& [name, values] :

@@ -7,7 +7,8 @@ int main(int argc, char** argv) {
     CLI::App app{"Packs image data sets into checksummed shards. Exit codes: 0, 2 options, 3 files, 4 corrupt data."};
     app.require_subcommand(1);
     app.fallthrough(false);
-    const auto commands = {penstock::pack_command(app), penstock::info_command(app), penstock::verify_command(app)};
+    const auto commands = {penstock::pack_command(app), penstock::info_command(app), penstock::verify_command(app),
+                           penstock::unpack_command(app)};
     penstock::parse_command_line(app, argc, argv);
     for (const auto& command : commands)
       if (command.app->parsed()) return command.run();

@@ -8,6 +8,7 @@
 #include "loader/dataset.h"
 #include "loader/pack.h"
 #include "loader/sources/source.h"
+#include "tools/cli.h"
 #include "tools/shardprep/commands.h"
 #include "tools/shardprep/progress.h"
 
@@ -17,8 +18,8 @@ namespace {
 struct PackArguments {
   PackOptions options;
   std::string splits = "train";  // one or several, separated by commas
-  std::string input, output, on_corrupt = "fail";
-  bool is_quiet = false;
+  std::string input, output, on_corrupt = "fail", encode = "auto", transcode = "on";
+  bool is_quiet = false, ignores_exif = false;
 };
 
 std::string source_help() {
@@ -64,10 +65,24 @@ void pack_split(PackOptions options, const std::string& split, bool is_quiet) {
   std::string notes;
   if (last.reused_count > 0) notes += ", " + grouped(last.reused_count) + " of them packed before an interruption";
   if (last.skipped_count > 0) notes += ", " + grouped(last.skipped_count) + " broken pictures skipped";
+  if (manifest.transcoded_count > 0) notes += ", " + grouped(manifest.transcoded_count) + " JPEGs made baseline";
   if (last.ignored_count > 0) notes += ", " + grouped(last.ignored_count) + " files that are no pictures ignored";
   std::printf("%s: %s samples of %zu classes in %zu shards, %s, %.1f s%s\n", (options.output / split).c_str(),
               grouped(manifest.sample_count).c_str(), manifest.class_names.size(), manifest.shards.size(),
               byte_text(byte_count).c_str(), last.seconds, notes.c_str());
+}
+
+StorageOptions storage_options(const PackArguments& arguments) {
+  StorageOptions storage = arguments.options.storage;
+  storage.encode = choice<Encode>("--encode", arguments.encode,
+                                  {{"auto", Encode::kAuto},
+                                   {"coef", Encode::kCoefficients},
+                                   {"keep", Encode::kKeep},
+                                   {"jpeg", Encode::kJpeg},
+                                   {"raw", Encode::kRaw}});
+  storage.transcodes = choice<bool>("--transcode", arguments.transcode, {{"on", true}, {"off", false}});
+  storage.honours_exif = !arguments.ignores_exif;
+  return storage;
 }
 
 int run_pack(const PackArguments& arguments) {
@@ -75,6 +90,7 @@ int run_pack(const PackArguments& arguments) {
   if (arguments.on_corrupt != "fail" && arguments.on_corrupt != "skip")
     throw config_error(concat("--on-corrupt is \"", arguments.on_corrupt, "\"; expected fail or skip"));
   options.skip_corrupt = arguments.on_corrupt == "skip";
+  options.storage = storage_options(arguments);
   options.input = arguments.input;
   options.output = arguments.output;
   const auto splits = parse_splits(arguments.splits);
@@ -101,6 +117,24 @@ Command pack_command(CLI::App& app) {
   command->add_flag("--force", options.force, "replace an existing OUT/<split> once the new one is complete");
   command->add_option("--on-corrupt", arguments->on_corrupt, "what a broken picture does: fail or skip")
       ->capture_default_str();
+  auto& storage = options.storage;
+  command
+      ->add_option("--encode", arguments->encode,
+                   "JPEG files: auto (coef where the file comes back to the byte, otherwise keep), coef (coefficients, "
+                   "lossless, fastest), keep (the file and a seek index), jpeg (compressed again), raw (pixels)")
+      ->capture_default_str();
+  command
+      ->add_option("--resize", storage.resize_short, "reduce pictures to this short side, pixels; default: as they are")
+      ->type_name("UINT");
+  command->add_option("--quality", storage.quality, "of JPEGs that are compressed again, 1 to 100")
+      ->capture_default_str();
+  command->add_option("--raw-share", storage.raw_share, "store this share of the pictures as pixels, 0 to 1")
+      ->capture_default_str();
+  command
+      ->add_option("--transcode", arguments->transcode,
+                   "on: progressive and other JPEGs that cannot be sought in become baseline, losslessly; off")
+      ->capture_default_str();
+  command->add_flag("--no-exif", arguments->ignores_exif, "leave pictures as they lie, whatever EXIF says");
   command->add_flag("--quiet", arguments->is_quiet, "no progress, no summary");
   return {command, [arguments] { return run_pack(*arguments); }};
 }

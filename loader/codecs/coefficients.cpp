@@ -1,0 +1,51 @@
+// coefficients: a JPEG stored as quantised coefficients; our own pixel stage gives the pixels that libjpeg-turbo would.
+#include "loader/detail/codecs.h"
+#include "loader/jpeg/coefficient_sample.h"
+#include "loader/jpeg/geometry.h"
+#include "loader/jpeg/header.h"
+#include "loader/jpeg/jpeg_scratch.h"
+#include "loader/jpeg/store_source.h"
+
+namespace penstock::detail {
+namespace {
+
+class CoefficientCodec final : public Codec {
+ public:
+  Picture decode(const Sample& sample, const DecodeRequest& request, DecodeScratch& scratch) const override {
+    if (sample.codebook == nullptr) throw bug_error("coefficients: no codebook; expected the shard's");
+    if (request.region.width == 0 || request.region.height == 0) return {.channels = request.channels};
+    const auto parts = CoefficientSample::parse(sample.bytes);
+    if (request.path == DecodePath::kRegion || request.path == DecodePath::kFull) {
+      // By libjpeg-turbo alone, as asked: the file again, and then as if it had been kept.
+      const auto file = rebuild_jpeg(parts, *sample.codebook);
+      Sample kept = sample;
+      kept.encoding = Encoding::kJpeg;
+      kept.bytes = file;
+      return jpeg_codec().decode(kept, request, scratch);
+    }
+    const JpegHeader header = parse_jpeg_header(parts.header);
+    const Extent extent = jpeg_extent(header);
+    check_pixels(extent.height, extent.width);
+    check_extent(extent, sample.extent);
+    check_channels(extent.channels, request.channels);
+    if (!header.is_decodable())
+      throw corrupt_error("coefficients: the JPEG's header is none of one sequential scan; expected one");
+    const JpegGeometry geometry(header);
+    StoreSource source(parts.store, geometry, *sample.codebook);
+    return decode_pixels(header, geometry, source, request.region, request.dct_scale, request.channels,
+                         scratch.jpeg().pixels);
+  }
+
+  Extent probe(std::span<const uint8_t> bytes) const override {
+    return jpeg_extent(parse_jpeg_header(CoefficientSample::parse(bytes).header));
+  }
+};
+
+}  // namespace
+
+const Codec& coefficient_codec() {
+  static const CoefficientCodec codec;
+  return codec;
+}
+
+}  // namespace penstock::detail

@@ -1,0 +1,184 @@
+// Encoder: pixels where they are wanted, otherwise a JPEG, baseline if it can be, in the best form that gives it back.
+#include "loader/detail/encoder.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "core/rng.h"
+#include "core/text.h"
+#include "loader/detail/parallel.h"
+#include "loader/jpeg/codebook.h"
+#include "loader/jpeg/codebook_training.h"
+#include "loader/jpeg/coefficient_sample.h"
+#include "loader/jpeg/geometry.h"
+#include "loader/jpeg/header.h"
+#include "loader/jpeg/huffman.h"
+#include "loader/jpeg/rebuild.h"
+#include "loader/jpeg/seek_index.h"
+#include "loader/jpeg/store_source.h"
+#include "loader/jpeg/store_writer.h"
+#include "loader/jpeg/transcode.h"
+#include "loader/jpeg/write_jpeg.h"
+
+namespace penstock::detail {
+namespace {
+
+constexpr uint64_t kTrainingPictures = 256;
+constexpr size_t kTrainingBlocks = 400000;             // 4 s of one core
+constexpr uint64_t kRawShareKey = 0x7261772d73686172;  // of the hash that picks them
+
+Extent oriented(const Extent& stored, int orientation) {
+  return orientation < 5 ? stored : Extent{stored.width, stored.height, stored.channels};
+}
+
+/// EXIF's orientation of a JPEG that is to be honoured, otherwise 1.
+uint8_t orientation_of(const Encoded& picture, bool honours_exif) {
+  if (!honours_exif || picture.encoding != Encoding::kJpeg) return 1;
+  return parse_jpeg_header(picture.bytes).orientation;
+}
+
+/// The decoded picture turned upright and reduced to a short side of `resize_short` (0: as it is): H x W x C.
+std::vector<uint8_t> upright_pixels(const Picture& picture, int orientation, const Extent& target) {
+  Plan plan = Plan::upright(orientation, picture.height, picture.width);
+  if (plan.output_height != target.height || plan.output_width != target.width) {
+    const auto scale = [](int from, int to) { return static_cast<double>(from) / to; };
+    plan.resample(Affine::scaling(scale(plan.output_width, target.width), scale(plan.output_height, target.height)),
+                  target.height, target.width);
+    plan.filter = Filter::kAntialias;
+  }
+  std::vector<uint8_t> pixels(rendered_bytes(Layout::kU8Nhwc, target));
+  render(picture, plan, {}, Layout::kU8Nhwc, pixels.data());
+  return pixels;
+}
+
+/// `upright` with its short side reduced to `resize_short`, the other in proportion, rounded to nearest.
+Extent reduced(const Extent& upright, int resize_short) {
+  const int short_side = std::min(upright.height, upright.width);
+  if (resize_short == 0 || short_side <= resize_short) return upright;
+  const auto side = [&](int length) {
+    return length == short_side
+               ? resize_short
+               : static_cast<int>(std::lround(static_cast<double>(length) * resize_short / short_side));
+  };
+  return {side(upright.height), side(upright.width), upright.channels};
+}
+
+}  // namespace
+
+Encoder::Encoder(const StorageOptions& options, std::shared_ptr<const Codebook> codebook)
+    : options_(options), codebook_(std::move(codebook)) {}
+
+Encoder::~Encoder() = default;
+
+Encoded Encoder::encode(uint64_t id, SourceSample&& source, DecodeScratch& scratch) const {
+  Encoded picture = prepare(id, std::move(source), scratch);
+  if (picture.encoding == Encoding::kJpeg) store(picture);
+  return picture;
+}
+
+Encoded Encoder::prepare(uint64_t id, SourceSample&& source, DecodeScratch& scratch) const {
+  Encoded picture{std::move(source.bytes), source.encoding, source.extent, 1, {}, false};
+  if (picture.encoding == Encoding::kRaw) return picture;
+  picture.orientation = orientation_of(picture, options_.honours_exif);
+  const bool to_raw = becomes_raw(id);
+  const Extent upright = oriented(picture.extent, picture.orientation);
+  const bool is_reshaped = reduced(upright, options_.resize_short) != upright || options_.encode == Encode::kJpeg;
+  if (to_raw || is_reshaped)
+    reshape(to_raw, picture, scratch);
+  else if (picture.encoding == Encoding::kJpeg)
+    transcode(picture);
+  return picture;
+}
+
+bool Encoder::becomes_raw(uint64_t id) const {
+  if (options_.encode == Encode::kRaw) return true;
+  return options_.raw_share > 0 && Rng(kRawShareKey, 0, id, 0).uniform() < options_.raw_share;
+}
+
+/// Decodes, turns upright, reduces, and compresses again unless pixels are wanted.
+void Encoder::reshape(bool to_raw, Encoded& picture, DecodeScratch& scratch) const {
+  const Sample sample{.extent = picture.extent, .encoding = picture.encoding, .bytes = picture.bytes};
+  const DecodeRequest whole{.region = {0, 0, picture.extent.width, picture.extent.height},
+                            .channels = picture.extent.channels};
+  const Picture decoded = codec_for(picture.encoding).decode(sample, whole, scratch);
+  const Extent target = reduced(oriented(picture.extent, picture.orientation), options_.resize_short);
+  std::vector<uint8_t> pixels = upright_pixels(decoded, picture.orientation, target);
+  if (to_raw) {
+    picture = {std::move(pixels), Encoding::kRaw, target, 1, {}, false};
+  } else {
+    const Picture upright{
+        pixels.data(), ptrdiff_t{target.width} * target.channels, target.height, target.width, target.channels, 0, 0};
+    picture = {write_jpeg(upright, options_.quality), Encoding::kJpeg, target, 1, {}, false};
+  }
+}
+
+/// What is no single sequential scan becomes one. Restart markers stay, for the coefficient store gives them back;
+/// store() removes them where it comes to an index.
+void Encoder::transcode(Encoded& picture) const {
+  if (!options_.transcodes || parse_jpeg_header(picture.bytes).is_one_scan) return;
+  picture.bytes = transcode_to_baseline(picture.bytes);
+  picture.is_transcoded = true;
+}
+
+void Encoder::store(Encoded& picture) const {
+  const JpegHeader header = parse_jpeg_header(picture.bytes);
+  if (!header.is_decodable()) return;  // kept and decoded whole: CMYK, or not transcoded
+  if (options_.encode != Encode::kKeep && codebook_ && store_coefficients(header, picture)) return;
+  if (header.restart_interval > 0) {
+    if (!options_.transcodes) return;
+    picture.bytes = transcode_to_baseline(picture.bytes);
+    picture.is_transcoded = true;
+    return store(picture);  // once: the transcoded file has none
+  }
+  picture.index = build_seek_index(header, JpegGeometry(header), picture.bytes);
+}
+
+/// Stores, reads back what was stored, and rebuilds the file from that. False, and nothing changed, where that gives
+/// another file and one that gives it back to the byte is asked for.
+bool Encoder::store_coefficients(const JpegHeader& header, Encoded& picture) const {
+  constexpr uint8_t kEndOfImage[] = {0xFF, 0xD9};
+  const JpegGeometry geometry(header);
+  HuffmanSource coefficients(header, geometry, picture.bytes);
+  const auto store = encode_store(geometry, coefficients, *codebook_);
+  const std::span<const uint8_t> file = picture.bytes;
+  StoreSource stored(store, geometry, *codebook_);
+  const auto scan = encode_scan(header, geometry, stored);
+  const auto coded = file.subspan(header.scan_begin);
+  const bool is_exact = coded.size() >= scan.size() && std::equal(scan.begin(), scan.end(), coded.begin());
+  if (!is_exact && options_.encode == Encode::kAuto) return false;
+  const CoefficientSample sample{file.first(header.scan_begin),
+                                 is_exact ? coded.subspan(scan.size()) : std::span<const uint8_t>(kEndOfImage), store};
+  picture.bytes = sample.bytes();
+  picture.encoding = Encoding::kCoefficients;
+  return true;
+}
+
+std::shared_ptr<const Codebook> codebook_for(const Source& source, const StorageOptions& options, int jobs) {
+  if (options.encode == Encode::kKeep || options.encode == Encode::kRaw || source.raw_extent()) return nullptr;
+  const Encoder encoder(options, nullptr);
+  const uint64_t count = std::min(source.size(), kTrainingPictures);
+  std::vector<TrainingSample> samples(count);
+  run_parallel(count, jobs, [&](size_t i, const std::atomic<bool>&) {
+    const uint64_t id = i * source.size() / count;
+    try {
+      DecodeScratch scratch;
+      const Encoded picture = encoder.prepare(id, source.read(id), scratch);
+      if (picture.encoding != Encoding::kJpeg) return;
+      const JpegHeader header = parse_jpeg_header(picture.bytes);
+      if (!header.is_decodable()) return;
+      const JpegGeometry geometry(header);
+      HuffmanSource coefficients(header, geometry, picture.bytes);
+      samples[i] = sample_blocks(geometry, coefficients, kTrainingBlocks / count);
+    } catch (const Error&) {
+      // Packing will say so, or skip it.
+    }
+  });
+  TrainingSample all;
+  for (const auto& sample : samples) all.append(sample);
+  const bool is_empty = std::all_of(all.blocks.begin(), all.blocks.end(), [](const auto& b) { return b.empty(); });
+  if (is_empty) return nullptr;
+  return std::make_shared<const Codebook>(train_codebook(all, jobs));
+}
+
+}  // namespace penstock::detail

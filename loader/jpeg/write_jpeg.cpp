@@ -1,0 +1,84 @@
+// write_jpeg(): libjpeg's compressor behind one function.
+#include "loader/jpeg/write_jpeg.h"
+
+#include <csetjmp>
+#include <cstdio>
+#include <cstdlib>
+
+// Behind <cstdio>: it uses FILE and size_t without including anything.
+#include <jpeglib.h>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace penstock::detail {
+namespace {
+
+struct ErrorState {
+  jpeg_error_mgr manager;  // first: libjpeg hands back a pointer to it
+  std::jmp_buf jump;
+  char message[JMSG_LENGTH_MAX];
+};
+
+[[noreturn]] void fail(j_common_ptr info) {
+  auto* state = reinterpret_cast<ErrorState*>(info->err);
+  info->err->format_message(info, state->message);
+  std::longjmp(state->jump, 1);
+}
+
+/// libjpeg's objects; longjmp passes over compress() alone, which holds none of ours.
+class Compressor {
+ public:
+  Compressor() {
+    info_.err = jpeg_std_error(&errors_.manager);
+    errors_.manager.error_exit = fail;
+    errors_.message[0] = '\0';
+  }
+  ~Compressor() {
+    jpeg_destroy_compress(&info_);
+    std::free(file_);
+  }
+  Compressor(const Compressor&) = delete;
+  Compressor& operator=(const Compressor&) = delete;
+
+  bool compress(const Picture& picture, int quality) {
+    if (setjmp(errors_.jump)) return false;
+    jpeg_create_compress(&info_);
+    jpeg_mem_dest(&info_, &file_, &byte_count_);
+    info_.image_width = static_cast<JDIMENSION>(picture.width);
+    info_.image_height = static_cast<JDIMENSION>(picture.height);
+    info_.input_components = picture.channels;
+    info_.in_color_space = picture.channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    jpeg_set_defaults(&info_);
+    jpeg_set_quality(&info_, quality, TRUE);
+    info_.dct_method = JDCT_ISLOW;
+    jpeg_start_compress(&info_, TRUE);
+    while (info_.next_scanline < info_.image_height) {
+      // libjpeg does not write to rows that it compresses, though its parameter is not const.
+      auto* row = const_cast<JSAMPROW>(picture.pixels + ptrdiff_t{info_.next_scanline} * picture.row_stride);
+      jpeg_write_scanlines(&info_, &row, 1);
+    }
+    jpeg_finish_compress(&info_);
+    return true;
+  }
+
+  std::vector<uint8_t> file() const { return {file_, file_ + byte_count_}; }
+  const char* message() const { return errors_.message; }
+
+ private:
+  jpeg_compress_struct info_{};
+  ErrorState errors_{};
+  unsigned char* file_ = nullptr;
+  unsigned long byte_count_ = 0;
+};
+
+}  // namespace
+
+std::vector<uint8_t> write_jpeg(const Picture& picture, int quality) {
+  Compressor compressor;
+  if (compressor.compress(picture, quality)) return compressor.file();
+  throw bug_error(concat("JPEG of ", picture.height, " x ", picture.width, " x ", picture.channels, ", quality ",
+                         quality, ": ", compressor.message(), "; expected that libjpeg can write it"));
+}
+
+}  // namespace penstock::detail

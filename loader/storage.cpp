@@ -1,0 +1,22 @@
+// The names of the ways to store pictures.
+#include "loader/storage.h"
+
+namespace penstock {
+
+const char* encode_name(Encode encode) {
+  switch (encode) {
+    case Encode::kAuto:
+      return "auto";
+    case Encode::kCoefficients:
+      return "coef";
+    case Encode::kKeep:
+      return "keep";
+    case Encode::kJpeg:
+      return "jpeg";
+    case Encode::kRaw:
+      return "raw";
+  }
+  return "";
+}
+
+}  // namespace penstock

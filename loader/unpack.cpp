@@ -1,0 +1,127 @@
+// unpack(): each shard's samples to files.
+#include "loader/unpack.h"
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/dataset.h"
+#include "loader/detail/parallel.h"
+#include "loader/detail/png_writer.h"
+#include "loader/jpeg/coefficient_sample.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Below the output folder and nowhere else, and a plain name for every system call.
+bool is_safe(const fs::path& path) {
+  if (path.empty() || path.is_absolute() || !path.has_filename()) return false;
+  for (const auto& part : path)
+    if (part == ".." || part == "." || part.empty()) return false;
+  return path.native().find('\0') == std::string::npos;
+}
+
+/// The name of a class as that of a folder.
+std::string folder_name(std::string name) {
+  for (char& c : name)
+    if (c == '/' || c == '\0') c = '_';
+  return name.empty() || name == "." || name == ".." ? "_" : name;
+}
+
+std::vector<uint8_t> file_of(const Sample& sample) {
+  switch (sample.encoding) {
+    case Encoding::kRaw:
+      return detail::write_png(sample.bytes, sample.extent);
+    case Encoding::kCoefficients:
+      return detail::rebuild_jpeg(detail::CoefficientSample::parse(sample.bytes), *sample.codebook);
+    default:
+      return {sample.bytes.begin(), sample.bytes.end()};
+  }
+}
+
+const char* extension_of(Encoding encoding) {
+  return encoding == Encoding::kRaw || encoding == Encoding::kPng ? ".png" : ".jpg";
+}
+
+class Unpacking {
+ public:
+  Unpacking(const fs::path& split_folder, const fs::path& output)
+      : dataset_(Dataset::open(split_folder)), output_(output) {}
+
+  void run(int jobs, const std::function<void(const UnpackProgress&)>& on_progress) {
+    const auto report = [&] {
+      if (on_progress) on_progress({done_count_, dataset_->size(), byte_count_, ms_since(start_ns_) / 1000});
+    };
+    const auto body = [&](size_t shard, const std::atomic<bool>& stopped) { write_shard(shard, stopped); };
+    detail::run_parallel(static_cast<size_t>(dataset_->shard_count()), jobs, body, report);
+    report();
+  }
+
+ private:
+  void write_shard(size_t shard, const std::atomic<bool>& stopped) {
+    const uint64_t end = dataset_->shard_begin(static_cast<int>(shard) + 1);
+    for (uint64_t i = dataset_->shard_begin(static_cast<int>(shard)); i < end && !stopped; ++i) {
+      const Sample sample = dataset_->checked_at(i);
+      try {
+        write_file(path_of(sample), file_of(sample));
+      } catch (const Error& error) {
+        if (error.kind() != ErrorKind::kCorrupt) throw;
+        throw corrupt_error(concat(dataset_->where(i), ": ", error.what()));
+      }
+      ++done_count_;
+    }
+  }
+
+  fs::path path_of(const Sample& sample) const {
+    const Manifest& manifest = dataset_->manifest();
+    if (sample.path.empty()) {
+      const auto& name = manifest.class_names[static_cast<size_t>(sample.label)];
+      return output_ / manifest.split / folder_name(name) / concat(sample.id, extension_of(sample.encoding));
+    }
+    fs::path path(sample.path);
+    if (!is_safe(path))
+      throw corrupt_error(concat("path is \"", sample.path, "\"; expected one below the data set's folder"));
+    // Pixels of what was a JPEG: under its own name nobody would look for a PNG.
+    if (sample.encoding == Encoding::kRaw) path.replace_extension(".png");
+    return output_ / path;
+  }
+
+  void write_file(const fs::path& path, const std::vector<uint8_t>& bytes) {
+    fs::create_directories(path.parent_path());
+    errno = 0;
+    // "x": two samples of one path must not become one file.
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wbx"), std::fclose);
+    if (!file || std::fwrite(bytes.data(), 1, bytes.size(), file.get()) != bytes.size() ||
+        std::fflush(file.get()) != 0) {
+      throw io_error(concat(path.string(), ": ", std::strerror(errno), "; expected that unpack can write it"));
+    }
+    byte_count_ += bytes.size();
+  }
+
+  std::shared_ptr<const Dataset> dataset_;
+  fs::path output_;
+  const int64_t start_ns_ = now_ns();
+  std::atomic<uint64_t> done_count_{0}, byte_count_{0};
+};
+
+}  // namespace
+
+void unpack(const fs::path& split_folder, const fs::path& output, int jobs,
+            const std::function<void(const UnpackProgress&)>& on_progress) {
+  if (jobs < 0) throw config_error(concat("unpack: jobs is ", jobs, "; expected 0 (one a core) or more"));
+  try {
+    Unpacking(split_folder, output).run(jobs, on_progress);
+  } catch (const fs::filesystem_error& error) {
+    throw io_error(concat(error.path1().string(), ": ", error.code().message(), "; expected that unpack can write it"));
+  }
+}
+
+}  // namespace penstock

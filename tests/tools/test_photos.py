@@ -1,0 +1,196 @@
+"""A folder of photographs as a user packs, looks at, loads and unpacks it; and what is no photograph."""
+import io
+import json
+import os
+import re
+import struct
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image, ImageOps
+
+BIN = Path(os.environ.get("PENSTOCK_BIN", Path(__file__).parents[2] / "build" / "release" / "bin"))
+AUGMENT = "random-resized-crop(size=32),flip,normalize"
+ENCODES = ("auto", "coef", "keep")
+
+
+def photograph(seed, height=90, width=120):
+    """Smooth with some noise, so that entropy and size are a photograph's."""
+    rng = np.random.default_rng(seed)
+    y, x = np.mgrid[0:height, 0:width]
+    planes = [127 + 90 * np.sin(x / rng.uniform(5, 30) + y / rng.uniform(5, 30)) for _ in range(3)]
+    return Image.fromarray(np.clip(np.stack(planes, -1) + rng.normal(0, 6, (height, width, 3)), 0, 255).astype(np.uint8))
+
+
+def saved(image, kind="JPEG", **options):
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def write(folder, files):
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+
+
+def run(tool, *arguments, code=0):
+    done = subprocess.run([BIN / tool, *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert done.returncode == code, f"{tool} {arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
+    return done
+
+
+def pack(folder, out, *arguments, code=0):
+    return run("shardprep", "pack", "--source", "image-folder", "--input", folder, "--out", out, *arguments, code=code)
+
+
+def digest(data, *arguments):
+    done = run("loadbench", "--data", data, "--digest", "--workers", "0,2", "--epochs", 1, "--batch-size", 8, "--augment",
+               AUGMENT, *arguments)
+    return re.fullmatch(r"epoch 0 digest ([0-9a-f]{32})\n", done.stdout)[1]
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """All samplings, odd sizes, grey, progressive, with EXIF orientation, CMYK, PNG, one pixel."""
+    folder = tmp_path_factory.mktemp("photos")
+    files = {}
+    for i, sampling in enumerate(("4:4:4", "4:2:2", "4:2:0", "4:1:1")):
+        files[f"cat/{sampling.replace(':', '')}.jpg"] = saved(photograph(i, 90 + i, 121 - i), subsampling=sampling)
+    for orientation in range(1, 9):
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        files[f"dog/turned{orientation}.jpg"] = saved(photograph(10 + orientation, 61, 93), exif=exif)
+    files["dog/grey.jpg"] = saved(photograph(4).convert("L"))
+    files["dog/progressive.jpg"] = saved(photograph(5), progressive=True)
+    files["dog/optimised.jpg"] = saved(photograph(6), optimize=True, quality=95)
+    files["owl/restart.jpg"] = saved(photograph(7), restart_marker_rows=1)
+    files["owl/cmyk.jpg"] = saved(photograph(8).convert("CMYK"))
+    files["owl/really.png.jpg"] = saved(photograph(9), "PNG")
+    files["owl/pixel.jpg"] = saved(photograph(0, 1, 1))
+    write(folder, files)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def packed(photos, tmp_path_factory):
+    folders = {}
+    for encode in ENCODES:
+        folders[encode] = tmp_path_factory.mktemp("packed") / encode
+        pack(photos, folders[encode], "--encode", encode)
+    return folders
+
+
+def test_every_way_to_decode_gives_the_same_digest(packed):
+    for arguments in ((), ("--dct-scale", "off")):
+        digests = {(encode, way): digest(packed[encode], "--decode", way, *arguments)
+                   for encode in ENCODES for way in ("auto", "index", "region", "full")}
+        assert len(set(digests.values())) == 1, digests
+
+
+def test_unpack_gives_the_files_back(photos, packed, tmp_path):
+    for encode in ENCODES:
+        run("shardprep", "unpack", packed[encode], "--out", tmp_path / encode)
+        for path in (p for p in photos.rglob("*") if p.is_file()):
+            back = (tmp_path / encode / path.relative_to(photos)).read_bytes()
+            is_rewritten = path.name == "progressive.jpg" or (path.name == "restart.jpg" and encode == "keep")
+            if not is_rewritten:
+                assert back == path.read_bytes(), (encode, path)
+                continue
+            assert back != path.read_bytes()
+            np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(back))), np.asarray(Image.open(path)))
+    refused = run("shardprep", "unpack", packed["auto"], "--out", tmp_path / "auto", code=2)
+    assert "exists already; expected a new or empty folder" in refused.stderr
+
+
+def test_verify_and_info_know_how_pictures_are_stored(packed):
+    for encode in ENCODES:
+        run("shardprep", "verify", packed[encode])
+    info = run("shardprep", "info", packed["auto"]).stdout
+    assert re.search(r"storage +encode=auto, 1 JPEGs made baseline", info)
+    assert "7 turned by EXIF" in info
+    assert "JPEG coefficients" in info and "1 PNG" in info
+    assert "JPEG with seek index" in run("shardprep", "info", packed["keep"]).stdout
+
+
+def test_pictures_stand_as_exif_says(tmp_path):
+    """Every orientation becomes the same upright picture: nothing is sampled, so the pixels are exact."""
+    upright = photograph(1, 64, 48)
+    inverse = {1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 8, 7: 7, 8: 6}
+    for orientation in range(1, 9):
+        lying = ImageOps.exif_transpose(_with_orientation(upright, orientation))
+        exif = Image.Exif()
+        exif[0x0112] = inverse[orientation]
+        write(tmp_path / "in", {f"c/{orientation}.jpg": saved(lying, exif=exif, quality=95, subsampling="4:4:4")})
+    for arguments in ((), ("--no-exif",)):
+        out = tmp_path / ("plain" if arguments else "turned")
+        pack(tmp_path / "in", out, "--encode", "keep", *arguments)
+        done = subprocess.run([BIN / "loadbench", "--data", out, "--workers", "0", "--augment", "normalize", "--epochs",
+                               "1"], capture_output=True, text=True, check=False)
+        # Unturned, four of them lie on their side: another size, which one batch cannot hold.
+        assert (done.returncode == 0) == (not arguments), done.stderr
+
+
+def _with_orientation(image, orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    return Image.open(io.BytesIO(saved(image, "PNG", exif=exif)))
+
+
+def test_reduced_and_raw_forms(photos, tmp_path):
+    pack(photos, tmp_path / "small", "--resize", 48, "--raw-share", 0.5)
+    info = run("shardprep", "info", tmp_path / "small").stdout
+    assert "encode=auto,resize=48,quality=90,raw-share=0.5" in info
+    assert re.search(r"\d+ raw", info) and "JPEG coefficients" in info
+    assert re.search(r"pictures +1 to \d+ x", info)
+    refused = pack(photos, tmp_path / "no", "--resize", 48, "--encode", "keep", code=2)
+    assert "with encode keep, which leaves files as they are" in refused.stderr
+
+
+def test_loadbench_says_what_limits_it_and_what_to_do_next(packed):
+    for encode in ("keep", "coef"):
+        out = run("loadbench", "--data", packed[encode], "--workers", "0,1", "--augment", AUGMENT, "--epochs", 1).stdout
+        assert re.search(r"^limit: \d+ images/s with \d workers? on \d+ cores?; \w+ takes \d+ % of a sample's time", out, re.M)
+        assert re.search(r"^next: \S", out, re.M)
+
+
+def broken(kind):
+    whole = saved(photograph(1))
+    scan = whole.index(b"\xff\xda")
+    return {
+        "truncated": whole[: len(whole) // 2],
+        "flipped": whole[: scan + 200] + bytes([whole[scan + 200] ^ 0x7F, 0xFF, 0xC7]) + whole[scan + 203:],
+        "zero length": b"",
+        "no picture": b"GIF89a" + bytes(100),
+        "huge": whole[:158] + re.sub(rb"(\xff\xc0\x00\x11\x08)....", rb"\1\xff\xff\xff\xff", whole[158:], flags=re.S)[:60],
+        "cmyk cut": saved(photograph(2).convert("CMYK"))[:3000],
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ("truncated", "flipped", "zero length", "no picture", "huge", "cmyk cut"))
+@pytest.mark.parametrize("encode", ENCODES)
+def test_a_broken_picture_is_one_line_and_can_be_skipped(kind, encode, tmp_path):
+    write(tmp_path / "in", {"c/a.jpg": saved(photograph(0)), "c/b.jpg": broken(kind)})
+    done = pack(tmp_path / "in", tmp_path / "out", "--encode", encode, code=4)
+    assert len(done.stderr.splitlines()) == 1 and "b.jpg" in done.stderr, done.stderr
+    assert not (tmp_path / "out").exists()
+    pack(tmp_path / "in", tmp_path / "out", "--encode", encode, "--on-corrupt", "skip")
+    assert "1 broken ones left out" in run("shardprep", "info", tmp_path / "out").stdout
+
+
+def test_an_index_that_lies_is_one_line_or_changes_nothing(tmp_path):
+    write(tmp_path / "in", {f"c/{i}.jpg": saved(photograph(i)) for i in range(4)})
+    pack(tmp_path / "in", tmp_path / "out", "--encode", "keep", "--shards", 1)
+    shard = next((tmp_path / "out" / "train").glob("*.safetensors"))
+    whole = shard.read_bytes()
+    length = struct.unpack("<Q", whole[:8])[0]
+    header = json.loads(whole[8:8 + length])
+    begin, end = header["index"]["data_offsets"]
+    for at in range(begin, end, 37):
+        damaged = bytearray(whole)
+        damaged[8 + length + at] ^= 0x55
+        shard.write_bytes(damaged)
+        done = run("loadbench", "--data", tmp_path / "out", "--workers", 0, "--augment", AUGMENT, "--epochs", 1, code=4)
+        assert "crc32c is" in done.stderr and len(done.stderr.splitlines()) == 1

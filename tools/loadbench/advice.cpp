@@ -1,0 +1,112 @@
+// advice(): the stage that takes most, and the storage or the option that makes it cheaper.
+#include "tools/loadbench/advice.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "core/text.h"
+
+namespace penstock {
+namespace {
+
+constexpr uint64_t kLookedAt = 1000;  // samples whose encoding and size are looked at
+constexpr double kLargeShare = 0.4;   // of a sample's time: below it no stage is worth an advice of its own
+
+struct StageShare {
+  const char* name;
+  double us;
+  double share;  // of all stages
+};
+
+StageShare greatest_stage(const LoaderStatistics& statistics) {
+  std::vector<StageShare> stages{{"read", statistics.read.mean_us(), 0},
+                                 {"plan", statistics.plan.mean_us(), 0},
+                                 {"decode", statistics.decode.mean_us(), 0},
+                                 {"render", statistics.render.mean_us(), 0}};
+  double total = 0;
+  for (const auto& stage : stages) total += stage.us;
+  for (auto& stage : stages) stage.share = total > 0 ? stage.us / total : 0;
+  return *std::max_element(stages.begin(), stages.end(), [](const auto& a, const auto& b) { return a.us < b.us; });
+}
+
+/// The form in which most of the samples are stored.
+struct Stored {
+  Encoding encoding = Encoding::kRaw;
+  bool has_index = false;
+  double short_side = 0;  // mean, pixels
+};
+
+Stored most_stored(const Dataset& dataset) {
+  std::map<std::pair<Encoding, bool>, uint64_t> counts;
+  double sides = 0;
+  const uint64_t count = std::min(dataset.size(), kLookedAt);
+  for (uint64_t i = 0; i < count; ++i) {
+    const Sample sample = dataset.at(i * dataset.size() / count);
+    ++counts[{sample.encoding, !sample.index.empty()}];
+    sides += std::min(sample.extent.height, sample.extent.width);
+  }
+  const auto most =
+      std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return {most->first.first, most->first.second, sides / static_cast<double>(count)};
+}
+
+std::string decode_advice(const Dataset& dataset, const BenchOptions& options, const Extent& output) {
+  const Stored stored = most_stored(dataset);
+  const auto loader = options.loader;
+  switch (stored.encoding) {
+    case Encoding::kPng:
+      return "pack with --encode jpeg (other pixels, few bytes) or raw (the same pixels, many bytes)";
+    case Encoding::kJpeg:
+      if (stored.has_index && loader.decode != DecodePath::kAuto && loader.decode != DecodePath::kIndex)
+        return "leave --decode at auto: the data have a seek index";
+      return "pack with --encode auto: the same pixels from stored coefficients, without Huffman decoding";
+    case Encoding::kCoefficients: {
+      if (loader.decode == DecodePath::kRegion || loader.decode == DecodePath::kFull)
+        return "leave --decode at auto: the data are stored as coefficients";
+      if (!loader.scales_dct) return "leave --dct-scale at auto (other pixels)";
+      // A crop of half the area and more of a picture of this size still has a pixel for every output pixel.
+      const int enough = static_cast<int>(std::ceil(std::min(output.height, output.width) * 8 / 7.0));
+      if (stored.short_side > 1.2 * enough)
+        return concat("pack with --resize ", enough, " (other pixels): the short sides are ",
+                      std::lround(stored.short_side), " pixels in the mean");
+      return "nothing is left undone here; --encode raw would save decoding for several times the bytes";
+    }
+    case Encoding::kRaw:
+      break;
+  }
+  return "nothing: the pixels are stored raw";
+}
+
+std::string next_step(const Dataset& dataset, const BenchOptions& options, const BenchRun& best, int core_count) {
+  const bool is_most_measured = best.workers == *std::max_element(options.workers.begin(), options.workers.end());
+  if (is_most_measured && best.workers < core_count)
+    return concat("measure --workers ", core_count, ": the fastest was the most measured, and there are ", core_count,
+                  " cores");
+  const StageShare stage = greatest_stage(best.statistics);
+  if (stage.share < kLargeShare) return "no stage stands out; more cores";
+  const std::string name = stage.name;
+  if (name == "decode") return decode_advice(dataset, options, best.extent);
+  if (name == "read") return "the data come from the disk or their checksums cost most: more memory, or fewer bytes";
+  if (name == "plan") return "fewer transforms";
+  if (options.loader.layout == Layout::kF32Nchw)
+    return "--layout u8, and normalise on the device: a quarter of the bytes";
+  return "nothing is left undone here; more cores";
+}
+
+}  // namespace
+
+std::string advice(const Dataset& dataset, const BenchOptions& options, const std::vector<BenchRun>& runs) {
+  const auto best = std::max_element(runs.begin(), runs.end(), [](const BenchRun& a, const BenchRun& b) {
+    return a.images_per_second < b.images_per_second;
+  });
+  const int core_count = this_machine().cores;
+  const StageShare stage = greatest_stage(best->statistics);
+  return concat("limit: ", std::lround(best->images_per_second), " images/s with ", best->workers,
+                best->workers == 1 ? " worker on " : " workers on ", core_count,
+                core_count == 1 ? " core; " : " cores; ", stage.name, " takes ", std::lround(100 * stage.share),
+                " % of a sample's time (", std::lround(stage.us),
+                " us)\nnext: ", next_step(dataset, options, *best, core_count), '\n');
+}
+
+}  // namespace penstock

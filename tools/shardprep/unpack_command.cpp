@@ -1,0 +1,50 @@
+// shardprep unpack.
+#include <cstdio>
+#include <memory>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/unpack.h"
+#include "tools/shardprep/commands.h"
+#include "tools/shardprep/progress.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct UnpackArguments {
+  std::string folder, split, output;
+  int jobs = 0;
+  bool is_quiet = false;
+};
+
+int run_unpack(const UnpackArguments& arguments) {
+  const fs::path output = arguments.output;
+  if (output.empty()) throw config_error("--out: is \"\"; expected a new folder");
+  if (fs::exists(output) && (!fs::is_directory(output) || !fs::is_empty(output)))
+    throw config_error(concat("--out: ", output.string(), " exists already; expected a new or empty folder"));
+  for (const auto& folder : split_folders(arguments.folder, arguments.split)) {
+    UnpackProgress last;
+    unpack(folder, output, arguments.jobs, [&](const UnpackProgress& progress) { last = progress; });
+    if (arguments.is_quiet) continue;
+    std::printf("%s: %s files, %s, %.1f s, in %s\n", folder.c_str(), grouped(last.done_count).c_str(),
+                byte_text(last.byte_count).c_str(), last.seconds, output.c_str());
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command unpack_command(CLI::App& app) {
+  auto* command = app.add_subcommand("unpack", "write the files that were packed below a new folder");
+  const auto arguments = std::make_shared<UnpackArguments>();  // lives as long as the parser's pointers to it
+  command->add_option("DIR", arguments->folder, "a data set, or one split's folder")->required();
+  command->add_option("--out", arguments->output, "new folder for the files")->required();
+  command->add_option("--split", arguments->split, "this split only");
+  command->add_option("--jobs", arguments->jobs, "threads; 0: one a core")->capture_default_str();
+  command->add_flag("--quiet", arguments->is_quiet, "no summary");
+  return {command, [arguments] { return run_unpack(*arguments); }};
+}
+
+}  // namespace penstock
