@@ -200,35 +200,39 @@ HWY_NOINLINE void transform_blocks(const int16_t* const* blocks, const int16_t* 
   }
 }
 
-/// Blocks of nothing but a DC.
+/// Blocks of nothing but a DC. Stored from registers: rows gathered in memory first would be read before they are
+/// there.
 template <int kSize>
 HWY_INLINE void fill_blocks(const int16_t* const* blocks, const int16_t* quant, uint8_t* out, ptrdiff_t stride) {
-  uint8_t line[kSize * kParts];
-  for (int i = 0; i < kParts; ++i) std::memset(line + kSize * i, dc_level(blocks[i][0], quant[0]), kSize);
-  for (int row = 0; row < kSize; ++row) std::memcpy(out + row * stride, line, sizeof(line));
-}
-
-/// Calls body(blocks, greatest `rows`, out) for each kParts blocks; the last block is repeated where there are fewer.
-template <int kSize, class Body>
-HWY_INLINE void for_each_vector_of_blocks(const BlockJob& job, const Body& body) {
-  for (int first = 0; first < job.count; first += kParts) {
-    const int16_t* blocks[kParts];
-    int rows = 0;
-    for (int i = 0; i < kParts; ++i) {
-      const int number = job.index[std::min(first + i, job.count - 1)];
-      blocks[i] = job.coefficients + ptrdiff_t{64} * number;
-      rows = std::max(rows, int{job.rows[number]});
-    }
-    body(blocks, rows, job.out + ptrdiff_t{kSize} * first);
+  for (int i = 0; i < kParts; ++i) {
+    const uint64_t levels = dc_level(blocks[i][0], quant[0]) * uint64_t{0x0101010101010101};
+    for (int row = 0; row < kSize; ++row) std::memcpy(out + row * stride + kSize * i, &levels, kSize);
   }
 }
 
+/// The numbers of used rows of kParts blocks, a byte each.
+HWY_INLINE uint32_t used_rows(const uint8_t* rows) {
+  uint32_t used = 0;
+  std::memcpy(&used, rows, kParts);
+  return used;
+}
+
+/// No byte is above 4: 5 + 123 is 128.
+HWY_INLINE bool are_upper_halves(uint32_t used) { return ((used + 0x7B7B7B7Bu) & 0x80808080u) == 0; }
+
 void idct_8x8(const BlockJob& job) {
-  for_each_vector_of_blocks<8>(job, [&](const int16_t* const* blocks, int rows, uint8_t* out) HWY_ATTR {
-    if (rows == 0) return fill_blocks<8>(blocks, job.quant, out, job.out_stride);
-    if (rows <= 4) return transform_blocks<true>(blocks, job.quant, out, job.out_stride);
-    transform_blocks<false>(blocks, job.quant, out, job.out_stride);
-  });
+  for (int first = 0; first < job.count; first += kParts) {
+    const int16_t* const* blocks = job.blocks + first;
+    uint8_t* out = job.out + ptrdiff_t{8} * first;
+    const uint32_t used = used_rows(job.rows + first);
+    if (used == 0) {
+      fill_blocks<8>(blocks, job.quant, out, job.out_stride);
+    } else if (are_upper_halves(used)) {
+      transform_blocks<true>(blocks, job.quant, out, job.out_stride);
+    } else {
+      transform_blocks<false>(blocks, job.quant, out, job.out_stride);
+    }
+  }
 }
 
 }  // namespace penstock::detail::HWY_NAMESPACE

@@ -91,11 +91,18 @@ HWY_NOINLINE void transform_blocks_4(const int16_t* const* blocks, const int16_t
 }
 
 void idct_4x4(const BlockJob& job) {
-  for_each_vector_of_blocks<4>(job, [&](const int16_t* const* blocks, int rows, uint8_t* out) HWY_ATTR {
-    if (rows == 0) return fill_blocks<4>(blocks, job.quant, out, job.out_stride);
-    if (rows <= 4) return transform_blocks_4<true>(blocks, job.quant, out, job.out_stride);
-    transform_blocks_4<false>(blocks, job.quant, out, job.out_stride);
-  });
+  for (int first = 0; first < job.count; first += kParts) {
+    const int16_t* const* blocks = job.blocks + first;
+    uint8_t* out = job.out + ptrdiff_t{4} * first;
+    const uint32_t used = used_rows(job.rows + first);
+    if (used == 0) {
+      fill_blocks<4>(blocks, job.quant, out, job.out_stride);
+    } else if (are_upper_halves(used)) {
+      transform_blocks_4<true>(blocks, job.quant, out, job.out_stride);
+    } else {
+      transform_blocks_4<false>(blocks, job.quant, out, job.out_stride);
+    }
+  }
 }
 
 /// The 2-point transform's weights of coefficients 1, 5 and 3, 7, scaled by 2^15. 32768 itself is beyond 16 bits, so
@@ -139,8 +146,8 @@ HWY_NOINLINE void transform_blocks_2(const int16_t* const* blocks, const int16_t
 }
 
 void idct_2x2(const BlockJob& job) {
-  for_each_vector_of_blocks<2>(job, [&](const int16_t* const* blocks, int, uint8_t* out)
-                                        HWY_ATTR { transform_blocks_2(blocks, job.quant, out, job.out_stride); });
+  for (int first = 0; first < job.count; first += kParts)
+    transform_blocks_2(job.blocks + first, job.quant, job.out + ptrdiff_t{2} * first, job.out_stride);
 }
 
 }  // namespace penstock::detail::HWY_NAMESPACE

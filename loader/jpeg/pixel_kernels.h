@@ -10,15 +10,17 @@ namespace penstock::detail {
 /// What a kernel may read and write beyond a row's end, bytes: a whole vector is worked on, garbage lanes too.
 constexpr int kRowSlack = 64;
 
+/// Blocks that are transformed side by side at most. Lists of blocks are padded to a multiple by repeating the last.
+constexpr int kSideBySide = 4;
+
 /// A row of blocks of one component, and where their samples go.
 struct BlockJob {
-  const int16_t* coefficients = nullptr;  // quantised, 64 a block
-  const uint8_t* rows = nullptr;          // a block, as McuRun has it
-  const uint16_t* index = nullptr;        // of the i-th block from the left, in the two above
-  int count = 0;                          // blocks
-  const int16_t* quant = nullptr;         // 64, row by row; 16-byte aligned
-  uint8_t* out = nullptr;                 // samples; up to 3 blocks more are written on the right
-  ptrdiff_t out_stride = 0;               // bytes
+  const int16_t* const* blocks = nullptr;  // quantised, 64 each; 16-byte aligned
+  const uint8_t* rows = nullptr;           // a block, as McuRun has it
+  int count = 0;                           // blocks
+  const int16_t* quant = nullptr;          // 64, row by row; 16-byte aligned
+  uint8_t* out = nullptr;                  // samples; up to kSideBySide - 1 blocks more are written on the right
+  ptrdiff_t out_stride = 0;                // bytes
 };
 
 /// Determinism: every set gives the same bytes for every input, coefficients out of any valid range included: sums are

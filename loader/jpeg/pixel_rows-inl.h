@@ -79,6 +79,37 @@ HWY_INLINE Rgb16 converted(V16 y, V16 cb, V16 cr) {
   return {hn::Add(y, red), hn::Add(hn::Sub(y, cr), green), hn::Add(y, blue)};
 }
 
+/// Bytes of `first` and `second` where a pixel's three need them; 0x80: from another vector.
+constexpr uint8_t kNone = 0x80;
+struct ByteOrders {
+  alignas(16) uint8_t a_rg[16] = {0, 8, kNone, 1, 9, kNone, 2, 10, kNone, 3, 11, kNone, 4, 12, kNone, 5};
+  alignas(16) uint8_t a_br[16] = {kNone, kNone, 0,     kNone, kNone, 1,     kNone, kNone,
+                                  2,     kNone, kNone, 3,     kNone, kNone, 4,     kNone};
+  alignas(16) uint8_t b_rg[16] = {13,    kNone, 6,     14,    kNone, 7,     15,    kNone,
+                                  kNone, kNone, kNone, kNone, kNone, kNone, kNone, kNone};
+  alignas(16) uint8_t b_br[16] = {kNone, 5,     kNone, kNone, 6,     kNone, kNone, 7,
+                                  8,     kNone, kNone, 9,     kNone, kNone, 10,    kNone};
+  alignas(16) uint8_t b_gb[16] = {kNone, kNone, kNone, kNone, kNone, kNone, kNone, kNone,
+                                  kNone, 0,     8,     kNone, 1,     9,     kNone, 2};
+  alignas(16) uint8_t c_br[16] = {kNone, 11,    kNone, kNone, 12,    kNone, kNone, 13,
+                                  kNone, kNone, 14,    kNone, kNone, 15,    kNone, kNone};
+  alignas(16) uint8_t c_gb[16] = {10, kNone, 3, 11, kNone, 4, 12, kNone, 5, 13, kNone, 6, 14, kNone, 7, 15};
+};
+
+/// Clamped and interleaved. `a` holds pixels 0 .. 7 of each 128-bit part and `b` pixels 8 .. 15: packing the channels
+/// in pairs leaves 7 byte shuffles, where three planes of bytes would take 9.
+HWY_INLINE void store_rgb(const Rgb16& a, const Rgb16& b, uint8_t* out) {
+  const D8 d;
+  static constexpr ByteOrders kOrders;
+  const V8 rg = packed(a.r, a.g), br = packed(a.b, b.r), gb = packed(b.g, b.b);
+  const auto picked = [&](V8 v, const uint8_t* order)
+                          HWY_ATTR { return hn::TableLookupBytesOr0(v, hn::LoadDup128(d, order)); };
+  const V8 first = hn::Or(picked(rg, kOrders.a_rg), picked(br, kOrders.a_br));
+  const V8 second = hn::Or(hn::Or(picked(rg, kOrders.b_rg), picked(br, kOrders.b_br)), picked(gb, kOrders.b_gb));
+  const V8 third = hn::Or(picked(br, kOrders.c_br), picked(gb, kOrders.c_gb));
+  hn::detail::StoreTransposedBlocks3(first, second, third, d, out);
+}
+
 void ycc_to_rgb(const uint8_t* y, const uint8_t* cb, const uint8_t* cr, int width, uint8_t* out) {
   const D8 d8;
   const D16 d;
@@ -91,7 +122,7 @@ void ycc_to_rgb(const uint8_t* y, const uint8_t* cb, const uint8_t* cr, int widt
     const auto upper = [&](V8 v) HWY_ATTR { return hn::BitCast(d, hn::InterleaveUpper(d8, v, zero)); };
     const Rgb16 a = converted(lower(y8), hn::Sub(lower(cb8), center), hn::Sub(lower(cr8), center));
     const Rgb16 b = converted(upper(y8), hn::Sub(upper(cb8), center), hn::Sub(upper(cr8), center));
-    hn::StoreInterleaved3(packed(a.r, b.r), packed(a.g, b.g), packed(a.b, b.b), d8, out + ptrdiff_t{3} * i);
+    store_rgb(a, b, out + ptrdiff_t{3} * i);
   }
 }
 

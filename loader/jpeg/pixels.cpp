@@ -39,11 +39,28 @@ struct Plane {
   std::array<std::array<uint16_t, size_t{kGroupMcus} * 4>, 4> block_index{};  // a block row of an MCU; across a group
   uint8_t* samples = nullptr;   // of row 0 of the ring and the first column that is decoded
   ptrdiff_t stride = 0;         // bytes
-  int row_count = 0;            // of the ring
+  int row_count = 0;            // of the ring: a power of two
   int first_column = 0;         // sample
   uint8_t* expanded = nullptr;  // a row of pixels
 
-  uint8_t* row(int y) const { return samples + y % row_count * stride; }
+  uint8_t* row(int y) const { return samples + (y & (row_count - 1)) * stride; }
+};
+
+/// A row of a component's blocks in one group.
+struct BlockList {
+  std::array<const int16_t*, size_t{kGroupMcus} * 4> blocks;
+  std::array<uint8_t, size_t{kGroupMcus} * 4> rows;
+
+  BlockList(const PixelScratch& scratch, const uint16_t* index, int count) {
+    for (int i = 0; i < count; ++i) {
+      blocks[i] = scratch.coefficients.data() + ptrdiff_t{kBlockSize} * index[i];
+      rows[i] = scratch.rows[index[i]];
+    }
+    for (int i = count; i % kSideBySide != 0; ++i) {
+      blocks[i] = blocks[count - 1];
+      rows[i] = rows[count - 1];
+    }
+  }
 };
 
 class Stage {
@@ -85,9 +102,10 @@ class Stage {
         plane.block_index[v][i] = static_cast<uint16_t>(i / component.h * geometry_.mcu_blocks + component.first_block +
                                                         v * component.h + i % component.h);
     plane.first_column = layout.block_columns.begin * layout.dct_size;
-    plane.row_count = 2 * component.v * layout.dct_size;
-    // On the right: three blocks that vectors of blocks write beyond, and the last sample's neighbour.
-    plane.stride = kLeftSlack + rounded_up(layout.block_columns.count() * layout.dct_size + 3 * 8 + kRowSlack, 64);
+    plane.row_count = static_cast<int>(std::bit_ceil(static_cast<unsigned>(2 * component.v * layout.dct_size)));
+    // On the right: what vectors of blocks write beyond, and the last sample's neighbour.
+    plane.stride =
+        kLeftSlack + rounded_up(layout.block_columns.count() * layout.dct_size + (kSideBySide - 1) * 8 + kRowSlack, 64);
   }
 
   /// One allocation for all planes; nothing once the scratch has grown.
@@ -134,14 +152,9 @@ class Stage {
     for (int v = 0; v < component.v; ++v) {
       const int block_row = mcu_row * component.v + v;
       if (block_row < layout.block_rows.begin || block_row >= layout.block_rows.end) continue;
-      BlockJob job;
-      job.coefficients = scratch_.coefficients.data();
-      job.rows = scratch_.rows.data();
-      job.index = plane.block_index[v].data() + (first - begin * component.h);
-      job.count = last - first;
-      job.quant = plane.quant.data();
-      job.out = plane.row(block_row * layout.dct_size) + first * layout.dct_size - plane.first_column;
-      job.out_stride = plane.stride;
+      const BlockList list(scratch_, plane.block_index[v].data() + (first - begin * component.h), last - first);
+      uint8_t* out = plane.row(block_row * layout.dct_size) + first * layout.dct_size - plane.first_column;
+      const BlockJob job{list.blocks.data(), list.rows.data(), last - first, plane.quant.data(), out, plane.stride};
       kernels_.idct[std::countr_zero(static_cast<unsigned>(layout.dct_size))](job);
     }
   }
@@ -150,7 +163,7 @@ class Stage {
   void repeat_edges(int index, int mcu_row) {
     const auto& layout = layout_.components[index];
     const Plane& plane = planes_[index];
-    const int row_count = plane.row_count / 2;
+    const int row_count = geometry_.components[index].v * layout.dct_size;
     for (int y = mcu_row * row_count; y < (mcu_row + 1) * row_count; ++y) {
       uint8_t* row = plane.row(y) - plane.first_column;
       if (layout.columns.begin == 0) row[-1] = row[0];
@@ -161,7 +174,7 @@ class Stage {
   void put_row(int y) {
     const Region& region = layout_.region;
     std::array<const uint8_t*, 3> in{};
-    for (int i = 0; i < geometry_.component_count; ++i) in[i] = expanded_row(i, y);
+    for (int i = 0; i < geometry_.component_count; ++i) in[i] = pixel_row(i, y);
     uint8_t* out = scratch_.pixels.data() + (y - region.y) * pixel_stride_;
     if (channels_ == 1) {
       std::memcpy(out, in[0], static_cast<size_t>(region.width));
@@ -175,31 +188,32 @@ class Stage {
   }
 
   /// The region's part of row y of pixels of one component.
-  const uint8_t* expanded_row(int index, int y) {
+  const uint8_t* pixel_row(int index, int y) {
     const auto& layout = layout_.components[index];
     const Plane& plane = planes_[index];
+    if (layout.expand_x == 1 && layout.expand_y == 1) return plane.row(y) + (layout_.region.x - plane.first_column);
+    return expanded_row(layout, plane, y);
+  }
+
+  const uint8_t* expanded_row(const ComponentLayout& layout, const Plane& plane, int y) {
     const int first = layout_.region.x / layout.expand_x;
     const int count = (layout_.region.x + layout_.region.width - 1) / layout.expand_x + 1 - first;
     const int row = y / layout.expand_y;
     const bool is_upper = y % layout.expand_y == 0;
     const int neighbour = std::clamp(is_upper ? row - 1 : row + 1, 0, layout.height - 1);
     const uint8_t* in = plane.row(row) + (first - plane.first_column);
-    const uint8_t* pixels = plane.expanded + layout_.region.x % layout.expand_x;
-    if (layout.is_fancy_y) {
-      const uint8_t* farther = plane.row(neighbour) + (first - plane.first_column);
-      if (layout.is_fancy_x) {
-        kernels_.double_rows(in, farther, count, scratch_.sums.data(), plane.expanded);
-      } else {
-        kernels_.blend_rows(in, farther, is_upper ? 1 : 2, count, plane.expanded);
-      }
+    const uint8_t* farther = plane.row(neighbour) + (first - plane.first_column);
+    uint8_t* out = plane.expanded;
+    if (layout.is_fancy_x && layout.is_fancy_y) {
+      kernels_.double_rows(in, farther, count, scratch_.sums.data(), out);
     } else if (layout.is_fancy_x) {
-      kernels_.double_row(in, count, plane.expanded);
-    } else if (layout.expand_x > 1) {
-      for (int i = 0; i < count; ++i) std::memset(plane.expanded + i * layout.expand_x, in[i], layout.expand_x);
+      kernels_.double_row(in, count, out);
+    } else if (layout.is_fancy_y) {
+      kernels_.blend_rows(in, farther, is_upper ? 1 : 2, count, out);
     } else {
-      return in;
+      for (int i = 0; i < count; ++i) std::memset(out + i * layout.expand_x, in[i], layout.expand_x);
     }
-    return pixels;
+    return out + layout_.region.x % layout.expand_x;
   }
 
   const JpegGeometry& geometry_;

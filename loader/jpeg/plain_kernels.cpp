@@ -69,8 +69,7 @@ void idct_block(const int16_t* coefficients, const int16_t* quant, uint8_t* out,
 template <int kSize>
 void idct(const BlockJob& job) {
   for (int i = 0; i < job.count; ++i)
-    idct_block<kSize>(job.coefficients + ptrdiff_t{64} * job.index[i], job.quant, job.out + ptrdiff_t{kSize} * i,
-                      job.out_stride);
+    idct_block<kSize>(job.blocks[i], job.quant, job.out + ptrdiff_t{kSize} * i, job.out_stride);
 }
 
 void blend_rows(const uint8_t* nearer, const uint8_t* farther, int bias, int count, uint8_t* out) {
@@ -115,7 +114,7 @@ void interleave(const uint8_t* r, const uint8_t* g, const uint8_t* b, int width,
 void idct_1x1(const BlockJob& job) {
   for (int i = 0; i < job.count; ++i) {
     // jidctred.c looks the level up in a table of 1024 entries by the sum's lowest 10 bits.
-    const int sum = job.coefficients[ptrdiff_t{64} * job.index[i]] * job.quant[0] + 4;
+    const int sum = job.blocks[i][0] * job.quant[0] + 4;
     const int level = (((sum >> 3) & 1023) ^ 512) - 512;
     job.out[i] = clamped(level + 128);
   }
