@@ -152,6 +152,18 @@ TEST(JpegStoreTest, EveryWidthsLastValuesComeBack) {
   }
 }
 
+TEST(JpegStoreTest, TheFormatsExampleHasItsBytes) {
+  auto widths = std::make_unique<std::array<ClassWidths, kStoreClasses>>();
+  EntryWidths& entry = (*widths)[0][0];
+  entry[0] = 6, entry[1] = 3, entry[8] = 2, entry[9] = 2;
+  const Codebook codebook(*widths);
+  Coefficients block(kBlockSize);
+  block[0] = -26, block[1] = 3, block[8] = -2, block[9] = 1, block[63] = 5;
+  const Stored stored(geometry_of(8, 8, 1, 1, 1), block, codebook);
+  EXPECT_EQ(stored.bytes, (std::vector<uint8_t>{0x06, 0, 0, 0, 0x08, 0, 0x01, 0xFD, 0, 0xDE, 0x8D, 0x80, 0xBF, 0}));
+  expect_round_trip(stored, codebook, "example");
+}
+
 TEST(JpegStoreTest, AnyRunOfMcusInAnyOrderIsTheSame) {
   const JpegGeometry geometry = geometry_of(70, 333, 3, 2, 1);
   const Stored stored(geometry, random_coefficients(geometry, 0.2, 200, 5), trained_codebook());
@@ -257,6 +269,10 @@ TEST(JpegStoreTest, AnErrorNamesTheGroup) {
     EXPECT_THAT(error.what(), HasSubstr("coefficient store: group 0 of MCU row 1 has bytes 2130707711 to"));
     EXPECT_THAT(error.what(), HasSubstr(concat(" of ", stored.bytes.size())));
   }
+}
+
+TEST(JpegStoreTest, MoreBlocksInAnMcuThanAScanHasAreRefused) {
+  EXPECT_THROW(StoreSource(std::vector<uint8_t>(1000), geometry_of(8, 8, 3, 3, 3), trained_codebook()), Error);
 }
 
 TEST(CodebookTest, BytesComeBackAndBrokenOnesAreRefused) {
