@@ -18,7 +18,7 @@ namespace penstock::detail {
 using EntryWidths = std::array<uint8_t, kBlockSize>;
 using ClassWidths = std::array<EntryWidths, kStoreEntries>;
 
-/// What decoding needs of a codebook, by class * kStoreEntries + entry. 152 KB, of which a path reads half or less.
+/// What decoding needs of a codebook, by class * kStoreEntries + entry. 121 KB, of which a path reads half or less.
 struct CodebookTables {
   static constexpr int kCount = kStoreClasses * kStoreEntries;
   struct Head {
@@ -43,7 +43,7 @@ struct CodebookTables {
 /// As bytes, kByteCount: for class 0 and 1, for entry 0 .. 253: 64 widths of 4 bits, the lower half of a byte first;
 /// behind them u32, CRC-32C of all before.
 ///
-/// Memory: 152 KB. Thread-safety: const.
+/// Memory: 121 KB. Thread-safety: const.
 class Codebook {
  public:
   static constexpr size_t kByteCount = size_t{kStoreClasses} * kTrainedEntries * kBlockSize / 2 + 4;

@@ -11,10 +11,11 @@
 namespace penstock::detail {
 namespace {
 
-constexpr int kRoundsASplit = 4;  // from 4 to 8: 0.1 % fewer bits
-constexpr int kLastRounds = 10;   // from 10 to 20: less than 0.1 %
-constexpr size_t kChunk = 4096;   // blocks that a thread takes at once
-constexpr int kNeedLimit = 16;    // needs are below
+// After each doubling. 4 give 0.3 % more bytes in three quarters of the time, 12 give 0.04 % less in half as much
+// again.
+constexpr int kRoundsASplit = 8;
+constexpr size_t kChunk = 4096;  // blocks that a thread takes at once
+constexpr int kNeedLimit = 16;   // needs are below
 
 /// How many blocks of an entry have which need, a coefficient.
 using Histogram = std::array<std::array<uint32_t, kNeedLimit>, kBlockSize>;
@@ -72,7 +73,6 @@ class ClassTrainer {
       count_ = grown;
       for (int i = 0; i < kRoundsASplit; ++i) round();
     }
-    for (int i = 0; i < kLastRounds; ++i) round();
     return widths_;
   }
 

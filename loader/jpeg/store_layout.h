@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/error.h"
+#include "core/text.h"
 #include "loader/jpeg/codebook.h"
 #include "loader/jpeg/geometry.h"
 #include "loader/jpeg/store_format.h"
@@ -14,14 +16,16 @@ namespace penstock::detail {
 
 constexpr int kMaxGroupBlocks = kGroupMcus * kMaxMcuBlocks;
 
-/// Requires a geometry of a baseline JPEG: mcu_blocks <= kMaxMcuBlocks.
 struct StoreLayout {
+  /// Throws corrupt_error for more blocks in an MCU than a scan may have.
   explicit StoreLayout(const JpegGeometry& geometry)
       : component_count(geometry.component_count),
         mcu_blocks(geometry.mcu_blocks),
         mcu_columns(geometry.mcu_columns),
         mcu_rows(geometry.mcu_rows),
         row_groups((geometry.mcu_columns + kGroupMcus - 1) / kGroupMcus) {
+    if (mcu_blocks > kMaxMcuBlocks)
+      throw corrupt_error(concat("coefficient store: ", mcu_blocks, " blocks in an MCU; ", kMaxMcuBlocks, " at most"));
     for (int i = 0; i < component_count; ++i) {
       const auto& part = geometry.components[i];
       for (int k = part.first_block; k < part.first_block + part.h * part.v; ++k) {
