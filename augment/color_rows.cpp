@@ -92,25 +92,26 @@ void point_steps_of(const ColorPlanes& planes, std::span<const PointStep> steps)
   planes.channels == 1 ? point_steps<1>(planes, steps) : point_steps<3>(planes, steps);
 }
 
-template <int kChannels, Layout kLayout>
+template <int kChannels, Store kStore>
 void finished_rows(const ColorPlanes& planes, const RenderJob& job) {
-  const Finisher<kChannels, kLayout> finisher(job);
+  const Finisher<kChannels, kStore> finisher(job);
   for (int row = 0; row < planes.height; ++row) {
     for_each_vector(0, planes.width, [&](int column, int count) HWY_ATTR {
       const size_t first = static_cast<size_t>(row) * planes.width + column;
       finisher.put(load_pixels<kChannels>(planes, first, count), row, column, count);
     });
+    finisher.end_row(row);
   }
 }
 
-template <Layout kLayout>
+template <Store kStore>
 void finished_rows(const ColorPlanes& planes, const RenderJob& job) {
-  planes.channels == 1 ? finished_rows<1, kLayout>(planes, job) : finished_rows<3, kLayout>(planes, job);
+  planes.channels == 1 ? finished_rows<1, kStore>(planes, job) : finished_rows<3, kStore>(planes, job);
 }
 
-void finished_rows_of(const ColorPlanes& planes, const RenderJob& job, Layout layout) {
-  layout == Layout::kF32Nchw ? finished_rows<Layout::kF32Nchw>(planes, job)
-                             : finished_rows<Layout::kU8Nhwc>(planes, job);
+void finished_rows_of(const ColorPlanes& planes, const RenderJob& job) {
+  job.layout == Layout::kU8Nhwc ? finished_rows<Store::kBytes>(planes, job)
+                                : finished_rows<Store::kPlanes>(planes, job);
 }
 
 }  // namespace penstock::detail::HWY_NAMESPACE
@@ -141,8 +142,8 @@ void apply_points(const ColorPlanes& planes, std::span<const PointStep> steps) {
   if (!steps.empty()) HWY_DYNAMIC_DISPATCH(point_steps_of)(planes, steps);
 }
 
-void finish_planes(const ColorPlanes& planes, const RenderJob& job, Layout layout) {
-  HWY_DYNAMIC_DISPATCH(finished_rows_of)(planes, job, layout);
+void finish_planes(const ColorPlanes& planes, const RenderJob& job) {
+  HWY_DYNAMIC_DISPATCH(finished_rows_of)(planes, job);
 }
 
 }  // namespace penstock::detail

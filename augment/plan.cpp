@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "augment/detail/sampling.h"
 #include "core/error.h"
 #include "core/text.h"
 
@@ -16,11 +17,19 @@ struct Span {
 
 /// The pixels along one axis that sampling at continuous coordinates low..high may read, clipped to [0, size).
 Span touched(double low, double high, Filter filter, int size) {
-  const double half = filter == Filter::kBilinear ? 0.5 : 0.0;
+  const double half = filter == Filter::kNearest ? 0.0 : 0.5;
   const double begin = std::floor(low - half);
-  const double end = std::floor(high - half) + 1 + (filter == Filter::kBilinear ? 1 : 0);
+  const double end = std::floor(high - half) + 1 + (filter == Filter::kNearest ? 0 : 1);
   const auto clipped = [&](double v) { return static_cast<int>(std::clamp(v, 0.0, static_cast<double>(size))); };
   return {clipped(begin), clipped(end)};
+}
+
+/// The pixels that kAntialias reads along an axis: those of the first and the last output pixel, and all between.
+Span filtered(const detail::Axis& axis) {
+  const double first = axis.center(0), last = axis.center(axis.output_size - 1);
+  const double low = std::min(first, last), high = std::max(first, last);
+  if (high < 0 || low >= axis.input_size) return {};
+  return {detail::tap_span(axis, low).begin, detail::tap_span(axis, high).end};
 }
 
 /// The pixels that low..high covers, in part or whole, clipped to `limits`. A border within 1e-6 of a pixel's counts as
@@ -166,7 +175,14 @@ Plan at_dct_scale(const Plan& plan, int scale) {
 
 Region footprint(const Plan& plan) {
   if (plan.output_height == 0 || plan.output_width == 0) return {};
-  const Affine& m = plan.map;
+  const Region& view = plan.view;
+  const detail::SamplingAxes axes = detail::sampling_axes(plan);
+  if (axes.are_filtered) {
+    const Span x = filtered(axes.x), y = filtered(axes.y);
+    if (x.begin >= x.end || y.begin >= y.end) return {};
+    return {view.x + x.begin, view.y + y.begin, x.end - x.begin, y.end - y.begin};
+  }
+  const Affine m = Affine::translation(-view.x, -view.y).after(plan.map);
   const double right = plan.output_width - 0.5, bottom = plan.output_height - 0.5;
   // The extremes of a linear function over the rectangle of pixel centres stand at its corners. render() rounds each
   // term and each sum to f32: four roundings of at most 2^-24 of what is rounded; 2^-21 of the sum is twice that.
@@ -178,10 +194,10 @@ Region footprint(const Plan& plan) {
   const double y_slack = 0x1p-21 * (std::fabs(m.yx) * right + std::fabs(m.yy) * bottom + std::fabs(m.y0));
   const double x_min = x_low + m.x0 - x_slack, x_max = x_high + m.x0 + x_slack;
   const double y_min = y_low + m.y0 - y_slack, y_max = y_high + m.y0 + y_slack;
-  if (x_max < 0 || y_max < 0 || x_min >= plan.input_width || y_min >= plan.input_height) return {};
-  const Span x = touched(x_min, x_max, plan.filter, plan.input_width);
-  const Span y = touched(y_min, y_max, plan.filter, plan.input_height);
-  return {x.begin, y.begin, x.end - x.begin, y.end - y.begin};
+  if (x_max < 0 || y_max < 0 || x_min >= view.width || y_min >= view.height) return {};
+  const Span x = touched(x_min, x_max, plan.filter, view.width);
+  const Span y = touched(y_min, y_max, plan.filter, view.height);
+  return {view.x + x.begin, view.y + y.begin, x.end - x.begin, y.end - y.begin};
 }
 
 }  // namespace penstock

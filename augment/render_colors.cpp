@@ -71,8 +71,9 @@ std::array<float, 256> flat_table(const std::array<uint32_t, 256>& histogram, ui
 /// The sampled levels, through the colour matrix and job.points.
 void sample(RenderJob job, const ColorPlanes& planes) {
   job.normalization = {.scale = {1, 1, 1}, .bias = {0, 0, 0}};
+  job.layout = Layout::kF32Nchw;
   job.output = planes.levels;
-  render_rows(job, planes.channels, Layout::kF32Nchw);
+  render_rows(job, planes.channels);
 }
 
 /// A step becomes one more of `points`, or is done on the planes after them.
@@ -120,14 +121,14 @@ void sharpen(const ColorPlanes& planes, float factor) {
   }
 }
 
-void render_colored(RenderJob job, int channels, Layout layout) {
+void render_colored(RenderJob job, int channels) {
   const Plan& plan = *job.plan;
   const std::span<const ColorStep> steps(plan.color_steps.data(), static_cast<size_t>(plan.color_step_count));
   const auto first = std::find_if(steps.begin(), steps.end(), [](const auto& s) { return looks_at_picture(s.op); });
   PointSteps points;
   for (auto step = steps.begin(); step != first; ++step) points.push(point_step(*step));
   job.points = points.all();
-  if (first == steps.end()) return render_rows(job, channels, layout);
+  if (first == steps.end()) return render_rows(job, channels);
 
   thread_local std::vector<float> levels;  // grown to the largest output seen
   levels.resize(rendered_bytes(Layout::kF32Nchw, {plan.output_height, plan.output_width, channels}) / sizeof(float));
@@ -138,7 +139,7 @@ void render_colored(RenderJob job, int channels, Layout layout) {
   for (auto step = first; step != steps.end(); ++step) take(*step, planes, points);
   job.points = points.all();
   job.is_recolored = false;  // the sampling did
-  finish_planes(planes, job, layout);
+  finish_planes(planes, job);
 }
 
 }  // namespace penstock::detail

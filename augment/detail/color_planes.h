@@ -31,8 +31,8 @@ Extremes extremes(const ColorPlanes& planes);
 /// Every pixel through the steps, in place.
 void apply_points(const ColorPlanes& planes, std::span<const PointStep> steps);
 
-/// Every pixel through job.points and job.normalization into job.output; the sampling has been done.
-void finish_planes(const ColorPlanes& planes, const RenderJob& job, Layout layout);
+/// Every pixel through job.points and job.normalization into job.output as job.layout; the sampling has been done.
+void finish_planes(const ColorPlanes& planes, const RenderJob& job);
 
 /// 3 x 3 blur (1 1 1, 1 5 1, 1 1 1) / 13 blended with the levels, the outermost pixels as they are.
 void sharpen(const ColorPlanes& planes, float factor);
@@ -42,6 +42,6 @@ void equalize(const ColorPlanes& planes);
 
 /// render() for a plan with colour steps: those that look at the picture split the work into passes over planes of the
 /// output that fit in the L2 cache (602 KB at 224 x 224); without such a step the sampling pass does everything.
-void render_colored(RenderJob job, int channels, Layout layout);
+void render_colored(RenderJob job, int channels);
 
 }  // namespace penstock::detail

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "augment/detail/across.h"
+#include "augment/detail/taps.h"
 #include "augment/plan.h"
 #include "augment/render.h"
 
@@ -32,7 +34,22 @@ struct RenderJob {
   std::array<float, 3> fill_level{};    // after the colour matrix
   std::span<const PointStep> points{};  // after the colour matrix
   Normalization normalization;
+  Layout layout = Layout::kF32Nchw;
   void* output = nullptr;
+};
+
+/// How finished pixels leave the registers: as normalised f32 planes or as u8 pixels. The other layouts are converted
+/// from a line of f32 planes, row by row while the first-level cache holds it, so that only two instances of every way
+/// through are compiled.
+enum class Store : uint8_t { kPlanes, kBytes };
+
+/// kAntialias along the axes.
+struct FilterScratch {
+  Taps across, down;            // columns, rows
+  std::vector<int32_t> offset;  // of the taps of `across` in the line, i16
+  AcrossTable table;
+  std::vector<int16_t> line;  // levels * 2^7 of the rows being mixed
+  std::vector<float> levels;  // planes, across.pair_stride apart, of one output row
 };
 
 /// Lines of the picture being resized. One a thread, grown to the widest picture seen, then never allocated again.
@@ -40,11 +57,14 @@ struct RenderScratch {
   std::vector<int32_t> offset;  // a column
   std::vector<float> weight;    // a column
   std::vector<float> line, mixed;
+  FilterScratch filter;
+  std::vector<uint8_t> turned;  // kAntialias: the footprint, transposed
+  std::vector<float> planes;    // one row, a channel after the other, to be converted
 };
 RenderScratch& render_scratch();
 
-/// All rows of the output, erased rectangles not yet written. One instance for each channel count and layout.
-void render_rows(const RenderJob& job, int channels, Layout layout);
+/// All rows of the output, erased rectangles not yet written.
+void render_rows(const RenderJob& job, int channels);
 
 /// The instruction sets that this build and this processor share, best first, by Highway's names ("AVX3" is AVX-512).
 std::vector<std::string> render_targets();
