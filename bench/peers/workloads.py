@@ -1,7 +1,11 @@
-"""What every loader is given and has to deliver: decoded pictures in memory, and batches of 64 in f32, N x C x H x W.
+"""What every loader is given and has to deliver: pictures, and batches of 64 in f32, N x C x H x W.
 
     mnist    60,000 x 28 x 28, rotation by up to 10 degrees and translation by up to 0.1, nearest neighbour, normalised
     cifar10  50,000 x 32 x 32 x 3, random 32 x 32 crop of the picture padded by 4, flip, normalised
+    photos   JPEG files of about 468 x 395, random resized crop to 224 x 224, antialiased where the loader can, flip, normalised
+    photos256  the same, from a store that was packed with the short side at 256 pixels
+
+MNIST and CIFAR-10 come decoded, in memory.
 """
 
 import dataclasses
@@ -22,6 +26,7 @@ class Workload:
     mean: tuple
     std: tuple
     sample_shape: tuple  # of a delivered sample, C x H x W
+    is_photos: bool = False
 
     @property
     def scale(self):
@@ -32,6 +37,9 @@ class Workload:
     def bias(self):
         return (-np.array(self.mean) / np.array(self.std)).astype(np.float32)
 
+
+IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225), "sample_shape": (3, 224, 224), "is_photos": True}
+CROP_FLIP = "random-resized-crop(size=224),flip,normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225)"
 
 WORKLOADS = {
     workload.name: workload
@@ -51,6 +59,18 @@ WORKLOADS = {
             (0.4914, 0.4822, 0.4465),
             (0.2470, 0.2435, 0.2616),
             (3, 32, 32),
+        ),
+        Workload(
+            "photos",
+            "Photographs: random resized crop to 224 x 224, flip, normalised, f32, batches of 64",
+            CROP_FLIP,
+            **IMAGENET,
+        ),
+        Workload(
+            "photos256",
+            "Photographs packed at 256 pixels: random resized crop to 224 x 224, flip, normalised, f32, batches of 64",
+            CROP_FLIP,
+            **IMAGENET,
         ),
     )
 }
