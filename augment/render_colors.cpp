@@ -90,13 +90,14 @@ void take(const ColorStep& step, const ColorPlanes& planes, PointSteps& points) 
 }  // namespace
 
 void equalize(const ColorPlanes& planes) {
-  const auto whole = [](float level) { return static_cast<size_t>(std::nearbyint(std::clamp(level, 0.f, 255.f))); };
+  const PointStep whole_levels{.kind = PointStep::Kind::kPosterize, .amount = 8};
+  apply_points(planes, {&whole_levels, 1});
   for (int channel = 0; channel < planes.channels; ++channel) {
     const std::span<float> levels(planes.plane(channel), planes.pixels());
     std::array<uint32_t, 256> histogram{};
-    for (const float level : levels) ++histogram[whole(level)];
+    for (const float level : levels) ++histogram[static_cast<size_t>(level)];
     const auto table = flat_table(histogram, levels.size());
-    for (float& level : levels) level = table[whole(level)];
+    for (float& level : levels) level = table[static_cast<size_t>(level)];
   }
 }
 

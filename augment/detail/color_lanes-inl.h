@@ -43,7 +43,7 @@ HWY_INLINE Levels<3> saturated(const Levels<3>& in, float factor) {
 /// Turns the hue of HSV by `turns` of its circle, saturation and value kept. With V the greatest level, C the greatest
 /// less the least, and H the hue in sixths, a channel is V - C * clamp(min(k, 4 - k), 0, 1), k = (n + H) mod 6,
 /// n = 5, 3, 1 for R, G, B: what torchvision's _hsv2rgb tabulates by sextants.
-HWY_INLINE Levels<3> turned(const Levels<3>& in, float turns) {
+HWY_INLINE Levels<3> hue_turned(const Levels<3>& in, float turns) {
   const D d;
   const V red = in.channel[0], green = in.channel[1], blue = in.channel[2];
   const V zero = hn::Zero(d), one = hn::Set(d, 1.f), four = hn::Set(d, 4.f), six = hn::Set(d, 6.f);
@@ -69,7 +69,7 @@ HWY_INLINE Levels<3> turned(const Levels<3>& in, float turns) {
 
 /// Grey pictures have neither saturation nor hue: as in torchvision, they stay.
 HWY_INLINE Levels<1> saturated(const Levels<1>& in, float) { return in; }
-HWY_INLINE Levels<1> turned(const Levels<1>& in, float) { return in; }
+HWY_INLINE Levels<1> hue_turned(const Levels<1>& in, float) { return in; }
 
 HWY_INLINE VI whole(V level) { return hn::NearestInt(clamped(level)); }
 
@@ -86,7 +86,7 @@ template <int kChannels>
 HWY_INLINE Levels<kChannels> colored(const Levels<kChannels>& in, const PointStep& step) {
   const D d;
   if (step.kind == PointStep::Kind::kSaturation) return saturated(in, step.amount);
-  if (step.kind == PointStep::Kind::kHue) return turned(in, step.amount);
+  if (step.kind == PointStep::Kind::kHue) return hue_turned(in, step.amount);
   Levels<kChannels> out;
   for (int i = 0; i < kChannels; ++i) {
     const V level = in.channel[i];

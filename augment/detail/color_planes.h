@@ -31,7 +31,7 @@ Extremes extremes(const ColorPlanes& planes);
 /// Every pixel through the steps, in place.
 void apply_points(const ColorPlanes& planes, std::span<const PointStep> steps);
 
-/// Every pixel through job.points and job.normalization into job.output; the sampling has been done.
+/// Every pixel through job.points and job.normalization into job.output as job.layout; the sampling has been done.
 void finish_planes(const ColorPlanes& planes, const RenderJob& job);
 
 /// 3 x 3 blur (1 1 1, 1 5 1, 1 1 1) / 13 blended with the levels, the outermost pixels as they are.

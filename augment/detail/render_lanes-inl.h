@@ -11,7 +11,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <span>
 
 #include "augment/detail/color_lanes-inl.h"
 #include "augment/detail/render_convert-inl.h"
@@ -20,7 +19,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace penstock::detail::HWY_NAMESPACE {
-
 
 HWY_INLINE V to_float(hn::Vec<D8> levels) { return hn::ConvertTo(D(), hn::PromoteTo(DI(), levels)); }
 

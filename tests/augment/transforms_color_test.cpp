@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "augment/detail/half.h"
 #include "augment/detail/render_job.h"
 #include "augment/render.h"
 #include "core/error.h"
@@ -197,6 +198,24 @@ TEST(ColorStepTest, WideOutputIsSummedExactly) {
   Plan plan = Plan::identity(200, 350);
   plan.adjust(ColorOp::kContrast, 0.25f);
   EXPECT_EQ(rendered(picture, plan, kLevels, Layout::kU8Nhwc), levels);
+}
+
+TEST(ColorStepTest, OtherLayoutsAreTheFloatsRounded) {
+  Rng rng(22, 0, 0, 0);
+  const OwnedPicture picture = noise_picture(13, 37, 3, rng);
+  for (const ColorOp op : {ColorOp::kBrightness, ColorOp::kContrast}) {  // in the sampling pass, and behind it
+    Plan plan = Plan::identity(13, 37);
+    plan.adjust(op, 0.7f);
+    const auto floats = rendered(picture.view, plan, kNormalization, Layout::kF32Nchw);
+    const auto halves = rendered(picture.view, plan, kNormalization, Layout::kF16Nhwc);
+    for (size_t i = 0; i < halves.size() / 2; ++i) {
+      float value = 0;
+      uint16_t half = 0;
+      std::memcpy(&value, &floats[(i % 3 * 13 * 37 + i / 3) * sizeof(float)], sizeof(float));
+      std::memcpy(&half, &halves[i * sizeof(half)], sizeof(half));
+      ASSERT_EQ(half, detail::f16_bits(value)) << i;
+    }
+  }
 }
 
 TEST(ColorStepTest, StepsAreTakenInTheirOrder) {

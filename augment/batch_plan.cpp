@@ -1,0 +1,96 @@
+// BatchPlan: partners, weights of Beta(alpha, alpha) and the rectangle of cutmix.
+#include "augment/batch_plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "augment/detail/cutmix_rect.h"
+#include "core/error.h"
+#include "core/rng.h"
+#include "core/spec.h"
+#include "core/text.h"
+
+namespace penstock {
+namespace {
+
+constexpr uint16_t kBatchStream = 0xFFFF;  // behind the streams of any list of transforms
+
+/// In (0, 1): the middle of one of 2^32 equal parts, so that a logarithm is finite.
+double open_uniform(Rng& rng) { return (rng.next() + 0.5) * 0x1p-32; }
+
+/// Marsaglia & Bray 1964, the polar method; the second number of the pair is thrown away.
+double normal(Rng& rng) {
+  for (;;) {
+    const double u = 2 * open_uniform(rng) - 1, v = 2 * open_uniform(rng) - 1, square = u * u + v * v;
+    if (square < 1 && square > 0) return u * std::sqrt(-2 * std::log(square) / square);
+  }
+}
+
+/// The logarithm of a draw of Gamma(shape, 1): Marsaglia & Tsang 2000 for shape + 1, then times u^(1 / shape) (their
+/// sec. 6). In logarithms, for u^(1 / shape) is 0 in f64 for small shapes.
+double log_gamma_draw(double shape, Rng& rng) {
+  const double d = shape + 1 - 1. / 3, c = 1 / std::sqrt(9 * d);
+  for (;;) {
+    const double x = normal(rng), root = 1 + c * x;
+    const double log_u = std::log(open_uniform(rng));
+    if (root <= 0) continue;
+    const double cube = root * root * root;
+    if (log_u < 0.5 * x * x + d - d * cube + d * std::log(cube))
+      return std::log(d * cube) + std::log(open_uniform(rng)) / shape;
+  }
+}
+
+/// A draw of Beta(alpha, alpha), cut to whole 2^-16: the last bits of log() and exp(), which differ between machines,
+/// then tell about once in 10^10 draws.
+double beta(double alpha, Rng& rng) {
+  const double own = log_gamma_draw(alpha, rng), other = log_gamma_draw(alpha, rng);
+  return std::nearbyint(0x1p16 / (1 + std::exp(other - own))) * 0x1p-16;
+}
+
+}  // namespace
+
+Region detail::cutmix_rect(double own_weight, int column, int row, int height, int width) {
+  const double half = 0.5 * std::sqrt(1 - own_weight);
+  const int half_width = static_cast<int>(half * width), half_height = static_cast<int>(half * height);
+  const int left = std::max(column - half_width, 0), right = std::min(column + half_width, width);
+  const int top = std::max(row - half_height, 0), bottom = std::min(row + half_height, height);
+  return {left, top, right - left, bottom - top};
+}
+
+BatchMix parse_batch_mix(std::string_view text) {
+  if (text.empty()) return {};
+  const Spec spec = parse_spec("batch mix", text);
+  BatchMix mix;
+  if (spec.name() == "mixup")
+    mix.kind = BatchMix::Kind::kMixup;
+  else if (spec.name() == "cutmix")
+    mix.kind = BatchMix::Kind::kCutmix;
+  else
+    throw config_error(unknown_name("batch mix", spec.name(), {"cutmix", "mixup"}));
+  mix.alpha = spec.get("alpha", mix.kind == BatchMix::Kind::kMixup ? 0.2 : 1.0);
+  if (!(mix.alpha > 0 && mix.alpha <= 1000))
+    throw config_error(concat(spec.where(), ": alpha is ", mix.alpha, "; expected more than 0, up to 1000"));
+  spec.reject_unknown_keys();
+  return mix;
+}
+
+BatchPlan batch_plan(const BatchMix& mix, uint64_t seed, uint32_t epoch, uint64_t batch, int64_t count, int height,
+                     int width) {
+  BatchPlan plan{.kind = mix.kind, .count = count};
+  if (mix.kind == BatchMix::Kind::kNone || count < 2) {
+    plan.kind = BatchMix::Kind::kNone;
+    return plan;
+  }
+  Rng rng(seed, epoch, batch, kBatchStream);
+  plan.shift = rng.between(1, static_cast<int>(std::min<int64_t>(count - 1, INT32_MAX)));
+  const double own_weight = beta(mix.alpha, rng);
+  plan.own_weight = static_cast<float>(own_weight);
+  if (mix.kind != BatchMix::Kind::kCutmix) return plan;
+  const int column = rng.between(0, width - 1), row = rng.between(0, height - 1);
+  plan.rect = detail::cutmix_rect(own_weight, column, row, height, width);
+  const double area = static_cast<double>(plan.rect.width) * plan.rect.height;
+  plan.own_weight = static_cast<float>(1 - area / (static_cast<double>(width) * height));
+  return plan;
+}
+
+}  // namespace penstock
