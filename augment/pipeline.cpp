@@ -18,6 +18,14 @@ Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics)
   for (const Spec& spec : parse_spec_list(TransformKind::kName, spec_list)) {
     std::shared_ptr<const Transform> transform = TransformRegistry::make(spec, statistics);
     const auto effect = transform->effect();
+    color_steps_ += transform->color_steps();
+    if (color_steps_ > Plan::kMaxColorSteps)
+      throw config_error(concat(spec.where(), ": brings the list to ", color_steps_, " colour steps; expected at most ",
+                                Plan::kMaxColorSteps));
+    if (effect == Transform::Effect::kColor && erase_count > 0)
+      throw config_error(concat(spec.where(),
+                                ": stands behind erase, which would have to be recoloured with it; "
+                                "expected every transform of colours before the first erase"));
     if (effect == Transform::Effect::kGeometry && erase_count > 0) {
       throw config_error(concat(spec.where(),
                                 ": stands behind erase, which would have to move with it; "

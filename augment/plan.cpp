@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "augment/detail/sampling.h"
 #include "core/error.h"
 #include "core/text.h"
 
@@ -16,11 +17,29 @@ struct Span {
 
 /// The pixels along one axis that sampling at continuous coordinates low..high may read, clipped to [0, size).
 Span touched(double low, double high, Filter filter, int size) {
-  const double half = filter == Filter::kBilinear ? 0.5 : 0.0;
+  const double half = filter == Filter::kNearest ? 0.0 : 0.5;
   const double begin = std::floor(low - half);
-  const double end = std::floor(high - half) + 1 + (filter == Filter::kBilinear ? 1 : 0);
+  const double end = std::floor(high - half) + 1 + (filter == Filter::kNearest ? 0 : 1);
   const auto clipped = [&](double v) { return static_cast<int>(std::clamp(v, 0.0, static_cast<double>(size))); };
   return {clipped(begin), clipped(end)};
+}
+
+/// The pixels that kAntialias reads along an axis: those of the first and the last output pixel, and all between.
+Span filtered(const detail::Axis& axis) {
+  const double first = axis.center(0), last = axis.center(axis.output_size - 1);
+  const double low = std::min(first, last), high = std::max(first, last);
+  if (high < 0 || low >= axis.input_size) return {};
+  return {detail::tap_span(axis, low).begin, detail::tap_span(axis, high).end};
+}
+
+/// The pixels that low..high covers, in part or whole, clipped to `limits`. A border within 1e-6 of a pixel's counts as
+/// that: it has come through products of ratios that are not exact.
+Span covered(double low, double high, Span limits) {
+  const auto clipped = [&](double v) {
+    return static_cast<int>(std::clamp(v, static_cast<double>(limits.begin), static_cast<double>(limits.end)));
+  };
+  const int begin = clipped(std::floor(low + 1e-6));
+  return {begin, std::max(begin, clipped(std::ceil(high - 1e-6)))};
 }
 
 }  // namespace
@@ -34,7 +53,26 @@ Plan Plan::identity(int height, int width) {
   Plan plan;
   plan.input_height = plan.output_height = height;
   plan.input_width = plan.output_width = width;
+  plan.view = {0, 0, width, height};
   return plan;
+}
+
+Plan Plan::upright(int orientation, int stored_height, int stored_width) {
+  Plan plan = identity(stored_height, stored_width);
+  const bool turns = orientation >= 5 && orientation <= 8;
+  plan.resample(orientation_map(orientation, stored_height, stored_width), turns ? stored_width : stored_height,
+                turns ? stored_height : stored_width);
+  return plan;
+}
+
+void Plan::look_only_at(const Region& rect) {
+  if (!axes_of(map).are_kept) return;
+  const double right = static_cast<double>(rect.x) + rect.width, bottom = static_cast<double>(rect.y) + rect.height;
+  const double x1 = map.xx * rect.x + map.xy * rect.y + map.x0, x2 = map.xx * right + map.xy * bottom + map.x0;
+  const double y1 = map.yx * rect.x + map.yy * rect.y + map.y0, y2 = map.yx * right + map.yy * bottom + map.y0;
+  const Span x = covered(std::min(x1, x2), std::max(x1, x2), {view.x, view.x + view.width});
+  const Span y = covered(std::min(y1, y2), std::max(y1, y2), {view.y, view.y + view.height});
+  view = {x.begin, y.begin, x.end - x.begin, y.end - y.begin};
 }
 
 void Plan::resample(const Affine& output_to_before, int new_height, int new_width) {
@@ -44,6 +82,9 @@ void Plan::resample(const Affine& output_to_before, int new_height, int new_widt
 }
 
 void Plan::recolor(const std::array<std::array<float, 4>, 3>& edit) {
+  if (color_step_count > 0)
+    throw bug_error(
+        concat("plan: a colour matrix behind ", color_step_count, " colour steps; expected it before them"));
   const auto before = color;
   for (int i = 0; i < 3; ++i) {
     for (int j = 0; j < 4; ++j) {
@@ -59,15 +100,89 @@ void Plan::recolor(const std::array<std::array<float, 4>, 3>& edit) {
   }
 }
 
+bool looks_at_picture(ColorOp op) {
+  return op == ColorOp::kContrast || op == ColorOp::kSharpness || op == ColorOp::kAutoContrast ||
+         op == ColorOp::kEqualize;
+}
+
+void Plan::adjust(ColorOp op, float amount) {
+  if (erased_count > 0)
+    throw bug_error(concat("plan: a colour step behind ", erased_count, " erased rectangles; expected it before them"));
+  if (color_step_count == kMaxColorSteps)
+    throw bug_error(concat("plan: ", kMaxColorSteps + 1, " colour steps; expected at most ", kMaxColorSteps));
+  color_steps[color_step_count++] = {op, amount};
+}
+
 void Plan::erase(const ErasedRect& rect) {
   if (erased_count == kMaxErased)
     throw bug_error(concat("plan: ", kMaxErased + 1, " erased rectangles; expected at most ", kMaxErased));
   erased[erased_count++] = rect;
 }
 
+Axes axes_of(const Affine& map) {
+  if (map.xy == 0 && map.yx == 0) return {.are_kept = true, .turns = false};
+  if (map.xx == 0 && map.yy == 0) return {.are_kept = true, .turns = true};
+  return {};
+}
+
+Affine orientation_map(int orientation, int stored_height, int stored_width) {
+  const double height = stored_height, width = stored_width;
+  switch (orientation) {
+    case 2:  // mirrored left and right
+      return {-1, 0, width, 0, 1, 0};
+    case 3:  // turned by 180 degrees
+      return {-1, 0, width, 0, -1, height};
+    case 4:  // mirrored top and bottom
+      return {1, 0, 0, 0, -1, height};
+    case 5:  // transposed
+      return {0, 1, 0, 1, 0, 0};
+    case 6:  // to be turned clockwise
+      return {0, 1, 0, -1, 0, height};
+    case 7:  // transposed about the other diagonal
+      return {0, -1, width, -1, 0, height};
+    case 8:  // to be turned counterclockwise
+      return {0, -1, width, 1, 0, 0};
+    default:
+      return {};
+  }
+}
+
+int dct_scale(const Plan& plan) {
+  const Affine& m = plan.map;
+  // Of a 2 x 2 matrix with singular values s >= t: s^2 + t^2 is the sum of the squares, s * t is |determinant|.
+  const double squares = m.xx * m.xx + m.xy * m.xy + m.yx * m.yx + m.yy * m.yy;
+  const double product = std::fabs(m.xx * m.yy - m.xy * m.yx);
+  const double larger = std::sqrt((squares + std::sqrt(std::max(squares * squares - 4 * product * product, 0.0))) / 2);
+  const double smaller = larger == 0 ? 0 : product / larger;
+  // A rotated map at exactly 2 may come out a few roundings below it.
+  for (const int scale : {1, 2, 4})
+    if (smaller * scale >= 8 * (1 - 1e-9)) return scale;
+  return 8;
+}
+
+Plan at_dct_scale(const Plan& plan, int scale) {
+  const auto decoded = [&](int size) { return static_cast<int>((static_cast<int64_t>(size) * scale + 7) / 8); };
+  Plan scaled = plan;
+  scaled.input_height = decoded(plan.input_height);
+  scaled.input_width = decoded(plan.input_width);
+  scaled.map = Affine::scaling(scale / 8.0, scale / 8.0).after(plan.map);
+  const Region& view = plan.view;
+  if (view.width == 0 || view.height == 0) return scaled;
+  const int left = view.x * scale / 8, top = view.y * scale / 8;
+  scaled.view = {left, top, decoded(view.x + view.width) - left, decoded(view.y + view.height) - top};
+  return scaled;
+}
+
 Region footprint(const Plan& plan) {
   if (plan.output_height == 0 || plan.output_width == 0) return {};
-  const Affine& m = plan.map;
+  const Region& view = plan.view;
+  const detail::SamplingAxes axes = detail::sampling_axes(plan);
+  if (axes.are_filtered) {
+    const Span x = filtered(axes.x), y = filtered(axes.y);
+    if (x.begin >= x.end || y.begin >= y.end) return {};
+    return {view.x + x.begin, view.y + y.begin, x.end - x.begin, y.end - y.begin};
+  }
+  const Affine m = Affine::translation(-view.x, -view.y).after(plan.map);
   const double right = plan.output_width - 0.5, bottom = plan.output_height - 0.5;
   // The extremes of a linear function over the rectangle of pixel centres stand at its corners. render() rounds each
   // term and each sum to f32: four roundings of at most 2^-24 of what is rounded; 2^-21 of the sum is twice that.
@@ -79,10 +194,10 @@ Region footprint(const Plan& plan) {
   const double y_slack = 0x1p-21 * (std::fabs(m.yx) * right + std::fabs(m.yy) * bottom + std::fabs(m.y0));
   const double x_min = x_low + m.x0 - x_slack, x_max = x_high + m.x0 + x_slack;
   const double y_min = y_low + m.y0 - y_slack, y_max = y_high + m.y0 + y_slack;
-  if (x_max < 0 || y_max < 0 || x_min >= plan.input_width || y_min >= plan.input_height) return {};
-  const Span x = touched(x_min, x_max, plan.filter, plan.input_width);
-  const Span y = touched(y_min, y_max, plan.filter, plan.input_height);
-  return {x.begin, y.begin, x.end - x.begin, y.end - y.begin};
+  if (x_max < 0 || y_max < 0 || x_min >= view.width || y_min >= view.height) return {};
+  const Span x = touched(x_min, x_max, plan.filter, view.width);
+  const Span y = touched(y_min, y_max, plan.filter, view.height);
+  return {view.x + x.begin, view.y + y.begin, x.end - x.begin, y.end - y.begin};
 }
 
 }  // namespace penstock

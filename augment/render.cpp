@@ -2,10 +2,14 @@
 #include "augment/render.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
+#include "augment/detail/color_planes.h"
+#include "augment/detail/half.h"
 #include "augment/detail/render_job.h"
+#include "augment/detail/sampling.h"
 #include "core/error.h"
 #include "core/text.h"
 
@@ -38,44 +42,47 @@ std::array<float, 3> recolored(const Plan& plan, const std::array<float, 3>& lev
   return out;
 }
 
-void erase(const ErasedRect& rect, const RenderJob& job, int channels, Layout layout) {
+/// One element of the output: its first element_bytes() bytes count.
+uint32_t element(float level, int channel, const RenderJob& job) {
+  const float value = level * job.normalization.scale[channel] + job.normalization.bias[channel];
+  switch (job.layout) {
+    case Layout::kF32Nchw:
+    case Layout::kF32Nhwc:
+      return std::bit_cast<uint32_t>(value);
+    case Layout::kF16Nchw:
+    case Layout::kF16Nhwc:
+      return detail::f16_bits(value);
+    case Layout::kBf16Nchw:
+    case Layout::kBf16Nhwc:
+      return detail::bf16_bits(value);
+    case Layout::kU8Nhwc:
+      break;
+  }
+  return static_cast<uint32_t>(std::nearbyint(std::clamp(level, 0.f, 255.f)));
+}
+
+void erase(const ErasedRect& rect, const RenderJob& job, int channels) {
   const int height = job.plan->output_height, width = job.plan->output_width;
   const int top = std::max(rect.top, 0), bottom = std::min(rect.bottom, height);
   const int left = std::max(rect.left, 0), right = std::min(rect.right, width);
+  const size_t bytes = element_bytes(job.layout);
+  const ptrdiff_t pixel_step = is_planar(job.layout) ? 1 : channels;
+  const ptrdiff_t channel_step = is_planar(job.layout) ? static_cast<ptrdiff_t>(height) * width : 1;
   for (int channel = 0; channel < channels; ++channel) {
-    if (layout == Layout::kF32Nchw) {
-      const float value = rect.level[channel] * job.normalization.scale[channel] + job.normalization.bias[channel];
-      float* plane = static_cast<float*>(job.output) + static_cast<ptrdiff_t>(channel) * height * width;
-      for (int row = top; row < bottom; ++row)
-        for (int column = left; column < right; ++column) plane[static_cast<ptrdiff_t>(row) * width + column] = value;
-    } else {
-      const auto value = static_cast<uint8_t>(std::nearbyint(std::clamp(rect.level[channel], 0.f, 255.f)));
-      uint8_t* first = static_cast<uint8_t*>(job.output) + channel;
-      for (int row = top; row < bottom; ++row)
-        for (int column = left; column < right; ++column)
-          first[(static_cast<ptrdiff_t>(row) * width + column) * channels] = value;
+    const uint32_t value = element(rect.level[channel], channel, job);
+    for (int row = top; row < bottom; ++row) {
+      const ptrdiff_t line = static_cast<ptrdiff_t>(row) * width * pixel_step + channel * channel_step;
+      for (int column = left; column < right; ++column) {
+        const size_t at = static_cast<size_t>(line + column * pixel_step) * bytes;
+        std::memcpy(static_cast<uint8_t*>(job.output) + at, &value, bytes);
+      }
     }
   }
 }
 
-}  // namespace
-
-Normalization Normalization::of(std::array<double, 3> mean, std::array<double, 3> deviation) {
-  Normalization normalization;
-  for (int i = 0; i < 3; ++i) {
-    normalization.scale[i] = static_cast<float>(1 / (255 * deviation[i]));
-    normalization.bias[i] = static_cast<float>(-mean[i] / deviation[i]);
-  }
-  return normalization;
-}
-
-size_t rendered_bytes(Layout layout, const Extent& output) {
-  return static_cast<size_t>(output.height) * output.width * output.channels *
-         (layout == Layout::kF32Nchw ? sizeof(float) : sizeof(uint8_t));
-}
-
-void render(const Picture& picture, const Plan& plan, const Normalization& normalization, Layout layout, void* output) {
-  check(picture, plan);
+/// render() of a plan whose view is the whole picture.
+void render_view(const Picture& picture, const Plan& plan, const Normalization& normalization, Layout layout,
+                 void* output) {
   const bool is_empty = picture.height == 0 || picture.width == 0;
   const int64_t byte_count = is_empty ? 0
                                       : static_cast<int64_t>(picture.height - 1) * picture.row_stride +
@@ -91,6 +98,7 @@ void render(const Picture& picture, const Plan& plan, const Normalization& norma
                 .is_recolored = plan.color != kSameColor,
                 .fill_level = plan.fill,
                 .normalization = normalization,
+                .layout = layout,
                 .output = output};
   std::array<uint8_t, 4> whole_picture{};  // pixels are fetched 4 bytes at a time, and this one has not got 4
   if (byte_count < 4) {
@@ -100,8 +108,48 @@ void render(const Picture& picture, const Plan& plan, const Normalization& norma
     job.last_word = static_cast<uint32_t>(byte_count - 4);
   }
   if (job.is_recolored) job.fill_level = recolored(plan, plan.fill, picture.channels);
-  detail::render_rows(job, picture.channels, layout);
-  for (int i = 0; i < plan.erased_count; ++i) erase(plan.erased[i], job, picture.channels, layout);
+  if (plan.color_step_count == 0)
+    detail::render_rows(job, picture.channels);
+  else
+    detail::render_colored(job, picture.channels);
+  for (int i = 0; i < plan.erased_count; ++i) erase(plan.erased[i], job, picture.channels);
+}
+
+}  // namespace
+
+Normalization Normalization::of(std::array<double, 3> mean, std::array<double, 3> deviation) {
+  Normalization normalization;
+  for (int i = 0; i < 3; ++i) {
+    normalization.scale[i] = static_cast<float>(1 / (255 * deviation[i]));
+    normalization.bias[i] = static_cast<float>(-mean[i] / deviation[i]);
+  }
+  return normalization;
+}
+
+size_t element_bytes(Layout layout) {
+  switch (layout) {
+    case Layout::kF32Nchw:
+    case Layout::kF32Nhwc:
+      return 4;
+    case Layout::kU8Nhwc:
+      return 1;
+    default:
+      return 2;
+  }
+}
+
+size_t rendered_bytes(Layout layout, const Extent& output) {
+  return static_cast<size_t>(output.height) * output.width * output.channels * element_bytes(layout);
+}
+
+void render(const Picture& picture, const Plan& plan, const Normalization& normalization, Layout layout, void* output) {
+  check(picture, plan);
+  if (plan.view == Region{0, 0, plan.input_width, plan.input_height})
+    return render_view(picture, plan, normalization, layout, output);
+  Picture part = picture;  // the same pixels, counted from the view's corner
+  part.x -= plan.view.x;
+  part.y -= plan.view.y;
+  render_view(part, detail::seen_from_view(plan), normalization, layout, output);
 }
 
 }  // namespace penstock

@@ -18,9 +18,15 @@ struct Picture {
   int x = 0, y = 0;  // of the stored picture, pixels
 };
 
-enum class Layout : uint8_t { kF32Nchw, kU8Nhwc };
+/// Element and order of one sample: C x H x W (Nchw, planes) or H x W x C (Nhwc, pixels). f16 is IEEE's binary16, bf16
+/// the upper half of an f32.
+enum class Layout : uint8_t { kF32Nchw, kU8Nhwc, kF16Nchw, kBf16Nchw, kF32Nhwc, kF16Nhwc, kBf16Nhwc };
 
-/// f32 value = level * scale + bias. The default gives 0..1. u8 output ignores it: there it is the device's work.
+constexpr bool is_planar(Layout layout) {
+  return layout == Layout::kF32Nchw || layout == Layout::kF16Nchw || layout == Layout::kBf16Nchw;
+}
+
+/// Value = level * scale + bias. The default gives 0..1. u8 output ignores it: there it is the device's work.
 struct Normalization {
   std::array<float, 3> scale{1 / 255.f, 1 / 255.f, 1 / 255.f};
   std::array<float, 3> bias{};
@@ -28,14 +34,19 @@ struct Normalization {
   static Normalization of(std::array<double, 3> mean, std::array<double, 3> deviation);
 };
 
-/// Writes one sample: `output` is f32 C x H x W (kF32Nchw) or u8 H x W x C, rounded to nearest and clamped (kU8Nhwc),
-/// with H, W = plan.output_height, plan.output_width and C = picture.channels.
+/// Writes one sample of H, W = plan.output_height, plan.output_width and C = picture.channels to `output`. f32 is
+/// worked out in f32; f16 and bf16 are that rounded to nearest even; u8 is the level rounded to nearest even and
+/// clamped.
 ///
-/// Determinism: the same bits on every instruction set (SSE4, AVX2, AVX-512, chosen at run time): coordinates are f32,
-/// every product is rounded before its sum (no fused multiply-add).
+/// Determinism: the same bits on every instruction set (SSE4, AVX2, AVX-512, chosen at run time): coordinates are f32
+/// (kAntialias: f64), every product is rounded before its sum (no fused multiply-add).
+/// Accuracy: kAntialias sums in fixed point, within 0.05 levels of the real sum.
 /// Requires: the picture covers footprint(plan); pixels outside of the *stored* picture take plan.fill.
 /// Thread-safety: no state.
 void render(const Picture& picture, const Plan& plan, const Normalization& normalization, Layout layout, void* output);
+
+/// Bytes of one element: 4, 2 or 1.
+size_t element_bytes(Layout layout);
 
 /// Bytes of one rendered sample.
 size_t rendered_bytes(Layout layout, const Extent& output);

@@ -1,15 +1,17 @@
 // The rows of render() in Highway SIMD, compiled once for each instruction set and chosen at run time.
 //
-// Three ways through, with the same bits wherever more than one applies: translated_rows() copies (shift, flip, centre
-// crop: every output pixel's centre falls on a pixel's centre), resized_rows() samples along the axes, mapped_rows()
-// works out coordinates and gathers.
+// Four ways through. Three have the same bits wherever more than one applies: translated_rows() copies (shift, flip,
+// centre crop: every output pixel's centre falls on a pixel's centre), resized_rows() samples along the axes,
+// mapped_rows() works out coordinates and gathers. filtered_rows() is kAntialias along the axes.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "augment/render_rows.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // After foreach_target.h
+#include "augment/detail/render_filtered-inl.h"
 #include "augment/detail/render_job.h"
 #include "augment/detail/render_lanes-inl.h"
 #include "augment/detail/render_resized-inl.h"
+#include "augment/detail/turned_job.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -17,13 +19,13 @@ namespace penstock::detail::HWY_NAMESPACE {
 
 /// Any affine map. x = xx * (column + 0.5) + (xy * (row + 0.5) + x0): the bracket is f64 rounded once to f32, product
 /// and sum are f32.
-template <int kChannels, Filter kFilter, Layout kLayout>
+template <int kChannels, Filter kFilter, Store kStore>
 HWY_NOINLINE void mapped_rows(const RenderJob& job) {
   const D d;
   const Affine& map = job.plan->map;
   const int width = job.plan->output_width;
   const Sampler<kChannels, kFilter> sampler(job);
-  const Finisher<kChannels, kLayout> finisher(job);
+  const Finisher<kChannels, kStore> finisher(job);
   const V xx = hn::Set(d, static_cast<float>(map.xx)), yx = hn::Set(d, static_cast<float>(map.yx));
   const V half_iota = hn::Iota(d, 0.5f);
   for (int row = 0; row < job.plan->output_height; ++row) {
@@ -35,16 +37,17 @@ HWY_NOINLINE void mapped_rows(const RenderJob& job) {
       const V y = hn::Add(hn::Mul(center, yx), row_y);
       finisher.put(sampler(x, y), row, column, count);
     });
+    finisher.end_row(row);
   }
 }
 
 /// Maps of +-1 and whole pixels: output column c reads picture column x0 + c, or x0 - 1 - c mirrored.
-template <int kChannels, Layout kLayout>
+template <int kChannels, Store kStore>
 HWY_NOINLINE void translated_rows(const RenderJob& job) {
   const Plan& plan = *job.plan;
   const bool mirrors_x = plan.map.xx < 0, mirrors_y = plan.map.yy < 0;
   const int x0 = static_cast<int>(plan.map.x0), y0 = static_cast<int>(plan.map.y0);
-  const Finisher<kChannels, kLayout> finisher(job);
+  const Finisher<kChannels, kStore> finisher(job);
   // The output columns [begin, end) look into the picture.
   const int begin = std::clamp(mirrors_x ? x0 - plan.input_width : -x0, 0, plan.output_width);
   const int end = std::clamp(mirrors_x ? x0 : plan.input_width - x0, begin, plan.output_width);
@@ -52,6 +55,7 @@ HWY_NOINLINE void translated_rows(const RenderJob& job) {
     const int y = mirrors_y ? y0 - 1 - row : y0 + row;
     if (y < 0 || y >= plan.input_height || begin == end) {
       finisher.fill(row, 0, plan.output_width);
+      finisher.end_row(row);
       continue;
     }
     finisher.fill(row, 0, begin);
@@ -66,6 +70,7 @@ HWY_NOINLINE void translated_rows(const RenderJob& job) {
       finisher.put(levels, row, column, count);
     });
     finisher.fill(row, end, plan.output_width);
+    finisher.end_row(row);
   }
 }
 
@@ -78,17 +83,21 @@ bool is_translation(const Affine& m) {
 /// Along the axes, and not so small a reduction that most of a mixed line would never be looked at.
 bool is_resize(const Affine& m) { return m.xy == 0 && m.yx == 0 && std::fabs(m.xx) <= 4; }
 
-template <int kChannels, Layout kLayout>
+template <int kChannels, Store kStore>
 void rows(const RenderJob& job) {
-  if (is_translation(job.plan->map)) return translated_rows<kChannels, kLayout>(job);
-  if (job.plan->filter == Filter::kNearest) return mapped_rows<kChannels, Filter::kNearest, kLayout>(job);
-  if (is_resize(job.plan->map)) return resized_rows<kChannels, kLayout>(job);
-  return mapped_rows<kChannels, Filter::kBilinear, kLayout>(job);
+  if (is_translation(job.plan->map)) return translated_rows<kChannels, kStore>(job);
+  if (job.plan->filter == Filter::kNearest) return mapped_rows<kChannels, Filter::kNearest, kStore>(job);
+  const SamplingAxes axes = sampling_axes(*job.plan);
+  if (axes.are_filtered && !axes.turns) return filtered_rows<kChannels, kStore>(job, axes);
+  if (axes.are_filtered) return filtered_rows<kChannels, kStore>(TurnedJob(job, kChannels).job, turned(axes));
+  if (is_resize(job.plan->map)) return resized_rows<kChannels, kStore>(job);
+  return mapped_rows<kChannels, Filter::kBilinear, kStore>(job);
 }
 
-void render_rows(const RenderJob& job, int channels, Layout layout) {
-  if (channels == 1) return layout == Layout::kF32Nchw ? rows<1, Layout::kF32Nchw>(job) : rows<1, Layout::kU8Nhwc>(job);
-  return layout == Layout::kF32Nchw ? rows<3, Layout::kF32Nchw>(job) : rows<3, Layout::kU8Nhwc>(job);
+void render_rows(const RenderJob& job, int channels) {
+  const bool is_planes = job.layout != Layout::kU8Nhwc;
+  if (channels == 1) return is_planes ? rows<1, Store::kPlanes>(job) : rows<1, Store::kBytes>(job);
+  return is_planes ? rows<3, Store::kPlanes>(job) : rows<3, Store::kBytes>(job);
 }
 
 }  // namespace penstock::detail::HWY_NAMESPACE
@@ -102,9 +111,7 @@ namespace penstock::detail {
 
 HWY_EXPORT(render_rows);
 
-void render_rows(const RenderJob& job, int channels, Layout layout) {
-  HWY_DYNAMIC_DISPATCH(render_rows)(job, channels, layout);
-}
+void render_rows(const RenderJob& job, int channels) { HWY_DYNAMIC_DISPATCH(render_rows)(job, channels); }
 
 RenderScratch& render_scratch() {
   thread_local RenderScratch scratch;

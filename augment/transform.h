@@ -24,6 +24,8 @@ class Transform {
 
   virtual ~Transform() = default;
   virtual Effect effect() const { return Effect::kGeometry; }
+  /// The most colour steps that edit() appends.
+  virtual int color_steps() const { return 0; }
   /// Draws from `rng`, which is this transform's own stream for this sample and epoch, and edits `plan`.
   virtual void edit(Plan& plan, Rng& rng) const = 0;
   /// Non-null for `normalize` alone.
@@ -46,8 +48,9 @@ using TransformRegistry = Registry<TransformKind>;
 
 /// The transforms of a spec list such as `affine(degrees=10,translate=0.1),normalize`.
 ///
-/// Errors: the constructor throws config_error for syntax, unknown names and keys, a geometric transform behind
-/// `erase`, two `normalize`. Thread-safety: immutable after construction; plan() may be called from many threads.
+/// Errors: the constructor throws config_error for syntax, unknown names and keys, a transform of geometry or colour
+/// behind `erase`, more colour steps than a plan holds, two `normalize`. Thread-safety: immutable after construction;
+/// plan() may be called from many threads.
 class Pipeline {
  public:
   Pipeline(std::string_view spec_list, const DataStatistics& statistics);
@@ -57,6 +60,8 @@ class Pipeline {
 
   const Normalization& normalization() const { return normalization_; }
   bool has_normalize() const { return has_normalize_; }
+  /// The most colour steps that a plan of this list has.
+  int color_steps() const { return color_steps_; }
   /// The spec list as parsed, for options.json and for messages.
   const std::string& text() const { return text_; }
 
@@ -64,6 +69,7 @@ class Pipeline {
   std::vector<std::shared_ptr<const Transform>> transforms_;  // shared: a Pipeline is copied into loaders
   Normalization normalization_;
   bool has_normalize_ = false;
+  int color_steps_ = 0;
   std::string text_;
 };
 

@@ -22,6 +22,7 @@ set(torch_rpath ${torch_root}/lib)
 set(torch_libraries ${torch_root}/lib/libtorch.so ${torch_root}/lib/libtorch_cpu.so ${torch_root}/lib/libc10.so)
 if(PENSTOCK_HAS_CUDA)
   target_include_directories(penstock_libtorch SYSTEM INTERFACE ${nvidia_root}/cu13/include ${nvidia_root}/nccl/include)
+  # PENSTOCK_HAS_CUDA is ours; USE_CUDA is LibTorch's, whose headers lay out classes by it.
   target_compile_definitions(penstock_libtorch INTERFACE USE_CUDA USE_C10D_NCCL PENSTOCK_HAS_CUDA)
   list(APPEND torch_libraries ${torch_root}/lib/libtorch_cuda.so ${torch_root}/lib/libc10_cuda.so
        -L${nvidia_root}/cu13/lib -l:libcudart.so.13 -L${nvidia_root}/nccl/lib -l:libnccl.so.2)

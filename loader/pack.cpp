@@ -153,7 +153,8 @@ class Packing {
       return true;
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::kCorrupt && options_.skip_corrupt) return false;
-      throw;
+      if (error.kind() != ErrorKind::kCorrupt) throw;
+      throw corrupt_error(concat(error.what(), ", or shardprep pack --on-corrupt skip"));
     }
   }
 

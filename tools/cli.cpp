@@ -16,16 +16,6 @@
 namespace penstock {
 namespace {
 
-/// The flags that the innermost subcommand in use understands, `--name` and `-n`.
-std::vector<std::string> known_flags(const CLI::App* app) {
-  std::vector<std::string> flags;
-  for (const auto* option : app->get_options()) {
-    for (const auto& name : option->get_lnames()) flags.push_back("--" + name);
-    for (const auto& name : option->get_snames()) flags.push_back("-" + name);
-  }
-  return flags;
-}
-
 CLI::App* innermost(CLI::App* app) {
   for (auto* used : app->get_subcommands()) return innermost(used);
   return app;
@@ -74,7 +64,7 @@ void check_numbers(CLI::App* app) {
 
 Error unexpected_argument(CLI::App* app, const std::string& argument) {
   if (!argument.empty() && argument[0] == '-')
-    return config_error(unknown_name("flag", argument.substr(0, argument.find('=')), known_flags(app)));
+    return config_error(unknown_name("flag", argument.substr(0, argument.find('=')), flag_names(*app)));
   if (const auto commands = command_names(app); !commands.empty())
     return config_error(unknown_name("command", argument, commands));
   return config_error(concat("unexpected argument \"", argument, "\"; expected flags only (see --help)"));
@@ -107,12 +97,37 @@ Error as_config_error(CLI::App& app, const CLI::ParseError& error) {
   return config_error(text + "; see --help");
 }
 
+/// CLI11 takes the word behind `--name=` for the value, and calls `--name ''` what it is.
+std::vector<std::string> with_empty_values(int argc, char** argv) {
+  std::vector<std::string> words;
+  for (int i = 0; i < argc; ++i) {
+    const std::string word = argv[i];
+    const bool is_empty = i > 0 && word.starts_with("--") && word.size() > 3 && word.find('=') == word.size() - 1;
+    words.push_back(is_empty ? word.substr(0, word.size() - 1) : word);
+    if (is_empty) words.emplace_back();
+  }
+  return words;
+}
+
 }  // namespace
+
+std::vector<std::string> flag_names(const CLI::App& app) {
+  std::vector<std::string> flags;
+  for (const auto* option : app.get_options()) {
+    for (const auto& name : option->get_lnames()) flags.push_back("--" + name);
+    for (const auto& name : option->get_snames()) flags.push_back("-" + name);
+  }
+  return flags;
+}
 
 void parse_command_line(CLI::App& app, int argc, char** argv) {
   check_numbers(&app);
+  app.set_version_flag("--version", "penstock " PENSTOCK_VERSION, "print the version and exit");
+  const auto words = with_empty_values(argc, argv);
+  std::vector<const char*> pointers;
+  for (const auto& word : words) pointers.push_back(word.c_str());
   try {
-    app.parse(argc, argv);
+    app.parse(static_cast<int>(pointers.size()), pointers.data());
   } catch (const CLI::Success& asked) {  // --help, --version
     std::exit(app.exit(asked));
   } catch (const CLI::ParseError& error) {

@@ -7,11 +7,13 @@
 
 #include <cstdlib>
 
+#include "augment/transform.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/pack.h"
 #include "loader/sources/source.h"
+#include "train/likely_source.h"
 
 namespace penstock {
 namespace {
@@ -88,6 +90,22 @@ fs::path pack_source(const Source& source, const DataName& name, const std::stri
   return folder;
 }
 
+/// Names and keys, before a source is packed for minutes. The keys of two depend on the data's channels: the pipelines
+/// check those.
+void check_transforms(const std::string& spec_list) {
+  for (const Spec& spec : parse_spec_list(TransformKind::kName, spec_list))
+    if (spec.name() != "normalize" && spec.name() != "erase") TransformRegistry::make(spec, DataStatistics());
+}
+
+/// Names the source where a folder is one's and not a packed data set; what else may be wrong Dataset::open() says.
+void check_packed(const fs::path& folder, const std::string& split) {
+  if (is_packed(folder, split)) return;
+  const std::string likely = likely_source(folder);
+  if (likely.empty()) return;
+  throw config_error(
+      concat("--data ", folder.string(), ": not a packed data set, but files of a source; expected --data ", likely));
+}
+
 /// The folder of the split that is evaluated on, or nothing with the reason in `note`.
 fs::path test_folder(const DataName& name, const fs::path& train_folder, const TrainOptions& options, std::string& note,
                      const std::function<void(const std::string&)>& say) {
@@ -128,7 +146,8 @@ DataName parse_data_name(const std::string& text, const std::string& split) {
     throw config_error(concat("--data: ", unknown_name("source", text.substr(0, colon), SourceRegistry::names())));
   if (colon != std::string::npos && text.substr(0, colon).find('/') == std::string::npos)
     throw config_error(concat("--data: ", unknown_name("source", text.substr(0, colon), SourceRegistry::names())));
-  throw io_error(concat("--data ", text, ": there is no such folder; expected a packed data set, or a source: ",
+  throw io_error(concat("--data ", text,
+                        ": there is no such folder; expected a packed data set, or SOURCE:DIR with one of ",
                         join(SourceRegistry::names())));
 }
 
@@ -147,12 +166,15 @@ fs::path pack_into_cache(const DataName& name, const std::string& split, const f
 
 TrainingData open_training_data(const TrainOptions& options, ShardShare share,
                                 const std::function<void(const std::string&)>& say) {
+  check_transforms(options.augment);
+  check_transforms(options.eval_augment);
   const DataName name = parse_data_name(options.data, options.split);
   TrainingData data;
   if (name.source.empty() && is_source(options.data)) {
     data.note = concat("--data ", options.data, " is the packed data set ./", options.data, ", not the source; ",
                        options.data, "() names the source");
   }
+  if (name.source.empty()) check_packed(name.folder, options.split);
   data.train =
       Dataset::open(name.source.empty() ? name.folder : pack_into_cache(name, options.split, options.cache, say),
                     options.split, share);

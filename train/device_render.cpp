@@ -3,6 +3,9 @@
 
 #include <array>
 
+#include "core/error.h"
+#include "core/text.h"
+
 namespace penstock {
 namespace {
 
@@ -157,6 +160,7 @@ PlanBatch pack_plans(std::span<const PlannedRow> rows, int channels, const torch
                              torch::dtype(torch::kFloat64).pinned_memory(device.is_cuda()));
   double* to = packed.data_ptr<double>();
   for (const auto& row : rows) {
+    require_device_renders(row.plan);
     pack_row(row, to);
     to += kColumns;
     (row.plan.filter == Filter::kBilinear ? batch.is_bilinear : batch.is_nearest) = true;
@@ -165,6 +169,16 @@ PlanBatch pack_plans(std::span<const PlannedRow> rows, int channels, const torch
   }
   batch.rows = packed.to(device, /*non_blocking=*/true);
   return batch;
+}
+
+void require_device_renders(const Plan& plan) {
+  const char* what = nullptr;
+  if (plan.color_step_count > 0) what = "changes colours (color-jitter, grayscale, trivial-augment)";
+  if (plan.filter == Filter::kAntialias) what = "resizes with filter=antialias";
+  if (plan.view != Region{0, 0, plan.input_width, plan.input_height}) what = "resizes a crop (random-resized-crop)";
+  if (what != nullptr)
+    throw config_error(concat("--resident: the list of transforms ", what,
+                              ", which is not rendered on the device; expected it without, or no --resident"));
 }
 
 torch::Tensor device_render(const torch::Tensor& pictures, const PlanBatch& plans, const Normalization& normalization) {

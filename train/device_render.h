@@ -31,8 +31,12 @@ struct PlanBatch {
 };
 
 /// Copies the plans to `device` in one go, from pinned memory on CUDA. Requires rows of one output size, one row at
-/// least.
+/// least. Throws what require_device_renders() throws.
 PlanBatch pack_plans(std::span<const PlannedRow> rows, int channels, const torch::Device& device);
+
+/// Throws config_error where the plan asks for what device_render() does not do: colour steps, antialiasing, a view
+/// that is not the whole picture.
+void require_device_renders(const Plan& plan);
 
 /// f32 N x C x H x W, normalised, of u8 `pictures` M x H x W x C on the plans' device.
 ///

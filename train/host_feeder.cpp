@@ -5,7 +5,7 @@
 //   host             wait k+1, launch step k, wait k+2, launch step k+1, ...
 #include "train/host_feeder.h"
 
-#ifdef USE_CUDA
+#ifdef PENSTOCK_HAS_CUDA
 #include <ATen/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -110,7 +110,7 @@ class CpuFeeder final : public HostFeeder {
   std::optional<Batch> held_;
 };
 
-#ifdef USE_CUDA
+#ifdef PENSTOCK_HAS_CUDA
 
 class CudaFeeder final : public HostFeeder {
  public:
@@ -189,23 +189,30 @@ class CudaFeeder final : public HostFeeder {
 
 #endif
 
+/// The tensors own the memory; the loader gives pointers back.
+struct PinnedPool {
+  std::mutex mutex;
+  std::map<void*, torch::Tensor> tensors;
+};
+
+/// Null where no more memory can be locked: the loader says what it wanted and how much.
+void* allocate_pinned(size_t byte_count, PinnedPool& pool) {
+  try {
+    auto memory = torch::empty({static_cast<int64_t>(byte_count)}, torch::dtype(torch::kUInt8).pinned_memory(true));
+    void* const data = memory.data_ptr();
+    const std::lock_guard lock(pool.mutex);
+    pool.tensors.emplace(data, std::move(memory));
+    return data;
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 SlotAllocator pinned_slots() {
-  // The tensors own the memory; the loader gives pointers back.
-  struct Pool {
-    std::mutex mutex;
-    std::map<void*, torch::Tensor> tensors;
-  };
-  const auto pool = std::make_shared<Pool>();  // shared: both functions, for as long as the loader keeps them
-  return {[pool](size_t byte_count) {
-            auto memory =
-                torch::empty({static_cast<int64_t>(byte_count)}, torch::dtype(torch::kUInt8).pinned_memory(true));
-            void* const data = memory.data_ptr();
-            const std::lock_guard lock(pool->mutex);
-            pool->tensors.emplace(data, std::move(memory));
-            return data;
-          },
+  const auto pool = std::make_shared<PinnedPool>();  // shared: both functions, for as long as the loader keeps them
+  return {[pool](size_t byte_count) { return allocate_pinned(byte_count, *pool); },
           [pool](void* data, size_t) {
             const std::lock_guard lock(pool->mutex);
             pool->tensors.erase(data);
@@ -215,7 +222,7 @@ SlotAllocator pinned_slots() {
 std::unique_ptr<Feeder> make_host_feeder(std::unique_ptr<Loader> loader, const torch::Device& device,
                                          Recorder& recorder, const Normalization& normalization) {
   if (device.is_cpu()) return std::make_unique<CpuFeeder>(std::move(loader), normalization, device, recorder);
-#ifdef USE_CUDA
+#ifdef PENSTOCK_HAS_CUDA
   return std::make_unique<CudaFeeder>(std::move(loader), normalization, device, recorder);
 #else
   throw device_error("--device " + device.str() + ": this build has no CUDA; expected --device cpu");

@@ -5,7 +5,8 @@
 
 namespace penstock {
 
-/// Slots in page-locked memory, from LibTorch's caching host allocator. Requires a CUDA device.
+/// Slots in page-locked memory, from LibTorch's caching host allocator. Null where none can be had: no CUDA device, or
+/// no memory left.
 SlotAllocator pinned_slots();
 
 }  // namespace penstock

@@ -5,15 +5,22 @@
 #include <cmath>
 #include <cstdio>
 
+#include "core/number_text.h"
 #include "core/text.h"
 
 namespace penstock {
 namespace {
 
 constexpr double kAsGood = 1.02;  // what is within 2 % of the best is as good, and takes fewer threads
-constexpr double kWorthSaying = 1.05;
+// Two runs of one command differ by up to 5 % (docs/finding.md: ranges over repeats). Advice keeps that far from where
+// it would turn: more workers must give 5 % more, and fewer must do with batches that take 5 % longer. Between the two
+// the sentence says neither, so that noise cannot turn "1 worker would do" into "1 more worker would give 1.05x".
+constexpr double kNoise = 1.05;
+constexpr double kShared = 0.9;  // cores that are this busy are the run's own
 
-double cores_ms(const ServiceTimes& times) { return times.ranks * (times.update_cpu + times.load_cpu) / times.cores; }
+double cores_ms(const ServiceTimes& times) {
+  return times.ranks * (times.update_cpu_ms + times.load_cpu_ms) / times.cores;
+}
 
 /// While w workers and the training thread want c cores, each gets c / (w + 1) of one. The workers are at it until they
 /// have used `load_cpu`, and what the training thread lacks meanwhile comes on top of its step, as far as that needs a
@@ -21,92 +28,103 @@ double cores_ms(const ServiceTimes& times) { return times.ranks * (times.update_
 double crowded_update_ms(const ServiceTimes& times, int workers) {
   const double cores = static_cast<double>(times.cores) / times.ranks;
   const double crowding = std::max(0.0, workers + 1 - cores) / (workers * cores);
-  const double processor_share = times.update > 0 ? std::min(1.0, times.update_cpu / times.update) : 0;
-  return times.update + processor_share * times.load_cpu * crowding;
+  const double processor_share = times.update_ms > 0 ? std::min(1.0, times.update_cpu_ms / times.update_ms) : 0;
+  return times.update_ms + processor_share * times.load_cpu_ms * crowding;
 }
 
 /// Workers beyond the cores only wait for each other.
 int most_workers(const Observed& run) { return std::max({run.workers, run.times.cores, 1}); }
 
-std::string percent(double share) { return concat(std::lround(100 * share), " %"); }
-
-std::string times_text(double factor) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.*fx", factor < 10 ? 1 : 0, factor);
-  return text;
-}
-
-std::string count_text(int count, const char* noun) { return concat(count, " ", noun, count == 1 ? "" : "s"); }
-
 Bound slowest(const Observed& run) {
   const ServiceTimes& times = run.times;
-  const Bound update = times.communication > times.update / 2 ? Bound::kCommunication : Bound::kCompute;
-  if (run.workers == 0 && cores_ms(times) > times.load + times.update) return Bound::kCores;
-  if (run.workers == 0) return times.load > times.update ? Bound::kLoad : update;
-  const double load = times.load / run.workers, cores = cores_ms(times);
-  if (times.update >= std::max(load, cores)) return update;
+  const Bound update = times.communication_ms > times.update_ms / 2 ? Bound::kCommunication : Bound::kCompute;
+  if (run.workers == 0 && cores_ms(times) > times.load_ms + times.update_ms) return Bound::kCores;
+  if (run.workers == 0) return times.load_ms > times.update_ms ? Bound::kLoad : update;
+  const double load = times.load_ms / run.workers, cores = cores_ms(times);
+  if (times.update_ms >= std::max(load, cores)) return update;
   return load >= cores ? Bound::kLoad : Bound::kCores;
 }
 
+/// The least number that comes within 2 % of the best, where that is a gain; else the least that would do, up to the
+/// run's own. `now`: predicted for the run's own.
+int advised_workers(const Observed& run, double now) {
+  double best = now;
+  for (int workers = 0; workers <= most_workers(run); ++workers)
+    best = std::min(best, predicted_step_ms(run.times, workers));
+  int advised = 0;
+  while (predicted_step_ms(run.times, advised) > best * kAsGood) ++advised;
+  if (now >= predicted_step_ms(run.times, advised) * kNoise) return advised;
+  ServiceTimes slower = run.times;
+  slower.load_ms *= kNoise;
+  slower.load_cpu_ms *= kNoise;
+  advised = 0;
+  while (advised < run.workers && predicted_step_ms(slower, advised) > now * kAsGood) ++advised;
+  return advised;
+}
+
+/// "2 more workers would give about 2.1x (14,300 images/s), the limit is 3.9x (compute)".
 /// "2 more workers would give about 2.1x (14,300 images/s), the limit is 3.9x (compute)".
 std::string advice(const Observed& run, const Limit& limit) {
   const int change = limit.best_workers - run.workers;
   const std::string ceiling =
-      limit.limit >= kWorthSaying
-          ? concat(", the limit is ", times_text(limit.limit), " (",
-                   run.times.communication > run.times.update / 2 ? "communication" : "compute", ")")
+      limit.limit >= kNoise
+          ? concat(", the limit is ", factor_text(limit.limit), " (",
+                   run.times.communication_ms > run.times.update_ms / 2 ? "communication" : "compute", ")")
           : std::string();
-  if (change > 0 && limit.speed_up >= kWorthSaying) {
-    return concat(count_text(change, "more worker"), " would give about ", times_text(limit.speed_up), " (",
+  if (change > 0) {
+    return concat(count_text(change, "more worker"), " would give about ", factor_text(limit.speed_up), " (",
                   rate_text(run.images_per_second * limit.speed_up), ")", ceiling);
   }
   if (change < 0) return count_text(limit.best_workers, "worker") + " would do" + ceiling;
   return "more workers would give nothing" + ceiling;
 }
 
+/// Cores that the run wants whole and does not get are somebody else's: other programs', or cut off by a quota.
+std::string cores_fact(const Observed& run) {
+  const double busy = run.step_ms > 0 ? std::min(1.0, cores_ms(run.times) / run.step_ms) : 0;
+  const std::string cores = count_text(run.times.cores, "core");
+  if (busy >= kShared) return concat("core-bound: loader and trainer kept ", cores, " ", percent_text(busy), " busy");
+  return concat("core-bound: loader and trainer want all of ", cores, " and got ", percent_text(busy),
+                "; other programs had the rest");
+}
+
 std::string fact(const Observed& run, Bound bound) {
-  const double wait = run.step > 0 ? run.wait / run.step : 0;
-  const double communication = run.step > 0 ? run.times.communication / run.step : 0;
-  const ServiceTimes& times = run.times;
+  const double wait = run.step_ms > 0 ? run.wait_ms / run.step_ms : 0;
+  const double communication = run.step_ms > 0 ? run.times.communication_ms / run.step_ms : 0;
   switch (bound) {
     case Bound::kLoad:
-      return concat("load-bound: the trainer waited ", percent(wait), " of the time");
+      return concat("load-bound: the trainer waited ", percent_text(wait), " of the time");
     case Bound::kCommunication:
-      return concat("communication-bound: the trainer waited ", percent(communication), " of the time for other ranks");
-    case Bound::kCores: {
-      const double busy = run.step > 0 ? std::min(1.0, cores_ms(times) / run.step) : 0;
-      return concat("core-bound: loader and trainer kept ", count_text(times.cores, "core"), " ", percent(busy),
-                    " busy");
-    }
+      return concat("communication-bound: the trainer waited ", percent_text(communication),
+                    " of the time for other ranks");
+    case Bound::kCores:
+      return cores_fact(run);
     case Bound::kCompute:
       break;
   }
-  if (run.workers == 0) return concat("compute-bound: loading took ", percent(wait), " of the time");
-  return concat("compute-bound: the loader waited ", percent(run.loader_idle), " of the time");
+  if (run.workers == 0) return concat("compute-bound: loading took ", percent_text(wait), " of the time");
+  return concat("compute-bound: the loader waited ", percent_text(run.loader_idle_share), " of the time");
 }
 
 }  // namespace
 
 double predicted_step_ms(const ServiceTimes& times, int workers) {
   if (workers == 0) {
-    const double turns =
-        times.is_async ? std::max(times.update, times.load + times.update_cpu) : times.update + times.load;
+    const double turns = times.is_async ? std::max(times.update_ms, times.load_ms + times.update_cpu_ms)
+                                        : times.update_ms + times.load_ms;
     return std::max(turns, cores_ms(times));
   }
-  return std::max({crowded_update_ms(times, workers), times.load / workers, cores_ms(times)});
+  return std::max({crowded_update_ms(times, workers), times.load_ms / workers, cores_ms(times)});
 }
 
 Limit find_limit(const Observed& run) {
   const double now = predicted_step_ms(run.times, run.workers);
-  double best = now;
-  for (int workers = 0; workers <= most_workers(run); ++workers)
-    best = std::min(best, predicted_step_ms(run.times, workers));
-  Limit limit;
-  while (predicted_step_ms(run.times, limit.best_workers) > best * kAsGood) ++limit.best_workers;
   ServiceTimes free_load = run.times;
-  free_load.load = free_load.load_cpu = 0;
+  free_load.load_ms = free_load.load_cpu_ms = 0;
+  Limit limit;
   limit.bound = slowest(run);
-  if (now > 0 && best > 0) {
+  limit.best_workers = advised_workers(run, now);
+  if (now > 0) {
     limit.speed_up = now / predicted_step_ms(run.times, limit.best_workers);
     limit.limit = now / predicted_step_ms(free_load, 1);
   }

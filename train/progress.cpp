@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "core/clock.h"
+#include "core/text.h"
 
 namespace penstock {
 namespace {
@@ -34,13 +35,12 @@ std::string bar_line(const ProgressBar::State& state) {
   const int filled = static_cast<int>(std::clamp(done, 0.0, 1.0) * kBarWidth);
   const std::string bar = std::string(filled, '#') + std::string(kBarWidth - filled, '.');
   const auto left = static_cast<long long>(state.seconds_left + 0.5);
-  char line[200];
-  std::snprintf(line, sizeof(line),
-                "[%s] %lld/%lld %lld/%lld  loss %.4f  %.0f images/s  load %.0f %%  %lld:%02lld left", bar.c_str(),
-                static_cast<long long>(state.epoch), static_cast<long long>(state.epoch_count),
-                static_cast<long long>(state.step), static_cast<long long>(state.step_count), state.loss,
-                state.images_per_second, 100 * state.load_share, left / 60, left % 60);
-  return line;
+  char loss[64], rest[128];
+  std::snprintf(loss, sizeof(loss), "loss %.4f  ", state.loss.value_or(0));
+  std::snprintf(rest, sizeof(rest), "%.0f images/s  load %.0f %%  %lld:%02lld left", state.images_per_second,
+                100 * state.load_share, left / 60, left % 60);
+  return concat("[", bar, "] ", state.epoch, "/", state.epoch_count, " ", state.step, "/", state.step_count, "  ",
+                state.loss ? loss : "", rest);
 }
 
 }  // namespace penstock

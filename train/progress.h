@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <ostream>
 #include <string>
 
@@ -14,7 +15,7 @@ class ProgressBar {
   struct State {
     int64_t epoch = 0, epoch_count = 0;  ///< From 1.
     int64_t step = 0, step_count = 0;    ///< Of this epoch.
-    double loss = 0;                     ///< As last read from the device.
+    std::optional<double> loss = {};     ///< As last read from the device; none with an emulated step.
     double images_per_second = 0;
     double load_share = 0;    ///< 0..1
     double seconds_left = 0;  ///< To the end of the last epoch.

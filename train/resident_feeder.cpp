@@ -45,6 +45,17 @@ class ResidentFeeder final : public Feeder {
   }
 
  private:
+  /// A draw may leave a transform out, so several plans are tried; what they miss, the first batch that meets it
+  /// refuses.
+  void refuse_what_only_the_host_renders(const Extent& stored) const {
+    constexpr uint64_t kPlans = 64;
+    for (uint64_t id = 0; id < kPlans; ++id) {
+      Plan plan = pipeline_.plan(stored.height, stored.width, 0, 0, id);
+      plan.color_step_count = pipeline_.color_steps();
+      require_device_renders(plan);
+    }
+  }
+
   /// This rank's samples, u8 M x H x W x C: all of them, or its shards' with rank-local shuffling.
   void upload(const LoaderOptions& options) {
     const auto& manifest = dataset_->manifest();
@@ -53,6 +64,7 @@ class ResidentFeeder final : public Feeder {
                                 " are of several sizes; expected raw pictures of one size"));
     }
     const Extent extent = *manifest.extent;
+    refuse_what_only_the_host_renders(extent);
     const auto picture_bytes = static_cast<int64_t>(extent.height) * extent.width * extent.channels;
     std::vector<uint64_t> indices;
     for (int shard = 0; shard < dataset_->shard_count(); ++shard) {

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
+#include "core/error.h"
+#include "core/text.h"
 #include "train/schedule.h"
 #include "train/stop.h"
 
@@ -195,6 +198,7 @@ class Training {
     device_sums_.zero_();
     const double loss = host[0].item<double>();
     const auto correct = static_cast<int64_t>(host[1].item<double>());
+    check_finite(loss);
     printed_.loss += loss;
     printed_.correct_count += correct;
     printed_.sample_count += since_read_.sample_count;
@@ -204,6 +208,14 @@ class Training {
     since_read_ = {};
     shown_loss_ = loss_of(printed_);
     parts_.recorder.mark(Phase::kOther);
+  }
+
+  /// The sum is of all ranks, so that all of them end here together, before anything is written from such weights.
+  void check_finite(double loss) const {
+    if (std::isfinite(loss)) return;
+    throw config_error(concat("epoch ", at_.epoch + 1, ", step ", at_.step, ": the loss has become ",
+                              std::isnan(loss) ? "nan" : "infinite", ", the run diverged; expected a finite one, try ",
+                              "a lower --lr than ", options_.learning_rate, " (earlier checkpoints are as they were)"));
   }
 
   static double loss_of(const Sums& sums) {
@@ -240,6 +252,7 @@ class Training {
       metrics.accuracy = static_cast<double>(sums.correct_count) / static_cast<double>(sums.sample_count);
     metrics.a_step = times.a_step();
     metrics.is_emulated = options_.is_emulated();
+    metrics.learns = options_.emulated_step_ns == 0;
     shares_[static_cast<size_t>(kind)].put(parts_.feeder.statistics(), times.total_ms(), metrics);
     if (evaluation) metrics.test_loss = evaluation->loss, metrics.test_accuracy = evaluation->accuracy;
     if (parts_.progress != nullptr && kind == Metrics::Kind::kEpoch) parts_.progress->clear();
@@ -255,7 +268,7 @@ class Training {
                            .epoch_count = options_.epochs,
                            .step = at_.batch,
                            .step_count = batch_count_,
-                           .loss = shown_loss_,
+                           .loss = options_.emulated_step_ns == 0 ? std::optional(shown_loss_) : std::nullopt,
                            .images_per_second = times.images_per_second(),
                            .load_share = times.total_ms() > 0 ? times.load_ms() / times.total_ms() : 0,
                            .seconds_left = 1e-3 * times.a_step(times.total_ms()) * static_cast<double>(steps_left)});

@@ -52,6 +52,9 @@ struct TrainResult {
 /// accuracy are sums over all ranks divided by the true number of samples. Checkpoints are written every save-every
 /// steps or epochs, and at the end; a step that is an epoch's last is saved behind that epoch's evaluation. A signal
 /// saves and returns.
+///
+/// Errors: config_error, at every rank, as soon as a loss that is not finite is read: the run diverged, and nothing is
+/// saved from there on.
 TrainResult train_epochs(const TrainParts& parts, const TrainOptions& options, const Position& start);
 
 }  // namespace penstock

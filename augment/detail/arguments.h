@@ -1,7 +1,11 @@
 // arguments: the checks that several transforms make of their keys.
 #pragma once
 
+#include <algorithm>
+#include <initializer_list>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "augment/plan.h"
 #include "core/error.h"
@@ -24,16 +28,78 @@ inline int length(const Spec& spec, const std::string& key, int fallback) {
   return length;
 }
 
-inline Filter filter(const Spec& spec, const std::string& key, const char* fallback) {
+/// A level that a picture is filled with.
+inline float level(const Spec& spec, const std::string& key, double fallback) {
+  const double level = spec.get(key, fallback);
+  if (level < 0 || level > 255)
+    throw config_error(concat(spec.where(), ": ", key, " is ", level, "; expected a level from 0 to 255"));
+  return static_cast<float>(level);
+}
+
+/// None where the key is not given: the plan keeps the fill that it has, which is 0 unless another transform gave one.
+inline std::optional<float> fill(const Spec& spec) {
+  if (!spec.has("fill")) return std::nullopt;
+  return level(spec, "fill", 0);
+}
+
+/// As many numbers as one of `counts`; one 0 where the key is not given.
+inline std::vector<double> numbers(const Spec& spec, const std::string& key, std::initializer_list<size_t> counts) {
+  auto values = spec.get(key, std::vector<double>{0});
+  std::vector<std::string> known;
+  for (const size_t count : counts) {
+    if (values.size() == count) return values;
+    known.push_back(std::to_string(count));
+  }
+  throw config_error(
+      concat(spec.where(), ": ", key, " has ", values.size(), " numbers; expected ", join(known, " or ")));
+}
+
+/// `v` is -v:v, `a:b` is itself.
+inline Range angles(const Spec& spec, const std::string& key, const std::vector<double>& values) {
+  if (values.size() == 1) {
+    if (values[0] < 0)
+      throw config_error(concat(spec.where(), ": ", key, " is ", values[0], "; expected 0 or more, or low:high"));
+    return {-values[0], values[0]};
+  }
+  if (values[0] > values[1])
+    throw config_error(
+        concat(spec.where(), ": ", key, " is ", values[0], ":", values[1], "; expected low:high with low <= high"));
+  return {values[0], values[1]};
+}
+
+/// `size=PIXELS`, or `height=PIXELS,width=PIXELS`.
+struct Size {
+  int side = 0;  // 0 where height and width are given
+  int height = 0, width = 0;
+};
+
+/// `side_of` says of what `size` is: " of the shorter side", or nothing.
+inline Size size(const Spec& spec, const char* side_of = "") {
+  const bool has_size = spec.has("size"), has_height = spec.has("height"), has_width = spec.has("width");
+  if (has_size ? has_height || has_width : !(has_height && has_width))
+    throw config_error(concat(spec.where(), ": ",
+                              has_size ? "size and a height or width are" : "height and width are not both",
+                              " given; expected size=PIXELS", side_of, ", or height=PIXELS,width=PIXELS"));
+  if (!has_size) return {0, length(spec, "height", 0), length(spec, "width", 0)};
+  const int side = length(spec, "size", 0);
+  return {side, side, side};
+}
+
+/// `filter`, which torchvision calls `interpolation`. Antialiasing is for what resizes along the axes.
+inline Filter filter(const Spec& spec, const char* fallback, bool can_antialias) {
+  const bool has_other_name = spec.has("interpolation");
+  const bool has_both = spec.has("filter") && has_other_name;
+  if (has_both) throw config_error(concat(spec.where(), ": filter and interpolation are given; expected one of them"));
+  const char* key = has_other_name ? "interpolation" : "filter";
   const std::string name = spec.get(key, fallback);
   if (name == "nearest") return Filter::kNearest;
   if (name == "bilinear") return Filter::kBilinear;
-  throw config_error(concat(spec.where(), ": ", key, " is \"", name, "\"; expected nearest or bilinear"));
+  if (name == "antialias" && can_antialias) return Filter::kAntialias;
+  throw config_error(concat(spec.where(), ": ", key, " is \"", name, "\"; expected ",
+                            can_antialias ? "antialias, bilinear or nearest" : "nearest or bilinear"));
 }
 
-/// One plan has one filter: bilinear as soon as one transform asks for it.
-inline void use_filter(Plan& plan, Filter filter) {
-  if (filter == Filter::kBilinear) plan.filter = Filter::kBilinear;
-}
+/// One plan has one filter: the best that a transform asks for.
+inline void use_filter(Plan& plan, Filter filter) { plan.filter = std::max(plan.filter, filter); }
 
 }  // namespace penstock::detail

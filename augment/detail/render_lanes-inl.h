@@ -11,39 +11,16 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <span>
 
+#include "augment/detail/color_lanes-inl.h"
+#include "augment/detail/render_convert-inl.h"
 #include "augment/detail/render_job.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace penstock::detail::HWY_NAMESPACE {
 
-namespace hn = hwy::HWY_NAMESPACE;
-using D = hn::ScalableTag<float>;
-using DI = hn::RebindToSigned<D>;
-using DU = hn::RebindToUnsigned<D>;
-using D8 = hn::Rebind<uint8_t, D>;
-using V = hn::Vec<D>;
-using VI = hn::Vec<DI>;
-using VU = hn::Vec<DU>;
-constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
-
-template <int kChannels>
-struct Levels {
-  V channel[kChannels];
-};
-
-/// Calls body(column, count) for vectors that cover [begin, end). The last one overlaps its neighbour instead of being
-/// cut (writing a pixel twice writes the same bits); count is below kLanes only where the whole range is.
-template <class Body>
-HWY_INLINE void for_each_vector(int begin, int end, const Body& body) {
-  const int range = end - begin;
-  if (range <= 0) return;
-  if (range < kLanes) return body(begin, range);
-  int column = begin;
-  for (; column + kLanes <= end; column += kLanes) body(column, kLanes);
-  if (column < end) body(end - kLanes, kLanes);
-}
 
 HWY_INLINE V to_float(hn::Vec<D8> levels) { return hn::ConvertTo(D(), hn::PromoteTo(DI(), levels)); }
 
@@ -171,52 +148,72 @@ class Sampler {
   V fill_[kChannels];
 };
 
-/// Colour matrix, then normalisation and f32 planes, or rounding and u8 pixels.
-template <int kChannels, Layout kLayout>
+/// Colour matrix and point steps, then normalisation and f32 planes, or rounding and u8 pixels. Planes are those of the
+/// output, or lines of one row that end_row() converts to the layout.
+template <int kChannels, Store kStore>
 class Finisher {
  public:
   explicit Finisher(const RenderJob& job)
-      : output_(job.output),
-        width_(job.plan->output_width),
-        plane_(static_cast<ptrdiff_t>(job.plan->output_width) * job.plan->output_height),
-        is_recolored_(job.is_recolored) {
+      : width_(job.plan->output_width), is_recolored_(job.is_recolored), points_(job.points) {
+    Levels<kChannels> fill;
+    for (int i = 0; i < kChannels; ++i) fill.channel[i] = hn::Set(D(), job.fill_level[i]);
+    fill = colored(fill, points_);
     for (int i = 0; i < kChannels; ++i) {
       scale_[i] = hn::Set(D(), job.normalization.scale[i]);
       bias_[i] = hn::Set(D(), job.normalization.bias[i]);
       for (int j = 0; j < 4; ++j) color_[i][j] = hn::Set(D(), job.plan->color[i][j]);
-      filled_[i] = job.fill_level[i];
-      if constexpr (kLayout == Layout::kF32Nchw)
-        filled_[i] = job.fill_level[i] * job.normalization.scale[i] + job.normalization.bias[i];
-      else
-        filled_[i] = std::nearbyint(std::clamp(job.fill_level[i], 0.f, 255.f));
+      const float level = hn::GetLane(fill.channel[i]);
+      filled_[i] = kStore == Store::kPlanes ? level * job.normalization.scale[i] + job.normalization.bias[i]
+                                            : std::nearbyint(std::clamp(level, 0.f, 255.f));
+    }
+    if constexpr (kStore == Store::kBytes) {
+      bytes_ = static_cast<uint8_t*>(job.output);
+    } else if (job.layout == Layout::kF32Nchw) {
+      planes_ = static_cast<float*>(job.output);
+      plane_ = static_cast<ptrdiff_t>(width_) * job.plan->output_height;
+      row_stride_ = width_;
+    } else {
+      auto& planes = render_scratch().planes;
+      planes.resize(static_cast<size_t>(width_) * kChannels);
+      planes_ = planes.data();
+      plane_ = width_;
+      converted_ = &job;
     }
   }
 
   HWY_INLINE void put(const Levels<kChannels>& levels, int row, int column, int count) const {
-    const Levels<kChannels> colored = is_recolored_ ? recolored(levels) : levels;
-    const ptrdiff_t at = static_cast<ptrdiff_t>(row) * width_ + column;
-    if constexpr (kLayout == Layout::kF32Nchw) {
+    const Levels<kChannels> finished = colored(is_recolored_ ? recolored(levels) : levels, points_);
+    if constexpr (kStore == Store::kPlanes) {
       for (int i = 0; i < kChannels; ++i) {
-        const V value = hn::Add(hn::Mul(colored.channel[i], scale_[i]), bias_[i]);
-        store(value, static_cast<float*>(output_) + i * plane_ + at, count);
+        const V value = hn::Add(hn::Mul(finished.channel[i], scale_[i]), bias_[i]);
+        store(value, planes_ + i * plane_ + row * row_stride_ + column, count);
       }
     } else {
-      put_bytes(colored, static_cast<uint8_t*>(output_) + at * kChannels, count);
+      put_bytes(finished, bytes_ + (static_cast<ptrdiff_t>(row) * width_ + column) * kChannels, count);
     }
   }
 
+  /// A level becomes level * scale + bias and nothing else, in f32: whoever has levels may write the row's planes.
+  bool is_plain() const { return kStore == Store::kPlanes && !is_recolored_ && points_.empty(); }
+  float* row_planes(int row) const { return planes_ + row * row_stride_; }
+  ptrdiff_t plane_stride() const { return plane_; }
+
   /// Columns [begin, end) take the fill.
   HWY_INLINE void fill(int row, int begin, int end) const {
-    const ptrdiff_t line = static_cast<ptrdiff_t>(row) * width_;
     for (int i = 0; i < kChannels; ++i) {
-      if constexpr (kLayout == Layout::kF32Nchw) {
-        float* plane = static_cast<float*>(output_) + i * plane_ + line;
+      if constexpr (kStore == Store::kPlanes) {
+        float* plane = planes_ + i * plane_ + row * row_stride_;
         std::fill(plane + begin, plane + std::max(begin, end), filled_[i]);
       } else {
-        uint8_t* pixels = static_cast<uint8_t*>(output_) + line * kChannels + i;
+        uint8_t* pixels = bytes_ + static_cast<ptrdiff_t>(row) * width_ * kChannels + i;
         for (int column = begin; column < end; ++column) pixels[column * kChannels] = static_cast<uint8_t>(filled_[i]);
       }
     }
+  }
+
+  /// After the last put() and fill() of a row.
+  HWY_INLINE void end_row(int row) const {
+    if (converted_ != nullptr) convert_row(*converted_, kChannels, planes_, row);
   }
 
  private:
@@ -258,10 +255,13 @@ class Finisher {
     if (whole == part) std::memcpy(to, part, static_cast<size_t>(count) * kChannels);
   }
 
-  void* output_;
+  float* planes_ = nullptr;
+  uint8_t* bytes_ = nullptr;
+  ptrdiff_t plane_ = 0, row_stride_ = 0;  // floats
+  const RenderJob* converted_ = nullptr;  // where planes_ is a line to be converted
   int width_;
-  ptrdiff_t plane_;  // pixels of one channel's plane
   bool is_recolored_;
+  std::span<const PointStep> points_;
   V scale_[kChannels], bias_[kChannels], color_[kChannels][4];
   float filled_[kChannels];
 };

@@ -78,13 +78,13 @@ HWY_INLINE void mix_pixel(const float* left, float weight, float* mixed) {
   }
 }
 
-template <int kChannels, Layout kLayout>
+template <int kChannels, Store kStore>
 HWY_NOINLINE void resized_rows(const RenderJob& job) {
   const D d;
   const Plan& plan = *job.plan;
   RenderScratch& scratch = render_scratch();
   const Columns columns(job, kChannels, scratch);
-  const Finisher<kChannels, kLayout> finisher(job);
+  const Finisher<kChannels, kStore> finisher(job);
   const int line_count = (columns.pixel_end - columns.first_pixel) * kChannels;
   // One pixel and one vector more than the line: read with weight 0, so they need only be numbers.
   scratch.line.assign(static_cast<size_t>(std::max(line_count, 0) + 4 + kLanes), 0.f);
@@ -94,6 +94,7 @@ HWY_NOINLINE void resized_rows(const RenderJob& job) {
     const Tap tap = tap_at(static_cast<float>(plan.map.yy * (row + 0.5) + plan.map.y0), plan.input_height);
     if (!tap.is_inside || columns.begin == columns.end) {
       finisher.fill(row, 0, plan.output_width);
+      finisher.end_row(row);
       continue;
     }
     const ptrdiff_t first = static_cast<ptrdiff_t>(columns.first_pixel - job.window_x) * kChannels;
@@ -123,6 +124,7 @@ HWY_NOINLINE void resized_rows(const RenderJob& job) {
         finisher.put({{hn::Add(left, hn::Mul(hn::Load(d, weights), hn::Sub(right, left)))}}, row, column, count);
       }
     });
+    finisher.end_row(row);
   }
 }
 

@@ -46,35 +46,11 @@ class RandomAffine final : public Transform {
   float fill_;  // level
 };
 
-/// `v` is -v:v, `a:b` is itself.
-Range angles(const Spec& spec, const char* key, const std::vector<double>& values) {
-  if (values.size() == 1) {
-    if (values[0] < 0)
-      throw config_error(concat(spec.where(), ": ", key, " is ", values[0], "; expected 0 or more, or low:high"));
-    return {-values[0], values[0]};
-  }
-  if (values[0] > values[1])
-    throw config_error(
-        concat(spec.where(), ": ", key, " is ", values[0], ":", values[1], "; expected low:high with low <= high"));
-  return {values[0], values[1]};
-}
-
-std::vector<double> numbers(const Spec& spec, const char* key, std::initializer_list<size_t> counts) {
-  auto values = spec.get(key, std::vector<double>{0});
-  std::vector<std::string> known;
-  for (const size_t count : counts) {
-    if (values.size() == count) return values;
-    known.push_back(std::to_string(count));
-  }
-  throw config_error(
-      concat(spec.where(), ": ", key, " has ", values.size(), " numbers; expected ", join(known, " or ")));
-}
-
 void read_shear(const Spec& spec, AffineRanges& ranges) {
-  const auto values = numbers(spec, "shear", {1, 2, 4});
-  ranges.shear_x = angles(spec, "shear", values.size() == 4 ? std::vector{values[0], values[1]} : values);
+  const auto values = detail::numbers(spec, "shear", {1, 2, 4});
+  ranges.shear_x = detail::angles(spec, "shear", values.size() == 4 ? std::vector{values[0], values[1]} : values);
   ranges.shears_y = values.size() == 4;
-  if (ranges.shears_y) ranges.shear_y = angles(spec, "shear", {values[2], values[3]});
+  if (ranges.shears_y) ranges.shear_y = detail::angles(spec, "shear", {values[2], values[3]});
   for (const double value : values)
     if (std::fabs(value) >= 90)
       throw config_error(concat(spec.where(), ": shear is ", value, "; expected degrees above -90 and below 90"));
@@ -82,8 +58,8 @@ void read_shear(const Spec& spec, AffineRanges& ranges) {
 
 std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
   AffineRanges ranges;
-  ranges.degrees = angles(spec, "degrees", numbers(spec, "degrees", {1, 2}));
-  const auto translate = numbers(spec, "translate", {1, 2});
+  ranges.degrees = detail::angles(spec, "degrees", detail::numbers(spec, "degrees", {1, 2}));
+  const auto translate = detail::numbers(spec, "translate", {1, 2});
   for (const double fraction : translate)
     if (fraction < 0 || fraction > 1)
       throw config_error(concat(spec.where(), ": translate is ", fraction, "; expected fractions of the size, 0 to 1"));
@@ -93,17 +69,13 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
   if (ranges.scale.low <= 0)
     throw config_error(concat(spec.where(), ": scale is ", ranges.scale.low, "; expected more than 0"));
   read_shear(spec, ranges);
-  const double fill = spec.get("fill", 0.0);
-  if (fill < 0 || fill > 255)
-    throw config_error(concat(spec.where(), ": fill is ", fill, "; expected a level from 0 to 255"));
-  return std::make_unique<RandomAffine>(ranges, detail::filter(spec, "interpolation", "nearest"),
-                                        static_cast<float>(fill));
+  return std::make_unique<RandomAffine>(ranges, detail::filter(spec, "nearest", false), detail::level(spec, "fill", 0));
 }
 
 const Registered<TransformKind> kRegistered{
     "affine",
     "rotate, translate, scale and shear at random: degrees=D or low:high (default 0), translate=F or Fx:Fy of the size "
-    "(0), scale=low:high (1), shear=D, low:high or four numbers (0), interpolation=nearest|bilinear (nearest), "
+    "(0), scale=low:high (1), shear=D, low:high or four numbers (0), filter=nearest|bilinear (nearest), "
     "fill=LEVEL (0)",
     make};
 

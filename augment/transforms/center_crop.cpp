@@ -28,14 +28,8 @@ class CenterCrop final : public Transform {
 };
 
 std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
-  const bool has_size = spec.has("size"), has_height = spec.has("height"), has_width = spec.has("width");
-  if (has_size ? has_height || has_width : !(has_height && has_width))
-    throw config_error(concat(spec.where(), ": ",
-                              has_size ? "size and a height or width are" : "height and width are not both",
-                              " given; expected size=PIXELS, or height=PIXELS,width=PIXELS"));
-  const int size = has_size ? detail::length(spec, "size", 0) : 0;
-  if (has_size) return std::make_unique<CenterCrop>(size, size);
-  return std::make_unique<CenterCrop>(detail::length(spec, "height", 0), detail::length(spec, "width", 0));
+  const detail::Size size = detail::size(spec);
+  return std::make_unique<CenterCrop>(size.height, size.width);
 }
 
 const Registered<TransformKind> kRegistered{

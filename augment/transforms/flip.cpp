@@ -1,4 +1,4 @@
-// flip: mirrors left and right with probability p.
+// flip, vflip: mirrors left and right, or top and bottom, with probability p.
 #include <memory>
 
 #include "augment/detail/arguments.h"
@@ -9,22 +9,29 @@ namespace {
 
 class Flip final : public Transform {
  public:
-  explicit Flip(double p) : p_(p) {}
+  Flip(double p, bool is_vertical) : p_(p), is_vertical_(is_vertical) {}
 
   void edit(Plan& plan, Rng& rng) const override {
     if (!rng.chance(p_)) return;
-    const double width = plan.output_width;
-    plan.resample({-1, 0, width, 0, 1, 0}, plan.output_height, plan.output_width);
+    const double height = plan.output_height, width = plan.output_width;
+    const Affine mirror = is_vertical_ ? Affine{1, 0, 0, 0, -1, height} : Affine{-1, 0, width, 0, 1, 0};
+    plan.resample(mirror, plan.output_height, plan.output_width);
   }
 
  private:
   double p_;
+  bool is_vertical_;
 };
 
-const Registered<TransformKind> kRegistered{"flip", "mirror left and right with probability p (default 0.5)",
-                                            [](const Spec& spec, const DataStatistics&) {
-                                              return std::make_unique<Flip>(detail::probability(spec, "p", 0.5));
-                                            }};
+TransformKind::Factory factory(bool is_vertical) {
+  return [is_vertical](const Spec& spec, const DataStatistics&) {
+    return std::make_unique<Flip>(detail::probability(spec, "p", 0.5), is_vertical);
+  };
+}
+
+const Registered<TransformKind> kFlip{"flip", "mirror left and right with probability p (default 0.5)", factory(false)};
+const Registered<TransformKind> kVflip{"vflip", "mirror top and bottom with probability p (default 0.5)",
+                                       factory(true)};
 
 }  // namespace
 }  // namespace penstock

@@ -1,7 +1,6 @@
 // resize: to a shorter side, keeping the aspect, or to a height and a width, as torchvision's Resize (0.26).
 //
-// Deviation: pixels are sampled at points (antialias=False), for a plan resamples once; far below half the size, a
-// picture must come from the decoder at a reduced scale to stay free of aliasing.
+// Deviation: a plan resamples once, so that a rotation elsewhere in the list turns antialiasing into bilinear sampling.
 #include <memory>
 
 #include "augment/detail/arguments.h"
@@ -42,20 +41,15 @@ class Resize final : public Transform {
 };
 
 std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
-  const Filter filter = detail::filter(spec, "interpolation", "bilinear");
-  const bool has_size = spec.has("size"), has_height = spec.has("height"), has_width = spec.has("width");
-  if (has_size ? has_height || has_width : !(has_height && has_width))
-    throw config_error(concat(spec.where(), ": ",
-                              has_size ? "size and a height or width are" : "height and width are not both",
-                              " given; expected size=PIXELS of the shorter side, or height=PIXELS,width=PIXELS"));
-  if (has_size) return std::make_unique<Resize>(detail::length(spec, "size", 0), 0, 0, filter);
-  return std::make_unique<Resize>(0, detail::length(spec, "height", 0), detail::length(spec, "width", 0), filter);
+  const Filter filter = detail::filter(spec, "antialias", true);
+  const detail::Size size = detail::size(spec, " of the shorter side");
+  return std::make_unique<Resize>(size.side, size.height, size.width, filter);
 }
 
 const Registered<TransformKind> kRegistered{
     "resize",
-    "to size=PIXELS of the shorter side, or to height=PIXELS,width=PIXELS; interpolation=nearest|bilinear (default "
-    "bilinear)",
+    "to size=PIXELS of the shorter side, or to height=PIXELS,width=PIXELS; filter=antialias|bilinear|nearest (default "
+    "antialias)",
     make};
 
 }  // namespace

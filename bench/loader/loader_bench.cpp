@@ -4,13 +4,15 @@
 // machine's speed drifts, so every iteration runs one epoch of each contestant in turn and `ratio` compares their sums:
 // it is steady where the rates are not.
 //
-//   of_bare     loader / (plan + render straight from the map into one reused batch, in the order of the file, one
-//   thread) of_1_worker loader / loader with one worker
+//   of_memcpy    loader / (memcpy of the batches' bytes into one reused batch, 1 thread): the memory's limit
+//   of_bare      loader / (plan and render from the map into one reused batch, in the file's order, 1 thread)
+//   of_1_worker  loader / loader with one worker
 #include <benchmark/benchmark.h>
 #include <stdlib.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -105,10 +107,25 @@ struct LoaderLoop final : Contestant {
   Loader loader;
 };
 
-/// Epochs of both in turn; the rates of both and second / first.
+/// The physical limit: as many bytes of batches, written by memcpy on one thread into one reused batch.
+struct CopyLoop final : Contestant {
+  void run_epoch(int64_t) override {
+    for (uint64_t i = 0; i < PackedData::dataset()->size(); ++i) {
+      const size_t row = i % static_cast<size_t>(kBatchSize);
+      std::memcpy(batch.data() + row * row_count, source.data() + row * row_count, row_count * sizeof(float));
+      benchmark::ClobberMemory();
+    }
+  }
+  size_t row_count = PackedData::dataset()->at(0).bytes.size();
+  std::vector<float> source = std::vector<float>(kBatchSize * row_count, 1.0f), batch = source;
+};
+
+/// Epochs of all in turn; the rates of both, second / first, and memcpy / second.
 void compare(benchmark::State& state, const char* ratio, Contestant& first, Contestant& second) {
-  int64_t first_ns = 0, second_ns = 0, epoch = 0;
-  for (auto* contestant : {&first, &second}) contestant->run_epoch(epoch);  // page faults, checksums, threads
+  CopyLoop copy;
+  int64_t first_ns = 0, second_ns = 0, copy_ns = 0, epoch = 0;
+  for (Contestant* contestant : {&first, &second, static_cast<Contestant*>(&copy)})
+    contestant->run_epoch(epoch);  // page faults, checksums, threads
   for (auto _ : state) {
     ++epoch;
     const int64_t start_ns = now_ns();
@@ -116,6 +133,8 @@ void compare(benchmark::State& state, const char* ratio, Contestant& first, Cont
     const int64_t middle_ns = now_ns();
     second.run_epoch(epoch);
     const int64_t end_ns = now_ns();
+    copy.run_epoch(epoch);
+    copy_ns += now_ns() - end_ns;
     first_ns += middle_ns - start_ns;
     second_ns += end_ns - middle_ns;
     state.SetIterationTime(static_cast<double>(end_ns - middle_ns) * 1e-9);
@@ -123,6 +142,7 @@ void compare(benchmark::State& state, const char* ratio, Contestant& first, Cont
   const double images = static_cast<double>(PackedData::dataset()->size()) * static_cast<double>(epoch);
   state.counters["images/s"] = images / (static_cast<double>(second_ns) * 1e-9);
   state.counters["other_images/s"] = images / (static_cast<double>(first_ns) * 1e-9);
+  state.counters["of_memcpy"] = static_cast<double>(copy_ns) / static_cast<double>(second_ns);
   state.counters[ratio] = static_cast<double>(first_ns) / static_cast<double>(second_ns);
 }
 

@@ -3,7 +3,8 @@
 // DIR/<split>/<class>/... when there is a folder for the split (for test one of test, val, valid, validation);
 // otherwise DIR/<class>/... for train and all. Split all unites train and test where these folders are. A folder that
 // holds pictures and no folders is one class, named after it. Classes and files are sorted by name, byte by byte; a
-// sample's id is its place in that order.
+// sample's id is its place in that order. A class folder without pictures is an error but in split test, where it keeps
+// the labels those of the other split.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -119,8 +120,11 @@ class ImageFolder final : public Source {
       label = static_cast<int64_t>(class_names_.size());
       class_names_.push_back(name);
     }
+    std::vector<uint64_t> counts(class_names_.size());
     for (const auto& root : roots)
-      for (const auto& [name, folder] : class_folders(root)) add_class(folder, labels.at(name));
+      for (const auto& [name, folder] : class_folders(root))
+        counts[static_cast<size_t>(labels.at(name))] += add_class(folder, labels.at(name));
+    if (split != "test" && !files_.empty()) check_counts(roots.front(), counts);
   }
 
   uint64_t size() const override { return files_.size(); }
@@ -156,13 +160,26 @@ class ImageFolder final : public Source {
     int64_t label;
   };
 
-  void add_class(const fs::path& folder, int64_t label) {
+  /// One line for the first, with the number of the others: a model would get an output for each and never be told.
+  void check_counts(const fs::path& root, const std::vector<uint64_t>& counts) const {
+    const auto empty = std::find(counts.begin(), counts.end(), 0);
+    if (empty == counts.end()) return;
+    const auto others = std::count(empty, counts.end(), 0) - 1;
+    throw config_error(concat((root / class_names_[static_cast<size_t>(empty - counts.begin())]).string(),
+                              ": a class folder without pictures", others > 0 ? concat(" (and ", others, " more)") : "",
+                              "; expected one picture or more, or no such folder"));
+  }
+
+  /// The number of its pictures.
+  uint64_t add_class(const fs::path& folder, int64_t label) {
+    const size_t count_before = files_.size();
     for (auto& path : files_below(folder, ignored_count_)) {
       if (is_picture(path))
         files_.push_back({std::move(path), label});
       else
         ++ignored_count_;
     }
+    return files_.size() - count_before;
   }
 
   std::vector<std::string> class_names_;

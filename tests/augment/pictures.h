@@ -1,4 +1,4 @@
-// Pictures, plans and a plain renderer for the tests of augment.
+// Pictures and plans for the tests of augment.
 #pragma once
 
 #include <algorithm>
@@ -53,7 +53,7 @@ inline OwnedPicture cut_out(const Picture& whole, const Region& region) {
 inline Plan random_plan(int height, int width, Rng& rng) {
   Plan plan = Plan::identity(height, width);
   const int new_height = rng.between(1, 40), new_width = rng.between(1, 40);
-  switch (rng.between(0, 4)) {
+  switch (rng.between(0, 5)) {
     case 0: {
       const double s = rng.uniform(0.3, 2.5), a = rng.uniform(-3.2, 3.2);
       plan.resample({s * std::cos(a), -s * std::sin(a), rng.uniform(-20, 40), s * std::sin(a), s * std::cos(a),
@@ -67,6 +67,18 @@ inline Plan random_plan(int height, int width, Rng& rng) {
       if (rng.chance(0.5)) plan.resample(Affine::translation(rng.between(-3, 3), 0.25), new_height, new_width);
       if (rng.chance(0.3)) plan.resample({-1, 0, static_cast<double>(new_width), 0, 1, 0}, new_height, new_width);
       break;
+    case 5: {  // along the axes, turned or not, often in parts of the picture
+      plan = Plan::upright(rng.between(1, 8), height, width);
+      const int old_height = plan.output_height, old_width = plan.output_width;
+      const int left = rng.between(0, old_width - 1), top = rng.between(0, old_height - 1);
+      const Region rect{left, top, rng.between(1, old_width - left), rng.between(1, old_height - top)};
+      if (rng.chance(0.6)) plan.look_only_at(rect);
+      plan.resample({static_cast<double>(rect.width) / new_width, 0, static_cast<double>(rect.x), 0,
+                     static_cast<double>(rect.height) / new_height, static_cast<double>(rect.y)},
+                    new_height, new_width);
+      if (rng.chance(0.3)) plan.resample(Affine::translation(rng.between(-3, 3), 0.25), new_height, new_width);
+      break;
+    }
     case 2:  // by halves of a pixel: coordinates fall on the picture's borders exactly
       plan.resample(Affine::translation(rng.between(-9, 2 * width + 9) / 2.0, rng.between(-9, 2 * height + 9) / 2.0),
                     new_height, new_width);
@@ -78,7 +90,11 @@ inline Plan random_plan(int height, int width, Rng& rng) {
                     new_height, new_width);
     }
   }
-  plan.filter = rng.chance(0.5) ? Filter::kNearest : Filter::kBilinear;
+  if (rng.chance(0.2)) {
+    const int left = rng.between(0, width), top = rng.between(0, height);
+    plan.view = {left, top, rng.between(0, width - left), rng.between(0, height - top)};
+  }
+  plan.filter = static_cast<Filter>(rng.between(0, 2));
   for (auto& level : plan.fill) level = static_cast<float>(rng.uniform(0, 255));
   if (rng.chance(0.4)) {
     for (auto& row : plan.color)
@@ -91,60 +107,6 @@ inline Plan random_plan(int height, int width, Rng& rng) {
     plan.erase({top, left, rng.between(top, new_height), rng.between(left, new_width), {level, 7, 250}});
   }
   return plan;
-}
-
-/// The level of the picture at (x, y), one pixel at a time: what Sampler says in words.
-inline float reference_level(const Picture& picture, const Plan& plan, float x, float y, int channel) {
-  const auto width = static_cast<float>(plan.input_width), height = static_cast<float>(plan.input_height);
-  if (!(x >= 0 && x < width && y >= 0 && y < height)) return plan.fill[channel];
-  const auto level = [&](int column, int row) {
-    return static_cast<float>(
-        picture.pixels[(row - picture.y) * picture.row_stride + (column - picture.x) * picture.channels + channel]);
-  };
-  if (plan.filter == Filter::kNearest) return level(static_cast<int>(x), static_cast<int>(y));
-  const float u = std::clamp(x - 0.5f, 0.f, width - 1), v = std::clamp(y - 0.5f, 0.f, height - 1);
-  const int left = static_cast<int>(u), top = static_cast<int>(v);
-  const int right = std::min(left + 1, plan.input_width - 1), bottom = std::min(top + 1, plan.input_height - 1);
-  const float wx = u - static_cast<float>(left), wy = v - static_cast<float>(top);
-  const auto mix = [](float a, float b, float weight) { return a + weight * (b - a); };
-  return mix(mix(level(left, top), level(left, bottom), wy), mix(level(right, top), level(right, bottom), wy), wx);
-}
-
-/// The contract of render(), readable and slow.
-inline std::vector<uint8_t> reference_render(const Picture& picture, const Plan& plan, const Normalization& to,
-                                             Layout layout) {
-  const int channels = picture.channels, height = plan.output_height, width = plan.output_width;
-  std::vector<uint8_t> output(rendered_bytes(layout, {height, width, channels}));
-  const auto put = [&](int channel, int row, int column, float level) {
-    const size_t pixel = static_cast<size_t>(row) * width + column;
-    if (layout == Layout::kU8Nhwc) {
-      output[pixel * channels + channel] = static_cast<uint8_t>(std::nearbyint(std::clamp(level, 0.f, 255.f)));
-    } else {
-      const float value = level * to.scale[channel] + to.bias[channel];
-      std::memcpy(&output[(pixel + static_cast<size_t>(channel) * height * width) * sizeof(float)], &value,
-                  sizeof(float));
-    }
-  };
-  for (int row = 0; row < height; ++row) {
-    for (int column = 0; column < width; ++column) {
-      const Affine& m = plan.map;
-      const auto c = static_cast<float>(column + 0.5);
-      const float x = static_cast<float>(m.xx) * c + static_cast<float>(m.xy * (row + 0.5) + m.x0);
-      const float y = static_cast<float>(m.yx) * c + static_cast<float>(m.yy * (row + 0.5) + m.y0);
-      float in[3] = {0, 0, 0};
-      for (int i = 0; i < channels; ++i) in[i] = reference_level(picture, plan, x, y, i);
-      for (int i = 0; i < channels; ++i) {
-        const auto& k = plan.color[i];
-        put(i, row, column,
-            channels == 1 ? in[0] * k[0] + k[3] : ((in[0] * k[0] + in[1] * k[1]) + in[2] * k[2]) + k[3]);
-      }
-    }
-  }
-  for (int e = 0; e < plan.erased_count; ++e)
-    for (int row = plan.erased[e].top; row < plan.erased[e].bottom; ++row)
-      for (int column = plan.erased[e].left; column < plan.erased[e].right; ++column)
-        for (int i = 0; i < channels; ++i) put(i, row, column, plan.erased[e].level[i]);
-  return output;
 }
 
 inline std::vector<uint8_t> rendered(const Picture& picture, const Plan& plan, const Normalization& to, Layout layout) {

@@ -11,6 +11,7 @@
 #include "augment/detail/render_job.h"
 #include "core/error.h"
 #include "tests/augment/pictures.h"
+#include "tests/augment/reference.h"
 
 namespace penstock {
 namespace {
@@ -23,6 +24,9 @@ using test::reference_render;
 using test::rendered;
 
 const Normalization kNormalization = Normalization::of({0.1307, 0.45, 0.6}, {0.3081, 0.22, 0.5});
+
+constexpr Layout kLayouts[] = {Layout::kF32Nchw, Layout::kU8Nhwc,  Layout::kF16Nchw, Layout::kBf16Nchw,
+                               Layout::kF32Nhwc, Layout::kF16Nhwc, Layout::kBf16Nhwc};
 
 /// Gives the choice of the instruction set back at the end of a test.
 struct ForcedTarget {
@@ -45,12 +49,13 @@ TEST_P(RenderTargetTest, BitsEqualThePlainRenderer) {
     const int height = rng.between(1, 40), width = rng.between(1, 40), channels = rng.chance(0.5) ? 1 : 3;
     const OwnedPicture picture = noise_picture(height, width, channels, rng);
     const Plan plan = random_plan(height, width, rng);
-    for (const Layout layout : {Layout::kF32Nchw, Layout::kU8Nhwc}) {
+    for (const Layout layout : kLayouts) {
       ASSERT_EQ(first_difference(rendered(picture.view, plan, kNormalization, layout),
                                  reference_render(picture.view, plan, kNormalization, layout)),
                 -1)
-          << "trial " << trial << ", layout " << static_cast<int>(layout) << ", picture " << width << "x" << height
-          << "x" << channels << " to " << plan.output_width << "x" << plan.output_height;
+          << "trial " << trial << ", filter " << static_cast<int>(plan.filter) << ", layout "
+          << static_cast<int>(layout) << ", picture " << width << "x" << height << "x" << channels << " to "
+          << plan.output_width << "x" << plan.output_height;
     }
   }
 }
@@ -174,6 +179,9 @@ TEST(RenderTest, ErasedRectanglesAreWrittenInOrderAndClipped) {
 TEST(RenderTest, RenderedBytesCountsTheLayout) {
   EXPECT_EQ(rendered_bytes(Layout::kF32Nchw, {28, 27, 3}), 28u * 27 * 3 * 4);
   EXPECT_EQ(rendered_bytes(Layout::kU8Nhwc, {28, 27, 3}), 28u * 27 * 3);
+  EXPECT_EQ(rendered_bytes(Layout::kF32Nhwc, {28, 27, 3}), 28u * 27 * 3 * 4);
+  for (const Layout layout : {Layout::kF16Nchw, Layout::kBf16Nchw, Layout::kF16Nhwc, Layout::kBf16Nhwc})
+    EXPECT_EQ(rendered_bytes(layout, {28, 27, 3}), 28u * 27 * 3 * 2);
 }
 
 TEST(RenderTest, PictureThatMissesTheFootprintIsRefused) {

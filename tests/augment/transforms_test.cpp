@@ -88,8 +88,8 @@ TEST(PipelineTest, RefusesWhatCannotBeOneResample) {
 
 TEST(PipelineTest, NamesUnknownTransformsAndKeys) {
   EXPECT_EQ(refusal("flop"),
-            "unknown transform \"flop\"; did you mean \"flip\"? known: affine, center-crop, erase, flip, normalize, "
-            "resize, shift");
+            "unknown transform \"flop\"; did you mean \"flip\"? known: affine, center-crop, color-jitter, crop, "
+            "erase, flip, grayscale, normalize, random-resized-crop, resize, rotate, shift, trivial-augment, vflip");
   EXPECT_THAT(refusal("affine(degree=10)"),
               HasSubstr("transform affine: unknown key \"degree\"; did you mean \"degrees\"?"));
   EXPECT_THAT(refusal("flip(p=0.5"), HasSubstr("parenthes"));
@@ -183,7 +183,7 @@ TEST(ResizeTest, ShorterSideKeepsTheAspectAsTorchvision) {
   EXPECT_EQ(wide.output_width, 341);  // int(256 * 500 / 375)
   EXPECT_EQ(tall.output_height, 384);
   EXPECT_EQ(tall.output_width, 256);
-  EXPECT_EQ(wide.filter, Filter::kBilinear);
+  EXPECT_EQ(wide.filter, Filter::kAntialias);
   EXPECT_EQ(Pipeline("resize(size=9,interpolation=nearest)", {}).plan(5, 5, 1, 0, 0).filter, Filter::kNearest);
 }
 
@@ -203,7 +203,7 @@ TEST(CenterCropTest, RefusesBadArguments) {
 TEST(CompositionTest, OneBilinearTransformMakesThePlanBilinear) {
   const auto filter = [](const char* spec) { return Pipeline(spec, {}).plan(20, 20, 1, 0, 0).filter; };
   EXPECT_EQ(filter("affine(degrees=5),flip"), Filter::kNearest);
-  EXPECT_EQ(filter("resize(size=9),affine(degrees=5)"), Filter::kBilinear);
+  EXPECT_EQ(filter("resize(size=9,filter=bilinear),affine(degrees=5)"), Filter::kBilinear);
   EXPECT_EQ(filter("affine(degrees=5,interpolation=bilinear),shift"), Filter::kBilinear);
 }
 

@@ -20,7 +20,9 @@ constexpr int64_t kBatch = 16;
 
 class BytesContract : public testing::Test {
  protected:
-  static void SetUpTestSuite() { data_ = new TestData({40, 31, 50, 29, 53, 42, 28, 27}); }  // 300 samples
+  static void SetUpTestSuite() {
+    data_ = new TestData({40, 31, 50, 29, 53, 42, 28, 27}, {{12, 12, 3}});
+  }  // 300 samples
   static void TearDownTestSuite() {
     delete data_;
     data_ = nullptr;
@@ -117,11 +119,18 @@ TEST_F(BytesContract, RankLocalShufflingDoesNotDependOnWorkersEither) {
 TEST_F(BytesContract, EveryRegisteredTransformIsDeterministic) {
   const std::map<std::string, std::string> specs{{"affine", "affine(degrees=30,shear=9,interpolation=bilinear)"},
                                                  {"center-crop", "center-crop(size=9)"},
+                                                 {"color-jitter", "color-jitter(brightness=0.4,contrast=0.4)"},
+                                                 {"crop", "crop(size=8,pad=1)"},
                                                  {"erase", "erase(p=0.7)"},
                                                  {"flip", "flip"},
+                                                 {"grayscale", "grayscale(p=0.5)"},
                                                  {"normalize", "normalize(mean=0.2,std=0.7)"},
+                                                 {"random-resized-crop", "random-resized-crop(size=9)"},
                                                  {"resize", "resize(size=9)"},
-                                                 {"shift", "shift(pad=3)"}};
+                                                 {"rotate", "rotate(degrees=30)"},
+                                                 {"shift", "shift(pad=3)"},
+                                                 {"trivial-augment", "trivial-augment"},
+                                                 {"vflip", "vflip"}};
   LoaderOptions options{.workers = 0, .batch_size = kBatch, .seed = 1};
   const auto untouched = digest("", options, 1);
   for (const auto& name : TransformRegistry::names()) {

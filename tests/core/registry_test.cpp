@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "core/clock.h"
+#include "core/number_text.h"
 
 namespace penstock {
 namespace {
@@ -59,6 +60,16 @@ TEST(TextTest, JoinsSplitsAndConcatenates) {
   EXPECT_EQ(join({}), "");
   EXPECT_EQ(split("a:b::", ':'), (std::vector<std::string>{"a", "b", "", ""}));
   EXPECT_EQ(split("", ':'), (std::vector<std::string>{""}));
+}
+
+TEST(NumberTextTest, NounsAgreeAndGainsAreNotRoundedAway) {
+  EXPECT_EQ(count_text(0, "worker"), "0 workers");
+  EXPECT_EQ(count_text(1, "worker"), "1 worker");
+  EXPECT_EQ(percent_text(0.7149), "71 %");
+  EXPECT_EQ(percent_text(0.9943, 2), "99.43 %");
+  EXPECT_EQ(factor_text(1.07), "1.07x");
+  EXPECT_EQ(factor_text(2.13), "2.1x");
+  EXPECT_EQ(factor_text(23.4), "23x");
 }
 
 TEST(TextTest, NearestNameIsAPlausibleTypingMistake) {

@@ -86,17 +86,24 @@ def spec_cases():
         exact = {
             "flip(p=1)": F.hflip(image),
             "flip(p=0)": image,
+            "vflip(p=1)": F.vflip(image),
+            "flip(p=1),vflip(p=1)": F.vflip(F.hflip(image)),
+            f"crop(height={image.height + 6},width={image.width + 6},pad=3,fill=90)":
+                F.pad(image, 3, fill=(90,) * 3 if picture == "color" else 90),
             "center-crop(size=16)": F.center_crop(image, [16, 16]),
             "center-crop(height=11,width=17)": F.center_crop(image, [11, 17]),
             "center-crop(size=33)": F.center_crop(image, [33, 33]),
             "center-crop(height=31,width=9)": F.center_crop(image, [31, 9]),
             "flip(p=1),center-crop(height=13,width=10)": F.center_crop(F.hflip(image), [13, 10]),
-            "resize(size=40,interpolation=nearest)": F.resize(image, [40], MODES["nearest"]),
+            "rotate(degrees=90:90)": F.rotate(image, 90),
+            "rotate(degrees=180:180)": F.rotate(image, 180),
+            "resize(size=40,filter=nearest)": F.resize(image, [40], MODES["nearest"]),
             "resize(height=8,width=12,interpolation=nearest)": F.resize(image, [8, 12], MODES["nearest"]),
         }
         for spec, made in exact.items():
             yield dict(kind="spec", picture=picture, spec=spec, tolerance=0, expected=levels(made))
-        smooth = {"resize(size=37)": [37], "resize(size=15)": [15], "resize(height=12,width=41)": [12, 41]}
+        smooth = {"resize(size=37,filter=bilinear)": [37], "resize(size=15,interpolation=bilinear)": [15],
+                  "resize(height=12,width=41,filter=bilinear)": [12, 41]}
         for spec, size in smooth.items():
             made = F.resize(tensor(picture), size, MODES["bilinear"], antialias=False)
             yield dict(kind="spec", picture=picture, spec=spec, tolerance=2e-3, expected=interleaved(made))

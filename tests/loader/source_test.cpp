@@ -253,6 +253,22 @@ TEST(ImageFolderTest, NothingIsPassedOverInSilence) {
   }
 }
 
+TEST(ImageFolderTest, AClassWithoutPicturesIsRefusedButInTest) {
+  const TemporaryFolder folder;
+  for (const char* name : {"train/a/1.png", "train/c/2.png", "test/a/3.png"}) write_bytes(folder / name, png());
+  write_bytes(folder / "train/b/notes.txt", std::string("not a picture"));
+  fs::create_directories(folder / "test/c");
+  EXPECT_THAT(error_of_source("image-folder", folder.path()),
+              testing::AllOf(StartsWith("2 "), HasSubstr("train/b: a class folder without pictures; expected one")));
+  fs::create_directories(folder / "train/d");
+  EXPECT_THAT(error_of_source("image-folder", folder.path()),
+              HasSubstr("train/b: a class folder without pictures (and 1 "
+                        "more); expected one"));
+  EXPECT_EQ(make_source("image-folder", folder.path(), "test")->class_names(), (std::vector<std::string>{"a", "c"}));
+  for (const char* name : {"b", "d"}) fs::remove_all(folder / "train" / name);
+  EXPECT_EQ(make_source("image-folder", folder.path(), "all")->class_names(), (std::vector<std::string>{"a", "c"}));
+}
+
 TEST(ImageFolderTest, ASplitHasOneFolder) {
   const TemporaryFolder folder;
   for (const char* name : {"train/a/1.png", "test/a/2.png", "val/a/3.png"}) write_bytes(folder / name, png());

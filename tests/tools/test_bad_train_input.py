@@ -2,14 +2,16 @@
 import gzip
 import json
 import pathlib
+import re
 import shutil
 import struct
+import subprocess
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from train_tool import FAST, run
+from train_tool import FAST, TRAIN, run
 
 CONFIG, IO, CORRUPT, DEVICE = 2, 3, 4, 5
 
@@ -43,6 +45,8 @@ def fails(cache, tmp_path, flags, code, *expected):
     (["--workers", "-1"], ["--workers is -1; expected 0 or more"]),
     (["--workers", "two"], ['--workers: is "two"; expected a whole number']),
     (["--workers", ""], ['--workers: is ""; expected a whole number']),
+    (["--workers=", "--lr", "1"], ['--workers: is ""; expected a whole number']),
+    (["--workers=", "2"], ['--workers: is ""; expected a whole number']),
     (["--lr", "nan"], ['--lr: is "nan"; expected a finite number']),
     (["--seed", "-1"], ['--seed: is "-1"; expected a whole number from 0']),
     (["--prefetch", "0"], ["--prefetch is 0; expected 1 or more"]),
@@ -57,6 +61,7 @@ def fails(cache, tmp_path, flags, code, *expected):
     (["--mode", "dpp"], ['unknown mode "dpp"', 'did you mean "ddp"', "single"]),
     (["--device", "gpu"], ['unknown device "gpu"', "auto, cpu, cuda"]),
     (["--shuffle", "local"], ['unknown shuffle "local"', "rank-local"]),
+    (["--split", "tarin"], ['--split: unknown split "tarin"; did you mean "train"?', "all, test, train"]),
     (["--tail", "keep"], ['unknown tail "keep"', "drop, pad"]),
     (["--schedule", "cosin"], ['unknown schedule "cosin"', 'did you mean "cosine"']),
     (["--augment", "afine(degrees=10)"], ['unknown transform "afine"', 'did you mean "affine"']),
@@ -91,6 +96,12 @@ def test_options_that_cannot_be(cache, tmp_path, flags, expected):
     fails(cache, tmp_path, [*FAST, *flags], CONFIG, *expected)
 
 
+def test_a_misspelt_transform_is_noticed_before_packing(tmp_path):
+    for flag in ("--augment", "--eval-augment"):
+        fails(tmp_path / "cache", tmp_path, [*FAST, flag, "afine"], CONFIG, 'unknown transform "afine"')
+    assert not (tmp_path / "cache").exists()
+
+
 def test_a_device_that_is_not_there(cache, tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     fails(cache, tmp_path, [*FAST, "--device", "cuda"], DEVICE, "--device cuda: no CUDA device is visible")
@@ -107,6 +118,31 @@ def test_data_that_are_not_there(cache, tmp_path):
     fails(cache, tmp_path, with_data(tmp_path), IO, str(tmp_path))
     fails(cache, tmp_path, with_data("x" * 300), IO, "there is no such folder")
     fails(cache, tmp_path, with_data("digits:nowhere"), IO, "--data digits:nowhere: No such file or directory")
+
+
+def test_a_folder_of_a_source_that_is_not_packed_is_named_with_its_source(cache, tmp_path):
+    for below in ("cat/1.JPG", "train/cat/1.jpeg", "train/pets/cat/1.png"):
+        pictures = tmp_path / below.replace("/", "-")
+        (pictures / below).parent.mkdir(parents=True)
+        (pictures / "notes.txt").write_text("mine")
+        (pictures / below).write_bytes(b"never looked into")
+        fails(cache, tmp_path, with_data(pictures), CONFIG,
+              f"--data {pictures}: not a packed data set", f"expected --data image-folder:{pictures}")
+    write_idx(tmp_path / "idx", np.zeros((5, 28, 28), np.uint8), np.zeros(5, np.uint8))
+    fails(cache, tmp_path, with_data(tmp_path / "idx"), CONFIG, f"expected --data mnist:{tmp_path / 'idx'}")
+    (tmp_path / "cifar/cifar-10-batches-bin").mkdir(parents=True)
+    (tmp_path / "cifar/cifar-10-batches-bin/test_batch.bin").touch()
+    fails(cache, tmp_path, with_data(tmp_path / "cifar"), CONFIG, f"expected --data cifar10:{tmp_path / 'cifar'}")
+
+
+@pytest.mark.parametrize("tool", ["train", "shardprep", "loadbench"])
+def test_every_tool_says_its_version(tool):
+    done = subprocess.run([TRAIN.with_name(tool), "--version"], capture_output=True, text=True, timeout=60, check=True)
+    assert re.fullmatch(r"penstock \d+\.\d+\.\d+\n", done.stdout) and not done.stderr
+
+
+def test_the_help_says_how_sources_are_written(cache):
+    assert "SOURCE(KEY=VALUE,...):DIR" in " ".join(run(cache, "--help").stdout.split())
 
 
 def test_a_split_that_cannot_be_packed_is_not_taken_for_one_that_is_not_there(tmp_path):

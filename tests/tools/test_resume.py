@@ -69,7 +69,9 @@ def test_a_signal_saves_and_the_run_goes_on_from_that_step(cache, uninterrupted,
     assert f"stopped by {name} at epoch" in printed
     assert not (out / "model.safetensors").exists()
     resumed = run(cache, *flags, *resume_flags(out), "--out", out)
-    assert re.search(r"resuming at epoch \d, step \d+ of it", resumed.stdout)
+    (where,) = re.findall(r"resuming at (epoch \d, step \d+ of it)", resumed.stdout)
+    assert re.search(rf"^Total training time: \d+\.\d s since {where}, where --resume went on$", resumed.stdout, re.M)
+    assert 0 < summary(out)["resumed_at_step"] < summary(out)["steps"] == STEPS
     assert (out / "model.safetensors").read_bytes() == (uninterrupted / "model.safetensors").read_bytes()
     assert same_figures(out, uninterrupted)
 

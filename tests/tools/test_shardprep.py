@@ -157,6 +157,24 @@ def pictures(folder):
     return expected
 
 
+def test_a_cut_picture_is_named_with_the_way_around_it(tmp_path):
+    pictures(tmp_path / "in")
+    picture = tmp_path / "in/class 1/cut.jpg"
+    Image.new("RGB", (64, 64), "red").save(picture)
+    picture.write_bytes(picture.read_bytes()[:-100])
+    error = pack(tmp_path / "out", "--input", tmp_path / "in", source="image-folder", code=4).stderr
+    assert error.startswith(f"shardprep: {picture}: ") and error.count("\n") == 1, error
+    assert error.endswith(", or shardprep pack --on-corrupt skip\n"), error
+    pack(tmp_path / "out", "--input", tmp_path / "in", "--on-corrupt", "skip", source="image-folder")
+
+
+def test_of_several_splits_an_existing_one_is_refused_before_the_first_is_packed(tmp_path):
+    pack(tmp_path / "out", split="test")
+    error = pack(tmp_path / "out", split="train,test", code=2).stderr
+    assert error.startswith(f"shardprep: {tmp_path}/out/test: exists already; expected") and error.count("\n") == 1
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["test"]
+
+
 def test_png_files_are_stored_whole_and_their_pixels_are_pillows(tmp_path):
     expected = pictures(tmp_path / "in")
     (tmp_path / "in/class 0/readme.txt").write_text("not a picture")

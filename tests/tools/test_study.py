@@ -236,6 +236,8 @@ def test_a_run_that_fails_ends_the_study_with_its_own_words(cache, tmp_path):
     (["--profile", "5"], "--profile 5: is set in a study; expected none"),
     (["--epohcs", "2"], 'unknown flag "--epohcs"; did you mean "--epochs"?'),
     (["--emulate-step", "2"], '--emulate-step is "2"; expected a time with its unit'),
+    (["--repeet", "3"], 'unknown flag "--repeet"; did you mean "--repeat"?'),
+    (["--worker=2"], 'unknown flag "--worker"; did you mean "--workers"?'),
 ], ids=lambda value: " ".join(value) if isinstance(value, list) else "")
 def test_a_command_that_cannot_be_is_one_line_and_leaves_nothing(cache, tmp_path, flags, line):
     given = [*COMMAND, "--out", tmp_path / "out"]
@@ -244,6 +246,13 @@ def test_a_command_that_cannot_be_is_one_line_and_leaves_nothing(cache, tmp_path
     said = run(cache, *given, *flags, code=2).stderr
     assert said.startswith("train: " + line) and said.count("\n") == 1, said
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("given, flag", [(["--workers", "0,1"], "--out"), (["--out", "out"], "--workers")])
+def test_what_is_missing_is_named_and_not_what_is_passed_on(cache, tmp_path, given, flag):
+    said = run(cache, "study", *given, *COMMAND[3:], code=2, cwd=tmp_path).stderr
+    assert said.startswith(f"train: {flag}: is missing; expected ") and said.count("\n") == 1, said
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_of_something_else_is_refused(study, cache, tmp_path):

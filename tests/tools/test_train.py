@@ -175,3 +175,17 @@ def test_an_earlier_run_is_replaced(cache, tmp_path):
     run(cache, *SMALL, "--epochs", 1, "--out", out)
     assert [line["epoch"] for line in metrics(out) if line["kind"] == "epoch"] == [1]
     assert len(list(out.glob("events.out.tfevents.*"))) == 1
+
+
+def test_a_run_that_diverges_says_so_and_leaves_the_last_good_checkpoint(cache, tmp_path):
+    out = tmp_path / "run"
+    run(cache, *SMALL, "--epochs", 1, "--out", out)
+    last = out / "checkpoint-last.safetensors"
+    before = last.read_bytes()
+    for flags, what in ((["--lr", "1e9"], "the loss has become nan"),
+                        # One step, whose loss is that of the weights before it.
+                        (["--lr", "1e300", "-b", 400], "model.conv1.bias holds nan or infinity")):
+        said = run(cache, *SMALL, "--epochs", 2, *flags, "--resume", last, code=2).stderr
+        assert said.count("\n") == 1 and re.match(r"train: epoch 2, step \d+: ", said), said
+        assert what in said and f"try a lower --lr than {float(flags[1]):g} " in said, said
+        assert last.read_bytes() == before and not list(out.glob("*.partial"))

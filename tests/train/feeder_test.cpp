@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/train/small_dataset.h"
+#include "train/host_feeder.h"
 
 namespace penstock {
 namespace {
@@ -38,6 +39,11 @@ TEST(HostFeederTest, TensorsViewTheLoadersBatches) {
   }
   EXPECT_FALSE(feeder->next());
   EXPECT_EQ(batch_count, 3);
+}
+
+TEST(PinnedSlotsTest, MemoryThatCannotBeHadIsNull) {
+  const auto slots = pinned_slots();
+  EXPECT_EQ(slots.allocate(size_t{1} << 60), nullptr);  // more than any machine has; without CUDA any amount is
 }
 
 TEST(HostFeederTest, CountsAreTheLoaders) {

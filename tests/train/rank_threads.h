@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <functional>
+#include <latch>
 #include <memory>
 #include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
@@ -19,12 +20,21 @@ inline void run_ranks(int world_size, const std::function<void(Comm&)>& body) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::exception_ptr> errors(static_cast<size_t>(world_size)), echoes(errors);
   std::vector<std::thread> threads;
+  std::latch connected(world_size);
   for (int rank = 0; rank < world_size; ++rank)
     threads.emplace_back([&, rank] {
       try {
         torch::set_num_threads(1);  // a team of OpenMP threads for each rank would spin against the others'
         const Rendezvous rendezvous{.rank = rank, .world_size = world_size, .timeout_seconds = 60};
-        auto comm = world_size == 1 ? make_self_comm() : make_c10d_comm(store, rendezvous, torch::kCPU, "gloo");
+        std::unique_ptr<Comm> comm;
+        try {
+          comm = world_size == 1 ? make_self_comm() : make_c10d_comm(store, rendezvous, torch::kCPU, "gloo");
+        } catch (...) {
+          connected.count_down();
+          throw;
+        }
+        // A rank whose body is short would be gone before a slow one has connected to it.
+        connected.arrive_and_wait();
         body(*comm);
       } catch (const Error& error) {
         auto& list = error.kind() == ErrorKind::kDevice ? echoes : errors;

@@ -60,7 +60,22 @@ TEST(ResidentFeederTest, ErasedRectanglesShiftsAndFlipsAreTheHostPathToTheBit) {
 }
 
 TEST(ResidentFeederTest, ResizesAndCropsAreTheHostPathToTheBit) {
-  EXPECT_EQ(differing_pixels("resize(height=27,width=31),center-crop(size=24),normalize", loader_options()), 0);
+  EXPECT_EQ(
+      differing_pixels("resize(height=27,width=31,filter=bilinear),center-crop(size=24),normalize", loader_options()),
+      0);
+}
+
+TEST(ResidentFeederTest, WhatOnlyTheHostRendersIsRefusedAtTheStart) {
+  for (const char* spec : {"color-jitter(brightness=0.2)", "grayscale(p=0.01)", "trivial-augment", "resize(size=20)",
+                           "random-resized-crop(size=20,filter=bilinear)"}) {
+    try {
+      differing_pixels(spec, loader_options());
+      ADD_FAILURE() << "accepted: " << spec;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kConfig) << error.what();
+      EXPECT_EQ(std::string(error.what()).rfind("--resident: the list of transforms ", 0), 0u) << error.what();
+    }
+  }
 }
 
 TEST(ResidentFeederTest, EveryRankShuffleTailAndRestartFollowsTheLoader) {

@@ -43,6 +43,15 @@ TEST(TerminalSinkTest, AnEpochIsOneLineOfTheKnownForm) {
   EXPECT_EQ(out.str(), "Epoch [1/10], Loss: 0.5043, Dur: 3.1 s, load 0.4 ms, update 1.2 ms\n");
 }
 
+TEST(TerminalSinkTest, AnEmulatedStepHasNoLoss) {
+  auto metrics = epoch_metrics(1);
+  metrics.is_emulated = true;
+  EXPECT_EQ(epoch_line(metrics), "Epoch [1/10], Loss: 0.5043, Dur: 3.1 s, load 0.4 ms, update 1.2 ms [emulated]");
+  metrics.learns = false;
+  EXPECT_EQ(epoch_line(metrics), "Epoch [1/10], Dur: 3.1 s, load 0.4 ms, update 1.2 ms [emulated]");
+  EXPECT_EQ(bar_line({.epoch = 1, .epoch_count = 10, .step_count = 10}).find("loss"), std::string::npos);
+}
+
 TEST(ProgressBarTest, TheLineSaysLossRateLoadAndTimeLeft) {
   EXPECT_EQ(bar_line({.epoch = 2,
                       .epoch_count = 10,

@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <csignal>
 
+#include "tests/support/testing.h"
 #include "tests/train/rank_threads.h"
 #include "train/stop.h"
 
@@ -28,7 +30,8 @@ class CountingStrategy final : public Strategy {
     steps.emplace_back(batch.epoch, batch.index);
     learning_rates.push_back(learning_rate_);
     if (on_step) on_step();
-    return {torch::tensor(static_cast<double>((batch.index + 1) * batch.count)), torch::tensor(batch.count / 2)};
+    const double loss = steps.size() == diverges_at ? NAN : static_cast<double>((batch.index + 1) * batch.count);
+    return {torch::tensor(loss), torch::tensor(batch.count / 2)};
   }
   torch::Tensor evaluate(const DeviceBatch& batch) override {
     // Class 1 for every row: right where the label is 1.
@@ -41,6 +44,7 @@ class CountingStrategy final : public Strategy {
   std::vector<std::pair<int64_t, int64_t>> steps;  // epoch, batch
   std::vector<double> learning_rates;
   std::function<void()> on_step;
+  size_t diverges_at = 0;  // of this process's steps, from 1; 0: never
 
  private:
   Comm& comm_;
@@ -163,6 +167,21 @@ TEST(TrainEpochsTest, RanksReportTheSameGlobalMean) {
     for (const auto& one : trial.metrics)
       if (one.kind == Metrics::Kind::kEpoch) loss = one.loss;
     EXPECT_DOUBLE_EQ(loss, (8 * 1 + 8 * 2 + 8 * 3 + 8 * 4 + 4 * 5) / 36.0);
+  });
+}
+
+TEST(TrainEpochsTest, ADivergedRunEndsAtEveryRankAndSavesNothingMore) {
+  run_ranks(2, [](Comm& comm) {
+    Trial trial(comm);
+    trial.options.save_every = {1, 0};
+    trial.options.print_freq = 100;
+    trial.strategy.diverges_at = comm.rank() == 1 ? 7 : 0;  // one rank's loss alone
+    EXPECT_EQ(
+        message_of(ErrorKind::kConfig, [&] { trial.run(); }),
+        "epoch 2, step 7: the loss has become nan, the run diverged; expected a finite one, try a lower --lr than "
+        "1 (earlier checkpoints are as they were)");
+    EXPECT_EQ(trial.last.step, 6);
+    EXPECT_EQ(trial.metrics.size(), 1u);  // of the first epoch
   });
 }
 

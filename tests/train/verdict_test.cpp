@@ -56,6 +56,22 @@ TEST_F(PastPredictionTest, IsTheNewestOfTheSameConfigurationWithOtherWorkers) {
   EXPECT_FALSE(find(9));  // nobody predicted so many
 }
 
+TEST_F(PastPredictionTest, TheFolderIsNamedAsTheRunsOwn) {
+  write_summary("runs/a", 1, kConfiguration, 1);
+  const fs::path before = fs::current_path();
+  fs::current_path(folder_.path());
+  for (const char* out : {"runs/b", "runs/b/", "./runs/b", "runs/../runs/b"}) {
+    const auto past = find_past_prediction(out, kConfiguration, 2, [](const std::string&) {});
+    ASSERT_TRUE(past) << out;
+    EXPECT_EQ(past->summary.lexically_normal(), "runs/a/summary.json") << out;
+  }
+  fs::current_path(folder_.path() / "runs");
+  const auto past = find_past_prediction("b", kConfiguration, 2, [](const std::string&) {});
+  fs::current_path(before);
+  ASSERT_TRUE(past);
+  EXPECT_EQ(past->summary, "a/summary.json");
+}
+
 TEST_F(PastPredictionTest, WhatCannotBeComparedIsSaid) {
   write_summary("old", 1, kConfiguration, 1, 1);
   EXPECT_FALSE(find(2));
@@ -73,10 +89,11 @@ TEST_F(PastPredictionTest, WhatCannotBeComparedIsSaid) {
 TEST_F(PastPredictionTest, TheErrorIsOfWhatWasMeasured) {
   const PastPrediction past{"runs/a/summary.json", 1, 14'300};
   EXPECT_EQ(comparison_text(past, {.workers = 2, .images_per_second = 13'900}),
-            "prediction: a (1 worker) said 14,300 images/s for 2 workers; it was 13,900 images/s: 2.9 % too much");
-  EXPECT_EQ(comparison_text(past, {.workers = 2, .images_per_second = 15'000, .is_emulated = true}),
-            "prediction: a (1 worker) said 14,300 images/s for 2 workers; it was 15,000 images/s: 4.7 % too little "
-            "[emulated]");
+            "prediction: runs/a (1 worker) said 14,300 images/s for 2 workers; it was 13,900 images/s: 2.9 % too much");
+  EXPECT_EQ(
+      comparison_text(past, {.workers = 2, .images_per_second = 15'000, .is_emulated = true}),
+      "prediction: runs/a (1 worker) said 14,300 images/s for 2 workers; it was 15,000 images/s: 4.7 % too little "
+      "[emulated]");
 }
 
 StepTimes step_of(double wait, double forward, double communication, double process_cpu, double queued) {
@@ -93,47 +110,50 @@ TEST(ObserveTest, WithoutWorkersTheWaitIsTheLoad) {
   LoaderStatistics loader;
   loader.workers = {{.busy_ms = 600}};
   const auto run = observe({.workers = 0}, step_of(6, 4, 0, 9, 1), loader, 100);
-  EXPECT_DOUBLE_EQ(run.step, 10);
-  EXPECT_DOUBLE_EQ(run.times.load, 5.4);  // a tenth of the step was spent in the queue for a core
-  EXPECT_DOUBLE_EQ(run.times.load_cpu, 5.4);
-  EXPECT_DOUBLE_EQ(run.times.update, 3.6);
-  EXPECT_DOUBLE_EQ(run.times.update_cpu, 3.6);
+  EXPECT_DOUBLE_EQ(run.step_ms, 10);
+  EXPECT_DOUBLE_EQ(run.times.load_ms, 5.4);  // a tenth of the step was spent in the queue for a core
+  EXPECT_DOUBLE_EQ(run.times.load_cpu_ms, 5.4);
+  EXPECT_DOUBLE_EQ(run.times.update_ms, 3.6);
+  EXPECT_DOUBLE_EQ(run.times.update_cpu_ms, 3.6);
 }
 
 TEST(ObserveTest, WorkersAreMeasuredByThemselves) {
   LoaderStatistics loader;
   loader.workers = {{.busy_ms = 400, .cpu_ms = 250, .queued_ms = 50}, {.busy_ms = 400, .cpu_ms = 250, .queued_ms = 50}};
   const auto run = observe({.workers = 2}, step_of(2, 6, 2, 9, 1), loader, 100);
-  EXPECT_DOUBLE_EQ(run.times.load_cpu, 5);
-  EXPECT_DOUBLE_EQ(run.times.load, 7);      // 2 of them for the disk
-  EXPECT_DOUBLE_EQ(run.times.update, 7.2);  // the queue's tenth of 8
-  EXPECT_DOUBLE_EQ(run.times.update_cpu, 4);
-  EXPECT_DOUBLE_EQ(run.times.communication, 2);
-  EXPECT_DOUBLE_EQ(run.loader_idle, 0.6);  // 800 of 2 x 1000 ms
+  EXPECT_DOUBLE_EQ(run.times.load_cpu_ms, 5);
+  EXPECT_DOUBLE_EQ(run.times.load_ms, 7);      // 2 of them for the disk
+  EXPECT_DOUBLE_EQ(run.times.update_ms, 7.2);  // the queue's tenth of 8
+  EXPECT_DOUBLE_EQ(run.times.update_cpu_ms, 4);
+  EXPECT_DOUBLE_EQ(run.times.communication_ms, 2);
+  EXPECT_DOUBLE_EQ(run.loader_idle_share, 0.6);  // 800 of 2 x 1000 ms
 }
 
 TEST(ObserveTest, ADevicesPhasesHoldNoQueueing) {
   LoaderStatistics loader;
   loader.workers = {{.busy_ms = 600}};
   const auto run = observe({.times = {.is_async = true}, .workers = 0}, step_of(5, 1, 0, 7, 1), loader, 100);
-  EXPECT_DOUBLE_EQ(run.times.load, 6);
-  EXPECT_DOUBLE_EQ(run.times.update, 1);
+  EXPECT_DOUBLE_EQ(run.times.load_ms, 6);
+  EXPECT_DOUBLE_EQ(run.times.update_ms, 1);
 }
 
 TEST(ObserveTest, WaitingForARankThatWaitsForItsLoaderIsLoading) {
   const auto rank = [](double wait, double load, double communication) {
-    return Observed{
-        .times = {.load = load, .load_cpu = load, .update = 5, .update_cpu = 2, .communication = communication},
-        .workers = 1,
-        .step = 10,
-        .wait = wait};
+    return Observed{.times = {.load_ms = load,
+                              .load_cpu_ms = load,
+                              .update_ms = 5,
+                              .update_cpu_ms = 2,
+                              .communication_ms = communication},
+                    .workers = 1,
+                    .step_ms = 10,
+                    .wait_ms = wait};
   };
   const auto run = over_ranks(rank(1, 4, 4), {rank(1, 4, 4), rank(4, 8, 1)});
-  EXPECT_DOUBLE_EQ(run.wait, 4);
-  EXPECT_DOUBLE_EQ(run.times.communication, 1);
-  EXPECT_DOUBLE_EQ(run.times.update, 2);
-  EXPECT_DOUBLE_EQ(run.times.load, 8);
-  EXPECT_DOUBLE_EQ(run.times.load_cpu, 6);
+  EXPECT_DOUBLE_EQ(run.wait_ms, 4);
+  EXPECT_DOUBLE_EQ(run.times.communication_ms, 1);
+  EXPECT_DOUBLE_EQ(run.times.update_ms, 2);
+  EXPECT_DOUBLE_EQ(run.times.load_ms, 8);
+  EXPECT_DOUBLE_EQ(run.times.load_cpu_ms, 6);
 }
 
 }  // namespace

@@ -39,6 +39,13 @@ std::vector<std::string> parse_splits(const std::string& text) {
   return names;
 }
 
+/// As pack() says it, but before the splits in front of this one are packed.
+void check_is_new(const PackOptions& options, const std::string& split) {
+  const auto folder = options.output / split;
+  if (!options.force && std::filesystem::exists(folder))
+    throw config_error(concat(folder.string(), ": exists already; expected a new folder, or --force to replace it"));
+}
+
 void pack_split(PackOptions options, const std::string& split, bool is_quiet) {
   options.split = split;
   ProgressLine line((options.output / split).string(), is_quiet);
@@ -70,7 +77,9 @@ int run_pack(const PackArguments& arguments) {
   options.skip_corrupt = arguments.on_corrupt == "skip";
   options.input = arguments.input;
   options.output = arguments.output;
-  for (const auto& name : parse_splits(arguments.splits)) pack_split(options, name, arguments.is_quiet);
+  const auto splits = parse_splits(arguments.splits);
+  for (const auto& name : splits) check_is_new(options, name);
+  for (const auto& name : splits) pack_split(options, name, arguments.is_quiet);
   return 0;
 }
 

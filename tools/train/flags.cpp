@@ -18,8 +18,10 @@ void add_data_flags(CLI::App& app, TrainOptions& o) {
   app.add_option(
          "--data", o.data,
          concat(
-             "a packed data set's folder, or a source with its folder, as mnist:DIR (", join(SourceRegistry::names()),
-             "); a source is packed into --cache once. A folder of a source's name wins when it is a packed data set"))
+             "a packed data set's folder, or what is packed into --cache once: SOURCE:DIR or "
+             "SOURCE(KEY=VALUE,...):DIR, as image-folder:photos, or without DIR an embedded one, as digits(count=500); "
+             "sources: ",
+             join(SourceRegistry::names()), ". A folder of a source's name wins when it is a packed data set"))
       ->capture_default_str()
       ->group(group);
   app.add_option("--split", o.split, "split to train on; `test` is evaluated on")->capture_default_str()->group(group);
@@ -140,30 +142,50 @@ std::string last_of(const std::vector<std::string>& words) {
   return is_unit ? words[words.size() - 2] + " " + last : last;
 }
 
-}  // namespace
-
-TrainOptions parse_flags(int argc, char** argv) {
+/// What the flags are read into: options, and texts that become options.
+struct FlagValues {
   TrainOptions options;
   std::vector<std::string> save_every;
-  CLI::App app("Trains an image model. With nothing else: LeNet on embedded digits.", "train");
+  std::string emulated_step, emulated_load;
+};
+
+void add_flags(CLI::App& app, FlagValues& values) {
   app.get_formatter()->column_width(34);
   // A flag given twice counts as given last, so that scripts can append to a command line.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  add_data_flags(app, options);
-  add_model_flags(app, options);
-  add_device_flags(app, options);
-  add_run_flags(app, options, save_every);
-  std::string emulated_step, emulated_load;
-  add_emulation_flags(app, emulated_step, emulated_load);
+  add_data_flags(app, values.options);
+  add_model_flags(app, values.options);
+  add_device_flags(app, values.options);
+  add_run_flags(app, values.options, values.save_every);
+  add_emulation_flags(app, values.emulated_step, values.emulated_load);
+}
+
+}  // namespace
+
+std::vector<std::string> train_flag_names() {
+  FlagValues values;
+  CLI::App app("", "train");
+  add_flags(app, values);
+  return flag_names(app);
+}
+
+TrainOptions parse_flags(int argc, char** argv) {
+  FlagValues values;
+  CLI::App app(
+      "Trains an image model. With nothing else: LeNet on embedded digits. Exit codes: 0, 2 options (and a run that "
+      "diverges), 3 files, 4 corrupt data, 5 devices, 128 + the signal that stopped it.",
+      "train");
+  add_flags(app, values);
+  auto& options = values.options;
   std::vector<std::string> words{argv, argv + argc};
   const auto earlier = earlier_flags(words);
   words.insert(words.begin() + 1, earlier.begin(), earlier.end());  // of a flag that stands twice the last counts
   std::vector<char*> pointers;
   for (auto& word : words) pointers.push_back(word.data());
   parse_command_line(app, static_cast<int>(pointers.size()), pointers.data());
-  if (!save_every.empty()) options.save_every = parse_save_every(last_of(save_every));
-  options.emulated_step_ns = parse_duration_ns("--emulate-step", emulated_step);
-  options.emulated_load_ns = parse_duration_ns("--emulate-load", emulated_load);
+  if (!values.save_every.empty()) options.save_every = parse_save_every(last_of(values.save_every));
+  options.emulated_step_ns = parse_duration_ns("--emulate-step", values.emulated_step);
+  options.emulated_load_ns = parse_duration_ns("--emulate-load", values.emulated_load);
   // -1 means "auto" inside only: whoever types it gets the message of every other negative number.
   if (app.count("--workers") > 0 && options.workers < 0)
     throw config_error(concat("--workers is ", options.workers, "; expected 0 or more"));

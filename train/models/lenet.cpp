@@ -4,6 +4,7 @@
 // classes.
 #include "core/text.h"
 #include "train/models/model.h"
+#include "train/models/relu_max_pool.h"
 
 namespace penstock {
 namespace {
@@ -24,10 +25,8 @@ class LeNet final : public Model {
     Linear fc2 = register_module("fc2", Linear(120, 84));
     Linear fc3 = register_module("fc3", Linear(84, shape.classes));
 
-    add_stage("conv1", {"conv1"},
-              [conv1](const torch::Tensor& x) mutable { return torch::max_pool2d(torch::relu(conv1(x)), 2); });
-    add_stage("conv2", {"conv2"},
-              [conv2](const torch::Tensor& x) mutable { return torch::max_pool2d(torch::relu(conv2(x)), 2); });
+    add_stage("conv1", {"conv1"}, [conv1](const torch::Tensor& x) mutable { return detail::relu_max_pool(conv1(x)); });
+    add_stage("conv2", {"conv2"}, [conv2](const torch::Tensor& x) mutable { return detail::relu_max_pool(conv2(x)); });
     add_stage("fc1", {"fc1"}, [fc1](const torch::Tensor& x) mutable { return torch::relu(fc1(x.flatten(1))); });
     add_stage("fc2", {"fc2"}, [fc2](const torch::Tensor& x) mutable { return torch::relu(fc2(x)); });
     add_stage("fc3", {"fc3"}, [fc3](const torch::Tensor& x) mutable { return fc3(x); });

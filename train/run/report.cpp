@@ -3,25 +3,13 @@
 
 #include <sys/resource.h>
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "core/number_text.h"
 #include "core/text.h"
 #include "train/run/verdict.h"
 
 namespace penstock {
-namespace {
-
-std::string count_of(int64_t count, const std::string& what) { return concat(count, " ", what, count == 1 ? "" : "s"); }
-
-std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.2f %%", 100 * share);
-  return text;
-}
-
-}  // namespace
-
 std::string opening_text(const Setup& setup, const Comm& comm) {
   const auto& options = setup.options;
   const auto& shape = setup.shape;
@@ -36,16 +24,17 @@ std::string opening_text(const Setup& setup, const Comm& comm) {
                    static_cast<double>(options.emulated_load_ns) * 1e-3, " us of processor time more a sample\n");
   }
   if (!data.note.empty()) text += concat("note: ", data.note, "\n");
-  text += concat("arch ", options.arch, ", mode ", options.mode, ", ", count_of(comm.world_size(), "rank"), started,
-                 " (", comm.backend(), ") on ", options.device, options.is_resident ? ", data resident" : "",
-                 "; a rank: ", count_of(options.workers, "worker"), ", ", count_of(options.threads, "intra-op thread"),
-                 options.only_evaluates ? "" : "; out " + options.out.string(), "\n");
+  text +=
+      concat("arch ", options.arch, ", mode ", options.mode, ", ", count_text(comm.world_size(), "rank"), started, " (",
+             comm.backend(), ") on ", options.device, options.is_resident ? ", data resident" : "",
+             "; a rank: ", count_text(options.workers, "worker"), ", ", count_text(options.threads, "intra-op thread"),
+             options.only_evaluates ? "" : "; out " + options.out.string(), "\n");
   if (setup.checkpoint && !options.only_evaluates) {
     const auto& info = setup.checkpoint->info;
     text += concat("resuming at epoch ", info.position.epoch + 1, ", step ", info.position.batch, " of it");
     if (info.threads != options.threads || info.world_size != comm.world_size())
-      text += concat("; it was written with ", count_of(info.world_size, "rank"), " of ",
-                     count_of(info.threads, "intra-op thread"), ": sums are rounded differently now");
+      text += concat("; it was written with ", count_text(info.world_size, "rank"), " of ",
+                     count_text(info.threads, "intra-op thread"), ": sums are rounded differently now");
     if (info.augment != setup.info.augment) text += concat("; augment was ", info.augment);
     text += "\n";
   }
@@ -53,11 +42,11 @@ std::string opening_text(const Setup& setup, const Comm& comm) {
 }
 
 std::string accuracy_text(const Evaluation& evaluation, const std::vector<std::string>& class_names) {
-  std::string text =
-      concat("Accuracy over the ", evaluation.sample_count, " test samples: ", percent(evaluation.accuracy), "\n");
+  std::string text = concat("Accuracy over the ", evaluation.sample_count,
+                            " test samples: ", percent_text(evaluation.accuracy, 2), "\n");
   for (size_t i = 0; i < evaluation.class_accuracy.size(); ++i) {
     const auto& accuracy = evaluation.class_accuracy[i];
-    text += concat("  class ", class_names[i], ": ", accuracy ? percent(*accuracy) : "no samples", "\n");
+    text += concat("  class ", class_names[i], ": ", accuracy ? percent_text(*accuracy, 2) : "no samples", "\n");
   }
   return text;
 }
@@ -81,6 +70,7 @@ nlohmann::ordered_json summary_json(const Setup& setup, const TrainResult* resul
     json["test_samples"] = evaluation->sample_count;
   }
   if (result != nullptr) {
+    json["resumed_at_step"] = setup.checkpoint ? setup.checkpoint->info.position.step : 0;  // times are from there on
     json["train_seconds"] = result->train_seconds;
     json["epoch_seconds"] = result->epoch_seconds;
     json["load_ms_per_step"] = result->load_ms_per_step;

@@ -11,6 +11,7 @@
 #include "loader/detail/atomic_file.h"
 #include "train/host_feeder.h"
 #include "train/profile.h"
+#include "train/run/cores.h"
 #include "train/run/report.h"
 #include "train/run/verdict.h"
 #include "train/run_folder.h"
@@ -23,6 +24,18 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kEvalRows = 256;  // of a rank and batch, at least: an evaluation has no reason for small batches
+
+/// The last step's loss is from before its update: only the weights tell whether that was one too many. They are looked
+/// at before the file that is there, the last good one, is replaced.
+void check_finite(const StateDict& state, const Position& position, double learning_rate) {
+  for (const auto& [name, tensor] : state) {
+    if (!tensor.is_floating_point() || torch::isfinite(tensor).all().item<bool>()) continue;
+    throw config_error(concat("epoch ", position.epoch + (position.batch > 0 ? 1 : 0), ", step ", position.step, ": ",
+                              name,
+                              " holds nan or infinity, the run diverged; expected finite numbers, try a lower --lr ",
+                              "than ", learning_rate, " (earlier checkpoints are as they were)"));
+  }
+}
 
 class Run {
  public:
@@ -166,6 +179,7 @@ class Run {
 
   void save(const Position& position, TrainParts::Save which) {
     const StateDict state = strategy_->state();
+    check_finite(state, position, options_.learning_rate);
     if (!is_first_) return;
     CheckpointInfo info = setup_.info;
     info.position = position;
@@ -200,10 +214,18 @@ class Run {
     detail::write_text(options_.out / "summary.json", summary.dump(2) + "\n");
     char seconds[32];
     std::snprintf(seconds, sizeof(seconds), "%.1f s", result.train_seconds);
-    std::cout << "Total training time: " << seconds << (options_.is_emulated() ? " [emulated]" : "") << '\n';
+    std::cout << "Total training time: " << seconds << resumed_text() << (options_.is_emulated() ? " [emulated]" : "")
+              << '\n';
     if (evaluation != nullptr && learns()) std::cout << accuracy_text(*evaluation, class_names());
     std::cout << verdict << std::flush;
     return 0;
+  }
+
+  /// What came before --resume is in no total: " since epoch 3, step 10 of it, where this process went on".
+  std::string resumed_text() const {
+    if (!setup_.checkpoint) return "";
+    const Position& start = setup_.info.position;
+    return concat(" since epoch ", start.epoch + 1, ", step ", start.batch, " of it, where --resume went on");
   }
 
   /// Collective.
@@ -216,16 +238,16 @@ class Run {
                                    .images_per_second = result.images_per_second,
                                    .is_emulated = options_.is_emulated()},
                                   result.a_step, result.loader, result.step_count);
-    const auto packed =
-        torch::tensor({mine.wait, mine.times.load, mine.times.load_cpu, mine.times.update_cpu}, torch::kFloat64);
+    const auto packed = torch::tensor(
+        {mine.wait_ms, mine.times.load_ms, mine.times.load_cpu_ms, mine.times.update_cpu_ms}, torch::kFloat64);
     const auto gathered = comm_->all_gather(packed.to(device_)).cpu();
     std::vector<Observed> all(static_cast<size_t>(comm_->world_size()));
     for (size_t rank = 0; rank < all.size(); ++rank) {
       const auto numbers = gathered[static_cast<int64_t>(rank)];
-      all[rank].wait = numbers[0].item<double>();
-      all[rank].times.load = numbers[1].item<double>();
-      all[rank].times.load_cpu = numbers[2].item<double>();
-      all[rank].times.update_cpu = numbers[3].item<double>();
+      all[rank].wait_ms = numbers[0].item<double>();
+      all[rank].times.load_ms = numbers[1].item<double>();
+      all[rank].times.load_cpu_ms = numbers[2].item<double>();
+      all[rank].times.update_cpu_ms = numbers[3].item<double>();
     }
     return over_ranks(mine, all);
   }

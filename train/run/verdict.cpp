@@ -1,14 +1,19 @@
 // Verdict: from a run's times to the model's, and to the summaries of other runs.
 #include "train/run/verdict.h"
 
+#ifdef PENSTOCK_HAS_CUDA
+#include <cuda_runtime_api.h>
+#endif
+
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <fstream>
 
 #include "core/error.h"
+#include "core/number_text.h"
 #include "core/text.h"
+#include "train/run/cores.h"
 #include "train/run/world.h"
 
 namespace penstock {
@@ -29,9 +34,16 @@ std::string processor_name() {
   return "";
 }
 
-std::string workers_text(int workers) { return concat(workers, workers == 1 ? " worker" : " workers"); }
-
 }  // namespace
+
+std::string gpu_name(const torch::Device& device) {
+#ifdef PENSTOCK_HAS_CUDA
+  cudaDeviceProp properties{};
+  const int index = device.has_index() ? device.index() : 0;
+  if (device.is_cuda() && cudaGetDeviceProperties(&properties, index) == cudaSuccess) return properties.name;
+#endif
+  return "";
+}
 
 Observed observe(Observed run, const StepTimes& step, const LoaderStatistics& loader, int64_t step_count) {
   LoaderStatistics::Worker all;
@@ -42,39 +54,39 @@ Observed observe(Observed run, const StepTimes& step, const LoaderStatistics& lo
   }
   const auto steps = static_cast<double>(std::max<int64_t>(step_count, 1));
   auto& times = run.times;
-  run.step = step.total();
-  run.wait = step[Phase::kWait];
-  const double available_ms = run.step * steps * static_cast<double>(loader.workers.size());
-  run.loader_idle = available_ms > 0 ? std::clamp(1 - all.busy_ms / available_ms, 0.0, 1.0) : 0;
-  times.communication = step[Phase::kCommunication];
+  run.step_ms = step.total();
+  run.wait_ms = step[Phase::kWait];
+  const double available_ms = run.step_ms * steps * static_cast<double>(loader.workers.size());
+  run.loader_idle_share = available_ms > 0 ? std::clamp(1 - all.busy_ms / available_ms, 0.0, 1.0) : 0;
+  times.communication_ms = step[Phase::kCommunication];
   // The kernel counts a step's queueing as a whole; it is dealt to waiting and working by their lengths. A device's
   // phases hold none.
-  const double running = run.step > 0 && !times.is_async ? std::max(0.0, 1 - step.queued / run.step) : 1;
-  times.update = (run.step - run.wait) * running;
+  const double running = run.step_ms > 0 && !times.is_async ? std::max(0.0, 1 - step.queued / run.step_ms) : 1;
+  times.update_ms = (run.step_ms - run.wait_ms) * running;
   if (run.workers == 0) {
-    times.load = times.load_cpu = times.is_async ? all.busy_ms / steps : run.wait * running;
+    times.load_ms = times.load_cpu_ms = times.is_async ? all.busy_ms / steps : run.wait_ms * running;
   } else {
-    times.load_cpu = all.cpu_ms / steps;
-    times.load = std::max(times.load_cpu, (all.busy_ms - all.queued_ms) / steps);
+    times.load_cpu_ms = all.cpu_ms / steps;
+    times.load_ms = std::max(times.load_cpu_ms, (all.busy_ms - all.queued_ms) / steps);
   }
-  times.update_cpu = std::max(0.0, step.process_cpu - times.load_cpu);
+  times.update_cpu_ms = std::max(0.0, step.process_cpu - times.load_cpu_ms);
   return run;
 }
 
 Observed over_ranks(Observed mine, const std::vector<Observed>& all) {
-  double wait = mine.wait, load_cpu = 0, update_cpu = 0;
+  double wait = mine.wait_ms, load_cpu = 0, update_cpu = 0;
   for (const auto& rank : all) {
-    wait = std::max(wait, rank.wait);
-    mine.times.load = std::max(mine.times.load, rank.times.load);
-    load_cpu += rank.times.load_cpu / static_cast<double>(all.size());
-    update_cpu += rank.times.update_cpu / static_cast<double>(all.size());
+    wait = std::max(wait, rank.wait_ms);
+    mine.times.load_ms = std::max(mine.times.load_ms, rank.times.load_ms);
+    load_cpu += rank.times.load_cpu_ms / static_cast<double>(all.size());
+    update_cpu += rank.times.update_cpu_ms / static_cast<double>(all.size());
   }
-  const double echo = std::min(wait - mine.wait, mine.times.communication);
-  mine.wait += echo;
-  mine.times.communication -= echo;
-  mine.times.update = std::max(0.0, mine.times.update - echo);
-  mine.times.load_cpu = load_cpu;
-  mine.times.update_cpu = update_cpu;
+  const double echo = std::min(wait - mine.wait_ms, mine.times.communication_ms);
+  mine.wait_ms += echo;
+  mine.times.communication_ms -= echo;
+  mine.times.update_ms = std::max(0.0, mine.times.update_ms - echo);
+  mine.times.load_cpu_ms = load_cpu;
+  mine.times.update_cpu_ms = update_cpu;
   return mine;
 }
 
@@ -85,6 +97,7 @@ nlohmann::json configuration_of(const Setup& setup) {
   json["cores"] = usable_cores();
   json["libtorch"] = TORCH_VERSION;
   json["processor"] = processor_name();
+  if (const auto gpu = gpu_name(rank_device(setup.options, setup.world)); !gpu.empty()) json["gpu"] = gpu;
   json["samples"] = setup.data.train->size();
   return json;
 }
@@ -95,14 +108,14 @@ Json limit_json(const Observed& run, const Limit& limit) {
             {"sentence", limit.sentence},
             {"emulated", run.is_emulated},
             {"best_workers", limit.best_workers},
-            {"wait_share", run.step > 0 ? run.wait / run.step : 0},
-            {"loader_idle_share", run.loader_idle},
+            {"wait_share", run.step_ms > 0 ? run.wait_ms / run.step_ms : 0},
+            {"loader_idle_share", run.loader_idle_share},
             {"service_ms",
-             {{"load", times.load},
-              {"load_cpu", times.load_cpu},
-              {"update", times.update},
-              {"update_cpu", times.update_cpu},
-              {"communication", times.communication}}},
+             {{"load", times.load_ms},
+              {"load_cpu", times.load_cpu_ms},
+              {"update", times.update_ms},
+              {"update_cpu", times.update_cpu_ms},
+              {"communication", times.communication_ms}}},
             {"cores", times.cores},
             {"ranks", times.ranks},
             {"predictions", Json::array()}};
@@ -124,12 +137,14 @@ std::optional<PastPrediction> find_past_prediction(const fs::path& out, const nl
   const auto skip = [&](const std::string& why) {
     if (other_count++ == 0) other = why;
   };
+  const fs::path own = out.has_filename() ? out : out.parent_path();  // "runs/b/" is "runs/b"
   std::error_code failure;  // a folder that cannot be listed holds nothing to compare with
-  fs::directory_iterator entries(fs::absolute(out).lexically_normal().parent_path(), failure);
+  fs::directory_iterator entries(fs::absolute(own).lexically_normal().parent_path(), failure);
   for (; !failure && entries != fs::directory_iterator(); entries.increment(failure)) {
     const auto& entry = *entries;
     std::error_code gone;  // a run that somebody removes meanwhile is none
-    const fs::path path = entry.path() / "summary.json";
+    // As the user wrote OUT: a bare name could be of any folder.
+    const fs::path path = own.parent_path() / entry.path().filename() / "summary.json";
     if (!fs::is_regular_file(path, gone) || fs::equivalent(entry.path(), out, gone)) continue;
     try {
       std::ifstream file(path);
@@ -158,11 +173,10 @@ std::optional<PastPrediction> find_past_prediction(const fs::path& out, const nl
 
 std::string comparison_text(const PastPrediction& past, const Observed& run) {
   const double error = run.images_per_second > 0 ? past.images_per_second / run.images_per_second - 1 : 0;
-  char difference[64];
-  std::snprintf(difference, sizeof difference, "%.1f %% too %s", 100 * std::abs(error), error > 0 ? "much" : "little");
-  return concat("prediction: ", past.summary.parent_path().filename().string(), " (", workers_text(past.workers),
-                ") said ", rate_text(past.images_per_second), " for ", workers_text(run.workers), "; it was ",
-                rate_text(run.images_per_second), ": ", difference, run.is_emulated ? " [emulated]" : "");
+  return concat("prediction: ", past.summary.parent_path().string(), " (", count_text(past.workers, "worker"),
+                ") said ", rate_text(past.images_per_second), " for ", count_text(run.workers, "worker"), "; it was ",
+                rate_text(run.images_per_second), ": ", percent_text(std::abs(error), 1),
+                error > 0 ? " too much" : " too little", run.is_emulated ? " [emulated]" : "");
 }
 
 }  // namespace penstock

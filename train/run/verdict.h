@@ -22,7 +22,10 @@ Observed observe(Observed run, const StepTimes& step, const LoaderStatistics& lo
 /// their loaders, that was loading too.
 Observed over_ranks(Observed mine, const std::vector<Observed>& all);
 
-/// All that a run's speed depends on but the number of workers: the options that matter, ranks, cores, processor.
+/// "NVIDIA H200"; "" for the CPU, or where CUDA does not say.
+std::string gpu_name(const torch::Device& device);
+
+/// All that a run's speed depends on but the number of workers: the options that matter, ranks, cores, processor, GPU.
 nlohmann::json configuration_of(const Setup& setup);
 
 /// `bound`, `sentence`, the measured times and `predictions`: images/s for every number of workers up to the cores' and

@@ -1,7 +1,6 @@
 // World: the launcher's variables, the flags, and what they may not say together.
 #include "train/run/world.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "train/launch.h"
+#include "train/run/cores.h"
 
 namespace penstock {
 namespace {
@@ -119,16 +119,10 @@ World find_world(const TrainOptions& options, torch::DeviceType device) {
   // Variables of a launcher that started something else around this process say nothing of its ranks.
   const int count = world.rendezvous.world_size;
   world.local_world_size = world.launcher == "none" || world.launcher == "flags" ? count : local_world_size(count);
-  const bool is_bound = world.launcher != "none" && usable_cores() < sysconf(_SC_NPROCESSORS_ONLN);
+  const bool is_bound = world.launcher != "none" && bound_cores() < sysconf(_SC_NPROCESSORS_ONLN);
   world.ranks_sharing_cores = is_bound ? 1 : world.local_world_size;
   check_world(options, world, device);
   return world;
-}
-
-int usable_cores() {
-  cpu_set_t usable;
-  CPU_ZERO(&usable);
-  return sched_getaffinity(0, sizeof(usable), &usable) == 0 ? CPU_COUNT(&usable) : 1;
 }
 
 void resolve_threads(TrainOptions& options, const World& world, torch::DeviceType device) {

@@ -26,9 +26,6 @@ torch::Device rank_device(const TrainOptions& options, const World& world);
 /// Throws config_error where launcher and flags, or mode and ranks, or batch and ranks contradict each other.
 World find_world(const TrainOptions& options, torch::DeviceType device);
 
-/// Cores that this process may run on.
-int usable_cores();
-
 /// Fills in what "auto" means for a rank of this world: workers and intra-op threads.
 void resolve_threads(TrainOptions& options, const World& world, torch::DeviceType device);
 

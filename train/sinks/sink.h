@@ -31,6 +31,7 @@ struct Metrics {
   double ready_share = 0;        ///< Batches that stood ready when they were asked for, 0..1.
   double loader_idle_share = 0;  ///< Of the workers' time, 0..1.
   bool is_emulated = false;      ///< TrainOptions::is_emulated().
+  bool learns = true;            ///< False with an emulated step: loss and accuracy are of nothing.
   std::optional<double> test_loss = {}, test_accuracy = {};
 };
 

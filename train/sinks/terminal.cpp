@@ -22,11 +22,12 @@ class TerminalSink final : public Sink {
 }  // namespace
 
 std::string epoch_line(const Metrics& metrics) {
-  char line[160];
-  std::snprintf(line, sizeof(line), "Epoch [%lld/%lld], Loss: %.4f, Dur: %.1f s, load %.1f ms, update %.1f ms",
-                static_cast<long long>(metrics.epoch), static_cast<long long>(metrics.epoch_count), metrics.loss,
-                metrics.seconds, metrics.load_ms, metrics.update_ms);
-  return concat(line, metrics.is_emulated ? " [emulated]" : "");
+  char loss[64], times[128];
+  std::snprintf(loss, sizeof(loss), "Loss: %.4f, ", metrics.loss);
+  std::snprintf(times, sizeof(times), "Dur: %.1f s, load %.1f ms, update %.1f ms", metrics.seconds, metrics.load_ms,
+                metrics.update_ms);
+  return concat("Epoch [", metrics.epoch, "/", metrics.epoch_count, "], ", metrics.learns ? loss : "", times,
+                metrics.is_emulated ? " [emulated]" : "");
 }
 
 std::unique_ptr<Sink> make_terminal_sink(std::ostream& out) { return std::make_unique<TerminalSink>(out); }

@@ -65,6 +65,21 @@ void check_passed_on(const TrainOptions& train) {
   if (train.world_size > 0) refuse(concat("--world-size ", train.world_size), "--nproc");
 }
 
+/// A misspelt flag may be one of the study's as well as one of `train`'s. Short ones are left to parse_flags().
+void check_known(const std::vector<std::string>& passed_on, std::vector<std::string> known) {
+  const auto of_train = train_flag_names();
+  known.insert(known.end(), of_train.begin(), of_train.end());
+  for (const auto& word : passed_on) {
+    const std::string name = word.substr(0, word.find('='));
+    if (name.starts_with("--") && std::find(known.begin(), known.end(), name) == known.end())
+      throw config_error(unknown_name("flag", name, known));
+  }
+}
+
+void check_given(const CLI::App& app, const std::string& flag, const char* expected) {
+  if (app.count(flag) == 0) throw config_error(concat(flag, ": is missing; expected ", expected, " (see --help)"));
+}
+
 TrainOptions parse_passed_on(const std::vector<std::string>& passed_on) {
   std::vector<std::string> words{"train"};
   words.insert(words.end(), passed_on.begin(), passed_on.end());
@@ -124,10 +139,9 @@ StudyOptions parse_study_options(int argc, char** argv) {
       "train study");
   app.get_formatter()->column_width(34);
   app.allow_extras();
-  app.add_option("-j,--workers", workers, "worker counts, as 0,1,2,4; the first is what the others are predicted from")
-      ->required();
-  app.add_option("--out", options.out, "the study's folder: study.md, study.csv, charts, report.html, runs/")
-      ->required();
+  app.add_option("-j,--workers", workers,
+                 "worker counts, as 0,1,2,4; the first is what the others are predicted from (needed)");
+  app.add_option("--out", options.out, "the study's folder: study.md, study.csv, charts, report.html, runs/ (needed)");
   app.add_option("--modes", modes, join(mode_names()))->capture_default_str();
   app.add_option("--nproc", ranks,
                  "rank counts, as 1,2: 1 for single, 2 and more for other modes (default: 1, and 2 "
@@ -136,6 +150,11 @@ StudyOptions parse_study_options(int argc, char** argv) {
   app.add_option("--repeat", options.repeat_count, "runs of every row; medians count")->capture_default_str();
   parse_command_line(app, argc, argv);
 
+  options.passed_on = app.remaining();
+  check_known(options.passed_on, flag_names(app));
+  // Not CLI11's required(): with flags that are passed on it blames the first of those.
+  check_given(app, "--workers", "worker counts, such as 0,1,2,4");
+  check_given(app, "--out", "the study's folder");
   options.workers = parse_counts("--workers", workers, 0, "0,1,2,4");
   options.modes = parse_modes(modes);
   const bool has_single = std::find(options.modes.begin(), options.modes.end(), "single") != options.modes.end();
@@ -147,7 +166,6 @@ StudyOptions parse_study_options(int argc, char** argv) {
     throw config_error(concat("--ablate: ", unknown_name("ablation", ablate, {"augment"})));
   options.ablates_augment = !ablate.empty();
   if (options.out.empty()) throw config_error("--out is \"\"; expected the study's folder");
-  options.passed_on = app.remaining();
   options.train = parse_passed_on(options.passed_on);
   if (options.ablates_augment && options.train.augment.empty())
     throw config_error("--ablate augment: no --augment is given; expected the transforms to leave out");

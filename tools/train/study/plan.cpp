@@ -5,14 +5,13 @@
 #include <cstdio>
 
 #include "core/error.h"
+#include "core/number_text.h"
 #include "core/text.h"
 
 namespace penstock {
 namespace {
 
 constexpr int kTimelineSteps = 20;
-
-std::string count_text(int count, const char* what) { return concat(count, " ", what, count == 1 ? "" : "s"); }
 
 /// Letters and digits, everything else as one dash: "ddp, 2 ranks" is "ddp-2-ranks".
 std::string file_name(const std::string& text) {
@@ -28,14 +27,12 @@ std::string file_name(const std::string& text) {
 
 }  // namespace
 
-std::string workers_text(int workers) { return count_text(workers, "worker"); }
-
 std::string group_text(const StudyRow& row) {
   return concat(row.mode, row.ranks > 1 ? concat(", ", row.ranks, " ranks") : "", row.ablation.empty() ? "" : ", ",
                 row.ablation);
 }
 
-std::string row_text(const StudyRow& row) { return concat(group_text(row), ", ", workers_text(row.workers)); }
+std::string row_text(const StudyRow& row) { return concat(group_text(row), ", ", count_text(row.workers, "worker")); }
 
 std::vector<StudyRow> plan_rows(const StudyOptions& options, const std::function<void(const std::string&)>& say) {
   const bool has_augment = !options.train.augment.empty();

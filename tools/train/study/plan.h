@@ -19,7 +19,6 @@ struct StudyRow {
   std::string ablation;  ///< "augmented" or "not augmented" in a study that has both, otherwise "".
 };
 
-std::string workers_text(int workers);        ///< "1 worker"
 std::string group_text(const StudyRow& row);  ///< "single", "ddp, 2 ranks, augmented"
 std::string row_text(const StudyRow& row);    ///< "ddp, 2 ranks, augmented, 1 worker"
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/number_text.h"
 #include "core/text.h"
 #include "train/run_folder.h"
 
@@ -85,7 +86,7 @@ std::string fastest_text(const std::vector<RowResult>& group) {
   const auto& best = *std::min_element(group.begin(), group.end(), [](const RowResult& a, const RowResult& b) {
     return a.total_s.median < b.total_s.median;
   });
-  std::string text = concat(group_text(base.row), ": fastest with ", workers_text(best.row.workers));
+  std::string text = concat(group_text(base.row), ": fastest with ", count_text(best.row.workers, "worker"));
   if (&best != &base) {
     char speed_up[32];
     std::snprintf(speed_up, sizeof speed_up, "%.2fx", base.total_s.median / best.total_s.median);
@@ -95,12 +96,6 @@ std::string fastest_text(const std::vector<RowResult>& group) {
   for (const auto& one : group)
     if (&one != &best && one.total_s.low <= best.total_s.high) alike.push_back(std::to_string(one.row.workers));
   return alike.empty() ? text : text + "; ranges overlap with " + join(alike);
-}
-
-std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
-  return text;
 }
 
 }  // namespace
@@ -162,8 +157,8 @@ std::vector<std::string> findings(const StudyResults& results) {
   }
   if (worst != nullptr) {
     lines.push_back(concat("predicted totals of ", errors.size(), " rows, each from another row: median error ",
-                           percent(spread_of(errors).median), ", largest ", percent(std::abs(*worst->error())), " (",
-                           row_text(worst->row), ")", mark));
+                           percent_text(spread_of(errors).median, 1), ", largest ",
+                           percent_text(std::abs(*worst->error()), 1), " (", row_text(worst->row), ")", mark));
   }
   return lines;
 }

@@ -1,0 +1,150 @@
+// Passes over planes of f32 levels in Highway SIMD, compiled once for each instruction set and chosen at run time.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "augment/color_rows.cpp"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+// After foreach_target.h
+#include "augment/detail/color_lanes-inl.h"
+#include "augment/detail/color_planes.h"
+#include "augment/detail/render_lanes-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace penstock::detail::HWY_NAMESPACE {
+
+/// `count` levels; lanes beyond are 0.
+HWY_INLINE V load_part(const float* from, int count) {
+  if (count == kLanes) return hn::LoadU(D(), from);
+  HWY_ALIGN float lanes[kLanes] = {};
+  std::memcpy(lanes, from, static_cast<size_t>(count) * sizeof(float));
+  return hn::Load(D(), lanes);
+}
+
+HWY_INLINE void store_part(V value, float* to, int count) {
+  if (count == kLanes) return hn::StoreU(value, D(), to);
+  HWY_ALIGN float lanes[kLanes];
+  hn::Store(value, D(), lanes);
+  std::memcpy(to, lanes, static_cast<size_t>(count) * sizeof(float));
+}
+
+template <int kChannels>
+HWY_INLINE Levels<kChannels> load_pixels(const ColorPlanes& planes, size_t first, int count) {
+  Levels<kChannels> levels;
+  for (int i = 0; i < kChannels; ++i) levels.channel[i] = load_part(planes.plane(i) + first, count);
+  return levels;
+}
+
+/// Calls body(first, count) for vectors that cover [begin, end) without touching a pixel twice: planes are worked on in
+/// place.
+template <class Body>
+HWY_INLINE void for_each_part(size_t begin, size_t end, const Body& body) {
+  size_t first = begin;
+  for (; first + kLanes <= end; first += kLanes) body(first, kLanes);
+  if (first < end) body(first, static_cast<int>(end - first));
+}
+
+template <int kChannels>
+int64_t grey_sum(const ColorPlanes& planes) {
+  const DI di;
+  constexpr size_t kBlock = 32768;  // times 255 * 128 is below 2^31, even were there but one lane
+  const VI lane = hn::Iota(di, 0);
+  int64_t sum = 0;
+  for (size_t begin = 0; begin < planes.pixels(); begin += kBlock) {
+    VI sums = hn::Zero(di);
+    for_each_part(begin, std::min(begin + kBlock, planes.pixels()), [&](size_t first, int count) HWY_ATTR {
+      const V grey = clamped(grey_of(load_pixels<kChannels>(planes, first, count)));
+      const VI parts = hn::NearestInt(hn::Mul(grey, hn::Set(D(), 128.f)));
+      sums = hn::Add(sums, hn::IfThenElseZero(hn::Lt(lane, hn::Set(di, count)), parts));
+    });
+    HWY_ALIGN int32_t lanes[kLanes];
+    hn::Store(sums, di, lanes);
+    for (const int32_t one : lanes) sum += one;
+  }
+  return sum;
+}
+
+int64_t grey_sum_of(const ColorPlanes& planes) {
+  return planes.channels == 1 ? grey_sum<1>(planes) : grey_sum<3>(planes);
+}
+
+void plane_extremes(const float* plane, size_t pixels, float* least, float* greatest) {
+  const D d;
+  const V lane = hn::Iota(d, 0), any = hn::Set(d, plane[0]);
+  V low = any, high = any;
+  for_each_part(0, pixels, [&](size_t first, int count) HWY_ATTR {
+    const auto is_there = hn::Lt(lane, hn::Set(d, static_cast<float>(count)));
+    const V level = hn::IfThenElse(is_there, load_part(plane + first, count), any);
+    low = hn::Min(low, level);
+    high = hn::Max(high, level);
+  });
+  *least = hn::GetLane(hn::MinOfLanes(d, low));
+  *greatest = hn::GetLane(hn::MaxOfLanes(d, high));
+}
+
+template <int kChannels>
+void point_steps(const ColorPlanes& planes, std::span<const PointStep> steps) {
+  for_each_part(0, planes.pixels(), [&](size_t first, int count) HWY_ATTR {
+    const Levels<kChannels> levels = colored(load_pixels<kChannels>(planes, first, count), steps);
+    for (int i = 0; i < kChannels; ++i) store_part(levels.channel[i], planes.plane(i) + first, count);
+  });
+}
+
+void point_steps_of(const ColorPlanes& planes, std::span<const PointStep> steps) {
+  planes.channels == 1 ? point_steps<1>(planes, steps) : point_steps<3>(planes, steps);
+}
+
+template <int kChannels, Store kStore>
+void finished_rows(const ColorPlanes& planes, const RenderJob& job) {
+  const Finisher<kChannels, kStore> finisher(job);
+  for (int row = 0; row < planes.height; ++row) {
+    for_each_vector(0, planes.width, [&](int column, int count) HWY_ATTR {
+      const size_t first = static_cast<size_t>(row) * planes.width + column;
+      finisher.put(load_pixels<kChannels>(planes, first, count), row, column, count);
+    });
+    finisher.end_row(row);
+  }
+}
+
+template <Store kStore>
+void finished_rows(const ColorPlanes& planes, const RenderJob& job) {
+  planes.channels == 1 ? finished_rows<1, kStore>(planes, job) : finished_rows<3, kStore>(planes, job);
+}
+
+void finished_rows_of(const ColorPlanes& planes, const RenderJob& job) {
+  job.layout == Layout::kU8Nhwc ? finished_rows<Store::kBytes>(planes, job)
+                                : finished_rows<Store::kPlanes>(planes, job);
+}
+
+}  // namespace penstock::detail::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+namespace penstock::detail {
+
+HWY_EXPORT(grey_sum_of);
+HWY_EXPORT(plane_extremes);
+HWY_EXPORT(point_steps_of);
+HWY_EXPORT(finished_rows_of);
+
+float mean_grey(const ColorPlanes& planes) {
+  const int64_t sum = HWY_DYNAMIC_DISPATCH(grey_sum_of)(planes);
+  return static_cast<float>(static_cast<double>(sum) / (128.0 * static_cast<double>(planes.pixels())));
+}
+
+Extremes extremes(const ColorPlanes& planes) {
+  Extremes found;
+  for (int i = 0; i < planes.channels; ++i)
+    HWY_DYNAMIC_DISPATCH(plane_extremes)(planes.plane(i), planes.pixels(), &found.least[i], &found.greatest[i]);
+  return found;
+}
+
+void apply_points(const ColorPlanes& planes, std::span<const PointStep> steps) {
+  if (!steps.empty()) HWY_DYNAMIC_DISPATCH(point_steps_of)(planes, steps);
+}
+
+void finish_planes(const ColorPlanes& planes, const RenderJob& job) {
+  HWY_DYNAMIC_DISPATCH(finished_rows_of)(planes, job);
+}
+
+}  // namespace penstock::detail
+#endif  // HWY_ONCE

@@ -1,0 +1,314 @@
+// filtered_rows(): the antialiasing triangle along the axes. Included once for each instruction set by render_rows.cpp.
+//
+// Integers throughout, so the bits are the same whatever the order of the sums. An output row mixes its picture rows
+// into one line of i16 levels * 2^7, rounded once; an output pixel then sums pairs of neighbours of that line, two taps
+// of four channels an instruction (pmaddwd; the fourth is nobody's), in i32 at 2^21 to a level. 128 * 255 * 2^14 <
+// 2^29: no sum overflows.
+#if defined(PENSTOCK_RENDER_FILTERED_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef PENSTOCK_RENDER_FILTERED_INL_H
+#undef PENSTOCK_RENDER_FILTERED_INL_H
+#else
+#define PENSTOCK_RENDER_FILTERED_INL_H
+#endif
+
+#include <array>
+
+#include "augment/detail/render_lanes-inl.h"
+#include "augment/detail/sampling.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace penstock::detail::HWY_NAMESPACE {
+
+constexpr int kLineBits = 7;  // a level of the mixed line is 2^7
+constexpr int kMixedShift = kWeightBits - kLineBits;
+constexpr int kHalfOfMixed = 1 << (kMixedShift - 1);
+constexpr float kLevel = 1.f / (1 << (kLineBits + kWeightBits));  // of a sum
+constexpr int kSpareLine = 64;                                    // i16
+
+/// The picture rows of one output row.
+struct RowTaps {
+  const uint8_t* first;  // the first tap's row, at the line's first byte
+  const uint8_t* last;   // the last row that may be read
+  ptrdiff_t row_stride;
+  const uint32_t* pairs;  // of weights, pair_stride apart
+  ptrdiff_t pair_stride;
+  int pair_count;
+};
+
+/// Where the sums of an output row go: value = sum * factor + addend, planes `plane` floats apart.
+struct LineTarget {
+  float* planes = nullptr;
+  ptrdiff_t plane = 0;
+  std::array<float, 3> factor{kLevel, kLevel, kLevel};
+  std::array<float, 3> addend{};
+
+  HWY_INLINE void put(VI sum, int channel, int i) const {
+    const V value = hn::Mul(hn::ConvertTo(D(), sum), hn::Set(D(), factor[channel]));
+    hn::StoreU(hn::Add(value, hn::Set(D(), addend[channel])), D(), planes + channel * plane + i);
+  }
+};
+
+#if HWY_TARGET == HWY_SCALAR  // a processor before SSSE3: one lane
+
+HWY_INLINE int32_t weight_of(const uint32_t* pairs, ptrdiff_t pair_stride, int tap) {
+  return static_cast<int32_t>(pairs[tap / 2 * pair_stride] >> (tap % 2 * 16) & 0xFFFF);
+}
+
+HWY_NOINLINE void mix_rows(const RowTaps& taps, int count, int16_t* line) {
+  for (int i = 0; i < count; ++i) {
+    int32_t sum = kHalfOfMixed;
+    const uint8_t* from = taps.first;
+    for (int tap = 0; tap < 2 * taps.pair_count; ++tap, from += taps.row_stride)
+      sum += weight_of(taps.pairs, taps.pair_stride, tap) * std::min(from, taps.last)[i];
+    line[i] = static_cast<int16_t>(sum >> kMixedShift);
+  }
+}
+
+template <int kChannels>
+HWY_NOINLINE void filter_line(const int16_t* line, const FilterScratch& filter, const LineTarget& to) {
+  const Taps& taps = filter.across;
+  for (int i = 0; i < taps.end - taps.begin; ++i) {
+    for (int channel = 0; channel < kChannels; ++channel) {
+      int32_t sum = 0;
+      for (int tap = 0; tap < 2 * taps.pair_count; ++tap)
+        sum += weight_of(&taps.pairs[i], taps.pair_stride, tap) * line[filter.offset[i] + tap * kChannels + channel];
+      to.put(hn::Set(DI(), sum), channel, i);
+    }
+  }
+}
+
+#else
+
+using D16 = hn::Repartition<int16_t, DI>;
+using DHalf8 = hn::Rebind<uint8_t, D16>;
+using V16 = hn::Vec<D16>;
+constexpr int kLanes16 = 2 * kLanes;
+
+HWY_INLINE VI add_pairs(V16 a, V16 b, VI sum) {
+  VI unused = sum;  // x86 has one pmaddwd, whose lanes are in order
+  return hn::ReorderWidenMulAccumulate(DI(), a, b, sum, unused);
+}
+
+HWY_INLINE V16 load_16(const uint8_t* from, int count) {
+  if (count == kLanes16) return hn::PromoteTo(D16(), hn::LoadU(DHalf8(), from));
+  HWY_ALIGN uint8_t part[kLanes16] = {};
+  std::memcpy(part, from, static_cast<size_t>(count));
+  return hn::PromoteTo(D16(), hn::Load(DHalf8(), part));
+}
+
+/// Levels * 2^7 of `count` bytes at `offset` of each row; kPairs pairs of rows, or as many as the taps say where 0.
+template <int kPairs>
+HWY_INLINE V16 mixed(const RowTaps& taps, int offset, int count) {
+  const D16 d16;
+  VI low = hn::Set(DI(), kHalfOfMixed), high = low;
+  const int pair_count = kPairs > 0 ? kPairs : taps.pair_count;
+  for (int p = 0; p < pair_count; ++p) {
+    // A pair may end beyond the rows, with weight 0.
+    const uint8_t* upper = std::min(taps.first + 2 * p * taps.row_stride, taps.last);
+    const uint8_t* lower = std::min(taps.first + (2 * p + 1) * taps.row_stride, taps.last);
+    const V16 a = load_16(upper + offset, count), b = load_16(lower + offset, count);
+    const V16 weights = hn::BitCast(d16, hn::Set(DU(), taps.pairs[p * taps.pair_stride]));
+    low = add_pairs(hn::InterleaveLower(d16, a, b), weights, low);
+    high = add_pairs(hn::InterleaveUpper(d16, a, b), weights, high);
+  }
+  return hn::ReorderDemote2To(d16, hn::ShiftRight<kMixedShift>(low), hn::ShiftRight<kMixedShift>(high));
+}
+
+template <int kPairs>
+HWY_NOINLINE void mix_pairs(const RowTaps taps, int count, int16_t* HWY_RESTRICT line) {
+  if (count < kLanes16) return hn::StoreU(mixed<kPairs>(taps, 0, count), D16(), line);
+  int i = 0;
+  for (; i + kLanes16 <= count; i += kLanes16) hn::StoreU(mixed<kPairs>(taps, i, kLanes16), D16(), line + i);
+  if (i < count) hn::StoreU(mixed<kPairs>(taps, count - kLanes16, kLanes16), D16(), line + count - kLanes16);
+}
+
+/// The first `count` bytes of the rows, mixed, as levels * 2^7. One pair of rows where the picture grows, two down to
+/// half its height: those are unrolled.
+HWY_INLINE void mix_rows(const RowTaps& taps, int count, int16_t* line) {
+  if (taps.pair_count == 1) return mix_pairs<1>(taps, count, line);
+  if (taps.pair_count == 2) return mix_pairs<2>(taps, count, line);
+  mix_pairs<0>(taps, count, line);
+}
+
+/// Eight i16 at each of line + offset[0], offset[4], ..: a block of 128 bits each.
+HWY_INLINE V16 load_blocks(const int16_t* line, const int32_t* offset) {
+  const hn::CappedTag<int16_t, 8> d8;
+#if HWY_MAX_BYTES == 16
+  return hn::LoadU(d8, line + offset[0]);
+#elif HWY_MAX_BYTES == 32
+  return hn::Combine(D16(), hn::LoadU(d8, line + offset[4]), hn::LoadU(d8, line + offset[0]));
+#else
+  const hn::CappedTag<int16_t, 16> d16;
+  const auto low = hn::Combine(d16, hn::LoadU(d8, line + offset[4]), hn::LoadU(d8, line + offset[0]));
+  const auto high = hn::Combine(d16, hn::LoadU(d8, line + offset[12]), hn::LoadU(d8, line + offset[8]));
+  return hn::Combine(D16(), high, low);
+#endif
+}
+
+/// R0 G0 B0 R1 G1 B1 .. of every block to R0 R1 G0 G1 B0 B1 and two of no meaning.
+HWY_INLINE V16 in_pairs(V16 pixels) {
+  alignas(16) static constexpr uint8_t kPairs[16] = {0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11, 4, 5, 10, 11};
+  const hn::Repartition<uint8_t, DI> d8;
+  return hn::BitCast(D16(), hn::TableLookupBytes(hn::BitCast(d8, pixels), hn::LoadDup128(d8, kPairs)));
+}
+
+/// Part `part` of AcrossTable, two taps of each of its pixels, from a line that begins at the first of these taps.
+template <bool kIsGrouped>
+HWY_INLINE V16 load_part(const int16_t* line, const FilterScratch& filter, int vector, int first, int part) {
+#if HWY_MAX_BYTES == 64
+  if constexpr (kIsGrouped) {
+    const AcrossTable& table = filter.table;
+    const V16 order = hn::BitCast(D16(), hn::LoadU(hn::Repartition<uint16_t, DI>(),
+                                                   &table.order[static_cast<size_t>(vector * 4 + part) * kLanes16]));
+    const V16 pixels = hn::LoadU(D16(), line + table.base[vector * 4 + part]);
+    return V16{_mm512_permutexvar_epi16(order.raw, pixels.raw)};  // Highway 1.0.3 has it for 32 and 64 bits alone
+  }
+#endif
+  (void)vector;
+  return in_pairs(load_blocks(line, &filter.offset[first + part]));
+}
+
+/// Part j's four channels to channels of four parts, inside of the blocks.
+HWY_INLINE void transpose(const VI (&sum)[4], VI (&channel)[3]) {
+  const DI di;
+  const hn::Repartition<int64_t, DI> d64;
+  const auto red_green_01 = hn::BitCast(d64, hn::InterleaveLower(di, sum[0], sum[1]));
+  const auto red_green_23 = hn::BitCast(d64, hn::InterleaveLower(di, sum[2], sum[3]));
+  const auto blue_01 = hn::BitCast(d64, hn::InterleaveUpper(di, sum[0], sum[1]));
+  const auto blue_23 = hn::BitCast(d64, hn::InterleaveUpper(di, sum[2], sum[3]));
+  channel[0] = hn::BitCast(di, hn::InterleaveLower(d64, red_green_01, red_green_23));
+  channel[1] = hn::BitCast(di, hn::InterleaveUpper(d64, red_green_01, red_green_23));
+  channel[2] = hn::BitCast(di, hn::InterleaveLower(d64, blue_01, blue_23));
+}
+
+/// Lane 4 * b + j of a grouped sum is pixel 4 * j + b.
+HWY_INLINE VI ungrouped(VI sum) {
+#if HWY_MAX_BYTES == 64
+  alignas(64) static constexpr int32_t kOrder[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+  return hn::TableLookupLanes(sum, hn::SetTableIndices(DI(), kOrder));
+#else
+  return sum;
+#endif
+}
+
+template <int kPairs, bool kIsGrouped>
+HWY_NOINLINE void filter_pixels(const int16_t* line, const FilterScratch& filter, const LineTarget& to) {
+  const D16 d16;
+  const int count = filter.across.end - filter.across.begin;
+  const int pair_count = kPairs > 0 ? kPairs : filter.across.pair_count;
+  const uint32_t* weights = filter.table.weights.data();
+  for (int vector = 0; vector * kLanes < count; ++vector) {
+    const int first = AcrossTable::first_of(vector, kLanes, count);
+    VI sum[4] = {hn::Zero(DI()), hn::Zero(DI()), hn::Zero(DI()), hn::Zero(DI())};
+    for (int p = 0; p < pair_count; ++p, weights += 4 * kLanes) {
+      const auto add = [&](int part, VI& part_sum) HWY_ATTR {
+        const V16 weight = hn::BitCast(d16, hn::LoadU(DU(), weights + part * kLanes));
+        part_sum = add_pairs(load_part<kIsGrouped>(line + 6 * p, filter, vector, first, part), weight, part_sum);
+      };
+      add(0, sum[0]), add(1, sum[1]), add(2, sum[2]), add(3, sum[3]);
+    }
+    VI channel[3];
+    transpose(sum, channel);
+    for (int i = 0; i < 3; ++i) to.put(kIsGrouped ? ungrouped(channel[i]) : channel[i], i, first);
+  }
+}
+
+/// Grey: a gather brings two neighbouring levels for every lane.
+HWY_NOINLINE void filter_greys(const int16_t* line, const FilterScratch& filter, const LineTarget& to) {
+  const D16 d16;
+  const Taps& taps = filter.across;
+  const int count = taps.end - taps.begin;
+  for (int vector = 0; vector * kLanes < count; ++vector) {
+    const int i = AcrossTable::first_of(vector, kLanes, count);
+    const VI offset = hn::ShiftLeft<1>(hn::LoadU(DI(), &filter.offset[i]));  // bytes
+    VI sum = hn::Zero(DI());
+    for (int p = 0; p < taps.pair_count; ++p) {
+      const VI two = hn::GatherOffset(DI(), reinterpret_cast<const int32_t*>(line + 2 * p), offset);
+      const VU weights = hn::LoadU(DU(), &taps.pairs[p * taps.pair_stride + i]);
+      sum = add_pairs(hn::BitCast(d16, two), hn::BitCast(d16, weights), sum);
+    }
+    to.put(sum, 0, i);
+  }
+}
+
+template <bool kIsGrouped>
+HWY_INLINE void filter_pixels_of(const int16_t* line, const FilterScratch& filter, const LineTarget& to) {
+  if (filter.across.pair_count == 1) return filter_pixels<1, kIsGrouped>(line, filter, to);
+  if (filter.across.pair_count == 2) return filter_pixels<2, kIsGrouped>(line, filter, to);
+  filter_pixels<0, kIsGrouped>(line, filter, to);
+}
+
+/// The output pixels that look into the picture. Of fewer than kLanes, a whole vector is written.
+template <int kChannels>
+HWY_INLINE void filter_line(const int16_t* line, const FilterScratch& filter, const LineTarget& to) {
+  if (kChannels == 1) return filter_greys(line, filter, to);
+#if HWY_MAX_BYTES == 64
+  if (filter.table.is_grouped) return filter_pixels_of<true>(line, filter, to);
+#endif
+  filter_pixels_of<false>(line, filter, to);
+}
+
+#endif  // HWY_TARGET == HWY_SCALAR
+
+template <int kChannels, Store kStore>
+HWY_NOINLINE void filtered_rows(const RenderJob& job, const SamplingAxes& axes) {
+  const Plan& plan = *job.plan;
+  FilterScratch& filter = render_scratch().filter;
+  const Taps& across = filter.across;
+  const Taps& down = filter.down;
+  filter.across.assign(axes.x);
+  filter.down.assign(axes.y);
+  filter.offset.resize(across.first.size());
+  for (size_t i = 0; i < across.first.size(); ++i)
+    filter.offset[i] = (across.first[i] - across.first_pixel) * kChannels;
+  if (kChannels == 3) filter.table.assign(across, filter.offset, kLanes, /*may_group=*/HWY_MAX_BYTES == 64);
+  const Finisher<kChannels, kStore> finisher(job);
+  const int line_count = std::max(across.pixel_end - across.first_pixel, 0) * kChannels;
+  // Taps of weight 0 and the last load reach beyond the line's end, the last vector of levels beyond its plane.
+  filter.line.resize(static_cast<size_t>(line_count + 2 * across.pair_count * kChannels + kSpareLine));
+  filter.levels.resize(static_cast<size_t>(across.pair_stride) * kChannels);
+  int16_t* line = filter.line.data();
+  const LineTarget levels{.planes = filter.levels.data(), .plane = across.pair_stride};
+  // Normalised at once where nothing comes between: the factor is a power of two off, so the bits are put()'s.
+  const bool is_direct =
+      finisher.is_plain() && across.begin == 0 && across.end == plan.output_width && plan.output_width >= kLanes;
+  LineTarget direct{.plane = finisher.plane_stride(), .addend = job.normalization.bias};
+  for (int i = 0; i < kChannels; ++i) direct.factor[i] = job.normalization.scale[i] * kLevel;
+  const uint8_t* corner = job.pixels + static_cast<ptrdiff_t>(across.first_pixel - job.window_x) * kChannels;
+  for (int row = 0; row < plan.output_height; ++row) {
+    if (row < down.begin || row >= down.end || across.begin == across.end) {
+      finisher.fill(row, 0, plan.output_width);
+      finisher.end_row(row);
+      continue;
+    }
+    const int i = row - down.begin;
+    mix_rows({.first = corner + (down.first[i] - job.window_y) * job.row_stride,
+              .last = corner + (down.pixel_end - 1 - job.window_y) * job.row_stride,
+              .row_stride = job.row_stride,
+              .pairs = &down.pairs[i],
+              .pair_stride = down.pair_stride,
+              .pair_count = down.pair_count},
+             line_count, line);
+    finisher.fill(row, 0, across.begin);
+    finisher.fill(row, across.end, plan.output_width);
+    if (is_direct) {
+      direct.planes = finisher.row_planes(row);
+      filter_line<kChannels>(line, filter, direct);
+    } else {
+      filter_line<kChannels>(line, filter, levels);
+      for_each_vector(across.begin, across.end, [&](int column, int count) HWY_ATTR {
+        Levels<kChannels> loaded;
+        for (int i = 0; i < kChannels; ++i)
+          loaded.channel[i] = hn::LoadU(D(), levels.planes + i * levels.plane + column - across.begin);
+        finisher.put(loaded, row, column, count);
+      });
+    }
+    finisher.end_row(row);
+  }
+}
+
+}  // namespace penstock::detail::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard, toggled for each target

@@ -1,0 +1,40 @@
+// sampling: how a plan's pixels are found, decided in one place for footprint() and for render().
+#pragma once
+
+#include <utility>
+
+#include "augment/detail/taps.h"
+#include "augment/plan.h"
+
+namespace penstock::detail {
+
+/// The plan as it reads a picture that is its view: coordinates count from the view's upper left corner.
+inline Plan seen_from_view(const Plan& plan) {
+  Plan seen = plan;
+  seen.map = Affine::translation(-plan.view.x, -plan.view.y).after(plan.map);
+  seen.input_height = plan.view.height;
+  seen.input_width = plan.view.width;
+  seen.view = {0, 0, plan.view.width, plan.view.height};
+  return seen;
+}
+
+/// Columns (x) and rows (y) of the view, each with the axis of the output that runs along it.
+struct SamplingAxes {
+  bool are_filtered = false;  // by taps along each; otherwise point by point
+  bool turns = false;         // x with the output's rows, y with its columns
+  Axis x, y;
+};
+
+inline SamplingAxes sampling_axes(const Plan& plan) {
+  const Axes axes = axes_of(plan.map);
+  if (plan.filter != Filter::kAntialias || !axes.are_kept) return {};
+  const Affine m = Affine::translation(-plan.view.x, -plan.view.y).after(plan.map);
+  const auto [x_output, y_output] =
+      axes.turns ? std::pair(plan.output_height, plan.output_width) : std::pair(plan.output_width, plan.output_height);
+  return {.are_filtered = true,
+          .turns = axes.turns,
+          .x = {axes.turns ? m.xy : m.xx, m.x0, plan.view.width, x_output},
+          .y = {axes.turns ? m.yx : m.yy, m.y0, plan.view.height, y_output}};
+}
+
+}  // namespace penstock::detail

@@ -1,0 +1,24 @@
+// TurnedJob: a plan that turns by 90 degrees (EXIF orientations 5 to 8) as one that does not, over a transposed
+// picture.
+#pragma once
+
+#include "augment/detail/render_job.h"
+#include "augment/detail/sampling.h"
+
+namespace penstock::detail {
+
+/// Holds the swapped plan and points into render_scratch().turned, where the footprint lies transposed.
+/// Requires: sampling_axes(*job.plan).turns.
+struct TurnedJob {
+  TurnedJob(const RenderJob& from, int channels);
+  TurnedJob(const TurnedJob&) = delete;
+
+  Plan plan;
+  RenderJob job;
+};
+
+inline SamplingAxes turned(const SamplingAxes& axes) {
+  return {.are_filtered = axes.are_filtered, .turns = false, .x = axes.y, .y = axes.x};
+}
+
+}  // namespace penstock::detail

@@ -1,0 +1,145 @@
+// Colour steps of render(): which pass does which step, and the steps that are not SIMD lanes of single pixels.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <span>
+
+#include "augment/detail/color_planes.h"
+
+namespace penstock::detail {
+namespace {
+
+/// Room for every step of a plan.
+class PointSteps {
+ public:
+  void push(const PointStep& step) { steps_[count_++] = step; }
+  void clear() { count_ = 0; }
+  std::span<const PointStep> all() const { return {steps_.data(), count_}; }
+
+ private:
+  std::array<PointStep, Plan::kMaxColorSteps> steps_;
+  size_t count_ = 0;
+};
+
+/// Requires a step that does not look at the picture.
+PointStep point_step(const ColorStep& step) {
+  switch (step.op) {
+    case ColorOp::kSaturation:
+      return {.kind = PointStep::Kind::kSaturation, .amount = step.amount};
+    case ColorOp::kHue:
+      return {.kind = PointStep::Kind::kHue, .amount = step.amount};
+    case ColorOp::kPosterize:
+      return {.kind = PointStep::Kind::kPosterize, .amount = step.amount};
+    case ColorOp::kSolarize:
+      return {.kind = PointStep::Kind::kSolarize, .amount = step.amount};
+    default:
+      return {.scale = {step.amount, step.amount, step.amount}};
+  }
+}
+
+PointStep contrast(const ColorPlanes& planes, float factor) {
+  const float grey = (1 - factor) * mean_grey(planes);
+  return {.scale = {factor, factor, factor}, .offset = {grey, grey, grey}};
+}
+
+/// A channel of one level stays as it is.
+PointStep auto_contrast(const ColorPlanes& planes) {
+  const Extremes found = extremes(planes);
+  PointStep step;
+  for (int i = 0; i < planes.channels; ++i) {
+    if (found.greatest[i] == found.least[i]) continue;
+    step.scale[i] = 255 / (found.greatest[i] - found.least[i]);
+    step.offset[i] = -found.least[i] * step.scale[i];
+  }
+  return step;
+}
+
+/// What torchvision and Pillow make of a histogram: levels below the last one that occurs share 255 steps evenly.
+std::array<float, 256> flat_table(const std::array<uint32_t, 256>& histogram, uint64_t pixels) {
+  int last = 255;
+  while (histogram[last] == 0) --last;
+  const uint64_t step = (pixels - histogram[last]) / 255;
+  std::array<float, 256> table;
+  uint64_t below = step / 2;  // pixels of a lower level, and half a step for rounding
+  for (int level = 0; level < 256; ++level) {
+    table[level] = step == 0 ? static_cast<float>(level) : static_cast<float>(std::min<uint64_t>(below / step, 255));
+    below += histogram[level];
+  }
+  return table;
+}
+
+/// The sampled levels, through the colour matrix and job.points.
+void sample(RenderJob job, const ColorPlanes& planes) {
+  job.normalization = {.scale = {1, 1, 1}, .bias = {0, 0, 0}};
+  job.layout = Layout::kF32Nchw;
+  job.output = planes.levels;
+  render_rows(job, planes.channels);
+}
+
+/// A step becomes one more of `points`, or is done on the planes after them.
+void take(const ColorStep& step, const ColorPlanes& planes, PointSteps& points) {
+  if (!looks_at_picture(step.op)) return points.push(point_step(step));
+  apply_points(planes, points.all());
+  points.clear();
+  if (step.op == ColorOp::kContrast) points.push(contrast(planes, step.amount));
+  if (step.op == ColorOp::kAutoContrast) points.push(auto_contrast(planes));
+  if (step.op == ColorOp::kSharpness) sharpen(planes, step.amount);
+  if (step.op == ColorOp::kEqualize) equalize(planes);
+}
+
+}  // namespace
+
+void equalize(const ColorPlanes& planes) {
+  const auto whole = [](float level) { return static_cast<size_t>(std::nearbyint(std::clamp(level, 0.f, 255.f))); };
+  for (int channel = 0; channel < planes.channels; ++channel) {
+    const std::span<float> levels(planes.plane(channel), planes.pixels());
+    std::array<uint32_t, 256> histogram{};
+    for (const float level : levels) ++histogram[whole(level)];
+    const auto table = flat_table(histogram, levels.size());
+    for (float& level : levels) level = table[whole(level)];
+  }
+}
+
+void sharpen(const ColorPlanes& planes, float factor) {
+  thread_local std::vector<float> copy;  // grown to the largest plane seen
+  const ptrdiff_t width = planes.width;
+  if (planes.height <= 2 || width <= 2) return;
+  const auto blended = [factor](float level, float blurred) {
+    return std::clamp(factor * level + (1 - factor) * blurred, 0.f, 255.f);
+  };
+  for (int channel = 0; channel < planes.channels; ++channel) {
+    float* const plane = planes.plane(channel);
+    copy.assign(plane, plane + planes.pixels());
+    for (ptrdiff_t row = 1; row + 1 < planes.height; ++row) {
+      const float *above = copy.data() + (row - 1) * width, *here = above + width, *below = here + width;
+      for (ptrdiff_t i = 1; i + 1 < width; ++i) {
+        const float around = ((above[i - 1] + above[i]) + (above[i + 1] + here[i - 1])) +
+                             ((here[i + 1] + below[i - 1]) + (below[i] + below[i + 1]));
+        plane[row * width + i] = blended(here[i], (around + 5 * here[i]) * (1 / 13.f));
+      }
+    }
+  }
+}
+
+void render_colored(RenderJob job, int channels) {
+  const Plan& plan = *job.plan;
+  const std::span<const ColorStep> steps(plan.color_steps.data(), static_cast<size_t>(plan.color_step_count));
+  const auto first = std::find_if(steps.begin(), steps.end(), [](const auto& s) { return looks_at_picture(s.op); });
+  PointSteps points;
+  for (auto step = steps.begin(); step != first; ++step) points.push(point_step(*step));
+  job.points = points.all();
+  if (first == steps.end()) return render_rows(job, channels);
+
+  thread_local std::vector<float> levels;  // grown to the largest output seen
+  levels.resize(rendered_bytes(Layout::kF32Nchw, {plan.output_height, plan.output_width, channels}) / sizeof(float));
+  if (levels.empty()) return;
+  const ColorPlanes planes{levels.data(), channels, plan.output_height, plan.output_width};
+  sample(job, planes);
+  points.clear();
+  for (auto step = first; step != steps.end(); ++step) take(*step, planes, points);
+  job.points = points.all();
+  job.is_recolored = false;  // the sampling did
+  finish_planes(planes, job);
+}
+
+}  // namespace penstock::detail

@@ -1,0 +1,69 @@
+// crop, shift: a window of the padded picture at a random place, as torchvision's RandomCrop (0.26) with padding and
+// pad_if_needed; without a size it is the picture's own, which is the augmentation of He et al. 2016, sec. 4.2.
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "augment/detail/arguments.h"
+#include "augment/transform.h"
+
+namespace penstock {
+namespace {
+
+struct Window {
+  std::optional<detail::Size> size{};  // none: the picture's
+  int pad = 0;                         // pixels of the output so far, on each side
+  std::optional<float> fill{};         // none: what the plan has
+};
+
+/// Where the window begins along one axis. A padded picture that is still smaller lies wholly inside of it.
+int begin_at(int size, int window, int pad, Rng& rng) {
+  const int room = size + 2 * pad - window;
+  return rng.between(std::min(room, 0), std::max(room, 0)) - pad;
+}
+
+class Crop final : public Transform {
+ public:
+  explicit Crop(const Window& window) : window_(window) {}
+
+  void edit(Plan& plan, Rng& rng) const override {
+    const int height = window_.size ? window_.size->height : plan.output_height;
+    const int width = window_.size ? window_.size->width : plan.output_width;
+    const int x = begin_at(plan.output_width, width, window_.pad, rng);
+    const int y = begin_at(plan.output_height, height, window_.pad, rng);
+    plan.resample(Affine::translation(x, y), height, width);
+    if (window_.fill) plan.fill.fill(*window_.fill);
+  }
+
+ private:
+  Window window_;
+};
+
+int padding(const Spec& spec, int fallback) {
+  const int pad = spec.get("pad", fallback);
+  if (pad < 0 || pad > 65535)
+    throw config_error(concat(spec.where(), ": pad is ", pad, "; expected 0 to 65535 pixels"));
+  return pad;
+}
+
+std::unique_ptr<Transform> make_crop(const Spec& spec, const DataStatistics&) {
+  const bool has_size = spec.has("size") || spec.has("height") || spec.has("width");
+  Window window;
+  if (has_size || !spec.has("pad")) window.size = detail::size(spec);
+  window.pad = padding(spec, 0);
+  window.fill = detail::fill(spec);
+  return std::make_unique<Crop>(window);
+}
+
+const Registered<TransformKind> kCrop{
+    "crop",
+    "a window at a random place: size=PIXELS, or height=PIXELS,width=PIXELS (default with pad: the picture's own), of "
+    "the picture padded by pad=PIXELS (0) with fill=LEVEL (0); pads a picture that is smaller",
+    make_crop};
+
+const Registered<TransformKind> kShift{
+    "shift", "zero-pad and crop back at a random offset of up to pad=PIXELS (default 4); crop(pad=PIXELS) is the same",
+    [](const Spec& spec, const DataStatistics&) { return std::make_unique<Crop>(Window{.pad = padding(spec, 4)}); }};
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,32 @@
+// grayscale: grey levels in all channels with probability p, as torchvision's RandomGrayscale (0.26). Grey pictures
+// stay.
+#include <memory>
+
+#include "augment/detail/arguments.h"
+#include "augment/transform.h"
+
+namespace penstock {
+namespace {
+
+class Grayscale final : public Transform {
+ public:
+  explicit Grayscale(double p) : p_(p) {}
+
+  Effect effect() const override { return Effect::kColor; }
+  int color_steps() const override { return 1; }
+  void edit(Plan& plan, Rng& rng) const override {
+    if (rng.chance(p_)) plan.adjust(ColorOp::kSaturation, 0);
+  }
+
+ private:
+  double p_;
+};
+
+const Registered<TransformKind> kRegistered{
+    "grayscale", "grey levels in every channel with probability p (default 0.1; 1 for every picture)",
+    [](const Spec& spec, const DataStatistics&) {
+      return std::make_unique<Grayscale>(detail::probability(spec, "p", 0.1));
+    }};
+
+}  // namespace
+}  // namespace penstock

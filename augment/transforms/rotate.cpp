@@ -1,0 +1,45 @@
+// rotate: by a random angle about the picture's centre, counter-clockwise, as torchvision's RandomRotation (0.26)
+// without expand. Coordinates outside the picture take fill, as in affine.
+#include <memory>
+#include <optional>
+
+#include "augment/affine_map.h"
+#include "augment/detail/arguments.h"
+#include "augment/transform.h"
+
+namespace penstock {
+namespace {
+
+class Rotate final : public Transform {
+ public:
+  Rotate(Range degrees, Filter filter, std::optional<float> fill) : degrees_(degrees), filter_(filter), fill_(fill) {}
+
+  void edit(Plan& plan, Rng& rng) const override {
+    const double degrees = rng.uniform(degrees_.low, degrees_.high);
+    plan.resample(affine_map({.degrees = -degrees}, plan.output_height, plan.output_width), plan.output_height,
+                  plan.output_width);
+    if (fill_) plan.fill.fill(*fill_);
+    detail::use_filter(plan, filter_);
+  }
+
+ private:
+  Range degrees_;
+  Filter filter_;
+  std::optional<float> fill_;  // level; none: what the plan has
+};
+
+std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
+  if (!spec.has("degrees"))
+    throw config_error(concat(spec.where(), ": degrees is not given; expected degrees=D or degrees=low:high"));
+  const Range degrees = detail::angles(spec, "degrees", detail::numbers(spec, "degrees", {1, 2}));
+  return std::make_unique<Rotate>(degrees, detail::filter(spec, "nearest", false), detail::fill(spec));
+}
+
+const Registered<TransformKind> kRegistered{
+    "rotate",
+    "turn counter-clockwise at random: degrees=D (-D to D) or low:high, filter=nearest|bilinear (default nearest), "
+    "fill=LEVEL (0)",
+    make};
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,203 @@
+// train_codebook(): assignment in parallel, everything else in integers on one thread.
+#include "loader/jpeg/codebook_training.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+
+#include "loader/detail/parallel.h"
+#include "loader/jpeg/store_layout.h"
+
+namespace penstock::detail {
+namespace {
+
+constexpr int kRoundsASplit = 4;  // from 4 to 8: 0.1 % fewer bits
+constexpr int kLastRounds = 10;   // from 10 to 20: less than 0.1 %
+constexpr size_t kChunk = 4096;   // blocks that a thread takes at once
+constexpr int kNeedLimit = 16;    // needs are below
+
+/// How many blocks of an entry have which need, a coefficient.
+using Histogram = std::array<std::array<uint32_t, kNeedLimit>, kBlockSize>;
+
+/// splitmix64's finaliser (Steele, Lea and Flood 2014): choices that look random and depend on nothing else.
+uint64_t mixed(uint64_t value) {
+  value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9u;
+  value = (value ^ value >> 27) * 0x94D049BB133111EBu;
+  return value ^ value >> 31;
+}
+
+/// The width of the fewest bits for these needs. `fixed` is what each width above 0 costs every block: a mask bit for
+/// an AC; a DC costs its whole width.
+uint8_t best_width(const std::array<uint32_t, kNeedLimit>& counts, int64_t block_count, bool is_dc) {
+  const int limit = is_dc ? kMaxDcWidth : kMaxWidth;
+  int64_t best_bits = INT64_MAX;
+  int best = 0;
+  for (int width = 0; width <= limit; ++width) {
+    int64_t bits = is_dc ? block_count * width : width > 0 ? block_count : 0;
+    for (int need = 1; need < kNeedLimit; ++need)
+      bits += int64_t{counts[need]} * (need > width ? kExceptionBits : is_dc ? 0 : width);
+    if (bits < best_bits) best_bits = bits, best = width;
+  }
+  return static_cast<uint8_t>(best);
+}
+
+/// Takes bits from the widest of a row until it is allowed: of equals, from the highest frequency.
+void limit_rows(EntryWidths& widths) {
+  for (int row = 0; row < 8; ++row) {
+    const auto begin = widths.begin() + std::max(1, 8 * row), end = widths.begin() + 8 * row + 8;
+    for (;;) {
+      int row_bits = 0;
+      for (auto width = begin; width != end; ++width) row_bits += *width;
+      if (row_bits <= kMaxRowBits) break;
+      --*std::max_element(std::make_reverse_iterator(end), std::make_reverse_iterator(begin));
+    }
+  }
+}
+
+uint16_t base_bits_of(const EntryWidths& widths) {
+  return static_cast<uint16_t>(widths[0] + (kBlockSize - 1) - std::count(widths.begin() + 1, widths.end(), 0));
+}
+
+class ClassTrainer {
+ public:
+  ClassTrainer(const std::vector<BlockNeeds>& blocks, int jobs)
+      : blocks_(blocks), jobs_(jobs), chosen_(blocks.size()) {}
+
+  ClassWidths train() {
+    count_ = 1;
+    round();
+    while (count_ < kTrainedEntries) {
+      const int grown = std::min(2 * count_, kTrainedEntries);
+      for (int entry = count_; entry < grown; ++entry) split(entry - count_, entry);
+      count_ = grown;
+      for (int i = 0; i < kRoundsASplit; ++i) round();
+    }
+    for (int i = 0; i < kLastRounds; ++i) round();
+    return widths_;
+  }
+
+ private:
+  struct Member {
+    uint64_t block_count = 0, bits = 0;
+    size_t block = 0;            // some block of the entry
+    uint64_t rank = UINT64_MAX;  // the least of the entry's blocks: that one is `block`
+  };
+
+  void round() {
+    assign();
+    tally();
+    for (int entry = 0; entry < count_; ++entry)
+      if (members_[entry].block_count > 0) refit(entry);
+    for (int entry = 0; entry < count_; ++entry)
+      if (members_[entry].block_count <= blocks_.size() / (kStoreEntries * 50)) revive(entry);
+    ++rounds_;
+  }
+
+  void assign() {
+    const size_t chunks = (blocks_.size() + kChunk - 1) / kChunk;
+    run_parallel(chunks, jobs_, [this](size_t chunk, const std::atomic<bool>&) {
+      const size_t end = std::min(blocks_.size(), (chunk + 1) * kChunk);
+      for (size_t i = chunk * kChunk; i < end; ++i) chosen_[i] = best_fit(blocks_[i], widths_, base_bits_, count_);
+    });
+  }
+
+  void tally() {
+    histograms_.assign(static_cast<size_t>(count_), {});
+    members_.fill({});
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+      Member& member = members_[chosen_[i].entry];
+      ++member.block_count;
+      member.bits += static_cast<uint64_t>(chosen_[i].bits);
+      const uint64_t rank = mixed(i + rounds_ * blocks_.size());
+      if (rank < member.rank) member.rank = rank, member.block = i;
+      Histogram& histogram = histograms_[chosen_[i].entry];
+      for (int k = 0; k < kBlockSize; ++k) ++histogram[k][blocks_[i][k]];
+    }
+  }
+
+  void refit(int entry) {
+    for (int k = 0; k < kBlockSize; ++k)
+      widths_[entry][k] = best_width(histograms_[entry][k], static_cast<int64_t>(members_[entry].block_count), k == 0);
+    finish(entry);
+  }
+
+  /// `to` becomes what lies between `from` and one of its blocks.
+  void split(int from, int to) {
+    widths_[to] = widths_[from];
+    const BlockNeeds& needs = blocks_[members_[from].block];
+    for (int k = 1; k < kBlockSize; ++k)
+      widths_[to][k] = static_cast<uint8_t>(std::min((widths_[from][k] + needs[k] + 1) / 2, kMaxWidth));
+    finish(to);
+  }
+
+  /// Halves the costliest entry's account, so that the next one revived takes from another.
+  void revive(int entry) {
+    const auto costliest = std::max_element(members_.begin(), members_.begin() + count_,
+                                            [](const Member& a, const Member& b) { return a.bits < b.bits; });
+    costliest->bits /= 2;
+    if (costliest->block_count > 0) split(static_cast<int>(costliest - members_.begin()), entry);
+  }
+
+  void finish(int entry) {
+    limit_rows(widths_[entry]);
+    base_bits_[entry] = base_bits_of(widths_[entry]);
+  }
+
+  const std::vector<BlockNeeds>& blocks_;
+  const int jobs_;
+  std::vector<BlockFit> chosen_;  // a block
+  alignas(64) ClassWidths widths_{};
+  std::array<uint16_t, kStoreEntries> base_bits_{};
+  int count_ = 0;  // entries so far
+  uint64_t rounds_ = 0;
+  std::vector<Histogram> histograms_;
+  std::array<Member, kStoreEntries> members_;
+};
+
+struct alignas(64) GroupBlocks {
+  std::array<int16_t, kMaxGroupBlocks * kBlockSize> coefficients;
+};
+
+}  // namespace
+
+TrainingSample sample_blocks(const JpegGeometry& geometry, CoefficientSource& source, size_t block_count) {
+  const StoreLayout layout(geometry);
+  const size_t group_count = size_t(layout.row_groups) * layout.mcu_rows;
+  const size_t wanted = std::clamp<size_t>(block_count / (kGroupMcus * layout.mcu_blocks), 1, group_count);
+  TrainingSample sample;
+  GroupBlocks blocks;
+  std::array<uint8_t, kMaxGroupBlocks> rows;
+  for (size_t i = 0; i < wanted; ++i) {
+    const size_t number = (2 * i + 1) * group_count / (2 * wanted);
+    const int group = static_cast<int>(number % layout.row_groups), begin = group * kGroupMcus;
+    source.read(static_cast<int>(number / layout.row_groups), begin, begin + layout.group_mcus(group),
+                {blocks.coefficients.data(), rows.data()});
+    std::array<int, 4> before{};
+    for (int k = 0; k < layout.group_blocks(group); ++k) {
+      const int16_t* block = &blocks.coefficients[k * kBlockSize];
+      const int component = layout.component[k];
+      // A group's first of a component differs from the base by half a step at most: as good as nothing.
+      const bool is_first = k < layout.mcu_blocks && (k == 0 || layout.component[k - 1] != component);
+      BlockNeeds& needs = sample.blocks[layout.entry_base[k] / kStoreEntries].emplace_back(block_needs(block));
+      needs[0] = dc_need(block[0] - (is_first ? dc_base(block[0]) * kDcBaseStep : before[component]));
+      before[component] = block[0];
+    }
+  }
+  return sample;
+}
+
+void TrainingSample::append(const TrainingSample& other) {
+  for (int i = 0; i < kStoreClasses; ++i)
+    blocks[i].insert(blocks[i].end(), other.blocks[i].begin(), other.blocks[i].end());
+}
+
+Codebook train_codebook(const TrainingSample& sample, int jobs) {
+  auto widths = std::make_unique<std::array<ClassWidths, kStoreClasses>>();
+  for (int i = 0; i < kStoreClasses; ++i)
+    if (!sample.blocks[i].empty()) (*widths)[i] = std::make_unique<ClassTrainer>(sample.blocks[i], jobs)->train();
+  for (int i = 0; i < kStoreClasses; ++i)
+    if (sample.blocks[i].empty()) (*widths)[i] = (*widths)[1 - i];
+  return Codebook(*widths);
+}
+
+}  // namespace penstock::detail

@@ -1,0 +1,57 @@
+// StoreLayout: a picture's groups, and whose component each of a group's blocks is.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "loader/jpeg/codebook.h"
+#include "loader/jpeg/geometry.h"
+#include "loader/jpeg/store_format.h"
+
+namespace penstock::detail {
+
+constexpr int kMaxGroupBlocks = kGroupMcus * kMaxMcuBlocks;
+
+/// Requires a geometry of a baseline JPEG: mcu_blocks <= kMaxMcuBlocks.
+struct StoreLayout {
+  explicit StoreLayout(const JpegGeometry& geometry)
+      : component_count(geometry.component_count),
+        mcu_blocks(geometry.mcu_blocks),
+        mcu_columns(geometry.mcu_columns),
+        mcu_rows(geometry.mcu_rows),
+        row_groups((geometry.mcu_columns + kGroupMcus - 1) / kGroupMcus) {
+    for (int i = 0; i < component_count; ++i) {
+      const auto& part = geometry.components[i];
+      for (int k = part.first_block; k < part.first_block + part.h * part.v; ++k) {
+        component[k] = static_cast<uint8_t>(i);
+        entry_base[k] = static_cast<uint16_t>(store_class(component_count, i) * kStoreEntries);
+      }
+    }
+    for (int k = mcu_blocks; k < kGroupMcus * mcu_blocks; ++k) {
+      component[k] = component[k - mcu_blocks];
+      entry_base[k] = entry_base[k - mcu_blocks];
+    }
+  }
+
+  int group_mcus(int group) const { return std::min(kGroupMcus, mcu_columns - group * kGroupMcus); }
+  int group_blocks(int group) const { return group_mcus(group) * mcu_blocks; }
+  /// Of a group, in front of its bits.
+  size_t head_bytes(int block_count) const { return static_cast<size_t>(1 + component_count + block_count); }
+  /// Of a picture: the lengths of groups, and the first group.
+  size_t lengths_begin() const { return size_t{4} * mcu_rows; }
+  size_t groups_begin() const { return lengths_begin() + size_t{2} * mcu_rows * row_groups; }
+
+  int component_count, mcu_blocks, mcu_columns, mcu_rows, row_groups;
+  /// By block of a group.
+  std::array<uint8_t, kMaxGroupBlocks> component{};
+  std::array<uint16_t, kMaxGroupBlocks> entry_base{};  // number of the class's entry 0 in CodebookTables
+};
+
+/// The DC that a component's first difference in a group is to: `dc` to the nearest that the head can hold.
+constexpr int8_t dc_base(int dc) {
+  return static_cast<int8_t>(std::clamp((dc + (dc < 0 ? -kDcBaseStep / 2 : kDcBaseStep / 2)) / kDcBaseStep, -128, 127));
+}
+
+}  // namespace penstock::detail

@@ -1,0 +1,154 @@
+// transcode_to_baseline(): libjpeg's jpeg_read_coefficients() and jpeg_write_coefficients().
+#include "loader/jpeg/transcode.h"
+
+#include <csetjmp>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+// Behind <cstdio>: it uses FILE and size_t without including anything.
+#include <jpeglib.h>
+// Behind <jpeglib.h>, whose types it uses.
+#include <jerror.h>
+
+#include "loader/detail/codecs.h"
+
+namespace penstock::detail {
+namespace {
+
+constexpr int kMaxScans = 500;  // a progressive picture has about 10; each may cost a pass over the whole picture
+
+struct ErrorState {
+  jpeg_error_mgr manager;  // first: libjpeg hands back a pointer to it
+  std::jmp_buf jump;
+  char message[JMSG_LENGTH_MAX];
+};
+
+[[noreturn]] void fail(j_common_ptr info) {
+  auto* state = reinterpret_cast<ErrorState*>(info->err);
+  info->err->format_message(info, state->message);
+  std::longjmp(state->jump, 1);
+}
+
+void on_message(j_common_ptr info, int level) {
+  if (level < 0) fail(info);  // below 0: a warning; above: a trace
+}
+
+void on_progress(j_common_ptr info) {
+  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMaxScans) return;
+  auto* state = reinterpret_cast<ErrorState*>(info->err);
+  std::snprintf(state->message, sizeof state->message, "more than %d scans", kMaxScans);
+  std::longjmp(state->jump, 1);
+}
+
+/// Output that grows. Not jpeg_mem_dest(), which after an error leaves a pointer to a buffer that it has freed.
+struct Destination {
+  jpeg_destination_mgr manager;  // first: libjpeg hands back a pointer to it
+  uint8_t* bytes;
+  size_t capacity;
+};
+
+void start(j_compress_ptr) {}
+
+boolean grow(j_compress_ptr info) {
+  auto* out = reinterpret_cast<Destination*>(info->dest);
+  const size_t filled = out->capacity;  // libjpeg calls when it is full, whatever free_in_buffer says
+  const size_t capacity = filled == 0 ? 65536 : 2 * filled;
+  auto* bytes = static_cast<uint8_t*>(std::realloc(out->bytes, capacity));
+  if (bytes == nullptr) ERREXIT1(info, JERR_OUT_OF_MEMORY, 10);
+  out->bytes = bytes;
+  out->capacity = capacity;
+  out->manager.next_output_byte = bytes + filled;
+  out->manager.free_in_buffer = capacity - filled;
+  return TRUE;
+}
+
+/// One libjpeg decompressor and compressor. libjpeg reports by longjmp, which must not pass objects with destructors:
+/// every call of it stands in one of the members below, which hold none, and they return false when it failed.
+class Transcoder {
+ public:
+  Transcoder() {
+    errors_.message[0] = '\0';
+    source_.err = target_.err = jpeg_std_error(&errors_.manager);
+    errors_.manager.error_exit = fail;
+    errors_.manager.emit_message = on_message;
+    if (!create()) throw_error();
+  }
+  ~Transcoder() {
+    jpeg_destroy_compress(&target_);
+    jpeg_destroy_decompress(&source_);
+    std::free(out_.bytes);
+  }
+  Transcoder(const Transcoder&) = delete;
+  Transcoder& operator=(const Transcoder&) = delete;
+
+  std::vector<uint8_t> run(std::span<const uint8_t> bytes) {
+    if (!read_header(bytes.data(), bytes.size())) throw_error();
+    check_pixels(source_.image_height, source_.image_width);
+    if (!read_coefficients() || !write()) throw_error();
+    return {out_.bytes, out_.bytes + (out_.capacity - out_.manager.free_in_buffer)};
+  }
+
+ private:
+  [[noreturn]] void throw_error() const {
+    throw corrupt_error(concat("JPEG: ", errors_.message, "; expected a whole picture"));
+  }
+
+  bool create() {
+    if (setjmp(errors_.jump)) return false;
+    jpeg_create_decompress(&source_);
+    jpeg_create_compress(&target_);
+    progress_.progress_monitor = on_progress;
+    source_.progress = &progress_;
+    out_.manager = {nullptr, 0, start, grow, start};
+    target_.dest = &out_.manager;
+    grow(&target_);
+    return true;
+  }
+
+  bool read_header(const uint8_t* bytes, size_t byte_count) {
+    if (setjmp(errors_.jump)) return false;
+    jpeg_mem_src(&source_, bytes, byte_count);
+    jpeg_save_markers(&source_, JPEG_COM, 0xFFFF);
+    for (int i = 0; i < 16; ++i) jpeg_save_markers(&source_, JPEG_APP0 + i, 0xFFFF);
+    jpeg_read_header(&source_, TRUE);
+    return true;
+  }
+
+  bool read_coefficients() {
+    if (setjmp(errors_.jump)) return false;
+    coefficients_ = jpeg_read_coefficients(&source_);
+    return true;
+  }
+
+  bool write() {
+    if (setjmp(errors_.jump)) return false;
+    jpeg_copy_critical_parameters(&source_, &target_);
+    target_.optimize_coding = TRUE;
+    // What says how the components are colours stays as it is, or is left out as it was.
+    target_.write_JFIF_header = source_.saw_JFIF_marker;
+    target_.write_Adobe_marker = FALSE;
+    jpeg_write_coefficients(&target_, coefficients_);
+    for (jpeg_saved_marker_ptr marker = source_.marker_list; marker != nullptr; marker = marker->next) {
+      const bool is_jfif = marker->marker == JPEG_APP0 && marker->data_length >= 5 &&
+                           (std::memcmp(marker->data, "JFIF", 5) == 0 || std::memcmp(marker->data, "JFXX", 5) == 0);
+      if (!is_jfif) jpeg_write_marker(&target_, marker->marker, marker->data, marker->data_length);
+    }
+    jpeg_finish_compress(&target_);
+    jpeg_finish_decompress(&source_);
+    return true;
+  }
+
+  jpeg_decompress_struct source_{};
+  jpeg_compress_struct target_{};
+  jpeg_progress_mgr progress_{};
+  ErrorState errors_{};
+  jvirt_barray_ptr* coefficients_ = nullptr;
+  Destination out_{};
+};
+
+}  // namespace
+
+std::vector<uint8_t> transcode_to_baseline(std::span<const uint8_t> bytes) { return Transcoder().run(bytes); }
+
+}  // namespace penstock::detail

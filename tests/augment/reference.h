@@ -1,0 +1,138 @@
+// The contract of render(), readable and slow: one pixel at a time, without a vector.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "augment/detail/half.h"
+#include "augment/detail/sampling.h"
+#include "augment/plan.h"
+#include "augment/render.h"
+
+namespace penstock::test {
+
+/// The levels of a plan whose view is the whole picture, before its colours.
+class ReferenceSampler {
+ public:
+  ReferenceSampler(const Picture& picture, const Plan& plan)
+      : picture_(picture), plan_(plan), axes_(detail::sampling_axes(plan)) {
+    is_copied_ =
+        axes_.are_filtered && !axes_.turns && is_whole(plan.map.xx, plan.map.x0) && is_whole(plan.map.yy, plan.map.y0);
+    across_.assign(axes_.turns ? axes_.y : axes_.x);
+    down_.assign(axes_.turns ? axes_.x : axes_.y);
+  }
+
+  float operator()(int column, int row, int channel) const {
+    if (axes_.are_filtered && !is_copied_) return filtered(column, row, channel);
+    const Affine& m = plan_.map;
+    const auto c = static_cast<float>(column + 0.5);
+    const float x = static_cast<float>(m.xx) * c + static_cast<float>(m.xy * (row + 0.5) + m.x0);
+    const float y = static_cast<float>(m.yx) * c + static_cast<float>(m.yy * (row + 0.5) + m.y0);
+    return at(x, y, channel);
+  }
+
+ private:
+  static bool is_whole(double step, double start) { return std::fabs(step) == 1 && start == std::floor(start); }
+
+  int level(int column, int row, int channel) const {
+    return picture_
+        .pixels[(row - picture_.y) * picture_.row_stride + (column - picture_.x) * picture_.channels + channel];
+  }
+
+  /// Point by point: what Sampler says in words.
+  float at(float x, float y, int channel) const {
+    const auto width = static_cast<float>(plan_.input_width), height = static_cast<float>(plan_.input_height);
+    if (!(x >= 0 && x < width && y >= 0 && y < height)) return plan_.fill[channel];
+    const auto f32 = [&](int column, int row) { return static_cast<float>(level(column, row, channel)); };
+    if (plan_.filter == Filter::kNearest) return f32(static_cast<int>(x), static_cast<int>(y));
+    const float u = std::clamp(x - 0.5f, 0.f, width - 1), v = std::clamp(y - 0.5f, 0.f, height - 1);
+    const int left = static_cast<int>(u), top = static_cast<int>(v);
+    const int right = std::min(left + 1, plan_.input_width - 1), bottom = std::min(top + 1, plan_.input_height - 1);
+    const float wx = u - static_cast<float>(left), wy = v - static_cast<float>(top);
+    const auto mix = [](float a, float b, float weight) { return a + weight * (b - a); };
+    return mix(mix(f32(left, top), f32(left, bottom), wy), mix(f32(right, top), f32(right, bottom), wy), wx);
+  }
+
+  static int weight(const detail::Taps& taps, int i, int tap) {
+    return static_cast<int>(taps.pairs[tap / 2 * taps.pair_stride + i] >> (tap % 2 * 16) & 0xFFFF);
+  }
+
+  /// By taps: down the output's column first, rounded to 1/128, then across its row.
+  float filtered(int column, int row, int channel) const {
+    const int i = column - across_.begin, j = row - down_.begin;
+    if (column < across_.begin || column >= across_.end || row < down_.begin || row >= down_.end)
+      return plan_.fill[channel];
+    int sum = 0;
+    for (int s = 0; s < 2 * across_.pair_count; ++s) {
+      int mixed = 64;
+      for (int t = 0; t < 2 * down_.pair_count; ++t) {
+        if (weight(across_, i, s) == 0 || weight(down_, j, t) == 0) continue;
+        const int a = across_.first[i] + s, d = down_.first[j] + t;
+        mixed += weight(down_, j, t) * (axes_.turns ? level(d, a, channel) : level(a, d, channel));
+      }
+      sum += weight(across_, i, s) * (mixed >> 7);
+    }
+    return static_cast<float>(sum) * 0x1p-21f;
+  }
+
+  const Picture& picture_;
+  const Plan& plan_;
+  detail::SamplingAxes axes_;
+  bool is_copied_ = false;
+  detail::Taps across_, down_;
+};
+
+/// One element, at its place.
+inline void put_element(std::vector<uint8_t>& output, size_t at, float level, float value, Layout layout) {
+  const auto put = [&](auto element) { std::memcpy(&output[at * sizeof(element)], &element, sizeof(element)); };
+  switch (layout) {
+    case Layout::kF32Nchw:
+    case Layout::kF32Nhwc:
+      return put(value);
+    case Layout::kF16Nchw:
+    case Layout::kF16Nhwc:
+      return put(detail::f16_bits(value));
+    case Layout::kBf16Nchw:
+    case Layout::kBf16Nhwc:
+      return put(detail::bf16_bits(value));
+    case Layout::kU8Nhwc:
+      return put(static_cast<uint8_t>(std::nearbyint(std::clamp(level, 0.f, 255.f))));
+  }
+}
+
+inline std::vector<uint8_t> reference_render(Picture picture, const Plan& whole_plan, const Normalization& to,
+                                             Layout layout) {
+  const Plan plan = detail::seen_from_view(whole_plan);
+  picture.x -= whole_plan.view.x;
+  picture.y -= whole_plan.view.y;
+  const int channels = picture.channels, height = plan.output_height, width = plan.output_width;
+  std::vector<uint8_t> output(rendered_bytes(layout, {height, width, channels}));
+  const auto put = [&](int channel, int row, int column, float level) {
+    const size_t pixel = static_cast<size_t>(row) * width + column;
+    const size_t at =
+        is_planar(layout) ? pixel + static_cast<size_t>(channel) * height * width : pixel * channels + channel;
+    put_element(output, at, level, level * to.scale[channel] + to.bias[channel], layout);
+  };
+  const ReferenceSampler sample(picture, plan);
+  for (int row = 0; row < height; ++row) {
+    for (int column = 0; column < width; ++column) {
+      float in[3] = {0, 0, 0};
+      for (int i = 0; i < channels; ++i) in[i] = sample(column, row, i);
+      for (int i = 0; i < channels; ++i) {
+        const auto& k = plan.color[i];
+        put(i, row, column,
+            channels == 1 ? in[0] * k[0] + k[3] : ((in[0] * k[0] + in[1] * k[1]) + in[2] * k[2]) + k[3]);
+      }
+    }
+  }
+  for (int e = 0; e < plan.erased_count; ++e)
+    for (int row = plan.erased[e].top; row < plan.erased[e].bottom; ++row)
+      for (int column = plan.erased[e].left; column < plan.erased[e].right; ++column)
+        for (int i = 0; i < channels; ++i) put(i, row, column, plan.erased[e].level[i]);
+  return output;
+}
+
+}  // namespace penstock::test

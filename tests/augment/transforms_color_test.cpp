@@ -1,0 +1,236 @@
+// Colour steps of a plan against a plain renderer: equal bits on every instruction set, and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "augment/detail/render_job.h"
+#include "augment/render.h"
+#include "core/error.h"
+#include "tests/augment/pictures.h"
+#include "tests/augment/reference.h"
+
+namespace penstock {
+namespace {
+
+using test::noise_picture;
+using test::OwnedPicture;
+using test::random_plan;
+using test::reference_render;
+using test::rendered;
+
+const Normalization kNormalization = Normalization::of({0.1307, 0.45, 0.6}, {0.3081, 0.22, 0.5});
+constexpr Normalization kLevels{.scale = {1, 1, 1}, .bias = {0, 0, 0}};
+
+/// Pixels of C levels.
+using Pixels = std::vector<std::array<float, 3>>;
+
+float clamped(float level) { return std::clamp(level, 0.f, 255.f); }
+int whole(float level) { return static_cast<int>(std::nearbyint(clamped(level))); }
+
+float grey_of(const std::array<float, 3>& p, int channels) {
+  return channels == 1 ? p[0] : (p[0] * 0.2989f + p[1] * 0.587f) + p[2] * 0.114f;
+}
+
+std::array<float, 3> hue_turned(const std::array<float, 3>& p, float turns) {
+  const float value = std::max({p[0], p[1], p[2]}), chroma = value - std::min({p[0], p[1], p[2]});
+  const int top = value == p[0] ? 0 : value == p[1] ? 1 : 2;
+  const float slope = (p[(top + 1) % 3] - p[(top + 2) % 3]) / (chroma == 0 ? 1 : chroma);
+  float hue = (static_cast<float>(2 * top) + slope) + 6 * turns;
+  if (hue < 0) hue += 6;
+  if (hue >= 6) hue -= 6;
+  std::array<float, 3> out{};
+  for (int i = 0; i < 3; ++i) {
+    float k = hue + static_cast<float>(5 - 2 * i);
+    if (k >= 6) k -= 6;
+    out[i] = clamped(value - chroma * std::clamp(std::min(k, 4 - k), 0.f, 1.f));
+  }
+  return out;
+}
+
+float mean_grey(const Pixels& pixels, int channels) {
+  int64_t sum = 0;
+  for (const auto& p : pixels) sum += static_cast<int64_t>(std::nearbyint(clamped(grey_of(p, channels)) * 128));
+  return static_cast<float>(static_cast<double>(sum) / (128.0 * static_cast<double>(pixels.size())));
+}
+
+/// One channel of all pixels.
+std::vector<float> channel_of(const Pixels& pixels, int channel) {
+  std::vector<float> levels;
+  for (const auto& p : pixels) levels.push_back(p[channel]);
+  return levels;
+}
+
+void auto_contrast(Pixels& pixels, int channel) {
+  const auto levels = channel_of(pixels, channel);
+  const auto [least, greatest] = std::minmax_element(levels.begin(), levels.end());
+  const float scale = *least == *greatest ? 1 : 255 / (*greatest - *least);
+  const float offset = *least == *greatest ? 0 : -*least * scale;
+  for (auto& p : pixels) p[channel] = clamped(p[channel] * scale + offset);
+}
+
+void equalize(Pixels& pixels, int channel) {
+  std::vector<int> levels;
+  for (const auto& p : pixels) levels.push_back(whole(p[channel]));
+  const int last = *std::max_element(levels.begin(), levels.end());
+  const auto below = [&](int level) {
+    return std::count_if(levels.begin(), levels.end(), [&](int l) { return l < level; });
+  };
+  const auto step = below(last) / 255;
+  for (size_t i = 0; i < pixels.size(); ++i)
+    pixels[i][channel] = step == 0 ? static_cast<float>(levels[i])
+                                   : static_cast<float>(std::min<ptrdiff_t>((step / 2 + below(levels[i])) / step, 255));
+}
+
+void sharpen(Pixels& pixels, int channel, int height, int width, float factor) {
+  const auto before = channel_of(pixels, channel);
+  for (int row = 1; row + 1 < height; ++row) {
+    for (int column = 1; column + 1 < width; ++column) {
+      const auto at = [&](int dy, int dx) { return before[static_cast<size_t>((row + dy) * width + column + dx)]; };
+      const float around =
+          ((at(-1, -1) + at(-1, 0)) + (at(-1, 1) + at(0, -1))) + ((at(0, 1) + at(1, -1)) + (at(1, 0) + at(1, 1)));
+      const float blurred = (around + 5 * at(0, 0)) * (1 / 13.f);
+      pixels[static_cast<size_t>(row * width + column)][channel] = clamped(factor * at(0, 0) + (1 - factor) * blurred);
+    }
+  }
+}
+
+/// What a step does to one level of one channel, for the steps of which that can be said.
+float changed(const ColorStep& step, float level) {
+  if (step.op == ColorOp::kBrightness) return clamped(level * step.amount + 0);
+  if (step.op == ColorOp::kPosterize)
+    return static_cast<float>(whole(level) & (256 - (1 << (8 - static_cast<int>(step.amount)))));
+  const auto rounded = static_cast<float>(whole(level));
+  return rounded >= step.amount ? 255 - rounded : rounded;
+}
+
+void take(const ColorStep& step, Pixels& pixels, int height, int width, int channels) {
+  const float mean = mean_grey(pixels, channels), factor = step.amount;
+  for (int i = 0; i < channels; ++i) {
+    if (step.op == ColorOp::kAutoContrast) auto_contrast(pixels, i);
+    if (step.op == ColorOp::kEqualize) equalize(pixels, i);
+    if (step.op == ColorOp::kSharpness && height > 2 && width > 2) sharpen(pixels, i, height, width, factor);
+  }
+  for (auto& p : pixels) {
+    if (step.op == ColorOp::kHue && channels == 3) p = hue_turned(p, factor);
+    const float grey = grey_of(p, channels) * (1 - factor);
+    for (int i = 0; i < channels; ++i) {
+      if (step.op == ColorOp::kSaturation && channels == 3) p[i] = clamped(p[i] * factor + grey);
+      if (step.op == ColorOp::kContrast) p[i] = clamped(p[i] * factor + (1 - factor) * mean);
+      if (step.op == ColorOp::kBrightness || step.op == ColorOp::kPosterize || step.op == ColorOp::kSolarize)
+        p[i] = changed(step, p[i]);
+    }
+  }
+}
+
+/// The contract of colour steps, one after the other, readable and slow.
+std::vector<uint8_t> reference_in_color(const Picture& picture, const Plan& plan, Layout layout) {
+  Plan plain = plan;
+  plain.color_step_count = plain.erased_count = 0;
+  const auto bytes = reference_render(picture, plain, kLevels, Layout::kF32Nchw);
+  const size_t count = static_cast<size_t>(plan.output_height) * plan.output_width;
+  const int channels = picture.channels;
+  std::vector<float> planes(count * channels);
+  std::memcpy(planes.data(), bytes.data(), bytes.size());
+  Pixels pixels(count);
+  for (size_t i = 0; i < planes.size(); ++i) pixels[i % count][i / count] = planes[i];
+  for (int s = 0; s < plan.color_step_count; ++s)
+    take(plan.color_steps[s], pixels, plan.output_height, plan.output_width, channels);
+  std::vector<uint8_t> output(rendered_bytes(layout, {plan.output_height, plan.output_width, channels}));
+  for (size_t i = 0; i < planes.size(); ++i) {
+    const size_t pixel = i % count, channel = i / count;
+    const float level = pixels[pixel][channel];
+    const float value = level * kNormalization.scale[channel] + kNormalization.bias[channel];
+    if (layout == Layout::kU8Nhwc)
+      output[pixel * channels + channel] = static_cast<uint8_t>(whole(level));
+    else
+      std::memcpy(&output[i * sizeof(float)], &value, sizeof(float));
+  }
+  return output;
+}
+
+float random_amount(ColorOp op, Rng& rng) {
+  if (op == ColorOp::kHue) return static_cast<float>(rng.uniform(-0.5, 0.5));
+  if (op == ColorOp::kPosterize) return static_cast<float>(rng.between(1, 8));
+  if (op == ColorOp::kSolarize) return static_cast<float>(rng.uniform(0, 256));
+  return static_cast<float>(rng.uniform(0, 2));
+}
+
+void add_random_steps(Plan& plan, Rng& rng) {
+  plan.erased_count = 0;
+  for (int k = rng.between(1, Plan::kMaxColorSteps); k > 0; --k) {
+    const auto op = static_cast<ColorOp>(rng.between(0, static_cast<int>(ColorOp::kEqualize)));
+    plan.adjust(op, random_amount(op, rng));
+  }
+}
+
+class ColorTargetTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(ColorTargetTest, BitsEqualThePlainRenderer) {
+  detail::force_render_target(GetParam());
+  for (uint64_t trial = 0; trial < 1500; ++trial) {
+    Rng rng(21, 0, trial, 0);
+    const int height = rng.between(1, 40), width = rng.between(1, 40), channels = rng.chance(0.3) ? 1 : 3;
+    const OwnedPicture picture = noise_picture(height, width, channels, rng);
+    Plan plan = random_plan(height, width, rng);
+    add_random_steps(plan, rng);
+    for (const Layout layout : {Layout::kF32Nchw, Layout::kU8Nhwc}) {
+      const auto made = rendered(picture.view, plan, kNormalization, layout);
+      const auto expected = reference_in_color(picture.view, plan, layout);
+      const auto at = std::mismatch(made.begin(), made.end(), expected.begin(), expected.end());
+      ASSERT_TRUE(at.first == made.end())
+          << "trial " << trial << ", byte " << at.first - made.begin() << ", layout " << static_cast<int>(layout)
+          << ", " << plan.color_step_count << " steps from " << static_cast<int>(plan.color_steps[0].op) << ", "
+          << channels << " channels";
+    }
+  }
+  detail::force_render_target("");
+}
+
+INSTANTIATE_TEST_SUITE_P(AllTargets, ColorTargetTest, testing::ValuesIn(detail::render_targets()),
+                         [](const auto& info) { return info.param; });
+
+TEST(ColorStepTest, WideOutputIsSummedExactly) {
+  // 70,000 white pixels: more than one block of the grey sum. White stays white under any contrast.
+  const std::vector<uint8_t> levels(70000, 255);
+  const Picture picture{.pixels = levels.data(), .row_stride = 350, .height = 200, .width = 350, .channels = 1};
+  Plan plan = Plan::identity(200, 350);
+  plan.adjust(ColorOp::kContrast, 0.25f);
+  EXPECT_EQ(rendered(picture, plan, kLevels, Layout::kU8Nhwc), levels);
+}
+
+TEST(ColorStepTest, StepsAreTakenInTheirOrder) {
+  const uint8_t level = 200;
+  const Picture picture{.pixels = &level, .row_stride = 1, .height = 1, .width = 1, .channels = 1};
+  Plan bright_first = Plan::identity(1, 1), posterized_first = Plan::identity(1, 1);
+  bright_first.adjust(ColorOp::kBrightness, 0.5f);
+  bright_first.adjust(ColorOp::kPosterize, 1);
+  posterized_first.adjust(ColorOp::kPosterize, 1);
+  posterized_first.adjust(ColorOp::kBrightness, 0.5f);
+  EXPECT_EQ(rendered(picture, bright_first, kLevels, Layout::kU8Nhwc)[0], 0);
+  EXPECT_EQ(rendered(picture, posterized_first, kLevels, Layout::kU8Nhwc)[0], 64);
+}
+
+TEST(ColorStepTest, FillIsRecoloredAndErasedRectanglesAreNot) {
+  const uint8_t level = 100;
+  const Picture picture{.pixels = &level, .row_stride = 1, .height = 1, .width = 1, .channels = 1};
+  Plan plan = Plan::identity(1, 1);
+  plan.resample(Affine::translation(-1, 0), 1, 3);
+  plan.fill = {40, 40, 40};
+  plan.adjust(ColorOp::kBrightness, 2);
+  plan.erase({0, 2, 1, 3, {7, 7, 7}});
+  EXPECT_EQ(rendered(picture, plan, kLevels, Layout::kU8Nhwc), (std::vector<uint8_t>{80, 200, 7}));
+}
+
+TEST(ColorStepTest, StepBeyondTheLimitOrBehindAnEraseIsABug) {
+  Plan plan = Plan::identity(4, 4);
+  for (int i = 0; i < Plan::kMaxColorSteps; ++i) plan.adjust(ColorOp::kHue, 0.1f);
+  EXPECT_THROW(plan.adjust(ColorOp::kHue, 0.1f), Error);
+  EXPECT_THROW(plan.recolor({}), Error);
+  Plan erased = Plan::identity(4, 4);
+  erased.erase({});
+  EXPECT_THROW(erased.adjust(ColorOp::kHue, 0.1f), Error);
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,62 @@
+// Cores: quotas as version 1 and 2 of control groups write them.
+#include "train/run/cores.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/support/testing.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+class QuotaTest : public testing::Test {
+ protected:
+  void write(const std::string& file, const std::string& text) {
+    fs::create_directories((folder_.path() / file).parent_path());
+    std::ofstream(folder_.path() / file) << text;
+  }
+  std::optional<double> quota(const std::string& groups) { return quota_cores(groups, folder_.path()); }
+
+  TemporaryFolder folder_{"cgroup"};
+};
+
+TEST_F(QuotaTest, WithoutAnyThereIsNoLimit) {
+  EXPECT_FALSE(quota(""));
+  EXPECT_FALSE(quota("0::/a/b\n"));
+  EXPECT_FALSE(quota("nonsense\n1:\n"));
+  write("a/b/cpu.max", "max 100000\n");
+  write("cpu/cpu.cfs_quota_us", "-1\n");
+  write("cpu/cpu.cfs_period_us", "100000\n");
+  EXPECT_FALSE(quota("0::/a/b\n4:cpu:/\n"));
+}
+
+TEST_F(QuotaTest, TheLeastOfAllGroupsAboveCounts) {
+  write("a/b/cpu.max", "max 100000\n");
+  write("a/cpu.max", "150000 100000\n");
+  write("cpu.max", "400000 100000\n");
+  EXPECT_EQ(quota("0::/a/b\n"), 1.5);
+  EXPECT_EQ(quota("0::/\n"), 4);
+  EXPECT_EQ(quota("0::/of/another/name/space\n"), 4);  // a container sees its own group as the mount
+  EXPECT_EQ(quota("0::/../elsewhere\n"), 4);
+}
+
+TEST_F(QuotaTest, VersionOneIsReadFromTheControllersFolder) {
+  write("cpu,cpuacct/docker/1f/cpu.cfs_quota_us", "50000\n");
+  write("cpu,cpuacct/docker/1f/cpu.cfs_period_us", "100000\n");
+  write("memory/docker/1f/cpu.cfs_quota_us", "1\n");
+  EXPECT_EQ(quota("5:memory:/docker/1f\n4:cpu,cpuacct:/docker/1f\n0::/docker/1f\n"), 0.5);
+  write("cpu/2f/cpu.cfs_quota_us", "300000\n");
+  write("cpu/2f/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(quota("4:cpu,cpuacct:/2f\n"), 3);  // some systems link or mount it as cpu
+}
+
+TEST(CoresTest, ThereIsAtLeastOne) {
+  EXPECT_GE(usable_cores(), 1);
+  EXPECT_LE(usable_cores(), bound_cores());
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,79 @@
+// Cores: the affinity mask, and the quotas of control groups.
+#include "train/run/cores.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "core/text.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// "200000 100000" is 2 cores; "max 100000" none.
+std::optional<double> version_2(const fs::path& folder) {
+  std::ifstream file(folder / "cpu.max");
+  double quota_us = 0, period_us = 0;
+  if (!(file >> quota_us >> period_us) || period_us <= 0) return std::nullopt;
+  return quota_us / period_us;
+}
+
+std::optional<double> version_1(const fs::path& folder) {
+  std::ifstream quota(folder / "cpu.cfs_quota_us"), period(folder / "cpu.cfs_period_us");
+  double quota_us = 0, period_us = 0;
+  if (!(quota >> quota_us) || !(period >> period_us) || quota_us < 0 || period_us <= 0) return std::nullopt;
+  return quota_us / period_us;
+}
+
+/// The least that `read` finds in `mount`/`group` and in the folders above it, up to `mount`.
+template <class Read>
+void take_least(std::optional<double>& least, const fs::path& mount, const std::string& group, const Read& read) {
+  for (fs::path path = fs::path(group).lexically_normal();; path = path.parent_path()) {
+    const auto quota = read(mount / path.relative_path());
+    if (quota && (!least || *quota < *least)) least = quota;
+    if (!path.has_relative_path()) return;
+  }
+}
+
+bool has_word(const std::string& list, const std::string& word) {
+  const auto words = split(list, ',');
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+}  // namespace
+
+int bound_cores() {
+  cpu_set_t usable;
+  CPU_ZERO(&usable);
+  return sched_getaffinity(0, sizeof(usable), &usable) == 0 ? CPU_COUNT(&usable) : 1;
+}
+
+std::optional<double> quota_cores(const std::string& groups, const fs::path& mount) {
+  std::optional<double> least;
+  std::istringstream lines(groups);
+  for (std::string line; std::getline(lines, line);) {  // "0::/user.slice", "4:cpu,cpuacct:/docker/1f"
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1), group = line.substr(second + 1);
+    if (controllers.empty()) take_least(least, mount, group, version_2);
+    if (!has_word(controllers, "cpu")) continue;
+    for (const auto& name : {controllers, std::string("cpu")}) take_least(least, mount / name, group, version_1);
+  }
+  return least;
+}
+
+int usable_cores() {
+  std::ifstream file("/proc/self/cgroup");
+  std::ostringstream groups;
+  groups << file.rdbuf();
+  const auto quota = quota_cores(groups.str(), "/sys/fs/cgroup");
+  const int bound = bound_cores();
+  return quota ? std::clamp(static_cast<int>(std::ceil(*quota)), 1, bound) : bound;
+}
+
+}  // namespace penstock
