@@ -1,4 +1,4 @@
-"""Tables and chart of docs/peers.md, from .peers/results.json: python bench/peers/page.py [RESULTS [DOCS]].
+"""Tables and chart of docs/peers.md, from .peers/results.json: python bench/peers/page.py.
 
 Of the page only what stands between the two comments is replaced. The chart is docs/peers.svg, drawn by gnuplot.
 """
@@ -80,9 +80,8 @@ def chart(records):
     return "\n".join(commands)
 
 
-def main():
-    paths = [pathlib.Path(argument) for argument in sys.argv[1:]]
-    source, docs = (paths + [ROOT / ".peers" / "results.json", ROOT / "docs"][len(paths) :])[:2]
+def write(source, docs):
+    """docs/peers.md's tables and docs/peers.svg, from the results in `source`."""
     records = photo_records(source)
     if not records:
         sys.exit(f"page: {source}: no photographs in it; expected those of script/peers --workload photos,photos256")
@@ -90,11 +89,11 @@ def main():
         table.markdown(WORKLOADS[name].title, record["rows"], OWN[name], record["missing"]) + "\n" + table.heading(record)
         for name, record in records.items()
     ]
-    page = docs / "peers.md"
-    page.write_text(replaced(page.read_text(), "\n".join(parts)))
+    path = docs / "peers.md"
+    path.write_text(replaced(path.read_text(), "\n".join(parts)))
     drawn = subprocess.run(["gnuplot"], input=chart(records), capture_output=True, text=True, check=True)
     (docs / "peers.svg").write_text(drawn.stdout)
 
 
 if __name__ == "__main__":
-    main()
+    write(ROOT / ".peers" / "results.json", ROOT / "docs")
