@@ -71,7 +71,7 @@ def test_honest_crops_pass(data):
 WRONG = {
     "blue for red": (dict(edit=lambda pictures: pictures[..., ::-1]), "tint is"),
     "darker": (dict(edit=lambda pictures: pictures // 2), "level is"),
-    "flat": (dict(edit=lambda pictures: pictures // 4 + 112), "contrast is"),
+    "flat": (dict(edit=lambda pictures: pictures // 4 + [142, 105, 90]), "contrast is"),
     "whole pictures": (dict(crop=lambda rng, width, height: (0, 0, width, height)), "different"),
     "small crops": (dict(crop=lambda rng, width, height: (int(rng.integers(260)), int(rng.integers(180)), 60, 60)), "sharpness"),
     "one crop a picture": (dict(crop=lambda rng, width, height: (40, 40, 200, 160)), "different"),
