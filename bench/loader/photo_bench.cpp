@@ -160,13 +160,14 @@ struct RegionLoop final : Contestant {
     benchmark::DoNotOptimize(batch.data());
   }
   RegionDecoder decoder;
-  Pipeline pipeline{kSpec, {}};
+  Pipeline pipeline{kSpec, PackedPhotos::dataset()->manifest().statistics};
   std::vector<float> batch = std::vector<float>(kBatchSize * kSampleCount);
 };
 
 struct LoaderLoop final : Contestant {
   explicit LoaderLoop(int workers)
-      : loader(PackedPhotos::dataset(), Pipeline(kSpec, {}), {.workers = workers, .batch_size = kBatchSize}) {}
+      : loader(PackedPhotos::dataset(), Pipeline(kSpec, PackedPhotos::dataset()->manifest().statistics),
+               {.workers = workers, .batch_size = kBatchSize}) {}
   void run_epoch(int64_t epoch) override {
     loader.start_epoch(epoch);
     while (const auto batch = loader.next()) benchmark::DoNotOptimize(batch->pixels().data());

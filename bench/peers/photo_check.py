@@ -15,6 +15,9 @@ REFERENCE = "photo-reference.json"
 # by 6 % and sharpness by 16 % (raw pixels at 256: 25 %, whose crops are enlarged).
 LEVEL_TOLERANCE, TINT_TOLERANCE, SHARE_TOLERANCE = 15.0, 12.0, 0.35
 
+# The same whole picture may come twice: mlx-data takes it when ten draws did not fit.
+DISTINCT_SHARE = 0.95
+
 
 class Look:
     """What pictures look like in the mean: add() batches, then summary()."""
@@ -55,8 +58,8 @@ def check(batches, workload, data, check_batch):
         images, labels = next(batches)
         check_batch(images, labels, workload)
         look.add(images)
-    if len(look.seen) < len(look.rows):
-        raise ValueError(f"{len(look.rows)} crops, {len(look.seen)} of them different; expected every one drawn anew")
+    if len(look.seen) < DISTINCT_SHARE * len(look.rows):
+        raise ValueError(f"{len(look.rows)} crops, {len(look.seen)} of them different; expected each drawn anew")
     found = look.summary()
     compare(found, json.loads((pathlib.Path(data) / REFERENCE).read_text()))
     return found
