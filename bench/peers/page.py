@@ -85,7 +85,8 @@ def write(source, docs):
     records = photo_records(source)
     if not records:
         sys.exit(f"page: {source}: no photographs in it; expected those of script/peers --workload photos,photos256")
-    parts = [
+    parts = [f"![Images a second, {CHART_WORKERS} workers](peers.svg)\n"]
+    parts += [
         table.markdown(WORKLOADS[name].title, record["rows"], OWN[name], record["missing"]) + "\n" + table.heading(record)
         for name, record in records.items()
     ]
