@@ -12,10 +12,17 @@ class Peer:
     workloads: tuple
     workers: tuple = (1, 2)
     variant: str = ""
+    store: str = ""  # in .peers/data, what of it lies on the disk
+    is_core_a_worker: bool = False  # it has no setting for its threads, but takes as many as the process has cores
+
+    @property
+    def is_penstock(self):
+        return self.program == "loadbench"
 
 
 MNIST, CIFAR10 = ("mnist",), ("cifar10",)
 BOTH = MNIST + CIFAR10
+PHOTOS, PHOTOS256 = ("photos",), ("photos256",)
 
 PENSTOCK = Peer("penstock", "Penstock", "", "loadbench", BOTH, (0, 1, 2))
 
@@ -35,4 +42,32 @@ PEERS = (
     Peer("grain", "Grain, threads, OpenCV", "grain", "grain", MNIST, (0, 1, 2)),
     Peer("grain", "Grain, processes, OpenCV", "grain", "grain", MNIST, variant="processes"),
     Peer("turboloader", "TurboLoader, fused array gather", "turboloader", "turboloader", CIFAR10, (0, 1, 2)),
+    Peer("penstock", "Penstock, auto", "", "loadbench", PHOTOS, (1, 2), "auto", "penstock-photos-auto"),
+    Peer("penstock", "Penstock, keep", "", "loadbench", PHOTOS, (1, 2), "keep", "penstock-photos-keep"),
+    Peer("pytorch", "PyTorch DataLoader, PIL", "", "photos_pytorch", PHOTOS, variant="pil", store="photos"),
+    Peer("pytorch", "PyTorch DataLoader, torchvision.io", "", "photos_pytorch", PHOTOS, variant="io", store="photos"),
+    Peer("dali", "NVIDIA DALI, CPU, region decode", "dali", "photos_dali", PHOTOS, store="photos"),
+    Peer("ffcv", "FFCV, the same JPEGs", "ffcv", "photos_ffcv", PHOTOS, store="photos-jpg.beton"),
+    Peer("spdl", "SPDL, FFmpeg", "spdl", "photos_spdl", PHOTOS, store="photos"),
+    Peer(
+        "turboloader", "TurboLoader, region decode", "turboloader", "photos_turboloader", PHOTOS,
+        store="photos.tar", is_core_a_worker=True,
+    ),
+    Peer("mlx-data", "mlx-data", "mlx-data", "photos_mlx", PHOTOS, store="photos"),
+    Peer("webdataset", "WebDataset, torchvision.io", "webdataset", "photos_webdataset", PHOTOS, store="photos-webdataset"),
+    Peer("streaming", "MosaicML Streaming, torchvision.io", "streaming", "photos_streaming", PHOTOS, store="photos-mds"),
+    Peer("litdata", "LitData, torchvision.io", "litdata", "photos_litdata", PHOTOS, store="photos-litdata"),
+    Peer("grain", "Grain, torchvision.io", "grain", "photos_grain", PHOTOS, store="photos"),
+    Peer("penstock", "Penstock, coef at 256", "", "loadbench", PHOTOS256, (1, 2), "coef", "penstock-photos256-coef"),
+    Peer("penstock", "Penstock, raw at 256", "", "loadbench", PHOTOS256, (1, 2), "raw", "penstock-photos256-raw"),
+    Peer("ffcv", "FFCV, raw at 256", "ffcv", "photos_ffcv", PHOTOS256, store="photos-raw256.beton"),
+    Peer("turboloader", "TurboLoader, raw at 256 x 256", "turboloader", "photos_turboloader", PHOTOS256, store="photos-256.tbl"),
 )
+
+# Whom the others are compared with.
+OWN = {
+    "mnist": (PENSTOCK.title,),
+    "cifar10": (PENSTOCK.title,),
+    "photos": ("Penstock, auto",),
+    "photos256": ("Penstock, coef at 256", "Penstock, raw at 256"),
+}

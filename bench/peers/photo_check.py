@@ -1,6 +1,6 @@
 """Whether batches of photographs look like random resized crops of these photographs, by comparison with Pillow's.
 
-A loader could be fast by delivering whole pictures, blue for red, one crop again and again, or something unfiltered or blurred.
+A loader could be fast by delivering whole pictures, blue for red, one crop again and again, or something blurred.
 Four batches of 64 are compared with 1,990 crops by Pillow; the tolerances are several times what differs between draws.
 """
 
@@ -11,8 +11,12 @@ import numpy as np
 
 BATCHES = 4
 REFERENCE = "photo-reference.json"
-# what -> (of what it is said, tolerance in levels or as a share of the reference)
+# In levels; contrast and sharpness as a share of the reference. Between 11 loaders level differs by 4 levels, tint by 5, contrast
+# by 6 % and sharpness by 16 % (raw pixels at 256: 25 %, whose crops are enlarged).
 LEVEL_TOLERANCE, TINT_TOLERANCE, SHARE_TOLERANCE = 15.0, 12.0, 0.35
+
+# The same whole picture may come twice: mlx-data takes it when ten draws did not fit.
+DISTINCT_SHARE = 0.95
 
 
 class Look:
@@ -54,8 +58,8 @@ def check(batches, workload, data, check_batch):
         images, labels = next(batches)
         check_batch(images, labels, workload)
         look.add(images)
-    if len(look.seen) < len(look.rows):
-        raise ValueError(f"{len(look.rows)} crops, {len(look.seen)} of them different; expected every one drawn anew")
+    if len(look.seen) < DISTINCT_SHARE * len(look.rows):
+        raise ValueError(f"{len(look.rows)} crops, {len(look.seen)} of them different; expected each drawn anew")
     found = look.summary()
     compare(found, json.loads((pathlib.Path(data) / REFERENCE).read_text()))
     return found

@@ -1,7 +1,8 @@
 """Measures Penstock and its peers in turn, on the same cores and the same data: script/peers installs them and calls this.
 
 A round runs each loader with each number of workers once, each in a process of its own. Ratios are taken within a round, since
-the machine's speed drifts between them.
+the machine's speed drifts between them. What was measured is kept in .peers/results.json, row by row, and page.py makes
+docs/peers.md of it.
 """
 
 import argparse
@@ -13,13 +14,15 @@ import subprocess
 import sys
 import tempfile
 
+import results
 import table
-from peers import PEERS, PENSTOCK
+from peers import OWN, PEERS
 from workloads import BATCH_SIZE, WORKLOADS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE, BIN, HOME = ROOT / "bench" / "peers", ROOT / "build" / "release" / "bin", ROOT / ".peers"
 TIMEOUT_SECONDS = 180
+RESULTS = HOME / "results.json"
 
 
 def fail(message, code=2):
@@ -27,17 +30,22 @@ def fail(message, code=2):
     sys.exit(code)
 
 
+def store(peer, workload):
+    """The folder that a loader reads which is Penstock's or calls it."""
+    return HOME / "data" / (peer.store or f"penstock-{workload.name}")
+
+
 def command(peer, workload, workers, seconds, report):
-    data, packed = HOME / "data", HOME / "data" / f"penstock-{workload.name}"
-    if peer is PENSTOCK:
-        epochs = max(3, round(10 * seconds))
-        return [BIN / peer.program, "--data", packed, "--workers", workers, "--augment", workload.augment,
+    if peer.is_penstock:
+        # an epoch of MNIST takes about 0.1 s, one of photographs 0.4
+        epochs = max(3, round((2.5 if workload.is_photos else 10) * seconds))
+        return [BIN / peer.program, "--data", store(peer, workload), "--workers", workers, "--augment", workload.augment,
                 "--batch-size", BATCH_SIZE, "--epochs", epochs, "--json", report]  # fmt: skip
     timing = ["--workers", workers, "--variant", peer.variant, "--seconds", seconds]
     if peer.program == "torch_data_peer":
-        return [BIN / peer.program, "--data", packed, "--augment", workload.augment, *timing]
+        return [BIN / peer.program, "--data", store(peer, workload), "--augment", workload.augment, *timing]
     python = HOME / peer.environment / "bin" / "python" if peer.environment else ROOT / ".venv" / "bin" / "python"
-    return [python, HERE / f"peer_{peer.program}.py", "--workload", workload.name, "--data", data, *timing]
+    return [python, HERE / f"peer_{peer.program}.py", "--workload", workload.name, "--data", HOME / "data", *timing]
 
 
 def penstock_result(report):
@@ -46,13 +54,15 @@ def penstock_result(report):
 
 
 def cause(done):
-    """One line: the last of a Python traceback, the first of anything else."""
+    """One line of at most 200 characters: the last of a Python traceback, the first of anything else."""
     lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-    return lines[-1] if any(line.startswith("Traceback") for line in lines) else lines[0]
+    return (lines[-1] if any(line.startswith("Traceback") for line in lines) else lines[0])[:200]
 
 
 def measure(peer, workload, workers, seconds, cores):
     """(images a second, versions); raises RuntimeError with one line."""
+    if peer.is_core_a_worker:
+        cores = cores[:workers]
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / "report.json"
         try:
@@ -68,22 +78,35 @@ def measure(peer, workload, workers, seconds, cores):
             raise RuntimeError(str(error)) from error
         if done.returncode != 0:
             raise RuntimeError(cause(done))
-        if peer is PENSTOCK:
+        if peer.is_penstock:
             return penstock_result(report), ""
         result = json.loads(done.stdout.strip().splitlines()[-1])
         return result["images_per_second"], result["versions"]
 
 
-def not_installed(peer):
-    """Why, as script/peers noted it; None for one that is there."""
+def not_there(peer, workload):
+    """Why, as script/peers noted it; None for one that can be run."""
     note = HOME / f"{peer.environment}.failed"
-    return note.read_text().strip() if peer.environment and note.exists() else None
+    if peer.is_penstock:
+        note = store(peer, workload).with_suffix(".failed")
+    elif not peer.environment:
+        return None
+    return note.read_text().strip() if note.exists() else None
 
 
-def measure_workload(workload, peers, options, cores, versions):
-    """({(title, workers): rates}, {title: cause})"""
+def megabytes(peer):
+    path = HOME / "data" / peer.store if peer.store else None
+    if path is None or not path.exists():
+        return 0
+    parts = [path] if path.is_file() else [part for part in path.rglob("*") if part.is_file()]
+    return sum(part.stat().st_size for part in parts) / 1e6
+
+
+def measure_workload(workload, peers, options, cores):
+    """A record for results.py."""
+    load_before, versions = os.getloadavg()[0], set()
     peers = [peer for peer in peers if workload.name in peer.workloads]
-    missing = {peer.title: why for peer in peers if (why := not_installed(peer))}
+    missing = {peer.title: why for peer in peers if (why := not_there(peer, workload))}
     rates = {}
     for number in range(options.rounds):
         for peer in peers:
@@ -93,14 +116,27 @@ def measure_workload(workload, peers, options, cores, versions):
                 try:
                     rate, used = measure(peer, workload, workers, options.seconds, cores)
                 except RuntimeError as error:
-                    if peer is PENSTOCK:
+                    if peer.is_penstock:
                         fail(f"{peer.title}, {workload.name}: {error}", 1)
                     missing[peer.title] = str(error)
                     continue
                 rates.setdefault((peer.title, workers), []).append(rate)
                 versions.update(part for part in used.split(", ") if part)
                 print(f"round {number + 1}: {workload.name}, {peer.title}, {workers} workers: {rate:,.0f}", file=sys.stderr)
-    return {key: measured for key, measured in rates.items() if key[0] not in missing}, missing
+    rates = {key: measured for key, measured in rates.items() if key[0] not in missing}
+    sizes = {peer.title: megabytes(peer) for peer in peers}
+    load = f"{load_before:.1f} before and {os.getloadavg()[0]:.1f} after"
+    run = {"command": shell(), "machine": machine(cores), "rounds": options.rounds, "load": load}
+    return {
+        "rows": results.rows(rates, OWN[workload.name], sizes),
+        "missing": missing,
+        "versions": sorted(versions),
+        "runs": [run],
+    }
+
+
+def shell():
+    return " ".join(["script/peers", *sys.argv[1:]])
 
 
 def machine(cores):
@@ -110,21 +146,23 @@ def machine(cores):
 
 
 def parse():
-    names = sorted({peer.name for peer in PEERS if peer is not PENSTOCK})
+    names = sorted({peer.name for peer in PEERS if not peer.is_penstock})
     parser = argparse.ArgumentParser(prog="script/peers", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5, help="of each loader and worker count; the median counts")
     parser.add_argument("--only", default="", help=f"of {','.join(names)}")
-    parser.add_argument("--workload", default="", help=f"one of {', '.join(WORKLOADS)}; both without it")
+    parser.add_argument("--workload", default="", help=f"of {','.join(WORKLOADS)}; all without it")
     parser.add_argument("--seconds", type=float, default=2.0, help="measured, of each loader and worker count in a round")
     parser.add_argument("--cores", type=int, default=2, help="that everything is kept to")
-    parser.add_argument("--list", action="store_true", help="print the environments that this needs, and end")
+    parser.add_argument("--list", action="store_true", help="print the environments, programs and data that this needs, and end")
     options = parser.parse_args()
     options.names = options.only.split(",") if options.only else names
+    options.workloads = options.workload.split(",") if options.workload else list(WORKLOADS)
     for name in options.names:
         if name not in names:
             fail(f'--only: unknown peer "{name}"; known: {", ".join(names)}')
-    if options.workload not in ("", *WORKLOADS):
-        fail(f'--workload: unknown workload "{options.workload}"; known: {", ".join(WORKLOADS)}')
+    for name in options.workloads:
+        if name not in WORKLOADS:
+            fail(f'--workload: unknown workload "{name}"; known: {", ".join(WORKLOADS)}')
     for flag, value in (("--rounds", options.rounds), ("--cores", options.cores)):
         if value < 1:
             fail(f"{flag}: is {value}; expected 1 or more")
@@ -139,19 +177,21 @@ def main():
     if len(cores) < options.cores:
         fail(f"--cores: is {options.cores}; expected at most {len(cores)}, which this process may run on")
     cores = cores[: options.cores]
-    peers = [peer for peer in PEERS if peer is PENSTOCK or peer.name in options.names]
+    peers = [peer for peer in PEERS if peer.is_penstock or peer.name in options.names]
+    peers = [peer for peer in peers if set(peer.workloads) & set(options.workloads)]
     if options.list:
-        print(*sorted({peer.environment for peer in peers if peer.environment}))
+        needed = {peer.environment or peer.program for peer in peers}
+        needed |= {"photographs" if WORKLOADS[name].is_photos else "arrays" for name in options.workloads}
+        print(*sorted(needed))
         return
-    load_before, versions = os.getloadavg()[0], set()
-    tables = []
-    for workload in WORKLOADS.values():
-        if options.workload in ("", workload.name):
-            rates, missing = measure_workload(workload, peers, options, cores, versions)
-            tables.append(table.markdown(workload.title, rates, PENSTOCK.title, missing))
-    print(f"`{' '.join(['script/peers', *sys.argv[1:]])}`: {machine(cores)}; {', '.join(sorted(versions))}.")
-    print(f"Medians of {options.rounds} rounds; load average {load_before:.1f} before and {os.getloadavg()[0]:.1f} after.\n")
-    print("\n".join(tables), end="")
+    kept = results.read(RESULTS)
+    for name in options.workloads:
+        record = measure_workload(WORKLOADS[name], peers, options, cores)
+        titles = [peer.title for peer in PEERS if name in peer.workloads]
+        kept[name] = results.merged(kept.get(name, {}), record, titles)
+        RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
+        print(table.heading(record))
+        print(table.markdown(WORKLOADS[name].title, record["rows"], OWN[name], record["missing"]), flush=True)
 
 
 if __name__ == "__main__":
