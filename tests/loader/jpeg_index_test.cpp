@@ -151,6 +151,20 @@ TEST(SeekIndexTest, LieIsFoundWhereItIsReadOrHarmless) {
   EXPECT_GT(corrupt_count, 2000);
 }
 
+TEST(SeekIndexTest, PointIsCheckedByWhoeverReadsUpToIt) {
+  const TestJpeg jpeg(JpegOptions{.height = 64, .width = 200, .h = 1, .v = 1});
+  JpegBytes index = index_of(jpeg);
+  const int length_width = index[3], record_width = length_width + index[12] + index[15] + index[18];
+  const size_t records = 12 + 3 * 3 + 4 * 8;
+  for (const int bit : {0, record_width + length_width}) {  // the first group's length; the second's first predictor
+    index[records + bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+    HuffmanSource source(jpeg.header, jpeg.geometry, jpeg.bytes, SeekIndex(index, jpeg.geometry));
+    EXPECT_THAT(message_of(ErrorKind::kCorrupt, [&] { GroupReader(jpeg.geometry).read(source, 0, 0, 8); }),
+                HasSubstr("MCU 8 does not begin where its seek index says"));
+    index[records + bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+  }
+}
+
 TEST(SeekIndexTest, FlippedBitsOfTheScanAreReadOrCorrupt) {
   TestJpeg jpeg(JpegOptions{.height = 64, .width = 200});
   const JpegBytes index = index_of(jpeg), whole = jpeg.bytes;
