@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "augment/detail/render_job.h"
 #include "loader/jpeg/huffman.h"
 #include "loader/jpeg/rebuild.h"
 #include "tests/loader/jpeg_coefficients_data.h"
@@ -46,6 +47,17 @@ TEST(HuffmanSourceTest, CoefficientsAreLibjpegs) {
       ASSERT_EQ(all_of(jpeg), libjpeg_coefficients(jpeg.bytes, jpeg.geometry)) << options.name();
     }
   }
+}
+
+TEST(HuffmanSourceTest, EveryInstructionSetReadsTheSame) {
+  for (const auto& target : detail::render_targets()) {
+    detail::force_render_target(target);
+    for (const int quality : {20, 90, 100}) {
+      const TestJpeg jpeg(JpegOptions{.quality = quality});
+      EXPECT_EQ(all_of(jpeg), libjpeg_coefficients(jpeg.bytes, jpeg.geometry)) << target << ", quality " << quality;
+    }
+  }
+  detail::force_render_target("");
 }
 
 TEST(HuffmanSourceTest, WindowsEndsDoNotShow) {
