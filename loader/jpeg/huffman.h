@@ -15,8 +15,8 @@ namespace penstock::detail {
 /// between them and the index's point before them; without one, all MCUs between the last call and this one, or, going
 /// backwards, from the scan's begin.
 ///
-/// Memory: 80 KB, kept for the next open(); 2 us a picture for its Huffman tables, nothing when they are the last
-/// one's.
+/// Memory: 145 KB in the object itself (keep it on the heap, and for the next open()), of which most pictures touch 60.
+/// open() takes 5 us, nearly all for the Huffman tables, and less when they are the last picture's.
 ///
 /// Errors: corrupt_error: codes that the tables do not have, more than 64 coefficients, a scan that is cut off, a
 /// marker inside of it, anything but EOI behind its last MCU, MCUs that do not end where the index says. Only what is

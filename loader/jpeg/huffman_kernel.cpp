@@ -7,7 +7,6 @@
 #define HWY_TARGET_INCLUDE "loader/jpeg/huffman_kernel.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // After foreach_target.h
-#include <algorithm>
 #include <cstring>
 
 #include "hwy/highway.h"
@@ -179,7 +178,7 @@ HWY_INLINE uint8_t used_rows(const int16_t* block) {
     uint32_t bits = 0;
     uint8_t bytes[8];
     hn::StoreMaskBits(d, hn::Ne(hn::Load(d, block + i), hn::Zero(d)), bytes);
-    std::memcpy(&bits, bytes, hn::MaxLanes(d) / 8);
+    std::memcpy(&bits, bytes, hn::Lanes(d) / 8);
     places |= uint64_t{bits} << i;
   }
   const int last = 63 - __builtin_clzll(places | 1);

@@ -24,7 +24,8 @@ constexpr int kLookupBits = 10;
 ///   shift2  64 - the second value's bits, modulo 64
 ///   step2   places from the first value to the second; kEndRun + 1: end of block; 0: there is no second
 ///
-/// Bytes, because processors load three in a cycle but shift only twice: an entry taken apart by shifts cost 8 % more.
+/// Read byte by byte, because processors load three times in a cycle but shift only twice: taken apart by shifts, and
+/// with the rows kept up symbol by symbol, a coded bit took 0.72 ns instead of 0.60.
 using HuffmanEntry = uint64_t;
 enum HuffmanField { kLength, kCode1, kShift1, kRun1, kCode2, kShift2, kStep2 };
 static_assert(std::endian::native == std::endian::little);

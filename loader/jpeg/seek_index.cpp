@@ -168,6 +168,7 @@ SeekIndex::SeekIndex(std::span<const uint8_t> bytes, const JpegGeometry& geometr
 }
 
 uint64_t SeekIndex::field(uint64_t bit, int width) const {
+  if (width == 0) return 0;                                                  // may begin where the records end
   const auto eight = number_at<uint64_t>(bytes_, records_begin_ + bit / 8);  // kPaddingBytes make sure of 8
   return eight >> bit % 8 & ((uint64_t{1} << width) - 1);
 }

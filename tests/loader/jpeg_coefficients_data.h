@@ -71,7 +71,7 @@ inline JpegBytes write_jpeg(const JpegOptions& options) {
     jpeg_write_marker(&info, JPEG_COM, reinterpret_cast<const JOCTET*>(options.comment.data()),
                       static_cast<unsigned>(options.comment.size()));
   std::mt19937 random(17);
-  std::normal_distribution<double> noise(0, options.noise);
+  std::normal_distribution<double> normal;
   std::vector<uint8_t> row(static_cast<size_t>(options.width) * options.components);
   for (int y = 0; y < options.height; ++y) {
     for (int x = 0; x < options.width; ++x) {
@@ -79,8 +79,8 @@ inline JpegBytes write_jpeg(const JpegOptions& options) {
         // A slope, and on the right a chessboard, whose power lies in the last coefficients.
         const double slope = 30 + 5.0 * x + 3.0 * y + 40.0 * c;
         const double board = x > options.width / 2 ? 60 * ((x + y) % 2) : 0;
-        row[static_cast<size_t>(x) * options.components + c] =
-            static_cast<uint8_t>(std::clamp(std::fmod(slope, 256) + board + noise(random), 0.0, 255.0));
+        row[static_cast<size_t>(x) * options.components + c] = static_cast<uint8_t>(
+            std::clamp(std::fmod(slope, 256) + board + options.noise * normal(random), 0.0, 255.0));
       }
     }
     JSAMPROW line = row.data();

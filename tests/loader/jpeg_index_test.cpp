@@ -54,22 +54,28 @@ TEST(SeekIndexTest, AnyRegionReadsAsFromTheBegin) {
 }
 
 TEST(SeekIndexTest, BytesAreAsDocumented) {
-  // A grey picture of 2 x 2 blocks without AC: DC differences by the standard table (T.81, K.3).
-  TestJpeg jpeg(JpegOptions{.height = 16, .width = 16, .components = 1});
-  const JpegBytes index = index_of(jpeg, 1);
+  // A grey picture of 2 x 5 MCUs, a point every 2: lengths of 7 bits above 12, predictors of 4 bits above -3. Rows
+  // begin at bits 2624 and 2758; the first record is 34 - 12 = 22 and 0 - -3 = 3.
+  const TestJpeg jpeg(JpegOptions{.height = 16, .width = 40, .components = 1, .quality = 10, .noise = 0});
+  ASSERT_EQ(jpeg.header.scan_begin, 328U);
+  const JpegBytes expected{1,    2,    1,    7,    5,    0, 2,    0,    0x0C, 0, 0,    0,    4,
+                           0xFD, 0xFF, 0x40, 0x0A, 0,    0, 0xC6, 0x0A, 0,    0, 0x96, 0x61, 2,
+                           0x60, 0x31, 0xBE, 0x94, 0x58, 3, 0,    0,    0,    0, 0,    0,    0};
+  const JpegBytes index = index_of(jpeg, 2);
+  EXPECT_EQ(index, expected);
   const SeekIndex view(index, jpeg.geometry);
-  ASSERT_EQ(std::vector(index.begin(), index.begin() + 8), (JpegBytes{1, 1, 1, index[3], 2, 0, 2, 0}));
-  auto point = view.row_begin(0);
-  EXPECT_EQ(point.bit, 8 * jpeg.header.scan_begin);
-  EXPECT_EQ(point.dc[0], 0);
-  const auto expected = libjpeg_coefficients(jpeg.bytes, jpeg.geometry);
-  view.advance(point);
-  EXPECT_EQ(point.dc[0], expected[0]);
-  view.advance(point);
-  EXPECT_EQ(point.bit, view.row_begin(1).bit);
-  EXPECT_EQ(point.dc[0], expected[64]);
-  const size_t record_bits = 4 * (index[3] + size_t{index[12]});
-  EXPECT_EQ(index.size(), 12 + 3 + 2 * 4 + (record_bits + 7) / 8 + 7);
+  const auto coefficients = libjpeg_coefficients(jpeg.bytes, jpeg.geometry);
+  for (int row = 0; row < 2; ++row) {
+    auto point = view.row_begin(row);
+    for (int k = 0; k < 3; ++k, view.advance(point)) {
+      const int mcu = 5 * row + 2 * k;
+      EXPECT_EQ(point.k, k);
+      EXPECT_EQ(point.dc[0], mcu == 0 ? 0 : coefficients[64 * (mcu - 1)]);
+    }
+    if (row == 0) {
+      EXPECT_EQ(point.bit, view.row_begin(1).bit);
+    }
+  }
 }
 
 TEST(SeekIndexTest, IsSmall) {
@@ -143,6 +149,20 @@ TEST(SeekIndexTest, LieIsFoundWhereItIsReadOrHarmless) {
     }
   }
   EXPECT_GT(corrupt_count, 2000);
+}
+
+TEST(SeekIndexTest, PointIsCheckedByWhoeverReadsUpToIt) {
+  const TestJpeg jpeg(JpegOptions{.height = 64, .width = 200, .h = 1, .v = 1});
+  JpegBytes index = index_of(jpeg);
+  const int length_width = index[3], record_width = length_width + index[12] + index[15] + index[18];
+  const size_t records = 12 + 3 * 3 + 4 * 8;
+  for (const int bit : {0, record_width + length_width}) {  // the first group's length; the second's first predictor
+    index[records + bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+    HuffmanSource source(jpeg.header, jpeg.geometry, jpeg.bytes, SeekIndex(index, jpeg.geometry));
+    EXPECT_THAT(message_of(ErrorKind::kCorrupt, [&] { GroupReader(jpeg.geometry).read(source, 0, 0, 8); }),
+                HasSubstr("MCU 8 does not begin where its seek index says"));
+    index[records + bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+  }
 }
 
 TEST(SeekIndexTest, FlippedBitsOfTheScanAreReadOrCorrupt) {
