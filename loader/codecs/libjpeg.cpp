@@ -2,11 +2,32 @@
 #include "loader/codecs/libjpeg.h"
 
 #include <algorithm>
+#include <csetjmp>
+#include <cstdio>
+
+// Behind <cstdio>: it uses FILE and size_t without including anything.
+#include <jpeglib.h>
 
 #include "loader/detail/codecs.h"
 
 namespace penstock::detail {
 namespace {
+
+struct ErrorState {
+  jpeg_error_mgr manager;  // first: libjpeg hands back a pointer to it
+  std::jmp_buf jump;
+  char message[JMSG_LENGTH_MAX];
+};
+
+[[noreturn]] void fail(j_common_ptr info) {
+  auto* state = reinterpret_cast<ErrorState*>(info->err);
+  info->err->format_message(info, state->message);
+  std::longjmp(state->jump, 1);
+}
+
+void on_message(j_common_ptr info, int level) {
+  if (level < 0) fail(info);  // below 0: a warning; above: a trace
+}
 
 /// R = K - (255 - C) * K / 255, rounded, with C, M, Y, K as stored: 255 is no ink.
 void cmyk_to_rgb(const uint8_t* in, size_t width, uint8_t* out) {
@@ -20,132 +41,141 @@ void cmyk_to_rgb(const uint8_t* in, size_t width, uint8_t* out) {
 
 }  // namespace
 
-void Decompressor::fail(j_common_ptr info) {
-  auto* state = reinterpret_cast<ErrorState*>(info->err);
-  info->err->format_message(info, state->message);
-  std::longjmp(state->jump, 1);
-}
+/// Whole rows or a part of them, pixels at the scale.
+struct Decompressor::Window {
+  JDIMENSION x, y, width, height;
+};
 
-void Decompressor::on_message(j_common_ptr info, int level) {
-  if (level < 0) fail(info);  // below 0: a warning; above: a trace
-}
+/// libjpeg reports by longjmp, which must not pass objects with destructors: every call of it stands in one of the
+/// members that return bool, which hold none and return false when it failed.
+class Decompressor::Libjpeg {
+ public:
+  Libjpeg() {
+    info_.err = jpeg_std_error(&errors_.manager);
+    errors_.manager.error_exit = fail;
+    errors_.manager.emit_message = on_message;
+    errors_.message[0] = '\0';
+    check(create());
+  }
+  ~Libjpeg() { jpeg_destroy_decompress(&info_); }
+  Libjpeg(const Libjpeg&) = delete;
+  Libjpeg& operator=(const Libjpeg&) = delete;
 
-Decompressor::Decompressor() {
-  info_.err = jpeg_std_error(&errors_.manager);
-  errors_.manager.error_exit = fail;
-  errors_.manager.emit_message = on_message;
-  errors_.message[0] = '\0';
-  if (!create()) throw_error();
-}
+  void check(bool has_worked) const {
+    if (!has_worked) throw corrupt_error(concat("JPEG: ", errors_.message, "; expected a whole picture"));
+  }
 
-void Decompressor::throw_error() const {
-  throw corrupt_error(concat("JPEG: ", errors_.message, "; expected a whole picture"));
-}
+  const jpeg_decompress_struct& info() const { return info_; }
+  bool is_cmyk() const { return info_.num_components == 4; }
+
+  bool read_markers(const uint8_t* bytes, size_t byte_count) {
+    if (setjmp(errors_.jump)) return false;
+    jpeg_mem_src(&info_, bytes, byte_count);
+    jpeg_read_header(&info_, TRUE);
+    return true;
+  }
+
+  bool start(int scale, int channels) {
+    if (setjmp(errors_.jump)) return false;
+    info_.out_color_space = is_cmyk() ? JCS_CMYK : channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    info_.dct_method = JDCT_ISLOW;
+    info_.scale_num = static_cast<unsigned>(scale);
+    info_.scale_denom = 8;
+    jpeg_start_decompress(&info_);
+    return true;
+  }
+
+  /// libjpeg-turbo 2.1.5 gets the width of a cropped component wrong when it is decoded larger than the scale says and
+  /// yet upsampled (factors of 4, reduced): its right part is not written.
+  bool may_crop() const {
+    const auto is_quarter = [&](const jpeg_component_info& component) {
+      return info_.max_h_samp_factor > 2 * component.h_samp_factor;
+    };
+    return info_.scale_num == 8 || std::none_of(info_.comp_info, info_.comp_info + info_.num_components, is_quarter);
+  }
+
+  /// Moves the window's left edge to where an MCU begins.
+  bool crop(Window* window) {
+    if (setjmp(errors_.jump)) return false;
+    jpeg_crop_scanline(&info_, &window->x, &window->width);
+    return true;
+  }
+
+  bool read_rows(const Window& window, int channels, uint8_t* pixels, uint8_t* cmyk_row) {
+    if (setjmp(errors_.jump)) return false;
+    if (window.y > 0) jpeg_skip_scanlines(&info_, window.y);
+    while (info_.output_scanline < window.y + window.height) {
+      uint8_t* out = pixels + size_t{info_.output_scanline - window.y} * window.width * static_cast<size_t>(channels);
+      JSAMPROW target = is_cmyk() ? cmyk_row : out;
+      jpeg_read_scanlines(&info_, &target, 1);
+      if (is_cmyk()) cmyk_to_rgb(cmyk_row, window.width, out);
+    }
+    if (info_.output_scanline == info_.output_height) jpeg_finish_decompress(&info_);
+    return true;
+  }
+
+ private:
+  bool create() {
+    if (setjmp(errors_.jump)) return false;
+    jpeg_create_decompress(&info_);
+    return true;
+  }
+
+  jpeg_decompress_struct info_{};
+  ErrorState errors_{};
+};
+
+Decompressor::Decompressor() : libjpeg_(std::make_unique<Libjpeg>()) {}
+Decompressor::~Decompressor() = default;
 
 Extent Decompressor::read_header(std::span<const uint8_t> bytes) {
-  if (!read_markers(bytes.data(), bytes.size())) throw_error();
-  check_pixels(info_.image_height, info_.image_width);
-  const int components = info_.num_components;
+  libjpeg_->check(libjpeg_->read_markers(bytes.data(), bytes.size()));
+  const auto& info = libjpeg_->info();
+  check_pixels(info.image_height, info.image_width);
+  const int components = info.num_components;
   if (components != 1 && components != 3 && components != 4)
     throw corrupt_error(concat("JPEG of ", components, " components; expected 1, 3 or 4"));
-  return {static_cast<int>(info_.image_height), static_cast<int>(info_.image_width), components == 1 ? 1 : 3};
+  return {static_cast<int>(info.image_height), static_cast<int>(info.image_width), components == 1 ? 1 : 3};
 }
 
 Picture Decompressor::decode(const Region& region, int scale, int channels, std::vector<uint8_t>& pixels) {
-  if (!start(scale, channels)) throw_error();
-  const int height = static_cast<int>(info_.output_height), width = static_cast<int>(info_.output_width);
+  libjpeg_->check(libjpeg_->start(scale, channels));
+  const JDIMENSION full_width = libjpeg_->info().output_width;
+  const int height = static_cast<int>(libjpeg_->info().output_height), width = static_cast<int>(full_width);
   if (region.x < 0 || region.y < 0 || region.width < 1 || region.height < 1 || region.width > width - region.x ||
       region.height > height - region.y) {
     throw bug_error(concat("jpeg: region ", region.width, "x", region.height, " at (", region.x, ", ", region.y,
                            ") of ", width, "x", height, "; expected it inside"));
   }
-  Window window{static_cast<JDIMENSION>(region.x), static_cast<JDIMENSION>(region.y),
-                static_cast<JDIMENSION>(region.width), static_cast<JDIMENSION>(region.height)};
-  if (may_crop()) {
-    widen(window);
-    if (!crop(&window)) throw_error();
-  } else {
-    window.x = 0;
-    window.width = info_.output_width;
+  Window window{0, static_cast<JDIMENSION>(region.y), full_width, static_cast<JDIMENSION>(region.height)};
+  if (libjpeg_->may_crop()) {
+    // jpeg_crop_scanline() treats the window as a picture: at its edges fancy upsampling repeats the outermost sample,
+    // and below two samples' width it gives way to repetition. One pixel more on each side keeps the region away from
+    // the edges, 8 pixels' width from the other.
+    constexpr JDIMENSION kMinWidth = 8;
+    const auto begin = static_cast<JDIMENSION>(region.x), end = begin + static_cast<JDIMENSION>(region.width);
+    const JDIMENSION wider_end = std::min(full_width, std::max(end + 1, kMinWidth));
+    window.x = std::min(begin - (begin > 0 ? 1 : 0), wider_end - std::min(wider_end, kMinWidth));
+    window.width = wider_end - window.x;
+    libjpeg_->check(libjpeg_->crop(&window));
   }
   return read(window, channels, pixels);
 }
 
 Picture Decompressor::decode_whole(int scale, int channels, std::vector<uint8_t>& pixels) {
-  if (!start(scale, channels)) throw_error();
-  return read({0, 0, info_.output_width, info_.output_height}, channels, pixels);
-}
-
-/// libjpeg-turbo 2.1.5 gets the width of a cropped component wrong when it is decoded larger than the scale says and
-/// yet upsampled (factors of 4, reduced): its right part is not written.
-bool Decompressor::may_crop() const {
-  const auto is_quarter = [&](const jpeg_component_info& component) {
-    return info_.max_h_samp_factor > 2 * component.h_samp_factor;
-  };
-  return info_.scale_num == 8 || std::none_of(info_.comp_info, info_.comp_info + info_.num_components, is_quarter);
-}
-
-/// jpeg_crop_scanline() treats the window as a picture: at its edges fancy upsampling repeats the outermost sample, and
-/// below two samples' width it gives way to repetition. One pixel more on each side keeps the region away from the
-/// edges, 8 pixels' width from the other.
-void Decompressor::widen(Window& window) const {
-  constexpr JDIMENSION kMinWidth = 8;
-  const JDIMENSION end = std::min(info_.output_width, std::max(window.x + window.width + 1, kMinWidth));
-  window.x = std::min(window.x - (window.x > 0 ? 1 : 0), end - std::min(end, kMinWidth));
-  window.width = end - window.x;
+  libjpeg_->check(libjpeg_->start(scale, channels));
+  const auto& info = libjpeg_->info();
+  return read({0, 0, info.output_width, info.output_height}, channels, pixels);
 }
 
 Picture Decompressor::read(const Window& window, int channels, std::vector<uint8_t>& pixels) {
   const size_t row_bytes = size_t{window.width} * static_cast<size_t>(channels);
   const size_t byte_count = row_bytes * window.height;
-  pixels.resize(std::max(pixels.size(), byte_count + (is_cmyk() ? size_t{4} * window.width : 0)));
-  if (!read_rows(window, channels, pixels.data(), pixels.data() + byte_count)) throw_error();
+  pixels.resize(std::max(pixels.size(), byte_count + (libjpeg_->is_cmyk() ? size_t{4} * window.width : 0)));
+  libjpeg_->check(libjpeg_->read_rows(window, channels, pixels.data(), pixels.data() + byte_count));
   return {
       pixels.data(), static_cast<ptrdiff_t>(row_bytes), static_cast<int>(window.height), static_cast<int>(window.width),
       channels,      static_cast<int>(window.x),        static_cast<int>(window.y)};
-}
-
-bool Decompressor::create() {
-  if (setjmp(errors_.jump)) return false;
-  jpeg_create_decompress(&info_);
-  return true;
-}
-
-bool Decompressor::read_markers(const uint8_t* bytes, size_t byte_count) {
-  if (setjmp(errors_.jump)) return false;
-  jpeg_mem_src(&info_, bytes, byte_count);
-  jpeg_read_header(&info_, TRUE);
-  return true;
-}
-
-bool Decompressor::start(int scale, int channels) {
-  if (setjmp(errors_.jump)) return false;
-  info_.out_color_space = is_cmyk() ? JCS_CMYK : channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
-  info_.dct_method = JDCT_ISLOW;
-  info_.scale_num = static_cast<unsigned>(scale);
-  info_.scale_denom = 8;
-  jpeg_start_decompress(&info_);
-  return true;
-}
-
-/// Moves the window's left edge to where an MCU begins.
-bool Decompressor::crop(Window* window) {
-  if (setjmp(errors_.jump)) return false;
-  jpeg_crop_scanline(&info_, &window->x, &window->width);
-  return true;
-}
-
-bool Decompressor::read_rows(const Window& window, int channels, uint8_t* pixels, uint8_t* cmyk_row) {
-  if (setjmp(errors_.jump)) return false;
-  if (window.y > 0) jpeg_skip_scanlines(&info_, window.y);
-  while (info_.output_scanline < window.y + window.height) {
-    uint8_t* out = pixels + size_t{info_.output_scanline - window.y} * window.width * static_cast<size_t>(channels);
-    JSAMPROW target = is_cmyk() ? cmyk_row : out;
-    jpeg_read_scanlines(&info_, &target, 1);
-    if (is_cmyk()) cmyk_to_rgb(cmyk_row, window.width, out);
-  }
-  if (info_.output_scanline == info_.output_height) jpeg_finish_decompress(&info_);
-  return true;
 }
 
 }  // namespace penstock::detail

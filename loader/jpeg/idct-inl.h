@@ -154,7 +154,6 @@ HWY_INLINE void column_pass(const int16_t* const* blocks, const int16_t* quant, 
 
 /// The pass over four rows, to bytes: two rows of 8 samples in each 128-bit part of `out[0]` and `out[1]`.
 HWY_INLINE void row_pass(V16 (&rows)[4], V8 (&out)[2]) {
-  const D16 d;
   const D32 d32;
   alignas(16) static constexpr uint8_t kByRow[16] = {0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15};
   transpose_4x4(rows);
@@ -170,7 +169,6 @@ HWY_INLINE void row_pass(V16 (&rows)[4], V8 (&out)[2]) {
   const auto right = hn::BitCast(d32, hn::TableLookupBytes(packed(pair[2], pair[3]), order));
   out[0] = hn::BitCast(D8(), hn::InterleaveLower(d32, left, right));
   out[1] = hn::BitCast(D8(), hn::InterleaveUpper(d32, left, right));
-  (void)d;
 }
 
 /// Two rows of kParts blocks.

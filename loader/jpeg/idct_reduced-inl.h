@@ -61,7 +61,7 @@ HWY_INLINE void column_pass_4(const int16_t* const* blocks, const int16_t* quant
 
 /// Four rows of kParts blocks: each 128-bit part is one block, each of its 32-bit lanes a row.
 HWY_INLINE void store_rows_4(V8 rows, uint8_t* out, ptrdiff_t stride) {
-  const D32 d32;
+  [[maybe_unused]] const D32 d32;
 #if HWY_TARGET <= HWY_AVX3
   alignas(64) static constexpr int32_t kByRow[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
   rows = hn::BitCast(D8(), hn::TableLookupLanes(hn::BitCast(d32, rows), hn::SetTableIndices(d32, kByRow)));
@@ -72,7 +72,6 @@ HWY_INLINE void store_rows_4(V8 rows, uint8_t* out, ptrdiff_t stride) {
   alignas(64) uint8_t lines[16 * kParts];
   hn::Store(rows, D8(), lines);
   for (int row = 0; row < 4; ++row) std::memcpy(out + row * stride, lines + 4 * kParts * row, 4 * kParts);
-  (void)d32;
 }
 
 template <bool kHalf>
