@@ -125,6 +125,10 @@ Axes axes_of(const Affine& map) {
   return {};
 }
 
+bool samples_points(const Plan& plan) {
+  return !detail::sampling_axes(plan).are_filtered || detail::is_translation(plan.map);
+}
+
 Affine orientation_map(int orientation, int stored_height, int stored_width) {
   const double height = stored_height, width = stored_width;
   switch (orientation) {

@@ -131,6 +131,10 @@ struct Axes {
 };
 Axes axes_of(const Affine& map);
 
+/// Every output pixel is one pixel, or four neighbours' mix. False where it is a sum over as many as it covers:
+/// kAntialias along the axes, unless the map is a shift by whole pixels.
+bool samples_points(const Plan& plan);
+
 /// The smallest of 1, 2, 4, 8 eighths at which a picture may be decoded so that every output pixel still has at least
 /// one decoded pixel in every direction: the map's smaller singular value, times scale / 8, is 1 or more.
 int dct_scale(const Plan& plan);

@@ -126,6 +126,11 @@ Normalization Normalization::of(std::array<double, 3> mean, std::array<double, 3
   return normalization;
 }
 
+const char* layout_name(Layout layout) {
+  constexpr const char* kNames[] = {"f32", "u8", "f16", "bf16", "f32-nhwc", "f16-nhwc", "bf16-nhwc"};
+  return kNames[static_cast<size_t>(layout)];
+}
+
 size_t element_bytes(Layout layout) {
   switch (layout) {
     case Layout::kF32Nchw:

@@ -26,6 +26,9 @@ constexpr bool is_planar(Layout layout) {
   return layout == Layout::kF32Nchw || layout == Layout::kF16Nchw || layout == Layout::kBf16Nchw;
 }
 
+/// As users write it: f32, u8, f16, bf16, f32-nhwc, f16-nhwc, bf16-nhwc.
+const char* layout_name(Layout layout);
+
 /// Value = level * scale + bias. The default gives 0..1. u8 output ignores it: there it is the device's work.
 struct Normalization {
   std::array<float, 3> scale{1 / 255.f, 1 / 255.f, 1 / 255.f};

@@ -11,6 +11,7 @@
 #include "augment/detail/render_job.h"
 #include "augment/detail/render_lanes-inl.h"
 #include "augment/detail/render_resized-inl.h"
+#include "augment/detail/sampling.h"
 #include "augment/detail/turned_job.h"
 #include "hwy/highway.h"
 
@@ -72,12 +73,6 @@ HWY_NOINLINE void translated_rows(const RenderJob& job) {
     finisher.fill(row, end, plan.output_width);
     finisher.end_row(row);
   }
-}
-
-bool is_translation(const Affine& m) {
-  const auto is_whole = [](double v) { return v == static_cast<int>(v); };
-  return m.xy == 0 && m.yx == 0 && std::fabs(m.xx) == 1 && std::fabs(m.yy) == 1 && std::fabs(m.x0) < 0x1p22 &&
-         std::fabs(m.y0) < 0x1p22 && is_whole(m.x0) && is_whole(m.y0);
 }
 
 /// Along the axes, and not so small a reduction that most of a mixed line would never be looked at.

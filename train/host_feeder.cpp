@@ -17,13 +17,16 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/text.h"
 #include "train/feeder.h"
 
 namespace penstock {
 namespace {
 
-/// Views of the slot; valid as long as the batch is held.
+/// Views of the slot; valid as long as the batch is held. Throws config_error for layouts that no model takes.
 DeviceBatch view_of(const Batch& batch) {
+  if (batch.layout() != Layout::kF32Nchw && batch.layout() != Layout::kU8Nhwc)
+    throw config_error(concat("feeder: batches of layout ", layout_name(batch.layout()), "; expected f32 or u8"));
   DeviceBatch view;
   view.epoch = batch.epoch(), view.index = batch.index();
   view.rows = batch.rows(), view.count = batch.count(), view.global_count = batch.global_count();

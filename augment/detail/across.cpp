@@ -23,8 +23,9 @@ void AcrossTable::assign(const Taps& taps, const std::vector<int32_t>& offset, i
   lanes = lane_count;
   const int count = taps.end - taps.begin, vector_count = (count + lanes - 1) / lanes;
   is_grouped = may_group && lanes == kGroupedLanes && count >= lanes;
-  for (int first = 0; is_grouped && first < count; first += kParts)
-    is_grouped = reach_of(&offset[std::min(first, count - kParts)]).extent <= kLoaded;
+  for (int vector = 0; is_grouped && vector < vector_count; ++vector)
+    for (int part = 0; part < kParts; ++part)
+      is_grouped &= reach_of(&offset[first_of(vector, lanes, count) + 4 * part]).extent <= kLoaded;
   weights.resize(static_cast<size_t>(vector_count) * taps.pair_count * kParts * lanes);
   if (is_grouped) {
     base.resize(static_cast<size_t>(vector_count) * kParts);

@@ -18,6 +18,13 @@ inline Plan seen_from_view(const Plan& plan) {
   return seen;
 }
 
+/// Maps of +-1 and whole pixels: every output pixel's centre falls on a pixel's centre.
+inline bool is_translation(const Affine& m) {
+  const auto is_whole = [](double v) { return v == static_cast<int>(v); };
+  return m.xy == 0 && m.yx == 0 && std::fabs(m.xx) == 1 && std::fabs(m.yy) == 1 && std::fabs(m.x0) < 0x1p22 &&
+         std::fabs(m.y0) < 0x1p22 && is_whole(m.x0) && is_whole(m.y0);
+}
+
 /// Columns (x) and rows (y) of the view, each with the axis of the output that runs along it.
 struct SamplingAxes {
   bool are_filtered = false;  // by taps along each; otherwise point by point

@@ -60,6 +60,25 @@ TEST_P(RenderTargetTest, BitsEqualThePlainRenderer) {
   }
 }
 
+TEST_P(RenderTargetTest, BitsOfEveryWidthAndStepEqualThePlainRenderer) {
+  // Rows of one vector and of some that overlap, around the step at which four pixels' taps no longer fit one load.
+  const ForcedTarget target(GetParam());
+  Rng rng(16, 0, 0, 0);
+  for (int width = 15; width <= 34; ++width) {
+    for (double step = 0.4; step < 4.2; step += 0.13) {
+      const int input_width = static_cast<int>(step * width) + 1;
+      const OwnedPicture picture = noise_picture(7, input_width, 3, rng);
+      Plan plan = Plan::identity(7, input_width);
+      plan.resample(Affine::scaling(static_cast<double>(input_width) / width, 7.0 / 5), 5, width);
+      if (rng.chance(0.5)) plan.resample({-1, 0, static_cast<double>(width), 0, 1, 0}, 5, width);
+      plan.filter = Filter::kAntialias;
+      ASSERT_EQ(rendered(picture.view, plan, kNormalization, Layout::kF32Nchw),
+                reference_render(picture.view, plan, kNormalization, Layout::kF32Nchw))
+          << input_width << " to " << width;
+    }
+  }
+}
+
 TEST_P(RenderTargetTest, WindowOfTheFootprintIsEnough) {
   const ForcedTarget target(GetParam());
   for (uint64_t trial = 0; trial < 2000; ++trial) {

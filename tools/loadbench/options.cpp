@@ -78,7 +78,9 @@ BenchOptions parse_bench_options(int argc, char** argv) {
   app.add_option("--all-ranks", options.all_ranks, "with --digest: merge the parts of this many ranks");
   app.add_option("--shuffle", shuffle, "global, rank-local or none")->capture_default_str();
   app.add_option("--tail", tail, "pad or drop")->capture_default_str();
-  app.add_option("--layout", layout, "f32 (N x C x H x W, normalised) or u8 (N x H x W x C)")->capture_default_str();
+  app.add_option("--layout", layout,
+                 "f32, f16 or bf16 (N x C x H x W, normalised), the same with -nhwc, or u8 (N x H x W x C)")
+      ->capture_default_str();
   app.add_option("--seed", loader.seed, "seed of order and augmentation")->capture_default_str();
   app.add_option("--on-corrupt", on_corrupt, "fail or substitute")->capture_default_str();
   parse_command_line(app, argc, argv);
@@ -89,7 +91,14 @@ BenchOptions parse_bench_options(int argc, char** argv) {
       choice<Shuffle>("--shuffle", shuffle,
                       {{"global", Shuffle::kGlobal}, {"rank-local", Shuffle::kRankLocal}, {"none", Shuffle::kNone}});
   loader.tail = choice<Tail>("--tail", tail, {{"pad", Tail::kPad}, {"drop", Tail::kDrop}});
-  loader.layout = choice<Layout>("--layout", layout, {{"f32", Layout::kF32Nchw}, {"u8", Layout::kU8Nhwc}});
+  loader.layout = choice<Layout>("--layout", layout,
+                                 {{"f32", Layout::kF32Nchw},
+                                  {"u8", Layout::kU8Nhwc},
+                                  {"f16", Layout::kF16Nchw},
+                                  {"bf16", Layout::kBf16Nchw},
+                                  {"f32-nhwc", Layout::kF32Nhwc},
+                                  {"f16-nhwc", Layout::kF16Nhwc},
+                                  {"bf16-nhwc", Layout::kBf16Nhwc}});
   loader.on_corrupt = choice<OnCorrupt>("--on-corrupt", on_corrupt,
                                         {{"fail", OnCorrupt::kFail}, {"substitute", OnCorrupt::kSubstitute}});
   check(options);

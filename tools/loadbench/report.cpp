@@ -113,7 +113,7 @@ void write_report(const Dataset& dataset, const BenchOptions& options, const std
                  {"rank", options.loader.rank},
                  {"world_size", options.all_ranks > 0 ? options.all_ranks : options.loader.world_size},
                  {"seed", options.loader.seed},
-                 {"layout", options.loader.layout == Layout::kF32Nchw ? "f32" : "u8"},
+                 {"layout", layout_name(options.loader.layout)},
                  {"epochs", options.epochs},
                  {"machine", {{"cpu", machine.cpu}, {"cores", machine.cores}, {"simd", machine.simd}}},
                  {"runs", Json::array()},
