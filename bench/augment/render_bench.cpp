@@ -11,6 +11,7 @@
 #include <cstring>
 #include <opencv2/core.hpp>
 #include <opencv2/imgproc.hpp>
+#include <utility>
 #include <vector>
 
 #include "augment/render.h"
@@ -75,6 +76,11 @@ Workload photograph_resize() {
   return {{400, 500, 3}, "resize(height=224,width=224),normalize(mean=0.49:0.46:0.41,std=0.23:0.22:0.22)", 16, 1};
 }
 
+/// The mean size of ImageNet's photographs.
+Workload photograph_crop() {
+  return {{395, 468, 3}, "random-resized-crop(size=224),flip,normalize(mean=0.49:0.46:0.41,std=0.23:0.22:0.22)", 64, 1};
+}
+
 /// The physical limit: the batch's output, written by memcpy.
 void copy_batch(Workload& workload, const std::vector<float>& source) {
   const size_t row_count = workload.output.size() / kBatchSize;
@@ -103,11 +109,14 @@ void run_batches(benchmark::State& state, Workload& workload, const Make& make) 
   state.counters["of_memcpy"] = static_cast<double>(copy_ns) / static_cast<double>(std::max<int64_t>(make_ns, 1));
 }
 
-void run_render(benchmark::State& state, Workload workload) {
+void run_layout(benchmark::State& state, Workload workload, Layout layout) {
   run_batches(state, workload, [&](int i) {
-    render(workload.picture(i), workload.plans[i], workload.pipeline.normalization(), Layout::kF32Nchw,
-           workload.row(i));
+    render(workload.picture(i), workload.plans[i], workload.pipeline.normalization(), layout, workload.row(i));
   });
+}
+
+void run_render(benchmark::State& state, Workload workload) {
+  run_layout(state, std::move(workload), Layout::kF32Nchw);
 }
 
 void run_plan(benchmark::State& state, Workload workload) {
@@ -152,6 +161,28 @@ void run_opencv(benchmark::State& state, Workload workload) {
   });
 }
 
+/// The crop by cv::resize with `interpolation`, mirrored where the plan is, then per plane level * scale + bias.
+void run_opencv_crop(benchmark::State& state, Workload workload, int interpolation) {
+  cv::setNumThreads(1);
+  const auto& normalization = workload.pipeline.normalization();
+  cv::Mat resized, mirrored;
+  std::vector<cv::Mat> planes(3);
+  run_batches(state, workload, [&](int i) {
+    const Plan& plan = workload.plans[i];
+    const cv::Size size(plan.output_width, plan.output_height);
+    const cv::Mat whole(workload.extent.height, workload.extent.width, CV_8UC3,
+                        const_cast<uint8_t*>(workload.sample(i)));
+    cv::resize(whole(cv::Rect(plan.view.x, plan.view.y, plan.view.width, plan.view.height)), resized, size, 0, 0,
+               interpolation);
+    if (plan.map.xx < 0) cv::flip(resized, mirrored, 1);
+    cv::split(plan.map.xx < 0 ? mirrored : resized, planes);
+    for (int channel = 0; channel < 3; ++channel) {
+      cv::Mat plane(size, CV_32FC1, workload.row(i) + static_cast<ptrdiff_t>(channel) * size.area());
+      planes[channel].convertTo(plane, CV_32F, normalization.scale[channel], normalization.bias[channel]);
+    }
+  });
+}
+
 BENCHMARK_CAPTURE(run_render, mnist_nearest, mnist_nearest())->UseManualTime();
 BENCHMARK_CAPTURE(run_opencv, mnist_nearest, mnist_nearest())->UseManualTime();
 BENCHMARK_CAPTURE(run_plan, mnist_nearest, mnist_nearest());
@@ -165,6 +196,11 @@ BENCHMARK_CAPTURE(run_render, photograph, photograph())->UseManualTime();
 BENCHMARK_CAPTURE(run_opencv, photograph, photograph())->UseManualTime();
 BENCHMARK_CAPTURE(run_render, photograph_resize, photograph_resize())->UseManualTime();
 BENCHMARK_CAPTURE(run_opencv, photograph_resize, photograph_resize())->UseManualTime();
+BENCHMARK_CAPTURE(run_render, photograph_crop, photograph_crop())->UseManualTime();
+BENCHMARK_CAPTURE(run_layout, photograph_crop_f16, photograph_crop(), Layout::kF16Nchw)->UseManualTime();
+BENCHMARK_CAPTURE(run_layout, photograph_crop_u8, photograph_crop(), Layout::kU8Nhwc)->UseManualTime();
+BENCHMARK_CAPTURE(run_opencv_crop, photograph_crop_area, photograph_crop(), cv::INTER_AREA)->UseManualTime();
+BENCHMARK_CAPTURE(run_opencv_crop, photograph_crop_linear, photograph_crop(), cv::INTER_LINEAR)->UseManualTime();
 
 }  // namespace
 }  // namespace penstock
