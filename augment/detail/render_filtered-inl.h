@@ -116,7 +116,8 @@ HWY_INLINE V16 mixed(const RowTaps& taps, int offset, int count) {
 }
 
 template <int kPairs>
-HWY_NOINLINE void mix_pairs(const RowTaps taps, int count, int16_t* HWY_RESTRICT line) {
+HWY_NOINLINE void mix_pairs(const RowTaps& row, int count, int16_t* line) {
+  const RowTaps taps = row;  // in registers: a vector store may alias what a reference refers to
   if (count < kLanes16) return hn::StoreU(mixed<kPairs>(taps, 0, count), D16(), line);
   int i = 0;
   for (; i + kLanes16 <= count; i += kLanes16) hn::StoreU(mixed<kPairs>(taps, i, kLanes16), D16(), line + i);

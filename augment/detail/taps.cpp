@@ -23,18 +23,10 @@ TapSpan tap_span(const Axis& axis, double center) {
   return {clipped_floor(center - reach + 0.5, axis.input_size), clipped_ceil(center + reach - 0.5, axis.input_size)};
 }
 
-void Taps::assign(const Axis& axis) {
+template <int kTaps>
+void Taps::set_weights(const Axis& axis, int tap_limit) {
   const double reach = axis.reach(), inverse = 1 / reach;
-  // An open interval of length 2 * reach holds ceil(2 * reach) pixel centres at most; one more would weigh nothing.
-  const int tap_count = std::max(clipped_ceil(2 * reach - 1e-9, axis.input_size), 1);
-  for (begin = 0; begin < axis.output_size && !axis.holds(axis.center(begin));) ++begin;
-  for (end = begin; end < axis.output_size && axis.holds(axis.center(end));) ++end;
-  pair_count = (tap_count + 1) / 2;
-  pair_stride = end - begin + kSpareTaps;
-  first_pixel = axis.input_size;
-  pixel_end = 0;
-  first.resize(static_cast<size_t>(pair_stride));
-  pairs.assign(static_cast<size_t>(pair_stride) * pair_count, 0);
+  const int tap_count = kTaps > 0 ? kTaps : tap_limit;
   for (int i = 0; i < end - begin; ++i) {
     const double center = axis.center(begin + i);
     const int first_tap = clipped_floor(center - reach + 0.5, axis.input_size);
@@ -59,6 +51,26 @@ void Taps::assign(const Axis& axis) {
     first_pixel = std::min(first_pixel, first_tap);
     pixel_end = std::max(pixel_end, last_tap + 1);
   }
+}
+
+void Taps::assign(const Axis& axis) {
+  const double reach = axis.reach();
+  // An open interval of length 2 * reach holds ceil(2 * reach) pixel centres at most; one more would weigh nothing.
+  const int tap_count = std::max(clipped_ceil(2 * reach - 1e-9, axis.input_size), 1);
+  for (begin = 0; begin < axis.output_size && !axis.holds(axis.center(begin));) ++begin;
+  for (end = begin; end < axis.output_size && axis.holds(axis.center(end));) ++end;
+  pair_count = (tap_count + 1) / 2;
+  pair_stride = end - begin + kSpareTaps;
+  first_pixel = axis.input_size;
+  pixel_end = 0;
+  first.resize(static_cast<size_t>(pair_stride));
+  pairs.assign(static_cast<size_t>(pair_stride) * pair_count, 0);
+  // Unrolled for enlarging, and down to half the size.
+  const auto set = tap_count == 2   ? &Taps::set_weights<2>
+                   : tap_count == 3 ? &Taps::set_weights<3>
+                   : tap_count == 4 ? &Taps::set_weights<4>
+                                    : &Taps::set_weights<0>;
+  (this->*set)(axis, tap_count);
   for (int i = end - begin; i < pair_stride; ++i) first[i] = first_pixel;
 }
 

@@ -43,6 +43,10 @@ struct Taps {
 
   /// The same bits everywhere: f64 arithmetic, each operation rounded. About 10 ns an output pixel.
   void assign(const Axis& axis);
+
+ private:
+  template <int kTaps>
+  void set_weights(const Axis& axis, int tap_limit);
 };
 
 /// Output pixels that Taps holds beyond the last one, with weight 0: a vector's worth.
