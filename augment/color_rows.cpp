@@ -46,14 +46,13 @@ template <int kChannels>
 int64_t grey_sum(const ColorPlanes& planes) {
   const DI di;
   constexpr size_t kBlock = 32768;  // times 255 * 128 is below 2^31, even were there but one lane
-  const VI lane = hn::Iota(di, 0);
   int64_t sum = 0;
   for (size_t begin = 0; begin < planes.pixels(); begin += kBlock) {
     VI sums = hn::Zero(di);
     for_each_part(begin, std::min(begin + kBlock, planes.pixels()), [&](size_t first, int count) HWY_ATTR {
       const V grey = clamped(grey_of(load_pixels<kChannels>(planes, first, count)));
       const VI parts = hn::NearestInt(hn::Mul(grey, hn::Set(D(), 128.f)));
-      sums = hn::Add(sums, hn::IfThenElseZero(hn::Lt(lane, hn::Set(di, count)), parts));
+      sums = hn::Add(sums, parts);  // lanes beyond `count` are 0
     });
     HWY_ALIGN int32_t lanes[kLanes];
     hn::Store(sums, di, lanes);
