@@ -206,8 +206,7 @@ TEST(DctScaleTest, AveragedPictureComesOutAsTheWholeOneDoes) {
   for (int y = 0; y < height; ++y)
     for (int x = 0; x < width; ++x) whole[static_cast<size_t>(y) * width + x] = static_cast<uint8_t>(x + y / 2);
   for (int y = 0; y < height / 2; ++y)
-    for (int x = 0; x < width / 2; ++x)
-      half[static_cast<size_t>(y) * width / 2 + x] = static_cast<uint8_t>(2 * x + y);
+    for (int x = 0; x < width / 2; ++x) half[static_cast<size_t>(y) * width / 2 + x] = static_cast<uint8_t>(2 * x + y);
   const Plan plan = crop_plan(Plan::identity(height, width), {11, 7, 140, 100}, 40, 50);
   ASSERT_EQ(dct_scale(plan), 4);
   const auto expected = levels({whole.data(), width, height, width, 1}, plan);

@@ -66,12 +66,14 @@ def test_the_table_has_a_line_for_each_worker_count_and_the_json_the_same_number
     lines = done.stdout.splitlines()
     settings = "batch 16, prefetch 4, median of 3 epochs"
     assert lines[0].startswith(f"{data}/train: 200 images in 5 shards; {AUGMENT}; {settings}")
-    assert [line.split()[0] for line in lines[-2:]] == ["0", "2"]
+    rows = lines[-4:-2]
+    assert [row.split()[0] for row in rows] == ["0", "2"]
+    assert lines[-2].startswith("limit: ") and lines[-1].startswith("next: ")
     report = json.loads(out.read_text())
     assert report["samples"] == 200
     assert report["machine"]["cores"] >= 1 and report["machine"]["cpu"] and report["machine"]["simd"]
     assert [run["workers"] for run in report["runs"]] == [0, 2]
-    for run, line in zip(report["runs"], lines[-2:]):
+    for run, line in zip(report["runs"], rows):
         assert f"{run['images_per_second']:.0f}" == line.split()[1]
         assert len(run["epoch_images_per_second"]) == 3
         assert run["slot_bytes"] >= 6 * 16 * 28 * 28 * 4

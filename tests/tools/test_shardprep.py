@@ -65,9 +65,9 @@ def crc32c(data):
     return crc ^ 0xFFFFFFFF
 
 
-def sample_checksum(data, sample_id, label, extent, encoding):
+def sample_checksum(data, sample_id, label, extent, encoding, path=""):
     """As docs/FORMAT.md has it."""
-    return crc32c(data + struct.pack("<QqHHHB", sample_id, label, *extent, encoding))
+    return crc32c(data + struct.pack("<QqHHHB", sample_id, label, *extent, encoding) + os.fsencode(path))
 
 
 def read_idx(path):
@@ -190,7 +190,7 @@ def test_png_files_are_stored_whole_and_their_pixels_are_pillows(tmp_path):
         pixels = expected[path]
         assert data == path.read_bytes()
         assert (label, encoding) == (int(path.parent.name[-1]), 1)
-        assert crc == sample_checksum(data, sample_id, label, extent, encoding)
+        assert crc == sample_checksum(data, sample_id, label, extent, encoding, path.relative_to(tmp_path / "in"))
         assert extent == (*pixels.shape[:2], 1 if pixels.ndim == 2 else 3)
         sums += pixels.reshape(-1, extent[2]).sum(0)  # a grey picture counts in each channel
         count += extent[0] * extent[1]
