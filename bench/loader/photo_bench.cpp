@@ -9,11 +9,9 @@
 // buffer serve all pictures; the JPEGs lie in memory. The rest is render(), so the difference is decoding and the
 // loader.
 #include <benchmark/benchmark.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -26,10 +24,10 @@
 #include <jpeglib.h>
 
 #include "augment/render.h"
+#include "bench/loader/photo_data.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "loader/loader.h"
-#include "loader/pack.h"
 
 namespace penstock {
 namespace {
@@ -37,16 +35,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kBatchSize = 64;
-constexpr int64_t kEpochs = 5;  // one is 4 batches, and the loader starts empty
+constexpr int64_t kEpochs = 10;  // one is 4 batches, and the loader starts empty
 constexpr int kSide = 224;
 constexpr size_t kSampleCount = size_t{3} * kSide * kSide;  // values
 constexpr const char* kSpec =
     "random-resized-crop(size=224),flip,normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225)";
-
-fs::path photo_folder() {
-  const char* data = std::getenv("PENSTOCK_DATA");
-  return fs::path(data ? data : "../shared/data") / "imagenet-sample";
-}
 
 /// The files' bytes, sorted by name: the order in which image-folder numbers its samples.
 const std::vector<std::vector<uint8_t>>& photos() {
@@ -64,33 +57,8 @@ const std::vector<std::vector<uint8_t>>& photos() {
   return kPhotos;
 }
 
-/// The same photographs, packed as shardprep packs them without flags; gone after the process.
-class PackedPhotos {
- public:
-  PackedPhotos() {
-    std::string pattern = (fs::temp_directory_path() / "penstock-bench-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) std::abort();
-    folder_ = pattern;
-    PackOptions options;
-    options.source = "image-folder";
-    options.input = photo_folder();
-    options.output = folder_ / "packed";
-    pack(options);
-    dataset_ = Dataset::open(options.output);
-  }
-  ~PackedPhotos() {
-    dataset_.reset();
-    fs::remove_all(folder_);
-  }
-  static const std::shared_ptr<const Dataset>& dataset() {
-    static const PackedPhotos kPacked;
-    return kPacked.dataset_;
-  }
-
- private:
-  fs::path folder_;
-  std::shared_ptr<const Dataset> dataset_;
-};
+/// As shardprep packs them without flags.
+const std::shared_ptr<const Dataset>& dataset() { return packed_photos({}); }
 
 /// Something that makes all samples of epochs `first` to `first` + kEpochs - 1.
 struct Contestant {
@@ -164,13 +132,34 @@ struct RegionLoop final : Contestant {
     benchmark::DoNotOptimize(batch.data());
   }
   RegionDecoder decoder;
-  Pipeline pipeline{kSpec, PackedPhotos::dataset()->manifest().statistics};
+  Pipeline pipeline{kSpec, dataset()->manifest().statistics};
+  std::vector<float> batch = std::vector<float>(kBatchSize * kSampleCount);
+};
+
+/// The loader's own parts without a loader: one thread, samples in the order of the shard, one reused batch.
+struct BareLoop final : Contestant {
+  void run_epoch(int64_t epoch) override {
+    for (uint64_t i = 0; i < dataset()->size(); ++i) {
+      const Sample sample = dataset()->at(i);
+      const Plan whole =
+          pipeline.plan(sample.extent.height, sample.extent.width, 0, static_cast<uint32_t>(epoch), sample.id);
+      const int scale = dct_scale(whole);
+      const Plan plan = at_dct_scale(whole, scale);
+      const DecodeRequest request{.region = footprint(plan), .dct_scale = scale, .channels = 3};
+      const Picture picture = codec_for(sample.encoding).decode(sample, request, scratch);
+      render(picture, plan, pipeline.normalization(), Layout::kF32Nchw,
+             batch.data() + i % static_cast<size_t>(kBatchSize) * kSampleCount);
+    }
+    benchmark::DoNotOptimize(batch.data());
+  }
+  DecodeScratch scratch;
+  Pipeline pipeline{kSpec, dataset()->manifest().statistics};
   std::vector<float> batch = std::vector<float>(kBatchSize * kSampleCount);
 };
 
 struct LoaderLoop final : Contestant {
   explicit LoaderLoop(int workers)
-      : loader(PackedPhotos::dataset(), Pipeline(kSpec, PackedPhotos::dataset()->manifest().statistics),
+      : loader(dataset(), Pipeline(kSpec, dataset()->manifest().statistics),
                {.workers = workers, .batch_size = kBatchSize}) {}
   void run_epoch(int64_t epoch) override {
     loader.start_epoch(epoch);
@@ -205,9 +194,8 @@ int64_t timed_run(Contestant& contestant, int64_t first) {
 
 /// Whether there are photographs; the benchmark says so and ends where not.
 bool has_photos(benchmark::State& state) {
-  if (fs::is_directory(photo_folder())) return true;
-  const std::string message = photo_folder().string() + ": not there; expected JPEG files, or PENSTOCK_DATA";
-  state.SkipWithError(message.c_str());
+  if (!photo_folder().empty()) return true;
+  state.SkipWithError("no photographs: expected PENSTOCK_DATA/imagenet-sample");
   return false;
 }
 
@@ -239,6 +227,21 @@ void BM_PhotoLoader(benchmark::State& state) {
   compare(state, loader, loop);
 }
 BENCHMARK(BM_PhotoLoader)->ArgName("workers")->Arg(1)->Arg(2)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+void BM_PhotoLoaderOfBare(benchmark::State& state) {
+  if (!has_photos(state)) return;
+  LoaderLoop loader(static_cast<int>(state.range(0)));
+  BareLoop bare;
+  compare(state, loader, bare);
+}
+BENCHMARK(BM_PhotoLoaderOfBare)->ArgName("workers")->Arg(0)->Arg(1)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+void BM_PhotoLoaderScaling(benchmark::State& state) {
+  if (!has_photos(state)) return;
+  LoaderLoop many(static_cast<int>(state.range(0))), one(1);
+  compare(state, many, one);
+}
+BENCHMARK(BM_PhotoLoaderScaling)->ArgName("workers")->Arg(2)->UseManualTime()->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace penstock
