@@ -47,6 +47,15 @@ def test_digests_do_not_depend_on_workers_prefetch_or_ranks(data):
     assert digests(data / "train", "--workers", 1) == expected
 
 
+def test_a_mixed_digest_does_not_depend_on_workers_or_ranks(data):
+    for mix in ("mixup(alpha=0.5)", "cutmix"):
+        augment = ("--augment", f"{AUGMENT},{mix}")
+        expected = digests(data, "--workers", "0", *augment)
+        assert expected != digests(data, "--workers", "0")
+        for ranks in (1, 3):
+            assert digests(data, "--workers", 2, "--all-ranks", ranks, *augment) == expected
+
+
 def test_the_parts_of_ranks_add_up_to_the_whole(data):
     expected = digests(data, "--workers", "0")
     for shuffle in ("global", "rank-local"):
