@@ -7,7 +7,6 @@
 #include "augment/detail/cutmix_rect.h"
 #include "core/error.h"
 #include "core/rng.h"
-#include "core/spec.h"
 #include "core/text.h"
 
 namespace penstock {
@@ -57,20 +56,11 @@ Region detail::cutmix_rect(double own_weight, int column, int row, int height, i
   return {left, top, right - left, bottom - top};
 }
 
-BatchMix parse_batch_mix(std::string_view text) {
-  if (text.empty()) return {};
-  const Spec spec = parse_spec("batch mix", text);
-  BatchMix mix;
-  if (spec.name() == "mixup")
-    mix.kind = BatchMix::Kind::kMixup;
-  else if (spec.name() == "cutmix")
-    mix.kind = BatchMix::Kind::kCutmix;
-  else
-    throw config_error(unknown_name("batch mix", spec.name(), {"cutmix", "mixup"}));
-  mix.alpha = spec.get("alpha", mix.kind == BatchMix::Kind::kMixup ? 0.2 : 1.0);
+BatchMix batch_mix_of(const Spec& spec) {
+  const bool is_mixup = spec.name() == "mixup";
+  BatchMix mix{is_mixup ? BatchMix::Kind::kMixup : BatchMix::Kind::kCutmix, spec.get("alpha", is_mixup ? 0.2 : 1.0)};
   if (!(mix.alpha > 0 && mix.alpha <= 1000))
     throw config_error(concat(spec.where(), ": alpha is ", mix.alpha, "; expected more than 0, up to 1000"));
-  spec.reject_unknown_keys();
   return mix;
 }
 

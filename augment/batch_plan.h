@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 #include "augment/plan.h"
 #include "augment/render.h"
+#include "core/spec.h"
 
 namespace penstock {
 
@@ -17,9 +17,9 @@ struct BatchMix {
   double alpha = 1;  // of Beta(alpha, alpha); more than 0
 };
 
-/// Parses one spec; empty text is kNone. alpha is 0.2 for mixup (Zhang et al. 2018, sec. 3.1: 0.1 to 0.4 on ImageNet)
-/// and 1 for cutmix (Yun et al. 2019) unless given. Throws config_error.
-BatchMix parse_batch_mix(std::string_view text);
+/// alpha is 0.2 for mixup (Zhang et al. 2018, sec. 3.1: 0.1 to 0.4 on ImageNet) and 1 for cutmix (Yun et al. 2019)
+/// unless given. Requires spec.name() to be one of the two. Throws config_error for alpha.
+BatchMix batch_mix_of(const Spec& spec);
 
 /// One global batch: every position takes `own_weight` of itself and the rest of partner(position), pixels (mixup: a
 /// blend; cutmix: the rectangle is the partner's) and labels alike. The weights of a row's two labels are own_weight

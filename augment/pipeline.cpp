@@ -41,6 +41,11 @@ Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics)
       has_normalize_ = true;
       normalization_ = *normalization;
     }
+    if (const auto* mix = transform->batch_mix()) {
+      if (batch_mix_.kind != BatchMix::Kind::kNone)
+        throw config_error(concat(spec.where(), ": batches are mixed already; expected one mixup or cutmix at most"));
+      batch_mix_ = *mix;
+    }
     transforms_.push_back(std::move(transform));
     texts.push_back(spec.text());
   }

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "augment/batch_plan.h"
 #include "augment/plan.h"
 #include "augment/render.h"
 #include "core/registry.h"
@@ -20,7 +21,7 @@ namespace penstock {
 /// Determinism: edit() depends on its arguments alone. Thread-safety: edit() is const and called from many threads.
 class Transform {
  public:
-  enum class Effect { kGeometry, kColor, kErase, kNormalize };
+  enum class Effect { kGeometry, kColor, kErase, kNormalize, kBatch };
 
   virtual ~Transform() = default;
   virtual Effect effect() const { return Effect::kGeometry; }
@@ -30,6 +31,8 @@ class Transform {
   virtual void edit(Plan& plan, Rng& rng) const = 0;
   /// Non-null for `normalize` alone.
   virtual const Normalization* normalization() const { return nullptr; }
+  /// Non-null for `mixup` and `cutmix` alone.
+  virtual const BatchMix* batch_mix() const { return nullptr; }
 };
 
 /// What a factory may want to know of the data: `normalize` without keys takes the data set's own statistics.
@@ -49,8 +52,8 @@ using TransformRegistry = Registry<TransformKind>;
 /// The transforms of a spec list such as `affine(degrees=10,translate=0.1),normalize`.
 ///
 /// Errors: the constructor throws config_error for syntax, unknown names and keys, a transform of geometry or colour
-/// behind `erase`, more colour steps than a plan holds, two `normalize`. Thread-safety: immutable after construction;
-/// plan() may be called from many threads.
+/// behind `erase`, more colour steps than a plan holds, two `normalize`, two of `mixup` and `cutmix`. Thread-safety:
+/// immutable after construction; plan() may be called from many threads.
 class Pipeline {
  public:
   Pipeline(std::string_view spec_list, const DataStatistics& statistics);
@@ -64,6 +67,8 @@ class Pipeline {
 
   const Normalization& normalization() const { return normalization_; }
   bool has_normalize() const { return has_normalize_; }
+  /// What is done to whole batches of rendered rows; kNone without `mixup` and `cutmix`.
+  const BatchMix& batch_mix() const { return batch_mix_; }
   /// The most colour steps that a plan of this list has.
   int color_steps() const { return color_steps_; }
   /// The spec list as parsed, for options.json and for messages.
@@ -73,6 +78,7 @@ class Pipeline {
   std::vector<std::shared_ptr<const Transform>> transforms_;  // shared: a Pipeline is copied into loaders
   Normalization normalization_;
   bool has_normalize_ = false;
+  BatchMix batch_mix_;
   int color_steps_ = 0;
   std::string text_;
 };

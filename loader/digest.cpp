@@ -19,22 +19,37 @@ struct RowHead {
 };
 static_assert(sizeof(RowHead) == 32);
 
+/// Behind it in a batch whose rows may be mixed, 16 bytes without holes.
+struct MixHead {
+  int64_t second_label;
+  float weight;
+  uint32_t zero;
+};
+static_assert(sizeof(MixHead) == 16);
+
 }  // namespace
 
 void Digest::add(const Batch& batch) {
   if (batch.count() == 0) return;
   const auto row_bytes = batch.pixels().size() / static_cast<size_t>(batch.rows());
   for (size_t row = 0; row < static_cast<size_t>(batch.count()); ++row) {
+    std::optional<Mixed> mixed;
+    if (!batch.second_labels().empty()) mixed = {batch.second_labels()[row], batch.mix_weights()[row]};
     add(batch.first_position() + row, batch.ids()[row], batch.labels()[row], batch.weights()[row],
-        batch.pixels().subspan(row * row_bytes, row_bytes));
+        batch.pixels().subspan(row * row_bytes, row_bytes), mixed);
   }
 }
 
-void Digest::add(uint64_t position, uint64_t id, int64_t label, float weight, std::span<const std::byte> pixels) {
+void Digest::add(uint64_t position, uint64_t id, int64_t label, float weight, std::span<const std::byte> pixels,
+                 const std::optional<Mixed>& mixed) {
   const RowHead head{position, id, label, weight, 0};
   XXH3_state_t state;
   XXH3_128bits_reset(&state);
   XXH3_128bits_update(&state, &head, sizeof head);
+  if (mixed) {
+    const MixHead mix{mixed->second_label, mixed->weight, 0};
+    XXH3_128bits_update(&state, &mix, sizeof mix);
+  }
   XXH3_128bits_update(&state, pixels.data(), pixels.size());
   const auto hash = XXH3_128bits_digest(&state);
   add(Digest(hash.low64, hash.high64));

@@ -47,13 +47,15 @@ LoaderOptions checked(LoaderOptions options) {
 /// The memory of all slots. The allocator is called once a slot.
 class SlotMemory {
  public:
-  SlotMemory(const SlotAllocator& allocator, int slot_count, int64_t rows, size_t row_bytes) : SlotMemory(allocator) {
+  SlotMemory(const SlotAllocator& allocator, int slot_count, int64_t rows, size_t row_bytes, bool mixes)
+      : SlotMemory(allocator) {
     const auto row_count = static_cast<size_t>(rows);
     size_t pixel_bytes = 0;
     if (__builtin_mul_overflow(row_count, row_bytes, &pixel_bytes) || pixel_bytes > size_t{1} << 46)
       throw config_error(concat("loader: a batch has ", rows, " rows of ", row_bytes, " bytes; expected under 64 TiB"));
     pixel_bytes = rounded_up(pixel_bytes);
-    slot_bytes_ = pixel_bytes + rounded_up(row_count * (sizeof(int64_t) + sizeof(uint64_t) + sizeof(float)));
+    const size_t label_bytes = (sizeof(int64_t) + sizeof(float)) * (mixes ? 2 : 1);
+    slot_bytes_ = pixel_bytes + rounded_up(row_count * (label_bytes + sizeof(uint64_t)));
     slots_.reserve(static_cast<size_t>(slot_count));
     for (int slot = 0; slot < slot_count; ++slot) {
       auto* const memory = static_cast<std::byte*>(allocator_.allocate(slot_bytes_));
@@ -63,7 +65,10 @@ class SlotMemory {
       }
       auto* const labels = reinterpret_cast<int64_t*>(memory + pixel_bytes);
       auto* const ids = reinterpret_cast<uint64_t*>(labels + row_count);
-      slots_.push_back({memory, labels, ids, reinterpret_cast<float*>(ids + row_count)});
+      auto* const second_labels = mixes ? reinterpret_cast<int64_t*>(ids + row_count) : nullptr;
+      auto* const weights =
+          mixes ? reinterpret_cast<float*>(second_labels + row_count) : reinterpret_cast<float*>(ids + row_count);
+      slots_.push_back({memory, labels, ids, weights, second_labels, mixes ? weights + row_count : nullptr});
     }
   }
   ~SlotMemory() {  // also when the constructor throws half-way, because it delegates
@@ -91,7 +96,7 @@ struct Loader::State {
         maker(std::move(dataset), std::move(pipeline), options),
         batches(maker.partition().batch_count()),
         slots(options.allocator, detail::Ring::slot_count(options.prefetch), maker.partition().rows_per_rank(),
-              maker.row_bytes()),
+              maker.row_bytes(), maker.mixes()),
         workers(static_cast<size_t>(std::max(options.workers, 1))),
         ring(options.workers, options.prefetch, maker.partition().rows_per_rank(),
              [this](int64_t sequence, int slot, int64_t begin, int64_t end, int worker) {
@@ -126,7 +131,7 @@ struct Batch::Handle {
 
   template <class T>
   std::span<const T> all_rows(const T* first) const {
-    return {first, static_cast<size_t>(state.maker.partition().rows_per_rank())};
+    return {first, first == nullptr ? 0 : static_cast<size_t>(state.maker.partition().rows_per_rank())};
   }
   const detail::SlotArrays& arrays() const { return state.slots[slot]; }
 
@@ -155,6 +160,8 @@ std::span<const std::byte> Batch::pixels() const {
 std::span<const int64_t> Batch::labels() const { return handle_->all_rows(handle_->arrays().labels); }
 std::span<const uint64_t> Batch::ids() const { return handle_->all_rows(handle_->arrays().ids); }
 std::span<const float> Batch::weights() const { return handle_->all_rows(handle_->arrays().weights); }
+std::span<const int64_t> Batch::second_labels() const { return handle_->all_rows(handle_->arrays().second_labels); }
+std::span<const float> Batch::mix_weights() const { return handle_->all_rows(handle_->arrays().mix_weights); }
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, LoaderOptions options)
     : state_(std::make_unique<State>(std::move(dataset), std::move(pipeline), std::move(options))) {}

@@ -66,7 +66,8 @@ inline ShardShare needed_shards(const LoaderOptions& options) {
 /// One rank's part of a global batch, in a slot of its loader. The slot goes back when the Batch is destroyed.
 ///
 /// Rows 0 .. count-1 hold samples; rows count .. rows-1 have weight 0, label 0, id ~0 and zeroed pixels. A substituted
-/// row (OnCorrupt) counts as a sample and keeps label and id, with weight 0 and zeroed pixels.
+/// row (OnCorrupt) counts as a sample and keeps label and id, with weight 0 and zeroed pixels. In a mix a row whose
+/// partner is corrupt is substituted too; padding rows have second label 0 and mix weight 1, and are nobody's partner.
 ///
 /// Thread-safety: a Batch may be released on any thread; it must not outlive its loader.
 class Batch {
@@ -87,6 +88,9 @@ class Batch {
   std::span<const int64_t> labels() const;
   std::span<const uint64_t> ids() const;
   std::span<const float> weights() const;  ///< 1, or 0 for padding and substituted rows.
+  /// Of the sample that was mixed into the row (mixup, cutmix); empty without such a transform, as mix_weights().
+  std::span<const int64_t> second_labels() const;
+  std::span<const float> mix_weights() const;  ///< The share of the row's own label; 1 where nothing was mixed in.
 
  private:
   friend class Loader;
@@ -137,6 +141,10 @@ struct LoaderStatistics {
 ///
 /// Rank-local shuffling: rank r opens shards r, r + world size, ... alone, and the position of a row counts through
 /// rank 0's samples, then rank 1's, ...
+///
+/// Mixing: mixup and cutmix mix the rows of the global batch whatever the ranks; with rank-local shuffling those of the
+/// rank. A partner is read, decoded and rendered for the row that it is mixed into, so a sample costs twice as much,
+/// and the statistics count it twice.
 ///
 /// Thread-safety: start_epoch() and next() are for one consumer thread.
 class Loader {

@@ -31,6 +31,12 @@ void prefetch(const Sample& sample) {
   for (size_t offset = 0; offset < count; offset += 64) __builtin_prefetch(sample.bytes.data() + offset);
 }
 
+/// Of the rows behind row k.
+void prefetch_behind(const std::vector<RowWorker::Row>& rows, int64_t k, int64_t count) {
+  if (k + kPagesAhead < count) prefetch_pages(rows[static_cast<size_t>(k + kPagesAhead)].sample);
+  if (k + 1 < count) prefetch(rows[static_cast<size_t>(k + 1)].sample);
+}
+
 std::string size_text(int height, int width) { return concat(height, " x ", width); }
 
 }  // namespace
@@ -113,9 +119,23 @@ uint64_t RowMaker::index_at(const Order& order, uint64_t position) const {
   return span.first_index + (local - span.first_local);
 }
 
+/// With rank-local shuffling the partners are this rank's own rows, for no other rank's shards are open here.
+RowMaker::Place RowMaker::place_of(int64_t epoch, int64_t index) const {
+  Place place{.epoch = epoch, .rows = partition_.rows(index), .order = order_of(epoch)};
+  if (!mixes()) return place;
+  const auto& rows = place.rows;
+  const bool is_local = shuffle_ == Shuffle::kRankLocal;
+  place.mix = batch_plan(pipeline_.batch_mix(), seed_, static_cast<uint32_t>(epoch), static_cast<uint64_t>(index),
+                         is_local ? rows.count : rows.global_count, extent_.height, extent_.width);
+  if (place.mix.own_weight == 1) place.mix.kind = BatchMix::Kind::kNone;  // nothing of a partner would be seen
+  place.mix_row = rows.first_row;
+  place.mix_position = rows.first_position - static_cast<uint64_t>(rows.first_row);
+  return place;
+}
+
 void RowMaker::make(int64_t epoch, int64_t index, int64_t begin, int64_t end, const SlotArrays& slot,
                     RowWorker& worker) const {
-  const Place place{epoch, partition_.rows(index), order_of(epoch)};
+  const Place place = place_of(epoch, index);
   const int64_t samples_end = std::min(end, place.rows.count);
   for (int64_t row = begin; row < samples_end; row += RowWorker::kGroup)
     make_group(place, row, std::min(samples_end, row + RowWorker::kGroup), slot, worker);
@@ -126,20 +146,27 @@ void RowMaker::make(int64_t epoch, int64_t index, int64_t begin, int64_t end, co
   std::fill(slot.labels + padding, slot.labels + end, int64_t{0});
   std::fill(slot.ids + padding, slot.ids + end, ~uint64_t{0});
   std::fill(slot.weights + padding, slot.weights + end, 0.0F);
+  if (slot.second_labels == nullptr) return;
+  std::fill(slot.second_labels + padding, slot.second_labels + end, int64_t{0});
+  std::fill(slot.mix_weights + padding, slot.mix_weights + end, 1.0F);
 }
 
 void RowMaker::make_group(const Place& place, int64_t begin, int64_t end, const SlotArrays& slot,
                           RowWorker& worker) const {
   std::exception_ptr failure;
-  const int64_t found_end = look_up(place, begin, end, worker, failure);
-  for (int64_t i = begin; i < found_end; ++i) {
-    auto& row = worker.rows[static_cast<size_t>(i - begin)];
-    if (i + kPagesAhead < found_end) prefetch_pages(worker.rows[static_cast<size_t>(i + kPagesAhead - begin)].sample);
-    if (i + 1 < found_end) prefetch(worker.rows[static_cast<size_t>(i + 1 - begin)].sample);
+  const bool is_mixed = place.mix.kind != BatchMix::Kind::kNone;
+  const int64_t found_count = find_rows(place, begin, end, worker, failure);
+  for (int64_t k = 0; k < found_count; ++k) {
+    auto& row = worker.rows[static_cast<size_t>(k)];
+    const auto& partner = is_mixed ? worker.partners[static_cast<size_t>(k)] : row;
+    prefetch_behind(worker.rows, k, found_count);
+    if (is_mixed) prefetch_behind(worker.partners, k, found_count);
+    const int64_t i = begin + k;
     std::byte* const output = slot.pixels + static_cast<size_t>(i) * row_bytes_;
+    row.is_substituted |= partner.is_substituted;
     if (!row.is_substituted) {
       try {
-        make_row(place.epoch, row, output, worker);
+        is_mixed ? make_mixed(place, row, partner, output, worker) : make_row(place, row, output, worker);
       } catch (const Error& error) {
         if (!is_forgiven(error)) throw;
         row.is_substituted = true;
@@ -152,26 +179,43 @@ void RowMaker::make_group(const Place& place, int64_t begin, int64_t end, const 
     slot.labels[i] = row.sample.label;
     slot.ids[i] = row.sample.id;
     slot.weights[i] = row.is_substituted ? 0.0F : 1.0F;
+    if (slot.second_labels == nullptr) continue;
+    slot.second_labels[i] = partner.sample.label;
+    slot.mix_weights[i] = is_mixed ? place.mix.own_weight : 1.0F;
   }
-  worker.made_count.fetch_add(static_cast<uint64_t>(found_end - begin), std::memory_order_relaxed);
+  worker.made_count.fetch_add(static_cast<uint64_t>(is_mixed ? 2 * found_count : found_count),
+                              std::memory_order_relaxed);
   if (failure) std::rethrow_exception(failure);
 }
 
-/// Fills worker.rows from the data set, up to the first row that fails: then `failure` says how, and the rows before it
-/// are still to be made, for one of them may fail too and would be the first. Returns the end of the rows that were
-/// found.
-int64_t RowMaker::look_up(const Place& place, int64_t begin, int64_t end, RowWorker& worker,
-                          std::exception_ptr& failure) const {
-  const int64_t start_ns = now_ns();
-  // In a loop of its own, so that the processor can have the columns of several samples under way at once in the next
-  // one.
+/// Fills worker.rows, and worker.partners in a mix, from the data set, up to the first row that fails: then `failure`
+/// says how, and the rows before it are still to be made, for one of them may fail too and would be the first. Returns
+/// how many rows were found.
+int64_t RowMaker::find_rows(const Place& place, int64_t begin, int64_t end, RowWorker& worker,
+                            std::exception_ptr& failure) const {
+  // In loops of their own, so that the processor can have the columns of several samples under way at once in look_up.
   for (int64_t row = begin; row < end; ++row) {
     worker.rows[static_cast<size_t>(row - begin)].index =
         index_at(place.order, place.rows.first_position + static_cast<uint64_t>(row));
   }
-  int64_t i = begin;
-  for (; i < end; ++i) {
-    auto& row = worker.rows[static_cast<size_t>(i - begin)];
+  const int64_t found_count = look_up(worker.rows, end - begin, worker, failure);
+  if (place.mix.kind == BatchMix::Kind::kNone) return found_count;
+  worker.partners.resize(RowWorker::kGroup);
+  worker.partner_pixels.resize(row_bytes_);
+  for (int64_t k = 0; k < found_count; ++k) {
+    const int64_t partner = place.mix.partner(place.mix_row + begin + k);
+    worker.partners[static_cast<size_t>(k)].index =
+        index_at(place.order, place.mix_position + static_cast<uint64_t>(partner));
+  }
+  return look_up(worker.partners, found_count, worker, failure);
+}
+
+int64_t RowMaker::look_up(std::vector<RowWorker::Row>& rows, int64_t count, RowWorker& worker,
+                          std::exception_ptr& failure) const {
+  const int64_t start_ns = now_ns();
+  int64_t i = 0;
+  for (; i < count; ++i) {
+    auto& row = rows[static_cast<size_t>(i)];
     row.is_substituted = false;
     try {
       row.sample = dataset_->checked_at(row.index);
@@ -184,15 +228,25 @@ int64_t RowMaker::look_up(const Place& place, int64_t begin, int64_t end, RowWor
       row.is_substituted = true;
     }
   }
-  const int64_t count = std::max<int64_t>(i - begin, 1);
-  worker.read.add((now_ns() - start_ns) / count, static_cast<uint64_t>(count));
+  const int64_t read_count = std::max<int64_t>(i, 1);
+  worker.read.add((now_ns() - start_ns) / read_count, static_cast<uint64_t>(read_count));
   return i;
 }
 
-void RowMaker::make_row(int64_t epoch, const RowWorker::Row& row, std::byte* output, RowWorker& worker) const {
+/// The partner is decoded and rendered again for every row that it is mixed into: it may stand in another rank's part,
+/// and in this one's another worker may have it.
+void RowMaker::make_mixed(const Place& place, const RowWorker::Row& row, const RowWorker::Row& partner,
+                          std::byte* output, RowWorker& worker) const {
+  make_row(place, row, output, worker);
+  make_row(place, partner, worker.partner_pixels.data(), worker, output);
+}
+
+/// With `blended`, the row is a partner and is mixed into that one.
+void RowMaker::make_row(const Place& place, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
+                        std::byte* blended) const {
   const bool is_timed = --worker.until_timed <= 0;  // below 0: the timed row before this one failed
   Laps laps(is_timed ? static_cast<uint64_t>(worker.timed_every) : 0);
-  render_row(epoch, row, output, worker, laps);
+  render_row(place, row, output, worker, blended, laps);
   if (!is_timed) return;
   worker.timed_every = laps.total_ns() > kAlwaysTimedNs ? 1 : kTimedEvery;
   worker.until_timed = worker.timed_every;
@@ -211,13 +265,14 @@ Plan RowMaker::plan_of(int64_t epoch, const RowWorker::Row& row) const {
   return plan;
 }
 
-void RowMaker::render_row(int64_t epoch, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
-                          Laps& laps) const {
-  Plan plan = plan_of(epoch, row);
+void RowMaker::render_row(const Place& place, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
+                          std::byte* blended, Laps& laps) const {
+  Plan plan = plan_of(place.epoch, row);
   laps.end_of(worker.plan);
   const Picture picture = decode(row, plan, worker.scratch);
   laps.end_of(worker.decode);
   render(picture, plan, pipeline_.normalization(), layout_, output);
+  if (blended != nullptr) mix_row(place.mix, layout_, extent_, output, blended);
   if (emulated_load_ns_ > 0) burn_cpu(emulated_load_ns_);
   laps.end_of(worker.render);
 }

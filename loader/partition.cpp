@@ -76,8 +76,9 @@ Partition::Rows Partition::rows(int64_t batch) const {
   if (rank_sizes_.empty()) {
     const uint64_t before = step * static_cast<uint64_t>(batch_size_);
     rows.global_count = left_for(size_, before, batch_size_);
-    rows.first_position = before + static_cast<uint64_t>(first_row(rank_));
-    rows.count = std::clamp<int64_t>(rows.global_count - first_row(rank_), 0, row_count(rank_));
+    rows.first_row = first_row(rank_);
+    rows.first_position = before + static_cast<uint64_t>(rows.first_row);
+    rows.count = std::clamp<int64_t>(rows.global_count - rows.first_row, 0, row_count(rank_));
     return rows;
   }
   for (int rank = 0; rank < world_size_; ++rank) {

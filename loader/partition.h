@@ -33,6 +33,7 @@ class Partition {
 
   struct Rows {
     uint64_t first_position = 0;
+    int64_t first_row = 0;     // of the global batch; 0 with rank_local()
     int64_t count = 0;         // rows with a sample; they come first
     int64_t global_count = 0;  // of all ranks in this batch: what loss and gradients are divided by
   };

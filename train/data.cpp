@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdlib>
 
 #include "augment/transform.h"
@@ -97,6 +98,14 @@ void check_transforms(const std::string& spec_list) {
     if (spec.name() != "normalize" && spec.name() != "erase") TransformRegistry::make(spec, DataStatistics());
 }
 
+/// An accuracy over blends of two pictures would be no accuracy.
+void refuse_mix(const std::string& eval_augment) {
+  for (const Spec& spec : parse_spec_list(TransformKind::kName, eval_augment))
+    if (spec.name() == "mixup" || spec.name() == "cutmix")
+      throw config_error(concat("--eval-augment: ", spec.text(),
+                                " would mix the pictures that are evaluated; expected it in --augment alone"));
+}
+
 /// Names the source where a folder is one's and not a packed data set; what else may be wrong Dataset::open() says.
 void check_packed(const fs::path& folder, const std::string& split) {
   if (is_packed(folder, split)) return;
@@ -168,6 +177,7 @@ TrainingData open_training_data(const TrainOptions& options, ShardShare share,
                                 const std::function<void(const std::string&)>& say) {
   check_transforms(options.augment);
   check_transforms(options.eval_augment);
+  refuse_mix(options.eval_augment);
   const DataName name = parse_data_name(options.data, options.split);
   TrainingData data;
   if (name.source.empty() && is_source(options.data)) {
@@ -197,11 +207,26 @@ std::string with_normalize(const std::string& spec_list) {
   return spec_list.empty() ? "normalize" : spec_list + ",normalize";
 }
 
+namespace {
+
+std::string middle_of_picture(const Spec& crop) {
+  const int side = crop.get("size", 0);
+  const int height = crop.get("height", side), width = crop.get("width", side);
+  const std::string filter = crop.get("filter", crop.get("interpolation", "").c_str());
+  const auto shorter_side = std::llround(std::max(height, width) * 256. / 224);
+  return concat("resize(size=", shorter_side, filter.empty() ? "" : ",filter=" + filter, "),center-crop(",
+                side > 0 ? concat("size=", side) : concat("height=", height, ",width=", width), ")");
+}
+
+}  // namespace
+
 std::string deterministic_part(const std::string& spec_list) {
   std::vector<std::string> kept;
-  for (const auto& spec : parse_spec_list("transform", spec_list))
+  for (const auto& spec : parse_spec_list("transform", spec_list)) {
     if (spec.name() == "resize" || spec.name() == "center-crop" || spec.name() == "normalize")
       kept.push_back(spec.text());
+    if (spec.name() == "random-resized-crop") kept.push_back(middle_of_picture(spec));
+  }
   return join(kept, ",");
 }
 
@@ -209,7 +234,8 @@ Extent rendered_extent(const Dataset& dataset, const Pipeline& pipeline) {
   const int channels = dataset.manifest().channels;
   const auto example = dataset.example();
   if (!example) throw config_error(concat(dataset.folder().string(), ": 0 samples; expected some to train on"));
-  const Plan plan = pipeline.plan(example->extent.height, example->extent.width, 0, 0, example->id);
+  const Plan whole = Plan::upright(example->orientation, example->extent.height, example->extent.width);
+  const Plan plan = pipeline.plan(whole, 0, 0, example->id);
   return {plan.output_height, plan.output_width, channels};
 }
 

@@ -12,6 +12,8 @@ struct DeviceBatch {
   torch::Tensor images;   // f32 rows x C x H x W, normalised
   torch::Tensor labels;   // i64 rows
   torch::Tensor weights;  // f32 rows: 1, or 0 for padding and substituted rows
+  // Of mixup and cutmix, both undefined without them: i64 rows, and f32 rows: the share of `labels`.
+  torch::Tensor second_labels, mix_weights;
   int64_t epoch = 0, index = 0;
   int64_t rows = 0, count = 0;
   int64_t global_count = 0;  // samples of all ranks in this batch: what loss and gradients are divided by;

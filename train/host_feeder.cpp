@@ -40,6 +40,9 @@ DeviceBatch view_of(const Batch& batch) {
           : tensor(batch.pixels().data(), {batch.rows(), extent.height, extent.width, extent.channels}, torch::kUInt8);
   view.labels = tensor(batch.labels().data(), {batch.rows()}, torch::kInt64);
   view.weights = tensor(batch.weights().data(), {batch.rows()}, torch::kFloat32);
+  if (batch.second_labels().empty()) return view;
+  view.second_labels = tensor(batch.second_labels().data(), {batch.rows()}, torch::kInt64);
+  view.mix_weights = tensor(batch.mix_weights().data(), {batch.rows()}, torch::kFloat32);
   return view;
 }
 
@@ -170,11 +173,11 @@ class CudaFeeder final : public HostFeeder {
     const DeviceBatch source = view_of(*place.batch);
     const c10::cuda::CUDAStreamGuard guard(stream_);
     place.used.block(stream_);
-    const auto images = place.tensors.images, labels = place.tensors.labels, weights = place.tensors.weights;
+    const DeviceBatch before = place.tensors;
     place.tensors = source;
-    place.tensors.images = copied(source.images, images);
-    place.tensors.labels = copied(source.labels, labels);
-    place.tensors.weights = copied(source.weights, weights);
+    for (const auto member : {&DeviceBatch::images, &DeviceBatch::labels, &DeviceBatch::weights,
+                              &DeviceBatch::second_labels, &DeviceBatch::mix_weights})
+      if ((source.*member).defined()) place.tensors.*member = copied(source.*member, before.*member);
     place.copied.record(stream_);
   }
 

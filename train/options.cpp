@@ -74,6 +74,8 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
   check_name("shuffle", options.shuffle, {"global", "none", "rank-local"});
   check_name("tail", options.tail, {"drop", "pad"});
   check_name("layout", options.layout, {"f32", "u8"});
+  check_name("decode", options.decode, {"auto", "full", "index", "region"});
+  check_name("dct-scale", options.dct_scale, {"auto", "off"});
   check_name("schedule", options.schedule, {"constant", "cosine", "step"});
   check_name("dist-backend", options.dist_backend, {"auto", "gloo", "nccl"});
   if (options.workers != -1) check_at_least("workers", options.workers, 0);
@@ -119,6 +121,12 @@ Tail tail_of(const TrainOptions& options) { return options.tail == "pad" ? Tail:
 
 Layout layout_of(const TrainOptions& options) { return options.layout == "f32" ? Layout::kF32Nchw : Layout::kU8Nhwc; }
 
+DecodePath decode_of(const TrainOptions& options) {
+  if (options.decode == "index") return DecodePath::kIndex;
+  if (options.decode == "region") return DecodePath::kRegion;
+  return options.decode == "full" ? DecodePath::kFull : DecodePath::kAuto;
+}
+
 std::string to_json(const TrainOptions& options) {
   const nlohmann::json json{{"data", options.data},
                             {"split", options.split},
@@ -128,6 +136,8 @@ std::string to_json(const TrainOptions& options) {
                             {"shuffle", options.shuffle},
                             {"tail", options.tail},
                             {"layout", options.layout},
+                            {"decode", options.decode},
+                            {"dct-scale", options.dct_scale},
                             {"batch-size", options.batch_size},
                             {"workers", options.workers},
                             {"prefetch", options.prefetch},

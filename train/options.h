@@ -30,10 +30,11 @@ struct TrainOptions {
   std::string split = "train";
   std::filesystem::path cache;  ///< Where foreign sources are packed; auto: default_cache().
   std::string augment;
-  std::string eval_augment;  ///< Auto: resize, center-crop and normalize of `augment`.
+  std::string eval_augment;  ///< Auto: deterministic_part() of `augment`.
   std::string shuffle = "global", tail = "pad", layout = "f32";
-  int64_t batch_size = 64;  ///< Of all ranks together.
-  int workers = -1;         ///< -1: auto.
+  std::string decode = "auto", dct_scale = "auto";  ///< Of JPEGs, in training and evaluation.
+  int64_t batch_size = 64;                          ///< Of all ranks together.
+  int workers = -1;                                 ///< -1: auto.
   int prefetch = 4;
   bool is_resident = false;
 
@@ -79,6 +80,7 @@ ThreadShare default_threads(int core_count, bool is_cuda);
 Shuffle shuffle_of(const TrainOptions& options);
 Tail tail_of(const TrainOptions& options);
 Layout layout_of(const TrainOptions& options);
+DecodePath decode_of(const TrainOptions& options);
 
 /// options.json: one key a flag, in the flags' spelling, sorted.
 std::string to_json(const TrainOptions& options);

@@ -48,6 +48,11 @@ class ResidentFeeder final : public Feeder {
   /// A draw may leave a transform out, so several plans are tried; what they miss, the first batch that meets it
   /// refuses.
   void refuse_what_only_the_host_renders(const Extent& stored) const {
+    if (pipeline_.batch_mix().kind != BatchMix::Kind::kNone) {
+      throw config_error(
+          concat("--resident: the transforms ", pipeline_.text(),
+                 " mix rows of a batch, which the loader does on the host; expected no mixup and cutmix with it"));
+    }
     constexpr uint64_t kPlans = 64;
     for (uint64_t id = 0; id < kPlans; ++id) {
       Plan plan = pipeline_.plan(stored.height, stored.width, 0, 0, id);

@@ -23,6 +23,8 @@ struct SlotArrays {
   int64_t* labels = nullptr;    // rows, as the two below
   uint64_t* ids = nullptr;
   float* weights = nullptr;
+  int64_t* second_labels = nullptr;  // rows, as the one below; null where no mix was asked for
+  float* mix_weights = nullptr;
 };
 
 /// What a worker keeps between rows: nothing here is shared, so nothing is locked, and nothing is allocated a row.
@@ -35,6 +37,8 @@ struct alignas(128) RowWorker {  // 128: neighbouring cache lines are fetched in
   static constexpr int64_t kGroup = 64;  // rows whose places are looked up together: 8 KB
 
   std::vector<Row> rows = std::vector<Row>(kGroup);
+  std::vector<Row> partners;  // of those rows in a mix; empty until the first one, as the pixels of one
+  std::vector<std::byte> partner_pixels;
   DecodeScratch scratch;
   int timed_every = 1, until_timed = 1;  // rows
   Histogram read, plan, decode, render;
@@ -50,6 +54,7 @@ class RowMaker {
   const Partition& partition() const { return partition_; }
   const Extent& extent() const { return extent_; }  // of one rendered sample
   size_t row_bytes() const { return row_bytes_; }   // of its pixels
+  bool mixes() const { return pipeline_.batch_mix().kind != BatchMix::Kind::kNone; }
 
   /// Makes rows [begin, end) of batch `index` of `epoch`; stops at the first that fails and throws what it threw.
   void make(int64_t epoch, int64_t index, int64_t begin, int64_t end, const SlotArrays& slot, RowWorker& worker) const;
@@ -63,16 +68,27 @@ class RowMaker {
     int64_t epoch;
     Partition::Rows rows;
     Order order;
+    BatchPlan mix{};            // kNone: this batch is left alone
+    uint64_t mix_position = 0;  // in the epoch, of position 0 of the plan
+    int64_t mix_row = 0;        // this rank's row 0 is this position of the plan
   };
 
   Partition make_partition(const LoaderOptions& options);
   Extent find_extent() const;
   Order order_of(int64_t epoch) const;
+  Place place_of(int64_t epoch, int64_t index) const;
   uint64_t index_at(const Order& order, uint64_t position) const;
   void make_group(const Place& place, int64_t begin, int64_t end, const SlotArrays& slot, RowWorker& worker) const;
-  int64_t look_up(const Place& place, int64_t begin, int64_t end, RowWorker& worker, std::exception_ptr& failure) const;
-  void make_row(int64_t epoch, const RowWorker::Row& row, std::byte* output, RowWorker& worker) const;
-  void render_row(int64_t epoch, const RowWorker::Row& row, std::byte* output, RowWorker& worker, Laps& laps) const;
+  int64_t find_rows(const Place& place, int64_t begin, int64_t end, RowWorker& worker,
+                    std::exception_ptr& failure) const;
+  int64_t look_up(std::vector<RowWorker::Row>& rows, int64_t count, RowWorker& worker,
+                  std::exception_ptr& failure) const;
+  void make_mixed(const Place& place, const RowWorker::Row& row, const RowWorker::Row& partner, std::byte* output,
+                  RowWorker& worker) const;
+  void make_row(const Place& place, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
+                std::byte* blended = nullptr) const;
+  void render_row(const Place& place, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
+                  std::byte* blended, Laps& laps) const;
   Plan plan_of(int64_t epoch, const RowWorker::Row& row) const;
   Picture decode(const RowWorker::Row& row, Plan& plan, DecodeScratch& scratch) const;
   bool is_forgiven(const Error& error) const {

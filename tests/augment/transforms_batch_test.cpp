@@ -11,6 +11,7 @@
 #include "augment/detail/cutmix_rect.h"
 #include "augment/detail/half.h"
 #include "augment/detail/render_job.h"
+#include "augment/transform.h"
 #include "core/error.h"
 #include "core/rng.h"
 
@@ -99,21 +100,27 @@ TEST(BatchPlanTest, CutmixRectanglesAreTorchvisions) {
 }
 
 TEST(BatchPlanTest, SpecsAreReadAndRefused) {
-  EXPECT_EQ(parse_batch_mix("").kind, BatchMix::Kind::kNone);
-  EXPECT_EQ(parse_batch_mix("mixup").alpha, 0.2);
-  EXPECT_EQ(parse_batch_mix("cutmix").alpha, 1);
-  EXPECT_EQ(parse_batch_mix("cutmix(alpha=0.5)").alpha, 0.5);
+  const auto mix = [](const char* text) { return Pipeline(text, {}).batch_mix(); };
+  EXPECT_EQ(mix("").kind, BatchMix::Kind::kNone);
+  EXPECT_EQ(mix("flip,normalize").kind, BatchMix::Kind::kNone);
+  EXPECT_EQ(mix("mixup").kind, BatchMix::Kind::kMixup);
+  EXPECT_EQ(mix("mixup").alpha, 0.2);
+  EXPECT_EQ(mix("flip,cutmix,normalize").kind, BatchMix::Kind::kCutmix);
+  EXPECT_EQ(mix("cutmix").alpha, 1);
+  EXPECT_EQ(mix("cutmix(alpha=0.5)").alpha, 0.5);
   const auto refusal = [](const char* text) -> std::string {
     try {
-      parse_batch_mix(text);
+      Pipeline(text, {});
     } catch (const Error& error) {
       return error.what();
     }
     return "accepted";
   };
-  EXPECT_EQ(refusal("mixup(alpha=0)"), "batch mix mixup: alpha is 0; expected more than 0, up to 1000");
+  EXPECT_EQ(refusal("mixup(alpha=0)"), "transform mixup: alpha is 0; expected more than 0, up to 1000");
   EXPECT_THAT(refusal("mixup(beta=1)"), HasSubstr("unknown key \"beta\""));
-  EXPECT_THAT(refusal("mixap"), HasSubstr("did you mean \"mixup\"? known: cutmix, mixup"));
+  EXPECT_THAT(refusal("mixap"), HasSubstr("did you mean \"mixup\"?"));
+  EXPECT_EQ(refusal("mixup,flip,cutmix"),
+            "transform cutmix: batches are mixed already; expected one mixup or cutmix at most");
 }
 
 template <class T>

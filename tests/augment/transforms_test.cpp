@@ -89,7 +89,8 @@ TEST(PipelineTest, RefusesWhatCannotBeOneResample) {
 TEST(PipelineTest, NamesUnknownTransformsAndKeys) {
   EXPECT_EQ(refusal("flop"),
             "unknown transform \"flop\"; did you mean \"flip\"? known: affine, center-crop, color-jitter, crop, "
-            "erase, flip, grayscale, normalize, random-resized-crop, resize, rotate, shift, trivial-augment, vflip");
+            "cutmix, erase, flip, grayscale, mixup, normalize, random-resized-crop, resize, rotate, shift, "
+            "trivial-augment, vflip");
   EXPECT_THAT(refusal("affine(degree=10)"),
               HasSubstr("transform affine: unknown key \"degree\"; did you mean \"degrees\"?"));
   EXPECT_THAT(refusal("flip(p=0.5"), HasSubstr("parenthes"));

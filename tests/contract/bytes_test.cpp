@@ -80,6 +80,32 @@ TEST_F(BytesContract, DigestIsEqualForWorkersPrefetchRanksAndRestarts) {
   }
 }
 
+/// 19 batches, the last of 12 samples: with 4 ranks none for the last rank.
+TEST_F(BytesContract, MixedBatchesAreEqualForWorkersPrefetchRanksAndRestarts) {
+  for (const char* const mix : {"mixup(alpha=0.4)", "cutmix"}) {
+    const auto spec = std::string(kRandomSpec) + "," + mix;
+    for (const auto& [layout, tail] : {Case{Layout::kF32Nchw, Tail::kPad}, Case{Layout::kU8Nhwc, Tail::kDrop}}) {
+      LoaderOptions options{
+          .workers = 0, .prefetch = 1, .batch_size = kBatch, .tail = tail, .seed = 5, .layout = layout};
+      const auto expected = digest(spec, options, 1);
+      EXPECT_NE(expected, digest(kRandomSpec, options, 1));
+      for (const int workers : {0, 1, 2, 7}) {
+        for (const int prefetch : {1, 3, 16}) {
+          for (const int ranks : {1, 2, 3, 4}) {
+            for (const int64_t restart : {0, 1, 9, 18}) {
+              options.workers = workers;
+              options.prefetch = prefetch;
+              ASSERT_EQ(digest(spec, options, ranks, restart), expected)
+                  << mix << ", " << workers << " workers, prefetch " << prefetch << ", " << ranks
+                  << " ranks, restart at " << restart;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_F(BytesContract, DigestDiffersBySeedEpochShuffleTailAndPipeline) {
   const LoaderOptions base{.workers = 2, .batch_size = kBatch, .seed = 5};
   std::vector<std::string> digests{digest(kRandomSpec, base, 1), digest(kRandomSpec, base, 1, 0, 4),
@@ -106,12 +132,14 @@ TEST_F(BytesContract, AnEmulatedLoadChangesNothing) {
 
 TEST_F(BytesContract, RankLocalShufflingDoesNotDependOnWorkersEither) {
   LoaderOptions options{.workers = 0, .batch_size = kBatch, .shuffle = Shuffle::kRankLocal, .seed = 5};
-  for (const int ranks : {1, 3}) {
-    options.workers = 0;
-    const auto expected = digest(kRandomSpec, options, ranks);
-    options.workers = 3;
-    EXPECT_EQ(digest(kRandomSpec, options, ranks), expected);
-    EXPECT_EQ(digest(kRandomSpec, options, ranks, 4), expected);
+  for (const std::string spec : {std::string(kRandomSpec), std::string(kRandomSpec) + ",cutmix"}) {
+    for (const int ranks : {1, 3}) {
+      options.workers = 0;
+      const auto expected = digest(spec, options, ranks);
+      options.workers = 3;
+      EXPECT_EQ(digest(spec, options, ranks), expected);
+      EXPECT_EQ(digest(spec, options, ranks, 4), expected);
+    }
   }
 }
 
@@ -121,9 +149,11 @@ TEST_F(BytesContract, EveryRegisteredTransformIsDeterministic) {
                                                  {"center-crop", "center-crop(size=9)"},
                                                  {"color-jitter", "color-jitter(brightness=0.4,contrast=0.4)"},
                                                  {"crop", "crop(size=8,pad=1)"},
+                                                 {"cutmix", "cutmix(alpha=2)"},
                                                  {"erase", "erase(p=0.7)"},
                                                  {"flip", "flip"},
                                                  {"grayscale", "grayscale(p=0.5)"},
+                                                 {"mixup", "mixup(alpha=1)"},
                                                  {"normalize", "normalize(mean=0.2,std=0.7)"},
                                                  {"random-resized-crop", "random-resized-crop(size=9)"},
                                                  {"resize", "resize(size=9)"},

@@ -64,7 +64,13 @@ TEST(DigestTest, SeesEveryFieldOfARow) {
     pixels[place] ^= std::byte{0x80};
     digests.insert(row(1, 2, 3, 1));
   }
-  EXPECT_EQ(digests.size(), 8u);
+  const auto mixed_row = [&](int64_t second_label, float weight) {
+    Digest digest;
+    digest.add(1, 2, 3, 1, pixels, Digest::Mixed{second_label, weight});
+    return digest.hex();
+  };
+  digests.insert({mixed_row(3, 1), mixed_row(4, 1), mixed_row(3, 0.5f)});
+  EXPECT_EQ(digests.size(), 11u);
 }
 
 TEST(DigestTest, SeesTheOrderAndTheLayout) {

@@ -27,8 +27,8 @@ def loadbench(*arguments):
     return subprocess.run([BIN / "loadbench", *map(str, arguments)], capture_output=True, text=True, check=False)
 
 
-def digests(data, *arguments):
-    done = loadbench("--data", data, "--digest", "--batch-size", 16, "--epochs", 2, "--augment", AUGMENT, *arguments)
+def digests(data, *arguments, augment=AUGMENT):
+    done = loadbench("--data", data, "--digest", "--batch-size", 16, "--epochs", 2, "--augment", augment, *arguments)
     assert done.returncode == 0, done.stderr
     found = re.findall(r"^epoch (\d+) digest ([0-9a-f]{32})$", done.stdout, re.M)
     assert len(found) == len(done.stdout.splitlines())
@@ -45,6 +45,15 @@ def test_digests_do_not_depend_on_workers_prefetch_or_ranks(data):
         assert digests(data, "--workers", 1, "--all-ranks", ranks) == expected
     assert digests(data, "--seed", 1) != expected
     assert digests(data / "train", "--workers", 1) == expected
+
+
+def test_a_mixed_digest_does_not_depend_on_workers_or_ranks(data):
+    for mix in ("mixup(alpha=0.5)", "cutmix"):
+        augment = f"{AUGMENT},{mix}"
+        expected = digests(data, "--workers", "0", augment=augment)
+        assert expected != digests(data, "--workers", "0")
+        for ranks in (1, 3):
+            assert digests(data, "--workers", 2, "--all-ranks", ranks, augment=augment) == expected
 
 
 def test_the_parts_of_ranks_add_up_to_the_whole(data):

@@ -1,5 +1,6 @@
 """train as a user runs it: what it prints and writes, and that its result does not depend on how it was fed."""
 import csv
+import json
 import os
 import pty
 import re
@@ -128,6 +129,21 @@ def test_ddp_of_two_ranks_learns_what_one_does(finished, cache, tmp_path):
     # 26 steps in f32: sums are rounded differently and the difference grows.
     for name, weights in one.items():
         assert np.abs(weights - two[name]).max() < 0.02 * np.abs(weights).max(), name
+
+
+@pytest.mark.parametrize("mix", ["mixup(alpha=1)", "cutmix"])
+def test_mixed_batches_are_the_same_however_they_are_fed(finished, cache, tmp_path, mix):
+    weights = []
+    for i, changed in enumerate(([], ["-j", "3"], ["--mode", "ddp", "--nproc", 2])):
+        run(cache, *FAST, "--augment", f"shift(pad=1),{mix}", *changed, "--out", tmp_path / str(i))
+        weights.append(load_file(tmp_path / str(i) / "model.safetensors"))
+    for name, one in weights[0].items():
+        assert np.array_equal(one, weights[1][name]), name
+        assert np.abs(one - weights[2][name]).max() < 0.02 * np.abs(one).max(), name
+    unmixed = load_file(finished[0] / "model.safetensors")
+    assert any(not np.array_equal(unmixed[name], one) for name, one in weights[0].items())
+    options = json.loads((tmp_path / "0/options.json").read_text())
+    assert (options["decode"], options["dct-scale"]) == ("auto", "auto")
 
 
 def test_a_folder_of_pictures_without_a_test_split_is_evaluated_on_nothing(cache, tmp_path):

@@ -35,10 +35,29 @@ TEST(HostFeederTest, TensorsViewTheLoadersBatches) {
     EXPECT_EQ(std::memcmp(batch->images.data_ptr(), expected->pixels().data(), expected->pixels().size()), 0);
     EXPECT_EQ(std::memcmp(batch->labels.data_ptr(), expected->labels().data(), expected->labels().size_bytes()), 0);
     EXPECT_EQ(std::memcmp(batch->weights.data_ptr(), expected->weights().data(), expected->weights().size_bytes()), 0);
+    EXPECT_FALSE(batch->second_labels.defined() || batch->mix_weights.defined());
     ++batch_count;
   }
   EXPECT_FALSE(feeder->next());
   EXPECT_EQ(batch_count, 3);
+}
+
+TEST(HostFeederTest, MixedBatchesBringTheirSecondLabels) {
+  Recorder recorder;
+  const auto feeder =
+      make_host_feeder(make_loader(loader_options(), "mixup(alpha=1),normalize"), torch::kCPU, recorder);
+  const auto loader = make_loader(loader_options(), "mixup(alpha=1),normalize");
+  feeder->start_epoch(0, 0);
+  loader->start_epoch(0, 0);
+  const auto batch = feeder->next();
+  const auto expected = loader->next();
+  const auto labels = expected->second_labels();
+  const auto weights = expected->mix_weights();
+  EXPECT_LT(weights[0], 1);
+  ASSERT_EQ(batch->second_labels.nbytes(), labels.size_bytes());
+  ASSERT_EQ(batch->mix_weights.nbytes(), weights.size_bytes());
+  EXPECT_EQ(std::memcmp(batch->second_labels.data_ptr(), labels.data(), labels.size_bytes()), 0);
+  EXPECT_EQ(std::memcmp(batch->mix_weights.data_ptr(), weights.data(), weights.size_bytes()), 0);
 }
 
 TEST(PinnedSlotsTest, MemoryThatCannotBeHadIsNull) {

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/shard_writer.h"
 #include "tests/support/testing.h"
 #include "tests/train/small_dataset.h"
 #include "train/data.h"
@@ -56,6 +57,16 @@ TEST(TrainOptionsTest, UnknownNamesListTheKnownOnesAndSuggestANearMiss) {
   EXPECT_NE(check_message([](auto& o) { o.schedule = "cosin"; }).find("did you mean \"cosine\""), std::string::npos);
 }
 
+TEST(TrainOptionsTest, DecodePathsAreRead) {
+  const auto path = [](const char* name) { return decode_of({.decode = name}); };
+  EXPECT_EQ(path("auto"), DecodePath::kAuto);
+  EXPECT_EQ(path("index"), DecodePath::kIndex);
+  EXPECT_EQ(path("region"), DecodePath::kRegion);
+  EXPECT_EQ(path("full"), DecodePath::kFull);
+  EXPECT_NE(check_message([](auto& o) { o.decode = "ful"; }).find("did you mean \"full\""), std::string::npos);
+  EXPECT_NE(check_message([](auto& o) { o.dct_scale = "on"; }).find("auto, off"), std::string::npos);
+}
+
 TEST(SaveEveryTest, StepsAndEpochsAreRead) {
   EXPECT_EQ(parse_save_every("100 steps").steps, 100);
   EXPECT_EQ(parse_save_every("100").steps, 100);
@@ -73,6 +84,8 @@ TEST(TrainOptionsTest, JsonHoldsEveryFlag) {
   const auto json = nlohmann::json::parse(to_json(TrainOptions()));
   EXPECT_EQ(json["batch-size"], 64);
   EXPECT_EQ(json["save-every"], "1 epochs");
+  EXPECT_EQ(json["decode"], "auto");
+  EXPECT_EQ(json["dct-scale"], "auto");
   EXPECT_GE(json.size(), 30u);
 }
 
@@ -126,6 +139,36 @@ TEST(AugmentTest, NormalizeIsAppendedOnlyWhereItIsMissing) {
 TEST(AugmentTest, EvaluationKeepsWhatIsTheSameForEverySample) {
   EXPECT_EQ(deterministic_part("resize(size=256),affine(degrees=10),center-crop(size=224),flip(p=0.5),normalize,erase"),
             "resize(size=256),center-crop(size=224),normalize");
+}
+
+TEST(AugmentTest, EvaluationSeesTheMiddleWhereTrainingCropsAtRandom) {
+  EXPECT_EQ(deterministic_part("random-resized-crop(size=224),flip,mixup,normalize"),
+            "resize(size=256),center-crop(size=224),normalize");
+  EXPECT_EQ(deterministic_part("random-resized-crop(size=20,scale=0.5:1,filter=bilinear),cutmix"),
+            "resize(size=23,filter=bilinear),center-crop(size=20)");
+  EXPECT_EQ(deterministic_part("random-resized-crop(height=112,width=224,interpolation=nearest)"),
+            "resize(size=256,filter=nearest),center-crop(height=112,width=224)");
+}
+
+TEST(AugmentTest, EvaluationNeverMixes) {
+  TrainOptions options;
+  options.eval_augment = "mixup(alpha=1),normalize";
+  EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { open_training_data(options, {}, [](const std::string&) {}); }),
+            "--eval-augment: mixup(alpha=1) would mix the pictures that are evaluated; expected it in --augment alone");
+}
+
+/// An orientation of 6 turns the picture by a quarter: rows and columns change places.
+TEST(AugmentTest, PicturesOnTheirSideAreSeenUpright) {
+  const TemporaryFolder folder("upright");
+  std::filesystem::create_directories(folder.path() / "train");
+  Manifest manifest{.split = "train", .source = "test", .sample_count = 1, .class_names = {"a"}, .class_counts = {1}};
+  ShardWriter writer(folder.path() / "train/shard-0.safetensors", std::nullopt);
+  const std::vector<uint8_t> pixels(300);
+  writer.add({.extent = {10, 30, 1}, .encoding = Encoding::kRaw, .bytes = pixels, .orientation = 6});
+  manifest.shards.push_back({"shard-0.safetensors", 1, writer.finish(), std::string(32, '0')});
+  write_manifest(folder.path() / "train", manifest);
+  const auto dataset = Dataset::open(folder.path());
+  EXPECT_EQ(rendered_extent(*dataset, Pipeline("normalize", {})), (Extent{30, 10, 1}));
 }
 
 TEST(CacheTest, ASourceIsPackedOnceAndAgainWhenItChanges) {

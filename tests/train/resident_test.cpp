@@ -119,6 +119,16 @@ TEST(DeviceRenderTest, ColourMatricesOfRgbAreRendersToTheBit) {
   }
 }
 
+TEST(ResidentFeederTest, MixesAreRefusedAtTheStart) {
+  Recorder recorder;
+  const Pipeline pipeline("flip,mixup(alpha=0.2)", small_dataset()->manifest().statistics);
+  EXPECT_EQ(
+      message_of(ErrorKind::kConfig,
+                 [&] { make_resident_feeder(small_dataset(), pipeline, loader_options(), torch::kCPU, recorder); }),
+      "--resident: the transforms flip,mixup(alpha=0.2) mix rows of a batch, which the loader does on the host; "
+      "expected no mixup and cutmix with it");
+}
+
 TEST(ResidentFeederTest, PicturesOfSeveralSizesAreRefused) {
   const TemporaryFolder folder("resident-png");
   auto manifest = small_dataset()->manifest();

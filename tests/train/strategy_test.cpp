@@ -55,6 +55,34 @@ TEST_P(StrategyContractTest, SumsAreThoseOfTheWeightedRows) {
   EXPECT_EQ(sums.correct.scalar_type(), torch::kInt64);
 }
 
+/// Row 0 counts against its own label at a share of a half, row 1 against the second one.
+TEST_P(StrategyContractTest, MixedRowsCountBothLabelsByTheirShares) {
+  auto one = trainee();
+  auto batch = one.part(samples_, 20, 0);  // 4 padding rows
+  batch.weights[3] = 0;                    // a substituted row
+  batch.second_labels = torch::remainder(batch.labels + 1, 4);
+  batch.mix_weights = torch::linspace(0.5, 0.1, 20);
+  torch::NoGradGuard no_grad;
+  const auto logits = one.model->forward(samples_.images);
+  const auto best = logits.argmax(1);
+  batch.labels[0] = best[0];
+  batch.second_labels[1] = best[1];
+  double loss = 0;
+  int64_t hits = 0;
+  for (int64_t i = 0; i < 16; ++i) {
+    if (i == 3) continue;
+    const auto log_probability = torch::log_softmax(logits[i], 0);
+    const auto label = batch.labels[i].item<int64_t>(), second = batch.second_labels[i].item<int64_t>();
+    const double share = batch.mix_weights[i].item<float>();
+    loss -= share * log_probability[label].item<double>() + (1 - share) * log_probability[second].item<double>();
+    hits += best[i].item<int64_t>() == (i == 0 ? label : second);
+  }
+  torch::AutoGradMode with_grad(true);
+  const auto sums = one.strategy->step(batch);
+  EXPECT_NEAR(sums.loss.item<double>(), loss, 1e-6);  // 1 - share is a difference of f32
+  EXPECT_EQ(sums.correct.item<int64_t>(), hits);
+}
+
 TEST_P(StrategyContractTest, StateNamesEveryTensorUnsharded) {
   auto one = trainee();
   const auto state = one.strategy->state();

@@ -15,9 +15,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array kKept{"data", "split",    "augment",      "eval-augment", "shuffle",
-                           "tail", "layout",   "batch-size",   "arch",         "epochs",
-                           "lr",   "momentum", "weight-decay", "schedule",     "seed"};
+constexpr std::array kKept{"data",     "split",        "augment",    "eval-augment", "shuffle", "tail",
+                           "layout",   "dct-scale",    "batch-size", "arch",         "epochs",  "lr",
+                           "momentum", "weight-decay", "schedule",   "seed"};
 
 /// `--name VALUE` or `--name=VALUE`, the last one; "" when there is none.
 std::string value_of(const std::vector<std::string>& arguments, const std::string& name) {

@@ -30,7 +30,8 @@ void add_data_flags(CLI::App& app, TrainOptions& o) {
                         "); without `normalize` the data set's statistics are used"))
       ->group(group);
   app.add_option("--eval-augment", o.eval_augment,
-                 "transforms of the evaluation (default: resize, center-crop and normalize of --augment)")
+                 "transforms of the evaluation (default: resize, center-crop and normalize of --augment; for "
+                 "random-resized-crop(size=224) resize(size=256),center-crop(size=224), other sizes in that ratio)")
       ->group(group);
   app.add_option("--shuffle", o.shuffle,
                  "global: any rank reads any shard; rank-local: rank r reads shards r, r+W, ...; none")
@@ -50,6 +51,13 @@ void add_data_flags(CLI::App& app, TrainOptions& o) {
   app.get_option("--resident")->group(group);
   app.add_option("--layout", o.layout,
                  "what the loader makes: f32, or u8 that the device normalises (a quarter of the bytes)")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--decode", o.decode,
+                 "JPEGs: auto, index (coefficients or seek index), region or full (libjpeg-turbo); the same pixels")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--dct-scale", o.dct_scale, "auto: decode JPEGs smaller where the crop is reduced anyway; off")
       ->capture_default_str()
       ->group(group);
   app.add_option("--cache", o.cache, "where sources are packed (default: ${XDG_CACHE_HOME:-~/.cache}/penstock)")

@@ -92,6 +92,8 @@ class Run {
             .seed = options_.seed,
             .epoch_count = options_.epochs,
             .layout = layout_of(options_),
+            .decode = decode_of(options_),
+            .scales_dct = options_.dct_scale == "auto",
             .emulated_load_ns = options_.emulated_load_ns,
             .on_chunk = profile_ ? [this](const ChunkTime& chunk) { profile_->on_chunk(chunk); }
                                  : std::function<void(const ChunkTime&)>()};

@@ -34,6 +34,31 @@ void broadcast(Comm& comm, NamedTensors& tensors) {
   }
 }
 
+/// The first `count` rows of a batch as the loss sees them.
+struct Targets {
+  Targets(const DeviceBatch& batch, int64_t count)
+      : labels(batch.labels.narrow(0, 0, count)), weights(batch.weights.narrow(0, 0, count)) {
+    if (!batch.second_labels.defined()) return;
+    second_labels = batch.second_labels.narrow(0, 0, count);
+    shares = batch.mix_weights.narrow(0, 0, count);
+  }
+
+  /// A row each: cross entropy, of a mixed row the mean over its two labels by their shares.
+  torch::Tensor losses(const torch::Tensor& logits) const {
+    const auto own = torch::cross_entropy_loss(logits, labels, {}, at::Reduction::None);
+    if (!second_labels.defined()) return own;
+    return own * shares + torch::cross_entropy_loss(logits, second_labels, {}, at::Reduction::None) * (1 - shares);
+  }
+
+  /// What a hit is counted against: the label of the greater share, at a half the row's own.
+  torch::Tensor main_labels() const {
+    return second_labels.defined() ? torch::where(shares.ge(0.5), labels, second_labels) : labels;
+  }
+
+  torch::Tensor labels, weights;
+  torch::Tensor second_labels, shares;  // undefined where nothing is mixed
+};
+
 }  // namespace
 
 Replicated::Replicated(const StrategyContext& context)
@@ -68,14 +93,13 @@ StepSums Replicated::forward_backward(const DeviceBatch& batch) {
   const bool is_training = batch.count > 1;
   if (model_.is_training() != is_training) model_.train(is_training);
 
-  const auto labels = batch.labels.narrow(0, 0, batch.count);
-  const auto weights = batch.weights.narrow(0, 0, batch.count);
+  const Targets targets(batch, batch.count);
   const auto logits = model_.forward(batch.images.narrow(0, 0, batch.count));
-  const auto loss = (torch::cross_entropy_loss(logits, labels, {}, at::Reduction::None) * weights).sum();
+  const auto loss = (targets.losses(logits) * targets.weights).sum();
   recorder_.mark(Phase::kForward);
 
   loss.backward(torch::full_like(loss, 1.0 / static_cast<double>(batch.global_count)));
-  const auto correct = logits.detach().argmax(1).eq(labels).logical_and_(weights.gt(0)).sum();
+  const auto correct = logits.detach().argmax(1).eq(targets.main_labels()).logical_and_(targets.weights.gt(0)).sum();
   recorder_.mark(Phase::kBackward);
   return {loss.detach(), correct};
 }

@@ -13,7 +13,8 @@ namespace penstock::detail {
 /// says by three hooks how the gradients come together; rank 0's parameters and buffers are everybody's from the
 /// constructor on.
 ///
-/// The loss is sum(weight * cross entropy) over the rows that hold samples, and backward starts from 1 / global_count:
+/// The loss is sum(weight * cross entropy) over the rows that hold samples, where the cross entropy of a mixed row is
+/// share * that of its own label + (1 - share) * that of its second one, and backward starts from 1 / global_count:
 /// the sum over ranks is then the gradient of the true global mean, divided once.
 ///
 /// Padding rows never reach the model in training. A rank without any sample in a batch runs neither forward nor

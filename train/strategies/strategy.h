@@ -32,7 +32,8 @@ struct StrategyContext {
 /// Sums over the samples of this rank's rows, on its device, not synchronised.
 struct StepSums {
   torch::Tensor loss;     // f64 or f32 scalar: sum of weight * cross entropy
-  torch::Tensor correct;  // i64 scalar: rows of weight 1 whose largest logit is the label
+  torch::Tensor correct;  // i64 scalar: rows of weight 1 whose largest logit is the label, of a mixed row that of the
+                          // greater share
 };
 
 /// Equivalence: fed the same global batches, every strategy at every world size that it accepts reaches the parameters

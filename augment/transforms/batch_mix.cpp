@@ -1,0 +1,34 @@
+// mixup (Zhang et al. 2018), cutmix (Yun et al. 2019): each row of a batch with another one of it. The plan of a sample
+// stays what it is: the loader mixes rendered rows by a BatchPlan.
+#include <memory>
+
+#include "augment/transform.h"
+
+namespace penstock {
+namespace {
+
+class Mix final : public Transform {
+ public:
+  explicit Mix(const BatchMix& mix) : mix_(mix) {}
+
+  Effect effect() const override { return Effect::kBatch; }
+  void edit(Plan&, Rng&) const override {}
+  const BatchMix* batch_mix() const override { return &mix_; }
+
+ private:
+  BatchMix mix_;
+};
+
+std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
+  return std::make_unique<Mix>(batch_mix_of(spec));
+}
+
+const Registered<TransformKind> kMixup{
+    "mixup",
+    "blend each row with another one of its batch, and their labels: alpha of Beta(alpha, alpha) (default 0.2)", make};
+const Registered<TransformKind> kCutmix{
+    "cutmix", "a rectangle of each row from another one of its batch, labels by area: alpha of Beta(alpha, alpha) (1)",
+    make};
+
+}  // namespace
+}  // namespace penstock
