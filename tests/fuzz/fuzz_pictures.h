@@ -49,9 +49,7 @@ class SmallPictures final : public Source {
   std::string fingerprint() const override { return ""; }
 };
 
-inline std::shared_ptr<const detail::Codebook> small_codebook() {
-  return detail::codebook_for(SmallPictures(), {}, 1);
-}
+inline std::shared_ptr<const detail::Codebook> small_codebook() { return detail::codebook_for(SmallPictures(), {}, 1); }
 
 /// Writes the CRC-32C that a codebook's last 4 bytes are of those before: no input would guess it.
 inline void fix_codebook_checksum(std::span<uint8_t> codebook) {
