@@ -37,6 +37,8 @@ void check_storage(const StorageOptions& storage) {
     throw config_error(concat("pack: quality is ", storage.quality, "; expected 1 to 100"));
   if (!(storage.raw_share >= 0 && storage.raw_share <= 1))
     throw config_error(concat("pack: raw-share is ", storage.raw_share, "; expected 0 to 1"));
+  if (storage.max_pixels < 1 || storage.max_pixels > kMaxPixels)
+    throw config_error(concat("pack: max-pixels is ", storage.max_pixels, "; expected 1 to ", kMaxPixels));
   if (storage.encode == Encode::kKeep && storage.resize_short > 0) {
     throw config_error(concat("pack: resize is ", storage.resize_short,
                               " with encode keep, which leaves files as they are; expected encode auto, jpeg or raw"));
@@ -65,6 +67,7 @@ std::string storage_text(const StorageOptions& storage) {
   if (storage.resize_short > 0) text += concat(",resize=", storage.resize_short);
   if (storage.resize_short > 0 || storage.encode == Encode::kJpeg) text += concat(",quality=", storage.quality);
   if (storage.raw_share > 0) text += concat(",raw-share=", storage.raw_share);
+  if (storage.max_pixels < kMaxPixels) text += concat(",max-pixels=", storage.max_pixels);
   if (!storage.transcodes) text += ",transcode=off";
   if (!storage.honours_exif) text += ",exif=off";
   return text;

@@ -60,7 +60,7 @@ ShardWriter::ShardWriter(const std::filesystem::path& path, std::optional<Extent
 ShardWriter::~ShardWriter() = default;
 
 void ShardWriter::State::check(const Sample& sample) const {
-  const auto& [height, width, channels] = sample.extent;
+  const int height = sample.extent.height, width = sample.extent.width, channels = sample.extent.channels;
   const auto fact = [&] {
     return concat(path.string(), ": id ", sample.id, " is ", height, " x ", width, " x ", channels, " in encoding ",
                   static_cast<int>(sample.encoding));

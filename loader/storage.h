@@ -19,9 +19,10 @@ const char* encode_name(Encode encode);
 
 struct StorageOptions {
   Encode encode = Encode::kAuto;
-  int resize_short = 0;      ///< Pixels: pictures whose short side is longer are reduced to it; 0: none is.
-  int quality = 90;          ///< 1 .. 100, of what is compressed again.
-  double raw_share = 0;      ///< 0 .. 1: this share of the pictures, by a hash of their ids, is stored as pixels.
+  int resize_short = 0;  ///< Pixels: pictures whose short side is longer are reduced to it; 0: none is.
+  int quality = 90;      ///< 1 .. 100, of what is compressed again.
+  double raw_share = 0;  ///< 0 .. 1: this share of the pictures, by a hash of their ids, is stored as pixels.
+  int64_t max_pixels = int64_t{1} << 28;  ///< 1 .. 2^28: a picture of more, by its header, is corrupt.
   bool transcodes = true;    ///< Progressive and other JPEGs that cannot be sought in become baseline, losslessly.
   bool honours_exif = true;  ///< Pictures stand as their EXIF orientation says.
 };

@@ -16,6 +16,13 @@
 namespace penstock {
 namespace {
 
+/// Names of files and what stands in them are somebody else's: no line of theirs, and nothing that steers a terminal.
+std::string one_line(std::string message) {
+  for (char& c : message)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = c == '\n' ? ' ' : '?';
+  return message;
+}
+
 CLI::App* innermost(CLI::App* app) {
   for (auto* used : app->get_subcommands()) return innermost(used);
   return app;
@@ -138,7 +145,7 @@ void parse_command_line(CLI::App& app, int argc, char** argv) {
 int run_tool(const std::string& tool, const std::function<int()>& body) {
   const auto failed = [&](const std::string& message, int exit_code) {
     std::fflush(stdout);
-    std::cerr << tool << ": " << message << '\n';
+    std::cerr << tool << ": " << one_line(message) << '\n';
     return exit_code;
   };
   try {

@@ -78,6 +78,11 @@ Encoded Encoder::encode(uint64_t id, SourceSample&& source, DecodeScratch& scrat
 }
 
 Encoded Encoder::prepare(uint64_t id, SourceSample&& source, DecodeScratch& scratch) const {
+  const auto& [height, width, channels] = source.extent;
+  if (int64_t{height} * width > options_.max_pixels) {
+    throw corrupt_error(concat("picture of ", height, " x ", width, " pixels; expected at most ", options_.max_pixels,
+                               " (max-pixels)"));
+  }
   Encoded picture{std::move(source.bytes), source.encoding, source.extent, 1, {}, false};
   if (picture.encoding == Encoding::kRaw) return picture;
   picture.orientation = orientation_of(picture, options_.honours_exif);

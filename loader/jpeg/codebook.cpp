@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <ios>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -64,7 +65,9 @@ Codebook Codebook::parse(std::span<const uint8_t> bytes) {
   uint32_t stored = 0;
   for (size_t i = 0; i < 4; ++i) stored |= uint32_t{bytes[kByteCount - 4 + i]} << 8 * i;
   const uint32_t found = crc32c(bytes.first(kByteCount - 4));
-  if (found != stored) throw corrupt_error(concat("codebook's crc32c is ", found, ", it says ", stored));
+  if (found != stored)
+    throw corrupt_error(
+        concat("codebook's crc32c is ", std::hex, found, ", it says ", stored, "; pack the data again"));
   auto widths = std::make_unique<std::array<ClassWidths, kStoreClasses>>();
   size_t at = 0;
   for (ClassWidths& entries : *widths) {
@@ -73,7 +76,9 @@ Codebook Codebook::parse(std::span<const uint8_t> bytes) {
         entries[entry][i] = bytes[at] & 15;
         entries[entry][i + 1] = bytes[at] >> 4;
       }
-      if (!valid_widths(entries[entry])) throw corrupt_error(concat("codebook's entry ", entry, " has too many bits"));
+      if (!valid_widths(entries[entry]))
+        throw corrupt_error(concat("codebook's entry ", entry, " has too many bits; expected ", kMaxWidth,
+                                   " or fewer a coefficient and ", kMaxRowBits, " a row"));
     }
   }
   return Codebook(*widths);

@@ -6,27 +6,56 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/error.h"
 #include "loader/codecs/codec.h"
+#include "loader/detail/encoder.h"
+#include "loader/jpeg/codebook.h"
 #include "loader/jpeg/write_jpeg.h"
 
 namespace penstock::fuzzing {
 
 constexpr int64_t kMaxPixelCount = 1 << 16;  // larger pictures only cost time
 
-/// 40 x 52 pixels of a pattern, 4:2:0.
+constexpr Extent kSmallExtent{40, 52, 3};
+
+/// A pattern; 4:2:0 where it has colours.
+inline std::vector<uint8_t> patterned_jpeg(const Extent& extent) {
+  const auto [height, width, channels] = extent;
+  const int row_bytes = width * channels;
+  std::vector<uint8_t> pixels(static_cast<size_t>(height * row_bytes));
+  for (int i = 0; i < height * row_bytes; ++i)
+    pixels[static_cast<size_t>(i)] = static_cast<uint8_t>(i * 7 + i / row_bytes * 11 + i % 29);
+  return detail::write_jpeg({pixels.data(), row_bytes, height, width, channels, 0, 0}, 85);
+}
+
 inline const std::vector<uint8_t>& small_jpeg() {
-  static const std::vector<uint8_t> file = [] {
-    constexpr int kHeight = 40, kWidth = 52;
-    std::vector<uint8_t> pixels(kHeight * kWidth * 3);
-    for (int i = 0; i < kHeight * kWidth * 3; ++i) pixels[i] = static_cast<uint8_t>(i * 7 + (i / 156) * 11 + i % 29);
-    return detail::write_jpeg({pixels.data(), kWidth * 3, kHeight, kWidth, 3, 0, 0}, 85);
-  }();
+  static const std::vector<uint8_t> file = patterned_jpeg(kSmallExtent);
   return file;
+}
+
+/// Ten times the small picture.
+class SmallPictures final : public Source {
+ public:
+  uint64_t size() const override { return 10; }
+  std::vector<std::string> class_names() const override { return {"c"}; }
+  int64_t label(uint64_t) const override { return 0; }
+  SourceSample read(uint64_t) const override { return {small_jpeg(), Encoding::kJpeg, kSmallExtent}; }
+  std::string fingerprint() const override { return ""; }
+};
+
+inline std::shared_ptr<const detail::Codebook> small_codebook() { return detail::codebook_for(SmallPictures(), {}, 1); }
+
+/// Writes the CRC-32C that a codebook's last 4 bytes are of those before: no input would guess it.
+inline void fix_codebook_checksum(std::span<uint8_t> codebook) {
+  if (codebook.size() < 4) return;
+  const uint32_t checksum = crc32c(codebook.first(codebook.size() - 4));
+  std::memcpy(codebook.data() + codebook.size() - 4, &checksum, 4);
 }
 
 /// Decodes a middle part of `sample` by `path` at every scale. An Error is what hostile bytes may give; all else is a
@@ -45,8 +74,7 @@ inline void decode(const Sample& sample, DecodePath path) {
     for (int y = 0; y < picture.height; ++y)
       for (int x = 0; x < picture.width * picture.channels; ++x) sum += picture.pixels[y * picture.row_stride + x];
   }
-  static volatile uint64_t seen;
-  seen = sum;
+  asm volatile("" : : "r"(sum));  // every pixel is read: AddressSanitizer sees those that are not there
 }
 
 /// `bytes` under a name, for what reads files.

@@ -1,11 +1,16 @@
-// A seek index that lies, beside a JPEG that is whole.
+// A seek index that lies, beside a JPEG that is whole. Its first byte chooses the JPEG: colour, or grey and wide, whose
+// MCU rows have several points.
 #include "tests/fuzz/fuzz_pictures.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace penstock;
-  const auto& file = fuzzing::small_jpeg();
-  const Sample sample{
-      .extent = {40, 52, 3}, .encoding = Encoding::kJpeg, .bytes = file, .index = std::span<const uint8_t>(data, size)};
+  static const auto wide = fuzzing::patterned_jpeg({16, 300, 1});
+  if (size == 0) return 0;
+  const bool is_wide = data[0] % 2 == 1;
+  const Sample sample{.extent = is_wide ? Extent{16, 300, 1} : fuzzing::kSmallExtent,
+                      .encoding = Encoding::kJpeg,
+                      .bytes = is_wide ? wide : fuzzing::small_jpeg(),
+                      .index = std::span<const uint8_t>(data + 1, size - 1)};
   try {
     fuzzing::decode(sample, DecodePath::kIndex);
   } catch (const Error&) {

@@ -1,29 +1,116 @@
-// A JPEG file from somebody: header, own entropy decoder, the index that pack() would make, transcoding.
+// A JPEG file from somebody: header, own entropy decoder, what pack() would make of it (transcoding, index,
+// coefficients), and back.
+#include <array>
+
+#include "loader/detail/encoder.h"
+#include "loader/jpeg/codebook.h"
+#include "loader/jpeg/coefficient_sample.h"
 #include "loader/jpeg/geometry.h"
 #include "loader/jpeg/header.h"
-#include "loader/jpeg/seek_index.h"
-#include "loader/jpeg/transcode.h"
+#include "loader/jpeg/huffman.h"
 #include "tests/fuzz/fuzz_pictures.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace penstock;
+namespace {
+
+using namespace penstock;
+
+Sample sample_of(const detail::Encoded& encoded, const detail::Codebook& codebook) {
+  return {.extent = encoded.extent,
+          .encoding = encoded.encoding,
+          .bytes = encoded.bytes,
+          .index = encoded.index,
+          .codebook = &codebook};
+}
+
+void decode_by_every_path(const Sample& sample) {
+  for (const auto path : {DecodePath::kAuto, DecodePath::kIndex, DecodePath::kRegion, DecodePath::kFull}) {
+    try {
+      fuzzing::decode(sample, path);
+    } catch (const Error&) {
+    }
+  }
+}
+
+/// The whole picture's pixels, nothing where it cannot be decoded.
+std::vector<uint8_t> pixels_of(const Sample& sample, int scale, DecodePath path) {
+  static DecodeScratch scratch;
+  const Region whole{0, 0, (sample.extent.width * scale + 7) / 8, (sample.extent.height * scale + 7) / 8};
   try {
-    std::span<const uint8_t> file(data, size);
-    detail::JpegHeader header = detail::parse_jpeg_header(file);
+    const Picture picture =
+        codec_for(sample.encoding)
+            .decode(sample, {.region = whole, .dct_scale = scale, .channels = sample.extent.channels, .path = path},
+                    scratch);
+    std::vector<uint8_t> pixels;
+    for (int y = 0; y < picture.height; ++y) {
+      const uint8_t* row = picture.pixels + y * picture.row_stride;
+      pixels.insert(pixels.end(), row, row + picture.width * picture.channels);
+    }
+    return pixels;
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+/// Whether no block's coefficients sum to more than pixels can make of them, four times over. Beyond, libjpeg-turbo's
+/// 16-bit sums and 10-bit table wrap around in their own way, and encoders do not go there.
+bool is_in_range(const detail::JpegHeader& header, std::span<const uint8_t> file) {
+  if (!header.is_decodable()) return false;
+  constexpr int kMaxSum = 4000;
+  const detail::JpegGeometry geometry(header);
+  detail::HuffmanSource source(header, geometry, file);
+  alignas(64) static std::array<int16_t, detail::kMaxMcuBlocks * detail::kBlockSize> blocks;
+  static std::array<uint8_t, detail::kMaxMcuBlocks> rows;
+  for (int mcu = 0; mcu < geometry.mcu_rows * geometry.mcu_columns; ++mcu) {
+    const int column = mcu % geometry.mcu_columns;
+    source.read(mcu / geometry.mcu_columns, column, column + 1, {blocks.data(), rows.data()});
+    for (int i = 0; i < geometry.component_count; ++i) {
+      const auto& part = geometry.components[i];
+      for (int block = part.first_block; block < part.first_block + part.h * part.v; ++block) {
+        int64_t sum = 0;
+        for (int k = 0; k < detail::kBlockSize; ++k)
+          sum += std::abs(blocks[block * detail::kBlockSize + k]) * header.quant[header.components[i].quant_table][k];
+        if (sum > kMaxSum) return false;
+      }
+    }
+  }
+  return true;
+}
+
+/// Every path gives the same pixels, of a picture that its decoder takes.
+void compare_pixels(const Sample& sample) {
+  for (const int scale : {8, 4, 2, 1}) {
+    const auto own = pixels_of(sample, scale, DecodePath::kIndex),
+               libjpegs = pixels_of(sample, scale, DecodePath::kFull);
+    if (!own.empty() && !libjpegs.empty() && own != libjpegs) std::abort();
+  }
+}
+
+/// What is stored as coefficients unless it was changed comes back to the byte: pack() promises that.
+void check_comes_back(const detail::Encoded& encoded, const detail::Codebook& codebook, std::span<const uint8_t> file) {
+  if (encoded.encoding != Encoding::kCoefficients || encoded.is_transcoded) return;
+  const auto back = detail::rebuild_jpeg(detail::CoefficientSample::parse(encoded.bytes), codebook);
+  if (!std::equal(back.begin(), back.end(), file.begin(), file.end())) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const auto codebook = fuzzing::small_codebook();
+  const std::span<const uint8_t> file(data, size);
+  const std::vector<uint8_t> copy(data, data + size);
+  try {
+    const detail::JpegHeader header = detail::parse_jpeg_header(file);
     if (int64_t{header.height} * header.width > fuzzing::kMaxPixelCount) return 0;
-    std::vector<uint8_t> transcoded, index;
-    if (!header.is_one_scan) {
-      transcoded = detail::transcode_to_baseline(file);
-      file = transcoded;
-      header = detail::parse_jpeg_header(file);
+    const Extent extent = codec_for(Encoding::kJpeg).probe(file);
+    decode_by_every_path({.extent = extent, .encoding = Encoding::kJpeg, .bytes = file});
+    if (is_in_range(header, file)) compare_pixels({.extent = extent, .encoding = Encoding::kJpeg, .bytes = file});
+    for (const auto encode : {Encode::kKeep, Encode::kAuto}) {
+      DecodeScratch scratch;
+      const auto encoded =
+          detail::Encoder({.encode = encode}, codebook).encode(0, {copy, Encoding::kJpeg, extent}, scratch);
+      decode_by_every_path(sample_of(encoded, *codebook));
+      check_comes_back(encoded, *codebook, file);
     }
-    Sample sample{.extent = detail::jpeg_extent(header), .encoding = Encoding::kJpeg, .bytes = file};
-    if (header.is_decodable() && header.restart_interval == 0) {
-      index = detail::build_seek_index(header, detail::JpegGeometry(header), file);
-      sample.index = index;
-    }
-    fuzzing::decode(sample, DecodePath::kAuto);
-    fuzzing::decode(sample, DecodePath::kRegion);
   } catch (const Error&) {
   }
   return 0;

@@ -1,52 +1,99 @@
-// A sample of stored coefficients from somebody, read with a codebook that is whole; its first byte chooses whether the
-// rest is that, or the codebook of a sample that is whole.
+// Stored coefficients from somebody. The first byte says what the rest is: a sample, read with a codebook that is
+// whole; a codebook, for a sample that is whole; or both.
+#include <array>
+
 #include "loader/detail/encoder.h"
 #include "loader/jpeg/codebook.h"
 #include "loader/jpeg/coefficient_sample.h"
 #include "loader/jpeg/header.h"
+#include "loader/jpeg/store_source.h"
 #include "tests/fuzz/fuzz_pictures.h"
 
 namespace {
 
 using namespace penstock;
+using Bytes = std::span<const uint8_t>;
 
-/// Ten times the small picture.
-class Pictures final : public Source {
- public:
-  uint64_t size() const override { return 10; }
-  std::vector<std::string> class_names() const override { return {"c"}; }
-  int64_t label(uint64_t) const override { return 0; }
-  SourceSample read(uint64_t) const override { return {fuzzing::small_jpeg(), Encoding::kJpeg, {40, 52, 3}}; }
-  std::string fingerprint() const override { return ""; }
-};
+/// What a kernel makes of one group: FNV-1a of the coefficients and row counts, 0 for a group that is broken.
+uint64_t digest_of_group(detail::StoreSource& source, int row, int begin, int end, int block_count) {
+  alignas(64) static std::array<int16_t, detail::kMaxGroupBlocks * detail::kBlockSize> blocks;
+  static std::array<uint8_t, detail::kMaxGroupBlocks> rows;
+  try {
+    source.read(row, begin, end, {blocks.data(), rows.data()});
+  } catch (const Error&) {
+    return 0;
+  }
+  uint64_t hash = 0xCBF29CE484222325;
+  for (int i = 0; i < block_count * detail::kBlockSize; ++i)
+    hash = (hash ^ static_cast<uint16_t>(blocks[i])) * 0x100000001B3;
+  for (int i = 0; i < block_count; ++i) hash = (hash ^ rows[i]) * 0x100000001B3;
+  return hash;
+}
 
-void decode(std::span<const uint8_t> bytes, const detail::Codebook& codebook) {
-  const auto header = detail::parse_jpeg_header(detail::CoefficientSample::parse(bytes).header);
+/// Every kernel reads the same, or refuses the same.
+void compare_kernels(const detail::JpegGeometry& geometry, Bytes store, const detail::Codebook& codebook) {
+  std::vector<detail::StoreSource> sources;
+  for (const auto& named : detail::store_kernels()) sources.emplace_back(store, geometry, codebook, named.kernel);
+  for (int row = 0; row < geometry.mcu_rows; ++row) {
+    for (int begin = 0; begin < geometry.mcu_columns; begin += detail::kGroupMcus) {
+      const int end = std::min(begin + detail::kGroupMcus, geometry.mcu_columns);
+      // Also from the middle: what lies before is passed over in another way.
+      for (const int from : {begin, (begin + end) / 2}) {
+        const int block_count = (end - from) * geometry.mcu_blocks;
+        const uint64_t first = digest_of_group(sources.front(), row, from, end, block_count);
+        for (auto& source : sources)
+          if (digest_of_group(source, row, from, end, block_count) != first) std::abort();
+      }
+    }
+  }
+}
+
+void decode(Bytes bytes, const detail::Codebook& codebook) {
+  const auto parts = detail::CoefficientSample::parse(bytes);
+  const auto header = detail::parse_jpeg_header(parts.header);
+  if (int64_t{header.height} * header.width > fuzzing::kMaxPixelCount) return;
+  compare_kernels(detail::JpegGeometry(header), parts.store, codebook);
   const Sample sample{.extent = detail::jpeg_extent(header),
                       .encoding = Encoding::kCoefficients,
                       .bytes = bytes,
                       .codebook = &codebook};
-  fuzzing::decode(sample, DecodePath::kIndex);
-  if (int64_t{header.height} * header.width <= fuzzing::kMaxPixelCount)
-    detail::rebuild_jpeg(detail::CoefficientSample::parse(bytes), codebook);
+  for (const auto path : {DecodePath::kIndex, DecodePath::kRegion}) {
+    try {
+      fuzzing::decode(sample, path);
+    } catch (const Error&) {
+    }
+  }
+  detail::rebuild_jpeg(parts, codebook);
+}
+
+/// `bytes` over and over, up to a codebook's size, with the checksum that they need.
+detail::Codebook codebook_of(Bytes bytes) {
+  std::vector<uint8_t> whole(detail::Codebook::kByteCount);
+  for (size_t i = 0; i < whole.size() && !bytes.empty(); ++i) whole[i] = bytes[i % bytes.size()];
+  fuzzing::fix_codebook_checksum(whole);
+  return detail::Codebook::parse(whole);
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const Pictures pictures;
-  static const auto codebook = detail::codebook_for(pictures, {}, 1);
+  static const auto codebook = fuzzing::small_codebook();
   static const auto whole = [] {
     DecodeScratch scratch;
-    return detail::Encoder({}, codebook).encode(0, pictures.read(0), scratch);
+    return detail::Encoder({}, codebook)
+        .encode(0, {fuzzing::small_jpeg(), Encoding::kJpeg, fuzzing::kSmallExtent}, scratch);
   }();
-  if (size == 0) return 0;
-  const std::span<const uint8_t> rest(data + 1, size - 1);
+  if (size < 3) return 0;
+  const Bytes rest(data + 1, size - 1);
   try {
-    if (data[0] % 2 == 0)
+    if (data[0] % 3 == 0) {
       decode(rest, *codebook);
-    else
-      decode(whole.bytes, detail::Codebook::parse(rest));
+    } else if (data[0] % 3 == 1) {
+      decode(whole.bytes, codebook_of(rest));
+    } else {
+      const size_t book_bytes = std::min<size_t>(rest[0] | rest[1] << 8, rest.size() - 2);
+      decode(rest.subspan(2 + book_bytes), codebook_of(rest.subspan(2, book_bytes)));
+    }
   } catch (const Error&) {
   }
   return 0;

@@ -191,6 +191,19 @@ TEST_F(UnpackTest, NothingIsOverwritten) {
   EXPECT_EQ(files_below(folder_ / "back").at("c/p.jpg"), Bytes{1});
 }
 
+TEST_F(UnpackTest, PicturesOfMorePixelsThanTheLimitAreCorrupt) {
+  write_bytes(folder_ / "in/c/p.jpg", photograph(8, 9, 90));
+  for (const Encode encode : {Encode::kAuto, Encode::kKeep, Encode::kRaw}) {
+    auto wanted = options(encode);
+    wanted.storage.max_pixels = 71;
+    EXPECT_THAT(error_of([&] { pack(wanted); }), HasSubstr("picture of 8 x 9 pixels; expected at most 71"))
+        << encode_name(encode);
+    wanted.storage.max_pixels = 72;
+    EXPECT_EQ(packed(wanted)->manifest().storage, concat("encode=", encode_name(encode), ",max-pixels=72"));
+    std::filesystem::remove_all(folder_ / "out");
+  }
+}
+
 TEST_F(UnpackTest, OptionsThatCannotBeMeantAreRefused) {
   write_bytes(folder_ / "in/c/p.jpg", photograph(8, 8, 90));
   const auto message = [&](auto change) {
@@ -201,6 +214,8 @@ TEST_F(UnpackTest, OptionsThatCannotBeMeantAreRefused) {
   EXPECT_THAT(message([](auto& s) { s.quality = 0; }), HasSubstr("2 pack: quality is 0; expected 1 to 100"));
   EXPECT_THAT(message([](auto& s) { s.raw_share = 1.5; }), HasSubstr("raw-share is 1.5; expected 0 to 1"));
   EXPECT_THAT(message([](auto& s) { s.resize_short = -1; }), HasSubstr("resize is -1; expected"));
+  EXPECT_THAT(message([](auto& s) { s.max_pixels = 0; }), HasSubstr("max-pixels is 0; expected 1 to 268435456"));
+  EXPECT_THAT(message([](auto& s) { s.max_pixels = (1 << 28) + 1; }), HasSubstr("max-pixels is 268435457"));
   EXPECT_THAT(message([](auto& s) { s = {.encode = Encode::kKeep, .resize_short = 100}; }),
               HasSubstr("with encode keep, which leaves files as they are"));
 }

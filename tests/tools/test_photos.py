@@ -149,6 +149,36 @@ def test_reduced_and_raw_forms(photos, tmp_path):
     assert "with encode keep, which leaves files as they are" in refused.stderr
 
 
+@pytest.mark.parametrize("flag, expected", (
+    ("--resize=0", '--resize: is "0"; expected 1 to 65535 pixels'),
+    ("--resize=-1", '--resize: is "-1"; expected a whole number'),
+    ("--resize=abc", '--resize: is "abc"; expected a whole number'),
+    ("--quality=0", "quality is 0; expected 1 to 100"),
+    ("--quality=101", "quality is 101; expected 1 to 100"),
+    ("--raw-share=2", "raw-share is 2; expected 0 to 1"),
+    ("--encode=foo", '--encode: unknown value "foo"'),
+    ("--max-pixels=0", "max-pixels is 0; expected 1 to 268435456"),
+    ("--max-pixels=268435457", "max-pixels is 268435457; expected 1 to 268435456")))
+def test_an_option_that_cannot_be_meant_is_one_line(flag, expected, photos, tmp_path):
+    done = pack(photos, tmp_path / "out", flag, code=2)
+    assert expected in done.stderr and len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_larger_pictures_than_max_pixels_are_broken_ones(tmp_path):
+    write(tmp_path / "in", {"c/a.jpg": saved(photograph(0, 20, 30)), "c/b.jpg": saved(photograph(1, 20, 31))})
+    refused = pack(tmp_path / "in", tmp_path / "out", "--max-pixels", 600, code=4)
+    assert "b.jpg: picture of 20 x 31 pixels; expected at most 600" in refused.stderr
+    pack(tmp_path / "in", tmp_path / "out", "--max-pixels", 600, "--on-corrupt", "skip")
+    assert "max-pixels=600" in run("shardprep", "info", tmp_path / "out").stdout
+
+
+def test_a_name_cannot_write_lines_of_its_own(tmp_path):
+    write(tmp_path / "in", {"c/a\n\x1b[2Jb.jpg": b"none"})
+    done = pack(tmp_path / "in", tmp_path / "out", code=4)
+    assert "c/a ?[2Jb.jpg: 4 bytes" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
 def test_loadbench_says_what_limits_it_and_what_to_do_next(packed):
     for encode in ("keep", "coef"):
         out = run("loadbench", "--data", packed[encode], "--workers", "0,1", "--augment", AUGMENT, "--epochs", 1).stdout
@@ -164,7 +194,8 @@ def broken(kind):
         "flipped": whole[: scan + 200] + bytes([whole[scan + 200] ^ 0x7F, 0xFF, 0xC7]) + whole[scan + 203:],
         "zero length": b"",
         "no picture": b"GIF89a" + bytes(100),
-        "huge": whole[:158] + re.sub(rb"(\xff\xc0\x00\x11\x08)....", rb"\1\xff\xff\xff\xff", whole[158:], flags=re.S)[:60],
+        "huge": whole[:158] + re.sub(rb"(\xff\xc0\x00\x11\x08)....", rb"\g<1>SIZE", whole[158:], flags=re.S)[:60]
+        .replace(b"SIZE", b"\xff" * 4),
         "cmyk cut": saved(photograph(2).convert("CMYK"))[:3000],
     }[kind]
 

@@ -125,10 +125,18 @@ Command pack_command(CLI::App& app) {
       ->capture_default_str();
   command
       ->add_option("--resize", storage.resize_short, "reduce pictures to this short side, pixels; default: as they are")
-      ->type_name("UINT");
+      ->type_name("UINT")
+      ->each([](const std::string& text) {
+        if (text == "0") throw config_error("--resize: is \"0\"; expected 1 to 65535 pixels");  // inside, 0 is: none
+      });
   command->add_option("--quality", storage.quality, "of JPEGs that are compressed again, 1 to 100")
       ->capture_default_str();
   command->add_option("--raw-share", storage.raw_share, "store this share of the pictures as pixels, 0 to 1")
+      ->capture_default_str();
+  command
+      ->add_option("--max-pixels", storage.max_pixels,
+                   "a picture whose header says more is broken; height times width, up to 2^28")
+      ->type_name("UINT")
       ->capture_default_str();
   command
       ->add_option("--transcode", arguments->transcode,
