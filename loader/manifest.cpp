@@ -129,6 +129,8 @@ Manifest read_manifest(const std::filesystem::path& split_folder) {
 
   Manifest manifest;
   manifest.split = fields.text("split");
+  if (manifest.split != "train" && manifest.split != "test" && manifest.split != "all")
+    throw fields.unexpected("split", "train, test or all");
   manifest.source = fields.text("source");
   if (!fields.at("shuffle_seed").is_null()) {
     manifest.shuffle_seed = static_cast<int64_t>(fields.count("shuffle_seed"));

@@ -45,6 +45,15 @@ void check_storage(const StorageOptions& storage) {
   }
 }
 
+/// Raw pixels are stored as they are: whoever asks for something else is told.
+void check_raw_source(const StorageOptions& storage, const Source& source, const std::string& name) {
+  const bool is_as_it_is = storage.encode != Encode::kCoefficients && storage.encode != Encode::kJpeg &&
+                           storage.resize_short == 0 && storage.raw_share == 0;
+  if (!source.raw_extent() || is_as_it_is) return;
+  throw config_error(concat("pack: source ", name, " gives raw pixels, which are stored as they are; expected encode ",
+                            "auto, keep or raw, and neither resize nor raw-share"));
+}
+
 void check_options(const PackOptions& options) {
   if (options.split != "train" && options.split != "test" && options.split != "all")
     throw config_error(concat("pack: split is \"", options.split, "\"; expected train, test or all"));
@@ -96,6 +105,13 @@ std::vector<std::vector<uint64_t>> deal(const Source& source, size_t class_count
   for (uint64_t id = 0; id < size; ++id)
     members[next[static_cast<size_t>(source.label(id))]++ % shard_count].push_back(id);
   return members;
+}
+
+/// Where unpack() is to write a picture: under the path it had, unless it has become another kind of file.
+std::string stored_path(const std::string& path, const detail::Encoded& encoded) {
+  if (path.empty() || !encoded.is_other_kind) return path;
+  const std::string extension = encoded.encoding == Encoding::kRaw ? ".png" : ".jpg";
+  return path.ends_with(extension) ? path : path + extension;
 }
 
 class Packing {
@@ -182,7 +198,7 @@ class Packing {
                                              DecodeScratch& scratch) const {
     try {
       detail::Encoded encoded = encode(id, scratch);
-      const std::string path = source_.path(id);
+      const std::string path = stored_path(source_.path(id), encoded);
       const Sample sample{.id = id,
                           .label = source_.label(id),
                           .extent = encoded.extent,
@@ -276,6 +292,7 @@ void pack(const PackOptions& options, const std::function<void(const PackProgres
       throw io_error(concat("source ", spec.text(), ": no samples for split ", options.split, " in ",
                             options.input.string(), "; expected one or more"));
     }
+    check_raw_source(options.storage, *source, spec.text());
     Packing(options, *source, spec.text()).run(on_progress);
   } catch (const fs::filesystem_error& error) {
     throw io_error(

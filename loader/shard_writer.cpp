@@ -103,7 +103,9 @@ std::vector<TensorView> ShardWriter::State::columns() const {
   tensors.push_back({"extent", "U16", {count, 3}, as_bytes(extents)});
   tensors.push_back({"encoding", "U8", {count}, as_bytes(encodings)});
   if (has_orientations) tensors.push_back({"orientation", "U8", {count}, as_bytes(orientations)});
-  if (!codebook.empty()) tensors.push_back({"codebook", "U8", {codebook.size()}, codebook});
+  const auto coefficients = static_cast<uint8_t>(Encoding::kCoefficients);
+  const bool needs_codebook = std::find(encodings.begin(), encodings.end(), coefficients) != encodings.end();
+  if (needs_codebook) tensors.push_back({"codebook", "U8", {codebook.size()}, codebook});
   if (has_indexes) tensors.push_back({"index", "U8", {indexes.bytes.size()}, indexes.bytes});
   if (has_paths) tensors.push_back({"path", "U8", {paths.bytes.size()}, paths.bytes});
   return tensors;

@@ -5,11 +5,11 @@
 
 namespace penstock {
 
-/// What a JPEG file of the source becomes. PNG files and raw pixels stay as they are but for kJpeg and kRaw.
+/// What a JPEG file of the source becomes. PNG files stay as they are but for kJpeg, kRaw and a resize.
 enum class Encode : uint8_t {
   kAuto,          ///< kCoefficients where the file comes back to the byte, otherwise kKeep.
   kCoefficients,  ///< Its coefficients without Huffman codes, lossless: Encoding::kCoefficients.
-  kKeep,          ///< The file as it came, with a seek index beside it.
+  kKeep,          ///< The file as it came (but see `transcodes`), with a seek index beside it.
   kJpeg,          ///< Decoded and compressed again with `quality`, then as kCoefficients.
   kRaw,           ///< Pixels.
 };

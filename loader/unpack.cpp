@@ -86,21 +86,19 @@ class Unpacking {
       const auto& name = manifest.class_names[static_cast<size_t>(sample.label)];
       return output_ / manifest.split / folder_name(name) / concat(sample.id, extension_of(sample.encoding));
     }
-    fs::path path(sample.path);
-    if (!is_safe(path))
+    if (!is_safe(sample.path))
       throw corrupt_error(concat("path is \"", sample.path, "\"; expected one below the data set's folder"));
-    // Pixels of what was a JPEG: under its own name nobody would look for a PNG.
-    if (sample.encoding == Encoding::kRaw) path.replace_extension(".png");
-    return output_ / path;
+    return output_ / sample.path;
   }
 
   void write_file(const fs::path& path, const std::vector<uint8_t>& bytes) {
     fs::create_directories(path.parent_path());
     errno = 0;
     // "x": two samples of one path must not become one file.
-    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wbx"), std::fclose);
+    std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wbx"), std::fclose);
+    // Closing counts: some file systems say only then that there is no room.
     if (!file || std::fwrite(bytes.data(), 1, bytes.size(), file.get()) != bytes.size() ||
-        std::fflush(file.get()) != 0) {
+        std::fclose(file.release()) != 0) {
       throw io_error(concat(path.string(), ": ", std::strerror(errno), "; expected that unpack can write it"));
     }
     byte_count_ += bytes.size();

@@ -30,7 +30,8 @@ void Taps::set_weights(const Axis& axis, int tap_limit) {
   for (int i = 0; i < end - begin; ++i) {
     const double center = axis.center(begin + i);
     const int first_tap = clipped_floor(center - reach + 0.5, axis.input_size);
-    const int last_tap = std::min(first_tap + tap_count, axis.input_size) - 1;
+    // No further than footprint() says: what lies beyond it may not have been decoded.
+    const int last_tap = std::min(first_tap + tap_count, tap_span(axis, center).end) - 1;
     // Always tap_count of them, those beyond the triangle 0: a loop of a length that the processor can foresee.
     const auto weight = [&](int pixel) {
       const double height = 1 - std::fabs(pixel + 0.5 - center) * inverse;

@@ -26,6 +26,7 @@ namespace {
 
 constexpr uint64_t kTrainingPictures = 256;
 constexpr size_t kTrainingBlocks = 400000;             // 4 s of one core
+constexpr int kMaxJpegSide = 65500;                    // libjpeg's limit, pixels
 constexpr uint64_t kRawShareKey = 0x7261772d73686172;  // of the hash that picks them
 
 Extent oriented(const Extent& stored, int orientation) {
@@ -38,7 +39,7 @@ uint8_t orientation_of(const Encoded& picture, bool honours_exif) {
   return parse_jpeg_header(picture.bytes).orientation;
 }
 
-/// The decoded picture turned upright and reduced to a short side of `resize_short` (0: as it is): H x W x C.
+/// The decoded picture turned upright and resized to `target`: H x W x C.
 std::vector<uint8_t> upright_pixels(const Picture& picture, int orientation, const Extent& target) {
   Plan plan = Plan::upright(orientation, picture.height, picture.width);
   if (plan.output_height != target.height || plan.output_width != target.width) {
@@ -83,7 +84,7 @@ Encoded Encoder::prepare(uint64_t id, SourceSample&& source, DecodeScratch& scra
     throw corrupt_error(concat("picture of ", height, " x ", width, " pixels; expected at most ", options_.max_pixels,
                                " (max-pixels)"));
   }
-  Encoded picture{std::move(source.bytes), source.encoding, source.extent, 1, {}, false};
+  Encoded picture{std::move(source.bytes), source.encoding, source.extent, 1, {}, false, false};
   if (picture.encoding == Encoding::kRaw) return picture;
   picture.orientation = orientation_of(picture, options_.honours_exif);
   const bool to_raw = becomes_raw(id);
@@ -108,13 +109,18 @@ void Encoder::reshape(bool to_raw, Encoded& picture, DecodeScratch& scratch) con
                             .channels = picture.extent.channels};
   const Picture decoded = codec_for(picture.encoding).decode(sample, whole, scratch);
   const Extent target = reduced(oriented(picture.extent, picture.orientation), options_.resize_short);
+  if (!to_raw && std::max(target.height, target.width) > kMaxJpegSide) {
+    throw corrupt_error(concat("picture of ", target.height, " x ", target.width,
+                               " pixels, which is to become a JPEG; expected sides of at most ", kMaxJpegSide));
+  }
   std::vector<uint8_t> pixels = upright_pixels(decoded, picture.orientation, target);
   if (to_raw) {
-    picture = {std::move(pixels), Encoding::kRaw, target, 1, {}, false};
+    picture = {std::move(pixels), Encoding::kRaw, target, 1, {}, true, false};
   } else {
     const Picture upright{
         pixels.data(), ptrdiff_t{target.width} * target.channels, target.height, target.width, target.channels, 0, 0};
-    picture = {write_jpeg(upright, options_.quality), Encoding::kJpeg, target, 1, {}, false};
+    const bool is_other_kind = picture.encoding != Encoding::kJpeg;
+    picture = {write_jpeg(upright, options_.quality), Encoding::kJpeg, target, 1, {}, is_other_kind, false};
   }
 }
 

@@ -22,6 +22,7 @@ struct Encoded {
   Extent extent;
   uint8_t orientation = 1;
   std::vector<uint8_t> index;  // of a JPEG, where it can be sought in
+  bool is_other_kind = false;  // pixels of what was a file, or a JPEG of what was a PNG
   bool is_transcoded = false;  // the source's JPEG was not baseline, and these are its coefficients
 };
 

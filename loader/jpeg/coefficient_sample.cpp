@@ -40,6 +40,8 @@ std::vector<uint8_t> CoefficientSample::bytes() const {
 
 std::vector<uint8_t> rebuild_jpeg(const CoefficientSample& sample, const Codebook& codebook) {
   const JpegHeader header = parse_jpeg_header(sample.header);
+  if (!header.is_decodable())
+    throw corrupt_error("coefficients: the JPEG's header is none of one sequential scan; expected one");
   const JpegGeometry geometry(header);
   StoreSource source(sample.store, geometry, codebook);
   std::vector<uint8_t> file(sample.header.begin(), sample.header.end());

@@ -111,9 +111,13 @@ HWY_INLINE void take_rare(const HuffmanTable& table, BitPosition& at, int16_t* b
   for (;;) {
     refill(at);
     symbol = table.symbol(at.buffer);
-    if (symbol.size > 0 || symbol.run != 15 || k > 63) break;
+    if (symbol.size > 0 || symbol.run != 15) break;
     consume(at, symbol.code_length);
     k += 16;
+    if (k > 63) {  // the block's end, as libjpeg takes it
+      k = 64;
+      return refill(at);
+    }
   }
   const int k1 = k + symbol.run;
   if (kStores && symbol.size > 0 && k1 < 64)

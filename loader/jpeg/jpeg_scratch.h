@@ -6,7 +6,7 @@
 
 namespace penstock::detail {
 
-/// About 90 KB, and the largest region so far.
+/// About 160 KB, and the largest region so far.
 struct JpegScratch {
   PixelScratch pixels;
   HuffmanSource huffman;

@@ -32,7 +32,7 @@ void append(std::vector<uint8_t>& bytes, uint32_t value, int byte_count) {
 uint64_t advanced(std::span<const uint8_t> bytes, uint64_t bit, uint64_t bit_count) {
   uint64_t left = (bit % 8 + bit_count) / 8;  // bytes of data
   uint64_t at = bit / 8;
-  while (left > 0) {
+  while (left > 0 && at < bytes.size()) {  // a scan that is cut off may end in the middle of a code
     const void* marker = std::memchr(bytes.data() + at, 0xFF, std::min<size_t>(left, bytes.size() - at));
     if (marker == nullptr) {
       at += left;

@@ -60,6 +60,8 @@ std::string decode_advice(const Dataset& dataset, const BenchOptions& options, c
     case Encoding::kJpeg:
       if (stored.has_index && loader.decode != DecodePath::kAuto && loader.decode != DecodePath::kIndex)
         return "leave --decode at auto: the data have a seek index";
+      if (dataset.manifest().storage.starts_with("encode=auto"))
+        return "pack with --encode coef: the same pixels faster, but files that unpack would not give back to the byte";
       return "pack with --encode auto: the same pixels from stored coefficients, without Huffman decoding";
     case Encoding::kCoefficients: {
       if (loader.decode == DecodePath::kRegion || loader.decode == DecodePath::kFull)
@@ -68,8 +70,9 @@ std::string decode_advice(const Dataset& dataset, const BenchOptions& options, c
       // A crop of half the area and more of a picture of this size still has a pixel for every output pixel.
       const int enough = static_cast<int>(std::ceil(std::min(output.height, output.width) * 8 / 7.0));
       if (stored.short_side > 1.2 * enough)
-        return concat("pack with --resize ", enough, " (other pixels): the short sides are ",
-                      std::lround(stored.short_side), " pixels in the mean");
+        return concat("pack with --resize ", enough,
+                      ", which compresses the pictures again and leaves small crops fewer ",
+                      "pixels: the short sides are ", std::lround(stored.short_side), " in the mean");
       return "nothing is left undone here; --encode raw would save decoding for several times the bytes";
     }
     case Encoding::kRaw:
