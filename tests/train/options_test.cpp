@@ -58,7 +58,11 @@ TEST(TrainOptionsTest, UnknownNamesListTheKnownOnesAndSuggestANearMiss) {
 }
 
 TEST(TrainOptionsTest, DecodePathsAreRead) {
-  const auto path = [](const char* name) { return decode_of({.decode = name}); };
+  const auto path = [](const char* name) {
+    TrainOptions options;
+    options.decode = name;
+    return decode_of(options);
+  };
   EXPECT_EQ(path("auto"), DecodePath::kAuto);
   EXPECT_EQ(path("index"), DecodePath::kIndex);
   EXPECT_EQ(path("region"), DecodePath::kRegion);
@@ -161,7 +165,10 @@ TEST(AugmentTest, EvaluationNeverMixes) {
 TEST(AugmentTest, PicturesOnTheirSideAreSeenUpright) {
   const TemporaryFolder folder("upright");
   std::filesystem::create_directories(folder.path() / "train");
-  Manifest manifest{.split = "train", .source = "test", .sample_count = 1, .class_names = {"a"}, .class_counts = {1}};
+  Manifest manifest;
+  manifest.split = "train", manifest.source = "test";
+  manifest.sample_count = 1;
+  manifest.class_names = {"a"}, manifest.class_counts = {1};
   ShardWriter writer(folder.path() / "train/shard-0.safetensors", std::nullopt);
   const std::vector<uint8_t> pixels(300);
   writer.add({.extent = {10, 30, 1}, .encoding = Encoding::kRaw, .bytes = pixels, .orientation = 6});
