@@ -10,9 +10,8 @@
 #include "loader/jpeg/huffman.h"
 #include "tests/fuzz/fuzz_pictures.h"
 
+namespace penstock {
 namespace {
-
-using namespace penstock;
 
 Sample sample_of(const detail::Encoded& encoded, const detail::Codebook& codebook) {
   return {.extent = encoded.extent,
@@ -93,8 +92,10 @@ void check_comes_back(const detail::Encoded& encoded, const detail::Codebook& co
 }
 
 }  // namespace
+}  // namespace penstock
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace penstock;
   static const auto codebook = fuzzing::small_codebook();
   const std::span<const uint8_t> file(data, size);
   const std::vector<uint8_t> copy(data, data + size);

@@ -4,9 +4,8 @@
 #include "loader/shard.h"
 #include "tests/fuzz/fuzz_pictures.h"
 
+namespace penstock {
 namespace {
-
-using namespace penstock;
 
 /// A checksum is no obstacle to whoever means harm.
 std::vector<uint8_t> with_codebook_checksum(std::span<const uint8_t> shard) {
@@ -25,8 +24,10 @@ void use(const Sample& sample) {
 }
 
 }  // namespace
+}  // namespace penstock
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace penstock;
   try {
     const fuzzing::MemoryFile file(with_codebook_checksum({data, size}));
     const ShardReader shard(file.path());

@@ -9,9 +9,9 @@
 #include "loader/jpeg/store_source.h"
 #include "tests/fuzz/fuzz_pictures.h"
 
+namespace penstock {
 namespace {
 
-using namespace penstock;
 using Bytes = std::span<const uint8_t>;
 
 /// What a kernel makes of one group: FNV-1a of the coefficients and row counts, 0 for a group that is broken.
@@ -75,8 +75,10 @@ detail::Codebook codebook_of(Bytes bytes) {
 }
 
 }  // namespace
+}  // namespace penstock
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace penstock;
   static const auto codebook = fuzzing::small_codebook();
   static const auto whole = [] {
     DecodeScratch scratch;
