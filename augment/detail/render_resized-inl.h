@@ -51,7 +51,8 @@ struct Columns {
       if (end == 0) begin = column;  // the map is monotonous: what is inside stands together
       end = column + 1;
       first_pixel = std::min(first_pixel, tap.pixel);
-      pixel_end = std::max(pixel_end, std::min(tap.pixel + 2, plan.input_width));
+      // A neighbour without weight may lie outside of what was decoded.
+      pixel_end = std::max(pixel_end, tap.pixel + (tap.weight > 0 ? 2 : 1));
     }
     for (int column = begin; column < end; ++column)
       scratch.offset[column] = (scratch.offset[column] - first_pixel) * channels;
@@ -99,7 +100,7 @@ HWY_NOINLINE void resized_rows(const RenderJob& job) {
     }
     const ptrdiff_t first = static_cast<ptrdiff_t>(columns.first_pixel - job.window_x) * kChannels;
     const uint8_t* upper = job.pixels + (tap.pixel - job.window_y) * job.row_stride + first;
-    const uint8_t* lower = tap.pixel + 1 < plan.input_height ? upper + job.row_stride : upper;
+    const uint8_t* lower = tap.weight > 0 ? upper + job.row_stride : upper;
     mix_lines(upper, lower, tap.weight, line_count, line);
     finisher.fill(row, 0, columns.begin);
     finisher.fill(row, columns.end, plan.output_width);

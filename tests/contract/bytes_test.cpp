@@ -132,7 +132,7 @@ TEST_F(BytesContract, AnEmulatedLoadChangesNothing) {
 
 TEST_F(BytesContract, RankLocalShufflingDoesNotDependOnWorkersEither) {
   LoaderOptions options{.workers = 0, .batch_size = kBatch, .shuffle = Shuffle::kRankLocal, .seed = 5};
-  for (const std::string spec : {std::string(kRandomSpec), std::string(kRandomSpec) + ",cutmix"}) {
+  for (const std::string& spec : {std::string(kRandomSpec), std::string(kRandomSpec) + ",cutmix"}) {
     for (const int ranks : {1, 3}) {
       options.workers = 0;
       const auto expected = digest(spec, options, ranks);
