@@ -23,13 +23,11 @@ class CoefficientCodec final : public Codec {
       kept.bytes = file;
       return jpeg_codec().decode(kept, request, scratch);
     }
-    const JpegHeader header = parse_jpeg_header(parts.header);
+    const JpegHeader header = parts.jpeg_header();
     const Extent extent = jpeg_extent(header);
     check_pixels(extent.height, extent.width);
     check_extent(extent, sample.extent);
     check_channels(extent.channels, request.channels);
-    if (!header.is_decodable())
-      throw corrupt_error("coefficients: the JPEG's header is none of one sequential scan; expected one");
     const JpegGeometry geometry(header);
     StoreSource source(parts.store, geometry, *sample.codebook);
     return decode_pixels(header, geometry, source, request.region, request.dct_scale, request.channels,

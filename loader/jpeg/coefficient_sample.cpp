@@ -38,10 +38,15 @@ std::vector<uint8_t> CoefficientSample::bytes() const {
   return out;
 }
 
+JpegHeader CoefficientSample::jpeg_header() const {
+  const JpegHeader found = parse_jpeg_header(header);
+  if (found.is_decodable()) return found;
+  throw corrupt_error(concat("coefficients: a JPEG header of ", found.component_count, " components, ",
+                             found.is_one_scan ? "one" : "not one", " sequential scan; expected 1 or 3 in one scan"));
+}
+
 std::vector<uint8_t> rebuild_jpeg(const CoefficientSample& sample, const Codebook& codebook) {
-  const JpegHeader header = parse_jpeg_header(sample.header);
-  if (!header.is_decodable())
-    throw corrupt_error("coefficients: the JPEG's header is none of one sequential scan; expected one");
+  const JpegHeader header = sample.jpeg_header();
   const JpegGeometry geometry(header);
   StoreSource source(sample.store, geometry, codebook);
   std::vector<uint8_t> file(sample.header.begin(), sample.header.end());

@@ -11,6 +11,8 @@
 #include <span>
 #include <vector>
 
+#include "loader/jpeg/header.h"
+
 namespace penstock::detail {
 
 struct CoefficientSample {
@@ -19,6 +21,8 @@ struct CoefficientSample {
   /// Views into `bytes`. Throws corrupt_error for lengths that do not fit.
   static CoefficientSample parse(std::span<const uint8_t> bytes);
   std::vector<uint8_t> bytes() const;
+  /// Of `header`. Throws corrupt_error for what our own decoder does not take, and what parse_jpeg_header() throws.
+  JpegHeader jpeg_header() const;
 };
 
 class Codebook;
