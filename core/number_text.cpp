@@ -7,7 +7,26 @@
 
 namespace penstock {
 
-std::string count_text(int64_t count, std::string_view noun) { return concat(count, " ", noun, count == 1 ? "" : "s"); }
+std::string grouped(uint64_t number) {
+  std::string text = std::to_string(number);
+  for (size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, 1, ',');
+  return text;
+}
+
+std::string count_text(uint64_t count, std::string_view noun, std::string_view plural) {
+  if (count == 1 || plural.empty()) return concat(grouped(count), " ", noun, count == 1 ? "" : "s");
+  return concat(grouped(count), " ", plural);
+}
+
+std::string byte_text(uint64_t byte_count) {
+  const char* units[] = {"bytes", "KB", "MB", "GB", "TB"};
+  auto value = static_cast<double>(byte_count);
+  size_t unit = 0;
+  for (; value >= (unit == 0 ? 1000 : 999.95) && unit < 4; ++unit) value /= 1000;
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+  return text;
+}
 
 std::string percent_text(double share, int digits) {
   char text[64];

@@ -36,7 +36,8 @@ void check_shard(const ShardReader& shard, const Manifest& manifest, const Manif
     const bool fits = manifest.extent ? sample.extent == *manifest.extent : sample.extent.channels <= manifest.channels;
     if (!fits) {
       throw corrupt_error(concat(shard.where(row), ": extent is ", sample.extent.height, " x ", sample.extent.width,
-                                 " x ", sample.extent.channels, "; the manifest says otherwise"));
+                                 " x ", sample.extent.channels, "; expected ",
+                                 manifest.extent ? "the manifest's" : "the manifest's channels or fewer"));
     }
   }
 }

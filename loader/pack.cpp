@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstdio>
 #include <memory>
+#include <mutex>
+#include <utility>
 
 #include "core/clock.h"
 #include "core/error.h"
@@ -132,12 +134,13 @@ class Packing {
     for (size_t shard = 0; shard < members_.size(); ++shard)
       if (finished_[shard]) count_reused(shard);
     const auto report = [&] {
-      if (on_progress) on_progress(progress());
+      if (on_progress) on_progress(take_progress());
     };
     const auto body = [&](size_t shard, const std::atomic<bool>& stopped) {
       if (!finished_[shard]) pack_shard(shard, stopped);
     };
     detail::run_parallel(members_.size(), options_.jobs, body, report);
+    report();  // what was skipped, before the manifest can find that nothing is left
     write_manifest(partial_.folder(), manifest());
     partial_.publish(options_.force);
     report();
@@ -158,12 +161,14 @@ class Packing {
     done_count_ += members_[shard].size();
   }
 
-  PackProgress progress() const {
+  PackProgress take_progress() {
+    const std::lock_guard lock(skipped_mutex_);
     return {.done_count = done_count_,
             .total_count = source_.size(),
             .seconds = ms_since(start_ns_) / 1000,
             .reused_count = reused_count_,
             .skipped_count = skipped_count_,
+            .skipped = std::exchange(skipped_, {}),
             .ignored_count = source_.ignored_count()};
   }
 
@@ -182,7 +187,7 @@ class Packing {
       if (const auto encoded = pack_sample(ids[order.at(i)], writer, tally, scratch))
         transcoded_count += encoded->is_transcoded;
       else
-        ++skipped_count, ++skipped_count_;
+        ++skipped_count;
       ++done_count_;
     }
     const uint64_t byte_count = writer.finish();
@@ -195,7 +200,7 @@ class Packing {
   /// Reads, encodes, decodes once (so that what is packed can be trained on) and writes. Nothing when the picture is
   /// broken and to be skipped.
   std::optional<detail::Encoded> pack_sample(uint64_t id, ShardWriter& writer, detail::Tally& tally,
-                                             DecodeScratch& scratch) const {
+                                             DecodeScratch& scratch) {
     try {
       detail::Encoded encoded = encode(id, scratch);
       const std::string path = stored_path(source_.path(id), encoded);
@@ -212,10 +217,17 @@ class Packing {
       writer.add(sample);
       return encoded;
     } catch (const Error& error) {
-      if (error.kind() == ErrorKind::kCorrupt && options_.skip_corrupt) return {};
       if (error.kind() != ErrorKind::kCorrupt) throw;
-      throw corrupt_error(concat(error.what(), ", or shardprep pack --on-corrupt skip"));
+      if (!options_.skip_corrupt) throw corrupt_error(concat(error.what(), ", or shardprep pack --on-corrupt skip"));
+      note_skipped(error.what());
+      return {};
     }
+  }
+
+  void note_skipped(const std::string& message) {
+    const std::lock_guard lock(skipped_mutex_);
+    ++skipped_count_;
+    skipped_.push_back(message);
   }
 
   /// Runs `body`; an Error of it says which sample.
@@ -278,7 +290,10 @@ class Packing {
   std::vector<std::optional<detail::FinishedShard>> finished_;  // each written by the thread that packs the shard
   const int64_t start_ns_ = now_ns();
   uint64_t reused_count_ = 0;
-  mutable std::atomic<uint64_t> done_count_{0}, skipped_count_{0};
+  std::atomic<uint64_t> done_count_{0};
+  std::mutex skipped_mutex_;  // guards the next two
+  uint64_t skipped_count_ = 0;
+  std::vector<std::string> skipped_;
 };
 
 }  // namespace

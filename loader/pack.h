@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "loader/problems.h"
 #include "loader/storage.h"
 
 namespace penstock {
@@ -29,24 +30,20 @@ struct PackProgress {
   double seconds = 0;
   uint64_t reused_count = 0;   ///< Samples in shards that an interrupted packing had finished.
   uint64_t skipped_count = 0;  ///< Broken pictures left out so far (skip_corrupt).
+  /// What was wrong with those that were left out since the last call, each with its file.
+  std::vector<std::string> skipped;
   uint64_t ignored_count = 0;  ///< Files in the source's folder that are no pictures.
 };
 
 /// Writes OUTPUT/<split>. Determinism: equal inputs and options give equal bytes whatever `jobs` is.
 /// Crash-safety: shards and manifest are written under OUTPUT/.<split>.partial, synced, and the folder is renamed last;
 /// a packing that was killed goes on with the shards that are missing. A packing that fails leaves nothing behind.
-/// Memory: about 50 bytes a sample beside what the source holds, and one picture a job.
+/// Memory: up to 16 bytes a sample beside what the source holds; and of each job what its ShardWriter holds, and a
+/// picture, decoded and encoded; at the start, of JPEGs, about 60 MB of blocks to train a codebook with.
 /// Errors: config_error (also an OUTPUT/<split> that exists, without `force`), io_error (also a full disk),
 /// corrupt_error naming file and sample. `on_progress` is called on the calling thread about ten times a second, and at
 /// the end.
 void pack(const PackOptions& options, const std::function<void(const PackProgress&)>& on_progress = {});
-
-/// What verify() found wrong.
-struct Problems {
-  std::vector<std::string> lines;  ///< One a problem; of one shard at most 20, then `... and N more`.
-  uint64_t count = 0;
-  bool is_files_only = true;  ///< All of them are files that are missing or cannot be read.
-};
 
 /// Checks structure, file checksums, every CRC, that every sample decodes, labels and counts against the manifest, of
 /// the split in `split_folder`. A flipped bit in a sample names that sample.

@@ -24,7 +24,7 @@ constexpr size_t kShardHeaderBytes = 4096;
 ///
 /// With `raw_extent` every sample must be a raw picture of that extent, and they become the tensor `images`; otherwise
 /// samples of any encoding become `bytes` and `offset`. Determinism: the file's bytes depend on the samples and their
-/// order alone. Memory: 35 bytes a sample, its index and its path, up to twice that while the columns grow.
+/// order alone. Memory: 52 bytes a sample, its index and its path, up to twice that while the columns grow.
 /// Crash-safety: the file appears under its name when it is complete and synced, or not at all. Errors: io_error;
 /// bug_error for a sample that `raw_extent` excludes or an extent that u16 cannot hold. Thread-safety: none.
 class ShardWriter {

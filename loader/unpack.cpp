@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/clock.h"
@@ -54,30 +55,44 @@ const char* extension_of(Encoding encoding) {
 class Unpacking {
  public:
   Unpacking(const fs::path& split_folder, const fs::path& output)
-      : dataset_(Dataset::open(split_folder)), output_(output) {}
+      : dataset_(Dataset::open(split_folder)), output_(output), found_(static_cast<size_t>(dataset_->shard_count())) {}
 
-  void run(int jobs, const std::function<void(const UnpackProgress&)>& on_progress) {
+  Problems run(int jobs, const std::function<void(const UnpackProgress&)>& on_progress) {
     const auto report = [&] {
       if (on_progress) on_progress({done_count_, dataset_->size(), byte_count_, ms_since(start_ns_) / 1000});
     };
     const auto body = [&](size_t shard, const std::atomic<bool>& stopped) { write_shard(shard, stopped); };
-    detail::run_parallel(static_cast<size_t>(dataset_->shard_count()), jobs, body, report);
+    detail::run_parallel(found_.size(), jobs, body, report);
     report();
+    Problems all;
+    for (size_t i = 0; i < found_.size(); ++i)
+      all.append(found_[i], (dataset_->folder() / dataset_->manifest().shards[i].file).string());
+    return all;
   }
 
  private:
   void write_shard(size_t shard, const std::atomic<bool>& stopped) {
     const uint64_t end = dataset_->shard_begin(static_cast<int>(shard) + 1);
     for (uint64_t i = dataset_->shard_begin(static_cast<int>(shard)); i < end && !stopped; ++i) {
-      const Sample sample = dataset_->checked_at(i);
-      try {
-        write_file(path_of(sample), file_of(sample));
-      } catch (const Error& error) {
-        if (error.kind() != ErrorKind::kCorrupt) throw;
-        throw corrupt_error(concat(dataset_->where(i), ": ", error.what()));
-      }
+      const auto file = file_at(i, found_[shard]);
+      if (!file) continue;
+      write_file(file->path, file->bytes);
       ++done_count_;
     }
+  }
+
+  struct File {
+    fs::path path;
+    std::vector<uint8_t> bytes;
+  };
+
+  /// Nothing, with the reason in `found`, when the sample is broken.
+  std::optional<File> file_at(uint64_t i, Problems& found) const {
+    std::optional<Sample> sample;
+    if (!found.passes("", [&] { sample = dataset_->checked_at(i); })) return {};
+    File file;
+    const auto make = [&] { file = {path_of(*sample), file_of(*sample)}; };
+    return found.passes(dataset_->where(i) + ": ", make) ? std::optional(std::move(file)) : std::nullopt;
   }
 
   fs::path path_of(const Sample& sample) const {
@@ -106,17 +121,18 @@ class Unpacking {
 
   std::shared_ptr<const Dataset> dataset_;
   fs::path output_;
+  std::vector<Problems> found_;  // by shard
   const int64_t start_ns_ = now_ns();
   std::atomic<uint64_t> done_count_{0}, byte_count_{0};
 };
 
 }  // namespace
 
-void unpack(const fs::path& split_folder, const fs::path& output, int jobs,
-            const std::function<void(const UnpackProgress&)>& on_progress) {
+Problems unpack(const fs::path& split_folder, const fs::path& output, int jobs,
+                const std::function<void(const UnpackProgress&)>& on_progress) {
   if (jobs < 0) throw config_error(concat("unpack: jobs is ", jobs, "; expected 0 (one a core) or more"));
   try {
-    Unpacking(split_folder, output).run(jobs, on_progress);
+    return Unpacking(split_folder, output).run(jobs, on_progress);
   } catch (const fs::filesystem_error& error) {
     throw io_error(concat(error.path1().string(), ": ", error.code().message(), "; expected that unpack can write it"));
   }

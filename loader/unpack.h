@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <functional>
 
+#include "loader/problems.h"
+
 namespace penstock {
 
 struct UnpackProgress {
@@ -18,10 +20,11 @@ struct UnpackProgress {
 /// as coefficients: to the byte where pack() found that it comes back so, otherwise with the same coefficients); raw
 /// pixels become PNG. `jobs`: threads; 0: one a core.
 ///
-/// Errors: io_error, also for a file that exists: nothing is overwritten; corrupt_error naming the sample, also for a
-/// path that would leave `output`. What was written before an error stays. `on_progress` is called
-/// on the calling thread about ten times a second, and at the end.
-void unpack(const std::filesystem::path& split_folder, const std::filesystem::path& output, int jobs = 0,
-            const std::function<void(const UnpackProgress&)>& on_progress = {});
+/// Returns what was left out, of each shard the first samples by name: broken ones, and paths that would leave
+/// `output`. Errors: io_error, also for a file that exists: nothing is overwritten; what was written before an error
+/// stays; what Dataset::open() throws. `on_progress` is called on the calling thread about ten times a second, and at
+/// the end.
+Problems unpack(const std::filesystem::path& split_folder, const std::filesystem::path& output, int jobs = 0,
+                const std::function<void(const UnpackProgress&)>& on_progress = {});
 
 }  // namespace penstock

@@ -18,8 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMaxLines = 20;  // of one file: a broken disk would give one a sample
-
 /// What one shard gave.
 struct Finding {
   Problems problems;
@@ -27,44 +25,17 @@ struct Finding {
   std::vector<uint64_t> ids;
 };
 
-void add(Problems& problems, const std::string& line, ErrorKind kind = ErrorKind::kCorrupt) {
-  if (problems.lines.size() < kMaxLines) problems.lines.push_back(line);
-  ++problems.count;
-  problems.is_files_only &= kind == ErrorKind::kIo;
-}
-
-/// The problems of `path`, behind those that are there.
-void append(Problems& problems, const Problems& more, const fs::path& path) {
-  problems.lines.insert(problems.lines.end(), more.lines.begin(), more.lines.end());
-  if (more.count > more.lines.size())
-    problems.lines.push_back(concat(path.string(), ": ... and ", more.count - more.lines.size(), " more"));
-  problems.count += more.count;
-  problems.is_files_only &= more.is_files_only;
-}
-
-/// Runs `check`; an Error becomes a problem, with `where` before it.
-template <class Check>
-bool passes(Problems& problems, const std::string& where, Check&& check) {
-  try {
-    check();
-    return true;
-  } catch (const Error& error) {
-    add(problems, where + error.what(), error.kind());
-    return false;
-  }
-}
-
 void check_sample(const ShardReader& shard, size_t row, const Manifest& manifest, DecodeScratch& scratch,
                   Finding& finding) {
   const Sample sample = shard.at(row);
   finding.ids.push_back(sample.id);
-  if (!passes(finding.problems, "", [&] { shard.check_crc(row); })) return;
+  if (!finding.problems.passes("", [&] { shard.check_crc(row); })) return;
   const auto class_count = static_cast<int64_t>(manifest.class_names.size());
   if (sample.label < 0 || sample.label >= class_count) {
-    add(finding.problems, concat(shard.where(row), ": label is ", sample.label, "; expected 0 to ", class_count - 1));
+    finding.problems.add(concat(shard.where(row), ": label is ", sample.label, "; expected 0 to ", class_count - 1));
     return;
   }
-  passes(finding.problems, shard.where(row) + ": ", [&] {
+  finding.problems.passes(shard.where(row) + ": ", [&] {
     const Region whole{0, 0, sample.extent.width, sample.extent.height};
     const DecodeRequest request{.region = whole, .channels = sample.extent.channels};
     finding.tally.add(sample.label, codec_for(sample.encoding).decode(sample, request, scratch));
@@ -74,18 +45,18 @@ void check_sample(const ShardReader& shard, size_t row, const Manifest& manifest
 /// The samples first, because they have names; then the file as a whole, which finds every other bit.
 void check_shard(const fs::path& path, const Manifest::Shard& entry, const Manifest& manifest, Finding& finding) {
   auto& problems = finding.problems;
-  passes(problems, "", [&] {
+  problems.passes("", [&] {
     const ShardReader shard(path);
     DecodeScratch scratch;
     for (size_t row = 0; row < shard.size(); ++row) check_sample(shard, row, manifest, scratch, finding);
     if (shard.size() != entry.sample_count) {
-      add(problems, concat(path.string(), ": ", shard.size(), " samples; expected ", entry.sample_count,
-                           ", as the manifest says"));
+      problems.add(concat(path.string(), ": ", shard.size(), " samples; expected ", entry.sample_count,
+                          ", as the manifest says"));
     }
   });
   const bool samples_are_whole = problems.count == 0;
   if (!samples_are_whole && problems.is_files_only) return;  // the whole file would give the same line again
-  passes(problems, "", [&] {
+  problems.passes("", [&] {
     const detail::MappedFile file(path);
     if (file.bytes().size() != entry.byte_count) {
       throw corrupt_error(concat(path.string(), ": ", file.bytes().size(), " bytes; expected ", entry.byte_count,
@@ -105,13 +76,12 @@ void check_shard(const fs::path& path, const Manifest::Shard& entry, const Manif
 void check_totals(const fs::path& folder, const Manifest& manifest, const detail::Tally& total,
                   std::vector<uint64_t> ids, Problems& problems) {
   const auto differs = [&](const char* key) {
-    add(problems,
+    problems.add(
         concat((folder / "manifest.json").string(), ": ", key, " is not what the shards hold; pack them again"));
   };
   std::sort(ids.begin(), ids.end());
   const auto twin = std::adjacent_find(ids.begin(), ids.end());
-  if (twin != ids.end())
-    add(problems, concat(folder.string(), ": id ", *twin, " stands twice; expected every id once"));
+  if (twin != ids.end()) problems.add(concat(folder.string(), ": id ", *twin, " stands twice; expected every id once"));
   const auto statistics = total.statistics();
   if (total.class_counts() != manifest.class_counts) differs("class_counts");
   if (total.channels() != manifest.channels) differs("channels");
@@ -127,7 +97,7 @@ void check_foreign_files(const fs::path& folder, const Manifest& manifest, Probl
   for (const auto& entry : fs::directory_iterator(folder))
     if (!known.contains(entry.path().filename().string())) foreign.insert(entry.path().filename().string());
   for (const auto& name : foreign)
-    add(problems, concat((folder / name).string(), ": the manifest does not name it; expected its shards alone"));
+    problems.add(concat((folder / name).string(), ": the manifest does not name it; expected its shards alone"));
 }
 
 }  // namespace
@@ -135,7 +105,7 @@ void check_foreign_files(const fs::path& folder, const Manifest& manifest, Probl
 Problems verify(const std::filesystem::path& split_folder, int jobs) {
   Problems problems;
   Manifest manifest;
-  if (!passes(problems, "", [&] { manifest = read_manifest(split_folder); })) return problems;
+  if (!problems.passes("", [&] { manifest = read_manifest(split_folder); })) return problems;
 
   const size_t class_count = manifest.class_names.size();
   std::vector<Finding> findings(manifest.shards.size(), Finding{{}, detail::Tally(class_count), {}});
@@ -146,14 +116,14 @@ Problems verify(const std::filesystem::path& split_folder, int jobs) {
   detail::Tally total(class_count);
   std::vector<uint64_t> ids;
   for (size_t i = 0; i < findings.size(); ++i) {
-    append(problems, findings[i].problems, split_folder / manifest.shards[i].file);
+    problems.append(findings[i].problems, (split_folder / manifest.shards[i].file).string());
     total.add(findings[i].tally);
     ids.insert(ids.end(), findings[i].ids.begin(), findings[i].ids.end());
   }
   Problems whole;
   if (problems.count == 0) check_totals(split_folder, manifest, total, std::move(ids), whole);
   check_foreign_files(split_folder, manifest, whole);
-  append(problems, whole, split_folder);
+  problems.append(whole, split_folder.string());
   return problems;
 }
 

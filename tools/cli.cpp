@@ -16,13 +16,6 @@
 namespace penstock {
 namespace {
 
-/// Names of files and what stands in them are somebody else's: no line of theirs, and nothing that steers a terminal.
-std::string one_line(std::string message) {
-  for (char& c : message)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = c == '\n' ? ' ' : '?';
-  return message;
-}
-
 CLI::App* innermost(CLI::App* app) {
   for (auto* used : app->get_subcommands()) return innermost(used);
   return app;
@@ -117,6 +110,12 @@ std::vector<std::string> with_empty_values(int argc, char** argv) {
 }
 
 }  // namespace
+
+std::string one_line(std::string message) {
+  for (char& c : message)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = c == '\n' ? ' ' : '?';
+  return message;
+}
 
 std::vector<std::string> flag_names(const CLI::App& app) {
   std::vector<std::string> flags;

@@ -20,6 +20,10 @@ void parse_command_line(CLI::App& app, int argc, char** argv);
 /// The flags that `app` itself understands, `--name` and `-n`.
 std::vector<std::string> flag_names(const CLI::App& app);
 
+/// `message` without control characters: names of files and what stands in them are somebody else's, and get no line of
+/// their own and nothing that steers a terminal.
+std::string one_line(std::string message);
+
 /// Runs a tool. An Error is printed as one line `<tool>: <message>` on stderr and gives its exit code, as a
 /// filesystem_error does that of io_error; any other exception gives 1.
 int run_tool(const std::string& tool, const std::function<int()>& body);

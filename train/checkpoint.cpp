@@ -99,11 +99,12 @@ Checkpoint load_checkpoint(const std::filesystem::path& path) {
 void check_same_model(const std::filesystem::path& path, const CheckpointInfo& info, const std::string& arch,
                       const ModelShape& shape) {
   if (info.arch != arch) {
-    throw config_error(concat("--resume ", path.string(), ": a checkpoint of arch ", info.arch, "; --arch is ", arch));
+    throw config_error(concat("--resume ", path.string(), ": a checkpoint of arch ", info.arch, "; expected ", arch,
+                              ", as --arch is"));
   }
   if (shape_text(info.shape) != shape_text(shape)) {
-    throw config_error(concat("--resume ", path.string(), ": a checkpoint for ", shape_text(info.shape),
-                              "; the data are ", shape_text(shape)));
+    throw config_error(concat("--resume ", path.string(), ": a checkpoint for ", shape_text(info.shape), "; expected ",
+                              shape_text(shape), ", as the data are"));
   }
 }
 

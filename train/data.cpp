@@ -11,6 +11,7 @@
 #include "augment/transform.h"
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/number_text.h"
 #include "core/text.h"
 #include "loader/pack.h"
 #include "loader/sources/source.h"
@@ -21,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr double kSayEverySeconds = 5;
 constexpr int kCacheShards = 16;  // rank-local shuffling needs a shard or more for each rank
 
 /// Held from construction to destruction, by one process of the machine.
@@ -85,9 +87,17 @@ fs::path pack_source(const Source& source, const DataName& name, const std::stri
   const FileLock lock(output.string() + ".lock");
   if (is_there(folder / "manifest.json")) return folder;
   const int64_t start_ns = now_ns();
-  pack({.source = name.source, .input = name.folder, .split = split, .output = output, .shard_count = kCacheShards});
-  say(concat("packed ", source.size(), " ", split, " samples of ", name.source, " into ", folder.string(), " in ",
-             static_cast<int64_t>(ms_since(start_ns)), " ms"));
+  double said_s = 0;
+  const auto report = [&](const PackProgress& progress) {
+    if (progress.seconds - said_s < kSayEverySeconds) return;
+    said_s = progress.seconds;
+    say(concat("packing ", name.source, ": ", grouped(progress.done_count), " of ", grouped(progress.total_count), " ",
+               split, " samples"));
+  };
+  pack({.source = name.source, .input = name.folder, .split = split, .output = output, .shard_count = kCacheShards},
+       report);
+  say(concat("packed ", grouped(source.size()), " ", split, " samples of ", name.source, " into ", folder.string(),
+             " in ", static_cast<int64_t>(ms_since(start_ns)), " ms"));
   return folder;
 }
 
@@ -150,9 +160,6 @@ DataName parse_data_name(const std::string& text, const std::string& split) {
   if (colon != std::string::npos && is_source(text.substr(0, colon)))
     return {text.substr(0, colon), text.substr(colon + 1)};
   if (is_there(text)) return {"", text};
-  const bool is_name = text.find('/') == std::string::npos;
-  if (is_name && colon != std::string::npos)
-    throw config_error(concat("--data: ", unknown_name("source", text.substr(0, colon), SourceRegistry::names())));
   if (colon != std::string::npos && text.substr(0, colon).find('/') == std::string::npos)
     throw config_error(concat("--data: ", unknown_name("source", text.substr(0, colon), SourceRegistry::names())));
   throw io_error(concat("--data ", text,

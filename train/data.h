@@ -28,7 +28,7 @@ std::filesystem::path default_cache();
 /// Packs a foreign source into CACHE once and returns the split's folder. The folder's name holds a hash of source,
 /// absolute path, split and the source's fingerprint, so that changed data are packed again. A lock file beside it
 /// makes concurrent runs and ranks wait for the one that packs; the lock goes with the process that holds it. Errors:
-/// what the source or pack() throws. `say` gets one line when something was packed.
+/// what the source or pack() throws. `say` gets a line when something was packed, and one every 5 s meanwhile.
 std::filesystem::path pack_into_cache(const DataName& name, const std::string& split,
                                       const std::filesystem::path& cache,
                                       const std::function<void(const std::string&)>& say);

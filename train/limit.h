@@ -38,6 +38,7 @@ struct Observed {
   double loader_idle_share = 0;  ///< Share of the workers' time in which they had nothing to do, 0..1.
   double images_per_second = 0;
   bool is_emulated = false;
+  int64_t step_count = 0;  ///< Measured; 0: not counted. Of few the sentence says so.
 };
 
 enum class Bound { kLoad, kCompute, kCommunication, kCores };

@@ -13,9 +13,8 @@ namespace penstock::detail {
 
 /// A vector of `lanes` output pixels is summed in four parts, each of lanes / 4 pixels of four channels. As a part
 /// takes them:
-///   blocks   part j holds pixels j, 4 + j, 8 + j, ..: one load of 8 i16 a pixel, and the sums transpose inside of 128
-///   bits grouped  part j holds pixels 4j .. 4j + 3 (16 lanes only): one load of 32 i16 and one shuffle for all four,
-///   where
+///   blocks   part j holds pixels j, 4 + j, 8 + j, ..: one load of 8 i16 a pixel; the sums transpose inside of 128 bits
+///   grouped  part j holds pixels 4j .. 4j + 3 (16 lanes only): one load of 32 i16 and one shuffle for all four, where
 ///            they stand that close: below a step of about 2.7
 /// Memory: 32 bytes and 16 a pair of taps, an output pixel. Built anew for each picture, in about 1 us.
 struct AcrossTable {

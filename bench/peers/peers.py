@@ -47,7 +47,7 @@ PEERS = (
     Peer("pytorch", "PyTorch DataLoader, PIL", "", "photos_pytorch", PHOTOS, variant="pil", store="photos"),
     Peer("pytorch", "PyTorch DataLoader, torchvision.io", "", "photos_pytorch", PHOTOS, variant="io", store="photos"),
     Peer("dali", "NVIDIA DALI, CPU, region decode", "dali", "photos_dali", PHOTOS, store="photos"),
-    Peer("ffcv", "FFCV, the same JPEGs", "ffcv", "photos_ffcv", PHOTOS, store="photos-jpg.beton"),
+    Peer("ffcv", "FFCV, the same JPEGs", "ffcv", "photos_ffcv", PHOTOS, variant="numba", store="photos-jpg.beton"),
     Peer("spdl", "SPDL, FFmpeg", "spdl", "photos_spdl", PHOTOS, store="photos"),
     Peer(
         "turboloader", "TurboLoader, region decode", "turboloader", "photos_turboloader", PHOTOS,
@@ -60,7 +60,7 @@ PEERS = (
     Peer("grain", "Grain, torchvision.io", "grain", "photos_grain", PHOTOS, store="photos"),
     Peer("penstock", "Penstock, coef at 256", "", "loadbench", PHOTOS256, (1, 2), "coef", "penstock-photos256-coef"),
     Peer("penstock", "Penstock, raw at 256", "", "loadbench", PHOTOS256, (1, 2), "raw", "penstock-photos256-raw"),
-    Peer("ffcv", "FFCV, raw at 256", "ffcv", "photos_ffcv", PHOTOS256, store="photos-raw256.beton"),
+    Peer("ffcv", "FFCV, raw at 256", "ffcv", "photos_ffcv", PHOTOS256, variant="numba", store="photos-raw256.beton"),
     Peer("turboloader", "TurboLoader, raw at 256 x 256", "turboloader", "photos_turboloader", PHOTOS256, store="photos-256.tbl"),
 )
 

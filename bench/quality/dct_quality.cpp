@@ -130,9 +130,16 @@ void measure(const std::filesystem::path& folder) {
 }  // namespace penstock
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::cerr << "dct_quality: " << argc - 1 << " arguments; expected one, a folder of JPEG files\n";
+  std::error_code ignored;  // what cannot be looked at is no folder
+  if (argc != 2 || !std::filesystem::is_directory(argv[1], ignored)) {
+    std::cerr << "dct_quality: " << (argc == 2 ? argv[1] : "no argument, or several")
+              << "; expected a folder of JPEG files\n";
     return 2;
   }
-  penstock::measure(argv[1]);
+  try {
+    penstock::measure(argv[1]);
+  } catch (const std::exception& error) {
+    std::cerr << "dct_quality: " << error.what() << '\n';
+    return 1;
+  }
 }

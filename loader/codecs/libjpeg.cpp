@@ -2,32 +2,12 @@
 #include "loader/codecs/libjpeg.h"
 
 #include <algorithm>
-#include <csetjmp>
-#include <cstdio>
-
-// Behind <cstdio>: it uses FILE and size_t without including anything.
-#include <jpeglib.h>
 
 #include "loader/detail/codecs.h"
+#include "loader/jpeg/libjpeg_errors-inl.h"
 
 namespace penstock::detail {
 namespace {
-
-struct ErrorState {
-  jpeg_error_mgr manager;  // first: libjpeg hands back a pointer to it
-  std::jmp_buf jump;
-  char message[JMSG_LENGTH_MAX];
-};
-
-[[noreturn]] void fail(j_common_ptr info) {
-  auto* state = reinterpret_cast<ErrorState*>(info->err);
-  info->err->format_message(info, state->message);
-  std::longjmp(state->jump, 1);
-}
-
-void on_message(j_common_ptr info, int level) {
-  if (level < 0) fail(info);  // below 0: a warning; above: a trace
-}
 
 /// R = K - (255 - C) * K / 255, rounded, with C, M, Y, K as stored: 255 is no ink.
 void cmyk_to_rgb(const uint8_t* in, size_t width, uint8_t* out) {
@@ -46,15 +26,11 @@ struct Decompressor::Window {
   JDIMENSION x, y, width, height;
 };
 
-/// libjpeg reports by longjmp, which must not pass objects with destructors: every call of it stands in one of the
-/// members that return bool, which hold none and return false when it failed.
+/// Every call of libjpeg stands in one of the members that return bool: false when it failed.
 class Decompressor::Libjpeg {
  public:
   Libjpeg() {
-    info_.err = jpeg_std_error(&errors_.manager);
-    errors_.manager.error_exit = fail;
-    errors_.manager.emit_message = on_message;
-    errors_.message[0] = '\0';
+    info_.err = &errors_.manager;
     check(create());
   }
   ~Libjpeg() { jpeg_destroy_decompress(&info_); }
@@ -122,7 +98,7 @@ class Decompressor::Libjpeg {
   }
 
   jpeg_decompress_struct info_{};
-  ErrorState errors_{};
+  LibjpegErrors errors_;
 };
 
 Decompressor::Decompressor() : libjpeg_(std::make_unique<Libjpeg>()) {}

@@ -154,10 +154,6 @@ class ClassTrainer {
   std::array<Member, kStoreEntries> members_;
 };
 
-struct alignas(64) GroupBlocks {
-  std::array<int16_t, kMaxGroupBlocks * kBlockSize> coefficients;
-};
-
 }  // namespace
 
 TrainingSample sample_blocks(const JpegGeometry& geometry, CoefficientSource& source, size_t block_count) {

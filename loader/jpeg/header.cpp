@@ -49,7 +49,8 @@ class Parser {
 
   JpegHeader parse() {
     if (bytes_.size() < 2 || bytes_[0] != 0xFF || bytes_[1] != 0xD8)
-      throw corrupt_error(concat("JPEG: ", bytes_.size(), " bytes without the marker SOI at their begin"));
+      throw corrupt_error(
+          concat("JPEG: ", bytes_.size(), " bytes without the marker SOI at their begin; expected FF D8"));
     at_ = 2;
     while (!read_segment()) {
     }

@@ -26,7 +26,8 @@ HuffmanEntry single(const HuffmanSymbol& symbol) {
 }
 
 void check(const HuffmanSpec& spec, bool is_dc) {
-  if (spec.symbol_count < 1) throw corrupt_error(concat("JPEG: Huffman table of ", spec.symbol_count, " codes"));
+  if (spec.symbol_count < 1)
+    throw corrupt_error(concat("JPEG: Huffman table of ", spec.symbol_count, " codes; expected one or more"));
   int code = 0;
   for (int length = 1; length <= 16; ++length) {
     code = 2 * code + spec.counts[length - 1];

@@ -13,7 +13,7 @@ namespace penstock::detail {
 namespace {
 
 /// Bits, the highest first, with a zero behind every 0xFF.
-class BitWriter {
+class ScanBits {
  public:
   /// Requires bit_count <= 31 and value < 2^bit_count.
   void put(uint32_t value, int bit_count) {
@@ -57,9 +57,9 @@ class BitWriter {
 };
 
 /// Code and length by symbol (T.81, annex C).
-class Encoder {
+class SymbolCoder {
  public:
-  explicit Encoder(const HuffmanSpec& spec) {
+  explicit SymbolCoder(const HuffmanSpec& spec) {
     uint32_t code = 0;
     int index = 0;
     for (int length = 1; length <= 16; ++length, code <<= 1) {
@@ -72,7 +72,7 @@ class Encoder {
   }
 
   /// The symbol of `run` zeros and `value`, then the value's bits: of a negative one those of value - 1.
-  void put(BitWriter& writer, int run, int value) const {
+  void put(ScanBits& writer, int run, int value) const {
     const int size = std::bit_width(static_cast<uint32_t>(std::abs(value)));
     const int symbol = run << 4 | size;
     if (size > 15 || lengths_[symbol] == 0)
@@ -87,7 +87,7 @@ class Encoder {
   std::array<uint8_t, 256> lengths_{};
 };
 
-void put_ac(BitWriter& writer, const Encoder& encoder, const int16_t* block, const std::array<uint8_t, 64>& zigzag) {
+void put_ac(ScanBits& writer, const SymbolCoder& encoder, const int16_t* block, const std::array<uint8_t, 64>& zigzag) {
   // Bit k: the k-th coefficient along the zigzag is not 0. Four in five are, and are never looked at again.
   uint64_t left = 0;
   for (int k = 1; k < kBlockSize; ++k) left |= uint64_t{block[zigzag[k]] != 0} << k;
@@ -140,10 +140,10 @@ class ScanEncoder {
   const JpegGeometry& geometry_;
   const int restart_interval_;
   std::array<uint8_t, 64> zigzag_;  // a copy, which the compiler knows that no store of ours changes
-  std::vector<Encoder> dc_, ac_;
+  std::vector<SymbolCoder> dc_, ac_;
   std::array<int16_t, 4> predictors_{};
   int64_t mcu_ = 0;
-  BitWriter writer_;
+  ScanBits writer_;
 };
 
 }  // namespace

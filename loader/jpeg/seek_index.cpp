@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/jpeg/bit_writer.h"
 #include "loader/jpeg/scan_reader.h"
 
 namespace penstock::detail {
@@ -71,25 +72,6 @@ Points find_points(const JpegHeader& header, const JpegGeometry& geometry, std::
   reader.check_end();
   return points;
 }
-
-/// Numbers of any width, from the lowest bit on.
-class BitWriter {
- public:
-  explicit BitWriter(std::vector<uint8_t>& bytes) : bytes_(bytes) {}
-  /// Requires value < 2^width, width <= 32.
-  void put(uint32_t value, int width) {
-    held_ |= uint64_t{value} << count_;
-    for (count_ += width; count_ >= 8; count_ -= 8, held_ >>= 8) bytes_.push_back(static_cast<uint8_t>(held_));
-  }
-  void finish() {
-    if (count_ > 0) bytes_.push_back(static_cast<uint8_t>(held_));
-  }
-
- private:
-  std::vector<uint8_t>& bytes_;
-  uint64_t held_ = 0;
-  int count_ = 0;
-};
 
 /// The least of some numbers, and the bits that the others take above it.
 struct Range {

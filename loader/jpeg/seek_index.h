@@ -17,10 +17,9 @@
 //   13 + 3 c    i16  their least
 //   12 + 3 C    u32  [R], the first bit of every MCU row
 //   then        records, R x P, row by row, packed without gaps, each of L + D[0] + .. + D[C - 1] bits, a number's
-//   lowest
-//               bit first and in a byte from the lowest bit on: the length in bits from this point to the next (of the
-//               row's last point: to the next row's first; of the very last: to the scan's end, its padding not
-//               counted) minus the least, and each component's predictor minus its least
+//               lowest bit first and in a byte from the lowest bit on: the length in bits from this point to the next
+//               (of the row's last point: to the next row's first; of the very last: to the scan's end, its padding
+//               not counted) minus the least, and each component's predictor minus its least
 //   at the end  7 bytes 0
 //
 // Fixed widths take 10 % less than a variable-length code of differences, because one picture's lengths and predictors

@@ -53,6 +53,11 @@ struct StoreLayout {
   std::array<uint16_t, kMaxGroupBlocks> entry_base{};  // number of the class's entry 0 in CodebookTables
 };
 
+/// A group's coefficients, block after block.
+struct alignas(64) GroupBlocks {
+  std::array<int16_t, kMaxGroupBlocks * kBlockSize> coefficients;
+};
+
 /// The DC that a component's first difference in a group is to: `dc` to the nearest that the head can hold.
 constexpr int8_t dc_base(int dc) {
   return static_cast<int8_t>(std::clamp((dc + (dc < 0 ? -kDcBaseStep / 2 : kDcBaseStep / 2)) / kDcBaseStep, -128, 127));

@@ -7,32 +7,12 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/jpeg/bit_writer.h"
 #include "loader/jpeg/block_fit.h"
 #include "loader/jpeg/store_layout.h"
 
 namespace penstock::detail {
 namespace {
-
-/// Appends fields to bytes, from a byte's lowest bit on.
-class BitWriter {
- public:
-  explicit BitWriter(std::vector<uint8_t>& bytes) : bytes_(bytes) {}
-  /// Requires value < 2^width, width <= 16.
-  void put(uint32_t value, int width) {
-    pending_ |= value << bit_count_;
-    for (bit_count_ += width; bit_count_ >= 8; bit_count_ -= 8, pending_ >>= 8)
-      bytes_.push_back(static_cast<uint8_t>(pending_));
-  }
-  void finish() {
-    if (bit_count_ > 0) bytes_.push_back(static_cast<uint8_t>(pending_));
-    pending_ = 0, bit_count_ = 0;
-  }
-
- private:
-  std::vector<uint8_t>& bytes_;
-  uint32_t pending_ = 0;
-  int bit_count_ = 0;
-};
 
 void put_number(std::vector<uint8_t>& bytes, size_t at, uint32_t value, int byte_count) {
   for (int i = 0; i < byte_count; ++i) bytes[at + static_cast<size_t>(i)] = static_cast<uint8_t>(value >> 8 * i);
@@ -147,10 +127,6 @@ class GroupWriter {
   std::array<uint16_t, kMaxGroupBlocks> entries_{};  // in CodebookTables
   std::array<uint32_t, kMaxGroupBlocks> dc_fields_{};
   std::vector<uint32_t> exceptions_;
-};
-
-struct alignas(64) GroupBlocks {
-  std::array<int16_t, kMaxGroupBlocks * kBlockSize> coefficients;
 };
 
 }  // namespace

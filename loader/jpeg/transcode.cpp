@@ -1,44 +1,25 @@
 // transcode_to_baseline(): libjpeg's jpeg_read_coefficients() and jpeg_write_coefficients().
 #include "loader/jpeg/transcode.h"
 
-#include <csetjmp>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
-// Behind <cstdio>: it uses FILE and size_t without including anything.
-#include <jpeglib.h>
+#include "loader/detail/codecs.h"
+#include "loader/jpeg/libjpeg_errors-inl.h"
+
 // Behind <jpeglib.h>, whose types it uses.
 #include <jerror.h>
-
-#include "loader/detail/codecs.h"
 
 namespace penstock::detail {
 namespace {
 
 constexpr int kMaxScans = 500;  // a progressive picture has about 10; each may cost a pass over the whole picture
 
-struct ErrorState {
-  jpeg_error_mgr manager;  // first: libjpeg hands back a pointer to it
-  std::jmp_buf jump;
-  char message[JMSG_LENGTH_MAX];
-};
-
-[[noreturn]] void fail(j_common_ptr info) {
-  auto* state = reinterpret_cast<ErrorState*>(info->err);
-  info->err->format_message(info, state->message);
-  std::longjmp(state->jump, 1);
-}
-
-void on_message(j_common_ptr info, int level) {
-  if (level < 0) fail(info);  // below 0: a warning; above: a trace
-}
-
 void on_progress(j_common_ptr info) {
   if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMaxScans) return;
-  auto* state = reinterpret_cast<ErrorState*>(info->err);
-  std::snprintf(state->message, sizeof state->message, "more than %d scans", kMaxScans);
-  std::longjmp(state->jump, 1);
+  auto& errors = LibjpegErrors::of(info);
+  std::snprintf(errors.message, sizeof errors.message, "more than %d scans", kMaxScans);
+  std::longjmp(errors.jump, 1);
 }
 
 /// Output that grows. Not jpeg_mem_dest(), which after an error leaves a pointer to a buffer that it has freed.
@@ -63,15 +44,12 @@ boolean grow(j_compress_ptr info) {
   return TRUE;
 }
 
-/// One libjpeg decompressor and compressor. libjpeg reports by longjmp, which must not pass objects with destructors:
-/// every call of it stands in one of the members below, which hold none, and they return false when it failed.
+/// One libjpeg decompressor and compressor. Every call of libjpeg stands in one of the members that return bool: false
+/// when it failed.
 class Transcoder {
  public:
   Transcoder() {
-    errors_.message[0] = '\0';
-    source_.err = target_.err = jpeg_std_error(&errors_.manager);
-    errors_.manager.error_exit = fail;
-    errors_.manager.emit_message = on_message;
+    source_.err = target_.err = &errors_.manager;
     if (!create()) throw_error();
   }
   ~Transcoder() {
@@ -142,7 +120,7 @@ class Transcoder {
   jpeg_decompress_struct source_{};
   jpeg_compress_struct target_{};
   jpeg_progress_mgr progress_{};
-  ErrorState errors_{};
+  LibjpegErrors errors_;
   jvirt_barray_ptr* coefficients_ = nullptr;
   Destination out_{};
 };

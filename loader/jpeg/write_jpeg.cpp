@@ -1,39 +1,19 @@
 // write_jpeg(): libjpeg's compressor behind one function.
 #include "loader/jpeg/write_jpeg.h"
 
-#include <csetjmp>
-#include <cstdio>
 #include <cstdlib>
-
-// Behind <cstdio>: it uses FILE and size_t without including anything.
-#include <jpeglib.h>
 
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/jpeg/libjpeg_errors-inl.h"
 
 namespace penstock::detail {
 namespace {
 
-struct ErrorState {
-  jpeg_error_mgr manager;  // first: libjpeg hands back a pointer to it
-  std::jmp_buf jump;
-  char message[JMSG_LENGTH_MAX];
-};
-
-[[noreturn]] void fail(j_common_ptr info) {
-  auto* state = reinterpret_cast<ErrorState*>(info->err);
-  info->err->format_message(info, state->message);
-  std::longjmp(state->jump, 1);
-}
-
-/// libjpeg's objects; longjmp passes over compress() alone, which holds none of ours.
+/// libjpeg is called by compress() alone: false when it failed.
 class Compressor {
  public:
-  Compressor() {
-    info_.err = jpeg_std_error(&errors_.manager);
-    errors_.manager.error_exit = fail;
-    errors_.message[0] = '\0';
-  }
+  Compressor() { info_.err = &errors_.manager; }
   ~Compressor() {
     jpeg_destroy_compress(&info_);
     std::free(file_);
@@ -67,7 +47,7 @@ class Compressor {
 
  private:
   jpeg_compress_struct info_{};
-  ErrorState errors_{};
+  LibjpegErrors errors_;
   unsigned char* file_ = nullptr;
   unsigned long byte_count_ = 0;
 };

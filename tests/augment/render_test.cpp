@@ -12,11 +12,13 @@
 #include "core/error.h"
 #include "tests/augment/pictures.h"
 #include "tests/augment/reference.h"
+#include "tests/support/forced_target.h"
 
 namespace penstock {
 namespace {
 
 using test::cut_out;
+using test::ForcedTarget;
 using test::noise_picture;
 using test::OwnedPicture;
 using test::random_plan;
@@ -27,12 +29,6 @@ const Normalization kNormalization = Normalization::of({0.1307, 0.45, 0.6}, {0.3
 
 constexpr Layout kLayouts[] = {Layout::kF32Nchw, Layout::kU8Nhwc,  Layout::kF16Nchw, Layout::kBf16Nchw,
                                Layout::kF32Nhwc, Layout::kF16Nhwc, Layout::kBf16Nhwc};
-
-/// Gives the choice of the instruction set back at the end of a test.
-struct ForcedTarget {
-  explicit ForcedTarget(const std::string& name) { detail::force_render_target(name); }
-  ~ForcedTarget() { detail::force_render_target(""); }
-};
 
 /// The index of the first byte that differs, or -1.
 ptrdiff_t first_difference(const std::vector<uint8_t>& a, const std::vector<uint8_t>& b) {
@@ -118,13 +114,15 @@ TEST_P(RenderTargetTest, NoByteOutsideThePictureIsRead) {
   for (uint64_t trial = 0; trial < 2000; ++trial) {
     Rng rng(15, 0, trial, 0);
     const int height = rng.between(1, 30), width = rng.between(1, 30), channels = rng.chance(0.5) ? 1 : 3;
-    OwnedPicture picture = noise_picture(height, width, channels, rng);
+    const OwnedPicture whole = noise_picture(height, width, channels, rng);
     const Plan plan = random_plan(height, width, rng);
-    const auto expected = rendered(picture.view, plan, kNormalization, Layout::kF32Nchw);
-    for (uint8_t* at : {page.begin(), page.end() - picture.pixels.size()}) {
-      std::copy(picture.pixels.begin(), picture.pixels.end(), at);
-      picture.view.pixels = at;
-      ASSERT_EQ(rendered(picture.view, plan, kNormalization, Layout::kF32Nchw), expected) << "trial " << trial;
+    const auto expected = rendered(whole.view, plan, kNormalization, Layout::kF32Nchw);
+    for (OwnedPicture picture : {whole, cut_out(whole.view, footprint(plan))}) {
+      for (uint8_t* at : {page.begin(), page.end() - picture.pixels.size()}) {
+        std::copy(picture.pixels.begin(), picture.pixels.end(), at);
+        picture.view.pixels = at;
+        ASSERT_EQ(rendered(picture.view, plan, kNormalization, Layout::kF32Nchw), expected) << "trial " << trial;
+      }
     }
   }
 }

@@ -14,10 +14,12 @@
 #include "augment/transform.h"
 #include "core/error.h"
 #include "core/rng.h"
+#include "tests/support/forced_target.h"
 
 namespace penstock {
 namespace {
 
+using test::ForcedTarget;
 using testing::HasSubstr;
 
 constexpr BatchMix kMixup{.kind = BatchMix::Kind::kMixup, .alpha = 0.4};
@@ -158,7 +160,7 @@ std::vector<float> random_values(size_t count, Layout layout, Rng& rng) {
 class MixTargetTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(MixTargetTest, MixupBlendsEveryElementInEveryLayout) {
-  detail::force_render_target(GetParam());
+  const ForcedTarget target(GetParam());
   Rng rng(31, 0, 0, 0);
   for (int trial = 0; trial < 200; ++trial) {
     const Extent extent{rng.between(1, 9), rng.between(1, 20), rng.chance(0.5) ? 1 : 3};
@@ -174,7 +176,6 @@ TEST_P(MixTargetTest, MixupBlendsEveryElementInEveryLayout) {
       ASSERT_EQ(row, stored(mixed, layout)) << "layout " << k << ", trial " << trial;
     }
   }
-  detail::force_render_target("");
 }
 
 INSTANTIATE_TEST_SUITE_P(AllTargets, MixTargetTest, testing::ValuesIn(detail::render_targets()),

@@ -10,10 +10,12 @@
 #include "core/error.h"
 #include "tests/augment/pictures.h"
 #include "tests/augment/reference.h"
+#include "tests/support/forced_target.h"
 
 namespace penstock {
 namespace {
 
+using test::ForcedTarget;
 using test::noise_picture;
 using test::OwnedPicture;
 using test::random_plan;
@@ -168,7 +170,7 @@ void add_random_steps(Plan& plan, Rng& rng) {
 class ColorTargetTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(ColorTargetTest, BitsEqualThePlainRenderer) {
-  detail::force_render_target(GetParam());
+  const ForcedTarget target(GetParam());
   for (uint64_t trial = 0; trial < 1500; ++trial) {
     Rng rng(21, 0, trial, 0);
     const int height = rng.between(1, 40), width = rng.between(1, 40), channels = rng.chance(0.3) ? 1 : 3;
@@ -185,18 +187,16 @@ TEST_P(ColorTargetTest, BitsEqualThePlainRenderer) {
           << channels << " channels";
     }
   }
-  detail::force_render_target("");
 }
 
 TEST_P(ColorTargetTest, LargeOutputIsSummedExactly) {
   // White stays white under any contrast. 1.2 million pixels would overflow 32 bits even in each of 16 lanes.
-  detail::force_render_target(GetParam());
+  const ForcedTarget target(GetParam());
   const std::vector<uint8_t> levels(1200000, 255);
   const Picture picture{.pixels = levels.data(), .row_stride = 1200, .height = 1000, .width = 1200, .channels = 1};
   Plan plan = Plan::identity(1000, 1200);
   plan.adjust(ColorOp::kContrast, 0.25f);
   EXPECT_TRUE(rendered(picture, plan, kLevels, Layout::kU8Nhwc) == levels);
-  detail::force_render_target("");
 }
 
 INSTANTIATE_TEST_SUITE_P(AllTargets, ColorTargetTest, testing::ValuesIn(detail::render_targets()),

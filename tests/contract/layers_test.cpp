@@ -92,10 +92,18 @@ TEST(LayersContract, LibTorchStaysUnderTrain) {
   }
 }
 
+TEST(LayersContract, PartsOfSourceFilesStayOutOfHeaders) {
+  for (const auto& [file, target, is_quoted] : includes()) {
+    if (!is_quoted || !target.ends_with("-inl.h")) continue;
+    EXPECT_TRUE(file.ends_with(".cpp") || file.ends_with("-inl.h")) << file << " includes " << target;
+  }
+}
+
 TEST(LayersContract, ThirdPartyTypesStayOutOfHeaders) {
   const std::regex foreign(R"(^(tbb/|oneapi/|jpeglib|turbojpeg|opencv2/|spng|png\.h|cuda|nccl))");
   for (const auto& [file, target, is_quoted] : includes()) {
-    if (!file.ends_with(".h") || layer_of(file) < 0) continue;  // the tests' own headers are no interface
+    // The tests' own headers are no interface, and an -inl.h is a part of the .cpp files that include it.
+    if (!file.ends_with(".h") || file.ends_with("-inl.h") || layer_of(file) < 0) continue;
     EXPECT_FALSE(std::regex_search(target, foreign)) << file << " includes " << target;
   }
 }

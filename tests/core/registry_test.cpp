@@ -65,6 +65,12 @@ TEST(TextTest, JoinsSplitsAndConcatenates) {
 TEST(NumberTextTest, NounsAgreeAndGainsAreNotRoundedAway) {
   EXPECT_EQ(count_text(0, "worker"), "0 workers");
   EXPECT_EQ(count_text(1, "worker"), "1 worker");
+  EXPECT_EQ(count_text(1234567, "worker"), "1,234,567 workers");
+  EXPECT_EQ(count_text(1, "class", "classes"), "1 class");
+  EXPECT_EQ(count_text(2, "class", "classes"), "2 classes");
+  EXPECT_EQ(byte_text(999), "999 bytes");
+  EXPECT_EQ(byte_text(9540000), "9.5 MB");
+  EXPECT_EQ(byte_text(999960), "1.0 MB");
   EXPECT_EQ(percent_text(0.7149), "71 %");
   EXPECT_EQ(percent_text(0.9943, 2), "99.43 %");
   EXPECT_EQ(factor_text(1.07), "1.07x");

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "loader/codecs/codec.h"
+#include "loader/jpeg/geometry.h"
+#include "loader/jpeg/header.h"
+#include "loader/jpeg/seek_index.h"
 #include "tests/loader/jpeg_pictures.h"
 #include "tests/loader/storage_test_data.h"
 
@@ -27,6 +30,13 @@ Sample sample_of(const std::vector<uint8_t>& file) {
   return sample;
 }
 
+/// Its seek index; empty where there can be none.
+std::vector<uint8_t> index_of(const std::vector<uint8_t>& file) {
+  const auto header = detail::parse_jpeg_header(file);
+  if (!header.is_decodable()) return {};
+  return detail::build_seek_index(header, detail::JpegGeometry(header), file);
+}
+
 /// What the codec gives, as a whole picture.
 WholePicture decode_whole(const std::vector<uint8_t>& file, int scale, int channels) {
   DecodeScratch scratch;
@@ -38,13 +48,16 @@ WholePicture decode_whole(const std::vector<uint8_t>& file, int scale, int chann
 
 void expect_the_same_regions(const std::vector<uint8_t>& file, const WholePicture& whole, int scale, Rng& rng) {
   static DecodeScratch scratch;
+  const auto index = index_of(file);
+  Sample sample = sample_of(file);
   for (int i = 0; i < 16; ++i) {
     const Region region = i == 0   ? Region{0, 0, whole.width, whole.height}
                           : i == 1 ? Region{whole.width - 1, whole.height - 1, 1, 1}
                                    : random_region(whole.height, whole.width, rng);
-    for (const DecodePath path : {DecodePath::kAuto, DecodePath::kRegion, DecodePath::kFull}) {
+    for (const DecodePath path : {DecodePath::kAuto, DecodePath::kIndex, DecodePath::kRegion, DecodePath::kFull}) {
+      sample.index = path == DecodePath::kIndex ? index : std::span<const uint8_t>();
       const DecodeRequest request{.region = region, .dct_scale = scale, .channels = whole.channels, .path = path};
-      const Picture picture = codec_for(Encoding::kJpeg).decode(sample_of(file), request, scratch);
+      const Picture picture = codec_for(Encoding::kJpeg).decode(sample, request, scratch);
       ASSERT_THAT(difference(picture, region, whole), IsEmpty())
           << whole.width << "x" << whole.height << " at " << scale << "/8, region " << region.width << "x"
           << region.height << " at (" << region.x << ", " << region.y << "), path " << static_cast<int>(path);

@@ -7,6 +7,7 @@
 #include "loader/jpeg/huffman.h"
 #include "loader/jpeg/rebuild.h"
 #include "tests/loader/jpeg_coefficients_data.h"
+#include "tests/support/forced_target.h"
 #include "tests/support/testing.h"
 
 namespace penstock {
@@ -50,14 +51,13 @@ TEST(HuffmanSourceTest, CoefficientsAreLibjpegs) {
 }
 
 TEST(HuffmanSourceTest, EveryInstructionSetReadsTheSame) {
-  for (const auto& target : detail::render_targets()) {
-    detail::force_render_target(target);
+  for (const auto& name : detail::render_targets()) {
+    const test::ForcedTarget target(name);
     for (const int quality : {20, 90, 100}) {
       const TestJpeg jpeg(JpegOptions{.quality = quality});
-      EXPECT_EQ(all_of(jpeg), libjpeg_coefficients(jpeg.bytes, jpeg.geometry)) << target << ", quality " << quality;
+      EXPECT_EQ(all_of(jpeg), libjpeg_coefficients(jpeg.bytes, jpeg.geometry)) << name << ", quality " << quality;
     }
   }
-  detail::force_render_target("");
 }
 
 TEST(HuffmanSourceTest, WindowsEndsDoNotShow) {

@@ -4,12 +4,14 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <iostream>
 
 #include "augment/detail/render_job.h"
 #include "loader/jpeg/pixel_kernels.h"
 #include "loader/jpeg/pixels.h"
 #include "tests/loader/jpeg_pictures.h"
 #include "tests/loader/storage_test_data.h"
+#include "tests/support/forced_target.h"
 
 namespace penstock {
 namespace {
@@ -18,6 +20,7 @@ using detail::decode_pixels;
 using detail::JpegGeometry;
 using detail::parse_jpeg_header;
 using detail::PixelScratch;
+using test::ForcedTarget;
 using testing::IsEmpty;
 using testing_data::decode_by_libjpeg;
 using testing_data::difference;
@@ -28,12 +31,6 @@ using testing_data::LibjpegSource;
 using testing_data::random_region;
 
 constexpr int kScales[] = {1, 2, 4, 8};
-
-/// Gives the choice of the instruction set back at the end of a test.
-struct ForcedTarget {
-  explicit ForcedTarget(const std::string& name) { detail::force_render_target(name); }
-  ~ForcedTarget() { detail::force_render_target(""); }
-};
 
 /// Decodes `region_count` regions at every scale, the whole picture among them.
 void expect_pixels_of_libjpeg(const std::vector<uint8_t>& file, int region_count, Rng& rng) {
@@ -159,8 +156,9 @@ TEST(JpegKernelsTest, EverySetGivesTheSameSamplesOfAnyCoefficients) {
   }
 }
 
-TEST(JpegKernelsTest, EveryColorIsLibjpegs) {
-  // Y of 128 shows every sum; the plain set is the formula of jdcolor.c's tables.
+TEST(JpegKernelsTest, EverySetConvertsEveryColorAlike) {
+  // Every Cb with every Cr, at the least, the middle and the greatest Y but one. That the plain set's are libjpeg's the
+  // tests of pictures show.
   std::array<uint8_t, 512> y{}, cb{}, cr{};
   std::array<uint8_t, 3 * 512> expected{}, found{};
   for (const auto& name : detail::render_targets()) {
@@ -179,16 +177,23 @@ TEST(JpegKernelsTest, EveryColorIsLibjpegs) {
 }
 
 TEST(JpegPixelsTest, PhotographsAreLibjpegs) {
-  // A folder of photographs, where one is named: PENSTOCK_PHOTOGRAPHS=DIR.
-  const char* folder = std::getenv("PENSTOCK_PHOTOGRAPHS");
-  if (folder == nullptr) return;
+  const char* data = std::getenv("PENSTOCK_DATA");
+  const auto folder = std::filesystem::path(data ? data : PENSTOCK_ROOT "/../shared/data") / "imagenet-sample";
+  if (!std::filesystem::is_directory(folder)) {
+    ASSERT_EQ(data, nullptr) << "PENSTOCK_DATA has no " << folder;
+    std::cerr << folder << " is not there: no photograph was compared (PENSTOCK_DATA names another place)\n";
+    return;
+  }
+  int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const auto file = testing_data::read_bytes(entry.path());
     if (!parse_jpeg_header(file).is_decodable()) continue;
     SCOPED_TRACE(entry.path());
     Rng rng(26, 0, file.size(), 0);
     expect_pixels_of_libjpeg(file, 4, rng);
+    ++count;
   }
+  EXPECT_GT(count, 100);
 }
 
 }  // namespace

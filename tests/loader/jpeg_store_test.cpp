@@ -10,6 +10,7 @@
 #include "loader/jpeg/store_source.h"
 #include "loader/jpeg/store_writer.h"
 #include "tests/loader/jpeg_coefficients_data.h"
+#include "tests/support/forced_target.h"
 
 namespace penstock::detail {
 namespace {
@@ -309,6 +310,16 @@ TEST(CodebookTest, TrainingDependsOnTheSampleAlone) {
   const TrainingSample sample = sample_of(jpeg.geometry, libjpeg_coefficients(jpeg.bytes, jpeg.geometry));
   const auto expected = train_codebook(sample, 1).bytes();
   EXPECT_EQ(train_codebook(sample, 3).bytes(), expected);
+}
+
+TEST(CodebookTest, EveryInstructionSetTrainsTheSame) {
+  const TestJpeg jpeg(JpegOptions{.height = 120, .width = 200});
+  const TrainingSample sample = sample_of(jpeg.geometry, libjpeg_coefficients(jpeg.bytes, jpeg.geometry));
+  const auto expected = train_codebook(sample, 1).bytes();
+  for (const auto& name : render_targets()) {
+    const test::ForcedTarget target(name);
+    EXPECT_EQ(train_codebook(sample, 1).bytes(), expected) << name;
+  }
 }
 
 TEST(CodebookTest, TrainingSavesBytes) {

@@ -222,7 +222,7 @@ def test_a_truncated_checkpoint(cache, trained, tmp_path, kept):
 
 def test_checkpoints_that_do_not_fit(cache, trained, tmp_path):
     last = trained / "checkpoint-last.safetensors"
-    fails(cache, tmp_path, [*FAST, "-a", "mlp", "--resume", last], CONFIG, "a checkpoint of arch lenet; --arch is mlp")
+    fails(cache, tmp_path, [*FAST, "-a", "mlp", "--resume", last], CONFIG, "a checkpoint of arch lenet; expected mlp, as --arch is")
     fails(cache, tmp_path, [*FAST, "--augment", "resize(size=20)", "--resume", last], CONFIG,
           "1 x 16 x 16", "1 x 20 x 20")
     fails(cache, tmp_path, [*FAST, "--resume", trained / "model.safetensors"], CORRUPT, "no checkpoint")
@@ -237,6 +237,10 @@ def test_weights_that_do_not_fit(cache, tmp_path):
 
 def test_evaluate_needs_weights_and_a_test_split(cache, tmp_path):
     assert "--evaluate: no weights are named" in run(cache, *FAST, "-e", code=CONFIG).stderr
+    subprocess.run([TRAIN.parent / "shardprep", "pack", "--source", "digits(count=20,size=16)", "--out", tmp_path / "data", "--quiet"],
+                   check=True)
+    fails(cache, tmp_path, [*FAST, "-e", "--pretrained", "x.safetensors", "--data", tmp_path / "data"], CONFIG,
+          "no test split at", "expected a test split")
 
 
 def test_somebodys_folder_is_not_written_into(cache, tmp_path):

@@ -51,8 +51,8 @@ def test_flags_alone_make_a_world(cache, tmp_path):
 
 @pytest.mark.parametrize("launcher,flags,message", [
     # torchrun takes --nproc for a flag of its own.
-    (MPIRUN, ["--mode", "ddp", "--nproc", 3], "--nproc is 3; openmpi started 2 ranks"),
-    (TORCHRUN, ["--mode", "ddp", "--world-size", 4], "--world-size is 4; torchrun started 2 ranks"),
+    (MPIRUN, ["--mode", "ddp", "--nproc", 3], "--nproc is 3; expected 2, the ranks that openmpi started"),
+    (TORCHRUN, ["--mode", "ddp", "--world-size", 4], "--world-size is 4; expected 2, the ranks that torchrun started"),
     (TORCHRUN, ["--mode", "ddp", "--rank", 7], "torchrun says"),
     (TORCHRUN, ["--mode", "single"], "--mode single: launched with 2 ranks; expected 1 (use --mode ddp)")])
 def test_flags_that_contradict_the_launcher(cache, tmp_path, launcher, flags, message):

@@ -109,14 +109,14 @@ def test_verify_and_info_know_how_pictures_are_stored(packed):
     for encode in ENCODES:
         run("shardprep", "verify", packed[encode])
     info = run("shardprep", "info", packed["auto"]).stdout
-    assert re.search(r"storage +encode=auto, 1 JPEGs made baseline", info)
+    assert re.search(r"storage +encode=auto, 1 JPEG made baseline", info)
     assert "7 turned by EXIF" in info
     assert "JPEG coefficients" in info and "1 PNG" in info
     assert "JPEG with seek index" in run("shardprep", "info", packed["keep"]).stdout
 
 
 def test_pictures_stand_as_exif_says(tmp_path):
-    """Every orientation becomes the same upright picture: nothing is sampled, so the pixels are exact."""
+    """Every orientation becomes the same upright picture, turned by pack and by the loader alike."""
     upright = photograph(1, 64, 48)
     inverse = {1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 8, 7: 7, 8: 6}
     for orientation in range(1, 9):
@@ -124,13 +124,21 @@ def test_pictures_stand_as_exif_says(tmp_path):
         exif = Image.Exif()
         exif[0x0112] = inverse[orientation]
         write(tmp_path / "in", {f"c/{orientation}.jpg": saved(lying, exif=exif, quality=95, subsampling="4:4:4")})
-    for arguments in ((), ("--no-exif",)):
-        out = tmp_path / ("plain" if arguments else "turned")
-        pack(tmp_path / "in", out, "--encode", "keep", *arguments)
-        done = subprocess.run([BIN / "loadbench", "--data", out, "--workers", "0", "--augment", "normalize", "--epochs",
-                               "1"], capture_output=True, text=True, check=False)
-        # Unturned, four of them lie on their side: another size, which one batch cannot hold.
-        assert (done.returncode == 0) == (not arguments), done.stderr
+    pack(tmp_path / "in", tmp_path / "raw", "--encode", "raw")
+    run("shardprep", "unpack", tmp_path / "raw", "--out", tmp_path / "back")
+    for orientation in range(1, 9):
+        back = np.asarray(Image.open(tmp_path / "back" / "c" / f"{orientation}.jpg.png"), dtype=int)
+        assert np.abs(back - np.asarray(upright, dtype=int)).mean() < 6, orientation  # quality 95 loses 3 of this noise; a turn, 60
+    whole = ("--digest", "--workers", "0,2", "--augment", "normalize(mean=0.5,std=0.5)", "--epochs", 1)
+    digests = {run("loadbench", "--data", tmp_path / "raw", *whole).stdout}
+    for encode in ENCODES:
+        pack(tmp_path / "in", tmp_path / encode, "--encode", encode)
+        digests.add(run("loadbench", "--data", tmp_path / encode, *whole).stdout)
+    assert len(digests) == 1, digests
+    pack(tmp_path / "in", tmp_path / "plain", "--encode", "keep", "--no-exif")
+    # Unturned, four of them lie on their side: another size, which one batch cannot hold.
+    refused = run("loadbench", "--data", tmp_path / "plain", *whole, code=2)
+    assert "as 48 x 64; expected 64 x 48 as the first sample" in refused.stderr
 
 
 def _with_orientation(image, orientation):
@@ -177,12 +185,18 @@ def test_a_name_cannot_write_lines_of_its_own(tmp_path):
     write(tmp_path / "in", {"c/a\n\x1b[2Jb.jpg": b"none"})
     done = pack(tmp_path / "in", tmp_path / "out", code=4)
     assert "c/a ?[2Jb.jpg: 4 bytes" in done.stderr and len(done.stderr.splitlines()) == 1
+    (tmp_path / "in" / "c").rename(tmp_path / "in" / "c\x1b[2J")
+    write(tmp_path / "in", {"c\x1b[2J/good.jpg": saved(photograph(0))})
+    done = pack(tmp_path / "in", tmp_path / "out", "--on-corrupt", "skip")
+    assert done.stderr.startswith("skipped: ") and len(done.stderr.splitlines()) == 1
+    assert "\x1b" not in done.stderr + done.stdout
+    assert "\x1b" not in run("shardprep", "info", tmp_path / "out").stdout
 
 
 def test_loadbench_says_what_limits_it_and_what_to_do_next(packed):
     for encode in ("keep", "coef"):
         out = run("loadbench", "--data", packed[encode], "--workers", "0,1", "--augment", AUGMENT, "--epochs", 1).stdout
-        assert re.search(r"^limit: \d+ images/s with \d workers? on \d+ cores?; \w+ takes \d+ % of a sample's time", out, re.M)
+        assert re.search(r"^limit: [\d,]+ images/s with \d workers? on \d+ cores?; \w+ takes \d+ % of a sample's time", out, re.M)
         assert re.search(r"^next: \S", out, re.M)
 
 
@@ -207,8 +221,39 @@ def test_a_broken_picture_is_one_line_and_can_be_skipped(kind, encode, tmp_path)
     done = pack(tmp_path / "in", tmp_path / "out", "--encode", encode, code=4)
     assert len(done.stderr.splitlines()) == 1 and "b.jpg" in done.stderr, done.stderr
     assert not (tmp_path / "out").exists()
-    pack(tmp_path / "in", tmp_path / "out", "--encode", encode, "--on-corrupt", "skip")
-    assert "1 broken ones left out" in run("shardprep", "info", tmp_path / "out").stdout
+    done = pack(tmp_path / "in", tmp_path / "out", "--encode", encode, "--on-corrupt", "skip")
+    assert re.fullmatch(r"skipped: .*/c/b\.jpg: .+; expected .+\n", done.stderr), done.stderr
+    assert "1 broken picture left out" in run("shardprep", "info", tmp_path / "out").stdout
+
+
+def test_of_many_broken_pictures_twenty_are_named(tmp_path):
+    write(tmp_path / "in", {"c/good.jpg": saved(photograph(0)), **{f"c/{i}.jpg": b"\xff\xd8broken" for i in range(25)}})
+    done = pack(tmp_path / "in", tmp_path / "out", "--on-corrupt", "skip", "--quiet")
+    lines = done.stderr.splitlines()
+    assert len(lines) == 21 and lines[-1] == "skipped: ... and 5 more", lines
+    assert len({re.search(r"/c/(\d+)\.jpg: ", line)[1] for line in lines[:-1]}) == 20
+    (tmp_path / "in/c/good.jpg").unlink()
+    lines = pack(tmp_path / "in", tmp_path / "none", "--on-corrupt", "skip", code=4).stderr.splitlines()
+    assert len(lines) == 22 and "all 25 pictures are broken" in lines[-1], lines
+
+
+def test_one_class_is_said(tmp_path):
+    write(tmp_path / "in", {"a.jpg": saved(photograph(0)), "b.jpg": saved(photograph(1))})
+    assert "all samples are of one class, in; for labels" in pack(tmp_path / "in", tmp_path / "out").stdout
+
+
+def test_unpack_leaves_out_what_is_damaged_and_says_so(tmp_path):
+    write(tmp_path / "in", {f"c/{i}.jpg": saved(photograph(i)) for i in range(4)})
+    pack(tmp_path / "in", tmp_path / "out", "--shards", 2)
+    shard = sorted((tmp_path / "out" / "train").glob("*.safetensors"))[0]  # holds ids 0 and 2
+    content = bytearray(shard.read_bytes())
+    content[4096 + 100] ^= 1  # the first sample begins behind the header's 4,096 bytes
+    shard.write_bytes(content)
+    done = run("shardprep", "unpack", tmp_path / "out", "--out", tmp_path / "back", code=4)
+    lines = done.stderr.splitlines()
+    assert len(lines) == 2 and "id 0" in lines[0] and "crc32c" in lines[0], lines
+    assert lines[1] == "shardprep: unpack: 1 problem; expected none"
+    assert sorted(path.name for path in (tmp_path / "back" / "c").iterdir()) == ["1.jpg", "2.jpg", "3.jpg"]
 
 
 def test_an_index_that_lies_is_one_line_or_changes_nothing(tmp_path):

@@ -134,7 +134,7 @@ def test_a_resumed_or_evaluated_run_is_the_one_that_it_was(cache, tmp_path):
     trained = run(cache, *SMALL, "--epochs", 1, "--lr", 0.02, "--augment", "flip(p=0.1)", "--out", out).stdout
     accuracy = re.search(r"Accuracy over .*", trained).group()
     last = out / "checkpoint-last.safetensors"
-    for flags in (["-e", "--out", out], ["-e", "--resume", last]):
+    for flags in (["-e", "--out", out], ["-e", "--resume", last], ["-e", "--resume", out]):
         assert accuracy in run(cache, *flags).stdout, flags
     resumed = run(cache, "--resume", last, "--epochs", 2).stdout
     assert f"data {DATA}" in resumed and "augment flip(p=0.1)" in resumed and "batch 32" in resumed

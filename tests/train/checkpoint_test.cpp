@@ -129,11 +129,13 @@ TEST(CheckpointTest, AnotherModelIsRefusedWithBothSidesNamed) {
   const auto arch = message_of(ErrorKind::kConfig, [] {
     check_same_model("f", some_info(), "resnet18", {1, 28, 28, 10});
   });
-  EXPECT_EQ(arch, "--resume f: a checkpoint of arch lenet; --arch is resnet18");
+  EXPECT_EQ(arch, "--resume f: a checkpoint of arch lenet; expected resnet18, as --arch is");
   const auto shape = message_of(ErrorKind::kConfig, [] {
     check_same_model("f", some_info(), "lenet", {3, 32, 32, 10});
   });
-  EXPECT_EQ(shape, "--resume f: a checkpoint for 10 classes of 1 x 28 x 28; the data are 10 classes of 3 x 32 x 32");
+  EXPECT_EQ(
+      shape,
+      "--resume f: a checkpoint for 10 classes of 1 x 28 x 28; expected 10 classes of 3 x 32 x 32, as the data are");
   EXPECT_NO_THROW(check_same_model("f", some_info(), "lenet", {1, 28, 28, 10}));
 }
 

@@ -173,6 +173,14 @@ TEST(LimitTest, CoresThatOthersUseAreNotCalledBusy) {
   EXPECT_THAT(find_limit(run).sentence, testing::StartsWith("core-bound: loader and trainer kept 2 cores 92 % busy; "));
 }
 
+TEST(LimitTest, OfFewStepsTheSentenceSaysSo) {
+  Observed run{.times = {.load_ms = 6, .load_cpu_ms = 6, .update_ms = 4, .update_cpu_ms = 4, .cores = 2}, .workers = 2};
+  run.step_count = 49;
+  EXPECT_THAT(find_limit(run).sentence, testing::EndsWith(" [of 49 steps: too few to rely on]"));
+  run.step_count = 50;
+  EXPECT_THAT(find_limit(run).sentence, testing::Not(testing::HasSubstr("too few")));
+}
+
 TEST(LimitTest, ARunWithoutStepsHasNoNumbers) {
   const Limit limit = find_limit({});
   EXPECT_DOUBLE_EQ(limit.speed_up, 1);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "core/number_text.h"
 #include "core/text.h"
 
 namespace penstock {
@@ -37,12 +38,18 @@ struct Stored {
   double short_side = 0;  // mean, pixels
 };
 
-Stored most_stored(const Dataset& dataset) {
+/// Of the shards that the loader opened.
+Stored most_stored(const Dataset& dataset, const LoaderOptions& loader) {
+  const bool has_own_shards = loader.shuffle == Shuffle::kRankLocal;
+  std::vector<uint64_t> samples;
+  for (int shard = has_own_shards ? loader.rank : 0; shard < dataset.shard_count();
+       shard += has_own_shards ? loader.world_size : 1)
+    for (uint64_t i = dataset.shard_begin(shard); i < dataset.shard_begin(shard + 1); ++i) samples.push_back(i);
   std::map<std::pair<Encoding, bool>, uint64_t> counts;
   double sides = 0;
-  const uint64_t count = std::min(dataset.size(), kLookedAt);
+  const uint64_t count = std::min(samples.size(), kLookedAt);
   for (uint64_t i = 0; i < count; ++i) {
-    const Sample sample = dataset.at(i * dataset.size() / count);
+    const Sample sample = dataset.at(samples[i * samples.size() / count]);
     ++counts[{sample.encoding, !sample.index.empty()}];
     sides += std::min(sample.extent.height, sample.extent.width);
   }
@@ -52,8 +59,8 @@ Stored most_stored(const Dataset& dataset) {
 }
 
 std::string decode_advice(const Dataset& dataset, const BenchOptions& options, const Extent& output) {
-  const Stored stored = most_stored(dataset);
-  const auto loader = options.loader;
+  const auto& loader = options.loader;
+  const Stored stored = most_stored(dataset, loader);
   switch (stored.encoding) {
     case Encoding::kPng:
       return "pack with --encode jpeg (other pixels, few bytes) or raw (the same pixels, many bytes)";
@@ -86,6 +93,8 @@ std::string next_step(const Dataset& dataset, const BenchOptions& options, const
   if (is_most_measured && best.workers < core_count)
     return concat("measure --workers ", core_count, ": the fastest was the most measured, and there are ", core_count,
                   " cores");
+  if (best.workers == 0 && options.workers.size() > 1)
+    return "--workers 0: what threads cost is more than they save here, as with few samples or cheap ones";
   const StageShare stage = greatest_stage(best.statistics);
   if (stage.share < kLargeShare) return "no stage stands out; more cores";
   const std::string name = stage.name;
@@ -105,10 +114,10 @@ std::string advice(const Dataset& dataset, const BenchOptions& options, const st
   });
   const int core_count = this_machine().cores;
   const StageShare stage = greatest_stage(best->statistics);
-  return concat("limit: ", std::lround(best->images_per_second), " images/s with ", best->workers,
-                best->workers == 1 ? " worker on " : " workers on ", core_count,
-                core_count == 1 ? " core; " : " cores; ", stage.name, " takes ", std::lround(100 * stage.share),
-                " % of a sample's time (", std::lround(stage.us),
+  return concat("limit: ", grouped(static_cast<uint64_t>(std::llround(best->images_per_second))), " images/s with ",
+                count_text(static_cast<uint64_t>(best->workers), "worker"), " on ",
+                count_text(static_cast<uint64_t>(core_count), "core"), "; ", stage.name, " takes ",
+                percent_text(stage.share), " of a sample's time (", std::lround(stage.us),
                 " us)\nnext: ", next_step(dataset, options, *best, core_count), '\n');
 }
 

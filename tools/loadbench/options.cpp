@@ -1,13 +1,12 @@
 // Command line of loadbench.
 #include "tools/loadbench/options.h"
 
-#include <sched.h>
-
 #include <charconv>
 #include <fstream>
 
 #include "augment/detail/render_job.h"
 #include "core/error.h"
+#include "core/machine.h"
 #include "core/text.h"
 #include "tools/cli.h"
 
@@ -51,6 +50,10 @@ BenchOptions parse_bench_options(int argc, char** argv) {
   CLI::App app{
       "Measures the loader alone: images/s and stages for each worker count, or digests of what it delivers. "
       "Exit codes: 0, 2 options, 3 files, 4 corrupt data."};
+  app.footer(
+      "Columns: read, plan, decode, render: mean/p99 of a sample in us. wait: of a batch, until it is there. ready: "
+      "share of the batches that were there when they were asked for. slots: memory of the batches made ahead. RSS: of "
+      "the process. first: from start to the first batch.");
   app.add_option("--data", options.data, "data set, or one split's folder, as shardprep packs them")->required();
   const auto* split = app.add_option("--split", options.split, "split of the data set")->capture_default_str();
   app.add_option("--workers,-j", workers, "worker counts, measured in turn; 0: the caller's thread")
@@ -107,13 +110,7 @@ BenchOptions parse_bench_options(int argc, char** argv) {
 }
 
 Machine this_machine() {
-  Machine machine;
-  cpu_set_t usable;
-  CPU_ZERO(&usable);
-  if (sched_getaffinity(0, sizeof usable, &usable) == 0) machine.cores = CPU_COUNT(&usable);
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; machine.cpu.empty() && std::getline(file, line);)
-    if (line.rfind("model name", 0) == 0) machine.cpu = line.substr(std::min(line.find(':') + 2, line.size()));
+  Machine machine{.cores = usable_cores(), .cpu = processor_name(), .simd = {}};
   machine.simd = detail::render_targets().front();
   return machine;
 }

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "core/number_text.h"
 #include "core/text.h"
 
 namespace penstock {
@@ -66,10 +67,12 @@ Error cannot_write(const std::string& path) {
 std::string report_table(const Dataset& dataset, const BenchOptions& options, const std::vector<BenchRun>& runs) {
   const auto machine = this_machine();
   std::ostringstream out;
-  out << dataset.folder().string() << ": " << dataset.size() << " images in " << dataset.shard_count() << " shards; "
+  const auto count = [](auto number, const char* noun) { return count_text(static_cast<uint64_t>(number), noun); };
+  out << dataset.folder().string() << ": " << count(dataset.size(), "image") << " in "
+      << count(dataset.shard_count(), "shard") << "; "
       << (options.augment.empty() ? "no augmentation" : options.augment) << "; batch " << options.loader.batch_size
-      << ", prefetch " << options.loader.prefetch << ", median of " << options.epochs << " epochs; " << machine.cpu
-      << ", " << machine.cores << " cores, " << machine.simd << '\n';
+      << ", prefetch " << options.loader.prefetch << ", median of " << count(options.epochs, "epoch") << "; "
+      << machine.cpu << ", " << count(machine.cores, "core") << ", " << machine.simd << '\n';
   if (options.loader.world_size > 1)
     out << "rank " << options.loader.rank << " of " << options.loader.world_size << " alone: its images/s\n";
   out << "stages of the epochs measured: mean/p99 in us, read to render of an image made, wait of a batch\n\n";

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "loader/problems.h"
+
 namespace penstock {
 
 struct Command {
@@ -22,5 +24,10 @@ Command unpack_command(CLI::App& app);
 /// The split folders that DIR means: itself, or those of a data set (only `split`, when it is not empty). Throws
 /// io_error when there is none, config_error when DIR is another split's.
 std::vector<std::filesystem::path> split_folders(const std::filesystem::path& folder, const std::string& split);
+
+/// Says each on stderr.
+void say(const Problems& problems);
+/// Throws when there are any: corrupt_error, or io_error when all of them are files that are missing.
+void refuse(const char* command, const Problems& problems);
 
 }  // namespace penstock

@@ -5,11 +5,12 @@
 #include <memory>
 
 #include "core/error.h"
+#include "core/number_text.h"
 #include "core/text.h"
 #include "loader/dataset.h"
 #include "loader/pack.h"
+#include "tools/cli.h"
 #include "tools/shardprep/commands.h"
-#include "tools/shardprep/progress.h"
 
 namespace penstock {
 namespace {
@@ -63,7 +64,7 @@ void print_pictures(const Dataset& dataset) {
 void print_classes(const Manifest& manifest) {
   std::printf("  classes    %zu\n", manifest.class_names.size());
   for (size_t i = 0; i < std::min(manifest.class_names.size(), kMaxClassesShown); ++i)
-    std::printf("    %-24s %s\n", manifest.class_names[i].c_str(), grouped(manifest.class_counts[i]).c_str());
+    std::printf("    %-24s %s\n", one_line(manifest.class_names[i]).c_str(), grouped(manifest.class_counts[i]).c_str());
   if (manifest.class_names.size() <= kMaxClassesShown) return;
   const auto [least, greatest] = std::minmax_element(manifest.class_counts.begin(), manifest.class_counts.end());
   std::printf("    ... and %zu more; %s to %s samples each\n", manifest.class_names.size() - kMaxClassesShown,
@@ -76,17 +77,18 @@ void print_info(const fs::path& folder) {
   uint64_t byte_count = 0;
   for (const auto& shard : manifest.shards) byte_count += shard.byte_count;
   std::printf("%s\n", folder.c_str());
-  std::printf("  split      %s of %s, format version %d\n", manifest.split.c_str(), manifest.source.c_str(),
+  std::printf("  split      %s of %s, format version %d\n", manifest.split.c_str(), one_line(manifest.source).c_str(),
               Manifest::kFormatVersion);
-  std::printf("  samples    %s in %zu shards, %s", grouped(manifest.sample_count).c_str(), manifest.shards.size(),
-              byte_text(byte_count).c_str());
-  if (manifest.skipped_count > 0) std::printf(", %s broken ones left out", grouped(manifest.skipped_count).c_str());
+  std::printf("  samples    %s in %s, %s", grouped(manifest.sample_count).c_str(),
+              count_text(manifest.shards.size(), "shard").c_str(), byte_text(byte_count).c_str());
+  if (manifest.skipped_count > 0)
+    std::printf(", %s left out", count_text(manifest.skipped_count, "broken picture").c_str());
   std::printf("\n  order      %s\n", manifest.shuffle_seed < 0
                                          ? "by id inside each shard"
                                          : concat("shuffled inside each shard, seed ", manifest.shuffle_seed).c_str());
-  std::printf("  storage    %s", manifest.storage.c_str());
+  std::printf("  storage    %s", one_line(manifest.storage).c_str());
   if (manifest.transcoded_count > 0)
-    std::printf(", %s JPEGs made baseline", grouped(manifest.transcoded_count).c_str());
+    std::printf(", %s made baseline", count_text(manifest.transcoded_count, "JPEG").c_str());
   std::printf("\n");
   print_pictures(*dataset);
   const auto& statistics = manifest.statistics;
@@ -103,22 +105,20 @@ void print_info(const fs::path& folder) {
 /// One line a split, and one a problem on stderr. Exit code 4 when there are any; 3 when they are missing files alone.
 int verify_folders(const std::vector<fs::path>& folders, int jobs) {
   if (jobs < 0) throw config_error(concat("--jobs is ", jobs, "; expected 0 (one a core) or more"));
-  uint64_t problem_count = 0;
-  bool is_files_only = true;
+  Problems all;
   for (const auto& folder : folders) {
     const auto problems = verify(folder, jobs);
-    for (const auto& line : problems.lines) std::fprintf(stderr, "%s\n", line.c_str());
-    problem_count += problems.count;
-    is_files_only &= problems.is_files_only;
+    say(problems);
+    all.append(problems, folder.string());
     if (problems.count == 0) {
       const Manifest manifest = read_manifest(folder);
-      std::printf("%s: %s samples in %zu shards, every one as packed\n", folder.c_str(),
-                  grouped(manifest.sample_count).c_str(), manifest.shards.size());
+      std::printf("%s: %s in %s, every one as packed\n", folder.c_str(),
+                  count_text(manifest.sample_count, "sample").c_str(),
+                  count_text(manifest.shards.size(), "shard").c_str());
     }
   }
-  if (problem_count == 0) return 0;
-  throw Error(is_files_only ? ErrorKind::kIo : ErrorKind::kCorrupt,
-              concat("verify: ", problem_count, " problem", problem_count == 1 ? "" : "s", "; expected none"));
+  refuse("verify", all);
+  return 0;
 }
 
 struct LookArguments {
@@ -143,6 +143,16 @@ bool is_split_folder(const fs::path& folder) {
 }
 
 }  // namespace
+
+void say(const Problems& problems) {
+  for (const auto& line : problems.lines) std::fprintf(stderr, "%s\n", one_line(line).c_str());
+}
+
+void refuse(const char* command, const Problems& problems) {
+  if (problems.count == 0) return;
+  throw Error(problems.is_files_only ? ErrorKind::kIo : ErrorKind::kCorrupt,
+              concat(command, ": ", count_text(problems.count, "problem"), "; expected none"));
+}
 
 std::vector<fs::path> split_folders(const fs::path& folder, const std::string& split) {
   if (folder.empty()) throw config_error("DIR: is \"\"; expected a data set or a split's folder");

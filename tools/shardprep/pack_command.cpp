@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core/error.h"
+#include "core/number_text.h"
 #include "core/text.h"
 #include "loader/dataset.h"
 #include "loader/pack.h"
@@ -14,6 +15,8 @@
 
 namespace penstock {
 namespace {
+
+namespace fs = std::filesystem;
 
 struct PackArguments {
   PackOptions options;
@@ -43,33 +46,62 @@ std::vector<std::string> parse_splits(const std::string& text) {
 /// As pack() says it, but before the splits in front of this one are packed.
 void check_is_new(const PackOptions& options, const std::string& split) {
   const auto folder = options.output / split;
-  if (!options.force && std::filesystem::exists(folder))
+  if (!options.force && fs::exists(folder))
     throw config_error(concat(folder.string(), ": exists already; expected a new folder, or --force to replace it"));
 }
 
-void pack_split(PackOptions options, const std::string& split, bool is_quiet) {
-  options.split = split;
-  ProgressLine line((options.output / split).string(), is_quiet);
+/// Packs, with progress and what is skipped on stderr; gives the last progress.
+PackProgress pack_aloud(const PackOptions& options, ProgressLine& line) {
   PackProgress last;
-  try {
-    pack(options, [&](const PackProgress& progress) { line.show(last = progress); });
-  } catch (...) {
+  uint64_t skipped_count = 0;
+  const auto show = [&](const PackProgress& progress) {
+    for (const auto& message : progress.skipped)
+      if (++skipped_count <= Problems::kMaxLines) line.say("skipped: " + message);
+    line.show(last = progress);
+  };
+  const auto finish = [&] {
+    if (skipped_count > Problems::kMaxLines)
+      line.say(concat("skipped: ... and ", grouped(skipped_count - Problems::kMaxLines), " more"));
     line.finish();  // the message of what went wrong stands on a line of its own
+  };
+  try {
+    pack(options, show);
+  } catch (...) {
+    finish();
     throw;
   }
-  line.finish();
-  if (is_quiet) return;
-  const Manifest manifest = read_manifest(options.output / split);
+  finish();
+  return last;
+}
+
+void print_summary(const fs::path& folder, const PackProgress& last) {
+  const Manifest manifest = read_manifest(folder);
   uint64_t byte_count = 0;
   for (const auto& shard : manifest.shards) byte_count += shard.byte_count;
   std::string notes;
   if (last.reused_count > 0) notes += ", " + grouped(last.reused_count) + " of them packed before an interruption";
-  if (last.skipped_count > 0) notes += ", " + grouped(last.skipped_count) + " broken pictures skipped";
-  if (manifest.transcoded_count > 0) notes += ", " + grouped(manifest.transcoded_count) + " JPEGs made baseline";
-  if (last.ignored_count > 0) notes += ", " + grouped(last.ignored_count) + " files that are no pictures ignored";
-  std::printf("%s: %s samples of %zu classes in %zu shards, %s, %.1f s%s\n", (options.output / split).c_str(),
-              grouped(manifest.sample_count).c_str(), manifest.class_names.size(), manifest.shards.size(),
-              byte_text(byte_count).c_str(), last.seconds, notes.c_str());
+  if (last.skipped_count > 0) notes += ", " + count_text(last.skipped_count, "broken picture") + " skipped";
+  if (manifest.transcoded_count > 0) notes += ", " + count_text(manifest.transcoded_count, "JPEG") + " made baseline";
+  if (last.ignored_count > 0) {
+    notes += concat(", ", count_text(last.ignored_count, "file that is no picture", "files that are no pictures"),
+                    " ignored");
+  }
+  std::printf("%s: %s of %s in %s, %s, %.1f s%s\n", folder.c_str(), count_text(manifest.sample_count, "sample").c_str(),
+              count_text(manifest.class_names.size(), "class", "classes").c_str(),
+              count_text(manifest.shards.size(), "shard").c_str(), byte_text(byte_count).c_str(), last.seconds,
+              notes.c_str());
+  if (manifest.class_names.size() == 1) {
+    std::printf("%s: all samples are of one class, %s; for labels, give each class's pictures a folder of their own\n",
+                folder.c_str(), one_line(manifest.class_names.front()).c_str());
+  }
+}
+
+void pack_split(PackOptions options, const std::string& split, bool is_quiet) {
+  options.split = split;
+  const fs::path folder = options.output / split;
+  ProgressLine line(folder.string(), is_quiet);
+  const PackProgress last = pack_aloud(options, line);
+  if (!is_quiet) print_summary(folder, last);
 }
 
 StorageOptions storage_options(const PackArguments& arguments) {
@@ -124,7 +156,9 @@ Command pack_command(CLI::App& app) {
                    "lossless, fastest), keep (the file and a seek index), jpeg (compressed again), raw (pixels)")
       ->capture_default_str();
   command
-      ->add_option("--resize", storage.resize_short, "reduce pictures to this short side, pixels; default: as they are")
+      ->add_option("--resize", storage.resize_short,
+                   "reduce pictures to this short side, pixels, and compress them again with --quality; "
+                   "default: as they are")
       ->type_name("UINT")
       ->each([](const std::string& text) {
         if (text == "0") throw config_error("--resize: is \"0\"; expected 1 to 65535 pixels");  // inside, 0 is: none

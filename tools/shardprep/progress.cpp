@@ -6,6 +6,9 @@
 #include <cstdio>
 #include <utility>
 
+#include "core/number_text.h"
+#include "tools/cli.h"
+
 namespace penstock {
 namespace {
 
@@ -39,25 +42,14 @@ void ProgressLine::show(const PackProgress& progress) {
   is_line_open_ = is_terminal_;
 }
 
+void ProgressLine::say(const std::string& message) {
+  finish();
+  std::fprintf(stderr, "%s\n", one_line(message).c_str());
+}
+
 void ProgressLine::finish() {
   if (is_line_open_) std::fputs("\r\033[K", stderr);
   is_line_open_ = false;
-}
-
-std::string grouped(uint64_t number) {
-  std::string text = std::to_string(number);
-  for (size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, 1, ',');
-  return text;
-}
-
-std::string byte_text(uint64_t byte_count) {
-  const char* units[] = {"bytes", "KB", "MB", "GB", "TB"};
-  auto value = static_cast<double>(byte_count);
-  size_t unit = 0;
-  for (; value >= 1000 && unit < 4; ++unit) value /= 1000;
-  char text[32];
-  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
-  return text;
 }
 
 }  // namespace penstock

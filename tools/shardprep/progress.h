@@ -13,7 +13,8 @@ class ProgressLine {
  public:
   ProgressLine(std::string name, bool is_quiet);
   void show(const PackProgress& progress);
-  void finish();  ///< Ends the rewritten line.
+  void say(const std::string& message);  ///< A line that stays, quiet or not.
+  void finish();                         ///< Ends the rewritten line.
 
  private:
   std::string name_;
@@ -21,10 +22,5 @@ class ProgressLine {
   bool is_line_open_ = false;
   double last_shown_s_ = 0;
 };
-
-/// "1,234,567".
-std::string grouped(uint64_t number);
-/// "9.5 MB": powers of 1000, as disks are sold.
-std::string byte_text(uint64_t byte_count);
 
 }  // namespace penstock

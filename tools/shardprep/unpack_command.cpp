@@ -3,10 +3,10 @@
 #include <memory>
 
 #include "core/error.h"
+#include "core/number_text.h"
 #include "core/text.h"
 #include "loader/unpack.h"
 #include "tools/shardprep/commands.h"
-#include "tools/shardprep/progress.h"
 
 namespace penstock {
 namespace {
@@ -24,13 +24,18 @@ int run_unpack(const UnpackArguments& arguments) {
   if (output.empty()) throw config_error("--out: is \"\"; expected a new folder");
   if (fs::exists(output) && (!fs::is_directory(output) || !fs::is_empty(output)))
     throw config_error(concat("--out: ", output.string(), " exists already; expected a new or empty folder"));
+  Problems problems;
   for (const auto& folder : split_folders(arguments.folder, arguments.split)) {
     UnpackProgress last;
-    unpack(folder, output, arguments.jobs, [&](const UnpackProgress& progress) { last = progress; });
+    const Problems left_out =
+        unpack(folder, output, arguments.jobs, [&](const UnpackProgress& progress) { last = progress; });
+    say(left_out);
+    problems.append(left_out, folder.string());
     if (arguments.is_quiet) continue;
-    std::printf("%s: %s files, %s, %.1f s, in %s\n", folder.c_str(), grouped(last.done_count).c_str(),
+    std::printf("%s: %s, %s, %.1f s, in %s\n", folder.c_str(), count_text(last.done_count, "file").c_str(),
                 byte_text(last.byte_count).c_str(), last.seconds, output.c_str());
   }
+  refuse("unpack", problems);
   return 0;
 }
 

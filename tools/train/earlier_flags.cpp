@@ -37,7 +37,7 @@ bool has(const std::vector<std::string>& arguments, const std::string& flag) {
 
 std::vector<std::string> earlier_flags(const std::vector<std::string>& arguments) {
   const std::string resumed = value_of(arguments, "--resume");
-  fs::path folder = fs::path(resumed).parent_path();
+  fs::path folder = checkpoint_of(resumed).parent_path();
   if (resumed.empty()) {
     if (!has(arguments, "-e") && !has(arguments, "--evaluate")) return {};
     folder = value_of(arguments, "--out");
@@ -59,6 +59,11 @@ std::vector<std::string> earlier_flags(const std::vector<std::string>& arguments
     throw corrupt_error(concat(path.string(), ": ", error.what(), "; expected the options of a run"));
   }
   return flags;
+}
+
+fs::path checkpoint_of(const fs::path& named) {
+  std::error_code ignored;  // what cannot be looked at is a file that cannot be read
+  return fs::is_directory(named, ignored) ? named / "checkpoint-last.safetensors" : named;
 }
 
 }  // namespace penstock

@@ -123,7 +123,8 @@ void add_run_flags(CLI::App& app, TrainOptions& o, std::vector<std::string>& sav
       ->group(group);
   app.add_option(
          "--resume", o.resume,
-         "go on from this checkpoint, with the data, model, order and optimisation that its run had; flags given win")
+         "go on from this checkpoint, or a run's folder's last one, with the data, model, order and optimisation that "
+         "its run had; flags given win")
       ->group(group);
   app.add_flag("-e,--evaluate", o.only_evaluates,
                "only evaluate what --resume, --pretrained or OUT/model.safetensors holds");
@@ -191,6 +192,7 @@ TrainOptions parse_flags(int argc, char** argv) {
   std::vector<char*> pointers;
   for (auto& word : words) pointers.push_back(word.data());
   parse_command_line(app, static_cast<int>(pointers.size()), pointers.data());
+  options.resume = checkpoint_of(options.resume);
   if (!values.save_every.empty()) options.save_every = parse_save_every(last_of(values.save_every));
   options.emulated_step_ns = parse_duration_ns("--emulate-step", values.emulated_step);
   options.emulated_load_ns = parse_duration_ns("--emulate-load", values.emulated_load);

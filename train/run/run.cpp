@@ -7,11 +7,11 @@
 #include <iostream>
 
 #include "core/error.h"
+#include "core/machine.h"
 #include "core/text.h"
 #include "loader/detail/atomic_file.h"
 #include "train/host_feeder.h"
 #include "train/profile.h"
-#include "train/run/cores.h"
 #include "train/run/report.h"
 #include "train/run/verdict.h"
 #include "train/run_folder.h"

@@ -2,6 +2,7 @@
 #include "train/run/setup.h"
 
 #include "core/error.h"
+#include "core/number_text.h"
 #include "core/text.h"
 #include "loader/partition.h"
 #include "train/models/pretrained.h"
@@ -37,8 +38,8 @@ void check_same_classes(const Dataset& train, const Dataset& test) {
   const auto& names = test.manifest().class_names;
   const std::string where = test.folder().string();
   if (names.size() != expected.size())
-    throw config_error(
-        concat(where, ": ", names.size(), " classes; expected ", expected.size(), ", as in ", train.folder().string()));
+    throw config_error(concat(where, ": ", count_text(names.size(), "class", "classes"), "; expected ", expected.size(),
+                              ", as in ", train.folder().string()));
   for (size_t i = 0; i < names.size(); ++i)
     if (names[i] != expected[i])
       throw config_error(concat(where, ": class ", i, " is \"", names[i], "\"; expected \"", expected[i], "\", as in ",
@@ -49,7 +50,8 @@ void check_data(const Setup& setup) {
   const auto& options = setup.options;
   const int world_size = setup.world.rendezvous.world_size;
   if (options.only_evaluates && !setup.data.test)
-    throw config_error(concat("--evaluate with --data ", options.data, ": ", setup.data.note));
+    throw config_error(
+        concat("--evaluate with --data ", options.data, ": ", setup.data.note, "; expected a test split"));
   if (setup.data.test) check_same_classes(*setup.data.train, *setup.data.test);
   if (setup.data.test && setup.data.test->size() > 0) {
     const Extent train = rendered_extent(*setup.data.train, *setup.pipeline);
@@ -101,6 +103,8 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   options.world_size = setup.world.rendezvous.world_size;
   options.device = setup.device == torch::kCUDA ? "cuda" : "cpu";
   if (!options.only_evaluates) check_run_folder(options.out);
+  // Before data are packed for minutes.
+  if (!options.resume.empty()) setup.checkpoint = load_checkpoint(options.resume);
 
   const LoaderOptions own{.rank = setup.world.rendezvous.rank,
                           .world_size = setup.world.rendezvous.world_size,
@@ -119,8 +123,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   torch::manual_seed(setup.options.seed);
   setup.model = ModelRegistry::make(parse_spec("arch", setup.options.arch), setup.shape);
   if (!setup.options.pretrained.empty()) load_pretrained(*setup.model, setup.options.pretrained);
-  if (!setup.options.resume.empty()) {
-    setup.checkpoint = load_checkpoint(setup.options.resume);
+  if (setup.checkpoint) {
     check_same_model(setup.options.resume, setup.checkpoint->info, setup.options.arch, setup.shape);
     if (!setup.options.only_evaluates) check_same_order(setup.options.resume, setup.checkpoint->info, setup.info);
     setup.info.position = setup.checkpoint->info.position;

@@ -11,9 +11,9 @@
 #include <fstream>
 
 #include "core/error.h"
+#include "core/machine.h"
 #include "core/number_text.h"
 #include "core/text.h"
-#include "train/run/cores.h"
 #include "train/run/world.h"
 
 namespace penstock {
@@ -26,13 +26,6 @@ using Json = nlohmann::ordered_json;
 constexpr std::array kIrrelevant{"out",        "workers",    "cache",        "epochs", "save-every", "resume",
                                  "pretrained", "print-freq", "evaluate",     "seed",   "schedule",   "eval-each-epoch",
                                  "lr",         "momentum",   "weight-decay", "profile"};
-
-std::string processor_name() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.rfind("model name", 0) == 0) return line.substr(std::min(line.find(':') + 2, line.size()));
-  return "";
-}
 
 }  // namespace
 
@@ -54,6 +47,7 @@ Observed observe(Observed run, const StepTimes& step, const LoaderStatistics& lo
   }
   const auto steps = static_cast<double>(std::max<int64_t>(step_count, 1));
   auto& times = run.times;
+  run.step_count = step_count;
   run.step_ms = step.total();
   run.wait_ms = step[Phase::kWait];
   const double available_ms = run.step_ms * steps * static_cast<double>(loader.workers.size());

@@ -8,9 +8,9 @@
 #include <tuple>
 
 #include "core/error.h"
+#include "core/machine.h"
 #include "core/text.h"
 #include "train/launch.h"
-#include "train/run/cores.h"
 
 namespace penstock {
 namespace {
@@ -29,7 +29,8 @@ int local_world_size(int world_size) {
 
 void check_agrees(const char* flag, int value, int world_size, const std::string& launcher) {
   if (value > 0 && value != world_size)
-    throw config_error(concat("--", flag, " is ", value, "; ", launcher, " started ", world_size, " ranks"));
+    throw config_error(
+        concat("--", flag, " is ", value, "; expected ", world_size, ", the ranks that ", launcher, " started"));
 }
 
 Rendezvous rendezvous_from_flags(const TrainOptions& options) {
@@ -108,7 +109,8 @@ World find_world(const TrainOptions& options, torch::DeviceType device) {
     check_agrees("nproc", options.nproc, local_world_size(count), world.launcher);
     check_agrees("world-size", options.world_size, count, world.launcher);
     if (options.rank >= 0 && options.rank != world.rendezvous.rank)
-      throw config_error(concat("--rank is ", options.rank, "; ", world.launcher, " says ", world.rendezvous.rank));
+      throw config_error(
+          concat("--rank is ", options.rank, "; expected ", world.rendezvous.rank, ", as ", world.launcher, " says"));
   } else if (options.rank >= 0) {
     world.rendezvous = rendezvous_from_flags(options);
     world.launcher = "flags";

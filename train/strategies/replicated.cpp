@@ -150,14 +150,15 @@ void Replicated::load_state(const StateDict& state) {
   auto mine = tensors();
   for (const auto& [name, tensor] : mine) {
     const auto found = state.find(name);
-    if (found == state.end()) throw corrupt_error(concat("tensor ", name, " is missing; the model has it"));
+    if (found == state.end())
+      throw corrupt_error(concat("tensor ", name, " is missing; expected it, as the model has it"));
     if (found->second.sizes() != tensor.sizes() || found->second.scalar_type() != tensor.scalar_type())
       throw corrupt_error(concat("tensor ", name, " is ", found->second.scalar_type(), " ", found->second.sizes(),
-                                 "; the model's is ", tensor.scalar_type(), " ", tensor.sizes()));
+                                 "; expected the model's, ", tensor.scalar_type(), " ", tensor.sizes()));
   }
   for (const auto& [name, tensor] : state)
     if (std::none_of(mine.begin(), mine.end(), [&](const auto& item) { return item.first == name; }))
-      throw corrupt_error(concat("tensor ", name, " is one too many; the model has no such tensor"));
+      throw corrupt_error(concat("tensor ", name, " is one too many; expected the model's tensors alone"));
   torch::NoGradGuard no_grad;
   for (auto& [name, tensor] : mine) tensor.copy_(state.at(name));
 }

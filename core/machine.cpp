@@ -1,5 +1,5 @@
-// Cores: the affinity mask, and the quotas of control groups.
-#include "train/run/cores.h"
+// Machine: the affinity mask, the quotas of control groups, /proc/cpuinfo.
+#include "core/machine.h"
 
 #include <sched.h>
 
@@ -74,6 +74,13 @@ int usable_cores() {
   const auto quota = quota_cores(groups.str(), "/sys/fs/cgroup");
   const int bound = bound_cores();
   return quota ? std::clamp(static_cast<int>(std::ceil(*quota)), 1, bound) : bound;
+}
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.rfind("model name", 0) == 0) return line.substr(std::min(line.find(':') + 2, line.size()));
+  return "";
 }
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// Cores: how many of the machine's a process may keep busy.
+// Machine: how many cores a process may keep busy, and what they are called.
 #pragma once
 
 #include <filesystem>
@@ -18,5 +18,8 @@ std::optional<double> quota_cores(const std::string& groups, const std::filesyst
 
 /// Cores that this process can keep busy: bound_cores(), or its quota, rounded up, where that is less.
 int usable_cores();
+
+/// As /proc/cpuinfo has it; "" where that says nothing.
+std::string processor_name();
 
 }  // namespace penstock

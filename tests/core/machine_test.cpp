@@ -1,5 +1,5 @@
-// Cores: quotas as version 1 and 2 of control groups write them.
-#include "train/run/cores.h"
+// Machine: quotas as version 1 and 2 of control groups write them.
+#include "core/machine.h"
 
 #include <gtest/gtest.h>
 

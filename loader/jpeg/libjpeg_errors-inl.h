@@ -1,0 +1,39 @@
+// LibjpegErrors: what libjpeg reports, as a message and a jump. Part of the .cpp files that call libjpeg.
+#pragma once
+
+#include <csetjmp>
+#include <cstdio>
+
+// Behind <cstdio>: it uses FILE and size_t without including anything.
+#include <jpeglib.h>
+
+namespace penstock::detail {
+
+/// libjpeg's errors, and its warnings too, end a call by longjmp to `jump`, with `message` set. The jump must not pass
+/// objects with destructors: libjpeg is called in functions that hold none, and which return false when
+/// setjmp(errors.jump) says that the call failed.
+struct LibjpegErrors {
+  jpeg_error_mgr manager{};  // first: libjpeg hands back a pointer to it
+  std::jmp_buf jump{};
+  char message[JMSG_LENGTH_MAX]{};
+
+  LibjpegErrors() {
+    jpeg_std_error(&manager);
+    manager.error_exit = fail;
+    manager.emit_message = on_message;
+  }
+
+  static LibjpegErrors& of(j_common_ptr info) { return *reinterpret_cast<LibjpegErrors*>(info->err); }
+
+  [[noreturn]] static void fail(j_common_ptr info) {
+    info->err->format_message(info, of(info).message);
+    std::longjmp(of(info).jump, 1);
+  }
+
+ private:
+  static void on_message(j_common_ptr info, int level) {
+    if (level < 0) fail(info);  // below 0: a warning; above: a trace
+  }
+};
+
+}  // namespace penstock::detail

@@ -1,0 +1,38 @@
+// Problems: what is wrong with a data set, one line each.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+
+namespace penstock {
+
+struct Problems {
+  static constexpr size_t kMaxLines = 20;  ///< Of one file: a broken disk would give one a sample.
+
+  std::vector<std::string> lines;  ///< One a problem; of one file at most kMaxLines, then `... and N more`.
+  uint64_t count = 0;
+  uint64_t unlisted_count = 0;  ///< Of them, those that no line stands for.
+  bool is_files_only = true;    ///< All of them are files that are missing or cannot be read.
+
+  void add(const std::string& line, ErrorKind kind = ErrorKind::kCorrupt);
+  /// Those of the file or folder `name`, behind the ones that are there.
+  void append(const Problems& more, const std::string& name);
+
+  /// Runs `body`; an io_error or corrupt_error becomes a problem, with `where` before it. Whether there was none.
+  template <class Body>
+  bool passes(const std::string& where, Body&& body) {
+    try {
+      body();
+      return true;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kIo && error.kind() != ErrorKind::kCorrupt) throw;
+      add(where + error.what(), error.kind());
+      return false;
+    }
+  }
+};
+
+}  // namespace penstock
