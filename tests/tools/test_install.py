@@ -39,4 +39,4 @@ def test_installed_headers_name_no_third_party_type(tmp_path):
 def test_the_loaders_prefetches_are_in_the_binary():
     """GCC dropped them once, and with them a third of the rate on MNIST, which no test of behaviour can see."""
     code = run("objdump", "--disassemble", "--no-show-raw-insn", BIN.parent / "lib/libpenstock.so")
-    assert code.count("prefetcht0") >= 3
+    assert code.count("prefetcht0") >= 2 and code.count("prefetcht1") >= 1
