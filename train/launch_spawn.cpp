@@ -22,7 +22,7 @@
 namespace penstock {
 namespace {
 
-constexpr double kEchoGraceMs = 1'000;   // a device error waits this long for the rank that caused it
+constexpr double kEchoGraceMs = 5'000;  // a device error waits this long for the rank that caused it, on busy cores too
 constexpr double kTermGraceMs = 10'000;  // from SIGTERM to SIGKILL, when a rank has failed
 constexpr double kStopGraceMs = 30'000;  // from the first rank's end, or a second signal, to SIGKILL: time to save
 
