@@ -23,8 +23,8 @@ void keep_call() { asm volatile(""); }
 /// A shuffled order leaves the hardware nothing to guess, so the bytes of a small picture are asked for ahead of its
 /// turn, in two steps: the address translation of a page that was not seen for long takes longer than its bytes, and
 /// whatever is asked for behind it waits. Of a large picture this is the first page; the hardware sees the rest coming.
-/// Together: 13 % of a sample of MNIST. Into the second-level cache, because the first one's buffers for lines under way
-/// are fewer than a picture of CIFAR-10 has lines, and whatever comes behind them waits: 12 % of such a sample, Zen 4.
+/// Together: 13 % of a sample of MNIST. Into the second-level cache, because a picture of CIFAR-10 has more lines than
+/// the first one can have under way, and whatever comes behind them waits: 12 % of such a sample, Zen 4.
 void prefetch_pages(const Sample& sample) {
   if (sample.bytes.empty()) return;
   keep_call();
