@@ -19,6 +19,12 @@ struct Dataset::State {
 
 namespace {
 
+std::string expected_extent(const Manifest& manifest) {
+  if (!manifest.extent) return concat("at most ", manifest.channels, " channels");
+  const auto [height, width, channels] = *manifest.extent;
+  return concat(height, " x ", width, " x ", channels);
+}
+
 /// Sizes, labels and extents: what the shard says against what the manifest says.
 void check_shard(const ShardReader& shard, const Manifest& manifest, const Manifest::Shard& entry) {
   const auto check_number = [&](uint64_t found, uint64_t expected, const char* what) {
@@ -36,8 +42,8 @@ void check_shard(const ShardReader& shard, const Manifest& manifest, const Manif
     const bool fits = manifest.extent ? sample.extent == *manifest.extent : sample.extent.channels <= manifest.channels;
     if (!fits) {
       throw corrupt_error(concat(shard.where(row), ": extent is ", sample.extent.height, " x ", sample.extent.width,
-                                 " x ", sample.extent.channels, "; expected ",
-                                 manifest.extent ? "the manifest's" : "the manifest's channels or fewer"));
+                                 " x ", sample.extent.channels, "; expected ", expected_extent(manifest),
+                                 ", as the manifest says"));
     }
   }
 }

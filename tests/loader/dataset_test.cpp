@@ -124,7 +124,10 @@ TEST(DatasetTest, ShardsMustAgreeWithTheManifest) {
               HasSubstr("shard-0: 3 samples; expected 2, as the manifest says"));
   EXPECT_THAT(error_after([](Manifest& m) { ++m.shards[1].byte_count; }),
               testing::AllOf(testing::StartsWith("4 "), HasSubstr("shard-1: "), HasSubstr(" bytes; expected ")));
-  EXPECT_THAT(error_after([](Manifest& m) { m.extent = Extent{2, 3, 1}; }), HasSubstr("extent is 2 x 2 x 1"));
+  EXPECT_THAT(error_after([](Manifest& m) {
+                m.extent = Extent{2, 3, 1};
+              }),
+              HasSubstr("extent is 2 x 2 x 1; expected 2 x 3 x 1, as the manifest says"));
   EXPECT_THAT(error_after([](Manifest& m) { m.shards[1].file = "gone"; }),
               testing::AllOf(testing::StartsWith("3 "), HasSubstr("gone: No such file")));
 }

@@ -200,6 +200,16 @@ def test_loadbench_says_what_limits_it_and_what_to_do_next(packed):
         assert re.search(r"^next: \S", out, re.M)
 
 
+def test_advice_looks_at_the_shards_that_the_rank_opened(packed):
+    """On one core the fastest run has workers enough, so that the advice goes on to how the pictures are stored."""
+    done = subprocess.run(
+        [BIN / "loadbench", "--data", packed["keep"], "--workers", "1", "--shuffle", "rank-local", "--world-size", "2", "--rank", "1",
+         "--decode", "full", "--dct-scale", "off", "--augment", "resize(size=8),center-crop(size=8)", "--epochs", "1"],
+        capture_output=True, text=True, check=False, preexec_fn=lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}))
+    assert done.returncode == 0, done.stderr
+    assert "next: leave --decode at auto: the data have a seek index" in done.stdout, done.stdout
+
+
 def broken(kind):
     whole = saved(photograph(1))
     scan = whole.index(b"\xff\xda")

@@ -38,20 +38,20 @@ struct Stored {
   double short_side = 0;  // mean, pixels
 };
 
-/// Of the shards that the loader opened.
+/// Of the shards that the loader opened; an even choice of their samples.
 Stored most_stored(const Dataset& dataset, const LoaderOptions& loader) {
   const bool has_own_shards = loader.shuffle == Shuffle::kRankLocal;
-  std::vector<uint64_t> samples;
-  for (int shard = has_own_shards ? loader.rank : 0; shard < dataset.shard_count();
-       shard += has_own_shards ? loader.world_size : 1)
-    for (uint64_t i = dataset.shard_begin(shard); i < dataset.shard_begin(shard + 1); ++i) samples.push_back(i);
+  const int first = has_own_shards ? loader.rank : 0, stride = has_own_shards ? loader.world_size : 1;
   std::map<std::pair<Encoding, bool>, uint64_t> counts;
   double sides = 0;
-  const uint64_t count = std::min(samples.size(), kLookedAt);
-  for (uint64_t i = 0; i < count; ++i) {
-    const Sample sample = dataset.at(samples[i * samples.size() / count]);
-    ++counts[{sample.encoding, !sample.index.empty()}];
-    sides += std::min(sample.extent.height, sample.extent.width);
+  uint64_t count = 0;
+  for (int shard = first; shard < dataset.shard_count(); shard += stride) {
+    const uint64_t end = dataset.shard_begin(shard + 1);
+    for (uint64_t i = dataset.shard_begin(shard); i < end; i += dataset.size() / kLookedAt + 1, ++count) {
+      const Sample sample = dataset.at(i);
+      ++counts[{sample.encoding, !sample.index.empty()}];
+      sides += std::min(sample.extent.height, sample.extent.width);
+    }
   }
   const auto most =
       std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
