@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "loader/codecs/codec.h"
+#include "loader/jpeg/codebook_training.h"
+#include "loader/jpeg/coefficient_sample.h"
 #include "loader/jpeg/geometry.h"
 #include "loader/jpeg/header.h"
 #include "loader/jpeg/seek_index.h"
+#include "loader/jpeg/store_writer.h"
 #include "tests/loader/jpeg_pictures.h"
 #include "tests/loader/storage_test_data.h"
 
@@ -14,6 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing_data::decode_by_libjpeg;
 using testing_data::difference;
 using testing_data::encode_jpeg;
@@ -121,6 +125,52 @@ TEST(JpegCodecTest, TheRegionsLastRowEndsTheWork) {
                 codec.decode(half, {.region = {70, 40, 20, 10}, .path = DecodePath::kFull}, scratch);
               }),
               HasSubstr("expected a whole picture"));
+}
+
+/// The pixels, or what is wrong with them: by this path, of a sample whose picture's upper left corner is damaged.
+std::string far_from_damage(const Sample& damaged, const WholePicture& whole, DecodePath path) {
+  const Region region{200, 200, 40, 50};
+  DecodeScratch scratch;
+  std::string outcome;
+  const std::string error = testing_data::error_of([&] {
+    outcome = difference(codec_for(damaged.encoding).decode(damaged, {.region = region, .path = path}, scratch), region,
+                         whole);
+  });
+  return error.empty() ? outcome : error;
+}
+
+TEST(JpegCodecTest, AutoReadsTheFileUnderTheRegionAloneWhereThereIsAnIndex) {
+  Rng rng(36, 0, 0, 0);
+  auto file = encode_jpeg({"420", {2, 2}}, 256, 256, 90, rng);
+  const auto whole = decode_by_libjpeg(file, 8, 3);
+  const auto index = index_of(file);
+  const auto scan = file.begin() + static_cast<std::ptrdiff_t>(detail::parse_jpeg_header(file).scan_begin);
+  std::fill(scan + 10, scan + 200, uint8_t{0x35});
+  Sample sample = sample_of(file);
+  sample.index = index;
+  EXPECT_THAT(far_from_damage(sample, whole, DecodePath::kAuto), IsEmpty());
+  EXPECT_THAT(far_from_damage(sample, whole, DecodePath::kRegion), Not(IsEmpty()));
+}
+
+TEST(JpegCodecTest, AutoReadsTheCoefficientsUnderTheRegionAlone) {
+  Rng rng(37, 0, 0, 0);
+  const auto file = encode_jpeg({"420", {2, 2}}, 256, 256, 90, rng);
+  const auto whole = decode_by_libjpeg(file, 8, 3);
+  const auto header = detail::parse_jpeg_header(file);
+  const detail::JpegGeometry geometry(header);
+  testing_data::LibjpegSource source(file, geometry);
+  const detail::Codebook codebook = detail::train_codebook({}, 1);
+  auto store = detail::encode_store(geometry, source, codebook);
+  std::fill(store.begin() + 200, store.begin() + 400, uint8_t{0x35});  // behind the table of groups
+  const auto bytes =
+      detail::CoefficientSample{std::span(file).first(header.scan_begin), std::span(file).last(2), store}.bytes();
+  Sample sample;
+  sample.encoding = Encoding::kCoefficients;
+  sample.bytes = bytes;
+  sample.codebook = &codebook;
+  sample.extent = {256, 256, 3};
+  EXPECT_THAT(far_from_damage(sample, whole, DecodePath::kAuto), IsEmpty());
+  EXPECT_THAT(far_from_damage(sample, whole, DecodePath::kRegion), Not(IsEmpty()));
 }
 
 TEST(JpegCodecTest, PlanThatLooksNowhereNeedsNoPixels) {
