@@ -16,7 +16,9 @@
 #include "augment/render.h"
 #include "core/clock.h"
 #include "core/error.h"
+#include "tests/loader/jpeg_pictures.h"
 #include "tests/loader/loader_test_data.h"
+#include "tests/loader/storage_test_data.h"
 
 namespace penstock {
 namespace {
@@ -130,6 +132,30 @@ TEST(LoaderTest, RowsAreWhatPlanAndRenderMake) {
       });
     }
   }
+}
+
+TEST(LoaderTest, DecodesWhatThePlanLooksAtAlone) {
+  const testing_data::TemporaryFolder folder;
+  Rng rng(41, 0, 0, 0);
+  auto file = testing_data::encode_jpeg({"444"}, 256, 256, 90, rng);
+  file.resize(file.size() * 3 / 4);  // the crop's rows, 96 to 160, are whole
+  const Extent extent{256, 256, 3};
+  ShardWriter writer(folder / "shard", std::nullopt);
+  testing_data::add_sample(writer, 0, 0, extent, Encoding::kJpeg, file);
+  Manifest manifest;
+  manifest.split = "train", manifest.source = "test", manifest.channels = 3, manifest.statistics.channels = 3;
+  manifest.class_names = {"a"}, manifest.class_counts = {1}, manifest.sample_count = 1;
+  manifest.shards = {{.file = "shard", .sample_count = 1, .byte_count = writer.finish(), .xxh3 = std::string(32, '0')}};
+  write_manifest(folder.path(), manifest);
+  const auto dataset = Dataset::open(folder.path());
+  const auto batches = [&](DecodePath path) {
+    Loader loader(dataset, pipeline_for(*dataset, "center-crop(size=64)"), {.batch_size = 1, .decode = path});
+    loader.start_epoch(0);
+    return consume(loader);
+  };
+  EXPECT_EQ(batches(DecodePath::kAuto), 1);
+  EXPECT_NE(message_of([&] { batches(DecodePath::kFull); }, ErrorKind::kCorrupt).find("expected a whole picture"),
+            std::string::npos);
 }
 
 TEST(LoaderTest, PaddingRowsAreEmptyAlthoughTheSlotWasUsedBefore) {
