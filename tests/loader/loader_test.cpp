@@ -273,6 +273,7 @@ TEST(LoaderTest, CountsSamplesBatchesAndReadiness) {
   for (const auto& stage : {statistics.read, statistics.plan, statistics.decode, statistics.render}) {
     EXPECT_EQ(stage.count, 100U);
     EXPECT_GT(stage.total_ms, 0);
+    EXPECT_NEAR(stage.mean_us() * 100, stage.total_ms * 1e3, 1e-6 * stage.total_ms);
     EXPECT_GT(stage.p99_us, 0);
   }
   EXPECT_EQ(statistics.batch_count, 10U);
