@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "loader/codecs/codec.h"
 #include "loader/jpeg/codebook_training.h"
 #include "loader/jpeg/coefficient_sample.h"
@@ -127,7 +129,7 @@ TEST(JpegCodecTest, TheRegionsLastRowEndsTheWork) {
               HasSubstr("expected a whole picture"));
 }
 
-/// The pixels, or what is wrong with them: by this path, of a sample whose picture's upper left corner is damaged.
+/// "" where this path gives the pixels at the lower right although others are damaged; otherwise what is wrong.
 std::string far_from_damage(const Sample& damaged, const WholePicture& whole, DecodePath path) {
   const Region region{200, 200, 40, 50};
   DecodeScratch scratch;
@@ -144,8 +146,14 @@ TEST(JpegCodecTest, AutoReadsTheFileUnderTheRegionAloneWhereThereIsAnIndex) {
   auto file = encode_jpeg({"420", {2, 2}}, 256, 256, 90, rng);
   const auto whole = decode_by_libjpeg(file, 8, 3);
   const auto index = index_of(file);
-  const auto scan = file.begin() + static_cast<std::ptrdiff_t>(detail::parse_jpeg_header(file).scan_begin);
-  std::fill(scan + 10, scan + 200, uint8_t{0x35});
+  const detail::JpegGeometry geometry(detail::parse_jpeg_header(file));
+  const detail::SeekIndex points(index, geometry);
+  for (int row = 0; row < geometry.mcu_rows; ++row) {  // the left half, every row's first 8 MCUs
+    auto point = points.row_begin(row);
+    const auto begin = static_cast<std::ptrdiff_t>(point.bit / 8 + 2);
+    points.advance(point);
+    std::fill(file.begin() + begin, file.begin() + static_cast<std::ptrdiff_t>(point.bit / 8 - 2), uint8_t{0x35});
+  }
   Sample sample = sample_of(file);
   sample.index = index;
   EXPECT_THAT(far_from_damage(sample, whole, DecodePath::kAuto), IsEmpty());
@@ -161,7 +169,13 @@ TEST(JpegCodecTest, AutoReadsTheCoefficientsUnderTheRegionAlone) {
   testing_data::LibjpegSource source(file, geometry);
   const detail::Codebook codebook = detail::train_codebook({}, 1);
   auto store = detail::encode_store(geometry, source, codebook);
-  std::fill(store.begin() + 200, store.begin() + 400, uint8_t{0x35});  // behind the table of groups
+  for (size_t row = 0; row < 16; ++row) {  // the left half, every row's first of two groups
+    uint32_t begin;
+    uint16_t length;
+    std::memcpy(&begin, store.data() + sizeof begin * row, sizeof begin);
+    std::memcpy(&length, store.data() + sizeof begin * 16 + sizeof length * 2 * row, sizeof length);
+    std::fill_n(store.begin() + begin, length, uint8_t{0xFF});  // heads and bits, so that it cannot be read
+  }
   const auto bytes =
       detail::CoefficientSample{std::span(file).first(header.scan_begin), std::span(file).last(2), store}.bytes();
   Sample sample;
