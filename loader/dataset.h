@@ -30,7 +30,7 @@ struct Manifest {
   uint64_t sample_count = 0;
   uint64_t skipped_count = 0;           // pictures of the source that were left out because they are broken
   std::string storage = "encode=auto";  // how pictures were stored, `encode=coef,resize=256,quality=90`
-  uint64_t transcoded_count = 0;        // JPEGs that were rewritten as baseline ones, losslessly
+  uint64_t transcoded_count = 0;        // JPEGs that come back with the same coefficients in other bytes
   std::vector<std::string> class_names;
   std::vector<uint64_t> class_counts;  // samples, a class
   int channels = 1;                    // of decoded pictures: 1 only when every picture is grey

@@ -162,6 +162,7 @@ bool Encoder::store_coefficients(const JpegHeader& header, Encoded& picture) con
                                  is_exact ? coded.subspan(scan.size()) : std::span<const uint8_t>(kEndOfImage), store};
   picture.bytes = sample.bytes();
   picture.encoding = Encoding::kCoefficients;
+  picture.is_transcoded |= !is_exact;
   return true;
 }
 

@@ -23,7 +23,7 @@ struct Encoded {
   uint8_t orientation = 1;
   std::vector<uint8_t> index;  // of a JPEG, where it can be sought in
   bool is_other_kind = false;  // pixels of what was a file, or a JPEG of what was a PNG
-  bool is_transcoded = false;  // a JPEG with the same coefficients that can be sought in
+  bool is_transcoded = false;  // a JPEG that comes back with the same coefficients in other bytes
 };
 
 /// Determinism: depends on options, codebook, id and picture alone. Errors: corrupt_error with the fact alone.

@@ -75,6 +75,7 @@ TEST_F(UnpackTest, FilesComeBackToTheByteUnderTheirPaths) {
     for (uint64_t i = 0; i < dataset->size(); ++i) {
       coefficient_count += dataset->at(i).encoding == Encoding::kCoefficients;
       index_count += !dataset->at(i).index.empty();
+      EXPECT_EQ(dataset->at(i).codebook == nullptr, encode == Encode::kKeep);
     }
     EXPECT_EQ(coefficient_count, encode == Encode::kKeep ? 0u : 4u);  // all but the CMYK one
     EXPECT_EQ(index_count, encode == Encode::kKeep ? 4u : 0u);
@@ -99,6 +100,25 @@ TEST_F(UnpackTest, ProgressiveFilesAreMadeBaselineWithTheSamePixels) {
     const uint8_t* row = picture.pixels + y * picture.row_stride;
     EXPECT_TRUE(
         std::equal(row, row + picture.width * 3, progressive.pixels.begin() + ptrdiff_t{y} * picture.width * 3));
+  }
+}
+
+TEST_F(UnpackTest, FilesThatAreCodedOtherwiseAreKeptUnlessCoefficientsAreAskedFor) {
+  Bytes file = photograph(60, 84, 80);
+  file[file.size() - 3] ^= 1;  // the last of the bits that fill the scan's last byte: ones everywhere else
+  write_bytes(folder_ / "in/c/p.jpg", file);
+  for (const Encode encode : {Encode::kAuto, Encode::kCoefficients}) {
+    SCOPED_TRACE(static_cast<int>(encode));
+    const bool is_kept = encode == Encode::kAuto;
+    const auto dataset = packed(options(encode));
+    EXPECT_EQ(dataset->at(0).encoding, is_kept ? Encoding::kJpeg : Encoding::kCoefficients);
+    EXPECT_EQ(dataset->manifest().transcoded_count, is_kept ? 0u : 1u);
+    Bytes back = unpacked().at("c/p.jpg");
+    EXPECT_EQ(back == file, is_kept);
+    if (!is_kept) back[back.size() - 3] ^= 1;
+    EXPECT_EQ(back, file);
+    std::filesystem::remove_all(folder_ / "out");
+    std::filesystem::remove_all(folder_ / "back");
   }
 }
 

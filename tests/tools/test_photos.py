@@ -109,7 +109,7 @@ def test_verify_and_info_know_how_pictures_are_stored(packed):
     for encode in ENCODES:
         run("shardprep", "verify", packed[encode])
     info = run("shardprep", "info", packed["auto"]).stdout
-    assert re.search(r"storage +encode=auto, 1 JPEG made baseline", info)
+    assert re.search(r"storage +encode=auto, 1 JPEG transcoded ", info)
     assert "7 turned by EXIF" in info
     assert "JPEG coefficients" in info and "1 PNG" in info
     assert "JPEG with seek index" in run("shardprep", "info", packed["keep"]).stdout

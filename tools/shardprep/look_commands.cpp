@@ -88,7 +88,7 @@ void print_info(const fs::path& folder) {
                                          : concat("shuffled inside each shard, seed ", manifest.shuffle_seed).c_str());
   std::printf("  storage    %s", one_line(manifest.storage).c_str());
   if (manifest.transcoded_count > 0)
-    std::printf(", %s made baseline", count_text(manifest.transcoded_count, "JPEG").c_str());
+    std::printf(", %s transcoded (same pixels, other bytes)", count_text(manifest.transcoded_count, "JPEG").c_str());
   std::printf("\n");
   print_pictures(*dataset);
   const auto& statistics = manifest.statistics;

@@ -81,7 +81,8 @@ void print_summary(const fs::path& folder, const PackProgress& last) {
   std::string notes;
   if (last.reused_count > 0) notes += ", " + grouped(last.reused_count) + " of them packed before an interruption";
   if (last.skipped_count > 0) notes += ", " + count_text(last.skipped_count, "broken picture") + " skipped";
-  if (manifest.transcoded_count > 0) notes += ", " + count_text(manifest.transcoded_count, "JPEG") + " made baseline";
+  if (manifest.transcoded_count > 0)
+    notes += ", " + count_text(manifest.transcoded_count, "JPEG") + " transcoded (same pixels, other bytes)";
   if (last.ignored_count > 0) {
     notes += concat(", ", count_text(last.ignored_count, "file that is no picture", "files that are no pictures"),
                     " ignored");
