@@ -206,6 +206,15 @@ TEST(CompositionTest, OneBilinearTransformMakesThePlanBilinear) {
   EXPECT_EQ(filter("affine(degrees=5),flip"), Filter::kNearest);
   EXPECT_EQ(filter("resize(size=9,filter=bilinear),affine(degrees=5)"), Filter::kBilinear);
   EXPECT_EQ(filter("affine(degrees=5,interpolation=bilinear),shift"), Filter::kBilinear);
+  EXPECT_EQ(filter("rotate(degrees=5)"), Filter::kNearest);
+  EXPECT_EQ(filter("rotate(degrees=5,filter=bilinear)"), Filter::kBilinear);
+  EXPECT_EQ(filter("random-resized-crop(size=9,filter=nearest)"), Filter::kNearest);
+  EXPECT_EQ(filter("random-resized-crop(size=9,filter=bilinear)"), Filter::kBilinear);
+  // Five of trivial-augment's fourteen operations move pixels.
+  const Pipeline trivial("trivial-augment(filter=bilinear)", {});
+  int bilinear_count = 0;
+  for (uint64_t id = 0; id < 1400; ++id) bilinear_count += trivial.plan(20, 20, 1, 0, id).filter == Filter::kBilinear;
+  EXPECT_NEAR(bilinear_count, 500, 100);
 }
 
 TEST(NormalizeTest, TakesTheDataSetsStatisticsByDefault) {

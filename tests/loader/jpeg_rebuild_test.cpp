@@ -73,6 +73,7 @@ TEST(TranscodeTest, AnyCodingBecomesOneScanOfTheSameCoefficients) {
   }
   expect_transcoded({.multi_scan = true});
   expect_transcoded({.progressive = true, .arithmetic = true});
+  expect_transcoded({.height = 300, .width = 400, .h = 1, .v = 1, .progressive = true});  // the output grows twice
 }
 
 TEST(TranscodeTest, SegmentsAreKept) {
