@@ -20,7 +20,7 @@ JpegGeometry::JpegGeometry(const JpegHeader& header)
   mcu_rows = divided_up(height, mcu_height());
   for (int i = 0; i < component_count; ++i) {
     const auto& [id, h, v, quant_table, dc_table, ac_table] = header.components[i];
-    components[i] = {h, v, mcu_blocks, divided_up(width * h, max_h), divided_up(height * v, max_v)};
+    components[i] = {h, v, mcu_blocks};
     mcu_blocks += h * v;
   }
 }

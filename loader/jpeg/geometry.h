@@ -15,9 +15,8 @@ constexpr int kGroupMcus = 8;
 
 struct JpegGeometry {
   struct Component {
-    int h = 1, v = 1;           // blocks across and down in an MCU
-    int first_block = 0;        // in the MCU
-    int width = 0, height = 0;  // samples: ceil(picture's * h / max_h)
+    int h = 1, v = 1;     // blocks across and down in an MCU
+    int first_block = 0;  // in the MCU
   };
   int height = 0, width = 0;  // pixels
   int component_count = 0;

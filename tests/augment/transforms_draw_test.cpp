@@ -76,6 +76,7 @@ TEST(CropTest, RefusesBadArguments) {
 
 TEST(RandomResizedCropTest, SamplesOneRectangleThatLiesInThePicture) {
   const Pipeline pipeline("random-resized-crop(height=12,width=16)", {});
+  double least_aspect = 1, greatest_aspect = 1, least_share = 1, greatest_share = 0;
   for (uint64_t i = 0; i < 1000; ++i) {
     const Plan plan = pipeline.plan(40, 60, 1, 0, i);
     ASSERT_EQ(plan.output_height, 12);
@@ -89,8 +90,16 @@ TEST(RandomResizedCropTest, SamplesOneRectangleThatLiesInThePicture) {
     ASSERT_GE(plan.view.x, 0);
     ASSERT_LE(plan.view.x + plan.view.width, 60);
     ASSERT_LE(plan.view.y + plan.view.height, 40);
-    ASSERT_GT(columns * rows / 2400, 0.07);
+    least_aspect = std::min(least_aspect, columns / rows);
+    greatest_aspect = std::max(greatest_aspect, columns / rows);
+    least_share = std::min(least_share, columns * rows / 2400);
+    greatest_share = std::max(greatest_share, columns * rows / 2400);
   }
+  // The defaults: 3/4 to 4/3, of sides that are rounded to whole pixels, and 0.08 to 1.
+  EXPECT_NEAR(least_aspect, 3. / 4, 0.05);
+  EXPECT_NEAR(greatest_aspect, 4. / 3, 0.1);
+  EXPECT_NEAR(least_share, 0.08, 0.01);
+  EXPECT_GT(greatest_share, 0.8);  // more seldom fits: the picture is 3 / 2
 }
 
 TEST(RandomResizedCropTest, WhatFitsNowhereIsTheMiddle) {

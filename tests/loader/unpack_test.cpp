@@ -54,6 +54,20 @@ class UnpackTest : public testing::Test {
     pack(options);
     return Dataset::open(folder_ / "out");
   }
+  /// A data set of one sample, of one pixel.
+  void write_one_pixel(const std::string& path, const std::string& class_name) const {
+    std::filesystem::create_directories(folder_ / "out/train");
+    ShardWriter writer(folder_ / "out/train/s.safetensors", {});
+    const Bytes pixel{7};
+    writer.add({.id = 3, .extent = {1, 1, 1}, .bytes = pixel, .path = path});
+    Manifest manifest;
+    manifest.split = "train";
+    manifest.class_names = {class_name};
+    manifest.class_counts = {1};
+    manifest.sample_count = 1;
+    manifest.shards.push_back({"s.safetensors", 1, writer.finish(), std::string(32, '0')});
+    write_manifest(folder_ / "out/train", manifest);
+  }
   std::map<std::string, Bytes> unpacked() const {
     unpack(folder_ / "out/train", folder_ / "back");
     return files_below(folder_ / "back");
@@ -185,23 +199,27 @@ TEST_F(UnpackTest, ExifOrientationIsKeptBesideThePicture) {
 
 TEST_F(UnpackTest, NothingIsWrittenOutsideOfTheFolder) {
   for (const std::string path : {"../p.png", "/tmp/p.png", "a/../../p.png", "a/", "."}) {
-    std::filesystem::create_directories(folder_ / "out/train");
-    ShardWriter writer(folder_ / "out/train/s.safetensors", {});
-    const Bytes pixel{7};
-    writer.add({.id = 3, .extent = {1, 1, 1}, .bytes = pixel, .path = path});
-    Manifest manifest;
-    manifest.split = "train";
-    manifest.class_names = {"c"};
-    manifest.class_counts = {1};
-    manifest.sample_count = 1;
-    manifest.shards.push_back({"s.safetensors", 1, writer.finish(), std::string(32, '0')});
-    write_manifest(folder_ / "out/train", manifest);
+    write_one_pixel(path, "c");
     const Problems problems = unpack(folder_ / "out/train", folder_ / "back");
     ASSERT_EQ(problems.lines.size(), 1u) << path;
     EXPECT_THAT(problems.lines[0], HasSubstr("id 3")) << path;
     EXPECT_FALSE(problems.is_files_only) << path;
     EXPECT_FALSE(std::filesystem::exists(folder_ / "p.png")) << path;
     std::filesystem::remove_all(folder_ / "out");
+  }
+}
+
+TEST_F(UnpackTest, SamplesWithoutAPathGoBelowSplitAndClass) {
+  for (const auto& [name, expected] : {std::pair{"a cat", "train/a cat/3.png"},
+                                       {"a/../../b", "train/a_.._.._b/3.png"},
+                                       {"..", "train/_/3.png"},
+                                       {"", "train/_/3.png"}}) {
+    write_one_pixel("", name);
+    const auto files = unpacked();
+    ASSERT_EQ(files.size(), 1u) << name;
+    EXPECT_EQ(files.begin()->first, expected);
+    std::filesystem::remove_all(folder_ / "out");
+    std::filesystem::remove_all(folder_ / "back");
   }
 }
 
