@@ -28,6 +28,14 @@ std::string one_line(std::string message);
 /// filesystem_error does that of io_error; any other exception gives 1.
 int run_tool(const std::string& tool, const std::function<int()>& body);
 
+/// Of every plug-in a line for a help text: its name, what it does, its keys.
+template <class Registry>
+std::string help_lines() {
+  std::string lines;
+  for (const auto& [name, entry] : Registry::entries()) lines += concat("\n  ", name, ": ", entry.help);
+  return lines;
+}
+
 /// What `text`, the value of `flag`, stands for. Throws config_error that lists the known values.
 template <class Value>
 Value choice(const char* flag, const std::string& text, const std::map<std::string, Value>& known) {

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
 #include <opencv2/core.hpp>
 #include <opencv2/imgproc.hpp>
 #include <utility>
@@ -79,6 +80,15 @@ Workload photograph_resize() {
 /// The mean size of ImageNet's photographs.
 Workload photograph_crop() {
   return {{395, 468, 3}, "random-resized-crop(size=224),flip,normalize(mean=0.49:0.46:0.41,std=0.23:0.22:0.22)", 64, 1};
+}
+
+/// A photograph reduced with these colour steps behind it.
+Workload colored(std::initializer_list<ColorStep> steps) {
+  Workload workload{
+      {350, 400, 3}, "resize(height=224,width=224),normalize(mean=0.49:0.46:0.41,std=0.23:0.22:0.22)", 16, 1};
+  for (Plan& plan : workload.plans)
+    for (const ColorStep& step : steps) plan.adjust(step.op, step.amount);
+  return workload;
 }
 
 /// The physical limit: the batch's output, written by memcpy.
@@ -199,6 +209,22 @@ BENCHMARK_CAPTURE(run_opencv, photograph_resize, photograph_resize())->UseManual
 BENCHMARK_CAPTURE(run_render, photograph_crop, photograph_crop())->UseManualTime();
 BENCHMARK_CAPTURE(run_layout, photograph_crop_f16, photograph_crop(), Layout::kF16Nchw)->UseManualTime();
 BENCHMARK_CAPTURE(run_layout, photograph_crop_u8, photograph_crop(), Layout::kU8Nhwc)->UseManualTime();
+BENCHMARK_CAPTURE(run_render, color_none, colored({}))->UseManualTime();
+BENCHMARK_CAPTURE(run_render, color_brightness, colored({{ColorOp::kBrightness, 1.2f}}))->UseManualTime();
+BENCHMARK_CAPTURE(run_render, color_saturation, colored({{ColorOp::kSaturation, 1.2f}}))->UseManualTime();
+BENCHMARK_CAPTURE(run_render, color_posterize, colored({{ColorOp::kPosterize, 4}}))->UseManualTime();
+BENCHMARK_CAPTURE(run_render, color_solarize, colored({{ColorOp::kSolarize, 128}}))->UseManualTime();
+BENCHMARK_CAPTURE(run_render, color_hue, colored({{ColorOp::kHue, 0.1f}}))->UseManualTime();
+BENCHMARK_CAPTURE(run_render, color_contrast, colored({{ColorOp::kContrast, 1.2f}}))->UseManualTime();
+BENCHMARK_CAPTURE(run_render, color_auto_contrast, colored({{ColorOp::kAutoContrast}}))->UseManualTime();
+BENCHMARK_CAPTURE(run_render, color_jitter,
+                  colored({{ColorOp::kBrightness, 1.2f},
+                           {ColorOp::kContrast, 1.2f},
+                           {ColorOp::kSaturation, 1.2f},
+                           {ColorOp::kHue, 0.1f}}))
+    ->UseManualTime();
+BENCHMARK_CAPTURE(run_render, color_sharpness, colored({{ColorOp::kSharpness, 1.5f}}))->UseManualTime();
+BENCHMARK_CAPTURE(run_render, color_equalize, colored({{ColorOp::kEqualize}}))->UseManualTime();
 BENCHMARK_CAPTURE(run_opencv_crop, photograph_crop_area, photograph_crop(), cv::INTER_AREA)->UseManualTime();
 BENCHMARK_CAPTURE(run_opencv_crop, photograph_crop_linear, photograph_crop(), cv::INTER_LINEAR)->UseManualTime();
 

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "augment/detail/render_job.h"
+#include "augment/transform.h"
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/text.h"
@@ -60,7 +61,8 @@ BenchOptions parse_bench_options(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--prefetch", loader.prefetch, "batches made ahead")->capture_default_str();
   app.add_option("--batch-size,-b", loader.batch_size, "global batch")->capture_default_str();
-  app.add_option("--augment", options.augment, "transforms, e.g. affine(degrees=10),flip,normalize")
+  app.add_option("--augment", options.augment,
+                 "transforms, e.g. affine(degrees=10),flip,normalize; of" + help_lines<TransformRegistry>())
       ->capture_default_str();
   app.add_option("--epochs", options.epochs, "epochs of each worker count; the median counts")->capture_default_str();
   app.add_option("--batches", options.max_batches, "end an epoch behind this many batches; 0: all")

@@ -25,12 +25,6 @@ struct PackArguments {
   bool is_quiet = false, ignores_exif = false;
 };
 
-std::string source_help() {
-  std::string help = "where the samples come from:";
-  for (const auto& [name, entry] : SourceRegistry::entries()) help += "\n  " + name + ": " + entry.help;
-  return help;
-}
-
 /// All of them before the first is packed.
 std::vector<std::string> parse_splits(const std::string& text) {
   std::vector<std::string> names = split(text, ','), known{"train", "test", "all"};
@@ -138,7 +132,8 @@ Command pack_command(CLI::App& app) {
   auto* command = app.add_subcommand("pack", "pack a foreign data set into OUT/<split>");
   const auto arguments = std::make_shared<PackArguments>();  // lives as long as the parser's pointers to it
   auto& options = arguments->options;
-  command->add_option("--source", options.source, source_help())->required();
+  command->add_option("--source", options.source, "where the samples come from:" + help_lines<SourceRegistry>())
+      ->required();
   command->add_option("--input", arguments->input, "folder of the foreign data set");
   command->add_option("--split", arguments->splits, "train, test or all; several separated by commas")
       ->capture_default_str();
@@ -153,8 +148,9 @@ Command pack_command(CLI::App& app) {
   auto& storage = options.storage;
   command
       ->add_option("--encode", arguments->encode,
-                   "JPEG files: auto (coef where the file comes back to the byte, otherwise keep), coef (coefficients, "
-                   "lossless, fastest), keep (the file and a seek index), jpeg (compressed again), raw (pixels)")
+                   "JPEG files: auto (coef where the file, made baseline if need be, comes back to the byte, otherwise "
+                   "keep), coef (coefficients, lossless, fastest), keep (the file and a seek index), jpeg (compressed "
+                   "again), raw (pixels)")
       ->capture_default_str();
   command
       ->add_option("--resize", storage.resize_short,

@@ -26,8 +26,9 @@ void add_data_flags(CLI::App& app, TrainOptions& o) {
       ->group(group);
   app.add_option("--split", o.split, "split to train on; `test` is evaluated on")->capture_default_str()->group(group);
   app.add_option("--augment", o.augment,
-                 concat("transforms, as 'affine(degrees=10),flip(p=0.5)' (", join(TransformRegistry::names()),
-                        "); without `normalize` the data set's statistics are used"))
+                 "transforms, as 'affine(degrees=10),flip(p=0.5)'; without `normalize` the data set's statistics are "
+                 "used; of" +
+                     help_lines<TransformRegistry>())
       ->group(group);
   app.add_option("--eval-augment", o.eval_augment,
                  "transforms of the evaluation (default: resize, center-crop and normalize of --augment; for "
@@ -185,6 +186,7 @@ TrainOptions parse_flags(int argc, char** argv) {
       "diverges), 3 files, 4 corrupt data, 5 devices, 128 + the signal that stopped it.",
       "train");
   add_flags(app, values);
+  app.footer("train study --help: many runs with other workers, modes and ranks, in one table.");
   auto& options = values.options;
   std::vector<std::string> words{argv, argv + argc};
   const auto earlier = earlier_flags(words);
