@@ -70,6 +70,13 @@ void check_options(const PackOptions& options) {
   // Replacing deletes what is there: never somebody's pictures, of which the input may be just this folder.
   if (fs::exists(folder) && !fs::is_regular_file(folder / "manifest.json"))
     throw config_error(concat(folder.string(), ": no packed data set (no manifest.json); expected one to replace"));
+  if (!fs::exists(folder)) return;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name != "manifest.json" && !(name.starts_with("shard-") && name.ends_with(".safetensors")))
+      throw config_error(concat(entry.path().string(), ": is no part of a packed data set, and replacing ",
+                                folder.string(), " would delete it; expected it elsewhere"));
+  }
 }
 
 /// As the manifest records it.

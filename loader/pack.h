@@ -32,7 +32,7 @@ struct PackProgress {
   uint64_t skipped_count = 0;  ///< Broken pictures left out so far (skip_corrupt).
   /// What was wrong with those that were left out since the last call, each with its file.
   std::vector<std::string> skipped;
-  uint64_t ignored_count = 0;  ///< Files in the source's folder that are no pictures.
+  uint64_t ignored_count = 0;  ///< Files in the source's folder that are no pictures, or outside of class folders.
 };
 
 /// Writes OUTPUT/<split>. Determinism: equal inputs and options give equal bytes whatever `jobs` is.

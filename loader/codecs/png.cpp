@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "loader/detail/codecs.h"
+#include "loader/detail/exif.h"
 
 namespace penstock::detail {
 namespace {
@@ -73,6 +74,15 @@ class PngCodec final : public Codec {
 };
 
 }  // namespace
+
+uint8_t png_orientation(std::span<const uint8_t> bytes) {
+  const Context context = open_png(bytes);
+  spng_exif exif{};
+  const int code = spng_get_exif(context.get(), &exif);
+  if (code == SPNG_ECHUNKAVAIL) return 1;
+  check(code);
+  return exif_orientation({reinterpret_cast<const uint8_t*>(exif.data), exif.length});
+}
 
 const Codec& png_codec() {
   static const PngCodec codec;

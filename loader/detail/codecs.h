@@ -12,6 +12,10 @@ const Codec& png_codec();
 const Codec& jpeg_codec();
 const Codec& coefficient_codec();
 
+/// What a PNG's chunk eXIf says, where it stands before the pixels; 1 without one. Throws corrupt_error for what is no
+/// PNG.
+uint8_t png_orientation(std::span<const uint8_t> bytes);
+
 /// Before anything is allocated for a picture of this size.
 inline void check_pixels(int64_t height, int64_t width) {
   if (height >= 1 && width >= 1 && height <= 65535 && width <= 65535 && height * width <= kMaxPixels) return;

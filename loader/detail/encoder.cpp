@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/rng.h"
 #include "core/text.h"
+#include "loader/detail/codecs.h"
 #include "loader/detail/parallel.h"
 #include "loader/jpeg/codebook.h"
 #include "loader/jpeg/codebook_training.h"
@@ -33,10 +34,11 @@ Extent oriented(const Extent& stored, int orientation) {
   return orientation < 5 ? stored : Extent{stored.width, stored.height, stored.channels};
 }
 
-/// EXIF's orientation of a JPEG that is to be honoured, otherwise 1.
+/// EXIF's orientation where it is to be honoured, otherwise 1.
 uint8_t orientation_of(const Encoded& picture, bool honours_exif) {
-  if (!honours_exif || picture.encoding != Encoding::kJpeg) return 1;
-  return parse_jpeg_header(picture.bytes).orientation;
+  if (!honours_exif) return 1;
+  return picture.encoding == Encoding::kJpeg ? parse_jpeg_header(picture.bytes).orientation
+                                             : png_orientation(picture.bytes);
 }
 
 /// The decoded picture turned upright and resized to `target`: H x W x C.
@@ -51,6 +53,18 @@ std::vector<uint8_t> upright_pixels(const Picture& picture, int orientation, con
   std::vector<uint8_t> pixels(rendered_bytes(Layout::kU8Nhwc, target));
   render(picture, plan, {}, Layout::kU8Nhwc, pixels.data());
   return pixels;
+}
+
+/// What the steps towards an index or coefficients refuse may be a JPEG that libjpeg decodes all the same: tables that
+/// change between scans, segments behind the scan. It stays as it came then, and if it is broken indeed, the decoding
+/// of every packed picture says so.
+template <class Step>
+void unless_corrupt(const Step& step) {
+  try {
+    step();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCorrupt) throw;
+  }
 }
 
 /// `upright` with its short side reduced to `resize_short`, the other in proportion, rounded to nearest.
@@ -74,7 +88,7 @@ Encoder::~Encoder() = default;
 
 Encoded Encoder::encode(uint64_t id, SourceSample&& source, DecodeScratch& scratch) const {
   Encoded picture = prepare(id, std::move(source), scratch);
-  if (picture.encoding == Encoding::kJpeg) store(picture);
+  if (picture.encoding == Encoding::kJpeg) unless_corrupt([&] { store(picture); });
   return picture;
 }
 
@@ -128,8 +142,10 @@ void Encoder::reshape(bool to_raw, Encoded& picture, DecodeScratch& scratch) con
 /// store() removes them where it comes to an index.
 void Encoder::transcode(Encoded& picture) const {
   if (!options_.transcodes || parse_jpeg_header(picture.bytes).is_one_scan) return;
-  picture.bytes = transcode_to_baseline(picture.bytes);
-  picture.is_transcoded = true;
+  unless_corrupt([&] {
+    picture.bytes = transcode_to_baseline(picture.bytes);
+    picture.is_transcoded = true;
+  });
 }
 
 void Encoder::store(Encoded& picture) const {

@@ -1,4 +1,4 @@
-// MappedFile: a file's bytes, read through a memory map.
+// MappedFile, read_file(): a file's bytes, through a memory map or copied.
 #pragma once
 
 #include <cstddef>
@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <span>
 #include <utility>
+#include <vector>
 
 namespace penstock::detail {
 
@@ -27,5 +28,9 @@ class MappedFile {
  private:
   std::span<const uint8_t> bytes_;
 };
+
+/// A regular file's bytes, copied: unlike a map they stay what they are when somebody else cuts the file short, which
+/// would end this process. Errors: io_error naming the file.
+std::vector<uint8_t> read_file(const std::filesystem::path& path);
 
 }  // namespace penstock::detail

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/detail/exif.h"
 
 namespace penstock::detail {
 namespace {
@@ -16,31 +17,6 @@ int u16(Bytes bytes, size_t at) { return bytes[at] << 8 | bytes[at + 1]; }
 bool begins_with(Bytes bytes, std::string_view text) {
   return bytes.size() >= text.size() && std::equal(text.begin(), text.end(), bytes.begin(),
                                                    [](char c, uint8_t b) { return static_cast<uint8_t>(c) == b; });
-}
-
-/// The orientation of an EXIF segment's body (TIFF 6.0, tag 0x0112); 1 when there is none that makes sense: a broken
-/// EXIF block is no reason to refuse a picture.
-uint8_t exif_orientation(Bytes tiff) {
-  if (tiff.size() < 8) return 1;
-  const bool is_little = begins_with(tiff, "II");
-  if (!is_little && !begins_with(tiff, "MM")) return 1;
-  const auto number = [&](size_t at, int byte_count) {
-    uint32_t value = 0;
-    for (int i = 0; i < byte_count; ++i)
-      value |= uint32_t{tiff[at + static_cast<size_t>(i)]} << 8 * (is_little ? i : byte_count - 1 - i);
-    return value;
-  };
-  const size_t directory = number(4, 4);
-  if (directory > tiff.size() - 2) return 1;
-  const size_t entry_count = number(directory, 2);
-  for (size_t i = 0; i < entry_count; ++i) {
-    const size_t entry = directory + 2 + 12 * i;
-    if (entry + 12 > tiff.size()) return 1;
-    if (number(entry, 2) != 0x0112) continue;
-    const uint32_t value = number(entry + 8, 2);
-    return number(entry + 2, 2) == 3 && value >= 1 && value <= 8 ? static_cast<uint8_t>(value) : uint8_t{1};
-  }
-  return 1;
 }
 
 class Parser {
@@ -105,7 +81,10 @@ class Parser {
         has_jfif_ |= body.size() >= 14 && begins_with(body, std::string_view("JFIF\0", 5));
         return;
       case 0xE1:
-        if (begins_with(body, std::string_view("Exif\0\0", 6))) header_.orientation = exif_orientation(body.subspan(6));
+        // The first counts; a second one goes on with an EXIF block of more than 64 KB.
+        if (has_exif_ || !begins_with(body, std::string_view("Exif\0\0", 6))) return;
+        has_exif_ = true;
+        header_.orientation = exif_orientation(body.subspan(6));
         return;
       case 0xEE:
         if (body.size() >= 12 && begins_with(body, "Adobe")) adobe_transform_ = body[11];
@@ -202,7 +181,7 @@ class Parser {
   Bytes bytes_;
   size_t at_ = 0;
   JpegHeader header_;
-  bool has_jfif_ = false, is_sequential_huffman_ = false;
+  bool has_jfif_ = false, has_exif_ = false, is_sequential_huffman_ = false;
   int adobe_transform_ = -1;  // -1: no Adobe marker
 };
 

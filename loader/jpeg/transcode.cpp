@@ -7,9 +7,6 @@
 #include "loader/detail/codecs.h"
 #include "loader/jpeg/libjpeg_errors-inl.h"
 
-// Behind <jpeglib.h>, whose types it uses.
-#include <jerror.h>
-
 namespace penstock::detail {
 namespace {
 

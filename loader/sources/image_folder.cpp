@@ -4,7 +4,7 @@
 // otherwise DIR/<class>/... for train and all. Split all unites train and test where these folders are. A folder that
 // holds pictures and no folders is one class, named after it. Classes and files are sorted by name, byte by byte; a
 // sample's id is its place in that order. A class folder without pictures is an error but in split test, where it keeps
-// the labels those of the other split.
+// the labels those of the other split. What lies beside class folders, or in hidden ones, is ignored and counted.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -25,37 +25,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The folder that holds the split `name`. Throws config_error when there are two: which one is meant is not ours to
+const std::vector<std::string> kTestNames{"test", "val", "valid", "validation"};
+
+/// The folder of split test, one of `names`. Throws config_error when there are two: which one is meant is not ours to
 /// say.
-std::optional<fs::path> split_folder(const fs::path& input, const std::string& name) {
-  const std::vector<std::string> names =
-      name == "test" ? std::vector<std::string>{"test", "val", "valid", "validation"} : std::vector<std::string>{name};
+std::optional<fs::path> test_folder(const fs::path& input, const std::vector<std::string>& names) {
   std::optional<fs::path> found;
   for (const auto& candidate : names) {
     if (!fs::is_directory(input / candidate)) continue;
     if (found) {
       throw config_error(concat(input.string(), ": has both ", found->filename().string(), " and ", candidate,
-                                "; expected one folder for split ", name));
+                                "; expected one folder for split test, or image-folder(test=", candidate, ")"));
     }
     found = input / candidate;
   }
   return found;
-}
-
-/// The folders of class folders that make up `split`.
-std::vector<fs::path> roots_of(const fs::path& input, const std::string& split) {
-  const auto train = split_folder(input, "train");
-  if (split == "train" && train) return {*train};
-  const auto test = split_folder(input, "test");
-  if (split == "test" && test) return {*test};
-  if (split == "all" && train && test) return {*train, *test};
-  if (split == "all" && fs::is_directory(input / "all")) return {input / "all"};
-  if (split == "test" || train || test) {
-    throw io_error(concat(input.string(), ": no folder for split ", split, "; expected ",
-                          split == "test" ? "test, val, valid or validation" : "train", " in it",
-                          split == "all" ? ", and test" : ""));
-  }
-  return {input};
 }
 
 bool has_picture_name(const fs::path& path) {
@@ -63,6 +47,44 @@ bool has_picture_name(const fs::path& path) {
   std::transform(ending.begin(), ending.end(), ending.begin(),
                  [](unsigned char c) { return c < 128 ? std::tolower(c) : c; });
   return ending == ".jpg" || ending == ".jpeg" || ending == ".jpe" || ending == ".png";
+}
+
+/// `folder`, the only one of a split in `input`. Throws config_error when there are other folders with pictures: then
+/// it may be a class of that name, and they the other classes.
+std::vector<fs::path> the_only_split(const fs::path& input, const fs::path& folder) {
+  for (const auto& entry : fs::directory_iterator(input)) {
+    if (!entry.is_directory() || entry.path() == folder || entry.path().filename().native()[0] == '.') continue;
+    for (const auto& file : fs::recursive_directory_iterator(entry.path())) {
+      if (!file.is_regular_file() || !has_picture_name(file.path())) continue;
+      const std::string name = folder.filename().string(), other = entry.path().filename().string();
+      throw config_error(concat(input.string(), ": has folders ", name, " and ", other, " with pictures; expected ",
+                                "folders of splits alone, or, where ", name, " is a class, all classes in a folder ",
+                                name));
+    }
+  }
+  return {folder};
+}
+
+/// The folders of class folders that make up `split`.
+std::vector<fs::path> roots_of(const fs::path& input, const std::string& split,
+                               const std::vector<std::string>& test_names) {
+  const bool has_train = fs::is_directory(input / "train");
+  const fs::path train = input / "train";
+  const auto is_there = [&](const std::string& name) { return fs::is_directory(input / name); };
+  const bool has_test = std::any_of(kTestNames.begin(), kTestNames.end(), is_there) || is_there(test_names.front());
+  if (split == "train" && has_train) return has_test ? std::vector{train} : the_only_split(input, train);
+  const auto test = test_folder(input, test_names);
+  if (split == "test" && test) return {*test};
+  if (split == "all" && has_train && test) return {train, *test};
+  if (split == "all" && fs::is_directory(input / "all")) return the_only_split(input, input / "all");
+  if (split == "test" || has_train || test) {
+    throw io_error(concat(input.string(), ": no folder for split ", split, "; expected ",
+                          split != "test"          ? "train"
+                          : test_names.size() == 1 ? test_names.front()
+                                                   : "test, val, valid or validation",
+                          " in it", split == "all" ? ", and test" : ""));
+  }
+  return {input};
 }
 
 /// A picture by its first bytes, or by its name: a broken file called .jpg is not to be passed over in silence.
@@ -95,14 +117,28 @@ std::vector<fs::path> files_below(const fs::path& folder, uint64_t& ignored_coun
   return files;
 }
 
-/// Class folders of one root by name; hidden ones are none.
-std::map<std::string, fs::path> class_folders(const fs::path& root) {
+/// What is neither a folder nor in one that is looked into, below a root of class folders.
+uint64_t count_beside(const fs::directory_entry& entry) {
+  if (!entry.is_directory()) return 1;
+  const auto files = fs::recursive_directory_iterator(entry.path());
+  return static_cast<uint64_t>(
+      std::count_if(begin(files), end(files), [](const auto& file) { return file.is_regular_file(); }));
+}
+
+/// Class folders of one root by name; hidden ones are none. Counts the files that are in none.
+std::map<std::string, fs::path> class_folders(const fs::path& root, uint64_t& ignored_count) {
   std::map<std::string, fs::path> folders;
+  uint64_t beside_count = 0;
   for (const auto& entry : fs::directory_iterator(root)) {
     const std::string name = entry.path().filename().string();
-    if (entry.is_directory() && name[0] != '.') folders.emplace(name, entry.path());
+    if (entry.is_directory() && name[0] != '.')
+      folders.emplace(name, entry.path());
+    else
+      beside_count += count_beside(entry);
   }
-  if (folders.empty()) {
+  if (!folders.empty()) {
+    ignored_count += beside_count;
+  } else {
     const fs::path whole = fs::canonical(root);  // so that "." and "DIR/" have a name
     folders.emplace(whole.filename().string(), root);
   }
@@ -111,18 +147,22 @@ std::map<std::string, fs::path> class_folders(const fs::path& root) {
 
 class ImageFolder final : public Source {
  public:
-  ImageFolder(const fs::path& input, const std::string& split) : input_(input) {
-    const auto roots = roots_of(input, split);
+  ImageFolder(const fs::path& input, const std::string& split, const std::vector<std::string>& test_names)
+      : input_(input) {
+    const auto roots = roots_of(input, split, test_names);
+    std::vector<std::map<std::string, fs::path>> folders;
     std::map<std::string, int64_t> labels;
-    for (const auto& root : roots)
-      for (const auto& [name, folder] : class_folders(root)) labels.emplace(name, 0);
+    for (const auto& root : roots) {
+      folders.push_back(class_folders(root, ignored_count_));
+      for (const auto& [name, folder] : folders.back()) labels.emplace(name, 0);
+    }
     for (auto& [name, label] : labels) {
       label = static_cast<int64_t>(class_names_.size());
       class_names_.push_back(name);
     }
     std::vector<uint64_t> counts(class_names_.size());
-    for (const auto& root : roots)
-      for (const auto& [name, folder] : class_folders(root))
+    for (const auto& of_root : folders)
+      for (const auto& [name, folder] : of_root)
         counts[static_cast<size_t>(labels.at(name))] += add_class(folder, labels.at(name));
     if (split != "test" && !files_.empty()) check_counts(roots.front(), counts);
   }
@@ -133,11 +173,11 @@ class ImageFolder final : public Source {
 
   SourceSample read(uint64_t index) const override {
     const auto& path = files_[index].path;
-    const detail::MappedFile file(path);
-    const auto bytes = file.bytes();
+    auto bytes = detail::read_file(path);
     try {
       const Encoding encoding = detect_encoding(bytes);
-      return {{bytes.begin(), bytes.end()}, encoding, codec_for(encoding).probe(bytes)};
+      const Extent extent = codec_for(encoding).probe(bytes);
+      return {std::move(bytes), encoding, extent};
     } catch (const Error& error) {
       throw Error(error.kind(), concat(path.string(), ": ", error.what()));
     }
@@ -190,9 +230,13 @@ class ImageFolder final : public Source {
 };
 
 const Registered<SourceKind> kRegistered{
-    "image-folder", "class folders of JPEG and PNG files: DIR/<split>/<class>/ or DIR/<class>/ (no keys)",
-    [](const Spec&, const fs::path& input, const std::string& split) {
-      return std::make_unique<ImageFolder>(detail::input_folder("image-folder", input), split);
+    "image-folder",
+    "class folders of JPEG and PNG files: DIR/<split>/<class>/ or DIR/<class>/; test=NAME, the folder of split test "
+    "(test, val, valid or validation)",
+    [](const Spec& spec, const fs::path& input, const std::string& split) {
+      const std::string name = spec.get("test", "");
+      return std::make_unique<ImageFolder>(detail::input_folder("image-folder", input), split,
+                                           name.empty() ? kTestNames : std::vector{name});
     }};
 
 }  // namespace

@@ -39,7 +39,7 @@ class Source {
   virtual std::string path(uint64_t) const { return {}; }
   /// Set when every sample is a raw picture of this extent.
   virtual std::optional<Extent> raw_extent() const { return {}; }
-  /// Files in the input folder that were passed over because they are no pictures.
+  /// Files in the input folder that were passed over because they are no pictures, or where none are looked for.
   virtual uint64_t ignored_count() const { return 0; }
 };
 

@@ -205,6 +205,19 @@ TEST(PackTest, ForceReplacesDataSetsAlone) {
   EXPECT_EQ(files_below(folder / "out"), before);
 }
 
+TEST(PackTest, ForceDeletesNothingThatWasPutBesideTheShards) {
+  const TemporaryFolder folder;
+  PackOptions options = digits(folder.path(), 20, 2);
+  options.force = true;
+  pack(options);
+  pack(options);
+  write_bytes(folder / "train/weights/best.bin", Bytes{1});
+  const auto before = files_below(folder.path());
+  EXPECT_THAT(error_of([&] { pack(options); }),
+              testing::AllOf(StartsWith("2 "), HasSubstr("train/weights: is no part of a packed data set")));
+  EXPECT_EQ(files_below(folder.path()), before);
+}
+
 detail::FinishedShard finished_shard() { return {{"new", 0, 3, "hash"}, 0, 0, detail::Tally(10)}; }
 
 TEST(PackTest, AKillBehindTheExchangeLeavesNoStateOfTheNewShards) {

@@ -7,6 +7,7 @@
 
 #include <set>
 
+#include "loader/detail/mapped_file.h"
 #include "tests/loader/storage_test_data.h"
 
 namespace penstock {
@@ -278,6 +279,47 @@ TEST(ImageFolderTest, ASplitHasOneFolder) {
         error_of_source("image-folder", folder.path(), split),
         testing::AllOf(StartsWith("2 "), HasSubstr("has both test and val; expected one folder for split test")));
   }
+  EXPECT_EQ(listing(*make_source("image-folder(test=val)", folder.path(), "test")),
+            std::vector<std::string>{"a 3.png"});
+  EXPECT_THAT(error_of_source("image-folder(test=dev)", folder.path(), "test"),
+              testing::AllOf(StartsWith("3 "), HasSubstr("no folder for split test; expected dev in it")));
+}
+
+TEST(ImageFolderTest, AClassThatIsCalledAsASplitIsRefused) {
+  for (const char* name : {"train", "all"}) {
+    const TemporaryFolder folder;
+    for (const char* other : {"plane", "car"}) write_bytes(folder.path() / other / "1.png", png());
+    write_bytes(folder.path() / name / "2.png", png());
+    EXPECT_THAT(error_of_source("image-folder", folder.path(), name),
+                testing::AllOf(StartsWith("2 "), HasSubstr(std::string("has folders ") + name + " and ")));
+    for (const char* other : {"plane", "car"}) {  // without pictures they are neither
+      fs::remove_all(folder / other);
+      write_bytes(folder.path() / other / "notes.txt", std::string("not a picture"));
+    }
+    EXPECT_EQ(make_source("image-folder", folder.path(), name)->size(), 1u);
+  }
+}
+
+TEST(ImageFolderTest, FilesBesideClassesAreCounted) {
+  const TemporaryFolder folder;
+  for (const char* name : {"cat/1.png", "dog/1.png", "beside.png", ".hidden/deep/1.png", ".hidden/2.png"})
+    write_bytes(folder / name, png());
+  fs::create_symlink("nowhere", folder / "link");
+  const auto source = make_source("image-folder", folder.path());
+  EXPECT_EQ(source->size(), 2u);
+  EXPECT_EQ(source->ignored_count(), 4u);
+}
+
+TEST(ReadFileTest, GivesTheBytesOfRegularFilesAlone) {
+  const TemporaryFolder folder;
+  const Bytes bytes{1, 2, 3};
+  write_bytes(folder / "a", bytes);
+  write_bytes(folder / "empty", Bytes{});
+  EXPECT_EQ(detail::read_file(folder / "a"), bytes);
+  EXPECT_EQ(detail::read_file(folder / "empty"), Bytes{});
+  EXPECT_THAT(error_of([&] { detail::read_file(folder.path()); }),
+              testing::AllOf(StartsWith("3 "), HasSubstr("not a regular file")));
+  EXPECT_THAT(error_of([&] { detail::read_file(folder / "b"); }), HasSubstr("No such file"));
 }
 
 // digits --------------------------------------------------------------------------------------------------------------

@@ -197,6 +197,60 @@ TEST_F(UnpackTest, ExifOrientationIsKeptBesideThePicture) {
   EXPECT_EQ(packed(wanted)->at(0).orientation, 1);
 }
 
+TEST_F(UnpackTest, TheFirstExifSegmentCounts) {
+  write_bytes(folder_ / "in/c/p.jpg", turned(turned(photograph(20, 30, 90), 1), 6));
+  EXPECT_EQ(packed(options(Encode::kAuto))->at(0).orientation, 6);
+}
+
+TEST_F(UnpackTest, ExifOfPngsIsHonouredToo) {
+  Bytes file = golden_picture("png rgb").file;
+  const Bytes chunk = testing_data::from_hex(
+      "0000001a6558496649492a0008000000010012010300010000000600000000000000b7481129");  // eXIf: orientation 6
+  file.insert(file.begin() + 33, chunk.begin(), chunk.end());                           // behind IHDR
+  write_bytes(folder_ / "in/c/p.png", file);
+  const auto dataset = packed(options(Encode::kAuto));
+  EXPECT_EQ(dataset->at(0).encoding, Encoding::kPng);
+  EXPECT_EQ(dataset->at(0).orientation, 6);
+  EXPECT_EQ(unpacked().at("c/p.png"), file);
+  const Extent lying = dataset->at(0).extent;
+  std::filesystem::remove_all(folder_ / "out");
+  const Extent upright = packed(options(Encode::kRaw))->at(0).extent;
+  EXPECT_EQ(upright, (Extent{lying.width, lying.height, 3}));
+}
+
+/// Every reader takes these, and so does `pack`; whether they can be sought in is another question.
+TEST_F(UnpackTest, UnusualButWholeJpegsArePacked) {
+  const Bytes plain = photograph(40, 50, 90);
+  const auto before_end = [&](const Bytes& inserted) {
+    Bytes file = plain;
+    file.insert(file.end() - 2, inserted.begin(), inserted.end());
+    return file;
+  };
+  Bytes jfif = plain;
+  jfif[11] = 0;  // JFIF's major revision
+  for (const auto& [file, encoding] : {std::pair{jfif, Encoding::kCoefficients},
+                                       {before_end(Bytes(65, 0x55)), Encoding::kJpeg},
+                                       {before_end({0xFF, 0xFE, 0, 4, 'h', 'i'}), Encoding::kJpeg}}) {
+    std::map<std::string, std::string> pixels;
+    for (const auto& [name, bytes] : {std::pair{"plain", &plain}, {"unusual", &file}}) {
+      write_bytes(folder_ / "in/c/p.jpg", *bytes);
+      const auto dataset = packed(options(Encode::kAuto));
+      if (bytes == &file) {
+        EXPECT_EQ(dataset->at(0).encoding, encoding);
+        EXPECT_EQ(unpacked().at("c/p.jpg"), file);
+      }
+      DecodeScratch scratch;
+      const DecodeRequest whole{.region = {0, 0, 50, 40}};
+      const Picture picture = codec_for(dataset->at(0).encoding).decode(dataset->at(0), whole, scratch);
+      for (int y = 0; y < 40; ++y)
+        pixels[name].append(reinterpret_cast<const char*>(picture.pixels + y * picture.row_stride), size_t{50} * 3);
+      std::filesystem::remove_all(folder_ / "out");
+      std::filesystem::remove_all(folder_ / "back");
+    }
+    EXPECT_EQ(pixels["unusual"], pixels["plain"]);
+  }
+}
+
 TEST_F(UnpackTest, NothingIsWrittenOutsideOfTheFolder) {
   for (const std::string path : {"../p.png", "/tmp/p.png", "a/../../p.png", "a/", "."}) {
     write_one_pixel(path, "c");

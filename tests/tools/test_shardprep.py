@@ -179,7 +179,7 @@ def test_png_files_are_stored_whole_and_their_pixels_are_pillows(tmp_path):
     expected = pictures(tmp_path / "in")
     (tmp_path / "in/class 0/readme.txt").write_text("not a picture")
     done = pack(tmp_path / "out", "--input", tmp_path / "in", source="image-folder")
-    assert "1 file that is no picture ignored" in done.stdout
+    assert "1 file ignored (no pictures, or outside of class folders)" in done.stdout
     folder = tmp_path / "out/train"
     samples = samples_of(folder)
     assert len(samples) == len(expected)

@@ -77,10 +77,8 @@ void print_summary(const fs::path& folder, const PackProgress& last) {
   if (last.skipped_count > 0) notes += ", " + count_text(last.skipped_count, "broken picture") + " skipped";
   if (manifest.transcoded_count > 0)
     notes += ", " + count_text(manifest.transcoded_count, "JPEG") + " transcoded (same pixels, other bytes)";
-  if (last.ignored_count > 0) {
-    notes += concat(", ", count_text(last.ignored_count, "file that is no picture", "files that are no pictures"),
-                    " ignored");
-  }
+  if (last.ignored_count > 0)
+    notes += ", " + count_text(last.ignored_count, "file") + " ignored (no pictures, or outside of class folders)";
   std::printf("%s: %s of %s in %s, %s, %.1f s%s\n", folder.c_str(), count_text(manifest.sample_count, "sample").c_str(),
               count_text(manifest.class_names.size(), "class", "classes").c_str(),
               count_text(manifest.shards.size(), "shard").c_str(), byte_text(byte_count).c_str(), last.seconds,
@@ -122,6 +120,10 @@ int run_pack(const PackArguments& arguments) {
   options.output = arguments.output;
   const auto splits = parse_splits(arguments.splits);
   for (const auto& name : splits) check_is_new(options, name);
+  // What is wrong with the second split's files is not to be found out when the first is packed.
+  const Spec spec = parse_spec(SourceKind::kName, options.source);
+  for (const auto& name : splits)
+    if (splits.size() > 1) SourceRegistry::make(spec, options.input, name);
   for (const auto& name : splits) pack_split(options, name, arguments.is_quiet);
   return 0;
 }
