@@ -1,10 +1,12 @@
 // unpack(): each shard's samples to files.
 #include "loader/unpack.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -76,7 +78,7 @@ class Unpacking {
     for (uint64_t i = dataset_->shard_begin(static_cast<int>(shard)); i < end && !stopped; ++i) {
       const auto file = file_at(i, found_[shard]);
       if (!file) continue;
-      write_file(file->path, file->bytes);
+      write_file(*file);
       ++done_count_;
     }
   }
@@ -84,6 +86,7 @@ class Unpacking {
   struct File {
     fs::path path;
     std::vector<uint8_t> bytes;
+    uint64_t id = 0;
   };
 
   /// Nothing, with the reason in `found`, when the sample is broken.
@@ -91,7 +94,7 @@ class Unpacking {
     std::optional<Sample> sample;
     if (!found.passes("", [&] { sample = dataset_->checked_at(i); })) return {};
     File file;
-    const auto make = [&] { file = {path_of(*sample), file_of(*sample)}; };
+    const auto make = [&] { file = {path_of(*sample), file_of(*sample), sample->id}; };
     return found.passes(dataset_->where(i) + ": ", make) ? std::optional(std::move(file)) : std::nullopt;
   }
 
@@ -106,17 +109,32 @@ class Unpacking {
     return output_ / sample.path;
   }
 
-  void write_file(const fs::path& path, const std::vector<uint8_t>& bytes) {
-    fs::create_directories(path.parent_path());
+  /// Aside first: half a file under its name would be taken for a whole one.
+  void write_file(const File& file) {
+    fs::create_directories(file.path.parent_path());
+    const fs::path aside = file.path.parent_path() / concat(".unpack-", getpid(), "-", file.id);
     errno = 0;
-    // "x": two samples of one path must not become one file.
-    std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wbx"), std::fclose);
-    // Closing counts: some file systems say only then that there is no room.
-    if (!file || std::fwrite(bytes.data(), 1, bytes.size(), file.get()) != bytes.size() ||
-        std::fclose(file.release()) != 0) {
-      throw io_error(concat(path.string(), ": ", std::strerror(errno), "; expected that unpack can write it"));
+    if (!write_whole(aside, file.bytes) || !put_in_place(aside, file.path)) {
+      const Error error = errno_error(file.path.string(), "expected that unpack can write it");
+      std::error_code ignored;
+      fs::remove(aside, ignored);
+      throw error;
     }
-    byte_count_ += bytes.size();
+    byte_count_ += file.bytes.size();
+  }
+
+  static bool write_whole(const fs::path& path, const std::vector<uint8_t>& bytes) {
+    std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wb"), std::fclose);
+    // Closing counts: some file systems say only then that there is no room.
+    return file && std::fwrite(bytes.data(), 1, bytes.size(), file.get()) == bytes.size() &&
+           std::fclose(file.release()) == 0;
+  }
+
+  /// Never in the place of another file: two samples of one path must not become one.
+  static bool put_in_place(const fs::path& aside, const fs::path& path) {
+    if (renameat2(AT_FDCWD, aside.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0) return true;
+    if (errno != EINVAL) return false;  // EINVAL: a file system without the flag (NFS)
+    return link(aside.c_str(), path.c_str()) == 0 && unlink(aside.c_str()) == 0;
   }
 
   std::shared_ptr<const Dataset> dataset_;

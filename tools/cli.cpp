@@ -1,11 +1,17 @@
 // Command lines by CLI11, with our messages.
 #include "tools/cli.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <iostream>
@@ -141,14 +147,32 @@ void parse_command_line(CLI::App& app, int argc, char** argv) {
   }
 }
 
+namespace {
+
+/// A descriptor of 0, 1 and 2 that is closed would be that of the next file, and our messages would be written into it.
+/// A file that may not grow is to be an error with a message, not a signal.
+void prepare_process() {
+  for (int fd = 0; fd <= 2; ++fd)
+    if (fcntl(fd, F_GETFD) < 0) open("/dev/null", O_RDWR);  // the lowest that is free: this one
+  signal(SIGXFSZ, SIG_IGN);
+}
+
+}  // namespace
+
 int run_tool(const std::string& tool, const std::function<int()>& body) {
+  prepare_process();
   const auto failed = [&](const std::string& message, int exit_code) {
     std::fflush(stdout);
     std::cerr << tool << ": " << one_line(message) << '\n';
     return exit_code;
   };
   try {
-    return body();
+    const int exit_code = body();
+    errno = 0;
+    // Results that did not arrive are no success.
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
+    throw io_error(concat("stdout: ", errno == 0 ? "cannot be written" : std::strerror(errno),
+                          "; expected a place for the results"));
   } catch (const Error& error) {
     return failed(error.what(), error.exit_code());
   } catch (const std::filesystem::filesystem_error& error) {

@@ -1,4 +1,5 @@
-// normalize: (level / 255 - mean) / std a channel. Without keys: the data set's own statistics.
+// normalize: (level / 255 - mean) / std a channel. Without keys: the data set's own statistics; of a channel that is
+// the same everywhere (std 0) the mean alone is taken away.
 #include <memory>
 
 #include "augment/transform.h"
@@ -38,10 +39,13 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics& statisti
     throw config_error(concat(spec.where(), ": ", spec.has("mean") ? "mean without std" : "std without mean",
                               "; expected both, or neither for the data set's own"));
   const auto mean = per_channel(spec, "mean", statistics.mean, statistics.channels);
-  const auto deviation = per_channel(spec, "std", statistics.deviation, statistics.channels);
-  for (int i = 0; i < statistics.channels; ++i)
-    if (!(deviation[i] > 0))
+  auto deviation = per_channel(spec, "std", statistics.deviation, statistics.channels);
+  for (int i = 0; i < statistics.channels; ++i) {
+    if (deviation[i] > 0) continue;
+    if (spec.has("std"))
       throw config_error(concat(spec.where(), ": std of channel ", i, " is ", deviation[i], "; expected more than 0"));
+    deviation[i] = 1;
+  }
   return std::make_unique<Normalize>(Normalization::of(mean, deviation));
 }
 

@@ -234,8 +234,13 @@ TEST(NormalizeTest, RefusesBadArguments) {
   EXPECT_THAT(refusal("normalize(mean=0.5:0.5,std=1)", kColor), HasSubstr("mean has 2 numbers; expected 1 or 3"));
   EXPECT_THAT(refusal("normalize(mean=0.5:0.5:0.5,std=1)"),
               HasSubstr("mean has 3 numbers; expected 1 for pictures of 1"));
-  EXPECT_THAT(refusal("normalize", {.channels = 1, .mean = {0}, .deviation = {0, 0, 0}}),
-              HasSubstr("std of channel 0 is 0"));
+}
+
+TEST(NormalizeTest, OfAConstantChannelTheMeanAloneIsTakenAway) {
+  const Pipeline pipeline("normalize", {.channels = 3, .mean = {0.5, 0.4, 1}, .deviation = {0.25, 0, 0.1}});
+  EXPECT_FLOAT_EQ(pipeline.normalization().scale[1], 1 / 255.f);
+  EXPECT_FLOAT_EQ(pipeline.normalization().bias[1], -0.4f);
+  EXPECT_FLOAT_EQ(pipeline.normalization().scale[0], 4 / 255.f);
 }
 
 TEST(EraseTest, AreasAndRatiosAreThoseOfTorchvision) {

@@ -225,12 +225,38 @@ def test_a_killed_packing_goes_on_with_the_shards_that_are_missing(tmp_path):
 
 def test_a_file_that_cannot_grow_is_an_error_and_leaves_nothing(tmp_path):
     def limit():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # so that write() fails, as it does on a full disk
         resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000))
 
     error = pack(tmp_path / "out", source="digits(count=600)", code=3, preexec_fn=limit).stderr
     assert re.fullmatch(r"shardprep: .*shard-0000\d-of-00003.safetensors: File too large; expected to write .*\n", error)
     assert os.listdir(tmp_path) == []
+
+
+def test_a_file_that_cannot_be_unpacked_whole_is_not_left_under_its_name(tmp_path):
+    pack(tmp_path / "in", source="digits(count=4,size=64)")
+    (tmp_path / "out").mkdir()
+    error = run("unpack", tmp_path / "in", "--out", tmp_path / "out", code=3,
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (99, 99))).stderr
+    assert re.fullmatch(r"shardprep: .*/out/train/\d/\d.png: File too large; expected that unpack can write it\n", error)
+    assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == []
+
+
+def test_closed_descriptors_are_nothing_to_write_into(tmp_path):
+    def close_all():
+        for descriptor in range(3):
+            os.close(descriptor)
+
+    pack(tmp_path, preexec_fn=close_all)
+    run("verify", tmp_path, preexec_fn=close_all)
+    run("verify", tmp_path)
+
+
+def test_results_that_cannot_be_written_are_no_success(tmp_path):
+    pack(tmp_path)
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([SHARDPREP, "info", tmp_path], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 3
+    assert done.stderr == "shardprep: stdout: No space left on device; expected a place for the results\n"
 
 
 def test_two_packings_into_one_folder_do_not_mix(tmp_path):
