@@ -41,6 +41,10 @@ void check_storage(const StorageOptions& storage) {
     throw config_error(concat("pack: raw-share is ", storage.raw_share, "; expected 0 to 1"));
   if (storage.max_pixels < 1 || storage.max_pixels > kMaxPixels)
     throw config_error(concat("pack: max-pixels is ", storage.max_pixels, "; expected 1 to ", kMaxPixels));
+  if (storage.encode == Encode::kKeep && storage.raw_share > 0) {
+    throw config_error(concat("pack: raw-share is ", storage.raw_share,
+                              " with encode keep, which leaves files as they are; expected encode auto, coef or jpeg"));
+  }
   if (storage.encode == Encode::kKeep && storage.resize_short > 0) {
     throw config_error(concat("pack: resize is ", storage.resize_short,
                               " with encode keep, which leaves files as they are; expected encode auto, jpeg or raw"));

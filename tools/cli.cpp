@@ -15,6 +15,7 @@
 #include <exception>
 #include <filesystem>
 #include <iostream>
+#include <new>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -178,6 +179,8 @@ int run_tool(const std::string& tool, const std::function<int()>& body) {
   } catch (const std::filesystem::filesystem_error& error) {
     return failed(concat(error.path1().string(), ": ", error.code().message(), "; expected a path that can be used"),
                   static_cast<int>(ErrorKind::kIo));
+  } catch (const std::bad_alloc&) {
+    return failed("out of memory; expected more of it, or fewer workers or jobs, smaller batches or pictures", 1);
   } catch (const std::exception& error) {
     return failed(concat("unforeseen: ", error.what()), 1);
   }

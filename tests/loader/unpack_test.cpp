@@ -310,6 +310,8 @@ TEST_F(UnpackTest, OptionsThatCannotBeMeantAreRefused) {
   EXPECT_THAT(message([](auto& s) { s.resize_short = -1; }), HasSubstr("resize is -1; expected"));
   EXPECT_THAT(message([](auto& s) { s.max_pixels = 0; }), HasSubstr("max-pixels is 0; expected 1 to 268435456"));
   EXPECT_THAT(message([](auto& s) { s.max_pixels = (1 << 28) + 1; }), HasSubstr("max-pixels is 268435457"));
+  EXPECT_THAT(message([](auto& s) { s = {.encode = Encode::kKeep, .raw_share = 0.5}; }),
+              HasSubstr("raw-share is 0.5 with encode keep"));
   EXPECT_THAT(message([](auto& s) { s = {.encode = Encode::kKeep, .resize_short = 100}; }),
               HasSubstr("with encode keep, which leaves files as they are"));
 }

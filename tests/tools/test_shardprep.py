@@ -175,6 +175,16 @@ def test_of_several_splits_an_existing_one_is_refused_before_the_first_is_packed
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["test"]
 
 
+def test_what_is_wrong_with_the_second_split_is_found_before_the_first_is_packed(tmp_path):
+    for split in ("train", "test", "val"):
+        pictures(tmp_path / "in" / split)
+    arguments = ("--input", tmp_path / "in")
+    error = pack(tmp_path / "out", *arguments, source="image-folder", split="train,test", code=2).stderr
+    assert error.endswith("has both test and val; expected one folder for split test, or image-folder(test=val)\n")
+    assert not (tmp_path / "out").exists()
+    pack(tmp_path / "out", *arguments, source="image-folder(test=val)", split="train,test")
+
+
 def test_png_files_are_stored_whole_and_their_pixels_are_pillows(tmp_path):
     expected = pictures(tmp_path / "in")
     (tmp_path / "in/class 0/readme.txt").write_text("not a picture")
@@ -354,6 +364,7 @@ def test_a_splits_own_folder_is_no_other_split(tmp_path, command):
     (["pack", "--source", "mnist", "--input", "nowhere", "--out", "x"], 3, "nowhere: no such folder"),
     (["info", "nowhere"], 3, "nowhere: no manifest.json"),
     (["verify", "."], 3, "expected a data set or a split's folder"),
+    (["verify", ".", "--split", "tset"], 2, '--split: unknown split "tset"; did you mean "test"?'),
     (["verify", ".", "--jobs", "-2"], 3, "expected a data set"),
     (["verify", ""], 2, 'DIR: is ""; expected a data set'),
 ])

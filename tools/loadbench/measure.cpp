@@ -45,6 +45,11 @@ void run_epoch(Loader& loader, int64_t epoch, const BenchOptions& options, Bench
   loader.start_epoch(epoch, loader.batches_per_epoch());
 }
 
+[[noreturn]] void refuse_nothing(const Dataset& dataset, const BenchOptions& options) {
+  throw config_error(concat(dataset.folder().string(), ": an epoch of batches of ", options.loader.batch_size,
+                            " delivers 0 images; expected a smaller --batch-size, or --tail pad"));
+}
+
 void add_epoch(Loader&& loader, int64_t epoch, int64_t max_batches, Digest& digest) {
   loader.start_epoch(epoch);
   for (int64_t batch = 0; max_batches == 0 || batch < max_batches; ++batch) {
@@ -76,10 +81,7 @@ std::vector<BenchRun> measure(const std::shared_ptr<const Dataset>& dataset, con
   {
     Loader warm_up(dataset, pipeline,
                    loader_options(options, *std::max_element(options.workers.begin(), options.workers.end())));
-    if (warm_up.samples_per_epoch() == 0) {
-      throw config_error(concat(dataset->folder().string(), ": an epoch of batches of ", options.loader.batch_size,
-                                " delivers 0 images; expected a smaller --batch-size, or --tail pad"));
-    }
+    if (warm_up.samples_per_epoch() == 0) refuse_nothing(*dataset, options);
     warm_up.start_epoch(0);
     consume(warm_up, options.max_batches);
   }
@@ -112,6 +114,10 @@ std::vector<BenchRun> measure(const std::shared_ptr<const Dataset>& dataset, con
 
 std::vector<std::string> digests(const std::shared_ptr<const Dataset>& dataset, const Pipeline& pipeline,
                                  const BenchOptions& options) {
+  auto of_all = loader_options(options, 0);
+  of_all.world_size = std::max(of_all.world_size, options.all_ranks);
+  // A digest of nothing would be equal to any other.
+  if (Loader(dataset, pipeline, of_all).batches_per_epoch() == 0) refuse_nothing(*dataset, options);
   std::vector<std::string> found;
   for (int64_t epoch = 0; epoch < options.epochs; ++epoch) {
     for (const int workers : options.workers) {

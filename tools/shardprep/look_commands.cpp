@@ -163,8 +163,11 @@ std::vector<fs::path> split_folders(const fs::path& folder, const std::string& s
     throw config_error(concat("--split: is \"", split, "\" with ", folder.string(), ", the folder of split ", own,
                               "; expected the data set's folder, or no --split"));
   }
+  const std::vector<std::string> names{"train", "test", "all"};
+  if (!split.empty() && std::find(names.begin(), names.end(), split) == names.end())
+    throw config_error(concat("--split: ", unknown_name("split", split, names)));
   std::vector<fs::path> found;
-  for (const std::string name : {"train", "test", "all"})
+  for (const auto& name : names)
     if ((split.empty() || split == name) && is_split_folder(folder / name)) found.push_back(folder / name);
   if (found.empty()) {
     throw io_error(concat(folder.string(), ": no manifest.json and no ", split.empty() ? "train, test or all" : split,
