@@ -153,9 +153,10 @@ def test_a_folder_of_pictures_without_a_test_split_is_evaluated_on_nothing(cache
         for i in range(8):
             picture = Image.fromarray(random.integers(0, 255, (20, 24, 3), dtype=np.uint8))
             picture.save(tmp_path / "pictures" / name / f"{i}.png")
+    picture.save(tmp_path / "pictures/beside.png")
     flags = ["--data", f"image-folder:{tmp_path / 'pictures'}", "--epochs", "1", "-b", "4", "--device", "cpu"]
     first = run(cache, *flags, "--out", tmp_path / "run").stdout
-    assert "packed 16 train samples" in first
+    assert re.search("packed 16 train samples .*, 1 file ignored .no pictures, or outside of class folders", first)
     assert len(re.findall("no test split.*nothing is evaluated", first)) == 1
     assert summary(tmp_path / "run")["accuracy"] is None
     assert "packed" not in run(cache, *flags, "--out", tmp_path / "run").stdout
