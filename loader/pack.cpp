@@ -77,10 +77,24 @@ void check_options(const PackOptions& options) {
   if (!fs::exists(folder)) return;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (name != "manifest.json" && !(name.starts_with("shard-") && name.ends_with(".safetensors")))
+    const bool is_part = name == "manifest.json" || (name.starts_with("shard-") && name.ends_with(".safetensors"));
+    if (!is_part || !entry.is_regular_file())
       throw config_error(concat(entry.path().string(), ": is no part of a packed data set, and replacing ",
                                 folder.string(), " would delete it; expected it elsewhere"));
   }
+}
+
+/// What is to be packed, when all that can be known beforehand is right.
+std::unique_ptr<Source> checked_source(const PackOptions& options) {
+  check_options(options);
+  const Spec spec = parse_spec(SourceKind::kName, options.source);
+  auto source = SourceRegistry::make(spec, options.input, options.split);
+  if (source->size() == 0) {
+    throw io_error(concat("source ", spec.text(), ": no samples for split ", options.split, " in ",
+                          options.input.string(), "; expected one or more"));
+  }
+  check_raw_source(options.storage, *source, spec.text());
+  return source;
 }
 
 /// As the manifest records it.
@@ -309,17 +323,12 @@ class Packing {
 
 }  // namespace
 
+void check_packing(const PackOptions& options) { checked_source(options); }
+
 void pack(const PackOptions& options, const std::function<void(const PackProgress&)>& on_progress) {
   try {
-    check_options(options);
-    const Spec spec = parse_spec(SourceKind::kName, options.source);
-    const auto source = SourceRegistry::make(spec, options.input, options.split);
-    if (source->size() == 0) {
-      throw io_error(concat("source ", spec.text(), ": no samples for split ", options.split, " in ",
-                            options.input.string(), "; expected one or more"));
-    }
-    check_raw_source(options.storage, *source, spec.text());
-    Packing(options, *source, spec.text()).run(on_progress);
+    const auto source = checked_source(options);
+    Packing(options, *source, parse_spec(SourceKind::kName, options.source).text()).run(on_progress);
   } catch (const fs::filesystem_error& error) {
     throw io_error(
         concat(error.path1().string(), ": ", error.code().message(), "; expected that pack can read or write it"));

@@ -40,10 +40,15 @@ struct PackProgress {
 /// a packing that was killed goes on with the shards that are missing. A packing that fails leaves nothing behind.
 /// Memory: up to 16 bytes a sample beside what the source holds; and of each job what its ShardWriter holds, and a
 /// picture, decoded and encoded; at the start, of JPEGs, about 60 MB of blocks to train a codebook with.
-/// Errors: config_error (also an OUTPUT/<split> that exists, without `force`), io_error (also a full disk),
+/// Errors: config_error (also an OUTPUT/<split> that exists, without `force`, and with it one that holds anything but
+/// shards and a manifest), io_error (also a full disk),
 /// corrupt_error naming file and sample. `on_progress` is called on the calling thread about ten times a second, and at
 /// the end.
 void pack(const PackOptions& options, const std::function<void(const PackProgress&)>& on_progress = {});
+
+/// Throws what pack() would throw before it writes anything: wrong options, an output that is in the way, a source that
+/// is not there or empty.
+void check_packing(const PackOptions& options);
 
 /// Checks structure, file checksums, every CRC, that every sample decodes, labels and counts against the manifest, of
 /// the split in `split_folder`. A flipped bit in a sample names that sample.

@@ -86,7 +86,7 @@ class Unpacking {
   struct File {
     fs::path path;
     std::vector<uint8_t> bytes;
-    uint64_t id = 0;
+    uint64_t index = 0;  // of the sample
   };
 
   /// Nothing, with the reason in `found`, when the sample is broken.
@@ -94,7 +94,7 @@ class Unpacking {
     std::optional<Sample> sample;
     if (!found.passes("", [&] { sample = dataset_->checked_at(i); })) return {};
     File file;
-    const auto make = [&] { file = {path_of(*sample), file_of(*sample), sample->id}; };
+    const auto make = [&] { file = {path_of(*sample), file_of(*sample), i}; };
     return found.passes(dataset_->where(i) + ": ", make) ? std::optional(std::move(file)) : std::nullopt;
   }
 
@@ -112,7 +112,7 @@ class Unpacking {
   /// Aside first: half a file under its name would be taken for a whole one.
   void write_file(const File& file) {
     fs::create_directories(file.path.parent_path());
-    const fs::path aside = file.path.parent_path() / concat(".unpack-", getpid(), "-", file.id);
+    const fs::path aside = file.path.parent_path() / concat(".unpack-", getpid(), "-", file.index);
     errno = 0;
     if (!write_whole(aside, file.bytes) || !put_in_place(aside, file.path)) {
       const Error error = errno_error(file.path.string(), "expected that unpack can write it");
@@ -133,8 +133,10 @@ class Unpacking {
   /// Never in the place of another file: two samples of one path must not become one.
   static bool put_in_place(const fs::path& aside, const fs::path& path) {
     if (renameat2(AT_FDCWD, aside.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0) return true;
-    if (errno != EINVAL) return false;  // EINVAL: a file system without the flag (NFS)
-    return link(aside.c_str(), path.c_str()) == 0 && unlink(aside.c_str()) == 0;
+    if (errno != EINVAL && errno != ENOSYS) return false;
+    // A file system without the flag (NFS): the name is claimed first.
+    const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    return fd >= 0 && close(fd) == 0 && std::rename(aside.c_str(), path.c_str()) == 0;
   }
 
   std::shared_ptr<const Dataset> dataset_;

@@ -18,7 +18,8 @@ struct UnpackProgress {
 /// Writes every sample of the split in `split_folder` below `output`, under the path that its source had, or as
 /// <split>/<class>/<id>.<jpg|png> where it had none. JPEG and PNG files are the bytes that were packed (a JPEG stored
 /// as coefficients: to the byte where pack() found that it comes back so, otherwise with the same coefficients); raw
-/// pixels become PNG. `jobs`: threads; 0: one a core.
+/// pixels become PNG. A file appears whole or not at all; a kill may leave a hidden `.unpack-*` beside it. `jobs`:
+/// threads; 0: one a core.
 ///
 /// Returns what was left out, of each shard the first samples by name: broken ones, and paths that would leave
 /// `output`. Errors: io_error, also for a file that exists: nothing is overwritten; what was written before an error

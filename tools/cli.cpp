@@ -172,8 +172,9 @@ int run_tool(const std::string& tool, const std::function<int()>& body) {
     errno = 0;
     // Results that did not arrive are no success.
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
-    throw io_error(concat("stdout: ", errno == 0 ? "cannot be written" : std::strerror(errno),
-                          "; expected a place for the results"));
+    const std::string fact = errno == 0 ? "cannot be written" : std::strerror(errno);
+    return failed(concat("stdout: ", fact, "; expected a place for the results"),
+                  exit_code == 0 ? static_cast<int>(ErrorKind::kIo) : exit_code);
   } catch (const Error& error) {
     return failed(error.what(), error.exit_code());
   } catch (const std::filesystem::filesystem_error& error) {

@@ -55,18 +55,6 @@ std::vector<uint8_t> upright_pixels(const Picture& picture, int orientation, con
   return pixels;
 }
 
-/// What the steps towards an index or coefficients refuse may be a JPEG that libjpeg decodes all the same: tables that
-/// change between scans, segments behind the scan. It stays as it came then, and if it is broken indeed, the decoding
-/// of every packed picture says so.
-template <class Step>
-void unless_corrupt(const Step& step) {
-  try {
-    step();
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kCorrupt) throw;
-  }
-}
-
 /// `upright` with its short side reduced to `resize_short`, the other in proportion, rounded to nearest.
 Extent reduced(const Extent& upright, int resize_short) {
   const int short_side = std::min(upright.height, upright.width);
@@ -88,7 +76,7 @@ Encoder::~Encoder() = default;
 
 Encoded Encoder::encode(uint64_t id, SourceSample&& source, DecodeScratch& scratch) const {
   Encoded picture = prepare(id, std::move(source), scratch);
-  if (picture.encoding == Encoding::kJpeg) unless_corrupt([&] { store(picture); });
+  if (picture.encoding == Encoding::kJpeg) store(picture);
   return picture;
 }
 
@@ -142,10 +130,8 @@ void Encoder::reshape(bool to_raw, Encoded& picture, DecodeScratch& scratch) con
 /// store() removes them where it comes to an index.
 void Encoder::transcode(Encoded& picture) const {
   if (!options_.transcodes || parse_jpeg_header(picture.bytes).is_one_scan) return;
-  unless_corrupt([&] {
-    picture.bytes = transcode_to_baseline(picture.bytes);
-    picture.is_transcoded = true;
-  });
+  picture.bytes = transcode_to_baseline(picture.bytes);
+  picture.is_transcoded = true;
 }
 
 void Encoder::store(Encoded& picture) const {

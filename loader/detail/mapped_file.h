@@ -29,8 +29,8 @@ class MappedFile {
   std::span<const uint8_t> bytes_;
 };
 
-/// A regular file's bytes, copied: unlike a map they stay what they are when somebody else cuts the file short, which
-/// would end this process. Errors: io_error naming the file.
+/// A regular file's bytes, copied: reading a map of a file that somebody else cuts short would end this process, here
+/// there are fewer bytes. Errors: io_error naming the file.
 std::vector<uint8_t> read_file(const std::filesystem::path& path);
 
 }  // namespace penstock::detail

@@ -11,10 +11,10 @@
 
 namespace penstock::detail {
 
-/// libjpeg's errors, and its warnings too, end a call by longjmp to `jump`, with `message` set; but for two warnings of
-/// whole pictures that are common: an unknown revision of JFIF, and bytes between the last scan and EOI. The jump must
-/// not pass objects with destructors: libjpeg is called in functions that hold none, and which return false when
-/// setjmp(errors.jump) says that the call failed.
+/// libjpeg's errors, and its warnings too, end a call by longjmp to `jump`, with `message` set; but for the one about
+/// an unknown revision of JFIF, which says nothing about the picture. (Bytes left over before EOI do: they are what a
+/// flipped bit in a scan mostly leaves.) The jump must not pass objects with destructors: libjpeg is called in
+/// functions that hold none, and which return false when setjmp(errors.jump) says that the call failed.
 struct LibjpegErrors {
   jpeg_error_mgr manager{};  // first: libjpeg hands back a pointer to it
   std::jmp_buf jump{};
@@ -34,13 +34,8 @@ struct LibjpegErrors {
   }
 
  private:
-  static bool is_harmless(const jpeg_error_mgr& error) {
-    constexpr int kEndOfImage = 0xD9;
-    return error.msg_code == JWRN_JFIF_MAJOR ||
-           (error.msg_code == JWRN_EXTRANEOUS_DATA && error.msg_parm.i[1] == kEndOfImage);
-  }
   static void on_message(j_common_ptr info, int level) {
-    if (level < 0 && !is_harmless(*info->err)) fail(info);  // below 0: a warning; above: a trace
+    if (level < 0 && info->err->msg_code != JWRN_JFIF_MAJOR) fail(info);  // below 0: a warning; above: a trace
   }
 };
 

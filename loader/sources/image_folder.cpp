@@ -4,7 +4,9 @@
 // otherwise DIR/<class>/... for train and all. Split all unites train and test where these folders are. A folder that
 // holds pictures and no folders is one class, named after it. Classes and files are sorted by name, byte by byte; a
 // sample's id is its place in that order. A class folder without pictures is an error but in split test, where it keeps
-// the labels those of the other split. What lies beside class folders, or in hidden ones, is ignored and counted.
+// the labels those of the other split. test=NAME says which folder is that of split test where there are several. What
+// lies beside class folders, and what is hidden, is ignored and counted; folders with pictures beside the only one of a
+// split are refused.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -26,6 +28,10 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::vector<std::string> kTestNames{"test", "val", "valid", "validation"};
+
+bool is_test_name(const std::string& name) {
+  return std::find(kTestNames.begin(), kTestNames.end(), name) != kTestNames.end();
+}
 
 /// The folder of split test, one of `names`. Throws config_error when there are two: which one is meant is not ours to
 /// say.
@@ -49,34 +55,50 @@ bool has_picture_name(const fs::path& path) {
   return ending == ".jpg" || ending == ".jpeg" || ending == ".jpe" || ending == ".png";
 }
 
-/// `folder`, the only one of a split in `input`. Throws config_error when there are other folders with pictures: then
-/// it may be a class of that name, and they the other classes.
-std::vector<fs::path> the_only_split(const fs::path& input, const fs::path& folder) {
+/// Whether a file below has a picture's name; what may not be read holds none that could be packed.
+bool holds_pictures(const fs::path& folder) {
+  std::error_code failure;
+  fs::recursive_directory_iterator at(folder, fs::directory_options::skip_permission_denied, failure);
+  for (; !failure && at != fs::recursive_directory_iterator(); at.increment(failure)) {
+    std::error_code ignored;  // what cannot be looked at is no picture
+    if (has_picture_name(at->path()) && at->is_regular_file(ignored)) return true;
+  }
+  return false;
+}
+
+/// Beside `folder`, the only one of a split in `input`, there may be no other one with pictures: it may be a class of
+/// that name then, and they the other classes. Links and hidden folders are none. Throws config_error.
+void refuse_other_folders(const fs::path& input, const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(input)) {
-    if (!entry.is_directory() || entry.path() == folder || entry.path().filename().native()[0] == '.') continue;
-    for (const auto& file : fs::recursive_directory_iterator(entry.path())) {
-      if (!file.is_regular_file() || !has_picture_name(file.path())) continue;
-      const std::string name = folder.filename().string(), other = entry.path().filename().string();
+    const std::string name = folder.filename().string(), other = entry.path().filename().string();
+    const bool is_of_a_split = other == "train" || other == "all" || is_test_name(other);
+    if (is_of_a_split || other[0] == '.' || entry.is_symlink() || !entry.is_directory()) continue;
+    if (holds_pictures(entry.path())) {
       throw config_error(concat(input.string(), ": has folders ", name, " and ", other, " with pictures; expected ",
                                 "folders of splits alone, or, where ", name, " is a class, all classes in a folder ",
                                 name));
     }
   }
-  return {folder};
 }
 
 /// The folders of class folders that make up `split`.
 std::vector<fs::path> roots_of(const fs::path& input, const std::string& split,
                                const std::vector<std::string>& test_names) {
-  const bool has_train = fs::is_directory(input / "train");
-  const fs::path train = input / "train";
   const auto is_there = [&](const std::string& name) { return fs::is_directory(input / name); };
+  const bool has_train = is_there("train");
   const bool has_test = std::any_of(kTestNames.begin(), kTestNames.end(), is_there) || is_there(test_names.front());
-  if (split == "train" && has_train) return has_test ? std::vector{train} : the_only_split(input, train);
+  const fs::path train = input / "train", all = input / "all";
+  if (split == "train" && has_train) {
+    if (!has_test) refuse_other_folders(input, train);
+    return {train};
+  }
   const auto test = test_folder(input, test_names);
   if (split == "test" && test) return {*test};
   if (split == "all" && has_train && test) return {train, *test};
-  if (split == "all" && fs::is_directory(input / "all")) return the_only_split(input, input / "all");
+  if (split == "all" && is_there("all")) {
+    refuse_other_folders(input, all);
+    return {all};
+  }
   if (split == "test" || has_train || test) {
     throw io_error(concat(input.string(), ": no folder for split ", split, "; expected ",
                           split != "test"          ? "train"
@@ -101,12 +123,15 @@ bool is_picture(const fs::path& path) {
   }
 }
 
-/// Regular files below `folder`, at any depth, sorted. Counts what is neither file nor folder (pipes, dangling links,
-/// links to folders, which are not followed); with a picture's name it is an error.
+/// Regular files below `folder`, at any depth, sorted. Counts hidden ones (other programs' leftovers) and what is
+/// neither file nor folder (pipes, dangling links, links to folders, which are not followed); with a picture's name
+/// that is an error.
 std::vector<fs::path> files_below(const fs::path& folder, uint64_t& ignored_count) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file())
+    if (entry.is_regular_file() && entry.path().filename().native()[0] == '.')
+      ++ignored_count;
+    else if (entry.is_regular_file())
       files.push_back(entry.path());
     else if (has_picture_name(entry.path()))
       throw io_error(concat(entry.path().string(), ": no regular file; expected a picture, as its name says"));
@@ -117,15 +142,7 @@ std::vector<fs::path> files_below(const fs::path& folder, uint64_t& ignored_coun
   return files;
 }
 
-/// What is neither a folder nor in one that is looked into, below a root of class folders.
-uint64_t count_beside(const fs::directory_entry& entry) {
-  if (!entry.is_directory()) return 1;
-  const auto files = fs::recursive_directory_iterator(entry.path());
-  return static_cast<uint64_t>(
-      std::count_if(begin(files), end(files), [](const auto& file) { return file.is_regular_file(); }));
-}
-
-/// Class folders of one root by name; hidden ones are none. Counts the files that are in none.
+/// Class folders of one root by name; hidden ones are none. Counts what else lies there, a hidden folder as one.
 std::map<std::string, fs::path> class_folders(const fs::path& root, uint64_t& ignored_count) {
   std::map<std::string, fs::path> folders;
   uint64_t beside_count = 0;
@@ -134,7 +151,7 @@ std::map<std::string, fs::path> class_folders(const fs::path& root, uint64_t& ig
     if (entry.is_directory() && name[0] != '.')
       folders.emplace(name, entry.path());
     else
-      beside_count += count_beside(entry);
+      ++beside_count;
   }
   if (!folders.empty()) {
     ignored_count += beside_count;
@@ -235,6 +252,10 @@ const Registered<SourceKind> kRegistered{
     "(test, val, valid or validation)",
     [](const Spec& spec, const fs::path& input, const std::string& split) {
       const std::string name = spec.get("test", "");
+      const bool is_one = name != "." && name != ".." && name.find('/') == std::string::npos;
+      if (!is_one || name == "train" || name == "all")
+        throw config_error(
+            concat(spec.where(), ": test is \"", name, "\"; expected the name of a folder beside train"));
       return std::make_unique<ImageFolder>(detail::input_folder("image-folder", input), split,
                                            name.empty() ? kTestNames : std::vector{name});
     }};

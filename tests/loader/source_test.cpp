@@ -292,12 +292,25 @@ TEST(ImageFolderTest, AClassThatIsCalledAsASplitIsRefused) {
     write_bytes(folder.path() / name / "2.png", png());
     EXPECT_THAT(error_of_source("image-folder", folder.path(), name),
                 testing::AllOf(StartsWith("2 "), HasSubstr(std::string("has folders ") + name + " and ")));
+    for (const char* other : {"test=..", "test=train", "test=a/b"}) {
+      EXPECT_THAT(error_of_source(std::string("image-folder(") + other + ")", folder.path()),
+                  testing::AllOf(StartsWith("2 "), HasSubstr("expected the name of a folder beside train")));
+    }
     for (const char* other : {"plane", "car"}) {  // without pictures they are neither
       fs::remove_all(folder / other);
       write_bytes(folder.path() / other / "notes.txt", std::string("not a picture"));
     }
+    fs::create_directory_symlink(".", folder / "loop");
+    write_bytes(folder / ".cache/1.png", png());
     EXPECT_EQ(make_source("image-folder", folder.path(), name)->size(), 1u);
   }
+}
+
+TEST(ImageFolderTest, FoldersOfSplitsMayLieSideBySide) {
+  const TemporaryFolder folder;
+  for (const char* name : {"train/a/1.png", "all/a/1.png", "all/b/2.png"}) write_bytes(folder / name, png());
+  EXPECT_EQ(make_source("image-folder", folder.path())->size(), 1u);
+  EXPECT_EQ(make_source("image-folder", folder.path(), "all")->size(), 2u);
 }
 
 TEST(ImageFolderTest, FilesBesideClassesAreCounted) {
@@ -307,7 +320,7 @@ TEST(ImageFolderTest, FilesBesideClassesAreCounted) {
   fs::create_symlink("nowhere", folder / "link");
   const auto source = make_source("image-folder", folder.path());
   EXPECT_EQ(source->size(), 2u);
-  EXPECT_EQ(source->ignored_count(), 4u);
+  EXPECT_EQ(source->ignored_count(), 3u);  // the hidden folder is one
 }
 
 TEST(ReadFileTest, GivesTheBytesOfRegularFilesAlone) {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "loader/codecs/codec.h"
 #include "loader/dataset.h"
 #include "loader/jpeg/write_jpeg.h"
@@ -218,37 +220,40 @@ TEST_F(UnpackTest, ExifOfPngsIsHonouredToo) {
   EXPECT_EQ(upright, (Extent{lying.width, lying.height, 3}));
 }
 
-/// Every reader takes these, and so does `pack`; whether they can be sought in is another question.
-TEST_F(UnpackTest, UnusualButWholeJpegsArePacked) {
-  const Bytes plain = photograph(40, 50, 90);
-  const auto before_end = [&](const Bytes& inserted) {
-    Bytes file = plain;
-    file.insert(file.end() - 2, inserted.begin(), inserted.end());
-    return file;
-  };
-  Bytes jfif = plain;
-  jfif[11] = 0;  // JFIF's major revision
-  for (const auto& [file, encoding] : {std::pair{jfif, Encoding::kCoefficients},
-                                       {before_end(Bytes(65, 0x55)), Encoding::kJpeg},
-                                       {before_end({0xFF, 0xFE, 0, 4, 'h', 'i'}), Encoding::kJpeg}}) {
-    std::map<std::string, std::string> pixels;
-    for (const auto& [name, bytes] : {std::pair{"plain", &plain}, {"unusual", &file}}) {
-      write_bytes(folder_ / "in/c/p.jpg", *bytes);
-      const auto dataset = packed(options(Encode::kAuto));
-      if (bytes == &file) {
-        EXPECT_EQ(dataset->at(0).encoding, encoding);
-        EXPECT_EQ(unpacked().at("c/p.jpg"), file);
-      }
-      DecodeScratch scratch;
-      const DecodeRequest whole{.region = {0, 0, 50, 40}};
-      const Picture picture = codec_for(dataset->at(0).encoding).decode(dataset->at(0), whole, scratch);
-      for (int y = 0; y < 40; ++y)
-        pixels[name].append(reinterpret_cast<const char*>(picture.pixels + y * picture.row_stride), size_t{50} * 3);
-      std::filesystem::remove_all(folder_ / "out");
-      std::filesystem::remove_all(folder_ / "back");
+TEST_F(UnpackTest, AnOddRevisionOfJfifIsNoDamageButBytesBehindTheScanAre) {
+  Bytes file = photograph(40, 50, 90);
+  file[11] = 0;  // JFIF's major revision
+  write_bytes(folder_ / "in/c/p.jpg", file);
+  for (const Encode encode : {Encode::kAuto, Encode::kRaw}) {
+    packed(options(encode));
+    if (encode == Encode::kAuto) {
+      EXPECT_EQ(unpacked().at("c/p.jpg"), file);
     }
-    EXPECT_EQ(pixels["unusual"], pixels["plain"]);
+    std::filesystem::remove_all(folder_ / "out");
   }
+  file.insert(file.end() - 2, 65, 0x55);
+  write_bytes(folder_ / "in/c/p.jpg", file);
+  for (const Encode encode : {Encode::kAuto, Encode::kKeep, Encode::kRaw})
+    EXPECT_THAT(error_of([&] { packed(options(encode)); }), testing::StartsWith("4 ")) << encode_name(encode);
+}
+
+TEST_F(UnpackTest, AFlippedBitIsRefusedWhereverLibjpegWouldWarn) {
+  const Bytes plain = photograph(128, 128, 90);
+  int refused_count = 0;
+  for (size_t i = 0; i < 60; ++i) {
+    Bytes file = plain;
+    file[file.size() / 4 + i * (file.size() / 2) / 60] ^= 0x10;
+    write_bytes(folder_ / "in/c/p.jpg", file);
+    // Our reader sees at least what libjpeg does.
+    std::array<bool, 2> is_refused{};
+    for (const Encode encode : {Encode::kAuto, Encode::kRaw}) {
+      is_refused[encode == Encode::kRaw] = !error_of([&] { packed(options(encode)); }).empty();
+      std::filesystem::remove_all(folder_ / "out");
+    }
+    EXPECT_TRUE(is_refused[0] || !is_refused[1]) << i;
+    refused_count += is_refused[0];
+  }
+  EXPECT_GT(refused_count, 5);
 }
 
 TEST_F(UnpackTest, NothingIsWrittenOutsideOfTheFolder) {

@@ -251,16 +251,6 @@ def test_a_file_that_cannot_be_unpacked_whole_is_not_left_under_its_name(tmp_pat
     assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == []
 
 
-def test_closed_descriptors_are_nothing_to_write_into(tmp_path):
-    def close_all():
-        for descriptor in range(3):
-            os.close(descriptor)
-
-    pack(tmp_path, preexec_fn=close_all)
-    run("verify", tmp_path, preexec_fn=close_all)
-    run("verify", tmp_path)
-
-
 def test_results_that_cannot_be_written_are_no_success(tmp_path):
     pack(tmp_path)
     with open("/dev/full", "w") as full:

@@ -162,6 +162,17 @@ def test_a_folder_of_pictures_without_a_test_split_is_evaluated_on_nothing(cache
     assert "packed" not in run(cache, *flags, "--out", tmp_path / "run").stdout
 
 
+def test_closed_descriptors_are_nothing_to_write_into(cache, tmp_path):
+    def close_all():
+        for descriptor in range(3):
+            os.close(descriptor)
+
+    for out in ("first", "second"):  # the first packs, and has more files open
+        subprocess.run([TRAIN, *FAST, "--out", tmp_path / out], preexec_fn=close_all, env=environment(cache), check=True)
+        lines = (tmp_path / out / "metrics.jsonl").read_text().splitlines()
+        assert lines and all(isinstance(json.loads(line), dict) for line in lines)
+
+
 def test_runs_that_start_together_pack_once(tmp_path):
     processes = [start(tmp_path / "cache", *FAST, "--out", tmp_path / f"run{i}") for i in range(3)]
     printed = [process.communicate(timeout=200)[0] for process in processes]

@@ -114,10 +114,12 @@ std::vector<BenchRun> measure(const std::shared_ptr<const Dataset>& dataset, con
 
 std::vector<std::string> digests(const std::shared_ptr<const Dataset>& dataset, const Pipeline& pipeline,
                                  const BenchOptions& options) {
-  auto of_all = loader_options(options, 0);
-  of_all.world_size = std::max(of_all.world_size, options.all_ranks);
+  auto one = loader_options(options, 0);
+  one.world_size = std::max(one.world_size, options.all_ranks);
+  const Loader first(dataset, pipeline, one);
   // A digest of nothing would be equal to any other.
-  if (Loader(dataset, pipeline, of_all).batches_per_epoch() == 0) refuse_nothing(*dataset, options);
+  if (first.batches_per_epoch() == 0 || (options.all_ranks == 0 && first.samples_per_epoch() == 0))
+    refuse_nothing(*dataset, options);
   std::vector<std::string> found;
   for (int64_t epoch = 0; epoch < options.epochs; ++epoch) {
     for (const int workers : options.workers) {

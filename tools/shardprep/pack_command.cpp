@@ -37,13 +37,6 @@ std::vector<std::string> parse_splits(const std::string& text) {
   return names;
 }
 
-/// As pack() says it, but before the splits in front of this one are packed.
-void check_is_new(const PackOptions& options, const std::string& split) {
-  const auto folder = options.output / split;
-  if (!options.force && fs::exists(folder))
-    throw config_error(concat(folder.string(), ": exists already; expected a new folder, or --force to replace it"));
-}
-
 /// Packs, with progress and what is skipped on stderr; gives the last progress.
 PackProgress pack_aloud(const PackOptions& options, ProgressLine& line) {
   PackProgress last;
@@ -119,11 +112,12 @@ int run_pack(const PackArguments& arguments) {
   options.input = arguments.input;
   options.output = arguments.output;
   const auto splits = parse_splits(arguments.splits);
-  for (const auto& name : splits) check_is_new(options, name);
-  // What is wrong with the second split's files is not to be found out when the first is packed.
-  const Spec spec = parse_spec(SourceKind::kName, options.source);
-  for (const auto& name : splits)
-    if (splits.size() > 1) SourceRegistry::make(spec, options.input, name);
+  if (splits.size() > 1) {  // what is wrong with the second is not to be found out when the first is packed
+    for (const auto& name : splits) {
+      options.split = name;
+      check_packing(options);
+    }
+  }
   for (const auto& name : splits) pack_split(options, name, arguments.is_quiet);
   return 0;
 }
