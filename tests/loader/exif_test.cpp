@@ -33,7 +33,8 @@ TEST(ExifTest, WhatMakesNoSenseIsUpright) {
   for (const uint32_t value : {0u, 9u, 0x10006u}) EXPECT_EQ(exif_orientation(tiff(true, kLong, value)), 1);
   EXPECT_EQ(exif_orientation(tiff(true, /*BYTE*/ 1, 6)), 1);
   const auto whole = tiff(false, kShort, 6);
-  for (size_t size = 0; size < whole.size(); ++size) EXPECT_EQ(exif_orientation(std::span(whole).first(size)), 1) << size;
+  for (size_t size = 0; size < whole.size(); ++size)
+    EXPECT_EQ(exif_orientation(std::span(whole).first(size)), 1) << size;
 }
 
 }  // namespace

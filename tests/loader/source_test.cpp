@@ -315,12 +315,13 @@ TEST(ImageFolderTest, FoldersOfSplitsMayLieSideBySide) {
 
 TEST(ImageFolderTest, FilesBesideClassesAreCounted) {
   const TemporaryFolder folder;
-  for (const char* name : {"cat/1.png", "dog/1.png", "beside.png", ".hidden/deep/1.png", ".hidden/2.png"})
+  for (const char* name :
+       {"cat/1.png", "cat/._1.png", "dog/1.png", "beside.png", ".hidden/deep/1.png", ".hidden/2.png"})
     write_bytes(folder / name, png());
   fs::create_symlink("nowhere", folder / "link");
   const auto source = make_source("image-folder", folder.path());
   EXPECT_EQ(source->size(), 2u);
-  EXPECT_EQ(source->ignored_count(), 3u);  // the hidden folder is one
+  EXPECT_EQ(source->ignored_count(), 4u);  // the hidden folder is one
 }
 
 TEST(ReadFileTest, GivesTheBytesOfRegularFilesAlone) {
