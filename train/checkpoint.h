@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "train/models/model.h"
+#include "train/models/shape.h"
 #include "train/strategies/strategy.h"
 
 namespace penstock {

@@ -1,7 +1,7 @@
 // DeviceBatch: one rank's part of a global batch as tensors on its device.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdint>
 

@@ -182,7 +182,7 @@ void require_device_renders(const Plan& plan) {
 }
 
 torch::Tensor device_render(const torch::Tensor& pictures, const PlanBatch& plans, const Normalization& normalization) {
-  torch::NoGradGuard no_grad;
+  at::NoGradGuard no_grad;
   return BatchRenderer(pictures, plans, normalization).render();
 }
 

@@ -1,7 +1,7 @@
 // device_render(): what render() does to one sample, done to a batch of plans by tensor operations on any device.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <span>
 #include <vector>

@@ -5,7 +5,7 @@ namespace penstock {
 
 Evaluation evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, int64_t class_count, const torch::Device& device,
                     int64_t pass) {
-  torch::NoGradGuard no_grad;
+  at::NoGradGuard no_grad;
   // Rows: samples, hits, and in [.., class_count] the loss. f64 counts exactly to 2^53.
   auto sums = torch::zeros({2, class_count + 1}, torch::dtype(torch::kFloat64).device(device));
   const auto classes = torch::arange(class_count, torch::dtype(torch::kInt64).device(device));

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "train/comm/comm.h"
+#include "train/comm/rendezvous.h"
 
 namespace penstock {
 

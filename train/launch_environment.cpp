@@ -5,6 +5,8 @@
 #include <charconv>
 #include <csignal>
 #include <cstdlib>
+#include <string>
+#include <tuple>
 
 #include "core/error.h"
 #include "core/text.h"

@@ -11,7 +11,7 @@ Sgd::Sgd(std::vector<torch::Tensor> parameters, const SgdOptions& options)
 }
 
 void Sgd::step() {
-  torch::NoGradGuard no_grad;
+  at::NoGradGuard no_grad;
   std::vector<torch::Tensor> gradients;
   gradients.reserve(parameters_.size());
   for (const auto& parameter : parameters_) gradients.push_back(parameter.grad());

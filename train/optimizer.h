@@ -1,7 +1,7 @@
 // Sgd: stochastic gradient descent with momentum and weight decay.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <vector>
 

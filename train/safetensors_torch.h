@@ -1,7 +1,7 @@
 // Named tensors to safetensors files and back.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <filesystem>
 #include <map>

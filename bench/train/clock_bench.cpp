@@ -7,10 +7,12 @@
 //   clock_ns  the clock's time a step: the marks of feeder, strategy and trainer, and a hundredth of what --print-freq
 //   100
 //             adds every 100 steps
+#include <ATen/Parallel.h>
 #include <benchmark/benchmark.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "core/clock.h"
+#include "train/models/model.h"
 #include "train/recorder.h"
 #include "train/strategies/strategy.h"
 
@@ -43,8 +45,8 @@ void mark_steps(Recorder& recorder) {
 
 void BM_Clock(benchmark::State& state) {
   const bool is_profiled = state.range(0) != 0;
-  torch::set_num_threads(1);
-  torch::manual_seed(1);
+  at::set_num_threads(1);
+  at::manual_seed(1);
   const auto comm = make_self_comm();
   const auto model = ModelRegistry::make(parse_spec("arch", "lenet"), ModelShape{});
   Recorder own, measured;

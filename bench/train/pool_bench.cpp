@@ -5,8 +5,9 @@
 //
 //   of_libtorch  this / LibTorch's max_pool2d(relu(x), 2), the same bits
 //   of_memcpy    this / (memcpy of what must be read and written: x, y, and their gradients): the memory's limit
+#include <ATen/Parallel.h>
 #include <benchmark/benchmark.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstring>
 
@@ -35,8 +36,8 @@ int64_t time_of_copy(const torch::Tensor& from, torch::Tensor& to) {
 }
 
 void BM_ReluMaxPool(benchmark::State& state) {
-  torch::set_num_threads(1);
-  torch::manual_seed(1);
+  at::set_num_threads(1);
+  at::manual_seed(1);
   const auto x = torch::randn({64, state.range(0), state.range(1), state.range(1)});
   const auto gradient = torch::randn({64, state.range(0), state.range(1) / 2, state.range(1) / 2});
   auto x_target = torch::empty_like(x), y_target = torch::empty_like(gradient);

@@ -13,9 +13,9 @@ const torch::Device kGpu(torch::kCUDA, 0);
 
 TEST(CudaModelTest, LogitsAreThoseOfTheCpu) {
   const ModelShape shape{.channels = 3, .height = 33, .width = 40, .classes = 7};
-  torch::NoGradGuard no_grad;
+  at::NoGradGuard no_grad;
   for (const auto& arch : ModelRegistry::names()) {
-    torch::manual_seed(1);
+    at::manual_seed(1);
     const auto model = ModelRegistry::make(parse_spec("arch", arch), shape);
     model->to(torch::kFloat64);
     model->eval();
@@ -46,7 +46,7 @@ TEST(NcclCommTest, OneRankIsTheIdentity) {
 StateDict train(const std::string& mode, Comm& comm, const torch::Device& device) {
   const ModelShape shape;
   const auto samples = random_samples(26, shape, 3);
-  torch::manual_seed(1);
+  at::manual_seed(1);
   auto model = ModelRegistry::make(parse_spec("arch", "lenet"), shape);
   model->to(device);
   Trainee one(mode, std::move(model), comm, {.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3});

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "tests/support/testing.h"
 #include "tests/train/small_dataset.h"
+#include "train/models/model.h"
 #include "train/models/pretrained.h"
 #include "train/safetensors_torch.h"
 
@@ -37,7 +38,7 @@ CheckpointInfo some_info() {
 }
 
 StateDict some_state() {
-  torch::manual_seed(4);
+  at::manual_seed(4);
   return {{"model.weight", torch::randn({3, 4})},
           {"model.steps", torch::tensor(int64_t{7})},
           {"model.norm", torch::randn({5}, torch::kFloat64)},
@@ -157,7 +158,7 @@ TEST(CheckpointTest, TheMiddleOfAnEpochNeedsTheSameOrder) {
 TEST(SaveModelTest, NamesArePlainAndPretrainedReadsThem) {
   const TemporaryFolder folder("save-model");
   const auto path = folder.path() / "model.safetensors";
-  torch::manual_seed(1);
+  at::manual_seed(1);
   const auto model = ModelRegistry::make(parse_spec("arch", "lenet"), ModelShape{});
   StateDict state{{"optimizer.momentum.conv1.weight", torch::zeros({1})}};
   for (const auto& item : model->named_parameters()) state.emplace("model." + item.key(), item.value());
@@ -165,7 +166,7 @@ TEST(SaveModelTest, NamesArePlainAndPretrainedReadsThem) {
   const auto read = read_tensors(path);
   EXPECT_TRUE(read.tensors.contains("conv1.weight"));
   EXPECT_EQ(read.tensors.size(), state.size() - 1);
-  torch::manual_seed(2);
+  at::manual_seed(2);
   const auto other = ModelRegistry::make(parse_spec("arch", "lenet"), ModelShape{});
   load_pretrained(*other, path);
   for (const auto& item : model->named_parameters())

@@ -47,7 +47,7 @@ TEST(ModelContractTest, ForwardIsTheCompositionOfTheStages) {
   for (const auto& arch : ModelRegistry::names()) {
     const auto model = make(arch, kColour);
     model->eval();
-    torch::NoGradGuard no_grad;
+    at::NoGradGuard no_grad;
     const auto images = torch::rand({2, 3, 33, 40});
     auto x = images;
     for (const auto& stage : model->stages()) x = stage.forward(x);
@@ -67,7 +67,7 @@ TEST(ModelContractTest, EveryParameterGetsAGradient) {
 
 TEST(ModelContractTest, TheSeedDecidesTheInitialWeights) {
   const auto weights = [](const std::string& arch, int seed) {
-    torch::manual_seed(seed);
+    at::manual_seed(seed);
     return make(arch)->parameters();
   };
   for (const auto& arch : ModelRegistry::names()) {

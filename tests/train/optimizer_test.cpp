@@ -2,6 +2,7 @@
 #include "train/optimizer.h"
 
 #include <gtest/gtest.h>
+#include <torch/optim/sgd.h>
 
 namespace penstock {
 namespace {
@@ -14,7 +15,7 @@ std::vector<torch::Tensor> random_parameters() {
 TEST(SgdTest, StepsAreThoseOfTorchOptimSgd) {
   for (const double momentum : {0.0, 0.9})
     for (const double weight_decay : {0.0, 1e-2}) {
-      torch::manual_seed(1);
+      at::manual_seed(1);
       auto mine = random_parameters();
       std::vector<torch::Tensor> theirs;
       for (const auto& parameter : mine) theirs.push_back(parameter.clone());

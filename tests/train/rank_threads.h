@@ -1,6 +1,8 @@
 // Ranks as threads of the test's process: real c10d over Gloo, meeting in a HashStore.
 #pragma once
 
+#include <ATen/Parallel.h>
+
 #include <cstdlib>
 #include <exception>
 #include <functional>
@@ -28,7 +30,7 @@ inline void run_ranks(int world_size, const std::function<void(Comm&)>& body) {
   for (int rank = 0; rank < world_size; ++rank)
     threads.emplace_back([&, rank] {
       try {
-        torch::set_num_threads(1);  // a team of OpenMP threads for each rank would spin against the others'
+        at::set_num_threads(1);  // a team of OpenMP threads for each rank would spin against the others'
         const Rendezvous rendezvous{.rank = rank, .world_size = world_size, .timeout_seconds = 60};
         std::unique_ptr<Comm> comm;
         try {

@@ -1,6 +1,7 @@
 // ReluMaxPool: LibTorch's operators to the bit.
 #include "train/models/relu_max_pool.h"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -25,14 +26,14 @@ void expect_equal(const torch::Tensor& x) {
 }
 
 TEST(ReluMaxPoolTest, OutputAndGradientAreLibTorchs) {
-  torch::manual_seed(1);
+  at::manual_seed(1);
   for (const auto dtype : {torch::kFloat32, torch::kFloat64})
     for (const auto& [height, width] : {std::pair(28, 28), {2, 2}, {7, 10}, {10, 5}, {3, 3}})
       expect_equal(torch::randn({3, 20, height, width}, dtype));
 }
 
 TEST(ReluMaxPoolTest, TheFirstOfEqualElementsGetsTheGradient) {
-  torch::manual_seed(1);
+  at::manual_seed(1);
   expect_equal(torch::randint(-1, 3, {4, 6, 14, 14}).to(torch::kFloat32));
 }
 
@@ -43,7 +44,7 @@ TEST(ReluMaxPoolTest, NotANumberPassesThrough) {
 }
 
 TEST(ReluMaxPoolTest, OtherLayoutsAreTakenToo) {
-  torch::manual_seed(1);
+  at::manual_seed(1);
   expect_equal(torch::randn({2, 3, 6, 6}).to(torch::MemoryFormat::ChannelsLast));
   expect_equal(torch::randn({2, 3, 6, 8}).transpose(2, 3));
   const auto data = torch::randn({2, 3, 9, 9});
@@ -53,7 +54,7 @@ TEST(ReluMaxPoolTest, OtherLayoutsAreTakenToo) {
 }
 
 TEST(ReluMaxPoolTest, AGradientThatIsOneNumberForAllIsTakenToo) {
-  torch::manual_seed(1);
+  at::manual_seed(1);
   const auto data = torch::randn({2, 3, 6, 6});
   const auto gradient = [&](const auto& operate) {
     auto x = data.clone().requires_grad_();
@@ -65,13 +66,13 @@ TEST(ReluMaxPoolTest, AGradientThatIsOneNumberForAllIsTakenToo) {
 }
 
 TEST(ReluMaxPoolTest, ResultsDoNotDependOnThreads) {
-  torch::manual_seed(1);
+  at::manual_seed(1);
   const auto data = torch::randn({64, 6, 28, 28});  // 24 tasks
-  const int before = torch::get_num_threads();
+  const int before = at::get_num_threads();
   const auto expected = both(data, relu_max_pool);
-  torch::set_num_threads(before == 1 ? 2 : 1);
+  at::set_num_threads(before == 1 ? 2 : 1);
   const auto found = both(data, relu_max_pool);
-  torch::set_num_threads(before);
+  at::set_num_threads(before);
   EXPECT_TRUE(found.first.equal(expected.first) && found.second.equal(expected.second));
 }
 

@@ -1,7 +1,9 @@
 // Batches for the tests of strategies: a global batch of random pictures, and each rank's part of it.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
 
 #include <memory>
 #include <string>
@@ -9,6 +11,7 @@
 
 #include "loader/partition.h"
 #include "train/device_batch.h"
+#include "train/models/model.h"
 #include "train/strategies/strategy.h"
 
 namespace penstock {
@@ -18,7 +21,7 @@ struct Samples {
 };
 
 inline Samples random_samples(int64_t count, const ModelShape& shape, int seed) {
-  torch::manual_seed(seed);
+  at::manual_seed(seed);
   return {torch::randn({count, shape.channels, shape.height, shape.width}, torch::kFloat64),
           torch::randint(shape.classes, {count}, torch::kInt64)};
 }

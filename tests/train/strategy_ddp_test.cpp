@@ -15,7 +15,7 @@ constexpr SgdOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay 
 std::unique_ptr<Model> make(const std::string& spec, const ModelShape& shape, int seed) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
-  torch::manual_seed(seed);
+  at::manual_seed(seed);
   return ModelRegistry::make(parse_spec("arch", spec), shape);
 }
 
@@ -91,7 +91,7 @@ TEST(DdpTest, RanksStartFromRankZerosParametersAndBuffers) {
   std::vector<StateDict> states(2);
   run_ranks(2, [&](Comm& comm) {
     auto model = make("resnet18", shape, 10 + comm.rank());
-    torch::NoGradGuard no_grad;
+    at::NoGradGuard no_grad;
     model->named_buffers()["bn1.running_mean"].fill_(comm.rank() + 5);
     Trainee one("ddp", std::move(model), comm, kSgd);
     for (const auto& item : one.model->named_parameters())

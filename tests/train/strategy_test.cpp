@@ -16,7 +16,7 @@ constexpr ModelShape kSmall{.channels = 1, .height = 12, .width = 12, .classes =
 constexpr SgdOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
 
 std::unique_ptr<Model> make(const std::string& spec, int seed = 1) {
-  torch::manual_seed(seed);
+  at::manual_seed(seed);
   return ModelRegistry::make(parse_spec("arch", spec), kSmall);
 }
 
@@ -42,7 +42,7 @@ TEST_P(StrategyContractTest, SumsAreThoseOfTheWeightedRows) {
   auto one = trainee();
   auto batch = one.part(samples_, 20, 0);  // 4 padding rows
   batch.weights[3] = 0;                    // a substituted row
-  torch::NoGradGuard no_grad;
+  at::NoGradGuard no_grad;
   const auto logits = one.model->forward(samples_.images);
   auto losses = torch::cross_entropy_loss(logits, samples_.labels, {}, at::Reduction::None);
   losses[3] = 0;
@@ -62,7 +62,7 @@ TEST_P(StrategyContractTest, MixedRowsCountBothLabelsByTheirShares) {
   batch.weights[3] = 0;                    // a substituted row
   batch.second_labels = torch::remainder(batch.labels + 1, 4);
   batch.mix_weights = torch::linspace(0.5, 0.1, 20);
-  torch::NoGradGuard no_grad;
+  at::NoGradGuard no_grad;
   const auto logits = one.model->forward(samples_.images);
   const auto best = logits.argmax(1);
   batch.labels[0] = best[0];

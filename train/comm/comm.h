@@ -1,12 +1,14 @@
 // Comm: the collectives that strategies are written against.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+
+#include "train/comm/rendezvous.h"
 
 namespace penstock {
 
@@ -37,15 +39,6 @@ class Comm {
   /// The ranks' tensors stacked along a new first dimension, in rank order.
   virtual torch::Tensor all_gather(const torch::Tensor& tensor) = 0;
   virtual void barrier() = 0;
-};
-
-/// Where the ranks of a run meet.
-struct Rendezvous {
-  int rank = 0, world_size = 1, local_rank = 0;
-  std::string host = "127.0.0.1";
-  int port = 0;
-  int timeout_seconds = 600;
-  bool is_hosted = false;  ///< The launcher listens at host:port already (torchrun's agent); otherwise rank 0 does.
 };
 
 std::unique_ptr<Comm> make_self_comm();

@@ -2,6 +2,9 @@
 // today: rectified linear units and max pooling where the paper has scaled tanh and subsampling, and softmax on top. 28
 // x 28 pictures are zero-padded by 2, as the paper's 32 x 32 inputs are; 61,706 parameters at 1 x 28 x 28 with 10
 // classes.
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+
 #include "core/text.h"
 #include "train/models/model.h"
 #include "train/models/relu_max_pool.h"

@@ -1,4 +1,6 @@
 // mlp: linear layers with rectified linear units between them, on the flattened picture.
+#include <torch/nn/modules/linear.h>
+
 #include <cmath>
 
 #include "core/text.h"

@@ -1,22 +1,17 @@
 // Model: the plug-in that builds a network as a sequence of named stages, so that a strategy can cut it.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "core/registry.h"
+#include "train/models/shape.h"
 
 namespace penstock {
-
-/// What a model is built for: N x channels x height x width in, N x classes logits out.
-struct ModelShape {
-  int64_t channels = 1, height = 28, width = 28, classes = 10;
-};
 
 /// A stretch of the network between two places where it may be cut.
 struct Stage {

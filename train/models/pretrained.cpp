@@ -2,6 +2,7 @@
 #include "train/models/pretrained.h"
 
 #include "core/text.h"
+#include "train/models/model.h"
 #include "train/safetensors_torch.h"
 
 namespace penstock {
@@ -38,7 +39,7 @@ void load_pretrained(Model& model, const std::filesystem::path& path) {
   if (!mismatches.empty())
     throw corrupt_error(concat(path.string(), ": ", join(mismatches),
                                "; expected the weights of this architecture, pictures and class count"));
-  torch::NoGradGuard no_grad;
+  at::NoGradGuard no_grad;
   for (auto& [mine, theirs] : copies) mine.copy_(theirs);
 }
 

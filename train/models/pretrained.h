@@ -3,9 +3,9 @@
 
 #include <filesystem>
 
-#include "train/models/model.h"
-
 namespace penstock {
+
+class Model;
 
 /// Copies the tensors of a safetensors file (a state dict with torchvision's names, no prefix) into the model's
 /// parameters and buffers, converting to their dtype (of floating-point numbers, or of whole ones).

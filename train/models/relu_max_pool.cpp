@@ -2,6 +2,7 @@
 #include "train/models/relu_max_pool.h"
 
 #include <ATen/Parallel.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <cstdint>
 

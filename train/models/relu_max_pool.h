@@ -1,7 +1,7 @@
 // ReluMaxPool: rectified linear units and 2 x 2 max pooling in one pass.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace penstock::detail {
 

@@ -1,6 +1,12 @@
 // ResNet: blocks, stages and initialisation as torchvision.models.resnet has them.
 #include "train/models/resnet.h"
 
+#include <torch/nn/init.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+
 #include "core/text.h"
 
 namespace penstock::detail {

@@ -1,6 +1,8 @@
 // The training program: one process that trains, or one that starts those that do.
 #include "train/run/program.h"
 
+#include <ATen/Parallel.h>
+
 #include <cstdlib>
 #include <iostream>
 
@@ -38,7 +40,7 @@ int run_program(const TrainOptions& options, const std::vector<std::string>& arg
   if (setup.world.is_spawner) return spawn(setup, options, arguments);
   // On a machine without a CUDA driver Kineto prints an error that says no more than that.
   if (setup.device == torch::kCPU) setenv("KINETO_LOG_LEVEL", "5", /*overwrite=*/0);
-  torch::set_num_threads(setup.options.threads);
+  at::set_num_threads(setup.options.threads);
   return run_rank(setup);
 }
 

@@ -11,6 +11,7 @@
 #include "core/text.h"
 #include "loader/detail/atomic_file.h"
 #include "train/host_feeder.h"
+#include "train/models/model.h"
 #include "train/profile.h"
 #include "train/run/report.h"
 #include "train/run/verdict.h"

@@ -5,6 +5,7 @@
 #include "core/number_text.h"
 #include "core/text.h"
 #include "loader/partition.h"
+#include "train/models/model.h"
 #include "train/models/pretrained.h"
 #include "train/run_folder.h"
 #include "train/strategies/strategy.h"
@@ -120,7 +121,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   check_data(setup);
   setup.info = info_of(setup);
 
-  torch::manual_seed(setup.options.seed);
+  at::manual_seed(setup.options.seed);
   setup.model = ModelRegistry::make(parse_spec("arch", setup.options.arch), setup.shape);
   if (!setup.options.pretrained.empty()) load_pretrained(*setup.model, setup.options.pretrained);
   if (setup.checkpoint) {

@@ -5,6 +5,8 @@
 #include <cuda_runtime_api.h>
 #endif
 
+#include <torch/version.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>

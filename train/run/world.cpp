@@ -1,6 +1,7 @@
 // World: the launcher's variables, the flags, and what they may not say together.
 #include "train/run/world.h"
 
+#include <torch/cuda.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "core/text.h"
+#include "train/models/model.h"
 
 namespace penstock::detail {
 namespace {
@@ -27,7 +28,7 @@ std::vector<torch::Tensor> values(const NamedTensors& tensors) {
 }
 
 void broadcast(Comm& comm, NamedTensors& tensors) {
-  torch::NoGradGuard no_grad;
+  at::NoGradGuard no_grad;
   for (auto& [name, tensor] : tensors) {
     auto data = tensor.detach();
     comm.broadcast(data, 0);
@@ -118,7 +119,7 @@ StepSums Replicated::emulated(const DeviceBatch& batch) {
 
 torch::Tensor Replicated::evaluate(const DeviceBatch& batch) {
   agree_on_buffers();
-  torch::NoGradGuard no_grad;
+  at::NoGradGuard no_grad;
   if (model_.is_training()) model_.eval();
   return model_.forward(batch.images);
 }
@@ -159,7 +160,7 @@ void Replicated::load_state(const StateDict& state) {
   for (const auto& [name, tensor] : state)
     if (std::none_of(mine.begin(), mine.end(), [&](const auto& item) { return item.first == name; }))
       throw corrupt_error(concat("tensor ", name, " is one too many; expected the model's tensors alone"));
-  torch::NoGradGuard no_grad;
+  at::NoGradGuard no_grad;
   for (auto& [name, tensor] : mine) tensor.copy_(state.at(name));
 }
 

@@ -1,7 +1,7 @@
 // Strategy: the plug-in that decides how one optimisation step is spread over ranks.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <functional>
 #include <map>
@@ -11,11 +11,12 @@
 #include "core/registry.h"
 #include "train/comm/comm.h"
 #include "train/device_batch.h"
-#include "train/models/model.h"
 #include "train/optimizer.h"
 #include "train/recorder.h"
 
 namespace penstock {
+
+class Model;
 
 /// Named, unsharded tensors on the CPU: `model.<parameter>`, `model.<buffer>`, `optimizer.momentum.<parameter>`.
 using StateDict = std::map<std::string, torch::Tensor>;

@@ -2,6 +2,7 @@
 // OUTPUT.
 #include "core/error.h"
 #include "tools/cli.h"
+#include "train/models/model.h"
 #include "train/models/pretrained.h"
 #include "train/safetensors_torch.h"
 
@@ -14,7 +15,7 @@ int main(int argc, char** argv) {
     const auto model = ModelRegistry::make(parse_spec("arch", argv[1]), shape);
     load_pretrained(*model, argv[3]);
     model->eval();
-    torch::NoGradGuard no_grad;
+    at::NoGradGuard no_grad;
     write_tensors(argv[5], {{"logits", model->forward(images)}});
     return 0;
   });
