@@ -48,8 +48,8 @@ double beta(double alpha, Rng& rng) {
 
 }  // namespace
 
-Region detail::cutmix_rect(double own_weight, int column, int row, int height, int width) {
-  const double half = 0.5 * std::sqrt(1 - own_weight);
+Region detail::cutmix_rect(double mix_weight, int column, int row, int height, int width) {
+  const double half = 0.5 * std::sqrt(1 - mix_weight);
   const int half_width = static_cast<int>(half * width), half_height = static_cast<int>(half * height);
   const int left = std::max(column - half_width, 0), right = std::min(column + half_width, width);
   const int top = std::max(row - half_height, 0), bottom = std::min(row + half_height, height);
@@ -73,13 +73,13 @@ BatchPlan batch_plan(const BatchMix& mix, uint64_t seed, uint32_t epoch, uint64_
   }
   Rng rng(seed, epoch, batch, kBatchStream);
   plan.shift = rng.between(1, static_cast<int>(std::min<int64_t>(count - 1, INT32_MAX)));
-  const double own_weight = beta(mix.alpha, rng);
-  plan.own_weight = static_cast<float>(own_weight);
+  const double mix_weight = beta(mix.alpha, rng);
+  plan.mix_weight = static_cast<float>(mix_weight);
   if (mix.kind != BatchMix::Kind::kCutmix) return plan;
   const int column = rng.between(0, width - 1), row = rng.between(0, height - 1);
-  plan.rect = detail::cutmix_rect(own_weight, column, row, height, width);
+  plan.rect = detail::cutmix_rect(mix_weight, column, row, height, width);
   const double area = static_cast<double>(plan.rect.width) * plan.rect.height;
-  plan.own_weight = static_cast<float>(1 - area / (static_cast<double>(width) * height));
+  plan.mix_weight = static_cast<float>(1 - area / (static_cast<double>(width) * height));
   return plan;
 }
 

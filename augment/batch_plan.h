@@ -21,15 +21,15 @@ struct BatchMix {
 /// unless given. Requires spec.name() to be one of the two. Throws config_error for alpha.
 BatchMix batch_mix_of(const Spec& spec);
 
-/// One global batch: every position takes `own_weight` of itself and the rest of partner(position), pixels (mixup: a
-/// blend; cutmix: the rectangle is the partner's) and labels alike. The weights of a row's two labels are own_weight
-/// and 1 - own_weight.
+/// One global batch: every position takes `mix_weight` of itself and the rest of partner(position), pixels (mixup: a
+/// blend; cutmix: the rectangle is the partner's) and labels alike. The weights of a row's two labels are mix_weight
+/// and 1 - mix_weight.
 ///
 /// The partner's sample comes through its own plan of this epoch, unmixed, so a rank decodes it itself wherever it
 /// stands.
 struct BatchPlan {
   BatchMix::Kind kind = BatchMix::Kind::kNone;
-  float own_weight = 1;  // cutmix: the share of pixels outside the rectangle
+  float mix_weight = 1;  // cutmix: the share of pixels outside the rectangle
   Region rect{};         // cutmix: of the output; may be empty
   int64_t count = 0;     // samples of the global batch, padding not counted
   int64_t shift = 0;     // 1 to count - 1; 0 in a batch of one sample, which is left alone

@@ -1,4 +1,4 @@
-// mix_row(): own_weight * row + (1 - own_weight) * partner in Highway SIMD, compiled once for each instruction set and
+// mix_row(): mix_weight * row + (1 - mix_weight) * partner in Highway SIMD, compiled once for each instruction set and
 // chosen at run time; and the rectangle of cutmix.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "augment/mix_rows.cpp"
@@ -45,10 +45,10 @@ struct F16 {
 };
 
 template <class Element>
-void blend(float own_weight, size_t count, const void* partner, void* row) {
+void blend(float mix_weight, size_t count, const void* partner, void* row) {
   using T = hn::TFromD<typename Element::Tag>;
   const typename Element::Tag tag;
-  const V own = hn::Set(D(), own_weight), other = hn::Set(D(), 1 - own_weight);
+  const V own = hn::Set(D(), mix_weight), other = hn::Set(D(), 1 - mix_weight);
   const auto blended = [&](const T* a, const T* b) HWY_ATTR {
     return Element::from_float(hn::Add(hn::Mul(own, Element::to_float(hn::LoadU(tag, a))),
                                        hn::Mul(other, Element::to_float(hn::LoadU(tag, b)))));
@@ -65,18 +65,18 @@ void blend(float own_weight, size_t count, const void* partner, void* row) {
   std::memcpy(a + i, part_a, (count - i) * sizeof(T));
 }
 
-void blend_rows(Layout layout, float own_weight, size_t count, const void* partner, void* row) {
+void blend_rows(Layout layout, float mix_weight, size_t count, const void* partner, void* row) {
   switch (layout) {
     case Layout::kU8Nhwc:
-      return blend<U8>(own_weight, count, partner, row);
+      return blend<U8>(mix_weight, count, partner, row);
     case Layout::kF16Nchw:
     case Layout::kF16Nhwc:
-      return blend<F16>(own_weight, count, partner, row);
+      return blend<F16>(mix_weight, count, partner, row);
     case Layout::kBf16Nchw:
     case Layout::kBf16Nhwc:
-      return blend<Bf16>(own_weight, count, partner, row);
+      return blend<Bf16>(mix_weight, count, partner, row);
     default:
-      return blend<F32>(own_weight, count, partner, row);
+      return blend<F32>(mix_weight, count, partner, row);
   }
 }
 
@@ -111,7 +111,7 @@ void copy_rect(const Region& rect, Layout layout, const Extent& extent, const vo
 void mix_row(const BatchPlan& plan, Layout layout, const Extent& extent, const void* partner, void* row) {
   if (plan.kind == BatchMix::Kind::kCutmix) return detail::copy_rect(plan.rect, layout, extent, partner, row);
   const size_t count = rendered_bytes(layout, extent) / element_bytes(layout);
-  HWY_DYNAMIC_DISPATCH(detail::blend_rows)(layout, plan.own_weight, count, partner, row);
+  HWY_DYNAMIC_DISPATCH(detail::blend_rows)(layout, plan.mix_weight, count, partner, row);
 }
 
 }  // namespace penstock

@@ -30,6 +30,14 @@ std::optional<double> version_1(const fs::path& folder) {
   return quota_us / period_us;
 }
 
+/// "64", or "max" for none; the same in both versions.
+std::optional<double> pids(const fs::path& folder) {
+  std::ifstream file(folder / "pids.max");
+  double count = 0;
+  if (!(file >> count)) return std::nullopt;
+  return count;
+}
+
 /// The least that `read` finds in `mount`/`group` and in the folders above it, up to `mount`.
 template <class Read>
 void take_least(std::optional<double>& least, const fs::path& mount, const std::string& group, const Read& read) {
@@ -45,6 +53,32 @@ bool has_word(const std::string& list, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
+/// The least limit of `controller`, of the own group or one above it.
+template <class Read>
+std::optional<double> least_limit(const std::string& groups, const fs::path& mount, const std::string& controller,
+                                  const Read& version_2, const Read& version_1) {
+  std::optional<double> least;
+  std::istringstream lines(groups);
+  for (std::string line; std::getline(lines, line);) {  // "0::/user.slice", "4:cpu,cpuacct:/docker/1f"
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1), group = line.substr(second + 1);
+    if (controllers.empty()) take_least(least, mount, group, version_2);
+    if (!has_word(controllers, controller)) continue;
+    for (const auto& name : {controllers, controller}) take_least(least, mount / name, group, version_1);
+  }
+  return least;
+}
+
+std::string own_groups() {
+  std::ifstream file("/proc/self/cgroup");
+  std::ostringstream groups;
+  groups << file.rdbuf();
+  return groups.str();
+}
+
+constexpr const char* kMount = "/sys/fs/cgroup";
+
 }  // namespace
 
 int bound_cores() {
@@ -54,27 +88,21 @@ int bound_cores() {
 }
 
 std::optional<double> quota_cores(const std::string& groups, const fs::path& mount) {
-  std::optional<double> least;
-  std::istringstream lines(groups);
-  for (std::string line; std::getline(lines, line);) {  // "0::/user.slice", "4:cpu,cpuacct:/docker/1f"
-    const size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1), group = line.substr(second + 1);
-    if (controllers.empty()) take_least(least, mount, group, version_2);
-    if (!has_word(controllers, "cpu")) continue;
-    for (const auto& name : {controllers, std::string("cpu")}) take_least(least, mount / name, group, version_1);
-  }
-  return least;
+  return least_limit(groups, mount, "cpu", version_2, version_1);
 }
 
 int usable_cores() {
-  std::ifstream file("/proc/self/cgroup");
-  std::ostringstream groups;
-  groups << file.rdbuf();
-  const auto quota = quota_cores(groups.str(), "/sys/fs/cgroup");
+  const auto quota = quota_cores(own_groups(), kMount);
   const int bound = bound_cores();
   return quota ? std::clamp(static_cast<int>(std::ceil(*quota)), 1, bound) : bound;
 }
+
+std::optional<int64_t> pids_limit(const std::string& groups, const fs::path& mount) {
+  const auto limit = least_limit(groups, mount, "pids", pids, pids);
+  return limit ? std::optional(static_cast<int64_t>(*limit)) : std::nullopt;
+}
+
+std::optional<int64_t> pids_limit() { return pids_limit(own_groups(), kMount); }
 
 std::string processor_name() {
   std::ifstream file("/proc/cpuinfo");

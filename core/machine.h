@@ -1,6 +1,7 @@
 // Machine: how many cores a process may keep busy, and what they are called.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -18,6 +19,11 @@ std::optional<double> quota_cores(const std::string& groups, const std::filesyst
 
 /// Cores that this process can keep busy: bound_cores(), or its quota, rounded up, where that is less.
 int usable_cores();
+
+/// How many processes and threads control groups allow (pids.max), as quota_cores(): the least of all groups that can
+/// be seen; none where nothing limits it.
+std::optional<int64_t> pids_limit(const std::string& groups, const std::filesystem::path& mount);
+std::optional<int64_t> pids_limit();  ///< This process's.
 
 /// As /proc/cpuinfo has it; "" where that says nothing.
 std::string processor_name();

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/detail/map_guard.h"
 
 namespace penstock {
 
@@ -14,7 +15,7 @@ struct Dataset::State {
   Manifest manifest;
   std::vector<std::unique_ptr<const ShardReader>> shards;  // null: not in this rank's share
   std::vector<uint64_t> begins{0};
-  std::vector<std::atomic<uint64_t>> checked;  // one bit a sample
+  std::vector<std::atomic<uint64_t>> checked;  // one bit per sample
 };
 
 namespace {
@@ -131,6 +132,22 @@ Sample Dataset::checked_at(uint64_t index) const {
     word.fetch_or(bit, std::memory_order_relaxed);
   }
   return shard.at(row);
+}
+
+void Dataset::check_read(uint64_t index) const {
+  if (!detail::has_map_faults()) return;
+  const auto [shard, row] = place_of(index);
+  shard.check_read(row);
+}
+
+void Dataset::check_file(uint64_t index) const {
+  const auto [shard, row] = place_of(index);
+  shard.check_file(row);
+}
+
+void Dataset::check_files() const {
+  for (const auto& shard : state_->shards)
+    if (shard) shard->check_file();
 }
 
 std::string Dataset::where(uint64_t index) const {

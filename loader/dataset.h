@@ -53,8 +53,8 @@ struct ShardShare {
 /// samples alone may be asked for then.
 ///
 /// Errors: opening checks manifest and every shard's structure and labels; sample bytes are checked by the CRC the
-/// first time that this object hands them out (checked_at), which costs one bit a sample. Thread-safety: at() and
-/// checked_at() from any thread.
+/// first time that this object hands them out (checked_at), which costs one bit per sample. A file that is cut short
+/// afterwards, or a disk error, is an io_error (ShardReader). Thread-safety: const members from any thread.
 class Dataset {
  public:
   /// `folder` is a split's folder (it holds manifest.json) or a data set (then FOLDER/<split>).
@@ -72,6 +72,12 @@ class Dataset {
   Sample at(uint64_t index) const;
   Sample checked_at(uint64_t index) const;  ///< at(), and the CRC when this object has not checked it yet.
   std::optional<Sample> example() const;    ///< The first sample of those opened; none when there is none.
+  /// For whoever reads a sample's bytes: after that, or by read_from(). As ShardReader's of that name.
+  void check_read(uint64_t index) const;
+  void check_file(uint64_t index) const;
+  /// Throws io_error when a shard has become shorter than it was when it was opened. Asks the file system, for each
+  /// shard.
+  void check_files() const;
   /// "<shard file>: sample 35 (id 24531) at byte 8000", for messages.
   std::string where(uint64_t index) const;
 

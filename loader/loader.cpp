@@ -7,6 +7,8 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/limits.h"
+#include "core/number_text.h"
 #include "core/text.h"
 #include "loader/detail/histogram.h"
 #include "loader/detail/ring.h"
@@ -44,7 +46,7 @@ LoaderOptions checked(LoaderOptions options) {
   return options;
 }
 
-/// The memory of all slots. The allocator is called once a slot.
+/// The memory of all slots. The allocator is called once per slot.
 class SlotMemory {
  public:
   SlotMemory(const SlotAllocator& allocator, int slot_count, int64_t rows, size_t row_bytes, bool mixes)
@@ -60,8 +62,9 @@ class SlotMemory {
     for (int slot = 0; slot < slot_count; ++slot) {
       auto* const memory = static_cast<std::byte*>(allocator_.allocate(slot_bytes_));
       if (!memory) {
-        throw config_error(concat("loader: no memory for slot ", slot + 1, " of ", slot_count, " of ", slot_bytes_,
-                                  " bytes each; use a smaller batch size or prefetch"));
+        throw memory_error("loader",
+                           concat("batch ", slot + 1, " of ", slot_count, ", ", byte_text(slot_bytes_), " each"),
+                           "a smaller batch size (--batch-size) or less --prefetch");
       }
       auto* const labels = reinterpret_cast<int64_t*>(memory + pixel_bytes);
       auto* const ids = reinterpret_cast<uint64_t*>(labels + row_count);
@@ -189,7 +192,10 @@ std::optional<Batch> Loader::next() {
   if (state.epoch < 0)
     throw bug_error(concat("loader: next() in epoch ", state.epoch, "; expected start_epoch() before it"));
   const int64_t sequence = state.ring.next_sequence();
-  if (sequence == state.epoch_end) return std::nullopt;
+  if (sequence == state.epoch_end) {
+    state.maker.dataset().check_files();
+    return std::nullopt;
+  }
   const int64_t start_ns = now_ns();
   const auto taken = state.ring.take();
   state.wait.add(now_ns() - start_ns);

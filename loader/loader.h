@@ -137,7 +137,9 @@ struct LoaderStatistics {
 ///
 /// Errors: the constructor throws config_error. What a worker throws is rethrown by the next() that would have returned
 /// that batch, naming shard, sample id and byte offset; the following next() goes on with the batch after it. Of
-/// several in one batch it is the one of the lowest row. With OnCorrupt::kSubstitute a sample that is corrupt is none.
+/// several in one batch it is the one of the lowest row. With OnCorrupt::kSubstitute a corrupt sample does not throw:
+/// its row is zeroed and gets weight 0. A shard that is cut short while it is read, or a disk error, is an io_error in
+/// either case; the next() that ends an epoch throws it too, where the cut hit no page that was read.
 ///
 /// Rank-local shuffling: rank r opens shards r, r + world size, ... alone, and the position of a row counts through
 /// rank 0's samples, then rank 1's, ...

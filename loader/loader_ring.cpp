@@ -1,7 +1,4 @@
 // Ring: issuing batches, cutting them into chunks, and who waits for whom.
-#include <tbb/global_control.h>
-#include <tbb/task_arena.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -16,41 +13,7 @@ namespace {
 constexpr double kChunkNs = 100e3, kFastBatchNs = 100e3;
 constexpr auto kLinger = std::chrono::milliseconds(10);
 
-/// oneTBB makes hardware_concurrency - 1 threads at most and shares them between all arenas, so that workers beyond
-/// that would only be a wish. This raises the limit to the sum over all rings alive, and never lowers it.
-class ThreadBudget {
- public:
-  static ThreadBudget& instance() {
-    static ThreadBudget budget;
-    return budget;
-  }
-  void add(int workers) {
-    const std::lock_guard lock(mutex_);
-    workers_ += workers;
-    const auto wanted = static_cast<size_t>(workers_) + 1;  // oneTBB counts one application thread
-    if (wanted <= tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism)) return;
-    // The least of all live controls counts: the old one must go for the new one to matter.
-    control_ = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism, wanted);
-  }
-  void remove(int workers) {
-    const std::lock_guard lock(mutex_);
-    workers_ -= workers;
-  }
-
- private:
-  std::mutex mutex_;
-  int workers_ = 0;
-  std::unique_ptr<tbb::global_control> control_;
-};
-
 }  // namespace
-
-struct Ring::Arena {
-  explicit Arena(int workers) : workers(workers), arena(workers, 0) { ThreadBudget::instance().add(workers); }
-  ~Arena() { ThreadBudget::instance().remove(workers); }
-  int workers;
-  tbb::task_arena arena;
-};
 
 Ring::Ring(int workers, int prefetch, int64_t rows, Fill fill)
     : workers_(workers),
@@ -60,7 +23,7 @@ Ring::Ring(int workers, int prefetch, int64_t rows, Fill fill)
       slots_(static_cast<size_t>(slot_count(prefetch))),
       shifts_(static_cast<size_t>(std::max(workers, 1))) {
   for (int worker = workers; worker > 0; --worker) idle_workers_.push_back(worker - 1);
-  if (workers > 0) arena_ = std::make_unique<Arena>(workers);
+  if (workers > 0) threads_ = std::make_unique<WorkerThreads>(workers);
 }
 
 Ring::~Ring() {
@@ -287,7 +250,7 @@ void Ring::work() {
 void Ring::rouse(const Wake& wake) {
   if (wake.consumer) ready_or_free_.notify_one();
   for (int i = 0; i < wake.waiting_workers; ++i) work_or_stop_.notify_one();
-  for (int i = 0; i < wake.new_workers; ++i) arena_->arena.enqueue([this] { work(); });
+  for (int i = 0; i < wake.new_workers; ++i) threads_->run([this] { work(); });
 }
 
 }  // namespace penstock::detail

@@ -1,12 +1,15 @@
 // RowMaker: position -> sample -> plan -> pixels.
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/limits.h"
 #include "core/text.h"
 #include "loader/detail/row_maker.h"
+#include "loader/read_from.h"
 
 namespace penstock::detail {
 namespace {
@@ -136,7 +139,7 @@ RowMaker::Place RowMaker::place_of(int64_t epoch, int64_t index) const {
   const bool is_local = shuffle_ == Shuffle::kRankLocal;
   place.mix = batch_plan(pipeline_.batch_mix(), seed_, static_cast<uint32_t>(epoch), static_cast<uint64_t>(index),
                          is_local ? rows.count : rows.global_count, extent_.height, extent_.width);
-  if (place.mix.own_weight == 1) place.mix.kind = BatchMix::Kind::kNone;  // nothing of a partner would be seen
+  if (place.mix.mix_weight == 1) place.mix.kind = BatchMix::Kind::kNone;  // nothing of a partner would be seen
   place.mix_row = rows.first_row;
   place.mix_position = rows.first_position - static_cast<uint64_t>(rows.first_row);
   return place;
@@ -190,7 +193,7 @@ void RowMaker::make_group(const Place& place, int64_t begin, int64_t end, const 
     slot.weights[i] = row.is_substituted ? 0.0F : 1.0F;
     if (slot.second_labels == nullptr) continue;
     slot.second_labels[i] = partner.sample.label;
-    slot.mix_weights[i] = is_mixed ? place.mix.own_weight : 1.0F;
+    slot.mix_weights[i] = is_mixed ? place.mix.mix_weight : 1.0F;
   }
   worker.made_count.fetch_add(static_cast<uint64_t>(is_mixed ? 2 * found_count : found_count),
                               std::memory_order_relaxed);
@@ -255,56 +258,65 @@ void RowMaker::make_row(const Place& place, const RowWorker::Row& row, std::byte
                         std::byte* blended) const {
   const bool is_timed = --worker.until_timed <= 0;  // below 0: the timed row before this one failed
   Laps laps(is_timed ? static_cast<uint64_t>(worker.timed_every) : 0);
-  render_row(place, row, output, worker, blended, laps);
+  read_from(*dataset_, row.index, [&] { render_row(place, row, output, worker, laps); });
+  if (blended != nullptr) mix_row(place.mix, layout_, extent_, output, blended);
+  if (emulated_load_ns_ > 0) burn_cpu(emulated_load_ns_);
+  laps.end_of(worker.render);
   if (!is_timed) return;
   worker.timed_every = laps.total_ns() > kAlwaysTimedNs ? 1 : kTimedEvery;
   worker.until_timed = worker.timed_every;
 }
 
-Plan RowMaker::plan_of(int64_t epoch, const RowWorker::Row& row) const {
-  const Extent& extent = row.sample.extent;
-  const Plan whole = Plan::upright(row.sample.orientation, extent.height, extent.width);
-  const Plan plan = pipeline_.plan(whole, seed_, static_cast<uint32_t>(epoch), row.sample.id);
-  if (plan.output_height != extent_.height || plan.output_width != extent_.width) {
-    throw config_error(concat(dataset_->where(row.index), ": comes out of the augmentation as ",
-                              size_text(plan.output_height, plan.output_width), "; expected ",
-                              size_text(extent_.height, extent_.width),
-                              " as the first sample: add resize(height=...,width=...), center-crop(size=...) or "
-                              "random-resized-crop(size=...)"));
-  }
-  return plan;
-}
-
+/// The caller ends the lap of the rendering.
 void RowMaker::render_row(const Place& place, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
-                          std::byte* blended, Laps& laps) const {
-  Plan plan = plan_of(place.epoch, row);
+                          Laps& laps) const {
+  const Planned planned = plan_of(place.epoch, row);
   laps.end_of(worker.plan);
-  const Picture picture = decode(row, plan, worker.scratch);
+  const Picture picture = decode(row, planned.request, worker.scratch);
   laps.end_of(worker.decode);
-  render(picture, plan, pipeline_.normalization(), layout_, output);
-  if (blended != nullptr) mix_row(place.mix, layout_, extent_, output, blended);
-  if (emulated_load_ns_ > 0) burn_cpu(emulated_load_ns_);
-  laps.end_of(worker.render);
+  render(picture, planned.plan, pipeline_.normalization(), layout_, output);
 }
 
-/// What `plan` looks at of the sample. Of a JPEG at the DCT scale that suffices: `plan` is then the one for the smaller
-/// picture.
-Picture RowMaker::decode(const RowWorker::Row& row, Plan& plan, DecodeScratch& scratch) const {
+/// The plan, and what it needs of the sample: the pixels that it looks at, of a JPEG at the DCT scale that suffices.
+RowMaker::Planned RowMaker::plan_of(int64_t epoch, const RowWorker::Row& row) const {
   const Sample& sample = row.sample;
-  DecodeRequest request{.channels = extent_.channels, .path = decode_};
+  const auto& [height, width, channels] = sample.extent;
+  const Plan upright = Plan::upright(sample.orientation, height, width);
+  Planned planned{pipeline_.plan(upright, seed_, static_cast<uint32_t>(epoch), sample.id),
+                  {.channels = extent_.channels, .path = decode_}};
+  auto& [plan, request] = planned;
+  check_output(plan, row);
   if (sample.encoding == Encoding::kRaw) {
     // Taken where they lie: which pixels are looked at need not be known (that is 4 % of a sample of MNIST).
-    request.region = {0, 0, sample.extent.width, sample.extent.height};
-  } else {
-    const bool is_jpeg = sample.encoding == Encoding::kJpeg || sample.encoding == Encoding::kCoefficients;
-    if (is_jpeg && scales_dct_) request.dct_scale = dct_scale(plan);
-    if (request.dct_scale != 8) plan = at_dct_scale(plan, request.dct_scale);
-    request.region = footprint(plan);
+    request.region = {0, 0, width, height};
+    return planned;
   }
+  const bool is_jpeg = sample.encoding == Encoding::kJpeg || sample.encoding == Encoding::kCoefficients;
+  if (is_jpeg && scales_dct_) request.dct_scale = dct_scale(plan);
+  if (request.dct_scale != 8) plan = at_dct_scale(plan, request.dct_scale);
+  request.region = footprint(plan);
+  return planned;
+}
+
+void RowMaker::check_output(const Plan& plan, const RowWorker::Row& row) const {
+  if (plan.output_height == extent_.height && plan.output_width == extent_.width) return;
+  throw config_error(concat(dataset_->where(row.index), ": comes out of the augmentation as ",
+                            size_text(plan.output_height, plan.output_width), "; expected ",
+                            size_text(extent_.height, extent_.width),
+                            " as the first sample: add resize(height=...,width=...), center-crop(size=...) or "
+                            "random-resized-crop(size=...)"));
+}
+
+Picture RowMaker::decode(const RowWorker::Row& row, const DecodeRequest& request, DecodeScratch& scratch) const {
   try {
-    return codec_for(sample.encoding).decode(sample, request, scratch);
+    return codec_for(row.sample.encoding).decode(row.sample, request, scratch);
   } catch (const Error& error) {
     throw Error(error.kind(), concat(dataset_->where(row.index), ": ", error.what()));
+  } catch (const std::bad_alloc&) {
+    const auto& [height, width, channels] = row.sample.extent;
+    throw memory_error(dataset_->where(row.index),
+                       concat("decoding ", width, " x ", height, " x ", channels, " pixels"),
+                       "fewer workers, or smaller pictures (shardprep pack --resize)");
   }
 }
 

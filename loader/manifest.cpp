@@ -3,10 +3,10 @@
 #include <numeric>
 #include <set>
 
+#include "core/atomic_file.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/dataset.h"
-#include "loader/detail/atomic_file.h"
 #include "loader/detail/mapped_file.h"
 #include "loader/detail/strict_json.h"
 
@@ -119,8 +119,8 @@ void check_counts(const Manifest& manifest, const Fields& fields) {
 
 Manifest read_manifest(const std::filesystem::path& split_folder) {
   const auto path = split_folder / kFileName;
-  const detail::MappedFile file(path);
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  const auto bytes = detail::read_file(path);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const json object = detail::parse_strict_json(text, path.string(), kMaxDepth);
   const Fields fields(object, path.string());
   if (fields.count("format_version") != Manifest::kFormatVersion)
@@ -185,7 +185,7 @@ void write_manifest(const std::filesystem::path& split_folder, const Manifest& m
                                 {"xxh3", shard.xxh3}});
   }
   // A folder's name need not be UTF-8; what is not becomes U+FFFD.
-  detail::write_text(split_folder / kFileName, object.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+  write_text(split_folder / kFileName, object.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace penstock

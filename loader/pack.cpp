@@ -7,10 +7,12 @@
 #include <cstdio>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/limits.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
 #include "loader/dataset.h"
@@ -21,6 +23,7 @@
 #include "loader/detail/partial.h"
 #include "loader/jpeg/codebook.h"
 #include "loader/order.h"
+#include "loader/read_from.h"
 #include "loader/shard_writer.h"
 #include "loader/sources/source.h"
 
@@ -216,7 +219,9 @@ class Packing {
       ++done_count_;
     }
     const uint64_t byte_count = writer.finish();
-    const auto xxh3 = detail::xxh3_hex(detail::MappedFile(path).bytes());
+    const detail::MappedFile written(path);
+    std::string xxh3;
+    read_from(written, [&] { xxh3 = detail::xxh3_hex(written.bytes()); });
     finished_[shard] = detail::FinishedShard{
         {files_[shard], tally.sample_count(), byte_count, xxh3}, skipped_count, transcoded_count, tally};
     partial_.finish(shard, *finished_[shard]);
@@ -262,6 +267,8 @@ class Packing {
       return body();
     } catch (const Error& error) {
       throw Error(error.kind(), concat(source_.where(id), ": ", error.what()));
+    } catch (const std::bad_alloc&) {
+      throw memory_error(source_.where(id), "its pixels", "fewer --jobs, or a lower --max-pixels");
     }
   }
 

@@ -12,10 +12,13 @@ namespace penstock {
 struct Problems {
   static constexpr size_t kMaxLines = 20;  ///< Of one file: a broken disk would give one a sample.
 
-  std::vector<std::string> lines;  ///< One a problem; of one file at most kMaxLines, then `... and N more`.
+  /// One line per problem. For one file at most kMaxLines, and one that it cannot be read; then `... and N more`.
+  std::vector<std::string> lines;
   uint64_t count = 0;
-  uint64_t unlisted_count = 0;  ///< Of them, those that no line stands for.
-  bool is_files_only = true;    ///< All of them are files that are missing or cannot be read.
+  uint64_t unlisted_count = 0;  ///< Problems that no line stands for.
+  uint64_t io_count = 0;        ///< Problems that are files which are missing or cannot be read.
+
+  bool is_files_only() const { return io_count == count; }
 
   void add(const std::string& line, ErrorKind kind = ErrorKind::kCorrupt);
   /// Those of the file or folder `name`, behind the ones that are there.

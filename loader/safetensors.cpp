@@ -6,11 +6,12 @@
 #include <optional>
 #include <utility>
 
+#include "core/atomic_file.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/detail/atomic_file.h"
 #include "loader/detail/mapped_file.h"
 #include "loader/detail/strict_json.h"
+#include "loader/read_from.h"
 
 namespace penstock {
 namespace {
@@ -101,7 +102,9 @@ struct Safetensors::File {
   std::vector<TensorView> tensors;
   std::map<std::string, std::string> metadata;
 
-  explicit File(const std::filesystem::path& file) : path(file), map(file) { parse(); }
+  explicit File(const std::filesystem::path& file) : path(file), map(file) {
+    read_from(map, [this] { parse(); });
+  }
   void parse();
   void parse_metadata(const nlohmann::json& entry);
 };
@@ -152,6 +155,15 @@ Safetensors& Safetensors::operator=(Safetensors&&) noexcept = default;
 const std::filesystem::path& Safetensors::path() const { return file_->path; }
 const std::vector<TensorView>& Safetensors::tensors() const { return file_->tensors; }
 const std::map<std::string, std::string>& Safetensors::metadata() const { return file_->metadata; }
+
+void Safetensors::check_read(std::span<const uint8_t> used, const std::string& where) const {
+  file_->map.check_read(used, where);
+}
+void Safetensors::check_read() const { file_->map.check_read(); }
+void Safetensors::check_file(std::span<const uint8_t> used, const std::string& where) const {
+  file_->map.check_file(used, where);
+}
+void Safetensors::check_file() const { file_->map.check_file(); }
 
 const TensorView* Safetensors::find(const std::string& name) const {
   for (const auto& tensor : file_->tensors)
@@ -212,7 +224,7 @@ void write_safetensors(const std::filesystem::path& path, std::vector<TensorView
       throw bug_error(concat(path.string(), ": tensor \"", tensor.name, "\" has ", tensor.bytes.size(),
                              " bytes; expected ", tensor.dtype, " ", shape_text(tensor.shape)));
   }
-  detail::AtomicFile file(path);
+  AtomicFile file(path);
   file.write(safetensors_header(tensors, metadata, 64));
   for (const auto& tensor : tensors) file.write(tensor.bytes);
   file.commit();

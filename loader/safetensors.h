@@ -30,6 +30,9 @@ size_t dtype_bytes(const std::string& dtype);
 /// forbids: a header longer than the file or than 100 MB, no JSON, nesting, a key that stands twice, an unknown dtype,
 /// a shape whose size overflows or disagrees with its bytes, tensors that overlap, leave a hole or end outside of the
 /// file. Memory: the map. Views are valid as long as this object lives. Thread-safety: immutable after construction.
+///
+/// A part of the file that cannot be read when it is touched (cut short meanwhile, a disk error) reads as zeros: use
+/// what views show inside read_from(), or ask check_read() afterwards.
 class Safetensors {
  public:
   explicit Safetensors(const std::filesystem::path& path);
@@ -44,6 +47,14 @@ class Safetensors {
   /// size.
   const TensorView& get(const std::string& name, const std::string& dtype, const std::vector<uint64_t>& shape) const;
   const std::map<std::string, std::string>& metadata() const;  ///< `__metadata__`.
+
+  /// Throws io_error `<where>: <what happened to the file>` when `used`, a part of a view that was read before, could
+  /// not be read. Without arguments: any part of the file.
+  void check_read(std::span<const uint8_t> used, const std::string& where) const;
+  void check_read() const;
+  /// The same, and asks the file system whether the file still has all of it.
+  void check_file(std::span<const uint8_t> used, const std::string& where) const;
+  void check_file() const;
 
   static constexpr uint64_t kAny = ~uint64_t{0};
 

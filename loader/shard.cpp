@@ -7,7 +7,9 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
+#include "loader/detail/map_guard.h"
 #include "loader/jpeg/codebook.h"
+#include "loader/read_from.h"
 #include "loader/safetensors.h"
 #include "loader/shard_writer.h"
 
@@ -21,8 +23,11 @@ struct Ragged {
   std::span<const uint8_t> bytes;
   std::span<const uint8_t> at(size_t row) const {
     if (offsets.empty()) return {};
-    return bytes.subspan(offsets[row], offsets[row + 1] - offsets[row]);
+    const uint64_t begin = offsets[row], end = offsets[row + 1];
+    if (begin > end || end > bytes.size()) return {};  // zeros in place of a page: Map::check_columns() will tell
+    return bytes.subspan(begin, end - begin);
   }
+  std::span<const uint64_t> column(size_t row) const { return offsets.empty() ? offsets : offsets.subspan(row, 2); }
 };
 
 }  // namespace
@@ -47,7 +52,12 @@ struct ShardReader::Map {
   std::string where(size_t row) const;
   Sample sample(size_t row) const;
 
+  using Check = void (Safetensors::*)(std::span<const uint8_t> used, const std::string& where) const;
+  void check_columns(size_t row, Check check) const;
+  void check_sample(size_t row, Check check) const;
+
  private:
+  void parse();
   template <class Element>
   std::span<const Element> column(const std::string& name, const std::string& dtype, std::vector<uint64_t> shape) const;
   void find_pictures();
@@ -58,6 +68,10 @@ struct ShardReader::Map {
 };
 
 ShardReader::Map::Map(const std::filesystem::path& path) : file(path) {
+  read_from(file, [this] { parse(); });
+}
+
+void ShardReader::Map::parse() {
   const auto version = file.metadata().find(kShardVersionKey);
   if (version == file.metadata().end() || version->second != kShardVersion) {
     throw corrupt_error(concat(where(), ": ", kShardVersionKey, " in the header's metadata is ",
@@ -187,6 +201,27 @@ Sample ShardReader::Map::sample(size_t row) const {
           .codebook = codebook.get()};
 }
 
+/// What sample() reads of a row.
+void ShardReader::Map::check_columns(size_t row, Check check) const {
+  const auto check_part = [&](const auto& column) {
+    (file.*check)({reinterpret_cast<const uint8_t*>(column.data()), column.size_bytes()},
+                  concat(where(), ": sample ", row));
+  };
+  check_part(ids.subspan(row, 1));
+  check_part(labels.subspan(row, 1));
+  check_part(extents.subspan(row * 3, 3));
+  check_part(encodings.subspan(row, 1));
+  check_part(checksums.subspan(row, 1));
+  if (!orientations.empty()) check_part(orientations.subspan(row, 1));
+  for (const Ragged* part : {&pictures, &indexes, &paths}) check_part(part->column(row));
+}
+
+void ShardReader::Map::check_sample(size_t row, Check check) const {
+  check_columns(row, check);
+  (file.*check)(sample(row).bytes, where(row));
+  for (const Ragged* part : {&indexes, &paths}) (file.*check)(part->at(row), where(row));
+}
+
 std::string ShardReader::Map::where(size_t row) const {
   const Sample found = sample(row);
   return concat(where(), ": sample ", row, " (id ", found.id, ") at byte ", found.byte_offset);
@@ -198,14 +233,27 @@ ShardReader::ShardReader(ShardReader&&) noexcept = default;
 ShardReader& ShardReader::operator=(ShardReader&&) noexcept = default;
 
 size_t ShardReader::size() const { return map_->size; }
-Sample ShardReader::at(size_t row) const { return map_->sample(row); }
+
+Sample ShardReader::at(size_t row) const {
+  const Sample sample = map_->sample(row);
+  if (detail::has_map_faults()) map_->check_columns(row, &Safetensors::check_read);
+  return sample;
+}
+
+void ShardReader::check_read(size_t row) const {
+  if (detail::has_map_faults()) map_->check_sample(row, &Safetensors::check_read);
+}
+void ShardReader::check_file(size_t row) const { map_->check_sample(row, &Safetensors::check_file); }
+void ShardReader::check_file() const { map_->file.check_file(); }
+
 const std::filesystem::path& ShardReader::path() const { return map_->file.path(); }
 std::string ShardReader::where(size_t row) const { return map_->where(row); }
 
 void ShardReader::check_crc(size_t row) const {
   const Sample sample = at(row);
   const uint32_t found = sample_checksum(sample);
-  if (found == sample.crc32c) return;
+  if (found == sample.crc32c) return check_read(row);
+  check_file(row);
   throw corrupt_error(
       concat(where(row), ": crc32c is ", std::hex, found, ", the shard says ", sample.crc32c, "; pack it again"));
 }

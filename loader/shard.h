@@ -42,6 +42,10 @@ struct Sample {
 /// JSON, missing tensor, wrong dtype or shape, overlapping or out-of-range data, offsets that do not ascend, an
 /// encoding or extent out of range) naming file, tensor and value. It never reads outside the file. Memory: the map;
 /// pages are read when they are touched. Thread-safety: immutable after construction.
+///
+/// A page that cannot be read when it is touched (the file was cut short meanwhile, a disk error) reads as zeros. at()
+/// throws io_error where that hits a sample's columns; whoever reads a sample's bytes does so inside read_from(), or
+/// asks check_read() afterwards.
 class ShardReader {
  public:
   explicit ShardReader(const std::filesystem::path& path);
@@ -56,6 +60,12 @@ class ShardReader {
   std::string where(size_t row) const;
   /// Throws corrupt_error naming file, row, id, byte offset and both checksums when the bytes are not what was packed.
   void check_crc(size_t row) const;
+  /// Throws io_error naming the sample when bytes of it that were read before could not be read. Costs a load where all
+  /// is well.
+  void check_read(size_t row) const;
+  /// The same, and asks the file system whether the file still has all of the sample; without a row: of all samples.
+  void check_file(size_t row) const;
+  void check_file() const;
 
  private:
   struct Map;

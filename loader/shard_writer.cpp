@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/atomic_file.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/detail/atomic_file.h"
 #include "loader/safetensors.h"
 
 namespace penstock {
@@ -37,7 +37,7 @@ struct ShardWriter::State {
   std::filesystem::path path;
   std::optional<Extent> raw_extent;
   std::vector<uint8_t> codebook;
-  detail::AtomicFile file;
+  AtomicFile file;
   std::vector<uint64_t> ids, offsets{0};
   std::vector<int64_t> labels;
   std::vector<uint32_t> checksums;

@@ -18,6 +18,7 @@
 #include "loader/detail/parallel.h"
 #include "loader/detail/png_writer.h"
 #include "loader/jpeg/coefficient_sample.h"
+#include "loader/read_from.h"
 
 namespace penstock {
 namespace {
@@ -94,8 +95,15 @@ class Unpacking {
     std::optional<Sample> sample;
     if (!found.passes("", [&] { sample = dataset_->checked_at(i); })) return {};
     File file;
-    const auto make = [&] { file = {path_of(*sample), file_of(*sample), i}; };
-    return found.passes(dataset_->where(i) + ": ", make) ? std::optional(std::move(file)) : std::nullopt;
+    const auto make = [&] {
+      try {
+        file = {path_of(*sample), file_of(*sample), i};
+      } catch (const Error& error) {
+        throw Error(error.kind(), concat(dataset_->where(i), ": ", error.what()));
+      }
+    };
+    const bool is_made = found.passes("", [&] { read_from(*dataset_, i, make); });
+    return is_made ? std::optional(std::move(file)) : std::nullopt;
   }
 
   fs::path path_of(const Sample& sample) const {

@@ -12,6 +12,7 @@
 #include "loader/detail/parallel.h"
 #include "loader/detail/tally.h"
 #include "loader/pack.h"
+#include "loader/read_from.h"
 
 namespace penstock {
 namespace {
@@ -29,17 +30,25 @@ void check_sample(const ShardReader& shard, size_t row, const Manifest& manifest
                   Finding& finding) {
   const Sample sample = shard.at(row);
   finding.ids.push_back(sample.id);
-  if (!finding.problems.passes("", [&] { shard.check_crc(row); })) return;
+  try {
+    shard.check_crc(row);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCorrupt) throw;  // the file cannot be read: there is no next sample
+    finding.problems.add(error.what());
+    return;
+  }
   const auto class_count = static_cast<int64_t>(manifest.class_names.size());
   if (sample.label < 0 || sample.label >= class_count) {
     finding.problems.add(concat(shard.where(row), ": label is ", sample.label, "; expected 0 to ", class_count - 1));
     return;
   }
-  finding.problems.passes(shard.where(row) + ": ", [&] {
+  const auto decode = [&] {
     const Region whole{0, 0, sample.extent.width, sample.extent.height};
     const DecodeRequest request{.region = whole, .channels = sample.extent.channels};
     finding.tally.add(sample.label, codec_for(sample.encoding).decode(sample, request, scratch));
-  });
+  };
+  finding.problems.passes(shard.where(row) + ": ", decode);
+  shard.check_read(row);
 }
 
 /// The samples first, because they have names; then the file as a whole, which finds every other bit.
@@ -55,14 +64,15 @@ void check_shard(const fs::path& path, const Manifest::Shard& entry, const Manif
     }
   });
   const bool samples_are_whole = problems.count == 0;
-  if (!samples_are_whole && problems.is_files_only) return;  // the whole file would give the same line again
+  if (!samples_are_whole && problems.is_files_only()) return;  // the whole file would give the same line again
   problems.passes("", [&] {
     const detail::MappedFile file(path);
     if (file.bytes().size() != entry.byte_count) {
       throw corrupt_error(concat(path.string(), ": ", file.bytes().size(), " bytes; expected ", entry.byte_count,
                                  ", as the manifest says"));
     }
-    const auto found = detail::xxh3_hex(file.bytes());
+    std::string found;
+    read_from(file, [&] { found = detail::xxh3_hex(file.bytes()); });
     if (found == entry.xxh3) return;
     throw corrupt_error(concat(path.string(), ": xxh3 is ", found, ", the manifest says ", entry.xxh3,
                                samples_are_whole

@@ -18,6 +18,7 @@
 #include <new>
 
 #include "core/error.h"
+#include "core/limits.h"
 #include "core/text.h"
 
 namespace penstock {
@@ -181,7 +182,9 @@ int run_tool(const std::string& tool, const std::function<int()>& body) {
     return failed(concat(error.path1().string(), ": ", error.code().message(), "; expected a path that can be used"),
                   static_cast<int>(ErrorKind::kIo));
   } catch (const std::bad_alloc&) {
-    return failed("out of memory; expected more of it, or fewer workers or jobs, smaller batches or pictures", 1);
+    const Error error = memory_error("process", "what is to be done",
+                                     "fewer --workers or --jobs, a smaller --batch-size, or smaller pictures");
+    return failed(error.what(), error.exit_code());
   } catch (const std::exception& error) {
     return failed(concat("unforeseen: ", error.what()), 1);
   }

@@ -25,8 +25,9 @@ std::vector<std::string> flag_names(const CLI::App& app);
 std::string one_line(std::string message);
 
 /// Runs a tool, with descriptors 0 to 2 open and a file that may not grow an error instead of a signal. Results that
-/// stdout did not take are an io_error; a lack of memory gives 1. An Error is printed as one line `<tool>: <message>`
-/// on stderr and gives its exit code, as a filesystem_error does that of io_error; any other exception gives 1.
+/// stdout did not take are an io_error; a lack of memory is a device_error. An Error is printed as one line `<tool>:
+/// <message>` on stderr and gives its exit code, as a filesystem_error does that of io_error; any other exception
+/// gives 1.
 int run_tool(const std::string& tool, const std::function<int()>& body);
 
 /// Of every plug-in a line for a help text: its name, what it does, its keys.

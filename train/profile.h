@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "loader/detail/atomic_file.h"
+#include "core/atomic_file.h"
 #include "loader/loader.h"
 #include "train/comm/comm.h"
 #include "train/kineto.h"
@@ -62,7 +62,7 @@ class Profile {
   bool is_on_cuda_;
   int64_t first_ = -1, last_ = -1;  // steps of this process behind which it starts and stops
   int64_t origin_ns_ = 0;           // the trace's zero
-  std::optional<detail::AtomicFile> part_;
+  std::optional<AtomicFile> part_;
   std::optional<KinetoSession> session_;
   Laps laps_;
   std::vector<OpTime> ops_;

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/read_from.h"
 #include "train/device_render.h"
 #include "train/feeder.h"
 
@@ -87,7 +88,9 @@ class ResidentFeeder final : public Feeder {
                                   " x ", extent.height, "; expected raw pictures of one size"));
       }
       const auto row = static_cast<int64_t>(row_of_.size());
-      std::memcpy(pictures.data_ptr<uint8_t>() + row * picture_bytes, sample.bytes.data(), sample.bytes.size());
+      read_from(*dataset_, index, [&] {
+        std::memcpy(pictures.data_ptr<uint8_t>() + row * picture_bytes, sample.bytes.data(), sample.bytes.size());
+      });
       row_of_.emplace(sample.id, row);
     }
     pictures_ = pictures.to(device_);

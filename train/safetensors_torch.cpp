@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/read_from.h"
 #include "loader/safetensors.h"
 #include "loader/shard.h"
 
@@ -62,6 +63,18 @@ void check_checksum(const Safetensors& file) {
                                "; expected the bytes that were written, take an earlier file"));
 }
 
+torch::Tensor copy_of(const TensorView& view, const std::filesystem::path& path) {
+  const at::ScalarType* dtype = nullptr;
+  for (const auto& [name, type] : kDtypes)
+    if (view.dtype == name) dtype = &type;
+  if (dtype == nullptr)
+    throw corrupt_error(
+        concat(path.string(), ": tensor ", view.name, " is ", view.dtype, "; expected numbers that can be read"));
+  auto tensor = torch::empty(std::vector<int64_t>(view.shape.begin(), view.shape.end()), *dtype);
+  if (!view.bytes.empty()) std::memcpy(tensor.data_ptr(), view.bytes.data(), view.bytes.size());
+  return tensor;
+}
+
 }  // namespace
 
 void write_tensors(const std::filesystem::path& path, const std::map<std::string, torch::Tensor>& tensors,
@@ -83,18 +96,10 @@ void write_tensors(const std::filesystem::path& path, const std::map<std::string
 NamedTensors read_tensors(const std::filesystem::path& path) {
   const Safetensors file(path);
   NamedTensors result{{}, file.metadata()};
-  check_checksum(file);
-  for (const auto& view : file.tensors()) {
-    const at::ScalarType* dtype = nullptr;
-    for (const auto& [name, type] : kDtypes)
-      if (view.dtype == name) dtype = &type;
-    if (dtype == nullptr)
-      throw corrupt_error(
-          concat(path.string(), ": tensor ", view.name, " is ", view.dtype, "; expected numbers that can be read"));
-    auto tensor = torch::empty(std::vector<int64_t>(view.shape.begin(), view.shape.end()), *dtype);
-    if (!view.bytes.empty()) std::memcpy(tensor.data_ptr(), view.bytes.data(), view.bytes.size());
-    result.tensors.emplace(view.name, std::move(tensor));
-  }
+  read_from(file, [&] {
+    check_checksum(file);
+    for (const auto& view : file.tensors()) result.tensors.emplace(view.name, copy_of(view, path));
+  });
   return result;
 }
 

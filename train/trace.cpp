@@ -33,14 +33,14 @@ std::string micros(int64_t ns) {
 /// An event a line, with commas between them.
 class Lines {
  public:
-  explicit Lines(detail::AtomicFile& file) : file_(file) {}
+  explicit Lines(AtomicFile& file) : file_(file) {}
   void add(std::string_view event) {
     file_.write(std::exchange(separator_, ",\n"));
     file_.write(event);
   }
 
  private:
-  detail::AtomicFile& file_;
+  AtomicFile& file_;
   std::string_view separator_ = "\n";
 };
 
@@ -97,7 +97,7 @@ std::vector<TraceLane> nested_lanes(const std::string& name, std::vector<TraceEv
 
 fs::path trace_part_path(const fs::path& out, int rank) { return out / concat("trace-rank-", rank, ".json"); }
 
-void write_trace_part(detail::AtomicFile& file, int rank, const std::vector<TraceLane>& lanes, int64_t origin_ns) {
+void write_trace_part(AtomicFile& file, int rank, const std::vector<TraceLane>& lanes, int64_t origin_ns) {
   file.write("[");
   Lines lines(file);
   lines.add(metadata("process_name", rank, 0, {{"name", concat("rank ", rank)}}));
@@ -113,7 +113,7 @@ void write_trace_part(detail::AtomicFile& file, int rank, const std::vector<Trac
 
 void merge_trace(const fs::path& out, int world_size, const Json& other_data,
                  const std::function<void(const std::string&)>& say) {
-  detail::AtomicFile file(out / "trace.json");
+  AtomicFile file(out / "trace.json");
   file.write(concat(R"({"displayTimeUnit":"ms","otherData":)", dumped(other_data), R"(,"traceEvents":[)"));
   Lines lines(file);
   for (int rank = 0; rank < world_size; ++rank) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "loader/detail/atomic_file.h"
+#include "core/atomic_file.h"
 
 namespace penstock {
 
@@ -34,7 +34,7 @@ std::filesystem::path trace_part_path(const std::filesystem::path& out, int rank
 
 /// One rank's lanes, in this order from the top, as process `rank`; times are since `origin_ns`. A trace by itself (the
 /// format's array form), an event a line.
-void write_trace_part(detail::AtomicFile& file, int rank, const std::vector<TraceLane>& lanes, int64_t origin_ns);
+void write_trace_part(AtomicFile& file, int rank, const std::vector<TraceLane>& lanes, int64_t origin_ns);
 
 /// Writes OUT/trace.json from the parts of all ranks and removes these. `other_data` is the trace's otherData. A part
 /// that is not there is left out and `say` hears of it. Throws io_error. Memory: one line.

@@ -38,7 +38,7 @@ class Decompressor::Libjpeg {
   Libjpeg& operator=(const Libjpeg&) = delete;
 
   void check(bool has_worked) const {
-    if (!has_worked) throw corrupt_error(concat("JPEG: ", errors_.message, "; expected a whole picture"));
+    if (!has_worked) errors_.raise();
   }
 
   const jpeg_decompress_struct& info() const { return info_; }

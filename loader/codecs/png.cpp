@@ -5,6 +5,7 @@
 #include <spng.h>
 
 #include <memory>
+#include <new>
 
 #include "loader/detail/codecs.h"
 #include "loader/detail/exif.h"
@@ -21,6 +22,7 @@ struct FreeContext {
 using Context = std::unique_ptr<spng_ctx, FreeContext>;
 
 void check(int code) {
+  if (code == SPNG_EMEM) throw std::bad_alloc();
   if (code != 0)
     throw corrupt_error(concat("PNG: ", spng_strerror(code), " (libspng ", code, "); expected a whole picture"));
 }

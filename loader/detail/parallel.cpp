@@ -6,10 +6,27 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
+#include "core/limits.h"
+
 namespace penstock::detail {
+namespace {
+
+/// As many of them as the system gives.
+std::vector<std::jthread> start_threads(size_t wanted, const std::function<void()>& work) {
+  std::vector<std::jthread> threads;
+  threads.reserve(wanted);
+  try {
+    while (threads.size() < wanted) threads.emplace_back(work);
+  } catch (const std::system_error&) {  // how many there are says it
+  }
+  return threads;
+}
+
+}  // namespace
 
 void run_parallel(size_t count, int jobs, const std::function<void(size_t, const std::atomic<bool>&)>& body,
                   const std::function<void()>& poll) {
@@ -38,9 +55,15 @@ void run_parallel(size_t count, int jobs, const std::function<void(size_t, const
   };
 
   {
-    std::vector<std::jthread> threads;
-    for (size_t i = running; i > 0; --i) threads.emplace_back(work);
+    const size_t thread_count = running;
+    const auto threads = start_threads(thread_count, work);
     std::unique_lock lock(mutex);
+    running -= thread_count - threads.size();
+    if (threads.size() < thread_count && (jobs > 0 || threads.empty())) {
+      stopped = true;
+      first = std::make_exception_ptr(threads_error("jobs", static_cast<int>(thread_count),
+                                                    static_cast<int>(threads.size()), "fewer jobs (--jobs)"));
+    }
     while (!ended.wait_for(lock, std::chrono::milliseconds(100), [&] { return running == 0; })) {
       if (!poll) continue;
       lock.unlock();

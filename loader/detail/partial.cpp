@@ -11,9 +11,9 @@
 #include <set>
 #include <utility>
 
+#include "core/atomic_file.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/detail/atomic_file.h"
 #include "loader/detail/mapped_file.h"
 #include "loader/detail/strict_json.h"
 
@@ -75,8 +75,8 @@ fs::path Partial::state_path(size_t shard) const { return folder_ / concat("fini
 std::optional<FinishedShard> Partial::read_state(size_t shard, const std::string& file) const {
   if (!fs::exists(state_path(shard)) || !fs::exists(folder() / file)) return {};
   try {
-    const MappedFile map(state_path(shard));
-    const std::string_view text(reinterpret_cast<const char*>(map.bytes().data()), map.bytes().size());
+    const auto bytes = read_file(state_path(shard));
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     const auto state = parse_strict_json(text, state_path(shard).string(), 2);
     if (state.at("key").get<std::string>() != key_) return {};
     const auto tally = Tally::from_numbers(class_count_, state.at("tally").get<std::vector<uint64_t>>());

@@ -13,6 +13,8 @@
 #include <optional>
 #include <vector>
 
+#include "loader/detail/worker_threads.h"
+
 namespace penstock::detail {
 
 /// Batches are numbered by `sequence`, counted over epochs; batch s is made in slot s mod slot_count(). Rows of a batch
@@ -101,7 +103,6 @@ class Ring {
     int64_t cpu_start_ns = 0, queued_start_ns = 0;
     bool is_on = false;
   };
-  struct Arena;  // tbb::task_arena
 
   Slot& slot_of(int64_t sequence) { return slots_[static_cast<size_t>(sequence) % slots_.size()]; }
   void issue(Wake& wake);
@@ -137,7 +138,7 @@ class Ring {
   int64_t wanted_end_ = 0;       // the consumer sleeps until the batches up to this one are ready; 0: it does not
   bool consumer_waits_ = false;  // for its slot, to make the batch itself
   bool is_stopping_ = false;
-  std::unique_ptr<Arena> arena_;  // none when workers is 0
+  std::unique_ptr<WorkerThreads> threads_;  // null when workers is 0
 };
 
 }  // namespace penstock::detail

@@ -51,6 +51,7 @@ class RowMaker {
   /// Determines the batch's extent from the manifest's or the first sample's. Throws config_error.
   RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, const LoaderOptions& options);
 
+  const Dataset& dataset() const { return *dataset_; }
   const Partition& partition() const { return partition_; }
   const Extent& extent() const { return extent_; }  // of one rendered sample
   size_t row_bytes() const { return row_bytes_; }   // of its pixels
@@ -63,6 +64,10 @@ class RowMaker {
   class Laps;
   struct Span {  // neighbouring samples of a shard that rank-local shuffling gives to this rank
     uint64_t first_local, first_index;
+  };
+  struct Planned {
+    Plan plan;  // for the picture as `request` decodes it
+    DecodeRequest request;
   };
   struct Place {
     int64_t epoch;
@@ -88,9 +93,10 @@ class RowMaker {
   void make_row(const Place& place, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
                 std::byte* blended = nullptr) const;
   void render_row(const Place& place, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
-                  std::byte* blended, Laps& laps) const;
-  Plan plan_of(int64_t epoch, const RowWorker::Row& row) const;
-  Picture decode(const RowWorker::Row& row, Plan& plan, DecodeScratch& scratch) const;
+                  Laps& laps) const;
+  Planned plan_of(int64_t epoch, const RowWorker::Row& row) const;
+  void check_output(const Plan& plan, const RowWorker::Row& row) const;
+  Picture decode(const RowWorker::Row& row, const DecodeRequest& request, DecodeScratch& scratch) const;
   bool is_forgiven(const Error& error) const {
     return on_corrupt_ == OnCorrupt::kSubstitute && error.kind() == ErrorKind::kCorrupt;
   }

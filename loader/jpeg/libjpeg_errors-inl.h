@@ -3,6 +3,10 @@
 
 #include <csetjmp>
 #include <cstdio>
+#include <new>
+
+#include "core/error.h"
+#include "core/text.h"
 
 // Behind <cstdio>: it uses FILE and size_t without including anything.
 #include <jpeglib.h>
@@ -31,6 +35,12 @@ struct LibjpegErrors {
   [[noreturn]] static void fail(j_common_ptr info) {
     info->err->format_message(info, of(info).message);
     std::longjmp(of(info).jump, 1);
+  }
+
+  /// What a call that failed throws: a lack of memory is none of the picture's faults.
+  [[noreturn]] void raise() const {
+    if (manager.msg_code == JERR_OUT_OF_MEMORY) throw std::bad_alloc();
+    throw corrupt_error(concat("JPEG: ", message, "; expected a whole picture"));
   }
 
  private:

@@ -47,7 +47,7 @@ class Transcoder {
  public:
   Transcoder() {
     source_.err = target_.err = &errors_.manager;
-    if (!create()) throw_error();
+    if (!create()) errors_.raise();
   }
   ~Transcoder() {
     jpeg_destroy_compress(&target_);
@@ -58,17 +58,13 @@ class Transcoder {
   Transcoder& operator=(const Transcoder&) = delete;
 
   std::vector<uint8_t> run(std::span<const uint8_t> bytes) {
-    if (!read_header(bytes.data(), bytes.size())) throw_error();
+    if (!read_header(bytes.data(), bytes.size())) errors_.raise();
     check_pixels(source_.image_height, source_.image_width);
-    if (!read_coefficients() || !write()) throw_error();
+    if (!read_coefficients() || !write()) errors_.raise();
     return {out_.bytes, out_.bytes + (out_.capacity - out_.manager.free_in_buffer)};
   }
 
  private:
-  [[noreturn]] void throw_error() const {
-    throw corrupt_error(concat("JPEG: ", errors_.message, "; expected a whole picture"));
-  }
-
   bool create() {
     if (setjmp(errors_.jump)) return false;
     jpeg_create_decompress(&source_);

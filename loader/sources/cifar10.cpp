@@ -1,10 +1,12 @@
 // cifar10: Krizhevsky's binary batches: records of a label and three planes of 32 x 32.
 #include <memory>
+#include <vector>
 
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/detail/input_file.h"
 #include "loader/detail/mapped_file.h"
+#include "loader/read_from.h"
 #include "loader/sources/source.h"
 
 namespace penstock {
@@ -15,23 +17,26 @@ namespace fs = std::filesystem;
 constexpr Extent kExtent{32, 32, 3};
 constexpr size_t kPlaneBytes = 32 * 32, kRecordBytes = 1 + 3 * kPlaneBytes;
 
-/// One batch file, mapped.
+/// One batch file, mapped; its labels copied.
 struct BatchFile {
   fs::path path;
   detail::MappedFile map;
-  uint64_t record_count;
+  std::vector<uint8_t> labels;
 
-  explicit BatchFile(const fs::path& file) : path(file), map(file), record_count(map.bytes().size() / kRecordBytes) {
-    if (record_count == 0 || map.bytes().size() % kRecordBytes != 0) {
+  explicit BatchFile(const fs::path& file) : path(file), map(file) {
+    if (map.bytes().empty() || map.bytes().size() % kRecordBytes != 0) {
       throw corrupt_error(concat(path.string(), ": ", map.bytes().size(), " bytes; expected a multiple of ",
                                  kRecordBytes, ", the size of a record"));
     }
-    for (uint64_t i = 0; i < record_count; ++i) {
-      if (record(i)[0] > 9) {
-        throw corrupt_error(concat(path.string(), ": label at byte ", i * kRecordBytes, " is ", int{record(i)[0]},
-                                   "; expected 0 to 9"));
+    read_from(map, [this] {
+      for (uint64_t i = 0; i < map.bytes().size() / kRecordBytes; ++i) {
+        labels.push_back(record(i)[0]);
+        if (labels.back() > 9) {
+          throw corrupt_error(concat(path.string(), ": label at byte ", i * kRecordBytes, " is ", int{labels.back()},
+                                     "; expected 0 to 9"));
+        }
       }
-    }
+    });
   }
 
   std::span<const uint8_t> record(uint64_t index) const {
@@ -57,20 +62,25 @@ class Cifar10 final : public Source {
 
   uint64_t size() const override {
     uint64_t count = 0;
-    for (const auto& file : files_) count += file.record_count;
+    for (const auto& file : files_) count += file.labels.size();
     return count;
   }
   std::vector<std::string> class_names() const override {
     return {"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"};
   }
-  int64_t label(uint64_t index) const override { return record(index)[0]; }
+  int64_t label(uint64_t index) const override {
+    const auto& file = file_of(index);
+    return file.labels[index];
+  }
 
   SourceSample read(uint64_t index) const override {
-    const auto planes = record(index).subspan(1);
+    const auto& file = file_of(index);
+    const auto planes = file.record(index).subspan(1);
     SourceSample sample{std::vector<uint8_t>(planes.size()), Encoding::kRaw, kExtent};
     for (size_t pixel = 0; pixel < kPlaneBytes; ++pixel)
       for (size_t channel = 0; channel < 3; ++channel)
         sample.bytes[pixel * 3 + channel] = planes[channel * kPlaneBytes + pixel];
+    file.map.check_file(planes, concat(file.path.string(), ": record ", index));
     return sample;
   }
 
@@ -82,10 +92,11 @@ class Cifar10 final : public Source {
   std::optional<Extent> raw_extent() const override { return kExtent; }
 
  private:
-  std::span<const uint8_t> record(uint64_t index) const {
+  /// The file that holds sample `index`, which becomes the index of the record inside of it.
+  const BatchFile& file_of(uint64_t& index) const {
     auto file = files_.begin();
-    for (; index >= file->record_count; ++file) index -= file->record_count;
-    return file->record(index);
+    for (; index >= file->labels.size(); ++file) index -= file->labels.size();
+    return *file;
   }
 
   std::vector<BatchFile> files_;  // train in order, then test

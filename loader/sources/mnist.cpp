@@ -2,13 +2,12 @@
 // state.
 #include <zlib.h>
 
-#include <array>
+#include <algorithm>
 #include <memory>
 
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/detail/input_file.h"
-#include "loader/detail/mapped_file.h"
 #include "loader/sources/source.h"
 
 namespace penstock {
@@ -17,34 +16,75 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint32_t kImageMagic = 0x00000803, kLabelMagic = 0x00000801;  // u8 of 3 and of 1 dimensions
-constexpr uint64_t kMaxFileBytes = uint64_t{1} << 34;                   // a .gz may claim anything
+constexpr uint64_t kMaxFileBytes = uint64_t{1} << 34;                   // a header may claim anything
 
-/// An IDX file as a whole in memory: the map, or what the map unpacks to (47 MB for MNIST's largest).
+/// The bytes of a plain or a gzipped file, in order, no more of them than are asked for.
+class Stream {
+ public:
+  explicit Stream(const fs::path& path) : path_(path), file_(gzopen(path.c_str(), "rb")) {
+    if (!file_) throw errno_error(path.string(), "expected a readable file");
+    const bool is_plain = gzdirect(file_.get()) != 0, is_named_plain = path.extension() != ".gz";
+    if (is_plain == is_named_plain) return;
+    throw corrupt_error(concat(path.string(), ": ", fs::file_size(path), " bytes that are ",
+                               is_plain ? "no gzip file; expected one" : "a gzip file; expected .gz in its name"));
+  }
+
+  /// The next `count` bytes, fewer at the end. Allocated as they come: a header may claim anything.
+  std::vector<uint8_t> read(uint64_t count) {
+    constexpr uint64_t kStepBytes = uint64_t{1} << 22;
+    std::vector<uint8_t> bytes;
+    while (bytes.size() < count) {
+      const size_t used = bytes.size(), wanted = std::min(kStepBytes, count - used);
+      bytes.resize(used + wanted);
+      const int found = gzread(file_.get(), &bytes[used], static_cast<unsigned>(wanted));
+      bytes.resize(used + static_cast<size_t>(std::max(found, 0)));
+      check(found, bytes.size());
+      if (found == 0) break;
+    }
+    return bytes;
+  }
+
+ private:
+  void check(int found, size_t used) const {
+    int code = Z_OK;
+    const char* const message = gzerror(file_.get(), &code);
+    if (code == Z_ERRNO) throw errno_error(path_.string(), "expected a readable file");
+    if (found < 0 || (code != Z_OK && code != Z_STREAM_END)) {
+      throw corrupt_error(
+          concat(path_.string(), ": gzip gives up after ", used, " bytes (", message, "); expected a whole file"));
+    }
+  }
+
+  struct Close {
+    void operator()(gzFile_s* file) const { gzclose(file); }
+  };
+  const fs::path& path_;
+  std::unique_ptr<gzFile_s, Close> file_;
+};
+
+/// An IDX file as a whole in memory (47 MB for MNIST's largest).
 class IdxFile {
  public:
-  IdxFile(const fs::path& path, uint32_t magic, size_t dimension_count) : path_(path), map_(path) {
-    bytes_ = map_.bytes();
-    if (path.extension() == ".gz") {
-      unpack();
-      bytes_ = unpacked_;
-    }
-    if (bytes_.size() < 4 + 4 * dimension_count)
-      throw corrupt_error(concat(path.string(), ": ", bytes_.size(), " bytes; expected an IDX file"));
-    if (word(0) != magic) {
-      throw corrupt_error(concat(path.string(), ": magic number is ", std::hex, "0x", word(0), "; expected 0x", magic,
-                                 ", an IDX file of ", std::dec, dimension_count, " dimensions"));
+  IdxFile(const fs::path& path, uint32_t magic, size_t dimension_count) : path_(path) {
+    Stream file(path_);
+    const auto header = file.read(4 + 4 * dimension_count);
+    if (header.size() < 4 + 4 * dimension_count)
+      throw corrupt_error(concat(path.string(), ": ", header.size(), " bytes; expected an IDX file"));
+    if (word(header, 0) != magic) {
+      throw corrupt_error(concat(path.string(), ": magic number is ", std::hex, "0x", word(header, 0), "; expected 0x",
+                                 magic, ", an IDX file of ", std::dec, dimension_count, " dimensions"));
     }
     uint64_t expected = 1;
     for (size_t i = 0; i < dimension_count; ++i) {
-      dimensions_.push_back(word(1 + i));
+      dimensions_.push_back(word(header, 1 + i));
       // Three 32 bit numbers overflow 64 bits; no dimension of a file that exists gets there.
       if (__builtin_mul_overflow(expected, uint64_t{dimensions_.back()}, &expected)) expected = kMaxFileBytes;
     }
-    data_ = bytes_.subspan(4 + 4 * dimension_count);
-    if (data_.size() != expected) {
-      throw corrupt_error(
-          concat(path.string(), ": ", data_.size(), " bytes of data; expected ", expected, ", as its dimensions say"));
-    }
+    data_ = file.read(std::min(expected, kMaxFileBytes));
+    const bool has_more = data_.size() == expected && !file.read(1).empty();
+    if (data_.size() == expected && !has_more) return;
+    throw corrupt_error(concat(path.string(), ": ", has_more ? "more than " : "", data_.size(),
+                               " bytes of data; expected ", expected, ", as its dimensions say"));
   }
 
   const std::vector<uint32_t>& dimensions() const { return dimensions_; }
@@ -52,37 +92,13 @@ class IdxFile {
   const fs::path& path() const { return path_; }
 
  private:
-  uint32_t word(size_t index) const {
-    const uint8_t* p = &bytes_[4 * index];
+  static uint32_t word(std::span<const uint8_t> bytes, size_t index) {
+    const uint8_t* p = &bytes[4 * index];
     return uint32_t{p[0]} << 24 | uint32_t{p[1]} << 16 | uint32_t{p[2]} << 8 | p[3];
   }
 
-  void unpack() {
-    const auto packed = map_.bytes();
-    if (packed.size() < 2 || packed[0] != 0x1f || packed[1] != 0x8b)  // zlib would pass it on as it is
-      throw corrupt_error(concat(path_.string(), ": ", packed.size(), " bytes that are no gzip file; expected one"));
-    const auto closed = [](gzFile_s* file) { gzclose(file); };
-    const std::unique_ptr<gzFile_s, decltype(closed)> file(gzopen(path_.c_str(), "rb"), closed);
-    if (!file) throw errno_error(path_.string(), "expected a readable file");
-    for (size_t used = 0;;) {
-      unpacked_.resize(used + (size_t{1} << 22));
-      const int count = gzread(file.get(), &unpacked_[used], static_cast<unsigned>(unpacked_.size() - used));
-      int code = Z_OK;
-      const std::string message = gzerror(file.get(), &code);
-      used += count > 0 ? static_cast<size_t>(count) : 0;
-      if (count < 0 || (code != Z_OK && code != Z_STREAM_END) || used > kMaxFileBytes)
-        throw corrupt_error(
-            concat(path_.string(), ": gzip gives up after ", used, " bytes (", message, "); expected a whole file"));
-      if (count > 0) continue;
-      unpacked_.resize(used);
-      return;
-    }
-  }
-
   fs::path path_;
-  detail::MappedFile map_;
-  std::vector<uint8_t> unpacked_;
-  std::span<const uint8_t> bytes_, data_;
+  std::vector<uint8_t> data_;
   std::vector<uint32_t> dimensions_;
 };
 

@@ -26,7 +26,7 @@ constexpr BatchMix kMixup{.kind = BatchMix::Kind::kMixup, .alpha = 0.4};
 constexpr BatchMix kCutmix{.kind = BatchMix::Kind::kCutmix, .alpha = 1};
 
 bool same(const BatchPlan& a, const BatchPlan& b) {
-  return a.kind == b.kind && a.own_weight == b.own_weight && a.rect == b.rect && a.count == b.count &&
+  return a.kind == b.kind && a.mix_weight == b.mix_weight && a.rect == b.rect && a.count == b.count &&
          a.shift == b.shift;
 }
 
@@ -70,7 +70,7 @@ TEST(BatchPlanTest, WeightsHaveTheMomentsOfBeta) {
   for (const double alpha : {0.05, 0.2, 1.0, 3.0, 50.0}) {
     double sum = 0, square_sum = 0, fourth_sum = 0;
     for (uint64_t batch = 0; batch < kCount; ++batch) {
-      const float weight = batch_plan({BatchMix::Kind::kMixup, alpha}, 9, 0, batch, 64, 8, 8).own_weight;
+      const float weight = batch_plan({BatchMix::Kind::kMixup, alpha}, 9, 0, batch, 64, 8, 8).mix_weight;
       ASSERT_TRUE(weight >= 0 && weight <= 1) << alpha;
       const double deviation = weight - 0.5, square = deviation * deviation;
       sum += deviation, square_sum += square, fourth_sum += square * square;
@@ -87,7 +87,7 @@ TEST(BatchPlanTest, CutmixWeightIsTheShareOutsideTheRectangle) {
     const BatchPlan plan = batch_plan(kCutmix, 1, 0, batch, 64, 20, 26);
     const Region& rect = plan.rect;
     ASSERT_TRUE(rect.x >= 0 && rect.y >= 0 && rect.x + rect.width <= 26 && rect.y + rect.height <= 20);
-    ASSERT_FLOAT_EQ(plan.own_weight, 1 - rect.width * rect.height / 520.f);
+    ASSERT_FLOAT_EQ(plan.mix_weight, 1 - rect.width * rect.height / 520.f);
   }
 }
 
@@ -170,7 +170,7 @@ TEST_P(MixTargetTest, MixupBlendsEveryElementInEveryLayout) {
       const auto layout = static_cast<Layout>(k);
       const auto a = random_values(count, layout, rng), b = random_values(count, layout, rng);
       std::vector<float> mixed;
-      for (size_t i = 0; i < count; ++i) mixed.push_back(plan.own_weight * a[i] + (1 - plan.own_weight) * b[i]);
+      for (size_t i = 0; i < count; ++i) mixed.push_back(plan.mix_weight * a[i] + (1 - plan.mix_weight) * b[i]);
       auto row = stored(a, layout);
       mix_row(plan, layout, extent, stored(b, layout).data(), row.data());
       ASSERT_EQ(row, stored(mixed, layout)) << "layout " << k << ", trial " << trial;

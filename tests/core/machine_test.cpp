@@ -53,6 +53,16 @@ TEST_F(QuotaTest, VersionOneIsReadFromTheControllersFolder) {
   EXPECT_EQ(quota("4:cpu,cpuacct:/2f\n"), 3);  // some systems link or mount it as cpu
 }
 
+TEST_F(QuotaTest, TheLeastNumberOfProcessesCountsToo) {
+  EXPECT_FALSE(pids_limit("0::/a/b\n", folder_.path()));
+  write("a/b/pids.max", "max\n");
+  write("a/pids.max", "64\n");
+  write("pids.max", "4000\n");
+  EXPECT_EQ(pids_limit("0::/a/b\n", folder_.path()), 64);
+  write("pids/docker/1f/pids.max", "12\n");
+  EXPECT_EQ(pids_limit("7:pids:/docker/1f\n", folder_.path()), 12);
+}
+
 TEST(CoresTest, ThereIsAtLeastOne) {
   EXPECT_GE(usable_cores(), 1);
   EXPECT_LE(usable_cores(), bound_cores());

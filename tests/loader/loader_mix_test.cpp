@@ -88,8 +88,8 @@ TEST_P(MixTest, EveryRowIsItsOwnAndItsPartnersOfAnyRank) {
       EXPECT_EQ(row.pixels, expected) << position;
       EXPECT_EQ(row.id, own.id);
       EXPECT_EQ(row.label, own.label);
-      EXPECT_EQ(row.mix_weight, plan.own_weight);
-      EXPECT_EQ(row.second_label, plan.own_weight < 1 ? partner.label : own.label);
+      EXPECT_EQ(row.mix_weight, plan.mix_weight);
+      EXPECT_EQ(row.second_label, plan.mix_weight < 1 ? partner.label : own.label);
     }
   }
 }

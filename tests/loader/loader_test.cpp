@@ -89,8 +89,17 @@ TEST(LoaderTest, RefusesOptionsBeforeAnyThreadStarts) {
       message({.rank = 1, .world_size = 2, .shuffle = Shuffle::kRankLocal}),
       "loader: rank-local shuffling of 1 shards over 2 ranks; expected a shard or more for each rank: pack with more "
       "--shards, or shuffle globally");
-  EXPECT_EQ(message({.allocator = {[](size_t) { return nullptr; }, [](void*, size_t) {}}}),
-            "loader: no memory for slot 1 of 6 of 38144 bytes each; use a smaller batch size or prefetch");
+}
+
+TEST(LoaderTest, SaysHowMuchMemoryIsMissingForWhat) {
+  const TestData data({20});
+  int allocated = 0;
+  const SlotAllocator allocator{
+      .allocate = [&](size_t byte_count) { return ++allocated > 2 ? nullptr : std::aligned_alloc(64, byte_count); },
+      .release = [](void* memory, size_t) { std::free(memory); }};
+  EXPECT_EQ(message_of([&] { make_loader(data, {.allocator = allocator}); }, ErrorKind::kDevice),
+            "loader: no memory for batch 3 of 6, 38.1 KB each; expected a smaller batch size (--batch-size) or less "
+            "--prefetch, or more memory");
 }
 
 TEST(LoaderTest, RefusesPlacesThatAreNotThere) {

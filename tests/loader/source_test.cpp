@@ -83,7 +83,8 @@ TEST(MnistTest, WrongFilesAreNamed) {
   EXPECT_THAT(error_after(images, idx(0x801, {2, 2, 3}, Bytes(12))),
               HasSubstr(images + ": magic number is 0x801; expected 0x803"));
   EXPECT_THAT(error_after(images, idx(0x803, {2, 2, 3}, Bytes(11))), HasSubstr("11 bytes of data; expected 12"));
-  EXPECT_THAT(error_after(images, idx(0x803, {2, 2, 3}, Bytes(13))), HasSubstr("13 bytes of data; expected 12"));
+  EXPECT_THAT(error_after(images, idx(0x803, {2, 2, 3}, Bytes(13))),
+              HasSubstr("more than 12 bytes of data; expected 12"));
   EXPECT_THAT(error_after(images, idx(0x803, {0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF}, {})),
               HasSubstr("0 bytes of data; expected"));
   EXPECT_THAT(error_after(images, Bytes(7)), HasSubstr("7 bytes; expected an IDX file"));

@@ -262,7 +262,7 @@ TEST_F(UnpackTest, NothingIsWrittenOutsideOfTheFolder) {
     const Problems problems = unpack(folder_ / "out/train", folder_ / "back");
     ASSERT_EQ(problems.lines.size(), 1u) << path;
     EXPECT_THAT(problems.lines[0], HasSubstr("id 3")) << path;
-    EXPECT_FALSE(problems.is_files_only) << path;
+    EXPECT_FALSE(problems.is_files_only()) << path;
     EXPECT_FALSE(std::filesystem::exists(folder_ / "p.png")) << path;
     std::filesystem::remove_all(folder_ / "out");
   }

@@ -22,7 +22,7 @@ std::vector<std::string> names_of(const TraceLane& lane) {
 }
 
 void write_part(const std::filesystem::path& out, int rank, const std::vector<TraceLane>& lanes, int64_t origin_ns) {
-  detail::AtomicFile file(trace_part_path(out, rank));
+  AtomicFile file(trace_part_path(out, rank));
   write_trace_part(file, rank, lanes, origin_ns);
   file.commit();
 }

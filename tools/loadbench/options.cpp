@@ -50,7 +50,7 @@ BenchOptions parse_bench_options(int argc, char** argv) {
   auto& loader = options.loader;
   CLI::App app{
       "Measures the loader alone: images/s and stages for each worker count, or digests of what it delivers. "
-      "Exit codes: 0, 2 options, 3 files, 4 corrupt data."};
+      "Exit codes: 0, 2 options, 3 files, 4 corrupt data, 5 threads or memory."};
   app.footer(
       "Columns: read, plan, decode, render: mean/p99 of a sample in us. wait: of a batch, until it is there. ready: "
       "share of the batches that were there when they were asked for. slots: memory of the batches made ahead. RSS: of "

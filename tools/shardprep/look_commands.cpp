@@ -150,7 +150,7 @@ void say(const Problems& problems) {
 
 void refuse(const char* command, const Problems& problems) {
   if (problems.count == 0) return;
-  throw Error(problems.is_files_only ? ErrorKind::kIo : ErrorKind::kCorrupt,
+  throw Error(problems.is_files_only() ? ErrorKind::kIo : ErrorKind::kCorrupt,
               concat(command, ": ", count_text(problems.count, "problem"), "; expected none"));
 }
 

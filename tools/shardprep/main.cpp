@@ -4,7 +4,9 @@
 
 int main(int argc, char** argv) {
   return penstock::run_tool("shardprep", [&] {
-    CLI::App app{"Packs image data sets into checksummed shards. Exit codes: 0, 2 options, 3 files, 4 corrupt data."};
+    CLI::App app{
+        "Packs image data sets into checksummed shards. Exit codes: 0, 2 options, 3 files, 4 corrupt data, 5 threads "
+        "or memory."};
     app.require_subcommand(1);
     app.fallthrough(false);
     const auto commands = {penstock::pack_command(app), penstock::info_command(app), penstock::verify_command(app),

@@ -6,10 +6,10 @@
 #include <csignal>
 #include <iostream>
 
+#include "core/atomic_file.h"
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/text.h"
-#include "loader/detail/atomic_file.h"
 #include "train/host_feeder.h"
 #include "train/models/model.h"
 #include "train/profile.h"
@@ -138,7 +138,7 @@ class Run {
     const bool is_resumed =
         setup_.checkpoint && fs::equivalent(fs::canonical(options_.resume).parent_path(), options_.out, failure);
     folder_.emplace(options_.out, is_resumed);
-    detail::write_text(options_.out / "options.json", to_json(options_));
+    write_text(options_.out / "options.json", to_json(options_));
     const int64_t resumed_step = is_resumed ? setup_.info.position.step : -1;
     sinks_.push_back(make_jsonl_sink(options_.out, resumed_step));
     sinks_.push_back(make_csv_sink(options_.out, resumed_step));
@@ -214,7 +214,7 @@ class Run {
     const Evaluation* evaluation = result.evaluation ? &*result.evaluation : nullptr;
     auto summary = summary_json(setup_, &result, evaluation, memory.item<int64_t>());
     const std::string verdict = result.step_count > 0 ? judge(run, summary) : std::string();
-    detail::write_text(options_.out / "summary.json", summary.dump(2) + "\n");
+    write_text(options_.out / "summary.json", summary.dump(2) + "\n");
     char seconds[32];
     std::snprintf(seconds, sizeof(seconds), "%.1f s", result.train_seconds);
     std::cout << "Total training time: " << seconds << resumed_text() << (options_.is_emulated() ? " [emulated]" : "")

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <sstream>
 
+#include "core/atomic_file.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/detail/atomic_file.h"
 #include "tools/train/study/process.h"
 
 namespace penstock {
@@ -117,7 +117,7 @@ std::string script(const StudyResults& results) {
 std::string draw_charts(const StudyResults& results, const fs::path& out) {
   for (const char* name : {"chart-total.svg", "chart-total.png", "chart-stages.svg", "chart-stages.png"})
     fs::remove(out / name);  // of an earlier report
-  detail::write_text(out / "charts.gp", script(results));
+  write_text(out / "charts.gp", script(results));
   const fs::path errors = out / "charts.err";
   const auto end = run_process({"env", "-C", out.string(), "gnuplot", "charts.gp"}, "/dev/null", errors);
   const std::string said = last_line(errors);

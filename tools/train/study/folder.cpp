@@ -6,9 +6,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/atomic_file.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/detail/atomic_file.h"
 #include "train/run_folder.h"
 
 namespace penstock {
@@ -64,7 +64,7 @@ StudyFolder::StudyFolder(const StudyOptions& options) : out_(options.out) {
   if (failure) throw cannot_write(out_, failure);
   if (is_there) return;
   const nlohmann::ordered_json json{{"format", kFormat}, {"arguments", options.arguments()}};
-  detail::write_text(out_ / "study.json", json.dump(2) + "\n");
+  write_text(out_ / "study.json", json.dump(2) + "\n");
 }
 
 StudyFolder::~StudyFolder() { close(lock_); }

@@ -4,9 +4,9 @@
 #include <cstdio>
 #include <iostream>
 
+#include "core/atomic_file.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/detail/atomic_file.h"
 #include "tools/train/study/charts.h"
 #include "tools/train/study/folder.h"
 #include "tools/train/study/page.h"
@@ -40,9 +40,9 @@ class Study {
     const auto results = read_results(options_, rows_, folders);
     const std::string charts_note = draw_charts(results, options_.out);
     if (!charts_note.empty()) std::cerr << "study: " << charts_note << std::endl;
-    detail::write_text(options_.out / "study.md", markdown(results));
-    detail::write_text(options_.out / "study.csv", csv(results));
-    detail::write_text(options_.out / "report.html", page(results, options_.out, charts_note));
+    write_text(options_.out / "study.md", markdown(results));
+    write_text(options_.out / "study.csv", csv(results));
+    write_text(options_.out / "report.html", page(results, options_.out, charts_note));
     std::cout << markdown_table(results);
     for (const auto& line : findings(results)) std::cout << line << '\n';
     std::cout << "written: " << (options_.out / "report.html").string() << ", study.md, study.csv"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace penstock::detail {
+namespace penstock {
 
 /// Writes PATH.tmp; commit() syncs it, renames it to PATH and syncs the folder. Without commit() nothing stays behind.
 ///
@@ -44,4 +44,4 @@ void sync_folder(const std::filesystem::path& folder);
 /// A whole small file, as AtomicFile writes it.
 void write_text(const std::filesystem::path& path, std::string_view text);
 
-}  // namespace penstock::detail
+}  // namespace penstock

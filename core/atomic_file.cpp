@@ -1,5 +1,5 @@
 // AtomicFile: write aside, sync, rename.
-#include "loader/detail/atomic_file.h"
+#include "core/atomic_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "core/text.h"
 
-namespace penstock::detail {
+namespace penstock {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
@@ -102,4 +102,4 @@ void write_text(const std::filesystem::path& path, std::string_view text) {
   file.commit();
 }
 
-}  // namespace penstock::detail
+}  // namespace penstock

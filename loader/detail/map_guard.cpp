@@ -1,0 +1,119 @@
+// MapGuard: a list of maps that a signal handler can read, and the handler.
+#include "loader/detail/map_guard.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace penstock::detail {
+
+std::atomic<int> faulted_map_count{0};
+
+/// An entry is made once and never freed, so that the handler may read it at any moment; it serves one map after the
+/// other. A fault in a map happens while that map is alive, and two maps alive do not overlap: an entry that changes
+/// while the handler reads it is never the one that it looks for, and `begin`, which is 0 in between and is read twice,
+/// tells it so.
+struct MapGuard::Entry {
+  std::atomic<uintptr_t> begin{0};  // 0: of no map
+  std::atomic<size_t> byte_count{0};
+  std::atomic<std::atomic<uint64_t>*> pages{nullptr};  // one bit for each page that could not be read
+  std::atomic<bool> is_faulted{false};
+  Entry* next = nullptr;       // constant once the entry is in the list
+  Entry* next_free = nullptr;  // while it serves no map
+};
+
+/// The handler and what it needs, which is constant or lock-free.
+struct MapHandler {
+  using Entry = MapGuard::Entry;
+  static_assert(std::atomic<uintptr_t>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free);
+
+  static inline std::atomic<Entry*> entries{nullptr};
+  static inline size_t page_bytes = 0;
+  static inline struct sigaction previous {};
+
+  static inline std::mutex mutex;  // of whoever makes and destroys guards: never the handler
+  static inline Entry* first_free = nullptr;
+
+  static void install() {
+    page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    struct sigaction action {};
+    action.sa_sigaction = on_bus_error;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGBUS, &action, &previous);
+  }
+
+  static void on_bus_error(int signal, siginfo_t* info, void* context) {
+    const int error = errno;
+    const bool is_page = info->si_code == BUS_ADRERR || info->si_code == BUS_MCEERR_AR;
+    if (!is_page || !replace_page(reinterpret_cast<uintptr_t>(info->si_addr))) pass_on(signal, info, context);
+    errno = error;
+  }
+
+  /// The mark comes before the zeros: whoever reads these sees it. Whether `address` is in a guarded map.
+  static bool replace_page(uintptr_t address) {
+    for (Entry* entry = entries; entry != nullptr; entry = entry->next) {
+      const uintptr_t begin = entry->begin;
+      const size_t offset = address - begin;
+      if (begin == 0 || offset >= entry->byte_count || entry->begin != begin) continue;
+      const size_t page = offset / page_bytes;
+      entry->pages.load()[page / 64] |= uint64_t{1} << page % 64;
+      if (!entry->is_faulted.exchange(true)) ++faulted_map_count;
+      void* const place = reinterpret_cast<void*>(begin + page * page_bytes);
+      return mmap(place, page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == place;
+    }
+    return false;
+  }
+
+  static void pass_on(int signal, siginfo_t* info, void* context) {
+    if ((previous.sa_flags & SA_SIGINFO) != 0) return previous.sa_sigaction(signal, info, context);
+    const bool was_sent = info->si_code <= 0;  // by kill(): otherwise the instruction runs again and faults again
+    if (previous.sa_handler == SIG_IGN && was_sent) return;
+    if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) return previous.sa_handler(signal);
+    ::signal(signal, SIG_DFL);
+    if (was_sent) raise(signal);
+  }
+};
+
+MapGuard::MapGuard(std::span<const uint8_t> map) {
+  static std::once_flag installed;
+  std::call_once(installed, MapHandler::install);
+  const size_t page_count = map.size() / MapHandler::page_bytes + 1;
+  auto pages = std::make_unique<std::atomic<uint64_t>[]>(page_count / 64 + 1);
+  const std::lock_guard lock(MapHandler::mutex);
+  const bool is_new = MapHandler::first_free == nullptr;
+  entry_ = is_new ? new Entry : std::exchange(MapHandler::first_free, MapHandler::first_free->next_free);
+  entry_->is_faulted = false;
+  entry_->byte_count = map.size();
+  entry_->pages = pages.release();
+  entry_->begin = reinterpret_cast<uintptr_t>(map.data());
+  if (!is_new) return;
+  entry_->next = MapHandler::entries;
+  MapHandler::entries = entry_;
+}
+
+MapGuard::~MapGuard() {
+  const std::lock_guard lock(MapHandler::mutex);
+  entry_->begin = 0;
+  if (entry_->is_faulted) --faulted_map_count;
+  delete[] entry_->pages.load();
+  entry_->next_free = std::exchange(MapHandler::first_free, entry_);
+}
+
+std::optional<size_t> MapGuard::first_fault(std::span<const uint8_t> used) const {
+  if (used.empty() || !entry_->is_faulted) return {};
+  const size_t begin = reinterpret_cast<uintptr_t>(used.data()) - entry_->begin, end = begin + used.size();
+  for (size_t page = begin / MapHandler::page_bytes; page * MapHandler::page_bytes < end; ++page) {
+    const bool is_faulted = (entry_->pages.load()[page / 64] >> page % 64 & 1) != 0;
+    if (is_faulted) return std::max(begin, page * MapHandler::page_bytes);
+  }
+  return {};
+}
+
+}  // namespace penstock::detail

@@ -1,0 +1,34 @@
+// read_from(): whatever reads a memory map, and the question afterwards whether that was the file.
+#pragma once
+
+#include "core/error.h"
+
+namespace penstock {
+
+/// Runs `body`, which reads what `reader` (Dataset, ShardReader) has mapped of sample `where`. When the file could not
+/// be read, because somebody has cut it short or the disk fails, the bytes were zeros: then this throws io_error, in
+/// place of the Error, if any, that came of them.
+template <class Reader, class Where, class Body>
+void read_from(const Reader& reader, Where where, const Body& body) {
+  try {
+    body();
+  } catch (const Error&) {
+    reader.check_file(where);
+    throw;
+  }
+  reader.check_read(where);
+}
+
+/// The same for a whole file (Safetensors).
+template <class Reader, class Body>
+void read_from(const Reader& reader, const Body& body) {
+  try {
+    body();
+  } catch (const Error&) {
+    reader.check_file();
+    throw;
+  }
+  reader.check_read();
+}
+
+}  // namespace penstock
