@@ -1,0 +1,38 @@
+"""The documents link to files and headings that exist, say rates with "per", and have the project's words in one glossary."""
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+# "1.2 ms a step" is read as "one step"; tables that a tool printed are left as they are.
+RATE = re.compile(r"\b(?:ns|us|ms|s|images|pictures|bits?|bytes?|once|twice|one) an? (?:step|batch|sample|row|picture|block|epoch|run|rank|chunk)\b")
+WORDS = ("batch", "step", "row", "sample", "slot", "chunk", "stage of a sample", "stage of a model", "part", "share", "micro-batch",
+         "shard", "rank", "digest", "plan", "epoch", "position", "worker", "prefetch", "phase")  # fmt: skip
+
+
+def anchors(document):
+    """As GitHub makes them of headings without markup."""
+    headings = re.findall(r"^#+ (.+)$", document.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document):
+    for name, anchor in re.findall(r"\]\(([^):#]*)(?:#([^)]*))?\)", document.read_text()):
+        target = document.parent / name if name else document
+        assert target.exists(), name
+        assert not anchor or anchor in anchors(target), f"{name}#{anchor}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_rates_are_said_with_per(document):
+    prose = [line for line in document.read_text().splitlines() if not line.startswith("|")]
+    assert [line for line in prose if RATE.search(line)] == []
+
+
+def test_the_glossary_has_the_words_of_the_loader_and_the_trainer():
+    glossary = (ROOT / "docs/ARCHITECTURE.md").read_text().split("## Glossary")[1].split("\n## ")[0]
+    defined = {word.strip() for line in re.findall(r"^\| ([^|]+) \|", glossary, re.MULTILINE) for word in line.split(",")}
+    assert set(WORDS) <= defined
