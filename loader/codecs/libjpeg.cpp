@@ -3,8 +3,9 @@
 
 #include <algorithm>
 
-#include "loader/detail/codecs.h"
+#include "loader/detail/picture_checks.h"
 #include "loader/jpeg/libjpeg_errors-inl.h"
+#include "loader/jpeg/libjpeg_scans-inl.h"
 
 namespace penstock::detail {
 namespace {
@@ -116,6 +117,7 @@ Extent Decompressor::read_header(std::span<const uint8_t> bytes) {
 
 Picture Decompressor::decode(const Region& region, int scale, int channels, std::vector<uint8_t>& pixels) {
   libjpeg_->check(libjpeg_->start(scale, channels));
+  check_scans(libjpeg_->info());
   const JDIMENSION full_width = libjpeg_->info().output_width;
   const int height = static_cast<int>(libjpeg_->info().output_height), width = static_cast<int>(full_width);
   if (region.x < 0 || region.y < 0 || region.width < 1 || region.height < 1 || region.width > width - region.x ||
@@ -141,6 +143,7 @@ Picture Decompressor::decode(const Region& region, int scale, int channels, std:
 Picture Decompressor::decode_whole(int scale, int channels, std::vector<uint8_t>& pixels) {
   libjpeg_->check(libjpeg_->start(scale, channels));
   const auto& info = libjpeg_->info();
+  check_scans(info);
   return read({0, 0, info.output_width, info.output_height}, channels, pixels);
 }
 

@@ -12,8 +12,9 @@
 
 namespace penstock::detail {
 
-/// Decodes one picture. Any warning is an error: a damaged stream would otherwise decode to grey blocks. CMYK and YCCK
-/// are taken as Adobe writes them, inverted, and converted as Pillow does.
+/// Decodes one picture. Any warning is an error, and so is a missing scan: a damaged stream would otherwise decode to
+/// grey blocks, and a picture cut off between two scans to blurred ones. CMYK and YCCK are taken as Adobe writes them,
+/// inverted, and converted as Pillow does.
 ///
 /// Errors: corrupt_error, the fact alone. Thread-safety: none.
 class Decompressor {

@@ -4,8 +4,9 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "loader/detail/codecs.h"
+#include "loader/detail/picture_checks.h"
 #include "loader/jpeg/libjpeg_errors-inl.h"
+#include "loader/jpeg/libjpeg_scans-inl.h"
 
 namespace penstock::detail {
 namespace {
@@ -60,7 +61,9 @@ class Transcoder {
   std::vector<uint8_t> run(std::span<const uint8_t> bytes) {
     if (!read_header(bytes.data(), bytes.size())) errors_.raise();
     check_pixels(source_.image_height, source_.image_width);
-    if (!read_coefficients() || !write()) errors_.raise();
+    if (!read_coefficients()) errors_.raise();
+    check_scans(source_);
+    if (!write()) errors_.raise();
     return {out_.bytes, out_.bytes + (out_.capacity - out_.manager.free_in_buffer)};
   }
 

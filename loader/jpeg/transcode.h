@@ -12,8 +12,8 @@ namespace penstock::detail {
 /// Progressive, multi-scan, arithmetic-coded and restart-marker sources become that. APPn and COM segments are kept, in
 /// their order (EXIF, ICC, Adobe); JFIF's is written anew, without its thumbnail.
 ///
-/// Errors: corrupt_error for what libjpeg refuses, any warning of its included; for more than 10 blocks an MCU, which
-/// one scan cannot hold; for more than 500 scans; for a picture of more than kMaxPixels.
+/// Errors: corrupt_error for what libjpeg refuses, any warning of its included; for missing scans; for more than 10
+/// blocks an MCU, which one scan cannot hold; for more than 500 scans; for a picture of more than kMaxPixels.
 std::vector<uint8_t> transcode_to_baseline(std::span<const uint8_t> bytes);
 
 }  // namespace penstock::detail

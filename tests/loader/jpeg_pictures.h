@@ -25,6 +25,8 @@ struct JpegKind {
   std::array<int, 2> first{1, 1}, others{1, 1};
   J_COLOR_SPACE color = JCS_YCbCr;
   bool is_progressive = false;
+  std::vector<jpeg_scan_info> scans{};  // empty: as libjpeg chooses them
+  bool is_arithmetic = false;
 };
 
 inline const std::vector<JpegKind>& jpeg_kinds() {
@@ -78,6 +80,11 @@ inline std::vector<uint8_t> encode_jpeg(const JpegKind& kind, int height, int wi
   jpeg_set_colorspace(&info, kind.color);
   jpeg_set_quality(&info, quality, TRUE);
   if (kind.is_progressive) jpeg_simple_progression(&info);
+  if (!kind.scans.empty()) {
+    info.scan_info = kind.scans.data();
+    info.num_scans = static_cast<int>(kind.scans.size());
+  }
+  info.arith_code = kind.is_arithmetic ? TRUE : FALSE;
   for (int i = 0; i < info.num_components; ++i) {
     const auto& factors = i == 0 || i == 3 ? kind.first : kind.others;  // the fourth is K: as fine as the first
     info.comp_info[i].h_samp_factor = factors[0];
