@@ -54,6 +54,16 @@ Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics)
   for (uint64_t sample_id = 0; sample_id < kDryRuns; ++sample_id) plan(32, 32, 0, 0, sample_id);
 }
 
+std::string deterministic_part(const std::string& spec_list) {
+  std::vector<std::string> kept;
+  for (const Spec& spec : parse_spec_list(TransformKind::kName, spec_list)) {
+    const TransformTraits& traits = TransformRegistry::entry(spec.name()).traits;
+    if (traits.is_deterministic) kept.push_back(spec.text());
+    if (traits.in_evaluation) kept.push_back(traits.in_evaluation(spec));
+  }
+  return join(kept, ",");
+}
+
 Plan Pipeline::plan(const Plan& whole, uint64_t seed, uint32_t epoch, uint64_t sample_id) const {
   Plan plan = whole;
   for (size_t i = 0; i < transforms_.size(); ++i) {

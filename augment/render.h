@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "augment/plan.h"
 
@@ -47,6 +49,10 @@ struct Normalization {
 /// Requires: the picture covers footprint(plan); pixels outside of the *stored* picture take plan.fill.
 /// Thread-safety: no state.
 void render(const Picture& picture, const Plan& plan, const Normalization& normalization, Layout layout, void* output);
+
+/// The instruction sets that this build and this processor share, by Highway's names ("AVX3" is AVX-512), best first:
+/// that one render() uses.
+std::vector<std::string> render_targets();
 
 /// Bytes of one element: 4, 2 or 1.
 size_t element_bytes(Layout layout);

@@ -102,7 +102,15 @@ HWY_AFTER_NAMESPACE();
 #include "core/error.h"
 #include "core/text.h"
 
-namespace penstock::detail {
+namespace penstock {
+
+std::vector<std::string> render_targets() {
+  std::vector<std::string> names;
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) names.emplace_back(hwy::TargetName(target));
+  return names;
+}
+
+namespace detail {
 
 HWY_EXPORT(render_rows);
 
@@ -113,12 +121,6 @@ RenderScratch& render_scratch() {
   return scratch;
 }
 
-std::vector<std::string> render_targets() {
-  std::vector<std::string> names;
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) names.emplace_back(hwy::TargetName(target));
-  return names;
-}
-
 void force_render_target(const std::string& name) {
   hwy::SetSupportedTargetsForTest(0);
   int64_t forced = 0;
@@ -126,10 +128,11 @@ void force_render_target(const std::string& name) {
     if (name == hwy::TargetName(target)) forced = target;
   if (!name.empty() && forced == 0)
     throw bug_error(
-        concat("force_render_target: \"", name, "\" is not here; expected one of ", join(render_targets())));
+        concat("force_render_target: ", in_quotes(name), " is not here; expected one of ", join(render_targets())));
   hwy::SetSupportedTargetsForTest(forced);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
-}  // namespace penstock::detail
+}  // namespace detail
+}  // namespace penstock
 #endif  // HWY_ONCE

@@ -42,12 +42,27 @@ struct DataStatistics {
   std::array<double, 3> deviation{1, 1, 1};  // standard deviation of level / 255
 };
 
+/// What a transform says of itself beside its keys.
+struct TransformTraits {
+  /// With keys that make it change a colour picture of 12 x 12 pixels: what tests of every transform give it.
+  std::string test_spec;
+  /// Draws nothing from its stream: an evaluation keeps it as it is.
+  bool is_deterministic = false;
+  /// The spec list that an evaluation has in place of a random transform; none: an evaluation leaves it out.
+  std::function<std::string(const Spec&)> in_evaluation = nullptr;
+};
+
 struct TransformKind {
   using Interface = Transform;
+  using Traits = TransformTraits;
   static constexpr const char* kName = "transform";
   using Factory = std::function<std::unique_ptr<Transform>(const Spec&, const DataStatistics&)>;
 };
 using TransformRegistry = Registry<TransformKind>;
+
+/// What an evaluation keeps of a spec list: its deterministic transforms, and what stands for random ones. Throws
+/// config_error for bad syntax and unknown names.
+std::string deterministic_part(const std::string& spec_list);
 
 /// The transforms of a spec list such as `affine(degrees=10,translate=0.1),normalize`.
 ///

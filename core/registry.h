@@ -14,12 +14,31 @@
 
 namespace penstock {
 
+namespace detail {
+
+struct NoTraits {};
+
+template <class Kind>
+struct TraitsOfKind {
+  using Type = NoTraits;
+};
+template <class Kind>
+requires requires { typename Kind::Traits; }
+struct TraitsOfKind<Kind> {
+  using Type = typename Kind::Traits;
+};
+template <class Kind>
+using TraitsOf = typename TraitsOfKind<Kind>::Type;
+
+}  // namespace detail
+
 /// `Kind` names the plug-in kind and what its factories take beside the spec:
 ///
 ///     struct TransformKind {
 ///       using Interface = Transform;
 ///       static constexpr const char* kName = "transform";
 ///       using Factory = std::function<std::unique_ptr<Transform>(const Spec&)>;
+///       struct Traits {};  // what else a plug-in of this kind says of itself; may be left out
 ///     };
 ///
 /// Thread-safety: filled before main() by static Registered objects, only read after.
@@ -27,8 +46,10 @@ template <class Kind>
 class Registry {
  public:
   struct Entry {
-    std::string help;  // one line, with the defaults of its keys
+    std::vector<std::string> keys;  // all that its spec may have
+    std::string help;               // one line, with the defaults of its keys
     typename Kind::Factory make;
+    detail::TraitsOf<Kind> traits;
   };
 
   static std::map<std::string, Entry>& entries() {
@@ -42,23 +63,30 @@ class Registry {
     return names;
   }
 
-  /// Builds the plug-in that `spec` names. Throws config_error for an unknown name (known ones listed, a near miss
-  /// suggested) and for keys that the plug-in did not ask for.
+  /// The entry of that name. Throws config_error for an unknown one, with the known ones and a near miss suggested.
+  static const Entry& entry(const std::string& name) {
+    const auto found = entries().find(name);
+    if (found == entries().end()) throw config_error(unknown_name(Kind::kName, name, names()));
+    return found->second;
+  }
+
+  /// Builds the plug-in that `spec` names. Throws config_error for an unknown name and for an unknown key, both before
+  /// any value is looked at.
   template <class... Arguments>
   static std::unique_ptr<typename Kind::Interface> make(const Spec& spec, Arguments&&... arguments) {
-    const auto found = entries().find(spec.name());
-    if (found == entries().end()) throw config_error(unknown_name(Kind::kName, spec.name(), names()));
-    auto made = found->second.make(spec, std::forward<Arguments>(arguments)...);
-    spec.reject_unknown_keys();
-    return made;
+    const Entry& found = entry(spec.name());
+    return found.make(spec.with_keys(found.keys), std::forward<Arguments>(arguments)...);
   }
 };
 
-/// A static object of this type registers a plug-in: `const Registered<TransformKind> kRegistered{name, help, make};`
+/// A static object of this type registers a plug-in: `const Registered<TransformKind> kRegistered{name, {"key"}, help,
+/// make};`
 template <class Kind>
 struct Registered {
-  Registered(const std::string& name, const std::string& help, typename Kind::Factory make) {
-    if (!Registry<Kind>::entries().emplace(name, typename Registry<Kind>::Entry{help, std::move(make)}).second)
+  Registered(const std::string& name, std::vector<std::string> keys, const std::string& help,
+             typename Kind::Factory make, detail::TraitsOf<Kind> traits = {}) {
+    typename Registry<Kind>::Entry entry{std::move(keys), help, std::move(make), std::move(traits)};
+    if (!Registry<Kind>::entries().emplace(name, std::move(entry)).second)
       throw bug_error(concat(Kind::kName, " ", name, ": registered twice; expected one file for each name"));
   }
 };

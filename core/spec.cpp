@@ -32,8 +32,8 @@ std::vector<std::string_view> split_top_level(std::string_view kind, std::string
       --depth;
     }
     if (depth < 0 || depth > 1 || (i == text.size() && depth != 0)) {
-      throw config_error(
-          concat(kind, " \"", text, "\": unbalanced parentheses at character ", i, "; expected name(key=value,...)"));
+      throw config_error(concat(kind, " ", in_quotes(text), ": unbalanced parentheses at character ", i,
+                                "; expected name(key=value,...)"));
     }
   }
   return parts;
@@ -47,7 +47,8 @@ Spec::Spec(std::string kind, std::string name, std::vector<std::pair<std::string
 std::string Spec::where() const { return kind_ + " " + name_; }
 
 const std::string* Spec::find(const std::string& key) const {
-  if (std::find(asked_.begin(), asked_.end(), key) == asked_.end()) asked_.push_back(key);
+  if (keys_ && std::find(keys_->begin(), keys_->end(), key) == keys_->end())
+    throw bug_error(concat(where(), ": is asked for its key ", in_quotes(key), "; expected one that it registers"));
   for (const auto& [name, value] : values_)
     if (name == key) return &value;
   return nullptr;
@@ -59,7 +60,7 @@ double Spec::number(const std::string& key, const std::string& text) const {
   double value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (code != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
-    throw config_error(concat(where(), ": ", key, " is \"", text, "\"; expected a finite number"));
+    throw config_error(concat(where(), ": ", key, " is ", in_quotes(text), "; expected a finite number"));
   return value;
 }
 
@@ -79,7 +80,7 @@ int Spec::get(const std::string& key, int fallback) const {
   int value = 0;
   const auto [end, code] = std::from_chars(text->data(), text->data() + text->size(), value);
   if (code != std::errc() || end != text->data() + text->size())
-    throw config_error(concat(where(), ": ", key, " is \"", *text, "\"; expected a whole number"));
+    throw config_error(concat(where(), ": ", key, " is ", in_quotes(*text), "; expected a whole number"));
   return value;
 }
 
@@ -88,7 +89,7 @@ bool Spec::get(const std::string& key, bool fallback) const {
   if (!text) return fallback;
   if (*text == "true" || *text == "on" || *text == "1") return true;
   if (*text == "false" || *text == "off" || *text == "0") return false;
-  throw config_error(concat(where(), ": ", key, " is \"", *text, "\"; expected true or false"));
+  throw config_error(concat(where(), ": ", key, " is ", in_quotes(*text), "; expected true or false"));
 }
 
 Range Spec::get(const std::string& key, Range fallback) const {
@@ -96,10 +97,10 @@ Range Spec::get(const std::string& key, Range fallback) const {
   if (!text) return fallback;
   const auto parts = split(*text, ':');
   if (parts.size() > 2)
-    throw config_error(concat(where(), ": ", key, " is \"", *text, "\"; expected a number or low:high"));
+    throw config_error(concat(where(), ": ", key, " is ", in_quotes(*text), "; expected a number or low:high"));
   const Range range{number(key, parts.front()), number(key, parts.back())};
   if (range.low > range.high)
-    throw config_error(concat(where(), ": ", key, " is \"", *text, "\"; expected low:high with low <= high"));
+    throw config_error(concat(where(), ": ", key, " is ", in_quotes(*text), "; expected low:high with low <= high"));
   return range;
 }
 
@@ -111,14 +112,17 @@ std::vector<double> Spec::get(const std::string& key, const std::vector<double>&
   return values;
 }
 
-void Spec::reject_unknown_keys() const {
+Spec Spec::with_keys(std::vector<std::string> keys) const {
   for (const auto& [key, value] : values_) {
-    if (std::find(asked_.begin(), asked_.end(), key) != asked_.end()) continue;
-    const std::string near = nearest_name(key, asked_);
-    throw config_error(concat(where(), ": unknown key \"", key, "\"; ",
-                              near.empty() ? "" : "did you mean \"" + near + "\"? ",
-                              asked_.empty() ? "it takes no keys" : "it takes " + join(asked_)));
+    if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
+    const std::string near = nearest_name(key, keys);
+    throw config_error(concat(where(), ": unknown key ", in_quotes(key), "; ",
+                              near.empty() ? "" : "did you mean " + in_quotes(near) + "? ",
+                              keys.empty() ? "it takes no keys" : "it takes " + join(keys)));
   }
+  Spec spec = *this;
+  spec.keys_ = std::move(keys);
+  return spec;
 }
 
 std::string Spec::text() const {
@@ -132,7 +136,7 @@ Spec parse_spec(std::string_view kind, std::string_view text) {
   const auto open = whole.find('(');
   const auto name = trimmed(whole.substr(0, open));
   const auto malformed = [&](const std::string& fact) {
-    return config_error(concat(kind, " \"", whole, "\": ", fact, "; expected name(key=value,...)"));
+    return config_error(concat(kind, " ", in_quotes(whole), ": ", fact, "; expected name(key=value,...)"));
   };
   if (name.empty()) throw malformed("no name");
   std::vector<std::pair<std::string, std::string>> values;
@@ -142,12 +146,12 @@ Spec parse_spec(std::string_view kind, std::string_view text) {
   if (inside.empty()) return {std::string(kind), std::string(name), values};
   for (const auto& part : split(inside, ',')) {
     const auto equals = part.find('=');
-    if (equals == std::string::npos) throw malformed("\"" + part + "\" is not key=value");
+    if (equals == std::string::npos) throw malformed(in_quotes(part) + " is not key=value");
     const std::string key(trimmed(std::string_view(part).substr(0, equals)));
     const std::string value(trimmed(std::string_view(part).substr(equals + 1)));
-    if (key.empty() || value.empty()) throw malformed("\"" + part + "\" is not key=value");
+    if (key.empty() || value.empty()) throw malformed(in_quotes(part) + " is not key=value");
     for (const auto& [seen, unused] : values)
-      if (seen == key) throw malformed("key \"" + key + "\" stands there twice");
+      if (seen == key) throw malformed("key " + in_quotes(key) + " stands there twice");
     values.emplace_back(key, value);
   }
   return {std::string(kind), std::string(name), std::move(values)};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,11 +16,10 @@ struct Range {
   double high = 0;
 };
 
-/// One `name(key=value,...)`. A getter gives the key's value or the default, and remembers that the key is known:
-/// after a plug-in has read what it takes, reject_unknown_keys() names whatever is left.
+/// One `name(key=value,...)`. A getter gives the key's value or the default.
 ///
 /// Errors: a getter throws config_error naming `where()`, key, value and what was expected.
-/// Thread-safety: none; a spec is read while a program starts.
+/// Thread-safety: a value.
 class Spec {
  public:
   Spec() = default;
@@ -36,8 +36,9 @@ class Spec {
   Range get(const std::string& key, Range fallback) const;
   std::vector<double> get(const std::string& key, const std::vector<double>& fallback) const;  ///< `a:b:c`.
 
-  /// Throws `transform affine: unknown key "degree"; did you mean ...; it takes ...`.
-  void reject_unknown_keys() const;
+  /// The same spec, whose getters may be asked for `keys` alone: for others they throw bug_error. Throws
+  /// `transform affine: unknown key "degree"; did you mean ...; it takes ...` where the spec has another one.
+  Spec with_keys(std::vector<std::string> keys) const;
   /// The spec as it would be typed, keys in the order given.
   std::string text() const;
 
@@ -48,7 +49,7 @@ class Spec {
   std::string kind_;
   std::string name_;
   std::vector<std::pair<std::string, std::string>> values_;
-  mutable std::vector<std::string> asked_;  // keys that a getter was asked for: the known ones
+  std::optional<std::vector<std::string>> keys_;  // the known ones; none: all
 };
 
 /// Parses one spec. `kind` ("transform", "source") is only for messages. Throws config_error on bad syntax.

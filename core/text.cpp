@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "core/number_text.h"
+
 namespace penstock {
 namespace {
 
@@ -56,10 +58,21 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   return nearest;
 }
 
+std::string shortened(std::string_view text, size_t most) {
+  if (text.size() <= most) return std::string(text);
+  const auto is_inside_of_character = [&](size_t at) { return at < text.size() && (text[at] & 0xC0) == 0x80; };
+  size_t begin = most / 2, end = text.size() - most / 2;
+  while (begin > 0 && is_inside_of_character(begin)) --begin;
+  while (is_inside_of_character(end)) ++end;
+  return concat(text.substr(0, begin), "...(", count_text(end - begin, "byte"), ")...", text.substr(end));
+}
+
+std::string in_quotes(std::string_view text) { return concat('"', shortened(text), '"'); }
+
 std::string unknown_name(std::string_view what, std::string_view name, const std::vector<std::string>& known) {
   const std::string near = nearest_name(name, known);
-  return concat("unknown ", what, " \"", name, "\"; ", near.empty() ? "" : "did you mean \"" + near + "\"? ",
-                "known: ", join(known));
+  return concat("unknown ", what, " ", in_quotes(name), "; ",
+                near.empty() ? "" : "did you mean " + in_quotes(near) + "? ", "known: ", join(known));
 }
 
 }  // namespace penstock

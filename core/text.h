@@ -26,6 +26,13 @@ std::vector<std::string> split(std::string_view text, char separator);
 /// edit), or "" when the distance is above a third of its length: what is farther is no typing mistake.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known);
 
+/// `text` where it has at most `most` bytes. Otherwise its begin and its end, and between them how much is left out:
+/// `aaaa...(99,800 bytes)...aaaa`; a character of several bytes is left out whole. `most` is 100 or more.
+std::string shortened(std::string_view text, size_t most = 200);
+
+/// `"text"`, shortened: how a message says what somebody typed, or what stands in a file.
+std::string in_quotes(std::string_view text);
+
 /// `unknown <what> "<name>"; did you mean "<near>"? known: a, b, c`: the tail of an unknown-name message.
 std::string unknown_name(std::string_view what, std::string_view name, const std::vector<std::string>& known);
 

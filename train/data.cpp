@@ -5,7 +5,6 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <cmath>
 #include <cstdlib>
 
 #include "augment/transform.h"
@@ -104,17 +103,20 @@ fs::path pack_source(const Source& source, const DataName& name, const std::stri
   return folder;
 }
 
-/// Names and keys, before a source is packed for minutes. The keys of two depend on the data's channels: the pipelines
-/// check those.
+/// Before a source is packed for minutes. The data's channels are not known yet: of three, keys may have one number or
+/// three, and the pipelines check again.
+std::unique_ptr<Transform> made(const Spec& spec) {
+  return TransformRegistry::make(spec, DataStatistics{.channels = 3});
+}
+
 void check_transforms(const std::string& spec_list) {
-  for (const Spec& spec : parse_spec_list(TransformKind::kName, spec_list))
-    if (spec.name() != "normalize" && spec.name() != "erase") TransformRegistry::make(spec, DataStatistics());
+  for (const Spec& spec : parse_spec_list(TransformKind::kName, spec_list)) made(spec);
 }
 
 /// An accuracy over blends of two pictures would be no accuracy.
 void refuse_mix(const std::string& eval_augment) {
   for (const Spec& spec : parse_spec_list(TransformKind::kName, eval_augment))
-    if (spec.name() == "mixup" || spec.name() == "cutmix")
+    if (made(spec)->batch_mix() != nullptr)
       throw config_error(concat("--eval-augment: ", spec.text(),
                                 " would mix the pictures that are evaluated; expected it in --augment alone"));
 }
@@ -215,29 +217,6 @@ std::string with_normalize(const std::string& spec_list) {
   for (const auto& spec : parse_spec_list("transform", spec_list))
     if (spec.name() == "normalize") return spec_list;
   return spec_list.empty() ? "normalize" : spec_list + ",normalize";
-}
-
-namespace {
-
-std::string middle_of_picture(const Spec& crop) {
-  const int side = crop.get("size", 0);
-  const int height = crop.get("height", side), width = crop.get("width", side);
-  const std::string filter = crop.get("filter", crop.get("interpolation", "").c_str());
-  const auto shorter_side = std::llround(std::max(height, width) * 256. / 224);
-  return concat("resize(size=", shorter_side, filter.empty() ? "" : ",filter=" + filter, "),center-crop(",
-                side > 0 ? concat("size=", side) : concat("height=", height, ",width=", width), ")");
-}
-
-}  // namespace
-
-std::string deterministic_part(const std::string& spec_list) {
-  std::vector<std::string> kept;
-  for (const auto& spec : parse_spec_list("transform", spec_list)) {
-    if (spec.name() == "resize" || spec.name() == "center-crop" || spec.name() == "normalize")
-      kept.push_back(spec.text());
-    if (spec.name() == "random-resized-crop") kept.push_back(middle_of_picture(spec));
-  }
-  return join(kept, ",");
 }
 
 Extent rendered_extent(const Dataset& dataset, const Pipeline& pipeline) {

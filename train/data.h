@@ -48,11 +48,6 @@ TrainingData open_training_data(const TrainOptions& options, ShardShare share,
 /// `spec_list` with `normalize` appended when it has none: the data set's own statistics.
 std::string with_normalize(const std::string& spec_list);
 
-/// The part of `spec_list` that is the same for every sample: resize, center-crop and normalize. What stands for
-/// random-resized-crop(size=224) is resize(size=256),center-crop(size=224) (He et al. 2016, sec. 3.4), at other sizes
-/// in that ratio; of a height and a width that differ, the greater one says how large the shorter side is.
-std::string deterministic_part(const std::string& spec_list);
-
 /// What the model sees of one sample.
 Extent rendered_extent(const Dataset& dataset, const Pipeline& pipeline);
 

@@ -95,7 +95,7 @@ inline Filter filter(const Spec& spec, const char* fallback, bool can_antialias)
   if (name == "nearest") return Filter::kNearest;
   if (name == "bilinear") return Filter::kBilinear;
   if (name == "antialias" && can_antialias) return Filter::kAntialias;
-  throw config_error(concat(spec.where(), ": ", key, " is \"", name, "\"; expected ",
+  throw config_error(concat(spec.where(), ": ", key, " is ", in_quotes(name), "; expected ",
                             can_antialias ? "antialias, bilinear or nearest" : "nearest or bilinear"));
 }
 

@@ -66,9 +66,6 @@ RenderScratch& render_scratch();
 /// All rows of the output, erased rectangles not yet written.
 void render_rows(const RenderJob& job, int channels);
 
-/// The instruction sets that this build and this processor share, best first, by Highway's names ("AVX3" is AVX-512).
-std::vector<std::string> render_targets();
-
 /// Makes render() use one of render_targets(); "" gives the choice back to the processor. For tests: not thread-safe.
 void force_render_target(const std::string& name);
 

@@ -25,10 +25,16 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
 
 const Registered<TransformKind> kMixup{
     "mixup",
-    "blend each row with another one of its batch, and their labels: alpha of Beta(alpha, alpha) (default 0.2)", make};
+    {"alpha"},
+    "blend each row with another one of its batch, and their labels: alpha of Beta(alpha, alpha) (default 0.2)",
+    make,
+    {.test_spec = "mixup(alpha=1)"}};
 const Registered<TransformKind> kCutmix{
-    "cutmix", "a rectangle of each row from another one of its batch, labels by area: alpha of Beta(alpha, alpha) (1)",
-    make};
+    "cutmix",
+    {"alpha"},
+    "a rectangle of each row from another one of its batch, labels by area: alpha of Beta(alpha, alpha) (1)",
+    make,
+    {.test_spec = "cutmix(alpha=2)"}};
 
 }  // namespace
 }  // namespace penstock

@@ -33,8 +33,11 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
 }
 
 const Registered<TransformKind> kRegistered{
-    "center-crop", "the middle size=PIXELS square, or height=PIXELS,width=PIXELS; pads a picture that is smaller",
-    make};
+    "center-crop",
+    {"size", "height", "width"},
+    "the middle size=PIXELS square, or height=PIXELS,width=PIXELS; pads a picture that is smaller",
+    make,
+    {.test_spec = "center-crop(size=9)", .is_deterministic = true}};
 
 }  // namespace
 }  // namespace penstock

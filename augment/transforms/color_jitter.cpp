@@ -68,9 +68,11 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
 
 const Registered<TransformKind> kRegistered{
     "color-jitter",
+    {"brightness", "contrast", "saturation", "hue"},
     "in random order, brightness=V, contrast=V, saturation=V: a factor of 1-V to 1+V or low:high, hue=V: -V to V turns "
     "of the HSV circle or low:high, V up to 0.5 (each default: left alone)",
-    make};
+    make,
+    {.test_spec = "color-jitter(brightness=0.4,contrast=0.4)"}};
 
 }  // namespace
 }  // namespace penstock

@@ -65,9 +65,11 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics& statisti
 
 const Registered<TransformKind> kRegistered{
     "erase",
+    {"p", "scale", "ratio", "value"},
     "overwrite a rectangle with probability p (default 0.5): scale=low:high of the area (0.02:0.33), ratio=low:high of "
     "height to width (0.3:3.3), value=V or R:G:B on 0..1 (0)",
-    make};
+    make,
+    {.test_spec = "erase(p=0.7)"}};
 
 }  // namespace
 }  // namespace penstock

@@ -29,9 +29,10 @@ TransformKind::Factory factory(bool is_vertical) {
   };
 }
 
-const Registered<TransformKind> kFlip{"flip", "mirror left and right with probability p (default 0.5)", factory(false)};
-const Registered<TransformKind> kVflip{"vflip", "mirror top and bottom with probability p (default 0.5)",
-                                       factory(true)};
+const Registered<TransformKind> kFlip{
+    "flip", {"p"}, "mirror left and right with probability p (default 0.5)", factory(false), {.test_spec = "flip"}};
+const Registered<TransformKind> kVflip{
+    "vflip", {"p"}, "mirror top and bottom with probability p (default 0.5)", factory(true), {.test_spec = "vflip"}};
 
 }  // namespace
 }  // namespace penstock

@@ -23,10 +23,13 @@ class Grayscale final : public Transform {
 };
 
 const Registered<TransformKind> kRegistered{
-    "grayscale", "grey levels in every channel with probability p (default 0.1; 1 for every picture)",
+    "grayscale",
+    {"p"},
+    "grey levels in every channel with probability p (default 0.1; 1 for every picture)",
     [](const Spec& spec, const DataStatistics&) {
       return std::make_unique<Grayscale>(detail::probability(spec, "p", 0.1));
-    }};
+    },
+    {.test_spec = "grayscale(p=0.5)"}};
 
 }  // namespace
 }  // namespace penstock

@@ -50,7 +50,11 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics& statisti
 }
 
 const Registered<TransformKind> kRegistered{
-    "normalize", "(level/255 - mean) / std: mean=a:b:c,std=a:b:c (default: the data set's own statistics)", make};
+    "normalize",
+    {"mean", "std"},
+    "(level/255 - mean) / std: mean=a:b:c,std=a:b:c (default: the data set's own statistics)",
+    make,
+    {.test_spec = "normalize(mean=0.2,std=0.7)", .is_deterministic = true}};
 
 }  // namespace
 }  // namespace penstock

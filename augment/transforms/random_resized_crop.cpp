@@ -75,11 +75,25 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
   return std::make_unique<RandomResizedCrop>(size, ranges, detail::filter(spec, "antialias", true));
 }
 
+/// What an evaluation has in place of random-resized-crop(size=224) is resize(size=256),center-crop(size=224) (He et
+/// al. 2016, sec. 3.4), at other sizes in that ratio; of a height and a width that differ, the greater one says how
+/// large the shorter side is.
+std::string middle_of_picture(const Spec& crop) {
+  const int side = crop.get("size", 0);
+  const int height = crop.get("height", side), width = crop.get("width", side);
+  const std::string filter = crop.get("filter", crop.get("interpolation", "").c_str());
+  const auto shorter_side = std::llround(std::max(height, width) * 256. / 224);
+  return concat("resize(size=", shorter_side, filter.empty() ? "" : ",filter=" + filter, "),center-crop(",
+                side > 0 ? concat("size=", side) : concat("height=", height, ",width=", width), ")");
+}
+
 const Registered<TransformKind> kRegistered{
     "random-resized-crop",
+    {"size", "height", "width", "scale", "ratio", "filter", "interpolation"},
     "a random part resized to size=PIXELS, or height=PIXELS,width=PIXELS: scale=low:high of the area (default 0.08:1), "
     "ratio=low:high of width to height (3/4 to 4/3), filter=antialias|bilinear|nearest (antialias)",
-    make};
+    make,
+    {.test_spec = "random-resized-crop(size=9)", .in_evaluation = middle_of_picture}};
 
 }  // namespace
 }  // namespace penstock

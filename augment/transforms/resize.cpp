@@ -48,9 +48,11 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
 
 const Registered<TransformKind> kRegistered{
     "resize",
+    {"size", "height", "width", "filter", "interpolation"},
     "to size=PIXELS of the shorter side, or to height=PIXELS,width=PIXELS; filter=antialias|bilinear|nearest (default "
     "antialias)",
-    make};
+    make,
+    {.test_spec = "resize(size=9)", .is_deterministic = true}};
 
 }  // namespace
 }  // namespace penstock

@@ -37,9 +37,11 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
 
 const Registered<TransformKind> kRegistered{
     "rotate",
+    {"degrees", "filter", "interpolation", "fill"},
     "turn counter-clockwise at random: degrees=D (-D to D) or low:high, filter=nearest|bilinear (default nearest), "
     "fill=LEVEL (0)",
-    make};
+    make,
+    {.test_spec = "rotate(degrees=30)"}};
 
 }  // namespace
 }  // namespace penstock

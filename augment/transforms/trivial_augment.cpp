@@ -100,9 +100,11 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
 
 const Registered<TransformKind> kRegistered{
     "trivial-augment",
+    {"filter", "interpolation", "fill"},
     "one of identity, shear-x/y, translate-x/y, rotate, brightness, colour, contrast, sharpness, posterize, solarize, "
     "auto-contrast, equalize at one of 31 magnitudes: filter=nearest|bilinear (default nearest), fill=LEVEL (0)",
-    make};
+    make,
+    {.test_spec = "trivial-augment"}};
 
 }  // namespace
 }  // namespace penstock

@@ -271,7 +271,9 @@ class Digits final : public Source {
 };
 
 const Registered<SourceKind> kRegistered{
-    "digits", "drawn digits, nothing to download: count (12000 train, 2000 test), size (28 pixels), seed (0)",
+    "digits",
+    {"count", "size", "seed"},
+    "drawn digits, nothing to download: count (12000 train, 2000 test), size (28 pixels), seed (0)",
     [](const Spec& spec, const std::filesystem::path&, const std::string& split) {
       return std::make_unique<Digits>(spec, split);
     }};

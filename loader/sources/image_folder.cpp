@@ -9,7 +9,6 @@
 // split are refused.
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -48,20 +47,13 @@ std::optional<fs::path> test_folder(const fs::path& input, const std::vector<std
   return found;
 }
 
-bool has_picture_name(const fs::path& path) {
-  std::string ending = path.extension().string();
-  std::transform(ending.begin(), ending.end(), ending.begin(),
-                 [](unsigned char c) { return c < 128 ? std::tolower(c) : c; });
-  return ending == ".jpg" || ending == ".jpeg" || ending == ".jpe" || ending == ".png";
-}
-
 /// Whether a file below has a picture's name; what may not be read holds none that could be packed.
 bool holds_pictures(const fs::path& folder) {
   std::error_code failure;
   fs::recursive_directory_iterator at(folder, fs::directory_options::skip_permission_denied, failure);
   for (; !failure && at != fs::recursive_directory_iterator(); at.increment(failure)) {
     std::error_code ignored;  // what cannot be looked at is no picture
-    if (has_picture_name(at->path()) && at->is_regular_file(ignored)) return true;
+    if (has_picture_extension(at->path()) && at->is_regular_file(ignored)) return true;
   }
   return false;
 }
@@ -111,7 +103,7 @@ std::vector<fs::path> roots_of(const fs::path& input, const std::string& split,
 
 /// A picture by its first bytes, or by its name: a broken file called .jpg is not to be passed over in silence.
 bool is_picture(const fs::path& path) {
-  if (has_picture_name(path)) return true;
+  if (has_picture_extension(path)) return true;
   std::array<char, 8> first{};
   std::ifstream file(path, std::ios::binary);
   file.read(first.data(), first.size());
@@ -133,7 +125,7 @@ std::vector<fs::path> files_below(const fs::path& folder, uint64_t& ignored_coun
       ++ignored_count;
     else if (entry.is_regular_file())
       files.push_back(entry.path());
-    else if (has_picture_name(entry.path()))
+    else if (has_picture_extension(entry.path()))
       throw io_error(concat(entry.path().string(), ": no regular file; expected a picture, as its name says"));
     else if (!entry.is_directory() || entry.is_symlink())
       ++ignored_count;
@@ -223,9 +215,9 @@ class ImageFolder final : public Source {
     const auto empty = std::find(counts.begin(), counts.end(), 0);
     if (empty == counts.end()) return;
     const auto others = std::count(empty, counts.end(), 0) - 1;
-    throw config_error(concat((root / class_names_[static_cast<size_t>(empty - counts.begin())]).string(),
-                              ": a class folder without pictures", others > 0 ? concat(" (and ", others, " more)") : "",
-                              "; expected one picture or more, or no such folder"));
+    throw io_error(concat((root / class_names_[static_cast<size_t>(empty - counts.begin())]).string(),
+                          ": a class folder without pictures", others > 0 ? concat(" (and ", others, " more)") : "",
+                          "; expected one picture or more, or no such folder"));
   }
 
   /// The number of its pictures.
@@ -248,6 +240,7 @@ class ImageFolder final : public Source {
 
 const Registered<SourceKind> kRegistered{
     "image-folder",
+    {"test"},
     "class folders of JPEG and PNG files: DIR/<split>/<class>/ or DIR/<class>/; test=NAME, the folder of split test "
     "(test, val, valid or validation)",
     [](const Spec& spec, const fs::path& input, const std::string& split) {
@@ -255,7 +248,7 @@ const Registered<SourceKind> kRegistered{
       const bool is_one = name != "." && name != ".." && name.find('/') == std::string::npos;
       if (!is_one || name == "train" || name == "all")
         throw config_error(
-            concat(spec.where(), ": test is \"", name, "\"; expected the name of a folder beside train"));
+            concat(spec.where(), ": test is ", in_quotes(name), "; expected the name of a folder beside train"));
       return std::make_unique<ImageFolder>(detail::input_folder("image-folder", input), split,
                                            name.empty() ? kTestNames : std::vector{name});
     }};

@@ -127,13 +127,13 @@ TEST_P(RenderTargetTest, NoByteOutsideThePictureIsRead) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(AllTargets, RenderTargetTest, testing::ValuesIn(detail::render_targets()),
+INSTANTIATE_TEST_SUITE_P(AllTargets, RenderTargetTest, testing::ValuesIn(render_targets()),
                          [](const auto& info) { return info.param; });
 
 TEST(RenderTest, ThisProcessorHasATargetThatGathersInHardware) {
   // Otherwise the suite above compares less than it says. Every processor since 2013 has AVX2.
-  EXPECT_THAT(detail::render_targets(), testing::Contains(testing::AnyOf("AVX2", "AVX3")));
-  EXPECT_GE(detail::render_targets().size(), 3u);
+  EXPECT_THAT(render_targets(), testing::Contains(testing::AnyOf("AVX2", "AVX3")));
+  EXPECT_GE(render_targets().size(), 3u);
 }
 
 TEST(RenderTest, PixelsOutsideTheFootprintAreNotLookedAt) {

@@ -178,7 +178,7 @@ TEST_P(MixTargetTest, MixupBlendsEveryElementInEveryLayout) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(AllTargets, MixTargetTest, testing::ValuesIn(detail::render_targets()),
+INSTANTIATE_TEST_SUITE_P(AllTargets, MixTargetTest, testing::ValuesIn(render_targets()),
                          [](const auto& info) { return info.param; });
 
 TEST(MixRowTest, CutmixCopiesTheRectangleInPlanesAndInPixels) {

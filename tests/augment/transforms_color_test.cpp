@@ -199,7 +199,7 @@ TEST_P(ColorTargetTest, LargeOutputIsSummedExactly) {
   EXPECT_TRUE(rendered(picture, plan, kLevels, Layout::kU8Nhwc) == levels);
 }
 
-INSTANTIATE_TEST_SUITE_P(AllTargets, ColorTargetTest, testing::ValuesIn(detail::render_targets()),
+INSTANTIATE_TEST_SUITE_P(AllTargets, ColorTargetTest, testing::ValuesIn(render_targets()),
                          [](const auto& info) { return info.param; });
 
 TEST(ColorStepTest, OtherLayoutsAreTheFloatsRounded) {

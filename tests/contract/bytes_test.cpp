@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -143,29 +142,12 @@ TEST_F(BytesContract, RankLocalShufflingDoesNotDependOnWorkersEither) {
   }
 }
 
-/// Every registered transform, with keys that make it do something.
 TEST_F(BytesContract, EveryRegisteredTransformIsDeterministic) {
-  const std::map<std::string, std::string> specs{{"affine", "affine(degrees=30,shear=9,interpolation=bilinear)"},
-                                                 {"center-crop", "center-crop(size=9)"},
-                                                 {"color-jitter", "color-jitter(brightness=0.4,contrast=0.4)"},
-                                                 {"crop", "crop(size=8,pad=1)"},
-                                                 {"cutmix", "cutmix(alpha=2)"},
-                                                 {"erase", "erase(p=0.7)"},
-                                                 {"flip", "flip"},
-                                                 {"grayscale", "grayscale(p=0.5)"},
-                                                 {"mixup", "mixup(alpha=1)"},
-                                                 {"normalize", "normalize(mean=0.2,std=0.7)"},
-                                                 {"random-resized-crop", "random-resized-crop(size=9)"},
-                                                 {"resize", "resize(size=9)"},
-                                                 {"rotate", "rotate(degrees=30)"},
-                                                 {"shift", "shift(pad=3)"},
-                                                 {"trivial-augment", "trivial-augment"},
-                                                 {"vflip", "vflip"}};
   LoaderOptions options{.workers = 0, .batch_size = kBatch, .seed = 1};
   const auto untouched = digest("", options, 1);
   for (const auto& name : TransformRegistry::names()) {
-    ASSERT_TRUE(specs.contains(name)) << "the table above lacks transform " << name;
-    const auto& spec = specs.at(name);
+    const auto& spec = TransformRegistry::entry(name).traits.test_spec;
+    ASSERT_EQ(parse_spec("transform", spec).name(), name) << "expected a test_spec in what registers the transform";
     options.workers = 0;
     const auto expected = digest(spec, options, 1);
     EXPECT_NE(expected, untouched) << spec;

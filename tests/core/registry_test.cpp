@@ -22,10 +22,10 @@ struct PumpKind {
   using Factory = std::function<std::unique_ptr<Pump>(const Spec&, int)>;
 };
 
-const Registered<PumpKind> kRegistered{"gear", "flow=N (default 3)", [](const Spec& spec, int factor) {
+const Registered<PumpKind> kRegistered{"gear", {"flow"}, "flow=N (default 3)", [](const Spec& spec, int factor) {
                                          return std::make_unique<Pump>(spec.get("flow", 3) * factor);
                                        }};
-const Registered<PumpKind> kOther{"screw", "", [](const Spec&, int) { return std::make_unique<Pump>(0); }};
+const Registered<PumpKind> kOther{"screw", {}, "", [](const Spec&, int) { return std::make_unique<Pump>(0); }};
 
 std::string refusal(const std::string& text) {
   try {
@@ -49,8 +49,13 @@ TEST(RegistryTest, NamesUnknownNamesAndKeys) {
   EXPECT_EQ(refusal("gear(flw=1)"), "pump gear: unknown key \"flw\"; did you mean \"flow\"? it takes flow");
 }
 
+TEST(RegistryTest, UnknownKeysAreNamedBeforeBadValues) {
+  EXPECT_EQ(refusal("gear(flow=many)"), "pump gear: flow is \"many\"; expected a whole number");
+  EXPECT_EQ(refusal("gear(flow=many,x=1)"), "pump gear: unknown key \"x\"; it takes flow");
+}
+
 TEST(RegistryTest, RegisteringTwiceIsABug) {
-  EXPECT_THROW(Registered<PumpKind>("gear", "", nullptr), Error);
+  EXPECT_THROW(Registered<PumpKind>("gear", {}, "", nullptr), Error);
   EXPECT_EQ(Registry<PumpKind>::make(parse_spec("pump", "gear"), 1)->flow, 3);
 }
 
@@ -60,6 +65,21 @@ TEST(TextTest, JoinsSplitsAndConcatenates) {
   EXPECT_EQ(join({}), "");
   EXPECT_EQ(split("a:b::", ':'), (std::vector<std::string>{"a", "b", "", ""}));
   EXPECT_EQ(split("", ':'), (std::vector<std::string>{""}));
+}
+
+TEST(TextTest, LongTextsAreShortenedInTheirMiddle) {
+  EXPECT_EQ(shortened(std::string(200, 'a')), std::string(200, 'a'));
+  EXPECT_EQ(shortened(std::string(1000, 'a') + std::string(1000, 'z')),
+            std::string(100, 'a') + "...(1,800 bytes)..." + std::string(100, 'z'));
+  // A character of two bytes on either border stays whole or is left out.
+  const std::string two_bytes = "\u00e4";
+  std::string text = std::string(99, 'a');
+  for (int i = 0; i < 100; ++i) text += two_bytes;
+  text += std::string(99, 'z');
+  EXPECT_EQ(shortened(text), std::string(99, 'a') + "...(200 bytes)..." + std::string(99, 'z'));
+  EXPECT_EQ(in_quotes("x y"), "\"x y\"");
+  EXPECT_EQ(in_quotes(std::string(201, 'a')),
+            '"' + std::string(100, 'a') + "...(1 byte)..." + std::string(100, 'a') + '"');
 }
 
 TEST(NumberTextTest, NounsAgreeAndGainsAreNotRoundedAway) {

@@ -32,7 +32,6 @@ TEST(SpecTest, ReadsNameAndKeys) {
   EXPECT_EQ(spec.get("scale", Range{}).high, 1.1);
   EXPECT_EQ(spec.get("name", ""), "a-b");
   EXPECT_EQ(spec.text(), "affine(degrees=10,scale=0.9:1.1,name=a-b)");
-  spec.reject_unknown_keys();
 }
 
 TEST(SpecTest, GivesDefaultsForAbsentKeys) {
@@ -90,12 +89,34 @@ TEST(SpecTest, RefusesValuesOfTheWrongKind) {
 
 TEST(SpecTest, UnknownKeyIsNamedWithTheKnownOnes) {
   const Spec spec = parse_spec("transform", "affine(degree=10)");
-  spec.get("degrees", 0.0);
-  spec.get("scale", 1.0);
-  EXPECT_EQ(refusal([&] { spec.reject_unknown_keys(); }),
+  EXPECT_EQ(refusal([&] {
+              spec.with_keys({"degrees", "scale"});
+            }),
             "transform affine: unknown key \"degree\"; did you mean \"degrees\"? it takes degrees, scale");
   const Spec keyless = parse_spec("source", "digits(x=1)");
-  EXPECT_EQ(refusal([&] { keyless.reject_unknown_keys(); }), "source digits: unknown key \"x\"; it takes no keys");
+  EXPECT_EQ(refusal([&] { keyless.with_keys({}); }), "source digits: unknown key \"x\"; it takes no keys");
+}
+
+TEST(SpecTest, AKeyThatIsNotAmongTheKnownOnesCannotBeRead) {
+  const Spec spec = parse_spec("transform", "affine(degrees=10)").with_keys({"degrees"});
+  EXPECT_EQ(spec.get("degrees", 0), 10);
+  try {
+    spec.get("scale", 1.0);
+    FAIL() << "expected a bug";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kBug);
+  }
+}
+
+TEST(SpecTest, LongValuesAreShortenedInMessages) {
+  const std::string value(100000, 'x');
+  const Spec spec = parse_spec("transform", "t(a=" + value + ")");
+  EXPECT_LT(refusal([&] { spec.get("a", 1.0); }).size(), 300u);
+  EXPECT_LT(refusal([&] { spec.get("a", 1); }).size(), 300u);
+  EXPECT_LT(refusal([&] { spec.get("a", Range{}); }).size(), 300u);
+  EXPECT_LT(refusal([&] { spec.with_keys({"b"}); }).size(), 300u);
+  EXPECT_LT(parse_refusal("t(" + value + ")").size(), 600u);
+  EXPECT_LT(parse_refusal("t(" + value).size(), 600u);
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ TEST(HuffmanSourceTest, CoefficientsAreLibjpegs) {
 }
 
 TEST(HuffmanSourceTest, EveryInstructionSetReadsTheSame) {
-  for (const auto& name : detail::render_targets()) {
+  for (const auto& name : render_targets()) {
     const test::ForcedTarget target(name);
     for (const int quality : {20, 90, 100}) {
       const TestJpeg jpeg(JpegOptions{.quality = quality});

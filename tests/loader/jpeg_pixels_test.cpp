@@ -77,7 +77,7 @@ TEST_P(JpegPixelsTest, EqualLibjpegsOfAnyRegion) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(AllTargets, JpegPixelsTest, testing::ValuesIn(detail::render_targets()),
+INSTANTIATE_TEST_SUITE_P(AllTargets, JpegPixelsTest, testing::ValuesIn(render_targets()),
                          [](const auto& info) { return info.param; });
 
 TEST(JpegPixelsTest, OnlyTheMcusOfTheRegionAreRead) {
@@ -133,7 +133,7 @@ struct HostileBlocks {
 };
 
 TEST(JpegKernelsTest, EverySetGivesTheSameSamplesOfAnyCoefficients) {
-  for (const auto& name : detail::render_targets()) {
+  for (const auto& name : render_targets()) {
     const ForcedTarget target(name);
     for (uint64_t trial = 0; trial < 500; ++trial) {
       Rng rng(25, 0, trial, 0);
@@ -161,7 +161,7 @@ TEST(JpegKernelsTest, EverySetConvertsEveryColorAlike) {
   // tests of pictures show.
   std::array<uint8_t, 512> y{}, cb{}, cr{};
   std::array<uint8_t, 3 * 512> expected{}, found{};
-  for (const auto& name : detail::render_targets()) {
+  for (const auto& name : render_targets()) {
     const ForcedTarget target(name);
     for (int blue = 0; blue < 256; ++blue) {
       for (int red = 0; red < 256; ++red) {

@@ -40,7 +40,9 @@ class LeNet final : public Model {
 };
 
 const Registered<ModelKind> kRegistered{
-    "lenet", "LeNet-5 with rectified linear units and max pooling; pictures of 12 x 12 and above",
+    "lenet",
+    {},
+    "LeNet-5 with rectified linear units and max pooling; pictures of 12 x 12 and above",
     [](const Spec&, const ModelShape& shape) { return std::make_unique<LeNet>(shape); }};
 
 }  // namespace

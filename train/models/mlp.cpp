@@ -36,7 +36,9 @@ class Mlp final : public Model {
 };
 
 const Registered<ModelKind> kRegistered{
-    "mlp", "linear layers with rectified linear units between them; hidden=128 (widths, as in hidden=256:128)",
+    "mlp",
+    {"hidden"},
+    "linear layers with rectified linear units between them; hidden=128 (widths, as in hidden=256:128)",
     [](const Spec& spec, const ModelShape& shape) {
       return std::make_unique<Mlp>(spec.get("hidden", std::vector<double>{128}), shape);
     }};

@@ -5,7 +5,9 @@ namespace penstock {
 namespace {
 
 const Registered<ModelKind> kRegistered{
-    "resnet50", "50 layers in bottleneck blocks, with torchvision's names; pictures of 17 x 17 and above",
+    "resnet50",
+    {},
+    "50 layers in bottleneck blocks, with torchvision's names; pictures of 17 x 17 and above",
     [](const Spec&, const ModelShape& shape) {
       return detail::make_resnet("resnet50", detail::ResNetBlock::kBottleneck, {3, 4, 6, 3}, shape);
     }};

@@ -99,7 +99,9 @@ class Ddp final : public detail::Replicated {
 };
 
 const Registered<StrategyKind> kRegistered{
-    "ddp", "every rank holds the model; gradients are summed in buckets during backward",
+    "ddp",
+    {},
+    "every rank holds the model; gradients are summed in buckets during backward",
     [](const Spec&, const StrategyContext& context) { return std::make_unique<Ddp>(context); }};
 
 }  // namespace

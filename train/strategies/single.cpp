@@ -29,8 +29,9 @@ class Single final : public detail::Replicated {
 };
 
 const Registered<StrategyKind> kRegistered{
-    "single", "one rank does everything",
-    [](const Spec&, const StrategyContext& context) { return std::make_unique<Single>(context); }};
+    "single", {}, "one rank does everything", [](const Spec&, const StrategyContext& context) {
+      return std::make_unique<Single>(context);
+    }};
 
 }  // namespace
 }  // namespace penstock

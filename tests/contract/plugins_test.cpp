@@ -1,0 +1,98 @@
+// The contract of plug-ins: what a registered transform or source says of itself is true.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "augment/transform.h"
+#include "core/rng.h"
+#include "loader/sources/source.h"
+#include "tests/support/testing.h"
+
+namespace penstock {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr Extent kExtent{12, 12, 3};
+
+/// Rendered rows of one picture as 64 samples: how many different ones there are.
+size_t different_rows(const std::string& spec) {
+  std::vector<uint8_t> pixels(static_cast<size_t>(kExtent.height) * kExtent.width * kExtent.channels);
+  Rng noise(1, 0, 0, 0);
+  for (auto& level : pixels) level = static_cast<uint8_t>(noise.between(0, 255));
+  const Picture picture{pixels.data(),
+                        ptrdiff_t{kExtent.width} * kExtent.channels,
+                        kExtent.height,
+                        kExtent.width,
+                        kExtent.channels,
+                        0,
+                        0};
+  const Pipeline pipeline(spec, {.channels = kExtent.channels});
+  std::set<std::string> rows;
+  for (uint64_t id = 0; id < 64; ++id) {
+    const Plan plan = pipeline.plan(kExtent.height, kExtent.width, 1, 0, id);
+    std::string row(rendered_bytes(Layout::kU8Nhwc, {plan.output_height, plan.output_width, kExtent.channels}), '\0');
+    render(picture, plan, pipeline.normalization(), Layout::kU8Nhwc, row.data());
+    rows.insert(row);
+  }
+  return rows.size();
+}
+
+TEST(PluginsContract, ATransformIsDeterministicWhereItSaysSo) {
+  for (const auto& [name, entry] : TransformRegistry::entries()) {
+    const auto& spec = entry.traits.test_spec;
+    const bool mixes = Pipeline(spec, {}).batch_mix().kind != BatchMix::Kind::kNone;
+    const size_t rows = different_rows(spec);
+    if (entry.traits.is_deterministic || mixes)
+      EXPECT_EQ(rows, 1U) << spec;
+    else
+      EXPECT_GT(rows, 1U) << spec;
+  }
+}
+
+TEST(PluginsContract, WhatAnEvaluationHasInPlaceOfATransformIsDeterministic) {
+  for (const auto& [name, entry] : TransformRegistry::entries()) {
+    const std::string kept = deterministic_part(entry.traits.test_spec);
+    EXPECT_EQ(deterministic_part(kept), kept) << name;
+    EXPECT_EQ(different_rows(kept), 1U) << name;
+  }
+}
+
+/// A list such as "size=?,scale=?,zzz=1": values that nothing takes, and a key that nothing has.
+std::string with_unknown_key(const std::string& name, const std::vector<std::string>& keys) {
+  std::string spec = name + "(";
+  for (const auto& key : keys) spec += key + "=?,";
+  return spec + "zzz=1)";
+}
+
+TEST(PluginsContract, AnUnknownKeyIsNamedBeforeAnyValueOfATransform) {
+  for (const auto& [name, entry] : TransformRegistry::entries()) {
+    const Spec spec = parse_spec("transform", with_unknown_key(name, entry.keys));
+    EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { TransformRegistry::make(spec, DataStatistics()); }),
+                HasSubstr("unknown key \"zzz\""));
+  }
+}
+
+TEST(PluginsContract, AnUnknownKeyIsNamedBeforeAnyValueOrFolderOfASource) {
+  for (const auto& [name, entry] : SourceRegistry::entries()) {
+    const Spec spec = parse_spec("source", with_unknown_key(name, entry.keys));
+    EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { SourceRegistry::make(spec, "/nonexistent", "train"); }),
+                HasSubstr("unknown key \"zzz\""));
+  }
+}
+
+/// Each registered key is one that the plug-in reads: a value that nothing takes is refused.
+TEST(PluginsContract, EveryRegisteredKeyOfATransformIsRead) {
+  for (const auto& [name, entry] : TransformRegistry::entries()) {
+    for (const auto& key : entry.keys) {
+      const Spec spec = parse_spec("transform", name + "(" + key + "=?)");
+      message_of(ErrorKind::kConfig, [&] { TransformRegistry::make(spec, DataStatistics()); });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace penstock
