@@ -291,8 +291,7 @@ RowMaker::Planned RowMaker::plan_of(int64_t epoch, const RowWorker::Row& row) co
     request.region = {0, 0, width, height};
     return planned;
   }
-  const bool is_jpeg = sample.encoding == Encoding::kJpeg || sample.encoding == Encoding::kCoefficients;
-  if (is_jpeg && scales_dct_) request.dct_scale = dct_scale(plan);
+  if (scales_dct_ && codec_traits(sample.encoding).is_scalable) request.dct_scale = dct_scale(plan);
   if (request.dct_scale != 8) plan = at_dct_scale(plan, request.dct_scale);
   request.region = footprint(plan);
   return planned;

@@ -1,5 +1,6 @@
 // Manifest: manifest.json, read without trust and written for people to read.
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 
@@ -22,18 +23,19 @@ constexpr int kMaxDepth = 3;  // manifest, list of shards, shard
 class Fields {
  public:
   Fields(const json& object, std::string where) : object_(object), where_(std::move(where)) {
-    if (!object_.is_object()) throw corrupt_error(concat(where_, ": is ", object_.dump(), "; expected a JSON object"));
+    if (!object_.is_object())
+      throw corrupt_error(concat(where_, ": is ", shortened(object_.dump()), "; expected a JSON object"));
   }
 
   const json& at(const char* key) const {
     const auto found = object_.find(key);
     if (found == object_.end())
-      throw corrupt_error(concat(where_, ": no key \"", key, "\"; docs/FORMAT.md lists them"));
+      throw corrupt_error(concat(where_, ": no key ", in_quotes(key), "; docs/FORMAT.md lists them"));
     return *found;
   }
 
   Error unexpected(const char* key, const std::string& expected) const {
-    return corrupt_error(concat(where_, ": ", key, " is ", at(key).dump(), "; expected ", expected));
+    return corrupt_error(concat(where_, ": ", key, " is ", shortened(at(key).dump()), "; expected ", expected));
   }
 
   std::string text(const char* key) const {

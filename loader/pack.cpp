@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <set>
 #include <utility>
 
 #include "core/clock.h"
@@ -21,6 +22,7 @@
 #include "loader/detail/mapped_file.h"
 #include "loader/detail/parallel.h"
 #include "loader/detail/partial.h"
+#include "loader/detail/strict_json.h"
 #include "loader/jpeg/codebook.h"
 #include "loader/order.h"
 #include "loader/read_from.h"
@@ -63,9 +65,21 @@ void check_raw_source(const StorageOptions& storage, const Source& source, const
                             "auto, keep or raw, and neither resize nor raw-share"));
 }
 
+/// As the manifest will have them: what is not UTF-8 in a folder's name becomes U+FFFD, and two may become one.
+void check_class_names(const Source& source, const std::string& name) {
+  std::set<std::string> seen;
+  for (const auto& class_name : source.class_names()) {
+    const std::string written = detail::utf8_text(class_name);
+    if (!seen.insert(written).second)
+      throw io_error(concat("source ", name, ": class name ", in_quotes(written), " stands twice",
+                            written == class_name ? "" : " once what is not UTF-8 has become U+FFFD",
+                            "; expected names that differ"));
+  }
+}
+
 void check_options(const PackOptions& options) {
   if (options.split != "train" && options.split != "test" && options.split != "all")
-    throw config_error(concat("pack: split is \"", options.split, "\"; expected train, test or all"));
+    throw config_error(concat("pack: split is ", in_quotes(options.split), "; expected train, test or all"));
   if (options.shard_count < 1 || options.shard_count > kMaxShards)
     throw config_error(concat("pack: shards is ", options.shard_count, "; expected 1 to ", kMaxShards));
   if (options.jobs < 0) throw config_error(concat("pack: jobs is ", options.jobs, "; expected 0 (one a core) or more"));
@@ -97,6 +111,7 @@ std::unique_ptr<Source> checked_source(const PackOptions& options) {
                           options.input.string(), "; expected one or more"));
   }
   check_raw_source(options.storage, *source, spec.text());
+  check_class_names(*source, spec.text());
   return source;
 }
 
@@ -140,7 +155,7 @@ std::vector<std::vector<uint64_t>> deal(const Source& source, size_t class_count
 /// Where unpack() is to write a picture: under the path it had, unless it has become another kind of file.
 std::string stored_path(const std::string& path, const detail::Encoded& encoded) {
   if (path.empty() || !encoded.is_other_kind) return path;
-  const std::string extension = encoded.encoding == Encoding::kRaw ? ".png" : ".jpg";
+  const std::string& extension = codec_traits(encoded.encoding).extensions.front();
   return path.ends_with(extension) ? path : path + extension;
 }
 

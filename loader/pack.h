@@ -50,8 +50,9 @@ void pack(const PackOptions& options, const std::function<void(const PackProgres
 /// is not there or empty.
 void check_packing(const PackOptions& options);
 
-/// Checks structure, file checksums, every CRC, that every sample decodes, labels and counts against the manifest, of
-/// the split in `split_folder`. A flipped bit in a sample names that sample.
+/// Checks structure, file checksums, every CRC, that every sample decodes, labels and counts against the manifest, that
+/// class names differ and that the split is its folder's, of the split in `split_folder`. A flipped bit in a sample
+/// names that sample.
 Problems verify(const std::filesystem::path& split_folder, int jobs = 0);
 
 }  // namespace penstock

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -42,11 +43,12 @@ std::string shape_text(const std::vector<uint64_t>& shape) {
 std::vector<uint64_t> unsigned_list(const nlohmann::json& tensor, const char* key, const std::string& where) {
   const auto found = tensor.find(key);
   if (found == tensor.end() || !found->is_array())
-    throw corrupt_error(concat(where, ": no list \"", key, "\"; expected dtype, shape and data_offsets"));
+    throw corrupt_error(concat(where, ": no list ", in_quotes(key), "; expected dtype, shape and data_offsets"));
   std::vector<uint64_t> values;
   for (const auto& value : *found) {
     if (!value.is_number_unsigned())
-      throw corrupt_error(concat(where, ": ", key, " holds ", value.dump(), "; expected whole numbers from 0"));
+      throw corrupt_error(
+          concat(where, ": ", key, " holds ", shortened(value.dump()), "; expected whole numbers from 0"));
     values.push_back(value.get<uint64_t>());
   }
   return values;
@@ -55,17 +57,18 @@ std::vector<uint64_t> unsigned_list(const nlohmann::json& tensor, const char* ke
 /// One entry of the header. `data` is everything behind the header, which begins at `data_offset` of the file.
 TensorView parse_tensor(const std::string& name, const nlohmann::json& entry, std::span<const uint8_t> data,
                         uint64_t data_offset, const std::string& file) {
-  const std::string where = concat(file, ": tensor \"", name, "\"");
+  const std::string where = concat(file, ": tensor ", in_quotes(name));
   if (!entry.is_object() || !entry.contains("dtype") || !entry["dtype"].is_string())
-    throw corrupt_error(concat(where, ": is ", entry.dump(), "; expected dtype, shape and data_offsets"));
+    throw corrupt_error(concat(where, ": is ", shortened(entry.dump()), "; expected dtype, shape and data_offsets"));
   TensorView tensor{name, entry["dtype"].get<std::string>(), unsigned_list(entry, "shape", where), {}, 0};
   const auto offsets = unsigned_list(entry, "data_offsets", where);
   if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data.size()) {
-    throw corrupt_error(concat(where, ": data_offsets are ", entry["data_offsets"].dump(),
+    throw corrupt_error(concat(where, ": data_offsets are ", shortened(entry["data_offsets"].dump()),
                                "; expected begin and end within the ", data.size(), " bytes of data"));
   }
   if (dtype_bytes(tensor.dtype) == 0)
-    throw corrupt_error(concat(where, ": dtype is \"", tensor.dtype, "\"; expected one of the safetensors format"));
+    throw corrupt_error(
+        concat(where, ": dtype is ", in_quotes(tensor.dtype), "; expected one of the safetensors format"));
   const auto expected = tensor_bytes(tensor.dtype, tensor.shape);
   if (expected != offsets[1] - offsets[0]) {
     throw corrupt_error(concat(where, ": holds ", offsets[1] - offsets[0], " bytes; expected ",
@@ -83,7 +86,7 @@ void check_coverage(const std::vector<TensorView>& tensors, uint64_t data_offset
   uint64_t end = data_offset;
   for (const auto& tensor : tensors) {
     if (tensor.byte_offset != end) {
-      throw corrupt_error(concat(file, ": tensor \"", tensor.name, "\" begins at byte ", tensor.byte_offset,
+      throw corrupt_error(concat(file, ": tensor ", in_quotes(tensor.name), " begins at byte ", tensor.byte_offset,
                                  tensor.byte_offset < end ? ", inside the tensor before it" : ", behind a hole",
                                  "; expected byte ", end));
     }
@@ -114,7 +117,8 @@ void Safetensors::File::parse_metadata(const nlohmann::json& entry) {
     throw corrupt_error(concat(path.string(), ": __metadata__ is no object; expected texts by name"));
   for (const auto& [key, value] : entry.items()) {
     if (!value.is_string())
-      throw corrupt_error(concat(path.string(), ": __metadata__ \"", key, "\" is ", value.dump(), "; expected a text"));
+      throw corrupt_error(concat(path.string(), ": __metadata__ ", in_quotes(key), " is ", shortened(value.dump()),
+                                 "; expected a text"));
     metadata.emplace(key, value.get<std::string>());
   }
 }
@@ -133,7 +137,8 @@ void Safetensors::File::parse() {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length);
   const auto header = detail::parse_strict_json(text, file, kMaxDepth);
   if (!header.is_object() || text.front() != '{')
-    throw corrupt_error(concat(file, ": header begins with \"", text.substr(0, 1), "\"; expected a JSON object"));
+    throw corrupt_error(
+        concat(file, ": header begins with ", in_quotes(text.substr(0, 1)), "; expected a JSON object"));
   const uint64_t data_offset = kLengthBytes + length;
   for (const auto& [name, entry] : header.items()) {
     if (name == kMetadataKey)
@@ -175,11 +180,11 @@ const TensorView& Safetensors::get(const std::string& name, const std::string& d
                                    const std::vector<uint64_t>& shape) const {
   const auto* tensor = find(name);
   const std::string expected = concat("; expected ", dtype, " ", shape_text(shape));
-  if (!tensor) throw corrupt_error(concat(path().string(), ": no tensor \"", name, "\"", expected));
+  if (!tensor) throw corrupt_error(concat(path().string(), ": no tensor ", in_quotes(name), expected));
   bool fits = tensor->dtype == dtype && tensor->shape.size() == shape.size();
   for (size_t i = 0; fits && i < shape.size(); ++i) fits = shape[i] == kAny || shape[i] == tensor->shape[i];
   if (!fits) {
-    throw corrupt_error(concat(path().string(), ": tensor \"", name, "\" is ", tensor->dtype, " ",
+    throw corrupt_error(concat(path().string(), ": tensor ", in_quotes(name), " is ", tensor->dtype, " ",
                                shape_text(tensor->shape), expected));
   }
   return *tensor;
@@ -201,7 +206,7 @@ std::string safetensors_header(std::span<const TensorView> tensors, const std::m
   for (const auto& tensor : tensors) {
     const auto size = tensor_bytes(tensor.dtype, tensor.shape);
     if (!size || header.contains(tensor.name))
-      throw bug_error(concat("tensor \"", tensor.name, "\": ", tensor.dtype, " ", shape_text(tensor.shape),
+      throw bug_error(concat("tensor ", in_quotes(tensor.name), ": ", tensor.dtype, " ", shape_text(tensor.shape),
                              " cannot be written; expected a known dtype and a name that stands once"));
     header[tensor.name] = {
         {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {offset, offset + *size}}};
@@ -221,7 +226,7 @@ void write_safetensors(const std::filesystem::path& path, std::vector<TensorView
                    [](const auto& a, const auto& b) { return dtype_bytes(a.dtype) > dtype_bytes(b.dtype); });
   for (const auto& tensor : tensors) {
     if (tensor_bytes(tensor.dtype, tensor.shape) != tensor.bytes.size())
-      throw bug_error(concat(path.string(), ": tensor \"", tensor.name, "\" has ", tensor.bytes.size(),
+      throw bug_error(concat(path.string(), ": tensor ", in_quotes(tensor.name), " has ", tensor.bytes.size(),
                              " bytes; expected ", tensor.dtype, " ", shape_text(tensor.shape)));
   }
   AtomicFile file(path);

@@ -75,7 +75,7 @@ void ShardReader::Map::parse() {
   const auto version = file.metadata().find(kShardVersionKey);
   if (version == file.metadata().end() || version->second != kShardVersion) {
     throw corrupt_error(concat(where(), ": ", kShardVersionKey, " in the header's metadata is ",
-                               version == file.metadata().end() ? "missing" : "\"" + version->second + "\"",
+                               version == file.metadata().end() ? "missing" : in_quotes(version->second),
                                "; expected a shard of format version ", kShardVersion));
   }
   size = file.get("id", "U64", {Safetensors::kAny}).shape[0];
@@ -94,7 +94,7 @@ std::span<const Element> ShardReader::Map::column(const std::string& name, const
                                                   std::vector<uint64_t> shape) const {
   const auto& tensor = file.get(name, dtype, shape);
   if (tensor.byte_offset % sizeof(Element) != 0) {
-    throw corrupt_error(concat(where(), ": tensor \"", name, "\" begins at byte ", tensor.byte_offset,
+    throw corrupt_error(concat(where(), ": tensor ", in_quotes(name), " begins at byte ", tensor.byte_offset,
                                "; expected a multiple of ", sizeof(Element)));
   }
   return {reinterpret_cast<const Element*>(tensor.bytes.data()), tensor.bytes.size() / sizeof(Element)};
@@ -136,23 +136,25 @@ Ragged ShardReader::Map::ragged(const std::string& name, const std::string& offs
   const auto& offsets = found.offsets;
   const auto fall = std::adjacent_find(offsets.begin(), offsets.end(), std::greater<>());
   if (fall != offsets.end()) {
-    throw corrupt_error(concat(where(), ": tensor \"", offset_name, "\" falls from ", fall[0], " to ", fall[1],
+    throw corrupt_error(concat(where(), ": tensor ", in_quotes(offset_name), " falls from ", fall[0], " to ", fall[1],
                                " at row ", fall - offsets.begin(), "; expected ascending offsets"));
   }
   if (offsets.front() != 0 || offsets.back() != found.bytes.size()) {
-    throw corrupt_error(concat(where(), ": tensor \"", offset_name, "\" runs from ", offsets.front(), " to ",
-                               offsets.back(), "; expected 0 to ", found.bytes.size(), ", the size of \"", name, "\""));
+    throw corrupt_error(concat(where(), ": tensor ", in_quotes(offset_name), " runs from ", offsets.front(), " to ",
+                               offsets.back(), "; expected 0 to ", found.bytes.size(), ", the size of ",
+                               in_quotes(name)));
   }
   return found;
 }
 
 /// Whatever a codec or render() will rely on without looking.
 void ShardReader::Map::check_row(size_t row) const {
-  if (encodings[row] > static_cast<uint8_t>(kLastEncoding)) {
-    throw corrupt_error(concat(where(row), ": encoding is ", int{encodings[row]},
-                               "; expected 0 (raw), 1 (PNG), 2 (JPEG) or 3 (coefficients)"));
-  }
   const Sample found = sample(row);
+  try {
+    codec_for(found.encoding);
+  } catch (const Error& error) {
+    throw Error(error.kind(), concat(where(row), ": ", error.what()));
+  }
   const auto [height, width, channels] = found.extent;
   const bool is_picture = height > 0 && width > 0 && (channels == 1 || channels == 3);
   if (!is_picture || int64_t{height} * width > kMaxPixels) {

@@ -17,9 +17,12 @@ namespace detail {
 class Codebook;
 }
 
-/// How a sample's bytes are stored; the value stands in the shard. kCoefficients is a JPEG without its Huffman codes.
+/// How a sample's bytes are stored; the value stands in the shard, and a codec that is registered for it knows the rest
+/// (loader/codecs/codec.h). kCoefficients is a JPEG without its Huffman codes.
 enum class Encoding : uint8_t { kRaw = 0, kPng = 1, kJpeg = 2, kCoefficients = 3 };
-constexpr Encoding kLastEncoding = Encoding::kCoefficients;
+
+/// Upper bound of height x width that a codec allocates for, pixels. A header that claims more is corrupt.
+constexpr int64_t kMaxPixels = int64_t{1} << 28;
 
 /// A sample as stored. Views into the shard's map: valid as long as the reader lives.
 struct Sample {

@@ -14,10 +14,9 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/codecs/codec.h"
 #include "loader/dataset.h"
 #include "loader/detail/parallel.h"
-#include "loader/detail/png_writer.h"
-#include "loader/jpeg/coefficient_sample.h"
 #include "loader/read_from.h"
 
 namespace penstock {
@@ -38,21 +37,6 @@ std::string folder_name(std::string name) {
   for (char& c : name)
     if (c == '/' || c == '\0') c = '_';
   return name.empty() || name == "." || name == ".." ? "_" : name;
-}
-
-std::vector<uint8_t> file_of(const Sample& sample) {
-  switch (sample.encoding) {
-    case Encoding::kRaw:
-      return detail::write_png(sample.bytes, sample.extent);
-    case Encoding::kCoefficients:
-      return detail::rebuild_jpeg(detail::CoefficientSample::parse(sample.bytes), *sample.codebook);
-    default:
-      return {sample.bytes.begin(), sample.bytes.end()};
-  }
-}
-
-const char* extension_of(Encoding encoding) {
-  return encoding == Encoding::kRaw || encoding == Encoding::kPng ? ".png" : ".jpg";
 }
 
 class Unpacking {
@@ -97,7 +81,7 @@ class Unpacking {
     File file;
     const auto make = [&] {
       try {
-        file = {path_of(*sample), file_of(*sample), i};
+        file = {path_of(*sample), codec_for(sample->encoding).file(*sample), i};
       } catch (const Error& error) {
         throw Error(error.kind(), concat(dataset_->where(i), ": ", error.what()));
       }
@@ -110,10 +94,11 @@ class Unpacking {
     const Manifest& manifest = dataset_->manifest();
     if (sample.path.empty()) {
       const auto& name = manifest.class_names[static_cast<size_t>(sample.label)];
-      return output_ / manifest.split / folder_name(name) / concat(sample.id, extension_of(sample.encoding));
+      return output_ / manifest.split / folder_name(name) /
+             concat(sample.id, codec_traits(sample.encoding).extensions.front());
     }
     if (!is_safe(sample.path))
-      throw corrupt_error(concat("path is \"", sample.path, "\"; expected one below the data set's folder"));
+      throw corrupt_error(concat("path is ", in_quotes(sample.path), "; expected one below the data set's folder"));
     return output_ / sample.path;
   }
 

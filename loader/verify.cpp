@@ -1,5 +1,6 @@
 // verify(): everything that a split's folder promises, checked.
 #include <algorithm>
+#include <map>
 #include <mutex>
 #include <set>
 
@@ -100,6 +101,24 @@ void check_totals(const fs::path& folder, const Manifest& manifest, const detail
   if (statistics.deviation != manifest.statistics.deviation) differs("deviation");
 }
 
+/// A class is told by its name, and a split by its folder's: neither may be another one's.
+void check_names(const fs::path& folder, const Manifest& manifest, Problems& problems) {
+  const std::string file = (folder / "manifest.json").string();
+  std::map<std::string, size_t> labels;
+  for (size_t label = 0; label < manifest.class_names.size(); ++label) {
+    const auto [first, is_new] = labels.emplace(manifest.class_names[label], label);
+    if (is_new) continue;
+    problems.add(concat(file, ": class_names: ", in_quotes(first->first), " is the name of labels ", first->second,
+                        " and ", label, "; expected every name once"));
+  }
+  const std::string name = fs::canonical(folder).filename().string();
+  const bool is_of_a_split = name == "train" || name == "test" || name == "all";
+  if (is_of_a_split && name != manifest.split) {
+    problems.add(concat(file, ": split is ", in_quotes(manifest.split), "; expected ", in_quotes(name),
+                        ", as the folder's name says"));
+  }
+}
+
 void check_foreign_files(const fs::path& folder, const Manifest& manifest, Problems& problems) {
   std::set<std::string> known{"manifest.json"};
   for (const auto& shard : manifest.shards) known.insert(shard.file);
@@ -131,6 +150,7 @@ Problems verify(const std::filesystem::path& split_folder, int jobs) {
     ids.insert(ids.end(), findings[i].ids.begin(), findings[i].ids.end());
   }
   Problems whole;
+  check_names(split_folder, manifest, whole);
   if (problems.count == 0) check_totals(split_folder, manifest, total, std::move(ids), whole);
   check_foreign_files(split_folder, manifest, whole);
   problems.append(whole, split_folder.string());

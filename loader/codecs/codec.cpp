@@ -1,12 +1,15 @@
-// Which codec a sample needs.
+// Which codec a sample needs, and what codecs say of themselves.
 #include "loader/codecs/codec.h"
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <iomanip>
 #include <sstream>
+#include <utility>
 
-#include "loader/detail/codecs.h"
+#include "core/error.h"
+#include "core/text.h"
 #include "loader/jpeg/jpeg_scratch.h"
 
 namespace penstock {
@@ -21,34 +24,75 @@ detail::JpegScratch& DecodeScratch::jpeg() {
   return *jpeg_;
 }
 
-const Codec& codec_for(Encoding encoding) {
-  switch (encoding) {
-    case Encoding::kRaw:
-      return detail::raw_codec();
-    case Encoding::kPng:
-      return detail::png_codec();
-    case Encoding::kJpeg:
-      return detail::jpeg_codec();
-    case Encoding::kCoefficients:
-      return detail::coefficient_codec();
-  }
-  throw corrupt_error(
-      concat("encoding is ", static_cast<int>(encoding), "; expected 0 (raw), 1 (PNG), 2 (JPEG) or 3 (coefficients)"));
+namespace {
+
+struct Entry {
+  CodecTraits traits;
+  const Codec* codec;
+};
+
+/// One entry for each value of Encoding; null: it has no codec. There before any codec registers itself, and as long as
+/// the program, whose last threads may still decode.
+constinit std::array<const Entry*, 256> entries{};
+
+/// "0 (raw), 1 (PNG), 2 (JPEG)": each known encoding.
+std::string known_encodings() {
+  std::vector<std::string> known;
+  for (size_t i = 0; i < entries.size(); ++i)
+    if (entries[i]) known.push_back(concat(i, " (", entries[i]->traits.name, ")"));
+  return join(known);
 }
 
+const Entry& entry_of(Encoding encoding) {
+  const auto& entry = entries[static_cast<uint8_t>(encoding)];
+  if (entry) return *entry;
+  throw corrupt_error(concat("encoding is ", static_cast<int>(encoding), "; expected one of ", known_encodings()));
+}
+
+std::string hex(std::span<const uint8_t> bytes) {
+  std::ostringstream text;
+  text << std::hex << std::setfill('0');
+  for (const uint8_t byte : bytes) text << std::setw(2) << int{byte};
+  return text.str();
+}
+
+}  // namespace
+
+RegisteredCodec::RegisteredCodec(Encoding encoding, CodecTraits traits, const Codec& codec) {
+  auto& entry = entries[static_cast<uint8_t>(encoding)];
+  if (entry)
+    throw bug_error(concat("codec ", traits.name, ": encoding ", static_cast<int>(encoding), " is that of ",
+                           entry->traits.name, "; expected one file for each encoding"));
+  entry = new Entry{std::move(traits), &codec};
+}
+
+const Codec& codec_for(Encoding encoding) { return *entry_of(encoding).codec; }
+const CodecTraits& codec_traits(Encoding encoding) { return entry_of(encoding).traits; }
+
 Encoding detect_encoding(std::span<const uint8_t> bytes) {
-  constexpr std::array<uint8_t, 8> kPng{0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
-  constexpr std::array<uint8_t, 3> kJpeg{0xFF, 0xD8, 0xFF};
-  const auto begins_with = [&](std::span<const uint8_t> signature) {
-    return bytes.size() >= signature.size() && std::equal(signature.begin(), signature.end(), bytes.begin());
-  };
-  if (begins_with(kPng)) return Encoding::kPng;
-  if (begins_with(kJpeg)) return Encoding::kJpeg;
-  std::ostringstream first;
-  first << std::hex << std::setfill('0');
-  for (const uint8_t byte : bytes.first(std::min<size_t>(bytes.size(), 8))) first << std::setw(2) << int{byte};
-  throw corrupt_error(concat(bytes.size(), " bytes that begin with \"", first.str(),
-                             "\"; expected a PNG (89504e470d0a1a0a) or a JPEG (ffd8ff)"));
+  std::vector<std::string> known;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (!entries[i] || entries[i]->traits.signature.empty()) continue;
+    const auto& [name, extensions, signature, is_scalable, is_lossless] = entries[i]->traits;
+    const bool is_it =
+        bytes.size() >= signature.size() && std::equal(signature.begin(), signature.end(), bytes.begin());
+    if (is_it) return static_cast<Encoding>(i);
+    known.push_back(concat("a ", name, " (", hex(signature), ")"));
+  }
+  throw corrupt_error(concat(bytes.size(), " bytes that begin with ",
+                             in_quotes(hex(bytes.first(std::min<size_t>(bytes.size(), 8)))), "; expected ",
+                             join(known, " or ")));
+}
+
+bool has_picture_extension(const std::filesystem::path& path) {
+  std::string ending = path.extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char c) { return c < 128 ? std::tolower(c) : c; });
+  return std::any_of(entries.begin(), entries.end(), [&](const auto& entry) {
+    if (!entry) return false;
+    const auto& extensions = entry->traits.extensions;
+    return std::find(extensions.begin(), extensions.end(), ending) != extensions.end();
+  });
 }
 
 }  // namespace penstock

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "augment/plan.h"
@@ -45,15 +47,12 @@ enum class DecodePath : uint8_t {
 struct DecodeRequest {
   Region region =
       {};             ///< Of the picture at `dct_scale`: pixels of (height * dct_scale + 7) / 8 rows, columns likewise.
-  int dct_scale = 8;  ///< 1, 2, 4 or 8 eighths; below 8 of JPEG alone.
+  int dct_scale = 8;  ///< 1, 2, 4 or 8 eighths; below 8 where the codec is scalable.
   int channels = 3;   ///< 1 or 3: grey is replicated to RGB, RGB is never made grey.
   DecodePath path = DecodePath::kAuto;
 };
 
-/// Upper bound of height x width that a codec allocates for, pixels. A header that claims more is corrupt.
-constexpr int64_t kMaxPixels = int64_t{1} << 28;
-
-/// Decodes samples of one encoding.
+/// Decodes samples of one encoding. Its file registers it, and says all that others need to know of it.
 /// Errors: corrupt_error whose message states the fact only; the caller puts shard, sample and offset before it.
 /// Thread-safety: const, no state; one DecodeScratch a thread.
 class Codec {
@@ -64,11 +63,34 @@ class Codec {
   virtual Picture decode(const Sample& sample, const DecodeRequest& request, DecodeScratch& scratch) const = 0;
   /// Extent from the header alone. channels is 1 or 3.
   virtual Extent probe(std::span<const uint8_t> bytes) const = 0;
+  /// EXIF's orientation, 1 .. 8; 1 where the encoding has none.
+  virtual uint8_t orientation(std::span<const uint8_t>) const { return 1; }
+  /// The sample as a file, which unpack() writes.
+  virtual std::vector<uint8_t> file(const Sample& sample) const { return {sample.bytes.begin(), sample.bytes.end()}; }
 };
 
-const Codec& codec_for(Encoding encoding);
+struct CodecTraits {
+  std::string name;                     ///< As messages and `shardprep info` call it.
+  std::vector<std::string> extensions;  ///< Of its files, in lower case; unpack() gives its file the first one.
+  std::vector<uint8_t> signature = {};  ///< What its files begin with; empty: sources have no such files.
+  bool is_scalable = false;             ///< Decodes at a DCT scale below 8 too.
+  bool is_lossless = false;             ///< Holds any pixels exactly.
+};
 
-/// By content, never by file name: PNG's and JPEG's signatures. Throws corrupt_error naming the first bytes otherwise.
+/// A static object of this type registers the codec of `encoding`, as the last statement of the codec's file. `codec`
+/// lives as long as the program. Throws bug_error for an encoding that has one.
+struct RegisteredCodec {
+  RegisteredCodec(Encoding encoding, CodecTraits traits, const Codec& codec);
+};
+
+/// Throws corrupt_error for an encoding without a codec. O(1).
+const Codec& codec_for(Encoding encoding);
+const CodecTraits& codec_traits(Encoding encoding);
+
+/// By content, never by file name: the codecs' signatures. Throws corrupt_error naming the first bytes otherwise.
 Encoding detect_encoding(std::span<const uint8_t> bytes);
+
+/// Whether a file of this name is a picture, by the codecs' extensions in any case.
+bool has_picture_extension(const std::filesystem::path& path);
 
 }  // namespace penstock

@@ -1,5 +1,6 @@
 // coefficients: a JPEG stored as quantised coefficients; our own pixel stage gives the pixels that libjpeg-turbo would.
-#include "loader/detail/codecs.h"
+#include "loader/codecs/codec.h"
+#include "loader/detail/picture_checks.h"
 #include "loader/jpeg/coefficient_sample.h"
 #include "loader/jpeg/geometry.h"
 #include "loader/jpeg/header.h"
@@ -21,7 +22,7 @@ class CoefficientCodec final : public Codec {
       Sample kept = sample;
       kept.encoding = Encoding::kJpeg;
       kept.bytes = file;
-      return jpeg_codec().decode(kept, request, scratch);
+      return codec_for(Encoding::kJpeg).decode(kept, request, scratch);
     }
     const JpegHeader header = parts.jpeg_header();
     const Extent extent = jpeg_extent(header);
@@ -37,13 +38,16 @@ class CoefficientCodec final : public Codec {
   Extent probe(std::span<const uint8_t> bytes) const override {
     return jpeg_extent(parse_jpeg_header(CoefficientSample::parse(bytes).header));
   }
+
+  std::vector<uint8_t> file(const Sample& sample) const override {
+    return rebuild_jpeg(CoefficientSample::parse(sample.bytes), *sample.codebook);
+  }
 };
 
-}  // namespace
+const CoefficientCodec kCodec;
+const RegisteredCodec kRegistered{
+    Encoding::kCoefficients, {.name = "JPEG coefficients", .extensions = {".jpg"}, .is_scalable = true}, kCodec};
 
-const Codec& coefficient_codec() {
-  static const CoefficientCodec codec;
-  return codec;
-}
+}  // namespace
 
 }  // namespace penstock::detail

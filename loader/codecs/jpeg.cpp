@@ -1,6 +1,7 @@
 // jpeg: the region that is asked for, by the path that is asked for; every path gives the same pixels.
+#include "loader/codecs/codec.h"
 #include "loader/codecs/libjpeg.h"
-#include "loader/detail/codecs.h"
+#include "loader/detail/picture_checks.h"
 #include "loader/jpeg/geometry.h"
 #include "loader/jpeg/header.h"
 #include "loader/jpeg/jpeg_scratch.h"
@@ -49,13 +50,15 @@ class JpegCodec final : public Codec {
   }
 
   Extent probe(std::span<const uint8_t> bytes) const override { return Decompressor().read_header(bytes); }
+  uint8_t orientation(std::span<const uint8_t> bytes) const override { return parse_jpeg_header(bytes).orientation; }
 };
 
-}  // namespace
+const JpegCodec kCodec;
+const RegisteredCodec kRegistered{
+    Encoding::kJpeg,
+    {.name = "JPEG", .extensions = {".jpg", ".jpeg", ".jpe"}, .signature = {0xFF, 0xD8, 0xFF}, .is_scalable = true},
+    kCodec};
 
-const Codec& jpeg_codec() {
-  static const JpegCodec codec;
-  return codec;
-}
+}  // namespace
 
 }  // namespace penstock::detail

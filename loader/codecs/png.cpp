@@ -7,8 +7,9 @@
 #include <memory>
 #include <new>
 
-#include "loader/detail/codecs.h"
+#include "loader/codecs/codec.h"
 #include "loader/detail/exif.h"
+#include "loader/detail/picture_checks.h"
 
 namespace penstock::detail {
 namespace {
@@ -73,22 +74,26 @@ class PngCodec final : public Codec {
   }
 
   Extent probe(std::span<const uint8_t> bytes) const override { return extent_of(read_header(open_png(bytes))); }
+
+  /// What the chunk eXIf says, where it stands before the pixels.
+  uint8_t orientation(std::span<const uint8_t> bytes) const override {
+    const Context context = open_png(bytes);
+    spng_exif exif{};
+    const int code = spng_get_exif(context.get(), &exif);
+    if (code == SPNG_ECHUNKAVAIL) return 1;
+    check(code);
+    return exif_orientation({reinterpret_cast<const uint8_t*>(exif.data), exif.length});
+  }
 };
 
+const PngCodec kCodec;
+const RegisteredCodec kRegistered{Encoding::kPng,
+                                  {.name = "PNG",
+                                   .extensions = {".png"},
+                                   .signature = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'},
+                                   .is_lossless = true},
+                                  kCodec};
+
 }  // namespace
-
-uint8_t png_orientation(std::span<const uint8_t> bytes) {
-  const Context context = open_png(bytes);
-  spng_exif exif{};
-  const int code = spng_get_exif(context.get(), &exif);
-  if (code == SPNG_ECHUNKAVAIL) return 1;
-  check(code);
-  return exif_orientation({reinterpret_cast<const uint8_t*>(exif.data), exif.length});
-}
-
-const Codec& png_codec() {
-  static const PngCodec codec;
-  return codec;
-}
 
 }  // namespace penstock::detail

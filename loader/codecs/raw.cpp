@@ -1,5 +1,7 @@
 // raw: pixels as they are, H x W x C; grey is replicated when RGB is wanted, otherwise nothing is copied.
-#include "loader/detail/codecs.h"
+#include "loader/codecs/codec.h"
+#include "loader/detail/picture_checks.h"
+#include "loader/detail/png_writer.h"
 
 namespace penstock::detail {
 namespace {
@@ -31,13 +33,13 @@ class RawCodec final : public Codec {
     throw bug_error(
         concat(bytes.size(), " raw bytes were probed; expected an encoded picture, raw ones have no header"));
   }
+
+  std::vector<uint8_t> file(const Sample& sample) const override { return write_png(sample.bytes, sample.extent); }
 };
 
-}  // namespace
+const RawCodec kCodec;
+const RegisteredCodec kRegistered{Encoding::kRaw, {.name = "raw", .extensions = {".png"}, .is_lossless = true}, kCodec};
 
-const Codec& raw_codec() {
-  static const RawCodec codec;
-  return codec;
-}
+}  // namespace
 
 }  // namespace penstock::detail

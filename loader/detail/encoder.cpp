@@ -7,7 +7,6 @@
 #include "core/error.h"
 #include "core/rng.h"
 #include "core/text.h"
-#include "loader/detail/codecs.h"
 #include "loader/detail/parallel.h"
 #include "loader/jpeg/codebook.h"
 #include "loader/jpeg/codebook_training.h"
@@ -36,9 +35,7 @@ Extent oriented(const Extent& stored, int orientation) {
 
 /// EXIF's orientation where it is to be honoured, otherwise 1.
 uint8_t orientation_of(const Encoded& picture, bool honours_exif) {
-  if (!honours_exif) return 1;
-  return picture.encoding == Encoding::kJpeg ? parse_jpeg_header(picture.bytes).orientation
-                                             : png_orientation(picture.bytes);
+  return honours_exif ? codec_for(picture.encoding).orientation(picture.bytes) : uint8_t{1};
 }
 
 /// The decoded picture turned upright and resized to `target`: H x W x C.

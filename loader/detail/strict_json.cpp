@@ -1,6 +1,7 @@
 // Strict JSON: duplicate keys and depth are refused while nlohmann-json parses.
 #include "loader/detail/strict_json.h"
 
+#include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
 
@@ -19,14 +20,19 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& where
     if (event == Json::parse_event_t::object_start) open_objects.emplace_back();
     if (event == Json::parse_event_t::object_end) open_objects.pop_back();
     if (event == Json::parse_event_t::key && !open_objects.back().insert(parsed.get<std::string>()).second)
-      throw corrupt_error(concat(where, ": key ", parsed.dump(), " stands twice; expected it once"));
+      throw corrupt_error(concat(where, ": key ", shortened(parsed.dump()), " stands twice; expected it once"));
     return true;
   };
   try {
     return Json::parse(text, check);
   } catch (const Json::exception& error) {
-    throw corrupt_error(concat(where, ": not JSON (", error.what(), "); expected a JSON object"));
+    throw corrupt_error(concat(where, ": not JSON (", shortened(error.what()), "); expected a JSON object"));
   }
+}
+
+std::string utf8_text(const std::string& text) {
+  using Json = nlohmann::json;
+  return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
 }
 
 }  // namespace penstock::detail

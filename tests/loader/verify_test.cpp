@@ -127,8 +127,25 @@ TEST(VerifyTest, WhatIsWrongIsSaid) {
               testing::ElementsAre(HasSubstr("class_counts is not")));
   EXPECT_THAT(with_manifest([](auto& m) { m.class_names.resize(9), m.class_counts = {2, 2, 2, 2, 2, 2, 2, 2, 4}; }),
               testing::Contains(HasSubstr("label is 9; expected 0 to 8")));
+  EXPECT_THAT(
+      with_manifest([](auto& m) { m.class_names[7] = m.class_names[2]; }),
+      testing::ElementsAre(HasSubstr("class_names: \"2\" is the name of labels 2 and 7; expected every name once")));
+  EXPECT_THAT(with_manifest([](auto& m) { m.split = "test"; }),
+              testing::ElementsAre(HasSubstr("split is \"test\"; expected \"train\", as the folder's name says")));
   EXPECT_THAT(problems_after([&] { write_bytes(split / "stray", std::string("x")); }),
               testing::ElementsAre(HasSubstr("stray: the manifest does not name it")));
+}
+
+/// A split's folder may have any name but another split's.
+TEST(VerifyTest, ASplitUnderAnotherNameIsWhole) {
+  const TemporaryFolder folder;
+  pack(digits(folder / "d", 20, 2));
+  fs::rename(folder / "d/train", folder / "d/mine");
+  EXPECT_THAT(verify(folder / "d/mine").lines, testing::IsEmpty());
+  EXPECT_THAT(verify(folder / "d/mine/.").lines, testing::IsEmpty());
+  fs::rename(folder / "d/mine", folder / "d/all");
+  EXPECT_THAT(verify(folder / "d/all/.").lines,
+              testing::ElementsAre(HasSubstr("split is \"train\"; expected \"all\"")));
 }
 
 TEST(VerifyTest, AnIdThatStandsTwiceIsFound) {

@@ -134,6 +134,8 @@ def test_a_corrupt_sample_fails_or_is_substituted(data, tmp_path):
     (["--rank", "3", "--world-size", "3"], 2, "loader: rank is 3; expected 0 to 2"),
     (["--epochs", "0"], 2, "--epochs: is 0; expected 1 or more"),
     (["--all-ranks", "2"], 2, "--all-ranks: is 2; expected 1 or more, and --digest with it"),
+    (["--digest", "--all-ranks", "0"], 2, "--all-ranks: is 0; expected 1 or more, and --digest with it"),
+    (["--augment", "random-resized-crop(siz=224)"], 2, 'random-resized-crop: unknown key "siz"; did you mean "size"?'),
     (["--shuffle", "globl"], 2, '--shuffle: unknown value "globl"; did you mean "global"? known: global, none'),
     (["--world-size", "6", "--shuffle", "rank-local"], 2, "loader: rank-local shuffling of 5 shards over 6 ranks"),
     (["--augment", "afine"], 2, 'unknown transform "afine"; did you mean "affine"?'),

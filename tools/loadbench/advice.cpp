@@ -7,6 +7,7 @@
 
 #include "core/number_text.h"
 #include "core/text.h"
+#include "loader/codecs/codec.h"
 
 namespace penstock {
 namespace {
@@ -58,34 +59,32 @@ Stored most_stored(const Dataset& dataset, const LoaderOptions& loader) {
   return {most->first.first, most->first.second, sides / static_cast<double>(count)};
 }
 
+std::string jpeg_advice(const Dataset& dataset, const LoaderOptions& loader, const Stored& stored) {
+  if (stored.has_index && loader.decode != DecodePath::kAuto && loader.decode != DecodePath::kIndex)
+    return "leave --decode at auto: the data have a seek index";
+  if (dataset.manifest().storage.starts_with("encode=auto"))
+    return "pack with --encode coef: the same pixels faster, but files that unpack would not give back to the byte";
+  return "pack with --encode auto: the same pixels from stored coefficients, without Huffman decoding";
+}
+
 std::string decode_advice(const Dataset& dataset, const BenchOptions& options, const Extent& output) {
   const auto& loader = options.loader;
   const Stored stored = most_stored(dataset, loader);
-  switch (stored.encoding) {
-    case Encoding::kPng:
-      return "pack with --encode jpeg (other pixels, few bytes) or raw (the same pixels, many bytes)";
-    case Encoding::kJpeg:
-      if (stored.has_index && loader.decode != DecodePath::kAuto && loader.decode != DecodePath::kIndex)
-        return "leave --decode at auto: the data have a seek index";
-      if (dataset.manifest().storage.starts_with("encode=auto"))
-        return "pack with --encode coef: the same pixels faster, but files that unpack would not give back to the byte";
-      return "pack with --encode auto: the same pixels from stored coefficients, without Huffman decoding";
-    case Encoding::kCoefficients: {
-      if (loader.decode == DecodePath::kRegion || loader.decode == DecodePath::kFull)
-        return "leave --decode at auto: the data are stored as coefficients";
-      if (!loader.scales_dct) return "leave --dct-scale at auto (other pixels)";
-      // A crop of half the area and more of a picture of this size still has a pixel for every output pixel.
-      const int enough = static_cast<int>(std::ceil(std::min(output.height, output.width) * 8 / 7.0));
-      if (stored.short_side > 1.2 * enough)
-        return concat("pack with --resize ", enough,
-                      ", which compresses the pictures again and leaves small crops fewer ",
-                      "pixels: the short sides are ", std::lround(stored.short_side), " in the mean");
-      return "nothing is left undone here; --encode raw would save decoding for several times the bytes";
-    }
-    case Encoding::kRaw:
-      break;
+  if (stored.encoding == Encoding::kRaw) return "nothing: the pixels are stored raw";
+  if (codec_traits(stored.encoding).is_lossless)
+    return "pack with --encode jpeg (other pixels, few bytes) or raw (the same pixels, many bytes)";
+  if (stored.encoding == Encoding::kJpeg) return jpeg_advice(dataset, loader, stored);
+  if (stored.encoding == Encoding::kCoefficients) {
+    if (loader.decode == DecodePath::kRegion || loader.decode == DecodePath::kFull)
+      return "leave --decode at auto: the data are stored as coefficients";
+    if (!loader.scales_dct) return "leave --dct-scale at auto (other pixels)";
   }
-  return "nothing: the pixels are stored raw";
+  // A crop of half the area and more of a picture of this size still has a pixel for every output pixel.
+  const int enough = static_cast<int>(std::ceil(std::min(output.height, output.width) * 8 / 7.0));
+  if (stored.short_side > 1.2 * enough)
+    return concat("pack with --resize ", enough, ", which compresses the pictures again and leaves small crops fewer ",
+                  "pixels: the short sides are ", std::lround(stored.short_side), " in the mean");
+  return "nothing is left undone here; --encode raw would save decoding for several times the bytes";
 }
 
 std::string next_step(const Dataset& dataset, const BenchOptions& options, const BenchRun& best, int core_count) {

@@ -17,8 +17,8 @@ std::shared_ptr<const Dataset> open_dataset(const BenchOptions& options) {
   auto dataset = Dataset::open(options.data, options.split, needed_shards(options.loader));
   const auto& split = dataset->manifest().split;
   if (options.is_split_given && dataset->folder() == options.data && split != options.split) {
-    throw config_error(concat("--split: is \"", options.split, "\" with ", options.data, ", the folder of split ",
-                              split, "; expected the data set's folder, or no --split"));
+    throw config_error(concat("--split: is ", in_quotes(options.split), " with ", options.data,
+                              ", the folder of split ", split, "; expected the data set's folder, or no --split"));
   }
   return dataset;
 }

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <fstream>
 
-#include "augment/detail/render_job.h"
+#include "augment/render.h"
 #include "augment/transform.h"
 #include "core/error.h"
 #include "core/machine.h"
@@ -20,7 +20,8 @@ std::vector<int> parse_workers(const std::string& text) {
     int count = 0;
     const auto [end, code] = std::from_chars(part.data(), part.data() + part.size(), count);
     if (code != std::errc() || end != part.data() + part.size() || count < 0)
-      throw config_error(concat("--workers: \"", part, "\" in \"", text, "\"; expected counts such as 0,1,2,4"));
+      throw config_error(
+          concat("--workers: ", in_quotes(part), " in ", in_quotes(text), "; expected counts such as 0,1,2,4"));
     workers.push_back(count);
   }
   return workers;
@@ -31,7 +32,7 @@ void check(const BenchOptions& options) {
   if (options.epochs < 1) throw config_error(concat("--epochs: is ", options.epochs, "; expected 1 or more"));
   if (options.max_batches < 0)
     throw config_error(concat("--batches: is ", options.max_batches, "; expected 0 (all) or more"));
-  if (options.all_ranks < 0 || (options.all_ranks > 0 && !options.digest))
+  if (options.has_all_ranks && (options.all_ranks < 1 || !options.digest))
     throw config_error(concat("--all-ranks: is ", options.all_ranks, "; expected 1 or more, and --digest with it"));
   if (options.all_ranks > 0 && (options.loader.world_size > 1 || options.loader.rank != 0)) {
     const bool is_world = options.loader.world_size > 1;
@@ -71,7 +72,8 @@ BenchOptions parse_bench_options(int argc, char** argv) {
   app.add_flag("--digest", options.digest, "print `epoch E digest HEX` of all ids, labels, weights and pixels instead");
   app.add_option("--rank", loader.rank, "this rank's part alone")->capture_default_str();
   app.add_option("--world-size", loader.world_size, "ranks")->capture_default_str();
-  app.add_option("--all-ranks", options.all_ranks, "with --digest: merge the parts of this many ranks");
+  const auto* all_ranks =
+      app.add_option("--all-ranks", options.all_ranks, "with --digest: merge the parts of this many ranks");
   app.add_option("--shuffle", shuffle, "global, rank-local or none")->capture_default_str();
   app.add_option("--tail", tail, "pad or drop")->capture_default_str();
   app.add_option("--layout", layout,
@@ -85,6 +87,7 @@ BenchOptions parse_bench_options(int argc, char** argv) {
   app.add_option("--on-corrupt", on_corrupt, "fail or substitute")->capture_default_str();
   parse_command_line(app, argc, argv);
   options.is_split_given = split->count() > 0;
+  options.has_all_ranks = all_ranks->count() > 0;
 
   options.workers = parse_workers(workers);
   loader.shuffle =
@@ -113,7 +116,7 @@ BenchOptions parse_bench_options(int argc, char** argv) {
 
 Machine this_machine() {
   Machine machine{.cores = usable_cores(), .cpu = processor_name(), .simd = {}};
-  machine.simd = detail::render_targets().front();
+  machine.simd = render_targets().front();
   return machine;
 }
 

@@ -17,6 +17,7 @@ struct BenchOptions {
   int64_t max_batches = 0;  ///< An epoch ends behind this many; 0: all.
   std::string json;         ///< Where the results go as JSON; empty: nowhere.
   bool digest = false;
+  bool has_all_ranks = false;
   int all_ranks = 0;     ///< Digest over this many ranks, one after the other; 0: of `loader.rank` alone.
   LoaderOptions loader;  ///< All but `workers`.
 };

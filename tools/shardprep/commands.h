@@ -25,6 +25,9 @@ Command unpack_command(CLI::App& app);
 /// io_error when there is none, config_error when DIR is another split's.
 std::vector<std::filesystem::path> split_folders(const std::filesystem::path& folder, const std::string& split);
 
+/// Throws config_error for a number of --jobs that cannot be.
+void check_jobs(int jobs);
+
 /// Says each on stderr.
 void say(const Problems& problems);
 /// Throws when there are any: corrupt_error, or io_error when all of them are files that are missing.

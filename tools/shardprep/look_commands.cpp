@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "loader/codecs/codec.h"
 #include "loader/dataset.h"
 #include "loader/pack.h"
 #include "tools/cli.h"
@@ -24,17 +25,7 @@ std::string extent_text(const Extent& extent) {
 }
 
 std::string form_of(const Sample& sample) {
-  switch (sample.encoding) {
-    case Encoding::kRaw:
-      return "raw";
-    case Encoding::kPng:
-      return "PNG";
-    case Encoding::kJpeg:
-      return sample.index.empty() ? "JPEG" : "JPEG with seek index";
-    case Encoding::kCoefficients:
-      return "JPEG coefficients";
-  }
-  return "";
+  return codec_traits(sample.encoding).name + (sample.index.empty() ? "" : " with seek index");
 }
 
 /// Sizes and encodings, from the shards.
@@ -104,7 +95,6 @@ void print_info(const fs::path& folder) {
 
 /// One line a split, and one a problem on stderr. Exit code 4 when there are any; 3 when they are missing files alone.
 int verify_folders(const std::vector<fs::path>& folders, int jobs) {
-  if (jobs < 0) throw config_error(concat("--jobs is ", jobs, "; expected 0 (one a core) or more"));
   Problems all;
   for (const auto& folder : folders) {
     const auto problems = verify(folder, jobs);
@@ -144,6 +134,10 @@ bool is_split_folder(const fs::path& folder) {
 
 }  // namespace
 
+void check_jobs(int jobs) {
+  if (jobs < 0) throw config_error(concat("--jobs is ", jobs, "; expected 0 (one a core) or more"));
+}
+
 void say(const Problems& problems) {
   for (const auto& line : problems.lines) std::fprintf(stderr, "%s\n", one_line(line).c_str());
 }
@@ -160,8 +154,8 @@ std::vector<fs::path> split_folders(const fs::path& folder, const std::string& s
   if (fs::exists(folder / "manifest.json", ignored)) {
     const std::string own = split.empty() ? split : read_manifest(folder).split;
     if (own == split) return {folder};
-    throw config_error(concat("--split: is \"", split, "\" with ", folder.string(), ", the folder of split ", own,
-                              "; expected the data set's folder, or no --split"));
+    throw config_error(concat("--split: is ", in_quotes(split), " with ", folder.string(), ", the folder of split ",
+                              own, "; expected the data set's folder, or no --split"));
   }
   const std::vector<std::string> names{"train", "test", "all"};
   if (!split.empty() && std::find(names.begin(), names.end(), split) == names.end())
@@ -187,11 +181,13 @@ Command info_command(CLI::App& app) {
 
 Command verify_command(CLI::App& app) {
   auto* command =
-      app.add_subcommand("verify", "check structure, checksums, every CRC, that every sample decodes, counts");
+      app.add_subcommand("verify", "check structure, checksums, every CRC, that every sample decodes, counts, names");
   const auto arguments = add_arguments(command);
   command->add_option("--jobs", arguments->jobs, "threads; 0: one a core")->capture_default_str();
-  return {command,
-          [arguments] { return verify_folders(split_folders(arguments->folder, arguments->split), arguments->jobs); }};
+  return {command, [arguments] {
+            check_jobs(arguments->jobs);
+            return verify_folders(split_folders(arguments->folder, arguments->split), arguments->jobs);
+          }};
 }
 
 }  // namespace penstock

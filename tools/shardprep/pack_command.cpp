@@ -32,7 +32,7 @@ std::vector<std::string> parse_splits(const std::string& text) {
     if (std::find(known.begin(), known.end(), *name) == known.end())
       throw config_error(concat("--split: ", unknown_name("split", *name, known)));
     if (std::find(names.begin(), name, *name) != name)
-      throw config_error(concat("--split: is \"", text, "\"; expected every split once"));
+      throw config_error(concat("--split: is ", in_quotes(text), "; expected every split once"));
   }
   return names;
 }
@@ -106,7 +106,7 @@ StorageOptions storage_options(const PackArguments& arguments) {
 int run_pack(const PackArguments& arguments) {
   PackOptions options = arguments.options;
   if (arguments.on_corrupt != "fail" && arguments.on_corrupt != "skip")
-    throw config_error(concat("--on-corrupt is \"", arguments.on_corrupt, "\"; expected fail or skip"));
+    throw config_error(concat("--on-corrupt is ", in_quotes(arguments.on_corrupt), "; expected fail or skip"));
   options.skip_corrupt = arguments.on_corrupt == "skip";
   options.storage = storage_options(arguments);
   options.input = arguments.input;

@@ -20,6 +20,7 @@ struct UnpackArguments {
 };
 
 int run_unpack(const UnpackArguments& arguments) {
+  check_jobs(arguments.jobs);
   const fs::path output = arguments.output;
   if (output.empty()) throw config_error("--out: is \"\"; expected a new folder");
   if (fs::exists(output) && (!fs::is_directory(output) || !fs::is_empty(output)))

@@ -1,20 +1,11 @@
-// The codecs behind codec_for(), one file each, and the check that they share.
+// The checks that codecs share.
 #pragma once
 
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/codecs/codec.h"
+#include "loader/shard.h"
 
 namespace penstock::detail {
-
-const Codec& raw_codec();
-const Codec& png_codec();
-const Codec& jpeg_codec();
-const Codec& coefficient_codec();
-
-/// What a PNG's chunk eXIf says, where it stands before the pixels; 1 without one. Throws corrupt_error for what is no
-/// PNG.
-uint8_t png_orientation(std::span<const uint8_t> bytes);
 
 /// Before anything is allocated for a picture of this size.
 inline void check_pixels(int64_t height, int64_t width) {
