@@ -9,6 +9,8 @@ FORBIDDEN = [
     (re.compile(r'throw \w*[Ee]rror\("[^";]*"\);'), "message without what was expected"),
     (re.compile(r"^using namespace (?!std::|at::|torch::indexing)"), "using namespace"),
 ]
+FORBIDDEN_OUTSIDE_OF_TESTS = [
+    (re.compile(r'[ "(]\\"", [\w*(]|"\\"" \+'), "a value in quotes made by hand; in_quotes() shortens it")]
 FORBIDDEN_IN_TESTS = [(re.compile(r"\b(sleep_for|sleep_until|usleep|nanosleep)\("), "sleep in a test")]
 
 
@@ -22,7 +24,7 @@ def problems(path):
     # Highway includes *-inl.h once for each instruction set.
     if path.endswith(".h") and not path.endswith("-inl.h") and "#pragma once" not in lines:
         yield 1, "no #pragma once"
-    rules = FORBIDDEN + (FORBIDDEN_IN_TESTS if path.startswith("tests/") else [])
+    rules = FORBIDDEN + (FORBIDDEN_IN_TESTS if path.startswith("tests/") else FORBIDDEN_OUTSIDE_OF_TESTS)
     for number, line in enumerate(lines, 1):
         for pattern, name in rules:
             if pattern.search(line):

@@ -43,7 +43,7 @@ std::vector<std::string> command_names(CLI::App* app) {
 /// 2^64-1 and whatever is too large for the largest.
 std::string checked_number(const std::string& flag, const std::string& type, const std::string& text) {
   const auto fails = [&](const char* expected) {
-    return config_error(concat(flag, ": is \"", text, "\"; expected ", expected));
+    return config_error(concat(flag, ": is ", in_quotes(text), "; expected ", expected));
   };
   const char* const end = text.data() + text.size();
   if (type == "FLOAT") {
@@ -75,7 +75,7 @@ Error unexpected_argument(CLI::App* app, const std::string& argument) {
     return config_error(unknown_name("flag", argument.substr(0, argument.find('=')), flag_names(*app)));
   if (const auto commands = command_names(app); !commands.empty())
     return config_error(unknown_name("command", argument, commands));
-  return config_error(concat("unexpected argument \"", argument, "\"; expected flags only (see --help)"));
+  return config_error(concat("unexpected argument ", in_quotes(argument), "; expected flags only (see --help)"));
 }
 
 /// CLI11 gives texts alone: `--out is required`, `--jobs: 1 required INT missing`, `Could not convert: --jobs = 9e9`.
@@ -99,10 +99,10 @@ Error as_config_error(CLI::App& app, const CLI::ParseError& error) {
     const bool is_flag = innermost(&app)->get_option(name)->get_items_expected_max() == 0;
     return config_error(
         is_flag ? concat(name, ": has a value; expected the flag alone")
-                : concat(name, ": is \"", text.substr(equals + 3), "\"; expected a whole number nearer to 0"));
+                : concat(name, ": is ", in_quotes(text.substr(equals + 3)), "; expected a whole number nearer to 0"));
   }
   std::replace(text.begin(), text.end(), '\n', ' ');
-  return config_error(text + "; see --help");
+  return config_error(shortened(text) + "; see --help");
 }
 
 /// CLI11 takes the word behind `--name=` for the value, and calls `--name ''` what it is.
@@ -122,7 +122,9 @@ std::vector<std::string> with_empty_values(int argc, char** argv) {
 std::string one_line(std::string message) {
   for (char& c : message)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = c == '\n' ? ' ' : '?';
-  return message;
+  auto words = split(message, ' ');
+  for (auto& word : words) word = shortened(word);
+  return join(words, " ");
 }
 
 std::vector<std::string> flag_names(const CLI::App& app) {
@@ -164,8 +166,9 @@ void prepare_process() {
 int run_tool(const std::string& tool, const std::function<int()>& body) {
   prepare_process();
   const auto failed = [&](const std::string& message, int exit_code) {
+    constexpr size_t kMostBytes = 2000;  // --help names all flags; what is longer holds somebody's text, word by word
     std::fflush(stdout);
-    std::cerr << tool << ": " << one_line(message) << '\n';
+    std::cerr << tool << ": " << shortened(one_line(message), kMostBytes) << '\n';
     return exit_code;
   };
   try {

@@ -20,8 +20,9 @@ void parse_command_line(CLI::App& app, int argc, char** argv);
 /// The flags that `app` itself understands, `--name` and `-n`.
 std::vector<std::string> flag_names(const CLI::App& app);
 
-/// `message` without control characters: names of files and what stands in them are somebody else's, and get no line of
-/// their own and nothing that steers a terminal.
+/// `message` without control characters, and with the middle of each word of more than 200 bytes left out: names of
+/// files and what stands in them are somebody else's, and get no line of their own, nothing that steers a terminal, and
+/// no more than their room.
 std::string one_line(std::string message);
 
 /// Runs a tool, with descriptors 0 to 2 open and a file that may not grow an error instead of a signal. Results that

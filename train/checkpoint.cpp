@@ -81,8 +81,8 @@ Checkpoint load_checkpoint(const std::filesystem::path& path) {
   auto [tensors, metadata] = read_tensors(path);
   const auto found = metadata.find(kKey);
   if (found == metadata.end()) {
-    throw corrupt_error(concat(path.string(), ": no \"", kKey,
-                               "\" in its metadata, so it is no checkpoint; expected a file that ",
+    throw corrupt_error(concat(path.string(), ": no ", in_quotes(kKey),
+                               " in its metadata, so it is no checkpoint; expected a file that ",
                                "--save-every wrote (weights alone go to --pretrained)"));
   }
   try {
@@ -92,7 +92,7 @@ Checkpoint load_checkpoint(const std::filesystem::path& path) {
       throw corrupt_error(concat("format version ", version, "; expected ", CheckpointInfo::kFormatVersion));
     return {info_from(json), std::move(tensors)};
   } catch (const std::exception& error) {
-    throw corrupt_error(concat(path.string(), ": checkpoint metadata: ", error.what()));
+    throw corrupt_error(concat(path.string(), ": checkpoint metadata: ", shortened(error.what())));
   }
 }
 

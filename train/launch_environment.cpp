@@ -29,7 +29,7 @@ int number(const char* name, const std::string& text, int low, int high) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc() || stop != end || value < low || value > high)
-    throw config_error(concat(name, " is \"", text, "\"; expected a number from ", low, " to ", high));
+    throw config_error(concat(name, " is ", in_quotes(text), "; expected a number from ", low, " to ", high));
   return value;
 }
 
@@ -146,7 +146,7 @@ std::pair<std::string, int> parse_dist_url(const std::string& dist_url) {
   const std::string prefix = "tcp://";
   const auto colon = dist_url.rfind(':');
   if (!dist_url.starts_with(prefix) || colon <= prefix.size())
-    throw config_error(concat("--dist-url is \"", dist_url, "\"; expected tcp://host:port"));
+    throw config_error(concat("--dist-url is ", in_quotes(dist_url), "; expected tcp://host:port"));
   std::string host = dist_url.substr(prefix.size(), colon - prefix.size());
   if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
   return {host, number("--dist-url's port", dist_url.substr(colon + 1), 1, 65535)};

@@ -1,11 +1,8 @@
 // Likely source: by the names of files.
 #include "train/likely_source.h"
 
-#include <algorithm>
-#include <array>
-#include <cctype>
-
 #include "core/text.h"
+#include "loader/codecs/codec.h"
 
 namespace penstock {
 namespace {
@@ -19,10 +16,7 @@ std::string kind_of(const fs::path& file) {
   const std::string name = file.filename().string();
   if (name.starts_with("train-images") || name.starts_with("t10k-images")) return "mnist";
   if (name == "data_batch_1.bin" || name == "test_batch.bin") return "cifar10";
-  std::string ending = file.extension().string();
-  std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
-  constexpr std::array kPictures{".jpg", ".jpeg", ".jpe", ".png"};
-  return std::find(kPictures.begin(), kPictures.end(), ending) != kPictures.end() ? "image-folder" : "";
+  return has_picture_extension(file) ? "image-folder" : "";
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ SaveEvery parse_save_every(const std::string& text) {
   const bool is_epoch = unit == "epoch" || unit == "epochs";
   if (error != std::errc() || count < 0 || !(is_step || is_epoch)) {
     throw config_error(
-        concat("--save-every is \"", text, "\"; expected \"100 steps\", \"1 epoch\", or 0 for the end only"));
+        concat("--save-every is ", in_quotes(text), "; expected \"100 steps\", \"1 epoch\", or 0 for the end only"));
   }
   return is_step ? SaveEvery{count, 0} : SaveEvery{0, count};
 }
@@ -56,7 +56,7 @@ int64_t parse_duration_ns(const std::string& flag, const std::string& text) {
   constexpr double kMost = 3600e9;
   if (error != std::errc() || factor == 0 || !(value >= 0 && value * factor <= kMost)) {
     throw config_error(
-        concat(flag, " is \"", text, "\"; expected a time with its unit, as 1.2ms or 100us, up to 3600s"));
+        concat(flag, " is ", in_quotes(text), "; expected a time with its unit, as 1.2ms or 100us, up to 3600s"));
   }
   return std::llround(value * factor);
 }

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/codecs/codec.h"
 #include "loader/read_from.h"
 #include "train/device_render.h"
 #include "train/feeder.h"
@@ -67,7 +68,8 @@ class ResidentFeeder final : public Feeder {
     const auto& manifest = dataset_->manifest();
     if (!manifest.extent) {
       throw config_error(concat("--resident: the pictures of ", dataset_->folder().string(),
-                                " are of several sizes; expected raw pictures of one size"));
+                                " are of several sizes; expected raw pictures of one size, as shardprep pack --encode "
+                                "raw stores pictures of one size"));
     }
     const Extent extent = *manifest.extent;
     refuse_what_only_the_host_renders(extent);
@@ -84,8 +86,8 @@ class ResidentFeeder final : public Feeder {
     for (const uint64_t index : indices) {
       const Sample sample = dataset_->at(index);
       if (sample.encoding != Encoding::kRaw || static_cast<int64_t>(sample.bytes.size()) != picture_bytes) {
-        throw config_error(concat("--resident: ", dataset_->where(index), " is not a raw picture of ", extent.width,
-                                  " x ", extent.height, "; expected raw pictures of one size"));
+        throw config_error(concat("--resident: ", dataset_->where(index), " is a ", codec_traits(sample.encoding).name,
+                                  " picture; expected raw pixels, as shardprep pack --encode raw stores them"));
       }
       const auto row = static_cast<int64_t>(row_of_.size());
       read_from(*dataset_, index, [&] {

@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "train/sinks/sink.h"
 
 namespace penstock {
 namespace {
@@ -19,10 +20,15 @@ namespace fs = std::filesystem;
 
 /// The files that a run writes.
 bool is_of_a_run(const std::string& name) {
-  for (const char* own : {"options.json", "metrics.jsonl", "metrics.csv", "summary.json", "model.safetensors",
-                          "checkpoint-last.safetensors", "checkpoint-best.safetensors", "trace.json"})
+  for (const char* own : {"options.json", "summary.json", "model.safetensors", "checkpoint-last.safetensors",
+                          "checkpoint-best.safetensors", "trace.json"})
     if (name == own) return true;
-  return name.starts_with("events.out.tfevents.") || name.starts_with("trace-rank-");
+  for (const auto& [sink, entry] : SinkRegistry::entries()) {
+    const std::string& files = entry.traits.files;
+    const bool is_its_own = files.ends_with('*') ? name.starts_with(files.substr(0, files.size() - 1)) : name == files;
+    if (is_its_own) return true;
+  }
+  return name.starts_with("trace-rank-");
 }
 
 Error cannot_write(const fs::path& out, const std::error_code& failure) {

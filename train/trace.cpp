@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdio>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
@@ -52,7 +53,10 @@ void add_event(Lines& lines, const TraceEvent& event, int rank, size_t lane, int
   std::string line = concat(R"({"ph":"X","name":)", dumped(event.name), R"(,"cat":")", event.category, R"(","pid":)",
                             rank, R"(,"tid":)", lane, R"(,"ts":)", micros(event.begin_ns - origin_ns), R"(,"dur":)",
                             micros(event.end_ns - event.begin_ns));
-  if (!event.arguments.is_null()) line += R"(,"args":)" + dumped(event.arguments);
+  std::string arguments;
+  for (const auto& [name, value] : event.arguments)
+    arguments += concat(arguments.empty() ? "" : ",", '"', name, R"(":)", value);
+  if (!arguments.empty()) line += concat(R"(,"args":{)", arguments, "}");
   lines.add(line + "}");
 }
 

@@ -4,8 +4,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/atomic_file.h"
@@ -16,7 +17,7 @@ struct TraceEvent {
   std::string name;
   const char* category = "";
   int64_t begin_ns = 0, end_ns = 0;
-  nlohmann::ordered_json arguments = nullptr;  ///< An object, or null: none.
+  std::vector<std::pair<const char*, int64_t>> arguments = {};  ///< What a viewer shows of it, in this order.
 };
 
 /// One row. Its events lie beside or within one another.

@@ -43,7 +43,7 @@ Options parse(int argc, char** argv) {
   app.add_option("--warm-up", options.warm_up_seconds, "seconds before")->capture_default_str();
   parse_command_line(app, argc, argv);
   if (options.variant != "sample" && options.variant != "batch")
-    throw config_error(concat("--variant: is \"", options.variant, "\"; expected sample or batch"));
+    throw config_error(concat("--variant: is ", in_quotes(options.variant), "; expected sample or batch"));
   return options;
 }
 

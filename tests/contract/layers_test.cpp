@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <regex>
 #include <string>
 #include <vector>
@@ -99,8 +100,26 @@ TEST(LayersContract, PartsOfSourceFilesStayOutOfHeaders) {
   }
 }
 
+/// The loader's folders and what their files may include of the loader. Its top may include all of them.
+TEST(LayersContract, TheLoadersFoldersIncludeWhatLiesBelowThem) {
+  const std::map<std::string, std::vector<std::string>> allowed{
+      {"loader/jpeg/", {"loader/jpeg/", "loader/detail/", "loader/shard.h"}},
+      {"loader/codecs/", {"loader/codecs/", "loader/jpeg/", "loader/detail/", "loader/shard.h"}},
+      {"loader/sources/", {"loader/sources/", "loader/codecs/codec.h", "loader/detail/", "loader/shard.h"}}};
+  for (const auto& [file, target, is_quoted] : includes()) {
+    const std::string folder = file.substr(0, file.rfind('/') + 1);
+    if (!allowed.contains(folder) || !begins_with(target, "loader/")) continue;
+    const auto& targets = allowed.at(folder);
+    EXPECT_TRUE(
+        std::any_of(targets.begin(), targets.end(), [&, t = target](const auto& a) { return begins_with(t, a); }))
+        << file << " includes " << target;
+  }
+}
+
 TEST(LayersContract, ThirdPartyTypesStayOutOfHeaders) {
-  const std::regex foreign(R"(^(tbb/|oneapi/|jpeglib|turbojpeg|opencv2/|spng|png\.h|cuda|nccl))");
+  // Of nlohmann-json a header may name types (json_fwd.hpp), which those who include it do not pay for.
+  const std::regex foreign(
+      R"(^(tbb/|oneapi/|jpeglib|turbojpeg|opencv2/|spng|png\.h|cuda|nccl|nlohmann/(?!json_fwd\.hpp)))");
   for (const auto& [file, target, is_quoted] : includes()) {
     // The tests' own headers are no interface, and an -inl.h is a part of the .cpp files that include it.
     if (!file.ends_with(".h") || file.ends_with("-inl.h") || layer_of(file) < 0) continue;

@@ -9,7 +9,8 @@ import subprocess
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
+from PIL import Image
+from safetensors.numpy import load_file, save_file
 
 from train_tool import FAST, TRAIN, run
 
@@ -90,7 +91,11 @@ def fails(cache, tmp_path, flags, code, *expected):
     (["--mode", "ddp", "--nproc", "2", "--dist-url", "garbage"], ['--dist-url is "garbage"; expected tcp://host:port']),
     (["--mode", "ddp", "--nproc", "2", "--dist-backend", "nccl"], ["--dist-backend is nccl on the CPU"]),
     (["--threads", "1000000"], ["--threads is 1000000; expected 1024 or fewer"]),
-    (["--gpu", "-2"], ["--gpu is -2; expected 0 or more"]),
+    (["--gpu", "-1"], ["--gpu is -1; expected 0 or more"]),
+    (["--world-size", "0"], ["--world-size is 0; expected 1 or more"]),
+    (["--arch", "mlp(hidden=two,depth=3)"], ['arch mlp: unknown key "depth"']),
+    (["--mode", "ddp(size=1)", "--nproc", "2"], ['mode ddp: unknown key "size"']),
+    (["--augment", "random-resized-crop(siz=224)"], ['transform random-resized-crop: unknown key "siz"; did you mean "size"']),
     (["--gpu", "0", "--device", "cpu"], ["--gpu is 0 with --device cpu"]),
     (["--profile", "0"], ["--profile is 0; expected 1 to 1000 steps"]),
     (["--profile", "1001"], ["--profile is 1001; expected 1 to 1000 steps"]),
@@ -233,6 +238,33 @@ def test_weights_that_do_not_fit(cache, tmp_path):
     save_file({"conv1.weight": np.zeros((2, 2), np.float32)}, tmp_path / "foreign.safetensors")
     fails(cache, tmp_path, [*FAST, "--pretrained", tmp_path / "foreign.safetensors"], CORRUPT,
           "foreign.safetensors", "conv1.weight")
+
+
+def test_weights_of_another_model_name_three_tensors_and_how_many_more(cache, tmp_path):
+    save_file({f"layer{i}": np.zeros(2, np.float32) for i in range(100)}, tmp_path / "foreign.safetensors")
+    fails(cache, tmp_path, [*FAST, "--pretrained", tmp_path / "foreign.safetensors"], CORRUPT,
+          "conv1.weight is missing, conv1.bias is missing, conv2.weight is missing and 107 more; expected the weights")
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+def test_weights_that_are_not_finite_are_named(cache, trained, tmp_path, value):
+    weights = load_file(trained / "model.safetensors")
+    weights["fc2.weight"][3, 5] = weights["fc2.weight"][70, 0] = float(value)
+    save_file(weights, tmp_path / "broken.safetensors")
+    fails(cache, tmp_path, [*FAST, "--pretrained", tmp_path / "broken.safetensors"], CORRUPT,
+          f'broken.safetensors: tensor "fc2.weight" holds {value} at [3, 5] and 1 more like it; expected finite weights')
+
+
+def test_resident_needs_raw_pixels_and_says_how_to_get_them(cache, tmp_path):
+    folder = tmp_path / "photos/train/a"
+    folder.mkdir(parents=True)
+    for name in ("one.jpg", "two.jpg"):
+        Image.fromarray(np.zeros((20, 20, 3), np.uint8)).save(folder / name)
+    fails(cache, tmp_path, ["--data", f"image-folder:{tmp_path / 'photos'}", "--resident", "--device", "cpu"], CONFIG,
+          "is a JPEG", "shardprep pack --encode raw")
+    Image.fromarray(np.zeros((30, 20, 3), np.uint8)).save(folder / "three.jpg")
+    fails(cache, tmp_path, ["--data", f"image-folder:{tmp_path / 'photos'}", "--resident", "--device", "cpu"], CONFIG,
+          "several sizes", "shardprep pack --encode raw")
 
 
 def test_evaluate_needs_weights_and_a_test_split(cache, tmp_path):

@@ -18,15 +18,33 @@ def environment(cache):
     return {**env, "XDG_CACHE_HOME": str(cache), "OMP_NUM_THREADS": "1"}
 
 
+SHORT = {"-b": "--batch-size", "-j": "--workers", "-a": "--arch", "-p": "--print-freq"}
+
+
+def merged(arguments):
+    """The words with the last one of each flag: what a test gives replaces what stands in SMALL and FAST, for `train`
+    refuses a flag that is given twice."""
+    groups = {}
+    name = ""
+    for word in map(str, arguments):
+        if word.startswith("-") and not word[1:2].isdigit():
+            name = SHORT.get(word, word.split("=")[0])
+            groups.pop(name, None)
+            groups[name] = [word]
+        else:
+            groups.setdefault(name, []).append(word)
+    return [word for group in groups.values() for word in group]
+
+
 def run(cache, *arguments, code=0, launcher=(), **options):
-    done = subprocess.run([*map(str, launcher), TRAIN, *map(str, arguments)], capture_output=True, text=True,
+    done = subprocess.run([*map(str, launcher), TRAIN, *merged(arguments)], capture_output=True, text=True,
                           timeout=300, env=environment(cache), **options)
     assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
     return done
 
 
 def start(cache, *arguments, **options):
-    return subprocess.Popen([TRAIN, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    return subprocess.Popen([TRAIN, *merged(arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             env=environment(cache), **options)
 
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -27,6 +28,10 @@ Metrics epoch_metrics(int64_t epoch) {
   return metrics;
 }
 
+std::unique_ptr<Sink> sink_of(const std::string& name, const std::filesystem::path& folder, int64_t resumed_step = -1) {
+  return SinkRegistry::make(parse_spec("sink", name), SinkContext{folder, resumed_step, std::cout});
+}
+
 std::vector<std::string> lines_of(const std::filesystem::path& path) {
   std::ifstream file(path);
   std::vector<std::string> lines;
@@ -36,7 +41,7 @@ std::vector<std::string> lines_of(const std::filesystem::path& path) {
 
 TEST(TerminalSinkTest, AnEpochIsOneLineOfTheKnownForm) {
   std::ostringstream out;
-  const auto sink = make_terminal_sink(out);
+  const auto sink = SinkRegistry::make(parse_spec("sink", "terminal"), SinkContext{"", -1, out});
   sink->write(epoch_metrics(1));
   Metrics step;
   sink->write(step);
@@ -85,7 +90,7 @@ TEST(ProgressBarTest, TheLineIsRewrittenAndCleared) {
 
 TEST(JsonlSinkTest, EveryLineIsAnObjectWithKindStepAndPhases) {
   const TemporaryFolder folder("jsonl");
-  const auto sink = make_jsonl_sink(folder.path(), -1);
+  const auto sink = sink_of("jsonl", folder.path());
   Metrics step;
   step.step = 50;
   sink->write(step);
@@ -106,14 +111,14 @@ TEST(JsonlSinkTest, EveryLineIsAnObjectWithKindStepAndPhases) {
 TEST(SinkTest, AResumedRunDropsWhatLiesBehindItsCheckpoint) {
   const TemporaryFolder folder("resumed");
   {
-    const auto jsonl = make_jsonl_sink(folder.path(), -1), csv = make_csv_sink(folder.path(), -1);
+    const auto jsonl = sink_of("jsonl", folder.path()), csv = sink_of("csv", folder.path());
     for (int64_t epoch = 1; epoch <= 4; ++epoch) {
       jsonl->write(epoch_metrics(epoch));
       csv->write(epoch_metrics(epoch));
     }
   }
   std::ofstream(folder.path() / "metrics.jsonl", std::ios::app) << "{\"kind\": \"epo";  // the kill came here
-  const auto jsonl = make_jsonl_sink(folder.path(), 200), csv = make_csv_sink(folder.path(), 200);
+  const auto jsonl = sink_of("jsonl", folder.path(), 200), csv = sink_of("csv", folder.path(), 200);
   jsonl->write(epoch_metrics(3));
   csv->write(epoch_metrics(3));
   EXPECT_EQ(lines_of(folder.path() / "metrics.jsonl").size(), 3u);
@@ -125,14 +130,33 @@ TEST(SinkTest, AResumedRunDropsWhatLiesBehindItsCheckpoint) {
 
 TEST(CsvSinkTest, EveryRowHasTheHeadersColumns) {
   const TemporaryFolder folder("csv");
-  make_csv_sink(folder.path(), -1)->write(epoch_metrics(1));
+  sink_of("csv", folder.path())->write(epoch_metrics(1));
   const auto rows = lines_of(folder.path() / "metrics.csv");
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(split(rows[0], ',').size(), split(rows[1], ',').size());
 }
 
+/// What a sink that registers itself writes is a run's, without a list elsewhere.
+TEST(SinkTest, TheFilesOfEverySinkAreThoseThatItNamesAndGoWithTheRun) {
+  for (const auto& [name, entry] : SinkRegistry::entries()) {
+    const TemporaryFolder folder(name);
+    std::ostringstream out;
+    SinkRegistry::make(parse_spec("sink", name), SinkContext{folder.path(), -1, out})->write(epoch_metrics(1));
+    EXPECT_EQ(std::filesystem::is_empty(folder.path()), entry.traits.files.empty()) << name;
+    std::ofstream(folder.path() / "options.json") << "{}";
+    RunFolder(folder.path(), /*is_resumed=*/false);
+    EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << name;
+  }
+}
+
+TEST(SinkTest, ARunHasOneOfEachThatIsRegistered) {
+  const TemporaryFolder folder("sinks");
+  std::ostringstream out;
+  EXPECT_EQ(make_sinks({folder.path(), -1, out}).size(), SinkRegistry::names().size());
+}
+
 TEST(SinkTest, AFolderThatIsNotThereIsAnIoError) {
-  message_of(ErrorKind::kIo, [] { make_jsonl_sink("/nonexistent/folder", -1); });
+  message_of(ErrorKind::kIo, [] { sink_of("jsonl", "/nonexistent/folder"); });
 }
 
 TEST(RunFolderTest, SomebodysFilesAreNotWrittenInto) {

@@ -56,7 +56,7 @@ std::vector<std::string> earlier_flags(const std::vector<std::string>& arguments
       if (!text.empty()) flags.insert(flags.end(), {concat("--", key), text});
     }
   } catch (const nlohmann::json::exception& error) {
-    throw corrupt_error(concat(path.string(), ": ", error.what(), "; expected the options of a run"));
+    throw corrupt_error(concat(path.string(), ": ", shortened(error.what()), "; expected the options of a run"));
   }
   return flags;
 }

@@ -145,11 +145,12 @@ void add_run_flags(CLI::App& app, TrainOptions& o, std::vector<std::string>& sav
       ->group(group);
 }
 
-/// `--save-every 100 steps` arrives as two words, "100 steps" as one; of several, the last counts.
-std::string last_of(const std::vector<std::string>& words) {
-  const std::string& last = words.back();
-  const bool is_unit = words.size() > 1 && !last.empty() && std::isalpha(static_cast<unsigned char>(last[0])) != 0;
-  return is_unit ? words[words.size() - 2] + " " + last : last;
+/// `--save-every 100 steps` arrives as two words, "100 steps" as one.
+SaveEvery save_every_of(const std::vector<std::string>& words) {
+  const bool has_unit =
+      words.size() == 2 && !words[1].empty() && std::isalpha(static_cast<unsigned char>(words[1][0])) != 0;
+  if (words.size() > 1 && !has_unit) throw config_error("--save-every: is given more than once; expected it once");
+  return parse_save_every(join(words, " "));
 }
 
 /// What the flags are read into: options, and texts that become options.
@@ -161,13 +162,40 @@ struct FlagValues {
 
 void add_flags(CLI::App& app, FlagValues& values) {
   app.get_formatter()->column_width(34);
-  // A flag given twice counts as given last, so that scripts can append to a command line.
-  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   add_data_flags(app, values.options);
   add_model_flags(app, values.options);
   add_device_flags(app, values.options);
   add_run_flags(app, values.options, values.save_every);
   add_emulation_flags(app, values.emulated_step, values.emulated_load);
+}
+
+/// -1 or 0 means "auto" or "not given" inside only: whoever types it gets the message of every other number that is too
+/// small.
+void check_typed(const CLI::App& app, const TrainOptions& options) {
+  const auto check_least = [&](const char* flag, int value, int least) {
+    if (app.count(flag) > 0 && value < least)
+      throw config_error(concat(flag, " is ", value, "; expected ", least, " or more"));
+  };
+  check_least("--workers", options.workers, 0);
+  check_least("--gpu", options.gpu, 0);
+  check_least("--threads", options.threads, 1);
+  check_least("--nproc", options.nproc, 1);
+  check_least("--world-size", options.world_size, 1);
+  check_least("--rank", options.rank, 0);
+  constexpr int64_t kMaxProfileSteps = 1000;  // a step of a large model has thousands of operators
+  if (app.count("--profile") > 0 && (options.profile_steps < 1 || options.profile_steps > kMaxProfileSteps))
+    throw config_error(concat("--profile is ", options.profile_steps, "; expected 1 to ", kMaxProfileSteps, " steps"));
+}
+
+/// What an earlier run was started with, before the flags that are typed now and win.
+void read_earlier_flags(const std::vector<std::string>& typed, FlagValues& values) {
+  std::vector<std::string> words = earlier_flags(typed);
+  words.insert(words.begin(), typed.front());
+  std::vector<char*> pointers;
+  for (auto& word : words) pointers.push_back(word.data());
+  CLI::App app("", "train");
+  add_flags(app, values);
+  parse_command_line(app, static_cast<int>(pointers.size()), pointers.data());
 }
 
 }  // namespace
@@ -188,28 +216,13 @@ TrainOptions parse_flags(int argc, char** argv) {
   add_flags(app, values);
   app.footer("train study --help: many runs with other workers, modes and ranks, in one table.");
   auto& options = values.options;
-  std::vector<std::string> words{argv, argv + argc};
-  const auto earlier = earlier_flags(words);
-  words.insert(words.begin() + 1, earlier.begin(), earlier.end());  // of a flag that stands twice the last counts
-  std::vector<char*> pointers;
-  for (auto& word : words) pointers.push_back(word.data());
-  parse_command_line(app, static_cast<int>(pointers.size()), pointers.data());
+  read_earlier_flags({argv, argv + argc}, values);
+  parse_command_line(app, argc, argv);
   options.resume = checkpoint_of(options.resume);
-  if (!values.save_every.empty()) options.save_every = parse_save_every(last_of(values.save_every));
+  if (!values.save_every.empty()) options.save_every = save_every_of(values.save_every);
   options.emulated_step_ns = parse_duration_ns("--emulate-step", values.emulated_step);
   options.emulated_load_ns = parse_duration_ns("--emulate-load", values.emulated_load);
-  // -1 means "auto" inside only: whoever types it gets the message of every other negative number.
-  if (app.count("--workers") > 0 && options.workers < 0)
-    throw config_error(concat("--workers is ", options.workers, "; expected 0 or more"));
-  if (app.count("--nproc") > 0 && options.nproc < 1)
-    throw config_error(concat("--nproc is ", options.nproc, "; expected 1 or more"));
-  if (app.count("--threads") > 0 && options.threads < 1)
-    throw config_error(concat("--threads is ", options.threads, "; expected 1 or more"));
-  constexpr int64_t kMaxProfileSteps = 1000;  // of a large model a step has thousands of operators
-  if (app.count("--profile") > 0 && (options.profile_steps < 1 || options.profile_steps > kMaxProfileSteps))
-    throw config_error(concat("--profile is ", options.profile_steps, "; expected 1 to ", kMaxProfileSteps, " steps"));
-  if (app.count("--rank") > 0 && options.rank < 0)
-    throw config_error(concat("--rank is ", options.rank, "; expected 0 or more"));
+  check_typed(app, options);
   return options;
 }
 

@@ -1,6 +1,9 @@
-// Pretrained: every mismatch is found before anything is copied.
+// Pretrained: every mismatch and every number that is not finite is found before anything is copied.
 #include "train/models/pretrained.h"
 
+#include <algorithm>
+
+#include "core/number_text.h"
 #include "core/text.h"
 #include "train/models/model.h"
 #include "train/safetensors_torch.h"
@@ -14,10 +17,37 @@ std::string shape_text(const torch::Tensor& tensor) {
   return sizes.empty() ? "a scalar" : join(sizes, " x ");
 }
 
+/// The first three, and how many more there are: of two architectures nearly all names differ.
+std::string some_of(const std::vector<std::string>& mismatches) {
+  constexpr size_t kMostNamed = 3;
+  const size_t named = std::min(mismatches.size(), kMostNamed);
+  const std::string text = join({mismatches.begin(), mismatches.begin() + static_cast<std::ptrdiff_t>(named)});
+  const size_t others = mismatches.size() - named;
+  return others == 0 ? text : concat(text, " and ", grouped(others), " more");
+}
+
+/// Throws corrupt_error naming the first element that is NaN or infinite.
+void check_finite(const std::filesystem::path& path, const std::string& name, const torch::Tensor& tensor) {
+  if (!tensor.is_floating_point()) return;
+  const torch::Tensor is_finite = at::isfinite(tensor).flatten();
+  if (is_finite.all().item<bool>()) return;
+  const auto index = is_finite.to(at::kChar).argmin().item<int64_t>();
+  std::vector<std::string> place;
+  int64_t rest = index;
+  for (int64_t axis = tensor.dim() - 1; axis >= 0; rest /= tensor.size(axis--))
+    place.insert(place.begin(), std::to_string(rest % tensor.size(axis)));
+  const auto count = static_cast<uint64_t>(is_finite.logical_not().sum().item<int64_t>());
+  throw corrupt_error(concat(path.string(), ": tensor ", in_quotes(name), " holds ",
+                             tensor.flatten()[index].item<double>(), " at [", join(place), "]",
+                             count > 1 ? concat(" and ", grouped(count - 1), " more like it") : "",
+                             "; expected finite weights"));
+}
+
 }  // namespace
 
 void load_pretrained(Model& model, const std::filesystem::path& path) {
-  auto given = read_tensors(path).tensors;
+  const auto all = read_tensors(path).tensors;
+  auto given = all;
   std::vector<std::pair<torch::Tensor, torch::Tensor>> copies;
   std::vector<std::string> mismatches;
   const auto match = [&](const std::string& name, const torch::Tensor& mine) {
@@ -37,8 +67,9 @@ void load_pretrained(Model& model, const std::filesystem::path& path) {
   for (const auto& item : model.named_buffers()) match(item.key(), item.value());
   for (const auto& [name, tensor] : given) mismatches.push_back(concat(name, " is unexpected"));
   if (!mismatches.empty())
-    throw corrupt_error(concat(path.string(), ": ", join(mismatches),
+    throw corrupt_error(concat(path.string(), ": ", some_of(mismatches),
                                "; expected the weights of this architecture, pictures and class count"));
+  for (const auto& [name, tensor] : all) check_finite(path, name, tensor);
   at::NoGradGuard no_grad;
   for (auto& [mine, theirs] : copies) mine.copy_(theirs);
 }

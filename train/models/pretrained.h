@@ -9,9 +9,9 @@ class Model;
 
 /// Copies the tensors of a safetensors file (a state dict with torchvision's names, no prefix) into the model's
 /// parameters and buffers, converting to their dtype (of floating-point numbers, or of whole ones).
-/// `num_batches_tracked` may be absent: it counts, nothing is computed from it. Throws corrupt_error naming every
-/// tensor that is missing, unexpected, of another shape or kind of number; the model is then unchanged. io_error and
-/// corrupt_error of the file itself.
+/// `num_batches_tracked` may be absent: it counts, nothing is computed from it. Throws corrupt_error naming the first
+/// three tensors that are missing, unexpected, of another shape or kind of number and the number of the others, or the
+/// first element that is NaN or infinite; the model is then unchanged. io_error and corrupt_error of the file itself.
 void load_pretrained(Model& model, const std::filesystem::path& path);
 
 }  // namespace penstock

@@ -1,7 +1,7 @@
 // What `train` prints before and after, and summary.json.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "train/run/setup.h"

@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "core/atomic_file.h"
 #include "core/error.h"
@@ -140,10 +141,7 @@ class Run {
     folder_.emplace(options_.out, is_resumed);
     write_text(options_.out / "options.json", to_json(options_));
     const int64_t resumed_step = is_resumed ? setup_.info.position.step : -1;
-    sinks_.push_back(make_jsonl_sink(options_.out, resumed_step));
-    sinks_.push_back(make_csv_sink(options_.out, resumed_step));
-    sinks_.push_back(make_tensorboard_sink(options_.out));
-    sinks_.push_back(make_terminal_sink(std::cout));
+    sinks_ = make_sinks({options_.out, resumed_step, std::cout});
     std::cout << opening_text(setup_, *comm_) << std::flush;
   }
 

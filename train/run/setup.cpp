@@ -43,8 +43,8 @@ void check_same_classes(const Dataset& train, const Dataset& test) {
                               ", as in ", train.folder().string()));
   for (size_t i = 0; i < names.size(); ++i)
     if (names[i] != expected[i])
-      throw config_error(concat(where, ": class ", i, " is \"", names[i], "\"; expected \"", expected[i], "\", as in ",
-                                train.folder().string()));
+      throw config_error(concat(where, ": class ", i, " is ", in_quotes(names[i]), "; expected ",
+                                in_quotes(expected[i]), ", as in ", train.folder().string()));
 }
 
 void check_data(const Setup& setup) {

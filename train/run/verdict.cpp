@@ -11,6 +11,7 @@
 #include <array>
 #include <cmath>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "core/machine.h"
@@ -159,7 +160,7 @@ std::optional<PastPrediction> find_past_prediction(const fs::path& out, const nl
         newest_time = time;
       }
     } catch (const nlohmann::json::exception& error) {
-      skip(concat(path.string(), ": ", error.what(), "; expected a run's summary"));
+      skip(concat(path.string(), ": ", shortened(error.what()), "; expected a run's summary"));
     }
   }
   if (other_count > 1) other += concat(" (and ", other_count - 1, " more like it)");

@@ -50,10 +50,13 @@ class CsvSink final : public Sink {
   detail::LogFile file_;
 };
 
+const Registered<SinkKind> kRegistered{"csv",
+                                       {},
+                                       "metrics.csv: one row for every epoch",
+                                       [](const Spec&, const SinkContext& context) {
+                                         return std::make_unique<CsvSink>(context.folder, context.resumed_step);
+                                       },
+                                       {.files = "metrics.csv"}};
+
 }  // namespace
-
-std::unique_ptr<Sink> make_csv_sink(const std::filesystem::path& folder, int64_t resumed_step) {
-  return std::make_unique<CsvSink>(folder, resumed_step);
-}
-
 }  // namespace penstock

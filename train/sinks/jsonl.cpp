@@ -44,10 +44,13 @@ class JsonlSink final : public Sink {
   detail::LogFile file_;
 };
 
+const Registered<SinkKind> kRegistered{"jsonl",
+                                       {},
+                                       "metrics.jsonl: one JSON object for every record",
+                                       [](const Spec&, const SinkContext& context) {
+                                         return std::make_unique<JsonlSink>(context.folder, context.resumed_step);
+                                       },
+                                       {.files = "metrics.jsonl"}};
+
 }  // namespace
-
-std::unique_ptr<Sink> make_jsonl_sink(const std::filesystem::path& folder, int64_t resumed_step) {
-  return std::make_unique<JsonlSink>(folder, resumed_step);
-}
-
 }  // namespace penstock

@@ -1,13 +1,16 @@
-// Sink: where a run's figures go. One line of figures a print-freq steps and one an epoch.
+// Sink: the plug-in that takes a run's figures somewhere. One line of figures a print-freq steps and one an epoch.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <iosfwd>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "core/registry.h"
 #include "train/recorder.h"
 
 namespace penstock {
@@ -42,15 +45,32 @@ class Sink {
   virtual void write(const Metrics& metrics) = 0;
 };
 
-/// The three files of a run's folder, `resumed_step` as in open_log().
-std::unique_ptr<Sink> make_jsonl_sink(const std::filesystem::path& folder, int64_t resumed_step);
-std::unique_ptr<Sink> make_csv_sink(const std::filesystem::path& folder, int64_t resumed_step);
-/// FOLDER/events.out.tfevents.<seconds>.<host>.<process>: a file of its own for every start, as TensorBoard wants it.
-std::unique_ptr<Sink> make_tensorboard_sink(const std::filesystem::path& folder);
-/// One line an epoch: `Epoch [1/10], Loss: 0.5043, Dur: 3.1 s, load 0.4 ms, update 1.2 ms`.
-std::unique_ptr<Sink> make_terminal_sink(std::ostream& out);
+/// Where a run writes.
+struct SinkContext {
+  std::filesystem::path folder;  ///< The run's.
+  int64_t resumed_step = -1;     ///< Of the checkpoint that this run goes on from; below 0: it starts anew.
+  std::ostream& terminal;
+};
 
-/// That line, without the line end.
+struct SinkTraits {
+  /// The file that it writes in the run's folder, or how the names of its files begin, with a `*` for the rest; a run
+  /// that starts anew removes them. Empty: it writes none.
+  std::string files = {};
+};
+
+/// Every run has one of every sink that is registered.
+struct SinkKind {
+  using Interface = Sink;
+  using Traits = SinkTraits;
+  static constexpr const char* kName = "sink";
+  using Factory = std::function<std::unique_ptr<Sink>(const Spec&, const SinkContext&)>;
+};
+using SinkRegistry = Registry<SinkKind>;
+
+/// One of each, in the order of their names. Throws what their constructors throw.
+std::vector<std::unique_ptr<Sink>> make_sinks(const SinkContext& context);
+
+/// The line of an epoch, without the line end: `Epoch [1/10], Loss: 0.5043, Dur: 3.1 s, load 0.4 ms, update 1.2 ms`.
 std::string epoch_line(const Metrics& metrics);
 
 }  // namespace penstock

@@ -101,10 +101,12 @@ class TensorBoardSink final : public Sink {
   std::ofstream file_;
 };
 
+const Registered<SinkKind> kRegistered{
+    "tensorboard",
+    {},
+    "events.out.tfevents.<seconds>.<host>.<process>: a file of its own for every start, as TensorBoard wants it",
+    [](const Spec&, const SinkContext& context) { return std::make_unique<TensorBoardSink>(context.folder); },
+    {.files = "events.out.tfevents.*"}};
+
 }  // namespace
-
-std::unique_ptr<Sink> make_tensorboard_sink(const std::filesystem::path& folder) {
-  return std::make_unique<TensorBoardSink>(folder);
-}
-
 }  // namespace penstock

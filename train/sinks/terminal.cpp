@@ -30,6 +30,12 @@ std::string epoch_line(const Metrics& metrics) {
                 metrics.is_emulated ? " [emulated]" : "");
 }
 
-std::unique_ptr<Sink> make_terminal_sink(std::ostream& out) { return std::make_unique<TerminalSink>(out); }
+namespace {
 
+const Registered<SinkKind> kRegistered{
+    "terminal", {}, "one line for every epoch", [](const Spec&, const SinkContext& context) {
+      return std::make_unique<TerminalSink>(context.terminal);
+    }};
+
+}  // namespace
 }  // namespace penstock

@@ -23,10 +23,11 @@ std::vector<std::string> read_arguments(const fs::path& path) {
   try {
     const auto json = nlohmann::json::parse(file);
     if (json.at("format") == kFormat) return json.at("arguments").get<std::vector<std::string>>();
-    throw config_error(
-        concat(path.string(), ": is of format ", json.at("format").dump(), "; expected ", kFormat, ", or a new --out"));
+    throw config_error(concat(path.string(), ": is of format ", shortened(json.at("format").dump()), "; expected ",
+                              kFormat, ", or a new --out"));
   } catch (const nlohmann::json::exception& error) {
-    throw corrupt_error(concat(path.string(), ": ", error.what(), "; expected a study's command, or a new --out"));
+    throw corrupt_error(
+        concat(path.string(), ": ", shortened(error.what()), "; expected a study's command, or a new --out"));
   }
 }
 

@@ -19,7 +19,7 @@ void check_different(const char* flag, const std::string& text, std::vector<Valu
   std::sort(values.begin(), values.end());
   const auto twice = std::adjacent_find(values.begin(), values.end());
   if (twice != values.end())
-    throw config_error(concat(flag, " is \"", text, "\", with ", *twice, " twice; expected every value once"));
+    throw config_error(concat(flag, " is ", in_quotes(text), ", with ", *twice, " twice; expected every value once"));
 }
 
 std::vector<int> parse_counts(const char* flag, const std::string& text, int least, const char* example) {
@@ -30,7 +30,7 @@ std::vector<int> parse_counts(const char* flag, const std::string& text, int lea
     const auto [stop, failure] = std::from_chars(part.data(), end, count);
     if (failure != std::errc() || stop != end || count < least)
       throw config_error(
-          concat(flag, " is \"", text, "\"; expected whole numbers from ", least, " on, such as ", example));
+          concat(flag, " is ", in_quotes(text), "; expected whole numbers from ", least, " on, such as ", example));
     counts.push_back(count);
   }
   check_different(flag, text, counts);

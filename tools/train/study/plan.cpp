@@ -25,6 +25,18 @@ std::string file_name(const std::string& text) {
   return name;
 }
 
+/// The words without `flag VALUE` and `flag=VALUE`.
+std::vector<std::string> without_flag(const std::vector<std::string>& words, const std::string& flag) {
+  std::vector<std::string> kept;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == flag)
+      ++i;
+    else if (!words[i].starts_with(flag + "="))
+      kept.push_back(words[i]);
+  }
+  return kept;
+}
+
 }  // namespace
 
 std::string group_text(const StudyRow& row) {
@@ -70,11 +82,10 @@ std::string run_name(const std::vector<StudyRow>& rows, size_t row, int repeat) 
 
 std::vector<std::string> run_arguments(const StudyOptions& options, const StudyRow& row, int repeat,
                                        const std::filesystem::path& out) {
-  auto words = options.passed_on;  // a flag given twice counts as given last
+  auto words = row.is_augmented ? options.passed_on : without_flag(options.passed_on, "--augment");
   words.insert(words.end(), {"--mode", row.mode, "--nproc", std::to_string(row.ranks), "--workers",
                              std::to_string(row.workers), "--out", out.string()});
   if (repeat + 1 == options.repeat_count) words.insert(words.end(), {"--profile", std::to_string(kTimelineSteps)});
-  if (!row.is_augmented) words.insert(words.end(), {"--augment", ""});
   return words;
 }
 

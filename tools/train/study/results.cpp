@@ -26,7 +26,7 @@ Json read_summary(const fs::path& folder) {
   try {
     json = Json::parse(file);
   } catch (const Json::exception& error) {
-    throw corrupt_error(concat(path.string(), ": ", error.what(), "; delete it to have the run again"));
+    throw corrupt_error(concat(path.string(), ": ", shortened(error.what()), "; delete it to have the run again"));
   }
   if (const auto format = json.value("format", 1); format != kSummaryFormat)
     throw config_error(concat(path.string(), ": is of format ", format, "; expected ", kSummaryFormat,
@@ -132,7 +132,7 @@ StudyResults read_results(const StudyOptions& options, const std::vector<StudyRo
       results.rows.push_back(std::move(result));
       if (i == 0) results.setting = setting_text(repeats.back().at("configuration"), options);
     } catch (const Json::exception& error) {
-      throw corrupt_error(concat((folders[i].back() / "summary.json").string(), ": ", error.what(),
+      throw corrupt_error(concat((folders[i].back() / "summary.json").string(), ": ", shortened(error.what()),
                                  "; delete it to have the run again"));
     }
   }

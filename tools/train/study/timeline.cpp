@@ -112,7 +112,7 @@ Timeline read_timeline(const std::filesystem::path& trace) {
     timeline.lanes = std::move(loaders);
     timeline.lanes.push_back(std::move(trainer));
   } catch (const Json::exception& error) {
-    throw corrupt_error(concat(trace.string(), ": ", error.what(), "; expected a Chrome trace"));
+    throw corrupt_error(concat(trace.string(), ": ", shortened(error.what()), "; expected a Chrome trace"));
   }
   for (auto& lane : timeline.lanes) {
     cut(lane.bars, timeline);
