@@ -100,18 +100,35 @@ TEST(LayersContract, PartsOfSourceFilesStayOutOfHeaders) {
   }
 }
 
+TEST(LayersContract, ADetailFolderIsForItsOwnLayer) {
+  for (const auto& [file, target, is_quoted] : includes()) {
+    if (layer_of(file) < 0 || layer_of(target) < 0 || target.find("/detail/") == std::string::npos) continue;
+    EXPECT_EQ(layer_of(target), layer_of(file)) << file << " includes " << target;
+  }
+}
+
 /// The loader's folders and what their files may include of the loader. Its top may include all of them.
 TEST(LayersContract, TheLoadersFoldersIncludeWhatLiesBelowThem) {
   const std::map<std::string, std::vector<std::string>> allowed{
       {"loader/jpeg/", {"loader/jpeg/", "loader/detail/", "loader/shard.h"}},
       {"loader/codecs/", {"loader/codecs/", "loader/jpeg/", "loader/detail/", "loader/shard.h"}},
-      {"loader/sources/", {"loader/sources/", "loader/codecs/codec.h", "loader/detail/", "loader/shard.h"}}};
+      {"loader/sources/",
+       {"loader/sources/", "loader/codecs/codec.h", "loader/detail/", "loader/shard.h", "loader/read_from.h"}}};
   for (const auto& [file, target, is_quoted] : includes()) {
     const std::string folder = file.substr(0, file.rfind('/') + 1);
     if (!allowed.contains(folder) || !begins_with(target, "loader/")) continue;
     const auto& targets = allowed.at(folder);
     EXPECT_TRUE(
         std::any_of(targets.begin(), targets.end(), [&, t = target](const auto& a) { return begins_with(t, a); }))
+        << file << " includes " << target;
+  }
+}
+
+TEST(LayersContract, OutsideOfTheLoaderItsFoldersHaveAHeaderEach) {
+  for (const auto& [file, target, is_quoted] : includes()) {
+    if (layer_of(file) < 0 || begins_with(file, "loader/") || !begins_with(target, "loader/")) continue;
+    const bool is_of_top = target.find('/') == target.rfind('/');
+    EXPECT_TRUE(is_of_top || target == "loader/codecs/codec.h" || target == "loader/sources/source.h")
         << file << " includes " << target;
   }
 }
