@@ -29,6 +29,14 @@ inline int64_t cpu_ns(clockid_t clock) {
 int64_t queued_ns(pid_t thread);
 pid_t this_thread();
 
+/// What a thread of this process has had read for it.
+struct StorageUse {
+  int64_t major_faults = 0;  ///< Times that it waited for a page of a mapped file (proc(5), stat).
+  int64_t read_bytes = 0;    ///< From block devices (proc(5), io); file systems over a network or FUSE count none.
+};
+/// Zeros where the kernel does not say. About 20 us.
+StorageUse storage_use(pid_t thread);
+
 /// Keeps the processor busy for `ns` of this thread's time.
 inline void burn_cpu(int64_t ns) {
   const int64_t end_ns = cpu_ns(CLOCK_THREAD_CPUTIME_ID) + ns;

@@ -2,12 +2,16 @@
 #include "core/machine.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
+#include "core/clock.h"
 #include "core/text.h"
 
 namespace penstock {
@@ -103,6 +107,42 @@ std::optional<int64_t> pids_limit(const std::string& groups, const fs::path& mou
 }
 
 std::optional<int64_t> pids_limit() { return pids_limit(own_groups(), kMount); }
+
+double busy_cores_ms(const std::string& stat, long ticks_per_second, const std::function<bool(int)>& is_usable) {
+  std::istringstream lines(stat);
+  double ticks = 0;
+  for (std::string line; std::getline(lines, line);) {  // "cpu0 user nice system idle iowait irq softirq steal ..."
+    if (line.rfind("cpu", 0) != 0 || line.size() < 4 || std::isdigit(static_cast<unsigned char>(line[3])) == 0)
+      continue;
+    std::istringstream fields(line.substr(3));
+    int core = 0;
+    double user = 0, nice = 0, system = 0, idle = 0, io_wait = 0, irq = 0, soft_irq = 0, steal = 0;
+    fields >> core >> user >> nice >> system >> idle >> io_wait >> irq >> soft_irq;
+    if (!fields || !is_usable(core)) continue;
+    fields >> steal;
+    ticks += user + nice + system + irq + soft_irq + steal;
+  }
+  return ticks * 1e3 / static_cast<double>(ticks_per_second);
+}
+
+double busy_cores_ms() {
+  cpu_set_t usable;
+  CPU_ZERO(&usable);
+  if (sched_getaffinity(0, sizeof(usable), &usable) != 0) return 0;
+  std::ifstream file("/proc/stat");
+  std::string text;
+  for (std::string line; std::getline(file, line) && line.rfind("cpu", 0) == 0;) text += line + "\n";
+  return busy_cores_ms(text, sysconf(_SC_CLK_TCK),
+                       [&](int core) { return core < CPU_SETSIZE && CPU_ISSET(core, &usable); });
+}
+
+double queued_threads_ms() {
+  double total_ms = 0;
+  std::error_code ignored;  // a thread that ends meanwhile
+  for (const auto& thread : fs::directory_iterator("/proc/self/task", ignored))
+    total_ms += static_cast<double>(queued_ns(std::atoi(thread.path().filename().c_str()))) * 1e-6;
+  return total_ms;
+}
 
 std::string processor_name() {
   std::ifstream file("/proc/cpuinfo");

@@ -1,6 +1,7 @@
 // Loader: options, slots and epochs around the ring and the row maker.
 #include "loader/loader.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -210,6 +211,19 @@ Extent Loader::extent() const { return state_->maker.extent(); }
 const LoaderOptions& Loader::options() const { return state_->options; }
 size_t Loader::slot_bytes() const { return state_->slots.byte_count(); }
 
+void LoaderStatistics::find_storage_waits() {
+  const bool has_read =
+      std::any_of(workers.begin(), workers.end(), [](const Worker& worker) { return worker.major_faults > 0; });
+  for (auto& worker : workers)
+    worker.storage_ms = has_read ? std::max(0.0, worker.busy_ms - worker.cpu_ms - worker.queued_ms) : 0;
+}
+
+LoaderStatistics::Stage LoaderStatistics::storage() const {
+  Stage stage{read.count, 0, 0};
+  for (const auto& worker : workers) stage.total_ms += worker.storage_ms;
+  return stage;
+}
+
 LoaderStatistics Loader::statistics() const {
   const auto stage_of = [](const detail::DurationSum& sum, uint64_t count) {
     return LoaderStatistics::Stage{count, sum.mean_ns() * static_cast<double>(count) * 1e-6,
@@ -236,10 +250,14 @@ LoaderStatistics Loader::statistics() const {
                                   .busy_ms = ms(times[i].busy_ns),
                                   .idle_ms = ms_since(state_->start_ns) - ms(times[i].busy_ns),
                                   .cpu_ms = ms(times[i].cpu_ns),
-                                  .queued_ms = ms(times[i].queued_ns)});
+                                  .queued_ms = ms(times[i].queued_ns),
+                                  .major_faults = static_cast<uint64_t>(times[i].storage.major_faults),
+                                  .storage_bytes = static_cast<uint64_t>(times[i].storage.read_bytes)});
     made_count += count;
+    statistics.sample_bytes += worker.sample_bytes.load(std::memory_order_relaxed);
     statistics.substituted_count += worker.substituted_count.load(std::memory_order_relaxed);
   }
+  statistics.find_storage_waits();
   state_->wait.add_to(wait);
   statistics.read = stage_of(read, made_count);
   statistics.plan = stage_of(plan, made_count);

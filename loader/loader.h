@@ -115,17 +115,29 @@ struct LoaderStatistics {
   /// One worker; of workers 0 the caller's thread.
   struct Worker {
     double read_ms = 0, plan_ms = 0, decode_ms = 0, render_ms = 0;
-    double busy_ms = 0;    // making rows, by the clock on the wall
-    double idle_ms = 0;    // the rest of the time since construction
-    double cpu_ms = 0;     // processor time of its thread; 0 for workers 0, whose thread is the caller's
-    double queued_ms = 0;  // it could run and had no core; likewise
+    double busy_ms = 0;          // making rows, by the clock on the wall
+    double idle_ms = 0;          // the rest of the time since construction
+    double cpu_ms = 0;           // processor time of its thread; for workers 0, of making rows alone
+    double queued_ms = 0;        // it could run and had no core; for workers 0, estimated for making rows alone
+    double storage_ms = 0;       // of busy_ms, neither running nor queued: waiting for pages of the shards
+    uint64_t major_faults = 0;   // pages that it waited for; 0: storage_ms is 0 too
+    uint64_t storage_bytes = 0;  // read for it from block devices; 0 on FUSE and network file systems
   };
   Stage read, decode, plan, render;  // a sample
   Stage wait;                        // a call of next(): how long the consumer waited
   uint64_t batch_count = 0;
   uint64_t ready_count = 0;  // batches that stood ready when they were asked for
   uint64_t substituted_count = 0;
+  uint64_t sample_bytes = 0;  // as stored, of the samples made
   std::vector<Worker> workers;
+
+  /// Fills in every worker's storage_ms; Loader::statistics() has done so. While it makes rows, a worker has no other
+  /// reason to sleep than a page that is not in memory. Faults of any worker tell that there was such a page: another
+  /// one may have waited for the same page without a fault of its own.
+  void find_storage_waits();
+  /// What a sample waited for the storage in the mean; part of the other stages, mostly of read and decode. Without a
+  /// histogram: p99_us is 0.
+  Stage storage() const;
 };
 
 /// Determinism: the bytes of batch k of epoch e depend on (data set, pipeline, seed, shuffle, tail, batch size, e, k)

@@ -240,6 +240,9 @@ int64_t RowMaker::look_up(std::vector<RowWorker::Row>& rows, int64_t count, RowW
       row.is_substituted = true;
     }
   }
+  uint64_t byte_count = 0;
+  for (int64_t k = 0; k < i; ++k) byte_count += rows[static_cast<size_t>(k)].sample.bytes.size();
+  worker.sample_bytes.fetch_add(byte_count, std::memory_order_relaxed);
   const int64_t read_count = std::max<int64_t>(i, 1);
   worker.read.add((now_ns() - start_ns) / read_count, static_cast<uint64_t>(read_count));
   return i;

@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/clock.h"
 #include "loader/detail/worker_threads.h"
 
 namespace penstock::detail {
@@ -64,9 +65,11 @@ class Ring {
 
   /// What one worker did since the ring was made.
   struct WorkerTime {
-    int64_t busy_ns = 0;    ///< Making rows, by the clock on the wall.
-    int64_t cpu_ns = 0;     ///< Of its thread, with what taking and handing over costs; 0 when workers is 0.
-    int64_t queued_ns = 0;  ///< It could run and had no core; 0 when workers is 0.
+    int64_t busy_ns = 0;  ///< Making rows, by the clock on the wall.
+    int64_t cpu_ns = 0;   ///< Of its thread, with what taking and handing over costs.
+    int64_t queued_ns =
+        0;               ///< It could run and had no core. With workers 0, `busy_ns`' share of the thread's queueing.
+    StorageUse storage;  ///< Of its thread, whatever that did since its first row.
   };
   std::vector<WorkerTime> worker_times();
 
@@ -96,11 +99,12 @@ class Ring {
     int waiting_workers = 0, new_workers = 0;
     bool consumer = false;
   };
-  struct Shift {  // a worker's time up to its last chunk, and its thread's processor clock while it is at work
+  struct Shift {  // a worker's time up to its last chunk, and its thread's counters while it is at work
     WorkerTime time;
     clockid_t clock = 0;
     pid_t thread = 0;
-    int64_t cpu_start_ns = 0, queued_start_ns = 0;
+    int64_t start_ns = 0, cpu_start_ns = 0, queued_start_ns = 0;
+    StorageUse storage_start;
     bool is_on = false;
   };
 
@@ -116,7 +120,8 @@ class Ring {
   bool has_wanted();
   void make_on_this_thread(std::unique_lock<std::mutex>& lock);
   void work();
-  static WorkerTime time_of(const Shift& shift);
+  static void begin(Shift& shift);
+  WorkerTime time_of(const Shift& shift) const;
   void rouse(const Wake& wake);
 
   const int workers_;

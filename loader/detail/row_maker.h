@@ -42,7 +42,7 @@ struct alignas(128) RowWorker {  // 128: neighbouring cache lines are fetched in
   DecodeScratch scratch;
   int timed_every = 1, until_timed = 1;  // rows
   Histogram read, plan, decode, render;
-  std::atomic<uint64_t> made_count{0}, substituted_count{0};
+  std::atomic<uint64_t> made_count{0}, substituted_count{0}, sample_bytes{0};
 };
 
 /// Thread-safety: const members from any thread, each with a RowWorker of its own.

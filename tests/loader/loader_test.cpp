@@ -319,10 +319,25 @@ TEST(LoaderTest, TellsWhatEachWorkerDid) {
     }
     EXPECT_NEAR(all.decode_ms, statistics.decode.total_ms, 0.3 * statistics.decode.total_ms);
     EXPECT_GE(all.render_ms, 100 * kLoadNs * 1e-6);  // 20 us of processor time each are 20 us on the wall or more
-    if (workers > 0) {
-      EXPECT_GE(all.cpu_ms, 100 * kLoadNs * 1e-6);
-    }
+    EXPECT_GE(all.cpu_ms, 100 * kLoadNs * 1e-6);
+    EXPECT_EQ(statistics.sample_bytes, 100 * data.open()->at(0).bytes.size());
   }
+}
+
+TEST(LoaderStatisticsTest, WhatNeitherRanNorQueuedWaitedForTheStorage) {
+  LoaderStatistics statistics;
+  statistics.read.count = 1000;
+  statistics.workers = {{.busy_ms = 10, .cpu_ms = 2, .queued_ms = 3, .major_faults = 7},
+                        {.busy_ms = 6, .cpu_ms = 2},
+                        {.busy_ms = 6, .cpu_ms = 6.5}};
+  statistics.find_storage_waits();
+  EXPECT_EQ(statistics.workers[0].storage_ms, 5);
+  EXPECT_EQ(statistics.workers[1].storage_ms, 4);  // for a page that the first one had asked for
+  EXPECT_EQ(statistics.workers[2].storage_ms, 0);
+  EXPECT_DOUBLE_EQ(statistics.storage().mean_us(), 9);
+  statistics.workers[0].major_faults = 0;  // nobody has: they slept for another reason
+  statistics.find_storage_waits();
+  EXPECT_EQ(statistics.storage().total_ms, 0);
 }
 
 TEST(LoaderTest, GoesOnTimingBehindASampleThatCannotBeDecoded) {

@@ -8,12 +8,46 @@
 #include "core/number_text.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
+#include "loader/disk.h"
 
 namespace penstock {
 namespace {
 
 constexpr uint64_t kLookedAt = 1000;  // samples whose encoding and size are looked at
 constexpr double kLargeShare = 0.4;   // of a sample's time: below it no stage is worth an advice of its own
+
+constexpr double kStorageShare = 0.4;  // likewise, of the workers' time
+
+/// Share of the workers' time in which they waited for the storage.
+double storage_share(const LoaderStatistics& statistics) {
+  double storage_ms = 0, busy_ms = 0;
+  for (const auto& worker : statistics.workers) {
+    storage_ms += worker.storage_ms;
+    busy_ms += worker.busy_ms;
+  }
+  return busy_ms > 0 ? storage_ms / busy_ms : 0;
+}
+
+/// What the storage gives, and what smaller samples or more memory would. More readers help a storage that answers
+/// late, and not one that is used up.
+std::string storage_lines(const Dataset& dataset, const BenchOptions& options, const BenchRun& best) {
+  constexpr double kGain = 1.2;
+  const auto disk = measure_disk(shard_files(dataset));
+  const auto& statistics = best.statistics;
+  const double image_bytes =
+      static_cast<double>(statistics.sample_bytes) / static_cast<double>(std::max<uint64_t>(statistics.read.count, 1));
+  std::string text = concat(
+      "limit: ", grouped(static_cast<uint64_t>(std::llround(best.images_per_second))), " images/s with ",
+      count_text(static_cast<uint64_t>(best.workers), "worker"), "; waiting for the storage takes ",
+      percent_text(storage_share(statistics)),
+      " of a sample's time: ", storage_text(disk ? disk->most : 0, best.images_per_second, image_bytes), "\nnext: ");
+  if (disk && disk->most > kGain * disk->one)
+    text +=
+        concat("more --workers: the storage gives ", factor_text(disk->most / disk->one), " to eight readers; then ");
+  const double share = coefficient_share(dataset, needed_shards(options.loader));
+  if (share > 0) return text + concat("pack with --encode coef: about ", percent_text(share), " of the bytes\n");
+  return text + "fewer bytes per image (--resize), or memory for all of the data\n";
+}
 
 struct StageShare {
   const char* name;
@@ -111,6 +145,7 @@ std::string advice(const Dataset& dataset, const BenchOptions& options, const st
   const auto best = std::max_element(runs.begin(), runs.end(), [](const BenchRun& a, const BenchRun& b) {
     return a.images_per_second < b.images_per_second;
   });
+  if (storage_share(best->statistics) >= kStorageShare) return storage_lines(dataset, options, *best);
   const int core_count = this_machine().cores;
   const StageShare stage = greatest_stage(best->statistics);
   return concat("limit: ", grouped(static_cast<uint64_t>(std::llround(best->images_per_second))), " images/s with ",

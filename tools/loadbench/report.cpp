@@ -26,6 +26,13 @@ double ready_share(const LoaderStatistics& statistics) {
   return static_cast<double>(statistics.ready_count) / static_cast<double>(statistics.batch_count);
 }
 
+/// Read from block devices by all workers.
+uint64_t storage_bytes(const LoaderStatistics& statistics) {
+  uint64_t bytes = 0;
+  for (const auto& worker : statistics.workers) bytes += worker.storage_bytes;
+  return bytes;
+}
+
 Json run_json(const BenchRun& run) {
   return {{"workers", run.workers},
           {"images_per_second", run.images_per_second},
@@ -33,6 +40,7 @@ Json run_json(const BenchRun& run) {
           {"first_batch_ms", run.first_batch_ms},
           {"ready_share", ready_share(run.statistics)},
           {"substituted_count", run.statistics.substituted_count},
+          {"storage_bytes", storage_bytes(run.statistics)},
           {"slot_bytes", run.slot_bytes},
           {"resident_bytes", run.resident_bytes},
           {"stages",
@@ -40,6 +48,7 @@ Json run_json(const BenchRun& run) {
             {"plan", stage_json(run.statistics.plan)},
             {"decode", stage_json(run.statistics.decode)},
             {"render", stage_json(run.statistics.render)},
+            {"storage", stage_json(run.statistics.storage())},
             {"wait", stage_json(run.statistics.wait)}}}};
 }
 
@@ -75,9 +84,11 @@ std::string report_table(const Dataset& dataset, const BenchOptions& options, co
       << machine.cpu << ", " << count(machine.cores, "core") << ", " << machine.simd << '\n';
   if (options.loader.world_size > 1)
     out << "rank " << options.loader.rank << " of " << options.loader.world_size << " alone: its images/s\n";
-  out << "stages of the epochs measured: mean/p99 in us, read to render of an image made, wait of a batch\n\n";
+  out << "stages of the epochs measured: mean/p99 in us, read to render of an image made, wait of a batch; storage: "
+         "mean us\nof an image in which its worker waited for the storage, part of the four stages before it\n\n";
   const auto cell = [&](int width) -> std::ostream& { return out << std::setw(width); };
-  out << "workers   images/s         read         plan       decode       render             wait  ready  slots MB  "
+  out << "workers   images/s         read         plan       decode       render  storage             wait  ready  "
+         "slots MB  "
          "RSS MB  first ms\n";
   for (const auto& run : runs) {
     const auto& statistics = run.statistics;
@@ -86,6 +97,7 @@ std::string report_table(const Dataset& dataset, const BenchOptions& options, co
     cell(11) << run.images_per_second;
     for (const auto* stage : {&statistics.read, &statistics.plan, &statistics.decode, &statistics.render})
       cell(13) << times(*stage);
+    cell(9) << std::setprecision(0) << statistics.storage().mean_us();
     cell(17) << times(statistics.wait);
     cell(6) << std::setprecision(0) << 100 * ready_share(statistics) << '%';
     cell(10) << std::setprecision(1) << static_cast<double>(run.slot_bytes) * 1e-6;
