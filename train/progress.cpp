@@ -29,6 +29,15 @@ void ProgressBar::clear() {
   is_shown_ = false;
 }
 
+std::optional<double> running_loss(const LossSum& read, const LossSum& own, int64_t since_count) {
+  if (own.sample_count == 0) {
+    if (read.sample_count == 0) return std::nullopt;
+    return read.loss / static_cast<double>(read.sample_count);
+  }
+  const double since = own.loss * static_cast<double>(since_count) / static_cast<double>(own.sample_count);
+  return (read.loss + since) / static_cast<double>(read.sample_count + since_count);
+}
+
 std::string bar_line(const ProgressBar::State& state) {
   const double done =
       state.step_count > 0 ? static_cast<double>(state.step) / static_cast<double>(state.step_count) : 1;

@@ -15,7 +15,7 @@ class ProgressBar {
   struct State {
     int64_t epoch = 0, epoch_count = 0;  ///< From 1.
     int64_t step = 0, step_count = 0;    ///< Of this epoch.
-    std::optional<double> loss = {};     ///< As last read from the device; none with an emulated step.
+    std::optional<double> loss = {};     ///< running_loss(); none with an emulated step.
     double images_per_second = 0;
     double load_share = 0;    ///< 0..1
     double seconds_left = 0;  ///< To the end of the last epoch.
@@ -32,6 +32,16 @@ class ProgressBar {
   bool is_shown_ = false;
   int64_t shown_ns_ = 0;
 };
+
+/// Some samples and the sum of their losses.
+struct LossSum {
+  double loss = 0;
+  int64_t sample_count = 0;
+};
+
+/// The mean loss of an epoch so far, from its first step on: `read` was summed over all ranks; since then there were
+/// `since_count` samples at all ranks, and `own` of this one, which stand for all of them. Nothing before any step.
+std::optional<double> running_loss(const LossSum& read, const LossSum& own, int64_t since_count);
 
 /// `[#####.....] 2/10 250/938  loss 0.3121  8123 images/s  load 4 %  1:05 left`
 std::string bar_line(const ProgressBar::State& state);

@@ -69,6 +69,14 @@ TEST(ProgressBarTest, TheLineSaysLossRateLoadAndTimeLeft) {
             "[#####...............] 2/10 250/1000  loss 0.3121  8123 images/s  load 4 %  1:05 left");
 }
 
+TEST(ProgressBarTest, TheLossRunsFromTheFirstStep) {
+  EXPECT_EQ(running_loss({}, {}, 0), std::nullopt);
+  EXPECT_EQ(running_loss({}, {.loss = 6, .sample_count = 2}, 2), 3);
+  EXPECT_EQ(running_loss({}, {.loss = 6, .sample_count = 2}, 4), 3);  // the other rank's two are taken to be like these
+  EXPECT_EQ(running_loss({.loss = 4, .sample_count = 4}, {.loss = 6, .sample_count = 2}, 4), 2);
+  EXPECT_EQ(running_loss({.loss = 4, .sample_count = 4}, {}, 0), 1);
+}
+
 TEST(ProgressBarTest, APipeGetsNothing) {
   std::ostringstream out;
   ProgressBar bar(out, /*is_on=*/false);
