@@ -38,7 +38,7 @@ void DeviceClock::read(StepTimes& times, bool is_complete) {
     times[marks_[1].phase] += elapsed_ms;
     if (laps_ != nullptr) {
       const double begin_ns = std::exchange(passed_ns_, passed_ns_ + elapsed_ms * 1e6);
-      laps_->push_back({marks_[1].phase, 0, static_cast<int64_t>(begin_ns), static_cast<int64_t>(passed_ns_)});
+      laps_->push_back({marks_[1].phase, 0, 0, static_cast<int64_t>(begin_ns), static_cast<int64_t>(passed_ns_)});
     }
     free_.push_back(std::move(marks_[0].event));
     marks_.pop_front();

@@ -48,8 +48,11 @@ class Stretches {
 TraceLane lane_of(const std::string& name, const std::vector<Lap>& laps) {
   TraceLane lane{name};
   for (const Lap& lap : laps) {
-    lane.events.push_back(
-        {kPhaseNames[static_cast<size_t>(lap.phase)], "step", lap.begin_ns, lap.end_ns, {{"step", lap.step}}});
+    lane.events.push_back({kPhaseNames[static_cast<size_t>(lap.phase)],
+                           "step",
+                           lap.begin_ns,
+                           lap.end_ns,
+                           {{"step", lap.step}, {"epoch", lap.epoch}}});
   }
   return lane;
 }

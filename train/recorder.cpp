@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/machine.h"
 #include "train/device_clock.h"
 
 namespace penstock {
@@ -12,6 +13,7 @@ void StepTimes::add(const StepTimes& other, double factor) {
   collectives += factor * other.collectives;
   process_cpu += factor * other.process_cpu;
   queued += factor * other.queued;
+  busy_cores += factor * other.busy_cores;
 }
 
 double StepTimes::total() const { return std::accumulate(phase.begin(), phase.end(), 0.0); }
@@ -30,7 +32,7 @@ void Recorder::mark_device(Phase phase) {
   if (device_clock_->pending() > kMostPending) device_clock_->read(times_, false);
   if (!laps_) return;
   const int64_t now = now_ns();
-  laps_->host.push_back({phase, 0, last_ns_, now});
+  laps_->host.push_back({phase, 0, 0, last_ns_, now});
   last_ns_ = now;
 }
 
@@ -39,6 +41,7 @@ void Recorder::restart() {
   times_ = {};
   start_cpu_ns_ = cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
   start_queued_ns_ = queued_ns(this_thread());
+  start_busy_ms_ = busy_cores_ms();
   if (device_clock_) device_clock_->restart(laps_ ? &laps_->device : nullptr);
   last_ns_ = now_ns();
 }
@@ -48,6 +51,7 @@ StepTimes Recorder::times(bool is_complete) {
   StepTimes times = times_;
   times.process_cpu = static_cast<double>(cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ns_) * 1e-6;
   times.queued = static_cast<double>(queued_ns(this_thread()) - start_queued_ns_) * 1e-6;
+  if (is_complete) times.busy_cores = busy_cores_ms() - start_busy_ms_;  // too dear for every look at the progress
   return times;
 }
 
@@ -56,21 +60,27 @@ void Recorder::keep_laps() {
   restart();
 }
 
-void Recorder::number_laps(int64_t step) {
-  for (auto lap = laps_->host.rbegin(); lap != laps_->host.rend() && lap->step == 0; ++lap) lap->step = step;
+void Recorder::number_laps(int64_t step, int64_t epoch) {
+  for (auto lap = laps_->host.rbegin(); lap != laps_->host.rend() && lap->step == 0; ++lap) {
+    lap->step = step;
+    lap->epoch = epoch;
+  }
 }
 
 void Recorder::settle_laps() {
   auto& host = laps_->host;
   const auto open = std::find_if(host.begin(), host.end(), [](const Lap& lap) { return lap.step == 0; });
   const bool goes_on = open != host.begin() && open != host.end() && std::prev(open)->end_ns == open->begin_ns;
-  if (goes_on) number_laps(std::prev(open)->step);
+  if (goes_on) number_laps(std::prev(open)->step, std::prev(open)->epoch);
   if (!goes_on) host.erase(open, host.end());
   if (!device_clock_) return;
   device_clock_->read(times_, true);
   auto& device = laps_->device;  // one for each of the host's, in the same order
   device.resize(host.size());
-  for (size_t i = 0; i < device.size(); ++i) device[i].step = host[i].step;
+  for (size_t i = 0; i < device.size(); ++i) {
+    device[i].step = host[i].step;
+    device[i].epoch = host[i].epoch;
+  }
 }
 
 Laps Recorder::take_laps() {

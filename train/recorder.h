@@ -28,6 +28,7 @@ struct StepTimes {
   double collectives = 0;  ///< In which a collective was under way, waited for or not.
   double process_cpu = 0;  ///< Processor time of all threads of the process.
   double queued = 0;       ///< The training thread could run and had no core.
+  double busy_cores = 0;   ///< Processor time of all programs of the machine, on the cores that this one may use.
 
   double& operator[](Phase which) { return phase[static_cast<size_t>(which)]; }
   double operator[](Phase which) const { return phase[static_cast<size_t>(which)]; }
@@ -40,7 +41,7 @@ struct StepTimes {
 /// What lies between two marks, by now_ns()'s clock.
 struct Lap {
   Phase phase = Phase::kOther;
-  int64_t step = 0;  ///< As given to end_step().
+  int64_t step = 0, epoch = 0;  ///< As given to end_step().
   int64_t begin_ns = 0, end_ns = 0;
 };
 
@@ -70,7 +71,7 @@ class Recorder {
   void mark(Phase phase) {
     if (device_clock_) return mark_device(phase);
     const int64_t now = now_ns();
-    if (laps_) laps_->host.push_back({phase, 0, last_ns_, now});
+    if (laps_) laps_->host.push_back({phase, 0, 0, last_ns_, now});
     times_[phase] += static_cast<double>(now - last_ns_) * 1e-6;
     last_ns_ = now;
   }
@@ -83,22 +84,23 @@ class Recorder {
 
   /// From here to take_laps() every lap is kept too. On CUDA a restart() meanwhile waits for the device.
   void keep_laps();
-  /// What was marked since the last end_step() or restart() is of `step`, 1 or more. What is marked between an
-  /// end_step() and a restart() is of that step too; between two restart()s without an end_step() it is of none, and
-  /// left out.
-  void end_step(int64_t step) {
-    if (laps_) number_laps(step);
+  /// What was marked since the last end_step() or restart() is of `step`, 1 or more, and of `epoch`. What is marked
+  /// between an end_step() and a restart() is of that step too; between two restart()s without an end_step() it is of
+  /// none, and left out.
+  void end_step(int64_t step, int64_t epoch = 0) {
+    if (laps_) number_laps(step, epoch);
   }
   Laps take_laps();
 
  private:
   void mark_device(Phase phase);
-  void number_laps(int64_t step);
+  void number_laps(int64_t step, int64_t epoch);
   void settle_laps();
 
   StepTimes times_;
   int64_t last_ns_ = now_ns();
   int64_t start_cpu_ns_ = 0, start_queued_ns_ = 0;
+  double start_busy_ms_ = 0;
   std::unique_ptr<detail::DeviceClock> device_clock_;
   std::unique_ptr<Laps> laps_;  // none: they are not kept
 };

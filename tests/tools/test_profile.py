@@ -11,7 +11,8 @@ from train_tool import FAST, SMALL, run, start, wait_for_steps
 
 PHASES = ["wait", "host_to_device", "forward", "backward", "communication", "optimizer", "other"]
 NS = 0.001  # in microseconds, the format's unit; times are whole nanoseconds
-RUN = [*SMALL, "-b", "40", "--epochs", "3", "--print-freq", "7"]  # 10 steps an epoch, and no rank without samples
+STEPS_PER_EPOCH = 10
+RUN = [*SMALL, "-b", "40", "--epochs", "3", "--print-freq", "7"]  # and no rank without samples
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +104,7 @@ def test_steps_have_neither_gaps_nor_overlaps(profiled):
         for laps in steps.values():
             assert {"wait", "forward", "backward", "optimizer", "other"} <= {lap["name"] for lap in laps} <= set(PHASES)
             assert all(lap["cat"] == "step" for lap in laps)
+            assert {lap["args"]["epoch"] for lap in laps} == {1 + (laps[0]["args"]["step"] - 1) // STEPS_PER_EPOCH}
             for one, next_one in zip(laps, laps[1:]):
                 assert abs(next_one["ts"] - end(one)) <= 1
         for step in range(10, 29):

@@ -33,6 +33,8 @@ tr.group td { border-top: 1px solid #999; }
 .chart svg { width: 100%; height: auto; } svg.timeline { width: 100%; height: auto; display: block; margin: 6px 0; }
 .timeline text { font-size: 11px; fill: #444; } text.name { text-anchor: end; } text.tick { text-anchor: middle; }
 line.tick { stroke: #ccc; } rect.lane { fill: #f3f3f3; }
+rect.gap { fill: #fff; stroke: #444; stroke-width: 0.5; stroke-dasharray: 2 2; }
+text.turn { font-weight: 600; fill: #1c1c1c; paint-order: stroke; stroke: #fff; stroke-width: 3; } text.left { text-anchor: end; }
 .legend { position: sticky; top: 0; background: #fff; padding: 6px 0; border-bottom: 1px solid #e6e6e6; font-size: 13px; }
 .legend span { margin-right: 14px; white-space: nowrap; }
 .legend svg { width: 12px; height: 12px; vertical-align: -1px; margin-right: 4px; }
@@ -81,11 +83,13 @@ std::string legend_html() {
   };
   std::string text = "<div class=\"legend\">";
   for (const std::string name : kPhaseNames) text += entry(name, name == "host_to_device" ? "host to device" : name);
-  return text + entry("even", "a batch being made") + entry("odd", "the next") + "</div>\n";
+  return text + entry("even", "a batch being made") + entry("odd", "the next") + entry("gap", "between steps") +
+         "</div>\n";
 }
 
 std::string timeline_html(const RowResult& row, const std::string& mark) {
   std::string text = concat("<section class=\"row\">\n", element("h3", row_text(row.row)), element("p", row.sentence));
+  if (row.other_cores > 0) text += element("p class=\"quiet\"", others_text(row));
   try {
     Timeline timeline = read_timeline(row.folder / "trace.json");
     if (row.row.workers == 0)

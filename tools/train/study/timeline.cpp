@@ -12,14 +12,13 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "tools/train/study/html_text.h"
-#include "train/recorder.h"
 
 namespace penstock {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr double kWidth = 1000, kLabelWidth = 116, kLaneHeight = 16, kGap = 4, kAxisHeight = 22;
+constexpr double kWidth = 1000, kLabelWidth = 116, kLaneHeight = 16, kGap = 4, kAxisHeight = 22, kTurnWidth = 60;
 
 struct Track {
   std::string name;
@@ -41,8 +40,10 @@ std::map<int64_t, Track> read_tracks(const Json& events, Timeline& timeline) {
     if (kind != "X" || (category != "step" && category != "loader")) continue;
     Track& track = tracks[event.at("tid").get<int64_t>()];
     const double start = event.at("ts").get<double>();
+    const Json arguments = event.value("args", Json::object());
     (category == "step" ? track.steps : track.loads)
-        .bars.push_back({start, start + event.at("dur").get<double>(), event.at("name").get<std::string>()});
+        .bars.push_back({start, start + event.at("dur").get<double>(), event.at("name").get<std::string>(),
+                         arguments.value("step", int64_t{0}), arguments.value("epoch", int64_t{0})});
   }
   return tracks;
 }
@@ -68,6 +69,23 @@ void join_pieces(std::vector<Bar>& bars, const Timeline& timeline) {
   bars = std::move(joined);
 }
 
+/// Fills in what lies between the steps, and which steps there are. At an epoch's end the trainer asks once more for a
+/// batch that is not there: that wait is of the last step, so that steps are counted by their numbers.
+void find_steps_and_gaps(Timeline& timeline) {
+  const auto& bars = timeline.lanes.back().bars;
+  const double least_gap_us = (timeline.end_us - timeline.start_us) / 1000;
+  std::set<int64_t> steps;
+  for (size_t i = 0; i < bars.size(); ++i) {
+    steps.insert(bars[i].step);
+    const bool is_turn = i > 0 && bars[i].epoch != bars[i - 1].epoch;
+    if (i == 0 || (!is_turn && bars[i].start_us - bars[i - 1].end_us < least_gap_us)) continue;
+    timeline.gaps.push_back({bars[i - 1].end_us, bars[i].start_us, is_turn ? bars[i].epoch : 0});
+  }
+  timeline.first_step = *steps.begin();
+  timeline.last_step = *steps.rbegin();
+  timeline.step_count = static_cast<int>(steps.size());
+}
+
 std::string fixed(double value, int digits) {
   char text[64];
   std::snprintf(text, sizeof text, "%.*f", digits, value);
@@ -85,6 +103,19 @@ double tick_of(double span) {
 std::string rect(double x, double y, double width, const std::string& name) {
   return concat("<rect class=\"", name, "\" x=\"", fixed(x, 2), "\" y=\"", y, "\" width=\"", fixed(width, 2),
                 "\" height=\"", kLaneHeight, "\"");
+}
+
+/// In the trainer's lane, at height `y`. An epoch's turn is labelled beside it, on the side where there is room.
+std::string gap_svg(const Gap& gap, double begin_x, double end_x, double y) {
+  const std::string length = fixed((gap.end_us - gap.start_us) * 1e-3, 3) + " ms";
+  const std::string title = gap.epoch > 0 ? concat("between epochs ", gap.epoch - 1, " and ", gap.epoch, ": ", length)
+                                          : concat("between two steps: ", length);
+  std::string svg = concat(rect(begin_x, y, end_x - begin_x, "gap"), "><title>", title, "</title></rect>\n");
+  if (gap.epoch == 0) return svg;
+  const bool is_at_right = end_x > kWidth - kTurnWidth;
+  return svg + concat("<text class=\"turn", is_at_right ? " left" : "", "\" x=\"",
+                      fixed(is_at_right ? begin_x - 3 : end_x + 3, 2), "\" y=\"", y + kLaneHeight - 4, "\">epoch ",
+                      gap.epoch, "</text>\n");
 }
 
 }  // namespace
@@ -119,9 +150,7 @@ Timeline read_timeline(const std::filesystem::path& trace) {
     std::sort(lane.bars.begin(), lane.bars.end(), [](const Bar& a, const Bar& b) { return a.start_us < b.start_us; });
     if (&lane != &timeline.lanes.back()) join_pieces(lane.bars, timeline);
   }
-  const auto& steps = timeline.lanes.back().bars;
-  timeline.step_count = static_cast<int>(
-      std::count_if(steps.begin(), steps.end(), [](const Bar& bar) { return bar.name == kPhaseNames[0]; }));
+  find_steps_and_gaps(timeline);
   return timeline;
 }
 
@@ -156,6 +185,8 @@ std::string timeline_svg(const Timeline& timeline) {
     }
     y += kLaneHeight + kGap;
   }
+  for (const auto& gap : timeline.gaps)
+    svg += gap_svg(gap, x_of(gap.start_us), x_of(gap.end_us), y - kLaneHeight - kGap);
   return svg + "</svg>\n";
 }
 
@@ -163,6 +194,8 @@ std::string timeline_text(const Timeline& timeline) {
   const double span = timeline.end_us - timeline.start_us;
   std::map<std::string, double> shares;
   for (const auto& bar : timeline.lanes.back().bars) shares[bar.name] += (bar.end_us - bar.start_us) / span;
+  for (const auto& gap : timeline.gaps)
+    shares[gap.epoch > 0 ? "between epochs" : "between steps"] += (gap.end_us - gap.start_us) / span;
   std::vector<std::pair<double, std::string>> sorted;
   for (const auto& [name, share] : shares)
     if (share >= 0.005) sorted.emplace_back(share, name);
@@ -170,8 +203,10 @@ std::string timeline_text(const Timeline& timeline) {
   std::vector<std::string> parts;
   for (const auto& [share, name] : sorted)
     parts.push_back(concat(name == "host_to_device" ? "host to device" : name, " ", fixed(100 * share, 0), " %"));
-  return concat(timeline.step_count, timeline.step_count == 1 ? " step in " : " steps in ", fixed(span * 1e-3, 1),
-                " ms: ", join(parts),
+  const std::string numbers = timeline.step_count == 1 ? concat("1 step (", timeline.first_step, ")")
+                                                       : concat(timeline.step_count, " steps (", timeline.first_step,
+                                                                " to ", timeline.last_step, ")");
+  return concat(numbers, " in ", fixed(span * 1e-3, 1), " ms: ", join(parts),
                 timeline.rank_count > 1 ? concat("; rank 0 of ", timeline.rank_count) : std::string());
 }
 
