@@ -7,6 +7,7 @@
 
 #include "core/number_text.h"
 #include "core/text.h"
+#include "loader/disk.h"
 
 namespace penstock {
 namespace {
@@ -16,35 +17,62 @@ constexpr double kAsGood = 1.02;  // what is within 2 % of the best is as good, 
 // it would turn: more workers must give 5 % more, and fewer must do with batches that take 5 % longer. Between the two
 // the sentence says neither, so that noise cannot turn "1 worker would do" into "1 more worker would give 1.05x".
 constexpr double kNoise = 1.05;
-// Below it one hiccup of 100 ms is a third of what was measured, at LeNet's 4 ms a step.
+// A first step of LibTorch takes some 50 ms longer than the others, and so does a hiccup of the machine: 2.5 % of two
+// seconds, but a third of 50 steps of LeNet.
 constexpr int64_t kFewSteps = 50;
+constexpr double kShort_ms = 2000;
 constexpr double kShared = 0.9;  // cores that are this busy are the run's own
+constexpr int kListedWorkers = 8;
 
-double cores_ms(const ServiceTimes& times) {
+double own_cores_ms(const ServiceTimes& times) {
   return times.ranks * (times.update_cpu_ms + times.load_cpu_ms) / times.cores;
 }
 
-/// While w workers and the training thread want c cores, each gets c / (w + 1) of one. The workers are at it until they
-/// have used `load_cpu`, and what the training thread lacks meanwhile comes on top of its step, as far as that needs a
-/// processor at all. CIFAR-10 with an MLP on two cores: 1.51 ms a step beside 1 worker, 1.73 beside 2.
-double crowded_update_ms(const ServiceTimes& times, int workers) {
-  const double cores = static_cast<double>(times.cores) / times.ranks;
-  const double crowding = std::max(0.0, workers + 1 - cores) / (workers * cores);
-  const double processor_share = times.update_ms > 0 ? std::min(1.0, times.update_cpu_ms / times.update_ms) : 0;
-  return times.update_ms + processor_share * times.load_cpu_ms * crowding;
+bool is_storage_open(const ServiceTimes& times) { return times.storage_ms > 0 && times.storage_gain <= 0; }
+
+/// The same run where what is not known turns out otherwise: the storage gives more to more readers, the other programs
+/// end, or they take twice as much.
+std::vector<ServiceTimes> other_cases(const ServiceTimes& times) {
+  constexpr double kWithoutEnd = 1e9;
+  std::vector<ServiceTimes> cases{times};
+  if (is_storage_open(times)) {
+    cases.push_back(times);
+    cases.back().storage_gain = kWithoutEnd;
+  }
+  if (times.other_threads <= 0) return cases;
+  for (size_t i = 0, count = cases.size(); i < count; ++i) {
+    for (const double factor : {0.0, 2.0}) {
+      cases.push_back(cases[i]);
+      cases.back().other_threads *= factor;
+    }
+  }
+  return cases;
 }
 
-/// Workers beyond the cores only wait for each other.
-int most_workers(const Observed& run) { return std::max({run.workers, run.times.cores, 1}); }
+/// Of every number of workers up to the cores' and 8. What was measured is the rate now, also in the other cases: they
+/// are compared with the run as it went.
+std::vector<Prediction> predictions_of(const Observed& run) {
+  const auto cases = other_cases(run.times);
+  const double now = predicted_step_ms(run.times, run.workers);
+  std::vector<Prediction> predictions;
+  for (int workers = 0; workers <= std::max({run.workers, run.times.cores, kListedWorkers}); ++workers) {
+    const auto rate = [&](const ServiceTimes& times) {
+      const double step = predicted_step_ms(times, workers);
+      return step > 0 ? run.images_per_second * now / step : 0;
+    };
+    Prediction prediction{workers, rate(run.times), rate(run.times), rate(run.times)};
+    for (const auto& other : cases) {
+      prediction.low = std::min(prediction.low, rate(other));
+      prediction.high = std::max(prediction.high, rate(other));
+    }
+    predictions.push_back(prediction);
+  }
+  return predictions;
+}
 
-Bound slowest(const Observed& run) {
-  const ServiceTimes& times = run.times;
-  const Bound update = times.communication_ms > times.update_ms / 2 ? Bound::kCommunication : Bound::kCompute;
-  if (run.workers == 0 && cores_ms(times) > times.load_ms + times.update_ms) return Bound::kCores;
-  if (run.workers == 0) return times.load_ms > times.update_ms ? Bound::kLoad : update;
-  const double load = times.load_ms / run.workers, cores = cores_ms(times);
-  if (times.update_ms >= std::max(load, cores)) return update;
-  return load >= cores ? Bound::kLoad : Bound::kCores;
+/// Workers beyond the cores only wait for each other, but where they wait for the storage.
+int most_workers(const Observed& run) {
+  return std::max({run.workers, run.times.cores, run.times.storage_ms > 0 ? kListedWorkers : 1});
 }
 
 /// The least number that comes within 2 % of the best, where that is a gain; else the least that would do, up to the
@@ -64,6 +92,32 @@ int advised_workers(const Observed& run, double now) {
   return advised;
 }
 
+/// ", 1.0x to 2.0x depending on the other programs", or "" where all that matters is known.
+std::string range_text(const Observed& run, const Limit& limit) {
+  const auto& own = limit.predictions[static_cast<size_t>(run.workers)];
+  const auto& best = limit.predictions[static_cast<size_t>(limit.best_workers)];
+  if (own.images_per_second <= 0 || best.high < best.low * kAsGood) return "";
+  std::vector<std::string> causes;
+  if (run.times.other_threads > 0) causes.emplace_back("the other programs");
+  if (is_storage_open(run.times)) causes.emplace_back("what the storage gives to more readers");
+  return concat(", ", factor_text(best.low / own.images_per_second), " to ",
+                factor_text(best.high / own.images_per_second), " depending on ", join(causes, " and "));
+}
+
+/// ", half the bytes would give 1.9x": what a smaller form of the data would give, with the run's own workers.
+std::string bytes_text(const Observed& run, Bound bound) {
+  if (bound != Bound::kStorage || run.image_bytes <= 0) return "";
+  const auto gain = [&](double share) {
+    ServiceTimes fewer = run.times;
+    fewer.storage_ms *= share;
+    fewer.load_ms -= (1 - share) * run.times.storage_ms;
+    return predicted_step_ms(run.times, run.workers) / predicted_step_ms(fewer, run.workers);
+  };
+  const bool is_known = run.coefficient_share > 0 && run.coefficient_share < 1;
+  return concat(is_known ? ", --encode coef would give " : ", half the bytes would give ",
+                factor_text(gain(is_known ? run.coefficient_share : 0.5)));
+}
+
 /// "2 more workers would give about 2.1x (14,300 images/s), the limit is 3.9x (compute)".
 std::string advice(const Observed& run, const Limit& limit) {
   const int change = limit.best_workers - run.workers;
@@ -72,21 +126,32 @@ std::string advice(const Observed& run, const Limit& limit) {
           ? concat(", the limit is ", factor_text(limit.limit), " (",
                    run.times.communication_ms > run.times.update_ms / 2 ? "communication" : "compute", ")")
           : std::string();
+  const std::string bytes = bytes_text(run, limit.bound);
   if (change > 0) {
     return concat(count_text(change, "more worker"), " would give about ", factor_text(limit.speed_up), " (",
-                  rate_text(run.images_per_second * limit.speed_up), ")", ceiling);
+                  rate_text(limit.predictions[static_cast<size_t>(limit.best_workers)].images_per_second), ")",
+                  range_text(run, limit), bytes, ceiling);
   }
-  if (change < 0) return count_text(limit.best_workers, "worker") + " would do" + ceiling;
-  return "more workers would give nothing" + ceiling;
+  const std::string condition = run.times.other_threads > 0 ? " beside the other programs" : "";
+  if (change < 0) return concat(count_text(limit.best_workers, "worker"), " would do", condition, bytes, ceiling);
+  return concat("more workers would give nothing", condition, bytes, ceiling);
 }
 
 /// Cores that the run wants whole and does not get are somebody else's: other programs', or cut off by a quota.
 std::string cores_fact(const Observed& run) {
-  const double busy = run.step_ms > 0 ? std::min(1.0, cores_ms(run.times) / run.step_ms) : 0;
+  const double busy = run.step_ms > 0 ? std::min(1.0, own_cores_ms(run.times) / run.step_ms) : 0;
   const std::string cores = count_text(run.times.cores, "core");
   if (busy >= kShared) return concat("core-bound: loader and trainer kept ", cores, " ", percent_text(busy), " busy");
   return concat("core-bound: loader and trainer want all of ", cores, " and got ", percent_text(busy),
-                "; other programs had the rest");
+                run.times.other_threads > 0 ? "" : "; other programs had the rest");
+}
+
+/// " beside other programs, which had 0.9 of 2 cores".
+std::string others_fact(const Observed& run) {
+  if (run.times.other_threads <= 0) return "";
+  char cores[32];
+  std::snprintf(cores, sizeof(cores), "%.1f", other_cores(run));
+  return concat(" beside other programs, which had ", cores, " of ", count_text(run.times.cores, "core"));
 }
 
 std::string fact(const Observed& run, Bound bound) {
@@ -95,6 +160,8 @@ std::string fact(const Observed& run, Bound bound) {
   switch (bound) {
     case Bound::kLoad:
       return concat("load-bound: the trainer waited ", percent_text(wait), " of the time");
+    case Bound::kStorage:
+      return "storage-bound: " + storage_text(run.disk_bytes_per_second, run.images_per_second, run.image_bytes);
     case Bound::kCommunication:
       return concat("communication-bound: the trainer waited ", percent_text(communication),
                     " of the time for other ranks");
@@ -107,32 +174,34 @@ std::string fact(const Observed& run, Bound bound) {
   return concat("compute-bound: the loader waited ", percent_text(run.loader_idle_share), " of the time");
 }
 
-}  // namespace
-
-double predicted_step_ms(const ServiceTimes& times, int workers) {
-  if (workers == 0) {
-    const double turns = times.is_async ? std::max(times.update_ms, times.load_ms + times.update_cpu_ms)
-                                        : times.update_ms + times.load_ms;
-    return std::max(turns, cores_ms(times));
-  }
-  return std::max({crowded_update_ms(times, workers), times.load_ms / workers, cores_ms(times)});
+/// " [of 49 steps: too few to rely on]".
+std::string caveat(const Observed& run) {
+  if (run.step_count <= 0) return "";
+  const double total_ms = run.step_ms * static_cast<double>(run.step_count);
+  const std::string steps = count_text(static_cast<uint64_t>(run.step_count), "step");
+  if (run.step_count < kFewSteps) return concat(" [of ", steps, ": too few to rely on]");
+  if (total_ms >= kShort_ms) return "";
+  char seconds[32];
+  std::snprintf(seconds, sizeof(seconds), "%.1f s", total_ms * 1e-3);
+  return concat(" [of ", steps, " in ", seconds, ": too short to rely on]");
 }
+
+}  // namespace
 
 Limit find_limit(const Observed& run) {
   const double now = predicted_step_ms(run.times, run.workers);
   ServiceTimes free_load = run.times;
-  free_load.load_ms = free_load.load_cpu_ms = 0;
+  free_load.load_ms = free_load.load_cpu_ms = free_load.storage_ms = 0;
   Limit limit;
-  limit.bound = slowest(run);
+  limit.predictions = predictions_of(run);
+  limit.bound = slowest(run.times, run.workers);
   limit.best_workers = advised_workers(run, now);
   if (now > 0) {
     limit.speed_up = now / predicted_step_ms(run.times, limit.best_workers);
     limit.limit = now / predicted_step_ms(free_load, 1);
   }
-  limit.sentence = fact(run, limit.bound) + "; " + advice(run, limit) + (run.is_emulated ? " [emulated]" : "");
-  if (run.step_count > 0 && run.step_count < kFewSteps)
-    limit.sentence +=
-        concat(" [of ", count_text(static_cast<uint64_t>(run.step_count), "step"), ": too few to rely on]");
+  limit.sentence = concat(fact(run, limit.bound), others_fact(run), "; ", advice(run, limit),
+                          run.is_emulated ? " [emulated]" : "", caveat(run));
   return limit;
 }
 
@@ -144,6 +213,8 @@ const char* name_of(Bound bound) {
   switch (bound) {
     case Bound::kLoad:
       return "load";
+    case Bound::kStorage:
+      return "storage";
     case Bound::kCompute:
       return "compute";
     case Bound::kCommunication:

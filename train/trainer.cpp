@@ -117,13 +117,14 @@ class Training {
     device_sums_[0].add_(sums.loss);
     device_sums_[1].add_(sums.correct);
     since_read_.sample_count += batch.global_count;
+    own_since_read_ += batch.count;
     stretch_.sample_count += batch.global_count;
     ++stretch_.step_count;
     ++at_.batch;
     ++at_.step;
     is_saved_ = false;
     parts_.recorder.mark(Phase::kOther);
-    parts_.recorder.end_step(at_.step);
+    parts_.recorder.end_step(at_.step, at_.epoch + 1);
   }
 
   int64_t step_count() const { return all_.step_count + stretch_.step_count; }
@@ -206,7 +207,7 @@ class Training {
     at_.correct_count += correct;
     at_.sample_count += since_read_.sample_count;
     since_read_ = {};
-    shown_loss_ = loss_of(printed_);
+    own_since_read_ = 0;
     parts_.recorder.mark(Phase::kOther);
   }
 
@@ -259,6 +260,12 @@ class Training {
     parts_.on_metrics(metrics);
   }
 
+  /// Waits for the device, ten times a second at most.
+  std::optional<double> loss_so_far() const {
+    const LossSum own{device_sums_[0].item<double>(), own_since_read_};
+    return running_loss({at_.loss_sum, at_.sample_count}, own, since_read_.sample_count);
+  }
+
   void show_progress() {
     if (parts_.progress == nullptr || !parts_.progress->is_due()) return;
     Times times = epoch_;
@@ -268,7 +275,7 @@ class Training {
                            .epoch_count = options_.epochs,
                            .step = at_.batch,
                            .step_count = batch_count_,
-                           .loss = options_.emulated_step_ns == 0 ? std::optional(shown_loss_) : std::nullopt,
+                           .loss = options_.emulated_step_ns == 0 ? loss_so_far() : std::nullopt,
                            .images_per_second = times.images_per_second(),
                            .load_share = times.total_ms() > 0 ? times.load_ms() / times.total_ms() : 0,
                            .seconds_left = 1e-3 * times.a_step(times.total_ms()) * static_cast<double>(steps_left)});
@@ -279,13 +286,14 @@ class Training {
   Position at_;
   StopVote vote_;
   int64_t batch_count_;
-  torch::Tensor device_sums_;  // f64: loss, correct; of this rank since the last read
-  Sums since_read_;            // sample_count of all ranks since the last read
-  Sums printed_;               // of all ranks since the last step record
-  Times stretch_;              // counts since take_times(); its times are still the recorder's
+  torch::Tensor device_sums_;   // f64: loss, correct; of this rank since the last read
+  Sums since_read_;             // sample_count of all ranks since the last read
+  int64_t own_since_read_ = 0;  // samples of this rank since the last read
+  Sums printed_;                // of all ranks since the last step record
+  Times stretch_;               // counts since take_times(); its times are still the recorder's
   Times printed_times_, epoch_, all_;
   std::array<LoaderShares, 2> shares_;  // a kind of record
-  double learning_rate_ = 0, shown_loss_ = 0;
+  double learning_rate_ = 0;
   bool is_saved_ = true;  // the checkpoint `last` is of at_
   TrainResult result_;
 };

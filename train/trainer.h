@@ -48,7 +48,8 @@ struct TrainResult {
 
 /// Trains from `start` to the end of the last epoch, or to a stop signal.
 ///
-/// The device is not waited for within an epoch but every print-freq steps: sums stay on it until then. Loss and
+/// Within an epoch the device is waited for every print-freq steps alone, and before a line of the progress bar: sums
+/// stay on it until then. Loss and
 /// accuracy are sums over all ranks divided by the true number of samples. Checkpoints are written every save-every
 /// steps or epochs, and at the end; a step that is an epoch's last is saved behind that epoch's evaluation. A signal
 /// saves and returns.

@@ -13,8 +13,8 @@ from PIL import Image
 
 from train_tool import DATA, TRAIN, environment, run, start
 
-# 25 steps a run: more than the page draws.
-COMMAND = ["study", "--workers", "0,1", "--data", DATA, "-b", "16", "--epochs", "1", "--threads", "1", "--device", "cpu",
+# 25 steps per epoch: the page draws steps 10 to 29, with the turn from epoch 1 to epoch 2 between them.
+COMMAND = ["study", "--workers", "0,1", "--data", DATA, "-b", "16", "--epochs", "2", "--threads", "1", "--device", "cpu",
            "--emulate-step", "2ms"]
 STUDY = [*COMMAND, "--repeat", "2", "--augment", "affine(degrees=10)", "--ablate", "augment"]
 CHARTS = [f"chart-{name}.{kind}" for name in ("total", "stages") for kind in ("svg", "png")]
@@ -106,7 +106,8 @@ def test_every_table_and_summary_line_says_emulated(study):
     assert all(re.fullmatch(r"[\d.]+ \([\d.]+-[\d.]+\)", row[6]) for row in body)
     assert markdown_rows(done.stdout) == [head, markdown_rows(text)[1], *body]
     said = [line for line in text.splitlines() if line.startswith(("#", "- "))]
-    assert len(said) == 2 + 3 + 4 and all("[emulated]" in line for line in said), said
+    beside = sum("ran beside other programs" in line for line in said)  # as the machine happens to be
+    assert beside <= 1 and len(said) == 2 + 3 + 4 + beside and all("[emulated]" in line for line in said), said
     assert sum("bound: " in line for line in said) == 4
     assert [row["times"] for row in csv_rows(out)] == ["emulated"] * 4
     for name in CHARTS:
@@ -154,9 +155,12 @@ def test_the_page_in_a_browser(study, tmp_path):
         lanes = [classes[1] for classes in rectangles if classes[0] == "lane"]
         assert lanes == ["loader", "trainer"]  # without workers the trainer's thread is both
         phases = [classes[1] for classes in rectangles if classes[0] == "phase"]
-        assert set(phases) <= PHASES and phases.count("forward") == 20 and phases.count("wait") == 20
+        # At the epoch's end the trainer asks once more, and waits for nothing.
+        assert set(phases) <= PHASES and phases.count("forward") == 20 and phases.count("wait") == 21
+        assert [classes for classes in rectangles if classes[0] == "gap"].count(["gap"]) >= 1
         assert sum(classes[0] == "load" for classes in rectangles) >= 10
-    assert page.words.count("20 steps in") == 4 and page.words.count("bound: ") == 4
+    assert page.words.count("20 steps (10 to 29) in") == 4 and page.words.count("bound: ") == 4
+    assert page.words.count("between epochs 1 and 2: ") == 4
     assert page.words.count("emulated") >= 4 * 3
     assert not {"script", "link", "img", "iframe", "object"} & set(page.tags)
     for attributes in page.attributes:

@@ -29,6 +29,14 @@ TEST(PredictionTest, CoresAreShared) {
                    7);
 }
 
+TEST(PredictionTest, WorkersCrowdAStepOfTwoThreadsMore) {
+  ServiceTimes times{.load_ms = 1, .load_cpu_ms = 1, .update_ms = 8, .update_cpu_ms = 8, .cores = 2};
+  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 1), 8);
+  times.update_threads = 2;
+  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 1), 8.5);  // three threads on two cores for 1.5 ms: each lacks a third
+  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 2), 8.5);
+}
+
 TEST(PredictionTest, AnAsynchronousDeviceWorksWhileTheHostLoads) {
   const ServiceTimes times{
       .load_ms = 6, .load_cpu_ms = 6, .update_ms = 2, .update_cpu_ms = 1, .cores = 8, .is_async = true};
@@ -39,6 +47,81 @@ TEST(PredictionTest, AnAsynchronousDeviceWorksWhileTheHostLoads) {
 TEST(PredictionTest, WaitingForADiskTakesNoCore) {
   const ServiceTimes times{.load_ms = 8, .load_cpu_ms = 1, .update_ms = 1, .update_cpu_ms = 1, .cores = 2};
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 4), 2);
+}
+
+/// 8 ms per batch of waiting for the disk and 2 of decoding, beside a step of 4 ms.
+ServiceTimes from_disk(double gain) {
+  return {.load_ms = 10,
+          .load_cpu_ms = 2,
+          .storage_ms = 8,
+          .storage_gain = gain,
+          .update_ms = 4,
+          .update_cpu_ms = 0.5,
+          .cores = 8};
+}
+
+TEST(StoragePredictionTest, AUsedUpDiskGivesNoMoreToMoreReaders) {
+  EXPECT_DOUBLE_EQ(predicted_step_ms(from_disk(1), 0), 14);
+  EXPECT_DOUBLE_EQ(predicted_step_ms(from_disk(1), 1), 10);
+  EXPECT_DOUBLE_EQ(predicted_step_ms(from_disk(1), 2), 8);
+  EXPECT_DOUBLE_EQ(predicted_step_ms(from_disk(1), 8), 8);
+}
+
+TEST(StoragePredictionTest, ALateDiskGivesMoreUpToItsRate) {
+  EXPECT_DOUBLE_EQ(predicted_step_ms(from_disk(1.6), 1), 10);
+  EXPECT_DOUBLE_EQ(predicted_step_ms(from_disk(1.6), 2), 5);  // 8 / 1.6, and 10 / 2
+  EXPECT_DOUBLE_EQ(predicted_step_ms(from_disk(1.6), 4), 5);
+  EXPECT_DOUBLE_EQ(predicted_step_ms(from_disk(100), 6), 4);  // the step
+}
+
+TEST(StoragePredictionTest, ReadersThatWaitedForEachOtherWaitLessAlone) {
+  auto times = from_disk(1);
+  times.storage_ms = 16, times.load_ms = 18;  // of two workers, both of which wait nearly always
+  times.storage_readers = 2;
+  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 1), 10);
+  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 2), 8);
+  times.storage_gain = 2;  // two are served at once: each waits as long alone
+  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 1), 18);
+  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 2), 9);
+}
+
+TEST(StoragePredictionTest, RanksOfAMachineShareTheDisk) {
+  auto times = from_disk(1);
+  times.ranks = 2;
+  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 4), 16);
+}
+
+TEST(StoragePredictionTest, ManyWorkersComeToTheDisksEndThoughDecodingTakesLonger) {
+  const ServiceTimes times{
+      .load_ms = 20, .load_cpu_ms = 12, .storage_ms = 8, .storage_gain = 1, .update_ms = 1, .cores = 16};
+  EXPECT_EQ(slowest(times, 1), Bound::kLoad);
+  EXPECT_EQ(slowest(times, 4), Bound::kStorage);
+}
+
+TEST(StoragePredictionTest, MoreWorkersThanCoresAreAdvisedWhereTheyWaitForALateDisk) {
+  const ServiceTimes times{
+      .load_ms = 20, .load_cpu_ms = 1, .storage_ms = 19, .storage_gain = 8, .update_ms = 1, .cores = 2};
+  EXPECT_EQ(find_limit({.times = times, .workers = 1, .step_ms = 20, .images_per_second = 100}).best_workers, 8);
+}
+
+TEST(OtherProgramsTest, ThreadsAreCountedByHowLongOursQueue) {
+  EXPECT_DOUBLE_EQ(other_threads(1.05, 1, 0.5), 0);  // the kernel's own
+  EXPECT_DOUBLE_EQ(other_threads(2, 1, 0), 1);       // nobody waits: it has the core that it wants
+  EXPECT_DOUBLE_EQ(other_threads(2, 1, 0.5), 1.5);   // ours want 1.5 cores for the 1 that they get, so do theirs
+  EXPECT_DOUBLE_EQ(other_threads(0.6, 0, 0), 0.6);   // an emulated step takes no processor
+}
+
+TEST(OtherProgramsTest, TakeTheirEvenShareOfTheCores) {
+  // 10 ms of loading beside a device, on two cores with somebody's busy process.
+  ServiceTimes times{.load_ms = 10, .load_cpu_ms = 10, .update_ms = 1, .cores = 2, .other_threads = 1};
+  EXPECT_NEAR(predicted_step_ms(times, 1), 10, 1e-6);   // a core for each
+  EXPECT_NEAR(predicted_step_ms(times, 2), 7.5, 1e-6);  // three threads, two cores
+  EXPECT_NEAR(predicted_step_ms(times, 0), 11, 1e-6);
+  times.other_threads = 2;
+  EXPECT_NEAR(predicted_step_ms(times, 1), 15, 1e-6);
+  EXPECT_NEAR(predicted_step_ms(times, 2), 10, 1e-6);
+  times.other_threads = 0;
+  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 2), 5);
 }
 
 struct Case {
@@ -119,6 +202,69 @@ INSTANTIATE_TEST_SUITE_P(
              1,
              "communication-bound: the trainer waited 75 % of the time for other ranks; more workers would give "
              "nothing"},
+        Case{"storage, measured",
+             {.times = from_disk(1),
+              .workers = 2,
+              .step_ms = 8,
+              .wait_ms = 4,
+              .images_per_second = 180,
+              .image_bytes = 110'200,
+              .disk_bytes_per_second = 20'000'000,
+              .coefficient_share = 0.7},
+             Bound::kStorage,
+             2,
+             "storage-bound: 20.0 MB/s is what the storage gives in images of 110.2 KB; more workers would give "
+             "nothing, "
+             "--encode coef would give 1.4x, the limit is 2.0x (compute)"},
+        Case{"storage that answers late",
+             {.times = from_disk(2),
+              .workers = 1,
+              .step_ms = 10,
+              .wait_ms = 6,
+              .images_per_second = 60,
+              .image_bytes = 100'000,
+              .disk_bytes_per_second = 40'000'000},
+             Bound::kStorage,
+             3,
+             "storage-bound: 40.0 MB/s is what the storage gives, 6.0 MB/s of it in images of 100.0 KB; 2 more workers "
+             "would give about 2.5x (150 images/s), half the bytes would give 1.7x, the limit is 2.5x (compute)"},
+        Case{"storage, not measured",
+             {.times = from_disk(0),
+              .workers = 1,
+              .step_ms = 10,
+              .wait_ms = 6,
+              .images_per_second = 60,
+              .image_bytes = 100'000},
+             Bound::kStorage,
+             2,
+             "storage-bound: the loader waited for the storage, which gave 6.0 MB/s in images of 100.0 KB; 1 more "
+             "worker "
+             "would give about 1.2x (75 images/s), 1.2x to 2.0x depending on what the storage gives to more readers, "
+             "half the bytes would give 1.7x, the limit is 2.5x (compute)"},
+        Case{"load beside other programs",
+             {.times = {.load_ms = 10, .load_cpu_ms = 10, .update_ms = 1, .cores = 2, .other_threads = 1},
+              .workers = 1,
+              .step_ms = 10,
+              .wait_ms = 9,
+              .images_per_second = 6000,
+              .busy_cores = 1.9},
+             Bound::kLoad,
+             2,
+             "load-bound: the trainer waited 90 % of the time beside other programs, which had 0.9 of 2 cores; 1 more "
+             "worker would give about 1.3x (8,000 images/s), 1.00x to 2.0x depending on the other programs, the limit "
+             "is 10x (compute)"},
+        Case{"compute beside other programs",
+             {.times =
+                  {.load_ms = 1, .load_cpu_ms = 1, .update_ms = 8, .update_cpu_ms = 8, .cores = 4, .other_threads = 1},
+              .workers = 1,
+              .step_ms = 8,
+              .loader_idle_share = 0.88,
+              .images_per_second = 8000,
+              .busy_cores = 2.1},
+             Bound::kCompute,
+             1,
+             "compute-bound: the loader waited 88 % of the time beside other programs, which had 1.0 of 4 cores; more "
+             "workers would give nothing beside the other programs"},
         Case{"cores",
              {.times = {.load_ms = 6, .load_cpu_ms = 6, .update_ms = 4, .update_cpu_ms = 4, .cores = 2},
               .workers = 2,
@@ -173,12 +319,46 @@ TEST(LimitTest, CoresThatOthersUseAreNotCalledBusy) {
   EXPECT_THAT(find_limit(run).sentence, testing::StartsWith("core-bound: loader and trainer kept 2 cores 92 % busy; "));
 }
 
-TEST(LimitTest, OfFewStepsTheSentenceSaysSo) {
+TEST(LimitTest, OfFewStepsOrAShortTimeTheSentenceSaysSo) {
   Observed run{.times = {.load_ms = 6, .load_cpu_ms = 6, .update_ms = 4, .update_cpu_ms = 4, .cores = 2}, .workers = 2};
+  run.step_ms = 100;
   run.step_count = 49;
   EXPECT_THAT(find_limit(run).sentence, testing::EndsWith(" [of 49 steps: too few to rely on]"));
   run.step_count = 50;
-  EXPECT_THAT(find_limit(run).sentence, testing::Not(testing::HasSubstr("too few")));
+  EXPECT_THAT(find_limit(run).sentence, testing::Not(testing::HasSubstr("too ")));
+  run.step_ms = 5;
+  EXPECT_THAT(find_limit(run).sentence, testing::EndsWith(" [of 50 steps in 0.2 s: too short to rely on]"));
+  run.step_count = 400;
+  EXPECT_THAT(find_limit(run).sentence, testing::Not(testing::HasSubstr("too ")));
+}
+
+TEST(LimitTest, TheSentencesRatesArePredictions) {
+  for (const double gain : {0.0, 1.0, 1.3, 100.0}) {
+    const Observed run{.times = from_disk(gain), .workers = 1, .step_ms = 10, .images_per_second = 60};
+    const Limit limit = find_limit(run);
+    ASSERT_GT(limit.predictions.size(), 8U);
+    const auto& best = limit.predictions[static_cast<size_t>(limit.best_workers)];
+    EXPECT_EQ(best.workers, limit.best_workers);
+    EXPECT_NEAR(best.images_per_second, 60 * limit.speed_up, 1e-9);
+    EXPECT_THAT(limit.sentence, testing::HasSubstr("(" + rate_text(best.images_per_second) + ")"));
+    // Nobody is promised more than what the whole list holds, and the advice comes within 2 % of that.
+    for (const auto& one : limit.predictions) EXPECT_LE(one.images_per_second, 1.021 * best.images_per_second) << gain;
+  }
+}
+
+TEST(LimitTest, ARangeHoldsThePredictionAndIsOneNumberWhereAllIsKnown) {
+  Observed run{.times = from_disk(0), .workers = 1, .step_ms = 10, .images_per_second = 60};
+  run.times.other_threads = 1.5;
+  for (const auto& one : find_limit(run).predictions) {
+    EXPECT_LE(one.low, one.images_per_second);
+    EXPECT_GE(one.high, one.images_per_second);
+  }
+  run.times.other_threads = 0;
+  run.times.storage_gain = 1;
+  for (const auto& one : find_limit(run).predictions) {
+    EXPECT_EQ(one.low, one.images_per_second);
+    EXPECT_EQ(one.high, one.images_per_second);
+  }
 }
 
 TEST(LimitTest, ARunWithoutStepsHasNoNumbers) {

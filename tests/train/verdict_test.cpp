@@ -97,6 +97,25 @@ TEST_F(PastPredictionTest, TheErrorIsOfWhatWasMeasured) {
       "[emulated]");
 }
 
+TEST_F(PastPredictionTest, ARangeIsComparedToo) {
+  write(
+      "runs",
+      nlohmann::json{
+          {"format", kSummaryFormat},
+          {"workers", 1},
+          {"configuration", kConfiguration},
+          {"limit", {{"predictions", {{{"workers", 2}, {"images_per_second", 1500}, {"low", 1000}, {"high", 2000}}}}}}}
+          .dump());
+  const auto past = find(2);
+  ASSERT_TRUE(past);
+  EXPECT_EQ(past->low, 1000);
+  EXPECT_EQ(past->high, 2000);
+  EXPECT_THAT(comparison_text(*past, {.workers = 2, .images_per_second = 1200}),
+              testing::EndsWith(": 25.0 % too much, within its range of 1,000 images/s to 2,000 images/s"));
+  EXPECT_THAT(comparison_text(*past, {.workers = 2, .images_per_second = 2500}),
+              testing::EndsWith(": 40.0 % too little, outside its range of 1,000 images/s to 2,000 images/s"));
+}
+
 StepTimes step_of(double wait, double forward, double communication, double process_cpu, double queued) {
   StepTimes step;
   step[Phase::kWait] = wait;
@@ -128,6 +147,53 @@ TEST(ObserveTest, WorkersAreMeasuredByThemselves) {
   EXPECT_DOUBLE_EQ(run.times.update_cpu_ms, 4);
   EXPECT_DOUBLE_EQ(run.times.communication_ms, 2);
   EXPECT_DOUBLE_EQ(run.loader_idle_share, 0.6);  // 800 of 2 x 1000 ms
+}
+
+TEST(ObserveTest, WaitingForTheStorageIsNoProcessorTime) {
+  LoaderStatistics loader;
+  loader.sample_bytes = 300'000;
+  loader.read.count = 100;
+  loader.workers = {{.busy_ms = 500, .cpu_ms = 100, .queued_ms = 50, .storage_ms = 350}};
+  auto run = observe({.workers = 1}, step_of(4, 4, 0, 5, 1), loader, 100);
+  EXPECT_DOUBLE_EQ(run.times.load_ms, 4.5);
+  EXPECT_DOUBLE_EQ(run.times.load_cpu_ms, 1);
+  EXPECT_DOUBLE_EQ(run.times.storage_ms, 3.5);
+  EXPECT_DOUBLE_EQ(run.image_bytes, 3000);
+  EXPECT_DOUBLE_EQ(run.queued_ms, 1.5);
+  run = observe({.workers = 0}, step_of(5, 3, 0, 4.5, 0), loader, 100);  // the training thread's own
+  EXPECT_DOUBLE_EQ(run.times.load_ms, 5);
+  EXPECT_DOUBLE_EQ(run.times.storage_ms, 3.5);
+  EXPECT_DOUBLE_EQ(run.times.load_cpu_ms, 1.5);
+  EXPECT_DOUBLE_EQ(run.times.update_cpu_ms, 3);
+}
+
+TEST(ObserveTest, TheStepOfSeveralThreadsIsWithoutTheirWaitsForEachOther) {
+  LoaderStatistics loader;
+  loader.workers = {{.busy_ms = 400, .cpu_ms = 300, .queued_ms = 100}};
+  const StepTimes step = step_of(1, 9, 0, 17, 1);
+  // Of 5 ms in the queue the worker had 1, the training thread 1, and the thread that computes with it 3.
+  const auto one = observe({.times = {.update_threads = 1}, .workers = 1, .process_queued_ms = 5}, step, loader, 100);
+  EXPECT_DOUBLE_EQ(one.times.update_ms, 8.1);
+  EXPECT_DOUBLE_EQ(one.times.update_cpu_ms, 14);
+  EXPECT_DOUBLE_EQ(one.queued_ms, 2);
+  const auto two = observe({.times = {.update_threads = 2}, .workers = 1, .process_queued_ms = 5}, step, loader, 100);
+  EXPECT_DOUBLE_EQ(two.times.update_ms, 5.1);
+  EXPECT_DOUBLE_EQ(two.times.update_cpu_ms, 10);  // who waited for the other one ran meanwhile
+  EXPECT_DOUBLE_EQ(two.queued_ms, 5);
+}
+
+TEST(ObserveTest, WhatOthersHadIsWhatTheRanksHadNot) {
+  LoaderStatistics loader;
+  loader.workers = {{.busy_ms = 400, .cpu_ms = 400, .queued_ms = 200}};
+  StepTimes step = step_of(2, 8, 0, 10, 1);
+  step.busy_cores = 19;  // of two cores for 10 ms
+  auto run = observe({.times = {.cores = 2}, .workers = 1}, step, loader, 100);
+  run = over_ranks(run, {run});
+  EXPECT_DOUBLE_EQ(run.times.other_threads, 0.9 * 1.3);  // ours had 1 core and queued for 0.3 more
+  EXPECT_NEAR(other_cores(run), 0.9, 1e-9);
+  EXPECT_EQ(find_limit(run).predictions.size(), 9U);
+  run.times.ranks = 2;  // the other rank had the rest
+  EXPECT_EQ(over_ranks(run, {run, run}).times.other_threads, 0);
 }
 
 TEST(ObserveTest, ADevicesPhasesHoldNoQueueing) {

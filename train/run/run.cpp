@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/text.h"
+#include "loader/disk.h"
 #include "train/host_feeder.h"
 #include "train/models/model.h"
 #include "train/profile.h"
@@ -76,7 +77,10 @@ class Run {
     log_parts();
     if (profile_) profile_->open();
     const StopSignals signals;
+    const double queued_ms = queued_threads_ms();
+    const int64_t start_ns = now_ns();
     const TrainResult result = train_epochs(parts(), options_, setup_.info.position);
+    queued_share_ = (queued_threads_ms() - queued_ms) / std::max(ms_since(start_ns), 1e-3);
     const int code = result.stop_signal != 0 ? stopped(result) : finish(result);
     if (profile_) profile_->write([](const std::string& line) { std::cout << line << std::endl; });
     return code;
@@ -231,16 +235,20 @@ class Run {
 
   /// Collective.
   Observed observe_all(const TrainResult& result) {
-    const ServiceTimes machine{.cores = usable_cores(),
+    const bool computes = device_.is_cpu() && options_.emulated_step_ns == 0;
+    const ServiceTimes machine{.update_threads = computes ? static_cast<double>(options_.threads) : 1,
+                               .cores = usable_cores(),
                                .ranks = setup_.world.ranks_sharing_cores,
                                .is_async = device_.is_cuda() && options_.emulated_step_ns == 0};
     const Observed mine = observe({.times = machine,
                                    .workers = options_.workers,
                                    .images_per_second = result.images_per_second,
-                                   .is_emulated = options_.is_emulated()},
+                                   .is_emulated = options_.is_emulated(),
+                                   .process_queued_ms = queued_share_ * result.a_step.total()},
                                   result.a_step, result.loader, result.step_count);
-    const auto packed = torch::tensor(
-        {mine.wait_ms, mine.times.load_ms, mine.times.load_cpu_ms, mine.times.update_cpu_ms}, torch::kFloat64);
+    const auto packed = torch::tensor({mine.wait_ms, mine.times.load_ms, mine.times.load_cpu_ms,
+                                       mine.times.update_cpu_ms, mine.times.storage_ms, mine.queued_ms},
+                                      torch::kFloat64);
     const auto gathered = comm_->all_gather(packed.to(device_)).cpu();
     std::vector<Observed> all(static_cast<size_t>(comm_->world_size()));
     for (size_t rank = 0; rank < all.size(); ++rank) {
@@ -249,12 +257,36 @@ class Run {
       all[rank].times.load_ms = numbers[1].item<double>();
       all[rank].times.load_cpu_ms = numbers[2].item<double>();
       all[rank].times.update_cpu_ms = numbers[3].item<double>();
+      all[rank].times.storage_ms = numbers[4].item<double>();
+      all[rank].queued_ms = numbers[5].item<double>();
     }
     return over_ranks(mine, all);
   }
 
+  /// The shards that this rank has open.
+  ShardShare shard_share() const {
+    LoaderOptions options;
+    options.shuffle = shuffle_of(options_);
+    options.rank = strategy_->data_rank();
+    options.world_size = strategy_->data_world_size();
+    return needed_shards(options);
+  }
+
+  /// Where the run waited for its storage, what that gives: half a second of reading, and some samples compressed.
+  void ask_storage(Observed& run) const {
+    constexpr double kWorthAsking = 0.05;  // of a step
+    run.times.storage_gain = 1;
+    if (run.times.storage_ms < kWorthAsking * run.step_ms) return;
+    const auto& dataset = *setup_.data.train;
+    const auto rate = measure_disk(shard_files(dataset));
+    run.times.storage_gain = rate ? rate->most / rate->one : 0;
+    run.disk_bytes_per_second = rate ? rate->most : 0;
+    run.coefficient_share = coefficient_share(dataset, shard_share());
+  }
+
   /// Adds what limited the run to its summary; gives the lines that say so.
-  std::string judge(const Observed& run, nlohmann::ordered_json& summary) const {
+  std::string judge(Observed run, nlohmann::ordered_json& summary) const {
+    ask_storage(run);
     const Limit limit = find_limit(run);
     const auto configuration = configuration_of(setup_);
     summary["limit"] = limit_json(run, limit);
@@ -282,6 +314,7 @@ class Run {
   std::unique_ptr<Strategy> strategy_;
   std::optional<Profile> profile_;  // before the feeder, whose loader reports to it
   std::unique_ptr<Feeder> feeder_, test_feeder_;
+  double queued_share_ = 0;  // of the training's time, for which threads queued for a core, summed over them
   std::optional<RunFolder> folder_;
   std::vector<std::unique_ptr<Sink>> sinks_;
   ProgressBar progress_{std::cout, isatty(STDOUT_FILENO) != 0};

@@ -30,6 +30,16 @@ constexpr std::array kIrrelevant{"out",        "workers",    "cache",        "ep
                                  "pretrained", "print-freq", "evaluate",     "seed",   "schedule",   "eval-each-epoch",
                                  "lr",         "momentum",   "weight-decay", "profile"};
 
+/// Threads that compute together wait for the slowest, and LibTorch's do so running: while one of them queues for a
+/// core the step stands still and the others burn theirs. Neither is the step's own.
+void take_out_waits_of_helpers(double helpers_queued, double main_queued, ServiceTimes& times) {
+  constexpr double kMost = 0.8;  // of the step: the counters are of the whole run, evaluations included
+  if (helpers_queued <= 0) return;
+  const double stalled = std::min(helpers_queued, kMost * times.update_ms);
+  times.update_ms -= stalled;
+  times.update_cpu_ms = std::max(times.update_ms, times.update_cpu_ms - stalled - main_queued);
+}
+
 }  // namespace
 
 std::string gpu_name(const torch::Device& device) {
@@ -47,6 +57,7 @@ Observed observe(Observed run, const StepTimes& step, const LoaderStatistics& lo
     all.busy_ms += worker.busy_ms;
     all.cpu_ms += worker.cpu_ms;
     all.queued_ms += worker.queued_ms;
+    all.storage_ms += worker.storage_ms;
   }
   const auto steps = static_cast<double>(std::max<int64_t>(step_count, 1));
   auto& times = run.times;
@@ -60,23 +71,38 @@ Observed observe(Observed run, const StepTimes& step, const LoaderStatistics& lo
   // phases hold none.
   const double running = run.step_ms > 0 && !times.is_async ? std::max(0.0, 1 - step.queued / run.step_ms) : 1;
   times.update_ms = (run.step_ms - run.wait_ms) * running;
+  times.storage_ms = all.storage_ms / steps;
   if (run.workers == 0) {
-    times.load_ms = times.load_cpu_ms = times.is_async ? all.busy_ms / steps : run.wait_ms * running;
+    times.load_ms = times.is_async ? all.busy_ms / steps : run.wait_ms * running;
+    times.storage_ms = std::min(times.storage_ms, times.load_ms);
+    times.load_cpu_ms = times.load_ms - times.storage_ms;
   } else {
     times.load_cpu_ms = all.cpu_ms / steps;
-    times.load_ms = std::max(times.load_cpu_ms, (all.busy_ms - all.queued_ms) / steps);
+    times.load_ms = std::max(times.load_cpu_ms + times.storage_ms, (all.busy_ms - all.queued_ms) / steps);
   }
   times.update_cpu_ms = std::max(0.0, step.process_cpu - times.load_cpu_ms);
+  const double helpers_queued =
+      times.update_threads > 1 ? run.process_queued_ms - step.queued - (run.workers > 0 ? all.queued_ms / steps : 0)
+                               : 0;
+  take_out_waits_of_helpers(std::max(0.0, helpers_queued), step.queued, times);
+  // Without workers the training thread's queue holds its loading's.
+  run.queued_ms = step.queued + std::max(0.0, helpers_queued) + (run.workers > 0 ? all.queued_ms / steps : 0);
+  run.busy_cores = run.step_ms > 0 ? step.busy_cores / run.step_ms : 0;
+  if (loader.read.count > 0)
+    run.image_bytes = static_cast<double>(loader.sample_bytes) / static_cast<double>(loader.read.count);
   return run;
 }
 
 Observed over_ranks(Observed mine, const std::vector<Observed>& all) {
-  double wait = mine.wait_ms, load_cpu = 0, update_cpu = 0;
+  const auto count = static_cast<double>(all.size());
+  double wait = mine.wait_ms, load_cpu = 0, update_cpu = 0, storage = 0, queued = 0;
   for (const auto& rank : all) {
     wait = std::max(wait, rank.wait_ms);
     mine.times.load_ms = std::max(mine.times.load_ms, rank.times.load_ms);
-    load_cpu += rank.times.load_cpu_ms / static_cast<double>(all.size());
-    update_cpu += rank.times.update_cpu_ms / static_cast<double>(all.size());
+    load_cpu += rank.times.load_cpu_ms / count;
+    update_cpu += rank.times.update_cpu_ms / count;
+    storage += rank.times.storage_ms / count;
+    queued += rank.queued_ms / count;
   }
   const double echo = std::min(wait - mine.wait_ms, mine.times.communication_ms);
   mine.wait_ms += echo;
@@ -84,6 +110,13 @@ Observed over_ranks(Observed mine, const std::vector<Observed>& all) {
   mine.times.update_ms = std::max(0.0, mine.times.update_ms - echo);
   mine.times.load_cpu_ms = load_cpu;
   mine.times.update_cpu_ms = update_cpu;
+  mine.times.storage_ms = std::min(storage, mine.times.load_ms);
+  mine.queued_ms = queued;
+  if (mine.step_ms <= 0) return mine;
+  const double ranks = mine.times.ranks;
+  mine.times.storage_readers = std::max(1.0, ranks * mine.times.storage_ms / mine.step_ms);
+  mine.times.other_threads =
+      other_threads(mine.busy_cores, ranks * (load_cpu + update_cpu) / mine.step_ms, ranks * queued / mine.step_ms);
   return mine;
 }
 
@@ -112,15 +145,20 @@ Json limit_json(const Observed& run, const Limit& limit) {
               {"load_cpu", times.load_cpu_ms},
               {"update", times.update_ms},
               {"update_cpu", times.update_cpu_ms},
+              {"update_threads", times.update_threads},
+              {"storage", times.storage_ms},
               {"communication", times.communication_ms}}},
             {"cores", times.cores},
             {"ranks", times.ranks},
+            {"other_cores", other_cores(run)},
+            {"storage",
+             {{"bytes_per_image", run.image_bytes},
+              {"bytes_per_second", run.disk_bytes_per_second},
+              {"gain_of_more_readers", times.storage_gain}}},
             {"predictions", Json::array()}};
-  const double now = predicted_step_ms(times, run.workers);
-  for (int workers = 0; workers <= std::max({run.workers, times.cores, 8}); ++workers) {
-    const double step = predicted_step_ms(times, workers);
+  for (const auto& one : limit.predictions) {
     json["predictions"].push_back(
-        {{"workers", workers}, {"images_per_second", step > 0 ? run.images_per_second * now / step : 0}});
+        {{"workers", one.workers}, {"images_per_second", one.images_per_second}, {"low", one.low}, {"high", one.high}});
   }
   return json;
 }
@@ -156,7 +194,8 @@ std::optional<PastPrediction> find_past_prediction(const fs::path& out, const nl
       if (gone || (newest && time <= newest_time)) continue;
       for (const auto& one : json.at("limit").at("predictions")) {
         if (one.at("workers") != workers) continue;
-        newest = {path, json.at("workers").get<int>(), one.at("images_per_second").get<double>()};
+        const auto rate = one.at("images_per_second").get<double>();
+        newest = {path, json.at("workers").get<int>(), rate, one.value("low", rate), one.value("high", rate)};
         newest_time = time;
       }
     } catch (const nlohmann::json::exception& error) {
@@ -169,11 +208,16 @@ std::optional<PastPrediction> find_past_prediction(const fs::path& out, const nl
 }
 
 std::string comparison_text(const PastPrediction& past, const Observed& run) {
+  const double rate = run.images_per_second;
+  const std::string range = past.high > past.low
+                                ? concat(rate < past.low || rate > past.high ? ", outside" : ", within",
+                                         " its range of ", rate_text(past.low), " to ", rate_text(past.high))
+                                : std::string();
   const double error = run.images_per_second > 0 ? past.images_per_second / run.images_per_second - 1 : 0;
   return concat("prediction: ", past.summary.parent_path().string(), " (", count_text(past.workers, "worker"),
                 ") said ", rate_text(past.images_per_second), " for ", count_text(run.workers, "worker"), "; it was ",
                 rate_text(run.images_per_second), ": ", percent_text(std::abs(error), 1),
-                error > 0 ? " too much" : " too little", run.is_emulated ? " [emulated]" : "");
+                error > 0 ? " too much" : " too little", range, run.is_emulated ? " [emulated]" : "");
 }
 
 }  // namespace penstock

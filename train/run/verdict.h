@@ -37,6 +37,7 @@ struct PastPrediction {
   std::filesystem::path summary;
   int workers = 0;               ///< Its own.
   double images_per_second = 0;  ///< Predicted for this run's workers.
+  double low = 0, high = 0;      ///< The range that the prediction stood for; equal where it gave none.
 };
 
 /// The newest summary.json of a run beside `out` with an equal configuration and another number of workers. `say` gets

@@ -40,18 +40,30 @@ Spread spread_over(const std::vector<Json>& repeats, const char* key) {
   return spread_of(std::move(values));
 }
 
+Spread storage_over(const std::vector<Json>& repeats) {
+  std::vector<double> values;
+  for (const auto& repeat : repeats) values.push_back(repeat.at("limit").at("service_ms").at("storage").get<double>());
+  return spread_of(std::move(values));
+}
+
+double most_other_cores(const std::vector<Json>& repeats) {
+  double most = 0;
+  for (const auto& repeat : repeats) most = std::max(most, repeat.at("limit").at("other_cores").get<double>());
+  return most;
+}
+
 /// predicted / own rate of a run, for another number of workers. More workers than the summary lists are more than
-/// there are cores, where the model's rate no longer changes.
-double predicted_gain(const Json& summary, int workers) {
+/// there are cores, where the model's rate no longer changes. `key`: the prediction, or an end of its range.
+double predicted_gain(const Json& summary, int workers, const char* key) {
   double rate = 0;
   for (const auto& one : summary.at("limit").at("predictions"))
-    if (one.at("workers").get<int>() <= workers) rate = one.at("images_per_second").get<double>();
+    if (one.at("workers").get<int>() <= workers) rate = one.at(key).get<double>();
   return rate / summary.at("images_per_second").get<double>();
 }
 
-double predicted_seconds(const RowResult& base, const std::vector<Json>& base_repeats, int workers) {
+double predicted_seconds(const RowResult& base, const std::vector<Json>& base_repeats, int workers, const char* key) {
   std::vector<double> gains;
-  for (const auto& repeat : base_repeats) gains.push_back(predicted_gain(repeat, workers));
+  for (const auto& repeat : base_repeats) gains.push_back(predicted_gain(repeat, workers, key));
   return base.total_s.median / spread_of(std::move(gains)).median;
 }
 
@@ -75,8 +87,13 @@ void predict(std::vector<RowResult>& rows, const std::vector<std::vector<Json>>&
     size_t first = i;
     while (first > 0 && rows[first - 1].row.group == rows[i].row.group) --first;
     const size_t base = i == first ? first + 1 : first;
-    if (base < rows.size() && rows[base].row.group == rows[i].row.group)
-      rows[i].predicted_s = predicted_seconds(rows[base], summaries[base], rows[i].row.workers);
+    if (base >= rows.size() || rows[base].row.group != rows[i].row.group) continue;
+    const auto seconds = [&](const char* key) {
+      return predicted_seconds(rows[base], summaries[base], rows[i].row.workers, key);
+    };
+    rows[i].predicted_s = seconds("images_per_second");
+    rows[i].predicted_low_s = seconds("high");  // the highest rate takes the least time
+    rows[i].predicted_high_s = seconds("low");
   }
 }
 
@@ -96,6 +113,22 @@ std::string fastest_text(const std::vector<RowResult>& group) {
   for (const auto& one : group)
     if (&one != &best && one.total_s.low <= best.total_s.high) alike.push_back(std::to_string(one.row.workers));
   return alike.empty() ? text : text + "; ranges overlap with " + join(alike);
+}
+
+/// "2 rows ran beside other programs (0.9 cores in the median): single, 0 workers; single, 1 worker".
+std::string beside_text(const std::vector<RowResult>& rows) {
+  std::vector<std::string> names;
+  std::vector<double> cores;
+  for (const auto& row : rows) {
+    if (row.other_cores <= 0) continue;
+    names.push_back(row_text(row.row));
+    cores.push_back(row.other_cores);
+  }
+  if (names.empty()) return "";
+  char median[32];
+  std::snprintf(median, sizeof median, "%.1f", spread_of(cores).median);
+  return concat(count_text(names.size(), "row"), " ran beside other programs, which had up to ", median,
+                " cores (median over the rows): ", join(names, "; "));
 }
 
 }  // namespace
@@ -120,14 +153,15 @@ StudyResults read_results(const StudyOptions& options, const std::vector<StudyRo
     auto& repeats = summaries.emplace_back();
     for (const auto& folder : folders[i]) repeats.push_back(read_summary(folder));
     try {
-      RowResult result{rows[i],
-                       spread_over(repeats, "load_ms_per_step"),
-                       spread_over(repeats, "update_ms_per_step"),
-                       spread_over(repeats, "train_seconds"),
-                       {},
-                       {},
-                       repeats.back().at("limit").at("sentence"),
-                       folders[i].back()};
+      RowResult result;
+      result.row = rows[i];
+      result.load_ms = spread_over(repeats, "load_ms_per_step");
+      result.update_ms = spread_over(repeats, "update_ms_per_step");
+      result.total_s = spread_over(repeats, "train_seconds");
+      result.storage_ms = storage_over(repeats);
+      result.other_cores = most_other_cores(repeats);
+      result.sentence = repeats.back().at("limit").at("sentence");
+      result.folder = folders[i].back();
       if (!repeats.back().at("accuracy").is_null()) result.accuracy = spread_over(repeats, "accuracy");
       results.rows.push_back(std::move(result));
       if (i == 0) results.setting = setting_text(repeats.back().at("configuration"), options);
@@ -140,6 +174,13 @@ StudyResults read_results(const StudyOptions& options, const std::vector<StudyRo
   return results;
 }
 
+std::string others_text(const RowResult& row) {
+  if (row.other_cores <= 0) return "";
+  char cores[32];
+  std::snprintf(cores, sizeof cores, "%.1f", row.other_cores);
+  return concat("other programs had up to ", cores, " cores meanwhile");
+}
+
 std::vector<std::string> findings(const StudyResults& results) {
   const std::string mark = results.is_emulated ? " [emulated]" : "";
   std::vector<std::string> lines;
@@ -148,6 +189,7 @@ std::vector<std::string> findings(const StudyResults& results) {
     while (end < rows.size() && rows[end].row.group == rows[begin].row.group) ++end;
     if (end - begin > 1) lines.push_back(fastest_text({rows.begin() + begin, rows.begin() + end}) + mark);
   }
+  if (const auto beside = beside_text(rows); !beside.empty()) lines.push_back(beside + mark);
   std::vector<double> errors;
   const RowResult* worst = nullptr;
   for (const auto& row : results.rows) {

@@ -24,6 +24,10 @@ struct RowResult {
   /// What another row of the group says `total_s` would be: its first one, for the first one the second. Nothing in a
   /// group of one.
   std::optional<double> predicted_s;
+  /// The range that the prediction stood for, seconds; equal where it gave none.
+  double predicted_low_s = 0, predicted_high_s = 0;
+  Spread storage_ms;             ///< Per step: waiting of the loader's threads for the storage; part of loading.
+  double other_cores = 0;        ///< The most that other programs had during a repeat; 0: less than a tenth of one.
   std::string sentence;          ///< What limited the last repeat, in that run's words.
   std::filesystem::path folder;  ///< Of the last repeat.
 
@@ -45,5 +49,8 @@ StudyResults read_results(const StudyOptions& options, const std::vector<StudyRo
 
 /// The study in sentences: the fastest row of each group, and the errors of the predictions.
 std::vector<std::string> findings(const StudyResults& results);
+
+/// "other programs had up to 0.9 cores meanwhile", or "" where they had less than a tenth of one.
+std::string others_text(const RowResult& row);
 
 }  // namespace penstock

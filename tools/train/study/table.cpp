@@ -1,6 +1,7 @@
 // Table: cells for people, Markdown and CSV.
 #include "tools/train/study/table.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <sstream>
 
@@ -30,10 +31,27 @@ Cell percent_cell(const Spread& share, int repeat_count) {
   return {text(share.median) + " %", repeat_count > 1 ? concat(text(share.low), "-", text(share.high)) : ""};
 }
 
+/// With the range that the prediction stood for, where it gave one.
+Cell predicted_cell(const RowResult& one) {
+  if (!one.predicted_s) return {"-", ""};
+  const auto text = [&](double value) { return number(value, one.total_s.median); };
+  const bool has_range = one.predicted_high_s > 1.02 * one.predicted_low_s;
+  return {text(*one.predicted_s), has_range ? concat(text(one.predicted_low_s), "-", text(one.predicted_high_s)) : ""};
+}
+
 std::string error_text(double error) {
   char text[32];
   std::snprintf(text, sizeof text, "%+.1f %%", 100 * error);
   return text;
+}
+
+constexpr int kStorageColumn = 5;  // behind "load ms a batch"
+
+/// Whether the loader of any row waited for the storage for a hundredth of the training or more.
+bool waits_for_storage(const StudyResults& results) {
+  return std::any_of(results.rows.begin(), results.rows.end(), [](const RowResult& row) {
+    return row.storage_ms.median > 0.01 * (row.load_ms.median + row.update_ms.median);
+  });
 }
 
 const char* kind(const StudyResults& results) { return results.is_emulated ? "emulated" : "measured"; }
@@ -53,6 +71,8 @@ Table table_of(const StudyResults& results) {
                "predicted s", "error", "times"},
               {}};
   const int repeats = results.repeat_count;
+  const bool has_storage = waits_for_storage(results);
+  if (has_storage) table.columns.insert(table.columns.begin() + kStorageColumn, "storage ms a batch");
   for (const auto& one : results.rows) {
     const auto error = one.error();
     table.rows.push_back({{one.row.mode, ""},
@@ -63,9 +83,11 @@ Table table_of(const StudyResults& results) {
                           cell(one.update_ms, repeats),
                           cell(one.total_s, repeats),
                           one.accuracy ? percent_cell(*one.accuracy, repeats) : Cell{"-", ""},
-                          {one.predicted_s ? number(*one.predicted_s, one.total_s.median) : "-", ""},
+                          predicted_cell(one),
                           {error ? error_text(*error) : "-", ""},
                           {kind(results), ""}});
+    auto& row = table.rows.back();
+    if (has_storage) row.insert(row.begin() + kStorageColumn, cell(one.storage_ms, repeats));
   }
   return table;
 }
@@ -75,7 +97,10 @@ std::vector<std::string> table_notes(const StudyResults& results) {
       "load is what the trainer waited for a batch, update the rest of the step; total is the training alone, without "
       "the start and the evaluations.",
       "predicted is what the first row of the same mode, ranks and augment said of this row; of the first row, what "
-      "the second said. error is predicted / measured - 1."};
+      "the second said. error is predicted / measured - 1. A range is what the prediction could stand for, where other "
+      "programs ran beside or the storage was not measured."};
+  if (waits_for_storage(results))
+    notes.emplace_back("storage is what the loader's threads waited for pages of the data, summed over the threads.");
   if (results.repeat_count > 1) {
     notes.push_back(concat("Medians of ", results.repeat_count,
                            " runs, with the range; the runs were interleaved: every row once, then every row again."));
@@ -88,7 +113,7 @@ std::vector<std::string> table_notes(const StudyResults& results) {
 std::string markdown_table(const StudyResults& results) {
   const Table table = table_of(results);
   std::string text = "| " + join(table.columns, " | ") + " |\n|";
-  for (size_t i = 0; i < table.columns.size(); ++i) text += i == 0 || i == 10 ? "---|" : "---:|";
+  for (size_t i = 0; i < table.columns.size(); ++i) text += i == 0 || i + 1 == table.columns.size() ? "---|" : "---:|";
   for (const auto& row : table.rows) {
     text += "\n|";
     for (const auto& cell : row)
@@ -113,9 +138,9 @@ std::string csv(const StudyResults& results) {
   std::ostringstream text;
   text.precision(9);
   text << "mode,ranks,augment,workers";
-  for (const char* name : {"load_ms", "update_ms", "total_s", "accuracy"})
+  for (const char* name : {"load_ms", "update_ms", "total_s", "accuracy", "storage_ms"})
     text << ',' << name << ',' << name << "_low," << name << "_high";
-  text << ",predicted_s,error,times\r\n";
+  text << ",predicted_s,predicted_s_low,predicted_s_high,error,other_cores,times\r\n";
   for (const auto& one : results.rows) {
     text << csv_field(one.row.mode) << ',' << one.row.ranks << ',' << (one.row.is_augmented ? "on" : "off") << ','
          << one.row.workers;
@@ -126,11 +151,13 @@ std::string csv(const StudyResults& results) {
     put(one.update_ms);
     put(one.total_s);
     one.accuracy ? put(*one.accuracy) : void(text << ",,,");
+    put(one.storage_ms);
     text << ',';
-    if (one.predicted_s) text << *one.predicted_s;
+    if (one.predicted_s) text << *one.predicted_s << ',' << one.predicted_low_s << ',' << one.predicted_high_s;
+    if (!one.predicted_s) text << ",,";
     text << ',';
     if (const auto error = one.error()) text << *error;
-    text << ',' << kind(results) << "\r\n";
+    text << ',' << one.other_cores << ',' << kind(results) << "\r\n";
   }
   return text.str();
 }
