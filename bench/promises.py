@@ -8,7 +8,7 @@ which `train` runs with 0, 1 and 2 workers. Each run's summary.json says what th
 predicted / measured - 1. A promise may come with a range (other programs ran, or the storage was not measured): one
 that is wrong by more than 15 % must have the truth in its range.
 
-The disk is a FUSE file system of bench/slow_disk.py, held to 20 MB/s with a page cache of 8 MB: real page faults of the
+The disk is a FUSE file system of bench/slow_disk.py, held to 20 MB/s with a page cache of 16 MB: real page faults of the
 kernel, not an emulation in the loader. It needs root; without it those cells are left out, and the page says so. The
 busy process is one that counts.
 
@@ -74,7 +74,7 @@ def on_disk(kind, folder):
     if kind == "memory":
         yield folder
         return
-    with SlowDisk(folder, megabytes_per_second=float(kind.removesuffix("MB/s")), cache_megabytes=8) as slow:
+    with SlowDisk(folder, megabytes_per_second=float(kind.removesuffix("MB/s")), cache_megabytes=16) as slow:
         yield slow
 
 

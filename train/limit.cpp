@@ -28,16 +28,17 @@ double own_cores_ms(const ServiceTimes& times) {
   return times.ranks * (times.update_cpu_ms + times.load_cpu_ms) / times.cores;
 }
 
-bool is_storage_open(const ServiceTimes& times) { return times.storage_ms > 0 && times.storage_gain <= 0; }
+bool is_storage_open(const ServiceTimes& times) { return times.storage_busy_high_ms > times.storage_busy_low_ms; }
 
-/// The same run where what is not known turns out otherwise: the storage gives more to more readers, the other programs
-/// end, or they take twice as much.
+/// The same run where what is not known turns out otherwise: the storage is busy less or more than was assumed, the
+/// other programs end, or they take twice as much.
 std::vector<ServiceTimes> other_cases(const ServiceTimes& times) {
-  constexpr double kWithoutEnd = 1e9;
   std::vector<ServiceTimes> cases{times};
   if (is_storage_open(times)) {
-    cases.push_back(times);
-    cases.back().storage_gain = kWithoutEnd;
+    for (const double busy_ms : {times.storage_busy_low_ms, times.storage_busy_high_ms}) {
+      cases.push_back(times);
+      cases.back().storage_busy_ms = busy_ms;
+    }
   }
   if (times.other_threads <= 0) return cases;
   for (size_t i = 0, count = cases.size(); i < count; ++i) {
@@ -99,9 +100,20 @@ std::string range_text(const Observed& run, const Limit& limit) {
   if (own.images_per_second <= 0 || best.high < best.low * kAsGood) return "";
   std::vector<std::string> causes;
   if (run.times.other_threads > 0) causes.emplace_back("the other programs");
-  if (is_storage_open(run.times)) causes.emplace_back("what the storage gives to more readers");
+  if (is_storage_open(run.times)) causes.emplace_back("how busy the storage is");
   return concat(", ", factor_text(best.low / own.images_per_second), " to ",
                 factor_text(best.high / own.images_per_second), " depending on ", join(causes, " and "));
+}
+
+/// " or up to 2.5x depending on how busy the storage is": where nobody knows that there is nothing to gain.
+std::string hope_text(const Observed& run, const Limit& limit) {
+  if (!is_storage_open(run.times)) return "";
+  const double own = limit.predictions[static_cast<size_t>(run.workers)].images_per_second;
+  double best = own;
+  for (int workers = run.workers; workers <= most_workers(run); ++workers)
+    best = std::max(best, limit.predictions[static_cast<size_t>(workers)].high);
+  if (own <= 0 || best < kNoise * own) return "";
+  return concat(" or up to ", factor_text(best / own), " depending on how busy the storage is");
 }
 
 /// ", half the bytes would give 1.9x": what a smaller form of the data would give, with the run's own workers.
@@ -110,6 +122,7 @@ std::string bytes_text(const Observed& run, Bound bound) {
   const auto gain = [&](double share) {
     ServiceTimes fewer = run.times;
     fewer.storage_ms *= share;
+    fewer.storage_busy_ms *= share;
     fewer.load_ms -= (1 - share) * run.times.storage_ms;
     return predicted_step_ms(run.times, run.workers) / predicted_step_ms(fewer, run.workers);
   };
@@ -134,7 +147,7 @@ std::string advice(const Observed& run, const Limit& limit) {
   }
   const std::string condition = run.times.other_threads > 0 ? " beside the other programs" : "";
   if (change < 0) return concat(count_text(limit.best_workers, "worker"), " would do", condition, bytes, ceiling);
-  return concat("more workers would give nothing", condition, bytes, ceiling);
+  return concat("more workers would give nothing", hope_text(run, limit), condition, bytes, ceiling);
 }
 
 /// Cores that the run wants whole and does not get are somebody else's: other programs', or cut off by a quota.
@@ -191,7 +204,7 @@ std::string caveat(const Observed& run) {
 Limit find_limit(const Observed& run) {
   const double now = predicted_step_ms(run.times, run.workers);
   ServiceTimes free_load = run.times;
-  free_load.load_ms = free_load.load_cpu_ms = free_load.storage_ms = 0;
+  free_load.load_ms = free_load.load_cpu_ms = free_load.storage_ms = free_load.storage_busy_ms = 0;
   Limit limit;
   limit.predictions = predictions_of(run);
   limit.bound = slowest(run.times, run.workers);

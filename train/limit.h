@@ -9,11 +9,13 @@ namespace penstock {
 
 /// What one step of one rank takes, measured. Times are milliseconds per step.
 struct ServiceTimes {
-  double load_ms = 0;           ///< One worker needs for a rank's part of a batch, with a core whenever it wants one.
-  double load_cpu_ms = 0;       ///< Part of `load_ms`: processor time.
-  double storage_ms = 0;        ///< Part of `load_ms`: waiting for the storage, as `storage_readers` did at once.
-  double storage_readers = 1;   ///< How many threads waited for it at once in the mean, of all ranks; at least 1.
-  double storage_gain = 0;      ///< Rate of the storage for many readers / for one, 1 or more; 0: not measured.
+  double load_ms = 0;          ///< One worker needs for a rank's part of a batch, with a core whenever it wants one.
+  double load_cpu_ms = 0;      ///< Part of `load_ms`: processor time.
+  double storage_ms = 0;       ///< Part of `load_ms`: waiting for the storage, as `storage_readers` did at once.
+  double storage_readers = 1;  ///< How many threads waited for it at once in the mean, of all ranks; at least 1.
+  double storage_gain = 1;     ///< Rate of the storage for many readers / for one, 1 or more.
+  double storage_busy_ms = 0;  ///< The storage itself needs for a rank's part of a batch, with many readers.
+  double storage_busy_low_ms = 0, storage_busy_high_ms = 0;  ///< Between which it lies; equal where it is known.
   double update_ms = 0;         ///< The step with every batch standing ready and a core for whoever wants one.
   double update_cpu_ms = 0;     ///< Processor time of all threads but the workers'.
   double update_threads = 1;    ///< The training thread and those that compute with it.
@@ -27,7 +29,8 @@ struct ServiceTimes {
 /// Milliseconds per step with `workers` workers per rank.
 ///
 /// A pipeline is as fast as its slowest resource: the training thread (`update_ms`), the workers (`load_ms / workers`),
-/// the storage, whose rate is the same for any number of workers, or the cores that all of them share
+/// the storage, whose rate is the same for any number of workers (`storage_busy_ms`), or the cores that all of them
+/// share
 /// (`ranks * (update_cpu_ms + load_cpu_ms) / cores`). Without workers load and update take turns; beside an
 /// asynchronous device load and launches do. Threads that want more cores than there are share them evenly, which holds
 /// up the training thread (processor sharing); threads of other programs get their even share too. The operational
@@ -61,9 +64,18 @@ struct Observed {
   double queued_ms = 0;          ///< Per step: threads of this rank could run and had no core.
   double busy_cores = 0;         ///< Cores of the machine that were busy, in the mean, whoever had them; 0: not known.
   double image_bytes = 0;        ///< As stored, in the mean; 0: not known.
+  double storage_bytes = 0;      ///< Per step, read from block devices; 0: none, or the file system does not count.
   double disk_bytes_per_second = 0;  ///< The most that the storage gives to many readers; 0: not measured.
   double coefficient_share = 0;      ///< What --encode coef would store / what is stored; 0: not known, or no change.
 };
+
+/// Fills in the storage's gain and how long it is busy. `one` and `most`: its rates in bytes per second for one reader
+/// and for many; 0: not measured.
+///
+/// A reader that waits tells how long the storage is busy at least, but not at most: the kernel reads ahead while the
+/// reader works. Where block devices count the bytes, these divided by the rate are the time. Elsewhere it lies between
+/// the waiting and the whole step, and is taken to be the nearer to the step the more of it is waiting.
+void settle_storage(Observed& run, double one, double most);
 
 /// Cores that other programs had, in the mean.
 double other_cores(const Observed& run);

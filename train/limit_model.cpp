@@ -16,15 +16,13 @@ double cpu_ms(const ServiceTimes& times) { return times.ranks * (times.update_cp
 double processor_ms(const ServiceTimes& times) { return std::min(times.update_ms, times.update_cpu_ms); }
 
 /// Where `storage_readers` waited at once, the storage served as many of them as its gain allows: one alone would have
-/// waited that much less. A gain that is not known is taken for 1.
+/// waited that much less.
 double storage_alone_ms(const ServiceTimes& times) {
   const double readers = std::max(1.0, times.storage_readers);
   return times.storage_ms * std::min(readers, std::max(1.0, times.storage_gain)) / readers;
 }
 
-double storage_least_ms(const ServiceTimes& times) {
-  return times.ranks * storage_alone_ms(times) / std::max(1.0, times.storage_gain);
-}
+double storage_least_ms(const ServiceTimes& times) { return times.ranks * times.storage_busy_ms; }
 
 /// While w workers and the t threads of the step want c cores, each gets c / (w + t) of one. The workers are at it
 /// until they have used `load_cpu`, and what the training thread lacks meanwhile comes on top of its step, as far as
@@ -79,6 +77,25 @@ Bound slowest(const ServiceTimes& times, int workers) {
   if (times.update_ms >= std::max({loads, storage, cores})) return update;
   if (storage >= std::max(loads, cores)) return Bound::kStorage;
   return loads >= cores ? load : Bound::kCores;
+}
+
+void settle_storage(Observed& run, double one, double most) {
+  // Direct reads of one reader leave the storage idle between two of them, where the kernel would read ahead.
+  constexpr double kServesMore = 1.25;
+  ServiceTimes& times = run.times;
+  const bool is_measured = one > 0 && most > 0;
+  run.disk_bytes_per_second = is_measured ? most : 0;
+  times.storage_gain = is_measured && most >= kServesMore * one ? most / one : 1;
+  const double alone = storage_alone_ms(times), step = std::max(alone, run.step_ms / times.ranks);
+  if (is_measured && run.storage_bytes > 0) {
+    times.storage_busy_ms = std::min(step, run.storage_bytes * 1e3 / most);
+    times.storage_busy_low_ms = times.storage_busy_high_ms = times.storage_busy_ms;
+    return;
+  }
+  const double share = step > 0 ? alone / step : 0;
+  times.storage_busy_ms = (alone + (step - alone) * share) / times.storage_gain;
+  times.storage_busy_low_ms = is_measured ? alone / times.storage_gain : 0;
+  times.storage_busy_high_ms = step / times.storage_gain;
 }
 
 double other_threads(double busy_cores, double own_cores, double queued_cores) {

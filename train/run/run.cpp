@@ -275,12 +275,10 @@ class Run {
   /// Where the run waited for its storage, what that gives: half a second of reading, and some samples compressed.
   void ask_storage(Observed& run) const {
     constexpr double kWorthAsking = 0.05;  // of a step
-    run.times.storage_gain = 1;
     if (run.times.storage_ms < kWorthAsking * run.step_ms) return;
     const auto& dataset = *setup_.data.train;
     const auto rate = measure_disk(shard_files(dataset));
-    run.times.storage_gain = rate ? rate->most / rate->one : 0;
-    run.disk_bytes_per_second = rate ? rate->most : 0;
+    settle_storage(run, rate ? rate->one : 0, rate ? rate->most : 0);
     run.coefficient_share = coefficient_share(dataset, shard_share());
   }
 

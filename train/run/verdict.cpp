@@ -58,6 +58,7 @@ Observed observe(Observed run, const StepTimes& step, const LoaderStatistics& lo
     all.cpu_ms += worker.cpu_ms;
     all.queued_ms += worker.queued_ms;
     all.storage_ms += worker.storage_ms;
+    all.storage_bytes += worker.storage_bytes;
   }
   const auto steps = static_cast<double>(std::max<int64_t>(step_count, 1));
   auto& times = run.times;
@@ -72,6 +73,7 @@ Observed observe(Observed run, const StepTimes& step, const LoaderStatistics& lo
   const double running = run.step_ms > 0 && !times.is_async ? std::max(0.0, 1 - step.queued / run.step_ms) : 1;
   times.update_ms = (run.step_ms - run.wait_ms) * running;
   times.storage_ms = all.storage_ms / steps;
+  run.storage_bytes = static_cast<double>(all.storage_bytes) / steps;
   if (run.workers == 0) {
     times.load_ms = times.is_async ? all.busy_ms / steps : run.wait_ms * running;
     times.storage_ms = std::min(times.storage_ms, times.load_ms);
@@ -154,7 +156,9 @@ Json limit_json(const Observed& run, const Limit& limit) {
             {"storage",
              {{"bytes_per_image", run.image_bytes},
               {"bytes_per_second", run.disk_bytes_per_second},
-              {"gain_of_more_readers", times.storage_gain}}},
+              {"gain_of_more_readers", times.storage_gain},
+              {"bytes_per_step", run.storage_bytes},
+              {"busy_ms", times.storage_busy_ms}}},
             {"predictions", Json::array()}};
   for (const auto& one : limit.predictions) {
     json["predictions"].push_back(
