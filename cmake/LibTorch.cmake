@@ -32,7 +32,6 @@ else()
   message(STATUS "penstock: LibTorch without CUDA at ${torch_root}; --device cuda and NCCL are switched off")
 endif()
 # Without --no-as-needed the linker drops libtorch_cuda, which nothing names, and no device is ever seen.
-# libstdc++ first: libtorch.so exports a std::filesystem of its own, whose remove_all() crashes, for libpenstock's calls too.
-target_link_libraries(penstock_libtorch INTERFACE -Wl,--no-as-needed -lstdc++ ${torch_libraries} -Wl,--as-needed)
+target_link_libraries(penstock_libtorch INTERFACE -Wl,--no-as-needed ${torch_libraries} -Wl,--as-needed)
 list(JOIN torch_rpath ":" torch_rpath_joined)
 target_link_options(penstock_libtorch INTERFACE -Wl,-rpath,${torch_rpath_joined})

@@ -30,6 +30,22 @@ struct TraitsOfKind<Kind> {
 template <class Kind>
 using TraitsOf = typename TraitsOfKind<Kind>::Type;
 
+/// The entries of `kind`, made by the first call. They are in libpenstock: with entries in a template's static variable
+/// a plug-in that hides its symbols (-fvisibility=hidden) would register into a copy of its own.
+void* entries_of(const char* kind, const std::function<std::shared_ptr<void>()>& make);
+
+/// "transform invert": what was registered, and what was not because its name was taken.
+struct Registrations {
+  std::vector<std::string> added, taken;
+};
+
+/// From here on registrations are also noted in `registrations`, and a name that is taken is no exception: none may
+/// leave the start of a shared library. Null: no longer.
+void observe_registrations(Registrations* registrations);
+
+/// Throws bug_error for a name that is taken, unless that is observed.
+void on_registered(const std::string& kind, const std::string& name, bool is_new);
+
 }  // namespace detail
 
 /// `Kind` names the plug-in kind and what its factories take beside the spec:
@@ -41,7 +57,7 @@ using TraitsOf = typename TraitsOfKind<Kind>::Type;
 ///       struct Traits {};  // what else a plug-in of this kind says of itself; may be left out
 ///     };
 ///
-/// Thread-safety: filled before main() by static Registered objects, only read after.
+/// Thread-safety: filled before main() by static Registered objects, and by load_plugin(); only read after.
 template <class Kind>
 class Registry {
  public:
@@ -52,8 +68,10 @@ class Registry {
     detail::TraitsOf<Kind> traits;
   };
 
-  static std::map<std::string, Entry>& entries() {
-    static std::map<std::string, Entry> entries;
+  using Entries = std::map<std::string, Entry>;
+  static Entries& entries() {
+    static auto& entries =
+        *static_cast<Entries*>(detail::entries_of(Kind::kName, [] { return std::make_shared<Entries>(); }));
     return entries;
   }
 
@@ -86,8 +104,8 @@ struct Registered {
   Registered(const std::string& name, std::vector<std::string> keys, const std::string& help,
              typename Kind::Factory make, detail::TraitsOf<Kind> traits = {}) {
     typename Registry<Kind>::Entry entry{std::move(keys), help, std::move(make), std::move(traits)};
-    if (!Registry<Kind>::entries().emplace(name, std::move(entry)).second)
-      throw bug_error(concat(Kind::kName, " ", name, ": registered twice; expected one file for each name"));
+    const bool is_new = Registry<Kind>::entries().emplace(name, std::move(entry)).second;
+    detail::on_registered(Kind::kName, name, is_new);
   }
 };
 

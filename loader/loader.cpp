@@ -134,7 +134,7 @@ struct Batch::Handle {
   ~Handle() { state.ring.release(slot); }
 
   template <class T>
-  std::span<const T> all_rows(const T* first) const {
+  std::span<T> all_rows(T* first) const {
     return {first, first == nullptr ? 0 : static_cast<size_t>(state.maker.partition().rows_per_rank())};
   }
   const detail::SlotArrays& arrays() const { return state.slots[slot]; }
@@ -166,6 +166,13 @@ std::span<const uint64_t> Batch::ids() const { return handle_->all_rows(handle_-
 std::span<const float> Batch::weights() const { return handle_->all_rows(handle_->arrays().weights); }
 std::span<const int64_t> Batch::second_labels() const { return handle_->all_rows(handle_->arrays().second_labels); }
 std::span<const float> Batch::mix_weights() const { return handle_->all_rows(handle_->arrays().mix_weights); }
+
+Batch::Arrays Batch::arrays() {
+  const auto& slot = handle_->arrays();
+  const auto rows_of = [this](auto* first) { return handle_->all_rows(first); };
+  return {{slot.pixels, pixels().size()}, rows_of(slot.labels),        rows_of(slot.ids),
+          rows_of(slot.weights),          rows_of(slot.second_labels), rows_of(slot.mix_weights)};
+}
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, LoaderOptions options)
     : state_(std::make_unique<State>(std::move(dataset), std::move(pipeline), std::move(options))) {}

@@ -92,6 +92,18 @@ class Batch {
   std::span<const int64_t> second_labels() const;
   std::span<const float> mix_weights() const;  ///< The share of the row's own label; 1 where nothing was mixed in.
 
+  /// The same, to write into. The slot is this batch's alone until it goes back, and the loader then writes all of it
+  /// anew: what is changed here reaches no other batch.
+  struct Arrays {
+    std::span<std::byte> pixels;
+    std::span<int64_t> labels;
+    std::span<uint64_t> ids;
+    std::span<float> weights;
+    std::span<int64_t> second_labels;
+    std::span<float> mix_weights;
+  };
+  Arrays arrays();
+
  private:
   friend class Loader;
   struct Handle;

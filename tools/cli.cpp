@@ -20,6 +20,7 @@
 #include "core/error.h"
 #include "core/limits.h"
 #include "core/text.h"
+#include "core/version.h"
 
 namespace penstock {
 namespace {

@@ -15,6 +15,7 @@ struct DeviceBatch {
   // Of mixup and cutmix, both undefined without them: i64 rows, and f32 rows: the share of `labels`.
   torch::Tensor second_labels, mix_weights;
   int64_t epoch = 0, index = 0;
+  uint64_t first_position = 0;  // row i stands at first_position + i of the epoch
   int64_t rows = 0, count = 0;
   int64_t global_count = 0;  // samples of all ranks in this batch: what loss and gradients are divided by;
                              // substituted rows count, training never asks for any

@@ -4,7 +4,7 @@
 namespace penstock {
 
 Evaluation evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, int64_t class_count, const torch::Device& device,
-                    int64_t pass) {
+                    int64_t pass, const std::function<void(const DeviceBatch&, const torch::Tensor&)>& on_batch) {
   at::NoGradGuard no_grad;
   // Rows: samples, hits, and in [.., class_count] the loss. f64 counts exactly to 2^53.
   auto sums = torch::zeros({2, class_count + 1}, torch::dtype(torch::kFloat64).device(device));
@@ -12,6 +12,7 @@ Evaluation evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, int64_t clas
   feeder.start_epoch(pass, 0);
   while (const auto batch = feeder.next()) {
     const auto logits = strategy.evaluate(*batch);
+    if (on_batch) on_batch(*batch, logits);
     const auto counted = batch->weights.gt(0);
     const auto is_of_class = batch->labels.unsqueeze(1).eq(classes).logical_and_(counted.unsqueeze(1));
     const auto hits = logits.argmax(1).eq(batch->labels);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -18,8 +19,8 @@ struct Evaluation {
 };
 
 /// Collective: every rank calls it with its part of the data and gets the same result. Padding and substituted rows
-/// count nowhere. `pass` counts the calls: the feeder's epoch.
+/// count nowhere. `pass` counts the calls: the feeder's epoch. `on_batch` is called with every batch and its logits.
 Evaluation evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, int64_t class_count, const torch::Device& device,
-                    int64_t pass);
+                    int64_t pass, const std::function<void(const DeviceBatch&, const torch::Tensor&)>& on_batch = {});
 
 }  // namespace penstock

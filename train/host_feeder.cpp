@@ -18,31 +18,23 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "train/batch_tensors.h"
 #include "train/feeder.h"
 
 namespace penstock {
 namespace {
 
 /// Views of the slot; valid as long as the batch is held. Throws config_error for layouts that no model takes.
-DeviceBatch view_of(const Batch& batch) {
+DeviceBatch view_of(Batch& batch) {
   if (batch.layout() != Layout::kF32Nchw && batch.layout() != Layout::kU8Nhwc)
     throw config_error(concat("feeder: batches of layout ", layout_name(batch.layout()), "; expected f32 or u8"));
   DeviceBatch view;
   view.epoch = batch.epoch(), view.index = batch.index();
   view.rows = batch.rows(), view.count = batch.count(), view.global_count = batch.global_count();
-  const Extent extent = batch.extent();
-  const auto tensor = [](const void* data, at::IntArrayRef shape, at::ScalarType dtype) {
-    return torch::from_blob(const_cast<void*>(data), shape, torch::dtype(dtype));
-  };
-  view.images =
-      batch.layout() == Layout::kF32Nchw
-          ? tensor(batch.pixels().data(), {batch.rows(), extent.channels, extent.height, extent.width}, torch::kFloat32)
-          : tensor(batch.pixels().data(), {batch.rows(), extent.height, extent.width, extent.channels}, torch::kUInt8);
-  view.labels = tensor(batch.labels().data(), {batch.rows()}, torch::kInt64);
-  view.weights = tensor(batch.weights().data(), {batch.rows()}, torch::kFloat32);
-  if (batch.second_labels().empty()) return view;
-  view.second_labels = tensor(batch.second_labels().data(), {batch.rows()}, torch::kInt64);
-  view.mix_weights = tensor(batch.mix_weights().data(), {batch.rows()}, torch::kFloat32);
+  view.first_position = batch.first_position();
+  const BatchTensors tensors = view_tensors(batch);
+  view.images = tensors.images, view.labels = tensors.labels, view.weights = tensors.weights;
+  view.second_labels = tensors.second_labels, view.mix_weights = tensors.mix_weights;
   return view;
 }
 

@@ -29,6 +29,14 @@ void check_number(const std::string& flag, double value, double least, double be
     throw config_error(concat("--", flag, " is ", value, "; expected ", least, " or more and less than ", below));
 }
 
+void check_new_head(const TrainOptions& options) {
+  if (!options.has_new_head) return;
+  if (options.pretrained.empty())
+    throw config_error("--new-head without --pretrained: every weight is new; expected --pretrained FILE");
+  if (options.only_evaluates)
+    throw config_error("--new-head with --evaluate: a head that was never trained; expected one of the two");
+}
+
 }  // namespace
 
 SaveEvery parse_save_every(const std::string& text) {
@@ -93,6 +101,7 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
   check_number("lr", options.learning_rate, 0, INFINITY);
   check_number("momentum", options.momentum, 0, 1);
   check_number("weight-decay", options.weight_decay, 0, INFINITY);
+  check_new_head(options);
   if (options.profile_steps > 0 && options.only_evaluates)
     throw config_error(
         concat("--profile ", options.profile_steps, " with --evaluate: no step is trained; expected one of the two"));
@@ -145,6 +154,10 @@ std::string to_json(const TrainOptions& options) {
                             {"arch", options.arch},
                             {"mode", options.mode},
                             {"pretrained", options.pretrained.string()},
+                            {"new-head", options.has_new_head},
+                            {"freeze", options.freeze},
+                            {"layer-lr", options.layer_rates},
+                            {"plugin", options.plugins},
                             {"epochs", options.epochs},
                             {"lr", options.learning_rate},
                             {"momentum", options.momentum},

@@ -40,6 +40,9 @@ struct TrainOptions {
 
   std::string arch = "lenet", mode = "single";
   std::filesystem::path pretrained;
+  bool has_new_head = false;  ///< --new-head: of the pretrained weights all but those of the last stage are taken.
+  std::string freeze;         ///< Layers that are not trained: "stem,layer1".
+  std::string layer_rates;    ///< --layer-lr: factors of the learning rate: "layer4=0.1,fc=10".
   int64_t epochs = 10;
   double learning_rate = 0.05, momentum = 0.9, weight_decay = 5e-4;
   std::string schedule = "cosine";
@@ -51,6 +54,8 @@ struct TrainOptions {
   int nproc = 0;                  ///< 0: auto.
   int world_size = 0, rank = -1;  ///< As a launcher that sets no variables gives them; 0 and -1: not given.
   std::string dist_url, dist_backend = "auto";
+
+  std::vector<std::string> plugins;  ///< Files that were loaded.
 
   std::filesystem::path out;  ///< Auto: runs/<arch>-<mode>-<time>.
   SaveEvery save_every;

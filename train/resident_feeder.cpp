@@ -111,7 +111,7 @@ class ResidentFeeder final : public Feeder {
 
   DeviceBatch render(const Batch& ids) {
     DeviceBatch batch;
-    batch.epoch = ids.epoch(), batch.index = ids.index();
+    batch.epoch = ids.epoch(), batch.index = ids.index(), batch.first_position = ids.first_position();
     batch.rows = ids.rows(), batch.count = ids.count(), batch.global_count = ids.global_count();
     const Extent& stored = *dataset_->manifest().extent;
     const Plan any = pipeline_.plan(stored.height, stored.width, 0, 0, 0);

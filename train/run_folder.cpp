@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 /// The files that a run writes.
 bool is_of_a_run(const std::string& name) {
   for (const char* own : {"options.json", "summary.json", "model.safetensors", "checkpoint-last.safetensors",
-                          "checkpoint-best.safetensors", "trace.json"})
+                          "checkpoint-best.safetensors", "trace.json", "evaluation.json", "evaluation.csv"})
     if (name == own) return true;
   for (const auto& [sink, entry] : SinkRegistry::entries()) {
     const std::string& files = entry.traits.files;

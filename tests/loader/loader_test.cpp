@@ -189,6 +189,38 @@ TEST(LoaderTest, PaddingRowsAreEmptyAlthoughTheSlotWasUsedBefore) {
   }
 }
 
+/// Overwrites everything with 0x5a.
+void scribble(Batch& batch) {
+  const auto arrays = batch.arrays();
+  const auto fill = [](auto span) { std::memset(span.data(), 0x5a, span.size_bytes()); };
+  fill(arrays.pixels), fill(arrays.labels), fill(arrays.ids), fill(arrays.weights);
+  fill(arrays.second_labels), fill(arrays.mix_weights);
+}
+
+TEST(LoaderTest, WhatTheHolderOfABatchWritesReachesNoOther) {
+  const TestData data({11});
+  const auto dataset = data.open();
+  for (const char* transforms : {"flip", "flip,erase(p=0.5)", "flip,mixup"}) {
+    for (const int workers : {0, 2}) {
+      std::vector<Digest> digests(2);  // as it is, and with batches that are written into
+      for (const bool is_written : {false, true}) {
+        Loader loader(dataset, pipeline_for(*dataset, transforms),
+                      {.workers = workers, .prefetch = 1, .batch_size = 4});
+        for (int epoch = 0; epoch < 3; ++epoch) {
+          loader.start_epoch(epoch);
+          while (auto batch = loader.next()) {
+            digests[is_written].add(*batch);
+            for (int64_t row = batch->count(); row < batch->rows(); ++row)  // which no digest looks at
+              EXPECT_EQ(batch->ids()[static_cast<size_t>(row)], ~uint64_t{0});
+            if (is_written) scribble(*batch);
+          }
+        }
+      }
+      EXPECT_EQ(digests[0], digests[1]) << transforms << ", " << workers << " workers";
+    }
+  }
+}
+
 TEST(LoaderTest, TellsWhichSampleComesOutInAnotherSize) {
   const TestData data({4}, {{12, 12, 1}, {12, 12, 1}, {9, 14, 1}});
   auto loader = make_loader(data, {.batch_size = 4, .shuffle = Shuffle::kNone});

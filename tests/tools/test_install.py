@@ -1,7 +1,10 @@
 """cmake --install gives a package that another CMake project finds, and whose loader needs no LibTorch."""
 import os
 import pathlib
+import re
 import subprocess
+
+import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ["PENSTOCK_BIN"])
@@ -26,10 +29,42 @@ def test_another_project_links_the_loader_alone(tmp_path):
     assert "torch" not in libraries
 
 
+@pytest.fixture(scope="module")
+def beside_libtorch(tmp_path_factory):
+    """The folder of a project that uses LibTorch itself, built against an installation."""
+    prefix, build = tmp_path_factory.mktemp("prefix"), tmp_path_factory.mktemp("build")
+    run("cmake", "--install", BIN.parent, "--prefix", prefix)
+    run("cmake", "-S", ROOT / "tests/consumer/libtorch", "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", build)
+    return build
+
+
+def test_a_libtorch_model_of_ones_own_learns_from_the_loader(beside_libtorch, tmp_path):
+    run(BIN / "shardprep", "pack", "--source", "digits(count=500)", "--out", tmp_path, "--quiet")
+    lines = run(beside_libtorch / "own_model", tmp_path).splitlines()
+    assert len(lines) == 8
+    assert float(lines[-1].split()[-1]) > 0.9 > float(lines[0].split()[-1]), lines
+
+
+def test_libtorch_does_not_take_the_file_system_over(beside_libtorch, tmp_path):
+    """libtorch.so exports a std::filesystem::remove_all() that crashes; this program links LibTorch first."""
+    libraries = re.findall(r"NEEDED.*\[(.*?)\]", run("readelf", "-d", beside_libtorch / "pack_again"))
+    assert libraries.index("libtorch_cpu.so") < libraries.index("libpenstock.so.0")
+    assert run(beside_libtorch / "pack_again", tmp_path / "digits") == "11 removed\n"
+
+
+def test_libtorch_is_asked_for_by_name(tmp_path):
+    run("cmake", "--install", BIN.parent, "--component", "loader", "--prefix", tmp_path / "prefix")
+    done = subprocess.run(["cmake", "-S", ROOT / "tests/consumer/libtorch", "-B", tmp_path / "build",
+                           f"-DCMAKE_PREFIX_PATH={tmp_path}/prefix"], capture_output=True, text=True)
+    assert done.returncode != 0 and "no component train in this installation" in done.stderr
+
+
 def test_installed_headers_name_no_third_party_type(tmp_path):
     run("cmake", "--install", BIN.parent, "--prefix", tmp_path)
-    headers = sorted((tmp_path / "include/penstock").rglob("*.h"))
-    assert headers
+    everything = sorted((tmp_path / "include/penstock").rglob("*.h"))
+    headers = [header for header in everything if "train" not in header.parts]  # those are LibTorch's own affair
+    assert headers and len(headers) < len(everything)
     for header in headers:
         for line in header.read_text().splitlines():
             for name in ("tbb", "jpeglib", "turbojpeg", "opencv", "cuda", "torch", "hwy", "nlohmann", "spng"):

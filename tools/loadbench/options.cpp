@@ -10,6 +10,7 @@
 #include "core/machine.h"
 #include "core/text.h"
 #include "tools/cli.h"
+#include "tools/plugins.h"
 
 namespace penstock {
 namespace {
@@ -45,7 +46,9 @@ void check(const BenchOptions& options) {
 }  // namespace
 
 BenchOptions parse_bench_options(int argc, char** argv) {
+  load_plugins({argv, argv + argc});
   BenchOptions options;
+  std::vector<std::string> plugins;
   std::string workers = "0,1,2,4", shuffle = "global", tail = "pad", layout = "f32", on_corrupt = "fail",
               decode = "auto", dct_scale = "auto";
   auto& loader = options.loader;
@@ -65,6 +68,7 @@ BenchOptions parse_bench_options(int argc, char** argv) {
   app.add_option("--augment", options.augment,
                  "transforms, e.g. affine(degrees=10),flip,normalize; of" + help_lines<TransformRegistry>())
       ->capture_default_str();
+  add_plugin_option(app, plugins);
   app.add_option("--epochs", options.epochs, "epochs of each worker count; the median counts")->capture_default_str();
   app.add_option("--batches", options.max_batches, "end an epoch behind this many batches; 0: all")
       ->capture_default_str();

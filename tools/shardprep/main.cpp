@@ -1,9 +1,11 @@
 // shardprep: packs a foreign data set into shards, tells what is in them, checks them.
 #include "tools/cli.h"
+#include "tools/plugins.h"
 #include "tools/shardprep/commands.h"
 
 int main(int argc, char** argv) {
   return penstock::run_tool("shardprep", [&] {
+    penstock::load_plugins({argv, argv + argc});
     CLI::App app{
         "Packs image data sets into checksummed shards. Exit codes: 0, 2 options, 3 files, 4 corrupt data, 5 threads "
         "or memory."};

@@ -10,6 +10,7 @@
 #include "loader/pack.h"
 #include "loader/sources/source.h"
 #include "tools/cli.h"
+#include "tools/plugins.h"
 #include "tools/shardprep/commands.h"
 #include "tools/shardprep/progress.h"
 
@@ -21,6 +22,7 @@ namespace fs = std::filesystem;
 struct PackArguments {
   PackOptions options;
   std::string splits = "train";  // one or several, separated by commas
+  std::vector<std::string> plugins;
   std::string input, output, on_corrupt = "fail", encode = "auto", transcode = "on";
   bool is_quiet = false, ignores_exif = false;
 };
@@ -130,6 +132,7 @@ Command pack_command(CLI::App& app) {
   auto& options = arguments->options;
   command->add_option("--source", options.source, "where the samples come from:" + help_lines<SourceRegistry>())
       ->required();
+  add_plugin_option(*command, arguments->plugins);
   command->add_option("--input", arguments->input, "folder of the foreign data set");
   command->add_option("--split", arguments->splits, "train, test or all; several separated by commas")
       ->capture_default_str();

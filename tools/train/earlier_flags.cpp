@@ -19,6 +19,9 @@ constexpr std::array kKept{"data",     "split",        "augment",    "eval-augme
                            "layout",   "dct-scale",    "batch-size", "arch",         "epochs",  "lr",
                            "momentum", "weight-decay", "schedule",   "seed"};
 
+/// Kept as well, where the run is of a version that has them.
+constexpr std::array kKeptSince{"freeze", "layer-lr", "plugin"};
+
 /// `--name VALUE` or `--name=VALUE`, the last one; "" when there is none.
 std::string value_of(const std::vector<std::string>& arguments, const std::string& name) {
   std::string value;
@@ -30,7 +33,18 @@ std::string value_of(const std::vector<std::string>& arguments, const std::strin
 }
 
 bool has(const std::vector<std::string>& arguments, const std::string& flag) {
-  return std::find(arguments.begin(), arguments.end(), flag) != arguments.end();
+  return std::any_of(arguments.begin(), arguments.end(),
+                     [&](const std::string& word) { return word == flag || word.starts_with(flag + "="); });
+}
+
+/// `--name VALUE` for a value, for each of a list, and nothing for an empty one.
+void add_flag(const std::string& name, const nlohmann::json& value, std::vector<std::string>& flags) {
+  if (value.is_array()) {
+    for (const auto& one : value) add_flag(name, one, flags);
+    return;
+  }
+  const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+  if (!text.empty()) flags.insert(flags.end(), {"--" + name, text});
 }
 
 }  // namespace
@@ -50,11 +64,10 @@ std::vector<std::string> earlier_flags(const std::vector<std::string>& arguments
   try {
     std::ifstream file(path);
     const auto json = nlohmann::json::parse(file);
-    for (const char* key : kKept) {
-      const auto& value = json.at(key);
-      const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-      if (!text.empty()) flags.insert(flags.end(), {concat("--", key), text});
-    }
+    for (const char* key : kKept) add_flag(key, json.at(key), flags);
+    for (const char* key : kKeptSince)  // plug-ins that are typed replace the earlier ones, as any other value does
+      if (json.contains(key) && !(key == std::string("plugin") && has(arguments, "--plugin")))
+        add_flag(key, json.at(key), flags);
   } catch (const nlohmann::json::exception& error) {
     throw corrupt_error(concat(path.string(), ": ", shortened(error.what()), "; expected the options of a run"));
   }

@@ -1,12 +1,15 @@
 // The command line of `train`: one flag an option, grouped for --help.
 #include "tools/train/flags.h"
 
+#include <torch/version.h>
+
 #include <cctype>
 
 #include "augment/transform.h"
 #include "core/text.h"
 #include "loader/sources/source.h"
 #include "tools/cli.h"
+#include "tools/plugins.h"
 #include "tools/train/earlier_flags.h"
 #include "train/run/program.h"
 
@@ -70,6 +73,17 @@ void add_model_flags(CLI::App& app, TrainOptions& o) {
   app.add_option("-a,--arch", o.arch, join(arch_names()))->capture_default_str()->group(group);
   app.add_option("--pretrained", o.pretrained, "start from these weights (safetensors, plain parameter names)")
       ->group(group);
+  app.add_flag("--new-head", o.has_new_head,
+               "of --pretrained take all but the last stage, which starts anew for the classes of --data");
+  app.get_option("--new-head")->group(group);
+  app.add_option("--freeze", o.freeze,
+                 "layers that are not trained, as stem,layer1 or conv1: no gradient, no update, and their BatchNorm "
+                 "keeps its statistics")
+      ->group(group);
+  app.add_option("--layer-lr", o.layer_rates,
+                 "factors of --lr by layer, as layer4=0.1,fc=10; 1 for the others. A layer is a stage of the model or "
+                 "a module of it")
+      ->group(group);
   app.add_option("--epochs", o.epochs, "passes over the data")->capture_default_str()->group(group);
   app.add_option("--lr,--learning-rate", o.learning_rate, "learning rate")->capture_default_str()->group(group);
   app.add_option("--schedule", o.schedule,
@@ -127,8 +141,10 @@ void add_run_flags(CLI::App& app, TrainOptions& o, std::vector<std::string>& sav
          "go on from this checkpoint, or a run's folder's last one, with the data, model, order and optimisation that "
          "its run had; flags given win")
       ->group(group);
-  app.add_flag("-e,--evaluate", o.only_evaluates,
-               "only evaluate what --resume, --pretrained or OUT/model.safetensors holds");
+  app.add_flag(
+      "-e,--evaluate", o.only_evaluates,
+      "only evaluate what --resume, --pretrained or OUT/model.safetensors holds; OUT/evaluation.csv then has a "
+      "line for each sample, OUT/evaluation.json top-1, top-5 and confusion of each class");
   app.get_option("--evaluate")->group(group);
   app.add_flag("--eval-at-end{false}", o.evaluates_each_epoch, "evaluate behind the last epoch only")->group(group);
   app.add_option("-p,--print-freq", o.print_freq,
@@ -166,6 +182,7 @@ void add_flags(CLI::App& app, FlagValues& values) {
   add_model_flags(app, values.options);
   add_device_flags(app, values.options);
   add_run_flags(app, values.options, values.save_every);
+  add_plugin_option(app, values.options.plugins)->group("Run");
   add_emulation_flags(app, values.emulated_step, values.emulated_load);
 }
 
@@ -188,9 +205,8 @@ void check_typed(const CLI::App& app, const TrainOptions& options) {
 }
 
 /// What an earlier run was started with, before the flags that are typed now and win.
-void read_earlier_flags(const std::vector<std::string>& typed, FlagValues& values) {
-  std::vector<std::string> words = earlier_flags(typed);
-  words.insert(words.begin(), typed.front());
+void read_earlier_flags(std::vector<std::string> words, const std::string& program, FlagValues& values) {
+  words.insert(words.begin(), program);
   std::vector<char*> pointers;
   for (auto& word : words) pointers.push_back(word.data());
   CLI::App app("", "train");
@@ -208,6 +224,8 @@ std::vector<std::string> train_flag_names() {
 }
 
 TrainOptions parse_flags(int argc, char** argv) {
+  const auto earlier = earlier_flags({argv, argv + argc});
+  load_plugins(earlier, TORCH_VERSION);  // those that were typed are loaded already
   FlagValues values;
   CLI::App app(
       "Trains an image model. With nothing else: LeNet on embedded digits. Exit codes: 0, 2 options (and a run that "
@@ -216,7 +234,7 @@ TrainOptions parse_flags(int argc, char** argv) {
   add_flags(app, values);
   app.footer("train study --help: many runs with other workers, modes and ranks, in one table.");
   auto& options = values.options;
-  read_earlier_flags({argv, argv + argc}, values);
+  read_earlier_flags(earlier, argv[0], values);
   parse_command_line(app, argc, argv);
   options.resume = checkpoint_of(options.resume);
   if (!values.save_every.empty()) options.save_every = save_every_of(values.save_every);

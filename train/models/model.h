@@ -31,6 +31,13 @@ class Model : public torch::nn::Module {
   }
   const std::vector<Stage>& stages() const { return stages_; }
 
+  /// The parameters of the module of this path ("layer1", "layer4.0") get no gradient from here on, so that strategies
+  /// leave them out, and the module stays in evaluation mode: its BatchNorm normalises by the running statistics that
+  /// it has, and keeps them. Requires that there is such a module.
+  void freeze(const std::string& module);
+  /// Of all modules but the frozen ones.
+  void train(bool on = true) override;
+
  protected:
   void add_stage(std::string name, std::vector<std::string> modules,
                  std::function<torch::Tensor(const torch::Tensor&)> forward) {
@@ -39,6 +46,7 @@ class Model : public torch::nn::Module {
 
  private:
   std::vector<Stage> stages_;
+  std::vector<std::shared_ptr<torch::nn::Module>> frozen_;
 };
 
 struct ModelKind {

@@ -5,6 +5,7 @@
 
 #include "core/number_text.h"
 #include "core/text.h"
+#include "train/models/layers.h"
 #include "train/models/model.h"
 #include "train/safetensors_torch.h"
 
@@ -41,16 +42,29 @@ void check_finite(const std::filesystem::path& path, const std::string& name, co
                              tensor.flatten()[index].item<double>(), " at [", join(place), "]",
                              count > 1 ? concat(" and ", grouped(count - 1), " more like it") : "",
                              "; expected finite weights"));
+
+bool is_in_any(const std::string& name, const std::vector<std::string>& modules) {
+  return std::any_of(modules.begin(), modules.end(),
+                     [&](const std::string& module) { return is_inside(name, module); });
+}
+
+/// Where everything fits but the head, another number of classes is what one has.
+std::string new_head_advice(const std::vector<std::string>& mismatches, const std::vector<std::string>& head) {
+  const bool is_head_alone =
+      std::all_of(mismatches.begin(), mismatches.end(), [&](const std::string& text) { return is_in_any(text, head); });
+  return is_head_alone ? concat(", or --new-head, which starts ", join(head), " anew") : std::string();
 }
 
 }  // namespace
 
-void load_pretrained(Model& model, const std::filesystem::path& path) {
-  const auto all = read_tensors(path).tensors;
+void load_pretrained(Model& model, const std::filesystem::path& path, const std::vector<std::string>& left_out) {
+  auto all = read_tensors(path).tensors;
+  std::erase_if(all, [&](const auto& item) { return is_in_any(item.first, left_out); });
   auto given = all;
   std::vector<std::pair<torch::Tensor, torch::Tensor>> copies;
   std::vector<std::string> mismatches;
   const auto match = [&](const std::string& name, const torch::Tensor& mine) {
+    if (is_in_any(name, left_out)) return;
     const auto found = given.find(name);
     if (found == given.end()) {
       if (!name.ends_with("num_batches_tracked")) mismatches.push_back(concat(name, " is missing"));
@@ -68,7 +82,8 @@ void load_pretrained(Model& model, const std::filesystem::path& path) {
   for (const auto& [name, tensor] : given) mismatches.push_back(concat(name, " is unexpected"));
   if (!mismatches.empty())
     throw corrupt_error(concat(path.string(), ": ", some_of(mismatches),
-                               "; expected the weights of this architecture, pictures and class count"));
+                               "; expected the weights of this architecture, pictures and class count",
+                               new_head_advice(mismatches, head_modules(model))));
   for (const auto& [name, tensor] : all) check_finite(path, name, tensor);
   at::NoGradGuard no_grad;
   for (auto& [mine, theirs] : copies) mine.copy_(theirs);

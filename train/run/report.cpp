@@ -6,10 +6,34 @@
 #include <nlohmann/json.hpp>
 
 #include "core/number_text.h"
+#include "core/plugin.h"
 #include "core/text.h"
+#include "train/models/layers.h"
 #include "train/run/verdict.h"
 
 namespace penstock {
+namespace {
+
+/// What of the model is not as --arch has it: a line each.
+std::string model_text(const Setup& setup) {
+  const auto& options = setup.options;
+  std::string text;
+  for (const auto& plugin : loaded_plugins())
+    text += concat("plug-in ", plugin.file.string(), ": ", join(plugin.registered), "\n");
+  if (options.has_new_head)
+    text += concat("pretrained ", options.pretrained.string(), ": all but ", join(head_modules(*setup.model)),
+                   ", which starts anew for ", count_text(setup.shape.classes, "class", "classes"), "\n");
+  if (options.only_evaluates) return text;
+  const ParameterCount count = count_parameters(*setup.model);
+  if (count.frozen > 0)
+    text += concat("frozen ", options.freeze, ": ", grouped(count.frozen), " of ", grouped(count.all),
+                   " parameters get no update, and BatchNorm there keeps its statistics\n");
+  if (!options.layer_rates.empty()) text += concat("learning rate by layer: ", options.layer_rates, " times --lr\n");
+  return text;
+}
+
+}  // namespace
+
 std::string opening_text(const Setup& setup, const Comm& comm) {
   const auto& options = setup.options;
   const auto& shape = setup.shape;
@@ -24,11 +48,11 @@ std::string opening_text(const Setup& setup, const Comm& comm) {
                    static_cast<double>(options.emulated_load_ns) * 1e-3, " us of processor time more a sample\n");
   }
   if (!data.note.empty()) text += concat("note: ", data.note, "\n");
-  text +=
-      concat("arch ", options.arch, ", mode ", options.mode, ", ", count_text(comm.world_size(), "rank"), started, " (",
-             comm.backend(), ") on ", options.device, options.is_resident ? ", data resident" : "",
-             "; a rank: ", count_text(options.workers, "worker"), ", ", count_text(options.threads, "intra-op thread"),
-             options.only_evaluates ? "" : "; out " + options.out.string(), "\n");
+  text += model_text(setup);
+  text += concat("arch ", options.arch, ", mode ", options.mode, ", ", count_text(comm.world_size(), "rank"), started,
+                 " (", comm.backend(), ") on ", options.device, options.is_resident ? ", data resident" : "",
+                 "; a rank: ", count_text(options.workers, "worker"), ", ",
+                 count_text(options.threads, "intra-op thread"), "; out ", options.out.string(), "\n");
   if (setup.checkpoint && !options.only_evaluates) {
     const auto& info = setup.checkpoint->info;
     text += concat("resuming at epoch ", info.position.epoch + 1, ", step ", info.position.batch, " of it");
@@ -55,6 +79,47 @@ int64_t peak_memory_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return usage.ru_maxrss * int64_t{1024};
+}
+
+namespace {
+
+void add_shares(const ClassTally& tally, nlohmann::ordered_json& json) {
+  const auto share = [&](int64_t count) {
+    return tally.count > 0 ? nlohmann::ordered_json(static_cast<double>(count) / static_cast<double>(tally.count))
+                           : nlohmann::ordered_json();
+  };
+  json["samples"] = tally.count;
+  json["top1"] = share(tally.hit_count);
+  json["top5"] = share(tally.top5_count);
+}
+
+}  // namespace
+
+std::string evaluation_json(const Setup& setup, const Evaluation& evaluation, const std::vector<ClassTally>& classes) {
+  const auto& options = setup.options;
+  const auto& names = setup.data.test->manifest().class_names;
+  ClassTally all;
+  auto by_class = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < classes.size(); ++i) {
+    all.count += classes[i].count;
+    all.hit_count += classes[i].hit_count;
+    all.top5_count += classes[i].top5_count;
+    nlohmann::ordered_json one{{"name", names[i]}};
+    add_shares(classes[i], one);
+    one["confusion"] = nlohmann::ordered_json::object();
+    for (const auto& [prediction, count] : classes[i].predictions)
+      one["confusion"][names[static_cast<size_t>(prediction)]] = count;
+    by_class.push_back(std::move(one));
+  }
+  nlohmann::ordered_json json{
+      {"weights", options.resume.empty() ? options.pretrained.string() : options.resume.string()},
+      {"arch", options.arch},
+      {"data", options.data},
+      {"augment", setup.eval_pipeline->text()},
+      {"loss", evaluation.loss}};
+  add_shares(all, json);
+  json["classes"] = std::move(by_class);
+  return json.dump(2) + "\n";
 }
 
 nlohmann::ordered_json summary_json(const Setup& setup, const TrainResult* result, const Evaluation* evaluation,
@@ -91,6 +156,10 @@ nlohmann::ordered_json summary_json(const Setup& setup, const TrainResult* resul
   json["mode"] = options.mode;
   json["device"] = options.device;
   json["batch_size"] = options.batch_size;
+  json["seed"] = options.seed;
+  json["schedule"] = options.schedule;
+  json["learning_rate"] = options.learning_rate;
+  json["classes"] = setup.data.train->manifest().class_names;
   return json;
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "train/predictions.h"
 #include "train/run/setup.h"
 #include "train/trainer.h"
 
@@ -17,6 +18,10 @@ std::string accuracy_text(const Evaluation& evaluation, const std::vector<std::s
 
 /// Bytes of this process's largest resident set so far.
 int64_t peak_memory_bytes();
+
+/// evaluation.json: what was evaluated on what; loss, top-1 and top-5; the same for each class by name, with its row of
+/// the confusion matrix: how many of its samples were taken for which class, without zeros.
+std::string evaluation_json(const Setup& setup, const Evaluation& evaluation, const std::vector<ClassTally>& classes);
 
 /// summary.json. `memory_bytes` is the sum over ranks of their peak_memory_bytes(). `result` may be null: only
 /// evaluated.

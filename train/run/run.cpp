@@ -14,6 +14,7 @@
 #include "loader/disk.h"
 #include "train/host_feeder.h"
 #include "train/models/model.h"
+#include "train/predictions.h"
 #include "train/profile.h"
 #include "train/run/report.h"
 #include "train/run/verdict.h"
@@ -57,7 +58,8 @@ class Run {
                                                *comm_,
                                                {options_.learning_rate, options_.momentum, options_.weight_decay},
                                                recorder_,
-                                               options_.emulated_step_ns});
+                                               options_.emulated_step_ns,
+                                               setup.rate_factors});
     if (setup.checkpoint) load(*setup.checkpoint);
     if (options_.profile_steps > 0) profile_.emplace(options_, *comm_, recorder_, device_.is_cuda());
     if (!options_.only_evaluates) feeder_ = make_feeder(setup.data.train, *setup.pipeline, train_loader_options());
@@ -66,9 +68,18 @@ class Run {
   }
 
   int evaluate_only() {
-    if (is_first_) std::cout << opening_text(setup_, *comm_) << std::flush;
-    const Evaluation evaluation = evaluate(0);
-    if (is_first_) std::cout << accuracy_text(evaluation, class_names()) << std::flush;
+    if (is_first_) {
+      fs::create_directories(options_.out);
+      std::cout << opening_text(setup_, *comm_) << std::flush;
+    }
+    Predictions predictions(*comm_, setup_.data.test, options_.out / "evaluation.csv");
+    const Evaluation evaluation =
+        penstock::evaluate(*strategy_, *comm_, *test_feeder_, setup_.shape.classes, device_, 0,
+                           [&](const auto& batch, const auto& logits) { predictions.add(batch, logits); });
+    if (!is_first_) return 0;
+    predictions.commit();
+    detail::write_text(options_.out / "evaluation.json", evaluation_json(setup_, evaluation, predictions.classes()));
+    std::cout << accuracy_text(evaluation, class_names()) << std::flush;
     return 0;
   }
 

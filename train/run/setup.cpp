@@ -5,6 +5,7 @@
 #include "core/number_text.h"
 #include "core/text.h"
 #include "loader/partition.h"
+#include "train/models/layers.h"
 #include "train/models/model.h"
 #include "train/models/pretrained.h"
 #include "train/run_folder.h"
@@ -15,9 +16,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// That of the run whose weights are gone on with, or evaluated.
 void resolve_out(TrainOptions& options) {
   if (!options.out.empty()) return;
-  const fs::path resumed = options.resume.empty() ? fs::path() : fs::absolute(options.resume).parent_path();
+  const fs::path& weights = options.only_evaluates && options.resume.empty() ? options.pretrained : options.resume;
+  const fs::path resumed = weights.empty() ? fs::path() : fs::absolute(weights).parent_path();
   std::error_code ignored;  // load_checkpoint() says what is wrong with the file
   const bool is_of_a_run = !resumed.empty() && fs::exists(resumed / "options.json", ignored);
   options.out = is_of_a_run ? resumed : default_run_folder(options.arch, options.mode);
@@ -47,12 +50,22 @@ void check_same_classes(const Dataset& train, const Dataset& test) {
                                 in_quotes(expected[i]), ", as in ", train.folder().string()));
 }
 
+/// Where an evaluation may be written that a run may not: beside its weights, and over an earlier evaluation.
+void check_evaluation_folder(const TrainOptions& options) {
+  const fs::path& weights = options.resume.empty() ? options.pretrained : options.resume;
+  std::error_code ignored;  // what cannot be looked at is refused by check_run_folder()
+  if (fs::equivalent(fs::absolute(weights).parent_path(), options.out, ignored)) return;
+  if (!fs::exists(options.out / "evaluation.json", ignored)) check_run_folder(options.out);
+}
+
 void check_data(const Setup& setup) {
   const auto& options = setup.options;
   const int world_size = setup.world.rendezvous.world_size;
   if (options.only_evaluates && !setup.data.test)
     throw config_error(
         concat("--evaluate with --data ", options.data, ": ", setup.data.note, "; expected a test split"));
+  if (options.only_evaluates && setup.data.test->size() == 0)
+    throw config_error(concat("--evaluate with --data ", options.data, ": 0 test samples; expected some"));
   if (setup.data.test) check_same_classes(*setup.data.train, *setup.data.test);
   if (setup.data.test && setup.data.test->size() > 0) {
     const Extent train = rendered_extent(*setup.data.train, *setup.pipeline);
@@ -103,7 +116,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   if (options.cache.empty()) options.cache = default_cache();
   options.world_size = setup.world.rendezvous.world_size;
   options.device = setup.device == torch::kCUDA ? "cuda" : "cpu";
-  if (!options.only_evaluates) check_run_folder(options.out);
+  options.only_evaluates ? check_evaluation_folder(options) : check_run_folder(options.out);
   // Before data are packed for minutes.
   if (!options.resume.empty()) setup.checkpoint = load_checkpoint(options.resume);
 
@@ -123,7 +136,11 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
 
   at::manual_seed(setup.options.seed);
   setup.model = ModelRegistry::make(parse_spec("arch", setup.options.arch), setup.shape);
-  if (!setup.options.pretrained.empty()) load_pretrained(*setup.model, setup.options.pretrained);
+  if (!setup.options.pretrained.empty())
+    load_pretrained(*setup.model, setup.options.pretrained,
+                    setup.options.has_new_head ? head_modules(*setup.model) : std::vector<std::string>());
+  freeze_layers(*setup.model, setup.options.freeze);
+  setup.rate_factors = rate_factors(*setup.model, setup.options.layer_rates);
   if (setup.checkpoint) {
     check_same_model(setup.options.resume, setup.checkpoint->info, setup.options.arch, setup.shape);
     if (!setup.options.only_evaluates) check_same_order(setup.options.resume, setup.checkpoint->info, setup.info);

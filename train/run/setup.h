@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,7 +21,8 @@ struct Setup {
   TrainingData data;
   std::optional<Pipeline> pipeline, eval_pipeline;
   ModelShape shape;
-  std::unique_ptr<Model> model;  ///< Initialised from the seed, or pretrained; on the CPU.
+  std::map<std::string, double> rate_factors;  ///< As StrategyContext has them.
+  std::unique_ptr<Model> model;                ///< Initialised from the seed, or pretrained; on the CPU.
   std::optional<Checkpoint> checkpoint;
   CheckpointInfo info;  ///< Of this run; the position is where it starts.
 };

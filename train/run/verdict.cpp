@@ -26,9 +26,9 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 /// Options that change neither what a step costs nor what a batch costs.
-constexpr std::array kIrrelevant{"out",        "workers",    "cache",        "epochs", "save-every", "resume",
-                                 "pretrained", "print-freq", "evaluate",     "seed",   "schedule",   "eval-each-epoch",
-                                 "lr",         "momentum",   "weight-decay", "profile"};
+constexpr std::array kIrrelevant{"out",        "workers",    "cache",        "epochs",  "save-every", "resume",
+                                 "pretrained", "print-freq", "evaluate",     "seed",    "schedule",   "eval-each-epoch",
+                                 "lr",         "momentum",   "weight-decay", "profile", "new-head",   "layer-lr"};
 
 /// Threads that compute together wait for the slowest, and LibTorch's do so running: while one of them queues for a
 /// core the step stands still and the others burn theirs. Neither is the step's own.

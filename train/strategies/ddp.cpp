@@ -37,7 +37,7 @@ class Ddp final : public detail::Replicated {
   explicit Ddp(const StrategyContext& context) : Replicated(context) {
     std::vector<torch::Tensor> tensors;
     std::vector<int64_t> tensor_bytes;
-    for (const auto& [name, parameter] : parameters()) {
+    for (const auto& [name, parameter] : trained()) {
       tensors.push_back(parameter);
       tensor_bytes.push_back(static_cast<int64_t>(parameter.nbytes()));
     }

@@ -27,6 +27,19 @@ std::vector<torch::Tensor> values(const NamedTensors& tensors) {
   return list;
 }
 
+NamedTensors trained_of(const NamedTensors& parameters) {
+  NamedTensors list;
+  for (const auto& item : parameters)
+    if (item.second.requires_grad()) list.push_back(item);
+  return list;
+}
+
+std::vector<double> factors_of(const NamedTensors& parameters, const std::map<std::string, double>& by_name) {
+  std::vector<double> list;
+  for (const auto& [name, tensor] : parameters) list.push_back(by_name.contains(name) ? by_name.at(name) : 1);
+  return list;
+}
+
 void broadcast(Comm& comm, NamedTensors& tensors) {
   at::NoGradGuard no_grad;
   for (auto& [name, tensor] : tensors) {
@@ -68,7 +81,8 @@ Replicated::Replicated(const StrategyContext& context)
       recorder_(context.recorder),
       parameters_(named(model_.named_parameters())),
       buffers_(named(model_.named_buffers())),
-      sgd_(values(parameters_), context.optimizer),
+      trained_(trained_of(parameters_)),
+      sgd_(values(trained_), context.optimizer, factors_of(trained_, context.rate_factors)),
       emulated_step_ns_(context.emulated_step_ns) {
   broadcast(comm_, parameters_);
   agree_on_buffers();
@@ -134,8 +148,10 @@ NamedTensors Replicated::tensors() {
   NamedTensors all;
   for (const auto& [name, tensor] : parameters_) all.emplace_back("model." + name, tensor.detach());
   for (const auto& [name, tensor] : buffers_) all.emplace_back("model." + name, tensor);
-  for (size_t i = 0; i < parameters_.size(); ++i)
-    all.emplace_back("optimizer.momentum." + parameters_[i].first, sgd_.momentum()[i]);
+  size_t trained = 0;
+  for (const auto& [name, tensor] : parameters_)
+    all.emplace_back("optimizer.momentum." + name,
+                     tensor.requires_grad() ? sgd_.momentum()[trained++] : torch::zeros_like(tensor));
   return all;
 }
 

@@ -42,7 +42,7 @@ class Replicated : public Strategy {
   virtual void begin_gradients() = 0;   ///< Before forward: every gradient is undefined or 0.
   virtual void finish_gradients() = 0;  ///< After backward: every gradient is defined and summed over all ranks.
 
-  const NamedTensors& parameters() const { return parameters_; }
+  const NamedTensors& trained() const { return trained_; }  ///< The parameters but those that are frozen.
   Comm& comm() { return comm_; }
   Recorder& recorder() { return recorder_; }
 
@@ -55,7 +55,7 @@ class Replicated : public Strategy {
   Model& model_;
   Comm& comm_;
   Recorder& recorder_;
-  NamedTensors parameters_, buffers_;
+  NamedTensors parameters_, buffers_, trained_;
   Sgd sgd_;
   int64_t emulated_step_ns_;
   bool are_buffers_agreed_ = false;

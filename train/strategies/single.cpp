@@ -20,10 +20,10 @@ class Single final : public detail::Replicated {
   /// Undefined rather than 0: autograd then moves the first gradient in, which saves a fill and an addition a
   /// parameter.
   void begin_gradients() override {
-    for (const auto& [name, parameter] : parameters()) parameter.mutable_grad().reset();
+    for (const auto& [name, parameter] : trained()) parameter.mutable_grad().reset();
   }
   void finish_gradients() override {
-    for (const auto& [name, parameter] : parameters())
+    for (const auto& [name, parameter] : trained())
       if (!parameter.grad().defined()) parameter.mutable_grad() = torch::zeros_like(parameter);
   }
 };

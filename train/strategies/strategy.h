@@ -27,7 +27,8 @@ struct StrategyContext {
   Comm& comm;
   SgdOptions optimizer;
   Recorder& recorder;
-  int64_t emulated_step_ns = 0;  // instead of forward, backward and update; communication stays
+  int64_t emulated_step_ns = 0;                     // instead of forward, backward and update; communication stays
+  std::map<std::string, double> rate_factors = {};  // of the learning rate, by parameter; 1 for the others
 };
 
 /// Sums over the samples of this rank's rows, on its device, not synchronised.
@@ -39,6 +40,9 @@ struct StepSums {
 
 /// Equivalence: fed the same global batches, every strategy at every world size that it accepts reaches the parameters
 /// of `single`: gradients are summed over all rows of all ranks and divided once by the global true sample count.
+///
+/// Frozen parameters (Model::freeze()) require no gradient: they get no update, and stand in state() all the same, with
+/// a momentum of 0, so that a checkpoint does not know what was frozen.
 ///
 /// Errors: the constructor throws config_error for a world size that it does not accept.
 /// Thread-safety: the training thread's alone.

@@ -1,0 +1,59 @@
+// A plug-in of somebody else's for all tools: the transform `invert` and the source `stripes`.
+#include "augment/transform.h"
+#include "core/plugin.h"
+#include "loader/sources/source.h"
+
+PENSTOCK_PLUGIN();
+
+namespace {
+
+using penstock::DataStatistics, penstock::Plan, penstock::Rng, penstock::Spec, penstock::Transform;
+using penstock::Encoding, penstock::Extent, penstock::Source, penstock::SourceSample;
+using penstock::Registered, penstock::SourceKind, penstock::TransformKind;
+
+class Invert final : public Transform {
+ public:
+  explicit Invert(double p) : p_(p) {}
+  Effect effect() const override { return Effect::kColor; }
+  void edit(Plan& plan, Rng& rng) const override {
+    if (rng.chance(p_)) plan.recolor({{{-1, 0, 0, 255}, {0, -1, 0, 255}, {0, 0, -1, 255}}});
+  }
+
+ private:
+  double p_;
+};
+
+const Registered<TransformKind> kInvert{
+    "invert", "turn levels round with probability p (default 0.5)",
+    [](const Spec& spec, const DataStatistics&) { return std::make_unique<Invert>(spec.get("p", 0.5)); }};
+
+/// Grey pictures of stripes that lie (class 0) or stand (class 1), 1 to 4 pixels wide.
+class Stripes final : public Source {
+ public:
+  explicit Stripes(int count) : count_(static_cast<uint64_t>(count)) {}
+  uint64_t size() const override { return count_; }
+  std::vector<std::string> class_names() const override { return {"lying", "standing"}; }
+  int64_t label(uint64_t index) const override { return static_cast<int64_t>(index % 2); }
+  std::optional<Extent> raw_extent() const override { return Extent{kSide, kSide, 1}; }
+  std::string fingerprint() const override { return "stripes " + std::to_string(count_); }
+  SourceSample read(uint64_t index) const override {
+    SourceSample sample{std::vector<uint8_t>(kSide * kSide), Encoding::kRaw, {kSide, kSide, 1}};
+    const uint64_t width = 1 + index / 2 % 4, shift = index / 8;
+    for (uint64_t i = 0; i < sample.bytes.size(); ++i) {
+      const uint64_t along = label(index) == 0 ? i / kSide : i % kSide;
+      sample.bytes[i] = (along + shift) / width % 2 == 0 ? 0 : 255;
+    }
+    return sample;
+  }
+
+ private:
+  static constexpr int kSide = 20;
+  uint64_t count_;
+};
+
+const Registered<SourceKind> kStripes{"stripes", "embedded stripes, lying or standing: count=N (default 200)",
+                                      [](const Spec& spec, const std::filesystem::path&, const std::string&) {
+                                        return std::make_unique<Stripes>(spec.get("count", 200));
+                                      }};
+
+}  // namespace

@@ -1,0 +1,89 @@
+// A plug-in of somebody else's for `train`: the model `spreads` and the mode `signs`.
+#include <torch/nn/modules/linear.h>
+
+#include "core/error.h"
+#include "train/models/model.h"
+#include "train/plugin.h"
+#include "train/strategies/strategy.h"
+
+PENSTOCK_TRAIN_PLUGIN();
+
+namespace {
+
+using penstock::DeviceBatch, penstock::Phase, penstock::StateDict, penstock::StepSums, penstock::StrategyContext;
+using penstock::Model, penstock::ModelShape, penstock::Recorder, penstock::Spec, penstock::Strategy;
+using penstock::ModelKind, penstock::Registered, penstock::StrategyKind;
+
+/// One linear layer on how much the means of a picture's rows differ, and those of its columns.
+class Spreads final : public Model {
+ public:
+  explicit Spreads(const ModelShape& shape) {
+    torch::nn::Linear fc = register_module("fc", torch::nn::Linear(2 * shape.channels, shape.classes));
+    add_stage("head", {"fc"}, [fc](const torch::Tensor& x) mutable {
+      return fc(torch::cat({x.mean(3).std(2), x.mean(2).std(2)}, /*dim=*/1));
+    });
+  }
+};
+
+const Registered<ModelKind> kSpreads{
+    "spreads", "a linear layer on the spreads of row and column means",
+    [](const Spec&, const ModelShape& shape) { return std::make_unique<Spreads>(shape); }};
+
+/// One rank; every step moves each parameter by the learning rate against the sign of its gradient (Bernstein et al.
+/// 2018, "signSGD", algorithm 1).
+class Signs final : public Strategy {
+ public:
+  explicit Signs(const StrategyContext& context)
+      : model_(context.model), recorder_(context.recorder), rate_(context.optimizer.learning_rate) {
+    if (context.comm.world_size() != 1) throw penstock::config_error("--mode signs: several ranks; expected 1");
+  }
+  int data_rank() const override { return 0; }
+  int data_world_size() const override { return 1; }
+  void set_learning_rate(double rate) override { rate_ = rate; }
+
+  StepSums step(const DeviceBatch& batch) override {
+    model_.train();
+    const auto labels = batch.labels.narrow(0, 0, batch.count);
+    const auto logits = model_.forward(batch.images.narrow(0, 0, batch.count));
+    const auto loss = torch::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum);
+    recorder_.mark(Phase::kForward);
+    (loss / static_cast<double>(batch.global_count)).backward();
+    recorder_.mark(Phase::kBackward);
+    const at::NoGradGuard no_grad;
+    for (auto& parameter : model_.parameters()) {
+      if (!parameter.requires_grad()) continue;
+      parameter.sub_(parameter.grad().sign(), rate_);
+      parameter.mutable_grad().reset();
+    }
+    recorder_.mark(Phase::kOptimizer);
+    return {loss.detach(), logits.argmax(1).eq(labels).sum()};
+  }
+
+  torch::Tensor evaluate(const DeviceBatch& batch) override {
+    const at::NoGradGuard no_grad;
+    model_.eval();
+    return model_.forward(batch.images);
+  }
+
+  StateDict state() override {
+    StateDict state;
+    for (const auto& item : model_.named_parameters())
+      state["model." + item.key()] = item.value().detach().cpu().clone();
+    return state;
+  }
+  void load_state(const StateDict& state) override {
+    const at::NoGradGuard no_grad;
+    for (auto& item : model_.named_parameters()) item.value().copy_(state.at("model." + item.key()));
+  }
+
+ private:
+  Model& model_;
+  Recorder& recorder_;
+  double rate_;
+};
+
+const Registered<StrategyKind> kSigns{
+    "signs", "one rank, steps of the gradients' signs",
+    [](const Spec&, const StrategyContext& context) { return std::make_unique<Signs>(context); }};
+
+}  // namespace

@@ -1,0 +1,116 @@
+"""train -e: evaluation.csv has a line for each sample, evaluation.json what they say of each class."""
+import collections
+import csv
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from train_tool import FAST, SMALL, run, summary
+
+CLASSES = ["a, \"b\"", "plain", "ünï"]
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def trained(cache, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "run"
+    run(cache, *FAST, "--out", out)
+    return out
+
+
+def results(out):
+    with open(out / "evaluation.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    return rows, json.loads((out / "evaluation.json").read_text())
+
+
+def check_classes(rows, result, names):
+    """What evaluation.json says of the classes is what the lines of evaluation.csv add up to."""
+    assert [one["name"] for one in result["classes"]] == names
+    for one in result["classes"]:
+        mine = [row for row in rows if row["label"] == one["name"]]
+        assert one["samples"] == len(mine)
+        assert one["confusion"] == dict(collections.Counter(row["prediction"] for row in mine))
+        assert one["top1"] == np.mean([row["label"] == row["prediction"] for row in mine])
+        assert one["top5"] == np.mean([row["top5"] == "1" for row in mine])
+    assert result["samples"] == len(rows)
+    assert result["top5"] == np.mean([row["top5"] == "1" for row in rows])
+    assert abs(result["loss"] - np.mean([float(row["loss"]) for row in rows])) < 1e-5
+
+
+def test_every_sample_has_a_line_and_every_class_its_counts(cache, trained):
+    printed = run(cache, "-e", "--out", trained, "-j", 1, "--threads", 1, "--device", "cpu").stdout
+    rows, result = results(trained)
+    assert sorted(int(row["id"]) for row in rows) == list(range(400))
+    check_classes(rows, result, [str(digit) for digit in range(10)])
+    assert result["top1"] == summary(trained)["accuracy"] and f"{100 * result['top1']:.2f} %" in printed
+    assert result["top1"] <= result["top5"] < 1
+    assert result["weights"] == str(trained / "model.safetensors") and result["arch"] == "lenet"
+
+
+def test_ranks_write_the_same_lines_and_padding_none(cache, trained, tmp_path):
+    run(cache, *FAST, "-e", "--pretrained", trained / "model.safetensors", "--out", tmp_path / "one")
+    # 400 samples in batches of 3 x 256 rows: the last rank has padding alone.
+    run(cache, *FAST, "-e", "--pretrained", trained / "model.safetensors", "--mode", "ddp", "--nproc", 3, "--out",
+        tmp_path / "three")
+    (one, json_of_one), (three, json_of_three) = results(tmp_path / "one"), results(tmp_path / "three")
+    for row, other in zip(one, three, strict=True):
+        assert float(row.pop("loss")) == pytest.approx(float(other.pop("loss")), rel=1e-4, abs=1e-6)
+        assert row == other
+    assert json_of_one["classes"] == json_of_three["classes"]
+
+
+def test_paths_and_names_come_back_whatever_they_hold(cache, tmp_path):
+    for split in ("train", "test"):
+        for level, name in enumerate(CLASSES):
+            (tmp_path / "data" / split / name).mkdir(parents=True)
+            for i in range(3):
+                Image.fromarray(np.full((16, 16), 100 * level, np.uint8)).save(tmp_path / "data" / split / name / f"{i}.png")
+    flags = ["--data", f"image-folder:{tmp_path}/data", *SMALL[2:]]
+    run(cache, *flags, "--epochs", 1, "--out", tmp_path / "run")
+    run(cache, *flags, "-e", "--resume", tmp_path / "run")
+    rows, result = results(tmp_path / "run")
+    check_classes(rows, result, CLASSES)
+    assert [row["path"] for row in rows] == [f"test/{name}/{i}.png" for name in CLASSES for i in range(3)]
+    assert result["top5"] == 1  # of three classes
+    assert summary(tmp_path / "run")["classes"] == CLASSES
+
+
+def test_an_evaluation_stands_beside_its_weights_or_in_a_folder_of_its_own(cache, trained, tmp_path):
+    weights = tmp_path / "weights"
+    weights.mkdir()
+    (weights / "lenet.safetensors").write_bytes((trained / "model.safetensors").read_bytes())
+    printed = run(cache, *FAST, "-e", "--pretrained", weights / "lenet.safetensors", cwd=tmp_path).stdout
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert f"; out runs/{folder.name}\n" in printed
+    assert {path.name for path in folder.iterdir()} == {"evaluation.csv", "evaluation.json"}
+    assert {path.name for path in weights.iterdir()} == {"lenet.safetensors"}
+    again = [*FAST, "-e", "--pretrained", weights / "lenet.safetensors", "--out"]
+    run(cache, *again, folder)
+    run(cache, *again, weights)
+    assert (weights / "evaluation.csv").read_bytes() == (folder / "evaluation.csv").read_bytes()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/evaluation.csv").write_text("somebody's")
+    (tmp_path / "other/notes.txt").write_text("somebody's")
+    assert "holds files, but no options.json" in run(cache, *again, tmp_path / "other", code=2).stderr
+    assert (tmp_path / "other/evaluation.csv").read_text() == "somebody's"
+
+
+def test_a_new_run_leaves_no_evaluation_of_the_one_before(cache, tmp_path):
+    run(cache, *FAST, "--out", tmp_path / "run")
+    run(cache, "-e", "--out", tmp_path / "run")
+    assert (tmp_path / "run/evaluation.csv").exists()
+    run(cache, *FAST, "--out", tmp_path / "run")
+    assert not list((tmp_path / "run").glob("evaluation.*"))
+
+
+def test_the_summary_names_classes_seed_and_schedule(cache, trained):
+    result = summary(trained)
+    assert result["classes"] == [str(digit) for digit in range(10)]
+    assert (result["seed"], result["schedule"], result["learning_rate"]) == (0, "cosine", 0.05)

@@ -1,0 +1,147 @@
+"""--plugin: plug-ins of somebody else's, compiled against an installation, in the stock tools."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = pathlib.Path(os.environ["PENSTOCK_BIN"])
+
+
+def run(*command, code=0):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=300)
+    assert done.returncode == code, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout if code == 0 else done.stderr
+
+
+def refusal(*command, code=2):
+    """The one line that a tool prints."""
+    message = run(*command, code=code)
+    assert message.count("\n") == 1, message
+    return message
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    prefix = tmp_path_factory.mktemp("prefix")
+    run("cmake", "--install", BIN.parent, "--prefix", prefix)
+    return prefix
+
+
+@pytest.fixture(scope="module")
+def plugin(installed, tmp_path_factory):
+    build = tmp_path_factory.mktemp("plugins")
+    run("cmake", "-S", ROOT / "tests/consumer/plugin", "-B", build, f"-DCMAKE_PREFIX_PATH={installed}")
+    run("cmake", "--build", build)
+    return build / "libpictures.so"
+
+
+@pytest.fixture(scope="module")
+def stripes(installed, plugin, tmp_path_factory):
+    out = tmp_path_factory.mktemp("data") / "stripes"
+    run(installed / "bin/shardprep", "pack", "--plugin", plugin, "--source", "stripes(count=64)", "--out", out, "--split",
+        "train,test", "--quiet")
+    return out
+
+
+def test_a_source_and_a_transform_are_those_of_the_stock_tools(installed, plugin, stripes):
+    info = run(installed / "bin/shardprep", "info", stripes / "train")
+    assert "stripes(count=64)" in info and "lying" in info and "standing" in info
+
+    def digest(augment):
+        return run(installed / "bin/loadbench", f"--plugin={plugin}", "--data", stripes, "--digest", "--epochs", 1,
+                   "--augment", augment, "--workers", 1)
+    # Turned round twice a picture is what it was: the plug-in's edit reached the pixels.
+    assert digest("invert(p=1),invert(p=1),normalize") == digest("normalize") != digest("invert(p=1),normalize")
+    assert "invert: turn levels round" in run(installed / "bin/loadbench", "--plugin", plugin, "--help")
+    assert "unknown key \"q\"" in refusal(installed / "bin/loadbench", "--plugin", plugin, "--data", stripes, "--augment",
+                                          "invert(q=1)")
+
+
+def test_without_the_plug_in_its_names_are_unknown(installed, stripes):
+    assert "unknown transform \"invert\"" in refusal(installed / "bin/loadbench", "--data", stripes, "--augment", "invert")
+
+
+def test_a_plug_in_of_another_version_is_refused_before_it_runs(installed, plugin, stripes, tmp_path):
+    other = tmp_path / "other.so"
+    assert plugin.read_bytes().count(b"penstock 0.1.0, libstdc++\0") == 1
+    other.write_bytes(plugin.read_bytes().replace(b"penstock 0.1.0,", b"penstock 0.0.9,"))
+    message = refusal(installed / "bin/loadbench", "--plugin", other, "--data", stripes)
+    assert message == (f"loadbench: --plugin {other}: compiled against penstock 0.0.9, libstdc++; expected penstock 0.1.0, "
+                       "libstdc++, compile it again\n")
+
+
+def test_what_is_no_plug_in_is_refused_in_a_line(installed, plugin, tmp_path):
+    shardprep = [installed / "bin/shardprep", "pack", "--source", "digits", "--out", tmp_path / "out"]
+    text = tmp_path / "text.so"
+    text.write_text("not ELF\n" * 20)
+    empty = tmp_path / "empty.so"
+    empty.touch()
+    for file in (text, empty, installed / "bin/shardprep"):
+        assert "shared library" in refusal(*shardprep, "--plugin", file), file
+    assert "no plug-in of Penstock; expected PENSTOCK_PLUGIN()" in refusal(
+        *shardprep, "--plugin", next(installed.glob("lib*/libpenstock.so")))
+    for file, fact in ((tmp_path / "missing.so", "No such file"), (tmp_path, "no regular file"), ("", "No such file")):
+        assert fact in refusal(*shardprep, "--plugin", file, code=3)
+    assert "--plugin: has no value" in refusal(*shardprep, "--plugin")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_plug_in_that_is_cut_short_anywhere_is_refused(installed, plugin, tmp_path):
+    whole, cut = plugin.read_bytes(), tmp_path / "cut.so"
+    for byte_count in (1, 63, 64, 65, 500, len(whole) // 2, len(whole) - 1):
+        cut.write_bytes(whole[:byte_count])
+        assert "cut short" in refusal(installed / "bin/loadbench", "--plugin", cut, "--data", tmp_path)
+
+
+def test_a_plug_in_is_taken_once(installed, plugin, stripes, tmp_path):
+    loadbench = [installed / "bin/loadbench", "--data", stripes, "--plugin", plugin, "--plugin"]
+    link = tmp_path / "link.so"
+    link.symlink_to(plugin)
+    for again in (plugin, link):
+        assert f"--plugin {again}: is loaded already, as {plugin}" in refusal(*loadbench, again)
+    copy = tmp_path / "copy.so"
+    shutil.copy(plugin, copy)
+    assert f"--plugin {copy}: transform invert is there already" in refusal(*loadbench, copy)
+
+
+@pytest.fixture(scope="module")
+def train(installed, plugin, stripes):
+    """`train` on the plug-in's data, with both plug-ins."""
+    return [installed / "bin/train", "--plugin", plugin, "--plugin", plugin.parent / "libtraining.so", "--data", stripes,
+            "--threads", 1, "-j", 1, "--device", "cpu", "--augment", "invert"]
+
+
+def test_a_model_and_a_mode_train_and_are_known_when_the_run_goes_on(installed, train, plugin, tmp_path):
+    out = tmp_path / "run"
+    printed = run(*train, "--arch", "spreads", "--mode", "signs", "--nproc", 1, "--epochs", 5, "-b", 8, "--lr", 0.1, "--out", out)
+    training = plugin.parent / "libtraining.so"
+    assert f"plug-in {plugin}: transform invert, source stripes\n" in printed
+    assert f"plug-in {training}: arch spreads, mode signs\n" in printed
+    assert json.loads((out / "summary.json").read_text())["accuracy"] > 0.9
+    options = json.loads((out / "options.json").read_text())
+    assert options["plugin"] == [str(plugin), str(training)]
+    resumed = run(installed / "bin/train", "--resume", out, "--mode", "signs", "--nproc", 1, "--epochs", 6, "--threads", 1, "-j", 1, "--device", "cpu")
+    assert "arch spreads, mode signs" in resumed
+    run(installed / "bin/train", "-e", "--out", out, "--plugin", plugin, "--plugin", training, "--device", "cpu")
+
+
+def test_ranks_and_studies_have_the_plug_ins_too(train, tmp_path):
+    printed = run(*train, "--arch", "spreads", "--mode", "ddp", "--nproc", 2, "--epochs", 1, "--out", tmp_path / "run")
+    assert "2 ranks started by penstock" in printed
+    run(train[0], "study", *train[1:7], "--threads", 1, "--device", "cpu", "--augment", "invert", "--arch", "spreads",
+        "--workers", "0,1", "--epochs", 1, "--out", tmp_path / "study")
+
+
+def test_plug_ins_of_models_are_for_train_and_its_libtorch(installed, train, plugin, stripes, tmp_path):
+    training = plugin.parent / "libtraining.so"
+    assert f"--plugin {training}: a plug-in for LibTorch" in refusal(installed / "bin/loadbench", "--plugin", training, "--data",
+                                                                     stripes)
+    other = tmp_path / "other.so"
+    other.write_bytes(training.read_bytes().replace(b"libstdc++, LibTorch 2.", b"libstdc++, LibTorch 1."))
+    message = refusal(train[0], "--plugin", other, "--data", stripes)
+    assert "compiled against penstock 0.1.0, libstdc++, LibTorch 1." in message
+    assert "spreads" not in run(train[0], "--help") and "spreads" in run(*train[:5], "--help")

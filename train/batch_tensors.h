@@ -1,0 +1,69 @@
+// Batch to tensors, without a copy: for the trainer, and for programs that train a LibTorch model of their own.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/from_blob.h>
+
+#include <array>
+#include <memory>
+#include <utility>
+
+#include "loader/loader.h"
+
+namespace penstock {
+
+/// Tensors on the CPU whose memory is a batch's slot. They may be written into, as any tensor may: the slot is the
+/// batch's alone until it goes back, and the loader then writes all of it anew.
+struct BatchTensors {
+  at::Tensor images;   // as the layout says: f32, f16 or bf16 rows x C x H x W or rows x H x W x C, u8 rows x H x W x C
+  at::Tensor labels;   // i64 rows
+  at::Tensor ids;      // i64 rows; -1 for padding
+  at::Tensor weights;  // f32 rows: 1, or 0 for padding and substituted rows
+  // Of mixup and cutmix, undefined without them: i64 rows, and f32 rows: the share of `labels`.
+  at::Tensor second_labels, mix_weights;
+};
+
+namespace detail {
+
+inline at::ScalarType dtype_of(Layout layout) {
+  if (layout == Layout::kU8Nhwc) return at::kByte;
+  if (layout == Layout::kF16Nchw || layout == Layout::kF16Nhwc) return at::kHalf;
+  return layout == Layout::kBf16Nchw || layout == Layout::kBf16Nhwc ? at::kBFloat16 : at::kFloat;
+}
+
+}  // namespace detail
+
+/// Valid as long as `batch`. `release` is called by each tensor's end; it may hold what keeps the batch.
+template <class Release>
+BatchTensors view_tensors(Batch& batch, const Release& release) {
+  const int64_t rows = batch.rows();
+  const Extent extent = batch.extent();
+  const auto arrays = batch.arrays();
+  const auto tensor = [&](auto span, at::IntArrayRef shape, at::ScalarType dtype) {
+    return span.empty() ? at::Tensor() : at::from_blob(span.data(), shape, release, at::dtype(dtype));
+  };
+  BatchTensors tensors;
+  const std::array<int64_t, 4> planar{rows, extent.channels, extent.height, extent.width};
+  const std::array<int64_t, 4> interleaved{rows, extent.height, extent.width, extent.channels};
+  tensors.images =
+      tensor(arrays.pixels, is_planar(batch.layout()) ? planar : interleaved, detail::dtype_of(batch.layout()));
+  tensors.labels = tensor(arrays.labels, {rows}, at::kLong);
+  tensors.ids = tensor(arrays.ids, {rows}, at::kLong);
+  tensors.weights = tensor(arrays.weights, {rows}, at::kFloat);
+  tensors.second_labels = tensor(arrays.second_labels, {rows}, at::kLong);
+  tensors.mix_weights = tensor(arrays.mix_weights, {rows}, at::kFloat);
+  return tensors;
+}
+
+inline BatchTensors view_tensors(Batch& batch) {
+  return view_tensors(batch, [](void*) {});
+}
+
+/// The tensors keep the batch: its slot goes back to the loader when the last of them, and of their views, is gone.
+/// They must not outlive the loader, and who holds prefetch + 2 batches waits in Loader::next() for ever.
+inline BatchTensors take_tensors(Batch batch) {
+  const auto held = std::make_shared<Batch>(std::move(batch));  // shared by up to six tensors
+  return view_tensors(*held, [held](void*) {});
+}
+
+}  // namespace penstock

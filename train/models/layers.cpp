@@ -1,0 +1,92 @@
+// Layers by name.
+#include "train/models/layers.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "core/text.h"
+#include "train/models/model.h"
+
+namespace penstock {
+namespace {
+
+std::string stage_text(const Stage& stage) {
+  const bool says_more = stage.modules.size() != 1 || stage.modules.front() != stage.name;
+  return says_more ? concat(stage.name, " (", join(stage.modules), ")") : stage.name;
+}
+
+double factor_of(const std::string& item, const std::string& text) {
+  double factor = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, failure] = std::from_chars(text.data(), end, factor);
+  if (failure != std::errc() || stop != end || !(factor > 0) || !std::isfinite(factor))
+    throw config_error(concat("--layer-lr: \"", item, "\"; expected LAYER=FACTOR with a factor above 0, as fc=10 ",
+                              "(--freeze is for layers that are not to be trained)"));
+  return factor;
+}
+
+}  // namespace
+
+std::vector<std::string> modules_named(const Model& model, const std::string& flag, const std::string& name) {
+  std::vector<std::string> known;
+  for (const auto& stage : model.stages()) {
+    if (stage.name == name) return stage.modules;
+    known.push_back(stage_text(stage));
+  }
+  for (const auto& item : model.named_modules("", /*include_self=*/false))
+    if (item.key() == name) return {name};
+  throw config_error(concat(flag, ": ", unknown_name("layer", name, known)));
+}
+
+bool is_inside(const std::string& name, const std::string& module) {
+  return name.size() > module.size() && name.starts_with(module) && name[module.size()] == '.';
+}
+
+std::vector<std::string> head_modules(const Model& model) { return model.stages().back().modules; }
+
+void freeze_layers(Model& model, const std::string& list) {
+  if (list.empty()) return;
+  for (const auto& name : split(list, ','))
+    for (const auto& module : modules_named(model, "--freeze", name)) model.freeze(module);
+  const auto parameters = model.parameters();
+  if (std::none_of(parameters.begin(), parameters.end(), [](const auto& tensor) { return tensor.requires_grad(); }))
+    throw config_error(concat("--freeze is ", list, ": no parameter is left to train; expected fewer layers"));
+}
+
+ParameterCount count_parameters(const Model& model) {
+  ParameterCount count;
+  for (const auto& parameter : model.parameters()) {
+    count.all += parameter.numel();
+    if (!parameter.requires_grad()) count.frozen += parameter.numel();
+  }
+  return count;
+}
+
+std::map<std::string, double> rate_factors(const Model& model, const std::string& list) {
+  std::map<std::string, double> factors;
+  if (list.empty()) return factors;
+  std::map<std::string, std::string> layer_of;
+  for (const auto& item : split(list, ',')) {
+    const size_t equals = item.find('=');
+    const std::string name = item.substr(0, equals);
+    const double factor = factor_of(item, equals == std::string::npos ? "" : item.substr(equals + 1));
+    bool is_trained = false;
+    for (const auto& module : modules_named(model, "--layer-lr", name)) {
+      for (const auto& parameter : model.named_parameters()) {
+        if (!is_inside(parameter.key(), module)) continue;
+        is_trained |= parameter.value().requires_grad();
+        if (const auto [other, is_new] = layer_of.emplace(parameter.key(), name); !is_new)
+          throw config_error(concat("--layer-lr is ", list, ": ", parameter.key(), " is in ", other->second, " and in ",
+                                    name, "; expected it in one"));
+        factors[parameter.key()] = factor;
+      }
+    }
+    if (!is_trained)
+      throw config_error(concat("--layer-lr: ", name, " has no parameter that is trained; expected it there or in ",
+                                "--freeze, and a layer with parameters"));
+  }
+  return factors;
+}
+
+}  // namespace penstock
