@@ -1,7 +1,8 @@
-// Machine: the affinity mask, the quotas of control groups, /proc/cpuinfo.
+// Machine: the affinity mask, the quotas of control groups, limits, /proc/cpuinfo.
 #include "core/machine.h"
 
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
+#include <limits>
 #include <sstream>
 
 #include "core/clock.h"
@@ -142,6 +145,17 @@ double queued_threads_ms() {
   for (const auto& thread : fs::directory_iterator("/proc/self/task", ignored))
     total_ms += static_cast<double>(queued_ns(std::atoi(thread.path().filename().c_str()))) * 1e-6;
   return total_ms;
+}
+
+Descriptors descriptors() {
+  Descriptors count;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+    count.limit = static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, std::numeric_limits<int64_t>::max()));
+  std::error_code failure;  // one that is left to read the folder is not there: all are open
+  const fs::directory_iterator all("/proc/self/fd", failure);
+  count.open = failure ? count.limit : std::distance(fs::begin(all), fs::end(all)) - 1;
+  return count;
 }
 
 std::string processor_name() {

@@ -38,6 +38,12 @@ double busy_cores_ms(const std::string& stat, long ticks_per_second, const std::
 /// schedstat). About 10 us for every thread.
 double queued_threads_ms();
 
+/// File descriptors that this process may have open at once (`ulimit -n`), and how many of them are open.
+struct Descriptors {
+  int64_t limit = 0, open = 0;
+};
+Descriptors descriptors();
+
 /// As /proc/cpuinfo has it; "" where that says nothing.
 std::string processor_name();
 

@@ -28,15 +28,16 @@ std::pair<std::string, int> parse_dist_url(const std::string& dist_url);
 
 /// Starts `count` copies of this program (posix_spawn of /proc/self/exe) with `arguments` (without the program's name)
 /// and torchrun's variables set, meeting on a loopback port, and waits. Returns the exit code of the first that failed
-/// (1 when a signal killed it), 0 when none did, 130 or 143 after SIGINT or SIGTERM, which are passed on.
-/// Ranks that have not ended 30 s after the first one's end, or after a second signal, are killed.
+/// (5 when a signal killed it), 0 when none did, 128 + signal after SIGINT, SIGTERM or SIGHUP, which are passed on.
+/// After such a signal ranks are killed when a second one comes, when one of them is stopped or none has used the
+/// processor or a disk for 5 s, and 30 s after the first one's end.
 ///
 /// A rank's stderr passes through line by line with `[rank r] ` before it, stdout as it is. When a rank fails the
 /// others are sent SIGTERM, after 10 s SIGKILL; what the first one said last, or the signal that killed it, comes last
-/// on stderr. A rank that ends with a device error is mostly the echo of another's end: for a second a rank that fails
+/// on stderr. A rank that ends with a device error is mostly the echo of another's end: for 5 s a rank that fails
 /// otherwise takes the blame.
 ///
-/// Errors: io_error when a rank cannot be started. Thread-safety: once a process; it owns SIGINT, SIGTERM and SIGCHLD
+/// Errors: io_error when a rank cannot be started. Thread-safety: once a process; it owns the stop signals and SIGCHLD
 /// meanwhile.
 int spawn_ranks(int count, const std::vector<std::string>& arguments);
 

@@ -98,6 +98,7 @@ LaunchedRank from_torchrun() {
   auto& rendezvous = launched.rendezvous;
   const bool is_on_one_machine = number_or("LOCAL_WORLD_SIZE", 0, 1, kMaxRanks) == rendezvous.world_size;
   rendezvous.is_hosted = variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  if (has("TORCHELASTIC_RESTART_COUNT")) rendezvous.attempt = variable("TORCHELASTIC_RESTART_COUNT");
   if (rendezvous.world_size > 1) {
     if (!has("MASTER_PORT")) throw config_error("MASTER_PORT is not set; expected it beside RANK and WORLD_SIZE");
     rendezvous.port = number("MASTER_PORT", 1, 65535);

@@ -16,15 +16,18 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "train/comm/loopback.h"
+#include "train/comm/address.h"
 #include "train/launch.h"
+#include "train/launch_activity.h"
+#include "train/stop_signals.h"
 
 namespace penstock {
 namespace {
 
 constexpr double kEchoGraceMs = 5'000;  // a device error waits this long for the rank that caused it, on busy cores too
 constexpr double kTermGraceMs = 10'000;  // from SIGTERM to SIGKILL, when a rank has failed
-constexpr double kStopGraceMs = 30'000;  // from the first rank's end, or a second signal, to SIGKILL: time to save
+constexpr double kStopGraceMs = 30'000;  // from the first rank's end to SIGKILL: time to save
+constexpr double kStuckMs = 5'000;       // after a stop signal, ranks that do nothing for this long are killed
 
 int signal_pipe_in = -1;  // a signal handler can reach nothing but globals
 
@@ -35,7 +38,7 @@ void write_signal(int signal) {
   errno = saved;
 }
 
-/// While it lives, SIGINT, SIGTERM and SIGCHLD arrive as bytes in a pipe, on whatever thread the kernel delivers them.
+/// While it lives, stop signals and SIGCHLD arrive as bytes in a pipe, on whatever thread the kernel delivers them.
 class SignalPipe {
  public:
   SignalPipe() {
@@ -45,7 +48,10 @@ class SignalPipe {
     struct sigaction action {};
     action.sa_handler = write_signal;
     action.sa_flags = SA_RESTART;
-    for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &previous_[i]);
+    for (size_t i = 0; i < kSignals.size(); ++i) {
+      sigaction(kSignals[i], nullptr, &previous_[i]);
+      if (is_heeded(kSignals[i])) sigaction(kSignals[i], &action, nullptr);
+    }
   }
   ~SignalPipe() {
     for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &previous_[i], nullptr);
@@ -53,11 +59,12 @@ class SignalPipe {
   }
   int descriptor() const { return ends_[0]; }
 
-  static constexpr std::array<int, 3> kSignals{SIGINT, SIGTERM, SIGCHLD};
+  static constexpr std::array<int, 4> kSignals{SIGINT, SIGTERM, SIGHUP, SIGCHLD};
+  static_assert(kSignals.size() == kStopSignals.size() + 1);
 
  private:
   std::array<int, 2> ends_{};
-  std::array<struct sigaction, 3> previous_{};
+  std::array<struct sigaction, 4> previous_{};
 };
 
 struct Child {
@@ -67,7 +74,8 @@ struct Child {
   std::string partial;  // of a line
   std::string last_line;
   bool is_running = true;
-  int status = 0;  // of waitpid
+  int status = 0;             // of waitpid
+  detail::Activity activity;  // when it was looked at last, after a stop signal
 };
 
 void write_stderr(const std::string& text) {
@@ -119,8 +127,14 @@ Child spawn_rank(int rank, int count, int port, std::vector<std::string> argumen
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  Child child{
-      .rank = rank, .pid = 0, .errors = ends[0], .partial = {}, .last_line = {}, .is_running = true, .status = 0};
+  Child child{.rank = rank,
+              .pid = 0,
+              .errors = ends[0],
+              .partial = {},
+              .last_line = {},
+              .is_running = true,
+              .status = 0,
+              .activity = {}};
   const int code = posix_spawn(&child.pid, program.c_str(), &files, &attributes, pointers(arguments).data(),
                                pointers(entries).data());
   posix_spawnattr_destroy(&attributes);
@@ -136,7 +150,7 @@ class Ranks {
   void start(int count, const std::vector<std::string>& arguments) {
     children_.reserve(static_cast<size_t>(count));
     // Rank 0 listens here again in a moment. Until then another process could take the port; the rank then says so.
-    const int socket = detail::listen_on_loopback(0);
+    const int socket = detail::listen_at(detail::resolve("127.0.0.1").front(), 0);
     const int port = detail::port_of(socket);
     close(socket);
     for (int rank = 0; rank < count; ++rank) children_.push_back(spawn_rank(rank, count, port, arguments));
@@ -155,6 +169,7 @@ class Ranks {
       wait_for_news();
       handle_signals();
       handle_ends();
+      handle_stuck();
       handle_deadlines();
     }
     for (auto& child : children_) read_errors(child);
@@ -174,7 +189,11 @@ class Ranks {
   void wait_for_news() {
     std::vector<pollfd> polled{{signals_.descriptor(), POLLIN, 0}};
     for (const auto& child : children_) polled.push_back({child.errors, POLLIN, 0});  // poll ignores -1
-    const double left_ms = deadline_ns_ == 0 ? -1 : std::max(0.0, -ms_since(deadline_ns_)) + 1;
+    double left_ms = -1;
+    for (const int64_t due_ns : {deadline_ns_, next_look_ns_}) {
+      const double until_ms = std::max(0.0, -ms_since(due_ns)) + 1;
+      if (due_ns != 0 && (left_ms < 0 || until_ms < left_ms)) left_ms = until_ms;
+    }
     poll(polled.data(), polled.size(), static_cast<int>(left_ms));
     for (size_t i = 0; i < children_.size(); ++i)
       if (polled[i + 1].revents != 0) read_errors(children_[i]);
@@ -209,10 +228,40 @@ class Ranks {
     unsigned char signal = 0;
     while (read(signals_.descriptor(), &signal, 1) == 1) {
       if (signal == SIGCHLD) continue;
-      if (stop_signal_ != 0) end_within(kStopGraceMs, SIGKILL);
-      if (stop_signal_ == 0) stop_signal_ = signal;
-      signal_all(signal);
+      if (stop_signal_ == 0) {
+        stop_signal_ = signal;
+        stopped_ns_ = now_ns();
+        signal_all(signal);
+        look();
+      } else if (ms_since(stopped_ns_) >= kSecondSignalMs) {
+        give_up("a second signal came");
+      }
     }
+  }
+
+  void look() {
+    for (auto& child : children_) child.activity = detail::activity_of(child.pid);
+    next_look_ns_ = now_ns() + static_cast<int64_t>(kStuckMs * 1e6);
+  }
+
+  /// Ranks stop together, after a step. Where none is at work, or one is stopped, that step does not end.
+  void handle_stuck() {
+    if (next_look_ns_ == 0 || now_ns() < next_look_ns_) return;
+    bool is_one_at_work = false;
+    for (const auto& child : children_) {
+      if (!child.is_running) continue;
+      const auto now = detail::activity_of(child.pid);
+      if (now.state == 'T') return give_up(concat("rank ", child.rank, " is stopped"));
+      is_one_at_work = is_one_at_work || detail::is_at_work(child.activity, now);
+    }
+    if (!is_one_at_work) return give_up(concat("no rank has done anything for ", kStuckMs / 1e3, " s"));
+    look();
+  }
+
+  void give_up(const std::string& why) {
+    if (gave_up_.empty()) gave_up_ = why;
+    next_look_ns_ = 0;
+    signal_all(SIGKILL);
   }
 
   void handle_ends() {
@@ -243,6 +292,7 @@ class Ranks {
   void terminate() {
     is_ending_ = true;
     signal_all(SIGTERM);
+    signal_all(SIGCONT);  // a stopped rank would hear of it never
     deadline_ns_ = 0;
     end_within(kTermGraceMs, SIGKILL);
   }
@@ -257,11 +307,14 @@ class Ranks {
   }
 
   int conclude() {
+    if (stop_signal_ != 0 && !gave_up_.empty())
+      write_stderr(concat("launch: ", gave_up_, " after SIG", sigabbrev_np(stop_signal_),
+                          ": all ranks were killed; the last checkpoint is from before it\n"));
     if (stop_signal_ != 0) return 128 + stop_signal_;
     if (first_failed_ == nullptr) return 0;
     const Child& child = *first_failed_;
     const bool was_killed = WIFSIGNALED(child.status);
-    const int code = was_killed ? 1 : WEXITSTATUS(child.status);
+    const int code = was_killed ? static_cast<int>(ErrorKind::kDevice) : WEXITSTATUS(child.status);
     std::string line = concat("[rank ", child.rank, "] ", child.last_line);
     if (was_killed)
       line = concat("rank ", child.rank, ": killed by signal ", WTERMSIG(child.status), " (",
@@ -276,9 +329,12 @@ class Ranks {
   std::vector<Child> children_;
   const Child* first_failed_ = nullptr;
   std::string last_written_;
-  bool is_ending_ = false;   // because a rank has failed
-  int stop_signal_ = 0;      // SIGINT or SIGTERM, once it came
-  int64_t deadline_ns_ = 0;  // when deadline_signal_ is sent; 0: never
+  bool is_ending_ = false;    // because a rank has failed
+  int stop_signal_ = 0;       // once it came
+  int64_t stopped_ns_ = 0;    // when it came
+  std::string gave_up_;       // why the ranks were killed after it
+  int64_t next_look_ns_ = 0;  // when ranks that were told to stop are looked at; 0: never
+  int64_t deadline_ns_ = 0;   // when deadline_signal_ is sent; 0: never
   int deadline_signal_ = 0;
 };
 

@@ -8,11 +8,13 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "train/flag_table.h"
 
 namespace penstock {
 namespace {
 
 constexpr int kMaxThreads = 1024;  // as the loader's workers; OpenMP hangs with a million
+constexpr int kMaxTimeout = 7 * 24 * 3600;
 
 void check_name(const std::string& flag, const std::string& name, const std::vector<std::string>& known) {
   if (std::find(known.begin(), known.end(), name) == known.end())
@@ -97,6 +99,9 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
   check_at_least("nproc", options.nproc, 0);
   check_at_least("world-size", options.world_size, 0);
   check_at_least("rank", options.rank, -1);
+  check_at_least("timeout", options.timeout_seconds, 1);
+  if (options.timeout_seconds > kMaxTimeout)
+    throw config_error(concat("--timeout is ", options.timeout_seconds, "; expected ", kMaxTimeout, " s or less"));
   if (options.gpu != -1) check_at_least("gpu", options.gpu, 0);
   check_number("lr", options.learning_rate, 0, INFINITY);
   check_number("momentum", options.momentum, 0, 1);
@@ -137,46 +142,9 @@ DecodePath decode_of(const TrainOptions& options) {
 }
 
 std::string to_json(const TrainOptions& options) {
-  const nlohmann::json json{{"data", options.data},
-                            {"split", options.split},
-                            {"cache", options.cache.string()},
-                            {"augment", options.augment},
-                            {"eval-augment", options.eval_augment},
-                            {"shuffle", options.shuffle},
-                            {"tail", options.tail},
-                            {"layout", options.layout},
-                            {"decode", options.decode},
-                            {"dct-scale", options.dct_scale},
-                            {"batch-size", options.batch_size},
-                            {"workers", options.workers},
-                            {"prefetch", options.prefetch},
-                            {"resident", options.is_resident},
-                            {"arch", options.arch},
-                            {"mode", options.mode},
-                            {"pretrained", options.pretrained.string()},
-                            {"new-head", options.has_new_head},
-                            {"freeze", options.freeze},
-                            {"layer-lr", options.layer_rates},
-                            {"plugin", options.plugins},
-                            {"epochs", options.epochs},
-                            {"lr", options.learning_rate},
-                            {"momentum", options.momentum},
-                            {"weight-decay", options.weight_decay},
-                            {"schedule", options.schedule},
-                            {"seed", options.seed},
-                            {"device", options.device},
-                            {"threads", options.threads},
-                            {"world-size", options.world_size},
-                            {"dist-backend", options.dist_backend},
-                            {"out", options.out.string()},
-                            {"save-every", to_string(options.save_every)},
-                            {"resume", options.resume.string()},
-                            {"evaluate", options.only_evaluates},
-                            {"eval-each-epoch", options.evaluates_each_epoch},
-                            {"print-freq", options.print_freq},
-                            {"profile", options.profile_steps},
-                            {"emulate-step", concat(options.emulated_step_ns, "ns")},
-                            {"emulate-load", concat(options.emulated_load_ns, "ns")}};
+  nlohmann::json json;
+  for (const Flag& flag : flag_table())
+    std::visit([&](const auto& value) { json[flag.name] = value; }, flag.value(options));
   return json.dump(2) + "\n";
 }
 

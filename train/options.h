@@ -54,6 +54,8 @@ struct TrainOptions {
   int nproc = 0;                  ///< 0: auto.
   int world_size = 0, rank = -1;  ///< As a launcher that sets no variables gives them; 0 and -1: not given.
   std::string dist_url, dist_backend = "auto";
+  std::string interface;      ///< Of the network, as eth0: ranks meet and talk on it alone; empty: see Rendezvous.
+  int timeout_seconds = 120;  ///< The longest wait for other ranks in a step; five times that until all are there.
 
   std::vector<std::string> plugins;  ///< Files that were loaded.
 

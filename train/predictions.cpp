@@ -3,8 +3,8 @@
 
 #include <cstdio>
 
+#include "core/atomic_file.h"
 #include "core/text.h"
-#include "loader/detail/atomic_file.h"
 
 namespace penstock {
 namespace {
@@ -41,7 +41,7 @@ std::string field(std::string_view text) {
 Predictions::Predictions(Comm& comm, std::shared_ptr<const Dataset> dataset, const std::filesystem::path& csv)
     : comm_(comm), dataset_(std::move(dataset)), classes_(dataset_->manifest().class_names.size()) {
   if (comm_.rank() != 0) return;
-  csv_ = std::make_unique<detail::AtomicFile>(csv);
+  csv_ = std::make_unique<AtomicFile>(csv);
   csv_->write("id,path,label,prediction,top5,loss\n");
 }
 

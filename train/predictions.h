@@ -47,7 +47,7 @@ class Predictions {
 
   Comm& comm_;
   std::shared_ptr<const Dataset> dataset_;
-  std::unique_ptr<detail::AtomicFile> csv_;  // none but at rank 0
+  std::unique_ptr<AtomicFile> csv_;  // none but at rank 0
   std::vector<ClassTally> classes_;
 };
 

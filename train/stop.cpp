@@ -1,37 +1,9 @@
-// Stopping: a signal handler that stores, and the vote.
+// Stopping: the vote.
 #include "train/stop.h"
 
-#include <atomic>
-#include <csignal>
-
-#include "core/error.h"
+#include <vector>
 
 namespace penstock {
-namespace {
-
-volatile std::sig_atomic_t g_received = 0;
-struct sigaction g_before_interrupt, g_before_terminate;
-
-extern "C" void remember(int signal) {
-  if (g_received == 0) g_received = signal;
-}
-
-}  // namespace
-
-StopSignals::StopSignals() {
-  struct sigaction action {};
-  action.sa_handler = remember;
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &action, &g_before_interrupt);
-  sigaction(SIGTERM, &action, &g_before_terminate);
-}
-
-StopSignals::~StopSignals() {
-  sigaction(SIGINT, &g_before_interrupt, nullptr);
-  sigaction(SIGTERM, &g_before_terminate, nullptr);
-}
-
-int StopSignals::received() { return g_received; }
 
 StopVote::StopVote(Comm& comm, const torch::Device& device)
     : comm_(comm), device_(device), interval_(device.is_cuda() ? 16 : 1) {}
@@ -50,11 +22,12 @@ int StopVote::after_step(int64_t step) {
   if (work_) {
     work_->wait();
     const auto votes = votes_.cpu();
-    if (votes[0].item<int>() > 0) signal = SIGINT;
-    if (votes[1].item<int>() > 0) signal = SIGTERM;
+    for (size_t i = 0; i < kStopSignals.size(); ++i)
+      if (votes[static_cast<int64_t>(i)].item<int>() > 0) signal = kStopSignals[i];
   }
-  const int mine = StopSignals::received();
-  votes_ = torch::tensor({mine == SIGINT ? 1 : 0, mine == SIGTERM ? 1 : 0}, torch::kInt32).to(device_);
+  std::vector<int> mine;
+  for (const int stop : kStopSignals) mine.push_back(StopSignals::received() == stop ? 1 : 0);
+  votes_ = torch::tensor(mine, torch::kInt32).to(device_);
   work_ = comm_.all_reduce_sum(votes_);
   return signal;
 }

@@ -1,22 +1,13 @@
-// Stopping by SIGINT and SIGTERM: between two steps, and at the same step on every rank.
+// Stopping by SIGINT, SIGTERM and SIGHUP: between two steps, and at the same step on every rank.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
 #include "train/comm/comm.h"
+#include "train/stop_signals.h"
 
 namespace penstock {
-
-/// While it lives, SIGINT and SIGTERM are remembered instead of ending the process. One at a time.
-class StopSignals {
- public:
-  StopSignals();
-  ~StopSignals();
-  StopSignals(const StopSignals&) = delete;
-  StopSignals& operator=(const StopSignals&) = delete;
-  static int received();  ///< SIGINT, SIGTERM or 0: the first that came.
-};
 
 /// Ranks get a signal at different moments. They vote: a sum over ranks is started behind every `interval`-th step and
 /// read behind the `interval`-th after it, so that it travels under the steps between and every rank reads the same
@@ -34,7 +25,7 @@ class StopVote {
   Comm& comm_;
   torch::Device device_;
   int64_t interval_;
-  torch::Tensor votes_;  // i32: ranks with SIGINT, ranks with SIGTERM
+  torch::Tensor votes_;  // i32, one entry per stop signal: ranks that received it
   std::unique_ptr<Comm::Work> work_;
 };
 

@@ -110,6 +110,7 @@ class Training {
   int64_t done_steps() const { return at_.epoch * batch_count_ + at_.batch; }
 
   void step(const DeviceBatch& batch) {
+    parts_.comm.at_step(at_.step + 1);
     learning_rate_ =
         learning_rate_at(options_.schedule, options_.learning_rate, done_steps(), options_.epochs * batch_count_);
     parts_.strategy.set_learning_rate(learning_rate_);

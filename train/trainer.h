@@ -36,7 +36,7 @@ struct TrainParts {
 
 struct TrainResult {
   Position position;                  ///< Behind the last step.
-  int stop_signal = 0;                ///< SIGINT or SIGTERM when the run was stopped and saved.
+  int stop_signal = 0;                ///< The one that stopped the run, which was saved; 0: none.
   double train_seconds = 0;           ///< Of all steps of this process; evaluation and checkpoints not counted.
   std::vector<double> epoch_seconds;  ///< Of the epochs of this process; evaluation and checkpoints not counted.
   double load_ms_per_step = 0, update_ms_per_step = 0, images_per_second = 0;

@@ -56,6 +56,7 @@ def fails(cache, tmp_path, flags, code, *expected):
     (["--epochs", "0"], ["--epochs is 0; expected 1 or more"]),
     (["--lr", "-1"], ["--lr is -1; expected 0 or more"]),
     (["--print-freq", "0"], ["--print-freq is 0; expected 1 or more"]),
+    (["--timeout", "0"], ["--timeout is 0; expected 1 or more"]),
     (["--arch", "lenett"], ['unknown arch "lenett"', 'did you mean "lenet"', "resnet50"]),
     (["--arch", "lenet(depth=3)"], ['arch lenet: unknown key "depth"']),
     (["--arch", "resnet18("], ["arch", "resnet18("]),

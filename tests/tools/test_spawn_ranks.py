@@ -15,9 +15,9 @@ def run(*arguments):
     return subprocess.run([LAUNCH, *map(str, arguments)], capture_output=True, text=True, timeout=60, env=ENVIRONMENT)
 
 
-def start(scenario):
+def start(scenario, *before):
     """The launcher, both ranks of which have said that they are ready."""
-    process = subprocess.Popen([LAUNCH, scenario], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    process = subprocess.Popen([*before, LAUNCH, scenario], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
     lines = []
     while lines.count("ready\n") < 2:
         lines.append(process.stdout.readline())
@@ -46,7 +46,7 @@ def test_a_rank_that_ends_without_a_message_is_named(tmp_path):
 
 def test_a_killed_rank_is_named_with_its_signal(tmp_path):
     result = run("killed", tmp_path)
-    assert result.returncode == 1
+    assert result.returncode == 5
     assert result.stderr.splitlines()[-1] == "rank 1: killed by signal 9 (Killed); the other ranks were ended"
 
 
@@ -64,7 +64,7 @@ def test_the_cause_is_blamed_and_not_its_echo(tmp_path):
     assert any(line.startswith("[rank 0] launch: rank 0: gloo: all_reduce") for line in lines)
 
 
-@pytest.mark.parametrize("sent, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("sent, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_signals_reach_every_rank_once(sent, code):
     process = start("stop")
     process.send_signal(sent)
@@ -73,12 +73,47 @@ def test_signals_reach_every_rank_once(sent, code):
     assert output.splitlines() == ["stopped 1", "stopped 1"]
 
 
-def test_a_second_signal_ends_ranks_that_hang():
+def signal_until_it_ends(process, sent):
+    while True:
+        process.send_signal(sent)
+        try:
+            return process.communicate(timeout=0.2)
+        except subprocess.TimeoutExpired:
+            pass
+
+
+@pytest.mark.parametrize("sent, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_second_signal_ends_ranks_at_work(sent, code):
+    process = start("busy")
+    _, errors = signal_until_it_ends(process, sent)
+    assert process.returncode in (code, -sent)  # the latter when one more comes as it ends
+    assert "a second signal came after" in errors
+
+
+def test_ranks_that_do_nothing_after_a_signal_are_ended():
     process = start("deaf")
     process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)  # takes the 5 s
+    assert process.returncode == 130
+    assert errors.splitlines()[-1] == ("launch: no rank has done anything for 5 s after SIGINT: all ranks were killed; "
+                                       "the last checkpoint is from before it")
+
+
+def test_a_stopped_rank_keeps_nobody_after_a_signal():
+    process = start("busy")
+    children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(children[1]), signal.SIGSTOP)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)  # takes the 30 s that ranks get to save
-    assert process.returncode in (130, 143)  # whichever the kernel delivers first
+    _, errors = process.communicate(timeout=60)  # takes the 5 s
+    assert process.returncode == 143
+    assert errors.splitlines()[-1].startswith("launch: rank 1 is stopped after SIGTERM: all ranks were killed")
+
+
+def test_nohup_keeps_a_closed_terminal_from_ending_anything():
+    process = start("stop", "nohup")
+    process.send_signal(signal.SIGHUP)
+    output, _ = signal_until_it_ends(process, signal.SIGTERM)
+    assert process.returncode in (143, -signal.SIGTERM) and output.count("stopped") == 2
 
 
 def test_no_rank_outlives_its_parent():

@@ -5,9 +5,10 @@
 #include <fstream>
 
 #include "core/error.h"
+#include "core/text.h"
 #include "tests/support/testing.h"
 #include "tests/train/rank_threads.h"
-#include "train/comm/loopback.h"
+#include "train/comm/address.h"
 
 namespace penstock {
 namespace {
@@ -68,7 +69,32 @@ TEST(CommTest, APeerThatIsGoneIsADeviceErrorThatNamesRankAndOperation) {
       }
     });
   });
-  EXPECT_THAT(message, AllOf(HasSubstr("rank 0: gloo: all_reduce: "), HasSubstr("; another rank has ended")));
+  EXPECT_EQ(message, "rank 0: gloo: all_reduce: rank 1 has left; expected it to stay until all ranks are done");
+}
+
+TEST(CommTest, ARankThatIsTooSlowIsNamedWithItsStep) {
+  std::string message;
+  std::latch failed(1);
+  const auto body = [&](Comm& comm) {
+    comm.at_step(comm.rank() == 0 ? 57 : 56);
+    if (comm.rank() == 1) return failed.wait();
+    message = message_of(ErrorKind::kDevice, [&] { comm.barrier(); });
+    failed.count_down();
+  };
+  run_ranks(2, body, /*step_seconds=*/1);
+  EXPECT_THAT(message, AllOf(HasSubstr("rank 0: gloo: barrier: rank 1 did not come past step 57 within 1 s, it is "),
+                             HasSubstr("--timeout")));
+}
+
+TEST(CommTest, WhatARankEndsWithReachesTheOthers) {
+  std::vector<std::string> messages(3);
+  run_ranks(3, [&](Comm& comm) {
+    if (comm.rank() == 1) return comm.abort("shard 3: sample 35: crc32c is wrong");
+    messages[static_cast<size_t>(comm.rank())] = message_of(ErrorKind::kDevice, [&] { comm.barrier(); });
+  });
+  for (const int rank : {0, 2})
+    EXPECT_EQ(messages[static_cast<size_t>(rank)],
+              concat("rank ", rank, ": gloo: barrier: rank 1 has ended: shard 3: sample 35: crc32c is wrong"));
 }
 
 TEST(CommTest, BackendsAreChecked) {
@@ -97,16 +123,23 @@ std::vector<std::string> listeners(const char* table, int port) {
   return addresses;
 }
 
-TEST(CommTest, ALoopbackRendezvousListensOnLoopbackOnly) {
-  const int socket = detail::listen_on_loopback(0);
+int listen_on_loopback() { return detail::listen_at(detail::resolve("127.0.0.1").front(), 0); }
+
+int free_port() {
+  const int socket = listen_on_loopback();
   const int port = detail::port_of(socket);
   close(socket);
+  return port;
+}
+
+TEST(CommTest, ALoopbackRendezvousListensOnLoopbackOnly) {
+  const int port = free_port();
   std::thread other([&] {
-    auto comm = make_comm({.rank = 1, .world_size = 2, .port = port, .timeout_seconds = 60}, torch::kCPU, "auto");
+    auto comm = make_comm({.rank = 1, .world_size = 2, .port = port, .meeting_seconds = 60}, torch::kCPU, "auto");
     comm->barrier();
     comm->barrier();
   });
-  auto comm = make_comm({.rank = 0, .world_size = 2, .port = port, .timeout_seconds = 60}, torch::kCPU, "auto");
+  auto comm = make_comm({.rank = 0, .world_size = 2, .port = port, .meeting_seconds = 60}, torch::kCPU, "auto");
   comm->barrier();
   EXPECT_EQ(listeners("/proc/net/tcp", port), std::vector<std::string>{"0100007F"});
   EXPECT_EQ(listeners("/proc/net/tcp6", port), std::vector<std::string>{});
@@ -115,13 +148,49 @@ TEST(CommTest, ALoopbackRendezvousListensOnLoopbackOnly) {
   other.join();
 }
 
-TEST(CommTest, APortThatIsTakenIsNamed) {
-  const int socket = detail::listen_on_loopback(0);
-  const int port = detail::port_of(socket);
-  const auto message = message_of(ErrorKind::kDevice,
-                                  [&] { make_comm({.rank = 0, .world_size = 2, .port = port}, torch::kCPU, "auto"); });
+TEST(CommTest, AnInterfaceIsListenedOnAlone) {
+  const int port = free_port();
+  Rendezvous first{.rank = 0, .world_size = 2, .host = "0.0.0.0", .port = port, .interface = "lo"};
+  Rendezvous second = first;
+  second.rank = 1;
+  std::thread other([&] { make_comm(second, torch::kCPU, "auto")->barrier(); });
+  const auto comm = make_comm(first, torch::kCPU, "auto");
+  EXPECT_EQ(listeners("/proc/net/tcp", port), std::vector<std::string>{"0100007F"});
+  EXPECT_EQ(listeners("/proc/net/tcp6", port), std::vector<std::string>{});
+  comm->barrier();
+  other.join();
+}
+
+TEST(AddressTest, AnAddressAndANameOfOneAreListenedOnAlone) {
+  const auto place = [](const std::string& host, const std::string& interface = "") {
+    const auto address = detail::address_to_listen_on(host, interface);
+    return address ? address->text() : "everywhere";
+  };
+  EXPECT_EQ(place("127.0.0.1"), "127.0.0.1");
+  EXPECT_EQ(place("10.1.2.3"), "10.1.2.3");
+  EXPECT_EQ(place("::1"), "::1");
+  EXPECT_EQ(place("0.0.0.0"), "everywhere");
+  EXPECT_EQ(place("::"), "everywhere");
+  EXPECT_EQ(place("0.0.0.0", "lo"), "127.0.0.1");
+  EXPECT_TRUE(detail::is_loopback(place("localhost")));
+}
+
+TEST(AddressTest, WhatCannotBeListenedOnIsNamed) {
+  const int socket = listen_on_loopback();
+  const auto port = std::to_string(detail::port_of(socket));
+  const auto loopback = detail::resolve("127.0.0.1").front();
+  EXPECT_EQ(message_of(ErrorKind::kDevice, [&] { detail::listen_at(loopback, std::stoi(port)); }),
+            "rendezvous: cannot listen on 127.0.0.1:" + port +
+                ": Address already in use; expected a free port, and one rank 0");
   close(socket);
-  EXPECT_THAT(message, HasSubstr("127.0.0.1:" + std::to_string(port)));
+  EXPECT_THAT(
+      message_of(ErrorKind::kDevice, [&] { detail::listen_at(detail::resolve("192.0.2.1").front(), std::stoi(port)); }),
+      HasSubstr("expected an address of this machine, where rank 0 runs"));
+  EXPECT_THAT(message_of(ErrorKind::kConfig, [] { detail::address_of_interface("l0"); }),
+              AllOf(HasSubstr("--interface: unknown interface \"l0\""), HasSubstr("lo")));
+  // A label of more than 63 letters is asked of no server.
+  const std::string name(64, 'x');
+  EXPECT_THAT(message_of(ErrorKind::kDevice, [&] { detail::resolve(name); }), HasSubstr("rendezvous: " + name + ": "));
 }
 
 }  // namespace

@@ -74,6 +74,7 @@ TEST_F(LaunchTest, TorchrunsVariablesAreRead) {
 
 TEST_F(LaunchTest, TorchrunsAgentListensItself) {
   EXPECT_TRUE(launched(with(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}}))->rendezvous.is_hosted);
+  EXPECT_EQ(launched(with(kTorchrun, {{"TORCHELASTIC_RESTART_COUNT", "3"}}))->rendezvous.attempt, "3");
 }
 
 TEST_F(LaunchTest, RanksOfOneMachineMeetOnLoopback) {

@@ -19,7 +19,7 @@ namespace penstock {
 
 /// Calls `body` once a rank, each on a thread of its own with its own Comm; rethrows what the lowest rank threw. One
 /// rank gets the self comm.
-inline void run_ranks(int world_size, const std::function<void(Comm&)>& body) {
+inline void run_ranks(int world_size, const std::function<void(Comm&)>& body, int step_seconds = 60) {
   // LibTorch 2.11's flight recorder writes to a std::map of process groups before it takes its lock
   // (FlightRecorderDetail.hpp, record()): a crash where several ranks are threads of one process, as only here.
   setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/1);
@@ -31,7 +31,7 @@ inline void run_ranks(int world_size, const std::function<void(Comm&)>& body) {
     threads.emplace_back([&, rank] {
       try {
         at::set_num_threads(1);  // a team of OpenMP threads for each rank would spin against the others'
-        const Rendezvous rendezvous{.rank = rank, .world_size = world_size, .timeout_seconds = 60};
+        const Rendezvous rendezvous{.rank = rank, .world_size = world_size, .step_seconds = step_seconds};
         std::unique_ptr<Comm> comm;
         try {
           comm = world_size == 1 ? make_self_comm() : make_c10d_comm(store, rendezvous, torch::kCPU, "gloo");

@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -55,6 +56,62 @@ TEST(TerminalSinkTest, AnEmulatedStepHasNoLoss) {
   metrics.learns = false;
   EXPECT_EQ(epoch_line(metrics), "Epoch [1/10], Dur: 3.1 s, load 0.4 ms, update 1.2 ms [emulated]");
   EXPECT_EQ(bar_line({.epoch = 1, .epoch_count = 10, .step_count = 10}).find("loss"), std::string::npos);
+}
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) files.push_back(entry.path());
+  return files;
+}
+
+TEST(SinkTest, AFileThatIsRemovedMeanwhileIsWrittenAnewWithAllThatStoodInIt) {
+  const TemporaryFolder folder("removed-metrics");
+  std::vector<std::unique_ptr<Sink>> sinks;
+  for (const auto& make : {make_jsonl_sink, make_csv_sink}) sinks.push_back(make(folder.path(), -1));
+  sinks.push_back(make_tensorboard_sink(folder.path()));
+  const auto write = [&](int64_t epoch) {
+    for (const auto& sink : sinks) sink->write(epoch_metrics(epoch));
+  };
+  write(1);
+  std::map<std::filesystem::path, std::string> before;
+  for (const auto& file : files_in(folder.path())) before[file] = text_of(file);
+  ASSERT_EQ(before.size(), 3U);
+  for (const auto& [file, text] : before) std::filesystem::remove(file);
+  write(2);
+  for (const auto& [file, text] : before) {
+    const std::string now = text_of(file);
+    EXPECT_TRUE(now.starts_with(text)) << file;
+    EXPECT_GT(now.size(), text.size()) << file;
+  }
+}
+
+TEST(SinkTest, AFolderThatIsRemovedMeanwhileIsAnIoError) {
+  const TemporaryFolder folder("removed-folder");
+  const auto out = folder.path() / "run";
+  std::filesystem::create_directory(out);
+  const auto sink = make_jsonl_sink(out, -1);
+  std::filesystem::remove_all(out);
+  const auto message = message_of(ErrorKind::kIo, [&] { sink->write(epoch_metrics(1)); });
+  EXPECT_NE(message.find((out / "metrics.jsonl").string() + ": No such file or directory"), std::string::npos)
+      << message;
+}
+
+TEST(SinkTest, AFileThatWasPutInItsPlaceGrowsFromThereOn) {
+  const TemporaryFolder folder("replaced-metrics");
+  const auto path = folder.path() / "metrics.jsonl";
+  const auto sink = make_jsonl_sink(folder.path(), -1);
+  sink->write(epoch_metrics(1));
+  std::ofstream(path.string() + ".new") << "edited\n";
+  std::filesystem::rename(path.string() + ".new", path);
+  sink->write(epoch_metrics(2));
+  const auto lines = lines_of(path);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0], "edited");
 }
 
 TEST(ProgressBarTest, TheLineSaysLossRateLoadAndTimeLeft) {

@@ -2,25 +2,18 @@
 #include "tools/train/earlier_flags.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "core/text.h"
+#include "train/flag_table.h"
 
 namespace penstock {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::array kKept{"data",     "split",        "augment",    "eval-augment", "shuffle", "tail",
-                           "layout",   "dct-scale",    "batch-size", "arch",         "epochs",  "lr",
-                           "momentum", "weight-decay", "schedule",   "seed"};
-
-/// Kept as well, where the run is of a version that has them.
-constexpr std::array kKeptSince{"freeze", "layer-lr", "plugin"};
 
 /// `--name VALUE` or `--name=VALUE`, the last one; "" when there is none.
 std::string value_of(const std::vector<std::string>& arguments, const std::string& name) {
@@ -64,10 +57,13 @@ std::vector<std::string> earlier_flags(const std::vector<std::string>& arguments
   try {
     std::ifstream file(path);
     const auto json = nlohmann::json::parse(file);
-    for (const char* key : kKept) add_flag(key, json.at(key), flags);
-    for (const char* key : kKeptSince)  // plug-ins that are typed replace the earlier ones, as any other value does
-      if (json.contains(key) && !(key == std::string("plugin") && has(arguments, "--plugin")))
-        add_flag(key, json.at(key), flags);
+    for (const Flag& flag : flag_table()) {
+      // A folder of an earlier version lacks some; plug-ins that are typed replace the earlier ones, as other values
+      // do.
+      const bool is_replaced = flag.name == "plugin" && has(arguments, "--plugin");
+      if (flag.uses.is_resumed && json.contains(flag.name) && !is_replaced)
+        add_flag(flag.name, json.at(flag.name), flags);
+    }
   } catch (const nlohmann::json::exception& error) {
     throw corrupt_error(concat(path.string(), ": ", shortened(error.what()), "; expected the options of a run"));
   }

@@ -110,8 +110,19 @@ void add_device_flags(CLI::App& app, TrainOptions& o) {
       ->group(group);
   app.add_option("--rank", o.rank, "this process's rank, when no launcher (torchrun, Slurm, Open MPI) says it")
       ->group(group);
-  app.add_option("--dist-url", o.dist_url, "where rank 0 listens: tcp://host:port")->group(group);
+  app.add_option("--dist-url", o.dist_url,
+                 "where rank 0 listens: tcp://HOST:PORT; on the address of HOST alone, on every interface when HOST is "
+                 "0.0.0.0, ::, or a name of several addresses or of a loopback one")
+      ->group(group);
   app.add_option("--dist-backend", o.dist_backend, "auto (nccl on CUDA, gloo on the CPU), nccl or gloo")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--interface", o.interface,
+                 "network interface, as eth0, that ranks listen on and talk over; nothing listens on any other")
+      ->group(group);
+  app.add_option("--timeout", o.timeout_seconds,
+                 "seconds that a rank waits for the others in a step, which lasts seconds at most but for rank 0's "
+                 "checkpoints; five times that until all are there, since the machines of a job start minutes apart")
       ->capture_default_str()
       ->group(group);
 }
@@ -229,7 +240,9 @@ TrainOptions parse_flags(int argc, char** argv) {
   FlagValues values;
   CLI::App app(
       "Trains an image model. With nothing else: LeNet on embedded digits. Exit codes: 0, 2 options (and a run that "
-      "diverges), 3 files, 4 corrupt data, 5 devices, 128 + the signal that stopped it.",
+      "diverges, and ranks whose options or data differ), 3 files, 4 corrupt data, 5 devices and other ranks (one that "
+      "was killed, hangs or did not come), 128 + the signal that stopped it: SIGINT, SIGTERM and SIGHUP save a "
+      "checkpoint first, a second SIGINT ends at once.",
       "train");
   add_flags(app, values);
   app.footer("train study --help: many runs with other workers, modes and ranks, in one table.");

@@ -16,8 +16,11 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/limits.h"
 #include "core/text.h"
-#include "train/comm/loopback.h"
+#include "train/comm/address.h"
+#include "train/comm/meeting.h"
+#include "train/comm/roll_call.h"
 
 namespace penstock {
 namespace {
@@ -31,18 +34,44 @@ std::string cause(const std::exception& error) {
   return line.starts_with('[') && end_of_place != std::string::npos ? line.substr(end_of_place + 2) : line;
 }
 
-/// Runs a collective, or a part of one; whatever it throws becomes a device_error naming rank and operation.
-template <class Body>
-auto guarded(const std::string& where, const char* operation, const Body& body) {
-  try {
-    return body();
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& error) {
-    throw device_error(
-        concat(where, ": ", operation, ": ", cause(error), "; another rank has ended or hangs, its message says why"));
+/// What a failed collective is told as: by which rank, and who is to blame for it.
+class Witness {
+ public:
+  Witness(const c10::intrusive_ptr<c10d::Store>& store, const Rendezvous& rendezvous, const std::string& backend)
+      : roll_call(store, rendezvous.rank, rendezvous.world_size),
+        where_(concat("rank ", rendezvous.rank, ": ", backend)),
+        step_seconds_(rendezvous.step_seconds) {}
+
+  /// Runs a collective, or a part of one; whatever it throws becomes a device_error.
+  template <class Body>
+  auto guarded(const char* operation, const Body& body) {
+    try {
+      return body();
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      const std::string said = cause(error);
+      const bool has_timed_out = said.find("imed out") != std::string::npos || said.find("imeout") != std::string::npos;
+      const std::string blame = roll_call.explain(has_timed_out ? step_seconds_ : 0);
+      throw device_error(
+          concat(where_, ": ", operation, ": ",
+                 blame.empty() ? concat(said, "; another rank has ended or hangs, its message says why") : blame));
+    }
   }
-}
+
+  /// The same for one that begins.
+  template <class Body>
+  auto collective(const char* operation, const Body& body) {
+    roll_call.begin_collective();
+    return guarded(operation, body);
+  }
+
+  detail::RollCall roll_call;
+
+ private:
+  std::string where_;
+  int step_seconds_;
+};
 
 /// When collectives of one group were under way; of those that overlap, each counts from where the one before ended.
 /// They end on Gloo's threads.
@@ -64,10 +93,11 @@ class C10dWork : public Comm::Work {
  public:
   /// `staged` is the host copy that `tensor` gets its result from; undefined when the backend works on the tensor
   /// itself.
-  C10dWork(c10::intrusive_ptr<c10d::Work> work, torch::Tensor tensor, torch::Tensor staged, std::string where)
-      : work_(std::move(work)), tensor_(std::move(tensor)), staged_(std::move(staged)), where_(std::move(where)) {}
+  C10dWork(c10::intrusive_ptr<c10d::Work> work, torch::Tensor tensor, torch::Tensor staged,
+           std::shared_ptr<Witness> witness)
+      : work_(std::move(work)), tensor_(std::move(tensor)), staged_(std::move(staged)), witness_(std::move(witness)) {}
   void wait() override {
-    guarded(where_, "all_reduce", [&] { return work_->wait(); });
+    witness_->guarded("all_reduce", [&] { return work_->wait(); });
     if (staged_.defined()) tensor_.copy_(staged_);
   }
   std::optional<double> under_way_ms() override {
@@ -88,7 +118,7 @@ class C10dWork : public Comm::Work {
  private:
   c10::intrusive_ptr<c10d::Work> work_;
   torch::Tensor tensor_, staged_;
-  std::string where_;
+  std::shared_ptr<Witness> witness_;
   std::shared_ptr<std::atomic<int64_t>> under_way_ns_ = std::make_shared<std::atomic<int64_t>>(-1);
 };
 
@@ -103,10 +133,11 @@ class NcclWork final : public C10dWork {
 
 class C10dComm final : public Comm {
  public:
-  C10dComm(c10::intrusive_ptr<c10d::Backend> backend, std::string name, const torch::Device& device)
+  C10dComm(c10::intrusive_ptr<c10d::Backend> backend, std::string name, const torch::Device& device,
+           std::shared_ptr<Witness> witness)
       : backend_(std::move(backend)),
         name_(std::move(name)),
-        where_(concat("rank ", backend_->getRank(), ": ", name_)),
+        witness_(std::move(witness)),
         device_(device),
         is_staged_(device.is_cuda() && name_ == "gloo") {}
 
@@ -117,9 +148,9 @@ class C10dComm final : public Comm {
   std::unique_ptr<Work> all_reduce_sum(torch::Tensor& tensor) override {
     auto staged = is_staged_ ? tensor.cpu() : torch::Tensor();
     std::vector<torch::Tensor> tensors{is_staged_ ? staged : tensor};
-    auto work = guarded(where_, "all_reduce", [&] { return backend_->allreduce(tensors); });
-    if (name_ == "nccl") return std::make_unique<NcclWork>(std::move(work), tensor, std::move(staged), where_);
-    auto timed = std::make_unique<C10dWork>(std::move(work), tensor, std::move(staged), where_);
+    auto work = witness_->collective("all_reduce", [&] { return backend_->allreduce(tensors); });
+    if (name_ == "nccl") return std::make_unique<NcclWork>(std::move(work), tensor, std::move(staged), witness_);
+    auto timed = std::make_unique<C10dWork>(std::move(work), tensor, std::move(staged), witness_);
     timed->time_by(busy_);
     return timed;
   }
@@ -128,7 +159,7 @@ class C10dComm final : public Comm {
     std::vector<torch::Tensor> tensors{is_staged_ ? tensor.cpu() : tensor};
     c10d::BroadcastOptions options;
     options.rootRank = root;
-    guarded(where_, "broadcast", [&] { return backend_->broadcast(tensors, options)->wait(); });
+    witness_->collective("broadcast", [&] { return backend_->broadcast(tensors, options)->wait(); });
     if (is_staged_) tensor.copy_(tensors[0]);
   }
 
@@ -136,7 +167,7 @@ class C10dComm final : public Comm {
     auto mine = (is_staged_ ? tensor.detach().cpu() : tensor.detach()).contiguous();
     auto all = torch::empty({world_size() * mine.numel()}, mine.options());
     auto flat = mine.view({-1});
-    guarded(where_, "all_gather", [&] { return backend_->_allgather_base(all, flat)->wait(); });
+    witness_->collective("all_gather", [&] { return backend_->_allgather_base(all, flat)->wait(); });
     auto sizes = mine.sizes().vec();
     sizes.insert(sizes.begin(), world_size());
     return all.view(sizes).to(tensor.device());
@@ -145,12 +176,18 @@ class C10dComm final : public Comm {
   void barrier() override {
     c10d::BarrierOptions options;
     if (name_ == "nccl") options.device_ids = {device_.index()};
-    guarded(where_, "barrier", [&] { return backend_->barrier(options)->wait(); });
+    witness_->collective("barrier", [&] { return backend_->barrier(options)->wait(); });
+  }
+
+  void at_step(int64_t step) override { witness_->roll_call.at_step(step); }
+  void abort(const std::string& reason) override {
+    witness_->roll_call.end(concat("rank ", rank(), " has ended: ", reason));
   }
 
  private:
   c10::intrusive_ptr<c10d::Backend> backend_;
-  std::string name_, where_;
+  std::string name_;
+  std::shared_ptr<Witness> witness_;
   torch::Device device_;
   bool is_staged_;
   std::shared_ptr<BusyTime> busy_ = std::make_shared<BusyTime>();
@@ -158,10 +195,12 @@ class C10dComm final : public Comm {
 
 c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store,
                                             const Rendezvous& rendezvous) {
-  const std::chrono::seconds timeout(rendezvous.timeout_seconds);
+  const std::chrono::seconds timeout(rendezvous.step_seconds);
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
   // The default device follows GLOO_SOCKET_IFNAME, then this machine's host name.
-  if (detail::is_loopback(rendezvous.host))
+  if (!rendezvous.interface.empty())
+    options->devices = {c10d::ProcessGroupGloo::createDeviceForInterface(rendezvous.interface)};
+  else if (detail::is_loopback(rendezvous.host))
     options->devices = {c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")};
   else
     options = c10d::ProcessGroupGloo::Options::create_default(timeout);
@@ -172,11 +211,13 @@ c10::intrusive_ptr<c10d::Backend> make_nccl([[maybe_unused]] const c10::intrusiv
                                             [[maybe_unused]] const Rendezvous& rendezvous,
                                             [[maybe_unused]] const torch::Device& device) {
 #ifdef PENSTOCK_HAS_CUDA
-  if (detail::is_loopback(rendezvous.host)) setenv("NCCL_SOCKET_IFNAME", "lo", /*overwrite=*/0);
+  const std::string interface =
+      rendezvous.interface.empty() && detail::is_loopback(rendezvous.host) ? "lo" : rendezvous.interface;
+  if (!interface.empty()) setenv("NCCL_SOCKET_IFNAME", interface.c_str(), /*overwrite=*/!rendezvous.interface.empty());
   c10::cuda::set_device(device.index());
   setenv("TORCH_NCCL_ENABLE_TIMING", "1", /*overwrite=*/1);  // two events a collective, for Work::under_way_ms()
   auto options = c10d::ProcessGroupNCCL::Options::create();
-  options->timeout = std::chrono::seconds(rendezvous.timeout_seconds);
+  options->timeout = std::chrono::seconds(rendezvous.step_seconds);
   return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rendezvous.rank, rendezvous.world_size, options);
 #else
   throw config_error("--dist-backend is nccl; this build has none, expected gloo (build with a CUDA LibTorch)");
@@ -192,10 +233,18 @@ std::unique_ptr<Comm> make_c10d_comm(c10::intrusive_ptr<c10d::Store> store, cons
     throw config_error(unknown_name("--dist-backend", backend, {"auto", "gloo", "nccl"}));
   if (name == "nccl" && !device.is_cuda())
     throw config_error("--dist-backend is nccl on the CPU; expected gloo or auto, or --device cuda");
-  auto group = guarded(concat("rank ", rendezvous.rank, ": ", name), "connect", [&] {
-    return name == "gloo" ? make_gloo(store, rendezvous) : make_nccl(store, rendezvous, device);
-  });
-  return std::make_unique<C10dComm>(std::move(group), name, device);
+  const auto witness = std::make_shared<Witness>(store, rendezvous, name);
+  auto group = witness->guarded(
+      "connect", [&] { return name == "gloo" ? make_gloo(store, rendezvous) : make_nccl(store, rendezvous, device); });
+  return std::make_unique<C10dComm>(std::move(group), name, device, witness);
+}
+
+std::unique_ptr<Comm> make_comm(const Rendezvous& rendezvous, const torch::Device& device, const std::string& backend,
+                                const Meeting& meeting) {
+  if (rendezvous.world_size == 1) return make_self_comm();
+  constexpr int kThreads = 8;  // LibTorch's store and Gloo start 5, the meeting and the roll call one each
+  require_threads(concat("rank ", rendezvous.rank), kThreads, "fewer --threads or --workers");
+  return make_c10d_comm(detail::meet(rendezvous, meeting), rendezvous, device, backend);
 }
 
 }  // namespace penstock

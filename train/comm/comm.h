@@ -4,11 +4,13 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "train/comm/rendezvous.h"
+#include "train/comm/terms.h"
 
 namespace penstock {
 
@@ -39,12 +41,26 @@ class Comm {
   /// The ranks' tensors stacked along a new first dimension, in rank order.
   virtual torch::Tensor all_gather(const torch::Tensor& tensor) = 0;
   virtual void barrier() = 0;
+
+  /// This rank begins `step`. Costs a store to memory; it is what other ranks name when they wait for this one.
+  virtual void at_step(int64_t step) = 0;
+  /// This rank ends because of `reason`: what other ranks wait for fails, and they name it. Only the first reason of
+  /// all ranks counts. Returns when they know it, after 2 s at most.
+  virtual void abort(const std::string& reason) = 0;
+};
+
+/// What ranks tell each other, and people, while they meet.
+struct Meeting {
+  Terms terms;                                                              ///< Must be equal at all ranks.
+  std::function<void(const std::string&)> say = [](const std::string&) {};  ///< Hears who is waited for, see meet().
+  double say_after_seconds = 10;                                            ///< Then after twice and four times that.
 };
 
 std::unique_ptr<Comm> make_self_comm();
 /// backend: auto (nccl on CUDA, gloo on CPU), gloo, nccl. One rank gives the self comm. Gloo stages CUDA tensors on the
-/// host. When the host is a loopback address, nothing listens on any other interface. Throws config_error for an
-/// unknown backend and nccl on the CPU, device_error when the ranks do not meet in time.
-std::unique_ptr<Comm> make_comm(const Rendezvous& rendezvous, const torch::Device& device, const std::string& backend);
+/// host. Rank 0 listens on the address that detail::address_to_listen_on() gives. Throws config_error for an unknown
+/// backend, for nccl on the CPU, and at all ranks where terms differ; device_error when the ranks do not meet.
+std::unique_ptr<Comm> make_comm(const Rendezvous& rendezvous, const torch::Device& device, const std::string& backend,
+                                const Meeting& meeting = {});
 
 }  // namespace penstock

@@ -10,8 +10,11 @@ struct Rendezvous {
   int rank = 0, world_size = 1, local_rank = 0;
   std::string host = "127.0.0.1";
   int port = 0;
-  int timeout_seconds = 600;
-  bool is_hosted = false;  ///< The launcher listens at host:port already (torchrun's agent); otherwise rank 0 does.
+  std::string interface = "";     ///< --interface: rank 0 listens there, and Gloo and NCCL use it; may be empty.
+  int meeting_seconds = 600;      ///< The longest wait for all ranks to be there.
+  int step_seconds = 120;         ///< The longest collective.
+  bool is_hosted = false;         ///< The launcher listens at host:port already (torchrun's agent), not rank 0.
+  std::string attempt = "first";  ///< Keeps what ranks left there before the launcher started them again apart.
 };
 
 }  // namespace penstock

@@ -2,6 +2,7 @@
 #include "train/run/program.h"
 
 #include <ATen/Parallel.h>
+#include <c10/util/Logging.h>
 
 #include <cstdlib>
 #include <iostream>
@@ -13,6 +14,11 @@
 
 namespace penstock {
 namespace {
+
+/// What c10d logs of connections that fail, with stack frames, is thrown as well, and then told in one line.
+void silence_c10d() {
+  if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = static_cast<int>(c10::GLOG_FATAL);
+}
 
 /// LibTorch's settings for bits that can be had again: they must stand before its first work.
 void prepare_libtorch() {
@@ -38,6 +44,7 @@ int run_program(const TrainOptions& options, const std::vector<std::string>& arg
   prepare_libtorch();
   Setup setup = set_up(options, [](const std::string& line) { std::cout << line << std::endl; });
   if (setup.world.is_spawner) return spawn(setup, options, arguments);
+  if (setup.world.rendezvous.world_size > 1) silence_c10d();
   // On a machine without a CUDA driver Kineto prints an error that says no more than that.
   if (setup.device == torch::kCPU) setenv("KINETO_LOG_LEVEL", "5", /*overwrite=*/0);
   at::set_num_threads(setup.options.threads);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstring>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -16,6 +17,7 @@
 #include "train/models/model.h"
 #include "train/predictions.h"
 #include "train/profile.h"
+#include "train/run/agreement.h"
 #include "train/run/report.h"
 #include "train/run/verdict.h"
 #include "train/run_folder.h"
@@ -43,25 +45,20 @@ void check_finite(const StateDict& state, const Position& position, double learn
 
 class Run {
  public:
-  explicit Run(Setup& setup)
-      : setup_(setup),
-        options_(setup.options),
-        device_(rank_device(setup.options, setup.world)),
-        current_device_(device_),
-        comm_(make_comm(setup.world.rendezvous, device_, options_.dist_backend)),
-        is_first_(comm_->rank() == 0) {
+  Run(Setup& setup, const torch::Device& device, Comm& comm)
+      : setup_(setup), options_(setup.options), device_(device), comm_(comm), is_first_(comm.rank() == 0) {
     recorder_.use_device(device_);
     setup.model->to(device_);
     strategy_ =
         StrategyRegistry::make(parse_spec("mode", options_.mode),
                                StrategyContext{*setup.model,
-                                               *comm_,
+                                               comm_,
                                                {options_.learning_rate, options_.momentum, options_.weight_decay},
                                                recorder_,
                                                options_.emulated_step_ns,
                                                setup.rate_factors});
     if (setup.checkpoint) load(*setup.checkpoint);
-    if (options_.profile_steps > 0) profile_.emplace(options_, *comm_, recorder_, device_.is_cuda());
+    if (options_.profile_steps > 0) profile_.emplace(options_, comm_, recorder_, device_.is_cuda());
     if (!options_.only_evaluates) feeder_ = make_feeder(setup.data.train, *setup.pipeline, train_loader_options());
     if (setup.data.test && setup.data.test->size() > 0)
       test_feeder_ = make_feeder(setup.data.test, *setup.eval_pipeline, eval_loader_options());
@@ -70,15 +67,15 @@ class Run {
   int evaluate_only() {
     if (is_first_) {
       fs::create_directories(options_.out);
-      std::cout << opening_text(setup_, *comm_) << std::flush;
+      std::cout << opening_text(setup_, comm_) << std::flush;
     }
-    Predictions predictions(*comm_, setup_.data.test, options_.out / "evaluation.csv");
+    Predictions predictions(comm_, setup_.data.test, options_.out / "evaluation.csv");
     const Evaluation evaluation =
-        penstock::evaluate(*strategy_, *comm_, *test_feeder_, setup_.shape.classes, device_, 0,
+        penstock::evaluate(*strategy_, comm_, *test_feeder_, setup_.shape.classes, device_, 0,
                            [&](const auto& batch, const auto& logits) { predictions.add(batch, logits); });
     if (!is_first_) return 0;
     predictions.commit();
-    detail::write_text(options_.out / "evaluation.json", evaluation_json(setup_, evaluation, predictions.classes()));
+    write_text(options_.out / "evaluation.json", evaluation_json(setup_, evaluation, predictions.classes()));
     std::cout << accuracy_text(evaluation, class_names()) << std::flush;
     return 0;
   }
@@ -145,7 +142,7 @@ class Run {
   const std::vector<std::string>& class_names() const { return setup_.data.train->manifest().class_names; }
 
   Evaluation evaluate(int64_t epoch) {
-    return penstock::evaluate(*strategy_, *comm_, *test_feeder_, setup_.shape.classes, device_, epoch);
+    return penstock::evaluate(*strategy_, comm_, *test_feeder_, setup_.shape.classes, device_, epoch);
   }
 
   void open_folder() {
@@ -157,22 +154,22 @@ class Run {
     write_text(options_.out / "options.json", to_json(options_));
     const int64_t resumed_step = is_resumed ? setup_.info.position.step : -1;
     sinks_ = make_sinks({options_.out, resumed_step, std::cout});
-    std::cout << opening_text(setup_, *comm_) << std::flush;
+    std::cout << opening_text(setup_, comm_) << std::flush;
   }
 
   /// `rank 1: 30000 samples, 938 steps an epoch`, for every rank, by rank 0: lines of several processes would mix.
   void log_parts() {
     auto part =
         torch::tensor({static_cast<int64_t>(feeder_->samples_per_epoch()), feeder_->batches_per_epoch()}).to(device_);
-    const auto parts = comm_->all_gather(part).cpu();
-    if (!is_first_ || comm_->world_size() == 1) return;
-    for (int rank = 0; rank < comm_->world_size(); ++rank)
+    const auto parts = comm_.all_gather(part).cpu();
+    if (!is_first_ || comm_.world_size() == 1) return;
+    for (int rank = 0; rank < comm_.world_size(); ++rank)
       std::cout << "rank " << rank << ": " << parts[rank][0].item<int64_t>() << " samples, "
                 << parts[rank][1].item<int64_t>() << " steps an epoch" << std::endl;
   }
 
   TrainParts parts() {
-    TrainParts parts{*strategy_, *comm_,
+    TrainParts parts{*strategy_, comm_,
                      *feeder_,   recorder_,
                      device_,    is_first_ ? &progress_ : nullptr,
                      {},         {},
@@ -206,8 +203,8 @@ class Run {
   int stopped(const TrainResult& result) {
     if (is_first_) {
       progress_.clear();
-      std::cout << "stopped by " << (result.stop_signal == SIGINT ? "SIGINT" : "SIGTERM") << " at epoch "
-                << result.position.epoch + 1 << ", step " << result.position.batch << " of it";
+      std::cout << "stopped by SIG" << sigabbrev_np(result.stop_signal) << " at epoch " << result.position.epoch + 1
+                << ", step " << result.position.batch << " of it";
       if (learns()) std::cout << "; go on with --resume " << last_checkpoint().string();
       std::cout << std::endl;
     }
@@ -219,7 +216,7 @@ class Run {
     // A run that was resumed behind its last epoch has trained nothing and evaluates all the same.
     if (!result.evaluation && test_feeder_ && learns()) result.evaluation = evaluate(options_.epochs);
     auto memory = torch::tensor({peak_memory_bytes()}).to(device_);
-    comm_->all_reduce_sum(memory)->wait();
+    comm_.all_reduce_sum(memory)->wait();
     const Observed run = observe_all(result);
     if (!is_first_) return 0;
     progress_.clear();
@@ -260,8 +257,8 @@ class Run {
     const auto packed = torch::tensor({mine.wait_ms, mine.times.load_ms, mine.times.load_cpu_ms,
                                        mine.times.update_cpu_ms, mine.times.storage_ms, mine.queued_ms},
                                       torch::kFloat64);
-    const auto gathered = comm_->all_gather(packed.to(device_)).cpu();
-    std::vector<Observed> all(static_cast<size_t>(comm_->world_size()));
+    const auto gathered = comm_.all_gather(packed.to(device_)).cpu();
+    std::vector<Observed> all(static_cast<size_t>(comm_.world_size()));
     for (size_t rank = 0; rank < all.size(); ++rank) {
       const auto numbers = gathered[static_cast<int64_t>(rank)];
       all[rank].wait_ms = numbers[0].item<double>();
@@ -316,8 +313,7 @@ class Run {
   Setup& setup_;
   TrainOptions& options_;
   torch::Device device_;
-  c10::DeviceGuard current_device_;  // pinned memory and communicators belong to the thread's current device
-  std::unique_ptr<Comm> comm_;
+  Comm& comm_;
   bool is_first_;
   Recorder recorder_;
   std::unique_ptr<Strategy> strategy_;
@@ -332,8 +328,19 @@ class Run {
 }  // namespace
 
 int run_rank(Setup& setup) {
-  Run run(setup);
-  return setup.options.only_evaluates ? run.evaluate_only() : run.train();
+  const torch::Device device = rank_device(setup.options, setup.world);
+  const c10::DeviceGuard current_device(device);  // which pinned memory and communicators belong to
+  Meeting meeting;
+  if (setup.world.rendezvous.world_size > 1) meeting.terms = terms_of(setup);
+  meeting.say = [](const std::string& line) { std::cerr << concat("train: ", line, "\n") << std::flush; };
+  const auto comm = make_comm(setup.world.rendezvous, device, setup.options.dist_backend, meeting);
+  try {
+    Run run(setup, device, *comm);
+    return setup.options.only_evaluates ? run.evaluate_only() : run.train();
+  } catch (const std::exception& error) {
+    comm->abort(error.what());
+    throw;
+  }
 }
 
 }  // namespace penstock

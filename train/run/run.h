@@ -5,8 +5,8 @@
 
 namespace penstock {
 
-/// Trains or evaluates as one rank; prints and writes on rank 0. The exit code: 0, or 130 and 143 when SIGINT and
-/// SIGTERM stopped it.
+/// Trains or evaluates as one rank; prints and writes on rank 0. The exit code: 0, or 128 + the signal that
+/// stopped it.
 int run_rank(Setup& setup);
 
 }  // namespace penstock

@@ -8,7 +8,6 @@
 #include <torch/version.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -17,6 +16,7 @@
 #include "core/machine.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "train/flag_table.h"
 #include "train/run/world.h"
 
 namespace penstock {
@@ -24,11 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-
-/// Options that change neither what a step costs nor what a batch costs.
-constexpr std::array kIrrelevant{"out",        "workers",    "cache",        "epochs",  "save-every", "resume",
-                                 "pretrained", "print-freq", "evaluate",     "seed",    "schedule",   "eval-each-epoch",
-                                 "lr",         "momentum",   "weight-decay", "profile", "new-head",   "layer-lr"};
 
 /// Threads that compute together wait for the slowest, and LibTorch's do so running: while one of them queues for a
 /// core the step stands still and the others burn theirs. Neither is the step's own.
@@ -124,7 +119,8 @@ Observed over_ranks(Observed mine, const std::vector<Observed>& all) {
 
 nlohmann::json configuration_of(const Setup& setup) {
   auto json = nlohmann::json::parse(to_json(setup.options));
-  for (const char* key : kIrrelevant) json.erase(key);
+  for (const Flag& flag : flag_table())
+    if (!flag.uses.affects_speed) json.erase(flag.name);
   json["ranks-sharing-cores"] = setup.world.ranks_sharing_cores;
   json["cores"] = usable_cores();
   json["libtorch"] = TORCH_VERSION;

@@ -58,8 +58,19 @@ int rank_count_from_flags(const TrainOptions& options, torch::DeviceType device)
   return device == torch::kCUDA ? static_cast<int>(torch::cuda::device_count()) : 2;
 }
 
+/// Running out of descriptors shows in the middle of LibTorch and Gloo, as errors about sockets.
+void check_descriptors(int rank_count) {
+  constexpr int64_t kForAny = 40, kForEachRank = 4;  // rank 0 of 4 was seen with 35 open
+  const auto [limit, open] = descriptors();
+  const int64_t needed = open + kForAny + kForEachRank * rank_count;
+  if (rank_count > 1 && limit < needed)
+    throw device_error(concat("only ", limit, " file descriptors may be open at once; expected ", needed,
+                              " or more for a rank of ", rank_count, " (ulimit -n)"));
+}
+
 void check_world(const TrainOptions& options, const World& world, torch::DeviceType device) {
   const int count = world.rendezvous.world_size;
+  check_descriptors(count);
   if (options.mode == "single" && count > 1)
     throw config_error(concat("--mode single: launched with ", count, " ranks; expected 1 (use --mode ddp)"));
   if (options.dist_backend == "nccl" && device == torch::kCPU)
@@ -119,6 +130,9 @@ World find_world(const TrainOptions& options, torch::DeviceType device) {
     world.rendezvous.world_size = rank_count_from_flags(options, device);
     world.is_spawner = world.rendezvous.world_size > 1;
   }
+  world.rendezvous.interface = options.interface;
+  world.rendezvous.step_seconds = options.timeout_seconds;
+  world.rendezvous.meeting_seconds = 5 * options.timeout_seconds;
   // Variables of a launcher that started something else around this process say nothing of its ranks.
   const int count = world.rendezvous.world_size;
   world.local_world_size = world.launcher == "none" || world.launcher == "flags" ? count : local_world_size(count);

@@ -11,12 +11,11 @@
 #include <bit>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <span>
 
-#include "core/error.h"
 #include "core/text.h"
 #include "loader/shard.h"
+#include "train/sinks/log_file.h"
 #include "train/sinks/sink.h"
 
 namespace penstock {
@@ -76,29 +75,29 @@ std::string summary_of(const Metrics& metrics) {
 
 class TensorBoardSink final : public Sink {
  public:
-  explicit TensorBoardSink(const std::filesystem::path& folder) {
-    char host[256] = "localhost";
-    gethostname(host, sizeof(host) - 1);
-    path_ = folder / concat("events.out.tfevents.", static_cast<int64_t>(unix_seconds()), ".", host, ".", getpid());
-    file_.open(path_, std::ios::binary | std::ios::trunc);
-    record(field(1, Wire::kFixed64, fixed(unix_seconds())) + field(3, Wire::kBytes, "brain.Event:2"));
-  }
+  explicit TensorBoardSink(const std::filesystem::path& folder)
+      : file_(folder / file_name(),
+              record(field(1, Wire::kFixed64, fixed(unix_seconds())) + field(3, Wire::kBytes, "brain.Event:2"))) {}
 
   void write(const Metrics& metrics) override {
-    record(field(1, Wire::kFixed64, fixed(unix_seconds())) +
-           field(2, Wire::kVarint, varint(static_cast<uint64_t>(metrics.step))) +
-           field(5, Wire::kBytes, summary_of(metrics)));
+    file_.append(record(field(1, Wire::kFixed64, fixed(unix_seconds())) +
+                        field(2, Wire::kVarint, varint(static_cast<uint64_t>(metrics.step))) +
+                        field(5, Wire::kBytes, summary_of(metrics))));
   }
 
  private:
-  void record(const std::string& event) {
-    const std::string length = fixed(static_cast<uint64_t>(event.size()));
-    file_ << length << masked_crc(length) << event << masked_crc(event) << std::flush;
-    if (!file_) throw errno_error(path_.string(), "expected room for one more event");
+  static std::string file_name() {
+    char host[256] = "localhost";
+    gethostname(host, sizeof(host) - 1);
+    return concat("events.out.tfevents.", static_cast<int64_t>(unix_seconds()), ".", host, ".", getpid());
   }
 
-  std::filesystem::path path_;
-  std::ofstream file_;
+  static std::string record(const std::string& event) {
+    const std::string length = fixed(static_cast<uint64_t>(event.size()));
+    return length + masked_crc(length) + event + masked_crc(event);
+  }
+
+  detail::AppendedFile file_;
 };
 
 const Registered<SinkKind> kRegistered{

@@ -24,8 +24,9 @@ class Invert final : public Transform {
 };
 
 const Registered<TransformKind> kInvert{
-    "invert", "turn levels round with probability p (default 0.5)",
-    [](const Spec& spec, const DataStatistics&) { return std::make_unique<Invert>(spec.get("p", 0.5)); }};
+    "invert", {"p"}, "turn levels round with probability p (default 0.5)", [](const Spec& spec, const DataStatistics&) {
+      return std::make_unique<Invert>(spec.get("p", 0.5));
+    }};
 
 /// Grey pictures of stripes that lie (class 0) or stand (class 1), 1 to 4 pixels wide.
 class Stripes final : public Source {
@@ -51,7 +52,9 @@ class Stripes final : public Source {
   uint64_t count_;
 };
 
-const Registered<SourceKind> kStripes{"stripes", "embedded stripes, lying or standing: count=N (default 200)",
+const Registered<SourceKind> kStripes{"stripes",
+                                      {"count"},
+                                      "embedded stripes, lying or standing: count=N (default 200)",
                                       [](const Spec& spec, const std::filesystem::path&, const std::string&) {
                                         return std::make_unique<Stripes>(spec.get("count", 200));
                                       }};

@@ -26,8 +26,9 @@ class Spreads final : public Model {
 };
 
 const Registered<ModelKind> kSpreads{
-    "spreads", "a linear layer on the spreads of row and column means",
-    [](const Spec&, const ModelShape& shape) { return std::make_unique<Spreads>(shape); }};
+    "spreads", {}, "a linear layer on the spreads of row and column means", [](const Spec&, const ModelShape& shape) {
+      return std::make_unique<Spreads>(shape);
+    }};
 
 /// One rank; every step moves each parameter by the learning rate against the sign of its gradient (Bernstein et al.
 /// 2018, "signSGD", algorithm 1).
@@ -83,7 +84,8 @@ class Signs final : public Strategy {
 };
 
 const Registered<StrategyKind> kSigns{
-    "signs", "one rank, steps of the gradients' signs",
-    [](const Spec&, const StrategyContext& context) { return std::make_unique<Signs>(context); }};
+    "signs", {}, "one rank, steps of the gradients' signs", [](const Spec&, const StrategyContext& context) {
+      return std::make_unique<Signs>(context);
+    }};
 
 }  // namespace

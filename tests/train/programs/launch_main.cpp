@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "tools/cli.h"
 #include "train/launch.h"
@@ -33,9 +34,11 @@ int stop_on_signal() {
   sigemptyset(&stops);
   sigaddset(&stops, SIGINT);
   sigaddset(&stops, SIGTERM);
+  sigaddset(&stops, SIGHUP);
   sigprocmask(SIG_BLOCK, &stops, &before);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGHUP, &action, nullptr);
   std::cout << "ready" << std::endl;
   while (stop_count == 0) sigsuspend(&before);
   std::cout << "stopped " << stop_count << std::endl;
@@ -48,10 +51,11 @@ int run_rank(int rank, const std::string& scenario, const std::string& folder) {
     return 0;
   }
   if (scenario == "stop") return stop_on_signal();
-  if (scenario == "orphan" || scenario == "deaf") {
-    if (scenario == "deaf")
+  if (scenario == "orphan" || scenario == "deaf" || scenario == "busy") {
+    if (scenario != "orphan")
       for (const int stop : {SIGINT, SIGTERM}) std::signal(stop, SIG_IGN);
     std::cout << "ready" << std::endl;
+    while (scenario == "busy") penstock::burn_cpu(1'000'000);
     hang();
   }
   if (scenario == "echo") {

@@ -13,17 +13,20 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "train/stop_signals.h"
 
 namespace penstock {
 namespace {
 
-/// While it lives, SIGINT, SIGTERM and SIGCHLD wait to be taken by next(): none is lost between a check and a wait.
+/// While it lives, stop signals and SIGCHLD wait to be taken by next(): none is lost between a check and a wait.
 class HeldSignals {
  public:
   HeldSignals() {
     signal(SIGCHLD, SIG_DFL);  // ignored, as some programs leave it to those that they start, it would never come
     sigemptyset(&held_);
-    for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&held_, signal);
+    sigaddset(&held_, SIGCHLD);
+    for (const int signal : kStopSignals)
+      if (is_heeded(signal)) sigaddset(&held_, signal);
     sigprocmask(SIG_BLOCK, &held_, &before_);
   }
   ~HeldSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }

@@ -1,0 +1,196 @@
+"""Ranks that differ, do not come, stop, die or are told to stop: one line at each of them, and the right exit code."""
+import os
+import pathlib
+import pty
+import re
+import resource
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from test_launchers import children_of, rank_of
+from train_tool import FAST, SMALL, TRAIN, environment, metrics, run, start, wait_for_steps
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cache")
+    for data in (SMALL, ["--data", "digits(count=400,size=16,seed=1)", *SMALL[2:]]):
+        run(folder, *data, "--epochs", 1, "--out", folder / "run")  # packs
+    return folder
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def world(size=2, host="127.0.0.1"):
+    return ["--mode", "ddp", "--world-size", size, "--dist-url", f"tcp://{host}:{free_port()}"]
+
+
+def start_ranks(cache, out, *flags):
+    """Two ranks, started by hand, that train for as long as they are let."""
+    flags = [*SMALL, *world(), "--epochs", 500, "--print-freq", 1, "--out", out, *flags]
+    return [start(cache, *flags, "--rank", rank) for rank in (0, 1)]
+
+
+def ends_of(ranks, timeout=60):
+    """Exit code and lines of stderr, for each rank."""
+    errors = [rank.communicate(timeout=timeout)[1].splitlines() for rank in ranks]
+    return [(rank.returncode, lines) for rank, lines in zip(ranks, errors)]
+
+
+@pytest.mark.parametrize("flags, message", [
+    (["--lr", "0.2"], "--lr is 0.2; expected 0.05, as rank 0 has it"),
+    (["--arch", "mlp", "--epochs", "7"], "--arch is mlp; expected lenet, as rank 0 has it (--epochs differs too)"),
+    (["--data", "digits(count=400,size=16,seed=1)"], "--data is 400 samples with checksum ")])
+def test_ranks_that_differ_are_refused_at_all_of_them(cache, tmp_path, flags, message):
+    common = [*FAST, *world(), "--out", tmp_path / "run"]
+    ends = ends_of([start(cache, *common, "--rank", 0), start(cache, *common, *flags, "--rank", 1)])
+    assert ends[0] == ends[1]
+    code, lines = ends[0]
+    assert code == 2 and len(lines) == 1 and lines[0].startswith("train: rank 1: " + message), lines
+    assert not (tmp_path / "run").exists()
+
+
+def test_every_flag_stands_in_options_json(cache, tmp_path):
+    """Whoever adds a flag says in the flag table whether ranks must agree on it."""
+    flags = re.findall(r"^ +(?:-\w,\s*)?(--[\w,-]+)", run(cache, "--help").stdout, re.MULTILINE)
+    assert len(flags) > 30
+    options = run_options(cache, tmp_path)
+    for names in flags:
+        long = {name[2:] for name in names.split(",") if name.startswith("--")} - {"help", "version"}
+        assert not long or long & set(options), f"{names} is not in the flag table"
+
+
+def run_options(cache, tmp_path):
+    import json
+    run(cache, *FAST, "--epochs", 1, "--out", tmp_path / "run")
+    return json.loads((tmp_path / "run/options.json").read_text())
+
+
+def test_a_rank_alone_says_for_whom_it_waited(cache, tmp_path):
+    for rank, other in ((0, 1), (1, 0)):
+        place = world()
+        done = run(cache, *FAST, *place, "--rank", rank, "--timeout", 1, "--out", tmp_path / "run", code=5)
+        assert done.stderr == (f"train: rank {rank}: waited 5 s for rank {other} of 2 at {place[-1][6:]}; expected all "
+                               "ranks there, with the same --dist-url (or a longer --timeout)\n")
+
+
+def test_a_host_that_does_not_resolve_is_told_at_once(cache, tmp_path):
+    host = "x" * 64  # too long for a name: no server is asked
+    done = run(cache, *FAST, *world(host=host), "--rank", 1, "--out", tmp_path / "run", code=5)
+    assert done.stderr.startswith(f"train: rendezvous: {host}: ") and done.stderr.count("\n") == 1
+
+
+def test_a_rank_that_is_there_twice_is_refused_and_the_others_train(cache, tmp_path):
+    flags = [*FAST, *world(3), "--out", tmp_path / "run"]
+    twins = [start(cache, *flags, "--rank", 1), start(cache, *flags, "--rank", 1)]
+    first = start(cache, *flags, "--rank", 0)
+    while not (ended := [twin for twin in twins if twin.poll() is not None]):
+        time.sleep(0.01)
+    code, lines = ends_of(ended)[0]
+    assert code == 5 and len(lines) == 1 and "rank 1: there is a rank 1 at 127.0.0.1:" in lines[0], lines
+    rest = [first, start(cache, *flags, "--rank", 2), *(twin for twin in twins if twin not in ended)]
+    assert [code for code, _ in ends_of(rest)] == [0, 0, 0]
+
+
+def test_a_stopped_rank_is_named_by_the_others(cache, tmp_path):
+    ranks = start_ranks(cache, tmp_path / "run", "--timeout", 4)
+    wait_for_steps(ranks[0], tmp_path / "run", 10)
+    ranks[1].send_signal(signal.SIGSTOP)
+    (code, lines), = ends_of(ranks[:1])
+    ranks[1].kill()
+    ranks[1].communicate()
+    assert code == 5 and len(lines) == 1
+    assert re.match(r"train: rank 0: gloo: \w+: rank 1 did not come past step \d+ within 4 s, last heard of \d s ago; "
+                    "expected it to run, it was killed or stopped, or its machine is gone$", lines[0]), lines
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_killed_rank_is_named_by_the_survivor(cache, tmp_path, victim):
+    ranks = start_ranks(cache, tmp_path / "run")
+    wait_for_steps(ranks[0], tmp_path / "run", 10)
+    ranks[victim].kill()
+    code, lines = ends_of(ranks)[1 - victim]
+    assert code == 5 and len(lines) == 1, lines
+    assert re.match(rf"train: rank {1 - victim}: gloo: \w+: rank {victim} did not come past step \d+, last heard", lines[0])
+
+
+def test_what_a_rank_fails_with_is_told_by_the_others(cache, tmp_path):
+    out = tmp_path / "run"
+    ranks = start_ranks(cache, out)
+    wait_for_steps(ranks[0], out, 5)
+    for path in out.iterdir():
+        path.unlink()
+    out.rmdir()
+    (code, lines), (other_code, other_lines) = ends_of(ranks)
+    assert code == 3 and "expected a file that can be written" in lines[0] and len(lines) == 1, lines
+    assert other_code == 5 and len(other_lines) == 1
+    assert "gloo: " in other_lines[0] and "rank 0 has ended: " + lines[0].removeprefix("train: ") in other_lines[0]
+
+
+def test_a_launcher_with_a_stopped_rank_ends_after_a_signal(cache, tmp_path):
+    out = tmp_path / "run"
+    process = start(cache, *SMALL, "--epochs", 500, "--print-freq", 1, "--mode", "ddp", "--nproc", 2, "--out", out)
+    wait_for_steps(process, out, 10)
+    stopped = next(child for child in children_of(process.pid) if rank_of(child) == 1)
+    os.kill(stopped, signal.SIGSTOP)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)  # takes 5 s
+    assert process.returncode == 130
+    assert errors.splitlines()[-1].startswith("launch: rank 1 is stopped after SIGINT: all ranks were killed")
+
+
+@pytest.mark.parametrize("mode", [["--mode", "single"], ["--mode", "ddp", "--nproc", 2]])
+def test_a_closed_terminal_leaves_a_checkpoint(cache, tmp_path, mode):
+    out = tmp_path / "run"
+    main, terminal = pty.openpty()
+    command = [TRAIN, *SMALL, *mode, "--epochs", 500, "--print-freq", 1, "--save-every", 0, "--out", out]
+    process = subprocess.Popen([*map(str, command)], env=environment(cache), start_new_session=True, stdin=terminal,
+                               stdout=terminal, stderr=terminal, preexec_fn=lambda: os.ttyname(0) and claim_terminal())
+    os.close(terminal)
+    wait_for_steps(process, out, 5)
+    os.close(main)
+    assert process.wait(timeout=60) == 128 + signal.SIGHUP
+    assert (out / "checkpoint-last.safetensors").exists()
+
+
+def claim_terminal():
+    import fcntl
+    import termios
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def test_a_second_interrupt_ends_a_rank_that_waits(cache, tmp_path):
+    ranks = start_ranks(cache, tmp_path / "run")
+    wait_for_steps(ranks[0], tmp_path / "run", 5)
+    ranks[1].send_signal(signal.SIGSTOP)
+    while ranks[0].poll() is None:
+        ranks[0].send_signal(signal.SIGINT)
+        time.sleep(0.1)
+    ranks[1].kill()
+    assert [code for code, _ in ends_of(ranks)] == [-signal.SIGINT, -signal.SIGKILL]
+
+
+def test_too_few_descriptors_are_one_line(cache, tmp_path):
+    limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))
+    done = run(cache, *FAST, "--mode", "ddp", "--nproc", 2, "--out", tmp_path / "run", code=5, preexec_fn=limit)
+    assert done.stderr.count("\n") == 1 and "16 file descriptors" in done.stderr, done.stderr
+
+
+def test_metrics_that_are_removed_during_a_run_are_written_anew(cache, tmp_path):
+    out = tmp_path / "run"
+    process = start(cache, *SMALL, "--epochs", 20, "--print-freq", 1, "--out", out)
+    wait_for_steps(process, out, 5)
+    for path in [out / "metrics.jsonl", out / "metrics.csv", *out.glob("events.*")]:
+        path.unlink()
+    process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert [line["step"] for line in metrics(out) if line["kind"] == "step"] == list(range(1, 20 * 13 + 1))
+    assert len((out / "metrics.csv").read_text().splitlines()) == 21 and len(list(out.glob("events.*"))) == 1

@@ -1,0 +1,27 @@
+// Activity: what the launcher reads of ranks that were told to stop.
+#include "train/launch_activity.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace penstock::detail {
+namespace {
+
+TEST(ActivityTest, StateAndProcessorTimeAreReadBehindAnyName) {
+  const auto activity = parse_activity("12 (a) b ) T 1 12 12 0 -1 4194304 100 0 0 0 70 30 0 0 20 0 1 0 5 6 7");
+  EXPECT_EQ(activity.state, 'T');
+  EXPECT_EQ(activity.cpu_ticks, 100);
+  EXPECT_EQ(parse_activity("").state, '?');
+  EXPECT_EQ(activity_of(getpid()).state, 'R');
+}
+
+TEST(ActivityTest, OnlyTheProcessorAndTheDiskAreWork) {
+  const Activity before{'S', 100};
+  EXPECT_FALSE(is_at_work(before, {'S', 101}));
+  EXPECT_TRUE(is_at_work(before, {'S', 200}));
+  EXPECT_TRUE(is_at_work(before, {'D', 100}));
+  EXPECT_FALSE(is_at_work(before, {'T', 200}));
+}
+
+}  // namespace
+}  // namespace penstock::detail

@@ -1,0 +1,46 @@
+// Roll call: which rank is to blame.
+#include "train/comm/roll_call.h"
+
+#include <gmock/gmock.h>
+
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+namespace penstock::detail {
+namespace {
+
+using testing::MatchesRegex;
+
+TEST(RollCallTest, ARankThatFallsSilentIsNamedAndWhoIsAskedNextHearsTheSame) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  static_cast<c10d::Store&>(*store).set("roll/1", std::string("9 56 100"));  // what a rank that was killed leaves
+  RollCall first(store, 0, 3), third(store, 2, 3);
+  first.at_step(57);
+  const std::string blame = first.explain(0);
+  EXPECT_THAT(blame,
+              MatchesRegex("rank 1 did not come past step 57, last heard of [0-9]+ s ago; expected it to run, it "
+                           "was killed or stopped, or its machine is gone"));
+  EXPECT_EQ(third.explain(0), blame);
+}
+
+TEST(RollCallTest, TheFirstReasonCounts) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  RollCall first(store, 0, 2), second(store, 1, 2);
+  second.end("rank 1 has ended: the disk is full");
+  first.end("rank 0 has ended: rank 1 is gone");
+  EXPECT_EQ(first.explain(0), "rank 1 has ended: the disk is full");
+  EXPECT_EQ(second.explain(0), "rank 1 has ended: the disk is full");
+}
+
+/// A store that stops answering, as that of a rank 0 that was stopped.
+class DeafStore final : public c10d::HashStore {
+ public:
+  c10::intrusive_ptr<Store> clone() override { throw std::runtime_error("Connection reset by peer"); }
+};
+
+TEST(RollCallTest, AStoreThatIsGoneIsRankZero) {
+  RollCall second(c10::make_intrusive<DeafStore>(), 1, 2);
+  EXPECT_THAT(second.explain(3), MatchesRegex("rank 0 did not follow within 3 s, last heard of .*"));
+}
+
+}  // namespace
+}  // namespace penstock::detail

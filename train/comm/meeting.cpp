@@ -1,0 +1,216 @@
+// Meeting: one thread that may block in LibTorch's store, and one that watches it and the clock.
+#include "train/comm/meeting.h"
+
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <utility>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "train/comm/address.h"
+
+namespace penstock::detail {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::seconds, std::chrono::milliseconds;
+
+constexpr milliseconds kPollEvery{20};
+constexpr int kConnectTimeoutMs = 2000;      // for one address, where packets are dropped without an answer
+constexpr milliseconds kLastLookTime{2000};  // rank 0 keeps the store open for ranks that read why the meeting failed
+
+const char* const kRefusal = "refusal";
+
+std::string key(const char* what, int rank) { return concat(what, "/", rank); }
+
+std::vector<int> missing_ranks(c10d::Store& store, int world_size) {
+  std::vector<int> missing;
+  for (int rank = 0; rank < world_size; ++rank)
+    if (!store.check({key("terms", rank)})) missing.push_back(rank);
+  return missing;
+}
+
+/// Ends this rank's part of a meeting that failed. The store goes with rank 0, so it waits until all have read.
+void leave(c10d::Store& store, int rank) {
+  store.add("left", 1);
+  if (rank != 0) return;
+  const auto deadline = Clock::now() + kLastLookTime;
+  while (Clock::now() < deadline && store.add("left", 0) < store.add("arrived", 0))
+    std::this_thread::sleep_for(kPollEvery);
+}
+
+/// Every rank that is there or comes later ends with this message.
+[[noreturn]] void refuse(c10d::Store& store, int rank, const std::string& message) {
+  store.compareSet(kRefusal, std::string(), message);
+  leave(store, rank);
+  throw config_error(message);
+}
+
+void check_world_size(c10d::Store& store, const Rendezvous& rendezvous) {
+  const std::string mine = std::to_string(rendezvous.world_size);
+  const std::string theirs = store.compareSet("world-size", std::string(), mine);
+  if (theirs != mine)
+    refuse(store, rendezvous.rank,
+           concat("rank ", rendezvous.rank, ": the world size is ", mine, "; expected ", theirs,
+                  ", as the rank that came first has it"));
+}
+
+void wait_for_all(c10d::Store& store, const Rendezvous& rendezvous,
+                  const std::function<void(const std::string&)>& wait_for) {
+  int64_t known_count = -1;
+  std::string missing;
+  while (true) {
+    if (store.check({kRefusal})) refuse(store, rendezvous.rank, store.get_to_str(kRefusal));
+    const int64_t count = store.add("arrived", 0);
+    if (count >= rendezvous.world_size) return;
+    if (count != std::exchange(known_count, count)) missing = ranks_text(missing_ranks(store, rendezvous.world_size));
+    wait_for(missing);
+    std::this_thread::sleep_for(kPollEvery);
+  }
+}
+
+/// What the two threads of a meeting share. The blocking one may outlive meet(), until the process ends.
+struct Progress {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::string waited_for;  // "rank 1"
+  bool is_done = false, is_given_up = false;
+  std::exception_ptr error;
+  c10::intrusive_ptr<c10d::Store> store;
+
+  void wait_for(const std::string& ranks) {
+    const std::lock_guard lock(mutex);
+    if (is_given_up) throw device_error("rendezvous: the time is over; expected all ranks");
+    waited_for = ranks;
+  }
+  /// Whether the thread that meets has ended, or does so at once.
+  bool give_up() {
+    std::unique_lock lock(mutex);
+    is_given_up = true;
+    return changed.wait_for(lock, 5 * kPollEvery, [&] { return is_done; });
+  }
+  void end(c10::intrusive_ptr<c10d::Store> result, std::exception_ptr failure) {
+    const std::lock_guard lock(mutex);
+    is_done = true;
+    store = std::move(result);
+    error = std::move(failure);
+    changed.notify_all();
+  }
+};
+
+std::string place(const Rendezvous& rendezvous) { return concat(rendezvous.host, ":", rendezvous.port); }
+
+/// `listening`: rank 0's socket.
+c10::intrusive_ptr<c10d::Store> connect(Progress& progress, const Rendezvous& rendezvous,
+                                        const std::optional<int>& listening, const std::string& host) {
+  // LibTorch's own client tells of every try that fails, with stack frames.
+  while (!listening && !is_listening(host, rendezvous.port, kConnectTimeoutMs)) {
+    progress.wait_for("rank 0");
+    std::this_thread::sleep_for(kPollEvery);
+  }
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(rendezvous.port);
+  options.isServer = listening.has_value();
+  options.masterListenFd = listening;
+  options.numWorkers = rendezvous.world_size;
+  options.waitWorkers = false;  // agree() waits, and says for whom
+  options.timeout = seconds(rendezvous.meeting_seconds);
+  return c10::make_intrusive<c10d::PrefixStore>(concat("penstock/", rendezvous.attempt),
+                                                c10::make_intrusive<c10d::TCPStore>(host, options));
+}
+
+/// What LibTorch throws, in its first line.
+Error store_error(const Rendezvous& rendezvous, const std::exception& error) {
+  const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
+  const std::string text = torch_error != nullptr ? torch_error->what_without_backtrace() : error.what();
+  return device_error(concat("rank ", rendezvous.rank, ": rendezvous at ", place(rendezvous), ": ",
+                             text.substr(0, text.find('\n')), "; expected rank 0 there until all ranks have met"));
+}
+
+void attend(const std::shared_ptr<Progress>& progress, const Rendezvous& rendezvous, const Terms& terms,
+            const std::optional<int>& listening, const std::string& host) {
+  try {
+    auto store = connect(*progress, rendezvous, listening, host);
+    agree(*store, rendezvous, terms, [&](const std::string& ranks) { progress->wait_for(ranks); });
+    progress->end(std::move(store), nullptr);
+  } catch (const Error&) {
+    progress->end({}, std::current_exception());
+  } catch (const std::exception& error) {
+    progress->end({}, std::make_exception_ptr(store_error(rendezvous, error)));
+  }
+}
+
+/// Until the meeting is done. Throws at the deadline.
+void watch(Progress& progress, const Rendezvous& rendezvous, const Meeting& meeting) {
+  const auto start = Clock::now(), deadline = start + seconds(rendezvous.meeting_seconds);
+  std::unique_lock lock(progress.mutex);
+  for (double line_after = meeting.say_after_seconds;; line_after *= 2) {
+    const auto line_due = start + milliseconds(std::llround(line_after * 1e3));
+    progress.changed.wait_until(lock, std::min(deadline, line_due), [&] { return progress.is_done; });
+    if (progress.is_done) return;
+    const std::string whom = concat(progress.waited_for, " of ", rendezvous.world_size, " at ", place(rendezvous));
+    if (Clock::now() >= deadline)
+      throw device_error(concat("rank ", rendezvous.rank, ": waited ", rendezvous.meeting_seconds, " s for ", whom,
+                                "; expected all ranks there, with the same --dist-url (or a longer --timeout)"));
+    lock.unlock();
+    meeting.say(concat("waiting for ", whom, ", ", line_after, " s"));
+    lock.lock();
+  }
+}
+
+}  // namespace
+
+std::string ranks_text(const std::vector<int>& ranks) {
+  constexpr size_t kMost = 3;
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < std::min(ranks.size(), kMost); ++i) text += concat(i == 0 ? "" : ", ", ranks[i]);
+  return ranks.size() <= kMost ? text : concat(text, " and ", ranks.size() - kMost, " more");
+}
+
+void agree(c10d::Store& store, const Rendezvous& rendezvous, const Terms& terms,
+           const std::function<void(const std::string&)>& wait_for) {
+  const int rank = rendezvous.rank, world_size = rendezvous.world_size;
+  if (store.add(key("place", rank), 1) > 1)
+    throw device_error(concat("rank ", rank, ": there is a rank ", rank, " at ", place(rendezvous),
+                              " already; expected every rank once (after a rank has ended, start all anew)"));
+  store.set(key("terms", rank), to_text(terms));
+  store.add("arrived", 1);
+  check_world_size(store, rendezvous);
+  wait_for_all(store, rendezvous, wait_for);
+  std::vector<Terms> all;
+  for (int other = 0; other < world_size; ++other) all.push_back(parse_terms(store.get_to_str(key("terms", other))));
+  if (const std::string difference = difference_of(all); !difference.empty()) refuse(store, rank, difference);
+}
+
+c10::intrusive_ptr<c10d::Store> meet(const Rendezvous& rendezvous, const Meeting& meeting) {
+  std::optional<int> listening;
+  std::string host = rendezvous.host;
+  if (rendezvous.rank == 0 && !rendezvous.is_hosted) {
+    const auto address = address_to_listen_on(rendezvous.host, rendezvous.interface);
+    listening = listen_at(address, rendezvous.port);
+    if (address) host = address->text();
+  }
+  const auto progress = std::make_shared<Progress>();
+  progress->waited_for = "rank 0";
+  std::thread worker([=, terms = meeting.terms] { attend(progress, rendezvous, terms, listening, host); });
+  try {
+    watch(*progress, rendezvous, meeting);
+  } catch (...) {
+    if (progress->give_up())
+      worker.join();
+    else
+      worker.detach();  // nothing ends a read of LibTorch's but the process
+    throw;
+  }
+  worker.join();
+  if (progress->error) std::rethrow_exception(progress->error);
+  return progress->store;
+}
+
+}  // namespace penstock::detail

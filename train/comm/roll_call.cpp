@@ -1,0 +1,218 @@
+// Roll call: a thread for each rank, which alone may block in the store.
+#include "train/comm/roll_call.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+#include "core/text.h"
+#include "train/comm/meeting.h"
+
+namespace penstock::detail {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::seconds, std::chrono::milliseconds;
+
+constexpr milliseconds kRoundEvery{500};
+constexpr seconds kSilence{2};      // four rounds: a rank on busy cores is late, not silent
+constexpr seconds kExplainTime{4};  // silence may begin just before a collective fails
+constexpr seconds kFarewell{2};
+const char* const kReason = "reason";
+const char* const kLeft = "left";
+
+std::string row_key(int rank) { return concat("roll/", rank); }
+
+int64_t seconds_since(Clock::time_point time) {
+  return std::chrono::duration_cast<seconds>(Clock::now() - time).count();
+}
+
+std::string bytes_to_text(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+}  // namespace
+
+struct RollCall::State {
+  struct Row {
+    std::string text;  // "<round> <step> <collectives>", or kLeft
+    int64_t step = 0, collectives = 0;
+    Clock::time_point changed = Clock::now();
+  };
+
+  int rank = 0, world_size = 1;
+  std::atomic<int64_t> step{0}, collectives{0};
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<Row> rows;                        // one entry per rank
+  std::string own_reason;                       // what this rank would end all with
+  std::string reason;                           // what all end with
+  Clock::time_point last_round = Clock::now();  // that was complete
+  bool is_told = false;                         // every other rank that is not silent knows the reason
+  bool is_store_gone = false, stops = false, has_stopped = false;
+
+  bool is_silent(int other) const {
+    return other != rank && rows[static_cast<size_t>(other)].changed + kSilence < Clock::now();
+  }
+
+  void read_row(int other, const std::string& text) {
+    Row& row = rows[static_cast<size_t>(other)];
+    if (row.text == text) return;
+    row.text = text;
+    row.changed = Clock::now();
+    int64_t round = 0;
+    std::istringstream(text) >> round >> row.step >> row.collectives;
+  }
+
+  /// Ranks that say nothing any more, and how long it is since they did.
+  std::pair<std::vector<int>, int64_t> silent_ranks() const {
+    if (is_store_gone || last_round + kSilence < Clock::now()) return {{0}, seconds_since(last_round)};
+    std::vector<int> silent;
+    int64_t longest = 0;
+    for (int other = 0; other < world_size; ++other) {
+      const Row& row = rows[static_cast<size_t>(other)];
+      if (!is_silent(other) || row.text == kLeft) continue;
+      silent.push_back(other);
+      longest = std::max(longest, seconds_since(row.changed));
+    }
+    return {silent, longest};
+  }
+
+  std::string late(const std::vector<int>& ranks, int waited_seconds) const {
+    const int64_t mine = step.load();
+    return concat(ranks_text(ranks), mine > 0 ? concat(" did not come past step ", mine) : " did not follow",
+                  waited_seconds > 0 ? concat(" within ", waited_seconds, " s") : std::string());
+  }
+
+  std::string blame_left() const {
+    std::vector<int> left;
+    for (int other = 0; other < world_size; ++other)
+      if (rows[static_cast<size_t>(other)].text == kLeft) left.push_back(other);
+    return left.empty() ? "" : concat(ranks_text(left), " has left; expected it to stay until all ranks are done");
+  }
+
+  std::string blame_silent(int waited_seconds) const {
+    const auto [ranks, silence] = silent_ranks();
+    if (ranks.empty()) return "";
+    return concat(late(ranks, waited_seconds), ", last heard of ", silence,
+                  " s ago; expected it to run, it was killed or stopped, or its machine is gone");
+  }
+
+  /// Ranks that live and have begun fewer collectives than this one.
+  std::string blame_slow(int waited_seconds) const {
+    std::vector<int> behind;
+    for (int other = 0; other < world_size; ++other)
+      if (rows[static_cast<size_t>(other)].collectives < collectives.load() && other != rank) behind.push_back(other);
+    if (behind.empty()) return "";
+    return concat(late(behind, waited_seconds), ", it is alive at step ", rows[static_cast<size_t>(behind[0])].step,
+                  "; expected ranks of about equal speed, or a longer --timeout");
+  }
+};
+
+namespace {
+
+/// The reason that all ranks end with, as far as there is one; this rank's own where it was the first.
+std::string exchange_reason(c10d::Store& store, const std::string& own) {
+  if (!own.empty()) return store.compareSet(kReason, std::string(), own);
+  return store.check({kReason}) ? store.get_to_str(kReason) : "";
+}
+
+}  // namespace
+
+RollCall::RollCall(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size)
+    : state_(std::make_shared<State>()) {
+  state_->rank = rank;
+  state_->world_size = world_size;
+  state_->rows.resize(static_cast<size_t>(world_size));
+  std::thread([state = state_, store]() mutable { run(state, std::move(store)); }).detach();
+}
+
+RollCall::~RollCall() {
+  std::unique_lock lock(state_->mutex);
+  state_->stops = true;
+  state_->changed.notify_all();
+  // A thread that a stopped rank 0 leaves without an answer ends with the process.
+  state_->changed.wait_for(lock, kFarewell, [&] { return state_->has_stopped; });
+}
+
+void RollCall::at_step(int64_t step) { state_->step.store(step, std::memory_order_relaxed); }
+void RollCall::begin_collective() { state_->collectives.fetch_add(1, std::memory_order_relaxed); }
+
+void RollCall::run(const std::shared_ptr<State>& state, c10::intrusive_ptr<c10d::Store> given) {
+  pthread_setname_np(pthread_self(), "roll-call");
+  const int world_size = state->world_size;
+  bool are_all_there = false, has_heard = false;
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < world_size; ++rank) keys.push_back(row_key(rank));
+  try {
+    const auto store = given->clone();
+    std::unique_lock lock(state->mutex);
+    for (int64_t round = 1;; ++round) {
+      const bool stops = state->stops;
+      const std::string own_reason = state->own_reason;
+      lock.unlock();
+      store->set(keys[static_cast<size_t>(state->rank)],
+                 stops ? kLeft : concat(round, " ", state->step.load(), " ", state->collectives.load()));
+      are_all_there = are_all_there || store->check(keys);
+      const auto rows = are_all_there ? store->multiGet(keys) : std::vector<std::vector<uint8_t>>();
+      const std::string reason = exchange_reason(*store, own_reason);
+      const int64_t told = store->add("told", !reason.empty() && !has_heard ? 1 : 0);
+      has_heard = !reason.empty();
+      lock.lock();
+      for (size_t rank = 0; rank < rows.size(); ++rank)
+        state->read_row(static_cast<int>(rank), bytes_to_text(rows[rank]));
+      state->reason = reason;
+      const auto silent = state->silent_ranks().first.size();
+      state->is_told = has_heard && told + static_cast<int64_t>(silent) >= world_size;
+      state->last_round = Clock::now();
+      state->changed.notify_all();
+      if (stops) break;
+      const auto pause = has_heard ? kRoundEvery / 10 : kRoundEvery;
+      state->changed.wait_for(lock, pause,
+                              [&] { return state->stops || (!has_heard && state->own_reason != own_reason); });
+    }
+  } catch (const std::exception&) {
+    const std::lock_guard lock(state->mutex);
+    state->is_store_gone = true;
+  }
+  given.reset();
+  const std::lock_guard lock(state->mutex);
+  state->has_stopped = true;
+  state->changed.notify_all();
+}
+
+std::string RollCall::explain(int waited_seconds) {
+  const auto deadline = Clock::now() + kExplainTime;
+  std::unique_lock lock(state_->mutex);
+  std::string found;
+  while (found.empty()) {
+    if (!state_->reason.empty()) return state_->reason;
+    found = state_->blame_left();
+    if (found.empty()) found = state_->blame_silent(waited_seconds);
+    const bool is_over = Clock::now() >= deadline || waited_seconds > 0;
+    if (found.empty() && is_over) found = state_->blame_slow(waited_seconds);
+    if (!found.empty() || is_over) break;
+    state_->changed.wait_for(lock, kRoundEvery / 10);
+  }
+  if (!found.empty()) state_->own_reason = found;
+  state_->changed.notify_all();
+  return found;
+}
+
+void RollCall::end(const std::string& reason) {
+  std::unique_lock lock(state_->mutex);
+  if (state_->own_reason.empty()) state_->own_reason = reason;
+  state_->changed.notify_all();
+  // Rank 0 takes the store with it.
+  state_->changed.wait_for(lock, kFarewell, [&] {
+    return state_->has_stopped || state_->is_told || (state_->rank != 0 && !state_->reason.empty());
+  });
+}
+
+}  // namespace penstock::detail

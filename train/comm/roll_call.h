@@ -1,0 +1,42 @@
+// Roll call: how far every rank of a group is, known to each of them, so that a rank that fails others can be named.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+namespace penstock::detail {
+
+/// Twice a second a thread of each rank writes its step into the store and reads the others'. A rank that was killed or
+/// stopped, or whose machine is gone, falls silent; one that computes for long does not.
+///
+/// Cost: the training thread stores two integers; the thread takes about 0.1 ms of a core per second.
+/// Thread-safety: explain() and end() for one thread at a time, the others for any.
+class RollCall {
+ public:
+  /// `store`: of the ranks of this group alone; a copy of it with its own connection is used.
+  RollCall(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size);
+  ~RollCall();
+  RollCall(const RollCall&) = delete;
+  RollCall& operator=(const RollCall&) = delete;
+
+  void at_step(int64_t step);
+  void begin_collective();
+
+  /// After a collective of this rank has failed: who is to blame, as `rank 1 did not come to step 57 within 120 s;
+  /// ...`. Takes up to 4 s, because silence has to last before it says anything. `waited_seconds` is 0 where the
+  /// collective ended before its time. "" where nobody is found.
+  std::string explain(int waited_seconds);
+
+  /// Makes `reason` what every rank's explain() gives, unless a reason is there already. Returns when the others know
+  /// it, after 2 s at most.
+  void end(const std::string& reason);
+
+ private:
+  struct State;
+  static void run(const std::shared_ptr<State>& state, c10::intrusive_ptr<c10d::Store> given);
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace penstock::detail

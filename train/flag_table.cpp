@@ -1,0 +1,110 @@
+// Flag table: a row for each flag, in the order of --help.
+#include "train/flag_table.h"
+
+#include <nlohmann/json.hpp>
+
+#include "core/text.h"
+
+namespace penstock {
+namespace {
+
+using Options = const TrainOptions&;
+
+constexpr FlagUses kOwn{};                             // each rank has its own
+constexpr FlagUses kOwnAside{.affects_speed = false};  // the same, and it changes no speed
+constexpr FlagUses kAgreed{.is_agreed = true};         // equal at all ranks
+constexpr FlagUses kAgreedAside{.is_agreed = true, .affects_speed = false};
+constexpr FlagUses kTrained{.is_resumed = true, .is_agreed = true};  // says what is trained
+constexpr FlagUses kTrainedAside{.is_resumed = true, .is_agreed = true, .affects_speed = false};
+
+std::vector<Flag> data_flags() {
+  return {
+      {"data", kTrained, [](Options o) -> FlagValue { return o.data; }},
+      {"split", kTrained, [](Options o) -> FlagValue { return o.split; }},
+      {"augment", kTrained, [](Options o) -> FlagValue { return o.augment; }},
+      {"eval-augment", kTrained, [](Options o) -> FlagValue { return o.eval_augment; }},
+      {"shuffle", kTrained, [](Options o) -> FlagValue { return o.shuffle; }},
+      {"tail", kTrained, [](Options o) -> FlagValue { return o.tail; }},
+      {"batch-size", kTrained, [](Options o) -> FlagValue { return o.batch_size; }},
+      {"workers", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.workers}; }},
+      {"prefetch", kOwn, [](Options o) -> FlagValue { return int64_t{o.prefetch}; }},
+      {"resident", kAgreed, [](Options o) -> FlagValue { return o.is_resident; }},  // rounds in another order
+      {"layout", kTrained, [](Options o) -> FlagValue { return o.layout; }},
+      {"decode", kOwn, [](Options o) -> FlagValue { return o.decode; }},  // all ways give the same pixels
+      {"dct-scale", kTrained, [](Options o) -> FlagValue { return o.dct_scale; }},
+      {"cache", kOwnAside, [](Options o) -> FlagValue { return o.cache.string(); }},
+  };
+}
+
+std::vector<Flag> model_flags() {
+  return {
+      {"arch", kTrained, [](Options o) -> FlagValue { return o.arch; }},
+      {"pretrained", kAgreedAside, [](Options o) -> FlagValue { return o.pretrained.string(); }},
+      {"new-head", kAgreedAside, [](Options o) -> FlagValue { return o.has_new_head; }},
+      {"freeze", kTrained, [](Options o) -> FlagValue { return o.freeze; }},
+      {"layer-lr", kTrainedAside, [](Options o) -> FlagValue { return o.layer_rates; }},
+      {"epochs", kTrainedAside, [](Options o) -> FlagValue { return o.epochs; }},
+      {"lr", kTrainedAside, [](Options o) -> FlagValue { return o.learning_rate; }},
+      {"schedule", kTrainedAside, [](Options o) -> FlagValue { return o.schedule; }},
+      {"momentum", kTrainedAside, [](Options o) -> FlagValue { return o.momentum; }},
+      {"weight-decay", kTrainedAside, [](Options o) -> FlagValue { return o.weight_decay; }},
+      {"seed", kTrainedAside, [](Options o) -> FlagValue { return o.seed; }},
+  };
+}
+
+std::vector<Flag> device_flags() {
+  return {
+      {"device", kAgreed, [](Options o) -> FlagValue { return o.device; }},
+      {"gpu", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.gpu}; }},
+      {"threads", kOwn, [](Options o) -> FlagValue { return int64_t{o.threads}; }},
+      {"mode", kAgreed, [](Options o) -> FlagValue { return o.mode; }},
+      {"nproc", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.nproc}; }},
+      {"world-size", kAgreed, [](Options o) -> FlagValue { return int64_t{o.world_size}; }},
+      {"rank", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.rank}; }},
+      {"dist-url", kOwnAside, [](Options o) -> FlagValue { return o.dist_url; }},
+      {"dist-backend", kAgreed, [](Options o) -> FlagValue { return o.dist_backend; }},
+      {"interface", kOwnAside, [](Options o) -> FlagValue { return o.interface; }},
+      {"timeout", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.timeout_seconds}; }},
+  };
+}
+
+/// Evaluations, checkpoints, sums of losses and profiles are made by all ranks together, at the same steps.
+std::vector<Flag> run_flags() {
+  return {
+      {"out", kOwnAside, [](Options o) -> FlagValue { return o.out.string(); }},
+      {"save-every", kAgreedAside, [](Options o) -> FlagValue { return to_string(o.save_every); }},
+      {"resume", kAgreedAside, [](Options o) -> FlagValue { return o.resume.string(); }},
+      {"evaluate", kAgreedAside, [](Options o) -> FlagValue { return o.only_evaluates; }},
+      {"eval-at-end", kAgreedAside, [](Options o) -> FlagValue { return !o.evaluates_each_epoch; }},
+      {"print-freq", kAgreedAside, [](Options o) -> FlagValue { return o.print_freq; }},
+      {"profile", kAgreedAside, [](Options o) -> FlagValue { return o.profile_steps; }},
+      {"plugin", kTrained, [](Options o) -> FlagValue { return o.plugins; }},
+      {"emulate-step", kAgreed, [](Options o) -> FlagValue { return concat(o.emulated_step_ns, "ns"); }},
+      {"emulate-load", kOwn, [](Options o) -> FlagValue { return concat(o.emulated_load_ns, "ns"); }},
+  };
+}
+
+}  // namespace
+
+const std::vector<Flag>& flag_table() {
+  static const std::vector<Flag> table = [] {
+    std::vector<Flag> all;
+    for (const auto& group : {data_flags(), model_flags(), device_flags(), run_flags()})
+      all.insert(all.end(), group.begin(), group.end());
+    return all;
+  }();
+  return table;
+}
+
+std::string text_of(const FlagValue& value) {
+  return std::visit(
+      [](const auto& given) -> std::string {
+        if constexpr (std::is_same_v<std::decay_t<decltype(given)>, std::string>)
+          return given;
+        else
+          return nlohmann::json(given).dump();
+      },
+      value);
+}
+
+}  // namespace penstock

@@ -1,0 +1,96 @@
+// Agreement: the flag table's values, with contents in place of paths.
+#include "train/run/agreement.h"
+
+#include <torch/version.h>
+
+#include <fstream>
+#include <iterator>
+#include <map>
+
+#include "core/number_text.h"
+#include "core/text.h"
+#include "loader/shard.h"
+#include "train/flag_table.h"
+#include "train/models/model.h"
+#include "train/run/source_id.h"
+
+namespace penstock {
+namespace {
+
+uint32_t checksum(const void* bytes, size_t count, uint32_t before) {
+  return crc32c({static_cast<const uint8_t*>(bytes), count}, before);
+}
+
+uint32_t checksum(const std::string& text, uint32_t before) {
+  return checksum(text.c_str(), text.size() + 1, before);  // with the end: "a", "bc" is not "ab", "c"
+}
+
+std::string hex(uint32_t value) {
+  char digits[9];
+  std::snprintf(digits, sizeof digits, "%08x", value);
+  return digits;
+}
+
+uint32_t checksum(const std::string& name, const torch::Tensor& tensor, uint32_t before) {
+  const auto bytes = tensor.detach().cpu().contiguous();
+  return checksum(bytes.data_ptr(), bytes.nbytes(), checksum(name, before));
+}
+
+std::string identity_of(const Model& model) {
+  uint32_t sum = 0;
+  for (const auto& item : model.named_parameters()) sum = checksum(item.key(), item.value(), sum);
+  for (const auto& item : model.named_buffers()) sum = checksum(item.key(), item.value(), sum);
+  return concat("weights with checksum ", hex(sum));
+}
+
+std::string identity_of(const Checkpoint& checkpoint) {
+  uint32_t sum = 0;
+  for (const auto& [name, tensor] : checkpoint.state) sum = checksum(name, tensor, sum);
+  const Position& at = checkpoint.info.position;
+  return concat("a checkpoint of epoch ", at.epoch + 1, ", step ", at.batch, " of it, with checksum ", hex(sum));
+}
+
+std::string identity_of(const std::vector<std::string>& plugins) {
+  uint32_t sum = 0;
+  for (const auto& path : plugins) {
+    std::ifstream file(path, std::ios::binary);
+    sum = checksum(std::string(std::istreambuf_iterator<char>(file), {}), sum);
+  }
+  return concat(count_text(plugins.size(), "plug-in"), " with checksum ", hex(sum));
+}
+
+/// What a flag's value means, where that is not its text.
+std::map<std::string, std::string> contents_of(const Setup& setup) {
+  std::map<std::string, std::string> contents{{"data", identity_of(setup.data.train->manifest())},
+                                              {"augment", setup.data.augment},
+                                              {"eval-augment", setup.data.eval_augment}};
+  if (!setup.options.pretrained.empty()) contents["pretrained"] = identity_of(*setup.model);
+  if (!setup.options.plugins.empty()) contents["plugin"] = identity_of(setup.options.plugins);
+  if (setup.checkpoint) contents["resume"] = identity_of(*setup.checkpoint);
+  return contents;
+}
+
+}  // namespace
+
+std::string identity_of(const Manifest& manifest) {
+  uint32_t sum = 0;
+  for (const auto& name : manifest.class_names) sum = checksum(name, sum);
+  for (const auto& shard : manifest.shards) sum = checksum(shard.xxh3, sum);
+  return concat(manifest.sample_count, " samples with checksum ", hex(sum));
+}
+
+Terms terms_of(const Setup& setup) {
+  Terms terms{
+      {"the program", concat("penstock ", kVersion, " of sources ", kSourceId, " with LibTorch ", TORCH_VERSION)}};
+  const auto contents = contents_of(setup);
+  for (const Flag& flag : flag_table()) {
+    if (!flag.uses.is_agreed) continue;
+    const auto content = contents.find(flag.name);
+    const std::string value = content == contents.end() ? text_of(flag.value(setup.options)) : content->second;
+    terms.push_back({"--" + flag.name, value.empty() ? "not given" : value});
+  }
+  terms.push_back({"the test split", setup.data.test ? identity_of(setup.data.test->manifest()) : "not there"});
+  return terms;
+}
+
+}  // namespace penstock
