@@ -13,9 +13,7 @@
 
 namespace penstock {
 
-namespace detail {
 class AtomicFile;
-}
 
 /// The samples of a class: all, those whose class has the largest logit, those whose class is among the largest five.
 struct ClassTally {

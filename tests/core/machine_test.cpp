@@ -64,40 +64,42 @@ TEST_F(QuotaTest, TheLeastNumberOfProcessesCountsToo) {
   EXPECT_EQ(pids_limit("0::/a/b\n", folder_.path()), 64);
   write("pids/docker/1f/pids.max", "12\n");
   EXPECT_EQ(pids_limit("7:pids:/docker/1f\n", folder_.path()), 12);
-  TEST(BusyCoresTest, AreThoseOfThisProcessWhateverKeepsThemBusy) {
-    // user nice system idle iowait irq softirq steal guest guest_nice
-    const std::string stat =
-        "cpu  600 0 0 0 0 0 0 0 0 0\n"
-        "cpu0 100 20 3 5000 70 4 5 6 0 0\n"
-        "cpu1 200 0 0 5000 0 0 0 0 0 0\n"
-        "cpu12 300 0 0 5000 0 0 0 0 0 0\n"
-        "intr 4711\n";
-    const auto busy_ms = [&](std::vector<int> cores) {
-      return busy_cores_ms(stat, 100, [&](int core) { return std::count(cores.begin(), cores.end(), core) > 0; });
-    };
-    EXPECT_EQ(busy_ms({0}), 1380);
-    EXPECT_EQ(busy_ms({0, 12}), 4380);
-    EXPECT_EQ(busy_ms({2}), 0);
-    EXPECT_EQ(busy_cores_ms("nonsense\ncpu\ncpu0 1 2\n", 100, [](int) { return true; }), 0);
-  }
+}
 
-  TEST(BusyCoresTest, TheKernelTellsThemHere) {
-    const double before = busy_cores_ms();
-    EXPECT_GT(before, 0);
-    EXPECT_GE(busy_cores_ms(), before);
-  }
+TEST(BusyCoresTest, AreThoseOfThisProcessWhateverKeepsThemBusy) {
+  // user nice system idle iowait irq softirq steal guest guest_nice
+  const std::string stat =
+      "cpu  600 0 0 0 0 0 0 0 0 0\n"
+      "cpu0 100 20 3 5000 70 4 5 6 0 0\n"
+      "cpu1 200 0 0 5000 0 0 0 0 0 0\n"
+      "cpu12 300 0 0 5000 0 0 0 0 0 0\n"
+      "intr 4711\n";
+  const auto busy_ms = [&](std::vector<int> cores) {
+    return busy_cores_ms(stat, 100, [&](int core) { return std::count(cores.begin(), cores.end(), core) > 0; });
+  };
+  EXPECT_EQ(busy_ms({0}), 1380);
+  EXPECT_EQ(busy_ms({0, 12}), 4380);
+  EXPECT_EQ(busy_ms({2}), 0);
+  EXPECT_EQ(busy_cores_ms("nonsense\ncpu\ncpu0 1 2\n", 100, [](int) { return true; }), 0);
+}
 
-  TEST(CoresTest, ThereIsAtLeastOne) {
-    EXPECT_GE(usable_cores(), 1);
-    EXPECT_LE(usable_cores(), bound_cores());
-  }
+TEST(BusyCoresTest, TheKernelTellsThemHere) {
+  const double before = busy_cores_ms();
+  EXPECT_GT(before, 0);
+  EXPECT_GE(busy_cores_ms(), before);
+}
 
-  TEST(DescriptorsTest, AnOpenFileCounts) {
-    const Descriptors before = descriptors();
-    const std::ifstream file("/dev/null");
-    EXPECT_EQ(descriptors().open, before.open + 1);
-    EXPECT_GT(before.limit, before.open);
-  }
+TEST(CoresTest, ThereIsAtLeastOne) {
+  EXPECT_GE(usable_cores(), 1);
+  EXPECT_LE(usable_cores(), bound_cores());
+}
+
+TEST(DescriptorsTest, AnOpenFileCounts) {
+  const Descriptors before = descriptors();
+  const std::ifstream file("/dev/null");
+  EXPECT_EQ(descriptors().open, before.open + 1);
+  EXPECT_GT(before.limit, before.open);
+}
 
 }  // namespace
 }  // namespace penstock

@@ -42,18 +42,19 @@ void check_finite(const std::filesystem::path& path, const std::string& name, co
                              tensor.flatten()[index].item<double>(), " at [", join(place), "]",
                              count > 1 ? concat(" and ", grouped(count - 1), " more like it") : "",
                              "; expected finite weights"));
+}
 
-  bool is_in_any(const std::string& name, const std::vector<std::string>& modules) {
-    return std::any_of(modules.begin(), modules.end(),
-                       [&](const std::string& module) { return is_inside(name, module); });
-  }
+bool is_in_any(const std::string& name, const std::vector<std::string>& modules) {
+  return std::any_of(modules.begin(), modules.end(),
+                     [&](const std::string& module) { return is_inside(name, module); });
+}
 
-  /// Where everything fits but the head, another number of classes is what one has.
-  std::string new_head_advice(const std::vector<std::string>& mismatches, const std::vector<std::string>& head) {
-    const bool is_head_alone = std::all_of(mismatches.begin(), mismatches.end(),
-                                           [&](const std::string& text) { return is_in_any(text, head); });
-    return is_head_alone ? concat(", or --new-head, which starts ", join(head), " anew") : std::string();
-  }
+/// Where everything fits but the head, another number of classes is what one has.
+std::string new_head_advice(const std::vector<std::string>& mismatches, const std::vector<std::string>& head) {
+  const bool is_head_alone =
+      std::all_of(mismatches.begin(), mismatches.end(), [&](const std::string& text) { return is_in_any(text, head); });
+  return is_head_alone ? concat(", or --new-head, which starts ", join(head), " anew") : std::string();
+}
 
 }  // namespace
 
