@@ -143,6 +143,8 @@ class RecordingComm final : public Comm {
   void broadcast(torch::Tensor&, int) override {}
   torch::Tensor all_gather(const torch::Tensor& tensor) override { return self_->all_gather(tensor); }
   void barrier() override {}
+  void at_step(int64_t) override {}
+  void abort(const std::string&) override {}
 
   using Started = std::vector<std::pair<int64_t, bool>>;
   Started take() { return std::exchange(started_, {}); }
