@@ -93,6 +93,7 @@ def fails(cache, tmp_path, flags, code, *expected):
     (["--mode", "ddp", "--nproc", "2", "--dist-backend", "nccl"], ["--dist-backend is nccl on the CPU"]),
     (["--threads", "1000000"], ["--threads is 1000000; expected 1024 or fewer"]),
     (["--gpu", "-1"], ["--gpu is -1; expected 0 or more"]),
+    (["--out", ""], ['--out is ""; expected a folder, or no --out']),
     (["--world-size", "0"], ["--world-size is 0; expected 1 or more"]),
     (["--arch", "mlp(hidden=two,depth=3)"], ['arch mlp: unknown key "depth"']),
     (["--mode", "ddp(size=1)", "--nproc", "2"], ['mode ddp: unknown key "size"']),

@@ -47,10 +47,16 @@ def test_a_libtorch_model_of_ones_own_learns_from_the_loader(beside_libtorch, tm
 
 
 def test_libtorch_does_not_take_the_file_system_over(beside_libtorch, tmp_path):
-    """libtorch.so exports a std::filesystem::remove_all() that crashes; this program links LibTorch first."""
-    libraries = re.findall(r"NEEDED.*\[(.*?)\]", run("readelf", "-d", beside_libtorch / "pack_again"))
+    """libtorch_cpu.so exports a std::filesystem of its own; this program links it before libpenstock."""
+    program = beside_libtorch / "pack_again"
+    libraries = re.findall(r"NEEDED.*\[(.*?)\]", run("readelf", "-d", program))
     assert libraries.index("libtorch_cpu.so") < libraries.index("libpenstock.so.0")
-    assert run(beside_libtorch / "pack_again", tmp_path / "digits") == "11 removed\n"
+    done = subprocess.run([program, tmp_path / "digits"], capture_output=True, text=True, env={**os.environ, "LD_DEBUG": "bindings"})
+    assert done.returncode == 0 and done.stdout == "11 removed\n", done.stderr[-1000:]
+    calls = [line for line in done.stderr.splitlines()
+             if "St10filesystem" in line and re.search(r"binding file \S*(libpenstock|pack_again)", line)]
+    assert any("remove_all" in line for line in calls)
+    assert [line for line in calls if re.search(r" to \S*libtorch", line)] == []
 
 
 def test_libtorch_is_asked_for_by_name(tmp_path):

@@ -53,6 +53,9 @@ TEST(AgreementTest, EveryAgreedFlagIsATermAndNoOtherIs) {
       {"cache", [](auto& o) { o.cache = "elsewhere"; }},
       {"arch", [](auto& o) { o.arch = "lenet"; }},
       {"pretrained", [](auto& o) { o.pretrained = "elsewhere"; }},
+      {"new-head", [](auto& o) { o.has_new_head = true; }},
+      {"freeze", [](auto& o) { o.freeze = "conv1"; }},
+      {"layer-lr", [](auto& o) { o.layer_rates = "conv1=0.5"; }},
       {"epochs", [](auto& o) { o.epochs = 7; }},
       {"lr", [](auto& o) { o.learning_rate = 0.05 + 1e-9; }},
       {"schedule", [](auto& o) { o.schedule = "step"; }},
@@ -77,6 +80,7 @@ TEST(AgreementTest, EveryAgreedFlagIsATermAndNoOtherIs) {
       {"eval-at-end", [](auto& o) { o.evaluates_each_epoch = false; }},
       {"print-freq", [](auto& o) { o.print_freq = 7; }},
       {"profile", [](auto& o) { o.profile_steps = 7; }},
+      {"plugin", [](auto& o) { o.plugins = {"elsewhere"}; }},
       {"emulate-step", [](auto& o) { o.emulated_step_ns = 7; }},
       {"emulate-load", [](auto& o) { o.emulated_load_ns = 7; }},
   };

@@ -71,9 +71,8 @@ std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder)
 
 TEST(SinkTest, AFileThatIsRemovedMeanwhileIsWrittenAnewWithAllThatStoodInIt) {
   const TemporaryFolder folder("removed-metrics");
-  std::vector<std::unique_ptr<Sink>> sinks;
-  for (const auto& make : {make_jsonl_sink, make_csv_sink}) sinks.push_back(make(folder.path(), -1));
-  sinks.push_back(make_tensorboard_sink(folder.path()));
+  std::ostringstream out;
+  const auto sinks = make_sinks({folder.path(), -1, out});
   const auto write = [&](int64_t epoch) {
     for (const auto& sink : sinks) sink->write(epoch_metrics(epoch));
   };
@@ -94,7 +93,7 @@ TEST(SinkTest, AFolderThatIsRemovedMeanwhileIsAnIoError) {
   const TemporaryFolder folder("removed-folder");
   const auto out = folder.path() / "run";
   std::filesystem::create_directory(out);
-  const auto sink = make_jsonl_sink(out, -1);
+  const auto sink = sink_of("jsonl", out);
   std::filesystem::remove_all(out);
   const auto message = message_of(ErrorKind::kIo, [&] { sink->write(epoch_metrics(1)); });
   EXPECT_NE(message.find((out / "metrics.jsonl").string() + ": No such file or directory"), std::string::npos)
@@ -104,7 +103,7 @@ TEST(SinkTest, AFolderThatIsRemovedMeanwhileIsAnIoError) {
 TEST(SinkTest, AFileThatWasPutInItsPlaceGrowsFromThereOn) {
   const TemporaryFolder folder("replaced-metrics");
   const auto path = folder.path() / "metrics.jsonl";
-  const auto sink = make_jsonl_sink(folder.path(), -1);
+  const auto sink = sink_of("jsonl", folder.path());
   sink->write(epoch_metrics(1));
   std::ofstream(path.string() + ".new") << "edited\n";
   std::filesystem::rename(path.string() + ".new", path);

@@ -57,6 +57,7 @@ std::vector<std::string> earlier_flags(const std::vector<std::string>& arguments
   try {
     std::ifstream file(path);
     const auto json = nlohmann::json::parse(file);
+    json.at("data");  // the options of every version have it
     for (const Flag& flag : flag_table()) {
       // A folder of an earlier version lacks some; plug-ins that are typed replace the earlier ones, as other values
       // do.

@@ -103,10 +103,19 @@ CheckpointInfo info_of(const Setup& setup) {
   return info;
 }
 
+/// Name and keys, before data are packed and ranks are started; the plug-in itself checks the values.
+template <class Registry>
+void check_spec(const char* kind, const std::string& text) {
+  const Spec spec = parse_spec(kind, text);
+  spec.with_keys(Registry::entry(spec.name()).keys);
+}
+
 }  // namespace
 
 Setup set_up(TrainOptions options, const std::function<void(const std::string&)>& say) {
   check(options, ModelRegistry::names(), StrategyRegistry::names());
+  check_spec<ModelRegistry>("arch", options.arch);
+  check_spec<StrategyRegistry>("mode", options.mode);
   Setup setup;
   setup.device = device_type(options);
   setup.world = find_world(options, setup.device);
