@@ -1,13 +1,13 @@
 // The training program: one process that trains, or one that starts those that do.
 #include "train/run/program.h"
 
-#include <ATen/Parallel.h>
-
 #include <cstdlib>
 #include <iostream>
 
+#include "core/text.h"
 #include "train/launch.h"
 #include "train/models/model.h"
+#include "train/out_of_memory.h"
 #include "train/run/run.h"
 #include "train/strategies/strategy.h"
 
@@ -36,12 +36,16 @@ std::vector<std::string> mode_names() { return StrategyRegistry::names(); }
 
 int run_program(const TrainOptions& options, const std::vector<std::string>& arguments) {
   prepare_libtorch();
-  Setup setup = set_up(options, [](const std::string& line) { std::cout << line << std::endl; });
+  Setup setup = naming_memory("--arch " + options.arch, "its weights", "a smaller one", [&] {
+    return set_up(options, [](const std::string& line) { std::cout << line << std::endl; });
+  });
   if (setup.world.is_spawner) return spawn(setup, options, arguments);
   // On a machine without a CUDA driver Kineto prints an error that says no more than that.
   if (setup.device == torch::kCPU) setenv("KINETO_LOG_LEVEL", "5", /*overwrite=*/0);
-  at::set_num_threads(setup.options.threads);
-  return run_rank(setup);
+  const std::string advice =
+      concat("a smaller one or a smaller --arch than ", options.arch, options.is_resident ? ", or no --resident" : "");
+  return naming_memory(concat("--batch-size ", setup.options.batch_size), "a step", advice,
+                       [&] { return run_rank(setup); });
 }
 
 }  // namespace penstock
