@@ -4,7 +4,9 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "core/limits.h"
 #include "core/text.h"
+#include "train/comm/comm.h"
 #include "train/launch.h"
 #include "train/models/model.h"
 #include "train/out_of_memory.h"
@@ -21,7 +23,18 @@ void prepare_libtorch() {
   at::globalContext().setDeterministicFillUninitializedMemory(false);  // every tensor here is written before it is read
 }
 
+/// Whether the system gives the threads of all ranks: a rank that cannot start one of Gloo's aborts or waits for the
+/// others.
+void require_threads_of_ranks(const Setup& setup) {
+  const auto& options = setup.options;
+  const int ranks = setup.world.rendezvous.world_size, loaders = setup.data.test ? 2 : 1;
+  require_threads(concat("--nproc ", ranks),
+                  ranks * (options.threads + loaders * options.workers + kCommunicatorThreads),
+                  "fewer ranks, --threads or --workers");
+}
+
 int spawn(const Setup& setup, const TrainOptions& given, std::vector<std::string> arguments) {
+  require_threads_of_ranks(setup);
   if (given.out.empty()) {  // the default holds the time, which every rank would read for itself
     arguments.push_back("--out");
     arguments.push_back(setup.options.out.string());
