@@ -242,8 +242,7 @@ std::unique_ptr<Comm> make_c10d_comm(c10::intrusive_ptr<c10d::Store> store, cons
 std::unique_ptr<Comm> make_comm(const Rendezvous& rendezvous, const torch::Device& device, const std::string& backend,
                                 const Meeting& meeting) {
   if (rendezvous.world_size == 1) return make_self_comm();
-  constexpr int kThreads = 8;  // LibTorch's store and Gloo start 5, the meeting and the roll call one each
-  require_threads(concat("rank ", rendezvous.rank), kThreads, "fewer --threads or --workers");
+  require_threads(concat("rank ", rendezvous.rank), kCommunicatorThreads, "fewer --threads or --workers");
   return make_c10d_comm(detail::meet(rendezvous, meeting), rendezvous, device, backend);
 }
 

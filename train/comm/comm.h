@@ -56,6 +56,9 @@ struct Meeting {
   double say_after_seconds = 10;                                            ///< Then after twice and four times that.
 };
 
+/// How many threads make_comm() starts at most: LibTorch's store and Gloo 5, the meeting and the roll call the others.
+constexpr int kCommunicatorThreads = 8;
+
 std::unique_ptr<Comm> make_self_comm();
 /// backend: auto (nccl on CUDA, gloo on CPU), gloo, nccl. One rank gives the self comm. Gloo stages CUDA tensors on the
 /// host. Rank 0 listens on the address that detail::address_to_listen_on() gives. Throws config_error for an unknown
