@@ -93,7 +93,6 @@ def fails(cache, tmp_path, flags, code, *expected):
     (["--mode", "ddp", "--nproc", "2", "--dist-backend", "nccl"], ["--dist-backend is nccl on the CPU"]),
     (["--threads", "1000000"], ["--threads is 1000000; expected 1024 or fewer"]),
     (["--gpu", "-1"], ["--gpu is -1; expected 0 or more"]),
-    (["--out", ""], ['--out is ""; expected a folder, or no --out']),
     (["--world-size", "0"], ["--world-size is 0; expected 1 or more"]),
     (["--arch", "mlp(hidden=two,depth=3)"], ['arch mlp: unknown key "depth"']),
     (["--mode", "ddp(size=1)", "--nproc", "2"], ['mode ddp: unknown key "size"']),
@@ -107,6 +106,10 @@ def fails(cache, tmp_path, flags, code, *expected):
 ], ids=lambda value: " ".join(value) if isinstance(value, list) and value[0].startswith(("-", "extra")) else "")
 def test_options_that_cannot_be(cache, tmp_path, flags, expected):
     fails(cache, tmp_path, [*FAST, *flags], CONFIG, *expected)
+
+
+def test_the_runs_folder_has_a_name(cache):
+    assert run(cache, *FAST, "--out", "", code=CONFIG).stderr == 'train: --out is ""; expected a folder, or no --out\n'
 
 
 def test_a_misspelt_transform_is_noticed_before_packing(tmp_path):

@@ -211,7 +211,8 @@ void check_typed(const CLI::App& app, const TrainOptions& options) {
   check_least("--world-size", options.world_size, 1);
   check_least("--rank", options.rank, 0);
   // Ranks are started with the typed flags and the folder: without this they would be given the flag twice.
-  if (app.count("--out") > 0 && options.out.empty()) throw config_error("--out is \"\"; expected a folder, or no --out");
+  if (app.count("--out") > 0 && options.out.empty())
+    throw config_error("--out is \"\"; expected a folder, or no --out");
   constexpr int64_t kMaxProfileSteps = 1000;  // a step of a large model has thousands of operators
   if (app.count("--profile") > 0 && (options.profile_steps < 1 || options.profile_steps > kMaxProfileSteps))
     throw config_error(concat("--profile is ", options.profile_steps, "; expected 1 to ", kMaxProfileSteps, " steps"));
