@@ -195,8 +195,8 @@ std::string RollCall::explain(int waited_seconds) {
     if (!state_->reason.empty()) return state_->reason;
     found = state_->blame_left();
     if (found.empty()) found = state_->blame_silent(waited_seconds);
-    const bool is_over = Clock::now() >= deadline || waited_seconds > 0;
-    if (found.empty() && is_over) found = state_->blame_slow(waited_seconds);
+    const bool is_over = Clock::now() >= deadline;
+    if (found.empty() && (is_over || waited_seconds > 0)) found = state_->blame_slow(waited_seconds);
     if (!found.empty() || is_over) break;
     state_->changed.wait_for(lock, kRoundEvery / 10);
   }
