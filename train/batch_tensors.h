@@ -60,7 +60,8 @@ inline BatchTensors view_tensors(Batch& batch) {
 }
 
 /// The tensors keep the batch: its slot goes back to the loader when the last of them, and of their views, is gone.
-/// They must not outlive the loader, and who holds prefetch + 2 batches waits in Loader::next() for ever.
+/// They must not outlive the loader. The batch that comes prefetch + 2 batches later takes the same slot, and
+/// Loader::next() waits until it is free: what is to be kept for longer is to be cloned.
 inline BatchTensors take_tensors(Batch batch) {
   const auto held = std::make_shared<Batch>(std::move(batch));  // shared by up to six tensors
   return view_tensors(*held, [held](void*) {});
