@@ -21,7 +21,8 @@ double factor_of(const std::string& item, const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto [stop, failure] = std::from_chars(text.data(), end, factor);
   if (failure != std::errc() || stop != end || !(factor > 0) || !std::isfinite(factor))
-    throw config_error(concat("--layer-lr: \"", item, "\"; expected LAYER=FACTOR with a factor above 0, as fc=10 ",
+    throw config_error(concat("--layer-lr: ", in_quotes(item),
+                              "; expected LAYER=FACTOR with a factor above 0, as fc=10 ",
                               "(--freeze is for layers that are not to be trained)"));
   return factor;
 }
