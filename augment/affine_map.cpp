@@ -10,7 +10,7 @@ Affine affine_map(const AffineParameters& parameters, int height, int width) {
   const auto shear_x = detail::sin_cos(parameters.shear_x), shear_y = detail::sin_cos(parameters.shear_y);
   const auto slanted = detail::sin_cos(parameters.degrees - parameters.shear_y);
   const double tan_x = shear_x.sin / shear_x.cos;
-  // [a b; c d] = R(degrees) * ShearY * ShearX, of determinant 1.
+  // [a b; c d] = R(degrees) * ShearY * ShearX. Its determinant is 1.
   const double a = slanted.cos / shear_y.cos;
   const double b = -slanted.cos * tan_x / shear_y.cos - rotation.sin;
   const double c = slanted.sin / shear_y.cos;

@@ -12,8 +12,9 @@ struct AffineParameters {
   double shear_x = 0, shear_y = 0;  // degrees
 };
 
-/// Output -> input for a picture of this size, about its centre: torchvision's _get_inverse_affine_matrix (0.26) with
-/// centre (width / 2, height / 2), as it is for PIL pictures. Requires scale > 0 and |shear| < 90.
+/// The map from output to input coordinates for a picture of this size, about its centre. It equals torchvision's
+/// _get_inverse_affine_matrix (0.26) with the centre (width / 2, height / 2), which torchvision uses for PIL pictures.
+/// Requires scale > 0 and |shear| < 90.
 Affine affine_map(const AffineParameters& parameters, int height, int width);
 
 }  // namespace penstock

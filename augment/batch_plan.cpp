@@ -1,4 +1,4 @@
-// BatchPlan: partners, weights of Beta(alpha, alpha) and the rectangle of cutmix.
+// BatchPlan: draws the partners, the weight from Beta(alpha, alpha) and the rectangle of cutmix.
 #include "augment/batch_plan.h"
 
 #include <algorithm>
@@ -12,12 +12,13 @@
 namespace penstock {
 namespace {
 
-constexpr uint16_t kBatchStream = 0xFFFF;  // behind the streams of any list of transforms
+constexpr uint16_t kBatchStream = 0xFFFF;  // a number that no transform's stream has
 
-/// In (0, 1): the middle of one of 2^32 equal parts, so that a logarithm is finite.
+/// A number in (0, 1): the middle of one of 2^32 equal intervals. It is never 0, so that its logarithm is finite.
 double open_uniform(Rng& rng) { return (rng.next() + 0.5) * 0x1p-32; }
 
-/// Marsaglia & Bray 1964, the polar method; the second number of the pair is thrown away.
+/// A draw of the standard normal distribution by the polar method (Marsaglia & Bray 1964). The method gives a pair; the
+/// second number is discarded.
 double normal(Rng& rng) {
   for (;;) {
     const double u = 2 * open_uniform(rng) - 1, v = 2 * open_uniform(rng) - 1, square = u * u + v * v;
@@ -25,8 +26,9 @@ double normal(Rng& rng) {
   }
 }
 
-/// The logarithm of a draw of Gamma(shape, 1): Marsaglia & Tsang 2000 for shape + 1, then times u^(1 / shape) (their
-/// sec. 6). In logarithms, for u^(1 / shape) is 0 in f64 for small shapes.
+/// The logarithm of a draw of Gamma(shape, 1): a draw for shape + 1 (Marsaglia & Tsang 2000), multiplied by u^(1 /
+/// shape) (their sec. 6). The computation is in logarithms because u^(1 / shape) rounds to 0 in f64 when the shape is
+/// small.
 double log_gamma_draw(double shape, Rng& rng) {
   const double d = shape + 1 - 1. / 3, c = 1 / std::sqrt(9 * d);
   for (;;) {
@@ -39,8 +41,8 @@ double log_gamma_draw(double shape, Rng& rng) {
   }
 }
 
-/// A draw of Beta(alpha, alpha), cut to whole 2^-16: the last bits of log() and exp(), which differ between machines,
-/// then tell about once in 10^10 draws.
+/// A draw of Beta(alpha, alpha), rounded to a multiple of 2^-16. The last bits of log() and exp() differ between
+/// machines; with this rounding they change the result about once in 10^10 draws.
 double beta(double alpha, Rng& rng) {
   const double own = log_gamma_draw(alpha, rng), other = log_gamma_draw(alpha, rng);
   return std::nearbyint(0x1p16 / (1 + std::exp(other - own))) * 0x1p-16;

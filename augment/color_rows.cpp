@@ -1,4 +1,5 @@
-// Passes over planes of f32 levels in Highway SIMD, compiled once for each instruction set and chosen at run time.
+// Passes over planes of f32 levels, written in Highway SIMD. They are compiled once for each instruction set, and the
+// best set is chosen at run time.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "augment/color_rows.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -11,7 +12,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace penstock::detail::HWY_NAMESPACE {
 
-/// `count` levels; lanes beyond are 0.
+/// Loads `count` levels. The lanes after them are 0.
 HWY_INLINE V load_part(const float* from, int count) {
   if (count == kLanes) return hn::LoadU(D(), from);
   HWY_ALIGN float lanes[kLanes] = {};
@@ -33,8 +34,8 @@ HWY_INLINE Levels<kChannels> load_pixels(const ColorPlanes& planes, size_t first
   return levels;
 }
 
-/// Calls body(first, count) for vectors that cover [begin, end) without touching a pixel twice: planes are worked on in
-/// place.
+/// Calls body(first, count) for vectors that cover [begin, end). No pixel is in two vectors, because the planes are
+/// changed in place.
 template <class Body>
 HWY_INLINE void for_each_part(size_t begin, size_t end, const Body& body) {
   size_t first = begin;
@@ -45,14 +46,14 @@ HWY_INLINE void for_each_part(size_t begin, size_t end, const Body& body) {
 template <int kChannels>
 int64_t grey_sum(const ColorPlanes& planes) {
   const DI di;
-  constexpr size_t kBlock = 32768;  // times 255 * 128 is below 2^31, even were there but one lane
+  constexpr size_t kBlock = 32768;  // 32768 * 255 * 128 is below 2^31, so even a single lane does not overflow
   int64_t sum = 0;
   for (size_t begin = 0; begin < planes.pixels(); begin += kBlock) {
     VI sums = hn::Zero(di);
     for_each_part(begin, std::min(begin + kBlock, planes.pixels()), [&](size_t first, int count) HWY_ATTR {
       const V grey = clamped(grey_of(load_pixels<kChannels>(planes, first, count)));
       const VI parts = hn::NearestInt(hn::Mul(grey, hn::Set(D(), 128.f)));
-      sums = hn::Add(sums, parts);  // lanes beyond `count` are 0
+      sums = hn::Add(sums, parts);  // lanes from `count` on are 0
     });
     HWY_ALIGN int32_t lanes[kLanes];
     hn::Store(sums, di, lanes);

@@ -1,5 +1,5 @@
-// mix_row(): mix_weight * row + (1 - mix_weight) * partner in Highway SIMD, compiled once for each instruction set and
-// chosen at run time; and the rectangle of cutmix.
+// mix_row(): computes mix_weight * row + (1 - mix_weight) * partner, or copies the rectangle of cutmix. Written in
+// Highway SIMD, compiled once for each instruction set; the best set is chosen at run time.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "augment/mix_rows.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -30,7 +30,8 @@ struct Bf16 {
   static HWY_INLINE hn::Vec<Tag> from_float(V value) { return ToBf16::convert(value); }
 };
 
-/// The bits of a finite f16, moved to where an f32 has them, are 2^-112 of its value: exponents count from 15, not 127.
+/// The bits of a finite f16, shifted to the positions that they have in an f32, give 2^-112 times its value, because
+/// the exponent bias of f16 is 15 and that of f32 is 127.
 struct F16 {
   using Tag = ToF16::Tag;
   static HWY_INLINE V to_float(hn::Vec<Tag> value) {

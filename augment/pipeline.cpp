@@ -1,4 +1,4 @@
-// Pipeline: parsing a list of transforms, refusing what cannot be one resample, and running it over a plan.
+// Pipeline: parses a list of transforms, refuses lists that cannot be one resample, and runs the list over a plan.
 #include <algorithm>
 
 #include "augment/transform.h"
@@ -50,7 +50,7 @@ Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics)
     texts.push_back(spec.text());
   }
   text_ = join(texts, ",");
-  // What only shows in edit() shall show now and not in a worker.
+  // Errors that only edit() can find should be reported now and not in a worker.
   for (uint64_t sample_id = 0; sample_id < kDryRuns; ++sample_id) plan(32, 32, 0, 0, sample_id);
 }
 

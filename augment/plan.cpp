@@ -1,4 +1,4 @@
-// Plan: composing edits, and the footprint that a decoder is asked for.
+// Plan: composes edits, and computes the footprint that a decoder is asked for.
 #include "augment/plan.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ struct Span {
   int begin = 0, end = 0;
 };
 
-/// The pixels along one axis that sampling at continuous coordinates low..high may read, clipped to [0, size).
+/// The pixels along one axis that sampling at the continuous coordinates low..high may read, clipped to [0, size).
 Span touched(double low, double high, Filter filter, int size) {
   const double half = filter == Filter::kNearest ? 0.0 : 0.5;
   const double begin = std::floor(low - half);
@@ -24,7 +24,8 @@ Span touched(double low, double high, Filter filter, int size) {
   return {clipped(begin), clipped(end)};
 }
 
-/// The pixels that kAntialias reads along an axis: those of the first and the last output pixel, and all between.
+/// The pixels that kAntialias reads along an axis: from the first tap of the first output pixel to the last tap of the
+/// last one.
 Span filtered(const detail::Axis& axis) {
   const double first = axis.center(0), last = axis.center(axis.output_size - 1);
   const double low = std::min(first, last), high = std::max(first, last);
@@ -32,8 +33,8 @@ Span filtered(const detail::Axis& axis) {
   return {detail::tap_span(axis, low).begin, detail::tap_span(axis, high).end};
 }
 
-/// The pixels that low..high covers, in part or whole, clipped to `limits`. A border within 1e-6 of a pixel's counts as
-/// that: it has come through products of ratios that are not exact.
+/// The pixels that low..high covers wholly or in part, clipped to `limits`. A border that is within 1e-6 of a pixel's
+/// border counts as that one, because it comes from products of ratios that are not exact.
 Span covered(double low, double high, Span limits) {
   const auto clipped = [&](double v) {
     return static_cast<int>(std::clamp(v, static_cast<double>(limits.begin), static_cast<double>(limits.end)));
@@ -92,7 +93,7 @@ void Plan::recolor(const std::array<std::array<float, 4>, 3>& edit) {
     }
     color[i][3] += edit[i][3];
   }
-  // What was erased earlier is part of the picture that this edit recolours.
+  // A rectangle that was erased earlier is part of the picture that this edit recolours.
   for (int k = 0; k < erased_count; ++k) {
     const auto level = erased[k].level;
     for (int i = 0; i < 3; ++i)
@@ -140,11 +141,11 @@ Affine orientation_map(int orientation, int stored_height, int stored_width) {
       return {1, 0, 0, 0, -1, height};
     case 5:  // transposed
       return {0, 1, 0, 1, 0, 0};
-    case 6:  // to be turned clockwise
+    case 6:  // stored so that it must be turned clockwise
       return {0, 1, 0, -1, 0, height};
     case 7:  // transposed about the other diagonal
       return {0, -1, width, -1, 0, height};
-    case 8:  // to be turned counterclockwise
+    case 8:  // stored so that it must be turned counterclockwise
       return {0, -1, width, 1, 0, 0};
     default:
       return {};
@@ -153,12 +154,13 @@ Affine orientation_map(int orientation, int stored_height, int stored_width) {
 
 int dct_scale(const Plan& plan) {
   const Affine& m = plan.map;
-  // Of a 2 x 2 matrix with singular values s >= t: s^2 + t^2 is the sum of the squares, s * t is |determinant|.
+  // For a 2 x 2 matrix with singular values s >= t, s^2 + t^2 is the sum of the squared elements and s * t is
+  // |determinant|.
   const double squares = m.xx * m.xx + m.xy * m.xy + m.yx * m.yx + m.yy * m.yy;
   const double product = std::fabs(m.xx * m.yy - m.xy * m.yx);
   const double larger = std::sqrt((squares + std::sqrt(std::max(squares * squares - 4 * product * product, 0.0))) / 2);
   const double smaller = larger == 0 ? 0 : product / larger;
-  // A rotated map at exactly 2 may come out a few roundings below it.
+  // For a rotated map of scale exactly 2, rounding may make the value slightly less than 2.
   for (const int scale : {1, 2, 4})
     if (smaller * scale >= 8 * (1 - 1e-9)) return scale;
   return 8;
@@ -188,8 +190,9 @@ Region footprint(const Plan& plan) {
   }
   const Affine m = Affine::translation(-view.x, -view.y).after(plan.map);
   const double right = plan.output_width - 0.5, bottom = plan.output_height - 0.5;
-  // The extremes of a linear function over the rectangle of pixel centres stand at its corners. render() rounds each
-  // term and each sum to f32: four roundings of at most 2^-24 of what is rounded; 2^-21 of the sum is twice that.
+  // A linear function takes its extremes over the rectangle of pixel centres at the corners. render() rounds each term
+  // and each sum to f32: four roundings, each of at most 2^-24 of the rounded value. 2^-21 of the sum of magnitudes is
+  // twice that.
   const auto [x_low, x_high] = std::minmax(
       {0.5 * m.xx + 0.5 * m.xy, right * m.xx + 0.5 * m.xy, 0.5 * m.xx + bottom * m.xy, right * m.xx + bottom * m.xy});
   const auto [y_low, y_high] = std::minmax(

@@ -1,4 +1,4 @@
-// Plan: everything an augmentation does to one sample, as data: edited by transforms, executed once by render().
+// Plan: everything that an augmentation does to one sample, as data. Transforms edit it, and render() executes it once.
 #pragma once
 
 #include <array>
@@ -6,7 +6,7 @@
 
 namespace penstock {
 
-/// Height, width in pixels; channels 1 (grey) or 3 (RGB).
+/// The size of a picture: height and width in pixels; channels are 1 (grey) or 3 (RGB).
 struct Extent {
   int height = 0;
   int width = 0;
@@ -14,8 +14,8 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
-/// x' = xx*x + xy*y + x0, y' = yx*x + yy*y + y0. Coordinates are continuous: pixel (column c, row r) covers
-/// [c, c+1) x [r, r+1) and its centre is (c+0.5, r+0.5), so that a resize is a pure scaling.
+/// The map x' = xx*x + xy*y + x0, y' = yx*x + yy*y + y0. Coordinates are continuous: the pixel in column c and row r
+/// covers [c, c+1) x [r, r+1) and its centre is (c+0.5, r+0.5), so that a resize is a pure scaling.
 struct Affine {
   double xx = 1, xy = 0, x0 = 0;
   double yx = 0, yy = 1, y0 = 0;
@@ -26,12 +26,13 @@ struct Affine {
   Affine after(const Affine& first) const;
 };
 
-/// In rising order: where several transforms ask, the greatest wins.
+/// In rising order of quality. Where several transforms ask for a filter, the greatest one wins.
 enum class Filter : uint8_t {
   kNearest,
   kBilinear,
-  /// A triangle as wide as an output pixel is in the picture, along each axis that shrinks: Pillow's BILINEAR and
-  /// torchvision's antialias=True. Bilinear along an axis that grows, and wherever the map is not along the axes.
+  /// A triangle filter along each axis that shrinks, whose half width is that of an output pixel in the picture:
+  /// Pillow's BILINEAR and torchvision's antialias=True. Bilinear along an axis that grows, and for every map that is
+  /// not along the axes.
   kAntialias,
 };
 
@@ -41,18 +42,18 @@ struct Region {
   bool operator==(const Region&) const = default;
 };
 
-/// What one colour step does to the levels of the whole output: the functional of that name of torchvision (0.26) on
-/// f32 tensors, scaled to 0..255. Every step ends with a clamp to 0..255.
+/// What a colour step does to the levels of the whole output. Each one equals torchvision's functional of the same name
+/// (0.26) on f32 tensors, scaled to levels 0..255. Every step ends with a clamp to 0..255.
 enum class ColorOp : uint8_t {
-  kBrightness,    // amount: factor, 0 is black
-  kContrast,      // amount: factor, 0 is the mean grey of the output as it stands before this step
-  kSaturation,    // amount: factor, 0 is grey
-  kHue,           // amount: turns of the HSV circle, -0.5..0.5
-  kSharpness,     // amount: factor, 0 is blurred, 1 as it is
-  kPosterize,     // amount: the number of bits of a whole level that stay
-  kSolarize,      // amount: whole levels from this one on become 255 - level
-  kAutoContrast,  // a channel's least level becomes 0, its greatest 255
-  kEqualize       // a channel's histogram of whole levels becomes flat
+  kBrightness,    // amount: factor; 0 gives black
+  kContrast,      // amount: factor; 0 gives the mean grey of the output before this step
+  kSaturation,    // amount: factor; 0 gives grey
+  kHue,           // amount: rotation of the hue, -0.5..0.5 of the HSV circle
+  kSharpness,     // amount: factor; 0 gives the blurred output, 1 leaves it as it is
+  kPosterize,     // amount: the number of highest bits of the rounded level that are kept
+  kSolarize,      // amount: rounded levels from this one on become 255 - level
+  kAutoContrast,  // in each channel, the least level becomes 0 and the greatest 255
+  kEqualize       // in each channel, the histogram of rounded levels becomes flat
 };
 
 struct ColorStep {
@@ -61,36 +62,40 @@ struct ColorStep {
   bool operator==(const ColorStep&) const = default;
 };
 
-/// Whether a step must see the whole output before it can change a pixel.
+/// Whether a step must see the whole output before it can change any pixel.
 bool looks_at_picture(ColorOp op);
 
-/// Rows [top, bottom) and columns [left, right) of the output, and what they are overwritten with: levels, 0..255.
+/// A rectangle of the output, rows [top, bottom) and columns [left, right), and the levels (0..255) that are written
+/// over it.
 struct ErasedRect {
   int top = 0, left = 0, bottom = 0, right = 0;
   std::array<float, 3> level{};
 };
 
-/// Output pixel (c, r) takes the value of the decoded picture at map(c+0.5, r+0.5); outside of `view`, `fill`. Then
-/// `color` maps the RGB levels (row i: out_i = m[i][0]*R + m[i][1]*G + m[i][2]*B + m[i][3]; a grey picture uses m[0][0]
-/// and m[0][3]), then the colour steps follow one another, then the erased rectangles are written, in order.
-/// Normalisation and layout come after: OutputFormat.
+/// render() executes a plan in this order. The output pixel in column c and row r takes the value of the decoded
+/// picture at map(c+0.5, r+0.5), or `fill` where that lies outside of `view`. Then `color` maps the RGB levels (row i:
+/// out_i = m[i][0]*R + m[i][1]*G + m[i][2]*B + m[i][3]; a grey picture uses m[0][0] and m[0][3]), then the colour steps
+/// are applied in order, then the erased rectangles are written in order. Normalization and Layout (augment/render.h)
+/// come last and are no part of the plan: they are the same for every sample.
 ///
-/// A coordinate inside the view is sampled with the view's edge pixels repeated (kAntialias: its weights end there and
-/// are normalised), so a resize has no dark rim; one outside takes `fill` whole. That is Pillow's rule for both;
-/// torchvision on tensors instead blends the outermost half pixel of a bilinear affine with `fill`. The view is the
-/// whole picture until look_only_at() makes it smaller: after an edit that crops without it, a later one still sees
-/// the picture around the crop, where a chain of separate resamples would see its fill. The colour matrix does not
-/// clamp, each colour step does. Colours come after all geometry: they change `fill` too, and a step that looks at the
-/// picture looks at the output.
+/// A coordinate inside of the view is sampled with the view's edge pixels repeated (with kAntialias, the weights end at
+/// the edge and are normalised), so that a resize has no dark rim. A coordinate outside takes `fill` alone. Pillow does
+/// the same in both cases; torchvision on tensors instead blends the outermost half pixel of a bilinear affine with
+/// `fill`.
 ///
-/// Transforms edit in the order in which the user wrote them, so geometry composes on the *output* side:
-/// map = map_so_far after(edit's output->input map).
+/// The view is the whole picture until look_only_at() makes it smaller. When an edit crops without look_only_at(), a
+/// later edit still sees the picture around the crop, where a chain of separate resamples would see the fill. The
+/// colour matrix does not clamp, but each colour step does. Colours come after all geometry: they change `fill` too,
+/// and a step that looks at the picture looks at the output.
+///
+/// Transforms edit the plan in the order in which the user wrote them. A geometric edit is therefore composed on the
+/// *output* side: the new map applies the map of the edit first, then the map so far.
 struct Plan {
   static constexpr int kMaxErased = 4, kMaxColorSteps = 8;
 
-  int input_height = 0, input_width = 0;    // of the whole stored picture, pixels
-  int output_height = 0, output_width = 0;  // pixels
-  Region view;                              // the part of the stored picture that is looked at
+  int input_height = 0, input_width = 0;    // size of the whole stored picture, pixels
+  int output_height = 0, output_width = 0;  // size of the output, pixels
+  Region view;                              // the part of the stored picture that may be read
   Affine map;                               // output -> input
   Filter filter = Filter::kNearest;
   std::array<float, 3> fill{};  // levels, 0..255
@@ -104,47 +109,52 @@ struct Plan {
   static Plan identity(int height, int width);
   /// The plan that turns a picture stored under this EXIF orientation upright.
   static Plan upright(int orientation, int stored_height, int stored_width);
-  /// From here on the picture ends at the borders of this rectangle of the output so far (x, y its upper left corner):
-  /// what a crop does that is resized as a picture of its own (random-resized-crop). Follow it by resample(). The view
-  /// becomes its intersection with the rectangle, rounded outwards to pixels of the stored picture; a map that is not
-  /// along the axes leaves the view as it is.
+  /// From here on the picture ends at the borders of this rectangle of the output so far ((x, y) is its upper left
+  /// corner). It is for a crop that is resized as if it were a picture of its own (random-resized-crop). Call
+  /// resample() after it. The view becomes its intersection with the rectangle, rounded outwards to pixels of the
+  /// stored picture. When the map is not along the axes, the view does not change.
   void look_only_at(const Region& rect);
-  /// Appends a geometric edit: `output_to_before` maps the new output's coordinates to those of the output so far.
+  /// Appends a geometric edit: `output_to_before` maps coordinates of the new output to coordinates of the output so
+  /// far.
   void resample(const Affine& output_to_before, int new_height, int new_width);
-  /// Appends a colour edit: `edit` is applied after the colour matrix so far. Throws bug_error behind a colour step.
+  /// Appends a colour edit: `edit` is applied after the colour matrix so far. Throws bug_error when the plan already
+  /// has a colour step.
   void recolor(const std::array<std::array<float, 4>, 3>& edit);
-  /// Appends a colour step. Throws bug_error beyond kMaxColorSteps and behind an erase, which it would not recolour.
+  /// Appends a colour step. Throws bug_error beyond kMaxColorSteps, and when the plan already has an erased rectangle,
+  /// which the step would not recolour.
   void adjust(ColorOp op, float amount);
-  /// Throws bug_error beyond kMaxErased.
+  /// Appends an erased rectangle. Throws bug_error beyond kMaxErased.
   void erase(const ErasedRect& rect);
 };
 
-/// The rectangle of the stored picture that the plan can look at, margin of the filter included, clipped to the view;
-/// empty (width or height 0) when the plan looks only outside. In pixels.
+/// The rectangle of the stored picture, in pixels, that the plan can read. It includes the margin that the filter needs
+/// and is clipped to the view. Empty (width or height 0) when the plan reads only outside of the view.
 Region footprint(const Plan& plan);
 
-/// The map is along the axes: no rotation, no shear; flips and turns by 90 degrees may be. Columns of the output then
-/// run along columns of the picture, or along its rows where `turns`.
+/// Whether a map is along the axes: it has no rotation and no shear, but it may flip and turn by 90 degrees. Columns of
+/// the output then run along columns of the picture or, where `turns`, along its rows.
 struct Axes {
   bool are_kept = false;  // the map is along the axes
-  bool turns = false;     // x comes from the output's row, y from its column
+  bool turns = false;     // x comes from the output's row and y from its column
 };
 Axes axes_of(const Affine& map);
 
-/// Every output pixel is one pixel, or four neighbours' mix. False where it is a sum over as many as it covers:
-/// kAntialias along the axes, unless the map is a shift by whole pixels.
+/// Whether every output pixel is made of one pixel or of four neighbouring pixels. False where it is a sum over all
+/// pixels that it covers: kAntialias along the axes, unless the map is a shift by whole pixels.
 bool samples_points(const Plan& plan);
 
-/// The smallest of 1, 2, 4, 8 eighths at which a picture may be decoded so that every output pixel still has at least
-/// one decoded pixel in every direction: the map's smaller singular value, times scale / 8, is 1 or more.
+/// The smallest scale of 1, 2, 4 and 8 eighths at which a picture may be decoded so that every output pixel still
+/// covers at least one decoded pixel in every direction: the smaller singular value of the map, times scale / 8, is 1
+/// or more.
 int dct_scale(const Plan& plan);
 
-/// The plan for the same picture decoded at `scale` eighths: (input_height * scale + 7) / 8 rows, columns likewise.
-/// The view is rounded outwards. Requires scale 1, 2, 4 or 8.
+/// The plan for the same picture decoded at `scale` eighths. That picture has (input_height * scale + 7) / 8 rows, and
+/// its columns are counted likewise. The view is rounded outwards. Requires scale 1, 2, 4 or 8.
 Plan at_dct_scale(const Plan& plan, int scale);
 
-/// Oriented -> stored, in continuous coordinates, for a picture stored under EXIF orientation 1 to 8 (of which 5 to 8
-/// turn, so that the oriented picture is stored_width high). Any other number is 1, as Pillow's exif_transpose has it.
+/// The map from the upright picture to the stored one, in continuous coordinates, for EXIF orientations 1 to 8.
+/// Orientations 5 to 8 turn by 90 degrees, so that the upright picture is stored_width high. Any other number counts as
+/// 1, as in Pillow's exif_transpose.
 Affine orientation_map(int orientation, int stored_height, int stored_width);
 
 }  // namespace penstock

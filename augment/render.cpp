@@ -1,4 +1,5 @@
-// render(): checks, the colour of what lies outside, erased rectangles; the rows themselves are render_rows.cpp's.
+// render(): checks its arguments, computes the fill's colour and writes erased rectangles. render_rows.cpp renders the
+// rows.
 #include "augment/render.h"
 
 #include <algorithm>
@@ -33,7 +34,7 @@ void check(const Picture& picture, const Plan& plan) {
   }
 }
 
-/// `level` through the colour matrix, with the roundings of the SIMD rows.
+/// `level` after the colour matrix, rounded in the same steps as in the SIMD rows.
 std::array<float, 3> recolored(const Plan& plan, const std::array<float, 3>& level, int channels) {
   const auto& m = plan.color;
   if (channels == 1) return {level[0] * m[0][0] + m[0][3]};
@@ -42,7 +43,7 @@ std::array<float, 3> recolored(const Plan& plan, const std::array<float, 3>& lev
   return out;
 }
 
-/// One element of the output: its first element_bytes() bytes count.
+/// One element of the output. Its first element_bytes() bytes are used.
 uint32_t element(float level, int channel, const RenderJob& job) {
   const float value = level * job.normalization.scale[channel] + job.normalization.bias[channel];
   switch (job.layout) {
@@ -80,7 +81,7 @@ void erase(const ErasedRect& rect, const RenderJob& job, int channels) {
   }
 }
 
-/// render() of a plan whose view is the whole picture.
+/// render() for a plan whose view is the whole picture.
 void render_view(const Picture& picture, const Plan& plan, const Normalization& normalization, Layout layout,
                  void* output) {
   const bool is_empty = picture.height == 0 || picture.width == 0;
@@ -100,7 +101,8 @@ void render_view(const Picture& picture, const Plan& plan, const Normalization& 
                 .normalization = normalization,
                 .layout = layout,
                 .output = output};
-  std::array<uint8_t, 4> whole_picture{};  // pixels are fetched 4 bytes at a time, and this one has not got 4
+  // Pixels are fetched 4 bytes at a time; a picture of fewer than 4 bytes is copied here.
+  std::array<uint8_t, 4> whole_picture{};
   if (byte_count < 4) {
     if (byte_count > 0) std::memcpy(whole_picture.data(), picture.pixels, static_cast<size_t>(byte_count));
     job.pixels = whole_picture.data();
@@ -151,7 +153,7 @@ void render(const Picture& picture, const Plan& plan, const Normalization& norma
   check(picture, plan);
   if (plan.view == Region{0, 0, plan.input_width, plan.input_height})
     return render_view(picture, plan, normalization, layout, output);
-  Picture part = picture;  // the same pixels, counted from the view's corner
+  Picture part = picture;  // the same pixels, with coordinates counted from the view's corner
   part.x -= plan.view.x;
   part.y -= plan.view.y;
   render_view(part, detail::seen_from_view(plan), normalization, layout, output);

@@ -1,4 +1,4 @@
-// Colour steps of render(): which pass does which step, and the steps that are not SIMD lanes of single pixels.
+// Colour steps of render(): decides which pass does which step, and has the steps that need more than single pixels.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace penstock::detail {
 namespace {
 
-/// Room for every step of a plan.
+/// A list of steps with room for all steps of a plan.
 class PointSteps {
  public:
   void push(const PointStep& step) { steps_[count_++] = step; }
@@ -42,7 +42,7 @@ PointStep contrast(const ColorPlanes& planes, float factor) {
   return {.scale = {factor, factor, factor}, .offset = {grey, grey, grey}};
 }
 
-/// A channel of one level stays as it is.
+/// A channel whose levels are all equal stays as it is.
 PointStep auto_contrast(const ColorPlanes& planes) {
   const Extremes found = extremes(planes);
   PointStep step;
@@ -54,13 +54,14 @@ PointStep auto_contrast(const ColorPlanes& planes) {
   return step;
 }
 
-/// What torchvision and Pillow make of a histogram: levels below the last one that occurs share 255 steps evenly.
+/// The table that torchvision and Pillow make from a histogram: the pixels below the greatest level that occurs are
+/// spread evenly over 255 steps.
 std::array<float, 256> flat_table(const std::array<uint32_t, 256>& histogram, uint64_t pixels) {
   int last = 255;
   while (histogram[last] == 0) --last;
   const uint64_t step = (pixels - histogram[last]) / 255;
   std::array<float, 256> table;
-  uint64_t below = step / 2;  // pixels of a lower level, and half a step for rounding
+  uint64_t below = step / 2;  // the number of pixels of lower levels, plus half a step for rounding
   for (int level = 0; level < 256; ++level) {
     table[level] = step == 0 ? static_cast<float>(level) : static_cast<float>(std::min<uint64_t>(below / step, 255));
     below += histogram[level];
@@ -68,7 +69,7 @@ std::array<float, 256> flat_table(const std::array<uint32_t, 256>& histogram, ui
   return table;
 }
 
-/// The sampled levels, through the colour matrix and job.points.
+/// Writes the sampled levels to `planes`, after the colour matrix and job.points.
 void sample(RenderJob job, const ColorPlanes& planes) {
   job.normalization = {.scale = {1, 1, 1}, .bias = {0, 0, 0}};
   job.layout = Layout::kF32Nchw;
@@ -76,7 +77,8 @@ void sample(RenderJob job, const ColorPlanes& planes) {
   render_rows(job, planes.channels);
 }
 
-/// A step becomes one more of `points`, or is done on the planes after them.
+/// Takes one step: it is appended to `points` or, when it looks at the picture, done on the planes after the points
+/// before it.
 void take(const ColorStep& step, const ColorPlanes& planes, PointSteps& points) {
   if (!looks_at_picture(step.op)) return points.push(point_step(step));
   apply_points(planes, points.all());
@@ -102,7 +104,7 @@ void equalize(const ColorPlanes& planes) {
 }
 
 void sharpen(const ColorPlanes& planes, float factor) {
-  thread_local std::vector<float> copy;  // grown to the largest plane seen
+  thread_local std::vector<float> copy;  // grows to the largest plane seen
   const ptrdiff_t width = planes.width;
   if (planes.height <= 2 || width <= 2) return;
   const auto blended = [factor](float level, float blurred) {
@@ -131,7 +133,7 @@ void render_colored(RenderJob job, int channels) {
   job.points = points.all();
   if (first == steps.end()) return render_rows(job, channels);
 
-  thread_local std::vector<float> levels;  // grown to the largest output seen
+  thread_local std::vector<float> levels;  // grows to the largest output seen
   levels.resize(rendered_bytes(Layout::kF32Nchw, {plan.output_height, plan.output_width, channels}) / sizeof(float));
   if (levels.empty()) return;
   const ColorPlanes planes{levels.data(), channels, plan.output_height, plan.output_width};
@@ -139,7 +141,7 @@ void render_colored(RenderJob job, int channels) {
   points.clear();
   for (auto step = first; step != steps.end(); ++step) take(*step, planes, points);
   job.points = points.all();
-  job.is_recolored = false;  // the sampling did
+  job.is_recolored = false;  // sample() has done it
   finish_planes(planes, job);
 }
 

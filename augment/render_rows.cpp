@@ -1,8 +1,9 @@
-// The rows of render() in Highway SIMD, compiled once for each instruction set and chosen at run time.
+// The rows of render() in Highway SIMD, compiled once for each instruction set. The best set is chosen at run time.
 //
-// Four ways through. Three have the same bits wherever more than one applies: translated_rows() copies (shift, flip,
-// centre crop: every output pixel's centre falls on a pixel's centre), resized_rows() samples along the axes,
-// mapped_rows() works out coordinates and gathers. filtered_rows() is kAntialias along the axes.
+// There are four kinds of rows. translated_rows() copies (shift, flip, centre crop: every output pixel's centre falls
+// on a pixel's centre), resized_rows() samples along the axes, and mapped_rows() computes coordinates and gathers.
+// Where several of these three apply, they give the same bits. The fourth, filtered_rows(), is kAntialias along the
+// axes.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "augment/render_rows.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -18,8 +19,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace penstock::detail::HWY_NAMESPACE {
 
-/// Any affine map. x = xx * (column + 0.5) + (xy * (row + 0.5) + x0): the bracket is f64 rounded once to f32, product
-/// and sum are f32.
+/// For any affine map. x = xx * (column + 0.5) + (xy * (row + 0.5) + x0), where the term in brackets is computed in f64
+/// and rounded once to f32; the outer product and sum are f32.
 template <int kChannels, Filter kFilter, Store kStore>
 HWY_NOINLINE void mapped_rows(const RenderJob& job) {
   const D d;
@@ -42,14 +43,15 @@ HWY_NOINLINE void mapped_rows(const RenderJob& job) {
   }
 }
 
-/// Maps of +-1 and whole pixels: output column c reads picture column x0 + c, or x0 - 1 - c mirrored.
+/// For maps that mirror and shift by whole pixels. Output column c reads picture column x0 + c or, mirrored, x0 - 1 -
+/// c.
 template <int kChannels, Store kStore>
 HWY_NOINLINE void translated_rows(const RenderJob& job) {
   const Plan& plan = *job.plan;
   const bool mirrors_x = plan.map.xx < 0, mirrors_y = plan.map.yy < 0;
   const int x0 = static_cast<int>(plan.map.x0), y0 = static_cast<int>(plan.map.y0);
   const Finisher<kChannels, kStore> finisher(job);
-  // The output columns [begin, end) look into the picture.
+  // The output columns [begin, end) lie inside of the picture.
   const int begin = std::clamp(mirrors_x ? x0 - plan.input_width : -x0, 0, plan.output_width);
   const int end = std::clamp(mirrors_x ? x0 : plan.input_width - x0, begin, plan.output_width);
   for (int row = 0; row < plan.output_height; ++row) {
@@ -65,7 +67,7 @@ HWY_NOINLINE void translated_rows(const RenderJob& job) {
       const int x = mirrors_x ? x0 - column - count : x0 + column;
       Levels<kChannels> levels = load_levels<kChannels>(line + static_cast<ptrdiff_t>(x) * kChannels, count);
       if (mirrors_x) {
-        // A part of a vector is mirrored through its first `count` lanes.
+        // In a vector that is not full, only the first `count` lanes are reversed.
         for (V& level : levels.channel) level = count == kLanes ? hn::Reverse(D(), level) : reverse_part(level, count);
       }
       finisher.put(levels, row, column, count);
@@ -75,7 +77,8 @@ HWY_NOINLINE void translated_rows(const RenderJob& job) {
   }
 }
 
-/// Along the axes, and not so small a reduction that most of a mixed line would never be looked at.
+/// Whether the map is along the axes and its reduction is at most 4. With a stronger reduction most of a mixed line
+/// would never be used.
 bool is_resize(const Affine& m) { return m.xy == 0 && m.yx == 0 && std::fabs(m.xx) <= 4; }
 
 template <int kChannels, Store kStore>

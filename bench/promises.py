@@ -57,7 +57,7 @@ def pack(options, folder):
 
 @contextlib.contextmanager
 def busy_process(kind):
-    """In this session, so that the scheduler counts it among the same threads."""
+    """Runs in the session of this script, so that the scheduler counts it among the same threads."""
     if kind == "none":
         yield
         return
@@ -107,7 +107,7 @@ def cells_of(options):
 
 
 def measure(options, cells, packed):
-    """[cell][workers] -> the runs of all repeats."""
+    """Returns [cell][workers] -> the runs of all repeats."""
     runs = [{workers: [] for workers in WORKERS} for _ in cells]
     with tempfile.TemporaryDirectory() as folder:
         for repeat, (number, cell) in itertools.product(range(options.repeat), enumerate(cells)):
@@ -125,10 +125,10 @@ def median(runs, key):
 
 
 def promises_of(runs):
-    """Of one cell: from, to, measured, predicted and its range, all in images/s."""
+    """The promises of one cell: from, to, measured, predicted and its range, all in images/s."""
     promises = []
     for source, target in itertools.permutations(WORKERS, 2):
-        # Each repeat's promise is a gain over its own rate, which the medians' noise does not touch.
+        # The promise of each repeat is a gain over its own rate. The noise of the medians does not affect it.
         base, truth = median(runs[source], lambda run: run["rate"]), median(runs[target], lambda run: run["rate"])
 
         def promised(key, source=source, target=target, base=base):

@@ -29,11 +29,11 @@ OPENDIR, READDIR, RELEASEDIR, INTERRUPT, BATCH_FORGET = 27, 28, 29, 36, 42
 IN_HEADER = struct.Struct("<IIQQIIIHH")  # length, opcode, unique, node, uid, gid, pid, extensions, padding
 OUT_HEADER = struct.Struct("<IiQ")
 NO_REPLY = {FORGET, BATCH_FORGET, INTERRUPT}
-ASYNC_READ, MOST_READ = 1, 128 * 1024  # INIT flag; bytes a request, as the kernel reads ahead
+ASYNC_READ, MOST_READ = 1, 128 * 1024  # INIT flag; bytes per request, as the kernel reads ahead
 
 
 def attributes(node, path):
-    """struct fuse_attr."""
+    """A struct fuse_attr."""
     info = os.stat(path)
     blocks = (info.st_size + 511) // 512
     return struct.pack("<QQQQQQIIIIIIIIII", node, info.st_size, blocks, *[int(info.st_mtime)] * 3, 0, 0, 0,
@@ -41,7 +41,7 @@ def attributes(node, path):
 
 
 class Line:
-    """When a request that comes now is done: bytes one after the other at `rate`, then the latency."""
+    """Says when a request is done: its bytes pass one after the other at the given rate, then the latency is added."""
 
     def __init__(self, bytes_per_second, latency_s):
         self.bytes_per_second, self.latency_s, self.free_at = bytes_per_second, latency_s, 0.0
@@ -54,14 +54,14 @@ class Line:
 class Server:
     def __init__(self, device, root, line, cache_bytes=0):
         self.device, self.line = device, line
-        self.cache_bytes, self.cached_bytes = cache_bytes, 0  # 0: no end
+        self.cache_bytes, self.cached_bytes = cache_bytes, 0  # 0: no limit
         self.drop = threading.Event()
         self.paths, self.nodes = {1: os.path.abspath(root)}, {}  # node -> path, path -> node
         self.files = {}  # node -> descriptor
         self.pending = []  # (time, unique, bytes) of reads that are not due yet
 
     def drop_caches(self):
-        """In a thread of its own: the kernel waits for reads in flight, which serve() answers."""
+        """Runs in a thread of its own, because the kernel waits for reads in flight, which serve() answers."""
         inval_inode = 2
         while True:
             self.drop.wait()
@@ -70,11 +70,11 @@ class Server:
                 try:
                     os.write(self.device, OUT_HEADER.pack(OUT_HEADER.size + 24, inval_inode, 0) +
                              struct.pack("<Qqq", node, 0, 0))
-                except OSError:  # not in the kernel's memory, or unmounted
+                except OSError:  # the kernel does not hold it in memory, or the folder is unmounted
                     pass
 
     def serve(self):
-        """Until it is unmounted."""
+        """Serves requests until the folder is unmounted."""
         threading.Thread(target=self.drop_caches, daemon=True).start()
         poll = select.poll()
         poll.register(self.device, select.POLLIN)
@@ -84,7 +84,7 @@ class Server:
                 _, unique, payload = heapq.heappop(self.pending)
                 self.reply(unique, payload)
             wait_ms = max(0.0, (self.pending[0][0] - now) * 1e3) if self.pending else None
-            # A poll rounds up to whole milliseconds: the last part is waited for more exactly.
+            # A poll rounds up to whole milliseconds, so that the last part needs a more exact wait.
             if wait_ms is not None and wait_ms < 1:
                 time.sleep(wait_ms / 1e3)
                 wait_ms = 0
@@ -93,7 +93,7 @@ class Server:
             try:
                 request = os.read(self.device, MOST_READ + 65536)
             except OSError as error:
-                if error.errno in (4, 2, 11):  # interrupted, taken back, nothing there
+                if error.errno in (4, 2, 11):  # interrupted, the request was withdrawn, no request is there
                     continue
                 return  # unmounted
             self.handle(request)
@@ -127,7 +127,7 @@ class Server:
                 raise
 
     def answer(self, opcode, node, body):
-        """The reply's bytes; None: not a function of this file system."""
+        """The bytes of the reply, or None for a function that this file system does not have."""
         if opcode == INIT:
             major, minor, read_ahead = struct.unpack_from("<III", body)
             return struct.pack("<IIIIHHIIHHI", 7, min(minor, 31), read_ahead, ASYNC_READ, 64, 48, MOST_READ, 1, 32, 0,
@@ -170,14 +170,14 @@ class Server:
         return reply
 
     def node_of(self, path):
-        os.stat(path)  # raises where there is none
+        os.stat(path)  # raises when there is no such file
         node = self.nodes.setdefault(path, len(self.nodes) + 2)
         self.paths[node] = path
         return node
 
 
 def mount(folder):
-    """Mounts on `folder`; returns the descriptor that requests come from."""
+    """Mounts on `folder` and returns the descriptor from which requests come."""
     device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
     libc = ctypes.CDLL(None, use_errno=True)
     options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other,max_read={MOST_READ}"
@@ -188,7 +188,7 @@ def mount(folder):
 
 
 class SlowDisk:
-    """Mounts a view of `root`, served by a process of its own, for as long as the `with` lasts."""
+    """Mounts a view of `root` for as long as the `with` lasts. A process of its own serves it."""
 
     def __init__(self, root, megabytes_per_second, latency_ms=0.0, cache_megabytes=0):
         self.flags = [f"--rate={megabytes_per_second}", f"--latency={latency_ms}", f"--cache={cache_megabytes}"]

@@ -1,5 +1,5 @@
 # LibTorch as one imported target, penstock_libtorch, from the torch wheel in .venv or from an unpacked LibTorch archive.
-# find_package(Torch) of the wheel demands a CUDA toolkit that the host compiler may not match; these folders need none.
+# find_package(Torch) of the wheel demands a CUDA toolkit, which may not fit the host compiler. Naming the folders needs no toolkit.
 if(PENSTOCK_LIBTORCH)
   set(torch_root ${PENSTOCK_LIBTORCH})
 else()
@@ -22,7 +22,7 @@ set(torch_rpath ${torch_root}/lib)
 set(torch_libraries ${torch_root}/lib/libtorch.so ${torch_root}/lib/libtorch_cpu.so ${torch_root}/lib/libc10.so)
 if(PENSTOCK_HAS_CUDA)
   target_include_directories(penstock_libtorch SYSTEM INTERFACE ${nvidia_root}/cu13/include ${nvidia_root}/nccl/include)
-  # PENSTOCK_HAS_CUDA is ours; USE_CUDA is LibTorch's, whose headers lay out classes by it.
+  # PENSTOCK_HAS_CUDA is our own. USE_CUDA is for the headers of LibTorch, in which the layout of classes depends on it.
   target_compile_definitions(penstock_libtorch INTERFACE USE_CUDA USE_C10D_NCCL PENSTOCK_HAS_CUDA)
   list(APPEND torch_libraries ${torch_root}/lib/libtorch_cuda.so ${torch_root}/lib/libc10_cuda.so
        -L${nvidia_root}/cu13/lib -l:libcudart.so.13 -L${nvidia_root}/nccl/lib -l:libnccl.so.2)
@@ -31,7 +31,7 @@ if(PENSTOCK_HAS_CUDA)
 else()
   message(STATUS "penstock: LibTorch without CUDA at ${torch_root}; --device cuda and NCCL are switched off")
 endif()
-# Without --no-as-needed the linker drops libtorch_cuda, which nothing names, and no device is ever seen.
+# Without --no-as-needed the linker drops libtorch_cuda, because no symbol of it is used, and no device is ever found.
 target_link_libraries(penstock_libtorch INTERFACE -Wl,--no-as-needed ${torch_libraries} -Wl,--as-needed)
 list(JOIN torch_rpath ":" torch_rpath_joined)
 target_link_options(penstock_libtorch INTERFACE -Wl,-rpath,${torch_rpath_joined})

@@ -1,4 +1,4 @@
-# OpenCV's core and imgproc as penstock_opencv. Debian's OpenCVConfig.cmake comes only with all of OpenCV (139 libraries).
+# penstock_opencv: OpenCV's core and imgproc. Debian's OpenCVConfig.cmake is installed only with all of OpenCV (139 libraries).
 if(NOT TARGET penstock_opencv)
   find_path(OPENCV_INCLUDE opencv2/imgproc.hpp PATH_SUFFIXES opencv4 REQUIRED)
   find_library(OPENCV_CORE opencv_core REQUIRED)

@@ -1,4 +1,4 @@
-# cmake --install: the loader library with its headers, package files and tools (component `loader`), and what needs
+# cmake --install: installs the loader library with its headers, package files and tools (component `loader`), and what needs
 # LibTorch (component `train`).
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)

@@ -1,4 +1,4 @@
-// AtomicFile: write aside, sync, rename.
+// AtomicFile: writes under a temporary name, syncs, and renames.
 #include "core/atomic_file.h"
 
 #include <fcntl.h>
@@ -29,7 +29,7 @@ AtomicFile::AtomicFile(const std::filesystem::path& path) : path_(path), aside_(
 AtomicFile::~AtomicFile() {
   if (fd_ < 0) return;
   close(fd_);
-  std::error_code ignored;  // the reason why the file was given up is on its way already
+  std::error_code ignored;  // the error for which the file is abandoned has been thrown already
   std::filesystem::remove(aside_, ignored);
 }
 
@@ -89,7 +89,7 @@ void sync_folder(const std::filesystem::path& folder) {
   const int result = fsync(fd);
   const int code = errno;
   close(fd);
-  // EINVAL: a file system that has nothing to sync for folders.
+  // EINVAL means that the file system has nothing to sync for folders.
   if (result != 0 && code != EINVAL) {
     errno = code;
     throw errno_error(name, "expected to sync the folder");

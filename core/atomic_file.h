@@ -10,9 +10,10 @@
 
 namespace penstock {
 
-/// Writes PATH.tmp; commit() syncs it, renames it to PATH and syncs the folder. Without commit() nothing stays behind.
+/// Writes PATH.tmp; commit() syncs it, renames it to PATH and syncs the folder. Without commit() no file is left.
 ///
-/// Errors: io_error naming the file, with what the system said (a full disk: "No space left on device").
+/// Errors: io_error with the name of the file and the message of the system (for a full disk: "No space left on
+/// device").
 /// Memory: a buffer of 1 MiB. Thread-safety: none.
 class AtomicFile {
  public:
@@ -21,7 +22,7 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  void write(std::span<const uint8_t> bytes);  ///< Appends.
+  void write(std::span<const uint8_t> bytes);  ///< Appends the bytes.
   void write(std::string_view text);
   /// Overwrites bytes that were appended before. Requires offset + bytes.size() <= byte_count().
   void overwrite(uint64_t offset, std::string_view text);
@@ -41,7 +42,7 @@ class AtomicFile {
 /// Makes renames and new names inside `folder` durable.
 void sync_folder(const std::filesystem::path& folder);
 
-/// A whole small file, as AtomicFile writes it.
+/// Writes a whole small file by an AtomicFile.
 void write_text(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace penstock

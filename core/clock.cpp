@@ -1,4 +1,4 @@
-// Clock: what the kernel tells of threads.
+// Clock: what the kernel reports about a thread.
 #include "core/clock.h"
 
 #include <unistd.h>
@@ -19,7 +19,7 @@ std::FILE* open_of(pid_t thread, const char* name) {
 }  // namespace
 
 pid_t this_thread() {
-  static thread_local const pid_t thread = gettid();  // nothing forks
+  static thread_local const pid_t thread = gettid();  // no process of ours forks, so the number stays valid
   return thread;
 }
 
@@ -36,8 +36,8 @@ StorageUse storage_use(pid_t thread) {
   StorageUse use;
   char line[512];
   if (std::FILE* const file = open_of(thread, "stat")) {
-    // "71 (the name) S ...": the name may hold anything, so counting begins after the last bracket. Field 12 of
-    // proc(5).
+    // The line begins "71 (the name) S ...". The name may contain anything, so that fields are counted after the last
+    // bracket. This is field 12 of proc(5).
     const char* const behind_name = std::fgets(line, sizeof line, file) != nullptr ? std::strrchr(line, ')') : nullptr;
     long long faults = 0;
     if (behind_name != nullptr && std::sscanf(behind_name, ") %*c %*s %*s %*s %*s %*s %*s %*s %*s %lld", &faults) == 1)

@@ -1,4 +1,4 @@
-// Error: the constructors by kind.
+// Error: one constructor function for each kind.
 #include "core/error.h"
 
 #include <cerrno>

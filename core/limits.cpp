@@ -1,4 +1,4 @@
-// Limits: getrlimit(), control groups, and threads that are started for a trial.
+// Limits: reads getrlimit() and control groups, and starts threads to see whether it can.
 #include "core/limits.h"
 
 #include <sys/resource.h>
@@ -20,14 +20,14 @@
 namespace penstock {
 namespace {
 
-/// A thread that has been joined still counts for the limits until the kernel has put it away.
+/// A thread that has been joined still counts towards the limits until the kernel has removed it.
 void wait_until_gone(pid_t thread) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   while (syscall(SYS_tgkill, getpid(), thread, 0) == 0 && std::chrono::steady_clock::now() < deadline)
     std::this_thread::yield();
 }
 
-/// How many of `count` threads could be started beside each other.
+/// How many of `count` threads could be started at the same time.
 int try_threads(int count) {
   std::atomic<bool> may_end{false};
   std::vector<std::thread> threads;
@@ -40,7 +40,7 @@ int try_threads(int count) {
         may_end.wait(false);
       });
     }
-  } catch (const std::system_error&) {  // that is the answer
+  } catch (const std::system_error&) {  // the number of threads so far is the answer
   }
   may_end = true;
   may_end.notify_all();

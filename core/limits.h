@@ -1,4 +1,4 @@
-// Limits: what to say when the system gives no more threads or memory, and whether it still gives threads.
+// Limits: the errors for when the system gives no more threads or memory, and a check that it still gives threads.
 #pragma once
 
 #include <string>
@@ -7,15 +7,17 @@
 
 namespace penstock {
 
-/// device_error `<where>: 4 threads are wanted and the system gives 2 (limits: ...); expected <advice>, or higher
-/// limits`. Limits: those of the user, of the control group and of the address space, where there are any.
+/// The device_error `<where>: 4 threads are wanted and the system gives 2 (limits: ...); expected <advice>, or higher
+/// limits`. The limits named are those of the user, of the control group and of the address space, as far as there are
+/// any.
 Error threads_error(const std::string& where, int wanted, int given, const std::string& advice);
 
-/// Throws threads_error() unless this process can start `count` more threads now. For libraries that abort, exit or
-/// wait for ever when they cannot start theirs. Starts as many and waits until they are gone: 30 us each.
+/// Throws threads_error() unless this process can start `count` more threads now. It is for libraries that abort, exit
+/// or wait for ever when they cannot start their threads. It starts as many threads and waits until they have ended,
+/// which takes 30 us per thread.
 void require_threads(const std::string& where, int count, const std::string& advice);
 
-/// device_error `<where>: no memory for <what> (1.2 GB of address space are used, 1.3 GB allowed by ulimit -v);
+/// The device_error `<where>: no memory for <what> (1.2 GB of address space are used, 1.3 GB allowed by ulimit -v);
 /// expected <advice>, or more memory`.
 Error memory_error(const std::string& where, const std::string& what, const std::string& advice);
 

@@ -1,4 +1,4 @@
-// Machine: the affinity mask, the quotas of control groups, limits, /proc/cpuinfo.
+// Machine: reads the affinity mask, the quotas of control groups, limits and /proc/cpuinfo.
 #include "core/machine.h"
 
 #include <sched.h>
@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// "200000 100000" is 2 cores; "max 100000" none.
+/// Control groups version 2: "200000 100000" is a quota of 2 cores; "max 100000" is no quota.
 std::optional<double> version_2(const fs::path& folder) {
   std::ifstream file(folder / "cpu.max");
   double quota_us = 0, period_us = 0;
@@ -37,7 +37,7 @@ std::optional<double> version_1(const fs::path& folder) {
   return quota_us / period_us;
 }
 
-/// "64", or "max" for none; the same in both versions.
+/// A limit of 64 is "64", no limit is "max". Both versions write the same.
 std::optional<double> pids(const fs::path& folder) {
   std::ifstream file(folder / "pids.max");
   double count = 0;
@@ -45,7 +45,7 @@ std::optional<double> pids(const fs::path& folder) {
   return count;
 }
 
-/// The least that `read` finds in `mount`/`group` and in the folders above it, up to `mount`.
+/// Lowers `least` to the smallest quota that `read` finds in `mount`/`group` or in a folder above it, up to `mount`.
 template <class Read>
 void take_least(std::optional<double>& least, const fs::path& mount, const std::string& group, const Read& read) {
   for (fs::path path = fs::path(group).lexically_normal();; path = path.parent_path()) {
@@ -60,7 +60,7 @@ bool has_word(const std::string& list, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// The least limit of `controller`, of the own group or one above it.
+/// The smallest limit that `controller` has in the process's own group or in a group above it.
 template <class Read>
 std::optional<double> least_limit(const std::string& groups, const fs::path& mount, const std::string& controller,
                                   const Read& version_2, const Read& version_1) {
@@ -141,7 +141,7 @@ double busy_cores_ms() {
 
 double queued_threads_ms() {
   double total_ms = 0;
-  std::error_code ignored;  // a thread that ends meanwhile
+  std::error_code ignored;  // the thread may end meanwhile
   for (const auto& thread : fs::directory_iterator("/proc/self/task", ignored))
     total_ms += static_cast<double>(queued_ns(std::atoi(thread.path().filename().c_str()))) * 1e-6;
   return total_ms;
@@ -152,7 +152,7 @@ Descriptors descriptors() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
     count.limit = static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, std::numeric_limits<int64_t>::max()));
-  std::error_code failure;  // one that is left to read the folder is not there: all are open
+  std::error_code failure;  // reading the folder needs a descriptor itself; it fails when all are open
   const fs::directory_iterator all("/proc/self/fd", failure);
   count.open = failure ? count.limit : std::distance(fs::begin(all), fs::end(all)) - 1;
   return count;

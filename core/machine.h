@@ -1,4 +1,4 @@
-// Machine: how many cores a process may keep busy, and what they are called.
+// Machine: how many cores this process may keep busy, and the name of the processor.
 #pragma once
 
 #include <cstdint>
@@ -9,42 +9,44 @@
 
 namespace penstock {
 
-/// Cores that the scheduler lets this process run on (taskset, a launcher's binding).
+/// The number of cores on which the scheduler lets this process run (set by taskset or by a launcher's binding).
 int bound_cores();
 
-/// Processor time a second that control groups leave a process, in cores: the least of its own group's and of all
-/// groups above it; none where nothing limits it. `groups`: the text of /proc/self/cgroup; `mount`: /sys/fs/cgroup.
-/// Version 2 (cpu.max) and version 1 (cpu.cfs_quota_us). What cannot be read limits nothing: in a container the groups
-/// above its own cannot be seen.
+/// The quota that control groups set for a process, in cores (seconds of processor time per second): the smallest quota
+/// of its own group and of all groups above it, or nothing where no group sets one. `groups` is the text of
+/// /proc/self/cgroup and `mount` is /sys/fs/cgroup. Reads version 2 (cpu.max) and version 1 (cpu.cfs_quota_us). A file
+/// that cannot be read counts as no quota, because inside a container the groups above its own are not visible.
 std::optional<double> quota_cores(const std::string& groups, const std::filesystem::path& mount);
 
-/// Cores that this process can keep busy: bound_cores(), or its quota, rounded up, where that is less.
+/// The number of cores that this process can keep busy: the smaller of bound_cores() and the quota rounded up, at least
+/// 1.
 int usable_cores();
 
-/// How many processes and threads control groups allow (pids.max), as quota_cores(): the least of all groups that can
-/// be seen; none where nothing limits it.
+/// The number of processes and threads that control groups allow (pids.max). As in quota_cores(), it is the smallest
+/// limit of all visible groups, or nothing where no group has one.
 std::optional<int64_t> pids_limit(const std::string& groups, const std::filesystem::path& mount);
-std::optional<int64_t> pids_limit();  ///< This process's.
+std::optional<int64_t> pids_limit();  ///< The limit of this process.
 
-/// Milliseconds that the cores which the scheduler lets this process run on have been busy since the machine started,
-/// with whatever program, summed over the cores; also those that a hypervisor gave to another machine. In the kernel's
-/// ticks of some 4 ms; 0 where it does not say. About 50 us, and 2 us more for every core.
+/// Milliseconds for which the cores that this process may run on have been busy since the machine started, with any
+/// program, summed over the cores. Time that a hypervisor gave to another machine counts too. The resolution is that of
+/// the kernel's ticks, about 4 ms; 0 where the kernel does not report it. Costs about 50 us, plus 2 us per core.
 double busy_cores_ms();
-/// The same from the text of /proc/stat, with `ticks_per_second` of sysconf(3), of the cores that `is_usable` holds
-/// for.
+/// The same from the text of /proc/stat, for the cores for which `is_usable` returns true. `ticks_per_second` is that
+/// of sysconf(3).
 double busy_cores_ms(const std::string& stat, long ticks_per_second, const std::function<bool(int)>& is_usable);
 
-/// Milliseconds for which the threads that this process has now could run and had no core, summed over them (proc(5),
-/// schedstat). About 10 us for every thread.
+/// Milliseconds for which the present threads of this process were ready to run but had no core, summed over the
+/// threads (proc(5), schedstat). Costs about 10 us per thread.
 double queued_threads_ms();
 
-/// File descriptors that this process may have open at once (`ulimit -n`), and how many of them are open.
+/// The number of file descriptors that this process may have open at a time (`ulimit -n`), and the number of those that
+/// are open.
 struct Descriptors {
   int64_t limit = 0, open = 0;
 };
 Descriptors descriptors();
 
-/// As /proc/cpuinfo has it; "" where that says nothing.
+/// The model name in /proc/cpuinfo; "" where there is none.
 std::string processor_name();
 
 }  // namespace penstock

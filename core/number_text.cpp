@@ -1,4 +1,4 @@
-// Number texts.
+// Formats numbers, counts, bytes, percentages and factors as text.
 #include "core/number_text.h"
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Plug-in files: the note that says what one was compiled against, and loading it.
+// Plug-in files: reads the note that says what a plug-in was compiled against, and loads the plug-in.
 #include "core/plugin.h"
 
 #include <dlfcn.h>
@@ -28,7 +28,7 @@ Error no_library(const fs::path& file) {
                              "plug-in that was compiled against Penstock's headers"));
 }
 
-/// A file of which parts are read. Only regular files: others may have no end.
+/// A file of which parts are read. Only regular files are accepted, because others may have no end.
 class ElfFile {
  public:
   explicit ElfFile(const fs::path& path) : path_(path) {
@@ -70,13 +70,13 @@ class ElfFile {
 /// The segments of a shared library that this process could load.
 std::vector<Elf64_Phdr> segments_of(ElfFile& elf, const fs::path& file) {
   const auto header = elf.part<Elf64_Ehdr>(0);
-  const auto own = [] {  // of this program: the machine that the file must be for
+  const auto own = [] {  // the header of this program: the file must be for the same machine
     ElfFile program("/proc/self/exe");
     return program.part<Elf64_Ehdr>(0);
   }();
   if (std::memcmp(header.e_ident, own.e_ident, EI_VERSION) != 0 || header.e_machine != own.e_machine ||
       header.e_type != ET_DYN || header.e_phentsize != sizeof(Elf64_Phdr) ||
-      !elf.holds(header.e_shoff, uint64_t{header.e_shnum} * header.e_shentsize))  // linkers write that table last
+      !elf.holds(header.e_shoff, uint64_t{header.e_shnum} * header.e_shentsize))  // linkers write this table last
     throw no_library(file);
   std::vector<Elf64_Phdr> segments;
   for (uint64_t i = 0; i < header.e_phnum; ++i) {
@@ -113,7 +113,7 @@ std::string stamp_of(const fs::path& file) {
                             "of core/plugin.h in one of its files"));
 }
 
-/// A plug-in without LibTorch fits a caller that has it, not the other way round.
+/// A plug-in without LibTorch fits a caller that uses LibTorch, but not the other way round.
 void check_stamp(const fs::path& file, const std::string& libtorch) {
   const std::string stamp = stamp_of(file), own = PENSTOCK_STAMP;
   const std::string with_libtorch = concat(own, ", LibTorch ", libtorch);
@@ -126,7 +126,7 @@ void check_stamp(const fs::path& file, const std::string& libtorch) {
 }
 
 void check_is_new(const fs::path& file) {
-  std::error_code ignored;  // a file that cannot be looked at is refused by stamp_of()
+  std::error_code ignored;  // stamp_of() refuses a file that cannot be examined
   for (const auto& plugin : loaded_plugins())
     if (fs::equivalent(plugin.file, file, ignored))
       throw config_error(
@@ -145,7 +145,8 @@ const Plugin& load_plugin(const fs::path& file, const std::string& libtorch) {
   check_stamp(file, libtorch);
   detail::Registrations registrations;
   detail::observe_registrations(&registrations);
-  // Absolute: a bare name would be looked for in the system's library folders. Never closed: registries hold its code.
+  // The path must be absolute, because a bare name would be searched in the library folders of the system. The library
+  // is never closed, because the registries refer to its code.
   const void* const library = dlopen(fs::absolute(file).c_str(), RTLD_NOW | RTLD_LOCAL);
   detail::observe_registrations(nullptr);
   if (library == nullptr)

@@ -1,4 +1,4 @@
-// Plug-in files: shared libraries with transforms, sources, models or strategies of one's own, for `--plugin FILE.so`.
+// Plug-in files: shared libraries with a user's own transforms, sources, models or strategies, for `--plugin FILE.so`.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ constexpr uint32_t kPluginNoteType = 1;
 #define PENSTOCK_CXX_LIBRARY "another C++ library"
 #endif
 
-/// What the classes of these headers look like in memory depends on this.
+/// The memory layout of the classes in these headers depends on this.
 #define PENSTOCK_STAMP "penstock " PENSTOCK_VERSION ", " PENSTOCK_CXX_LIBRARY
 
 #define PENSTOCK_PLUGIN_NOTE(text)                                                                                 \
@@ -44,9 +44,9 @@ constexpr uint32_t kPluginNoteType = 1;
     9, sizeof(text), penstock::detail::kPluginNoteType, "penstock", text                                           \
   }
 
-/// `PENSTOCK_PLUGIN();` once, in one file of a plug-in. It says what the plug-in was compiled against, as an ELF note,
-/// which load_plugin() reads before any code of the plug-in runs. Plug-ins of models and strategies take
-/// PENSTOCK_TRAIN_PLUGIN() of train/plugin.h.
+/// Write `PENSTOCK_PLUGIN();` once, in one file of a plug-in. It makes an ELF note that says what the plug-in was
+/// compiled against; load_plugin() reads the note before any code of the plug-in runs. Plug-ins with models or
+/// strategies use PENSTOCK_TRAIN_PLUGIN() of train/plugin.h instead.
 #define PENSTOCK_PLUGIN() PENSTOCK_PLUGIN_NOTE(PENSTOCK_STAMP)
 
 struct Plugin {
@@ -55,14 +55,15 @@ struct Plugin {
 };
 
 /// Loads a plug-in, whose Registered objects add themselves to the registries. It stays loaded until the process ends.
-/// `libtorch` is the version of the LibTorch that the caller has, empty for none.
+/// `libtorch` is the version of the LibTorch that the caller uses, or empty.
 ///
-/// Errors: io_error for a file that cannot be read; config_error for one that is no shared library of this machine, no
-/// plug-in, of another version, loaded already, lacks something, registers nothing, or a name that is taken. Each names
-/// the file. Thread-safety: for the start of a program, before anything else reads the registries.
+/// Errors: io_error for a file that cannot be read. config_error for a file that is not a shared library for this
+/// machine, is not a plug-in, is of another version, is loaded already, lacks something, registers nothing, or
+/// registers a name that is taken. Each message names the file.
+/// Thread-safety: none; call it at the start of a program, before anything else reads the registries.
 const Plugin& load_plugin(const std::filesystem::path& file, const std::string& libtorch = "");
 
-/// In the order in which they were loaded.
+/// All loaded plug-ins, in the order in which they were loaded.
 const std::vector<Plugin>& loaded_plugins();
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// Registry: one place in the process for the entries of every kind.
+// Registry: the one place in the process that holds the entries of every kind.
 #include "core/registry.h"
 
 #include <map>
@@ -11,7 +11,7 @@ Registrations* under_observation = nullptr;
 }  // namespace
 
 void* entries_of(const char* kind, const std::function<std::shared_ptr<void>()>& make) {
-  // Never destroyed: entries hold functions of plug-ins, and are asked for until the process ends.
+  // Never destroyed, because entries are used until the process ends.
   static auto& all = *new std::map<std::string, std::shared_ptr<void>>;
   auto& entries = all[kind];
   if (!entries) entries = make();

@@ -1,4 +1,4 @@
-// Registry: plug-ins of one kind by name. A plug-in is one file whose last statement registers it.
+// Registry: finds the plug-ins of one kind by name. A plug-in is one file whose last statement registers it.
 #pragma once
 
 #include <functional>
@@ -30,40 +30,41 @@ struct TraitsOfKind<Kind> {
 template <class Kind>
 using TraitsOf = typename TraitsOfKind<Kind>::Type;
 
-/// The entries of `kind`, made by the first call. They are in libpenstock: with entries in a template's static variable
-/// a plug-in that hides its symbols (-fvisibility=hidden) would register into a copy of its own.
+/// The entries of `kind`, which the first call makes. They are kept in libpenstock. If they were in a static variable
+/// of a template, a plug-in that hides its symbols (-fvisibility=hidden) would register into a copy of its own.
 void* entries_of(const char* kind, const std::function<std::shared_ptr<void>()>& make);
 
-/// "transform invert": what was registered, and what was not because its name was taken.
+/// What was registered ("transform invert"), and what was not because its name was taken.
 struct Registrations {
   std::vector<std::string> added, taken;
 };
 
-/// From here on registrations are also noted in `registrations`, and a name that is taken is no exception: none may
-/// leave the start of a shared library. Null: no longer.
+/// From here on registrations are also recorded in `registrations`. A name that is taken is then recorded instead of
+/// thrown, because no exception may leave the initialisation of a shared library. Null ends this.
 void observe_registrations(Registrations* registrations);
 
-/// Throws bug_error for a name that is taken, unless that is observed.
+/// Throws bug_error for a name that is taken, unless registrations are being observed.
 void on_registered(const std::string& kind, const std::string& name, bool is_new);
 
 }  // namespace detail
 
-/// `Kind` names the plug-in kind and what its factories take beside the spec:
+/// `Kind` gives the name of the plug-in kind, its interface and the arguments of its factories. For example:
 ///
 ///     struct TransformKind {
 ///       using Interface = Transform;
 ///       static constexpr const char* kName = "transform";
 ///       using Factory = std::function<std::unique_ptr<Transform>(const Spec&)>;
-///       struct Traits {};  // what else a plug-in of this kind says of itself; may be left out
+///       struct Traits {};  // what else a plug-in of this kind says about itself; optional
 ///     };
 ///
-/// Thread-safety: filled before main() by static Registered objects, and by load_plugin(); only read after.
+/// Thread-safety: static Registered objects fill it before main() begins, and load_plugin() adds to it; after that it
+/// is only read.
 template <class Kind>
 class Registry {
  public:
   struct Entry {
-    std::vector<std::string> keys;  // all that its spec may have
-    std::string help;               // one line, with the defaults of its keys
+    std::vector<std::string> keys;  // all keys that its spec may have
+    std::string help;               // one line, with the default of each key
     typename Kind::Factory make;
     detail::TraitsOf<Kind> traits;
   };
@@ -81,15 +82,16 @@ class Registry {
     return names;
   }
 
-  /// The entry of that name. Throws config_error for an unknown one, with the known ones and a near miss suggested.
+  /// The entry of that name. Throws config_error for an unknown name; the message lists the known names and suggests a
+  /// near miss.
   static const Entry& entry(const std::string& name) {
     const auto found = entries().find(name);
     if (found == entries().end()) throw config_error(unknown_name(Kind::kName, name, names()));
     return found->second;
   }
 
-  /// Builds the plug-in that `spec` names. Throws config_error for an unknown name and for an unknown key, both before
-  /// any value is looked at.
+  /// Builds the plug-in that `spec` names. Throws config_error for an unknown name or an unknown key. Both are checked
+  /// before any value is read.
   template <class... Arguments>
   static std::unique_ptr<typename Kind::Interface> make(const Spec& spec, Arguments&&... arguments) {
     const Entry& found = entry(spec.name());

@@ -1,4 +1,4 @@
-// Spec: parsing and typed access.
+// Spec: parses specs, and gives typed access to their values.
 #include "core/spec.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\n") - begin + 1);
 }
 
-/// Splits at the commas that stand outside parentheses.
+/// Splits `text` at the commas that are outside of parentheses.
 std::vector<std::string_view> split_top_level(std::string_view kind, std::string_view text) {
   std::vector<std::string_view> parts;
   int depth = 0;

@@ -10,23 +10,23 @@
 
 namespace penstock {
 
-/// A range as written `low:high`; a single number v means v:v.
+/// A range, written `low:high`. A single number v means v:v.
 struct Range {
   double low = 0;
   double high = 0;
 };
 
-/// One `name(key=value,...)`. A getter gives the key's value or the default.
+/// One `name(key=value,...)`. A getter returns the key's value or the default.
 ///
-/// Errors: a getter throws config_error naming `where()`, key, value and what was expected.
-/// Thread-safety: a value.
+/// Errors: a getter throws config_error, which names `where()`, the key, its value and what was expected.
+/// Thread-safety: a value; const calls may run at the same time.
 class Spec {
  public:
   Spec() = default;
   Spec(std::string kind, std::string name, std::vector<std::pair<std::string, std::string>> values);
 
   const std::string& name() const { return name_; }
-  std::string where() const;  ///< "transform affine", as errors begin.
+  std::string where() const;  ///< "transform affine": the first words of an error message.
 
   bool has(const std::string& key) const;
   std::string get(const std::string& key, const char* fallback) const;
@@ -34,12 +34,12 @@ class Spec {
   int get(const std::string& key, int fallback) const;
   bool get(const std::string& key, bool fallback) const;  ///< true/false, on/off, 1/0.
   Range get(const std::string& key, Range fallback) const;
-  std::vector<double> get(const std::string& key, const std::vector<double>& fallback) const;  ///< `a:b:c`.
+  std::vector<double> get(const std::string& key, const std::vector<double>& fallback) const;  ///< Written `a:b:c`.
 
-  /// The same spec, whose getters may be asked for `keys` alone: for others they throw bug_error. Throws
-  /// `transform affine: unknown key "degree"; did you mean ...; it takes ...` where the spec has another one.
+  /// The same spec, restricted to `keys`: its getters throw bug_error for any other key. Throws `transform affine:
+  /// unknown key "degree"; did you mean ...; it takes ...` when the spec has another key.
   Spec with_keys(std::vector<std::string> keys) const;
-  /// The spec as it would be typed, keys in the order given.
+  /// The spec as a user would type it, with the keys in the order in which they were given.
   std::string text() const;
 
  private:
@@ -49,10 +49,10 @@ class Spec {
   std::string kind_;
   std::string name_;
   std::vector<std::pair<std::string, std::string>> values_;
-  std::optional<std::vector<std::string>> keys_;  // the known ones; none: all
+  std::optional<std::vector<std::string>> keys_;  // the known keys; without a value every key is known
 };
 
-/// Parses one spec. `kind` ("transform", "source") is only for messages. Throws config_error on bad syntax.
+/// Parses one spec. `kind` ("transform", "source") is used in messages only. Throws config_error on bad syntax.
 Spec parse_spec(std::string_view kind, std::string_view text);
 
 /// Parses `a(...),b,c(...)`; commas inside parentheses separate keys. Empty text gives no specs.

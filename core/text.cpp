@@ -1,4 +1,4 @@
-// Text: joining, splitting and the nearest known name.
+// Text: joins and splits texts, and finds the nearest known name.
 #include "core/text.h"
 
 #include <algorithm>
@@ -11,7 +11,8 @@ namespace penstock {
 namespace {
 
 size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> before, last, row(b.size() + 1);  // distances of b's beginnings from a[..i-2], a[..i-1], a[..i]
+  // Edit distances from a's first i-2, i-1 and i letters to each prefix of b.
+  std::vector<size_t> before, last, row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 1; i <= a.size(); ++i) {
     before = std::exchange(last, row);

@@ -1,4 +1,4 @@
-// Text: joining values into messages, and finding the name that was probably meant.
+// Text: joins values into messages, and finds the name that a user probably meant.
 #pragma once
 
 #include <sstream>
@@ -8,7 +8,7 @@
 
 namespace penstock {
 
-/// The values, streamed one after the other: `concat("workers is ", -1)` is "workers is -1".
+/// The values as text, one after the other, as operator<< writes them: `concat("workers is ", -1)` is "workers is -1".
 template <class... Values>
 std::string concat(const Values&... values) {
   std::ostringstream out;
@@ -19,21 +19,23 @@ std::string concat(const Values&... values) {
 /// "a, b, c".
 std::string join(const std::vector<std::string>& parts, std::string_view separator = ", ");
 
-/// The parts of `text` between the separators; one empty part for an empty text.
+/// The parts of `text` between the separators. An empty text gives one empty part.
 std::vector<std::string> split(std::string_view text, char separator);
 
-/// The known name at the least edit distance from `name` (Damerau 1964: two neighbours that changed places are one
-/// edit), or "" when the distance is above a third of its length: what is farther is no typing mistake.
+/// The known name with the smallest edit distance to `name` (Damerau 1964: exchanging two neighbouring letters counts
+/// as one edit). "" when that distance is more than a third of the length of `name` (but 1 is always allowed), because
+/// a name so different is not a typing mistake.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known);
 
-/// `text` where it has at most `most` bytes. Otherwise its begin and its end, and between them how much is left out:
-/// `aaaa...(99,800 bytes)...aaaa`; a character of several bytes is left out whole. `most` is 100 or more.
+/// `text` itself when it has at most `most` bytes. Otherwise its begin and its end, and between them the number of
+/// bytes that are left out: `aaaa...(99,800 bytes)...aaaa`. A character of several bytes is never cut. Requires most >=
+/// 100.
 std::string shortened(std::string_view text, size_t most = 200);
 
-/// `"text"`, shortened: how a message says what somebody typed, or what stands in a file.
+/// `"text"`, shortened. Messages quote in this way what a user has typed or what a file contains.
 std::string in_quotes(std::string_view text);
 
-/// `unknown <what> "<name>"; did you mean "<near>"? known: a, b, c`: the tail of an unknown-name message.
+/// `unknown <what> "<name>"; did you mean "<near>"? known: a, b, c`: the text of a message about an unknown name.
 std::string unknown_name(std::string_view what, std::string_view name, const std::vector<std::string>& known);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// The version of these headers and of the library behind them. CMakeLists.txt reads it from here.
+// The version of these headers and of their library. CMakeLists.txt reads it from here.
 #pragma once
 
 #define PENSTOCK_VERSION "0.1.0"

@@ -1,7 +1,7 @@
-// Digest: XXH3-128 a row, added up.
+// Digest: the sum of one XXH3-128 hash per row.
 #include "loader/digest.h"
 
-#define XXH_STATIC_LINKING_ONLY  // for a state on the stack
+#define XXH_STATIC_LINKING_ONLY  // defines XXH3_state_t, so that a state can be on the stack
 #include <xxhash.h>
 
 #include <iomanip>
@@ -10,7 +10,7 @@
 namespace penstock {
 namespace {
 
-/// What is hashed before the pixels, 32 bytes without holes.
+/// What is hashed before the pixels: 32 bytes without padding.
 struct RowHead {
   uint64_t position, id;
   int64_t label;
@@ -19,7 +19,7 @@ struct RowHead {
 };
 static_assert(sizeof(RowHead) == 32);
 
-/// Behind it in a batch whose rows may be mixed, 16 bytes without holes.
+/// What is hashed after RowHead in a batch whose rows may be mixed: 16 bytes without padding.
 struct MixHead {
   int64_t second_label;
   float weight;

@@ -1,20 +1,20 @@
-// Order: which sample stands at which position of an epoch: a keyed permutation in O(1) memory.
+// Order: which sample stands at which position of an epoch. It is a keyed permutation in O(1) memory.
 #pragma once
 
 #include <cstdint>
 
 namespace penstock {
 
-/// A permutation of 0 .. size-1 chosen by (seed, epoch): a Feistel network over the next power of two whose round
-/// function is a keyed mixer, cycle-walked into the range (Black, Rogaway 2002, "Ciphers with arbitrary finite
-/// domains", method 2).
+/// A permutation of 0 .. size-1 that (seed, epoch) choose: a Feistel network over the next power of two, whose round
+/// function is a keyed mixer. A result outside of the range is put through the network again until it lies inside
+/// (cycle walking: Black, Rogaway 2002, "Ciphers with arbitrary finite domains", method 2).
 ///
-/// Deviation: the halves of an odd number of bits are unequal and rounds change them in turn (as
-/// in FFX, Bellare, Rogaway, Spies 2010), so that the domain is the next power of two and not of four; eight rounds;
-/// not meant to resist an attacker.
+/// Deviation: with an odd number of bits the two halves are unequal, and the rounds change them in turn (as in FFX,
+/// Bellare, Rogaway, Spies 2010). The domain is therefore the next power of two and not the next power of four. There
+/// are eight rounds, which are not meant to resist an attacker.
 ///
-/// Any size, 0 and 1 included. at() is O(1): under two network passes in the mean.
-/// Thread-safety: a value.
+/// Every size is allowed, also 0 and 1. at() is O(1): fewer than two passes through the network on average.
+/// Thread-safety: a value; const calls may run at the same time.
 class Order {
  public:
   static Order shuffled(uint64_t size, uint64_t seed, uint64_t epoch);

@@ -1,4 +1,4 @@
-// Partition: the arithmetic of global batches and of ranks' own shards.
+// Partition: the arithmetic of global batches, and of ranks that have their own shards.
 #include "loader/partition.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ int64_t steps_for(uint64_t size, int64_t rows, Tail tail) {
   return static_cast<int64_t>(tail == Tail::kPad && size % divisor != 0 ? full + 1 : full);
 }
 
-/// How many of `size` samples are left for the step that begins behind `taken` of them, `rows` at most.
+/// The number of samples, at most `rows`, that are left for a step which begins after `taken` of `size` samples.
 int64_t left_for(uint64_t size, uint64_t taken, int64_t rows) {
   return taken < size ? static_cast<int64_t>(std::min(size - taken, static_cast<uint64_t>(rows))) : 0;
 }
@@ -64,7 +64,7 @@ int64_t Partition::first_row(int rank) const {  // rank * B / W, without overflo
 
 uint64_t Partition::sample_count() const {
   if (batch_count_ == 0) return 0;
-  if (!rank_sizes_.empty())  // a rank may be through before the last step
+  if (!rank_sizes_.empty())  // a rank may have taken all of its samples before the last step
     return std::min(rank_sizes_[rank_], static_cast<uint64_t>(batch_count_) * static_cast<uint64_t>(row_count(rank_)));
   const uint64_t before_last = static_cast<uint64_t>(batch_count_ - 1) * static_cast<uint64_t>(row_count(rank_));
   return before_last + static_cast<uint64_t>(rows(batch_count_ - 1).count);

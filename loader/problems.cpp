@@ -1,4 +1,4 @@
-// Problems: lines up to a limit, and their number.
+// Problems: collects lines up to a limit, and counts all of them.
 #include "loader/problems.h"
 
 #include "core/text.h"

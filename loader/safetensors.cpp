@@ -1,4 +1,4 @@
-// Safetensors: reading without trust, writing.
+// Safetensors: reads files without trusting them, and writes them.
 #include "loader/safetensors.h"
 
 #include <algorithm>
@@ -19,10 +19,10 @@ namespace {
 
 constexpr size_t kLengthBytes = 8;
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the limit of the Python package
-constexpr int kMaxDepth = 3;                       // header, tensor, shape
+constexpr int kMaxDepth = 3;                       // nested levels: header, tensor, shape
 constexpr const char* kMetadataKey = "__metadata__";
 
-/// Bytes of a tensor; nothing when they are beyond 64 bits or the dtype is unknown.
+/// The number of bytes of a tensor. Nothing when it does not fit 64 bits or when the dtype is unknown.
 std::optional<uint64_t> tensor_bytes(const std::string& dtype, const std::vector<uint64_t>& shape) {
   uint64_t product = dtype_bytes(dtype);
   if (product == 0) return {};
@@ -54,7 +54,7 @@ std::vector<uint64_t> unsigned_list(const nlohmann::json& tensor, const char* ke
   return values;
 }
 
-/// One entry of the header. `data` is everything behind the header, which begins at `data_offset` of the file.
+/// Parses one entry of the header. `data` is everything after the header; it begins at byte `data_offset` of the file.
 TensorView parse_tensor(const std::string& name, const nlohmann::json& entry, std::span<const uint8_t> data,
                         uint64_t data_offset, const std::string& file) {
   const std::string where = concat(file, ": tensor ", in_quotes(name));
@@ -80,7 +80,8 @@ TensorView parse_tensor(const std::string& name, const nlohmann::json& entry, st
   return tensor;
 }
 
-/// Tensors, sorted by offset, must cover `data` once and without a hole, as the format demands.
+/// Checks that the tensors, which are sorted by offset, cover the data exactly once and without a hole, as the format
+/// demands.
 void check_coverage(const std::vector<TensorView>& tensors, uint64_t data_offset, uint64_t data_size,
                     const std::string& file) {
   uint64_t end = data_offset;

@@ -1,4 +1,4 @@
-// Safetensors: named tensors in one file, read through a memory map and written in one go.
+// Safetensors: named tensors in one file, which is read through a memory map and written at once.
 #pragma once
 
 #include <cstddef>
@@ -12,27 +12,30 @@
 
 namespace penstock {
 
-/// One tensor of a safetensors file, row-major, little-endian.
+/// A view of one tensor of a safetensors file: row-major, little-endian.
 struct TensorView {
   std::string name;
   std::string dtype;               // as the format spells it: "U8", "I64", "F32", "BF16", ...
   std::vector<uint64_t> shape;     // empty for a scalar
-  std::span<const uint8_t> bytes;  // element size times the product of the shape
-  uint64_t byte_offset = 0;        // in the file; only read
+  std::span<const uint8_t> bytes;  // as many as the element size times the product of the shape
+  uint64_t byte_offset = 0;        // position in the file; set by reading, ignored by writing
 };
 
-/// Bytes of one element; 0 for a dtype that the format does not have.
+/// The number of bytes of one element; 0 for a dtype that the format does not have.
 size_t dtype_bytes(const std::string& dtype);
 
-/// A mapped safetensors file (the format: u64 header length, JSON header, data; docs/FORMAT.md).
+/// A memory-mapped safetensors file. The format is a u64 with the length of the header, a JSON header, and the data
+/// (docs/FORMAT.md).
 ///
-/// Errors: io_error for an unreadable file. corrupt_error naming file, tensor and value for whatever the format
-/// forbids: a header longer than the file or than 100 MB, no JSON, nesting, a key that stands twice, an unknown dtype,
-/// a shape whose size overflows or disagrees with its bytes, tensors that overlap, leave a hole or end outside of the
-/// file. Memory: the map. Views are valid as long as this object lives. Thread-safety: immutable after construction.
+/// Errors: io_error for an unreadable file. corrupt_error, which names file, tensor and value, for everything that the
+/// format forbids: a header longer than the file or than 100 MB, a header that is not JSON or is nested too deeply, a
+/// duplicate key, an unknown dtype, a shape whose size overflows or disagrees with its bytes, and tensors that overlap,
+/// leave a hole or end outside of the file.
+/// Memory: the map. Views are valid as long as this object lives.
+/// Thread-safety: immutable after construction.
 ///
-/// A part of the file that cannot be read when it is touched (cut short meanwhile, a disk error) reads as zeros: use
-/// what views show inside read_from(), or ask check_read() afterwards.
+/// A part of the file that cannot be read at the time of its use (the file was cut short, or a disk error) reads as
+/// zeros. Use the views inside of read_from(), or call check_read() after using them.
 class Safetensors {
  public:
   explicit Safetensors(const std::filesystem::path& path);
@@ -41,18 +44,18 @@ class Safetensors {
   Safetensors& operator=(Safetensors&&) noexcept;
 
   const std::filesystem::path& path() const;
-  const std::vector<TensorView>& tensors() const;  ///< In the order of their bytes.
+  const std::vector<TensorView>& tensors() const;  ///< Sorted by their position in the file.
   const TensorView* find(const std::string& name) const;
-  /// Throws corrupt_error for a tensor that is missing or of another dtype or shape; a dimension of kAny fits every
-  /// size.
+  /// Throws corrupt_error when the tensor is missing or has another dtype or shape. A dimension of kAny stands for
+  /// every size.
   const TensorView& get(const std::string& name, const std::string& dtype, const std::vector<uint64_t>& shape) const;
-  const std::map<std::string, std::string>& metadata() const;  ///< `__metadata__`.
+  const std::map<std::string, std::string>& metadata() const;  ///< The texts of the header's `__metadata__`.
 
   /// Throws io_error `<where>: <what happened to the file>` when `used`, a part of a view that was read before, could
-  /// not be read. Without arguments: any part of the file.
+  /// not be read. Without arguments it checks every part of the file that was read.
   void check_read(std::span<const uint8_t> used, const std::string& where) const;
   void check_read() const;
-  /// The same, and asks the file system whether the file still has all of it.
+  /// As check_read(), and also asks the file system whether the file still has its full length.
   void check_file(std::span<const uint8_t> used, const std::string& where) const;
   void check_file() const;
 
@@ -63,14 +66,15 @@ class Safetensors {
   std::unique_ptr<const File> file_;
 };
 
-/// The 8 length bytes and the JSON of a file whose data hold `tensors` in this order, back to back, padded with spaces
-/// to a multiple of `alignment`. Of the views, name, dtype and shape count; the bytes are not looked at.
+/// The 8 length bytes and the JSON header for a file whose data are `tensors` in this order, back to back. Spaces pad
+/// the result to a multiple of `alignment` bytes. Only the name, dtype and shape of each view are used, not its bytes.
 std::string safetensors_header(std::span<const TensorView> tensors, const std::map<std::string, std::string>& metadata,
                                size_t alignment);
 
-/// Writes PATH (aside, synced, renamed). Tensors go by descending element size, otherwise in the order given, so that
-/// each one is aligned to its element; the data begin at a multiple of 64 bytes. Errors: io_error; bug_error for a view
-/// whose bytes are not what dtype and shape say.
+/// Writes the file `path`: first under a temporary name, then synced and renamed. Tensors are sorted by descending
+/// element size, otherwise in the order given, so that each one is aligned to its element size. The data begin at a
+/// multiple of 64 bytes.
+/// Errors: io_error; bug_error for a view whose number of bytes disagrees with its dtype and shape.
 void write_safetensors(const std::filesystem::path& path, std::vector<TensorView> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 

@@ -1,4 +1,4 @@
-// The names of the ways to store pictures.
+// The names of the forms in which pack() stores pictures.
 #include "loader/storage.h"
 
 namespace penstock {

@@ -21,7 +21,7 @@ def problems(path):
         yield 1, "no opening comment; the first line says what the file is"
     if len(lines) > MAX_LINES:
         yield len(lines), f"{len(lines)} lines; expected {MAX_LINES} or fewer"
-    # Highway includes *-inl.h once for each instruction set.
+    # *-inl.h files of Highway code are included once for each instruction set.
     if path.endswith(".h") and not path.endswith("-inl.h") and "#pragma once" not in lines:
         yield 1, "no #pragma once"
     rules = FORBIDDEN + (FORBIDDEN_IN_TESTS if path.startswith("tests/") else FORBIDDEN_OUTSIDE_OF_TESTS)

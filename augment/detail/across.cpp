@@ -1,13 +1,14 @@
-// AcrossTable: weights and shuffles, expanded.
+// AcrossTable: expands weights and shuffles into whole vectors.
 #include "augment/detail/across.h"
 
 namespace penstock::detail {
 namespace {
 
 constexpr int kParts = 4;
-constexpr int kGroupedLanes = 16, kLoaded = 32;  // i16 a load of 512 bits
+constexpr int kGroupedLanes = 16, kLoaded = 32;  // in a vector of 512 bits: f32 lanes, i16 values per load
 
-/// Pixels 4j .. 4j + 3 of the vector that begins at `offset`: lowest offset and how far the last one needed is from it.
+/// What four neighbouring output pixels read from the line: the lowest offset, and the number of i16 values from there
+/// to the last one that is needed.
 struct Reach {
   int32_t lowest = 0, extent = 0;
 };

@@ -1,4 +1,4 @@
-// arguments: the checks that several transforms make of their keys.
+// arguments: reads and checks the keys that several transforms have in common.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ inline double probability(const Spec& spec, const std::string& key, double fallb
   return p;
 }
 
-/// A length in pixels of an output; 65535 is what a shard's extent can hold.
+/// A length of the output in pixels. At most 65535, which is the most that the extent in a shard can hold.
 inline int length(const Spec& spec, const std::string& key, int fallback) {
   const int length = spec.get(key, fallback);
   if (length < 1 || length > 65535)
@@ -28,7 +28,7 @@ inline int length(const Spec& spec, const std::string& key, int fallback) {
   return length;
 }
 
-/// A level that a picture is filled with.
+/// A level with which a picture is filled.
 inline float level(const Spec& spec, const std::string& key, double fallback) {
   const double level = spec.get(key, fallback);
   if (level < 0 || level > 255)
@@ -36,13 +36,13 @@ inline float level(const Spec& spec, const std::string& key, double fallback) {
   return static_cast<float>(level);
 }
 
-/// None where the key is not given: the plan keeps the fill that it has, which is 0 unless another transform gave one.
+/// Nothing where the key is not given. The plan then keeps its fill, which is 0 unless another transform has set one.
 inline std::optional<float> fill(const Spec& spec) {
   if (!spec.has("fill")) return std::nullopt;
   return level(spec, "fill", 0);
 }
 
-/// As many numbers as one of `counts`; one 0 where the key is not given.
+/// A list of numbers whose length is one of `counts`. A single 0 where the key is not given.
 inline std::vector<double> numbers(const Spec& spec, const std::string& key, std::initializer_list<size_t> counts) {
   auto values = spec.get(key, std::vector<double>{0});
   std::vector<std::string> known;
@@ -54,7 +54,7 @@ inline std::vector<double> numbers(const Spec& spec, const std::string& key, std
       concat(spec.where(), ": ", key, " has ", values.size(), " numbers; expected ", join(known, " or ")));
 }
 
-/// `v` is -v:v, `a:b` is itself.
+/// A single number `v` means the range -v:v; `a:b` means that range.
 inline Range angles(const Spec& spec, const std::string& key, const std::vector<double>& values) {
   if (values.size() == 1) {
     if (values[0] < 0)
@@ -69,11 +69,11 @@ inline Range angles(const Spec& spec, const std::string& key, const std::vector<
 
 /// `size=PIXELS`, or `height=PIXELS,width=PIXELS`.
 struct Size {
-  int side = 0;  // 0 where height and width are given
+  int side = 0;  // 0 where height and width are given separately
   int height = 0, width = 0;
 };
 
-/// `side_of` says of what `size` is: " of the shorter side", or nothing.
+/// `side_of` is appended to the error message to say what `size` measures: " of the shorter side", or nothing.
 inline Size size(const Spec& spec, const char* side_of = "") {
   const bool has_size = spec.has("size"), has_height = spec.has("height"), has_width = spec.has("width");
   if (has_size ? has_height || has_width : !(has_height && has_width))
@@ -85,7 +85,8 @@ inline Size size(const Spec& spec, const char* side_of = "") {
   return {side, side, side};
 }
 
-/// `filter`, which torchvision calls `interpolation`. Antialiasing is for what resizes along the axes.
+/// The key `filter`, or `interpolation`, as torchvision calls it. Only transforms that resize along the axes can
+/// antialias.
 inline Filter filter(const Spec& spec, const char* fallback, bool can_antialias) {
   const bool has_other_name = spec.has("interpolation");
   const bool has_both = spec.has("filter") && has_other_name;
@@ -99,7 +100,7 @@ inline Filter filter(const Spec& spec, const char* fallback, bool can_antialias)
                             can_antialias ? "antialias, bilinear or nearest" : "nearest or bilinear"));
 }
 
-/// One plan has one filter: the best that a transform asks for.
+/// A plan has one filter: the best one that any of its transforms asks for.
 inline void use_filter(Plan& plan, Filter filter) { plan.filter = std::max(plan.filter, filter); }
 
 }  // namespace penstock::detail

@@ -1,5 +1,5 @@
-// The colours of render(): levels of one vector of pixels through the point steps. Included once for each instruction
-// set by render_rows.cpp and color_rows.cpp. One lane is one output pixel.
+// The colours of render(): applies the point steps to the levels of one vector of pixels. One lane is one output pixel.
+// render_rows.cpp and color_rows.cpp include this file once for each instruction set.
 #if defined(PENSTOCK_COLOR_LANES_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef PENSTOCK_COLOR_LANES_INL_H
 #undef PENSTOCK_COLOR_LANES_INL_H
@@ -24,7 +24,7 @@ struct Levels {
 
 HWY_INLINE V clamped(V level) { return hn::Min(hn::Max(level, hn::Zero(D())), hn::Set(D(), 255.f)); }
 
-/// torchvision's weights of a grey level; they add up to 0.9999.
+/// The grey level, with torchvision's weights. They add up to 0.9999.
 HWY_INLINE V grey_of(const Levels<3>& in) {
   const D d;
   const V red_green = hn::Add(hn::Mul(in.channel[0], hn::Set(d, 0.2989f)), hn::Mul(in.channel[1], hn::Set(d, 0.587f)));
@@ -40,9 +40,10 @@ HWY_INLINE Levels<3> saturated(const Levels<3>& in, float factor) {
   return out;
 }
 
-/// Turns the hue of HSV by `turns` of its circle, saturation and value kept. With V the greatest level, C the greatest
-/// less the least, and H the hue in sixths, a channel is V - C * clamp(min(k, 4 - k), 0, 1), k = (n + H) mod 6,
-/// n = 5, 3, 1 for R, G, B: what torchvision's _hsv2rgb tabulates by sextants.
+/// Rotates the hue (of HSV) by `turns` of the full circle; saturation and value stay the same. Let V be the greatest
+/// level, C the greatest minus the least, and H the new hue in sixths of the circle. Then a channel is V - C *
+/// clamp(min(k, 4 - k), 0, 1) with k = (n + H) mod 6 and n = 5, 3, 1 for R, G, B. torchvision's _hsv2rgb gives the same
+/// values, from a table of sextants.
 HWY_INLINE Levels<3> hue_turned(const Levels<3>& in, float turns) {
   const D d;
   const V red = in.channel[0], green = in.channel[1], blue = in.channel[2];
@@ -54,7 +55,7 @@ HWY_INLINE Levels<3> hue_turned(const Levels<3>& in, float turns) {
   const V behind = hn::IfThenElse(is_red, blue, hn::IfThenElse(is_green, red, green));
   const V sextant = hn::IfThenElse(is_red, zero, hn::IfThenElse(is_green, hn::Set(d, 2.f), four));
   const V divisor = hn::IfThenElse(hn::Eq(chroma, zero), one, chroma);
-  V hue = hn::Add(hn::Add(sextant, hn::Div(hn::Sub(ahead, behind), divisor)), hn::Set(d, 6 * turns));  // in -4..8
+  V hue = hn::Add(hn::Add(sextant, hn::Div(hn::Sub(ahead, behind), divisor)), hn::Set(d, 6 * turns));  // from -4 to 8
   hue = hn::IfThenElse(hn::Lt(hue, zero), hn::Add(hue, six), hue);
   hue = hn::IfThenElse(hn::Ge(hue, six), hn::Sub(hue, six), hue);
   Levels<3> out;
@@ -67,7 +68,7 @@ HWY_INLINE Levels<3> hue_turned(const Levels<3>& in, float turns) {
   return out;
 }
 
-/// Grey pictures have neither saturation nor hue: as in torchvision, they stay.
+/// Grey pictures have neither saturation nor hue. As in torchvision, they do not change.
 HWY_INLINE Levels<1> saturated(const Levels<1>& in, float) { return in; }
 HWY_INLINE Levels<1> hue_turned(const Levels<1>& in, float) { return in; }
 

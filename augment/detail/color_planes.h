@@ -1,5 +1,5 @@
-// color_planes: a sample's levels as planes of f32 between sampling and finishing, for colour steps that must see the
-// whole output (contrast, sharpness, auto-contrast, equalise).
+// color_planes: the levels of a sample as f32 planes, between sampling and finishing. They are for colour steps that
+// must see the whole output (contrast, sharpness, auto-contrast, equalise).
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace penstock::detail {
 
-/// f32, C x H x W without gaps, levels. Valid until the thread's next sample.
+/// Levels: f32, C x H x W without gaps, 0..255. Valid until the same thread renders its next sample.
 struct ColorPlanes {
   float* levels = nullptr;
   int channels = 0, height = 0, width = 0;
@@ -19,8 +19,8 @@ struct ColorPlanes {
   float* plane(int channel) const { return levels + pixels() * channel; }
 };
 
-/// The mean grey level. Grey is clamped to 0..255 and summed in whole 1/128 levels, so that the sum does not depend on
-/// the width of a vector.
+/// The mean grey level. Each grey level is clamped to 0..255 and rounded to a multiple of 1/128 before it is summed, so
+/// that the sum does not depend on the width of a vector.
 float mean_grey(const ColorPlanes& planes);
 
 struct Extremes {
@@ -28,20 +28,21 @@ struct Extremes {
 };
 Extremes extremes(const ColorPlanes& planes);
 
-/// Every pixel through the steps, in place.
+/// Applies the steps to every pixel, in place.
 void apply_points(const ColorPlanes& planes, std::span<const PointStep> steps);
 
-/// Every pixel through job.points and job.normalization into job.output as job.layout; the sampling has been done.
+/// Applies job.points and job.normalization to every pixel and writes the result to job.output in job.layout. Sampling
+/// has been done before.
 void finish_planes(const ColorPlanes& planes, const RenderJob& job);
 
-/// 3 x 3 blur (1 1 1, 1 5 1, 1 1 1) / 13 blended with the levels, the outermost pixels as they are.
+/// Blends the levels with their 3 x 3 blur (1 1 1, 1 5 1, 1 1 1) / 13. The outermost pixels stay as they are.
 void sharpen(const ColorPlanes& planes, float factor);
 
-/// Levels rounded to whole ones, then each channel through the table that makes its histogram flat.
+/// Rounds levels to whole numbers, then maps each channel by the table that makes its histogram flat.
 void equalize(const ColorPlanes& planes);
 
-/// render() for a plan with colour steps: those that look at the picture split the work into passes over planes of the
-/// output that fit in the L2 cache (602 KB at 224 x 224); without such a step the sampling pass does everything.
+/// render() for a plan with colour steps. A step that looks at the picture splits the work into passes over planes of
+/// the output, which fit in the L2 cache (602 KB at 224 x 224). Without such a step the sampling pass does everything.
 void render_colored(RenderJob job, int channels);
 
 }  // namespace penstock::detail

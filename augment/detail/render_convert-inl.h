@@ -1,5 +1,5 @@
-// convert_row(): a row of normalised f32 planes into the layouts that are neither f32 planes nor u8 pixels. Included
-// once for each instruction set.
+// convert_row(): converts a row of normalised f32 planes to the layouts that are neither f32 planes nor u8 pixels.
+// Included once for each instruction set.
 #if defined(PENSTOCK_RENDER_CONVERT_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef PENSTOCK_RENDER_CONVERT_INL_H
 #undef PENSTOCK_RENDER_CONVERT_INL_H
@@ -30,7 +30,8 @@ struct ToBf16 {
   }
 };
 
-/// f16_bits() of half.h. Highway 1.0.3 cuts instead of rounding where the processor has no F16C.
+/// As f16_bits() of half.h. Highway's own conversion (1.0.3) is used only where the processor has F16C, because
+/// elsewhere it truncates instead of rounding.
 struct ToF16 {
   using Tag = hn::Rebind<uint16_t, D>;
   static HWY_INLINE hn::Vec<Tag> convert(V value) {
@@ -55,7 +56,7 @@ struct ToF16 {
   }
 };
 
-/// `values` are C lines of W floats.
+/// `values` holds C lines of W floats, one line per channel.
 template <class To>
 HWY_NOINLINE void convert_row_to(const RenderJob& job, int channels, const float* values, int row) {
   using T = hn::TFromD<typename To::Tag>;

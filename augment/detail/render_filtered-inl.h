@@ -1,9 +1,11 @@
-// filtered_rows(): the antialiasing triangle along the axes. Included once for each instruction set by render_rows.cpp.
+// filtered_rows(): resampling by the antialiasing triangle filter, for maps along the axes. render_rows.cpp includes
+// this file once for each instruction set.
 //
-// Integers throughout, so the bits are the same whatever the order of the sums. An output row mixes its picture rows
-// into one line of i16 levels * 2^7, rounded once; an output pixel then sums pairs of neighbours of that line, two taps
-// of four channels an instruction (pmaddwd; the fourth is nobody's), in i32 at 2^21 to a level. 128 * 255 * 2^14 <
-// 2^29: no sum overflows.
+// All arithmetic is in integers, so that the bits do not depend on the order of the sums. For each output row, its
+// picture rows are first mixed into one line of i16 values (levels * 2^7, rounded once). Each output pixel is then a
+// sum over pairs of neighbouring pixels of that line: one instruction (pmaddwd) adds two taps of four channels, of
+// which the fourth is unused. These sums are i32, with 2^21 to a level. They do not overflow, because 128 * 255 * 2^14
+// < 2^29.
 #if defined(PENSTOCK_RENDER_FILTERED_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef PENSTOCK_RENDER_FILTERED_INL_H
 #undef PENSTOCK_RENDER_FILTERED_INL_H
@@ -20,23 +22,23 @@
 HWY_BEFORE_NAMESPACE();
 namespace penstock::detail::HWY_NAMESPACE {
 
-constexpr int kLineBits = 7;  // a level of the mixed line is 2^7
+constexpr int kLineBits = 7;  // one level is 2^7 in the mixed line
 constexpr int kMixedShift = kWeightBits - kLineBits;
 constexpr int kHalfOfMixed = 1 << (kMixedShift - 1);
-constexpr float kLevel = 1.f / (1 << (kLineBits + kWeightBits));  // of a sum
-constexpr int kSpareLine = 64;                                    // i16
+constexpr float kLevel = 1.f / (1 << (kLineBits + kWeightBits));  // turns a sum into levels
+constexpr int kSpareLine = 64;                                    // i16 values
 
-/// The picture rows of one output row.
+/// The picture rows that one output row is made of, and their weights.
 struct RowTaps {
-  const uint8_t* first;  // the first tap's row, at the line's first byte
+  const uint8_t* first;  // the row of the first tap, at the first byte of the line
   const uint8_t* last;   // the last row that may be read
   ptrdiff_t row_stride;
-  const uint32_t* pairs;  // of weights, pair_stride apart
+  const uint32_t* pairs;  // pairs of weights, pair_stride entries apart
   ptrdiff_t pair_stride;
   int pair_count;
 };
 
-/// Where the sums of an output row go: value = sum * factor + addend, planes `plane` floats apart.
+/// Where the sums of an output row are written: value = sum * factor + addend. The planes are `plane` floats apart.
 struct LineTarget {
   float* planes = nullptr;
   ptrdiff_t plane = 0;
@@ -49,7 +51,7 @@ struct LineTarget {
   }
 };
 
-#if HWY_TARGET == HWY_SCALAR  // a processor before SSSE3: one lane
+#if HWY_TARGET == HWY_SCALAR  // a processor without SSSE3: one lane
 
 HWY_INLINE int32_t weight_of(const uint32_t* pairs, ptrdiff_t pair_stride, int tap) {
   return static_cast<int32_t>(pairs[tap / 2 * pair_stride] >> (tap % 2 * 16) & 0xFFFF);
@@ -86,7 +88,7 @@ using V16 = hn::Vec<D16>;
 constexpr int kLanes16 = 2 * kLanes;
 
 HWY_INLINE VI add_pairs(V16 a, V16 b, VI sum) {
-  VI unused = sum;  // x86 has one pmaddwd, whose lanes are in order
+  VI unused = sum;  // x86 has one pmaddwd instruction for this, which keeps the order of the lanes
   return hn::ReorderWidenMulAccumulate(DI(), a, b, sum, unused);
 }
 
@@ -97,14 +99,15 @@ HWY_INLINE V16 load_16(const uint8_t* from, int count) {
   return hn::PromoteTo(D16(), hn::Load(DHalf8(), part));
 }
 
-/// Levels * 2^7 of `count` bytes at `offset` of each row; kPairs pairs of rows, or as many as the taps say where 0.
+/// Mixes `count` bytes at `offset` of each row; the result is levels * 2^7. kPairs is the number of pairs of rows; 0
+/// takes the number from `taps`.
 template <int kPairs>
 HWY_INLINE V16 mixed(const RowTaps& taps, int offset, int count) {
   const D16 d16;
   VI low = hn::Set(DI(), kHalfOfMixed), high = low;
   const int pair_count = kPairs > 0 ? kPairs : taps.pair_count;
   for (int p = 0; p < pair_count; ++p) {
-    // A pair may end beyond the rows, with weight 0.
+    // The second row of the last pair may lie outside of the rows. Its weight is then 0.
     const uint8_t* upper = std::min(taps.first + 2 * p * taps.row_stride, taps.last);
     const uint8_t* lower = std::min(taps.first + (2 * p + 1) * taps.row_stride, taps.last);
     const V16 a = load_16(upper + offset, count), b = load_16(lower + offset, count);
@@ -117,22 +120,22 @@ HWY_INLINE V16 mixed(const RowTaps& taps, int offset, int count) {
 
 template <int kPairs>
 HWY_NOINLINE void mix_pairs(const RowTaps& row, int count, int16_t* line) {
-  const RowTaps taps = row;  // in registers: a vector store may alias what a reference refers to
+  const RowTaps taps = row;  // a copy stays in registers; a vector store might alias what a reference refers to
   if (count < kLanes16) return hn::StoreU(mixed<kPairs>(taps, 0, count), D16(), line);
   int i = 0;
   for (; i + kLanes16 <= count; i += kLanes16) hn::StoreU(mixed<kPairs>(taps, i, kLanes16), D16(), line + i);
   if (i < count) hn::StoreU(mixed<kPairs>(taps, count - kLanes16, kLanes16), D16(), line + count - kLanes16);
 }
 
-/// The first `count` bytes of the rows, mixed, as levels * 2^7. One pair of rows where the picture grows, two down to
-/// half its height: those are unrolled.
+/// Mixes the first `count` bytes of the rows; the result is levels * 2^7. One pair of rows is enough where the picture
+/// is enlarged, and two pairs down to half of its height. These two cases are unrolled.
 HWY_INLINE void mix_rows(const RowTaps& taps, int count, int16_t* line) {
   if (taps.pair_count == 1) return mix_pairs<1>(taps, count, line);
   if (taps.pair_count == 2) return mix_pairs<2>(taps, count, line);
   mix_pairs<0>(taps, count, line);
 }
 
-/// Eight i16 at each of line + offset[0], offset[4], ..: a block of 128 bits each.
+/// Loads a block of 128 bits (eight i16 values) at each of line + offset[0], line + offset[4], ..
 HWY_INLINE V16 load_blocks(const int16_t* line, const int32_t* offset) {
   const hn::CappedTag<int16_t, 8> d8;
 #if HWY_MAX_BYTES == 16
@@ -147,14 +150,14 @@ HWY_INLINE V16 load_blocks(const int16_t* line, const int32_t* offset) {
 #endif
 }
 
-/// R0 G0 B0 R1 G1 B1 .. of every block to R0 R1 G0 G1 B0 B1 and two of no meaning.
+/// Reorders each block from R0 G0 B0 R1 G1 B1 .. to R0 R1 G0 G1 B0 B1 and two unused values.
 HWY_INLINE V16 in_pairs(V16 pixels) {
   alignas(16) static constexpr uint8_t kPairs[16] = {0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11, 4, 5, 10, 11};
   const hn::Repartition<uint8_t, DI> d8;
   return hn::BitCast(D16(), hn::TableLookupBytes(hn::BitCast(d8, pixels), hn::LoadDup128(d8, kPairs)));
 }
 
-/// Part `part` of AcrossTable, two taps of each of its pixels, from a line that begins at the first of these taps.
+/// Loads two taps of each pixel of one part (see AcrossTable). `line` points to the first of these taps.
 template <bool kIsGrouped>
 HWY_INLINE V16 load_part(const int16_t* line, const FilterScratch& filter, int vector, int first, int part) {
 #if HWY_MAX_BYTES == 64
@@ -163,14 +166,16 @@ HWY_INLINE V16 load_part(const int16_t* line, const FilterScratch& filter, int v
     const V16 order = hn::BitCast(D16(), hn::LoadU(hn::Repartition<uint16_t, DI>(),
                                                    &table.order[static_cast<size_t>(vector * 4 + part) * kLanes16]));
     const V16 pixels = hn::LoadU(D16(), line + table.base[vector * 4 + part]);
-    return V16{_mm512_permutexvar_epi16(order.raw, pixels.raw)};  // Highway 1.0.3 has it for 32 and 64 bits alone
+    // Highway 1.0.3 has this instruction for 32 and 64 bits only.
+    return V16{_mm512_permutexvar_epi16(order.raw, pixels.raw)};
   }
 #endif
   (void)vector;
   return in_pairs(load_blocks(line, &filter.offset[first + part]));
 }
 
-/// Part j's four channels to channels of four parts, inside of the blocks.
+/// Within each block of 128 bits: sum[j] holds the four channels of a pixel of part j; channel[i] receives channel i of
+/// the four parts.
 HWY_INLINE void transpose(const VI (&sum)[4], VI (&channel)[3]) {
   const DI di;
   const hn::Repartition<int64_t, DI> d64;
@@ -183,7 +188,7 @@ HWY_INLINE void transpose(const VI (&sum)[4], VI (&channel)[3]) {
   channel[2] = hn::BitCast(di, hn::InterleaveLower(d64, blue_01, blue_23));
 }
 
-/// Lane 4 * b + j of a grouped sum is pixel 4 * j + b.
+/// Puts the pixels of a grouped sum in order: its lane 4 * b + j holds pixel 4 * j + b.
 HWY_INLINE VI ungrouped(VI sum) {
 #if HWY_MAX_BYTES == 64
   alignas(64) static constexpr int32_t kOrder[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
@@ -215,14 +220,14 @@ HWY_NOINLINE void filter_pixels(const int16_t* line, const FilterScratch& filter
   }
 }
 
-/// Grey: a gather brings two neighbouring levels for every lane.
+/// The version for grey pictures: a gather loads two neighbouring values of the line for every lane.
 HWY_NOINLINE void filter_greys(const int16_t* line, const FilterScratch& filter, const LineTarget& to) {
   const D16 d16;
   const Taps& taps = filter.across;
   const int count = taps.end - taps.begin;
   for (int vector = 0; vector * kLanes < count; ++vector) {
     const int i = AcrossTable::first_of(vector, kLanes, count);
-    const VI offset = hn::ShiftLeft<1>(hn::LoadU(DI(), &filter.offset[i]));  // bytes
+    const VI offset = hn::ShiftLeft<1>(hn::LoadU(DI(), &filter.offset[i]));  // in bytes
     VI sum = hn::Zero(DI());
     for (int p = 0; p < taps.pair_count; ++p) {
       const VI two = hn::GatherOffset(DI(), reinterpret_cast<const int32_t*>(line + 2 * p), offset);
@@ -240,7 +245,8 @@ HWY_INLINE void filter_pixels_of(const int16_t* line, const FilterScratch& filte
   filter_pixels<0, kIsGrouped>(line, filter, to);
 }
 
-/// The output pixels that look into the picture. Of fewer than kLanes, a whole vector is written.
+/// Filters the output pixels whose centres lie in the picture. Writes a whole vector even where they are fewer than
+/// kLanes.
 template <int kChannels>
 HWY_INLINE void filter_line(const int16_t* line, const FilterScratch& filter, const LineTarget& to) {
   if (kChannels == 1) return filter_greys(line, filter, to);
@@ -266,12 +272,15 @@ HWY_NOINLINE void filtered_rows(const RenderJob& job, const SamplingAxes& axes) 
   if (kChannels == 3) filter.table.assign(across, filter.offset, kLanes, /*may_group=*/HWY_MAX_BYTES == 64);
   const Finisher<kChannels, kStore> finisher(job);
   const int line_count = std::max(across.pixel_end - across.first_pixel, 0) * kChannels;
-  // Taps of weight 0 and the last load reach beyond the line's end, the last vector of levels beyond its plane.
+  // The spare space at the end is for taps of weight 0 and for the last load, which read after the line's end, and for
+  // the last vector of levels, which is written after its plane's end.
   filter.line.resize(static_cast<size_t>(line_count + 2 * across.pair_count * kChannels + kSpareLine));
   filter.levels.resize(static_cast<size_t>(across.pair_stride) * kChannels);
   int16_t* line = filter.line.data();
   const LineTarget levels{.planes = filter.levels.data(), .plane = across.pair_stride};
-  // Normalised at once where nothing comes between: the factor is a power of two off, so the bits are put()'s.
+  // Where nothing comes between filtering and normalising, both are one multiplication and one addition. The factor
+  // then differs from the normalisation's by a power of two only, so that the bits are the same as those of
+  // Finisher::put().
   const bool is_direct =
       finisher.is_plain() && across.begin == 0 && across.end == plan.output_width && plan.output_width >= kLanes;
   LineTarget direct{.plane = finisher.plane_stride(), .addend = job.normalization.bias};

@@ -1,4 +1,4 @@
-// RenderJob: one sample's rendering with everything per-sample worked out, as the SIMD rows take it.
+// RenderJob: everything that the SIMD rows need to render one sample, computed once per sample.
 #pragma once
 
 #include <array>
@@ -15,58 +15,58 @@
 
 namespace penstock::detail {
 
-/// A colour step with whatever it had to learn of the picture: it now changes each pixel by itself.
+/// A colour step that changes each pixel on its own. What it had to learn from the whole picture is in its numbers.
 struct PointStep {
   enum class Kind : uint8_t { kLinear, kSaturation, kHue, kPosterize, kSolarize };
 
   Kind kind = Kind::kLinear;
-  float amount = 0;                                      // as ColorOp's
+  float amount = 0;                                      // as in ColorStep
   std::array<float, 3> scale{1, 1, 1}, offset{0, 0, 0};  // kLinear: level * scale + offset
 };
 
 struct RenderJob {
-  const uint8_t* pixels = nullptr;  // at least 4 readable bytes
-  uint32_t last_word = 0;           // bytes; the greatest offset from `pixels` at which 4 bytes may be read
+  const uint8_t* pixels = nullptr;  // at least 4 bytes can be read here
+  uint32_t last_word = 0;           // in bytes; the greatest offset from `pixels` at which 4 bytes may be read
   ptrdiff_t row_stride = 0;         // bytes, below 2^31
-  int window_x = 0, window_y = 0;   // of the stored picture, pixels
+  int window_x = 0, window_y = 0;   // upper left corner of `pixels` in the stored picture
   const Plan* plan = nullptr;
-  bool is_recolored = false;            // the colour matrix is not the identity
-  std::array<float, 3> fill_level{};    // after the colour matrix
-  std::span<const PointStep> points{};  // after the colour matrix
+  bool is_recolored = false;            // whether the colour matrix is not the identity
+  std::array<float, 3> fill_level{};    // plan->fill after the colour matrix
+  std::span<const PointStep> points{};  // applied after the colour matrix
   Normalization normalization;
   Layout layout = Layout::kF32Nchw;
   void* output = nullptr;
 };
 
-/// How finished pixels leave the registers: as normalised f32 planes or as u8 pixels. The other layouts are converted
-/// from a line of f32 planes, row by row while the first-level cache holds it, so that only two instances of every way
-/// through are compiled.
+/// How finished pixels are stored: as normalised f32 planes or as u8 pixels. The other layouts are converted from a row
+/// of f32 planes, row by row while that row is in the first-level cache. So every kind of row is compiled for two kinds
+/// of store only.
 enum class Store : uint8_t { kPlanes, kBytes };
 
-/// kAntialias along the axes.
+/// What filtered_rows() works in (kAntialias along the axes).
 struct FilterScratch {
-  Taps across, down;            // columns, rows
-  std::vector<int32_t> offset;  // of the taps of `across` in the line, i16
+  Taps across, down;            // taps of the output's columns, of its rows
+  std::vector<int32_t> offset;  // one entry per output pixel: offset of its first tap in the line, in i16 values
   AcrossTable table;
-  std::vector<int16_t> line;  // levels * 2^7 of the rows being mixed
-  std::vector<float> levels;  // planes, across.pair_stride apart, of one output row
+  std::vector<int16_t> line;  // the mixed rows: levels * 2^7
+  std::vector<float> levels;  // one output row, as planes that are across.pair_stride floats apart
 };
 
-/// Lines of the picture being resized. One a thread, grown to the widest picture seen, then never allocated again.
+/// What rendering works in. There is one per thread. It grows to the widest picture seen and is reused after that.
 struct RenderScratch {
-  std::vector<int32_t> offset;  // a column
-  std::vector<float> weight;    // a column
+  std::vector<int32_t> offset;  // one entry per column
+  std::vector<float> weight;    // one entry per column
   std::vector<float> line, mixed;
   FilterScratch filter;
-  std::vector<uint8_t> turned;  // kAntialias: the footprint, transposed
-  std::vector<float> planes;    // one row, a channel after the other, to be converted
+  std::vector<uint8_t> turned;  // for kAntialias: the transposed footprint
+  std::vector<float> planes;    // one row as planes, one channel after the other, before conversion
 };
 RenderScratch& render_scratch();
 
-/// All rows of the output, erased rectangles not yet written.
+/// Renders all rows of the output. Erased rectangles are written later.
 void render_rows(const RenderJob& job, int channels);
 
-/// Makes render() use one of render_targets(); "" gives the choice back to the processor. For tests: not thread-safe.
+/// Makes render() use one of render_targets(); with "" the best one is chosen again. For tests. Not thread-safe.
 void force_render_target(const std::string& name);
 
 }  // namespace penstock::detail

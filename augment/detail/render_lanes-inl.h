@@ -1,5 +1,5 @@
-// The lanes of render(): fetching pixels, sampling them, and finishing them into the batch. Included once for each
-// instruction set by render_rows.cpp. One lane is one output pixel.
+// The lanes of render(): fetches pixels, samples them, and writes finished pixels into the batch. One lane is one
+// output pixel. render_rows.cpp includes this file once for each instruction set.
 #if defined(PENSTOCK_RENDER_LANES_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef PENSTOCK_RENDER_LANES_INL_H
 #undef PENSTOCK_RENDER_LANES_INL_H
@@ -22,7 +22,7 @@ namespace penstock::detail::HWY_NAMESPACE {
 
 HWY_INLINE V to_float(hn::Vec<D8> levels) { return hn::ConvertTo(D(), hn::PromoteTo(DI(), levels)); }
 
-/// Byte kByte of each word, as f32.
+/// Byte number kByte of each word, as f32.
 template <int kByte>
 HWY_INLINE V byte_of(VU word) {
   const DU du;
@@ -31,7 +31,7 @@ HWY_INLINE V byte_of(VU word) {
   return hn::ConvertTo(D(), hn::BitCast(DI(), byte));
 }
 
-/// `count` neighbouring pixels; lanes beyond are 0.
+/// Loads `count` neighbouring pixels. The lanes after them are 0.
 template <int kChannels>
 HWY_INLINE Levels<kChannels> load_levels(const uint8_t* pixels, int count) {
   const D8 d8;
@@ -57,9 +57,10 @@ HWY_INLINE V reverse_part(V level, int count) {
   return hn::Load(D(), lanes);
 }
 
-/// The picture's levels at continuous coordinates. A coordinate inside the stored picture's rectangle [0, W) x [0, H)
-/// is sampled with edge pixels repeated; one outside takes plan.fill. So does Pillow's transform(); a resize is always
-/// inside. torchvision's affine of a *tensor* instead blends the outermost half pixel with fill.
+/// Samples the picture at continuous coordinates. A coordinate inside of the picture's rectangle [0, W) x [0, H) is
+/// sampled with edge pixels repeated; a coordinate outside takes plan.fill. Pillow's transform() does the same. A
+/// resize never looks outside. torchvision's affine of a *tensor* instead blends the outermost half pixel with the
+/// fill.
 template <int kChannels, Filter kFilter>
 class Sampler {
  public:
@@ -67,7 +68,7 @@ class Sampler {
       : pixels_(reinterpret_cast<const uint32_t*>(job.pixels)),
         last_word_(hn::Set(DU(), job.last_word)),
         stride_(hn::Set(DI(), static_cast<int32_t>(job.row_stride))),
-        // Two's complement arithmetic of 32 bits: it may wrap on the way, the offset itself fits.
+        // Intermediate results may wrap around in 32 bits. The final offset fits, so it is right.
         origin_(hn::Set(
             DI(), static_cast<int32_t>(static_cast<uint32_t>(job.window_y) * static_cast<uint32_t>(job.row_stride) +
                                        static_cast<uint32_t>(job.window_x * kChannels)))),
@@ -91,9 +92,9 @@ class Sampler {
     return hn::Sub(hn::Add(hn::Mul(row, stride_), in_row), origin_);
   }
 
-  /// The 4 bytes at `offset`, the first one lowest. Where they would pass the picture's end, an earlier word is read
-  /// and shifted, with zeros from above: no byte outside of the picture is ever touched, whatever a masked lane's
-  /// offset is.
+  /// The 4 bytes at `offset`, the first byte in the lowest bits. Where these bytes would reach beyond the end of the
+  /// picture, the last word of the picture is read and shifted down, which fills the upper bits with zeros. So no byte
+  /// outside of the picture is ever read, whatever offset a masked lane has.
   HWY_INLINE VU word_at(VI offset) const {
     const VU wanted = hn::BitCast(DU(), offset);
     const VU safe = hn::Min(wanted, last_word_);
@@ -110,8 +111,8 @@ class Sampler {
     }
   }
 
-  /// Vertically first, then horizontally: left + wx * (right - left). In the last column (row) wx (wy) is exactly 0,
-  /// and what the right (lower) fetch brings is some finite level that counts for nothing.
+  /// Interpolates vertically first, then horizontally: left + wx * (right - left). In the last column wx is exactly 0,
+  /// and in the last row wy is. The right or lower pixel that is fetched there is some finite level with weight 0.
   HWY_INLINE Levels<kChannels> bilinear(V x, V y) const {
     const D d;
     const V zero = hn::Zero(d), half = hn::Set(d, 0.5f), one = hn::Set(d, 1.f);
@@ -146,8 +147,8 @@ class Sampler {
   V fill_[kChannels];
 };
 
-/// Colour matrix and point steps, then normalisation and f32 planes, or rounding and u8 pixels. Planes are those of the
-/// output, or lines of one row that end_row() converts to the layout.
+/// Applies the colour matrix and the point steps, then either normalises and stores f32 planes, or rounds and stores u8
+/// pixels. The planes are those of the output itself, or lines of one row that end_row() converts to the layout.
 template <int kChannels, Store kStore>
 class Finisher {
  public:
@@ -191,12 +192,13 @@ class Finisher {
     }
   }
 
-  /// A level becomes level * scale + bias and nothing else, in f32: whoever has levels may write the row's planes.
+  /// Whether finishing is level * scale + bias and nothing else. A caller that has levels may then write the planes of
+  /// the row itself.
   bool is_plain() const { return kStore == Store::kPlanes && !is_recolored_ && points_.empty(); }
   float* row_planes(int row) const { return planes_ + row * row_stride_; }
   ptrdiff_t plane_stride() const { return plane_; }
 
-  /// Columns [begin, end) take the fill.
+  /// Writes the fill to the columns [begin, end).
   HWY_INLINE void fill(int row, int begin, int end) const {
     for (int i = 0; i < kChannels; ++i) {
       if constexpr (kStore == Store::kPlanes) {
@@ -209,7 +211,7 @@ class Finisher {
     }
   }
 
-  /// After the last put() and fill() of a row.
+  /// Must be called after the last put() and fill() of a row.
   HWY_INLINE void end_row(int row) const {
     if (converted_ != nullptr) convert_row(*converted_, kChannels, planes_, row);
   }
@@ -255,8 +257,8 @@ class Finisher {
 
   float* planes_ = nullptr;
   uint8_t* bytes_ = nullptr;
-  ptrdiff_t plane_ = 0, row_stride_ = 0;  // floats
-  const RenderJob* converted_ = nullptr;  // where planes_ is a line to be converted
+  ptrdiff_t plane_ = 0, row_stride_ = 0;  // in floats
+  const RenderJob* converted_ = nullptr;  // set where planes_ is a row that has to be converted
   int width_;
   bool is_recolored_;
   std::span<const PointStep> points_;

@@ -1,9 +1,10 @@
 // resized_rows(): bilinear sampling along the axes (resize, with or without crop and flip) without gathering pixels.
-// Included once for each instruction set by render_rows.cpp.
+// render_rows.cpp includes this file once for each instruction set.
 //
-// Each output row mixes two picture rows into one line of f32, contiguously, and then two neighbours of that line for
-// every output column, whose place and weight are worked out once a picture. Sampler mixes vertically first too, so the
-// bits are the same; a photograph of 500 x 400 to 224 x 224 takes about a third of the time of the gathers.
+// For each output row, two picture rows are mixed into one contiguous line of f32. Each output column then mixes two
+// neighbouring pixels of that line; their position and weight are computed once per picture. Sampler also mixes
+// vertically first, so that the bits are the same. Reducing a photograph from 500 x 400 to 224 x 224 takes about a
+// third of the time that gathering takes.
 #if defined(PENSTOCK_RENDER_RESIZED_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef PENSTOCK_RENDER_RESIZED_INL_H
 #undef PENSTOCK_RENDER_RESIZED_INL_H
@@ -17,7 +18,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace penstock::detail::HWY_NAMESPACE {
 
-/// Where a coordinate along one axis is sampled: `weight` of pixel + 1, the rest of pixel.
+/// Where a coordinate is sampled along one axis: `weight` times pixel + 1, plus 1 - weight times pixel.
 struct Tap {
   bool is_inside = false;
   int pixel = 0;
@@ -32,10 +33,10 @@ HWY_INLINE Tap tap_at(float coordinate, int size) {
   return {true, pixel, clamped - static_cast<float>(pixel)};
 }
 
-/// The taps of all columns, into scratch: offsets in floats from the line's begin.
+/// Computes the taps of all columns and writes them to `scratch`. Offsets are counted in floats from the line's begin.
 struct Columns {
-  int begin = 0, end = 0;              // output columns that look into the picture
-  int first_pixel = 0, pixel_end = 0;  // picture columns that the line holds
+  int begin = 0, end = 0;              // output columns whose centres lie in the picture
+  int first_pixel = 0, pixel_end = 0;  // columns of the picture that the line holds
 
   Columns(const RenderJob& job, int channels, RenderScratch& scratch) {
     const Plan& plan = *job.plan;
@@ -48,10 +49,10 @@ struct Columns {
       scratch.offset[column] = tap.pixel;
       scratch.weight[column] = tap.weight;
       if (!tap.is_inside) continue;
-      if (end == 0) begin = column;  // the map is monotonous: what is inside stands together
+      if (end == 0) begin = column;  // the map is monotonic, so that the columns inside are contiguous
       end = column + 1;
       first_pixel = std::min(first_pixel, tap.pixel);
-      // A neighbour without weight may lie outside of what was decoded.
+      // A neighbour of weight 0 may lie outside of what was decoded.
       pixel_end = std::max(pixel_end, tap.pixel + (tap.weight > 0 ? 2 : 1));
     }
     for (int column = begin; column < end; ++column)
@@ -69,7 +70,8 @@ HWY_INLINE void mix_lines(const uint8_t* upper, const uint8_t* lower, float weig
   });
 }
 
-/// One output pixel's R, G, B and a fourth float of no meaning; reads 4 floats at `left` and at the next pixel.
+/// Writes R, G and B of one output pixel and a fourth float without meaning. Reads 4 floats at `left` and 4 at the next
+/// pixel.
 HWY_INLINE void mix_pixel(const float* left, float weight, float* mixed) {
   const hn::CappedTag<float, 4> d;
   const auto right_weight = hn::Set(d, weight);
@@ -87,7 +89,7 @@ HWY_NOINLINE void resized_rows(const RenderJob& job) {
   const Columns columns(job, kChannels, scratch);
   const Finisher<kChannels, kStore> finisher(job);
   const int line_count = (columns.pixel_end - columns.first_pixel) * kChannels;
-  // One pixel and one vector more than the line: read with weight 0, so they need only be numbers.
+  // The line is longer by one pixel and one vector. These are read with weight 0, so that any finite number will do.
   scratch.line.assign(static_cast<size_t>(std::max(line_count, 0) + 4 + kLanes), 0.f);
   scratch.mixed.resize(4 * static_cast<size_t>(plan.output_width + kLanes));
   float* line = scratch.line.data();

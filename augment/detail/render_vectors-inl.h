@@ -1,4 +1,4 @@
-// The vector types of render()'s lanes and the loop over a row. Included once for each instruction set.
+// The vector types of render()'s lanes, and the loop over a row. Included once for each instruction set.
 #if defined(PENSTOCK_RENDER_VECTORS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef PENSTOCK_RENDER_VECTORS_INL_H
 #undef PENSTOCK_RENDER_VECTORS_INL_H
@@ -26,8 +26,9 @@ using VI = hn::Vec<DI>;
 using VU = hn::Vec<DU>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
 
-/// Calls body(column, count) for vectors that cover [begin, end). The last one overlaps its neighbour instead of being
-/// cut (writing a pixel twice writes the same bits); count is below kLanes only where the whole range is.
+/// Calls body(column, count) for vectors that cover [begin, end). The last vector overlaps the one before it instead of
+/// being shortened (a pixel that is written twice gets the same bits both times). `count` is below kLanes only where
+/// the whole range is shorter than that.
 template <class Body>
 HWY_INLINE void for_each_vector(int begin, int end, const Body& body) {
   const int range = end - begin;

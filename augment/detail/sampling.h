@@ -1,4 +1,4 @@
-// sampling: how a plan's pixels are found, decided in one place for footprint() and for render().
+// sampling: decides how the pixels of a plan are found, in one place for both footprint() and render().
 #pragma once
 
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace penstock::detail {
 
-/// The plan as it reads a picture that is its view: coordinates count from the view's upper left corner.
+/// The same plan for the view as a picture of its own: coordinates are counted from the view's upper left corner.
 inline Plan seen_from_view(const Plan& plan) {
   Plan seen = plan;
   seen.map = Affine::translation(-plan.view.x, -plan.view.y).after(plan.map);
@@ -18,17 +18,19 @@ inline Plan seen_from_view(const Plan& plan) {
   return seen;
 }
 
-/// Maps of +-1 and whole pixels: every output pixel's centre falls on a pixel's centre.
+/// Whether the map only mirrors and shifts by whole pixels, so that every output pixel's centre falls on a pixel's
+/// centre.
 inline bool is_translation(const Affine& m) {
   const auto is_whole = [](double v) { return v == static_cast<int>(v); };
   return m.xy == 0 && m.yx == 0 && std::fabs(m.xx) == 1 && std::fabs(m.yy) == 1 && std::fabs(m.x0) < 0x1p22 &&
          std::fabs(m.y0) < 0x1p22 && is_whole(m.x0) && is_whole(m.y0);
 }
 
-/// Columns (x) and rows (y) of the view, each with the axis of the output that runs along it.
+/// How the view is sampled along its columns (x) and rows (y). Each axis names the side of the output that runs along
+/// it.
 struct SamplingAxes {
-  bool are_filtered = false;  // by taps along each; otherwise point by point
-  bool turns = false;         // x with the output's rows, y with its columns
+  bool are_filtered = false;  // sampled by taps along each axis; otherwise point by point
+  bool turns = false;         // x runs along the output's rows and y along its columns
   Axis x, y;
 };
 

@@ -1,4 +1,4 @@
-// Taps: the triangle's weights, rounded so that they sum to 1.
+// Taps: the weights of the triangle filter, rounded so that they sum to 1.
 #include "augment/detail/taps.h"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 namespace penstock::detail {
 namespace {
 
-// Truncation instead of floor() and ceil(), which are calls where the baseline has no SSE4.1.
+// Truncation is used instead of floor() and ceil(), which are function calls where the baseline has no SSE4.1.
 int clipped_floor(double v, int size) {
   return static_cast<int>(std::min(std::max(v, 0.0), static_cast<double>(size)));
 }
@@ -30,9 +30,10 @@ void Taps::set_weights(const Axis& axis, int tap_limit) {
   for (int i = 0; i < end - begin; ++i) {
     const double center = axis.center(begin + i);
     const int first_tap = clipped_floor(center - reach + 0.5, axis.input_size);
-    // No further than footprint() says: what lies beyond it may not have been decoded.
+    // No tap lies outside of footprint(), because the picture there may not have been decoded.
     const int last_tap = std::min(first_tap + tap_count, tap_span(axis, center).end) - 1;
-    // Always tap_count of them, those beyond the triangle 0: a loop of a length that the processor can foresee.
+    // There are always tap_count weights, and those outside of the triangle are 0, so that the processor can predict
+    // the length of the loop.
     const auto weight = [&](int pixel) {
       const double height = 1 - std::fabs(pixel + 0.5 - center) * inverse;
       return height > 0 && pixel <= last_tap ? height : 0;
@@ -56,7 +57,7 @@ void Taps::set_weights(const Axis& axis, int tap_limit) {
 
 void Taps::assign(const Axis& axis) {
   const double reach = axis.reach();
-  // An open interval of length 2 * reach holds ceil(2 * reach) pixel centres at most; one more would weigh nothing.
+  // An open interval of length 2 * reach holds at most ceil(2 * reach) pixel centres. One more would have weight 0.
   const int tap_count = std::max(clipped_ceil(2 * reach - 1e-9, axis.input_size), 1);
   for (begin = 0; begin < axis.output_size && !axis.holds(axis.center(begin));) ++begin;
   for (end = begin; end < axis.output_size && axis.holds(axis.center(end));) ++end;
@@ -66,7 +67,7 @@ void Taps::assign(const Axis& axis) {
   pixel_end = 0;
   first.resize(static_cast<size_t>(pair_stride));
   pairs.assign(static_cast<size_t>(pair_stride) * pair_count, 0);
-  // Unrolled for enlarging, and down to half the size.
+  // The loop is unrolled for enlarging and for reductions down to half the size.
   const auto set = tap_count == 2   ? &Taps::set_weights<2>
                    : tap_count == 3 ? &Taps::set_weights<3>
                    : tap_count == 4 ? &Taps::set_weights<4>

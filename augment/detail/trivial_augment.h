@@ -1,4 +1,4 @@
-// trivial-augment's operations with their parameters given, as tests call them.
+// The operations of trivial-augment with given parameters, in a header of its own so that tests can call them.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace penstock::detail {
 
-/// In torchvision's order.
+/// The operations in torchvision's order.
 enum class TrivialOp : uint8_t {
   kIdentity,
   kShearX,
@@ -29,14 +29,14 @@ constexpr int kTrivialOps = 14, kTrivialBins = 31;
 
 struct TrivialDraw {
   TrivialOp op = TrivialOp::kIdentity;
-  int bin = 0;               // of the magnitude, 0 to kTrivialBins - 1
-  bool is_negative = false;  // of the operations that have a sign
+  int bin = 0;               // bin of the magnitude, 0 to kTrivialBins - 1
+  bool is_negative = false;  // used by the operations that have a sign
 };
 
-/// Edits all but the plan's filter and fill.
+/// Applies the operation to the plan. It does not set the plan's filter and fill.
 void apply(const TrivialDraw& draw, Plan& plan);
 
-/// The magnitude changes the pixels' places, so that filter and fill count.
+/// Whether the operation moves pixels, so that filter and fill matter.
 bool is_geometric(TrivialOp op);
 
 }  // namespace penstock::detail

@@ -1,4 +1,4 @@
-// TurnedJob: transposing the footprint's pixels, tile by tile.
+// TurnedJob: transposes the pixels of the footprint, tile by tile.
 #include "augment/detail/turned_job.h"
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 namespace penstock::detail {
 namespace {
 
-/// to[x][y] = from[y][x]. Tiles of 16 x 16 pixels: 16 lines read and 16 written at a time stay in the first-level
-/// cache.
+/// to[x][y] = from[y][x]. Works in tiles of 16 x 16 pixels, because the 16 lines that are read and the 16 that are
+/// written then stay in the first-level cache.
 template <int kChannels>
 void transpose(const uint8_t* from, ptrdiff_t from_stride, int height, int width, uint8_t* to, ptrdiff_t to_stride) {
   constexpr int kTile = 16;

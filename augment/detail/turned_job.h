@@ -1,5 +1,5 @@
-// TurnedJob: a plan that turns by 90 degrees (EXIF orientations 5 to 8) as one that does not, over a transposed
-// picture.
+// TurnedJob: replaces a plan that turns by 90 degrees (EXIF orientations 5 to 8) by one that does not turn, for a
+// transposed picture.
 #pragma once
 
 #include "augment/detail/render_job.h"
@@ -7,8 +7,9 @@
 
 namespace penstock::detail {
 
-/// Holds the swapped plan and points into render_scratch().turned, where the footprint lies transposed.
-/// Requires: sampling_axes(*job.plan).turns.
+/// Holds the plan with its axes exchanged. Its job points into render_scratch().turned, which holds the transposed
+/// footprint.
+/// Requires sampling_axes(*from.plan).turns.
 struct TurnedJob {
   TurnedJob(const RenderJob& from, int channels);
   TurnedJob(const TurnedJob&) = delete;

@@ -1,10 +1,10 @@
-// render_bench: the bare render loop on one thread, each beside the best that OpenCV has for the same work.
+// render_bench: the bare render loop on one thread, each case beside the best that OpenCV has for the same work.
 //
-// Rates are images/s; an iteration is a batch of 64. `of_memcpy` is the time that memcpy takes for the output bytes of
-// the batch, row by row to the same place, over the time of the benchmark: the share of the memory's limit. Both are of
-// this thread's processor time, batch by batch in turn. The pairs run in one process; read the ratio of
-// run_render/<case> to run_opencv/<case> as the median of at least five repetitions: --benchmark_repetitions=5
-// --benchmark_enable_random_interleaving=true.
+// Rates are images/s; an iteration is a batch of 64. `of_memcpy` is the time in which memcpy writes the output bytes of
+// the batch, row by row to the same place, divided by the time of the benchmark: the share of the memory's limit that
+// is reached. Both are processor times of this thread, measured in turn, batch by batch. The pairs run in one process.
+// Read the ratio of run_render/<case> to run_opencv/<case> as the median of at least five repetitions:
+// --benchmark_repetitions=5 --benchmark_enable_random_interleaving=true.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -25,8 +25,8 @@ namespace {
 constexpr int kSampleCount = 1024;
 constexpr int kBatchSize = 64;
 
-/// Noise, and a plan for each sample, as a worker would have them. Small pictures are many, in a mapped shard; of
-/// photographs there is one, for a decoder has just written it and the caches hold it.
+/// Pictures of noise, and a plan for each sample, as a worker would have them. There are many small pictures, as in a
+/// mapped shard, but only one photograph, because in the loader a decoder has just written it and the caches hold it.
 struct Workload {
   Workload(Extent extent, const char* transforms, int sample_count = kSampleCount, int picture_count = kSampleCount)
       : extent(extent),
@@ -50,7 +50,8 @@ struct Workload {
             .width = extent.width,
             .channels = extent.channels};
   }
-  /// Where sample i of the batch goes; a batch stays in the second-level cache for small pictures, as in the loader.
+  /// Where sample i of the batch is written. With small pictures a batch stays in the second-level cache, as in the
+  /// loader.
   float* row(int i) { return output.data() + i % kBatchSize * (output.size() / kBatchSize); }
 
   Extent extent;
@@ -77,12 +78,12 @@ Workload photograph_resize() {
   return {{400, 500, 3}, "resize(height=224,width=224),normalize(mean=0.49:0.46:0.41,std=0.23:0.22:0.22)", 16, 1};
 }
 
-/// The mean size of ImageNet's photographs.
+/// A crop of a photograph of the mean size in ImageNet.
 Workload photograph_crop() {
   return {{395, 468, 3}, "random-resized-crop(size=224),flip,normalize(mean=0.49:0.46:0.41,std=0.23:0.22:0.22)", 64, 1};
 }
 
-/// A photograph reduced with these colour steps behind it.
+/// A reduced photograph, followed by these colour steps.
 Workload colored(std::initializer_list<ColorStep> steps) {
   Workload workload{
       {350, 400, 3}, "resize(height=224,width=224),normalize(mean=0.49:0.46:0.41,std=0.23:0.22:0.22)", 16, 1};
@@ -91,7 +92,7 @@ Workload colored(std::initializer_list<ColorStep> steps) {
   return workload;
 }
 
-/// The physical limit: the batch's output, written by memcpy.
+/// The physical limit: memcpy writes the output of the batch.
 void copy_batch(Workload& workload, const std::vector<float>& source) {
   const size_t row_count = workload.output.size() / kBatchSize;
   for (int i = 0; i < kBatchSize; ++i) {
@@ -100,7 +101,7 @@ void copy_batch(Workload& workload, const std::vector<float>& source) {
   }
 }
 
-/// Calls `make(i)` for the samples of a batch, and memcpy for what they wrote, in turn.
+/// Calls `make(i)` for the samples of a batch and memcpy for as many bytes, in turn.
 template <class Make>
 void run_batches(benchmark::State& state, Workload& workload, const Make& make) {
   const std::vector<float> source(workload.output.size(), 1.0f);
@@ -141,7 +142,8 @@ void run_plan_and_render(benchmark::State& state, Workload workload) {
   });
 }
 
-/// warpAffine (or resize where the map is a pure scaling) to u8, then per plane level * scale + bias into the batch.
+/// OpenCV: warpAffine (or resize, where the map is a pure scaling) to u8, then level * scale + bias per plane into the
+/// batch.
 void run_opencv(benchmark::State& state, Workload workload) {
   cv::setNumThreads(1);
   const int type = workload.extent.channels == 1 ? CV_8UC1 : CV_8UC3;
@@ -157,7 +159,7 @@ void run_opencv(benchmark::State& state, Workload workload) {
     if (m.xy == 0 && m.yx == 0 && m.x0 == 0 && m.y0 == 0) {
       cv::resize(source, warped, size, 0, 0, flags);
     } else {
-      // OpenCV's coordinates are those of pixel centres.
+      // In OpenCV's coordinates, pixel centres are whole numbers.
       const cv::Matx23d centers(m.xx, m.xy, m.x0 + 0.5 * (m.xx + m.xy - 1), m.yx, m.yy, m.y0 + 0.5 * (m.yx + m.yy - 1));
       cv::warpAffine(source, warped, centers, size, flags | cv::WARP_INVERSE_MAP, cv::BORDER_CONSTANT);
     }
@@ -171,7 +173,8 @@ void run_opencv(benchmark::State& state, Workload workload) {
   });
 }
 
-/// The crop by cv::resize with `interpolation`, mirrored where the plan is, then per plane level * scale + bias.
+/// OpenCV: cv::resize of the crop with `interpolation`, mirrored where the plan is, then level * scale + bias per
+/// plane.
 void run_opencv_crop(benchmark::State& state, Workload workload, int interpolation) {
   cv::setNumThreads(1);
   const auto& normalization = workload.pipeline.normalization();

@@ -1,8 +1,9 @@
-// decode_bench: decoding what a random-resized-crop looks at, beside libjpeg-turbo's own region decode.
+// decode_bench: decodes the region that a random-resized-crop needs, beside libjpeg-turbo's own region decode.
 //
-// The photographs of photo_data.h; one thread; the same draws for both contestants, which take turns by the picture, so
-// that the machine's drift hits both. `of_region` is how many times as fast as libjpeg-turbo with crop_scanline,
-// skip_scanlines and an end behind the last row. libjpeg-turbo is the physical limit of everybody who keeps JPEG files.
+// The data are the photographs of photo_data.h; there is one thread. Both contestants have the same draws and take
+// turns picture by picture, so that a drift of the machine's speed affects both. `of_region` says how many times as
+// fast as libjpeg-turbo the decoder is, where libjpeg-turbo uses crop_scanline and skip_scanlines and stops after the
+// last row. That is the physical limit for every loader that stores JPEG files and decodes them with libjpeg-turbo.
 #include <benchmark/benchmark.h>
 
 #include "augment/transform.h"
@@ -13,7 +14,7 @@
 namespace penstock {
 namespace {
 
-/// One way to decode one packing.
+/// A way to decode, and the packing that it decodes.
 struct Way {
   std::shared_ptr<const Dataset> dataset;
   DecodePath path;

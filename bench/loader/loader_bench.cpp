@@ -1,8 +1,9 @@
-// loader_bench: the loader beside the bare loop that does the same work without one, and beside itself with one worker.
+// loader_bench: the loader beside a bare loop that does the same work without a loader, and beside itself with one
+// worker.
 //
-// MNIST where it is (PENSTOCK_DATA, or ../shared/data), otherwise embedded digits; affine, f32, batches of 64. The
-// machine's speed drifts, so every iteration runs one epoch of each contestant in turn and `ratio` compares their sums:
-// it is steady where the rates are not.
+// The data are MNIST in PENSTOCK_DATA or ../shared/data, otherwise the embedded digits; affine, f32, batches of 64. The
+// speed of the machine drifts. Every iteration therefore runs one epoch of each contestant in turn, and `ratio`
+// compares the sums of their times, so that it is steady where the rates are not.
 //
 //   of_memcpy    loader / (memcpy of the batches' bytes into one reused batch, 1 thread): the memory's limit
 //   of_bare      loader / (plan and render from the map into one reused batch, in the file's order, 1 thread)
@@ -30,7 +31,7 @@ namespace {
 constexpr int64_t kBatchSize = 64;
 constexpr const char* kSpec = "affine(degrees=10,translate=0.1),normalize(mean=0.1307,std=0.3081)";
 
-/// One shard in a temporary folder that is gone after the process.
+/// A data set of one shard in a temporary folder, which is removed when the process ends.
 class PackedData {
  public:
   PackedData() {
@@ -77,7 +78,7 @@ class PackedData {
   std::shared_ptr<const Dataset> dataset_;
 };
 
-/// Something that makes all samples of an epoch.
+/// A contestant: makes all samples of an epoch.
 struct Contestant {
   virtual ~Contestant() = default;
   virtual void run_epoch(int64_t epoch) = 0;
@@ -111,7 +112,7 @@ struct LoaderLoop final : Contestant {
   Loader loader;
 };
 
-/// The physical limit: as many bytes of batches, written by memcpy on one thread into one reused batch.
+/// The physical limit: memcpy writes as many bytes on one thread into one batch that is reused.
 struct CopyLoop final : Contestant {
   void run_epoch(int64_t) override {
     for (uint64_t i = 0; i < PackedData::dataset()->size(); ++i) {
@@ -124,7 +125,7 @@ struct CopyLoop final : Contestant {
   std::vector<float> source = std::vector<float>(kBatchSize * row_count, 1.0f), batch = source;
 };
 
-/// Epochs of all in turn; the rates of both, second / first, and memcpy / second.
+/// Runs epochs of all in turn. Reports the rates of both, second / first, and memcpy / second.
 void compare(benchmark::State& state, const char* ratio, Contestant& first, Contestant& second) {
   CopyLoop copy;
   int64_t first_ns = 0, second_ns = 0, copy_ns = 0, epoch = 0;

@@ -1,13 +1,13 @@
-// photo_bench: the loader on photographs beside the best loop that one would write by hand on libjpeg-turbo.
+// photo_bench: the loader on photographs, beside the best loop that one would write by hand with libjpeg-turbo.
 //
-// imagenet-sample where it is (PENSTOCK_DATA, or ../shared/data): random resized crop to 224 x 224, antialiased, flip,
+// The data are imagenet-sample in PENSTOCK_DATA or ../shared/data: random resized crop to 224 x 224, antialiased, flip,
 // normalised, f32, batches of 64. Every iteration runs kEpochs epochs of each contestant in turn, with the same draws,
-// and compares their sums.
+// and compares the sums of their times.
 //
-// The loop decodes the crop's region alone, as libjpeg-turbo can: at the DCT scale that still has a pixel for every
-// output pixel, jpeg_crop_scanline, jpeg_skip_scanlines, and an end behind the last row. One decompressor and one
-// buffer serve all pictures; the JPEGs lie in memory. The rest is render(), so the difference is decoding and the
-// loader.
+// The loop decodes only the region of the crop, as far as libjpeg-turbo can: at the DCT scale that still has a pixel
+// for every output pixel, with jpeg_crop_scanline and jpeg_skip_scanlines, and it stops after the last row. One
+// decompressor and one buffer serve all pictures, and the JPEGs are in memory. The rest is render(), so that the
+// difference is decoding and the loader.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-// Behind <cstdio>: it uses FILE and size_t without including anything.
+// After <cstdio>, because it uses FILE and size_t without including anything.
 #include <jpeglib.h>
 
 #include "augment/render.h"
@@ -35,13 +35,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kBatchSize = 64;
-constexpr int64_t kEpochs = 10;  // one is 4 batches, and the loader starts empty
+constexpr int64_t kEpochs = 10;  // an epoch has only 4 batches, and the loader starts empty
 constexpr int kSide = 224;
-constexpr size_t kSampleCount = size_t{3} * kSide * kSide;  // values
+constexpr size_t kSampleCount = size_t{3} * kSide * kSide;  // values per sample
 constexpr const char* kSpec =
     "random-resized-crop(size=224),flip,normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225)";
 
-/// The files' bytes, sorted by name: the order in which image-folder numbers its samples.
+/// The bytes of the files, sorted by name, which is the order in which image-folder numbers its samples.
 const std::vector<std::vector<uint8_t>>& photos() {
   static const auto kPhotos = [] {
     std::vector<fs::path> paths;
@@ -57,10 +57,10 @@ const std::vector<std::vector<uint8_t>>& photos() {
   return kPhotos;
 }
 
-/// As shardprep packs them without flags.
+/// The photographs as shardprep packs them without flags.
 const std::shared_ptr<const Dataset>& dataset() { return packed_photos({}); }
 
-/// Something that makes all samples of epochs `first` to `first` + kEpochs - 1.
+/// A contestant: makes all samples of the epochs `first` to `first` + kEpochs - 1.
 struct Contestant {
   virtual ~Contestant() = default;
   virtual void run(int64_t first) {
@@ -69,7 +69,7 @@ struct Contestant {
   virtual void run_epoch(int64_t epoch) = 0;
 };
 
-/// libjpeg's own error handler prints and ends the process: these files are known to be sound.
+/// Uses libjpeg's own error handler, which prints and ends the process, because these files are known to be sound.
 class RegionDecoder {
  public:
   RegionDecoder() {
@@ -86,7 +86,7 @@ class RegionDecoder {
     return {static_cast<int>(info_.image_height), static_cast<int>(info_.image_width), 3};
   }
 
-  /// RGB. Valid until the next picture is decoded.
+  /// Decodes the region to RGB. The result is valid until the next picture is decoded.
   Picture decode(const Region& region, int scale) {
     info_.out_color_space = JCS_RGB;
     info_.scale_num = static_cast<unsigned>(scale);
@@ -136,7 +136,7 @@ struct RegionLoop final : Contestant {
   std::vector<float> batch = std::vector<float>(kBatchSize * kSampleCount);
 };
 
-/// The loader's own parts without a loader: one thread, samples in the order of the shard, one reused batch.
+/// The parts of the loader without the loader: one thread, samples in the order of the shard, one batch that is reused.
 struct BareLoop final : Contestant {
   void run_epoch(int64_t epoch) override {
     for (uint64_t i = 0; i < dataset()->size(); ++i) {
@@ -165,7 +165,8 @@ struct LoaderLoop final : Contestant {
     loader.start_epoch(epoch);
     while (const auto batch = loader.next()) benchmark::DoNotOptimize(batch->pixels().data());
   }
-  /// What was made ahead for a further epoch is dropped: it would take the core of whose turn is next.
+  /// What the loader has made ahead for a further epoch is dropped. Otherwise it would take processor time from the
+  /// next contestant.
   void run(int64_t first) override {
     Contestant::run(first);
     loader.start_epoch(first, loader.batches_per_epoch());
@@ -173,7 +174,7 @@ struct LoaderLoop final : Contestant {
   Loader loader;
 };
 
-/// The physical limit: as many bytes of batches, written by memcpy on one thread into one reused batch.
+/// The physical limit: memcpy writes as many bytes on one thread into one batch that is reused.
 struct CopyLoop final : Contestant {
   void run_epoch(int64_t) override {
     for (size_t i = 0; i < photos().size(); ++i) {
@@ -185,21 +186,21 @@ struct CopyLoop final : Contestant {
   std::vector<float> source = std::vector<float>(kBatchSize * kSampleCount, 1.0f), batch = source;
 };
 
-/// Wall time, ns.
+/// The wall time of a run, in nanoseconds.
 int64_t timed_run(Contestant& contestant, int64_t first) {
   const int64_t start_ns = now_ns();
   contestant.run(first);
   return now_ns() - start_ns;
 }
 
-/// Whether there are photographs; the benchmark says so and ends where not.
+/// Whether there are photographs. Where there are none, the benchmark reports this and ends.
 bool has_photos(benchmark::State& state) {
   if (!photo_folder().empty()) return true;
   state.SkipWithError("no photographs: expected PENSTOCK_DATA/imagenet-sample");
   return false;
 }
 
-/// All in turn; the subject's rate, the loop's, subject / loop, and memcpy / subject.
+/// Runs all in turn. Reports the rates of the subject and of the loop, subject / loop, and memcpy / subject.
 void compare(benchmark::State& state, Contestant& subject, Contestant& loop) {
   CopyLoop copy;
   int64_t subject_ns = 0, loop_ns = 0, copy_ns = 0, epoch = 0;

@@ -1,4 +1,4 @@
-// PhotoData: enlarging and packing, once a process.
+// PhotoData: enlarges and packs the photographs, once per process.
 #include "bench/loader/photo_data.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Gone when the process ends.
+/// A temporary folder that is removed when the process ends.
 struct ScratchFolder {
   ScratchFolder() {
     std::string pattern = (fs::temp_directory_path() / "penstock-photos-XXXXXX").string();
@@ -52,7 +52,7 @@ std::vector<uint8_t> enlarged(std::span<const uint8_t> file) {
   return detail::write_jpeg({pixels.data(), stride, twice.height, twice.width, channels, 0, 0}, 90);
 }
 
-/// A class folder of the enlarged photographs.
+/// A folder whose one class folder holds the enlarged photographs.
 fs::path enlarged_folder() {
   const fs::path folder = scratch_folder() / "enlarged";
   if (!fs::create_directories(folder / "photos")) return folder;

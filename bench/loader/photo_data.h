@@ -10,11 +10,11 @@
 
 namespace penstock {
 
-/// The folder with the photographs; empty where there is none, so that a benchmark can say so.
+/// The folder with the photographs. It is empty where there is none, so that a benchmark can report this.
 std::filesystem::path photo_folder();
 
-/// The photographs, or with `is_enlarged` the same at twice the sides (bilinear, quality 90, 4:2:0), packed with
-/// `storage`. Kept for the life of the process; equal arguments give the same one. Not thread-safe.
+/// The photographs, packed with `storage`. With `is_enlarged` they have twice the height and width (bilinear, quality
+/// 90, 4:2:0). The data set is kept until the process ends, and equal arguments give the same one. Not thread-safe.
 const std::shared_ptr<const Dataset>& packed_photos(const StorageOptions& storage, bool is_enlarged = false);
 
 }  // namespace penstock

@@ -2,9 +2,9 @@
 
     <python> bench/peers/peer_<name>.py --workload mnist --data DIR --workers N [--variant V] [--seconds 2]
 
-prints one line of JSON: images_per_second, images_per_cpu_second, versions and, of photographs, how they look. The process only
-takes batches; the clock starts after --warm-up seconds of taking them. The first batch is looked at, of photographs the first
-four: a loader that is fast because it delivers something else fails.
+prints one line of JSON: images_per_second, images_per_cpu_second, versions and, for photographs, statistics of how they look. The
+process only takes batches, and the clock starts after it has done so for --warm-up seconds. The first batch is checked (for
+photographs the first four), so that a loader that is fast because it delivers something else fails.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def children(pid):
 
 
 def cpu_seconds():
-    """User and system time of this process and all below it, so far: what load from elsewhere changes least."""
+    """User and system time so far of this process and all of its children. Other load on the machine changes it least."""
     seconds = time.process_time()
     for pid in children(os.getpid()):
         fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -56,7 +56,7 @@ def cpu_seconds():
 
 
 def rate(batches, warm_up_seconds, seconds):
-    """Images a second, and images a second of CPU time, of an endless iterator of (images, labels)."""
+    """Images per second, and images per second of CPU time, of an endless iterator of (images, labels)."""
     start = time.perf_counter()
     while time.perf_counter() - start < warm_up_seconds:
         next(batches)
@@ -69,7 +69,7 @@ def rate(batches, warm_up_seconds, seconds):
 
 
 def main(make_epochs, packages):
-    """make_epochs(workload, data, workers, variant) returns a function; each call of that gives one epoch's batches."""
+    """make_epochs(workload, data, workers, variant) returns a function; each call of that gives the batches of one epoch."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workload", choices=sorted(WORKLOADS), required=True)
     parser.add_argument("--data", required=True, help="folder that prepare.py filled")

@@ -1,4 +1,4 @@
-"""One batch by OpenCV and NumPy, in the thread that calls: what loaders without an affine of their own are given."""
+"""Makes one batch by OpenCV and NumPy, in the calling thread. Loaders that have no affine of their own call it."""
 
 import cv2
 import numpy as np
@@ -10,7 +10,7 @@ FLAGS = cv2.INTER_NEAREST | cv2.WARP_INVERSE_MAP
 
 
 def render(images, rng, workload):
-    """u8 N x 28 x 28 to normalised f32 N x 1 x 28 x 28. The warp stays in u8; one pass over the batch normalises it."""
+    """u8 N x 28 x 28 to normalised f32 N x 1 x 28 x 28. The warp is done in u8; one pass over the batch normalises it."""
     count, height, width = images.shape
     warped = np.empty_like(images)
     for image, matrix, output in zip(images, affine_matrices(rng, count, width, 0), warped):

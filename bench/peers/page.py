@@ -1,6 +1,6 @@
 """Tables and chart of docs/peers.md, from .peers/results.json: python bench/peers/page.py.
 
-Of the page only what stands between the two comments is replaced. The chart is docs/peers.svg, drawn by gnuplot.
+Only the part of the page between the two comments is replaced. The chart is docs/peers.svg, drawn by gnuplot.
 """
 
 import pathlib
@@ -46,7 +46,7 @@ def bars(record):
 
 
 def plot(name, record):
-    """gnuplot's commands for one panel: a bar a loader, its range as a line."""
+    """gnuplot's commands for one panel: one bar per loader, with its range as a line."""
     data = bars(record)
     block = "\n".join(f'"{title}" {median} {low} {high} {color}' for title, median, low, high, color in data)
     title = WORKLOADS[name].title.split(":")[0]
@@ -63,7 +63,7 @@ plot $data_{name} using (0):0:(0):2:($0 - 0.35):($0 + 0.35):5:ytic(1) with boxxy
 
 
 def chart(records):
-    """The panels, one below the other, each as high as its bars."""
+    """The panels, one below the other, each as high as its bars need."""
     heights = [26 * len(bars(record)) + 90 for record in records.values()]
     commands = [
         f"set terminal svg size 860,{sum(heights)} font 'sans,11'",

@@ -8,8 +8,8 @@ from workloads import BATCH_SIZE, PAD, affine_matrices, epoch_indices, load, pad
 
 
 class Source:
-    """Batches of pictures, labels and the parameters of their transforms, which NumPy draws for a batch at once: DALI's own
-    random operators took more CPU time."""
+    """Batches of pictures, labels and the parameters of their transforms. NumPy draws these for a whole batch at once, because
+    DALI's own random operators took more CPU time."""
 
     def __init__(self, workload, data):
         self.images, self.labels = load(data, workload.name)

@@ -8,7 +8,7 @@ import math
 import os
 import pathlib
 
-os.environ["OMP_WAIT_POLICY"] = "passive"  # or torch's threads spin on the cores that numba's need
+os.environ["OMP_WAIT_POLICY"] = "passive"  # otherwise torch's threads spin on the cores that numba's threads need
 
 import numpy as np
 from ffcv.fields import IntField, NDArrayField
@@ -26,7 +26,7 @@ from workloads import BATCH_SIZE, DEGREES, PAD, TRANSLATE, load
 
 
 class ToFloat(Operation):
-    """What the two below share: they write f32, C x H x W."""
+    """What the two operations below share: they write f32, C x H x W."""
 
     def __init__(self, workload):
         super().__init__()
@@ -56,7 +56,7 @@ class Affine(ToFloat):
                 center_x, center_y = np.float32((width - 1) / 2), np.float32((height - 1) / 2)
                 shift_x = center_x + np.float32(round(np.random.uniform(-translate, translate) * width))
                 shift_y = center_y + np.float32(round(np.random.uniform(-translate, translate) * height))
-                # one added and taken away, so that truncation is the floor from -1 on; half for the nearest
+                # 1 is added and subtracted, so that truncation equals floor() from -1 on; 0.5 gives the nearest pixel
                 first_x = center_x - cosine * shift_x - sine * shift_y + one + np.float32(0.5)
                 first_y = center_y + sine * shift_x - cosine * shift_y + one + np.float32(0.5)
                 for y in range(height):
@@ -156,4 +156,4 @@ def make_epochs(workload, data, workers, variant):
 
 if __name__ == "__main__":
     harness.main(make_epochs, ("ffcv", "numba", "torch"))
-    os._exit(0)  # its thread may be inside a batch, and then leaving the ordinary way aborts
+    os._exit(0)  # its thread may be inside a batch; an ordinary exit would then abort

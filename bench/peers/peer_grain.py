@@ -1,4 +1,4 @@
-"""Grain: a source of whole batches' indices, so that its cost is paid once a batch; the affine by OpenCV."""
+"""Grain: its source gives the indices of whole batches, so that its cost is paid once per batch. OpenCV does the affine."""
 
 import functools
 
@@ -11,7 +11,7 @@ from workloads import epoch_indices, load
 
 
 class ShuffledRows:
-    """Batch b of epoch e is item e * batches + b. Its own shuffle is one call an index in Grain, which costs more than the
+    """Batch b of epoch e is item e * batches + b. The shuffle of Grain itself takes one call per index, which costs more than the
     affine."""
 
     def __init__(self, count, epochs=10_000):

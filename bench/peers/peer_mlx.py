@@ -1,4 +1,4 @@
-"""mlx-data: a buffer of whole batches' indices and its prefetching; the affine, which it does not have, by OpenCV.
+"""mlx-data: a buffer of the indices of whole batches, and its prefetching. It has no affine, so OpenCV does that.
 
 Batching the pictures by mlx-data itself gave about a quarter fewer images a second.
 """
@@ -16,7 +16,7 @@ from workloads import epoch_indices, load
 def make_epochs(workload, data, workers, variant):
     images, labels = load(data, workload.name)
     order = np.random.default_rng(0)
-    local = threading.local()  # NumPy's generators are not for two threads at once
+    local = threading.local()  # a NumPy generator must not be used by two threads at once
 
     def render(sample):
         if not hasattr(local, "rng"):

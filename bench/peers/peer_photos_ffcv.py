@@ -1,7 +1,7 @@
-"""FFCV on its own file: of the JPEGs as they are (jpg), or of pixels at 256 (raw256). Its decoder crops and resizes.
+"""FFCV on its own file, which holds the JPEGs as they are (jpg) or pixels at 256 (raw256). Its decoder crops and resizes.
 
-Behind the decoder either its own operations (stock) or one hand-written numba operation that flips, normalises and makes planes
-(numba). The file is written by the first run.
+After the decoder come either its own operations (stock) or one hand-written numba operation that flips, normalises and makes
+planes (numba). The file is written by the first run.
 """
 
 import dataclasses
@@ -9,7 +9,7 @@ import io
 import os
 import pathlib
 
-os.environ["OMP_WAIT_POLICY"] = "passive"  # or torch's threads spin on the cores that numba's need
+os.environ["OMP_WAIT_POLICY"] = "passive"  # otherwise torch's threads spin on the cores that numba's threads need
 
 import numpy as np
 from ffcv.fields import IntField, RGBImageField
@@ -27,7 +27,7 @@ import harness
 from photo_draws import RATIO, SCALE, SIZE, at_short_side, files
 from workloads import BATCH_SIZE
 
-EPOCHS = 50  # behind one another, as one epoch of the loader
+EPOCHS = 50  # one after the other, as one epoch of the loader
 
 
 class FlipToPlanes(Operation):
@@ -85,7 +85,7 @@ class Pixels(Jpegs):
 
 
 def encode_unchanged(field, destination, jpeg, malloc):
-    """In place of the field's encode(), which takes pixels and would compress them again."""
+    """Replaces the field's encode(), which takes pixels and would compress them again."""
     width, height = Image.open(io.BytesIO(jpeg)).size
     destination["mode"], destination["width"], destination["height"] = IMAGE_MODES["jpg"], width, height
     destination["data_ptr"], storage = malloc(len(jpeg))
@@ -98,7 +98,7 @@ def beton(data, kind):
         unfinished = path.with_suffix(f".{os.getpid()}")
         samples = Pixels
         if kind == "jpg":
-            samples, RGBImageField.encode = Jpegs, encode_unchanged  # a field of another class is unknown to the loader
+            samples, RGBImageField.encode = Jpegs, encode_unchanged  # the loader knows only fields of this class
         fields = {"image": RGBImageField(write_mode="raw"), "label": IntField()}
         DatasetWriter(str(unfinished), fields, num_workers=1).from_indexed_dataset(samples(files(data)))
         unfinished.rename(path)
@@ -131,4 +131,4 @@ def make_epochs(workload, data, workers, variant):
 
 if __name__ == "__main__":
     harness.main(make_epochs, ("ffcv", "numba", "torch", "opencv-python-headless"))
-    os._exit(0)  # its thread may be inside a batch, and then leaving the ordinary way aborts
+    os._exit(0)  # its thread may be inside a batch; an ordinary exit would then abort

@@ -35,4 +35,4 @@ def make_epochs(workload, data, workers, variant):
 
 if __name__ == "__main__":
     harness.main(make_epochs, ("mlx-data", "numpy"))
-    os._exit(0)  # its threads are inside of normalise(), and Python's ordinary end would crash under them
+    os._exit(0)  # its threads may be inside of normalise(), where an ordinary exit of Python would crash

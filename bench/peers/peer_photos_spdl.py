@@ -20,14 +20,14 @@ def batches_of(paths):
 class Decode:
     def __init__(self, workload):
         self.workload = workload
-        self.local = threading.local()  # NumPy's generators are not for two threads at once
+        self.local = threading.local()  # a NumPy generator must not be used by two threads at once
 
     def picture(self, path, rng):
         packets = spdl.io.demux_image(path)
         codec = packets.codec
         x, y, width, height = draw_crop(rng, codec.width, codec.height)
         flip = ",hflip" if rng.integers(2) else ""
-        # exact=1: or the crop's corner is rounded to even pixels where chroma is subsampled
+        # without exact=1 the crop's corner is rounded to even pixels where chroma is subsampled
         crop = f"crop={width}:{height}:{x}:{y}:exact=1,scale={SIZE}:{SIZE}:flags=bilinear{flip},format=pix_fmts=rgb24"
         return spdl.io.decode_packets(packets, filter_desc=crop)
 

@@ -11,7 +11,7 @@ import photo_torch
 from photo_draws import files
 from workloads import BATCH_SIZE
 
-EPOCHS = 50  # behind one another, as one epoch of the data set
+EPOCHS = 50  # one after the other, as one epoch of the data set
 
 
 def write_shards(data):

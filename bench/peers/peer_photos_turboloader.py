@@ -1,8 +1,8 @@
-"""TurboLoader's fused path: an archive of JPEGs, of which it decodes the crop's region; or its store of raw pixels at 256.
+"""TurboLoader's fused path: it decodes the region of the crop from an archive of JPEGs, or reads its store of raw pixels at 256.
 
-Its decoding pool has as many threads as the process has cores, so run.py gives the process a core a worker. Its store keeps
-256 x 256 squares; a call that makes a batch of them takes one thread without Python's lock, so each worker is a thread that makes
-whole batches.
+Its decoding pool has as many threads as the process has cores, so run.py gives the process one core per worker. Its store keeps
+256 x 256 squares; a call that makes a batch of them uses one thread and releases Python's lock, so each worker is a thread that
+makes whole batches.
 """
 
 import collections

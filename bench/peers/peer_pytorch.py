@@ -11,7 +11,7 @@ from workloads import BATCH_SIZE, DEGREES, PAD, TRANSLATE, affine_matrices, load
 
 
 class PilPictures(torch.utils.data.Dataset):
-    """As torchvision.datasets.MNIST and CIFAR10: a PIL picture of an array in memory, then the transform."""
+    """As torchvision.datasets.MNIST and CIFAR10: makes a PIL picture from an array in memory, then applies the transform."""
 
     def __init__(self, workload, images, labels):
         t = torchvision.transforms
@@ -50,7 +50,7 @@ class TensorPictures(torch.utils.data.Dataset):
 
 
 class BatchPictures(torch.utils.data.Dataset):
-    """Hand-written: a batch at once, every picture with parameters of its own. torchvision has no such transforms."""
+    """Hand-written: transforms a batch at once, every picture with parameters of its own. torchvision has no such transforms."""
 
     def __init__(self, workload, images, labels):
         self.workload, self.labels = workload, torch.from_numpy(labels)

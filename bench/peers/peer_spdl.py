@@ -1,4 +1,4 @@
-"""SPDL: a pipeline of threads, batch by batch; the affine by OpenCV."""
+"""SPDL: a pipeline of threads that works batch by batch. OpenCV does the affine."""
 
 import threading
 

@@ -1,7 +1,7 @@
-"""TurboLoader's fused gather over an array: crop, flip, normalise in one native call a batch.
+"""TurboLoader's fused gather over an array: crop, flip, normalise in one native call per batch.
 
-The pictures are padded beforehand, so that its crop is the one asked for. Of batches this small the call takes one thread, without
-Python's lock, so each worker is a thread that makes whole batches.
+The pictures are padded beforehand, so that its crop is the required one. For batches this small the call uses one thread and
+releases Python's lock, so each worker is a thread that makes whole batches.
 """
 
 import collections

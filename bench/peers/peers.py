@@ -12,8 +12,8 @@ class Peer:
     workloads: tuple
     workers: tuple = (1, 2)
     variant: str = ""
-    store: str = ""  # in .peers/data, what of it lies on the disk
-    is_core_a_worker: bool = False  # it has no setting for its threads, but takes as many as the process has cores
+    store: str = ""  # path in .peers/data of what the loader keeps on the disk
+    is_core_a_worker: bool = False  # it has no setting for its threads, but uses as many as the process has cores
 
     @property
     def is_penstock(self):
@@ -64,7 +64,7 @@ PEERS = (
     Peer("turboloader", "TurboLoader, raw at 256 x 256", "turboloader", "photos_turboloader", PHOTOS256, store="photos-256.tbl"),
 )
 
-# Whom the others are compared with.
+# The loaders that the others are compared with.
 OWN = {
     "mnist": (PENSTOCK.title,),
     "cifar10": (PENSTOCK.title,),

@@ -11,16 +11,16 @@ import numpy as np
 
 BATCHES = 4
 REFERENCE = "photo-reference.json"
-# In levels; contrast and sharpness as a share of the reference. Between 11 loaders level differs by 4 levels, tint by 5, contrast
-# by 6 % and sharpness by 16 % (raw pixels at 256: 25 %, whose crops are enlarged).
+# Tolerances of level and tint are in levels, those of contrast and sharpness are shares of the reference. Between 11 loaders level
+# differs by 4 levels, tint by 5, contrast by 6 % and sharpness by 16 % (25 % for raw pixels at 256, whose crops are enlarged).
 LEVEL_TOLERANCE, TINT_TOLERANCE, SHARE_TOLERANCE = 15.0, 12.0, 0.35
 
-# The same whole picture may come twice: mlx-data takes it when ten draws did not fit.
+# The same whole picture may come twice, because mlx-data takes it when ten draws did not fit.
 DISTINCT_SHARE = 0.95
 
 
 class Look:
-    """What pictures look like in the mean: add() batches, then summary()."""
+    """What pictures look like on average: add() batches, then call summary()."""
 
     def __init__(self, workload):
         self.workload, self.rows, self.seen = workload, [], set()
@@ -39,7 +39,7 @@ class Look:
 
 
 def compare(found, reference):
-    """Raises ValueError with what is too far from the reference. Both: as Look.summary() gives."""
+    """Raises ValueError, which says what is too far from the reference. Both arguments are results of Look.summary()."""
     bounds = {
         "level": LEVEL_TOLERANCE,
         "tint": TINT_TOLERANCE,

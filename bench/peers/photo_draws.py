@@ -1,4 +1,4 @@
-"""What the photo peers share and owe nobody: the files, torchvision's draw of a random resized crop, normalising."""
+"""What the photo peers share, without other imports: the files, torchvision's draw of a random resized crop, normalising."""
 
 import math
 import pathlib
@@ -15,7 +15,7 @@ def files(data):
 
 
 def endless_order(rng, count):
-    """Shuffled epochs, one behind the other, without an end: nobody has to pay for the end of a short epoch."""
+    """Shuffled epochs, one after the other, without an end, so that the end of a short epoch costs a loader nothing."""
     while True:
         yield from rng.permutation(count).tolist()
 

@@ -42,7 +42,7 @@ class FromTensor:
 
 
 def one_thread(_worker=0):
-    """Each worker is one core's worth; torch's own threads would be more."""
+    """Limits torch to one thread, because each worker stands for one core."""
     torch.set_num_threads(1)
 
 

@@ -1,7 +1,7 @@
 """Makes what the loaders read, once: python bench/peers/prepare.py SOURCE OUT; SOURCE holds mnist/ and cifar10/.
 
-CIFAR-10 comes as 60,000 JPEG files in one tar.xz; its training pictures are decoded here, once for everybody, into an array
-and into the binary batches that shardprep reads.
+CIFAR-10 comes as 60,000 JPEG files in one tar.xz; its training pictures are decoded here, once for all loaders, into an
+array and into the binary batches that shardprep reads.
 """
 
 import gzip
@@ -36,7 +36,7 @@ def read_jpeg_tar(path, split):
 
 
 def write_cifar10_batches(folder, images, labels):
-    """data_batch_1.bin to _5: records of a label and three planes, in a shuffled order, as Krizhevsky's."""
+    """data_batch_1.bin to _5: records of a label and three planes, in a shuffled order, like Krizhevsky's."""
     order = np.random.default_rng(0).permutation(len(labels))
     planes = images.transpose(0, 3, 1, 2).reshape(len(labels), -1)
     records = np.concatenate([labels[:, None].astype(np.uint8), planes], axis=1)[order]

@@ -1,7 +1,8 @@
-"""Makes what the loaders read of photographs, once: python bench/peers/prepare_photos.py SOURCE OUT; SOURCE holds JPEG files.
+"""Makes the photographs that the loaders read, once: python bench/peers/prepare_photos.py SOURCE OUT; SOURCE holds JPEG files.
 
-OUT/photos holds every file COPIES times, as real copies, so that an epoch is about 2,000 samples for everybody; OUT/photos.tar the
-same files for those that read archives. What Pillow makes of them is measured, for photo_check.py to compare with.
+OUT/photos holds every file COPIES times, as real copies, so that an epoch is about 2,000 samples for every loader. OUT/photos.tar
+holds the same files for loaders that read archives. The crops that Pillow makes of them are measured, for photo_check.py to
+compare with.
 """
 
 import io
@@ -28,7 +29,7 @@ def copy_files(source, folder):
 
 
 def write_tar(paths, target):
-    """Named by number: archives for WebDataset need names without a dot before the ending."""
+    """Files are named by number, because archives for WebDataset need names without a dot before the extension."""
     with tarfile.open(target, "w") as tar:
         for number, path in enumerate(paths):
             data = pathlib.Path(path).read_bytes()

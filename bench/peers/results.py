@@ -7,7 +7,7 @@ import json
 
 
 def rows(rates, own, sizes):
-    """rates: {(title, workers): rates, one a round}; own: titles; sizes: {title: megabytes}"""
+    """rates: {(title, workers): rates, one per round}; own: titles; sizes: {title: megabytes}"""
     return [
         {
             "title": title,
@@ -25,7 +25,7 @@ def read(path):
 
 
 def merged(old, new, titles):
-    """A workload's record: rows and causes of `new` take the place of those of `old`; in the order of titles."""
+    """A workload's record: rows and causes of `new` replace those of `old`; sorted in the order of titles."""
     found = {(row["title"], row["workers"]): row for record in (old, new) for row in record.get("rows", [])}
     missing = {**old.get("missing", {}), **new["missing"]}
     measured = {row["title"] for row in new["rows"]}

@@ -2,7 +2,7 @@
 
 A round runs each loader with each number of workers once, each in a process of its own. Ratios are taken within a round, since
 the machine's speed drifts between them. What was measured is kept in .peers/results.json, row by row, and page.py makes
-docs/peers.md of it.
+docs/peers.md from it.
 """
 
 import argparse
@@ -31,7 +31,7 @@ def fail(message, code=2):
 
 
 def store(peer, workload):
-    """The folder that a loader reads which is Penstock's or calls it."""
+    """The folder that a loader reads when it is Penstock's or calls Penstock."""
     return HOME / "data" / (peer.store or f"penstock-{workload.name}")
 
 
@@ -60,7 +60,7 @@ def cause(done):
 
 
 def measure(peer, workload, workers, seconds, cores):
-    """(images a second, versions); raises RuntimeError with one line."""
+    """(images per second, versions). Raises RuntimeError with one line."""
     if peer.is_core_a_worker:
         cores = cores[:workers]
     with tempfile.TemporaryDirectory() as folder:
@@ -85,7 +85,7 @@ def measure(peer, workload, workers, seconds, cores):
 
 
 def not_there(peer, workload):
-    """Why, as script/peers noted it; None for one that can be run."""
+    """Why a peer cannot be run, as script/peers noted it; None for one that can be run."""
     note = HOME / f"{peer.environment}.failed"
     if peer.is_penstock:
         note = store(peer, workload).with_suffix(".failed")

@@ -1,9 +1,9 @@
-// torch_data_peer: LibTorch's own torch::data loader, calling Penstock's plan and render, so that the loaders alone
+// torch_data_peer: LibTorch's own torch::data loader, which calls Penstock's plan and render, so that only the loaders
 // differ.
 //
-// --variant sample: get() makes one tensor a sample and Stack<> collates them, as LibTorch's examples do.
+// --variant sample: get() makes one tensor per sample and Stack<> collates them, as in LibTorch's examples.
 // --variant batch: get_batch() renders straight into the batch's tensor.
-// Prints one line of JSON, as bench/peers/harness.py does.
+// Prints one line of JSON, in the form of bench/peers/harness.py.
 #include <ATen/Parallel.h>
 #include <torch/data.h>
 #include <torch/version.h>
@@ -47,11 +47,11 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-/// Shared by the copies of a data set that torch::data gives to its workers.
+/// What the copies of a data set share that torch::data gives to its workers.
 struct Shared {
   explicit Shared(const Options& options)
       : dataset(Dataset::open(options.data)), pipeline(options.augment, dataset->manifest().statistics) {}
-  /// Renders a sample into `pixels`, f32 C x H x W; gives its label.
+  /// Renders a sample to `pixels` (f32, C x H x W) and returns its label.
   int64_t make(size_t index, float* pixels) const {
     const Sample sample = dataset->at(index);
     const auto& [height, width, channels] = sample.extent;
@@ -60,7 +60,7 @@ struct Shared {
     render(picture, plan, pipeline.normalization(), Layout::kF32Nchw, pixels);
     return sample.label;
   }
-  /// Of `count` samples; raw pictures of one size.
+  /// A tensor for `count` samples. Requires raw pictures of one size.
   torch::Tensor allocate(int64_t count) const {
     const auto& extent = dataset->manifest().extent.value();
     return torch::empty({count, extent.channels, extent.height, extent.width});
@@ -105,7 +105,7 @@ class Batches : public torch::data::datasets::BatchDataset<Batches, torch::data:
   std::shared_ptr<const Shared> shared_;
 };
 
-/// Images a second, over as many epochs as it takes.
+/// Images per second, measured over as many epochs as are needed.
 template <class DataLoader>
 double rate(DataLoader& loader, Shared& shared, const Options& options) {
   const int64_t warm_up_ns = now_ns();
@@ -125,7 +125,8 @@ double rate(DataLoader& loader, Shared& shared, const Options& options) {
 
 template <class Source>
 double measure(Source source, Shared& shared, const Options& options) {
-  // Twice the default of max_jobs, as far ahead as the other loaders; without workers any at all would be lost.
+  // Twice the default of max_jobs, so that it works as far ahead as the other loaders. Without workers, jobs made ahead
+  // would only be lost.
   const auto loader = torch::data::make_data_loader<torch::data::samplers::RandomSampler>(
       std::move(source), torch::data::DataLoaderOptions(kBatchSize)
                              .workers(options.workers)

@@ -83,7 +83,7 @@ def load(folder, workload):
 
 
 def padded(images):
-    """N x 40 x 40 x 3: for loaders that can crop, but not out of the picture."""
+    """N x 40 x 40 x 3: for loaders that can crop, but not outside of the picture."""
     return np.pad(images, ((0, 0), (PAD, PAD), (PAD, PAD), (0, 0)))
 
 

@@ -26,7 +26,7 @@ struct Decoded {
   Picture view;
 };
 
-/// RGB at `scale` eighths. The bytes are those of an intact JPEG that can be made RGB.
+/// Decodes to RGB at `scale` eighths. Requires the bytes of an intact JPEG that can be converted to RGB.
 Decoded decode(const std::vector<uint8_t>& bytes, int scale) {
   jpeg_decompress_struct info{};
   jpeg_error_mgr errors{};
@@ -61,14 +61,15 @@ std::vector<uint8_t> rendered(const Decoded& picture, const Plan& plan) {
   return output;
 }
 
-/// dB, at most 60: equal pictures have no limit.
+/// The PSNR in dB. It is cut at 60, because that of equal pictures is infinite.
 double psnr(const std::vector<uint8_t>& a, const std::vector<uint8_t>& b) {
   double squares = 0;
   for (size_t i = 0; i < a.size(); ++i) squares += (a[i] - b[i]) * (a[i] - b[i]);
   return std::min(60.0, 10 * std::log10(255.0 * 255 * static_cast<double>(a.size()) / std::max(squares, 1e-9)));
 }
 
-/// The whole picture, or a part as random-resized-crop draws it (area 0.08 to 1, ratio 3/4 to 4/3), to size x size.
+/// The plan that resizes the whole picture, or a part as random-resized-crop draws it (area 0.08 to 1, ratio 3/4 to
+/// 4/3), to size x size.
 Plan square_plan(int height, int width, int size, bool is_cropped, Rng& rng) {
   Region rect{0, 0, width, height};
   for (int i = 0; is_cropped && i < 10; ++i) {
@@ -130,7 +131,7 @@ void measure(const std::filesystem::path& folder) {
 }  // namespace penstock
 
 int main(int argc, char** argv) {
-  std::error_code ignored;  // what cannot be looked at is no folder
+  std::error_code ignored;  // a path that cannot be examined counts as no folder
   if (argc != 2 || !std::filesystem::is_directory(argv[1], ignored)) {
     std::cerr << "dct_quality: " << (argc == 2 ? argv[1] : "no argument, or several")
               << "; expected a folder of JPEG files\n";

@@ -20,7 +20,7 @@ from PIL import Image
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = ROOT / "build" / "release" / "bin"
 DATA = pathlib.Path(os.environ.get("PENSTOCK_DATA", ROOT.parent / "shared/data"))
-EVERY = {"train": 5, "test": 2}  # 10,000 and 5,000 pictures, of all classes alike
+EVERY = {"train": 5, "test": 2}  # 10,000 and 5,000 pictures, equally many of every class
 SIDE = 128
 
 

@@ -1,12 +1,11 @@
-// clock_bench: what the recorder's clock costs, beside the step that it measures.
+// clock_bench: what the recorder's clock costs, compared with the step that it measures.
 //
-// A step is LeNet's on 28 x 28, batch 64, one thread. The difference of two such steps with and without marks drowns in
-// their noise, so the marks of a step are timed by themselves, many at once, in turn with steps.
+// The step is that of LeNet on 28 x 28, batch 64, one thread. The difference between a step with marks and one without
+// is smaller than their noise. The marks of a step are therefore timed on their own, many at once, in turn with steps.
 //
-//   of_step   the clock's time a step / a step; less than 0.01 is what the recorder promises
-//   clock_ns  the clock's time a step: the marks of feeder, strategy and trainer, and a hundredth of what --print-freq
-//   100
-//             adds every 100 steps
+//   of_step   the clock's time per step / the time of a step; the recorder promises less than 0.01
+//   clock_ns  the clock's time per step: the marks of feeder, strategy and trainer, plus a hundredth of what
+//           --print-freq 100 adds every 100 steps
 #include <ATen/Parallel.h>
 #include <benchmark/benchmark.h>
 #include <torch/types.h>
@@ -31,7 +30,7 @@ DeviceBatch batch() {
   return batch;
 }
 
-/// kPrintFreq steps of the clock alone.
+/// Makes the marks of kPrintFreq steps without the steps themselves.
 void mark_steps(Recorder& recorder) {
   for (int step = 1; step <= kPrintFreq; ++step) {
     for (const auto phase : {Phase::kOther, Phase::kWait, Phase::kForward, Phase::kBackward, Phase::kCommunication,

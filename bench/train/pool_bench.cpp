@@ -1,7 +1,7 @@
 // pool_bench: relu and pooling in one pass, beside LibTorch's two operators and memcpy.
 //
-// Forward and backward of LeNet's first and second stage behind their convolutions, batch 64, one thread, in turn;
-// processor time of the thread.
+// The forward and backward passes of LeNet's first and second stages after their convolutions, batch 64, one thread.
+// The contestants take turns; times are processor times of the thread.
 //
 //   of_libtorch  this / LibTorch's max_pool2d(relu(x), 2), the same bits
 //   of_memcpy    this / (memcpy of what must be read and written: x, y, and their gradients): the memory's limit
@@ -19,7 +19,7 @@ namespace {
 
 int64_t thread_ns() { return cpu_ns(CLOCK_THREAD_CPUTIME_ID); }
 
-/// Nanoseconds of the thread for both passes.
+/// Processor time of the thread for both passes, in nanoseconds.
 template <class Operator>
 int64_t time_of(const torch::Tensor& x, const torch::Tensor& gradient, const Operator& operate) {
   const int64_t start_ns = thread_ns();
@@ -47,7 +47,8 @@ void BM_ReluMaxPool(benchmark::State& state) {
     const int64_t iteration_ns = time_of(x, gradient, detail::relu_max_pool);
     mine_ns += iteration_ns;
     theirs_ns += time_of(x, gradient, theirs);
-    // A copy reads one side and writes the other: of x its reading and its gradient's writing, of y the reverse.
+    // A copy reads one buffer and writes another. For x this stands for reading x and writing its gradient, for y for
+    // writing y and reading its gradient.
     copy_ns += time_of_copy(x, x_target) + time_of_copy(gradient, y_target);
     state.SetIterationTime(static_cast<double>(iteration_ns) * 1e-9);
   }

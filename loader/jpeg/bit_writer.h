@@ -1,4 +1,4 @@
-// BitWriter: numbers of any width, packed from a byte's lowest bit on.
+// BitWriter: packs numbers of any width without gaps, filling each byte from its lowest bit on.
 #pragma once
 
 #include <cstdint>
@@ -6,18 +6,18 @@
 
 namespace penstock::detail {
 
-/// Appends to `bytes`, which must outlive it.
+/// Appends to `bytes`, which must outlive the writer.
 class BitWriter {
  public:
   explicit BitWriter(std::vector<uint8_t>& bytes) : bytes_(bytes) {}
 
-  /// Requires value < 2^width, width <= 32.
+  /// Requires value < 2^width and width <= 32.
   void put(uint32_t value, int width) {
     held_ |= uint64_t{value} << count_;
     for (count_ += width; count_ >= 8; count_ -= 8, held_ >>= 8) bytes_.push_back(static_cast<uint8_t>(held_));
   }
 
-  /// The last byte's other bits become 0; the next number begins a byte.
+  /// Fills the last byte up with bits 0, so that the next number begins at a byte.
   void finish() {
     if (count_ > 0) bytes_.push_back(static_cast<uint8_t>(held_));
     held_ = 0, count_ = 0;

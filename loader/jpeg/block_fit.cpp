@@ -1,4 +1,4 @@
-// best_fit() in Highway SIMD, compiled once for each instruction set and chosen at run time.
+// best_fit() in Highway SIMD, compiled once for each instruction set. The best set is chosen at run time.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "loader/jpeg/block_fit.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -14,8 +14,9 @@ HWY_BEFORE_NAMESPACE();
 namespace penstock::detail::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Values and exceptions of one block under one entry. A coefficient costs its width when it fits, an exception when
-/// not, nothing when it is 0; the DC's width is in the base already.
+/// The bits that one entry costs for the values and exceptions of one block. A coefficient that is 0 costs nothing, one
+/// that fits its width costs that width, and any other costs an exception. The DC's width is not counted here, because
+/// it is in the base already.
 HWY_INLINE int value_bits(const uint8_t* needs, const uint8_t* widths) {
   const hn::CappedTag<uint8_t, kBlockSize> d;
   const hn::Repartition<uint64_t, decltype(d)> d64;
@@ -25,7 +26,8 @@ HWY_INLINE int value_bits(const uint8_t* needs, const uint8_t* widths) {
     const auto need = hn::Load(d, needs + i), width = hn::Load(d, widths + i);
     auto cost = width;
     if (i == 0) cost = hn::IfThenZeroElse(hn::FirstN(d, 1), cost);
-    // Unsigned need > width, as need - width saturated is not 0: Highway 1.0.3 compares u8 through two flips.
+    // need > width (unsigned) exactly when the saturated difference need - width is not 0. Highway 1.0.3 would compare
+    // u8 by flipping the top bit of both.
     const auto misfit = hn::Ne(hn::SaturatedSub(need, width), hn::Zero(d));
     cost = hn::IfThenElse(misfit, exception, cost);
     cost = hn::IfThenZeroElse(hn::Eq(need, hn::Zero(d)), cost);

@@ -1,4 +1,4 @@
-// The cheapest codebook entry of a block, in Highway SIMD.
+// best_fit(): finds the cheapest codebook entry for a block, in Highway SIMD.
 #pragma once
 
 #include <array>
@@ -8,24 +8,26 @@
 
 namespace penstock::detail {
 
-/// The least width that holds each coefficient; [0]: the DC's difference. More than kMaxWidth (kMaxDcWidth): none does.
+/// The least width that holds each coefficient; element 0 is for the difference of the DC. A need above kMaxWidth (for
+/// the DC: above kMaxDcWidth) means that no width holds it.
 using BlockNeeds = std::array<uint8_t, kBlockSize>;
 
-constexpr int kNoFit = 9;     // need of an AC coefficient that no width holds
-constexpr int kNoFitDc = 13;  // of a DC difference
+constexpr int kNoFit = 9;     // the need of an AC coefficient that no width holds
+constexpr int kNoFitDc = 13;  // the need of a DC difference that no width holds
 
-/// Needs of the ACs of `block`, row by row; [0] is 0.
+/// The needs of the AC coefficients of `block`, row by row. Element 0 is 0.
 BlockNeeds block_needs(const int16_t* block);
-/// Width 0 holds 0; w holds -2^(w-1) .. 2^(w-1) - 1.
+/// The need of a DC difference. Width 0 holds 0; a width w > 0 holds -2^(w-1) .. 2^(w-1) - 1.
 uint8_t dc_need(int difference);
 
 struct BlockFit {
   int entry = 0;
-  int bits = 0;  // DC field, mask, values and exceptions
+  int bits = 0;  // of DC field, mask, values and exceptions together
 };
 
-/// Of the first `entry_count` entries the one of the fewest bits; of equals the first. `base_bits` is each entry's DC
-/// width plus the number of its ACs' widths that are not 0. The same on every instruction set.
+/// The entry with the fewest bits among the first `entry_count` entries; of several with equally few bits, the first
+/// one. `base_bits` holds for each entry its DC width plus the number of its AC widths that are not 0. The result is
+/// the same on every instruction set.
 BlockFit best_fit(const BlockNeeds& needs, const ClassWidths& widths,
                   const std::array<uint16_t, kStoreEntries>& base_bits, int entry_count);
 

@@ -1,4 +1,4 @@
-// Codebook: its tables and its bytes.
+// Codebook: builds its tables, and reads and writes its bytes.
 #include "loader/jpeg/codebook.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Training of a codebook on a sample of the data's blocks.
+// train_codebook(): trains a codebook on a sample of the blocks of a data set.
 #pragma once
 
 #include <array>
@@ -12,22 +12,25 @@
 
 namespace penstock::detail {
 
-/// Blocks by class. Order matters: append pictures' samples in an order of their own, not in that of threads.
+/// The needs of sampled blocks, by class. Their order influences the result, so that the samples of pictures must be
+/// appended in a fixed order and not in the order in which threads finish.
 struct TrainingSample {
   std::array<std::vector<BlockNeeds>, kStoreClasses> blocks;
   void append(const TrainingSample& other);
 };
 
-/// Evenly spaced groups of a picture, at most about `block_count` blocks of them, at least one group. Throws what
+/// Samples evenly spaced groups of a picture: about `block_count` blocks at most, but at least one group. Throws what
 /// `source` throws.
 TrainingSample sample_blocks(const JpegGeometry& geometry, CoefficientSource& source, size_t block_count);
 
-/// K-means style, after Linde, Buzo and Gray 1980 (splitting from 1 to 254 entries): a block belongs to the entry that
-/// costs it the fewest bits, and an entry's widths are those of the fewest bits for its blocks; so the distance is the
-/// length itself, and there is no distortion. An entry that loses its blocks takes half of the costliest one's.
+/// Trains a codebook in the way of k-means, after Linde, Buzo and Gray 1980, by splitting from 1 to 254 entries. A
+/// block belongs to the entry for which it takes the fewest bits, and an entry gets the widths that take the fewest
+/// bits for its blocks. Deviation: the distance is the length in bits itself, since coding is lossless and has no
+/// distortion. An entry that has lost its blocks takes over about half of the costliest entry's blocks.
 ///
-/// 5 s of one core for 385,000 blocks (Zen 4). A class without blocks gets the other's entries.
-/// Determinism: depends on the sample alone, not on `jobs` (threads; 0: one a core) nor on the processor.
+/// Takes 5 s of one core for 385,000 blocks (Zen 4). A class without blocks gets the entries of the other class. `jobs`
+/// is the number of threads; 0 means one per core.
+/// Determinism: the result depends on the sample alone, not on `jobs` and not on the processor.
 Codebook train_codebook(const TrainingSample& sample, int jobs);
 
 }  // namespace penstock::detail

@@ -1,4 +1,4 @@
-// CoefficientSample: two lengths, then three parts.
+// CoefficientSample: reads and writes two lengths and the three parts after them.
 #include "loader/jpeg/coefficient_sample.h"
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// JpegGeometry from a header.
+// JpegGeometry: computed from a header.
 #include "loader/jpeg/geometry.h"
 
 #include <algorithm>

@@ -8,21 +8,22 @@
 
 namespace penstock::detail {
 
-constexpr int kBlockSize = 64;     // coefficients
-constexpr int kMaxMcuBlocks = 10;  // T.81, B.2.3
-/// MCUs that are read together: an index's default distance and the coefficient store's group.
+constexpr int kBlockSize = 64;     // coefficients in a block
+constexpr int kMaxMcuBlocks = 10;  // the most blocks that T.81, B.2.3 allows in an MCU
+/// The number of MCUs that are read together: the default distance between points of a seek index, and the size of a
+/// group of the coefficient store.
 constexpr int kGroupMcus = 8;
 
 struct JpegGeometry {
   struct Component {
-    int h = 1, v = 1;     // blocks across and down in an MCU
-    int first_block = 0;  // in the MCU
+    int h = 1, v = 1;     // blocks in an MCU, across and down
+    int first_block = 0;  // number of the component's first block in the MCU
   };
   int height = 0, width = 0;  // pixels
   int component_count = 0;
   int max_h = 1, max_v = 1;
   int mcu_columns = 0, mcu_rows = 0;
-  int mcu_blocks = 0;  // blocks in an MCU
+  int mcu_blocks = 0;  // blocks per MCU
   std::array<Component, 4> components{};
 
   explicit JpegGeometry(const JpegHeader& header);
@@ -30,7 +31,7 @@ struct JpegGeometry {
   int mcu_height() const { return 8 * max_v; }
 };
 
-/// A length of `full` pixels at DCT scale `scale`/8: rounded up, as libjpeg does.
+/// A length of `full` pixels at DCT scale `scale`/8, rounded up as in libjpeg.
 constexpr int scaled_length(int full, int scale) { return (full * scale + 7) / 8; }
 
 }  // namespace penstock::detail

@@ -1,4 +1,4 @@
-// parse_jpeg_header(): markers, one after the other, without trust (ITU-T T.81, annex B).
+// parse_jpeg_header(): reads one marker after the other, without trusting any (ITU-T T.81, annex B).
 #include "loader/jpeg/header.h"
 
 #include <algorithm>
@@ -40,11 +40,11 @@ class Parser {
     throw corrupt_error(concat("JPEG: ", fact, " at byte ", at_, "; expected a whole picture"));
   }
 
-  /// One marker segment; true behind SOS.
+  /// Reads one marker segment. Returns true after SOS.
   bool read_segment() {
     const int marker = next_marker();
     if (marker == 0xD9) fail("end of picture before any scan");
-    if (marker == 0x01 || (marker >= 0xD0 && marker <= 0xD7)) return false;  // TEM, RSTn: no body
+    if (marker == 0x01 || (marker >= 0xD0 && marker <= 0xD7)) return false;  // TEM and RSTn have no body
     if (at_ + 2 > bytes_.size()) fail("cut off");
     const auto length = static_cast<size_t>(u16(bytes_, at_));
     if (length < 2 || at_ + length > bytes_.size()) fail(concat("segment of ", length, " bytes"));
@@ -77,11 +77,11 @@ class Parser {
       case 0xDA:
         return read_scan(body);
       case 0xE0:
-        // 14 bytes or more, as libjpeg wants them before it believes the colour space.
+        // libjpeg believes the colour space only when there are 14 bytes or more.
         has_jfif_ |= body.size() >= 14 && begins_with(body, std::string_view("JFIF\0", 5));
         return;
       case 0xE1:
-        // The first counts; a second one goes on with an EXIF block of more than 64 KB.
+        // Only the first one is read. A second one continues an EXIF block of more than 64 KB.
         if (has_exif_ || !begins_with(body, std::string_view("Exif\0\0", 6))) return;
         has_exif_ = true;
         header_.orientation = exif_orientation(body.subspan(6));
@@ -96,7 +96,7 @@ class Parser {
 
   void read_frame(int marker, Bytes body) {
     if (header_.component_count != 0) fail("second frame");
-    // Baseline, extended, progressive; the last two arithmetic-coded.
+    // Baseline, extended and progressive; then extended and progressive with arithmetic coding.
     constexpr std::array kKnown{0xC0, 0xC1, 0xC2, 0xC9, 0xCA};
     if (std::find(kKnown.begin(), kKnown.end(), marker) == kKnown.end())
       fail(concat("lossless or hierarchical coding (SOF", marker - 0xC0, ")"));
@@ -166,7 +166,7 @@ class Parser {
     header_.is_one_scan = is_whole && spectrum[0] == 0 && spectrum[1] == 63 && spectrum[2] == 0;
   }
 
-  /// As libjpeg's default_decompress_parms() guesses it.
+  /// The colour space, guessed as in libjpeg's default_decompress_parms().
   JpegColor color() const {
     const auto& components = header_.components;
     if (header_.component_count == 1) return JpegColor::kGrey;

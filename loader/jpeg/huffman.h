@@ -1,4 +1,4 @@
-// HuffmanSource: coefficients straight from a JPEG's own entropy-coded bytes, from anywhere when it has a seek index.
+// HuffmanSource: reads coefficients from the entropy-coded bytes of a JPEG. With a seek index it can start anywhere.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,19 @@
 
 namespace penstock::detail {
 
-/// Reads a scan with all components: header.is_decodable(). With an index a call costs the MCUs it reads and those
-/// between them and the index's point before them; without one, all MCUs between the last call and this one, or, going
-/// backwards, from the scan's begin.
+/// Reads a scan that has all components (header.is_decodable()). With an index, a call costs the decoding of the MCUs
+/// that it reads and of those between them and the point before them. Without an index it costs all MCUs since the last
+/// call or, when it goes backwards, since the begin of the scan.
 ///
-/// Memory: 145 KB in the object itself (keep it on the heap, and for the next open()), of which most pictures touch 60.
-/// open() takes 5 us, nearly all for the Huffman tables, and less when they are the last picture's.
+/// Memory: 145 KB in the object itself, of which most pictures use 60 KB. Keep it on the heap, and reuse it for the
+/// next open(). open() takes 5 us, nearly all of it for the Huffman tables; less when these are equal to those of the
+/// picture before.
 ///
-/// Errors: corrupt_error: codes that the tables do not have, more than 64 coefficients, a scan that is cut off, a
-/// marker inside of it, anything but EOI behind its last MCU, MCUs that do not end where the index says. Only what is
-/// read is checked: damage outside of the MCUs asked for stays unseen, and damage that makes other valid codes of the
-/// same length too (about one flipped bit in three, the value bits). The sample's checksum sees both.
+/// Errors: corrupt_error for codes that the tables do not have, more than 64 coefficients in a block, a scan that is
+/// cut off or has a marker inside, anything but EOI after the last MCU, and MCUs that do not end where the index says.
+/// Only what is read is checked. Two kinds of damage are therefore not noticed: damage outside of the MCUs that are
+/// read, and damage that gives other valid codes of the same length (about one flipped bit in three, namely in the bits
+/// of values). The checksum of the sample detects both.
 class HuffmanSource final : public CoefficientSource {
  public:
   HuffmanSource() = default;
@@ -30,8 +32,8 @@ class HuffmanSource final : public CoefficientSource {
     open(header, geometry, bytes, index);
   }
 
-  /// The whole JPEG's bytes, and the index's, must outlive the calls of read(). Requires header.is_decodable(), and no
-  /// restart markers with an index.
+  /// `bytes` are those of the whole JPEG. They and the bytes of the index must outlive all calls of read(). Requires
+  /// header.is_decodable() and, with an index, a JPEG without restart markers.
   void open(const JpegHeader& header, const JpegGeometry& geometry, std::span<const uint8_t> bytes,
             std::optional<SeekIndex> index);
 
@@ -45,7 +47,8 @@ class HuffmanSource final : public CoefficientSource {
   std::optional<SeekIndex> index_;
   size_t byte_count_ = 0;
   int mcu_columns_ = 0, mcu_rows_ = 0;
-  // With an index: the point where reading stops, and its MCU. stop_mcu_ is -1 before the first call.
+  // Used with an index: the point where reading stops, and its MCU. stop_mcu_ is -1 where there is no valid stop, as
+  // before the first call.
   SeekIndex::Point stop_;
   int64_t stop_mcu_ = -1;
 };

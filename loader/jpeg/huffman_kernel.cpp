@@ -1,8 +1,9 @@
-// The inner loop of Huffman decoding, compiled once for each instruction set for the sake of its shifts (BMI2).
+// The inner loop of Huffman decoding, compiled once for each instruction set because BMI2 has faster shifts.
 //
-// A symbol's cost is the way from buffer to table to shift to buffer, 8 cycles or so, and a mispredicted branch where a
-// block ends. So nothing else is on that way: a look-up gives two symbols when it can, values are worked out beside it
-// without a branch, and 8 bytes are loaded for every two look-ups (two take 52 bits at most, 56 are there).
+// What a symbol costs is a chain of dependent steps, from the buffer to the table entry to the shift and back to the
+// buffer (about 8 cycles), plus a mispredicted branch at the end of each block. Nothing else is therefore put into that
+// chain. A look-up gives two symbols where it can, values are computed beside the chain and without a branch, and 8
+// bytes are loaded for every two look-ups (two look-ups take at most 52 bits, and 56 are available).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "loader/jpeg/huffman_kernel.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -16,14 +17,14 @@
 #define PENSTOCK_HUFFMAN_PLACES
 namespace penstock::detail {
 
-/// Greatest place: 63 + 15 for a first value, 129 more for an end of block as the second symbol.
+/// The greatest place is 63 + 15 for a first value, and 129 more for an end of block as the second symbol.
 constexpr int kPlaceCount = 63 + 15 + kEndRun + 1 + 1;
 
-/// Where the k-th coefficient lies in the block. From 64 on (ends of block, runs that are too long) at 0, where the DC
-/// will be written.
+/// Element k is where the k-th coefficient in zigzag order lies in the block. Elements from 64 on are 0, the place of
+/// the DC: ends of block and runs that are too long write a meaningless value there, which the DC overwrites.
 constexpr std::array<uint8_t, kPlaceCount> make_places() {
   std::array<uint8_t, kPlaceCount> places{};
-  // Along the antidiagonals, odd ones downwards (T.81, figure 5).
+  // Goes along the antidiagonals, downwards on odd ones and upwards on even ones (T.81, figure 5).
   int k = 0;
   for (int sum = 0; sum < 15; ++sum) {
     for (int i = 0; i <= sum; ++i) {
@@ -36,7 +37,7 @@ constexpr std::array<uint8_t, kPlaceCount> make_places() {
 
 constexpr auto kPlaces = make_places();
 
-/// 1 - 2^n for the shift 64 - n, modulo 64.
+/// Element (64 - n) modulo 64 is 1 - 2^n, for a value of n bits.
 constexpr std::array<int16_t, 64> make_negative() {
   std::array<int16_t, 64> negative{};
   for (int size = 1; size < 16; ++size) negative[64 - size] = static_cast<int16_t>(1 - (1 << size));
@@ -53,7 +54,9 @@ namespace penstock::detail::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Afterwards at least 56 bits are there.
+/// Fills the buffer to at least 56 bits. For example, with bit_count 20 it loads 8 bytes from `next`, puts them after
+/// those 20 bits, advances `next` by 5 bytes and sets bit_count to 60. The 4 bits that remain at the end of the buffer
+/// are not counted; they are the first bits of the new *next and are loaded again.
 HWY_INLINE void refill(BitPosition& at) {
   uint64_t word;
   std::memcpy(&word, at.next, sizeof word);
@@ -67,9 +70,9 @@ HWY_INLINE void consume(BitPosition& at, uint32_t bit_count) {
   at.bit_count -= bit_count;
 }
 
-/// Goes back by `bit_count` bits, which must not be more than have been read.
+/// Goes back by `bit_count` bits. Requires that at least so many bits have been read.
 HWY_INLINE void unread(BitPosition& at, uint32_t bit_count) {
-  const uint64_t held = at.bit_count + bit_count;  // bits between the new position and next
+  const uint64_t held = at.bit_count + bit_count;  // number of bits between the new position and `next`
   at.next -= (held + 7) / 8;
   at.buffer = 0;
   at.bit_count = 0;
@@ -77,8 +80,8 @@ HWY_INLINE void unread(BitPosition& at, uint32_t bit_count) {
   consume(at, (8 - held % 8) % 8);
 }
 
-/// The value whose bits are the top ones of `bits` (T.81, F.2.2.1, EXTEND): 2^n - 1 less where they begin with 0.
-/// `shift`: 64 - n, n at least 1; otherwise the result means nothing.
+/// The value whose n bits are the top bits of `bits` (T.81, F.2.2.1, EXTEND): the number in these bits, minus 2^n - 1
+/// where the first of them is 0. `shift` is 64 - n. With n = 0 the result is meaningless.
 HWY_INLINE int16_t value_of(uint64_t bits, uint8_t shift) {
   const int32_t magnitude = static_cast<int32_t>(bits >> (shift & 63));
   const int32_t negative = kNegative[shift];
@@ -97,14 +100,16 @@ HWY_INLINE bool decode_dc(const HuffmanTable& table, BitPosition& at, int16_t& p
     code_length = symbol.code_length;
     shift = -symbol.size & 63;
   }
-  // A difference of 0, one in four, has no bits: shift is 0, and the value means nothing. Without a branch.
+  // A difference of 0 (one in four) has no value bits: shift is 0 and the result of value_of() is meaningless. The mask
+  // makes it 0 without a branch.
   const int difference = value_of(at.buffer << (code_length & 63), shift) & -static_cast<int>(shift != 0);
   predictor = static_cast<int16_t>(static_cast<uint16_t>(predictor + difference));
   consume(at, static_cast<uint32_t>(length));
   return true;
 }
 
-/// A code beyond the table, or 16 zeros: about one in a hundred. Leaves 56 bits or more.
+/// Takes what the table has no entry for: a code longer than kLookupBits, or 16 zeros. About one look-up in a hundred.
+/// Leaves 56 bits or more in the buffer.
 template <bool kStores>
 HWY_INLINE void take_rare(const HuffmanTable& table, BitPosition& at, int16_t* block, int& k) {
   HuffmanSymbol symbol;
@@ -114,7 +119,7 @@ HWY_INLINE void take_rare(const HuffmanTable& table, BitPosition& at, int16_t* b
     if (symbol.size > 0 || symbol.run != 15) break;
     consume(at, symbol.code_length);
     k += 16;
-    if (k > 63) {  // the block's end, as libjpeg takes it
+    if (k > 63) {  // libjpeg takes this as the end of the block
       k = 64;
       return refill(at);
     }
@@ -127,8 +132,16 @@ HWY_INLINE void take_rare(const HuffmanTable& table, BitPosition& at, int16_t* b
   refill(at);
 }
 
-/// One look-up's symbols into the block; `k` is the next place before and after. Returns the entry; nullptr: a rare
-/// one.
+/// Writes the one or two symbols of a look-up to the block. `k` is the next place in zigzag order, before and after the
+/// call. Returns the entry, or nullptr when take_rare() was needed.
+///
+/// The example of huffman_table.h at the begin of a block (k = 1): the bits 1100 0 01 10 .., whose entry has length 9,
+/// code1 4, shift1 63, run1 1, code2 7, shift2 62, step2 1.
+///
+///   k1 = 1 + 1 = 2, k2 = 2 + 1 = 3               places of the two values; place 1 stays 0
+///   first   bits after 4: 0 ..,  shift 63: 0     begins with 0: 0 + (1 - 2^1) = -1, to kPlaces[2] = 8
+///   second  bits after 7: 10 .., shift 62: 2     begins with 1: 2, to kPlaces[3] = 16
+///   k = k2 + 1 = 4, 9 bits are consumed
 template <bool kStores>
 HWY_INLINE const uint8_t* take(const HuffmanTable& table, BitPosition& at, int16_t* block, int& k) {
   const uint8_t* entry = table.entry(at.buffer);
@@ -139,7 +152,8 @@ HWY_INLINE const uint8_t* take(const HuffmanTable& table, BitPosition& at, int16
   }
   const int k1 = k + entry[kRun1], k2 = k1 + entry[kStep2];
   if constexpr (kStores) {
-    // The second first: when there is none it is written to the first one's place.
+    // The second value is written before the first one. When there is no second symbol, k2 is k1, and the first value
+    // overwrites what was written.
     const int16_t second = value_of(at.buffer << (entry[kCode2] & 63), entry[kShift2]);
     const int16_t first = value_of(at.buffer << (entry[kCode1] & 63), entry[kShift1]);
     block[kPlaces[k2]] = second;
@@ -161,7 +175,8 @@ HWY_INLINE bool decode_ac(const HuffmanTable& table, BitPosition& at, int16_t* b
     entry = take<kStores>(table, at, block, k);
   } while (k <= 63);
   if (entry != nullptr && entry[kStep2] != 0 && k - 1 - entry[kStep2] >= 63) {
-    // The first symbol ended the block, without an end of block, and the second was none.
+    // The first symbol filled the last place (or is beyond it), so that the block has no end of block. The second
+    // symbol belongs to the next block.
     if (k - 1 - entry[kStep2] > 63) return false;
     unread(at, entry[kLength] - entry[kCode1] - (-entry[kShift1] & 63));
     return true;
@@ -169,8 +184,8 @@ HWY_INLINE bool decode_ac(const HuffmanTable& table, BitPosition& at, int16_t* b
   return k == 64 || k > kMinEnd;
 }
 
-/// McuRun::rows of a block. Later than the block was written, because loading what has just been stored in smaller
-/// parts waits for all the stores.
+/// McuRun::rows of a block. It is computed some time after the block was written, because a load of what has just been
+/// stored in smaller parts must wait for all of these stores.
 HWY_INLINE uint8_t used_rows(const int16_t* block) {
 #if HWY_TARGET == HWY_SCALAR
   int last = 63;

@@ -1,4 +1,4 @@
-// HuffmanTable: canonical codes, then entries of one symbol, then the pairs.
+// HuffmanTable: builds the canonical codes, then the entries of one symbol, then those of two symbols.
 #include "loader/jpeg/huffman_table.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kSize = 1 << kLookupBits;
 
-/// Of an AC symbol, any with no value but 0xF0 (16 zeros) ends the block, as in libjpeg.
+/// An AC symbol without a value ends the block, as in libjpeg, unless it is 0xF0 (16 zeros).
 HuffmanSymbol symbol_of(int code_length, int symbol, bool is_dc) {
   const int size = symbol & 15, run = symbol >> 4;
   if (is_dc) return {code_length, symbol, 0};
@@ -63,8 +63,8 @@ void HuffmanTable::build(const HuffmanSpec& spec, bool is_dc) {
   fill_entries();
 }
 
-/// following_[2^m + j]: what a second symbol adds to an entry when the m places after the first hold j; 0 when its code
-/// does not end there.
+/// Fills following_. Element 2^m + j is what a second symbol adds to an entry when m bits are left after the first
+/// symbol and they hold the number j. It is 0 when no code of at most m bits begins there, and for the code of 0xF0.
 void HuffmanTable::find_following() {
   for (int places = 0; places < kLookupBits; ++places) {
     HuffmanEntry* out = following_.data() + (1 << places);

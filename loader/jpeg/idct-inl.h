@@ -1,10 +1,10 @@
-// The 8 x 8 inverse DCT, as many blocks side by side as a vector has 128-bit parts. Included once for each instruction
-// set by pixel_kernels.cpp.
+// The 8 x 8 inverse DCT of as many blocks side by side as a vector has 128-bit parts. pixel_kernels.cpp includes this
+// file once for each instruction set.
 //
-// libjpeg's jidctint.c (Loeffler, Ligtenberg, Moschytz 1989), whose integer sums are the same in any order, written as
-// pmaddwd wants them: each sum of two products from a pair of neighbouring 16-bit lanes. A pass over columns pairs the
-// rows (0,4), (2,6), (1,5), (3,7); storing its columns 0-3 and 4-7 in the even and odd lanes gives the same pairs to
-// the pass over rows, so that between the passes only 32-bit lanes are transposed.
+// This is libjpeg's jidctint.c (Loeffler, Ligtenberg, Moschytz 1989). Its integer sums are the same in any order, and
+// here they are ordered for pmaddwd, which adds the two products of a pair of neighbouring 16-bit lanes. The pass over
+// columns pairs the rows (0,4), (2,6), (1,5), (3,7). It stores columns 0-3 in the even lanes and columns 4-7 in the odd
+// lanes, which gives the same pairs to the pass over rows, so that only 32-bit lanes are transposed between the passes.
 #if defined(PENSTOCK_IDCT_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef PENSTOCK_IDCT_INL_H
 #undef PENSTOCK_IDCT_INL_H
@@ -30,20 +30,20 @@ using D64 = hn::Repartition<uint64_t, D16>;
 using V16 = hn::Vec<D16>;
 using V32 = hn::Vec<D32>;
 using V8 = hn::Vec<D8>;
-constexpr int kParts = static_cast<int>(hn::MaxLanes(D16())) / 8;  // blocks side by side
+constexpr int kParts = static_cast<int>(hn::MaxLanes(D16())) / 8;  // number of blocks side by side
 
-/// A pair of weights for every pair of lanes.
+/// The same pair of weights in every pair of lanes.
 HWY_INLINE V16 weights(int even, int odd) {
   return hn::BitCast(D16(), hn::Set(D32(), static_cast<int32_t>(static_cast<uint32_t>(odd) << 16 | (even & 0xFFFF))));
 }
 
-/// even * even + odd * odd of each pair of lanes.
+/// For each pair of lanes: the product of the even lanes plus the product of the odd lanes.
 HWY_INLINE V32 pair_sum(V16 a, V16 b) {
   V32 unused = hn::Zero(D32());
   return hn::ReorderWidenMulAccumulate(D32(), a, b, hn::Zero(D32()), unused);
 }
 
-/// To u8 with saturation, within 128-bit parts: a's 8 lanes, then b's.
+/// Converts to u8 with saturation. Each 128-bit part of the result has the 8 lanes of `a`, then the 8 lanes of `b`.
 HWY_INLINE V8 packed(V16 a, V16 b) {
 #if HWY_TARGET <= HWY_AVX3
   return V8{_mm512_packus_epi16(a.raw, b.raw)};
@@ -54,7 +54,8 @@ HWY_INLINE V8 packed(V16 a, V16 b) {
 #endif
 }
 
-/// 32-bit lanes to 16 bits: bits kShift .. kShift + 15 of `even` and `odd` to the even and odd lanes.
+/// Converts 32-bit lanes to 16 bits: bits kShift .. kShift + 15 of `even` go to the even lanes, those of `odd` to the
+/// odd lanes.
 template <int kShift>
 HWY_INLINE V16 merged(V32 even, V32 odd) {
   const D16 d;
@@ -62,7 +63,7 @@ HWY_INLINE V16 merged(V32 even, V32 odd) {
   return hn::OddEven(high, hn::BitCast(d, hn::ShiftRight<kShift>(even)));
 }
 
-/// Coefficients `row` of kParts blocks, dequantised.
+/// Row `row` of the coefficients of kParts blocks, dequantised.
 HWY_INLINE V16 dequantised(const int16_t* const* blocks, const int16_t* quant, int row) {
   const D16 d;
   const hn::Full128<int16_t> d128;
@@ -78,7 +79,7 @@ HWY_INLINE V16 dequantised(const int16_t* const* blocks, const int16_t* quant, i
 #endif
 }
 
-/// 4 x 4 32-bit lanes within each 128-bit part.
+/// Transposes 4 x 4 lanes of 32 bits within each 128-bit part.
 HWY_INLINE void transpose_4x4(V16 (&v)[4]) {
   const D16 d;
   const D32 d32;
@@ -97,7 +98,7 @@ HWY_INLINE void transpose_4x4(V16 (&v)[4]) {
   v[3] = hn::BitCast(d, hn::InterleaveUpper(d64, ab_upper, cd_upper));
 }
 
-/// The butterflies that end a pass: samples k and 7 - k.
+/// The butterflies at the end of a pass, which give samples k and 7 - k.
 HWY_INLINE void add_and_subtract(const V32 (&even)[4], const V32 (&odd)[4], V32 (&out)[8]) {
   for (int k = 0; k < 4; ++k) {
     out[k] = hn::Add(even[k], odd[k]);
@@ -105,7 +106,7 @@ HWY_INLINE void add_and_subtract(const V32 (&even)[4], const V32 (&odd)[4], V32 
   }
 }
 
-/// One pass over lines whose coefficients stand in pairs (0,4), (1,5), (2,6), (3,7), scaled by 2^13.
+/// One pass over lines whose coefficients are in the pairs (0,4), (1,5), (2,6), (3,7). The result is scaled by 2^13.
 HWY_INLINE void transform(const V16 (&pair)[4], V32 bias, V32 (&out)[8]) {
   const V32 sum = hn::Add(pair_sum(pair[0], weights(8192, 8192)), bias);
   const V32 difference = hn::Add(pair_sum(pair[0], weights(8192, -8192)), bias);
@@ -120,7 +121,7 @@ HWY_INLINE void transform(const V16 (&pair)[4], V32 bias, V32 (&out)[8]) {
   add_and_subtract(even, odd, out);
 }
 
-/// The same where coefficients 4 .. 7 are 0: pairs (0,2) and (1,3), half of the products.
+/// The same pass where coefficients 4 .. 7 are 0: with the pairs (0,2) and (1,3) it takes half of the products.
 HWY_INLINE void transform_half(V16 even_pair, V16 odd_pair, V32 bias, V32 (&out)[8]) {
   const auto even_sum = [&](int weight) HWY_ATTR { return hn::Add(pair_sum(even_pair, weights(8192, weight)), bias); };
   const V32 even[4] = {even_sum(10703), even_sum(4433), even_sum(-4433), even_sum(-10703)};
@@ -129,7 +130,8 @@ HWY_INLINE void transform_half(V16 even_pair, V16 odd_pair, V32 bias, V32 (&out)
   add_and_subtract(even, odd, out);
 }
 
-/// The pass over columns: rows of samples, columns 0-3 in the even lanes and 4-7 in the odd ones.
+/// The pass over columns. It gives rows of samples, with columns 0-3 in the even lanes and columns 4-7 in the odd
+/// lanes.
 template <bool kHalf>
 HWY_INLINE void column_pass(const int16_t* const* blocks, const int16_t* quant, V16 (&rows)[8]) {
   const D16 d;
@@ -152,16 +154,16 @@ HWY_INLINE void column_pass(const int16_t* const* blocks, const int16_t* quant, 
   for (int row = 0; row < 8; ++row) rows[row] = merged<11>(left[row], right[row]);
 }
 
-/// The pass over four rows, to bytes: two rows of 8 samples in each 128-bit part of `out[0]` and `out[1]`.
+/// The pass over four rows. It gives bytes: two rows of 8 samples in each 128-bit part of `out[0]` and of `out[1]`.
 HWY_INLINE void row_pass(V16 (&rows)[4], V8 (&out)[2]) {
   const D32 d32;
   alignas(16) static constexpr uint8_t kByRow[16] = {0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15};
   transpose_4x4(rows);
-  // Rounding and the level shift of 128, in units of the first coefficient.
+  // Adds the rounding and the level shift of 128, both in units of the first coefficient.
   rows[0] = hn::Add(rows[0], weights(16 + 128 * 32, 0));
   V32 sample[8];
   transform(rows, hn::Zero(d32), sample);
-  // Each 32-bit lane is a row: two neighbouring samples of it, 2 bits after the point.
+  // Each 32-bit lane belongs to one row and holds two neighbouring samples, with 2 fractional bits before the shift.
   V16 pair[4];
   for (int i = 0; i < 4; ++i) pair[i] = hn::ShiftRight<2>(merged<16>(sample[2 * i], sample[2 * i + 1]));
   const auto order = hn::LoadDup128(D8(), kByRow);
@@ -171,7 +173,7 @@ HWY_INLINE void row_pass(V16 (&rows)[4], V8 (&out)[2]) {
   out[1] = hn::BitCast(D8(), hn::InterleaveUpper(d32, left, right));
 }
 
-/// Two rows of kParts blocks.
+/// Stores two rows of kParts blocks.
 HWY_INLINE void store_rows(V8 rows, uint8_t* out, ptrdiff_t stride) {
 #if HWY_TARGET <= HWY_AVX3
   alignas(64) static constexpr uint64_t kByRow[8] = {0, 2, 4, 6, 1, 3, 5, 7};
@@ -198,8 +200,8 @@ HWY_NOINLINE void transform_blocks(const int16_t* const* blocks, const int16_t* 
   }
 }
 
-/// Blocks of nothing but a DC. Stored from registers: rows gathered in memory first would be read before they are
-/// there.
+/// Fills blocks that have nothing but a DC. Samples are stored from registers. If the rows were assembled in memory
+/// first, loading them again would have to wait for the stores.
 template <int kSize>
 HWY_INLINE void fill_blocks(const int16_t* const* blocks, const int16_t* quant, uint8_t* out, ptrdiff_t stride) {
   for (int i = 0; i < kParts; ++i) {
@@ -208,14 +210,14 @@ HWY_INLINE void fill_blocks(const int16_t* const* blocks, const int16_t* quant, 
   }
 }
 
-/// The numbers of used rows of kParts blocks, a byte each.
+/// The numbers of used rows of kParts blocks, one byte per block.
 HWY_INLINE uint32_t used_rows(const uint8_t* rows) {
   uint32_t used = 0;
   std::memcpy(&used, rows, kParts);
   return used;
 }
 
-/// No byte is above 4: 5 + 123 is 128.
+/// Whether no byte is above 4. Adding 123 to a byte sets its top bit from 5 on, since 5 + 123 is 128.
 HWY_INLINE bool are_upper_halves(uint32_t used) { return ((used + 0x7B7B7B7Bu) & 0x80808080u) == 0; }
 
 void idct_8x8(const BlockJob& job) {

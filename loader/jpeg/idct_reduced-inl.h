@@ -1,5 +1,6 @@
-// The inverse DCTs that give 4 x 4 and 2 x 2 samples a block, side by side as in idct-inl.h. Included once for each
-// instruction set by pixel_kernels.cpp. libjpeg's jidctred.c, its integer sums in another order.
+// The inverse DCTs that give 4 x 4 and 2 x 2 samples per block, for blocks side by side as in idct-inl.h. They are
+// libjpeg's jidctred.c with its integer sums in another order. pixel_kernels.cpp includes this file once for each
+// instruction set.
 #if defined(PENSTOCK_IDCT_REDUCED_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef PENSTOCK_IDCT_REDUCED_INL_H
 #undef PENSTOCK_IDCT_REDUCED_INL_H
@@ -12,7 +13,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace penstock::detail::HWY_NAMESPACE {
 
-/// One pass of the 4-point transform, scaled by 2^14. Pairs (0,4), (1,5), (2,6), (3,7); coefficient 4 has no weight.
+/// One pass of the 4-point transform, over the pairs (0,4), (1,5), (2,6), (3,7). The result is scaled by 2^14.
+/// Coefficient 4 has weight 0.
 HWY_INLINE void transform_4(const V16 (&pair)[4], V32 bias, V32 (&out)[4]) {
   const V32 constant = hn::Add(pair_sum(pair[0], weights(16384, 0)), bias);
   const V32 slope = pair_sum(pair[2], weights(15137, -6270));
@@ -25,7 +27,7 @@ HWY_INLINE void transform_4(const V16 (&pair)[4], V32 bias, V32 (&out)[4]) {
   out[3] = hn::Sub(sum, outer);
 }
 
-/// The same where coefficients 4 .. 7 are 0: pairs (0,2) and (1,3).
+/// The same pass where coefficients 4 .. 7 are 0, over the pairs (0,2) and (1,3).
 HWY_INLINE void transform_4_half(V16 even_pair, V16 odd_pair, V32 bias, V32 (&out)[4]) {
   const V32 sum = hn::Add(pair_sum(even_pair, weights(16384, 15137)), bias);
   const V32 difference = hn::Add(pair_sum(even_pair, weights(16384, -15137)), bias);
@@ -36,7 +38,8 @@ HWY_INLINE void transform_4_half(V16 even_pair, V16 odd_pair, V32 bias, V32 (&ou
   out[3] = hn::Sub(sum, outer);
 }
 
-/// Four rows of samples, columns 0-3 in the even lanes and 4-7 in the odd ones.
+/// The pass over columns. It gives four rows of samples, with columns 0-3 in the even lanes and columns 4-7 in the odd
+/// lanes.
 template <bool kHalf>
 HWY_INLINE void column_pass_4(const int16_t* const* blocks, const int16_t* quant, V16 (&rows)[4]) {
   const D16 d;
@@ -59,7 +62,7 @@ HWY_INLINE void column_pass_4(const int16_t* const* blocks, const int16_t* quant
   for (int row = 0; row < 4; ++row) rows[row] = merged<12>(left[row], right[row]);
 }
 
-/// Four rows of kParts blocks: each 128-bit part is one block, each of its 32-bit lanes a row.
+/// Stores four rows of kParts blocks. Each 128-bit part is one block, and each of its 32-bit lanes is one row.
 HWY_INLINE void store_rows_4(V8 rows, uint8_t* out, ptrdiff_t stride) {
   [[maybe_unused]] const D32 d32;
 #if HWY_TARGET <= HWY_AVX3
@@ -104,8 +107,8 @@ void idct_4x4(const BlockJob& job) {
   }
 }
 
-/// The 2-point transform's weights of coefficients 1, 5 and 3, 7, scaled by 2^15. 32768 itself is beyond 16 bits, so
-/// coefficient 0 is taken with -32768 and subtracted.
+/// The 2-point transform, scaled by 2^15. It has weights for coefficient 0, for 1 and 5, and for 3 and 7. The weight of
+/// coefficient 0 would be 32768, which does not fit 16 bits; it is multiplied by -32768 and then subtracted.
 HWY_NOINLINE void transform_blocks_2(const int16_t* const* blocks, const int16_t* quant, uint8_t* out,
                                      ptrdiff_t stride) {
   const D16 d;
@@ -125,7 +128,8 @@ HWY_NOINLINE void transform_blocks_2(const int16_t* const* blocks, const int16_t
               hn::InterleaveLower(d, x[3], x[7]), left[0], left[1]);
   column_pass(hn::InterleaveUpper(d, x[0], zero), hn::InterleaveUpper(d, x[1], x[5]),
               hn::InterleaveUpper(d, x[3], x[7]), right[0], right[1]);
-  // 32-bit lanes: columns (0,4) of both rows, (1,5) of both; then (2,6), (3,7).
+  // The 32-bit lanes of `lower` are columns (0,4) of both rows, then (1,5) of both rows; those of `upper` are (2,6),
+  // then (3,7).
   const V32 row0 = hn::BitCast(d32, merged<13>(left[0], right[0]));
   const V32 row1 = hn::BitCast(d32, merged<13>(left[1], right[1]));
   alignas(16) static constexpr int16_t kLower[8] = {-32768, 0, -32768, 0, 29692, 6967, 29692, 6967};
@@ -133,10 +137,11 @@ HWY_NOINLINE void transform_blocks_2(const int16_t* const* blocks, const int16_t
   const V16 lower = hn::BitCast(d, hn::InterleaveLower(d32, row0, row1));
   const V16 upper = hn::BitCast(d, hn::InterleaveUpper(d32, row0, row1));
   const V32 sums = hn::Add(pair_sum(lower, hn::LoadDup128(d, kLower)), pair_sum(upper, hn::LoadDup128(d, kUpper)));
-  const V32 odd = hn::Shuffle1032(sums);  // lanes 0, 1 here; in `sums` they hold the constants, subtracted below
+  // Moved to lanes 0 and 1, which in `sums` hold the constants (subtracted below).
+  const V32 odd = hn::Shuffle1032(sums);
   const V32 bias = hn::Set(d32, (16 + 128 * 32) << 15);
   const V32 constant = hn::Sub(bias, sums);
-  // Lanes 0, 1: a row each, its left sample in the even 16 bits and its right one in the odd ones.
+  // Lanes 0 and 1 hold one row each: its left sample in the even 16 bits, and its right sample in the odd 16 bits.
   const V16 samples = hn::ShiftRight<4>(merged<16>(hn::Add(constant, odd), hn::Sub(constant, odd)));
   alignas(64) uint8_t bytes[16 * kParts];
   hn::Store(packed(samples, samples), D8(), bytes);

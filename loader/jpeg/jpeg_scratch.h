@@ -1,4 +1,4 @@
-// JpegScratch: what decoding JPEGs keeps between pictures.
+// JpegScratch: the memory that decoding JPEGs keeps between pictures.
 #pragma once
 
 #include "loader/jpeg/huffman.h"
@@ -6,7 +6,7 @@
 
 namespace penstock::detail {
 
-/// About 160 KB, and the largest region so far.
+/// Memory: about 160 KB, plus the pixels of the largest region so far.
 struct JpegScratch {
   PixelScratch pixels;
   HuffmanSource huffman;

@@ -1,4 +1,4 @@
-// LibjpegErrors: what libjpeg reports, as a message and a jump. Part of the .cpp files that call libjpeg.
+// LibjpegErrors: turns what libjpeg reports into a message and a jump. Included by the .cpp files that call libjpeg.
 #pragma once
 
 #include <csetjmp>
@@ -8,19 +8,20 @@
 #include "core/error.h"
 #include "core/text.h"
 
-// Behind <cstdio>: it uses FILE and size_t without including anything.
+// After <cstdio>, because it uses FILE and size_t without including anything.
 #include <jpeglib.h>
-// Behind <jpeglib.h>, whose types it uses.
+// After <jpeglib.h>, because it uses its types.
 #include <jerror.h>
 
 namespace penstock::detail {
 
-/// libjpeg's errors, and its warnings too, end a call by longjmp to `jump`, with `message` set; but for the one about
-/// an unknown revision of JFIF, which says nothing about the picture. (Bytes left over before EOI do: they are what a
-/// flipped bit in a scan mostly leaves.) The jump must not pass objects with destructors: libjpeg is called in
-/// functions that hold none, and which return false when setjmp(errors.jump) says that the call failed.
+/// An error of libjpeg, and also a warning, ends the call by longjmp to `jump`, with `message` set. The one exception
+/// is the warning about an unknown revision of JFIF, which says nothing about the picture. (The warning about bytes
+/// left over before EOI does count: a flipped bit in a scan mostly leaves such bytes.) The jump must not skip
+/// destructors. libjpeg is therefore called in functions that hold no objects with destructors and that return false
+/// when setjmp(errors.jump) reports that the call failed.
 struct LibjpegErrors {
-  jpeg_error_mgr manager{};  // first: libjpeg hands back a pointer to it
+  jpeg_error_mgr manager{};  // must be first, because libjpeg gives back a pointer to it
   std::jmp_buf jump{};
   char message[JMSG_LENGTH_MAX]{};
 
@@ -37,7 +38,8 @@ struct LibjpegErrors {
     std::longjmp(of(info).jump, 1);
   }
 
-  /// What a call that failed throws: a lack of memory is none of the picture's faults.
+  /// Throws the error of a failed call. A lack of memory is not a fault of the picture, and is thrown as
+  /// std::bad_alloc.
   [[noreturn]] void raise() const {
     if (manager.msg_code == JERR_OUT_OF_MEMORY) throw std::bad_alloc();
     throw corrupt_error(concat("JPEG: ", message, "; expected a whole picture"));
@@ -45,7 +47,8 @@ struct LibjpegErrors {
 
  private:
   static void on_message(j_common_ptr info, int level) {
-    if (level < 0 && info->err->msg_code != JWRN_JFIF_MAJOR) fail(info);  // below 0: a warning; above: a trace
+    // A level below 0 is a warning, the others are traces.
+    if (level < 0 && info->err->msg_code != JWRN_JFIF_MAJOR) fail(info);
   }
 };
 

@@ -1,4 +1,4 @@
-// check_scans(): whether the scans of a JPEG gave the whole picture. Part of the .cpp files that call libjpeg.
+// check_scans(): checks that the scans of a JPEG gave the whole picture. Included by the .cpp files that call libjpeg.
 #pragma once
 
 #include "core/error.h"
@@ -8,9 +8,9 @@
 namespace penstock::detail {
 
 /// Throws corrupt_error when a component has no scan, or when the scans of a progressive picture left out a coefficient
-/// or the last bits of one. libjpeg gives no warning of that: it takes what is missing for zeros, and smooths the
-/// blocks while it decodes to pixels, but not when coefficients are asked for. The result would depend on how the
-/// picture is stored and on the version of libjpeg.
+/// or the last bits of one. libjpeg does not warn about this. It takes missing coefficients for zeros, and smooths the
+/// blocks when it decodes to pixels but not when it gives coefficients. Without this check the pixels would depend on
+/// how the picture is stored and on the version of libjpeg.
 ///
 /// Requires that all scans have been read: jpeg_start_decompress() or jpeg_read_coefficients() has returned.
 inline void check_scans(const jpeg_decompress_struct& info) {
@@ -19,11 +19,11 @@ inline void check_scans(const jpeg_decompress_struct& info) {
                                "; expected a whole picture"));
   };
   for (int i = 0; i < info.num_components; ++i) {
-    // A component's first scan fixes its quantisation table.
+    // The first scan of a component sets its quantisation table.
     if (info.comp_info[i].quant_table == nullptr) fail(i, "");
     if (info.coef_bits == nullptr) continue;  // not progressive: each scan has all coefficients
     for (int k = 0; k < DCTSIZE2; ++k) {
-      const int bits_left = info.coef_bits[i][k];  // below 0: all of them
+      const int bits_left = info.coef_bits[i][k];  // below 0: all of them are missing
       if (bits_left != 0) fail(i, concat(bits_left < 0 ? "" : "the last bits of ", "coefficient ", k, " of "));
     }
   }

@@ -1,6 +1,7 @@
-// The kernels of the JPEG pixel stage in Highway SIMD, compiled once for each instruction set and chosen at run time.
+// The kernels of the JPEG pixel stage in Highway SIMD, compiled once for each instruction set. The best set is chosen
+// at run time.
 //
-// They lean on x86's 16-bit arithmetic (pmaddwd, packs within 128-bit blocks); other processors take the plain set.
+// They need the 16-bit arithmetic of x86 (pmaddwd, packs within 128-bit blocks). Other processors use the plain set.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "loader/jpeg/pixel_kernels.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep

@@ -1,4 +1,5 @@
-// PixelKernels: the inner loops of the JPEG pixel stage, one set for each instruction set, all with the same bits.
+// PixelKernels: the inner loops of the JPEG pixel stage. There is one set per instruction set, and all give the same
+// bits.
 #pragma once
 
 #include <array>
@@ -7,49 +8,54 @@
 
 namespace penstock::detail {
 
-/// What a kernel may read and write beyond a row's end, bytes: a whole vector is worked on, garbage lanes too.
+/// The number of bytes that a kernel may read and write after the end of a row, because it works on whole vectors,
+/// unused lanes included.
 constexpr int kRowSlack = 64;
 
-/// Blocks that are transformed side by side at most. Lists of blocks are padded to a multiple by repeating the last.
+/// The most blocks that are transformed side by side. Lists of blocks are padded to a multiple of it by repeating the
+/// last block.
 constexpr int kSideBySide = 4;
 
-/// A row of blocks of one component, and where their samples go.
+/// A row of blocks of one component, and where to write their samples.
 struct BlockJob {
-  const int16_t* const* blocks = nullptr;  // quantised, 64 each; 16-byte aligned
-  const uint8_t* rows = nullptr;           // a block, as McuRun has it
-  int count = 0;                           // blocks
-  const int16_t* quant = nullptr;          // 64, row by row; 16-byte aligned
-  uint8_t* out = nullptr;                  // samples; up to kSideBySide - 1 blocks more are written on the right
-  ptrdiff_t out_stride = 0;                // bytes
+  const int16_t* const* blocks = nullptr;  // one pointer per block to its 64 quantised coefficients, 16-byte aligned
+  const uint8_t* rows = nullptr;           // one entry per block, as in McuRun
+  int count = 0;                           // number of blocks
+  const int16_t* quant = nullptr;          // 64 factors, row by row; 16-byte aligned
+  uint8_t* out = nullptr;                  // samples; up to kSideBySide - 1 further blocks are written on the right
+  ptrdiff_t out_stride = 0;                // in bytes
 };
 
-/// Determinism: every set gives the same bytes for every input, coefficients out of any valid range included: sums are
-/// modulo 2^32, what is stored between the two passes is cut to 16 bits.
+/// Determinism: every set gives the same bytes for every input, also for coefficients outside of any valid range. Sums
+/// are modulo 2^32, and what is stored between the two passes is truncated to 16 bits.
 struct PixelKernels {
   using Idct = void (*)(const BlockJob& job);
-  /// Dequantises and transforms to 1 x 1, 2 x 2, 4 x 4, 8 x 8 samples a block: libjpeg's jidctint and jidctred (the
-  /// accurate integer method), which is exact here for every coefficient that an 8-bit picture can have.
+  /// Dequantises and transforms to 1 x 1, 2 x 2, 4 x 4 and 8 x 8 samples per block. The samples are those of libjpeg's
+  /// jidctint and jidctred (the accurate integer method) for every coefficient that an 8-bit picture can have.
   std::array<Idct, 4> idct{};
-  /// 3/4 of the nearer row and 1/4 of the farther one; bias 1 where that is the row above, 2 where it is the row below.
+  /// Blends 3/4 of the nearer row and 1/4 of the farther one. `bias` is 1 where the farther row is the one above, and 2
+  /// where it is the one below.
   void (*blend_rows)(const uint8_t* nearer, const uint8_t* farther, int bias, int count, uint8_t* out) = nullptr;
-  /// `count` samples to twice as many pixels. in[-1] and in[count] are looked at.
+  /// Makes 2 * count pixels from `count` samples. Reads in[-1] and in[count] too.
   void (*double_row)(const uint8_t* in, int count, uint8_t* out) = nullptr;
-  /// As double_row(), of a row between two; `sums` holds count + 2 values and 64 bytes more.
+  /// As double_row(), for a row between the rows `nearer` and `farther`. `sums` has room for count + 2 values and 64
+  /// bytes more.
   void (*double_rows)(const uint8_t* nearer, const uint8_t* farther, int count, int16_t* sums, uint8_t* out) = nullptr;
-  /// Three planes to `width` pixels.
+  /// Converts three planes to `width` RGB pixels.
   void (*ycc_to_rgb)(const uint8_t* y, const uint8_t* cb, const uint8_t* cr, int width, uint8_t* out) = nullptr;
   void (*interleave)(const uint8_t* r, const uint8_t* g, const uint8_t* b, int width, uint8_t* out) = nullptr;
 };
 
-/// The best set that this processor has.
+/// The best set for this processor.
 const PixelKernels& pixel_kernels();
 
-/// Plain C++: for processors without a SIMD set, and what the others are tested against.
+/// The set in plain C++. It serves processors without a SIMD set, and the other sets are tested against it.
 extern const PixelKernels kPlainKernels;
-/// One multiplication a block: there is nothing to gain from SIMD.
+/// Takes one multiplication per block, so that SIMD would gain nothing.
 void idct_1x1(const BlockJob& job);
 
-/// The level of a block's samples when only its DC is there, with the cuts to 16 bits of the two passes (8 x 8, 4 x 4).
+/// The level of all samples of a block that has nothing but its DC (8 x 8 and 4 x 4), with the truncations to 16 bits
+/// of the two passes.
 constexpr uint8_t dc_level(int16_t dc, int16_t quant) {
   const auto dequantised = static_cast<int16_t>(dc * quant);
   const auto after_columns = static_cast<int16_t>(dequantised * 4);

@@ -1,4 +1,4 @@
-// PixelLayout from a geometry and a region.
+// PixelLayout: computed from a geometry, a region and a scale.
 #include "loader/jpeg/pixel_layout.h"
 
 #include <algorithm>
@@ -14,8 +14,8 @@ int dct_size(const JpegGeometry& geometry, const JpegGeometry::Component& compon
   return size;
 }
 
-/// Samples under pixels [begin, begin + count). The filter looks at the sample before an even pixel's own and at the
-/// one behind an odd pixel's.
+/// The samples that the pixels [begin, begin + count) need. For an even pixel the filter also reads the sample before
+/// its own, and for an odd pixel the sample after its own.
 Range samples(int begin, int count, int expand, bool is_fancy, int total) {
   const int end = begin + count;
   if (is_fancy) return {std::max(begin - 1, 0) / 2, std::min(end / 2 + 1, total)};

@@ -1,5 +1,6 @@
-// Upsampling and colour of whole rows. Included once for each instruction set by pixel_kernels.cpp. libjpeg's
-// jdsample.c ("fancy": a triangle filter with alternating roundings) and jdcolor.c, to the bit.
+// Upsampling and colour conversion of whole rows, bit for bit as in libjpeg's jdsample.c ("fancy" upsampling: a
+// triangle filter with alternating roundings) and jdcolor.c. pixel_kernels.cpp includes this file once for each
+// instruction set.
 #if defined(PENSTOCK_PIXEL_ROWS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef PENSTOCK_PIXEL_ROWS_INL_H
 #undef PENSTOCK_PIXEL_ROWS_INL_H
@@ -16,12 +17,12 @@ using DHalf8 = hn::Half<D8>;
 constexpr int kLanes16 = static_cast<int>(hn::MaxLanes(D16()));
 constexpr int kLanes8 = 2 * kLanes16;
 
-/// kLanes16 bytes as 16-bit lanes.
+/// Loads kLanes16 bytes as 16-bit lanes.
 HWY_INLINE V16 widened(const uint8_t* in) { return hn::PromoteTo(D16(), hn::LoadU(DHalf8(), in)); }
 
 HWY_INLINE V16 three_times(V16 v) { return hn::Add(v, hn::Add(v, v)); }
 
-/// Levels 0 .. 255 in 16-bit lanes: even pixels' and odd pixels'.
+/// Interleaves and stores the levels (0 .. 255 in 16-bit lanes) of even and of odd pixels.
 HWY_INLINE void store_pairs(V16 even, V16 odd, uint8_t* out) {
   hn::StoreU(hn::BitCast(D8(), hn::Or(even, hn::ShiftLeft<8>(odd))), D8(), out);
 }
@@ -61,25 +62,27 @@ struct Rgb16 {
   V16 r, g, b;
 };
 
-/// R = Y + round(1.402 Cr), B = Y + round(1.772 Cb), G = Y + round(-0.34414 Cb - 0.71414 Cr), all rounded from 16 bits
-/// after the point. 13173 / 2^15 and -7471 / 2^15 round every level as 26345 / 2^16 and -14942 / 2^16 do.
+/// R = Y + round(1.402 Cr), B = Y + round(1.772 Cb), G = Y + round(-0.34414 Cb - 0.71414 Cr), each rounded from 16
+/// fractional bits. The factors 13173 / 2^15 and -7471 / 2^15 give the same rounded result for every level as 26345 /
+/// 2^16 and -14942 / 2^16.
 HWY_INLINE Rgb16 converted(V16 y, V16 cb, V16 cr) {
   const D16 d;
   const D32 d32;
   const V16 red = hn::Add(cr, hn::MulFixedPoint15(cr, hn::Set(d, 13173)));
   const V16 blue = hn::Add(hn::Add(cb, cb), hn::MulFixedPoint15(cb, hn::Set(d, -7471)));
-  // -0.71414 = 0.28586 - 1: 46802 is beyond 16 bits.
+  // 0.71414 is 46802 / 2^16, which does not fit 16 bits. Therefore -0.71414 is computed as 0.28586 - 1.
   const V16 factors = weights(-22554, 65536 - 46802);
   const V32 rounding = hn::Set(d32, 1 << 15);
   const auto scaled = [&](V16 pair) HWY_ATTR { return hn::Add(pair_sum(pair, factors), rounding); };
-  // Even pixels' pairs (Cb, Cr), then odd ones'.
+  // The pairs (Cb, Cr) of even pixels, then those of odd pixels.
   const V32 even = scaled(hn::OddEven(hn::BitCast(d, hn::ShiftLeft<16>(hn::BitCast(d32, cr))), cb));
   const V32 odd = scaled(hn::OddEven(cr, hn::BitCast(d, hn::ShiftRight<16>(hn::BitCast(d32, cb)))));
   const V16 green = merged<16>(even, odd);
   return {hn::Add(y, red), hn::Add(hn::Sub(y, cr), green), hn::Add(y, blue)};
 }
 
-/// Bytes of `first` and `second` where a pixel's three need them; 0x80: from another vector.
+/// For each byte of the three output vectors a, b and c, its place in the packed channels rg, br or gb. kNone (0x80)
+/// means that the byte comes from another of these.
 constexpr uint8_t kNone = 0x80;
 struct ByteOrders {
   alignas(16) uint8_t a_rg[16] = {0, 8, kNone, 1, 9, kNone, 2, 10, kNone, 3, 11, kNone, 4, 12, kNone, 5};
@@ -96,8 +99,8 @@ struct ByteOrders {
   alignas(16) uint8_t c_gb[16] = {10, kNone, 3, 11, kNone, 4, 12, kNone, 5, 13, kNone, 6, 14, kNone, 7, 15};
 };
 
-/// Clamped and interleaved. `a` holds pixels 0 .. 7 of each 128-bit part and `b` pixels 8 .. 15: packing the channels
-/// in pairs leaves 7 byte shuffles, where three planes of bytes would take 9.
+/// Clamps, interleaves and stores pixels. `a` holds pixels 0 .. 7 of each 128-bit part and `b` holds pixels 8 .. 15.
+/// Because channels are packed in pairs, 7 byte shuffles are enough; three planes of bytes would take 9.
 HWY_INLINE void store_rgb(const Rgb16& a, const Rgb16& b, uint8_t* out) {
   const D8 d;
   static constexpr ByteOrders kOrders;
@@ -117,7 +120,7 @@ void ycc_to_rgb(const uint8_t* y, const uint8_t* cb, const uint8_t* cr, int widt
   const V16 center = hn::Set(d, 128);
   for (int i = 0; i < width; i += kLanes8) {
     const V8 y8 = hn::LoadU(d8, y + i), cb8 = hn::LoadU(d8, cb + i), cr8 = hn::LoadU(d8, cr + i);
-    // Lower and upper halves of the 128-bit parts: packed() puts them back in order.
+    // The lower and the upper halves of the 128-bit parts are processed separately. packed() restores their order.
     const auto lower = [&](V8 v) HWY_ATTR { return hn::BitCast(d, hn::InterleaveLower(d8, v, zero)); };
     const auto upper = [&](V8 v) HWY_ATTR { return hn::BitCast(d, hn::InterleaveUpper(d8, v, zero)); };
     const Rgb16 a = converted(lower(y8), hn::Sub(lower(cb8), center), hn::Sub(lower(cr8), center));

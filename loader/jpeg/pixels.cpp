@@ -1,4 +1,5 @@
-// decode_pixels(): MCU row by MCU row through planes of two MCU rows, which stay in the nearest cache.
+// decode_pixels(): works MCU row by MCU row. Samples go through planes of two MCU rows, which stay in the nearest
+// cache.
 //
 //   MCU row      m             m + 1         m + 2
 //   samples      half 0        half 1        half 0        of each plane, as a ring
@@ -18,7 +19,8 @@
 namespace penstock::detail {
 namespace {
 
-/// Left of a plane's first sample: a neighbour of the first, and rows that begin where cache lines do.
+/// Bytes to the left of a plane's first sample: room for the neighbour of the first sample. With 64, rows begin where
+/// cache lines do.
 constexpr int kLeftSlack = 64;
 
 constexpr int rounded_up(int value, int unit) { return (value + unit - 1) / unit * unit; }
@@ -33,20 +35,21 @@ void check(const JpegHeader& header, const Region& region, int scale, int channe
                          header.component_count, " at scale ", scale, "/8; expected them inside it"));
 }
 
-/// One component's samples: the rows of two MCU rows, as a ring.
+/// The samples of one component: a ring that holds the rows of two MCU rows.
 struct Plane {
   alignas(16) std::array<int16_t, kBlockSize> quant{};
-  std::array<std::array<uint16_t, size_t{kGroupMcus} * 4>, 4> block_index{};  // a block row of an MCU; across a group
-  uint8_t* samples = nullptr;   // of row 0 of the ring and the first column that is decoded
-  ptrdiff_t stride = 0;         // bytes
-  int row_count = 0;            // of the ring: a power of two
-  int first_column = 0;         // sample
-  uint8_t* expanded = nullptr;  // a row of pixels
+  // [block row of an MCU][block across a group].
+  std::array<std::array<uint16_t, size_t{kGroupMcus} * 4>, 4> block_index{};
+  uint8_t* samples = nullptr;   // row 0 of the ring, at the first column that is decoded
+  ptrdiff_t stride = 0;         // in bytes
+  int row_count = 0;            // rows in the ring: a power of two
+  int first_column = 0;         // first decoded column, in samples
+  uint8_t* expanded = nullptr;  // room for one row of pixels
 
   uint8_t* row(int y) const { return samples + (y & (row_count - 1)) * stride; }
 };
 
-/// A row of a component's blocks in one group.
+/// One row of blocks of a component in a group.
 struct BlockList {
   std::array<const int16_t*, size_t{kGroupMcus} * 4> blocks;
   std::array<uint8_t, size_t{kGroupMcus} * 4> rows;
@@ -103,12 +106,13 @@ class Stage {
                                                         v * component.h + i % component.h);
     plane.first_column = layout.block_columns.begin * layout.dct_size;
     plane.row_count = static_cast<int>(std::bit_ceil(static_cast<unsigned>(2 * component.v * layout.dct_size)));
-    // On the right: what vectors of blocks write beyond, and the last sample's neighbour.
+    // The space on the right is for what is written by vectors that reach beyond the last block, and for the neighbour
+    // of the last sample.
     plane.stride =
         kLeftSlack + rounded_up(layout.block_columns.count() * layout.dct_size + (kSideBySide - 1) * 8 + kRowSlack, 64);
   }
 
-  /// One allocation for all planes; nothing once the scratch has grown.
+  /// Makes one allocation for all planes, or none once the scratch is large enough.
   void reserve() {
     const int expanded_bytes = rounded_up(2 * layout_.region.width, 64) + 4 * kRowSlack;
     size_t byte_count = 0;
@@ -141,7 +145,7 @@ class Stage {
       if (layout_.components[i].is_fancy_x) repeat_edges(i, mcu_row);
   }
 
-  /// The blocks of a component in MCUs [begin, end) that the region needs.
+  /// Transforms the blocks of a component in the MCUs [begin, end) that the region needs.
   void transform(int index, int mcu_row, int begin, int end) {
     const auto& component = geometry_.components[index];
     const auto& layout = layout_.components[index];
@@ -159,7 +163,8 @@ class Stage {
     }
   }
 
-  /// Where the region touches the picture's left and right edge, the filter sees the outermost sample once more.
+  /// Where the region touches the left or right edge of the picture, the outermost sample is repeated once for the
+  /// filter.
   void repeat_edges(int index, int mcu_row) {
     const auto& layout = layout_.components[index];
     const Plane& plane = planes_[index];
@@ -187,7 +192,7 @@ class Stage {
     }
   }
 
-  /// The region's part of row y of pixels of one component.
+  /// The part of pixel row `y` of one component that lies in the region.
   const uint8_t* pixel_row(int index, int y) {
     const auto& layout = layout_.components[index];
     const Plane& plane = planes_[index];
@@ -222,7 +227,7 @@ class Stage {
   const int channels_;
   const PixelKernels& kernels_;
   PixelScratch& scratch_;
-  const ptrdiff_t pixel_stride_;  // bytes
+  const ptrdiff_t pixel_stride_;  // in bytes
   std::array<Plane, 3> planes_{};
 };
 

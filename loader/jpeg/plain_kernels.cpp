@@ -6,13 +6,13 @@
 namespace penstock::detail {
 namespace {
 
-/// Weights of the 8 coefficients of a line in each of its samples, times 2^13: jidctint.c and jidctred.c written out.
-/// The lower half of the samples mirrors the upper: odd coefficients change their sign.
+/// The weights of the 8 coefficients of a line in each of its samples, times 2^13, as they follow from jidctint.c and
+/// jidctred.c. The second half of the samples mirrors the first: odd coefficients change their sign.
 constexpr int kBasis8[4][8] = {{8192, 11363, 10703, 9633, 8192, 6437, 4433, 2260},
                                {8192, 9633, 4433, -2259, -8192, -11362, -10704, -6436},
                                {8192, 6437, -4433, -11362, -8192, 2261, 10704, 9633},
                                {8192, 2260, -10703, -6436, 8192, 9633, -4433, -11363}};
-/// Times 2^14 and 2^15.
+/// The same for 4 samples, times 2^14, and for 2 samples, times 2^15.
 constexpr int kBasis4[2][8] = {{16384, 20995, 15137, 7373, 0, -4926, -6270, -4176},
                                {16384, 8697, -15137, -17799, 0, 11893, 6270, -1730}};
 constexpr int kBasis2[1][8] = {{32768, 29692, 0, -10426, 0, 6967, 0, -5906}};
@@ -27,7 +27,7 @@ constexpr const int (&basis())[kSize / 2][8] {
     return kBasis2;
 }
 
-/// Sample k of a line, modulo 2^32, rounded and shifted down.
+/// Sample k of a line: the sum modulo 2^32, with `bias` for rounding, shifted right.
 template <int kSize, int kShift>
 int transformed(const int16_t (&line)[8], int k, uint32_t bias) {
   const bool is_mirrored = k >= kSize / 2;
@@ -44,7 +44,7 @@ uint8_t clamped(int level) { return static_cast<uint8_t>(std::clamp(level, 0, 25
 
 template <int kSize>
 void idct_block(const int16_t* coefficients, const int16_t* quant, uint8_t* out, ptrdiff_t out_stride) {
-  constexpr int kScale = kSize == 8 ? 13 : kSize == 4 ? 14 : 15;  // bits of the basis
+  constexpr int kScale = kSize == 8 ? 13 : kSize == 4 ? 14 : 15;  // fractional bits of the basis
   constexpr int kColumnShift = kScale - 2, kRowShift = kScale + 5;
   int16_t lines[kSize][8];
   for (int column = 0; column < 8; ++column) {
@@ -55,7 +55,8 @@ void idct_block(const int16_t* coefficients, const int16_t* quant, uint8_t* out,
           static_cast<int16_t>(transformed<kSize, kColumnShift>(line, k, uint32_t{1} << (kColumnShift - 1)));
   }
   for (auto& line : lines) {
-    // Rounding and the level shift of 128, in units of the first coefficient; 2 x 2 adds them in 32 bits.
+    // Adds the rounding and the level shift of 128, both in units of the first coefficient. The 2 x 2 transform adds
+    // them in 32 bits.
     uint32_t bias = 0;
     if constexpr (kSize == 2)
       bias = uint32_t{16 + 128 * 32} << kScale;
@@ -91,7 +92,7 @@ void double_rows(const uint8_t* nearer, const uint8_t* farther, int count, int16
   }
 }
 
-/// jdcolor.c: tables of 16 bits after the point; 1.402, 1.772, 0.34414 and 0.71414.
+/// As jdcolor.c, whose tables have 16 fractional bits. The factors are 1.402, 1.772, 0.34414 and 0.71414.
 void ycc_to_rgb(const uint8_t* y, const uint8_t* cb, const uint8_t* cr, int width, uint8_t* out) {
   for (int i = 0; i < width; ++i, out += 3) {
     const int blue = cb[i] - 128, red = cr[i] - 128;
@@ -113,7 +114,7 @@ void interleave(const uint8_t* r, const uint8_t* g, const uint8_t* b, int width,
 
 void idct_1x1(const BlockJob& job) {
   for (int i = 0; i < job.count; ++i) {
-    // jidctred.c looks the level up in a table of 1024 entries by the sum's lowest 10 bits.
+    // jidctred.c looks the level up by the lowest 10 bits of the sum, in a table of 1024 entries.
     const int sum = job.blocks[i][0] * job.quant[0] + 4;
     const int level = (((sum >> 3) & 1023) ^ 512) - 512;
     job.out[i] = clamped(level + 128);

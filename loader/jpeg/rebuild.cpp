@@ -12,7 +12,7 @@
 namespace penstock::detail {
 namespace {
 
-/// Bits, the highest first, with a zero behind every 0xFF.
+/// Writes bits, the highest one first, and a zero byte after every 0xFF.
 class ScanBits {
  public:
   /// Requires bit_count <= 31 and value < 2^bit_count.
@@ -27,7 +27,7 @@ class ScanBits {
     if (held_count_ % 8 != 0) put((1U << (8 - held_count_ % 8)) - 1, 8 - held_count_ % 8);
     for (; held_count_ > 0; held_count_ -= 8) put_byte(static_cast<uint8_t>(held_ >> (held_count_ - 8)));
   }
-  /// Requires that pad() was the last call.
+  /// Requires that the last call was pad().
   void put_marker(uint8_t marker) {
     bytes_.push_back(0xFF);
     bytes_.push_back(marker);
@@ -36,7 +36,7 @@ class ScanBits {
 
  private:
   void put_word(uint32_t word) {
-    // Whether a byte is 0xFF: the complement then has a byte 0 (Mycroft 1987).
+    // A byte is 0xFF when the complement has a byte 0. This test finds such a byte (Mycroft 1987).
     const uint32_t complement = ~word;
     if (((complement - 0x01010101U) & word & 0x80808080U) != 0) {
       for (int shift = 24; shift >= 0; shift -= 8) put_byte(static_cast<uint8_t>(word >> shift));
@@ -53,10 +53,10 @@ class ScanBits {
 
   std::vector<uint8_t> bytes_;
   uint64_t held_ = 0;
-  int held_count_ = 0;  // fewer than 32: the lowest bits of held_ that are not in bytes_
+  int held_count_ = 0;  // fewer than 32: the number of lowest bits of held_ that are not yet in bytes_
 };
 
-/// Code and length by symbol (T.81, annex C).
+/// The code and its length for each symbol (T.81, annex C).
 class SymbolCoder {
  public:
   explicit SymbolCoder(const HuffmanSpec& spec) {
@@ -71,7 +71,8 @@ class SymbolCoder {
     }
   }
 
-  /// The symbol of `run` zeros and `value`, then the value's bits: of a negative one those of value - 1.
+  /// Writes the symbol for `run` zeros and the size of `value`, then the bits of the value. A negative value is written
+  /// as the lowest bits of value - 1.
   void put(ScanBits& writer, int run, int value) const {
     const int size = std::bit_width(static_cast<uint32_t>(std::abs(value)));
     const int symbol = run << 4 | size;
@@ -88,7 +89,7 @@ class SymbolCoder {
 };
 
 void put_ac(ScanBits& writer, const SymbolCoder& encoder, const int16_t* block, const std::array<uint8_t, 64>& zigzag) {
-  // Bit k: the k-th coefficient along the zigzag is not 0. Four in five are, and are never looked at again.
+  // Bit k is set when the k-th coefficient in zigzag order is not 0. Four in five are 0 and cost nothing more.
   uint64_t left = 0;
   for (int k = 1; k < kBlockSize; ++k) left |= uint64_t{block[zigzag[k]] != 0} << k;
   int before = 0;
@@ -123,7 +124,7 @@ class ScanEncoder {
     for (int i = 0; i < geometry_.component_count; ++i) {
       const auto& component = geometry_.components[i];
       for (int j = 0; j < component.h * component.v; ++j, block += kBlockSize) {
-        // As 16 bits, in which a decoder's predictors wrap around.
+        // Truncated to 16 bits, because a decoder's predictors wrap around at 16 bits.
         dc_[i].put(writer_, 0, static_cast<int16_t>(block[0] - predictors_[i]));
         predictors_[i] = block[0];
         put_ac(writer_, ac_[i], block, zigzag_);
@@ -139,7 +140,7 @@ class ScanEncoder {
  private:
   const JpegGeometry& geometry_;
   const int restart_interval_;
-  std::array<uint8_t, 64> zigzag_;  // a copy, which the compiler knows that no store of ours changes
+  std::array<uint8_t, 64> zigzag_;  // a copy, of which the compiler knows that no store changes it
   std::vector<SymbolCoder> dc_, ac_;
   std::array<int16_t, 4> predictors_{};
   int64_t mcu_ = 0;

@@ -1,4 +1,4 @@
-// ScanReader: a window of bytes without stuffing, restart markers, and what a sound scan must end with.
+// ScanReader: keeps a window of bytes without stuffed zeros, handles restart markers, and checks the end of a scan.
 #include "loader/jpeg/scan_reader.h"
 
 #include <algorithm>
@@ -11,10 +11,10 @@
 namespace penstock::detail {
 namespace {
 
-// 8 KB and the tables (2 x 8 KB in most pictures) leave room in an L1 cache of 32 KB for the coefficients.
+// A window of 8 KB and the tables (2 x 8 KB in most pictures) leave room for the coefficients in an L1 cache of 32 KB.
 constexpr size_t kWindowBytes = 8192;
 constexpr ptrdiff_t kSafeBytes = kMaxMcuBytes + 32;
-// Behind every MCU, so that whoever goes on rewinds or seeks first.
+// After an error, mcu_ has this number, which is after every MCU, so that the next user must rewind or seek first.
 constexpr int64_t kBroken = int64_t{1} << 40;
 static_assert(kWindowBytes > 2 * kSafeBytes);
 
@@ -71,10 +71,10 @@ void ScanReader::start_segment(size_t begin, size_t stop) {
   fill();
 }
 
-/// Moves what is left of the window to its begin and fills up.
+/// Moves what is left of the window to its begin, and fills the rest of the window.
 void ScanReader::fill() {
   uint8_t* const begin = window_.data();
-  // 8 bytes before `next`: their bits may still be in the buffer, and a block that was decoded too far goes back.
+  // The 8 bytes before `next` are kept, because their bits may still be in the buffer and unread() may go back to them.
   const uint8_t* keep = at_.next - std::min<ptrdiff_t>(8, at_.next - begin);
   const auto drop = keep - begin;
   std::memmove(begin, keep, static_cast<size_t>(window_end_ - keep));

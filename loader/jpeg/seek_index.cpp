@@ -1,4 +1,4 @@
-// build_seek_index() and SeekIndex.
+// build_seek_index() writes a seek index, and SeekIndex reads it.
 #include "loader/jpeg/seek_index.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kFixedBytes = 12, kPredictorBytes = 3, kPaddingBytes = 7;
 constexpr uint8_t kVersion = 1;
-constexpr size_t kMaxJpegBytes = size_t{1} << 29;  // whose bits a u32 counts
+constexpr size_t kMaxJpegBytes = size_t{1} << 29;  // a u32 can count the bits of a shorter file
 static_assert(std::endian::native == std::endian::little);
 
 template <class T>
@@ -29,11 +29,11 @@ void append(std::vector<uint8_t>& bytes, uint32_t value, int byte_count) {
   for (int i = 0; i < byte_count; ++i) bytes.push_back(static_cast<uint8_t>(value >> 8 * i));
 }
 
-/// Position of the bit that comes `bit_count` bits of data after the one at `bit`.
+/// The position of the bit that is `bit_count` bits of data after the bit at position `bit`.
 uint64_t advanced(std::span<const uint8_t> bytes, uint64_t bit, uint64_t bit_count) {
-  uint64_t left = (bit % 8 + bit_count) / 8;  // bytes of data
+  uint64_t left = (bit % 8 + bit_count) / 8;  // bytes of data still to pass
   uint64_t at = bit / 8;
-  while (left > 0 && at < bytes.size()) {  // a scan that is cut off may end in the middle of a code
+  while (left > 0 && at < bytes.size()) {  // a truncated scan may end in the middle of a code
     const void* marker = std::memchr(bytes.data() + at, 0xFF, std::min<size_t>(left, bytes.size() - at));
     if (marker == nullptr) {
       at += left;
@@ -46,7 +46,7 @@ uint64_t advanced(std::span<const uint8_t> bytes, uint64_t bit, uint64_t bit_cou
   return 8 * at + (bit + bit_count) % 8;
 }
 
-/// What becomes an index: numbers of R x P points.
+/// What an index is made from: the numbers of R x P points.
 struct Points {
   std::vector<uint32_t> row_bits;
   std::vector<uint32_t> lengths;
@@ -73,7 +73,7 @@ Points find_points(const JpegHeader& header, const JpegGeometry& geometry, std::
   return points;
 }
 
-/// The least of some numbers, and the bits that the others take above it.
+/// The least of some numbers, and the width in bits of their differences from it.
 struct Range {
   int64_t least = INT64_MAX, greatest = INT64_MIN;
   void add(int64_t value) {
@@ -150,8 +150,10 @@ SeekIndex::SeekIndex(std::span<const uint8_t> bytes, const JpegGeometry& geometr
 }
 
 uint64_t SeekIndex::field(uint64_t bit, int width) const {
-  if (width == 0) return 0;                                                  // may begin where the records end
-  const auto eight = number_at<uint64_t>(bytes_, records_begin_ + bit / 8);  // kPaddingBytes make sure of 8
+  // The field may begin where the records end.
+  if (width == 0) return 0;
+  // kPaddingBytes ensures that there are 8 bytes.
+  const auto eight = number_at<uint64_t>(bytes_, records_begin_ + bit / 8);
   return eight >> bit % 8 & ((uint64_t{1} << width) - 1);
 }
 

@@ -1,29 +1,32 @@
-// SeekIndex: where every K-th MCU of a JPEG's scan begins, so that a region can be read without what lies before it.
+// SeekIndex: where every K-th MCU of a JPEG's scan begins, so that a region can be read without decoding what lies
+// before it.
 //
-// A point is an MCU's first bit and the DC predictors before it. Points are the MCUs 0, K, 2 K, .. of every MCU row: P
-// = ceil(columns / K) a row. Bits are counted from the JPEG's first byte, each byte's from the top, stuffed zeros
-// (behind 0xFF) included; an MCU that begins behind 0xFF 0x00 begins at the byte after them.
+// A point is the first bit of an MCU and the DC predictors before it. There is a point for the MCUs 0, K, 2 K, .. of
+// every MCU row, which is P = ceil(columns / K) points per row. Bits are counted from the first byte of the JPEG, in
+// each byte from the top, and stuffed zeros (after 0xFF) are counted too. An MCU that begins after 0xFF 0x00 begins at
+// the next byte.
 //
-// The bytes, little-endian, with C components, R MCU rows:
+// The bytes of an index are little-endian. With C components and R MCU rows:
 //
 //   0           u8   version, 1
 //   1           u8   K, 1 or more
 //   2           u8   C
-//   3           u8   L, bits of a length: 0 .. 32
+//   3           u8   L, width of a length in bits: 0 .. 32
 //   4           u16  MCUs in a row
 //   6           u16  R
-//   8           u32  least length, bits
-//   12 + 3 c    u8   D[c], bits of component c's predictors: 0 .. 16
-//   13 + 3 c    i16  their least
+//   8           u32  the least length, in bits
+//   12 + 3 c    u8   D[c], width of component c's predictors in bits: 0 .. 16
+//   13 + 3 c    i16  the least predictor of component c
 //   12 + 3 C    u32  [R], the first bit of every MCU row
-//   then        records, R x P, row by row, packed without gaps, each of L + D[0] + .. + D[C - 1] bits, a number's
-//               lowest bit first and in a byte from the lowest bit on: the length in bits from this point to the next
-//               (of the row's last point: to the next row's first; of the very last: to the scan's end, its padding
-//               not counted) minus the least, and each component's predictor minus its least
+//   then        R x P records, row by row, packed without gaps. A record has L + D[0] + .. + D[C - 1] bits. Bit fields
+//               fill each byte from its lowest bit on. The first field is the length in bits from this point to the
+//               next, minus the least length. From the last point of a row it reaches to the first point of the next
+//               row, and from the very last point to the end of the scan, without its padding. The other fields are
+//               the predictor of each component, minus the least predictor of that component
 //   at the end  7 bytes 0
 //
-// Fixed widths take 10 % less than a variable-length code of differences, because one picture's lengths and predictors
-// are alike, and a point's predictors are found without the points before it.
+// Fixed widths take 10 % fewer bytes than a variable-length code of differences, because the lengths and predictors
+// within one picture are alike. They also give the predictors of a point without the points before it.
 #pragma once
 
 #include <cstdint>
@@ -36,32 +39,33 @@
 
 namespace penstock::detail {
 
-/// The index of a JPEG of which `bytes` are all, with a point every `every` MCUs (1 .. 255). Decodes the whole scan:
-/// about 0.5 ns a bit. Requires header.is_decodable() and no restart markers.
-/// Errors: corrupt_error when the scan is broken, does not fill the picture, or goes on behind its last MCU with
-/// anything but padding and EOI; also for a JPEG of 512 MB or more.
+/// Builds the index of the JPEG whose bytes are `bytes`, with a point every `every` MCUs (1 .. 255). Decodes the whole
+/// scan, which takes about 0.5 ns per bit. Requires header.is_decodable() and no restart markers.
+/// Errors: corrupt_error when the scan is broken, does not fill the picture, or has anything but padding and EOI after
+/// its last MCU; also for a JPEG of 512 MB or more.
 std::vector<uint8_t> build_seek_index(const JpegHeader& header, const JpegGeometry& geometry,
                                       std::span<const uint8_t> bytes, int every = kGroupMcus);
 
-/// A view of an index's bytes, which must outlive it. Reads nothing outside of them, whatever they hold; whether the
-/// positions lie in the sample is for their user to check.
+/// A view of the bytes of an index, which must outlive it. Never reads outside of these bytes, whatever they hold. The
+/// caller must check that the positions lie inside of the sample.
 class SeekIndex {
  public:
   struct Point {
-    int row = 0, k = 0;  // MCU row; the point's number in it
+    int row = 0, k = 0;  // the MCU row, and the number of the point in that row
     uint64_t bit = 0;
     DcPredictors dc{};
   };
 
-  /// Errors: corrupt_error when the bytes are no index, or one of a picture of another geometry.
+  /// Errors: corrupt_error when the bytes are not an index, or are the index of a picture with another geometry.
   SeekIndex(std::span<const uint8_t> bytes, const JpegGeometry& geometry);
 
   int every() const { return every_; }  // K
   /// Requires 0 <= row < MCU rows.
   Point row_begin(int row) const;
-  /// To the next point. From the row's last to {row, P}: the next row's first by another name, checked to be the same;
-  /// in the last row, a point without predictors where the scan ends. Errors: corrupt_error when they differ.
-  /// Requires that `point` is no such end itself.
+  /// Moves `point` to the next point. After the last point of a row comes the point {row, P}. That is the first point
+  /// of the next row under another name, and the two are checked to be at the same bit. In the last row it is the end
+  /// of the scan, which has no predictors. Errors: corrupt_error when the two are not at the same bit. Requires that
+  /// `point` is not such an end itself.
   void advance(Point& point) const;
 
  private:

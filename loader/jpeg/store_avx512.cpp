@@ -1,15 +1,15 @@
-// The coefficient store's inner loop with AVX-512 VBMI: a whole block at once.
+// The inner loop of the coefficient store with AVX-512 VBMI. It decodes a whole block at once.
 //
-// Byte lane k is coefficient k. Widths of the coefficients that are not 0, summed along each row in its 64-bit lane,
-// are the values' positions in the row; sums over rows are the rows' positions in the block. vpermb brings each row's
-// bytes to its lane, vpmultishiftqb each value to its byte. A row has at most 56 bits, so that with a shift of 7 it
-// lies in 64.
+// Byte lane k belongs to coefficient k, and 64-bit lane r to row r. Summing the widths of the coefficients that are not
+// 0 along a row gives the positions of their values in the row; summing over rows gives the positions of the rows in
+// the block. vpermb then moves the bytes of each row to its lane, and vpmultishiftqb moves each value to its byte. A
+// row has at most 56 bits, so that it fits 64 bits even when it begins at bit 7.
 #include "loader/jpeg/store_kernel.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-// g++ 12's own headers start from values that are not set (its bug 105593).
+// The headers of g++ 12 themselves use values that are not initialised (its bug 105593).
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
 #define PENSTOCK_TARGET __attribute__((target("avx512f,avx512bw,avx512vbmi,avx2,bmi,bmi2,lzcnt,popcnt")))
@@ -19,20 +19,21 @@ namespace {
 
 PENSTOCK_TARGET inline __m512i repeated(uint64_t lane) { return _mm512_set1_epi64(static_cast<int64_t>(lane)); }
 
-/// Inclusive sums along each row. A row's are below 64, so that bytes do not run over.
+/// Inclusive sums along each row. They are below 64, so that no byte overflows.
 PENSTOCK_TARGET inline __m512i row_sums(__m512i widths) {
   widths = _mm512_add_epi8(widths, _mm512_slli_epi64(widths, 8));
   widths = _mm512_add_epi8(widths, _mm512_slli_epi64(widths, 16));
   return _mm512_add_epi8(widths, _mm512_slli_epi64(widths, 32));
 }
 
-/// Lane r > 0: bits of the rows before r. Lane 0: of all rows.
+/// Lane r > 0 holds the number of bits of the rows before row r. Lane 0 holds that of all rows.
 PENSTOCK_TARGET inline __m512i bits_before(__m512i sums) {
-  const __m512i totals = repeated(0x3F372F271F170F07);  // each row's last byte
+  const __m512i totals = repeated(0x3F372F271F170F07);  // the last byte of each row
   return _mm512_sad_epu8(_mm512_maskz_permutexvar_epi8(0x7F3F1F0F070301FF, totals, sums), _mm512_setzero_si512());
 }
 
-/// The 64 values' fields, and what is behind each. `bit` (0 .. 7) is where the block begins in `bytes`.
+/// For each of the 64 coefficients, 8 bits that begin with its field. `bit` (0 .. 7) is where the values of the block
+/// begin in `bytes`.
 PENSTOCK_TARGET inline __m512i fields_of(__m512i widths, __m512i sums, __m512i before, uint32_t bit, __m512i bytes) {
   const __m512i first = _mm512_set1_epi64(bit);
   const __m512i begins = _mm512_mask_add_epi64(first, 0xFE, before, first);
@@ -45,7 +46,7 @@ PENSTOCK_TARGET inline __m512i fields_of(__m512i widths, __m512i sums, __m512i b
   return _mm512_multishift_epi64_epi8(shifts, rows);
 }
 
-/// Looks up 16 bytes by width.
+/// Looks up a byte for each width in a table of 16 bytes.
 PENSTOCK_TARGET inline __m512i by_width(__m512i widths, uint64_t low, uint64_t high) {
   const __m512i table = _mm512_set4_epi64(static_cast<int64_t>(high), static_cast<int64_t>(low),
                                           static_cast<int64_t>(high), static_cast<int64_t>(low));
@@ -64,7 +65,7 @@ PENSTOCK_TARGET inline void write_block(__m512i widths, __m512i fields, __mmask6
 }  // namespace
 
 PENSTOCK_TARGET bool decode_blocks_avx512(const StoreJob& given) {
-  const StoreJob job = given;  // not aliased by what is written
+  const StoreJob job = given;  // a copy, so that it is not aliased by what is written
   const CodebookTables& tables = *job.tables;
   uint32_t mask_bit = job.mask_bit, value_bit = job.value_bit;
   for (int i = 0; i < job.end; ++i) {

@@ -1,4 +1,4 @@
-// The coefficient store's inner loop with BMI2 and AVX2: a row of 8 values is one pdep.
+// The inner loop of the coefficient store with BMI2 and AVX2. One pdep decodes a row of 8 values.
 #include "loader/jpeg/store_kernel.h"
 
 #if defined(__x86_64__)
@@ -12,7 +12,7 @@
 namespace penstock::detail {
 namespace {
 
-/// Bytes of 0xFF for the set bits of `mask`'s half `kHalf`.
+/// Spreads half number kHalf of the bits of `mask` to bytes: 0xFF for a set bit, otherwise 0.
 template <int kHalf>
 PENSTOCK_TARGET inline __m256i spread(__m256i mask) {
   const __m256i bytes = _mm256_add_epi8(
@@ -21,8 +21,8 @@ PENSTOCK_TARGET inline __m256i spread(__m256i mask) {
   return _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(mask, bytes), bits), bits);
 }
 
-/// Four rows of values from their fields: f - 2^(w-1), and one more from 0 on; 0 where `fields` is. `halves` are the
-/// 2^(w-1), or 0.
+/// Makes four rows of signed values from their fields f: f - 2^(w-1), plus 1 where that is not negative. `halves` holds
+/// 2^(w-1) per byte, or 0 for a byte without a field, whose value is 0.
 PENSTOCK_TARGET inline __m256i signed_values(__m256i values, __m256i halves) {
   const __m256i centered = _mm256_sub_epi8(values, halves);
   const __m256i is_negative = _mm256_cmpgt_epi8(_mm256_setzero_si256(), centered);
@@ -34,12 +34,12 @@ PENSTOCK_TARGET inline void store_rows(__m256i values, int16_t* to) {
   _mm256_store_si256(reinterpret_cast<__m256i*>(to) + 1, _mm256_cvtepi8_epi16(_mm256_extracti128_si256(values, 1)));
 }
 
-/// 2^(w-1) from the low w bits, in each byte.
+/// 2^(w-1) in each byte whose low w bits are set in `fields`; 0 where none is.
 PENSTOCK_TARGET inline __m256i halves_of(__m256i fields) {
   return _mm256_xor_si256(fields, _mm256_and_si256(_mm256_srli_epi16(fields, 1), _mm256_set1_epi8(0x7F)));
 }
 
-/// Rows kHalf * 4 and the three below; moves `bit` behind their values.
+/// Writes row kHalf * 4 and the three rows after it, and moves `bit` to the end of their values.
 template <int kHalf>
 PENSTOCK_TARGET inline void write_half(const uint8_t* bytes, uint32_t& bit, const uint64_t* row_fields, __m256i mask,
                                        int16_t* to) {
@@ -60,7 +60,7 @@ PENSTOCK_TARGET inline void write_half(const uint8_t* bytes, uint32_t& bit, cons
 }  // namespace
 
 PENSTOCK_TARGET bool decode_blocks_bmi2(const StoreJob& given) {
-  const StoreJob job = given;  // not aliased by what is written
+  const StoreJob job = given;  // a copy, so that it is not aliased by what is written
   const CodebookTables& tables = *job.tables;
   uint32_t mask_bit = job.mask_bit, value_bit = job.value_bit;
   for (int i = 0; i < job.end; ++i) {

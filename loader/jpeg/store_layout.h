@@ -1,4 +1,4 @@
-// StoreLayout: a picture's groups, and whose component each of a group's blocks is.
+// StoreLayout: the groups of a picture, and the component of each block in a group.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace penstock::detail {
 constexpr int kMaxGroupBlocks = kGroupMcus * kMaxMcuBlocks;
 
 struct StoreLayout {
-  /// Throws corrupt_error for more blocks in an MCU than a scan may have.
+  /// Throws corrupt_error when an MCU has more blocks than a scan may have.
   explicit StoreLayout(const JpegGeometry& geometry)
       : component_count(geometry.component_count),
         mcu_blocks(geometry.mcu_blocks),
@@ -41,24 +41,25 @@ struct StoreLayout {
 
   int group_mcus(int group) const { return std::min(kGroupMcus, mcu_columns - group * kGroupMcus); }
   int group_blocks(int group) const { return group_mcus(group) * mcu_blocks; }
-  /// Of a group, in front of its bits.
+  /// The number of bytes of a group before its bits.
   size_t head_bytes(int block_count) const { return static_cast<size_t>(1 + component_count + block_count); }
-  /// Of a picture: the lengths of groups, and the first group.
+  /// Positions in the store of a picture: where the lengths of groups begin, and where the first group begins.
   size_t lengths_begin() const { return size_t{4} * mcu_rows; }
   size_t groups_begin() const { return lengths_begin() + size_t{2} * mcu_rows * row_groups; }
 
   int component_count, mcu_blocks, mcu_columns, mcu_rows, row_groups;
-  /// By block of a group.
+  /// One entry per block of a group.
   std::array<uint8_t, kMaxGroupBlocks> component{};
-  std::array<uint16_t, kMaxGroupBlocks> entry_base{};  // number of the class's entry 0 in CodebookTables
+  std::array<uint16_t, kMaxGroupBlocks> entry_base{};  // the index in CodebookTables of entry 0 of the block's class
 };
 
-/// A group's coefficients, block after block.
+/// The coefficients of a group, block after block.
 struct alignas(64) GroupBlocks {
   std::array<int16_t, kMaxGroupBlocks * kBlockSize> coefficients;
 };
 
-/// The DC that a component's first difference in a group is to: `dc` to the nearest that the head can hold.
+/// The DC base of a component whose first DC in a group is `dc`: dc / 8, rounded and clamped to what the group's head
+/// can hold.
 constexpr int8_t dc_base(int dc) {
   return static_cast<int8_t>(std::clamp((dc + (dc < 0 ? -kDcBaseStep / 2 : kDcBaseStep / 2)) / kDcBaseStep, -128, 127));
 }

@@ -1,4 +1,4 @@
-// The coefficient store's inner loop for any processor, and the choice among the loops.
+// The inner loop of the coefficient store for any processor, and the choice between the loops.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -9,14 +9,14 @@
 namespace penstock::detail {
 namespace {
 
-/// Of a block: the sum of the widths of those coefficients whose mask bit is set.
+/// The number of bits of a block's values: the sum of the widths of the coefficients whose mask bit is set.
 uint32_t value_bits(const EntryWidths& widths, const std::array<uint8_t, 64>& order, uint64_t mask) {
   uint32_t bits = 0;
   for (; mask != 0; mask &= mask - 1) bits += widths[order[std::countr_zero(mask)]];
   return bits;
 }
 
-/// Writes a block's ACs; `bits` is where its values begin.
+/// Writes the ACs of a block, whose values begin at `bit`. Returns McuRun::rows of the block.
 uint8_t write_block(const StoreJob& job, uint32_t bit, const EntryWidths& widths, const std::array<uint8_t, 64>& order,
                     uint64_t mask, int16_t* block) {
   std::memset(block, 0, kBlockSize * sizeof(int16_t));
@@ -26,7 +26,8 @@ uint8_t write_block(const StoreJob& job, uint32_t bit, const EntryWidths& widths
     k = order[std::countr_zero(mask)];
     const int width = widths[k], half = 1 << width >> 1;
     const int value = static_cast<int>(load<uint16_t>(job.bytes + bit / 8) >> bit % 8 & ((1u << width) - 1)) - half;
-    block[k] = static_cast<int8_t>(value + (value >= 0));  // -128 from the highest field of 8 bits, as in SIMD
+    // The highest field of 8 bits gives -128, as in the SIMD kernels.
+    block[k] = static_cast<int8_t>(value + (value >= 0));
     bit += static_cast<uint32_t>(width);
   }
   return static_cast<uint8_t>(1 + k / 8);
@@ -35,7 +36,7 @@ uint8_t write_block(const StoreJob& job, uint32_t bit, const EntryWidths& widths
 }  // namespace
 
 bool decode_blocks_portable(const StoreJob& given) {
-  const StoreJob job = given;  // not aliased by what is written
+  const StoreJob job = given;  // a copy, so that it is not aliased by what is written
   uint32_t mask_bit = job.mask_bit, value_bit = job.value_bit;
   for (int i = 0; i < job.end; ++i) {
     const int entry = job.entries[i], mask_bits = job.tables->heads[entry].mask_bits();

@@ -1,4 +1,4 @@
-// StoreSource: finds a group, decodes its DCs, has a kernel decode the rest, applies exceptions.
+// StoreSource: finds a group, decodes its DCs, calls a kernel for the rest, and applies exceptions.
 #include "loader/jpeg/store_source.h"
 
 #include <algorithm>
@@ -10,10 +10,10 @@
 namespace penstock::detail {
 namespace {
 
-/// Rows that hold something, as McuRun counts them, when coefficient k is not 0.
+/// McuRun::rows of a block in which coefficient k is not 0 and none after it.
 uint8_t rows_with(int k) { return static_cast<uint8_t>(k == 0 ? 0 : 1 + k / 8); }
 
-/// Exceptions of blocks [begin, end) over what the kernel wrote.
+/// Writes the exceptions of blocks [begin, end) over what the kernel has written.
 void apply_exceptions(const uint8_t* at, int count, int begin, int end, const McuRun& run) {
   for (; count > 0; --count, at += kExceptionBytes) {
     const uint32_t bits = load<uint16_t>(at) | uint32_t{at[2]} << 16;

@@ -1,4 +1,4 @@
-// encode_store(): group by group, three passes over a group's blocks: DC fields, masks, values.
+// encode_store(): works group by group, with three passes over the blocks of a group: DC fields, masks, values.
 #include "loader/jpeg/store_writer.h"
 
 #include <algorithm>
@@ -55,7 +55,7 @@ class GroupWriter {
  private:
   const int16_t* block(int i) const { return blocks_ + i * kBlockSize; }
 
-  /// The block's entry, DC field and exceptions.
+  /// Chooses the entry, the DC field and the exceptions of block i.
   void choose(int i) {
     const int base = layout_.entry_base[i], which = base / kStoreEntries;
     int& chain = chain_[layout_.component[i]];
@@ -74,7 +74,8 @@ class GroupWriter {
     chain += difference;
   }
 
-  /// False, and none added, when they do not fit their bits or the group's count.
+  /// Adds the exceptions of block i. Returns false and adds none when a value does not fit its bits or when the group
+  /// would have too many.
   bool add_exceptions(int i) {
     const size_t count_before = exceptions_.size();
     const EntryWidths& widths = tables_.widths_of(entries_[i]);
@@ -106,7 +107,7 @@ class GroupWriter {
     }
   }
 
-  /// Whether the mask says that coefficient k is not 0: exceptions are 0 there.
+  /// Whether the mask bit of coefficient k is set. For an exception it is not.
   bool is_valued(int i, int k) const {
     const int value = block(i)[k], limit = 1 << tables_.widths_of(entries_[i])[k] >> 1;
     return value != 0 && value >= -limit && value <= (limit == 1 << (kMaxWidth - 1) ? limit - 1 : limit);
@@ -122,9 +123,9 @@ class GroupWriter {
   const StoreLayout& layout_;
   const CodebookTables& tables_;
   const int16_t* blocks_ = nullptr;
-  BlockNeeds needs_;                                 // of the block at hand
-  std::array<int, 4> chain_{};                       // a component's DC, as differences alone would give it
-  std::array<uint16_t, kMaxGroupBlocks> entries_{};  // in CodebookTables
+  BlockNeeds needs_;                                 // needs of the block that choose() is working on
+  std::array<int, 4> chain_{};                       // one per component: the DC that the differences alone give
+  std::array<uint16_t, kMaxGroupBlocks> entries_{};  // one per block: index in CodebookTables
   std::array<uint32_t, kMaxGroupBlocks> dc_fields_{};
   std::vector<uint32_t> exceptions_;
 };

@@ -1,4 +1,4 @@
-// encode_store(): a picture's coefficients as the coefficient store's bytes.
+// encode_store(): writes the coefficients of a picture as the bytes of the coefficient store.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace penstock::detail {
 
-/// Every coefficient of `source`, to be read back exactly with the same codebook; bytes as store_format.h says. Of
-/// equal inputs equal bytes, on every processor. 1.2 us a block (Zen 4 with busy neighbours): the
-/// cheapest of 255 entries is searched.
+/// Stores every coefficient of `source` in the bytes of store_format.h. With the same codebook they can be read back
+/// exactly. Equal inputs give equal bytes, on every processor. Takes 1.2 us per block (Zen 4 with busy neighbours),
+/// because it searches the cheapest of 255 entries.
 ///
-/// Throws what `source` throws, and config_error when the bytes would pass 4 GiB. Thread-safety: of `codebook` only
-/// const use.
+/// Throws what `source` throws, and config_error when there would be more than 4 GiB of bytes. Thread-safety:
+/// `codebook` may be shared between threads, `source` may not.
 std::vector<uint8_t> encode_store(const JpegGeometry& geometry, CoefficientSource& source, const Codebook& codebook);
 
 }  // namespace penstock::detail

@@ -1,4 +1,4 @@
-// transcode_to_baseline(): libjpeg's jpeg_read_coefficients() and jpeg_write_coefficients().
+// transcode_to_baseline(): uses libjpeg's jpeg_read_coefficients() and jpeg_write_coefficients().
 #include "loader/jpeg/transcode.h"
 
 #include <cstdlib>
@@ -20,9 +20,10 @@ void on_progress(j_common_ptr info) {
   std::longjmp(errors.jump, 1);
 }
 
-/// Output that grows. Not jpeg_mem_dest(), which after an error leaves a pointer to a buffer that it has freed.
+/// An output buffer that grows. jpeg_mem_dest() is not used, because after an error it leaves a pointer to a buffer
+/// that it has freed.
 struct Destination {
-  jpeg_destination_mgr manager;  // first: libjpeg hands back a pointer to it
+  jpeg_destination_mgr manager;  // must be first, because libjpeg gives back a pointer to it
   uint8_t* bytes;
   size_t capacity;
 };
@@ -31,7 +32,7 @@ void start(j_compress_ptr) {}
 
 boolean grow(j_compress_ptr info) {
   auto* out = reinterpret_cast<Destination*>(info->dest);
-  const size_t filled = out->capacity;  // libjpeg calls when it is full, whatever free_in_buffer says
+  const size_t filled = out->capacity;  // libjpeg calls this when the buffer is full, whatever free_in_buffer says
   const size_t capacity = filled == 0 ? 65536 : 2 * filled;
   auto* bytes = static_cast<uint8_t*>(std::realloc(out->bytes, capacity));
   if (bytes == nullptr) ERREXIT1(info, JERR_OUT_OF_MEMORY, 10);
@@ -42,8 +43,8 @@ boolean grow(j_compress_ptr info) {
   return TRUE;
 }
 
-/// One libjpeg decompressor and compressor. Every call of libjpeg stands in one of the members that return bool: false
-/// when it failed.
+/// One libjpeg decompressor and one compressor. Every call of libjpeg is in one of the member functions that return
+/// bool; these return false when a call failed.
 class Transcoder {
  public:
   Transcoder() {
@@ -99,7 +100,7 @@ class Transcoder {
     if (setjmp(errors_.jump)) return false;
     jpeg_copy_critical_parameters(&source_, &target_);
     target_.optimize_coding = TRUE;
-    // What says how the components are colours stays as it is, or is left out as it was.
+    // The markers that say which colours the components are must stay as they are, and no such marker may be added.
     target_.write_JFIF_header = source_.saw_JFIF_marker;
     target_.write_Adobe_marker = FALSE;
     jpeg_write_coefficients(&target_, coefficients_);

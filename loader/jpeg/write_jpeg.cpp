@@ -1,4 +1,4 @@
-// write_jpeg(): libjpeg's compressor behind one function.
+// write_jpeg(): calls libjpeg's compressor.
 #include "loader/jpeg/write_jpeg.h"
 
 #include <cstdlib>
@@ -10,7 +10,7 @@
 namespace penstock::detail {
 namespace {
 
-/// libjpeg is called by compress() alone: false when it failed.
+/// Only compress() calls libjpeg. It returns false when a call failed.
 class Compressor {
  public:
   Compressor() { info_.err = &errors_.manager; }
@@ -34,7 +34,7 @@ class Compressor {
     info_.dct_method = JDCT_ISLOW;
     jpeg_start_compress(&info_, TRUE);
     while (info_.next_scanline < info_.image_height) {
-      // libjpeg does not write to rows that it compresses, though its parameter is not const.
+      // libjpeg does not write to the rows that it compresses, although its parameter is not const.
       auto* row = const_cast<JSAMPROW>(picture.pixels + ptrdiff_t{info_.next_scanline} * picture.row_stride);
       jpeg_write_scanlines(&info_, &row, 1);
     }

@@ -1,4 +1,4 @@
-// write_jpeg(): pixels to a JPEG file in memory, by libjpeg-turbo.
+// write_jpeg(): compresses pixels to a JPEG file in memory, by libjpeg-turbo.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,9 @@
 
 namespace penstock::detail {
 
-/// Baseline, accurate integer DCT, 4:2:0 chroma, the standard's Huffman tables. `quality`: 1 .. 100, libjpeg's scale.
-/// Errors: bug_error for what libjpeg refuses. Thread-safety: no state.
+/// The file is baseline, with the accurate integer DCT, 4:2:0 chroma and the Huffman tables of the standard. `quality`
+/// is 1 .. 100 on libjpeg's scale.
+/// Errors: bug_error for what libjpeg refuses. Thread-safety: may be called on any thread; it has no state.
 std::vector<uint8_t> write_jpeg(const Picture& picture, int quality);
 
 }  // namespace penstock::detail

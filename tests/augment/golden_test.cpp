@@ -1,4 +1,4 @@
-// Transforms against torchvision: tests/golden/transforms.json, written by make_golden.py.
+// Compares transforms with torchvision: tests/golden/transforms.json, which make_golden.py writes.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -43,7 +43,7 @@ class GoldenTest : public testing::Test {
             .channels = channels};
   }
 
-  /// H x W x C, as the expected values stand.
+  /// H x W x C, the order of the expected values.
   static std::vector<float> interleaved(const Picture& picture, const Plan& plan, const Normalization& to) {
     const auto bytes = test::rendered(picture, plan, to, Layout::kF32Nchw);
     const size_t plane = static_cast<size_t>(plan.output_height) * plan.output_width;
@@ -91,8 +91,9 @@ Plan affine_plan(const json& one, const Picture& picture) {
   return plan;
 }
 
-/// Pillow samples a nearest affine in 16.16 fixed point and adds its steps up: within 30 steps of 2^-17 each, a
-/// coordinate this near a pixel's border may fall on either side.
+/// Whether Pillow may take the pixel on the other side of a border. For a nearest affine it adds up steps in 16.16
+/// fixed point, each with an error of up to 2^-17. After 30 steps a coordinate this close to a pixel's border may fall
+/// on either side.
 bool is_tie(const Plan& plan, size_t pixel) {
   const double column = static_cast<double>(pixel % plan.output_width) + 0.5;
   const double row = static_cast<double>(pixel / plan.output_width) + 0.5;
@@ -123,7 +124,7 @@ TEST_F(GoldenTest, NearestAffineEqualsPillowButForRoundingTies) {
 }
 
 TEST_F(GoldenTest, BilinearAffineIsWithinOneLevelOfPillow) {
-  // Pillow cuts the interpolated level down to a whole one: made is in [expected, expected + 1).
+  // Pillow truncates the interpolated level to a whole one, so that ours is in [expected, expected + 1).
   int level_count = 0, tie_count = 0;
   for (const auto& one : cases("affine")) {
     if (one["interpolation"] != "bilinear") continue;
@@ -134,7 +135,7 @@ TEST_F(GoldenTest, BilinearAffineIsWithinOneLevelOfPillow) {
     ASSERT_EQ(made.size(), expected.size());
     for (size_t i = 0; i < made.size(); ++i, ++level_count) {
       if (made[i] > expected[i] - 2e-3 && made[i] < expected[i] + 1.002) continue;
-      ++tie_count;  // inside or outside of the picture by a hair
+      ++tie_count;  // just inside or just outside of the picture
       EXPECT_TRUE(is_tie(plan, i / picture.channels))
           << "made " << made[i] << ", Pillow " << expected[i] << " at " << i << " of degrees " << one["degrees"]
           << " scale " << one["scale"] << " on " << one["picture"];

@@ -12,7 +12,8 @@
 
 namespace penstock::test {
 
-/// A picture in its own memory, exactly as long as its pixels, so that AddressSanitizer sees a read beyond them.
+/// A picture in an allocation that is exactly as long as its pixels, so that AddressSanitizer detects a read outside of
+/// them.
 struct OwnedPicture {
   std::vector<uint8_t> pixels;
   Picture view;
@@ -30,7 +31,7 @@ inline OwnedPicture noise_picture(int height, int width, int channels, Rng& rng)
   return picture;
 }
 
-/// The part of a whole picture that `region` says, in its own memory.
+/// The part `region` of a whole picture, in an allocation of its own.
 inline OwnedPicture cut_out(const Picture& whole, const Region& region) {
   OwnedPicture part;
   const size_t line = static_cast<size_t>(region.width) * whole.channels;
@@ -49,7 +50,8 @@ inline OwnedPicture cut_out(const Picture& whole, const Region& region) {
   return part;
 }
 
-/// Any map: rotations, resizes, whole-pixel shifts, mirrored ones and some that look wholly outside.
+/// A plan with a random map: a rotation, a resize, a shift by whole pixels, a mirrored one, or one that looks only
+/// outside of the picture.
 inline Plan random_plan(int height, int width, Rng& rng) {
   Plan plan = Plan::identity(height, width);
   const int new_height = rng.between(1, 40), new_width = rng.between(1, 40);
@@ -67,7 +69,7 @@ inline Plan random_plan(int height, int width, Rng& rng) {
       if (rng.chance(0.5)) plan.resample(Affine::translation(rng.between(-3, 3), 0.25), new_height, new_width);
       if (rng.chance(0.3)) plan.resample({-1, 0, static_cast<double>(new_width), 0, 1, 0}, new_height, new_width);
       break;
-    case 5: {  // along the axes, turned or not, often in parts of the picture
+    case 5: {  // along the axes, turned or not, often within a part of the picture
       plan = Plan::upright(rng.between(1, 8), height, width);
       const int old_height = plan.output_height, old_width = plan.output_width;
       const int left = rng.between(0, old_width - 1), top = rng.between(0, old_height - 1);
@@ -79,7 +81,7 @@ inline Plan random_plan(int height, int width, Rng& rng) {
       if (rng.chance(0.3)) plan.resample(Affine::translation(rng.between(-3, 3), 0.25), new_height, new_width);
       break;
     }
-    case 2:  // by halves of a pixel: coordinates fall on the picture's borders exactly
+    case 2:  // by half pixels, so that coordinates fall exactly on the picture's borders
       plan.resample(Affine::translation(rng.between(-9, 2 * width + 9) / 2.0, rng.between(-9, 2 * height + 9) / 2.0),
                     new_height, new_width);
       break;

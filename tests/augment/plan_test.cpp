@@ -1,4 +1,4 @@
-// Plan: composition, colour and erase order, footprints.
+// Plan: composition, the order of colour steps and erased rectangles, and footprints.
 #include "augment/plan.h"
 
 #include <gtest/gtest.h>
@@ -70,7 +70,7 @@ TEST(PlanTest, OneResampleOfWholePixelEditsEqualsOneEditAfterTheOther) {
 
 TEST(PlanTest, RecolorAppliesTheLaterEditLast) {
   Plan plan = Plan::identity(1, 1);
-  plan.recolor({{{0, 1, 0, 10}, {1, 0, 0, 0}, {0, 0, 1, 0}}});  // swap red and green, then 10 more
+  plan.recolor({{{0, 1, 0, 10}, {1, 0, 0, 0}, {0, 0, 1, 0}}});  // swaps red and green, then adds 10 to red
   plan.recolor({{{2, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 5}}});
   EXPECT_EQ(plan.color[0], (std::array<float, 4>{0, 2, 0, 20}));
   EXPECT_EQ(plan.color[1], (std::array<float, 4>{1, 0, 0, 0}));
@@ -129,7 +129,7 @@ TEST(SinCosTest, AgreesWithTheLibraryAndIsExactAtRightAngles) {
 }
 
 TEST(AffineMapTest, KeepsTheCentreAndUndoesTheForwardMap) {
-  // Forward, in the words of torchvision: T * C * R(10 degrees) * S(2) * C^-1.
+  // The map from input to output, in torchvision's notation: T * C * R(10 degrees) * S(2) * C^-1.
   const Affine map = affine_map({.degrees = 10, .translate_x = 3, .translate_y = -1, .scale = 2}, 20, 30);
   const double c = std::cos(M_PI / 18) * 2, s = std::sin(M_PI / 18) * 2;
   const Point p{21, 4}, forward{c * (p.x - 15) - s * (p.y - 10) + 15 + 3, s * (p.x - 15) + c * (p.y - 10) + 10 - 1};

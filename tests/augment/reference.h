@@ -1,4 +1,4 @@
-// The contract of render(), readable and slow: one pixel at a time, without a vector.
+// A readable and slow implementation of render()'s contract: one pixel at a time, without vectors.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace penstock::test {
 
-/// The levels of a plan whose view is the whole picture, before its colours.
+/// Samples the levels of a plan whose view is the whole picture, before its colours.
 class ReferenceSampler {
  public:
   ReferenceSampler(const Picture& picture, const Plan& plan)
@@ -42,7 +42,7 @@ class ReferenceSampler {
         .pixels[(row - picture_.y) * picture_.row_stride + (column - picture_.x) * picture_.channels + channel];
   }
 
-  /// Point by point: what Sampler says in words.
+  /// Point by point, as the comment of Sampler describes.
   float at(float x, float y, int channel) const {
     const auto width = static_cast<float>(plan_.input_width), height = static_cast<float>(plan_.input_height);
     if (!(x >= 0 && x < width && y >= 0 && y < height)) return plan_.fill[channel];
@@ -60,7 +60,7 @@ class ReferenceSampler {
     return static_cast<int>(taps.pairs[tap / 2 * taps.pair_stride + i] >> (tap % 2 * 16) & 0xFFFF);
   }
 
-  /// By taps: down the output's column first, rounded to 1/128, then across its row.
+  /// By taps: first down the picture's columns, rounded to 1/128, then across the row.
   float filtered(int column, int row, int channel) const {
     const int i = column - across_.begin, j = row - down_.begin;
     if (column < across_.begin || column >= across_.end || row < down_.begin || row >= down_.end)
@@ -85,7 +85,7 @@ class ReferenceSampler {
   detail::Taps across_, down_;
 };
 
-/// One element, at its place.
+/// Writes one element at its place in the output.
 inline void put_element(std::vector<uint8_t>& output, size_t at, float level, float value, Layout layout) {
   const auto put = [&](auto element) { std::memcpy(&output[at * sizeof(element)], &element, sizeof(element)); };
   switch (layout) {

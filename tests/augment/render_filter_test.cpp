@@ -1,5 +1,5 @@
-// The antialiasing filter against torchvision, EXIF orientations against Pillow (tests/golden/filters.json), DCT
-// scales.
+// Compares the antialiasing filter with torchvision and EXIF orientations with Pillow (tests/golden/filters.json);
+// tests DCT scales.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ const json& golden() {
   return parsed;
 }
 
-/// What random-resized-crop does.
+/// The plan that random-resized-crop makes.
 Plan crop_plan(Plan plan, const Region& rect, int height, int width) {
   plan.look_only_at(rect);
   plan.resample({static_cast<double>(rect.width) / width, 0, static_cast<double>(rect.x), 0,
@@ -33,7 +33,7 @@ Plan crop_plan(Plan plan, const Region& rect, int height, int width) {
   return plan;
 }
 
-/// H x W x C levels.
+/// The rendered levels, H x W x C.
 std::vector<float> levels(const Picture& picture, const Plan& plan) {
   const auto bytes = test::rendered(picture, plan, kLevels, Layout::kF32Nhwc);
   std::vector<float> values(bytes.size() / sizeof(float));
@@ -41,7 +41,7 @@ std::vector<float> levels(const Picture& picture, const Plan& plan) {
   return values;
 }
 
-/// The picture as it would be stored under `orientation`: what upright() undoes.
+/// The picture as it is stored under `orientation`. upright() undoes this.
 test::OwnedPicture stored_under(int orientation, const Picture& upright) {
   const bool turns = orientation >= 5;
   test::OwnedPicture stored;
@@ -200,7 +200,7 @@ TEST(DctScaleTest, PlanOfTheSmallerPictureLooksAtTheSamePlaces) {
 }
 
 TEST(DctScaleTest, AveragedPictureComesOutAsTheWholeOneDoes) {
-  // A gradient is its own average: decoding at half size is the mean of 2 x 2 pixels.
+  // Decoding at half size takes the mean of 2 x 2 pixels, which does not change a gradient.
   const int height = 120, width = 160;
   std::vector<uint8_t> whole(static_cast<size_t>(height) * width), half(whole.size() / 4);
   for (int y = 0; y < height; ++y)

@@ -1,4 +1,4 @@
-// render(): equal bits on every instruction set, only the footprint's pixels, and its refusals.
+// render(): gives equal bits on every instruction set, reads only pixels of the footprint, and refuses bad arguments.
 #include "augment/render.h"
 
 #include <gmock/gmock.h>
@@ -57,7 +57,8 @@ TEST_P(RenderTargetTest, BitsEqualThePlainRenderer) {
 }
 
 TEST_P(RenderTargetTest, BitsOfEveryWidthAndStepEqualThePlainRenderer) {
-  // Rows of one vector and of some that overlap, around the step at which four pixels' taps no longer fit one load.
+  // Rows of one vector and rows of several overlapping ones, for reductions around the one at which the taps of four
+  // pixels no longer fit one load.
   const ForcedTarget target(GetParam());
   Rng rng(16, 0, 0, 0);
   for (int width = 15; width <= 34; ++width) {
@@ -89,7 +90,8 @@ TEST_P(RenderTargetTest, WindowOfTheFootprintIsEnough) {
   }
 }
 
-/// Memory between two pages that may not be touched; the hardware sees what AddressSanitizer cannot (gathers).
+/// Memory between two pages that must not be accessed. The hardware detects what AddressSanitizer cannot: gathers
+/// outside of the memory.
 class GuardedPage {
  public:
   GuardedPage() : size_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {
@@ -131,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(AllTargets, RenderTargetTest, testing::ValuesIn(render_
                          [](const auto& info) { return info.param; });
 
 TEST(RenderTest, ThisProcessorHasATargetThatGathersInHardware) {
-  // Otherwise the suite above compares less than it says. Every processor since 2013 has AVX2.
+  // Without AVX2 the suite above would compare less than its name says. Every processor since 2013 has AVX2.
   EXPECT_THAT(render_targets(), testing::Contains(testing::AnyOf("AVX2", "AVX3")));
   EXPECT_GE(render_targets().size(), 3u);
 }
@@ -157,7 +159,7 @@ TEST(RenderTest, RowsMayStandApart) {
   Plan plan = Plan::identity(20, 24);
   plan.filter = Filter::kBilinear;
   plan.resample({0.9, 0.2, -1, -0.2, 0.9, 3}, 17, 21);
-  Picture strided = whole.view;  // the upper left 24 x 20 of it, in rows of 50 pixels
+  Picture strided = whole.view;  // its upper left 24 x 20 pixels, in rows of 50 pixels
   strided.height = 20;
   strided.width = 24;
   const OwnedPicture packed = cut_out(whole.view, {0, 0, 24, 20});

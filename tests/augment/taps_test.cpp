@@ -1,4 +1,4 @@
-// Taps and halves: weights against their definition, f16 and bf16 against the compiler's own.
+// Taps and half: compares weights with their definition, and f16 and bf16 with the compiler's own types.
 #include "augment/detail/taps.h"
 
 #include <gtest/gtest.h>
@@ -68,7 +68,7 @@ TEST(TapsTest, NothingIsLookedAtFromOutside) {
   EXPECT_EQ(taps.begin, taps.end);
 }
 
-/// Every 997th f32, and the neighbourhood of each border between two halves.
+/// Calls `check` for every 997th f32 and for the neighbours of each border between two f16 values.
 template <class Check>
 void for_many_floats(const Check& check) {
   const auto check_number = [&](uint32_t bits) {

@@ -46,7 +46,7 @@ TEST(BatchPlanTest, EveryPositionHasOneOtherPartnerAndIsOnes) {
       if (count == 64) shifts.insert(plan.shift);
     }
   }
-  EXPECT_GT(shifts.size(), 50u);  // 200 draws of 63 leave 2.6 out in the mean
+  EXPECT_GT(shifts.size(), 50u);  // 200 draws out of 63 values leave out 2.6 values on average
 }
 
 TEST(BatchPlanTest, DependsOnSeedEpochAndBatchAlone) {
@@ -63,7 +63,7 @@ TEST(BatchPlanTest, OneSampleIsLeftAlone) {
   EXPECT_EQ(batch_plan({}, 1, 0, 0, 64, 8, 8).kind, BatchMix::Kind::kNone);
 }
 
-/// Mean and variance of Beta(a, a) are 1/2 and 1 / (4 (2a + 1)); its fourth central moment is 3 / (16 (2a + 1)(2a +
+/// The mean of Beta(a, a) is 1/2, its variance 1 / (4 (2a + 1)), and its fourth central moment 3 / (16 (2a + 1)(2a +
 /// 3)).
 TEST(BatchPlanTest, WeightsHaveTheMomentsOfBeta) {
   constexpr int kCount = 40000;
@@ -132,7 +132,7 @@ std::vector<uint8_t> bytes_of(const std::vector<T>& elements) {
   return bytes;
 }
 
-/// Values as a row of this layout.
+/// The values as the bytes of a row in this layout.
 std::vector<uint8_t> stored(const std::vector<float>& values, Layout layout) {
   if (element_bytes(layout) == 4) return bytes_of(values);
   std::vector<uint16_t> halves;
@@ -145,7 +145,7 @@ std::vector<uint8_t> stored(const std::vector<float>& values, Layout layout) {
   return element_bytes(layout) == 2 ? bytes_of(halves) : levels;
 }
 
-/// Values that every layout holds exactly: small whole numbers for u8, with a sign and a fraction for the others.
+/// Random values that the layout holds exactly: small whole numbers for u8, with a sign and a fraction for the others.
 std::vector<float> random_values(size_t count, Layout layout, Rng& rng) {
   std::vector<float> values;
   for (size_t i = 0; i < count; ++i) {

@@ -1,4 +1,4 @@
-// Colour steps of a plan against a plain renderer: equal bits on every instruction set, and what is refused.
+// Compares colour steps of a plan with a plain renderer: equal bits on every instruction set; tests what is refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ using test::rendered;
 const Normalization kNormalization = Normalization::of({0.1307, 0.45, 0.6}, {0.3081, 0.22, 0.5});
 constexpr Normalization kLevels{.scale = {1, 1, 1}, .bias = {0, 0, 0}};
 
-/// Pixels of C levels.
+/// Pixels, each with C levels.
 using Pixels = std::vector<std::array<float, 3>>;
 
 float clamped(float level) { return std::clamp(level, 0.f, 255.f); }
@@ -57,7 +57,7 @@ float mean_grey(const Pixels& pixels, int channels) {
   return static_cast<float>(static_cast<double>(sum) / (128.0 * static_cast<double>(pixels.size())));
 }
 
-/// One channel of all pixels.
+/// The levels of one channel, for all pixels.
 std::vector<float> channel_of(const Pixels& pixels, int channel) {
   std::vector<float> levels;
   for (const auto& p : pixels) levels.push_back(p[channel]);
@@ -98,7 +98,7 @@ void sharpen(Pixels& pixels, int channel, int height, int width, float factor) {
   }
 }
 
-/// What a step does to one level of one channel, for the steps of which that can be said.
+/// What a step does to one level of one channel, for the steps that treat each level on its own.
 float changed(const ColorStep& step, float level) {
   if (step.op == ColorOp::kBrightness) return clamped(level * step.amount + 0);
   if (step.op == ColorOp::kPosterize)
@@ -126,7 +126,7 @@ void take(const ColorStep& step, Pixels& pixels, int height, int width, int chan
   }
 }
 
-/// The contract of colour steps, one after the other, readable and slow.
+/// A readable and slow implementation of the contract of colour steps, one step after the other.
 std::vector<uint8_t> reference_in_color(const Picture& picture, const Plan& plan, Layout layout) {
   Plan plain = plan;
   plain.color_step_count = plain.erased_count = 0;
@@ -190,7 +190,8 @@ TEST_P(ColorTargetTest, BitsEqualThePlainRenderer) {
 }
 
 TEST_P(ColorTargetTest, LargeOutputIsSummedExactly) {
-  // White stays white under any contrast. 1.2 million pixels would overflow 32 bits even in each of 16 lanes.
+  // White stays white under any contrast. With 1.2 million pixels, a 32-bit sum would overflow even in each of 16
+  // lanes.
   const ForcedTarget target(GetParam());
   const std::vector<uint8_t> levels(1200000, 255);
   const Picture picture{.pixels = levels.data(), .row_stride = 1200, .height = 1000, .width = 1200, .channels = 1};
@@ -205,7 +206,7 @@ INSTANTIATE_TEST_SUITE_P(AllTargets, ColorTargetTest, testing::ValuesIn(render_t
 TEST(ColorStepTest, OtherLayoutsAreTheFloatsRounded) {
   Rng rng(22, 0, 0, 0);
   const OwnedPicture picture = noise_picture(13, 37, 3, rng);
-  for (const ColorOp op : {ColorOp::kBrightness, ColorOp::kContrast}) {  // in the sampling pass, and behind it
+  for (const ColorOp op : {ColorOp::kBrightness, ColorOp::kContrast}) {  // in the sampling pass, and after it
     Plan plan = Plan::identity(13, 37);
     plan.adjust(op, 0.7f);
     const auto floats = rendered(picture.view, plan, kNormalization, Layout::kF32Nchw);

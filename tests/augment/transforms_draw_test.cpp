@@ -95,11 +95,12 @@ TEST(RandomResizedCropTest, SamplesOneRectangleThatLiesInThePicture) {
     least_share = std::min(least_share, columns * rows / 2400);
     greatest_share = std::max(greatest_share, columns * rows / 2400);
   }
-  // The defaults: 3/4 to 4/3, of sides that are rounded to whole pixels, and 0.08 to 1.
+  // The default aspect ratio is 3/4 to 4/3, measured here on sides that are rounded to whole pixels. The default area
+  // is 0.08 to 1.
   EXPECT_NEAR(least_aspect, 3. / 4, 0.05);
   EXPECT_NEAR(greatest_aspect, 4. / 3, 0.1);
   EXPECT_NEAR(least_share, 0.08, 0.01);
-  EXPECT_GT(greatest_share, 0.8);  // more seldom fits: the picture is 3 / 2
+  EXPECT_GT(greatest_share, 0.8);  // larger areas seldom fit, because the aspect ratio of the picture is 3 / 2
 }
 
 TEST(RandomResizedCropTest, WhatFitsNowhereIsTheMiddle) {
@@ -128,7 +129,8 @@ TEST(RotateTest, TurnsCounterClockwiseWithinItsRange) {
   const Pipeline pipeline("rotate(degrees=20:50)", {});
   for (uint64_t i = 0; i < 2000; ++i) {
     const Affine map = pipeline.plan(40, 60, 1, 0, i).map;
-    const double degrees = std::atan2(map.yx, map.xx) * 180 / M_PI;  // output -> input: clockwise as seen
+    // The map is output -> input, so that this is clockwise on the screen.
+    const double degrees = std::atan2(map.yx, map.xx) * 180 / M_PI;
     least = std::min(least, degrees), greatest = std::max(greatest, degrees);
   }
   EXPECT_NEAR(least, 20, 0.1);

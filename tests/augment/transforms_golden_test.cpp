@@ -1,5 +1,5 @@
-// Colour steps, trivial-augment and random-resized-crop against torchvision: tests/golden/colors.json, written by
-// make_colors.py.
+// Compares colour steps, trivial-augment and random-resized-crop with torchvision: tests/golden/colors.json, which
+// make_colors.py writes.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -35,7 +35,7 @@ test::OwnedPicture picture_of(const std::string& name) {
   return picture;
 }
 
-/// H x W x C, as the expected values stand.
+/// The levels, H x W x C, which is the order of the expected values.
 std::vector<float> levels_of(const Picture& picture, const Plan& plan) {
   const auto bytes = test::rendered(picture, plan, kLevels, Layout::kF32Nchw);
   const size_t plane = static_cast<size_t>(plan.output_height) * plan.output_width;
@@ -87,8 +87,8 @@ TEST(ColorGoldenTest, LookUpsEqualTorchvisionOnBytes) {
 }
 
 TEST(ColorGoldenTest, StepsStayNearTorchvisionOnBytes) {
-  // torchvision cuts to whole levels after each of up to 4 steps: seen 0.35 levels in the mean, 3 for 99.9 %, 4 at
-  // most.
+  // torchvision truncates to whole levels after each of up to 4 steps. The differences seen are 0.35 levels on average,
+  // at most 3 for 99.9 % of the levels, and 4 at most.
   double sum = 0;
   std::vector<float> differences;
   for (const auto& one : golden()["steps"]) {
@@ -125,7 +125,7 @@ TEST(TrivialAugmentGoldenTest, EveryOperationEqualsTorchvision) {
     const auto made = levels_of(picture.view, plan);
     const auto expected = one["u8"].get<std::vector<float>>();
     ASSERT_EQ(made.size(), expected.size());
-    // Pillow cuts blended levels down to whole ones and rounds the grey levels that it blends with.
+    // Pillow truncates blended levels to whole ones, and rounds the grey levels that it blends with.
     const float tolerance = detail::is_geometric(draw.op) ? 0 : 2.f;
     for (size_t i = 0; i < made.size(); ++i) {
       if (std::fabs(made[i] - expected[i]) <= tolerance) continue;
@@ -136,13 +136,14 @@ TEST(TrivialAugmentGoldenTest, EveryOperationEqualsTorchvision) {
     }
   }
   EXPECT_EQ(golden()["trivial"].size(), 63u);
-  EXPECT_LE(tie_count, 63 * 672 / 500);  // most at 135 degrees, where a diagonal falls on borders of pixels
+  // Most ties are at 135 degrees, where a diagonal falls on the borders of pixels.
+  EXPECT_LE(tie_count, 63 * 672 / 500);
 }
 
-/// What make_colors.py takes of many crops.
+/// The statistics that make_colors.py takes of many crops.
 struct CropStatistics {
   std::vector<double> areas;
-  double log_ratio = 0, log_ratio_square = 0, x = 0, y = 0, whole_height = 0;  // sums
+  double log_ratio = 0, log_ratio_square = 0, x = 0, y = 0, whole_height = 0;  // all of them are sums
 };
 
 CropStatistics crops_of(const json& one, int count) {
@@ -169,7 +170,7 @@ CropStatistics crops_of(const json& one, int count) {
 }
 
 TEST(RandomResizedCropGoldenTest, DrawsAreDistributedAsTorchvisions) {
-  constexpr int kCount = 40000;  // as many as make_colors.py; tolerances are 5 standard errors of the difference
+  constexpr int kCount = 40000;  // as many as in make_colors.py; tolerances are 5 standard errors of the difference
   for (const auto& one : golden()["crops"]) {
     const CropStatistics sums = crops_of(one, kCount);
     const auto deciles = one["area_deciles"].get<std::vector<double>>();

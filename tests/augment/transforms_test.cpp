@@ -55,13 +55,15 @@ TEST(PipelineTest, PlanDependsOnSeedEpochAndSampleAlone) {
 }
 
 TEST(PipelineTest, TransformDrawsFromItsOwnStream) {
-  // What stands behind a transform cannot change what it draws, nor how many numbers the one before took.
+  // A later transform does not change what a transform draws. Neither does the number of draws that an earlier one
+  // takes.
   const Pipeline alone("shift(pad=9)", {}), followed("shift(pad=9),erase(p=1)", {});
   for (int i = 0; i < 50; ++i) EXPECT_EQ(alone.plan(28, 28, 1, 0, i).map.x0, followed.plan(28, 28, 1, 0, i).map.x0);
   const Pipeline behind_flip("flip(p=0),erase(p=1)", {}), behind_affine("affine(degrees=9,shear=3),erase(p=1)", {});
   for (int i = 0; i < 50; ++i)
     EXPECT_EQ(behind_flip.plan(28, 28, 1, 0, i).erased[0].top, behind_affine.plan(28, 28, 1, 0, i).erased[0].top);
-  // Two of a kind draw differently: from one stream, every sum of two shifts would be even.
+  // Two transforms of the same kind draw different numbers. If they used one stream, every sum of the two shifts would
+  // be even.
   const Pipeline twice("shift,shift", {});
   int odd_count = 0;
   for (int i = 0; i < 200; ++i) odd_count += std::lround(twice.plan(28, 28, 1, 0, i).map.x0) % 2 != 0;
@@ -105,7 +107,7 @@ TEST(AffineTransformTest, DrawsWithinTheRangesAndReachesTheirEnds) {
     const Affine m = pipeline.plan(30, 20, 5, 0, i).map;
     const double scale = 1 / std::hypot(m.xx, m.yx);
     const double angle = -std::atan2(m.yx, m.xx) * 180 / M_PI;
-    // The output's point that the picture's centre (10, 15) comes to, less the centre.
+    // The point of the output to which the picture's centre (10, 15) is moved, minus the centre.
     const double det = m.xx * m.yy - m.xy * m.yx, dx = 10 - m.x0, dy = 15 - m.y0;
     shifts_x.insert(std::round((m.yy * dx - m.xy * dy) / det * 1e6) / 1e6 - 10);
     shifts_y.insert(std::round((m.xx * dy - m.yx * dx) / det * 1e6) / 1e6 - 15);
@@ -122,14 +124,14 @@ TEST(AffineTransformTest, DrawsWithinTheRangesAndReachesTheirEnds) {
   EXPECT_LT(least_scale, 0.81);
   EXPECT_LE(greatest_scale, 1.2501);
   EXPECT_GT(greatest_scale, 1.24);
-  // 0.1 of width 20 and 0.2 of height 30, whole pixels.
+  // 0.1 of the width 20 and 0.2 of the height 30, in whole pixels.
   EXPECT_EQ(shifts_x, (std::set<double>{-2, -1, 0, 1, 2}));
   EXPECT_EQ(shifts_y, (std::set<double>{-6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6}));
 }
 
 TEST(AffineTransformTest, OneShearIsAlongXAndFourAreBoth) {
   const auto shear_of = [](const char* spec, int i) {
-    const Affine m = Pipeline(spec, {}).plan(20, 20, 1, 0, i).map;  // of a shear alone: xy = tan(x), yx = tan(y)
+    const Affine m = Pipeline(spec, {}).plan(20, 20, 1, 0, i).map;  // for a shear alone, xy = tan(x) or yx = tan(y)
     return std::pair(m.xy, m.yx);
   };
   for (int i = 0; i < 20; ++i) {
@@ -256,7 +258,7 @@ TEST(EraseTest, AreasAndRatiosAreThoseOfTorchvision) {
     EXPECT_GE(rect.left, 0);
     EXPECT_LE(rect.bottom, 100);
     EXPECT_LE(rect.right, 80);
-    EXPECT_NEAR(height * width / 8000, 0.15, 0.056);  // half a pixel a side may be rounded
+    EXPECT_NEAR(height * width / 8000, 0.15, 0.056);  // each side may be rounded by half a pixel
     EXPECT_GT(height / width, 0.47);
     EXPECT_LT(height / width, 2.13);
     EXPECT_FLOAT_EQ(rect.level[1], 102);

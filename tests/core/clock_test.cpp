@@ -1,4 +1,4 @@
-// Clock: what the kernel tells of a thread.
+// Clock: what the kernel reports about a thread.
 #include "core/clock.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ TEST(StorageUseTest, FaultsAreTheThreadsWhateverItIsCalled) {
     getrusage(RUSAGE_THREAD, &usage);
     const StorageUse use = storage_use(this_thread());
     EXPECT_GE(use.major_faults, usage.ru_majflt) << name;
-    EXPECT_LE(use.major_faults, usage.ru_majflt + 100) << name;  // and not another field
+    EXPECT_LE(use.major_faults, usage.ru_majflt + 100) << name;  // so that it is not another field
     EXPECT_GE(use.read_bytes, 0) << name;
   }
 }

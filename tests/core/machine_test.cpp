@@ -1,4 +1,4 @@
-// Machine: quotas as version 1 and 2 of control groups write them.
+// Machine: quotas in the form in which versions 1 and 2 of control groups write them.
 #include "core/machine.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST_F(QuotaTest, TheLeastOfAllGroupsAboveCounts) {
   write("cpu.max", "400000 100000\n");
   EXPECT_EQ(quota("0::/a/b\n"), 1.5);
   EXPECT_EQ(quota("0::/\n"), 4);
-  EXPECT_EQ(quota("0::/of/another/name/space\n"), 4);  // a container sees its own group as the mount
+  EXPECT_EQ(quota("0::/of/another/name/space\n"), 4);  // a container sees its own group at the mount point
   EXPECT_EQ(quota("0::/../elsewhere\n"), 4);
 }
 
@@ -53,7 +53,7 @@ TEST_F(QuotaTest, VersionOneIsReadFromTheControllersFolder) {
   EXPECT_EQ(quota("5:memory:/docker/1f\n4:cpu,cpuacct:/docker/1f\n0::/docker/1f\n"), 0.5);
   write("cpu/2f/cpu.cfs_quota_us", "300000\n");
   write("cpu/2f/cpu.cfs_period_us", "100000\n");
-  EXPECT_EQ(quota("4:cpu,cpuacct:/2f\n"), 3);  // some systems link or mount it as cpu
+  EXPECT_EQ(quota("4:cpu,cpuacct:/2f\n"), 3);  // some systems link or mount the folder as cpu
 }
 
 TEST_F(QuotaTest, TheLeastNumberOfProcessesCountsToo) {

@@ -1,4 +1,4 @@
-// Registry, text and error: plug-ins by name, near misses, exit codes.
+// Registry, text and error: plug-ins found by name, near misses, exit codes.
 #include "core/registry.h"
 
 #include <gtest/gtest.h>
@@ -71,7 +71,7 @@ TEST(TextTest, LongTextsAreShortenedInTheirMiddle) {
   EXPECT_EQ(shortened(std::string(200, 'a')), std::string(200, 'a'));
   EXPECT_EQ(shortened(std::string(1000, 'a') + std::string(1000, 'z')),
             std::string(100, 'a') + "...(1,800 bytes)..." + std::string(100, 'z'));
-  // A character of two bytes on either border stays whole or is left out.
+  // A character of two bytes at either border is kept whole or left out.
   const std::string two_bytes = "\u00e4";
   std::string text = std::string(99, 'a');
   for (int i = 0; i < 100; ++i) text += two_bytes;

@@ -1,4 +1,4 @@
-// Rng: the published Philox vectors, and the streams made of it.
+// Rng: the published test vectors of Philox, and the streams made from it.
 #include "core/rng.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ TEST(RngTest, BetweenReachesBothEndsEvenly) {
   for (int i = 0; i < 14000; ++i) ++counts.at(static_cast<size_t>(rng.between(-3, 3) + 3));
   for (const int count : counts) EXPECT_NEAR(count, 2000, 210);  // 5 standard deviations
   EXPECT_EQ(rng.between(4, 4), 4);
-  // The widest range is the word itself, counted from the lowest int.
+  // Over the widest range, the result is the word itself, counted from the lowest int.
   Rng words = rng;
   EXPECT_EQ(rng.between(INT32_MIN, INT32_MAX), static_cast<int64_t>(words.next()) + INT32_MIN);
 }

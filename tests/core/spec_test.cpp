@@ -1,4 +1,4 @@
-// Spec: syntax, typed access, and what each mistake is answered with.
+// Spec: syntax, typed access, and the message for each mistake.
 #include "core/spec.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// add_sample(): a sample into a shard, by the columns that every shard has.
+// add_sample(): adds a sample to a shard, with the columns that every shard has.
 #pragma once
 
 #include "loader/shard_writer.h"

@@ -1,4 +1,4 @@
-// Codecs: pixels as Pillow's, and hostile bytes.
+// Codecs: give the pixels that Pillow gives, and survive hostile bytes.
 #include "loader/codecs/codec.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ Sample sample_of(const Bytes& bytes, Encoding encoding, const Extent& extent) {
   return sample;
 }
 
-/// The decoded picture, row after row.
+/// The pixels of the decoded picture, row after row.
 Bytes decoded(const Sample& sample, int channels) {
   DecodeScratch scratch;
   const Region whole{0, 0, sample.extent.width, sample.extent.height};
@@ -94,7 +94,8 @@ TEST(CodecTest, StatedExtentMustBeThePictures) {
 TEST(CodecTest, TruncatedPicturesAreCorrupt) {
   for (const auto& golden : golden_pictures()) {
     const Encoding encoding = detect_encoding(golden.file);
-    const size_t tail = encoding == Encoding::kPng ? 4 : 1;  // a PNG's last 4 bytes check the empty chunk that ends it
+    // The last 4 bytes of a PNG are the CRC of the empty chunk at its end.
+    const size_t tail = encoding == Encoding::kPng ? 4 : 1;
     for (size_t size = 0; size + tail < golden.file.size(); ++size) {
       const Bytes part(golden.file.begin(), golden.file.begin() + static_cast<ptrdiff_t>(size));
       EXPECT_THAT(error_of([&] { decoded(sample_of(part, encoding, golden.extent), 3); }), testing::StartsWith("4 "))
@@ -121,18 +122,17 @@ TEST(CodecTest, AnyFlippedBitIsAnErrorOrAPictureOfTheSameSize) {
   }
 }
 
-/// The picture's stored height and width, big-endian u16 at `at` for a JPEG, u32 for a PNG (whose CRC is then wrong
-/// too).
+/// The headers of a JPEG and of a PNG say huge heights and widths.
 TEST(CodecTest, HugeHeadersAreRefusedBeforeMemoryIsTaken) {
   Bytes jpeg = golden_picture("jpeg 444").file;
   const Bytes size_marker{0xFF, 0xC0};
   const auto frame = std::search(jpeg.begin(), jpeg.end(), size_marker.begin(), size_marker.end());
   ASSERT_NE(frame, jpeg.end());
   std::fill_n(frame + 5, 4, uint8_t{0xFF});
-  *(frame + 6) = *(frame + 8) = 0xDC;  // 65500, the most that libjpeg takes
+  *(frame + 6) = *(frame + 8) = 0xDC;  // the size becomes 65500, the most that libjpeg accepts
   EXPECT_THAT(error_of([&] { codec_for(Encoding::kJpeg).probe(jpeg); }), HasSubstr("picture of 65500 x 65500 pixels"));
 
-  // IHDR of a PNG of 65535 x 65535, with its right CRC.
+  // The IHDR of a PNG of 65535 x 65535, with the right CRC.
   const Bytes png = from_hex(
       "89504e470d0a1a0a0000000d49484452"
       "0000ffff0000ffff0800000000936e868c"

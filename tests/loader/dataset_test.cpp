@@ -1,4 +1,4 @@
-// Dataset and manifest: samples in order, checksums once, disagreements named.
+// Dataset and manifest: samples come in order, checksums are verified once, and disagreements are named.
 #include "loader/dataset.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 std::string shard_name(size_t shard) { return "shard-" + std::to_string(shard); }
 
-/// Shards of `sizes` samples; ids run from 0, labels alternate between two classes, pixels are the id.
+/// Writes shards of `sizes` samples. Ids count from 0, labels alternate between two classes, and every pixel is the id.
 Manifest write_split(const fs::path& folder, const std::vector<int>& sizes) {
   fs::create_directories(folder);
   Manifest manifest;

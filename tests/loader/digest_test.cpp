@@ -1,4 +1,5 @@
-// Digest: a sum over rows that any cut into batches and ranks leaves the same, and any changed byte does not.
+// Digest: a sum over rows that does not depend on how they are divided into batches and ranks, but changes with every
+// byte.
 #include "loader/digest.h"
 
 #include <gtest/gtest.h>

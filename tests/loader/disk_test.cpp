@@ -1,4 +1,4 @@
-// Disk: what is measured of it, and how it reads.
+// Disk: what is measured, and the text that describes it.
 #include "loader/disk.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ TEST(DiskTest, ManyReadersGetAsMuchAsOneAtLeast) {
   const TemporaryFolder folder;
   testing_data::write_bytes(folder / "large", testing_data::Bytes(1 << 20));
   const auto rate = measure_disk({folder / "large"});
-  if (!rate) return;  // a file system without direct reads, as some in containers
+  if (!rate) return;  // the file system has no direct reads, as in some containers
   EXPECT_GT(rate->one, 0);
   EXPECT_GE(rate->most, rate->one);
 }

@@ -1,4 +1,4 @@
-// exif_orientation(): both byte orders, both types, and what makes no sense.
+// exif_orientation(): both byte orders, both types, and values that make no sense.
 #include "loader/detail/exif.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kShort = 3, kLong = 4;
 
-/// A TIFF structure with one entry, the orientation.
+/// A TIFF structure whose only entry is the orientation.
 std::vector<uint8_t> tiff(bool is_little, int type, uint32_t value) {
   std::vector<uint8_t> bytes(2, is_little ? 'I' : 'M');
   const auto append = [&](uint32_t number, int byte_count) {

@@ -36,14 +36,14 @@ Sample sample_of(const std::vector<uint8_t>& file) {
   return sample;
 }
 
-/// Its seek index; empty where there can be none.
+/// The seek index of a JPEG; empty where it cannot have one.
 std::vector<uint8_t> index_of(const std::vector<uint8_t>& file) {
   const auto header = detail::parse_jpeg_header(file);
   if (!header.is_decodable()) return {};
   return detail::build_seek_index(header, detail::JpegGeometry(header), file);
 }
 
-/// What the codec gives, as a whole picture.
+/// The whole picture as the codec decodes it.
 WholePicture decode_whole(const std::vector<uint8_t>& file, int scale, int channels) {
   DecodeScratch scratch;
   const DecodeRequest request{
@@ -77,7 +77,8 @@ void expect_paths_agree(const JpegKind& kind, int height, int width, Rng& rng) {
   const bool is_cmyk = kind.color == JCS_CMYK || kind.color == JCS_YCCK;
   const int channels = kind.color == JCS_GRAYSCALE && rng.chance(0.5) ? 1 : 3;
   for (const int scale : {1, 2, 4, 8}) {
-    // libjpeg gives no RGB of CMYK; there the codec's own whole picture, which Pillow's golden one has shown right.
+    // libjpeg does not convert CMYK to RGB. For CMYK the expected picture is the codec's own whole picture, which
+    // another test compares with Pillow's.
     const auto whole = is_cmyk ? decode_whole(file, scale, 3) : decode_by_libjpeg(file, scale, channels);
     expect_the_same_regions(file, whole, scale, rng);
   }
@@ -115,7 +116,7 @@ TEST(JpegCodecTest, TheRegionsLastRowEndsTheWork) {
   Rng rng(33, 0, 0, 0);
   auto file = encode_jpeg({"420", {2, 2}}, 256, 256, 90, rng);
   const Sample sample = sample_of(file);
-  file.resize(file.size() / 2);  // the upper half is whole
+  file.resize(file.size() / 2);  // the upper half is undamaged
   Sample half = sample;
   half.bytes = file;
   DecodeScratch scratch;
@@ -129,7 +130,8 @@ TEST(JpegCodecTest, TheRegionsLastRowEndsTheWork) {
               HasSubstr("expected a whole picture"));
 }
 
-/// "" where this path gives the pixels at the lower right although others are damaged; otherwise what is wrong.
+/// Decodes the lower right of a picture that is damaged elsewhere. Returns "" when this path gives the right pixels,
+/// otherwise what is wrong.
 std::string far_from_damage(const Sample& damaged, const WholePicture& whole, DecodePath path) {
   const Region region{200, 200, 40, 50};
   DecodeScratch scratch;
@@ -148,7 +150,7 @@ TEST(JpegCodecTest, AutoReadsTheFileUnderTheRegionAloneWhereThereIsAnIndex) {
   const auto index = index_of(file);
   const detail::JpegGeometry geometry(detail::parse_jpeg_header(file));
   const detail::SeekIndex points(index, geometry);
-  for (int row = 0; row < geometry.mcu_rows; ++row) {  // the left half, every row's first 8 MCUs
+  for (int row = 0; row < geometry.mcu_rows; ++row) {  // the left half: the first 8 MCUs of every row
     auto point = points.row_begin(row);
     const auto begin = static_cast<std::ptrdiff_t>(point.bit / 8 + 2);
     points.advance(point);
@@ -169,12 +171,13 @@ TEST(JpegCodecTest, AutoReadsTheCoefficientsUnderTheRegionAlone) {
   testing_data::LibjpegSource source(file, geometry);
   const detail::Codebook codebook = detail::train_codebook({}, 1);
   auto store = detail::encode_store(geometry, source, codebook);
-  for (size_t row = 0; row < 16; ++row) {  // the left half, every row's first of two groups
+  for (size_t row = 0; row < 16; ++row) {  // the left half: the first of two groups of every row
     uint32_t begin;
     uint16_t length;
     std::memcpy(&begin, store.data() + sizeof begin * row, sizeof begin);
     std::memcpy(&length, store.data() + sizeof begin * 16 + sizeof length * 2 * row, sizeof length);
-    std::fill_n(store.begin() + begin, length, uint8_t{0xFF});  // heads and bits, so that it cannot be read
+    // Damages heads and bits, so that the group cannot be read.
+    std::fill_n(store.begin() + begin, length, uint8_t{0xFF});
   }
   const auto bytes =
       detail::CoefficientSample{std::span(file).first(header.scan_begin), std::span(file).last(2), store}.bytes();

@@ -1,4 +1,4 @@
-// JPEGs that libjpeg writes and coefficients that it reads, for the tests of ours.
+// JPEGs that libjpeg writes, and coefficients that libjpeg reads, to test our own code against.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-// Behind <cstdio>: it uses FILE and size_t without including anything.
+// After <cstdio>, because it uses FILE and size_t without including anything.
 #include <jpeglib.h>
 
 #include "core/text.h"
@@ -76,7 +76,7 @@ inline JpegBytes write_jpeg(const JpegOptions& options) {
   for (int y = 0; y < options.height; ++y) {
     for (int x = 0; x < options.width; ++x) {
       for (int c = 0; c < options.components; ++c) {
-        // A slope, and on the right a chessboard, whose power lies in the last coefficients.
+        // A slope and, on the right, a chessboard, whose energy is in the last coefficients.
         const double slope = 30 + 5.0 * x + 3.0 * y + 40.0 * c;
         const double board = x > options.width / 2 ? 60 * ((x + y) % 2) : 0;
         row[static_cast<size_t>(x) * options.components + c] = static_cast<uint8_t>(
@@ -93,8 +93,8 @@ inline JpegBytes write_jpeg(const JpegOptions& options) {
   return bytes;
 }
 
-/// All coefficients, MCU after MCU, block after block, as a CoefficientSource would give them; by libjpeg. Without
-/// `with_padding`, blocks right of or below the picture, which fill up MCUs, count as zeros.
+/// All coefficients as libjpeg reads them, MCU after MCU and block after block, in the order of a CoefficientSource.
+/// Without `with_padding`, the blocks to the right of or below the picture, which fill up MCUs, are zeros.
 inline std::vector<int16_t> libjpeg_coefficients(std::span<const uint8_t> bytes, const detail::JpegGeometry& geometry,
                                                  bool with_padding = true) {
   jpeg_decompress_struct info{};
@@ -128,7 +128,7 @@ inline std::vector<int16_t> libjpeg_coefficients(std::span<const uint8_t> bytes,
   return all;
 }
 
-/// Reads MCUs [begin, end) of a row: group by group, as CoefficientSource wants it.
+/// Reads MCUs [begin, end) of a row group by group, as CoefficientSource requires.
 class GroupReader {
  public:
   explicit GroupReader(const detail::JpegGeometry& geometry)
@@ -171,7 +171,7 @@ class GroupReader {
   uint8_t rows_[detail::kGroupMcus * detail::kMaxMcuBlocks];
 };
 
-/// All kinds that one baseline scan can be: 4:4:4, 4:2:2, 4:4:0, 4:2:0, 4:1:1, grey; odd sizes and one pixel.
+/// All kinds of a single baseline scan: 4:4:4, 4:2:2, 4:4:0, 4:2:0, 4:1:1 and grey, with odd sizes and one pixel.
 inline std::vector<JpegOptions> baseline_options() {
   std::vector<JpegOptions> all;
   for (const auto& [h, v] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}})
@@ -188,7 +188,7 @@ inline std::vector<JpegOptions> baseline_options() {
   return all;
 }
 
-/// A picture with its header and geometry.
+/// A JPEG with its header and geometry.
 struct TestJpeg {
   explicit TestJpeg(JpegBytes all)
       : bytes(std::move(all)), header(detail::parse_jpeg_header(bytes)), geometry(header) {}

@@ -1,4 +1,4 @@
-// HuffmanSource: libjpeg's coefficients, and hostile streams.
+// HuffmanSource: gives libjpeg's coefficients, and survives hostile streams.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ std::vector<int16_t> all_of(const TestJpeg& jpeg) {
   return GroupReader(jpeg.geometry).read_all(source);
 }
 
-/// Whether the MCUs are read; false for corrupt_error. Anything else fails the test.
+/// Whether the MCUs can be read; false for corrupt_error. Any other exception fails the test.
 bool is_read(const TestJpeg& jpeg) {
   try {
     all_of(jpeg);
@@ -61,7 +61,7 @@ TEST(HuffmanSourceTest, EveryInstructionSetReadsTheSame) {
 }
 
 TEST(HuffmanSourceTest, WindowsEndsDoNotShow) {
-  // 300 KB and more: 40 windows of 8 KB.
+  // The file has 300 KB or more, which are 40 windows of 8 KB.
   const TestJpeg jpeg(JpegOptions{.height = 500, .width = 700, .quality = 100, .noise = 80});
   ASSERT_GT(jpeg.bytes.size(), 300000U);
   EXPECT_EQ(all_of(jpeg), libjpeg_coefficients(jpeg.bytes, jpeg.geometry));
@@ -83,7 +83,7 @@ TEST(HuffmanSourceTest, MayBeReadInAnyOrderWithoutAnIndex) {
   }
 }
 
-/// A code of random lengths for all 256 symbols, or the 16 of DC.
+/// A Huffman code of random lengths for all 256 symbols, or for the 16 symbols of DC.
 HuffmanSpec random_spec(std::mt19937& random, int symbol_count) {
   HuffmanSpec spec;
   spec.symbol_count = symbol_count;
@@ -92,7 +92,7 @@ HuffmanSpec random_spec(std::mt19937& random, int symbol_count) {
   int left = symbol_count, free_codes = 1;
   for (int length = 1; length <= 16; ++length) {
     free_codes *= 2;
-    // As many as leave a code of ones alone, and room for what is left at 16 bits.
+    // Leaves the code of ones unused, and enough room for the other symbols at 16 bits.
     int count = length == 16 ? left : std::min({left, free_codes - 1, static_cast<int>(random() % 12)});
     while (count > 0 && ((free_codes - count) << (16 - length)) <= left - count) --count;
     spec.counts[length - 1] = static_cast<uint8_t>(count);
@@ -102,7 +102,7 @@ HuffmanSpec random_spec(std::mt19937& random, int symbol_count) {
   return spec;
 }
 
-/// Coefficients of up to 15 bits at random places, the last one often among them.
+/// Gives coefficients of up to 15 bits at random places, often also at the last one.
 class RandomSource final : public detail::CoefficientSource {
  public:
   explicit RandomSource(int seed) : random_(seed) {}

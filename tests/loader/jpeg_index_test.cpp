@@ -1,4 +1,4 @@
-// build_seek_index() and SeekIndex: its bytes, reading by it, and indexes that lie.
+// build_seek_index() and SeekIndex: the bytes of an index, reading with it, and false indexes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ JpegBytes index_of(const TestJpeg& jpeg, int every = 8) {
   return build_seek_index(jpeg.header, jpeg.geometry, jpeg.bytes, every);
 }
 
-/// Reads some MCUs at random through the index; each must be as expected.
+/// Reads random MCUs with the index, and compares each with the expected one.
 void expect_same(const TestJpeg& jpeg, const JpegBytes& index, const std::vector<int16_t>& expected, unsigned seed) {
   HuffmanSource source(jpeg.header, jpeg.geometry, jpeg.bytes, SeekIndex(index, jpeg.geometry));
   GroupReader reader(jpeg.geometry);
@@ -54,8 +54,9 @@ TEST(SeekIndexTest, AnyRegionReadsAsFromTheBegin) {
 }
 
 TEST(SeekIndexTest, BytesAreAsDocumented) {
-  // A grey picture of 2 x 5 MCUs, a point every 2: lengths of 7 bits above 12, predictors of 4 bits above -3. Rows
-  // begin at bits 2624 and 2758; the first record is 34 - 12 = 22 and 0 - -3 = 3.
+  // A grey picture of 2 x 5 MCUs with a point every 2 MCUs. Lengths have 7 bits with the least length 12, and
+  // predictors have 4 bits with the least predictor -3. The rows begin at bits 2624 and 2758. The first record is 34 -
+  // 12 = 22 and 0 - -3 = 3.
   const TestJpeg jpeg(JpegOptions{.height = 16, .width = 40, .components = 1, .quality = 10, .noise = 0});
   ASSERT_EQ(jpeg.header.scan_begin, 328U);
   const JpegBytes expected{1,    2,    1,    7,    5,    0, 2,    0,    0x0C, 0, 0,    0,    4,
@@ -97,7 +98,8 @@ TEST(SeekIndexTest, ScanThatIsNotWholeHasNone) {
   jpeg.bytes.back() = 0xD8;
   EXPECT_THAT(message_of(ErrorKind::kCorrupt, [&] { index_of(jpeg); }), HasSubstr("end of the picture"));
   jpeg.bytes = whole;
-  jpeg.bytes.insert(jpeg.bytes.end() - 2, 0xFF);  // a fill byte before a marker is sound, and so is what follows EOI
+  // A fill byte before a marker is allowed, and so is anything after EOI.
+  jpeg.bytes.insert(jpeg.bytes.end() - 2, 0xFF);
   jpeg.bytes.push_back(0);
   EXPECT_NO_THROW(index_of(jpeg));
 }
@@ -156,7 +158,8 @@ TEST(SeekIndexTest, PointIsCheckedByWhoeverReadsUpToIt) {
   JpegBytes index = index_of(jpeg);
   const int length_width = index[3], record_width = length_width + index[12] + index[15] + index[18];
   const size_t records = 12 + 3 * 3 + 4 * 8;
-  for (const int bit : {0, record_width + length_width}) {  // the first group's length; the second's first predictor
+  // The length of the first point; the first predictor of the second point.
+  for (const int bit : {0, record_width + length_width}) {
     index[records + bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
     HuffmanSource source(jpeg.header, jpeg.geometry, jpeg.bytes, SeekIndex(index, jpeg.geometry));
     EXPECT_THAT(message_of(ErrorKind::kCorrupt, [&] { GroupReader(jpeg.geometry).read(source, 0, 0, 8); }),

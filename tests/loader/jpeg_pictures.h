@@ -1,4 +1,4 @@
-// JPEGs made with libjpeg, what it decodes them to, and its coefficients behind the interface of ours.
+// JPEGs made with libjpeg, the pixels that libjpeg decodes, and its coefficients as a CoefficientSource.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-// Behind <cstdio>: it uses FILE and size_t without including anything.
+// After <cstdio>, because it uses FILE and size_t without including anything.
 #include <jpeglib.h>
 
 #include "augment/render.h"
@@ -19,13 +19,13 @@
 
 namespace penstock::testing_data {
 
-/// Sampling factors of the first component and of the others, and the colours that are written.
+/// The sampling factors of the first component and of the others, and the colour space of the file.
 struct JpegKind {
   const char* name;
   std::array<int, 2> first{1, 1}, others{1, 1};
   J_COLOR_SPACE color = JCS_YCbCr;
   bool is_progressive = false;
-  std::vector<jpeg_scan_info> scans{};  // empty: as libjpeg chooses them
+  std::vector<jpeg_scan_info> scans{};  // when empty, libjpeg chooses them
   bool is_arithmetic = false;
 };
 
@@ -47,10 +47,10 @@ inline const std::vector<JpegKind>& jpeg_kinds() {
 
 [[noreturn]] inline void abort_with_message(j_common_ptr info) {
   info->err->output_message(info);
-  std::abort();  // in a test the input is our own
+  std::abort();  // tests use sound input only
 }
 
-/// Waves with noise on them: every coefficient occurs, edges too.
+/// Waves with noise: every coefficient occurs, and so do edges.
 inline std::vector<uint8_t> test_pixels(int height, int width, int channels, Rng& rng) {
   std::vector<uint8_t> pixels(static_cast<size_t>(height) * width * channels);
   const int noise = rng.between(0, 3) * 85, period = rng.between(2, 60);
@@ -86,7 +86,8 @@ inline std::vector<uint8_t> encode_jpeg(const JpegKind& kind, int height, int wi
   }
   info.arith_code = kind.is_arithmetic ? TRUE : FALSE;
   for (int i = 0; i < info.num_components; ++i) {
-    const auto& factors = i == 0 || i == 3 ? kind.first : kind.others;  // the fourth is K: as fine as the first
+    // The fourth component is K, which is sampled like the first.
+    const auto& factors = i == 0 || i == 3 ? kind.first : kind.others;
     info.comp_info[i].h_samp_factor = factors[0];
     info.comp_info[i].v_samp_factor = factors[1];
   }
@@ -103,7 +104,7 @@ inline std::vector<uint8_t> encode_jpeg(const JpegKind& kind, int height, int wi
   return file;
 }
 
-/// A whole picture by libjpeg, with everything as its defaults have it.
+/// A whole picture as libjpeg decodes it with its defaults.
 struct WholePicture {
   int height = 0, width = 0, channels = 0;
   std::vector<uint8_t> pixels;
@@ -132,7 +133,7 @@ inline WholePicture decode_by_libjpeg(const std::vector<uint8_t>& file, int scal
   return whole;
 }
 
-/// The coefficients that libjpeg reads.
+/// A CoefficientSource that gives the coefficients that libjpeg reads.
 class LibjpegSource final : public detail::CoefficientSource {
  public:
   LibjpegSource(const std::vector<uint8_t>& file, const detail::JpegGeometry& geometry) : geometry_(geometry) {
@@ -184,7 +185,7 @@ inline Region random_region(int height, int width, Rng& rng) {
   return {x, y, rng.between(1, width - x), rng.between(1, height - y)};
 }
 
-/// "" where the picture holds those pixels of the whole one that it says and covers the region; otherwise what differs.
+/// "" when `picture` covers the region and has the same pixels as `whole` at its place; otherwise what differs.
 inline std::string difference(const Picture& picture, const Region& region, const WholePicture& whole) {
   if (region.x < picture.x || region.y < picture.y || region.x + region.width > picture.x + picture.width ||
       region.y + region.height > picture.y + picture.height)

@@ -1,4 +1,5 @@
-// The JPEG pixel stage: the pixels of libjpeg-turbo's full decode, of any region, at every scale and instruction set.
+// The JPEG pixel stage: gives the pixels of libjpeg-turbo's full decode, for any region, at every scale and on every
+// instruction set.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,9 +33,9 @@ using testing_data::random_region;
 
 constexpr int kScales[] = {1, 2, 4, 8};
 
-/// Decodes `region_count` regions at every scale, the whole picture among them.
+/// Decodes `region_count` regions at every scale, one of which is the whole picture, and compares them with libjpeg.
 void expect_pixels_of_libjpeg(const std::vector<uint8_t>& file, int region_count, Rng& rng) {
-  static PixelScratch scratch;  // as a worker keeps it: what earlier pictures left there must not matter
+  static PixelScratch scratch;  // reused, as a worker does: what earlier pictures left there must not matter
   const auto header = parse_jpeg_header(file);
   const JpegGeometry geometry(header);
   LibjpegSource source(file, geometry);
@@ -87,11 +88,12 @@ TEST(JpegPixelsTest, OnlyTheMcusOfTheRegionAreRead) {
   const JpegGeometry geometry(header);
   LibjpegSource source(file, geometry);
   PixelScratch scratch;
-  // Columns 159 .. 288 and rows 33 .. 46 with their neighbours' chroma: MCUs 9 .. 18, in groups of 8, of one MCU row.
+  // Columns 159 .. 288 and rows 33 .. 46, with the chroma of their neighbours, need MCUs 9 .. 18 of one MCU row. They
+  // are read in groups of 8.
   decode_pixels(header, geometry, source, {159, 33, 130, 14}, 8, 3, scratch);
   EXPECT_EQ(source.mcu_count, 10);
   EXPECT_EQ(source.read_count, 2);
-  // Row 32 is even: it takes chroma of the row above, in another MCU row.
+  // Row 32 is even, so that it needs chroma of the row above, which is in another MCU row.
   decode_pixels(header, geometry, source, {159, 32, 130, 1}, 8, 3, scratch);
   EXPECT_EQ(source.mcu_count, 30);
   const auto capacity = scratch.samples.capacity();
@@ -111,7 +113,7 @@ TEST(JpegPixelsTest, RegionOutsideIsABug) {
                 testing::HasSubstr("of 30x20x3 at scale 4/8; expected them inside it"));
 }
 
-/// Coefficients that no encoder makes: all 16 bits of them, against all 16 of a factor.
+/// Coefficients that no encoder makes: any 16 bits, multiplied by factors of any 16 bits.
 struct HostileBlocks {
   static constexpr int kCount = 12;
   alignas(64) std::array<int16_t, size_t{64} * kCount> coefficients{};
@@ -157,8 +159,8 @@ TEST(JpegKernelsTest, EverySetGivesTheSameSamplesOfAnyCoefficients) {
 }
 
 TEST(JpegKernelsTest, EverySetConvertsEveryColorAlike) {
-  // Every Cb with every Cr, at the least, the middle and the greatest Y but one. That the plain set's are libjpeg's the
-  // tests of pictures show.
+  // Every Cb with every Cr, with Y = 0, 127 or 254. The tests with pictures show that the plain set agrees with
+  // libjpeg.
   std::array<uint8_t, 512> y{}, cb{}, cr{};
   std::array<uint8_t, 3 * 512> expected{}, found{};
   for (const auto& name : render_targets()) {

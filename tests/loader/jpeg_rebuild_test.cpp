@@ -1,4 +1,4 @@
-// encode_scan() and transcode_to_baseline(): the same bytes, the same coefficients.
+// encode_scan() gives the same bytes, transcode_to_baseline() the same coefficients.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,7 +51,7 @@ TEST(RebuildTest, CoefficientWithoutACodeIsCorrupt) {
               HasSubstr("has no Huffman code"));
 }
 
-/// What the source's coefficients are and what the transcoded file's are.
+/// Expects that the transcoded file has the coefficients of the source.
 void expect_transcoded(const JpegOptions& options) {
   const TestJpeg source(options);
   const TestJpeg target(transcode_to_baseline(source.bytes));
@@ -73,7 +73,8 @@ TEST(TranscodeTest, AnyCodingBecomesOneScanOfTheSameCoefficients) {
   }
   expect_transcoded({.multi_scan = true});
   expect_transcoded({.progressive = true, .arithmetic = true});
-  expect_transcoded({.height = 300, .width = 400, .h = 1, .v = 1, .progressive = true});  // the output grows twice
+  // The output buffer grows twice.
+  expect_transcoded({.height = 300, .width = 400, .h = 1, .v = 1, .progressive = true});
 }
 
 TEST(TranscodeTest, SegmentsAreKept) {
@@ -86,7 +87,7 @@ TEST(TranscodeTest, SegmentsAreKept) {
       "\xFF\xEE\0\x0E"
       "Adobe\0\x64\0\0\0\0\1",
       16);
-  bytes.insert(bytes.begin() + 20, exif.begin(), exif.end());  // behind JFIF's 18 bytes
+  bytes.insert(bytes.begin() + 20, exif.begin(), exif.end());  // after the 18 bytes of JFIF
   bytes.insert(bytes.begin() + 20, adobe.begin(), adobe.end());
   const JpegBytes out = transcode_to_baseline(bytes);
   EXPECT_EQ(JpegBytes(out.begin(), out.begin() + 20 + 52), JpegBytes(bytes.begin(), bytes.begin() + 20 + 52));

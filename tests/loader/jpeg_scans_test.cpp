@@ -1,4 +1,4 @@
-// JPEGs of several scans: whole they are pictures, and without some of their scans they are corrupt, however they are
+// JPEGs of several scans: the whole file is a picture, and a file without some of its scans is corrupt, however it is
 // stored and decoded.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ Bytes picture(const JpegKind& kind) {
   return testing_data::encode_jpeg(kind, kHeight, kWidth, 80, rng);
 }
 
-/// Where the scans begin, each with the tables before it, and where the last one ends.
+/// The positions at which the scans begin, each with the tables before it, and the position at which the last one ends.
 std::vector<size_t> scan_borders(const Bytes& file) {
   std::vector<size_t> borders;
   size_t at = 2, begin = 0;
@@ -60,7 +60,7 @@ std::vector<size_t> scan_borders(const Bytes& file) {
   return borders;
 }
 
-/// The file without its scans `begin` .. `end` - 1.
+/// The file without the scans `begin` .. `end` - 1.
 Bytes without_scans(const Bytes& file, size_t begin, size_t end) {
   const auto borders = scan_borders(file);
   Bytes cut(file.begin(), file.begin() + static_cast<ptrdiff_t>(borders[begin]));
@@ -68,7 +68,7 @@ Bytes without_scans(const Bytes& file, size_t begin, size_t end) {
   return cut;
 }
 
-/// What every way of decoding it says.
+/// The error of every way of decoding the file.
 std::vector<std::string> errors_of(const Bytes& file) {
   const auto& codec = codec_for(Encoding::kJpeg);
   const Sample sample{.extent = codec.probe(file), .encoding = Encoding::kJpeg, .bytes = file};
@@ -113,7 +113,8 @@ TEST(JpegScansTest, TheMessageNamesWhatIsMissing) {
   EXPECT_EQ(message(4, 2), "4 JPEG: no scan has component 3 of 3; expected a whole picture");
 }
 
-/// What pack() says of a folder with a whole picture and this one, or what it packed where it passes it over.
+/// Packs a folder with a whole picture and this one. Returns the error of pack() or, where it skips the picture, what
+/// it packed.
 std::string packed(const TemporaryFolder& folder, const StorageOptions& storage, bool skips, Manifest* manifest) {
   auto options = testing_data::pictures(folder);
   options.shard_count = 1;
@@ -145,7 +146,7 @@ TEST(JpegScansTest, APictureWithoutItsLastScansPacksInNoStorage) {
         if (encode != Encode::kJpeg) means.push_back(manifest.statistics.mean);
       }
     }
-    for (const auto& mean : means) EXPECT_EQ(mean, means.front());  // the same pixels in every storage
+    for (const auto& mean : means) EXPECT_EQ(mean, means.front());  // every storage gives the same pixels
   }
 }
 

@@ -1,4 +1,4 @@
-// The coefficient store: what goes in comes out, on every path, and broken bytes do no harm.
+// The coefficient store: every kernel reads back what was written, and broken bytes do no harm.
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -23,7 +23,7 @@ using testing_data::libjpeg_coefficients;
 using testing_data::TestJpeg;
 using Coefficients = std::vector<int16_t>;
 
-/// Coefficients from memory, MCU after MCU.
+/// Gives coefficients from memory, MCU after MCU.
 class MemorySource final : public CoefficientSource {
  public:
   MemorySource(const JpegGeometry& geometry, const Coefficients& all) : geometry_(geometry), all_(all) {}
@@ -38,8 +38,8 @@ class MemorySource final : public CoefficientSource {
   const Coefficients& all_;
 };
 
-/// A picture's coefficients and their store. The bytes lie in an allocation of their own size, so that a read behind
-/// them is seen by AddressSanitizer.
+/// A picture's coefficients and their store. The bytes are in an allocation of exactly their size, so that
+/// AddressSanitizer detects a read after their end.
 struct Stored {
   Stored(const JpegGeometry& picture, Coefficients coefficients, const Codebook& codebook)
       : geometry(picture), expected(std::move(coefficients)), bytes(encode(codebook)) {}
@@ -67,7 +67,8 @@ size_t coefficient_count(const JpegGeometry& geometry) {
   return size_t{1} * geometry.mcu_rows * geometry.mcu_columns * geometry.mcu_blocks * kBlockSize;
 }
 
-/// Blocks of about `density` of 64 nonzero coefficients, of up to `limit` in magnitude, small ones more often.
+/// Blocks of 64 coefficients, of which about the share `density` is not 0, with magnitudes of up to `limit`. Small ones
+/// are more frequent.
 Coefficients random_coefficients(const JpegGeometry& geometry, double density, int limit, unsigned seed) {
   std::mt19937 random(seed);
   Coefficients all(coefficient_count(geometry));
@@ -84,7 +85,7 @@ TrainingSample sample_of(const JpegGeometry& geometry, const Coefficients& all) 
   return sample_blocks(geometry, source, 4000);
 }
 
-/// Trained once, on pictures of several qualities.
+/// A codebook that is trained once, on pictures of several qualities.
 const Codebook& trained_codebook() {
   static const Codebook codebook = [] {
     TrainingSample sample;
@@ -113,7 +114,7 @@ TEST(JpegStoreTest, CoefficientsOfEverySamplingSizeAndQualityComeBack) {
 }
 
 TEST(JpegStoreTest, EveryValueOfEveryCoefficientComesBack) {
-  // Block b holds the value b - 32768 in one coefficient, which moves on with b.
+  // Block b has the value b - 32768 in one coefficient; which one depends on b.
   const JpegGeometry geometry = geometry_of(8 * 64, 8 * 1024, 1, 1, 1);
   for (const int step : {0, 1, 9}) {
     Coefficients all(coefficient_count(geometry));
@@ -135,7 +136,7 @@ TEST(JpegStoreTest, EveryWidthsLastValuesComeBack) {
   auto widths = std::make_unique<std::array<ClassWidths, kStoreClasses>>();
   for (auto& entries : *widths)
     for (int entry = 0; entry < kTrainedEntries; ++entry) {
-      const int first = entry % 9, others = std::min(first, 6);  // rows of 6 x 8 + 2 bits, or 7 x 8
+      const int first = entry % 9, others = std::min(first, 6);  // at most 2 x 8 + 6 x 6 bits in a row
       for (int k = 0; k < kBlockSize; ++k) entries[entry][k] = static_cast<uint8_t>(k % 8 < 2 ? first : others);
       entries[entry][0] = static_cast<uint8_t>(entry % (kMaxDcWidth + 1));
     }
@@ -184,7 +185,7 @@ TEST(JpegStoreTest, AnyRunOfMcusInAnyOrderIsTheSame) {
   }
 }
 
-/// The coefficients, or the error's text, whatever the bytes are.
+/// The coefficients or the text of the error, for any bytes.
 std::string outcome(const std::vector<uint8_t>& bytes, const JpegGeometry& geometry, StoreKernel kernel) {
   constexpr size_t kBlocks = kGroupMcus * kMaxMcuBlocks;
   alignas(64) static int16_t blocks[kBlocks * kBlockSize];
@@ -218,7 +219,8 @@ void expect_same_outcome(const std::vector<uint8_t>& bytes, const JpegGeometry& 
 Stored small_picture() {
   const JpegGeometry geometry = geometry_of(20, 170, 3, 2, 2);
   Coefficients all = random_coefficients(geometry, 0.15, 60, 8);
-  for (int i = 0; i < 3; ++i) all[i * 999 + 5] = static_cast<int16_t>(500 + 10000 * i);  // exceptions and raw blocks
+  // These make exceptions and raw blocks.
+  for (int i = 0; i < 3; ++i) all[i * 999 + 5] = static_cast<int16_t>(500 + 10000 * i);
   return {geometry, std::move(all), trained_codebook()};
 }
 
@@ -228,7 +230,7 @@ TEST(JpegStoreTest, FlippedBitsGiveCoefficientsOrAnError) {
   for (int i = 0; i < 6000; ++i) {
     std::vector<uint8_t> bytes = stored.bytes;
     for (unsigned k = random() % 4; k < 4; ++k)
-      // Every other time in the tables of groups and in the first heads.
+      // Every second time the change is in the tables of groups or in the first heads.
       bytes[random() % (i % 2 == 0 ? bytes.size() : std::min<size_t>(bytes.size(), 100))] ^= 1 << random() % 8;
     expect_same_outcome(bytes, stored.geometry, concat("round ", i));
   }
@@ -243,7 +245,7 @@ TEST(JpegStoreTest, RandomBytesGiveCoefficientsOrAnError) {
     const size_t length = bytes.size() - 6;
     std::fill_n(bytes.begin(), 4, uint8_t{0});
     bytes[0] = 6, bytes[4] = static_cast<uint8_t>(length), bytes[5] = static_cast<uint8_t>(length >> 8);
-    if (bytes.size() > 6) bytes[6] %= 8;  // otherwise exceptions take all
+    if (bytes.size() > 6) bytes[6] %= 8;  // otherwise exceptions would take all bytes
     expect_same_outcome(bytes, geometry, concat("round ", i));
   }
 }
@@ -259,7 +261,7 @@ TEST(JpegStoreTest, EveryTruncationGivesAnError) {
 
 TEST(JpegStoreTest, AnErrorNamesTheGroup) {
   Stored stored = small_picture();
-  stored.bytes[4] = 0xFF, stored.bytes[7] = 0x7F;  // the second MCU row's begin
+  stored.bytes[4] = 0xFF, stored.bytes[7] = 0x7F;  // the begin of the second MCU row
   StoreSource source(stored.bytes, stored.geometry, trained_codebook());
   alignas(64) static int16_t blocks[kGroupMcus * kMaxMcuBlocks * kBlockSize];
   uint8_t rows[kGroupMcus * kMaxMcuBlocks];

@@ -1,4 +1,4 @@
-// Mixed batches: which row is blended with which, what the labels say, and what corrupt partners and padding do.
+// Mixed batches: which rows are blended, what the labels are, and what happens with corrupt partners and padding.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,7 +55,7 @@ LoaderOptions options_of(int rank = 0, int world_size = 1) {
   return {.workers = 2, .batch_size = kBatch, .rank = rank, .world_size = world_size, .seed = 3};
 }
 
-/// 43 samples: 6 batches, the last of 3.
+/// A data set of 43 samples: 6 batches, of which the last has 3 samples.
 class MixTest : public testing::TestWithParam<std::string> {
  protected:
   BatchPlan plan_of(uint64_t batch) const {
@@ -118,10 +118,10 @@ TEST_P(MixTest, ACorruptPartnerFailsTheBatchAndIsNamed) {
   uint64_t lost = 0;
   for (const auto& [position, row] : plain)
     if (row.id == 1017) lost = position;
-  // The rank that does not hold the sample meets it as a partner.
+  // The rank that does not have the sample meets it as a partner.
   uint64_t meets = 0;
   while (partner_of(meets) != lost) ++meets;
-  const int world_size = kBatch;  // a row a rank
+  const int world_size = kBatch;  // one row per rank
   const auto rank = static_cast<int>(meets % kBatch);
   ASSERT_NE(rank, static_cast<int>(lost % kBatch));
   const auto message =

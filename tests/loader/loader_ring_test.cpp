@@ -1,4 +1,4 @@
-// Ring: order, slots, errors and hand-over, with batches that are only numbers.
+// Ring: order, slots, errors and hand-over, tested with batches that consist of numbers.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -21,7 +21,8 @@ namespace {
 
 constexpr int64_t kRows = 12;
 
-/// A ring whose row r of batch s is the number s * kRows + r, and who made it.
+/// A ring in which row r of batch s is the number s * kRows + r. It also checks that no two threads act as the same
+/// worker at a time.
 class NumberRing {
  public:
   using Hook = std::function<void(int64_t sequence, int64_t begin, int64_t end)>;
@@ -39,7 +40,7 @@ class NumberRing {
                if (hook) hook(sequence, begin, end);
              }) {}
 
-  /// Takes the next batch and expects it to be `sequence`, whole.
+  /// Takes the next batch and expects it to be batch `sequence`, with all of its rows.
   int take(int64_t sequence) {
     EXPECT_EQ(ring.next_sequence(), sequence);
     const int slot = ring.take().slot;
@@ -69,7 +70,7 @@ TEST(RingTest, DeliversBatchesInOrderForAnyWorkersAndPrefetch) {
 TEST(RingTest, MakesNoMoreThanPrefetchAheadAndNothingFromTheLimitOn) {
   std::atomic<int64_t> taken{0};
   NumberRing numbers(3, 2, [&](int64_t sequence, int64_t, int64_t) {
-    EXPECT_LE(sequence, taken.load() + 2);  // the one behind the taken ones may be issued before `taken` says so
+    EXPECT_LE(sequence, taken.load() + 2);  // the batch after the taken ones may be issued before `taken` is updated
     EXPECT_LT(sequence, 50);
   });
   numbers.ring.restart(0, 50);
@@ -138,7 +139,7 @@ TEST(RingTest, WaitsForAChunkInWorkBeforeItReusesADroppedSlot) {
       proceed.wait();
       is_left = true;
     }
-    EXPECT_TRUE(sequence != 3 || is_left);  // 3 is slot 0's next
+    EXPECT_TRUE(sequence != 3 || is_left);  // batch 3 is the next one of slot 0
   });
   numbers.ring.restart(0, 100);
   started.wait();

@@ -1,4 +1,5 @@
-// Loader: what stands in a batch, what its options refuse, and what it counts. tests/contract has its contracts.
+// Loader: what is in a batch, which options are refused, and what the loader counts. tests/contract tests its
+// contracts.
 #include "loader/loader.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +47,7 @@ TEST(LoaderTest, AnObserverSeesEveryRowMadeOnce) {
   const TestData data({40, 30});
   for (const int workers : {0, 1, 3}) {
     std::mutex mutex;
-    std::map<int64_t, std::multiset<int64_t>> rows;  // a batch
+    std::map<int64_t, std::multiset<int64_t>> rows;  // one entry per batch
     std::vector<int64_t> end_ns(static_cast<size_t>(std::max(workers, 1)));
     const int64_t start_ns = now_ns();
     {
@@ -147,7 +148,7 @@ TEST(LoaderTest, DecodesWhatThePlanLooksAtAlone) {
   const testing_data::TemporaryFolder folder;
   Rng rng(41, 0, 0, 0);
   auto file = testing_data::encode_jpeg({"444"}, 256, 256, 90, rng);
-  file.resize(file.size() * 3 / 4);  // the crop's rows, 96 to 160, are whole
+  file.resize(file.size() * 3 / 4);  // the rows of the crop, 96 to 160, are undamaged
   const Extent extent{256, 256, 3};
   ShardWriter writer(folder / "shard", std::nullopt);
   testing_data::add_sample(writer, 0, 0, extent, Encoding::kJpeg, file);
@@ -189,7 +190,7 @@ TEST(LoaderTest, PaddingRowsAreEmptyAlthoughTheSlotWasUsedBefore) {
   }
 }
 
-/// Overwrites everything with 0x5a.
+/// Overwrites all bytes with 0x5a.
 void scribble(Batch& batch) {
   const auto arrays = batch.arrays();
   const auto fill = [](auto span) { std::memset(span.data(), 0x5a, span.size_bytes()); };
@@ -202,7 +203,7 @@ TEST(LoaderTest, WhatTheHolderOfABatchWritesReachesNoOther) {
   const auto dataset = data.open();
   for (const char* transforms : {"flip", "flip,erase(p=0.5)", "flip,mixup"}) {
     for (const int workers : {0, 2}) {
-      std::vector<Digest> digests(2);  // as it is, and with batches that are written into
+      std::vector<Digest> digests(2);  // of unchanged batches, and of batches that are written into
       for (const bool is_written : {false, true}) {
         Loader loader(dataset, pipeline_for(*dataset, transforms),
                       {.workers = workers, .prefetch = 1, .batch_size = 4});
@@ -210,7 +211,7 @@ TEST(LoaderTest, WhatTheHolderOfABatchWritesReachesNoOther) {
           loader.start_epoch(epoch);
           while (auto batch = loader.next()) {
             digests[is_written].add(*batch);
-            for (int64_t row = batch->count(); row < batch->rows(); ++row)  // which no digest looks at
+            for (int64_t row = batch->count(); row < batch->rows(); ++row)  // rows that no digest includes
               EXPECT_EQ(batch->ids()[static_cast<size_t>(row)], ~uint64_t{0});
             if (is_written) scribble(*batch);
           }
@@ -249,7 +250,7 @@ TEST(LoaderTest, RankLocalRanksReadTheirOwnShardsOnly) {
         data,
         {.workers = 1, .batch_size = 8, .rank = rank, .world_size = 2, .shuffle = Shuffle::kRankLocal, .seed = 2});
     EXPECT_EQ(loader.samples_per_epoch(), own.size());
-    EXPECT_EQ(loader.batches_per_epoch(), 12);  // 47 samples of rank 0, 4 a step
+    EXPECT_EQ(loader.batches_per_epoch(), 12);  // rank 0 has 47 samples and takes 4 per step
     loader.start_epoch(0);
     orders.emplace_back();
     consume(loader, [&](const Batch& batch) {
@@ -296,7 +297,7 @@ TEST(LoaderTest, MakesTheNextEpochAheadUpToTheLast) {
   consume(loader);
   loader.start_epoch(1);
   consume(loader);
-  EXPECT_EQ(loader.statistics().render.count, 128U);  // nothing of epoch 2
+  EXPECT_EQ(loader.statistics().render.count, 128U);  // nothing of epoch 2 has been made
   auto endless = make_loader(data, {.workers = 2, .prefetch = 16, .batch_size = 16});
   endless.start_epoch(0);
   consume(endless);
@@ -312,7 +313,8 @@ TEST(LoaderTest, CountsSamplesBatchesAndReadiness) {
   loader.start_epoch(0);
   consume(loader);
   const auto statistics = loader.statistics();
-  EXPECT_LE(statistics.read.total_ms, static_cast<double>(now_ns() - start_ns) * 1e-6);  // all of it is timed
+  // Every read is timed, so that the total is no estimate.
+  EXPECT_LE(statistics.read.total_ms, static_cast<double>(now_ns() - start_ns) * 1e-6);
   for (const auto& stage : {statistics.read, statistics.plan, statistics.decode, statistics.render}) {
     EXPECT_EQ(stage.count, 100U);
     EXPECT_GT(stage.total_ms, 0);
@@ -321,7 +323,7 @@ TEST(LoaderTest, CountsSamplesBatchesAndReadiness) {
   }
   EXPECT_EQ(statistics.batch_count, 10U);
   EXPECT_EQ(statistics.wait.count, 10U);
-  EXPECT_EQ(statistics.ready_count, 0U);  // the caller's thread makes them: none can stand ready
+  EXPECT_EQ(statistics.ready_count, 0U);  // the caller's thread makes the batches, so that none can be ready before
   EXPECT_EQ(statistics.substituted_count, 0U);
 
   auto ahead = make_loader(data, {.workers = 2, .prefetch = 10, .batch_size = 10, .epoch_count = 1});
@@ -350,7 +352,8 @@ TEST(LoaderTest, TellsWhatEachWorkerDid) {
       all.cpu_ms += worker.cpu_ms;
     }
     EXPECT_NEAR(all.decode_ms, statistics.decode.total_ms, 0.3 * statistics.decode.total_ms);
-    EXPECT_GE(all.render_ms, 100 * kLoadNs * 1e-6);  // 20 us of processor time each are 20 us on the wall or more
+    // 20 us of processor time per sample take at least 20 us of wall time.
+    EXPECT_GE(all.render_ms, 100 * kLoadNs * 1e-6);
     EXPECT_GE(all.cpu_ms, 100 * kLoadNs * 1e-6);
     EXPECT_EQ(statistics.sample_bytes, 100 * data.open()->at(0).bytes.size());
   }
@@ -364,10 +367,10 @@ TEST(LoaderStatisticsTest, WhatNeitherRanNorQueuedWaitedForTheStorage) {
                         {.busy_ms = 6, .cpu_ms = 6.5}};
   statistics.find_storage_waits();
   EXPECT_EQ(statistics.workers[0].storage_ms, 5);
-  EXPECT_EQ(statistics.workers[1].storage_ms, 4);  // for a page that the first one had asked for
+  EXPECT_EQ(statistics.workers[1].storage_ms, 4);  // it waited for a page that the first one had requested
   EXPECT_EQ(statistics.workers[2].storage_ms, 0);
   EXPECT_DOUBLE_EQ(statistics.storage().mean_us(), 9);
-  statistics.workers[0].major_faults = 0;  // nobody has: they slept for another reason
+  statistics.workers[0].major_faults = 0;  // none has waited for a page: they slept for another reason
   statistics.find_storage_waits();
   EXPECT_EQ(statistics.storage().total_ms, 0);
 }

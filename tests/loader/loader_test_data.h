@@ -22,11 +22,11 @@
 
 namespace penstock::testing_data {
 
-/// One split, `train`, whose sample i has id 1000 + i, label i mod 10 and random pixels.
+/// A data set with one split, `train`. Sample i has id 1000 + i, label i mod 10 and random pixels.
 class TestData {
  public:
-  /// Shards of `shard_sizes` samples. The extents are dealt in turn. Sample `undecodable`, if any, says that it is a
-  /// PNG, with a checksum that is right and pixels that are none; it needs two extents or more.
+  /// Writes shards of `shard_sizes` samples, whose extents take turns. Sample `undecodable`, if there is one, says that
+  /// it is a PNG; its checksum is right, but it has no pixels that can be decoded. It needs two extents or more.
   explicit TestData(const std::vector<int>& shard_sizes, const std::vector<Extent>& extents = {{12, 12, 1}},
                     std::optional<uint64_t> undecodable = std::nullopt) {
     std::string pattern = (std::filesystem::temp_directory_path() / "penstock-test-XXXXXX").string();
@@ -96,7 +96,7 @@ inline Pipeline pipeline_for(const Dataset& dataset, const std::string& spec) {
   return {spec, dataset.manifest().statistics};
 }
 
-/// What there is to one batch, copied, so that batches can be compared after they were released.
+/// A copy of everything in a batch, so that batches can be compared after they were released.
 struct BatchCopy {
   int64_t epoch, index, count, global_count;
   uint64_t first_position;
@@ -118,7 +118,7 @@ struct BatchCopy {
         weights(batch.weights().begin(), batch.weights().end()) {}
 };
 
-/// Consumes the rest of the epoch; how many batches that were.
+/// Consumes the rest of the epoch. Returns the number of batches.
 inline int64_t consume(Loader& loader, const std::function<void(const Batch&)>& visit = {}) {
   int64_t batches = 0;
   while (const auto batch = loader.next()) {

@@ -1,4 +1,4 @@
-// Maps whose file is cut short, or cannot be read: an io_error that names the sample, and the process goes on.
+// Maps of files that are cut short or cannot be read: an io_error names the sample, and the process goes on.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -37,13 +37,14 @@ fs::path write_file(const fs::path& path, size_t byte_count, char byte = 1) {
   return path;
 }
 
-/// Reads all of them: without a use of the sum the compiler would not.
+/// Reads all bytes. The sum is used, because otherwise the compiler would remove the reads.
 void touch(std::span<const uint8_t> bytes) {
   const volatile uint8_t* const data = bytes.data();
   for (size_t i = 0; i < bytes.size(); ++i) (void)data[i];
 }
 
-/// Makes reading the page of `byte`, which is mapped, an error, as a disk does: no page of an empty file can be read.
+/// Makes reading the mapped page of `byte` an error, as a disk error would. It maps an empty file there, of which no
+/// page can be read.
 void break_page(const uint8_t* byte) {
   const int nothing = memfd_create("nothing", 0);
   auto* const page = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(byte) / kPage * kPage);
@@ -77,7 +78,7 @@ TEST(MapFaultTest, APageThatIsCutOffReadsAsZerosAndIsMarked) {
 
 TEST(MapFaultTest, FaultsAreForgottenWithTheirMap) {
   const TemporaryFolder folder("map-fault");
-  for (int round = 0; round < 3; ++round) {  // the entries of the handler's list are used again
+  for (int round = 0; round < 3; ++round) {  // the entries in the list of the handler are reused
     MappedFile file(write_file(folder.path() / "file", 3 * kPage));
     read_from(file, [] {});
     fs::resize_file(folder.path() / "file", kPage);
@@ -123,7 +124,7 @@ TEST(MapFaultTest, ManyThreadsMayFaultAtOnceInManyMaps) {
   }
   std::latch start(2 * kFiles);
   std::vector<std::jthread> threads;
-  for (size_t i = 0; i < 2 * kFiles; ++i) {  // two threads on each file, while maps of others come and go
+  for (size_t i = 0; i < 2 * kFiles; ++i) {  // two threads per file, while maps of other files come and go
     threads.emplace_back([&, i] {
       start.arrive_and_wait();
       for (size_t page = 0; page < kPages; ++page) {
@@ -144,7 +145,7 @@ TEST(MapFaultTest, ManyThreadsMayFaultAtOnceInManyMaps) {
 
 void exit_with_42(int) { _exit(42); }
 
-/// Touches a page that no file has, in a map that is no MappedFile.
+/// Reads a page that the file does not have, in a map that is not a MappedFile.
 void fault_elsewhere(const fs::path& path) {
   const int fd = open(path.c_str(), O_RDONLY);
   const auto* const map = static_cast<const volatile char*>(mmap(nullptr, 2 * kPage, PROT_READ, MAP_SHARED, fd, 0));
@@ -152,7 +153,7 @@ void fault_elsewhere(const fs::path& path) {
 }
 
 TEST(MapFaultDeathTest, AFaultOutsideOfTheseMapsGoesToWhoeverHandledItBefore) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // in a process in which nobody has mapped anything yet
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // runs in a new process, in which no MappedFile exists yet
   const TemporaryFolder folder("map-fault");
   const auto path = write_file(folder.path() / "file", kPage);
   EXPECT_EXIT(
@@ -164,7 +165,7 @@ TEST(MapFaultDeathTest, AFaultOutsideOfTheseMapsGoesToWhoeverHandledItBefore) {
       testing::ExitedWithCode(42), "");
   EXPECT_EXIT(
       {
-        signal(SIGBUS, SIG_DFL);  // a sanitizer's
+        signal(SIGBUS, SIG_DFL);  // removes the handler of a sanitizer
         const MappedFile file(path);
         fault_elsewhere(path);
       },
@@ -190,19 +191,19 @@ TEST(MapFaultTest, APageThatTheDiskDoesNotGiveIsNamed) {
             path.string() + ": byte 8192 of the file cannot be read; expected a disk without errors");
 }
 
-/// Two shards of 600 pictures, which take more pages than the columns behind them.
+/// A data set of two shards of 600 pictures, which take more pages than the columns after them.
 struct CutData : TestData {
   CutData() : TestData({600, 600}) {}
   fs::path shard() const { return folder() / "train" / "shard-1.safetensors"; }
 };
 
-/// What the loader throws when the second shard is damaged before its first batch, or behind its first epoch.
+/// What the loader throws when the second shard is damaged before its first batch or after its first epoch.
 std::string error_after(const CutData& data, const LoaderOptions& options, bool is_read_before,
                         const std::function<void(const Dataset&)>& damage) {
   const auto dataset = data.open();
   Loader loader(dataset, pipeline_for(*dataset, "affine(degrees=5)"), options);
   loader.start_epoch(0);
-  if (is_read_before) consume(loader);  // all checksums are known to be right
+  if (is_read_before) consume(loader);  // after this all checksums are known to be right
   damage(*dataset);
   if (is_read_before) loader.start_epoch(1);
   return message_of(ErrorKind::kIo, [&] { consume(loader); });
@@ -213,7 +214,7 @@ void for_all_ways(const std::function<void(const LoaderOptions&, bool is_read_be
     for (const auto policy : {OnCorrupt::kFail, OnCorrupt::kSubstitute})
       for (const bool is_read_before : {false, true}) {
         SCOPED_TRACE(concat(workers, " workers, read before: ", is_read_before));
-        // One batch ahead, so that what is made before the damage does not reach the second shard.
+        // Only one batch is made ahead, so that what is made before the damage does not reach the second shard.
         check({.workers = workers,
                .prefetch = 1,
                .batch_size = 60,

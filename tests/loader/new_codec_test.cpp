@@ -1,4 +1,4 @@
-// A codec that this file alone knows of: everything else learns of it from what it registers.
+// A codec that only this file knows. Everything else learns about it from its registration.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using testing_data::write_bytes;
 
 constexpr Encoding kInverted{200};
 
-/// "INV", height, width, and grey levels turned around.
+/// The format: "INV", height, width, and inverted grey levels.
 class InvertedCodec final : public Codec {
  public:
   Picture decode(const Sample& sample, const DecodeRequest& request, DecodeScratch& scratch) const override {

@@ -40,13 +40,13 @@ TEST(OrderTest, DiffersBySeedAndByEpoch) {
   EXPECT_EQ(all_of(Order::shuffled(1000, 7, 3)), base);
   for (const auto& other : {Order::shuffled(1000, 8, 3), Order::shuffled(1000, 7, 4), Order::shuffled(1000, 3, 7)}) {
     const auto samples = all_of(other);
-    int fixed = 0;  // of two unrelated permutations: 1 in the mean, Poisson
+    int fixed = 0;  // for two unrelated permutations this is Poisson distributed with mean 1
     for (size_t i = 0; i < samples.size(); ++i) fixed += samples[i] == base[i];
     EXPECT_LT(fixed, 8);
   }
 }
 
-/// Chi-square of `counts` against equal expectations, as a number of standard deviations from its mean.
+/// The chi-square statistic of `counts` against equal expectations, in standard deviations from its mean.
 double excess(const std::vector<int>& counts, double expected) {
   double chi_square = 0;
   for (const int count : counts) chi_square += (count - expected) * (count - expected) / expected;
@@ -62,8 +62,8 @@ TEST(OrderTest, PutsEverySampleAtEveryPositionEquallyOften) {
       const auto samples = all_of(Order::shuffled(size, 42, static_cast<uint64_t>(epoch)));
       for (uint64_t position = 0; position < size; ++position) ++counts[position * size + samples[position]];
     }
-    // Rows and columns have fixed sums, so that the statistic has (size-1)^2 degrees of freedom and not size^2 - 1:
-    // only an excess is a fault.
+    // Rows and columns have fixed sums. The statistic therefore has (size-1)^2 degrees of freedom instead of size^2 -
+    // 1, and only a value that is too high is a fault.
     EXPECT_LT(excess(counts, 400), 4) << "size " << size;
   }
 }
@@ -80,7 +80,8 @@ TEST(OrderTest, GivesEveryPermutationOfFourEquallyOften) {
 }
 
 TEST(OrderTest, NeighboursAreUnrelated) {
-  // The distance between the samples of neighbouring positions, in 64 bins, over a size that is no power of two.
+  // Counts the distances between the samples of neighbouring positions in 64 bins, for a size that is not a power of
+  // two.
   constexpr uint64_t kSize = 60000;
   const auto samples = all_of(Order::shuffled(kSize, 1, 0));
   std::vector<int> counts(64);

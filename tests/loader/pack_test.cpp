@@ -1,4 +1,4 @@
-// pack(): deals evenly, gives the same bytes with any number of jobs, leaves nothing half-written.
+// pack(): distributes samples evenly, gives the same bytes with any number of jobs, and leaves nothing half-written.
 #include "loader/pack.h"
 
 #include <gmock/gmock.h>
@@ -40,7 +40,8 @@ TEST(PackTest, EveryShardHasEveryClassToWithinOneSample) {
     pack(digits(folder / "d", count, shards));
     const auto dataset = Dataset::open(folder / "d");
     std::set<uint64_t> ids;
-    std::vector<std::vector<int>> counts(static_cast<size_t>(shards), std::vector<int>(11));  // ten classes, all
+    // One per class, then one for all.
+    std::vector<std::vector<int>> counts(static_cast<size_t>(shards), std::vector<int>(11));
     for (int shard = 0; shard < shards; ++shard) {
       for (uint64_t i = dataset->shard_begin(shard); i < dataset->shard_begin(shard + 1); ++i) {
         EXPECT_TRUE(ids.insert(dataset->at(i).id).second);
@@ -167,7 +168,7 @@ TEST(PackTest, BrokenPicturesAreSkippedWhenAsked) {
   EXPECT_THAT(error_of([&] { pack(options); }), HasSubstr("all 1 pictures are broken"));
 }
 
-/// The manifest has no room for bytes that are not UTF-8.
+/// The manifest cannot hold bytes that are not UTF-8.
 TEST(PackTest, ClassesThatTheManifestWouldCallTheSameAreRefused) {
   const TemporaryFolder folder;
   const auto& picture = testing_data::golden_pictures().front().file;
@@ -250,7 +251,7 @@ TEST(PackTest, ReplacingInTwoStepsNeverLosesTheOldDataSet) {
   const TemporaryFolder folder;
   const auto from = folder / "from", to = folder / "to", aside = folder / "aside";
   write_bytes(to / "old", std::string("old"));
-  EXPECT_NE(detail::replace_in_two_steps(from, to, aside), 0);  // there is no new one
+  EXPECT_NE(detail::replace_in_two_steps(from, to, aside), 0);  // there is no new data set
   EXPECT_EQ(names_in(to), std::vector<std::string>{"old"});
   write_bytes(from / "new", std::string("new"));
   EXPECT_EQ(detail::replace_in_two_steps(from, to, aside), 0);
@@ -259,7 +260,7 @@ TEST(PackTest, ReplacingInTwoStepsNeverLosesTheOldDataSet) {
 
   pack(digits(folder / "d", 20, 2));
   const auto before = files_below(folder / "d");
-  fs::create_directories(folder / "d/.train.partial");  // as a kill between the two steps leaves it
+  fs::create_directories(folder / "d/.train.partial");  // the state after a kill between the two steps
   fs::rename(folder / "d/train", folder / "d/.train.partial/replaced");
   EXPECT_THAT(error_of([&] { pack(digits(folder / "d", 30, 3)); }), StartsWith("3 "));
   EXPECT_EQ(files_below(folder / "d"), before);

@@ -1,4 +1,4 @@
-// Partition: every sample exactly once, equal steps at every rank, true counts.
+// Partition: every sample exactly once, an equal number of steps at every rank, and the true counts.
 #include "loader/partition.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace penstock {
 namespace {
 
-/// How often each position is delivered over all ranks; checks what holds at every step on the way.
+/// How often each position is delivered by all ranks together. Also checks what must hold at every step.
 std::vector<int> deliveries(const std::vector<Partition>& ranks, uint64_t size) {
   std::vector<int> counts(size);
   for (int64_t batch = 0; batch < ranks[0].batch_count(); ++batch) {
@@ -54,7 +54,7 @@ TEST(PartitionTest, DeliversEverySampleOnceForEverySizeBatchAndWorld) {
 }
 
 TEST(PartitionTest, CutsAnUnevenBatchAsSaid) {
-  // 10 rows over 4 ranks: [0,2) [2,5) [5,7) [7,10); the second batch holds 3 of 13 samples.
+  // 10 rows are divided among 4 ranks: [0,2) [2,5) [5,7) [7,10). The second batch has 3 of the 13 samples.
   const int64_t first[] = {0, 2, 5, 7}, count[] = {2, 3, 2, 3}, tail_count[] = {2, 1, 0, 0};
   for (int rank = 0; rank < 4; ++rank) {
     const Partition partition(13, 10, rank, 4, Tail::kPad);
@@ -95,7 +95,7 @@ TEST(PartitionTest, RankLocalStepsAreEqualAlthoughShardsAreNot) {
 }
 
 TEST(PartitionTest, RankLocalTakesTheMostOrTheLeastSteps) {
-  // Batch 4 over 2 ranks: 2 rows each. Rank 0 has 3 steps' worth (5 samples), rank 1 has 1.
+  // A batch of 4 gives 2 rows to each of 2 ranks. Rank 0 has samples for 3 steps (5 samples), rank 1 has one sample.
   for (int rank = 0; rank < 2; ++rank) {
     EXPECT_EQ(Partition::rank_local({5, 2}, 4, rank, Tail::kPad).batch_count(), 3);
     EXPECT_EQ(Partition::rank_local({5, 2}, 4, rank, Tail::kDrop).batch_count(), 1);

@@ -18,7 +18,7 @@ using testing_data::names_in;
 using testing_data::TemporaryFolder;
 using testing_data::write_bytes;
 
-/// A file of this header and so many bytes of data.
+/// The bytes of a file with this header and `data_size` bytes of data.
 Bytes file_of(const std::string& header, size_t data_size) {
   Bytes bytes(8 + header.size() + data_size, 7);
   const uint64_t length = header.size();
@@ -102,7 +102,8 @@ TEST(SafetensorsTest, HostileHeadersAreCorrupt) {
       {tensor("U9", "[4]", "[0,4]"), "dtype is \"U9\""},
       {tensor("U8", "[3]", "[0,4]"), "holds 4 bytes; expected 3 for U8 [3]"},
       {tensor("F64", "[4294967296,4294967296]", "[0,4]"), "more than a file can hold"},
-      {tensor("U64", "[2305843009213693953]", "[0,4]"), "more than a file can hold"},  // 8 n overflows to 8
+      // 8 times this number overflows to 8.
+      {tensor("U64", "[2305843009213693953]", "[0,4]"), "more than a file can hold"},
       {tensor("U8", "[0,18446744073709551615,2]", "[0,4]"), "holds 4 bytes"},
       {tensor("U8", "[3]", "[1,4]"), "behind a hole; expected byte"},
       {tensor("U8", "[3]", "[0,3]"), "expected the end of the file"},

@@ -37,7 +37,7 @@ Bytes pixels_of(int row, const Extent& extent) {
   return pixels;
 }
 
-/// Ids 100.., labels 0.., raw pictures.
+/// Writes raw pictures with the ids 100, 101, .. and the labels 0, 1, ..
 void write_raw(const std::filesystem::path& path, const std::vector<Extent>& extents, bool is_one_size) {
   ShardWriter writer(path, is_one_size ? std::optional(extents.at(0)) : std::nullopt);
   for (size_t row = 0; row < extents.size(); ++row)
@@ -170,7 +170,7 @@ TEST(ShardTest, AFlippedBitInASampleNamesIt) {
               testing::StartsWith("4 " + (folder / "s").string() + ": sample 3 (id 103) at byte 4108: crc32c is "));
 }
 
-/// A shard by hand, so that it can be wrong.
+/// A shard that is made by hand, so that it can be wrong.
 struct HandMade {
   std::vector<uint64_t> id{5, 6}, offset{0, 4, 6};
   std::vector<int64_t> label{0, 1};
@@ -280,7 +280,7 @@ TEST(ShardReaderTest, ForeignAndTruncatedFilesAreRefused) {
   }
 }
 
-/// Whatever one byte of the header or of a column becomes, samples lie inside of the file.
+/// When any byte of the header or of a column changes, the shard is refused or all samples lie inside of the file.
 TEST(ShardReaderTest, AnyChangedByteIsAnErrorOrAReadableShard) {
   const TemporaryFolder folder;
   write_raw(folder / "s", {{3, 7, 3}, {1, 1, 1}}, false);

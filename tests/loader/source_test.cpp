@@ -1,4 +1,4 @@
-// Sources: foreign files as samples, and what is wrong with them.
+// Sources: read foreign files as samples, and say what is wrong with such files.
 #include "loader/sources/source.h"
 
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ Bytes idx(uint32_t magic, const std::vector<uint32_t>& dimensions, const Bytes& 
   return file;
 }
 
-/// Two train pictures of 2 x 3, and one for testing.
+/// Writes two training pictures of 2 x 3 and one test picture.
 void write_mnist(const fs::path& folder, const std::string& separator = "-") {
   write_bytes(folder / ("train-images" + separator + "idx3-ubyte"),
               idx(0x803, {2, 2, 3}, {1, 2, 3, 4, 5, 6, 11, 12, 13, 14, 15, 16}));
@@ -123,7 +123,7 @@ TEST(MnistTest, FingerprintFollowsTheFiles) {
 
 // cifar10 -------------------------------------------------------------------------------------------------------------
 
-/// One record: label, then planes whose levels are 3 * pixel + channel, modulo 256.
+/// One record: the label, then planes whose levels are 3 * pixel + channel, modulo 256.
 Bytes cifar_record(uint8_t label) {
   Bytes record{label};
   for (int channel = 0; channel < 3; ++channel)
@@ -295,7 +295,7 @@ TEST(ImageFolderTest, AClassThatIsCalledAsASplitIsRefused) {
       EXPECT_THAT(error_of_source(std::string("image-folder(") + other + ")", folder.path()),
                   testing::AllOf(StartsWith("2 "), HasSubstr("expected the name of a folder beside train")));
     }
-    for (const char* other : {"plane", "car"}) {  // without pictures they are neither
+    for (const char* other : {"plane", "car"}) {  // a folder without pictures is neither a class nor a split
       fs::remove_all(folder / other);
       write_bytes(folder.path() / other / "notes.txt", std::string("not a picture"));
     }
@@ -320,7 +320,7 @@ TEST(ImageFolderTest, FilesBesideClassesAreCounted) {
   fs::create_symlink("nowhere", folder / "link");
   const auto source = make_source("image-folder", folder.path());
   EXPECT_EQ(source->size(), 2u);
-  EXPECT_EQ(source->ignored_count(), 4u);  // the hidden folder is one
+  EXPECT_EQ(source->ignored_count(), 4u);  // the hidden folder counts as one
 }
 
 TEST(ReadFileTest, GivesTheBytesOfRegularFilesAlone) {

@@ -1,5 +1,5 @@
-// What the storage tests share: a temporary folder, files as bytes, an error's text, the golden pictures, small
-// packings.
+// What the storage tests share: a temporary folder, files as bytes, the text of an error, the golden pictures, and
+// small data sets.
 #pragma once
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ namespace penstock::testing_data {
 
 using Bytes = std::vector<uint8_t>;
 
-/// A folder that is gone when the test is.
+/// A folder that is removed at the end of the test.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -50,8 +50,8 @@ inline Bytes read_bytes(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Writes a file, and the folders on its way. A file that is there is removed first: ext4 waits for the disk when one
-/// is truncated and written again.
+/// Writes a file, and creates the folders of its path. An existing file is removed first, because ext4 waits for the
+/// disk when a file is truncated and written again.
 template <class Container>
 void write_bytes(const std::filesystem::path& path, const Container& bytes) {
   std::filesystem::create_directories(path.parent_path());
@@ -61,7 +61,7 @@ void write_bytes(const std::filesystem::path& path, const Container& bytes) {
   if (!file) throw std::runtime_error("cannot write " + path.string());
 }
 
-/// Names in a folder, hidden ones too, sorted.
+/// The names in a folder, sorted, hidden ones too.
 inline std::vector<std::string> names_in(const std::filesystem::path& folder) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
@@ -70,7 +70,7 @@ inline std::vector<std::string> names_in(const std::filesystem::path& folder) {
   return names;
 }
 
-/// "<exit code> <message>" of the Error that `body` throws; "" when it throws none.
+/// "<exit code> <message>" of the Error that `body` throws; "" when it throws nothing.
 inline std::string error_of(const std::function<void()>& body) {
   try {
     body();
@@ -87,7 +87,7 @@ inline Bytes from_hex(const std::string& hex) {
   return bytes;
 }
 
-/// tests/golden/pictures.json: an encoded picture and the pixels that Pillow gives.
+/// A picture of tests/golden/pictures.json: its encoded bytes and the pixels that Pillow gives.
 struct GoldenPicture {
   std::string name;
   Bytes file;
@@ -122,7 +122,7 @@ inline PackOptions digits(const std::filesystem::path& output, int count, int sh
   return options;
 }
 
-/// A folder of pictures of all kinds, two classes.
+/// Writes a folder with pictures of all kinds, in two classes.
 inline void write_pictures(const std::filesystem::path& folder) {
   size_t number = 0;
   for (const auto& golden : golden_pictures()) {
@@ -140,7 +140,7 @@ inline PackOptions pictures(const TemporaryFolder& folder) {
   return options;
 }
 
-/// All files below a folder.
+/// The bytes of all files below a folder, by path.
 inline std::map<std::string, Bytes> files_below(const std::filesystem::path& folder) {
   std::map<std::string, Bytes> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))

@@ -1,4 +1,4 @@
-// Storage: what pack() makes of pictures, and that unpack() gives the files back.
+// Storage: the form in which pack() stores pictures, and that unpack() gives the files back.
 #include "loader/unpack.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ using testing_data::golden_picture;
 using testing_data::TemporaryFolder;
 using testing_data::write_bytes;
 
-/// A smooth picture with some detail, as a camera's JPEG has.
+/// The JPEG of a smooth picture with some detail, like that of a camera.
 Bytes photograph(int height, int width, int quality) {
   Bytes pixels(static_cast<size_t>(height) * width * 3);
   for (int y = 0; y < height; ++y)
@@ -56,7 +56,7 @@ class UnpackTest : public testing::Test {
     pack(options);
     return Dataset::open(folder_ / "out");
   }
-  /// A data set of one sample, of one pixel.
+  /// Writes a data set of one sample with one pixel.
   void write_one_pixel(const std::string& path, const std::string& class_name) const {
     std::filesystem::create_directories(folder_ / "out/train");
     ShardWriter writer(folder_ / "out/train/s.safetensors", {});
@@ -93,7 +93,7 @@ TEST_F(UnpackTest, FilesComeBackToTheByteUnderTheirPaths) {
       index_count += !dataset->at(i).index.empty();
       EXPECT_EQ(dataset->at(i).codebook == nullptr, encode == Encode::kKeep);
     }
-    EXPECT_EQ(coefficient_count, encode == Encode::kKeep ? 0u : 4u);  // all but the CMYK one
+    EXPECT_EQ(coefficient_count, encode == Encode::kKeep ? 0u : 4u);  // all JPEGs but the CMYK one
     EXPECT_EQ(index_count, encode == Encode::kKeep ? 4u : 0u);
     std::filesystem::remove_all(folder_ / "out");
     std::filesystem::remove_all(folder_ / "back");
@@ -121,7 +121,7 @@ TEST_F(UnpackTest, ProgressiveFilesAreMadeBaselineWithTheSamePixels) {
 
 TEST_F(UnpackTest, FilesThatAreCodedOtherwiseAreKeptUnlessCoefficientsAreAskedFor) {
   Bytes file = photograph(60, 84, 80);
-  file[file.size() - 3] ^= 1;  // the last of the bits that fill the scan's last byte: ones everywhere else
+  file[file.size() - 3] ^= 1;  // the last of the padding bits in the scan's last byte, which are otherwise all ones
   write_bytes(folder_ / "in/c/p.jpg", file);
   for (const Encode encode : {Encode::kAuto, Encode::kCoefficients}) {
     SCOPED_TRACE(static_cast<int>(encode));
@@ -165,7 +165,7 @@ TEST_F(UnpackTest, ReducedPicturesHaveTheShortSideAskedFor) {
 }
 
 TEST_F(UnpackTest, RawPixelsBecomePng) {
-  write_bytes(folder_ / "in/c/p.png", golden_picture("jpeg 444").file);  // told by its content
+  write_bytes(folder_ / "in/c/p.png", golden_picture("jpeg 444").file);  // a JPEG is recognised by its content
   const auto dataset = packed(options(Encode::kRaw));
   ASSERT_EQ(dataset->at(0).encoding, Encoding::kRaw);
   const Bytes pixels(dataset->at(0).bytes.begin(), dataset->at(0).bytes.end());
@@ -208,7 +208,7 @@ TEST_F(UnpackTest, ExifOfPngsIsHonouredToo) {
   Bytes file = golden_picture("png rgb").file;
   const Bytes chunk = testing_data::from_hex(
       "0000001a6558496649492a0008000000010012010300010000000600000000000000b7481129");  // eXIf: orientation 6
-  file.insert(file.begin() + 33, chunk.begin(), chunk.end());                           // behind IHDR
+  file.insert(file.begin() + 33, chunk.begin(), chunk.end());                           // after IHDR
   write_bytes(folder_ / "in/c/p.png", file);
   const auto dataset = packed(options(Encode::kAuto));
   EXPECT_EQ(dataset->at(0).encoding, Encoding::kPng);
@@ -244,7 +244,7 @@ TEST_F(UnpackTest, AFlippedBitIsRefusedWhereverLibjpegWouldWarn) {
     Bytes file = plain;
     file[file.size() / 4 + i * (file.size() / 2) / 60] ^= 0x10;
     write_bytes(folder_ / "in/c/p.jpg", file);
-    // Our reader sees at least what libjpeg does.
+    // Our reader detects at least what libjpeg detects.
     std::array<bool, 2> is_refused{};
     for (const Encode encode : {Encode::kKeep, Encode::kRaw}) {
       is_refused[encode == Encode::kRaw] = !error_of([&] { packed(options(encode)); }).empty();

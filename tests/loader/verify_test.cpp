@@ -1,4 +1,4 @@
-// verify(): finds any flipped bit, and says what is wrong.
+// verify(): finds any flipped bit and says what is wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ using testing_data::write_bytes;
 using testing_data::write_pictures;
 namespace fs = std::filesystem;
 
-/// Flips one bit of a shard, and gives what verify() finds.
+/// Flips one bit of a shard. Returns the problems that verify() finds.
 std::vector<std::string> problems_after_flip(const fs::path& split, const std::string& file, const Bytes& whole,
                                              size_t byte) {
   Bytes flipped = whole;
@@ -35,18 +35,18 @@ std::vector<std::string> problems_after_flip(const fs::path& split, const std::s
   return verify(split, 1).lines;
 }
 
-/// What a problem must say when byte `i` of `tensor` is flipped: the sample, where there is one.
+/// What a problem must contain when a bit of byte `i` of `tensor` is flipped: the sample, where there is one.
 std::string expected_problem(const TensorView& tensor, size_t i, size_t row_count) {
   static const std::set<std::string> kNoColumns{"padding", "images", "bytes", "index", "path"};
   if (tensor.name == "codebook") return "codebook";
   if (kNoColumns.contains(tensor.name)) return "shard-";
   const size_t row_bytes = tensor.bytes.size() / tensor.shape[0];
-  // Of two neighbours whose border moved either may be named.
+  // When the border between two neighbouring samples has moved, either of them may be named.
   const bool is_border = tensor.shape[0] == row_count + 1;
   return "sample " + (is_border ? "[0-9]+" : std::to_string(i / row_bytes)) + " |at row|offset\" runs";
 }
 
-/// Bytes of a shard, and what a problem must say when one of their bits is flipped.
+/// Positions of bytes in a shard, and for each what a problem must contain when one of its bits is flipped.
 std::map<size_t, std::string> places_to_flip(const fs::path& file) {
   std::map<size_t, std::string> places;
   for (size_t byte = 0; byte < kShardHeaderBytes; byte += 53) places[byte] = "shard-";
@@ -136,7 +136,7 @@ TEST(VerifyTest, WhatIsWrongIsSaid) {
               testing::ElementsAre(HasSubstr("stray: the manifest does not name it")));
 }
 
-/// A split's folder may have any name but another split's.
+/// The folder of a split may have any name except that of another split.
 TEST(VerifyTest, ASplitUnderAnotherNameIsWhole) {
   const TemporaryFolder folder;
   pack(digits(folder / "d", 20, 2));
@@ -158,13 +158,13 @@ TEST(VerifyTest, AnIdThatStandsTwiceIsFound) {
     const ShardReader old(split / entry.file);
     ASSERT_EQ(old.at(0).id, 10u);
     ShardWriter writer(folder / "new", manifest.extent);
-    for (size_t row = 0; row < old.size(); ++row)  // the ids of the other shard
+    for (size_t row = 0; row < old.size(); ++row)  // takes the ids of the other shard
       testing_data::add_sample(writer, row, old.at(row).label, old.at(row).extent, Encoding::kRaw, old.at(row).bytes);
     writer.finish();
   }
   fs::rename(folder / "new", split / entry.file);
   const auto problems = verify(split).lines;
-  ASSERT_EQ(problems.size(), 1u);  // the checksum; the manifest takes the new one
+  ASSERT_EQ(problems.size(), 1u);  // the checksum, which the manifest now gets too
   entry.xxh3 = problems[0].substr(problems[0].find("xxh3 is ") + 8, 32);
   write_manifest(split, manifest);
   EXPECT_THAT(verify(split).lines, testing::ElementsAre(HasSubstr("id 0 stands twice")));
