@@ -1,0 +1,119 @@
+// limit: what the storage's part of the model gives.
+#include "train/limit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace penstock {
+namespace {
+
+/// 8 ms per batch of waiting for the disk and 2 of decoding, beside a step of 4 ms.
+ServiceTimes from_disk(double gain) {
+  return {.load_ms = 10,
+          .load_cpu_ms = 2,
+          .storage_ms = 8,
+          .storage_gain = gain,
+          .storage_busy_ms = 8 / gain,
+          .storage_busy_low_ms = 8 / gain,
+          .storage_busy_high_ms = 8 / gain,
+          .update_ms = 4,
+          .update_cpu_ms = 0.5,
+          .cores = 8};
+}
+
+TEST(StoragePredictionTest, AUsedUpDiskGivesNoMoreToMoreReaders) {
+  EXPECT_DOUBLE_EQ(predicted_step_ms(from_disk(1), 0), 14);
+  EXPECT_DOUBLE_EQ(predicted_step_ms(from_disk(1), 1), 10);
+  EXPECT_DOUBLE_EQ(predicted_step_ms(from_disk(1), 2), 8);
+  EXPECT_DOUBLE_EQ(predicted_step_ms(from_disk(1), 8), 8);
+}
+
+TEST(StoragePredictionTest, ALateDiskGivesMoreUpToItsRate) {
+  EXPECT_DOUBLE_EQ(predicted_step_ms(from_disk(1.6), 1), 10);
+  EXPECT_DOUBLE_EQ(predicted_step_ms(from_disk(1.6), 2), 5);  // 8 / 1.6, and 10 / 2
+  EXPECT_DOUBLE_EQ(predicted_step_ms(from_disk(1.6), 4), 5);
+  EXPECT_DOUBLE_EQ(predicted_step_ms(from_disk(100), 6), 4);  // the step
+}
+
+TEST(StoragePredictionTest, ReadersThatWaitedForEachOtherWaitLessAlone) {
+  auto times = from_disk(1);
+  times.storage_ms = 16, times.load_ms = 18;  // of two workers, both of which wait nearly always
+  times.storage_readers = 2;
+  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 1), 10);
+  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 2), 8);
+  times.storage_gain = 2;  // two are served at once: each waits as long alone
+  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 1), 18);
+  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 2), 9);
+}
+
+TEST(StoragePredictionTest, RanksOfAMachineShareTheDisk) {
+  auto times = from_disk(1);
+  times.ranks = 2;
+  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 4), 16);
+}
+
+/// One worker that waits 8 of 10 ms for the disk.
+Observed waiting_run() {
+  return {.times = {.load_ms = 10, .load_cpu_ms = 2, .storage_ms = 8, .update_ms = 4}, .workers = 1, .step_ms = 10};
+}
+
+TEST(SettleStorageTest, CountedBytesAndTheRateAreTheTimeThatItIsBusy) {
+  Observed run = waiting_run();
+  run.storage_bytes = 180'000;
+  settle_storage(run, 19e6, 20e6);
+  EXPECT_DOUBLE_EQ(run.times.storage_gain, 1);  // 5 % more for eight readers is no gain
+  EXPECT_DOUBLE_EQ(run.times.storage_busy_ms, 9);
+  EXPECT_DOUBLE_EQ(run.times.storage_busy_low_ms, run.times.storage_busy_high_ms);
+  EXPECT_DOUBLE_EQ(run.disk_bytes_per_second, 20e6);
+  run.storage_bytes = 1e6;  // the rate was another one during the run: it cannot have been busy for more than the step
+  settle_storage(run, 19e6, 20e6);
+  EXPECT_DOUBLE_EQ(run.times.storage_busy_ms, 10);
+}
+
+TEST(SettleStorageTest, WithoutBytesItIsBusyBetweenTheWaitingAndTheStep) {
+  Observed run = waiting_run();
+  settle_storage(run, 20e6, 20e6);
+  EXPECT_DOUBLE_EQ(run.times.storage_busy_low_ms, 8);
+  EXPECT_DOUBLE_EQ(run.times.storage_busy_high_ms, 10);
+  EXPECT_DOUBLE_EQ(run.times.storage_busy_ms, 9.6);
+  settle_storage(run, 20e6, 40e6);
+  EXPECT_DOUBLE_EQ(run.times.storage_gain, 2);
+  EXPECT_DOUBLE_EQ(run.times.storage_busy_ms, 4.8);
+}
+
+TEST(SettleStorageTest, WithoutAMeasurementMoreReadersMayGetAnything) {
+  Observed run = waiting_run();
+  settle_storage(run, 0, 0);
+  EXPECT_DOUBLE_EQ(run.times.storage_busy_low_ms, 0);
+  EXPECT_DOUBLE_EQ(run.times.storage_busy_high_ms, 10);
+  EXPECT_DOUBLE_EQ(run.disk_bytes_per_second, 0);
+}
+
+TEST(SettleStorageTest, RanksShareTheStep) {
+  Observed run = waiting_run();
+  run.times.ranks = 2;
+  run.times.storage_readers = 1.6;
+  settle_storage(run, 20e6, 20e6);
+  EXPECT_DOUBLE_EQ(run.times.storage_busy_high_ms, 5);  // two ranks' parts in 10 ms
+}
+
+TEST(StoragePredictionTest, ManyWorkersComeToTheDisksEndThoughDecodingTakesLonger) {
+  const ServiceTimes times{
+      .load_ms = 20, .load_cpu_ms = 12, .storage_ms = 8, .storage_busy_ms = 8, .update_ms = 1, .cores = 16};
+  EXPECT_EQ(slowest(times, 1), Bound::kLoad);
+  EXPECT_EQ(slowest(times, 4), Bound::kStorage);
+}
+
+TEST(StoragePredictionTest, MoreWorkersThanCoresAreAdvisedWhereTheyWaitForALateDisk) {
+  const ServiceTimes times{.load_ms = 20,
+                           .load_cpu_ms = 1,
+                           .storage_ms = 19,
+                           .storage_gain = 8,
+                           .storage_busy_ms = 19 / 8.0,
+                           .update_ms = 1,
+                           .cores = 2};
+  EXPECT_EQ(find_limit({.times = times, .workers = 1, .step_ms = 20, .images_per_second = 100}).best_workers, 8);
+}
+
+}  // namespace
+}  // namespace penstock
