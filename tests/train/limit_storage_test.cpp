@@ -1,25 +1,11 @@
 // limit: what the storage's part of the model gives.
-#include "train/limit.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/train/disk_times.h"
+
 namespace penstock {
 namespace {
-
-/// 8 ms per batch of waiting for the disk and 2 of decoding, beside a step of 4 ms.
-ServiceTimes from_disk(double gain) {
-  return {.load_ms = 10,
-          .load_cpu_ms = 2,
-          .storage_ms = 8,
-          .storage_gain = gain,
-          .storage_busy_ms = 8 / gain,
-          .storage_busy_low_ms = 8 / gain,
-          .storage_busy_high_ms = 8 / gain,
-          .update_ms = 4,
-          .update_cpu_ms = 0.5,
-          .cores = 8};
-}
 
 TEST(StoragePredictionTest, AUsedUpDiskGivesNoMoreToMoreReaders) {
   EXPECT_DOUBLE_EQ(predicted_step_ms(from_disk(1), 0), 14);

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/train/disk_times.h"
+
 namespace penstock {
 namespace {
 
