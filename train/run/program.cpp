@@ -36,7 +36,7 @@ void require_threads_of_ranks(const Setup& setup) {
   const auto& options = setup.options;
   const int ranks = setup.world.rendezvous.world_size, loaders = setup.data.test ? 2 : 1;
   require_threads(concat("--nproc ", ranks),
-                  ranks * (options.threads + loaders * options.workers + kCommunicatorThreads),
+                  ranks * (1 + intra_op_threads(options.threads) + loaders * options.workers + kCommunicatorThreads),
                   "fewer ranks, --threads or --workers");
 }
 

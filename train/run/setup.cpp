@@ -116,7 +116,7 @@ void check_spec(const char* kind, const std::string& text) {
 /// LibTorch's intra-op threads, before its first work. Where the system gives no thread, OpenMP ends the process: so
 /// that is tried first, and then OpenMP starts all of them.
 void start_intra_op_threads(int count) {
-  require_threads(concat("--threads ", count), count - 1, "fewer of them");
+  require_threads(concat("--threads ", count), intra_op_threads(count), "fewer of them");
   at::set_num_threads(count);
   at::parallel_for(0, count, /*grain_size=*/1, [](int64_t, int64_t) {});
 }
