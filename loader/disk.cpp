@@ -20,8 +20,8 @@ namespace penstock {
 namespace {
 
 constexpr size_t kPieceBytes = 128 * 1024, kAlignment = 4096;
-constexpr int64_t kTimed_ns = 250'000'000;
-constexpr int kReaders = 8;
+constexpr int64_t kTimed_ns = 125'000'000;
+constexpr int kReaders = 8, kTurns = 2;
 
 /// Files opened past the page cache, as one row of pieces.
 class Pieces {
@@ -100,10 +100,14 @@ std::optional<DiskRate> measure_disk(const std::vector<std::filesystem::path>& f
   const Pieces pieces(files);
   if (pieces.count() == 0) return std::nullopt;
   try {
-    const double one = rate_of(pieces, 1);
-    const double most = one > 0 ? rate_of(pieces, kReaders) : 0;
-    if (most <= 0) return std::nullopt;
-    return DiskRate{one, std::max(one, most)};
+    DiskRate rate;
+    for (int turn = 0; turn < kTurns; ++turn) {  // in turns, and the best counts: a reader may have had no core
+      const double one = rate_of(pieces, 1), most = one > 0 ? rate_of(pieces, kReaders) : 0;
+      if (most <= 0) return std::nullopt;
+      rate.one = std::max(rate.one, one);
+      rate.most = std::max({rate.most, one, most});
+    }
+    return rate;
   } catch (const std::system_error&) {  // no thread was left to start
     return std::nullopt;
   }

@@ -16,9 +16,9 @@ struct DiskRate {
 };
 
 /// Reads pieces of 128 KiB, as much as the kernel reads ahead, from random places of `files`, past the page cache
-/// (O_DIRECT): a quarter of a second with one thread, then with eight. Nothing where the file system cannot pass its
-/// cache, where no file has a whole piece, or where threads cannot be started. Meant for a run that has ended: what
-/// else reads from the disk meanwhile is measured with it. Thread-safety: any thread.
+/// (O_DIRECT): twice an eighth of a second with one thread, then with eight; the better of both. Nothing where the file
+/// system cannot pass its cache, where no file has a whole piece, or where threads cannot be started. Meant for a run
+/// that has ended: what else reads from the disk meanwhile is measured with it. Thread-safety: any thread.
 std::optional<DiskRate> measure_disk(const std::vector<std::filesystem::path>& files);
 
 /// `20.0 MB/s is what the storage gives, 6.2 MB/s of it in images of 110.2 KB`; the second part only where less than 90

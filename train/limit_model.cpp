@@ -15,11 +15,14 @@ double cpu_ms(const ServiceTimes& times) { return times.ranks * (times.update_cp
 /// Of the training thread's step, what needs a processor.
 double processor_ms(const ServiceTimes& times) { return std::min(times.update_ms, times.update_cpu_ms); }
 
-/// Where `storage_readers` waited at once, the storage served as many of them as its gain allows: one alone would have
-/// waited that much less.
+/// What one reader alone waits. Readers that wait at once wait for each other too, as far as they are more than the
+/// storage serves at once (its gain); and one that works while the storage reads ahead for it waits that much less, by
+/// half at most.
 double storage_alone_ms(const ServiceTimes& times) {
-  const double readers = std::max(1.0, times.storage_readers);
-  return times.storage_ms * std::min(readers, std::max(1.0, times.storage_gain)) / readers;
+  const double served = std::max(1.0, times.storage_gain);
+  if (times.storage_readers <= served) return times.storage_ms;
+  const double busy_ms = times.storage_ms * served / times.storage_readers;
+  return std::max(busy_ms - times.load_cpu_ms, busy_ms / 2);
 }
 
 double storage_least_ms(const ServiceTimes& times) { return times.ranks * times.storage_busy_ms; }

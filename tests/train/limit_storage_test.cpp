@@ -25,8 +25,13 @@ TEST(StoragePredictionTest, ReadersThatWaitedForEachOtherWaitLessAlone) {
   auto times = from_disk(1);
   times.storage_ms = 16, times.load_ms = 18;  // of two workers, both of which wait nearly always
   times.storage_readers = 2;
-  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 1), 10);
+  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 1), 8);  // 8 - 2 of waiting: in the 2 of decoding the disk reads ahead
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 2), 8);
+  times.load_cpu_ms = 9;
+  times.load_ms = 25;
+  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 1), 13);  // by half at most
+  times.load_cpu_ms = 2;
+  times.load_ms = 18;
   times.storage_gain = 2;  // two are served at once: each waits as long alone
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 1), 18);
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 2), 9);

@@ -67,6 +67,13 @@ Observed observe(Observed run, const StepTimes& step, const LoaderStatistics& lo
   // phases hold none.
   const double running = run.step_ms > 0 && !times.is_async ? std::max(0.0, 1 - step.queued / run.step_ms) : 1;
   times.update_ms = (run.step_ms - run.wait_ms) * running;
+  if (run.workers > 0 && !times.is_async) {
+    // Whoever waits for a batch sleeps: the training thread queues in the rest of its step, where it needs the
+    // processor.
+    const double updating = run.step_ms - run.wait_ms;
+    const double own_cpu = std::max(0.0, step.process_cpu - all.cpu_ms / steps) / times.update_threads;
+    times.update_ms = std::max(updating - step.queued, std::min(updating * running, own_cpu));
+  }
   times.storage_ms = all.storage_ms / steps;
   run.storage_bytes = static_cast<double>(all.storage_bytes) / steps;
   if (run.workers == 0) {
