@@ -8,12 +8,13 @@
 #include "core/error.h"
 #include "core/limits.h"
 #include "core/text.h"
+#include "loader/detail/map_guard.h"
 #include "loader/detail/row_maker.h"
-#include "loader/read_from.h"
 
 namespace penstock::detail {
 namespace {
 
+constexpr int kFullScale = 8;    // of the DCT, in eighths
 constexpr int kTimedEvery = 17;  // not a power of two, so that it wanders over the rows of a batch
 constexpr int64_t kAlwaysTimedNs = 20000;
 constexpr size_t kPrefetchBytes = 4096;
@@ -258,7 +259,13 @@ void RowMaker::make_row(const Place& place, const RowWorker::Row& row, std::byte
                         std::byte* blended) const {
   const bool is_timed = --worker.until_timed <= 0;  // below 0: the timed row before this one failed
   Laps laps(is_timed ? static_cast<uint64_t>(worker.timed_every) : 0);
-  read_from(*dataset_, row.index, [&] { render_row(place, row, output, worker, laps); });
+  try {
+    render_row(place, row, output, worker, laps);
+  } catch (const Error&) {
+    dataset_->check_file(row.index);
+    throw;
+  }
+  if (has_map_faults()) dataset_->check_read(row.index);  // as read_from(), without a call for each row
   if (blended != nullptr) mix_row(place.mix, layout_, extent_, output, blended);
   if (emulated_load_ns_ > 0) burn_cpu(emulated_load_ns_);
   laps.end_of(worker.render);
@@ -270,50 +277,57 @@ void RowMaker::make_row(const Place& place, const RowWorker::Row& row, std::byte
 /// The caller ends the lap of the rendering.
 void RowMaker::render_row(const Place& place, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
                           Laps& laps) const {
-  const Planned planned = plan_of(place.epoch, row);
+  const Plan plan = plan_of(place.epoch, row);
   laps.end_of(worker.plan);
-  const Picture picture = decode(row, planned.request, worker.scratch);
+  const int scale = scale_of(row.sample, plan);
+  if (scale == kFullScale)
+    render_at(scale, plan, row, output, worker, laps);
+  else
+    render_at(scale, at_dct_scale(plan, scale), row, output, worker, laps);
+}
+
+/// `plan` is the one for the picture at `scale`.
+void RowMaker::render_at(int scale, const Plan& plan, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
+                         Laps& laps) const {
+  const Picture picture = decode(row, plan, scale, worker.scratch);
   laps.end_of(worker.decode);
-  render(picture, planned.plan, pipeline_.normalization(), layout_, output);
+  render(picture, plan, pipeline_.normalization(), layout_, output);
 }
 
-/// The plan, and what it needs of the sample: the pixels that it looks at, of a JPEG at the DCT scale that suffices.
-RowMaker::Planned RowMaker::plan_of(int64_t epoch, const RowWorker::Row& row) const {
-  const Sample& sample = row.sample;
-  const auto& [height, width, channels] = sample.extent;
-  const Plan upright = Plan::upright(sample.orientation, height, width);
-  Planned planned{pipeline_.plan(upright, seed_, static_cast<uint32_t>(epoch), sample.id),
-                  {.channels = extent_.channels, .path = decode_}};
-  auto& [plan, request] = planned;
-  check_output(plan, row);
-  if (sample.encoding == Encoding::kRaw) {
-    // Taken where they lie: which pixels are looked at need not be known (that is 4 % of a sample of MNIST).
-    request.region = {0, 0, width, height};
-    return planned;
+Plan RowMaker::plan_of(int64_t epoch, const RowWorker::Row& row) const {
+  const Extent& extent = row.sample.extent;
+  const Plan whole = Plan::upright(row.sample.orientation, extent.height, extent.width);
+  const Plan plan = pipeline_.plan(whole, seed_, static_cast<uint32_t>(epoch), row.sample.id);
+  if (plan.output_height != extent_.height || plan.output_width != extent_.width) {
+    throw config_error(concat(dataset_->where(row.index), ": comes out of the augmentation as ",
+                              size_text(plan.output_height, plan.output_width), "; expected ",
+                              size_text(extent_.height, extent_.width),
+                              " as the first sample: add resize(height=...,width=...), center-crop(size=...) or "
+                              "random-resized-crop(size=...)"));
   }
+  return plan;
+}
+
+/// The DCT scale at which a JPEG is decoded for this plan, in eighths.
+int RowMaker::scale_of(const Sample& sample, const Plan& plan) const {
   const bool is_jpeg = sample.encoding == Encoding::kJpeg || sample.encoding == Encoding::kCoefficients;
-  if (is_jpeg && scales_dct_) request.dct_scale = dct_scale(plan);
-  if (request.dct_scale != 8) plan = at_dct_scale(plan, request.dct_scale);
-  request.region = footprint(plan);
-  return planned;
+  return is_jpeg && scales_dct_ ? dct_scale(plan) : kFullScale;
 }
 
-void RowMaker::check_output(const Plan& plan, const RowWorker::Row& row) const {
-  if (plan.output_height == extent_.height && plan.output_width == extent_.width) return;
-  throw config_error(concat(dataset_->where(row.index), ": comes out of the augmentation as ",
-                            size_text(plan.output_height, plan.output_width), "; expected ",
-                            size_text(extent_.height, extent_.width),
-                            " as the first sample: add resize(height=...,width=...), center-crop(size=...) or "
-                            "random-resized-crop(size=...)"));
-}
-
-Picture RowMaker::decode(const RowWorker::Row& row, const DecodeRequest& request, DecodeScratch& scratch) const {
+/// The pixels that `plan` looks at. Raw pixels are taken where they lie: which of them are looked at need not be known
+/// (that is 4 % of a sample of MNIST).
+Picture RowMaker::decode(const RowWorker::Row& row, const Plan& plan, int scale, DecodeScratch& scratch) const {
+  const auto& [height, width, channels] = row.sample.extent;
+  const bool is_raw = row.sample.encoding == Encoding::kRaw;
+  const DecodeRequest request{.region = is_raw ? Region{0, 0, width, height} : footprint(plan),
+                              .dct_scale = scale,
+                              .channels = extent_.channels,
+                              .path = decode_};
   try {
     return codec_for(row.sample.encoding).decode(row.sample, request, scratch);
   } catch (const Error& error) {
     throw Error(error.kind(), concat(dataset_->where(row.index), ": ", error.what()));
   } catch (const std::bad_alloc&) {
-    const auto& [height, width, channels] = row.sample.extent;
     throw memory_error(dataset_->where(row.index),
                        concat("decoding ", width, " x ", height, " x ", channels, " pixels"),
                        "fewer workers, or smaller pictures (shardprep pack --resize)");

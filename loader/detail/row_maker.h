@@ -65,10 +65,6 @@ class RowMaker {
   struct Span {  // neighbouring samples of a shard that rank-local shuffling gives to this rank
     uint64_t first_local, first_index;
   };
-  struct Planned {
-    Plan plan;  // for the picture as `request` decodes it
-    DecodeRequest request;
-  };
   struct Place {
     int64_t epoch;
     Partition::Rows rows;
@@ -94,9 +90,11 @@ class RowMaker {
                 std::byte* blended = nullptr) const;
   void render_row(const Place& place, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
                   Laps& laps) const;
-  Planned plan_of(int64_t epoch, const RowWorker::Row& row) const;
-  void check_output(const Plan& plan, const RowWorker::Row& row) const;
-  Picture decode(const RowWorker::Row& row, const DecodeRequest& request, DecodeScratch& scratch) const;
+  void render_at(int scale, const Plan& plan, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
+                 Laps& laps) const;
+  Plan plan_of(int64_t epoch, const RowWorker::Row& row) const;
+  int scale_of(const Sample& sample, const Plan& plan) const;
+  Picture decode(const RowWorker::Row& row, const Plan& plan, int scale, DecodeScratch& scratch) const;
   bool is_forgiven(const Error& error) const {
     return on_corrupt_ == OnCorrupt::kSubstitute && error.kind() == ErrorKind::kCorrupt;
   }

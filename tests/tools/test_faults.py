@@ -167,3 +167,65 @@ def test_a_picture_that_memory_is_too_small_for_is_named(tmp_path):
                    "--on-corrupt", policy, **few)
         assert is_one_line(done.stderr, r"loadbench: .*: sample 0 \(id 0\) at byte \d+: no memory for decoding 20000 x "
                            r"12000 x 1 pixels .*; expected fewer workers, .*, or more memory"), done.stderr
+
+
+def test_a_gzipped_idx_file_is_unpacked_no_further_than_its_header_says(tmp_path):
+    """300 MB of zeros in 0.3 MB, called one picture, where memory is for less."""
+    pack = zlib.compressobj(1, wbits=31)
+    content = pack.compress(struct.pack(">IIII", 0x803, 1, 28, 28))
+    content += b"".join(pack.compress(bytes(1_000_000)) for _ in range(300)) + pack.flush()
+    (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(content)
+    (tmp_path / "train-labels-idx1-ubyte").write_bytes(struct.pack(">IIB", 0x801, 1, 7))
+    limit = 150_000_000
+    done = run("shardprep", "pack", "--source", "mnist", "--input", tmp_path, "--out", tmp_path / "out", code=CORRUPT,
+               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+    assert is_one_line(done.stderr, r"shardprep: .*/train-images-idx3-ubyte.gz: more than 784 bytes of data; expected 784, "
+                       "as its dimensions say"), done.stderr
+
+
+def train(data, out, *flags, threads=1, **options):
+    return run("train", "--data", data, "--epochs", 2, "-b", 32, "--threads", threads, "--device", "cpu", "--out", out,
+               *flags, **options)
+
+
+@pytest.mark.parametrize("flags", [["-j", 0], ["-j", 1], ["-j", 1, "--resident"]])
+def test_train_names_the_sample_that_cannot_be_read(data, tmp_path, flags):
+    shard = re.escape(f"train: {data}/train/shard-00001-of-00002.safetensors")
+    done = train(data, tmp_path / "run", *flags, code=IO, fault=("UNREADABLE", "shard-00001:102400"))
+    assert is_one_line(done.stderr, rf"{shard}: sample \d+ \(id \d+\) at byte \d+: {UNREADABLE}"), done.stderr
+    shard = re.escape(f"train: {data}/train/shard-00000-of-00002.safetensors")
+    done = train(data, tmp_path / "run", *flags, code=IO, fault=("CUT", "shard-00001:shard-00000:102400"))
+    assert is_one_line(done.stderr, rf"{shard}: sample \d+: {CUT}"), done.stderr
+
+
+def test_train_names_the_weights_that_cannot_be_read(data, tmp_path):
+    train(data, tmp_path / "run", "-j", 0)
+    for flag, name in (("--pretrained", "model"), ("--resume", "checkpoint-last")):
+        weights = tmp_path / "run" / f"{name}.safetensors"
+        done = train(data, tmp_path / "again", "-j", 0, flag, weights, code=IO, fault=("UNREADABLE", f"{name}:40960"))
+        assert is_one_line(done.stderr, re.escape(f"train: {weights}: ") + UNREADABLE), done.stderr
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 4, 5])
+def test_train_wants_its_threads(data, tmp_path, threads):
+    """One of its own, one more for OpenMP, one for LibTorch's pool, two workers."""
+    done = train(data, tmp_path / "run", "-j", 2, threads=2, under=limited(threads), code=0 if threads > 4 else DEVICE)
+    where, advice = ("--threads 2", "of them") if threads < 3 else ("loader", "workers")
+    if threads < 5:
+        assert is_one_line(done.stderr, "train: " + THREADS % (where, r"\d+", advice)), done.stderr
+
+
+def test_the_launcher_wants_the_threads_of_all_ranks(data, tmp_path):
+    """Each rank: its own, a worker, 5 of the communicator; and the launcher."""
+    for threads in (3, 8, 14):
+        done = train(data, tmp_path / "run", "-j", 1, "--mode", "ddp", "--nproc", 2, under=limited(threads), code=DEVICE)
+        assert is_one_line(done.stderr, "train: " + THREADS % ("--nproc 2", r"\d+", "ranks, --threads or --workers"))
+    train(data, tmp_path / "run", "-j", 1, "--mode", "ddp", "--nproc", 2, under=limited(15))
+
+
+def test_a_model_that_memory_is_too_small_for_is_named_with_its_size(data, tmp_path):
+    limit = 30_000_000_000
+    done = train(data, tmp_path / "run", "-j", 0, "--arch", "mlp(hidden=1000:100000000)", code=DEVICE,
+                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+    assert is_one_line(done.stderr, r"train: --arch mlp\(hidden=1000:100000000\): no memory for 400.0 GB of its weights \(.*\); "
+                       "expected a smaller one, or more memory"), done.stderr

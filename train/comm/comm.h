@@ -41,6 +41,9 @@ class Comm {
   virtual void barrier() = 0;
 };
 
+/// What make_comm() starts beside the caller's thread: 2 of Gloo's loops, 2 of the group's workers, rank 0's store.
+constexpr int kCommunicatorThreads = 5;
+
 std::unique_ptr<Comm> make_self_comm();
 /// backend: auto (nccl on CUDA, gloo on CPU), gloo, nccl. One rank gives the self comm. Gloo stages CUDA tensors on the
 /// host. When the host is a loopback address, nothing listens on any other interface. Throws config_error for an

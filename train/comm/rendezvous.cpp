@@ -3,6 +3,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "core/error.h"
+#include "core/limits.h"
 #include "core/text.h"
 #include "train/comm/c10d_comm.h"
 #include "train/comm/loopback.h"
@@ -33,6 +34,7 @@ c10::intrusive_ptr<c10d::Store> meet(const Rendezvous& rendezvous) {
 
 std::unique_ptr<Comm> make_comm(const Rendezvous& rendezvous, const torch::Device& device, const std::string& backend) {
   if (rendezvous.world_size == 1) return make_self_comm();
+  require_threads(concat("rank ", rendezvous.rank), kCommunicatorThreads, "fewer ranks on this machine");
   return make_c10d_comm(meet(rendezvous), rendezvous, device, backend);
 }
 

@@ -1,7 +1,10 @@
 // Setup: from options to opened data, a model, and a place to start from.
 #include "train/run/setup.h"
 
+#include <ATen/Parallel.h>
+
 #include "core/error.h"
+#include "core/limits.h"
 #include "core/number_text.h"
 #include "core/text.h"
 #include "loader/partition.h"
@@ -90,6 +93,14 @@ CheckpointInfo info_of(const Setup& setup) {
   return info;
 }
 
+/// LibTorch's intra-op threads, before its first work. Where the system gives no thread, OpenMP ends the process: so
+/// that is tried first, and then OpenMP starts all of them.
+void start_intra_op_threads(int count) {
+  require_threads(concat("--threads ", count), intra_op_threads(count), "fewer of them");
+  at::set_num_threads(count);
+  at::parallel_for(0, count, /*grain_size=*/1, [](int64_t, int64_t) {});
+}
+
 }  // namespace
 
 Setup set_up(TrainOptions options, const std::function<void(const std::string&)>& say) {
@@ -121,6 +132,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   check_data(setup);
   setup.info = info_of(setup);
 
+  start_intra_op_threads(setup.world.is_spawner ? 1 : setup.options.threads);
   at::manual_seed(setup.options.seed);
   setup.model = ModelRegistry::make(parse_spec("arch", setup.options.arch), setup.shape);
   if (!setup.options.pretrained.empty()) load_pretrained(*setup.model, setup.options.pretrained);

@@ -29,4 +29,7 @@ struct Setup {
 /// files.
 Setup set_up(TrainOptions options, const std::function<void(const std::string&)>& say);
 
+/// What `--threads count` makes LibTorch start beside the caller's thread: OpenMP's, and those of its own pool.
+constexpr int intra_op_threads(int count) { return 2 * (count - 1); }
+
 }  // namespace penstock
