@@ -173,7 +173,7 @@ TEST(ObserveTest, TheStepOfSeveralThreadsIsWithoutTheirWaitsForEachOther) {
   const StepTimes step = step_of(1, 9, 0, 17, 1);
   // Of 5 ms in the queue the worker had 1, the training thread 1, and the thread that computes with it 3.
   const auto one = observe({.times = {.update_threads = 1}, .workers = 1, .process_queued_ms = 5}, step, loader, 100);
-  EXPECT_DOUBLE_EQ(one.times.update_ms, 8);
+  EXPECT_DOUBLE_EQ(one.times.update_ms, 8.1);  // no less than it ran
   EXPECT_DOUBLE_EQ(one.times.update_cpu_ms, 14);
   EXPECT_DOUBLE_EQ(one.queued_ms, 2);
   const auto two = observe({.times = {.update_threads = 2}, .workers = 1, .process_queued_ms = 5}, step, loader, 100);
