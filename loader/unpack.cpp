@@ -143,7 +143,7 @@ class Unpacking {
 
 Problems unpack(const fs::path& split_folder, const fs::path& output, int jobs,
                 const std::function<void(const UnpackProgress&)>& on_progress) {
-  if (jobs < 0) throw config_error(concat("unpack: jobs is ", jobs, "; expected 0 (one a core) or more"));
+  if (jobs < 0) throw config_error(concat("unpack: jobs is ", jobs, "; expected 0 (one per core) or more"));
   try {
     return Unpacking(split_folder, output).run(jobs, on_progress);
   } catch (const fs::filesystem_error& error) {

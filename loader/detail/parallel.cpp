@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <latch>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -43,7 +44,9 @@ void run_parallel(size_t count, int jobs, const std::function<void(size_t, const
     if (!first) first = std::current_exception();
     stopped = true;
   };
+  std::latch all_started(1);  // a thread that ended before the next one is started would not count for the limit
   const auto work = [&] {
+    all_started.wait();
     try {
       for (size_t i = next++; i < count && !stopped; i = next++) body(i, stopped);
     } catch (...) {
@@ -64,6 +67,7 @@ void run_parallel(size_t count, int jobs, const std::function<void(size_t, const
       first = std::make_exception_ptr(threads_error("jobs", static_cast<int>(thread_count),
                                                     static_cast<int>(threads.size()), "fewer jobs (--jobs)"));
     }
+    all_started.count_down();
     while (!ended.wait_for(lock, std::chrono::milliseconds(100), [&] { return running == 0; })) {
       if (!poll) continue;
       lock.unlock();

@@ -355,7 +355,7 @@ def test_a_splits_own_folder_is_no_other_split(tmp_path, command):
     (["info", "nowhere"], 3, "nowhere: no manifest.json"),
     (["verify", "."], 3, "expected a data set or a split's folder"),
     (["verify", ".", "--split", "tset"], 2, '--split: unknown split "tset"; did you mean "test"?'),
-    (["verify", ".", "--jobs", "-2"], 3, "expected a data set"),
+    (["verify", ".", "--jobs", "-2"], 2, "--jobs is -2; expected 0 (one per core) or more"),
     (["verify", ""], 2, 'DIR: is ""; expected a data set'),
 ])
 def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, arguments, code, message):

@@ -135,7 +135,7 @@ bool is_split_folder(const fs::path& folder) {
 }  // namespace
 
 void check_jobs(int jobs) {
-  if (jobs < 0) throw config_error(concat("--jobs is ", jobs, "; expected 0 (one a core) or more"));
+  if (jobs < 0) throw config_error(concat("--jobs is ", jobs, "; expected 0 (one per core) or more"));
 }
 
 void say(const Problems& problems) {
@@ -183,7 +183,7 @@ Command verify_command(CLI::App& app) {
   auto* command =
       app.add_subcommand("verify", "check structure, checksums, every CRC, that every sample decodes, counts, names");
   const auto arguments = add_arguments(command);
-  command->add_option("--jobs", arguments->jobs, "threads; 0: one a core")->capture_default_str();
+  command->add_option("--jobs", arguments->jobs, "threads; 0: one per core")->capture_default_str();
   return {command, [arguments] {
             check_jobs(arguments->jobs);
             return verify_folders(split_folders(arguments->folder, arguments->split), arguments->jobs);

@@ -140,7 +140,7 @@ Command pack_command(CLI::App& app) {
   command->add_option("--shards", options.shard_count, "files to deal the samples to")->capture_default_str();
   command->add_option("--shuffle-seed", options.shuffle_seed, "shuffle inside each shard; default: by id")
       ->type_name("UINT");
-  command->add_option("--jobs", options.jobs, "threads; 0: one a core")->capture_default_str();
+  command->add_option("--jobs", options.jobs, "threads; 0: one per core")->capture_default_str();
   command->add_flag("--force", options.force, "replace an existing OUT/<split> once the new one is complete");
   command->add_option("--on-corrupt", arguments->on_corrupt, "what a broken picture does: fail or skip")
       ->capture_default_str();

@@ -48,7 +48,7 @@ Command unpack_command(CLI::App& app) {
   command->add_option("DIR", arguments->folder, "a data set, or one split's folder")->required();
   command->add_option("--out", arguments->output, "new folder for the files")->required();
   command->add_option("--split", arguments->split, "this split only");
-  command->add_option("--jobs", arguments->jobs, "threads; 0: one a core")->capture_default_str();
+  command->add_option("--jobs", arguments->jobs, "threads; 0: one per core")->capture_default_str();
   command->add_flag("--quiet", arguments->is_quiet, "no summary");
   return {command, [arguments] { return run_unpack(*arguments); }};
 }
