@@ -216,11 +216,11 @@ def test_train_wants_its_threads(data, tmp_path, threads):
 
 
 def test_the_launcher_wants_the_threads_of_all_ranks(data, tmp_path):
-    """Each rank: its own, a worker, 5 of the communicator; and the launcher."""
-    for threads in (3, 8, 14):
+    """Each rank: its own, a worker, 8 of the communicator; and the launcher."""
+    for threads in (3, 8, 20):
         done = train(data, tmp_path / "run", "-j", 1, "--mode", "ddp", "--nproc", 2, under=limited(threads), code=DEVICE)
         assert is_one_line(done.stderr, "train: " + THREADS % ("--nproc 2", r"\d+", "ranks, --threads or --workers"))
-    train(data, tmp_path / "run", "-j", 1, "--mode", "ddp", "--nproc", 2, under=limited(15))
+    train(data, tmp_path / "run", "-j", 1, "--mode", "ddp", "--nproc", 2, under=limited(21))
 
 
 def test_a_model_that_memory_is_too_small_for_is_named_with_its_size(data, tmp_path):
