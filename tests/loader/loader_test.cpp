@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -192,7 +193,7 @@ TEST(LoaderTest, PaddingRowsAreEmptyAlthoughTheSlotWasUsedBefore) {
 /// Overwrites all bytes with 0x5a.
 void scribble(Batch& batch) {
   const auto arrays = batch.arrays();
-  const auto fill = [](auto span) { std::memset(span.data(), 0x5a, span.size_bytes()); };
+  const auto fill = [](auto span) { std::ranges::fill(std::as_writable_bytes(span), std::byte{0x5a}); };
   fill(arrays.pixels), fill(arrays.labels), fill(arrays.ids), fill(arrays.weights);
   fill(arrays.second_labels), fill(arrays.mix_weights);
 }

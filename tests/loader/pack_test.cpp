@@ -171,7 +171,7 @@ TEST(PackTest, BrokenPicturesAreSkippedWhenAsked) {
 /// The manifest cannot hold bytes that are not UTF-8.
 TEST(PackTest, ClassesThatTheManifestWouldCallTheSameAreRefused) {
   const TemporaryFolder folder;
-  const auto& picture = testing_data::golden_pictures().front().file;
+  const auto picture = testing_data::golden_pictures().front().file;
   for (const char* name : {"caf\xe9", "caf\xe8"}) write_bytes(folder / "in" / name / "1.png", picture);
   EXPECT_THAT(error_of([&] { pack(pictures(folder)); }),
               HasSubstr("stands twice once what is not UTF-8 has become U+FFFD; expected names that differ"));
