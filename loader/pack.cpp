@@ -82,7 +82,8 @@ void check_options(const PackOptions& options) {
     throw config_error(concat("pack: split is ", in_quotes(options.split), "; expected train, test or all"));
   if (options.shard_count < 1 || options.shard_count > kMaxShards)
     throw config_error(concat("pack: shards is ", options.shard_count, "; expected 1 to ", kMaxShards));
-  if (options.jobs < 0) throw config_error(concat("pack: jobs is ", options.jobs, "; expected 0 (one per core) or more"));
+  if (options.jobs < 0)
+    throw config_error(concat("pack: jobs is ", options.jobs, "; expected 0 (one per core) or more"));
   check_storage(options.storage);
   if (options.output.empty()) throw config_error("pack: out is \"\"; expected a folder");
   const auto folder = options.output / options.split;

@@ -19,7 +19,7 @@ struct BatchTensors {
   at::Tensor labels;   // i64 rows
   at::Tensor ids;      // i64 rows; -1 for padding
   at::Tensor weights;  // f32 rows: 1, or 0 for padding and substituted rows
-  // Of mixup and cutmix, undefined without them: i64 rows, and f32 rows: the share of `labels`.
+  // Defined with mixup and cutmix only: i64 rows, and f32 rows, the share of `labels`.
   at::Tensor second_labels, mix_weights;
 };
 

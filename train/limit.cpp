@@ -50,8 +50,8 @@ std::vector<ServiceTimes> other_cases(const ServiceTimes& times) {
   return cases;
 }
 
-/// Of every number of workers up to the cores' and 8. What was measured is the rate now, also in the other cases: they
-/// are compared with the run as it went.
+/// The rates for every number of workers up to the run's own, the core count or 8, whichever is most. The measured rate
+/// is the rate now in the other cases too: they are compared with the run as it went.
 std::vector<Prediction> predictions_of(const Observed& run) {
   const auto cases = other_cases(run.times);
   const double now = predicted_step_ms(run.times, run.workers);

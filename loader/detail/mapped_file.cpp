@@ -24,7 +24,7 @@ struct Descriptor {
   }
 };
 
-/// Of the regular file that `file` has been opened on.
+/// The status of the regular file that `file` has been opened on.
 struct stat status_of(const Descriptor& file, const std::filesystem::path& path) {
   struct stat status {};
   if (file.fd < 0 || fstat(file.fd, &status) != 0) throw errno_error(path.string(), "expected a readable file");

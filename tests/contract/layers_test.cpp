@@ -135,7 +135,7 @@ TEST(LayersContract, OutsideOfTheLoaderItsFoldersHaveAHeaderEach) {
 }
 
 TEST(LayersContract, ThirdPartyTypesStayOutOfHeaders) {
-  // Of nlohmann-json a header may name types (json_fwd.hpp), which those who include it do not pay for.
+  // A header may name the types of nlohmann-json (json_fwd.hpp): those who include it do not pay for that.
   const std::regex foreign(
       R"(^(tbb/|oneapi/|jpeglib|turbojpeg|opencv2/|spng|png\.h|cuda|nccl|nlohmann/(?!json_fwd\.hpp)))");
   for (const auto& [file, target, is_quoted] : includes()) {

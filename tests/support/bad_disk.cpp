@@ -29,7 +29,7 @@ std::string take_part(std::string& text) {
   return part;
 }
 
-/// What the variable says behind its first part, when that is in `path`; otherwise "".
+/// What follows the first part of the variable, if that part is in `path`; otherwise "".
 std::string order_for(const char* variable, const std::string& path) {
   const char* const value = std::getenv(variable);
   std::string text = value == nullptr ? "" : value;

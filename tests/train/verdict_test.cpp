@@ -171,7 +171,7 @@ TEST(ObserveTest, TheStepOfSeveralThreadsIsWithoutTheirWaitsForEachOther) {
   LoaderStatistics loader;
   loader.workers = {{.busy_ms = 400, .cpu_ms = 300, .queued_ms = 100}};
   const StepTimes step = step_of(1, 9, 0, 17, 1);
-  // Of 5 ms in the queue the worker had 1, the training thread 1, and the thread that computes with it 3.
+  // The queue took 5 ms: 1 of the worker, 1 of the training thread, 3 of the thread that computes with it.
   const auto one = observe({.times = {.update_threads = 1}, .workers = 1, .process_queued_ms = 5}, step, loader, 100);
   EXPECT_DOUBLE_EQ(one.times.update_ms, 8.1);  // no less than it ran
   EXPECT_DOUBLE_EQ(one.times.update_cpu_ms, 14);

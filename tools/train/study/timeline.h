@@ -15,7 +15,7 @@ struct Bar {
 /// A stretch between two steps that is part of neither: what is done at an epoch's end, a record, a checkpoint.
 struct Gap {
   double start_us = 0, end_us = 0;
-  int64_t epoch = 0;  ///< The one that begins behind it; 0: both steps are of one epoch.
+  int64_t epoch = 0;  ///< The epoch that begins after this gap; 0: both steps are of one epoch.
 };
 struct Lane {
   std::string name;  ///< "loader worker 0", "trainer"
