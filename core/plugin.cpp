@@ -157,7 +157,7 @@ const Plugin& load_plugin(const fs::path& file, const std::string& libtorch) {
         concat(where(file), ": ", registrations.taken.front(), " is there already; expected a name of its own"));
   if (registrations.added.empty())
     throw config_error(concat(where(file), ": registers nothing; expected a Registered object"));
-  return plugins().emplace_back(file, registrations.added);
+  return plugins().emplace_back(Plugin{file, registrations.added});
 }
 
 const std::vector<Plugin>& loaded_plugins() { return plugins(); }
