@@ -24,26 +24,25 @@ Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics)
                                 Plan::kMaxColorSteps));
     if (effect == Transform::Effect::kColor && erase_count > 0)
       throw config_error(concat(spec.where(),
-                                ": stands behind erase, which would have to be recoloured with it; "
-                                "expected every transform of colours before the first erase"));
+                                ": comes after erase, whose rectangle it would have to recolour; "
+                                "expected every colour transform before the first erase"));
     if (effect == Transform::Effect::kGeometry && erase_count > 0) {
       throw config_error(concat(spec.where(),
-                                ": stands behind erase, which would have to move with it; "
+                                ": comes after erase, whose rectangle it would have to move; "
                                 "expected every geometric transform before the first erase"));
     }
     if (effect == Transform::Effect::kErase && ++erase_count > Plan::kMaxErased) {
-      throw config_error(
-          concat(spec.where(), ": stands there ", erase_count, " times; expected at most ", Plan::kMaxErased));
+      throw config_error(concat(spec.where(), ": occurs ", erase_count, " times; expected at most ", Plan::kMaxErased));
     }
     if (const auto* normalization = transform->normalization()) {
-      if (has_normalize_)
-        throw config_error(concat(spec.where(), ": stands there twice; expected one normalize at most"));
+      if (has_normalize_) throw config_error(concat(spec.where(), ": occurs twice; expected at most one normalize"));
       has_normalize_ = true;
       normalization_ = *normalization;
     }
     if (const auto* mix = transform->batch_mix()) {
       if (batch_mix_.kind != BatchMix::Kind::kNone)
-        throw config_error(concat(spec.where(), ": batches are mixed already; expected one mixup or cutmix at most"));
+        throw config_error(
+            concat(spec.where(), ": the list mixes batches already; expected at most one mixup or cutmix"));
       batch_mix_ = *mix;
     }
     transforms_.push_back(std::move(transform));

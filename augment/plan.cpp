@@ -84,8 +84,7 @@ void Plan::resample(const Affine& output_to_before, int new_height, int new_widt
 
 void Plan::recolor(const std::array<std::array<float, 4>, 3>& edit) {
   if (color_step_count > 0)
-    throw bug_error(
-        concat("plan: a colour matrix behind ", color_step_count, " colour steps; expected it before them"));
+    throw bug_error(concat("plan: a colour matrix after ", color_step_count, " colour steps; expected it before them"));
   const auto before = color;
   for (int i = 0; i < 3; ++i) {
     for (int j = 0; j < 4; ++j) {
@@ -108,7 +107,7 @@ bool looks_at_picture(ColorOp op) {
 
 void Plan::adjust(ColorOp op, float amount) {
   if (erased_count > 0)
-    throw bug_error(concat("plan: a colour step behind ", erased_count, " erased rectangles; expected it before them"));
+    throw bug_error(concat("plan: a colour step after ", erased_count, " erased rectangles; expected it before them"));
   if (color_step_count == kMaxColorSteps)
     throw bug_error(concat("plan: ", kMaxColorSteps + 1, " colour steps; expected at most ", kMaxColorSteps));
   color_steps[color_step_count++] = {op, amount};

@@ -151,7 +151,7 @@ Spec parse_spec(std::string_view kind, std::string_view text) {
     const std::string value(trimmed(std::string_view(part).substr(equals + 1)));
     if (key.empty() || value.empty()) throw malformed(in_quotes(part) + " is not key=value");
     for (const auto& [seen, unused] : values)
-      if (seen == key) throw malformed("key " + in_quotes(key) + " stands there twice");
+      if (seen == key) throw malformed("key " + in_quotes(key) + " is given twice");
     values.emplace_back(key, value);
   }
   return {std::string(kind), std::string(name), std::move(values)};

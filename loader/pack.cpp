@@ -71,8 +71,8 @@ void check_class_names(const Source& source, const std::string& name) {
   for (const auto& class_name : source.class_names()) {
     const std::string written = detail::utf8_text(class_name);
     if (!seen.insert(written).second)
-      throw io_error(concat("source ", name, ": class name ", in_quotes(written), " stands twice",
-                            written == class_name ? "" : " once what is not UTF-8 has become U+FFFD",
+      throw io_error(concat("source ", name, ": class name ", in_quotes(written), " occurs twice",
+                            written == class_name ? "" : " after what is not UTF-8 has become U+FFFD",
                             "; expected names that differ"));
   }
 }

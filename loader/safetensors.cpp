@@ -88,7 +88,7 @@ void check_coverage(const std::vector<TensorView>& tensors, uint64_t data_offset
   for (const auto& tensor : tensors) {
     if (tensor.byte_offset != end) {
       throw corrupt_error(concat(file, ": tensor ", in_quotes(tensor.name), " begins at byte ", tensor.byte_offset,
-                                 tensor.byte_offset < end ? ", inside the tensor before it" : ", behind a hole",
+                                 tensor.byte_offset < end ? ", inside the tensor before it" : ", after a hole",
                                  "; expected byte ", end));
     }
     end += tensor.bytes.size();
@@ -208,7 +208,7 @@ std::string safetensors_header(std::span<const TensorView> tensors, const std::m
     const auto size = tensor_bytes(tensor.dtype, tensor.shape);
     if (!size || header.contains(tensor.name))
       throw bug_error(concat("tensor ", in_quotes(tensor.name), ": ", tensor.dtype, " ", shape_text(tensor.shape),
-                             " cannot be written; expected a known dtype and a name that stands once"));
+                             " cannot be written; expected a known dtype and a name that occurs once"));
     header[tensor.name] = {
         {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {offset, offset + *size}}};
     offset += *size;

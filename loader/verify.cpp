@@ -92,7 +92,7 @@ void check_totals(const fs::path& folder, const Manifest& manifest, const detail
   };
   std::sort(ids.begin(), ids.end());
   const auto twin = std::adjacent_find(ids.begin(), ids.end());
-  if (twin != ids.end()) problems.add(concat(folder.string(), ": id ", *twin, " stands twice; expected every id once"));
+  if (twin != ids.end()) problems.add(concat(folder.string(), ": id ", *twin, " occurs twice; expected every id once"));
   const auto statistics = total.statistics();
   if (total.class_counts() != manifest.class_counts) differs("class_counts");
   if (total.channels() != manifest.channels) differs("channels");

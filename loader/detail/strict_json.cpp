@@ -20,7 +20,7 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& where
     if (event == Json::parse_event_t::object_start) open_objects.emplace_back();
     if (event == Json::parse_event_t::object_end) open_objects.pop_back();
     if (event == Json::parse_event_t::key && !open_objects.back().insert(parsed.get<std::string>()).second)
-      throw corrupt_error(concat(where, ": key ", shortened(parsed.dump()), " stands twice; expected it once"));
+      throw corrupt_error(concat(where, ": key ", shortened(parsed.dump()), " occurs twice; expected it once"));
     return true;
   };
   try {

@@ -78,7 +78,7 @@ Codebook Codebook::parse(std::span<const uint8_t> bytes) {
       }
       if (!valid_widths(entries[entry]))
         throw corrupt_error(concat("codebook's entry ", entry, " has too many bits; expected ", kMaxWidth,
-                                   " or fewer a coefficient and ", kMaxRowBits, " a row"));
+                                   " or fewer per coefficient and ", kMaxRowBits, " per row"));
     }
   }
   return Codebook(*widths);

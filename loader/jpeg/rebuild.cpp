@@ -77,7 +77,7 @@ class SymbolCoder {
     const int size = std::bit_width(static_cast<uint32_t>(std::abs(value)));
     const int symbol = run << 4 | size;
     if (size > 15 || lengths_[symbol] == 0)
-      throw corrupt_error(concat("JPEG: coefficient ", value, " behind ", run,
+      throw corrupt_error(concat("JPEG: coefficient ", value, " after ", run,
                                  " zeros has no Huffman code; expected the coefficients of this header's picture"));
     const uint32_t bits = static_cast<uint32_t>(value < 0 ? value - 1 : value) & ((1U << size) - 1);
     writer.put(codes_[symbol] << size | bits, lengths_[symbol] + size);
@@ -153,7 +153,7 @@ std::vector<uint8_t> encode_scan(const JpegHeader& header, const JpegGeometry& g
   alignas(64) std::array<int16_t, kGroupMcus * kMaxMcuBlocks * kBlockSize> blocks;
   std::array<uint8_t, kGroupMcus * kMaxMcuBlocks> rows;
   if (geometry.mcu_blocks > kMaxMcuBlocks)
-    throw bug_error(concat("encode_scan: ", geometry.mcu_blocks, " blocks an MCU; expected 10 or fewer"));
+    throw bug_error(concat("encode_scan: ", geometry.mcu_blocks, " blocks per MCU; expected 10 or fewer"));
   ScanEncoder encoder(header, geometry);
   for (int row = 0; row < geometry.mcu_rows; ++row) {
     for (int begin = 0; begin < geometry.mcu_columns; begin += kGroupMcus) {

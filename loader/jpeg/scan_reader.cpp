@@ -34,7 +34,7 @@ void ScanReader::open(const JpegHeader& header, const JpegGeometry& geometry, st
       tables_.blocks[tables_.block_count++] = {&dc_table, &ac_table, i};
   }
   if (tables_.block_count != geometry.mcu_blocks)
-    throw bug_error(concat("ScanReader: ", tables_.block_count, " blocks an MCU; expected ", geometry.mcu_blocks,
+    throw bug_error(concat("ScanReader: ", tables_.block_count, " blocks per MCU; expected ", geometry.mcu_blocks,
                            ", as the geometry says"));
   bytes_ = bytes;
   scan_begin_ = header.scan_begin;
@@ -53,7 +53,7 @@ void ScanReader::seek(int64_t mcu, uint64_t bit, uint64_t stop_bit, const DcPred
   mcu_ = mcu;
   dc_ = dc;
   if (bit / 8 < scan_begin_ || bit > stop_bit || stop > bytes_.size())
-    fail("lies outside of the sample, says the index");
+    fail("is outside of the sample according to its seek index");
   start_segment(bit / 8, stop);
   stop_bits_ = 8 * stop - stop_bit;
   first_bit_ = bit % 8;
@@ -144,7 +144,7 @@ bool ScanReader::is_at_stop() {
 void ScanReader::check_padding() {
   if (!is_whole()) fill();
   if (!is_whole() || !has_marker_ || bits_left() < 0 || bits_left() > 7)
-    fail("is where the coded data should end and does not, or not so late");
+    fail("is where the coded data should end, but it ends elsewhere");
 }
 
 int ScanReader::marker_at(size_t* end) const {
@@ -158,7 +158,7 @@ void ScanReader::next_segment() {
   check_padding();
   size_t begin = 0;
   if (marker_at(&begin) != 0xD0 + static_cast<int>((mcu_ / restart_interval_ - 1) % 8))
-    fail("should follow a restart marker and does not");
+    fail("should follow a restart marker, but does not");
   dc_ = {};
   start_segment(begin, bytes_.size());
 }
@@ -166,7 +166,7 @@ void ScanReader::next_segment() {
 void ScanReader::check_end() {
   check_padding();
   size_t end = 0;
-  if (marker_at(&end) != 0xD9) fail("should be followed by the end of the picture and is not");
+  if (marker_at(&end) != 0xD9) fail("should be followed by the end of the picture, but is not");
 }
 
 void ScanReader::fail(const char* fact) {

@@ -67,7 +67,7 @@ void refuse_other_folders(const fs::path& input, const fs::path& folder) {
     if (is_of_a_split || other[0] == '.' || entry.is_symlink() || !entry.is_directory()) continue;
     if (holds_pictures(entry.path())) {
       throw config_error(concat(input.string(), ": has folders ", name, " and ", other, " with pictures; expected ",
-                                "folders of splits alone, or, where ", name, " is a class, all classes in a folder ",
+                                "only folders of splits, or, where ", name, " is a class, all classes in a folder ",
                                 name));
     }
   }

@@ -122,7 +122,7 @@ TEST(BatchPlanTest, SpecsAreReadAndRefused) {
   EXPECT_THAT(refusal("mixup(beta=1)"), HasSubstr("unknown key \"beta\""));
   EXPECT_THAT(refusal("mixap"), HasSubstr("did you mean \"mixup\"?"));
   EXPECT_EQ(refusal("mixup,flip,cutmix"),
-            "transform cutmix: batches are mixed already; expected one mixup or cutmix at most");
+            "transform cutmix: the list mixes batches already; expected at most one mixup or cutmix");
 }
 
 template <class T>

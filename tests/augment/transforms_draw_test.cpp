@@ -222,9 +222,9 @@ TEST(TrivialAugmentTest, EveryOperationIsDrawnAsOften) {
 
 TEST(PipelineTest, RefusesColoursBehindEraseAndTooManySteps) {
   EXPECT_EQ(refusal("erase,grayscale"),
-            "transform grayscale: stands behind erase, which would have to be recoloured with it; expected every "
-            "transform of colours before the first erase");
-  EXPECT_THAT(refusal("erase,trivial-augment"), HasSubstr("stands behind erase"));
+            "transform grayscale: comes after erase, whose rectangle it would have to recolour; expected every "
+            "colour transform before the first erase");
+  EXPECT_THAT(refusal("erase,trivial-augment"), HasSubstr("comes after erase"));
   EXPECT_EQ(refusal("color-jitter(brightness=1,contrast=1,saturation=1,hue=0.1),"
                     "color-jitter(brightness=1,contrast=1,saturation=1,hue=0.1),grayscale"),
             "transform grayscale: brings the list to 9 colour steps; expected at most 8");

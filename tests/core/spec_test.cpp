@@ -72,7 +72,7 @@ TEST(SpecTest, RefusesBadSyntax) {
     EXPECT_NE(parse_refusal(text), "accepted") << text;
   }
   EXPECT_EQ(parse_refusal("flip(p=1,p=0)"),
-            "transform \"flip(p=1,p=0)\": key \"p\" stands there twice; expected name(key=value,...)");
+            "transform \"flip(p=1,p=0)\": key \"p\" is given twice; expected name(key=value,...)");
 }
 
 TEST(SpecTest, RefusesValuesOfTheWrongKind) {

@@ -174,7 +174,7 @@ TEST(PackTest, ClassesThatTheManifestWouldCallTheSameAreRefused) {
   const auto picture = testing_data::golden_pictures().front().file;
   for (const char* name : {"caf\xe9", "caf\xe8"}) write_bytes(folder / "in" / name / "1.png", picture);
   EXPECT_THAT(error_of([&] { pack(pictures(folder)); }),
-              HasSubstr("stands twice once what is not UTF-8 has become U+FFFD; expected names that differ"));
+              HasSubstr("occurs twice after what is not UTF-8 has become U+FFFD; expected names that differ"));
   EXPECT_FALSE(fs::exists(folder / "out"));
 }
 

@@ -78,7 +78,7 @@ TEST(SafetensorsTest, ViewsThatDisagreeWithTheirShapeAreABug) {
   EXPECT_THAT(error_of([&] {
                 write_safetensors(folder / "x", {{"a", "U8", {4}, bytes}, {"a", "U8", {4}, bytes}});
               }),
-              HasSubstr("a name that stands once"));
+              HasSubstr("a name that occurs once"));
   EXPECT_TRUE(names_in(folder.path()).empty());
 }
 
@@ -105,11 +105,11 @@ TEST(SafetensorsTest, HostileHeadersAreCorrupt) {
       // 8 times this number overflows to 8.
       {tensor("U64", "[2305843009213693953]", "[0,4]"), "more than a file can hold"},
       {tensor("U8", "[0,18446744073709551615,2]", "[0,4]"), "holds 4 bytes"},
-      {tensor("U8", "[3]", "[1,4]"), "behind a hole; expected byte"},
+      {tensor("U8", "[3]", "[1,4]"), "after a hole; expected byte"},
       {tensor("U8", "[3]", "[0,3]"), "expected the end of the file"},
       {"{}", "expected the end of the file"},
       {"{\"a\":" + four + ",\"b\":" + four + "}", "inside the tensor before it"},
-      {"{\"a\":" + four + ",\"a\":" + four + "}", "key \"a\" stands twice"},
+      {"{\"a\":" + four + ",\"a\":" + four + "}", "key \"a\" occurs twice"},
       {"{\"__metadata__\":{\"x\":1},\"a\":" + four + "}", "__metadata__ \"x\" is 1; expected a text"},
       {"{\"__metadata__\":[],\"a\":" + four + "}", "__metadata__ is no object"},
       {tensor("U8", "[[4]]", "[0,4]"), "nested deeper than 3"},

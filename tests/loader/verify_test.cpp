@@ -167,7 +167,7 @@ TEST(VerifyTest, AnIdThatStandsTwiceIsFound) {
   ASSERT_EQ(problems.size(), 1u);  // the checksum, which the manifest now gets too
   entry.xxh3 = problems[0].substr(problems[0].find("xxh3 is ") + 8, 32);
   write_manifest(split, manifest);
-  EXPECT_THAT(verify(split).lines, testing::ElementsAre(HasSubstr("id 0 stands twice")));
+  EXPECT_THAT(verify(split).lines, testing::ElementsAre(HasSubstr("id 0 occurs twice")));
 }
 
 }  // namespace

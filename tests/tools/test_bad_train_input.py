@@ -73,7 +73,7 @@ def fails(cache, tmp_path, flags, code, *expected):
     (["--augment", "resize(size=8)"], ["arch lenet: pictures are 8 x 8"]),
     (["--augment", "resize(size=20)", "--eval-augment", "resize(size=24)"], ["--eval-augment: gives 1 x 24 x 24"]),
     (["--augment", "mixup(alpha=0)"], ["transform mixup: alpha is 0; expected more than 0"]),
-    (["--augment", "mixup,cutmix"], ["transform cutmix: batches are mixed already"]),
+    (["--augment", "mixup,cutmix"], ["transform cutmix: the list mixes batches already"]),
     (["--augment", "mixup", "--resident"], ["--resident: the transforms mixup,normalize mix rows of a batch"]),
     (["--eval-augment", "cutmix"], ["--eval-augment: cutmix would mix the pictures that are evaluated"]),
     (["--decode", "half"], ['unknown decode "half"', "auto, full, index, region"]),
