@@ -17,8 +17,8 @@
 
 namespace penstock {
 
-/// Edits one sample's plan; never sees a pixel.
-/// Determinism: edit() depends on its arguments alone. Thread-safety: edit() is const and called from many threads.
+/// Edits the plan of one sample; never sees a pixel.
+/// Determinism: edit() depends only on its arguments. Thread-safety: edit() is const and called from many threads.
 class Transform {
  public:
   enum class Effect { kGeometry, kColor, kErase, kNormalize, kBatch };
@@ -29,26 +29,27 @@ class Transform {
   virtual int color_steps() const { return 0; }
   /// Draws from `rng`, which is this transform's own stream for this sample and epoch, and edits `plan`.
   virtual void edit(Plan& plan, Rng& rng) const = 0;
-  /// Non-null for `normalize` alone.
+  /// Non-null only for `normalize`.
   virtual const Normalization* normalization() const { return nullptr; }
-  /// Non-null for `mixup` and `cutmix` alone.
+  /// Non-null only for `mixup` and `cutmix`.
   virtual const BatchMix* batch_mix() const { return nullptr; }
 };
 
 /// What a factory may want to know of the data: `normalize` without keys takes the data set's own statistics.
 struct DataStatistics {
   int channels = 1;
-  std::array<double, 3> mean{0, 0, 0};       // of level / 255, a channel
-  std::array<double, 3> deviation{1, 1, 1};  // standard deviation of level / 255
+  std::array<double, 3> mean{0, 0, 0};       // of level / 255, one entry per channel
+  std::array<double, 3> deviation{1, 1, 1};  // standard deviation of level / 255, one entry per channel
 };
 
-/// What a transform says of itself beside its keys.
+/// What a transform says about itself, besides its keys.
 struct TransformTraits {
-  /// With keys that make it change a colour picture of 12 x 12 pixels: what tests of every transform give it.
+  /// The spec with which tests try every transform. Its keys make it change a colour picture of 12 x 12 pixels.
   std::string test_spec;
-  /// Draws nothing from its stream: an evaluation keeps it as it is.
+  /// Whether it draws nothing from its stream. An evaluation keeps such a transform as it is.
   bool is_deterministic = false;
-  /// The spec list that an evaluation has in place of a random transform; none: an evaluation leaves it out.
+  /// Gives the spec list that an evaluation has in place of a random transform. Null: an evaluation leaves the
+  /// transform out.
   std::function<std::string(const Spec&)> in_evaluation = nullptr;
 };
 
@@ -60,14 +61,14 @@ struct TransformKind {
 };
 using TransformRegistry = Registry<TransformKind>;
 
-/// What an evaluation keeps of a spec list: its deterministic transforms, and what stands for random ones. Throws
+/// What an evaluation keeps of a spec list: its deterministic transforms, and what replaces random ones. Throws
 /// config_error for bad syntax and unknown names.
 std::string deterministic_part(const std::string& spec_list);
 
 /// The transforms of a spec list such as `affine(degrees=10,translate=0.1),normalize`.
 ///
 /// Errors: the constructor throws config_error for syntax, unknown names and keys, a transform of geometry or colour
-/// behind `erase`, more colour steps than a plan holds, two `normalize`, two of `mixup` and `cutmix`. Thread-safety:
+/// after `erase`, more colour steps than a plan holds, two `normalize`, two of `mixup` and `cutmix`. Thread-safety:
 /// immutable after construction; plan() may be called from many threads.
 class Pipeline {
  public:
@@ -77,7 +78,8 @@ class Pipeline {
   Plan plan(int input_height, int input_width, uint64_t seed, uint32_t epoch, uint64_t sample_id) const {
     return plan(Plan::identity(input_height, input_width), seed, epoch, sample_id);
   }
-  /// The same, where the picture is already seen through `whole`: Plan::upright() of one that lies on its side.
+  /// The same for a picture that is already seen through `whole`, which is Plan::upright() for a picture that lies on
+  /// its side.
   Plan plan(const Plan& whole, uint64_t seed, uint32_t epoch, uint64_t sample_id) const;
 
   const Normalization& normalization() const { return normalization_; }

@@ -1,9 +1,9 @@
 // affine: random rotation, translation, scale and shear about the picture's centre, as torchvision's RandomAffine
 // (0.26).
 //
-// Deviations: coordinates inside the picture repeat its edge and those outside take fill (Pillow's rule, not that of
-// torchvision on tensors, see Sampler); the last affine of a list sets the fill of all of them, for there is one
-// resample.
+// Deviations: coordinates inside the picture repeat its edge, and those outside take fill. That is Pillow's rule, not
+// the rule of torchvision on tensors (see Sampler). The last affine of a list sets the fill of all of them, because
+// there is only one resample.
 #include <cmath>
 #include <memory>
 
@@ -38,7 +38,7 @@ class RandomAffine final : public Transform {
   }
 
  private:
-  /// A whole number of pixels, half to even as Python's round().
+  /// Draws a whole number of pixels, rounded half to even as by Python's round().
   static double pixels(double limit, Rng& rng) { return std::nearbyint(rng.uniform(-limit, limit)); }
 
   AffineRanges ranges_;

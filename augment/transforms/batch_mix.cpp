@@ -1,5 +1,5 @@
-// mixup (Zhang et al. 2018), cutmix (Yun et al. 2019): each row of a batch with another one of it. The plan of a sample
-// stays what it is: the loader mixes rendered rows by a BatchPlan.
+// mixup (Zhang et al. 2018), cutmix (Yun et al. 2019): mix each row of a batch with another row of it. They do not
+// change the plans of samples: the loader mixes rendered rows by a BatchPlan.
 #include <memory>
 
 #include "augment/transform.h"

@@ -1,5 +1,5 @@
-// center-crop: the middle of the picture; around one that is smaller, fill (zero unless an affine gave another level).
-// Where the margins are unequal, rounding is torchvision's (0.26): half to even for a crop, down for a padding.
+// center-crop: cuts out the middle of the picture. A smaller picture is surrounded by fill (zero unless an affine gave
+// another level). Unequal margins are rounded as in torchvision (0.26): half to even for a crop, down for a padding.
 #include <cmath>
 #include <memory>
 
@@ -9,7 +9,7 @@
 namespace penstock {
 namespace {
 
-/// The picture's coordinate at which the crop begins; negative: so many pixels are padded.
+/// The picture's coordinate at which the crop begins. A negative one means that so many pixels are padded.
 double crop_begin(int size, int crop) {
   return crop > size ? -((crop - size) / 2) : std::nearbyint((size - crop) / 2.0);
 }

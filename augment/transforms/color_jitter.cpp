@@ -1,9 +1,9 @@
-// color-jitter: brightness, contrast, saturation and hue by random amounts in random order, as torchvision's
-// ColorJitter (0.26) on f32 tensors: levels are clamped after each of the four, and not rounded to whole ones as for
-// u8.
+// color-jitter: changes brightness, contrast, saturation and hue by random amounts in random order, as torchvision's
+// ColorJitter (0.26) on f32 tensors: levels are clamped after each of the four, and are not rounded to whole levels as
+// on u8 tensors.
 //
-// Deviation: the mean that contrast blends with is that of the output, so a list that crops behind color-jitter takes
-// it from the crop.
+// Deviation: the mean with which contrast blends is that of the output, so that a list which crops after color-jitter
+// takes it from the crop.
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::array kOps{ColorOp::kBrightness, ColorOp::kContrast, ColorOp::kSaturation, ColorOp::kHue};
 constexpr std::array kKeys{"brightness", "contrast", "saturation", "hue"};
-using Amounts = std::array<std::optional<Range>, 4>;  // of each op; none: it is left out
+using Amounts = std::array<std::optional<Range>, 4>;  // one entry per operation; without a value it is left out
 
 class ColorJitter final : public Transform {
  public:
@@ -43,7 +43,7 @@ class ColorJitter final : public Transform {
   Amounts amounts_;
 };
 
-/// `v` is center - v to center + v; `low:high` is itself.
+/// `v` means center - v to center + v; `low:high` means that range.
 Range amount(const Spec& spec, const char* key, bool is_hue) {
   const auto values = detail::numbers(spec, key, {1, 2});
   const double center = is_hue ? 0 : 1;

@@ -1,5 +1,6 @@
-// crop, shift: a window of the padded picture at a random place, as torchvision's RandomCrop (0.26) with padding and
-// pad_if_needed; without a size it is the picture's own, which is the augmentation of He et al. 2016, sec. 4.2.
+// crop, shift: cut out a window of the padded picture at a random place, as torchvision's RandomCrop (0.26) with
+// padding and pad_if_needed. Without a size, the window is as large as the picture, which is the augmentation of He et
+// al. 2016, sec. 4.2.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -11,12 +12,13 @@ namespace penstock {
 namespace {
 
 struct Window {
-  std::optional<detail::Size> size{};  // none: the picture's
+  std::optional<detail::Size> size{};  // none: that of the picture
   int pad = 0;                         // pixels of the output so far, on each side
-  std::optional<float> fill{};         // none: what the plan has
+  std::optional<float> fill{};         // none: the plan's stays
 };
 
-/// Where the window begins along one axis. A padded picture that is still smaller lies wholly inside of it.
+/// Where the window begins along one axis. A padded picture that is still smaller than the window lies wholly inside of
+/// it.
 int begin_at(int size, int window, int pad, Rng& rng) {
   const int room = size + 2 * pad - window;
   return rng.between(std::min(room, 0), std::max(room, 0)) - pad;

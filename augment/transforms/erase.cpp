@@ -1,7 +1,9 @@
-// erase: overwrites a random rectangle with one value (Zhong et al. 2017, Random Erasing), drawn as torchvision (0.26).
+// erase: overwrites a random rectangle with one value (Zhong et al. 2017, Random Erasing), drawn as in torchvision
+// (0.26).
 //
-// Deviation: `value` is on the 0..1 scale of the picture and is normalised with it, wherever normalize stands, while
-// torchvision erases behind Normalize with a normalised value. torchvision's value=0 there is value=mean here.
+// Deviation: `value` is on the picture's scale of 0..1 and is normalised with the picture, wherever normalize is in the
+// list. torchvision erases after Normalize with a value that is normalised already; its value=0 there is value=mean
+// here.
 #include <cmath>
 #include <memory>
 
@@ -25,12 +27,12 @@ class Erase final : public Transform {
 
   void edit(Plan& plan, Rng& rng) const override {
     if (!rng.chance(ranges_.p)) return;
-    constexpr int kTries = 10;  // torchvision's; then the picture stays whole
+    constexpr int kTries = 10;  // as in torchvision; after that the picture stays whole
     const double picture_area = static_cast<double>(plan.output_height) * plan.output_width;
     for (int i = 0; i < kTries; ++i) {
       const double area = picture_area * rng.uniform(ranges_.area.low, ranges_.area.high);
-      // libm's exp() may differ in its last bit between machines; only a draw within 1e-15 of a rounding border would
-      // tell.
+      // libm's exp() may differ in its last bit between machines. That matters only for a draw within 1e-15 of a
+      // rounding border.
       const double ratio = std::exp(rng.uniform(ranges_.log_ratio.low, ranges_.log_ratio.high));
       const double height = std::nearbyint(std::sqrt(area * ratio)), width = std::nearbyint(std::sqrt(area / ratio));
       if (!(height < plan.output_height && width < plan.output_width)) continue;

@@ -1,4 +1,4 @@
-// flip, vflip: mirrors left and right, or top and bottom, with probability p.
+// flip, vflip: mirror left and right, or top and bottom, with probability p.
 #include <memory>
 
 #include "augment/detail/arguments.h"

@@ -1,5 +1,5 @@
-// grayscale: grey levels in all channels with probability p, as torchvision's RandomGrayscale (0.26). Grey pictures
-// stay.
+// grayscale: gives all channels the grey level with probability p, as torchvision's RandomGrayscale (0.26). Grey
+// pictures stay as they are.
 #include <memory>
 
 #include "augment/detail/arguments.h"

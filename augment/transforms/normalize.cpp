@@ -1,5 +1,5 @@
-// normalize: (level / 255 - mean) / std a channel. Without keys: the data set's own statistics; of a channel that is
-// the same everywhere (std 0) the mean alone is taken away.
+// normalize: (level / 255 - mean) / std, per channel. Without keys, mean and std are those of the data set. In a
+// channel whose level is the same everywhere (std 0), only the mean is subtracted.
 #include <memory>
 
 #include "augment/transform.h"
@@ -21,7 +21,7 @@ class Normalize final : public Transform {
   Normalization normalization_;
 };
 
-/// One number for all channels, or one for each.
+/// One number for all channels, or one number for each.
 std::array<double, 3> per_channel(const Spec& spec, const char* key, const std::array<double, 3>& fallback,
                                   int channels) {
   if (!spec.has(key)) return fallback;

@@ -1,5 +1,5 @@
-// random-resized-crop: a rectangle of random area and aspect resized to one size (Szegedy et al. 2015, sec. 6), drawn
-// as torchvision's RandomResizedCrop (0.26): ten tries, then the middle.
+// random-resized-crop: resizes a rectangle of random area and aspect to one size (Szegedy et al. 2015, sec. 6). The
+// rectangle is drawn as by torchvision's RandomResizedCrop (0.26): ten tries, then the middle.
 #include <cmath>
 #include <memory>
 
@@ -29,8 +29,8 @@ Region draw_crop(int height, int width, const CropRanges& ranges, Rng& rng) {
   const double picture_area = static_cast<double>(height) * width;
   for (int i = 0; i < kTries; ++i) {
     const double area = picture_area * rng.uniform(ranges.area.low, ranges.area.high);
-    // libm's exp() may differ in its last bit between machines; only a draw within 1e-15 of a rounding border would
-    // tell.
+    // libm's exp() may differ in its last bit between machines. That matters only for a draw within 1e-15 of a rounding
+    // border.
     const double ratio = std::exp(rng.uniform(ranges.log_ratio.low, ranges.log_ratio.high));
     const double columns = std::nearbyint(std::sqrt(area * ratio)), rows = std::nearbyint(std::sqrt(area / ratio));
     if (!is_within(columns, width) || !is_within(rows, height)) continue;
@@ -75,9 +75,9 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
   return std::make_unique<RandomResizedCrop>(size, ranges, detail::filter(spec, "antialias", true));
 }
 
-/// What an evaluation has in place of random-resized-crop(size=224) is resize(size=256),center-crop(size=224) (He et
-/// al. 2016, sec. 3.4), at other sizes in that ratio; of a height and a width that differ, the greater one says how
-/// large the shorter side is.
+/// The transforms of an evaluation. In place of random-resized-crop(size=224) they are
+/// resize(size=256),center-crop(size=224) (He et al. 2016, sec. 3.4); other sizes keep that ratio. Where height and
+/// width differ, the greater one gives the size of the shorter side.
 std::string middle_of_picture(const Spec& crop) {
   const int side = crop.get("size", 0);
   const int height = crop.get("height", side), width = crop.get("width", side);

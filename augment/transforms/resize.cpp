@@ -1,4 +1,5 @@
-// resize: to a shorter side, keeping the aspect, or to a height and a width, as torchvision's Resize (0.26).
+// resize: gives the shorter side a length and keeps the aspect, or gives height and width, as torchvision's Resize
+// (0.26).
 //
 // Deviation: a plan resamples once, so that a rotation elsewhere in the list turns antialiasing into bilinear sampling.
 #include <memory>

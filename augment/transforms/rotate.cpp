@@ -1,5 +1,5 @@
-// rotate: by a random angle about the picture's centre, counter-clockwise, as torchvision's RandomRotation (0.26)
-// without expand. Coordinates outside the picture take fill, as in affine.
+// rotate: rotates counter-clockwise by a random angle about the picture's centre, as torchvision's RandomRotation
+// (0.26) without expand. Coordinates outside the picture take fill, as in affine.
 #include <memory>
 #include <optional>
 
@@ -25,7 +25,7 @@ class Rotate final : public Transform {
  private:
   Range degrees_;
   Filter filter_;
-  std::optional<float> fill_;  // level; none: what the plan has
+  std::optional<float> fill_;  // level; none: the plan's stays
 };
 
 std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {

@@ -1,4 +1,4 @@
-// trivial-augment: one of 14 operations at one of 31 magnitudes, both drawn evenly (Mueller & Hutter 2021), as
+// trivial-augment: applies one of 14 operations at one of 31 magnitudes, both drawn evenly (Mueller & Hutter 2021), as
 // torchvision's TrivialAugmentWide (0.26).
 //
 // Deviations: one plan has one filter and one fill, and colours come after all geometry (see Plan). Sums over the
@@ -91,7 +91,7 @@ class TrivialAugment final : public Transform {
 
  private:
   Filter filter_;
-  std::optional<float> fill_;  // level; none: what the plan has
+  std::optional<float> fill_;  // level; none: the plan's stays
 };
 
 std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
