@@ -1,4 +1,4 @@
-// Which codec a sample needs, and what codecs say of themselves.
+// Codec: which codec a sample needs, and what codecs say about themselves.
 #include "loader/codecs/codec.h"
 
 #include <algorithm>
@@ -31,11 +31,11 @@ struct Entry {
   const Codec* codec;
 };
 
-/// One entry for each value of Encoding; null: it has no codec. There before any codec registers itself, and as long as
-/// the program, whose last threads may still decode.
+/// One entry per value of Encoding; null: it has no codec. The array is there before any codec registers itself, and as
+/// long as the program runs, whose last threads may still decode.
 constinit std::array<const Entry*, 256> entries{};
 
-/// "0 (raw), 1 (PNG), 2 (JPEG)": each known encoding.
+/// All known encodings: "0 (raw), 1 (PNG), 2 (JPEG)".
 std::string known_encodings() {
   std::vector<std::string> known;
   for (size_t i = 0; i < entries.size(); ++i)

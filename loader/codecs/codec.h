@@ -1,4 +1,4 @@
-// Codec: answers one question: the pixels of this region of this sample.
+// Codec: gives the pixels of a region of a sample.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct JpegScratch;
 }
 
 /// Buffers that a worker keeps between samples, so that decoding allocates only when a picture is larger than all
-/// before.
+/// before it.
 class DecodeScratch {
  public:
   DecodeScratch();
@@ -34,51 +34,52 @@ class DecodeScratch {
   std::unique_ptr<detail::JpegScratch> jpeg_;
 };
 
-/// How a JPEG's region is found. Every way gives the same pixels.
+/// How the region of a JPEG is decoded. Every path gives the same pixels.
 enum class DecodePath : uint8_t {
-  kAuto,    ///< The first of the others that the sample allows, in this order.
-  kIndex,   ///< The coefficient store, or the seek index: the MCUs under the region alone. Forced on a JPEG without an
-            ///< index: the same decoder from the scan's begin, where the JPEG is one that it takes.
+  kAuto,  ///< The first of the others that the sample allows, in this order.
+  /// The coefficient store, or the seek index: only the MCUs under the region. A JPEG without an index is decoded from
+  /// the begin of its scan by the same decoder, if that can decode it, otherwise by libjpeg-turbo as for kRegion.
+  kIndex,
   kRegion,  ///< libjpeg-turbo, from the begin of the picture to the region's last row.
   kFull,    ///< libjpeg-turbo, the whole picture.
 };
 
-/// What is wanted of a picture.
+/// What is to be decoded of a picture, and how.
 struct DecodeRequest {
-  Region region =
-      {};             ///< Of the picture at `dct_scale`: pixels of (height * dct_scale + 7) / 8 rows, columns likewise.
-  int dct_scale = 8;  ///< 1, 2, 4 or 8 eighths; below 8 where the codec is scalable.
-  int channels = 3;   ///< 1 or 3: grey is replicated to RGB, RGB is never made grey.
+  /// In pixels of the picture at `dct_scale`, which has (height * dct_scale + 7) / 8 rows and its columns likewise.
+  Region region = {};
+  int dct_scale = 8;  ///< 1, 2, 4 or 8 eighths; below 8 only where the codec is scalable.
+  int channels = 3;   ///< 1 or 3. Grey is replicated to RGB; RGB is never made grey.
   DecodePath path = DecodePath::kAuto;
 };
 
-/// Decodes samples of one encoding. Its file registers it, and says all that others need to know of it.
-/// Errors: corrupt_error whose message states the fact only; the caller puts shard, sample and offset before it.
-/// Thread-safety: const, no state; one DecodeScratch a thread.
+/// Decodes samples of one encoding. The file of a codec registers it, with all that others need to know about it.
+/// Errors: corrupt_error, whose message states only the fact; the caller puts shard, sample and offset before it.
+/// Thread-safety: const, without state; each thread uses a DecodeScratch of its own.
 class Codec {
  public:
   virtual ~Codec() = default;
-  /// At least request.region of the picture. The result may cover more than was asked; it is valid until `scratch` is
-  /// used again or the sample's map is gone.
+  /// Decodes at least request.region; the result may cover more. It is valid until `scratch` is used again or the
+  /// sample's map is gone.
   virtual Picture decode(const Sample& sample, const DecodeRequest& request, DecodeScratch& scratch) const = 0;
-  /// Extent from the header alone. channels is 1 or 3.
+  /// The extent, from the header only. Its channels are 1 or 3.
   virtual Extent probe(std::span<const uint8_t> bytes) const = 0;
-  /// EXIF's orientation, 1 .. 8; 1 where the encoding has none.
+  /// The EXIF orientation, 1 .. 8; 1 where the encoding has none.
   virtual uint8_t orientation(std::span<const uint8_t>) const { return 1; }
   /// The sample as a file, which unpack() writes.
   virtual std::vector<uint8_t> file(const Sample& sample) const { return {sample.bytes.begin(), sample.bytes.end()}; }
 };
 
 struct CodecTraits {
-  std::string name;                     ///< As messages and `shardprep info` call it.
-  std::vector<std::string> extensions;  ///< Of its files, in lower case; unpack() gives its file the first one.
-  std::vector<uint8_t> signature = {};  ///< What its files begin with; empty: sources have no such files.
-  bool is_scalable = false;             ///< Decodes at a DCT scale below 8 too.
-  bool is_lossless = false;             ///< Holds any pixels exactly.
+  std::string name;                     ///< The name in messages and in `shardprep info`.
+  std::vector<std::string> extensions;  ///< Extensions of its files, in lower case; unpack() uses the first one.
+  std::vector<uint8_t> signature = {};  ///< The first bytes of its files; empty: sources have no such files.
+  bool is_scalable = false;             ///< Whether it can decode at a DCT scale below 8.
+  bool is_lossless = false;             ///< Whether it can hold any pixels exactly.
 };
 
-/// A static object of this type registers the codec of `encoding`, as the last statement of the codec's file. `codec`
-/// lives as long as the program. Throws bug_error for an encoding that has one.
+/// A static object of this type registers the codec of `encoding`; it is the last statement of the codec's file.
+/// `codec` must live as long as the program. Throws bug_error for an encoding that already has a codec.
 struct RegisteredCodec {
   RegisteredCodec(Encoding encoding, CodecTraits traits, const Codec& codec);
 };
@@ -87,10 +88,11 @@ struct RegisteredCodec {
 const Codec& codec_for(Encoding encoding);
 const CodecTraits& codec_traits(Encoding encoding);
 
-/// By content, never by file name: the codecs' signatures. Throws corrupt_error naming the first bytes otherwise.
+/// Finds the encoding of a file by the codecs' signatures, never by its name. Throws corrupt_error, which names the
+/// first bytes, when no signature fits.
 Encoding detect_encoding(std::span<const uint8_t> bytes);
 
-/// Whether a file of this name is a picture, by the codecs' extensions in any case.
+/// Whether `path` has the name of a picture: one of the codecs' extensions, in upper or lower case.
 bool has_picture_extension(const std::filesystem::path& path);
 
 }  // namespace penstock

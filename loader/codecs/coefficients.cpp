@@ -17,7 +17,7 @@ class CoefficientCodec final : public Codec {
     if (request.region.width == 0 || request.region.height == 0) return {.channels = request.channels};
     const auto parts = CoefficientSample::parse(sample.bytes);
     if (request.path == DecodePath::kRegion || request.path == DecodePath::kFull) {
-      // By libjpeg-turbo alone, as asked: the file again, and then as if it had been kept.
+      // These paths mean libjpeg-turbo: the file is rebuilt, and then decoded as if it had been kept.
       const auto file = rebuild_jpeg(parts, *sample.codebook);
       Sample kept = sample;
       kept.encoding = Encoding::kJpeg;

@@ -1,4 +1,4 @@
-// jpeg: the region that is asked for, by the path that is asked for; every path gives the same pixels.
+// jpeg: decodes the region by the path that is asked for; every path gives the same pixels.
 #include "loader/codecs/codec.h"
 #include "loader/codecs/libjpeg.h"
 #include "loader/detail/picture_checks.h"
@@ -19,7 +19,7 @@ Picture decode_by_libjpeg(const Sample& sample, const DecodeRequest& request, De
   return decompressor.decode(request.region, request.dct_scale, request.channels, scratch.pixels);
 }
 
-/// By our own entropy decoder and pixel stage.
+/// Decodes by our own entropy decoder and pixel stage.
 Picture decode_by_index(const Sample& sample, const JpegHeader& header, const DecodeRequest& request,
                         JpegScratch& scratch) {
   const Extent extent = jpeg_extent(header);
@@ -37,7 +37,7 @@ Picture decode_by_index(const Sample& sample, const JpegHeader& header, const De
 class JpegCodec final : public Codec {
  public:
   Picture decode(const Sample& sample, const DecodeRequest& request, DecodeScratch& scratch) const override {
-    // A plan may look nowhere.
+    // A plan may look at no pixel at all.
     if (request.region.width == 0 || request.region.height == 0) return {.channels = request.channels};
     const bool wants_index =
         request.path == DecodePath::kIndex || (request.path == DecodePath::kAuto && !sample.index.empty());

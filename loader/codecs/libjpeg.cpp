@@ -22,12 +22,12 @@ void cmyk_to_rgb(const uint8_t* in, size_t width, uint8_t* out) {
 
 }  // namespace
 
-/// Whole rows or a part of them, pixels at the scale.
+/// Whole rows or a part of them, in pixels at the DCT scale.
 struct Decompressor::Window {
   JDIMENSION x, y, width, height;
 };
 
-/// Every call of libjpeg stands in one of the members that return bool: false when it failed.
+/// Every call of libjpeg is in one of the member functions that return bool; these return false when the call failed.
 class Decompressor::Libjpeg {
  public:
   Libjpeg() {
@@ -62,8 +62,9 @@ class Decompressor::Libjpeg {
     return true;
   }
 
-  /// libjpeg-turbo 2.1.5 gets the width of a cropped component wrong when it is decoded larger than the scale says and
-  /// yet upsampled (factors of 4, reduced): its right part is not written.
+  /// Whether the picture may be cropped. libjpeg-turbo 2.1.5 computes a wrong width for a cropped component that is
+  /// decoded at a larger scale than the picture and is nevertheless upsampled (sampling factors of 4, at a reduced
+  /// scale). The right part of such a component is not written.
   bool may_crop() const {
     const auto is_quarter = [&](const jpeg_component_info& component) {
       return info_.max_h_samp_factor > 2 * component.h_samp_factor;
@@ -127,9 +128,9 @@ Picture Decompressor::decode(const Region& region, int scale, int channels, std:
   }
   Window window{0, static_cast<JDIMENSION>(region.y), full_width, static_cast<JDIMENSION>(region.height)};
   if (libjpeg_->may_crop()) {
-    // jpeg_crop_scanline() treats the window as a picture: at its edges fancy upsampling repeats the outermost sample,
-    // and below two samples' width it gives way to repetition. One pixel more on each side keeps the region away from
-    // the edges, 8 pixels' width from the other.
+    // jpeg_crop_scanline() treats the window as a picture. At its edges fancy upsampling repeats the outermost sample,
+    // and in a window narrower than two samples it gives way to repetition. One more pixel on each side keeps the
+    // region away from the edges, and a width of at least 8 pixels avoids the repetition.
     constexpr JDIMENSION kMinWidth = 8;
     const auto begin = static_cast<JDIMENSION>(region.x), end = begin + static_cast<JDIMENSION>(region.width);
     const JDIMENSION wider_end = std::min(full_width, std::max(end + 1, kMinWidth));

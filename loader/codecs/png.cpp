@@ -1,7 +1,7 @@
-// png: by libspng. 8 bits a channel; alpha is dropped, not blended.
+// png: decodes by libspng, to 8 bits per channel; alpha is dropped, not blended.
 //
-// As Pillow's convert("L") and convert("RGB") do: a palette becomes RGB, alpha and tRNS are ignored and the colour
-// stays as it is stored, gamma is not applied. 16-bit levels keep their high byte.
+// The pixels are those of Pillow's convert("L") and convert("RGB"): a palette becomes RGB, alpha and tRNS are ignored
+// and the colour stays as it is stored, and gamma is not applied. 16-bit levels keep their high byte.
 #include <spng.h>
 
 #include <memory>
@@ -14,7 +14,8 @@
 namespace penstock::detail {
 namespace {
 
-/// Of one ancillary chunk, and of all that are kept: a text chunk that unpacks to gigabytes is refused.
+/// The limit for one ancillary chunk, and for all that are kept together. It refuses a text chunk that unpacks to
+/// gigabytes.
 constexpr size_t kMaxChunkBytes = size_t{1} << 26;
 
 struct FreeContext {
@@ -60,14 +61,15 @@ class PngCodec final : public Codec {
     const Extent extent = extent_of(header);
     check_extent(extent, sample.extent);
     check_channels(extent.channels, channels);
-    // libspng gives grey only from up to 8 bits without alpha; from the rest it gives RGB with three equal levels.
+    // libspng gives grey only for grey pictures of up to 8 bits without alpha; for the others it gives RGB with three
+    // equal levels.
     const bool gives_grey = header.color_type == SPNG_COLOR_TYPE_GRAYSCALE && header.bit_depth <= 8 && channels == 1;
     const int decoded_channels = gives_grey ? 1 : 3;
     const size_t pixel_count = static_cast<size_t>(extent.height) * extent.width;
     scratch.pixels.resize(pixel_count * decoded_channels);
     const int format = gives_grey ? SPNG_FMT_G8 : SPNG_FMT_RGB8;
     check(spng_decode_image(context.get(), scratch.pixels.data(), scratch.pixels.size(), format, 0));
-    check(spng_decode_chunks(context.get()));  // up to the end, so that what follows the pixels is checked too
+    check(spng_decode_chunks(context.get()));  // reads up to the end, so that what follows the pixels is checked too
     if (decoded_channels != channels)
       for (size_t i = 0; i < pixel_count; ++i) scratch.pixels[i] = scratch.pixels[i * 3];
     return {scratch.pixels.data(), ptrdiff_t{extent.width} * channels, extent.height, extent.width, channels, 0, 0};
@@ -75,7 +77,7 @@ class PngCodec final : public Codec {
 
   Extent probe(std::span<const uint8_t> bytes) const override { return extent_of(read_header(open_png(bytes))); }
 
-  /// What the chunk eXIf says, where it stands before the pixels.
+  /// The orientation that the chunk eXIf states, if that chunk is before the pixels.
   uint8_t orientation(std::span<const uint8_t> bytes) const override {
     const Context context = open_png(bytes);
     spng_exif exif{};

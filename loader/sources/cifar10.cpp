@@ -1,4 +1,4 @@
-// cifar10: Krizhevsky's binary batches: records of a label and three planes of 32 x 32.
+// cifar10: reads Krizhevsky's binary batches, whose records are a label and three planes of 32 x 32.
 #include <memory>
 #include <vector>
 
@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 constexpr Extent kExtent{32, 32, 3};
 constexpr size_t kPlaneBytes = 32 * 32, kRecordBytes = 1 + 3 * kPlaneBytes;
 
-/// One batch file, mapped; its labels copied.
+/// One batch file, mapped. Its labels are copied.
 struct BatchFile {
   fs::path path;
   detail::MappedFile map;
@@ -92,14 +92,14 @@ class Cifar10 final : public Source {
   std::optional<Extent> raw_extent() const override { return kExtent; }
 
  private:
-  /// The file that holds sample `index`, which becomes the index of the record inside of it.
+  /// Returns the file that holds sample `index`, and makes `index` the number of the record in that file.
   const BatchFile& file_of(uint64_t& index) const {
     auto file = files_.begin();
     for (; index >= file->labels.size(); ++file) index -= file->labels.size();
     return *file;
   }
 
-  std::vector<BatchFile> files_;  // train in order, then test
+  std::vector<BatchFile> files_;  // one entry per file: train in order, then test
 };
 
 const Registered<SourceKind> kRegistered{

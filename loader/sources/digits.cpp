@@ -1,9 +1,9 @@
-// digits: handwriting-like digits drawn from strokes: data for everything, with nothing downloaded.
+// digits: draws digits that look like handwriting, so that there are data without a download.
 //
-// Each digit has two or three ways of writing it, as polylines and quadratic Bezier curves on a unit square. A sample
-// picks one, jitters its control points, bends, slants, turns, scales and shifts it, and draws it with a pen of random
-// width by the distance of each pixel's centre to the strokes. Only +, -, *, / and sqrt are used, which IEEE 754 rounds
-// exactly, so that the pixels are the same on every machine.
+// There are two or three ways of writing each digit, as polylines and quadratic Bezier curves on a unit square. A
+// sample picks one, jitters its control points, bends, slants, turns, scales and shifts it, and draws it with a pen of
+// random width, by the distance of each pixel's centre to the strokes. Only +, -, *, / and sqrt are used, which IEEE
+// 754 rounds exactly, so that the pixels are the same on every machine.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -21,7 +21,7 @@ struct Point {
   double x, y;  // 0..1, y downwards
 };
 
-/// A stroke: its points in order; with `is_curve` they are start, control, end, control, end, ... of quadratic Beziers.
+/// A stroke: its points in order. With `is_curve` they are start, control, end, control, end, ... of quadratic Beziers.
 struct Stroke {
   bool is_curve;
   std::vector<Point> points;
@@ -33,7 +33,7 @@ Stroke curve(std::vector<Point> points) { return {true, std::move(points)}; }
 
 /// A closed oval of four Beziers that begins at its top.
 Stroke oval(double x, double y, double rx, double ry) {
-  const double kx = rx * 0.92, ky = ry * 0.92;  // a quarter's control point, pulled in so that it is not a square
+  const double kx = rx * 0.92, ky = ry * 0.92;  // a quarter's control point, pulled in to make the oval less square
   return curve({{x, y - ry},
                 {x + kx, y - ky},
                 {x + rx, y},
@@ -111,15 +111,16 @@ const std::array<std::vector<Glyph>, 10>& glyphs() {
   return kGlyphs;
 }
 
-/// How far samples stray: tuned so that LeNet ends between 97 and 99.5 % after 3 epochs and a linear model below 93 %.
-constexpr double kJitter = 0.082;                     // of each control point, glyph units
-constexpr double kBend = 0.19;                        // of the quadratic bend, glyph units at the edge
-constexpr double kSlant = 0.42;                       // shear: x moved a unit of y
-constexpr double kTurn = 0.19;                        // rotation, about radians
-constexpr double kMinScale = 0.48, kMaxScale = 0.76;  // of the picture's side
-constexpr double kShift = 0.09;                       // of the picture's side
-constexpr double kMinPen = 0.028, kMaxPen = 0.062;    // half the width of a stroke, of the picture's side
-constexpr int kNoise = 34;                            // levels, each way
+/// How much samples vary. The values are tuned so that LeNet ends between 97 and 99.5 % after 3 epochs and a linear
+/// model below 93 %.
+constexpr double kJitter = 0.082;                     // glyph units, of each control point
+constexpr double kBend = 0.19;                        // glyph units, of the quadratic bend at the edge
+constexpr double kSlant = 0.42;                       // shear: how far x moves per unit of y
+constexpr double kTurn = 0.19;                        // tangent of the angle, nearly the angle in radians
+constexpr double kMinScale = 0.48, kMaxScale = 0.76;  // share of the picture's side
+constexpr double kShift = 0.09;                       // share of the picture's side
+constexpr double kMinPen = 0.028, kMaxPen = 0.062;    // share of the picture's side; half the width of a stroke
+constexpr int kNoise = 34;                            // levels, up and down
 constexpr int kSegmentsPerCurve = 6;
 
 /// The map from glyph units, centred on 0, to pixels.
@@ -129,7 +130,7 @@ class Hand {
     slant_ = rng.uniform(-kSlant, kSlant);
     bend_x_ = rng.uniform(-kBend, kBend);
     bend_y_ = rng.uniform(-kBend, kBend);
-    // A rotation without sine and cosine: the unit vector along (1, t).
+    // The rotation needs no sine and cosine: it is given by the unit vector along (1, turn).
     const double turn = rng.uniform(-kTurn, kTurn);
     cosine_ = 1 / std::sqrt(1 + turn * turn);
     sine_ = turn * cosine_;
@@ -184,14 +185,14 @@ std::vector<Segment> trace(const Glyph& glyph, const Hand& hand, Rng& rng) {
   return segments;
 }
 
-/// A grid of squared distances to the nearest stroke, pixels^2; far from every stroke it stays at kFar.
+/// A grid of squared distances to the nearest stroke, in pixels^2; far from every stroke they stay at kFar.
 class DistanceMap {
  public:
   static constexpr double kFar = 1e12;
 
   explicit DistanceMap(int size) : size_(size), squared_(static_cast<size_t>(size) * size, kFar) {}
 
-  /// Looks at the pixels within `reach` of the segment's box only: beyond, the pen leaves no ink.
+  /// Looks only at the pixels within `reach` of the segment's box, because the pen leaves no ink beyond them.
   void add(const Segment& segment, double reach) {
     const double dx = segment.to.x - segment.from.x, dy = segment.to.y - segment.from.y;
     const double length = dx * dx + dy * dy;
@@ -261,7 +262,8 @@ class Digits final : public Source {
   std::optional<Extent> raw_extent() const override { return Extent{size_, size_, 1}; }
 
  private:
-  /// Random stream (0 train, 1 test) and row in it: split `all` is the train samples followed by the test samples.
+  /// The random stream (0 train, 1 test) and the row in it. Split `all` is the train samples followed by the test
+  /// samples.
   std::pair<uint32_t, uint64_t> part(uint64_t index) const {
     return index < train_count_ ? std::pair(0u, index) : std::pair(1u, index - train_count_);
   }

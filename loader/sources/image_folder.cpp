@@ -1,12 +1,14 @@
-// image-folder: a folder of class folders with JPEG or PNG files, told by their content.
+// image-folder: reads a folder of class folders with JPEG or PNG files, which are recognised by their content.
 //
-// DIR/<split>/<class>/... when there is a folder for the split (for test one of test, val, valid, validation);
-// otherwise DIR/<class>/... for train and all. Split all unites train and test where these folders are. A folder that
-// holds pictures and no folders is one class, named after it. Classes and files are sorted by name, byte by byte; a
-// sample's id is its place in that order. A class folder without pictures is an error but in split test, where it keeps
-// the labels those of the other split. test=NAME says which folder is that of split test where there are several. What
-// lies beside class folders, and what is hidden, is ignored and counted; folders with pictures beside the only one of a
-// split are refused.
+// The files are in DIR/<split>/<class>/... when there is a folder for the split (for test one of test, val, valid,
+// validation); otherwise in DIR/<class>/... for train and all. Split all unites train and test where these folders
+// exist. test=NAME says which folder is that of split test where there are several. Where DIR has a folder for one
+// split only, other folders with pictures beside it are refused.
+//
+// A folder that holds pictures and no folders is one class, named after it. Classes and files are sorted by name, byte
+// by byte; a sample's id is its place in that order. A class folder without pictures is an error, except in split test,
+// where it keeps the labels equal to those of the other split. Other files beside class folders, and everything hidden,
+// are ignored and counted.
 #include <algorithm>
 #include <array>
 #include <fstream>
@@ -32,8 +34,8 @@ bool is_test_name(const std::string& name) {
   return std::find(kTestNames.begin(), kTestNames.end(), name) != kTestNames.end();
 }
 
-/// The folder of split test, one of `names`. Throws config_error when there are two: which one is meant is not ours to
-/// say.
+/// Returns the folder of split test, one of `names`. Throws config_error when there are two, because only the user can
+/// say which one is meant.
 std::optional<fs::path> test_folder(const fs::path& input, const std::vector<std::string>& names) {
   std::optional<fs::path> found;
   for (const auto& candidate : names) {
@@ -47,7 +49,7 @@ std::optional<fs::path> test_folder(const fs::path& input, const std::vector<std
   return found;
 }
 
-/// Whether a file below has a picture's name; what may not be read holds none that could be packed.
+/// Whether any file below `folder` has a picture's name. A folder that may not be read holds none that could be packed.
 bool holds_pictures(const fs::path& folder) {
   std::error_code failure;
   fs::recursive_directory_iterator at(folder, fs::directory_options::skip_permission_denied, failure);
@@ -58,8 +60,8 @@ bool holds_pictures(const fs::path& folder) {
   return false;
 }
 
-/// Beside `folder`, the only one of a split in `input`, there may be no other one with pictures: it may be a class of
-/// that name then, and they the other classes. Links and hidden folders are none. Throws config_error.
+/// Throws config_error when `input` holds other folders with pictures beside `folder`, which is its only folder of a
+/// split. `folder` may then be a class of that name, and they the other classes. Links and hidden folders do not count.
 void refuse_other_folders(const fs::path& input, const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(input)) {
     const std::string name = folder.filename().string(), other = entry.path().filename().string();
@@ -73,7 +75,7 @@ void refuse_other_folders(const fs::path& input, const fs::path& folder) {
   }
 }
 
-/// The folders of class folders that make up `split`.
+/// The folders that hold the class folders of `split`.
 std::vector<fs::path> roots_of(const fs::path& input, const std::string& split,
                                const std::vector<std::string>& test_names) {
   const auto is_there = [&](const std::string& name) { return fs::is_directory(input / name); };
@@ -101,7 +103,8 @@ std::vector<fs::path> roots_of(const fs::path& input, const std::string& split,
   return {input};
 }
 
-/// A picture by its first bytes, or by its name: a broken file called .jpg is not to be passed over in silence.
+/// Whether a file is a picture by its first bytes or by its name. The name counts so that a broken file called .jpg is
+/// not silently skipped.
 bool is_picture(const fs::path& path) {
   if (has_picture_extension(path)) return true;
   std::array<char, 8> first{};
@@ -115,9 +118,9 @@ bool is_picture(const fs::path& path) {
   }
 }
 
-/// Regular files below `folder`, at any depth, sorted. Counts hidden ones (other programs' leftovers) and what is
-/// neither file nor folder (pipes, dangling links, links to folders, which are not followed); with a picture's name
-/// that is an error.
+/// The regular files below `folder`, at any depth, sorted. Counts hidden files (other programs' leftovers) and what is
+/// neither file nor folder (pipes, dangling links, and links to folders, which are not followed). Throws io_error for a
+/// picture's name on anything that is not a regular file.
 std::vector<fs::path> files_below(const fs::path& folder, uint64_t& ignored_count) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -134,7 +137,8 @@ std::vector<fs::path> files_below(const fs::path& folder, uint64_t& ignored_coun
   return files;
 }
 
-/// Class folders of one root by name; hidden ones are none. Counts what else lies there, a hidden folder as one.
+/// The class folders of one root, by name; hidden folders are not among them. Counts what else is there, a hidden
+/// folder as one.
 std::map<std::string, fs::path> class_folders(const fs::path& root, uint64_t& ignored_count) {
   std::map<std::string, fs::path> folders;
   uint64_t beside_count = 0;
@@ -193,7 +197,7 @@ class ImageFolder final : public Source {
   }
 
   std::string fingerprint() const override {
-    std::string hash;  // chained: a text of all names would be larger than everything else that pack() holds
+    std::string hash;  // chained, because a text of all names would be larger than everything else that pack() holds
     for (const auto& file : files_) {
       const std::string text = hash + detail::file_fingerprint(file.path);
       hash = detail::xxh3_hex({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
@@ -210,7 +214,8 @@ class ImageFolder final : public Source {
     int64_t label;
   };
 
-  /// One line for the first, with the number of the others: a model would get an output for each and never be told.
+  /// Throws io_error when a class has no pictures, because a model would get an output for it that is never trained.
+  /// The message names the first such class and the number of the others.
   void check_counts(const fs::path& root, const std::vector<uint64_t>& counts) const {
     const auto empty = std::find(counts.begin(), counts.end(), 0);
     if (empty == counts.end()) return;
@@ -220,7 +225,7 @@ class ImageFolder final : public Source {
                           "; expected one picture or more, or no such folder"));
   }
 
-  /// The number of its pictures.
+  /// Adds the pictures in `folder`. Returns their number.
   uint64_t add_class(const fs::path& folder, int64_t label) {
     const size_t count_before = files_.size();
     for (auto& path : files_below(folder, ignored_count_)) {

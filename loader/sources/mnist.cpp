@@ -1,5 +1,5 @@
-// mnist: the four IDX files of LeCun, Cortes and Burges, plain or gzipped; 28 x 28 grey, or whatever size the files
-// state.
+// mnist: reads the four IDX files of LeCun, Cortes and Burges, plain or gzipped. Pictures are 28 x 28 grey, or of
+// whatever size the files state.
 #include <zlib.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 constexpr uint32_t kImageMagic = 0x00000803, kLabelMagic = 0x00000801;  // u8 of 3 and of 1 dimensions
 constexpr uint64_t kMaxFileBytes = uint64_t{1} << 34;                   // a header may claim anything
 
-/// The bytes of a plain or a gzipped file, in order, no more of them than are asked for.
+/// Reads the bytes of a plain or a gzipped file in order, and no more of them than are asked for.
 class Stream {
  public:
   explicit Stream(const fs::path& path) : path_(path), file_(gzopen(path.c_str(), "rb")) {
@@ -29,7 +29,8 @@ class Stream {
                                is_plain ? "no gzip file; expected one" : "a gzip file; expected .gz in its name"));
   }
 
-  /// The next `count` bytes, fewer at the end. Allocated as they come: a header may claim anything.
+  /// Returns the next `count` bytes, or fewer at the end of the file. Memory is allocated as bytes come, because a
+  /// header may claim anything.
   std::vector<uint8_t> read(uint64_t count) {
     constexpr uint64_t kStepBytes = uint64_t{1} << 22;
     std::vector<uint8_t> bytes;
@@ -62,7 +63,7 @@ class Stream {
   std::unique_ptr<gzFile_s, Close> file_;
 };
 
-/// An IDX file as a whole in memory (47 MB for MNIST's largest).
+/// A whole IDX file in memory (47 MB for MNIST's largest).
 class IdxFile {
  public:
   IdxFile(const fs::path& path, uint32_t magic, size_t dimension_count) : path_(path) {
@@ -77,7 +78,7 @@ class IdxFile {
     uint64_t expected = 1;
     for (size_t i = 0; i < dimension_count; ++i) {
       dimensions_.push_back(word(header, 1 + i));
-      // Three 32 bit numbers overflow 64 bits; no dimension of a file that exists gets there.
+      // A product of three 32-bit numbers can overflow 64 bits, but no file that exists has such dimensions.
       if (__builtin_mul_overflow(expected, uint64_t{dimensions_.back()}, &expected)) expected = kMaxFileBytes;
     }
     data_ = file.read(std::min(expected, kMaxFileBytes));
@@ -102,7 +103,8 @@ class IdxFile {
   std::vector<uint32_t> dimensions_;
 };
 
-/// `train-images-idx3-ubyte`, also with '.' before idx, as some archives unpack it, and with .gz.
+/// Finds `train-images-idx3-ubyte`. The name may also have '.' before idx, as some archives unpack it, and .gz at the
+/// end.
 fs::path find_idx(const fs::path& folder, const std::string& stem, const std::string& kind) {
   std::vector<std::string> names;
   for (const char* separator : {"-", "."})
@@ -175,7 +177,7 @@ class Mnist final : public Source {
   std::optional<Extent> raw_extent() const override { return extent_; }
 
  private:
-  /// The part that holds sample `index`, which becomes the index inside of it.
+  /// Returns the part that holds sample `index`, and makes `index` the index inside of that part.
   const Part& part_of(uint64_t& index) const {
     const uint64_t first_count = parts_.front()->labels.data().size();
     if (index < first_count) return *parts_.front();
@@ -183,7 +185,7 @@ class Mnist final : public Source {
     return *parts_.back();
   }
 
-  std::vector<std::unique_ptr<Part>> parts_;  // train, then test
+  std::vector<std::unique_ptr<Part>> parts_;  // one entry per part: train, then test
   Extent extent_;
 };
 

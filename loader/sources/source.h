@@ -16,13 +16,13 @@ namespace penstock {
 
 /// A sample of a foreign data set.
 struct SourceSample {
-  std::vector<uint8_t> bytes;  // raw H x W x C u8, or the file as it came
+  std::vector<uint8_t> bytes;  // raw H x W x C u8, or the file as it is
   Encoding encoding = Encoding::kRaw;
   Extent extent;  // of the decoded picture
 };
 
 /// Random access to a foreign data set; sample i has id i.
-/// Errors: the factory throws config_error, io_error or corrupt_error naming the file; read() likewise.
+/// Errors: the factory throws config_error, io_error or corrupt_error, which names the file; so does read().
 /// Thread-safety: const members may be called from many threads.
 class Source {
  public:
@@ -31,22 +31,23 @@ class Source {
   virtual std::vector<std::string> class_names() const = 0;
   virtual int64_t label(uint64_t index) const = 0;
   virtual SourceSample read(uint64_t index) const = 0;
-  /// Changes whenever read() would give something else: what a packing that goes on after an interruption compares.
+  /// Changes whenever read() would give something else. A packing that goes on after an interruption compares it.
   virtual std::string fingerprint() const = 0;
-  /// How messages name the sample: a file, where it has one of its own.
+  /// The name of the sample in messages: its file, where it has one of its own.
   virtual std::string where(uint64_t index) const { return "sample " + std::to_string(index); }
   /// The sample's file, relative to the input folder; nothing where it has none of its own.
   virtual std::string path(uint64_t) const { return {}; }
   /// Set when every sample is a raw picture of this extent.
   virtual std::optional<Extent> raw_extent() const { return {}; }
-  /// Files in the input folder that were passed over because they are no pictures, or where none are looked for.
+  /// The number of files in the input folder that were ignored, because they are not pictures or are in a place where
+  /// none are expected.
   virtual uint64_t ignored_count() const { return 0; }
 };
 
 struct SourceKind {
   using Interface = Source;
   static constexpr const char* kName = "source";
-  /// input folder (may be empty for embedded sources), split: train, test or all.
+  /// Takes the spec, the input folder (may be empty for embedded sources) and the split: train, test or all.
   using Factory = std::function<std::unique_ptr<Source>(const Spec&, const std::filesystem::path&, const std::string&)>;
 };
 using SourceRegistry = Registry<SourceKind>;
