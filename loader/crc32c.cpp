@@ -13,7 +13,7 @@ namespace penstock {
 uint32_t crc32c(std::span<const uint8_t> bytes, uint32_t before) {
   uint32_t crc = before ^ 0xFFFFFFFF;
   while (!bytes.empty()) {
-    // ISA-L takes the length as an int and does not write, though its parameter is not const.
+    // ISA-L takes the length as an int, and does not write although its parameter is not const.
     const size_t count = std::min<size_t>(bytes.size(), std::numeric_limits<int>::max());
     crc = crc32_iscsi(const_cast<uint8_t*>(bytes.data()), static_cast<int>(count), crc);
     bytes = bytes.subspan(count);

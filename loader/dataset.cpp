@@ -1,4 +1,4 @@
-// Dataset: shards end to end, and which samples' checksums were seen to be right.
+// Dataset: shards one after the other, and which samples have passed their checksum.
 #include "loader/dataset.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace penstock {
 struct Dataset::State {
   std::filesystem::path folder;
   Manifest manifest;
-  std::vector<std::unique_ptr<const ShardReader>> shards;  // null: not in this rank's share
+  std::vector<std::unique_ptr<const ShardReader>> shards;  // one entry per shard; null: not in this rank's share
   std::vector<uint64_t> begins{0};
   std::vector<std::atomic<uint64_t>> checked;  // one bit per sample
 };
@@ -26,7 +26,7 @@ std::string expected_extent(const Manifest& manifest) {
   return concat(height, " x ", width, " x ", channels);
 }
 
-/// Sizes, labels and extents: what the shard says against what the manifest says.
+/// Compares sizes, labels and extents in the shard with what the manifest says.
 void check_shard(const ShardReader& shard, const Manifest& manifest, const Manifest::Shard& entry) {
   const auto check_number = [&](uint64_t found, uint64_t expected, const char* what) {
     if (found == expected) return;
@@ -126,7 +126,7 @@ Sample Dataset::checked_at(uint64_t index) const {
   const auto [shard, row] = place_of(index);
   auto& word = state_->checked[index / 64];
   const uint64_t bit = uint64_t{1} << (index % 64);
-  // Relaxed: the bytes never change, so that the worst of a race is that two threads check the same sample.
+  // Relaxed order is enough, because the bytes never change: at worst two threads check the same sample.
   if ((word.load(std::memory_order_relaxed) & bit) == 0) {
     shard.check_crc(row);
     word.fetch_or(bit, std::memory_order_relaxed);

@@ -18,7 +18,7 @@ struct Manifest {
   struct Shard {
     std::string file;  // a name inside the split's folder
     uint64_t sample_count = 0;
-    uint64_t byte_count = 0;  // of the file
+    uint64_t byte_count = 0;  // size of the file
     std::string xxh3;         // XXH3-128 of the file, 32 hex digits
   };
 
@@ -26,57 +26,58 @@ struct Manifest {
 
   std::string split;          // train, test, all
   std::string source;         // the source's spec, `digits(count=100)`
-  int64_t shuffle_seed = -1;  // of the order inside shards; negative: by id
+  int64_t shuffle_seed = -1;  // seed of the order inside shards; negative: sorted by id
   uint64_t sample_count = 0;
   uint64_t skipped_count = 0;           // pictures of the source that were left out because they are broken
-  std::string storage = "encode=auto";  // how pictures were stored, `encode=coef,resize=256,quality=90`
+  std::string storage = "encode=auto";  // how pictures were stored, as in `encode=coef,resize=256,quality=90`
   uint64_t transcoded_count = 0;        // JPEGs that come back with the same coefficients in other bytes
   std::vector<std::string> class_names;
-  std::vector<uint64_t> class_counts;  // samples, a class
-  int channels = 1;                    // of decoded pictures: 1 only when every picture is grey
+  std::vector<uint64_t> class_counts;  // one entry per class: its samples
+  int channels = 1;                    // channels of decoded pictures: 1 only when every picture is grey
   std::optional<Extent> extent;        // set when all pictures have one size
   DataStatistics statistics;
   std::vector<Shard> shards;
 };
 
-/// Throws io_error or corrupt_error naming file, key and value: a shard outside the folder, counts that disagree, a
-/// foreign format version.
+/// Throws io_error, or corrupt_error naming file, key and value: for a shard outside the folder, counts that disagree,
+/// or a foreign format version.
 Manifest read_manifest(const std::filesystem::path& split_folder);
 void write_manifest(const std::filesystem::path& split_folder, const Manifest& manifest);
 
-/// Every `world_size`-th shard from `rank` on: what a rank with shards of its own opens.
+/// The shards that a rank with shards of its own opens: every `world_size`-th one from `rank` on.
 struct ShardShare {
   int rank = 0, world_size = 1;
 };
 
-/// All samples of one split. Index i runs over shard 0, then shard 1, ...; also with a share of the shards, whose
-/// samples alone may be asked for then.
+/// All samples of one split. Index i counts through shard 0, then shard 1, and so on. With a share of the shards the
+/// indices are the same, but only samples of these shards may be asked for.
 ///
-/// Errors: opening checks manifest and every shard's structure and labels; sample bytes are checked by the CRC the
-/// first time that this object hands them out (checked_at), which costs one bit per sample. A file that is cut short
-/// afterwards, or a disk error, is an io_error (ShardReader). Thread-safety: const members from any thread.
+/// Errors: opening checks the manifest and every shard's structure and labels. The bytes of a sample are checked by
+/// their CRC the first time that this object hands them out (checked_at), for which it keeps one bit per sample. A file
+/// that is cut short later, or a disk error, is an io_error (ShardReader). Thread-safety: const members may be called
+/// on any thread.
 class Dataset {
  public:
-  /// `folder` is a split's folder (it holds manifest.json) or a data set (then FOLDER/<split>).
+  /// `folder` is a split's folder (it holds manifest.json), or a data set, of which FOLDER/<split> is opened.
   static std::shared_ptr<const Dataset> open(const std::filesystem::path& folder, const std::string& split = "train",
                                              ShardShare share = {});
   ~Dataset();
 
-  uint64_t size() const;  ///< Of all shards, also of those that are not opened.
+  uint64_t size() const;  ///< Samples of all shards, also of those that are not open.
   int shard_count() const;
-  uint64_t shard_begin(int shard) const;  ///< Index of its first sample; shard_begin(shard_count()) == size().
+  uint64_t shard_begin(int shard) const;  ///< The index of its first sample; shard_begin(shard_count()) == size().
   const Manifest& manifest() const;
   const std::filesystem::path& folder() const;
 
   /// Requires index < size(). O(log shards), no copy. Throws bug_error for a shard that was not opened.
   Sample at(uint64_t index) const;
-  Sample checked_at(uint64_t index) const;  ///< at(), and the CRC when this object has not checked it yet.
-  std::optional<Sample> example() const;    ///< The first sample of those opened; none when there is none.
-  /// For whoever reads a sample's bytes: after that, or by read_from(). As ShardReader's of that name.
+  Sample checked_at(uint64_t index) const;  ///< As at(), and checks the CRC unless this object has done so.
+  std::optional<Sample> example() const;    ///< The first sample of the open shards, if there is one.
+  /// To be called after reading a sample's bytes, unless read_from() does it. They do what ShardReader's functions of
+  /// these names do.
   void check_read(uint64_t index) const;
   void check_file(uint64_t index) const;
-  /// Throws io_error when a shard has become shorter than it was when it was opened. Asks the file system, for each
-  /// shard.
+  /// Throws io_error when a shard has become shorter since it was opened. Asks the file system about each shard.
   void check_files() const;
   /// "<shard file>: sample 35 (id 24531) at byte 8000", for messages.
   std::string where(uint64_t index) const;

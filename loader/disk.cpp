@@ -23,7 +23,7 @@ constexpr size_t kPieceBytes = 128 * 1024, kAlignment = 4096;
 constexpr int64_t kTimed_ns = 125'000'000;
 constexpr int kReaders = 8, kTurns = 2;
 
-/// Files opened past the page cache, as one row of pieces.
+/// Files opened past the page cache (O_DIRECT), as one sequence of pieces.
 class Pieces {
  public:
   explicit Pieces(const std::vector<std::filesystem::path>& files) {
@@ -92,7 +92,7 @@ double rate_of(const Pieces& pieces, int reader_count) {
 
 constexpr uint64_t kEstimatedSamples = 16;
 constexpr int kQuality = 90;
-constexpr double kCoefficientBytes = 1.11;  // of a JPEG's (docs/performance.md)
+constexpr double kCoefficientBytes = 1.11;  // per byte of a JPEG (docs/performance.md)
 
 }  // namespace
 
@@ -101,7 +101,7 @@ std::optional<DiskRate> measure_disk(const std::vector<std::filesystem::path>& f
   if (pieces.count() == 0) return std::nullopt;
   try {
     DiskRate rate;
-    for (int turn = 0; turn < kTurns; ++turn) {  // in turns, and the best counts: a reader may have had no core
+    for (int turn = 0; turn < kTurns; ++turn) {  // the best turn counts, because a reader may have had no core
       const double one = rate_of(pieces, 1), most = one > 0 ? rate_of(pieces, kReaders) : 0;
       if (most <= 0) return std::nullopt;
       rate.one = std::max(rate.one, one);

@@ -8,7 +8,7 @@
 namespace penstock {
 namespace {
 
-constexpr double kUsedUp = 0.9;  // of what the storage gives: the difference is noise and file headers
+constexpr double kUsedUp = 0.9;  // share of what the storage gives; the rest is noise and file headers
 
 std::string bytes_of(double bytes) { return byte_text(static_cast<uint64_t>(std::llround(bytes))); }
 

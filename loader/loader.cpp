@@ -75,7 +75,7 @@ class SlotMemory {
       slots_.push_back({memory, labels, ids, weights, second_labels, mixes ? weights + row_count : nullptr});
     }
   }
-  ~SlotMemory() {  // also when the constructor throws half-way, because it delegates
+  ~SlotMemory() {  // also runs when the constructor throws half-way, because that one delegates
     for (const auto& slot : slots_) allocator_.release(slot.pixels, slot_bytes_);
   }
   SlotMemory(const SlotMemory&) = delete;
@@ -113,15 +113,15 @@ struct Loader::State {
 
   LoaderOptions options;
   detail::RowMaker maker;
-  int64_t batches;  // an epoch
+  int64_t batches;  // per epoch
   SlotMemory slots;
   std::vector<detail::RowWorker> workers;
   int64_t start_ns = now_ns();
   detail::Histogram wait;
   std::atomic<uint64_t> batch_count{0}, ready_count{0};
-  int64_t epoch = -1;      // none was started
-  int64_t epoch_end = -1;  // sequence
-  detail::Ring ring;       // last: its workers use all of the above
+  int64_t epoch = -1;      // -1: no epoch was started
+  int64_t epoch_end = -1;  // number of the batch after its last one, counted over epochs
+  detail::Ring ring;       // must be last, because its workers use all of the above
 };
 
 struct Batch::Handle {

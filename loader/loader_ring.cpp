@@ -1,4 +1,4 @@
-// Ring: issuing batches, cutting them into chunks, and who waits for whom.
+// Ring: issues batches, cuts them into chunks, and decides who waits and who is woken.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -11,8 +11,8 @@ namespace penstock::detail {
 namespace {
 
 constexpr double kChunkNs = 100e3, kFastBatchNs = 100e3;
-// A batch that is made faster than this has not waited for a disk, and two questions of 1 us each would show: its time
-// on the wall is taken for processor time.
+// A batch that is made faster than this has not waited for a disk, and two questions to the kernel, of 1 us each, would
+// be noticeable. Its wall-clock time is therefore taken as its processor time.
 constexpr double kAskingClockNs = 500e3;
 constexpr auto kLinger = std::chrono::milliseconds(10);
 
@@ -80,12 +80,13 @@ Ring::Taken Ring::take() {
   return taken;
 }
 
-/// Waking a thread costs the waker 7 us, a tenth of a batch of MNIST. A consumer that outruns workers which make a
-/// batch in less than 100 us therefore sleeps until half of what may be made ahead is ready: the workers have the other
-/// half to go on with, and nothing is delivered more slowly.
+/// Waking a thread costs the waker 7 us, which is a tenth of a batch of MNIST. A consumer that is faster than workers
+/// which make a batch in less than 100 us therefore sleeps until half of the batches that may be made ahead are ready.
+/// The workers have the other half to go on with, so that nothing is delivered more slowly.
 void Ring::wait_for_batches(std::unique_lock<std::mutex>& lock) {
   const bool is_fast = row_ns_ * static_cast<double>(rows_) < kFastBatchNs * workers_;
-  // What is not issued yet may wait for a slot that the consumer holds.
+  // The consumer must not wait for a batch that is not issued yet, because that batch may need a slot that the consumer
+  // holds.
   wanted_end_ = std::max(next_ + 1, is_fast ? std::min(issued_, next_ + ahead_ / 2) : 0);
   ready_or_free_.wait(lock, [this] { return has_wanted(); });
   wanted_end_ = 0;
@@ -102,7 +103,7 @@ void Ring::release(int slot) {
   {
     const std::lock_guard lock(mutex_);
     slots_[static_cast<size_t>(slot)] = {};
-    wake.consumer = consumer_waits_ && workers_ == 0;  // it makes the batch itself, once the slot is free
+    wake.consumer = consumer_waits_ && workers_ == 0;  // the consumer makes the batch itself once the slot is free
     issue(wake);
   }
   rouse(wake);
@@ -116,7 +117,7 @@ void Ring::issue(Wake& wake) {
   }
 }
 
-/// Wakes as many workers as there are new chunks, first those that wait.
+/// Calls as many workers as there are new chunks: first those that wait, then new ones. rouse() wakes or starts them.
 void Ring::summon(int64_t chunks, Wake& wake) {
   for (; chunks > 0 && waiting_ > 0; --chunks) {
     --waiting_;
@@ -217,7 +218,8 @@ void Ring::make_on_this_thread(std::unique_lock<std::mutex>& lock) {
   finish(chunk, std::move(outcome), nobody);
 }
 
-/// A worker at work is asked through its thread's clock, so that it need not ask the kernel itself a chunk.
+/// The processor time of a worker at work is read from its thread's clock, so that the worker itself need not ask the
+/// kernel after every chunk.
 std::vector<Ring::WorkerTime> Ring::worker_times() {
   const std::lock_guard lock(mutex_);
   std::vector<WorkerTime> times;
@@ -235,8 +237,8 @@ void Ring::begin(Shift& shift) {
   shift.is_on = true;
 }
 
-/// The consumer's thread does other things too: its processor time is taken around each batch, and its queueing is
-/// dealt to making rows and the rest by their lengths.
+/// With workers 0, the consumer's thread does other things too. Its processor time is therefore taken around each
+/// batch, and its queueing is divided between making rows and the rest in proportion to how long these take.
 Ring::WorkerTime Ring::time_of(const Shift& shift) const {
   WorkerTime time = shift.time;
   const int64_t queued = queued_ns(shift.thread) - shift.queued_start_ns;
@@ -257,7 +259,7 @@ Ring::WorkerTime Ring::time_of(const Shift& shift) const {
 
 void Ring::work() {
   Shift start;
-  begin(start);  // before the lock: it asks the kernel four times
+  begin(start);  // before taking the lock, because it asks the kernel four times
   std::unique_lock lock(mutex_);
   const int worker = idle_workers_.back();
   idle_workers_.pop_back();
@@ -278,7 +280,7 @@ void Ring::work() {
   shift.time = time_of(shift);
   shift.is_on = false;
   idle_workers_.push_back(worker);
-  if (--crew_ == 0) all_gone_.notify_all();  // under the lock: the destructor may end as soon as it is free
+  if (--crew_ == 0) all_gone_.notify_all();  // under the lock, because the destructor may end as soon as it is free
 }
 
 void Ring::rouse(const Wake& wake) {

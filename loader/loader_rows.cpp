@@ -14,21 +14,23 @@
 namespace penstock::detail {
 namespace {
 
-constexpr int kFullScale = 8;    // of the DCT, in eighths
-constexpr int kTimedEvery = 17;  // not a power of two, so that it wanders over the rows of a batch
+constexpr int kFullScale = 8;    // DCT scale, in eighths
+constexpr int kTimedEvery = 17;  // not a power of two, so that the timed rows wander over the batch
 constexpr int64_t kAlwaysTimedNs = 20000;
 constexpr size_t kPrefetchBytes = 4096;
 constexpr int64_t kPagesAhead = 4, kRowsAhead = 2;  // rows
 
-/// GCC takes a function of nothing but prefetches for one without an effect and drops its calls: 30 % of a sample of
-/// MNIST, lost and found again.
+/// GCC takes a function that only prefetches for one without an effect, and drops the calls of it. Without this
+/// function, that cost 30 % of the time of an MNIST sample.
 void keep_call() { asm volatile(""); }
 
-/// A shuffled order leaves the hardware nothing to guess, so the bytes of a small picture are asked for ahead of its
-/// turn, in two steps: the address translation of a page that was not seen for long takes longer than its bytes, and
-/// whatever is asked for behind it waits. Of a large picture this is the first page; the hardware sees the rest coming.
-/// Together: 13 % of a sample of MNIST. Into the second-level cache, because a picture of CIFAR-10 has more lines than
-/// the first one can have under way, and whatever comes behind them waits: 12 % of such a sample, Zen 4.
+/// In a shuffled order the hardware cannot guess the next sample, so that the bytes of a small picture are prefetched
+/// before its turn. There are two steps, because the address translation of a page that was not used for long takes
+/// longer than loading its bytes, and whatever is requested after it has to wait: prefetch_pages() asks for the
+/// translations, prefetch() for the bytes. For a large picture this is done for the first page only; the hardware
+/// foresees the rest. Both together save 13 % of the time of an MNIST sample. The bytes go to the second-level cache,
+/// because a picture of CIFAR-10 has more lines than the first-level cache can have in flight, and whatever comes after
+/// these lines would wait: 12 % of the time of such a sample (Zen 4).
 void prefetch_pages(const Sample& sample) {
   if (sample.bytes.empty()) return;
   keep_call();
@@ -44,7 +46,7 @@ void prefetch(const Sample& sample) {
     __builtin_prefetch(sample.bytes.data() + offset, /*rw=*/0, kToSecondLevel);
 }
 
-/// Of the rows behind row k.
+/// Prefetches the pages of the row kPagesAhead after row k, and the bytes of the row kRowsAhead after it.
 void prefetch_behind(const std::vector<RowWorker::Row>& rows, int64_t k, int64_t count) {
   if (k + kPagesAhead < count) prefetch_pages(rows[static_cast<size_t>(k + kPagesAhead)].sample);
   if (k + kRowsAhead < count) prefetch(rows[static_cast<size_t>(k + kRowsAhead)].sample);
@@ -132,7 +134,7 @@ uint64_t RowMaker::index_at(const Order& order, uint64_t position) const {
   return span.first_index + (local - span.first_local);
 }
 
-/// With rank-local shuffling the partners are this rank's own rows, for no other rank's shards are open here.
+/// With rank-local shuffling the partners are this rank's own rows, because no other rank's shards are open here.
 RowMaker::Place RowMaker::place_of(int64_t epoch, int64_t index) const {
   Place place{.epoch = epoch, .rows = partition_.rows(index), .order = order_of(epoch)};
   if (!mixes()) return place;
@@ -140,7 +142,7 @@ RowMaker::Place RowMaker::place_of(int64_t epoch, int64_t index) const {
   const bool is_local = shuffle_ == Shuffle::kRankLocal;
   place.mix = batch_plan(pipeline_.batch_mix(), seed_, static_cast<uint32_t>(epoch), static_cast<uint64_t>(index),
                          is_local ? rows.count : rows.global_count, extent_.height, extent_.width);
-  if (place.mix.mix_weight == 1) place.mix.kind = BatchMix::Kind::kNone;  // nothing of a partner would be seen
+  if (place.mix.mix_weight == 1) place.mix.kind = BatchMix::Kind::kNone;  // the partner would not be visible
   place.mix_row = rows.first_row;
   place.mix_position = rows.first_position - static_cast<uint64_t>(rows.first_row);
   return place;
@@ -201,12 +203,13 @@ void RowMaker::make_group(const Place& place, int64_t begin, int64_t end, const 
   if (failure) std::rethrow_exception(failure);
 }
 
-/// Fills worker.rows, and worker.partners in a mix, from the data set, up to the first row that fails: then `failure`
-/// says how, and the rows before it are still to be made, for one of them may fail too and would be the first. Returns
-/// how many rows were found.
+/// Fills worker.rows, and in a mix worker.partners, from the data set, up to the first row that fails. `failure` then
+/// holds its error. The rows before it must still be made: one of them may fail too, and would then be the first to
+/// fail. Returns how many rows were found.
 int64_t RowMaker::find_rows(const Place& place, int64_t begin, int64_t end, RowWorker& worker,
                             std::exception_ptr& failure) const {
-  // In loops of their own, so that the processor can have the columns of several samples under way at once in look_up.
+  // The indices are computed in loops of their own, so that in look_up() the processor can load the columns of several
+  // samples at once.
   for (int64_t row = begin; row < end; ++row) {
     worker.rows[static_cast<size_t>(row - begin)].index =
         index_at(place.order, place.rows.first_position + static_cast<uint64_t>(row));
@@ -249,15 +252,15 @@ int64_t RowMaker::look_up(std::vector<RowWorker::Row>& rows, int64_t count, RowW
   return i;
 }
 
-/// The partner is decoded and rendered again for every row that it is mixed into: it may stand in another rank's part,
-/// and in this one's another worker may have it.
+/// The partner is decoded and rendered again for every row that it is mixed into, because its own row may be in another
+/// rank's part, or in this part but made by another worker.
 void RowMaker::make_mixed(const Place& place, const RowWorker::Row& row, const RowWorker::Row& partner,
                           std::byte* output, RowWorker& worker) const {
   make_row(place, row, output, worker);
   make_row(place, partner, worker.partner_pixels.data(), worker, output);
 }
 
-/// With `blended`, the row is a partner and is mixed into that one.
+/// Where `blended` is given, the row is a partner: it is rendered to `output` and then mixed into `blended`.
 void RowMaker::make_row(const Place& place, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
                         std::byte* blended) const {
   const bool is_timed = --worker.until_timed <= 0;  // below 0: the timed row before this one failed
@@ -268,7 +271,7 @@ void RowMaker::make_row(const Place& place, const RowWorker::Row& row, std::byte
     dataset_->check_file(row.index);
     throw;
   }
-  if (has_map_faults()) dataset_->check_read(row.index);  // as read_from(), without a call for each row
+  if (has_map_faults()) dataset_->check_read(row.index);  // as read_from() does, but without its cost per row
   if (blended != nullptr) mix_row(place.mix, layout_, extent_, output, blended);
   if (emulated_load_ns_ > 0) burn_cpu(emulated_load_ns_);
   laps.end_of(worker.render);
@@ -277,7 +280,7 @@ void RowMaker::make_row(const Place& place, const RowWorker::Row& row, std::byte
   worker.until_timed = worker.timed_every;
 }
 
-/// The caller ends the lap of the rendering.
+/// The caller ends the lap of the render stage.
 void RowMaker::render_row(const Place& place, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
                           Laps& laps) const {
   const Plan plan = plan_of(place.epoch, row);
@@ -289,7 +292,7 @@ void RowMaker::render_row(const Place& place, const RowWorker::Row& row, std::by
     render_at(scale, at_dct_scale(plan, scale), row, output, worker, laps);
 }
 
-/// `plan` is the one for the picture at `scale`.
+/// `plan` is the plan for the picture decoded at `scale`.
 void RowMaker::render_at(int scale, const Plan& plan, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
                          Laps& laps) const {
   const Picture picture = decode(row, plan, scale, worker.scratch);
@@ -316,8 +319,8 @@ int RowMaker::scale_of(const Sample& sample, const Plan& plan) const {
   return scales_dct_ && codec_traits(sample.encoding).is_scalable ? dct_scale(plan) : kFullScale;
 }
 
-/// The pixels that `plan` looks at. Raw pixels are taken where they lie: which of them are looked at need not be known
-/// (that is 4 % of a sample of MNIST).
+/// Returns the pixels that `plan` looks at. Raw pixels are used where they are, so that the footprint of the plan need
+/// not be computed (which takes 4 % of the time of an MNIST sample).
 Picture RowMaker::decode(const RowWorker::Row& row, const Plan& plan, int scale, DecodeScratch& scratch) const {
   const auto& [height, width, channels] = row.sample.extent;
   const bool is_raw = row.sample.encoding == Encoding::kRaw;

@@ -100,7 +100,7 @@ Manifest::Shard read_shard(const json& entry, const std::string& where) {
   return shard;
 }
 
-/// Counts that say the same thing twice must agree.
+/// Checks that counts which say the same thing agree.
 void check_counts(const Manifest& manifest, const Fields& fields) {
   std::set<std::string> files;
   std::vector<uint64_t> shard_counts;
@@ -186,7 +186,7 @@ void write_manifest(const std::filesystem::path& split_folder, const Manifest& m
                                 {"byte_count", shard.byte_count},
                                 {"xxh3", shard.xxh3}});
   }
-  // A folder's name need not be UTF-8; what is not becomes U+FFFD.
+  // A folder's name need not be UTF-8; bytes that are not become U+FFFD.
   write_text(split_folder / kFileName, object.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
 }
 

@@ -1,4 +1,4 @@
-// pack(): deals samples to shards, checks and writes each, publishes all of them at once.
+// pack(): deals samples to shards, checks and writes each of them, and publishes all shards at once.
 #include "loader/pack.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMaxShards = 99999;  // what a file name of five digits holds
+constexpr int kMaxShards = 99999;  // file names have five digits for them
 
 void check_storage(const StorageOptions& storage) {
   constexpr int kMaxSide = 65535;
@@ -56,7 +56,7 @@ void check_storage(const StorageOptions& storage) {
   }
 }
 
-/// Raw pixels are stored as they are: whoever asks for something else is told.
+/// Raw pixels are stored as they are. Throws config_error when the options ask for something else.
 void check_raw_source(const StorageOptions& storage, const Source& source, const std::string& name) {
   const bool is_as_it_is = storage.encode != Encode::kCoefficients && storage.encode != Encode::kJpeg &&
                            storage.resize_short == 0 && storage.raw_share == 0;
@@ -65,7 +65,8 @@ void check_raw_source(const StorageOptions& storage, const Source& source, const
                             "auto, keep or raw, and neither resize nor raw-share"));
 }
 
-/// As the manifest will have them: what is not UTF-8 in a folder's name becomes U+FFFD, and two may become one.
+/// Throws io_error when two class names are equal as the manifest will have them. What is not UTF-8 in a folder's name
+/// becomes U+FFFD there, so that two names may become one.
 void check_class_names(const Source& source, const std::string& name) {
   std::set<std::string> seen;
   for (const auto& class_name : source.class_names()) {
@@ -89,7 +90,7 @@ void check_options(const PackOptions& options) {
   const auto folder = options.output / options.split;
   if (!options.force && fs::exists(folder))
     throw config_error(concat(folder.string(), ": exists already; expected a new folder, or --force to replace it"));
-  // Replacing deletes what is there: never somebody's pictures, of which the input may be just this folder.
+  // Replacing deletes what is there. That must never be somebody's pictures, and the input may be this very folder.
   if (fs::exists(folder) && !fs::is_regular_file(folder / "manifest.json"))
     throw config_error(concat(folder.string(), ": no packed data set (no manifest.json); expected one to replace"));
   if (!fs::exists(folder)) return;
@@ -102,7 +103,7 @@ void check_options(const PackOptions& options) {
   }
 }
 
-/// What is to be packed, when all that can be known beforehand is right.
+/// Returns the source to be packed, after everything that can be checked beforehand was found right.
 std::unique_ptr<Source> checked_source(const PackOptions& options) {
   check_options(options);
   const Spec spec = parse_spec(SourceKind::kName, options.source);
@@ -116,7 +117,7 @@ std::unique_ptr<Source> checked_source(const PackOptions& options) {
   return source;
 }
 
-/// As the manifest records it.
+/// The options as the manifest records them.
 std::string storage_text(const StorageOptions& storage) {
   std::string text = concat("encode=", encode_name(storage.encode));
   if (storage.resize_short > 0) text += concat(",resize=", storage.resize_short);
@@ -134,8 +135,8 @@ std::string shard_file(size_t shard, int shard_count) {
   return name.data();
 }
 
-/// Deals the samples, sorted by class and then by id, to the shards in turn: of any two shards, no class's count and no
-/// total differ by more than one. Ids ascend inside each shard.
+/// Deals the samples, sorted by class and then by id, to the shards in turn. The counts of a class, and the totals, of
+/// any two shards differ by one at most. Ids ascend inside each shard.
 std::vector<std::vector<uint64_t>> deal(const Source& source, size_t class_count, size_t shard_count) {
   std::vector<uint64_t> next(class_count);  // place of each class's next sample in the sorted list
   const uint64_t size = source.size();
@@ -184,7 +185,7 @@ class Packing {
       if (!finished_[shard]) pack_shard(shard, stopped);
     };
     detail::run_parallel(members_.size(), options_.jobs, body, report);
-    report();  // what was skipped, before the manifest can find that nothing is left
+    report();  // reports what was skipped, before manifest() can find that nothing is left
     write_manifest(partial_.folder(), manifest());
     partial_.publish(options_.force);
     report();
@@ -243,8 +244,8 @@ class Packing {
     partial_.finish(shard, *finished_[shard]);
   }
 
-  /// Reads, encodes, decodes once (so that what is packed can be trained on) and writes. Nothing when the picture is
-  /// broken and to be skipped.
+  /// Reads, encodes, decodes once (so that what is packed can be trained on) and writes. Returns nothing when the
+  /// picture is broken and is to be skipped.
   std::optional<detail::Encoded> pack_sample(uint64_t id, ShardWriter& writer, detail::Tally& tally,
                                              DecodeScratch& scratch) {
     try {
@@ -276,7 +277,7 @@ class Packing {
     skipped_.push_back(message);
   }
 
-  /// Runs `body`; an Error of it says which sample.
+  /// Runs `body`, and adds the name of the sample to an Error that it throws.
   template <class Body>
   auto named(uint64_t id, const Body& body) const {
     try {
@@ -330,12 +331,13 @@ class Packing {
   const Source& source_;
   const std::string source_text_;
   const std::vector<std::string> class_names_;
-  const std::vector<std::vector<uint64_t>> members_;  // ids, by shard
+  const std::vector<std::vector<uint64_t>> members_;  // one entry per shard: its ids
   const std::shared_ptr<const detail::Codebook> codebook_;
   const detail::Encoder encoder_;
   detail::Partial partial_;
   std::vector<std::string> files_;
-  std::vector<std::optional<detail::FinishedShard>> finished_;  // each written by the thread that packs the shard
+  // One entry per shard, written by the thread that packs the shard.
+  std::vector<std::optional<detail::FinishedShard>> finished_;
   const int64_t start_ns_ = now_ns();
   uint64_t reused_count_ = 0;
   std::atomic<uint64_t> done_count_{0};

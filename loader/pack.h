@@ -1,4 +1,4 @@
-// pack(): a foreign data set into shards and a manifest, once.
+// pack(): turns a foreign data set into shards and a manifest, once.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct PackOptions {
   std::string split = "train";    ///< train, test or all.
   std::filesystem::path output;   ///< The data set: OUTPUT/<split>/ is written.
   int shard_count = 8;
-  int64_t shuffle_seed = -1;  ///< Order of samples inside shards: the source's when negative.
-  int jobs = 0;               ///< Threads; 0: one a core.
+  int64_t shuffle_seed = -1;  ///< Seed of the order inside shards; negative: the source's order.
+  int jobs = 0;               ///< Threads; 0: one per core.
   bool force = false;         ///< Replace an existing OUTPUT/<split>, in one step, once the new one is complete.
   bool skip_corrupt = false;  ///< Leave broken pictures out and count them, instead of failing.
   StorageOptions storage = {};
@@ -30,29 +30,30 @@ struct PackProgress {
   double seconds = 0;
   uint64_t reused_count = 0;   ///< Samples in shards that an interrupted packing had finished.
   uint64_t skipped_count = 0;  ///< Broken pictures left out so far (skip_corrupt).
-  /// What was wrong with those that were left out since the last call, each with its file.
+  /// One message per picture that was left out since the last call: its file, and what was wrong with it.
   std::vector<std::string> skipped;
   uint64_t ignored_count = 0;  ///< Files in the source's folder that are no pictures, or outside of class folders.
 };
 
-/// Writes OUTPUT/<split>. Determinism: equal inputs and options give equal bytes whatever `jobs` is.
-/// Crash-safety: shards and manifest are written under OUTPUT/.<split>.partial, synced, and the folder is renamed last;
-/// a packing that was killed goes on with the shards that are missing. A packing that fails leaves nothing behind.
-/// Memory: up to 16 bytes a sample beside what the source holds; and of each job what its ShardWriter holds, and a
-/// picture, decoded and encoded; at the start, of JPEGs, about 60 MB of blocks to train a codebook with.
-/// Errors: config_error (also an OUTPUT/<split> that exists, without `force`, and with it one that holds anything but
-/// shards and a manifest), io_error (also a full disk),
-/// corrupt_error naming file and sample. `on_progress` is called on the calling thread about ten times a second, and at
-/// the end.
+/// Writes OUTPUT/<split>. `on_progress` is called on the calling thread about ten times per second, and at the end.
+///
+/// Determinism: equal inputs and options give equal bytes, whatever `jobs` is.
+/// Crash-safety: shards and manifest are written under OUTPUT/.<split>.partial and synced, and the folder is renamed
+/// last. The packing after one that was killed goes on with the shards that are missing. A packing that fails leaves no
+/// files.
+/// Memory: up to 16 bytes per sample, besides what the source holds. Each job also needs what its ShardWriter holds,
+/// and one picture, decoded and encoded. At the start, JPEGs need about 60 MB of blocks to train a codebook with.
+/// Errors: config_error (also when OUTPUT/<split> exists, unless `force` is set and it holds only shards and a
+/// manifest), io_error (also for a full disk), corrupt_error naming file and sample.
 void pack(const PackOptions& options, const std::function<void(const PackProgress&)>& on_progress = {});
 
-/// Throws what pack() would throw before it writes anything: wrong options, an output that is in the way, a source that
-/// is not there or empty.
+/// Throws what pack() would throw before it writes anything: for wrong options, an output that is in the way, or a
+/// source that is missing or empty.
 void check_packing(const PackOptions& options);
 
-/// Checks structure, file checksums, every CRC, that every sample decodes, labels and counts against the manifest, that
-/// class names differ and that the split is its folder's, of the split in `split_folder`. A flipped bit in a sample
-/// names that sample.
+/// Checks the split in `split_folder`: its structure, file checksums, every CRC, that every sample decodes, labels and
+/// counts against the manifest, that class names differ, and that the split is the one in the folder's name. A flipped
+/// bit in a sample is reported with the name of that sample.
 Problems verify(const std::filesystem::path& split_folder, int jobs = 0);
 
 }  // namespace penstock

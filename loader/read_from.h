@@ -1,4 +1,4 @@
-// read_from(): whatever reads a memory map, and the question afterwards whether that was the file.
+// read_from(): runs code that reads a memory map, and then asks whether all that was read came from the file.
 #pragma once
 
 #include "core/error.h"
@@ -6,8 +6,8 @@
 namespace penstock {
 
 /// Runs `body`, which reads what `reader` (Dataset, ShardReader) has mapped of sample `where`. When the file could not
-/// be read, because somebody has cut it short or the disk fails, the bytes were zeros: then this throws io_error, in
-/// place of the Error, if any, that came of them.
+/// be read, because it was cut short or the disk fails, `body` saw zeros. Then this throws io_error, in place of any
+/// Error that these zeros caused.
 template <class Reader, class Where, class Body>
 void read_from(const Reader& reader, Where where, const Body& body) {
   try {

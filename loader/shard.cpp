@@ -17,14 +17,14 @@ namespace penstock {
 
 namespace {
 
-/// Byte strings of any length: row i is bytes[offsets[i] .. offsets[i + 1]). Without offsets: no row has any.
+/// Byte strings of any length: row i is bytes[offsets[i] .. offsets[i + 1]). Without offsets, every row is empty.
 struct Ragged {
   std::span<const uint64_t> offsets;
   std::span<const uint8_t> bytes;
   std::span<const uint8_t> at(size_t row) const {
     if (offsets.empty()) return {};
     const uint64_t begin = offsets[row], end = offsets[row + 1];
-    if (begin > end || end > bytes.size()) return {};  // zeros in place of a page: Map::check_columns() will tell
+    if (begin > end || end > bytes.size()) return {};  // zeros in place of a page; Map::check_columns() reports it
     return bytes.subspan(begin, end - begin);
   }
   std::span<const uint64_t> column(size_t row) const { return offsets.empty() ? offsets : offsets.subspan(row, 2); }
@@ -40,10 +40,10 @@ struct ShardReader::Map {
   std::span<const uint16_t> extents;  // N x 3: height, width, channels
   std::span<const uint8_t> encodings;
   std::span<const uint32_t> checksums;
-  std::span<const uint8_t> orientations;  // empty: all 1
+  std::span<const uint8_t> orientations;  // one entry per sample; empty: all are 1
   Ragged pictures;                        // without offsets: the pictures are one tensor, `images`
-  uint64_t image_bytes = 0;               // of one picture of `images`
-  uint64_t bytes_offset = 0;              // of the pictures in the file
+  uint64_t image_bytes = 0;               // bytes of one picture of `images`
+  uint64_t bytes_offset = 0;              // where the pictures begin in the file
   Ragged indexes, paths;
   std::unique_ptr<const detail::Codebook> codebook;
 
@@ -117,7 +117,7 @@ void ShardReader::Map::find_pictures() {
   }
 }
 
-/// What not every shard has.
+/// Finds the tensors that not every shard has.
 void ShardReader::Map::find_extras() {
   if (file.find("orientation")) orientations = column<uint8_t>("orientation", "U8", {size});
   if (file.find("index")) indexes = ragged("index", "index_offset");
@@ -147,7 +147,7 @@ Ragged ShardReader::Map::ragged(const std::string& name, const std::string& offs
   return found;
 }
 
-/// Whatever a codec or render() will rely on without looking.
+/// Checks what codecs and render() rely on without looking.
 void ShardReader::Map::check_row(size_t row) const {
   const Sample found = sample(row);
   try {
@@ -173,7 +173,7 @@ void ShardReader::Map::check_row(size_t row) const {
     throw corrupt_error(concat(where(row), ": encoding is 3 (coefficients); expected the tensor \"codebook\" with it"));
 }
 
-/// A row of `images` has the tensor's own size.
+/// Checks a row of `images`, which must have the size that the tensor states.
 void ShardReader::Map::check_image(size_t row, const Sample& found) const {
   const auto& [height, width, channels] = found.extent;
   const auto& shape = file.find("images")->shape;
@@ -203,7 +203,7 @@ Sample ShardReader::Map::sample(size_t row) const {
           .codebook = codebook.get()};
 }
 
-/// What sample() reads of a row.
+/// Checks those parts of the columns that sample() reads for a row.
 void ShardReader::Map::check_columns(size_t row, Check check) const {
   const auto check_part = [&](const auto& column) {
     (file.*check)({reinterpret_cast<const uint8_t*>(column.data()), column.size_bytes()},

@@ -1,4 +1,4 @@
-// ShardWriter: pictures first, then the columns, the header last.
+// ShardWriter: writes the pictures first, then the columns, and the header last.
 #include "loader/shard_writer.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace penstock {
 namespace {
 
-constexpr uint64_t kAlignment = 64;  // of the columns: a cache line
+constexpr uint64_t kAlignment = 64;  // alignment of the columns: a cache line
 
 template <class Element>
 std::span<const uint8_t> as_bytes(const std::vector<Element>& column) {
@@ -90,7 +90,8 @@ void ShardWriter::add(const Sample& sample) {
   state.paths.add({reinterpret_cast<const uint8_t*>(sample.path.data()), sample.path.size()});
 }
 
-/// Wide elements first, so that each column is aligned to its element. Columns that would say nothing are left out.
+/// Columns of wide elements come first, so that each column is aligned to its element. Columns that would say nothing
+/// are left out.
 std::vector<TensorView> ShardWriter::State::columns() const {
   const uint64_t count = ids.size();
   const bool has_indexes = !indexes.bytes.empty(), has_paths = !paths.bytes.empty();
@@ -124,7 +125,7 @@ uint64_t ShardWriter::finish() {
   const std::vector<uint8_t> padding((kAlignment - state.offsets.back() % kAlignment) % kAlignment);
   if (!padding.empty()) tensors.push_back({"padding", "U8", {padding.size()}, padding});
   for (auto& column : state.columns()) tensors.push_back(std::move(column));
-  for (const auto& tensor : tensors) state.file.write(tensor.bytes);  // the pictures' view is empty: they are written
+  for (const auto& tensor : tensors) state.file.write(tensor.bytes);  // pictures have an empty view: they are written
 
   const std::string header = safetensors_header(tensors, {{kShardVersionKey, kShardVersion}}, kShardHeaderBytes);
   if (header.size() != kShardHeaderBytes)

@@ -1,4 +1,4 @@
-// unpack(): each shard's samples to files.
+// unpack(): writes the samples of each shard to files.
 #include "loader/unpack.h"
 
 #include <fcntl.h>
@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Below the output folder and nowhere else, and a plain name for every system call.
+/// Whether `path` stays below the output folder and is a plain name for every system call.
 bool is_safe(const fs::path& path) {
   if (path.empty() || path.is_absolute() || !path.has_filename()) return false;
   for (const auto& part : path)
@@ -32,7 +32,7 @@ bool is_safe(const fs::path& path) {
   return path.native().find('\0') == std::string::npos;
 }
 
-/// The name of a class as that of a folder.
+/// The folder name for a class name.
 std::string folder_name(std::string name) {
   for (char& c : name)
     if (c == '/' || c == '\0') c = '_';
@@ -71,10 +71,10 @@ class Unpacking {
   struct File {
     fs::path path;
     std::vector<uint8_t> bytes;
-    uint64_t index = 0;  // of the sample
+    uint64_t index = 0;  // index of the sample
   };
 
-  /// Nothing, with the reason in `found`, when the sample is broken.
+  /// Returns nothing when the sample is broken, and adds the reason to `found`.
   std::optional<File> file_at(uint64_t i, Problems& found) const {
     std::optional<Sample> sample;
     if (!found.passes("", [&] { sample = dataset_->checked_at(i); })) return {};
@@ -102,7 +102,7 @@ class Unpacking {
     return output_ / sample.path;
   }
 
-  /// Aside first: half a file under its name would be taken for a whole one.
+  /// Writes the file under another name first, because half a file under its own name would be taken for a whole one.
   void write_file(const File& file) {
     fs::create_directories(file.path.parent_path());
     const fs::path aside = file.path.parent_path() / concat(".unpack-", getpid(), "-", file.index);
@@ -118,23 +118,23 @@ class Unpacking {
 
   static bool write_whole(const fs::path& path, const std::vector<uint8_t>& bytes) {
     std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wb"), std::fclose);
-    // Closing counts: some file systems say only then that there is no room.
+    // The result of closing counts too, because some file systems report only then that there is no room.
     return file && std::fwrite(bytes.data(), 1, bytes.size(), file.get()) == bytes.size() &&
            std::fclose(file.release()) == 0;
   }
 
-  /// Never in the place of another file: two samples of one path must not become one.
+  /// Never replaces another file: two samples with the same path must not become one.
   static bool put_in_place(const fs::path& aside, const fs::path& path) {
     if (renameat2(AT_FDCWD, aside.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0) return true;
     if (errno != EINVAL && errno != ENOSYS) return false;
-    // A file system without the flag (NFS): the name is claimed first.
+    // On a file system without the flag (NFS), an empty file claims the name first.
     const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     return fd >= 0 && close(fd) == 0 && std::rename(aside.c_str(), path.c_str()) == 0;
   }
 
   std::shared_ptr<const Dataset> dataset_;
   fs::path output_;
-  std::vector<Problems> found_;  // by shard
+  std::vector<Problems> found_;  // one entry per shard
   const int64_t start_ns_ = now_ns();
   std::atomic<uint64_t> done_count_{0}, byte_count_{0};
 };

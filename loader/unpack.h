@@ -1,4 +1,4 @@
-// unpack(): a packed split back into the files it was made from.
+// unpack(): turns a packed split back into the files from which it was made.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,16 @@ struct UnpackProgress {
 };
 
 /// Writes every sample of the split in `split_folder` below `output`, under the path that its source had, or as
-/// <split>/<class>/<id>.<jpg|png> where it had none. JPEG and PNG files are the bytes that were packed (a JPEG stored
-/// as coefficients: to the byte where pack() found that it comes back so, otherwise with the same coefficients); raw
-/// pixels become PNG. A file appears whole or not at all; a kill may leave a hidden `.unpack-*` beside it. `jobs`:
-/// threads; 0: one a core.
+/// <split>/<class>/<id>.<jpg|png> where it had none. JPEG and PNG files get the bytes that were packed. The exception
+/// is a JPEG stored as coefficients, which comes back byte for byte only where pack() found that it does, and otherwise
+/// with the same coefficients. Raw pixels become PNG. A file appears whole or not at all; a kill may leave a hidden
+/// `.unpack-*` beside it. `jobs` is the number of threads; 0: one per core.
 ///
-/// Returns what was left out, of each shard the first samples by name: broken ones, and paths that would leave
-/// `output`. Errors: io_error, also for a file that exists: nothing is overwritten; what was written before an error
-/// stays; what Dataset::open() throws. `on_progress` is called on the calling thread about ten times a second, and at
-/// the end.
+/// Returns what was left out, which is broken samples and paths that would leave `output`; of each shard it names the
+/// first ones. `on_progress` is called on the calling thread about ten times per second, and at the end.
+///
+/// Errors: io_error, also for a file that exists, because nothing is overwritten; and what Dataset::open() throws. What
+/// was written before an error stays.
 Problems unpack(const std::filesystem::path& split_folder, const std::filesystem::path& output, int jobs = 0,
                 const std::function<void(const UnpackProgress&)>& on_progress = {});
 

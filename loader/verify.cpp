@@ -1,4 +1,4 @@
-// verify(): everything that a split's folder promises, checked.
+// verify(): checks everything that a split's folder promises.
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What one shard gave.
+/// What was found in one shard.
 struct Finding {
   Problems problems;
   detail::Tally tally;
@@ -52,7 +52,7 @@ void check_sample(const ShardReader& shard, size_t row, const Manifest& manifest
   shard.check_read(row);
 }
 
-/// The samples first, because they have names; then the file as a whole, which finds every other bit.
+/// Checks the samples first, because they have names, and then the file as a whole, which finds every other bit.
 void check_shard(const fs::path& path, const Manifest::Shard& entry, const Manifest& manifest, Finding& finding) {
   auto& problems = finding.problems;
   problems.passes("", [&] {
@@ -83,7 +83,8 @@ void check_shard(const fs::path& path, const Manifest::Shard& entry, const Manif
   });
 }
 
-/// The sum of all shards against the manifest. Only for whole shards: otherwise the numbers disagree for known reasons.
+/// Compares the sum of all shards with the manifest. Only for whole shards, because otherwise the numbers disagree for
+/// known reasons.
 void check_totals(const fs::path& folder, const Manifest& manifest, const detail::Tally& total,
                   std::vector<uint64_t> ids, Problems& problems) {
   const auto differs = [&](const char* key) {
@@ -101,7 +102,7 @@ void check_totals(const fs::path& folder, const Manifest& manifest, const detail
   if (statistics.deviation != manifest.statistics.deviation) differs("deviation");
 }
 
-/// A class is told by its name, and a split by its folder's: neither may be another one's.
+/// Checks that no two classes have the same name, and that the split is the one in the folder's name.
 void check_names(const fs::path& folder, const Manifest& manifest, Problems& problems) {
   const std::string file = (folder / "manifest.json").string();
   std::map<std::string, size_t> labels;
@@ -122,7 +123,7 @@ void check_names(const fs::path& folder, const Manifest& manifest, Problems& pro
 void check_foreign_files(const fs::path& folder, const Manifest& manifest, Problems& problems) {
   std::set<std::string> known{"manifest.json"};
   for (const auto& shard : manifest.shards) known.insert(shard.file);
-  std::set<std::string> foreign;  // sorted: a folder's own order is anything
+  std::set<std::string> foreign;  // sorted, because a folder lists its files in any order
   for (const auto& entry : fs::directory_iterator(folder))
     if (!known.contains(entry.path().filename().string())) foreign.insert(entry.path().filename().string());
   for (const auto& name : foreign)

@@ -1,4 +1,5 @@
-// Encoder: pixels where they are wanted, otherwise a JPEG, baseline if it can be, in the best form that gives it back.
+// Encoder: gives pixels where they are wanted, otherwise a JPEG, baseline if possible, in the best form that gives it
+// back.
 #include "loader/detail/encoder.h"
 
 #include <algorithm>
@@ -25,15 +26,15 @@ namespace penstock::detail {
 namespace {
 
 constexpr uint64_t kTrainingPictures = 256;
-constexpr size_t kTrainingBlocks = 400000;             // 4 s of one core
-constexpr int kMaxJpegSide = 65500;                    // libjpeg's limit, pixels
-constexpr uint64_t kRawShareKey = 0x7261772d73686172;  // of the hash that picks them
+constexpr size_t kTrainingBlocks = 400000;             // takes 4 s of one core
+constexpr int kMaxJpegSide = 65500;                    // pixels; libjpeg's limit
+constexpr uint64_t kRawShareKey = 0x7261772d73686172;  // key of the hash that chooses the pictures
 
 Extent oriented(const Extent& stored, int orientation) {
   return orientation < 5 ? stored : Extent{stored.width, stored.height, stored.channels};
 }
 
-/// EXIF's orientation where it is to be honoured, otherwise 1.
+/// The EXIF orientation where it is to be honoured, otherwise 1.
 uint8_t orientation_of(const Encoded& picture, bool honours_exif) {
   return honours_exif ? codec_for(picture.encoding).orientation(picture.bytes) : uint8_t{1};
 }
@@ -123,8 +124,8 @@ void Encoder::reshape(bool to_raw, Encoded& picture, DecodeScratch& scratch) con
   }
 }
 
-/// What is no single sequential scan becomes one. Restart markers stay, for the coefficient store gives them back;
-/// store() removes them where it comes to an index.
+/// Turns a JPEG that is not one sequential scan into one. Restart markers stay, because the coefficient store gives
+/// them back; store() removes them from a picture that gets a seek index instead.
 void Encoder::transcode(Encoded& picture) const {
   if (!options_.transcodes || parse_jpeg_header(picture.bytes).is_one_scan) return;
   picture.bytes = transcode_to_baseline(picture.bytes);
@@ -133,19 +134,19 @@ void Encoder::transcode(Encoded& picture) const {
 
 void Encoder::store(Encoded& picture) const {
   const JpegHeader header = parse_jpeg_header(picture.bytes);
-  if (!header.is_decodable()) return;  // kept and decoded whole: CMYK, or not transcoded
+  if (!header.is_decodable()) return;  // CMYK, or not transcoded: kept as it is and decoded whole
   if (options_.encode != Encode::kKeep && codebook_ && store_coefficients(header, picture)) return;
   if (header.restart_interval > 0) {
     if (!options_.transcodes) return;
     picture.bytes = transcode_to_baseline(picture.bytes);
     picture.is_transcoded = true;
-    return store(picture);  // once: the transcoded file has none
+    return store(picture);  // only once, because the transcoded file has no restart markers
   }
   picture.index = build_seek_index(header, JpegGeometry(header), picture.bytes);
 }
 
-/// Stores, reads back what was stored, and rebuilds the file from that. False, and nothing changed, where that gives
-/// another file and one that gives it back to the byte is asked for.
+/// Stores the coefficients, reads them back, and rebuilds the file from them. Returns false and changes nothing when
+/// that gives another file and Encode::kAuto demands the same bytes.
 bool Encoder::store_coefficients(const JpegHeader& header, Encoded& picture) const {
   constexpr uint8_t kEndOfImage[] = {0xFF, 0xD9};
   const JpegGeometry geometry(header);
@@ -182,7 +183,7 @@ std::shared_ptr<const Codebook> codebook_for(const Source& source, const Storage
       HuffmanSource coefficients(header, geometry, picture.bytes);
       samples[i] = sample_blocks(geometry, coefficients, kTrainingBlocks / count);
     } catch (const Error&) {
-      // Packing will say so, or skip it.
+      // Packing will report this picture, or skip it.
     }
   });
   TrainingSample all;

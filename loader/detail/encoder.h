@@ -21,21 +21,22 @@ struct Encoded {
   Encoding encoding = Encoding::kRaw;
   Extent extent;
   uint8_t orientation = 1;
-  std::vector<uint8_t> index;  // of a JPEG, where it can be sought in
-  bool is_other_kind = false;  // pixels of what was a file, or a JPEG of what was a PNG
+  std::vector<uint8_t> index;  // the seek index of a JPEG that can have one
+  bool is_other_kind = false;  // the source's file has become pixels, or its PNG a JPEG
   bool is_transcoded = false;  // a JPEG that comes back with the same coefficients in other bytes
 };
 
-/// Determinism: depends on options, codebook, id and picture alone. Errors: corrupt_error with the fact alone.
-/// Thread-safety: const, with one DecodeScratch a thread.
+/// Determinism: the result depends only on options, codebook, id and picture.
+/// Errors: corrupt_error, which states the fact but names no file.
+/// Thread-safety: const; each thread uses a DecodeScratch of its own.
 class Encoder {
  public:
-  /// Without a codebook nothing becomes kCoefficients.
+  /// Without a codebook, no picture is stored as kCoefficients.
   Encoder(const StorageOptions& options, std::shared_ptr<const Codebook> codebook);
   ~Encoder();
 
   Encoded encode(uint64_t id, SourceSample&& source, DecodeScratch& scratch) const;
-  /// The first half of encode(): pixels, PNG, or the JPEG whose coefficients or bytes are to be stored.
+  /// The first half of encode(). It gives pixels, a PNG, or the JPEG whose coefficients or bytes are to be stored.
   Encoded prepare(uint64_t id, SourceSample&& source, DecodeScratch& scratch) const;
 
  private:
@@ -49,9 +50,9 @@ class Encoder {
   std::shared_ptr<const Codebook> codebook_;  // shared with the shards' writers
 };
 
-/// Trains the codebook that suits `source`: from up to 256 of its pictures, evenly spread; `jobs` threads (0: one a
-/// core) change nothing but the time. Null when none of them is a JPEG whose coefficients are to be stored. Broken
-/// pictures are passed over here.
+/// Trains the codebook for `source` on up to 256 of its pictures, evenly spread. `jobs` is the number of threads (0:
+/// one per core) and changes nothing but the time. Returns null when none of these pictures is a JPEG whose
+/// coefficients are to be stored. Broken pictures are ignored here.
 std::shared_ptr<const Codebook> codebook_for(const Source& source, const StorageOptions& options, int jobs);
 
 }  // namespace penstock::detail

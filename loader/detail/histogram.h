@@ -10,8 +10,8 @@
 
 namespace penstock::detail {
 
-/// Eight buckets an octave from 1 ns to 2^40 ns (18 minutes): a bucket is at most 1/8 of its lower edge wide, so that
-/// its middle is within 6.25 % of every duration in it. 2.6 KB.
+/// There are eight buckets per octave from 1 ns to 2^40 ns (18 minutes). A bucket is at most 1/8 of its lower edge
+/// wide, so that its middle is within 6.25 % of every duration in it. Takes 2.6 KB.
 struct DurationBuckets {
   static constexpr int kPerOctaveLog2 = 3, kOctaves = 40;
   static constexpr int kCount = kOctaves << kPerOctaveLog2;
@@ -30,7 +30,7 @@ struct DurationBuckets {
   }
 };
 
-/// Weighted durations, added up over histograms.
+/// The sum of weighted durations over histograms.
 struct DurationSum {
   uint64_t weight = 0;
   double total_ns = 0;
@@ -49,8 +49,8 @@ struct DurationSum {
   }
 };
 
-/// Thread-safety: one thread at a time calls add(); any thread may call add_to() meanwhile and sees every single number
-/// whole. Atomics without a read-modify-write: an addition is a plain load and store.
+/// Thread-safety: one thread at a time calls add(). Any thread may call add_to() at the same time; it sees every single
+/// number whole. The atomics need no read-modify-write: an addition is a plain load and a plain store.
 class Histogram {
  public:
   /// `weight` is how many durations this one stands for, when only every n-th is measured.

@@ -1,4 +1,4 @@
-// What sources share: the input folder, and a file's state as a text.
+// What sources share: the check of the input folder, and the fingerprint of a file.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace penstock::detail {
 
-/// `folder`, when it is one. Throws config_error without a name, io_error when it is no folder.
+/// Returns `folder`. Throws config_error when it is empty, and io_error when it is not a folder.
 inline const std::filesystem::path& input_folder(const std::string& source, const std::filesystem::path& folder) {
   if (folder.empty())
     throw config_error(concat("source ", source, ": no input folder; expected --input DIR (shardprep) or --data ",
@@ -19,7 +19,7 @@ inline const std::filesystem::path& input_folder(const std::string& source, cons
   return folder;
 }
 
-/// Name, size and time of the last change: differs whenever the file was written in between.
+/// Name, size and time of the last change, as a text that differs whenever the file was written in between.
 inline std::string file_fingerprint(const std::filesystem::path& path) {
   return concat(path.string(), " ", std::filesystem::file_size(path), " ",
                 std::filesystem::last_write_time(path).time_since_epoch().count(), "\n");

@@ -16,17 +16,17 @@ namespace penstock::detail {
 
 std::atomic<int> faulted_map_count{0};
 
-/// An entry is made once and never freed, so that the handler may read it at any moment; it serves one map after the
-/// other. A fault in a map happens while that map is alive, and two maps alive do not overlap: an entry that changes
-/// while the handler reads it is never the one that it looks for, and `begin`, which is 0 in between and is read twice,
-/// tells it so.
+/// An entry is made once and never freed, so that the handler may read it at any moment. It serves one map after the
+/// other. A fault in a map happens while that map is alive, and two maps that are alive do not overlap. An entry that
+/// changes while the handler reads it is therefore never the one that the handler looks for. The handler notices such a
+/// change by `begin`, which is 0 in between and is read twice.
 struct MapGuard::Entry {
-  std::atomic<uintptr_t> begin{0};  // 0: of no map
+  std::atomic<uintptr_t> begin{0};  // 0: the entry serves no map
   std::atomic<size_t> byte_count{0};
   std::atomic<std::atomic<uint64_t>*> pages{nullptr};  // one bit for each page that could not be read
   std::atomic<bool> is_faulted{false};
   Entry* next = nullptr;       // constant once the entry is in the list
-  Entry* next_free = nullptr;  // while it serves no map
+  Entry* next_free = nullptr;  // used while the entry serves no map
 };
 
 /// The handler and what it needs, which is constant or lock-free.
@@ -38,7 +38,7 @@ struct MapHandler {
   static inline size_t page_bytes = 0;
   static inline struct sigaction previous {};
 
-  static inline std::mutex mutex;  // of whoever makes and destroys guards: never the handler
+  static inline std::mutex mutex;  // locked to make or destroy a guard, but never by the handler
   static inline Entry* first_free = nullptr;
 
   static void install() {
@@ -57,7 +57,8 @@ struct MapHandler {
     errno = error;
   }
 
-  /// The mark comes before the zeros: whoever reads these sees it. Whether `address` is in a guarded map.
+  /// Marks the page of `address` and puts zeros in its place. Returns false when `address` is in no guarded map. The
+  /// mark comes first, so that whoever reads the zeros also sees the mark.
   static bool replace_page(uintptr_t address) {
     for (Entry* entry = entries; entry != nullptr; entry = entry->next) {
       const uintptr_t begin = entry->begin;
@@ -67,7 +68,8 @@ struct MapHandler {
       entry->pages.load()[page / 64] |= uint64_t{1} << page % 64;
       if (!entry->is_faulted.exchange(true)) ++faulted_map_count;
       const uintptr_t place = begin + page * page_bytes;
-      // The system call itself: ThreadSanitizer takes mmap() for a write that races with other threads' reads.
+      // This is the system call itself, because ThreadSanitizer takes mmap() for a write that races with other threads'
+      // reads.
       return syscall(SYS_mmap, place, page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
              static_cast<long>(place);
     }

@@ -1,4 +1,4 @@
-// MapGuard: a page of a mapped file that cannot be read is zeros and a mark, not the end of the process.
+// MapGuard: turns a page of a mapped file that cannot be read into zeros and a mark, so that the process does not end.
 #pragma once
 
 #include <atomic>
@@ -12,8 +12,8 @@ namespace penstock::detail {
 /// How many guarded maps have a page that could not be read.
 extern std::atomic<int> faulted_map_count;
 
-/// Whether there is such a map at all: one load, so that it can be asked after every sample. What was read before the
-/// call, by this thread, is covered.
+/// Whether there is such a map at all. Costs one load, so that it can be asked after every sample. Covers what this
+/// thread read before the call.
 inline bool has_map_faults() {
   std::atomic_thread_fence(std::memory_order_acquire);
   return faulted_map_count.load(std::memory_order_relaxed) != 0;
@@ -21,14 +21,14 @@ inline bool has_map_faults() {
 
 /// Guards a read-only map of a file as long as this object lives. The kernel sends SIGBUS to a thread that reads a page
 /// which the file no longer has (somebody has cut it short) or which the disk does not give. The first guard of a
-/// process installs a handler that puts a page of zeros in that place and marks it, so that the thread goes on; whoever
-/// reads a map asks has_map_faults() afterwards, and first_fault() where there are any.
+/// process installs a handler that puts a page of zeros in that place and marks it, so that the thread goes on. Code
+/// that reads a map asks has_map_faults() afterwards, and first_fault() when there are any.
 ///
 /// Faults at addresses outside of all guarded maps go to the handler that was installed before, or end the process as
-/// ever. A handler that the program installs later takes the place of this one, unless it calls it.
+/// usual. A handler that the program installs later replaces this one, unless it calls it.
 ///
-/// Memory: a bit for each page. Thread-safety: any number of threads may read, and fault, at once, while others make
-/// and destroy guards of other maps.
+/// Memory: one bit per page. Thread-safety: any number of threads may read, and fault, at once, while others make and
+/// destroy guards of other maps.
 class MapGuard {
  public:
   /// `map` begins at a page and is not empty.
@@ -37,7 +37,8 @@ class MapGuard {
   MapGuard(const MapGuard&) = delete;
   MapGuard& operator=(const MapGuard&) = delete;
 
-  /// The first byte of `used`, a part of the map, that stands in a page which could not be read: its offset in the map.
+  /// The first byte of `used`, a part of the map, that is in a page which could not be read, as an offset in the map.
+  /// Nothing when all pages could be read.
   std::optional<size_t> first_fault(std::span<const uint8_t> used) const;
 
  private:

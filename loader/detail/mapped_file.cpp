@@ -32,7 +32,7 @@ struct stat status_of(const Descriptor& file, const std::filesystem::path& path)
   return status;
 }
 
-// O_NONBLOCK: opening a pipe that nobody writes to would wait for ever; a regular file does not heed it.
+// Without O_NONBLOCK, opening a pipe that no process writes to would wait for ever. It has no effect on a regular file.
 constexpr int kOpenFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
 
 Error cut_error(const std::string& where, size_t byte_count, size_t length) {

@@ -19,9 +19,9 @@ namespace penstock::detail {
 /// The whole file, mapped read-only; empty for an empty file. The map's start is page-aligned. Errors: io_error naming
 /// the file. Thread-safety: immutable after construction.
 ///
-/// A page that cannot be read when it is touched, because somebody has cut the file short or the disk fails, reads as
-/// zeros (MapGuard). So what was made of the bytes counts only after check_read() or check_file() has found that they
-/// were the file's (read_from()).
+/// A page that cannot be read when it is touched, because the file was cut short or the disk fails, reads as zeros
+/// (MapGuard). What was computed from the bytes is therefore valid only after check_read() or check_file() has found
+/// that the bytes were the file's; read_from() does that.
 class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path);
@@ -32,17 +32,18 @@ class MappedFile {
   std::span<const uint8_t> bytes() const { return bytes_; }
 
   /// Throws io_error `<where>: <what happened to the file>` when `used`, a part of bytes() that was read before, has a
-  /// page that could not be read. Where speed counts: only if has_map_faults().
+  /// page that could not be read. Where speed counts, call it only if has_map_faults().
   void check_read(std::span<const uint8_t> used, const std::string& where) const;
   void check_read() const { check_read(bytes_, path_.string()); }
-  /// check_read(), and whether the file still has all of `used`: what is cut off of its last page reads as zeros
-  /// without a fault. Asks the file system: for the end of an epoch, and before an error is blamed on the bytes.
+  /// As check_read(), and also checks that the file still has all of `used`: what is cut off its last page reads as
+  /// zeros without a fault. Asks the file system. Meant for the end of an epoch, and before an error is blamed on the
+  /// bytes.
   void check_file(std::span<const uint8_t> used, const std::string& where) const;
   void check_file() const { check_file(bytes_, path_.string()); }
 
  private:
-  /// The length that the file has now, or the map's where the file is gone or another one has taken its name: a map
-  /// keeps what it maps.
+  /// The length that the file has now. When the file is gone or another one has taken its name, it is the length of the
+  /// map, because a map keeps what it maps.
   size_t length_now() const;
 
   std::filesystem::path path_;
@@ -52,7 +53,7 @@ class MappedFile {
   std::unique_ptr<MapGuard> guard_;  // null for an empty file
 };
 
-/// A regular file's bytes, copied. When the file becomes shorter meanwhile there are fewer. Errors: io_error naming the
+/// A regular file's bytes, copied. There are fewer when the file becomes shorter meanwhile. Errors: io_error naming the
 /// file.
 std::vector<uint8_t> read_file(const std::filesystem::path& path);
 

@@ -1,4 +1,4 @@
-// Parallel: a counter, some threads, the first exception.
+// Parallel: threads that take their numbers from a counter, and the first exception of any of them.
 #include "loader/detail/parallel.h"
 
 #include <algorithm>
@@ -16,13 +16,13 @@
 namespace penstock::detail {
 namespace {
 
-/// As many of them as the system gives.
+/// Starts `wanted` threads, or as many of them as the system gives.
 std::vector<std::jthread> start_threads(size_t wanted, const std::function<void()>& work) {
   std::vector<std::jthread> threads;
   threads.reserve(wanted);
   try {
     while (threads.size() < wanted) threads.emplace_back(work);
-  } catch (const std::system_error&) {  // how many there are says it
+  } catch (const std::system_error&) {  // the caller counts the threads
   }
   return threads;
 }
@@ -44,7 +44,7 @@ void run_parallel(size_t count, int jobs, const std::function<void(size_t, const
     if (!first) first = std::current_exception();
     stopped = true;
   };
-  std::latch all_started(1);  // a thread that ended before the next one is started would not count for the limit
+  std::latch all_started(1);  // a thread that ends before the next one starts would not count for the limit
   const auto work = [&] {
     all_started.wait();
     try {

@@ -1,4 +1,4 @@
-// Partial: lock, states of finished shards, the rename at the end.
+// Partial: locks the folder, keeps the states of finished shards, and renames the folder at the end.
 #include "loader/detail/partial.h"
 
 #include <fcntl.h>
@@ -52,7 +52,8 @@ Partial::~Partial() {
   close(lock_);
 }
 
-/// Until the locked folder is the one under the name: a packing that ends removes its own between our steps.
+/// Tries until the locked folder is the one that has the name, because another packing that ends may remove its folder
+/// between our steps.
 void Partial::lock() {
   for (;;) {
     fs::create_directory(folder_);

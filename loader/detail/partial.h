@@ -19,27 +19,29 @@ struct FinishedShard {
   Tally tally;
 };
 
-/// OUTPUT/.<split>.partial: `split/` with the shards, which becomes OUTPUT/<split>, and one small JSON file a finished
-/// shard (its state).
+/// OUTPUT/.<split>.partial holds `split/` with the shards, which becomes OUTPUT/<split>, and one small JSON file per
+/// finished shard (its state).
 ///
-/// A packing that is killed leaves it behind, and the next one with the same key goes on with it. One that is given up
-/// (the destructor without publish()) removes it, and OUTPUT too when it was made for it. Errors: io_error, also when
-/// another process is packing into the same folder. Thread-safety: finish() from any thread, for different shards.
+/// When a packing is killed, the folder stays, and the next packing with the same key goes on with it. When a packing
+/// is given up (the destructor runs without publish()), the folder is removed, and OUTPUT too if it was made for this
+/// packing.
+/// Errors: io_error, also when another process is packing into the same folder.
+/// Thread-safety: finish() may be called on any thread, for different shards.
 class Partial {
  public:
-  /// `key` tells whether an earlier packing's shards are the ones wanted now: hash of source, its fingerprint and all
-  /// options.
+  /// `key` tells whether an earlier packing's shards are the ones wanted now. It is a hash of the source, its
+  /// fingerprint and all options.
   Partial(const std::filesystem::path& output, const std::string& split, std::string key, size_t class_count);
   ~Partial();
   Partial(const Partial&) = delete;
   Partial& operator=(const Partial&) = delete;
 
   std::filesystem::path folder() const { return folder_ / "split"; }
-  /// What an earlier packing finished, by shard; everything else that it left is removed.
+  /// Returns what an earlier packing finished, one entry per shard, and removes everything else that it left.
   std::vector<std::optional<FinishedShard>> take_over(const std::vector<std::string>& shard_files);
   void finish(size_t shard, const FinishedShard& finished);
-  /// Makes it OUTPUT/<split>, in one step; with `force` also where that exists. The states go first: where a kill finds
-  /// the old data set exchanged to here, nothing may call its shards finished ones.
+  /// Makes the folder OUTPUT/<split> in one step; with `force` also where that exists. The states are removed first: if
+  /// a kill leaves the old data set here after the exchange, no state may call its shards finished.
   void publish(bool force);
 
  private:
@@ -54,8 +56,8 @@ class Partial {
   int lock_ = -1;
 };
 
-/// Renames `from` to `to`, whose old content is kept at `aside` meanwhile and put back when that fails: for file
-/// systems that cannot exchange two folders in one step. Returns what rename() does.
+/// Renames `from` to `to`, for file systems that cannot exchange two folders in one step. The old content of `to` is
+/// kept at `aside` meanwhile, and is put back when that fails. Returns what rename() does.
 int replace_in_two_steps(const std::filesystem::path& from, const std::filesystem::path& to,
                          const std::filesystem::path& aside);
 

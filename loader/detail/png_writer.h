@@ -9,7 +9,7 @@
 
 namespace penstock::detail {
 
-/// 8 bits a channel. `pixels`: H x W x C, C 1 (grey) or 3 (RGB). Errors: bug_error for what libspng refuses.
+/// 8 bits per channel. `pixels`: H x W x C, where C is 1 (grey) or 3 (RGB). Errors: bug_error for what libspng refuses.
 std::vector<uint8_t> write_png(std::span<const uint8_t> pixels, const Extent& extent);
 
 }  // namespace penstock::detail

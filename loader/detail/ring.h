@@ -1,4 +1,4 @@
-// Ring: which batch is made when, by which worker, in which slot. It knows nothing of what a batch holds.
+// Ring: decides which batch is made when, by which worker, in which slot. It does not know what a batch holds.
 #pragma once
 
 #include <sys/types.h>
@@ -18,58 +18,58 @@
 
 namespace penstock::detail {
 
-/// Batches are numbered by `sequence`, counted over epochs; batch s is made in slot s mod slot_count(). Rows of a batch
-/// are made in chunks, each by one worker, in the order of batches:
+/// Batches have numbers (`sequence`), counted over epochs; batch s is made in slot s mod slot_count(). The rows of a
+/// batch are made in chunks, each by one worker. Chunks are cut in the order of batches:
 ///
 ///     sequence      d      d+1        f        i-1
 ///     slot       [ready] [ready] [filling .. filling]   free   held
 ///                                    ^ chunks are cut here
 ///
-/// d: the next to be taken; f: the first with rows that nobody took yet; i: the next to be issued.
-/// A batch is issued as soon as fewer than `prefetch` are issued and not taken, it is below the limit, and its slot is
-/// free.
+/// d is the next batch to be taken, f the first one with rows that are in no chunk yet, and i the next one to be
+/// issued. A batch is issued as soon as fewer than `prefetch` batches are issued and not taken, it is below the limit,
+/// and its slot is free.
 ///
-/// Workers are threads of one oneTBB arena. A worker that finds no chunk waits for 10 ms (on a condition variable: the
-/// consumer needs the core) before it gives its thread back to oneTBB.
+/// Workers are threads of one oneTBB arena. A worker that finds no chunk waits for 10 ms before it gives its thread
+/// back to oneTBB. It waits on a condition variable, because the consumer needs the core.
 ///
-/// Cost: one short lock a chunk. A chunk is as many rows as take about 100 us by the measured cost of a row, so that
-/// small pictures do not pay for the lock nor large ones wait for a straggler.
+/// Cost: one short lock per chunk. A chunk has as many rows as take about 100 us by the measured cost of a row, so that
+/// small pictures do not pay for the lock and large ones do not wait for a straggler.
 ///
-/// Errors: what `fill` throws comes out of the take() of its batch: of several, that of the lowest rows, so that it
-/// does not depend on timing.
+/// Errors: what `fill` throws comes out of the take() of its batch. When several chunks fail, it is the error of the
+/// lowest rows, so that it does not depend on timing.
 ///
-/// Thread-safety: restart() and take() for one consumer thread, release() from any.
+/// Thread-safety: restart() and take() are for one consumer thread; release() may be called on any.
 class Ring {
  public:
   /// Makes rows [begin, end) of batch `sequence` in `slot`, and stops at the first row that fails. `worker` is below
   /// max(workers, 1) and used by one thread at a time.
   using Fill = std::function<void(int64_t sequence, int slot, int64_t begin, int64_t end, int worker)>;
 
-  /// workers 0: take() makes the batch on the caller's thread.
+  /// With workers 0, take() makes the batch on the thread that calls it.
   Ring(int workers, int prefetch, int64_t rows, Fill fill);
   ~Ring();  ///< Waits for the chunks in work, drops the rest.
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
 
-  /// The next take() gives batch `first`; nothing is made from `limit` on. What was issued is kept when the ring stands
-  /// at `first` already, and dropped otherwise.
+  /// After this call, take() gives batch `first`, and no batch from `limit` on is made. What was issued is kept when
+  /// the ring is at `first` already, and dropped otherwise.
   void restart(int64_t first, int64_t limit);
 
   struct Taken {
     int slot;
-    bool was_ready;  // nobody had to wait
+    bool was_ready;  // take() did not have to wait
   };
-  /// Blocks until the next batch is ready, also as long as its slot is held.
+  /// Blocks until the next batch is ready. If its slot is held, that includes waiting for release().
   Taken take();
   void release(int slot);
 
   /// What one worker did since the ring was made.
   struct WorkerTime {
-    int64_t busy_ns = 0;  ///< Making rows, by the clock on the wall.
-    int64_t cpu_ns = 0;   ///< Of its thread, with what taking and handing over costs.
-    int64_t queued_ns =
-        0;               ///< It could run and had no core. With workers 0, `busy_ns`' share of the thread's queueing.
-    StorageUse storage;  ///< Of its thread, whatever that did since its first row.
+    int64_t busy_ns = 0;  ///< Wall-clock time of making rows.
+    int64_t cpu_ns = 0;   ///< Processor time of its thread, with what taking and handing over costs.
+    /// Time in which it could run and had no core. With workers 0, busy_ns' share of the thread's queueing.
+    int64_t queued_ns = 0;
+    StorageUse storage;  ///< What its thread read since its first row, for whatever purpose.
   };
   std::vector<WorkerTime> worker_times();
 
@@ -83,7 +83,7 @@ class Ring {
     int64_t cut_rows = 0;  // rows that are in chunks already
     int chunks_in_work = 0;
     bool is_dropped = false;   // free as soon as no chunk is in work
-    std::exception_ptr error;  // of the chunk that begins at error_row
+    std::exception_ptr error;  // what the chunk that begins at error_row threw
     int64_t error_row = 0;
   };
   struct Chunk {
@@ -95,11 +95,11 @@ class Ring {
     std::exception_ptr error;
     int64_t ns = 0;
   };
-  struct Wake {  // gathered under the lock, done behind it: whoever wakes would only wait for the lock
+  struct Wake {  // filled under the lock, done after it: a woken thread would only wait for the lock
     int waiting_workers = 0, new_workers = 0;
     bool consumer = false;
   };
-  struct Shift {  // a worker's time up to its last chunk, and its thread's counters while it is at work
+  struct Shift {  // a worker's time so far; while it is at work, also its thread's counters at the start
     WorkerTime time;
     clockid_t clock = 0;
     pid_t thread = 0;
@@ -125,7 +125,7 @@ class Ring {
   void rouse(const Wake& wake);
 
   const int workers_;
-  const int64_t ahead_;  // batches issued and not taken, at most
+  const int64_t ahead_;  // the most batches that are issued and not taken
   const int64_t rows_;
   const Fill fill_;
 
@@ -134,14 +134,14 @@ class Ring {
   std::vector<Slot> slots_;
   int64_t next_ = 0, issued_ = 0, cut_ = 0;  // d, i and f of the drawing
   int64_t limit_ = 0;
-  double row_ns_ = 0;  // measured, smoothed; 0: not yet
+  double row_ns_ = 0;  // measured time of a row, smoothed; 0: none yet
   std::vector<int> idle_workers_;
-  std::vector<Shift> shifts_;    // a worker
-  int crew_ = 0;                 // workers asked of oneTBB and not gone yet
-  int waiting_ = 0;              // of them, those that wait and that nobody has called
-  int called_ = 0;               // of them, those that were called and have not noticed yet
-  int64_t wanted_end_ = 0;       // the consumer sleeps until the batches up to this one are ready; 0: it does not
-  bool consumer_waits_ = false;  // for its slot, to make the batch itself
+  std::vector<Shift> shifts_;  // one entry per worker
+  int crew_ = 0;               // workers that oneTBB was asked for and that have not ended
+  int waiting_ = 0;            // those of the crew that wait and were not called
+  int called_ = 0;             // those of the crew that were called and have not noticed it yet
+  int64_t wanted_end_ = 0;     // the consumer sleeps until all batches before this one are ready; 0: it does not sleep
+  bool consumer_waits_ = false;  // it waits for the slot of the batch that it makes itself
   bool is_stopping_ = false;
   std::unique_ptr<WorkerThreads> threads_;  // null when workers is 0
 };

@@ -1,4 +1,4 @@
-// RowMaker: makes any row of any batch, as a pure function of where it stands.
+// RowMaker: makes any row of any batch, as a pure function of its place in the order.
 #pragma once
 
 #include <atomic>
@@ -20,58 +20,60 @@ namespace penstock::detail {
 /// The arrays of one batch, in one allocation. Pixels come first, so that they have its alignment.
 struct SlotArrays {
   std::byte* pixels = nullptr;  // rows x rendered_bytes()
-  int64_t* labels = nullptr;    // rows, as the two below
+  int64_t* labels = nullptr;    // one per row, as the two below
   uint64_t* ids = nullptr;
   float* weights = nullptr;
-  int64_t* second_labels = nullptr;  // rows, as the one below; null where no mix was asked for
+  int64_t* second_labels = nullptr;  // one per row, as the one below; null where no mix was asked for
   float* mix_weights = nullptr;
 };
 
-/// What a worker keeps between rows: nothing here is shared, so nothing is locked, and nothing is allocated a row.
+/// What a worker keeps between rows. Nothing here is shared, so that nothing is locked, and nothing is allocated per
+/// row.
 struct alignas(128) RowWorker {  // 128: neighbouring cache lines are fetched in pairs
   struct Row {
-    uint64_t index = 0;  // in the data set
+    uint64_t index = 0;  // in the split
     Sample sample;
     bool is_substituted = false;
   };
-  static constexpr int64_t kGroup = 64;  // rows whose places are looked up together: 8 KB
+  static constexpr int64_t kGroup = 64;  // rows that are looked up together; they take 8 KB
 
   std::vector<Row> rows = std::vector<Row>(kGroup);
-  std::vector<Row> partners;  // of those rows in a mix; empty until the first one, as the pixels of one
-  std::vector<std::byte> partner_pixels;
+  std::vector<Row> partners;              // one entry per row of `rows`; empty until the first mix
+  std::vector<std::byte> partner_pixels;  // the pixels of one partner; empty until the first mix
   DecodeScratch scratch;
   int timed_every = 1, until_timed = 1;  // rows
   Histogram read, plan, decode, render;
   std::atomic<uint64_t> made_count{0}, substituted_count{0}, sample_bytes{0};
 };
 
-/// Thread-safety: const members from any thread, each with a RowWorker of its own.
+/// Thread-safety: const members may be called on any thread, each with a RowWorker of its own.
 class RowMaker {
  public:
-  /// Determines the batch's extent from the manifest's or the first sample's. Throws config_error.
+  /// Finds the extent of rendered samples from the plan of the first sample and the manifest's channels. Throws
+  /// config_error.
   RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, const LoaderOptions& options);
 
   const Dataset& dataset() const { return *dataset_; }
   const Partition& partition() const { return partition_; }
   const Extent& extent() const { return extent_; }  // of one rendered sample
-  size_t row_bytes() const { return row_bytes_; }   // of its pixels
+  size_t row_bytes() const { return row_bytes_; }   // bytes of its pixels
   bool mixes() const { return pipeline_.batch_mix().kind != BatchMix::Kind::kNone; }
 
-  /// Makes rows [begin, end) of batch `index` of `epoch`; stops at the first that fails and throws what it threw.
+  /// Makes rows [begin, end) of batch `index` of `epoch`. Stops at the first row that fails, and throws its error.
   void make(int64_t epoch, int64_t index, int64_t begin, int64_t end, const SlotArrays& slot, RowWorker& worker) const;
 
  private:
   class Laps;
-  struct Span {  // neighbouring samples of a shard that rank-local shuffling gives to this rank
+  struct Span {  // the samples of a shard that rank-local shuffling gives to this rank
     uint64_t first_local, first_index;
   };
   struct Place {
     int64_t epoch;
     Partition::Rows rows;
     Order order;
-    BatchPlan mix{};            // kNone: this batch is left alone
-    uint64_t mix_position = 0;  // in the epoch, of position 0 of the plan
-    int64_t mix_row = 0;        // this rank's row 0 is this position of the plan
+    BatchPlan mix{};            // kNone: this batch is not mixed
+    uint64_t mix_position = 0;  // the position in the epoch that is position 0 of `mix`
+    int64_t mix_row = 0;        // the position in `mix` of this rank's row 0
   };
 
   Partition make_partition(const LoaderOptions& options);
@@ -109,8 +111,8 @@ class RowMaker {
   DecodePath decode_;
   bool scales_dct_;
   int64_t emulated_load_ns_;
-  std::vector<Span> spans_;      // rank-local alone
-  uint64_t first_position_ = 0;  // of this rank; 0 but for rank-local
+  std::vector<Span> spans_;      // one entry per shard of this rank; empty unless rank-local
+  uint64_t first_position_ = 0;  // this rank's first position; 0 unless rank-local
   uint64_t local_count_ = 0;     // samples that the order permutes
   Partition partition_;
   Extent extent_;

@@ -1,4 +1,4 @@
-// Strict JSON: duplicate keys and depth are refused while nlohmann-json parses.
+// Strict JSON: refuses duplicate keys and deep nesting while nlohmann-json parses.
 #include "loader/detail/strict_json.h"
 
 #include <nlohmann/json.hpp>

@@ -7,11 +7,11 @@
 
 namespace penstock::detail {
 
-/// Throws corrupt_error `<where>: ...` for a syntax error, a key that stands twice in one object, or nesting beyond
+/// Throws corrupt_error `<where>: ...` for a syntax error, a key that occurs twice in one object, or nesting beyond
 /// `max_depth` (1: an object of plain values).
 nlohmann::json parse_strict_json(std::string_view text, const std::string& where, int max_depth);
 
-/// `text` as JSON can hold it: what is not UTF-8 becomes U+FFFD.
+/// `text` in a form that JSON can hold: bytes that are not UTF-8 become U+FFFD.
 std::string utf8_text(const std::string& text);
 
 }  // namespace penstock::detail

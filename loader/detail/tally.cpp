@@ -69,7 +69,7 @@ DataStatistics Tally::statistics() const {
     if (count == 0) continue;
     const Wide sum = own.sum + levels_[0].sum, squares = own.sum_of_squares + levels_[0].sum_of_squares;
     const auto divisor = static_cast<double>(count) * 255;
-    // n * sum(x^2) - sum(x)^2 is exact in 128 bits: no cancellation.
+    // n * sum(x^2) - sum(x)^2 is exact in 128 bits, so that the subtraction loses no digits.
     const auto spread = static_cast<double>(count * squares - sum * sum);
     statistics.mean[static_cast<size_t>(channel)] = static_cast<double>(sum) / divisor;
     statistics.deviation[static_cast<size_t>(channel)] = std::sqrt(spread) / divisor;

@@ -1,5 +1,5 @@
-// Tally: what the manifest says about decoded pictures, counted in whole numbers, so that no order of adding changes
-// it.
+// Tally: counts what the manifest says about decoded pictures, in whole numbers, so that the order of adding does not
+// matter.
 #pragma once
 
 #include <array>
@@ -23,14 +23,14 @@ class Tally {
   const std::vector<uint64_t>& class_counts() const { return class_counts_; }
   uint64_t sample_count() const;
   int channels() const { return levels_[1].count > 0 ? 3 : 1; }
-  /// The extent of all pictures when they have one.
+  /// The extent of all pictures; nothing when they differ.
   std::optional<Extent> extent() const;
   /// Mean and standard deviation (of the population) of level / 255. A grey picture among RGB ones counts in each
   /// channel.
   DataStatistics statistics() const;
 
-  /// All of it as numbers, for the state of an interrupted packing; from_numbers() gives nothing when their count is
-  /// not right.
+  /// All counts as numbers, for the state of an interrupted packing. from_numbers() returns nothing when there are not
+  /// as many as there should be.
   std::vector<uint64_t> numbers() const;
   static std::optional<Tally> from_numbers(size_t class_count, const std::vector<uint64_t>& numbers);
 
@@ -46,7 +46,7 @@ class Tally {
   static void visit(Self& self, Visit&& each_number);
 
   std::vector<uint64_t> class_counts_;
-  std::array<Levels, 4> levels_;  // of grey pictures; of the red, green and blue of the others
+  std::array<Levels, 4> levels_;  // grey pictures; then red, green and blue of the others
   std::array<Sides, 3> sides_;    // height, width, channels
 };
 

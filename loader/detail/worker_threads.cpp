@@ -1,4 +1,4 @@
-// WorkerThreads: the number of oneTBB's threads, and how it is made to start them.
+// WorkerThreads: raises the number of oneTBB's threads, and makes oneTBB start them.
 #include "loader/detail/worker_threads.h"
 
 #include <tbb/global_control.h>
@@ -22,8 +22,9 @@ class Roll {
     return count_;
   }
 
-  /// Gives oneTBB as many tasks as there shall be threads. None of them ends before that many threads were seen, those
-  /// included that are busy elsewhere. After a second (the program may have its own limit for oneTBB) they end anyway.
+  /// Gives oneTBB as many tasks as there shall be threads. No task ends before that many threads were seen, including
+  /// those that are busy elsewhere. After a second the tasks end all the same, because the program may have its own
+  /// limit for oneTBB.
   void call(int wanted) {
     if (!arena_) {
       arena_ = new tbb::task_arena(1, 0);  // never destroyed: without any arena oneTBB ends its threads
@@ -60,7 +61,8 @@ class Roll {
 };
 
 /// oneTBB makes hardware_concurrency - 1 threads at most and shares them between all arenas, so that workers beyond
-/// that would only be a wish. This raises the limit to the sum over all WorkerThreads alive, and never lowers it.
+/// that number would have no thread. This class raises the limit to the sum over all WorkerThreads alive, and never
+/// lowers it.
 class ThreadBudget {
  public:
   static ThreadBudget& instance() {
@@ -84,7 +86,7 @@ class ThreadBudget {
  private:
   void raise_limit(size_t wanted) {
     if (wanted <= tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism)) return;
-    // The least of all live controls counts: the old one must go for the new one to matter.
+    // The least of all live controls counts, so that the new one takes effect when the old one is destroyed.
     control_ = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism, wanted);
   }
 

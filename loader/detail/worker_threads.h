@@ -6,11 +6,11 @@
 
 namespace penstock::detail {
 
-/// oneTBB starts its threads when there is work for them, and aborts or hangs when the system gives none. So the
-/// constructor sees to it that there is a thread for every worker of every WorkerThreads alive: it tries whether the
-/// system gives those that are missing, then makes oneTBB start them, and they stay until the process ends.
+/// oneTBB starts its threads when there is work for them, and aborts or hangs when the system gives none. The
+/// constructor therefore makes sure that there is a thread for every worker of every WorkerThreads alive: it tests
+/// whether the system gives those that are missing, then makes oneTBB start them. They stay until the process ends.
 ///
-/// Errors: the constructor throws device_error with the limits that the system has.
+/// Errors: the constructor throws device_error, which names the limits of the system.
 class WorkerThreads {
  public:
   explicit WorkerThreads(int count);
@@ -18,7 +18,7 @@ class WorkerThreads {
   WorkerThreads(const WorkerThreads&) = delete;
   WorkerThreads& operator=(const WorkerThreads&) = delete;
 
-  /// Runs `work` on one of them. Thread-safety: any thread. Requires at most `count` at once.
+  /// Runs `work` on one of the threads. Thread-safety: any thread. Requires that at most `count` of them run at once.
   void run(std::function<void()> work);
 
  private:
