@@ -1,4 +1,4 @@
-// Batch to tensors, without a copy: for the trainer, and for programs that train a LibTorch model of their own.
+// A batch as tensors, without a copy: for the trainer, and for programs that train a LibTorch model of their own.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,14 +12,14 @@
 
 namespace penstock {
 
-/// Tensors on the CPU whose memory is a batch's slot. They may be written into, as any tensor may: the slot is the
-/// batch's alone until it goes back, and the loader then writes all of it anew.
+/// Tensors on the CPU whose memory is the slot of a batch. They may be written to: the slot belongs to the batch until
+/// it goes back to the loader, which then writes all of it anew.
 struct BatchTensors {
-  at::Tensor images;   // as the layout says: f32, f16 or bf16 rows x C x H x W or rows x H x W x C, u8 rows x H x W x C
+  at::Tensor images;   // by the layout: f32, f16 or bf16 rows x C x H x W or rows x H x W x C, or u8 rows x H x W x C
   at::Tensor labels;   // i64 rows
   at::Tensor ids;      // i64 rows; -1 for padding
   at::Tensor weights;  // f32 rows: 1, or 0 for padding and substituted rows
-  // Defined with mixup and cutmix only: i64 rows, and f32 rows, the share of `labels`.
+  // Defined only with mixup or cutmix: i64 rows, and f32 rows, the share that `labels` have in the loss.
   at::Tensor second_labels, mix_weights;
 };
 
@@ -33,7 +33,8 @@ inline at::ScalarType dtype_of(Layout layout) {
 
 }  // namespace detail
 
-/// Valid as long as `batch`. `release` is called by each tensor's end; it may hold what keeps the batch.
+/// Tensors over the slot of `batch`, valid as long as it. Each tensor calls `release` when it ends; `release` may hold
+/// an object that keeps the batch alive.
 template <class Release>
 BatchTensors view_tensors(Batch& batch, const Release& release) {
   const int64_t rows = batch.rows();
@@ -59,9 +60,9 @@ inline BatchTensors view_tensors(Batch& batch) {
   return view_tensors(batch, [](void*) {});
 }
 
-/// The tensors keep the batch: its slot goes back to the loader when the last of them, and of their views, is gone.
-/// They must not outlive the loader. The batch that comes prefetch + 2 batches later takes the same slot, and
-/// Loader::next() waits until it is free: what is to be kept for longer is to be cloned.
+/// Tensors that keep the batch: its slot goes back to the loader when the last of them and of their views is gone. They
+/// must not outlive the loader. The batch that comes prefetch + 2 batches later uses the same slot, and Loader::next()
+/// waits until it is free, so clone a tensor that you keep for longer.
 inline BatchTensors take_tensors(Batch batch) {
   const auto held = std::make_shared<Batch>(std::move(batch));  // shared by up to six tensors
   return view_tensors(*held, [held](void*) {});

@@ -1,4 +1,4 @@
-// Checkpoints: tensors and JSON to safetensors and back.
+// Checkpoints: writing tensors and JSON into a safetensors file, and reading them.
 #include "train/checkpoint.h"
 
 #include <nlohmann/json.hpp>
@@ -62,8 +62,8 @@ CheckpointInfo info_from(const nlohmann::json& json) {
   json.at("threads").get_to(info.threads);
   json.at("augment").get_to(info.augment);
   if (position.epoch < 0 || position.batch < 0 || position.step < 0)
-    throw corrupt_error(
-        concat("position ", position.epoch, ", ", position.batch, ", ", position.step, "; expected 0 or more"));
+    throw corrupt_error(concat("epoch, batch and step are ", position.epoch, ", ", position.batch, " and ",
+                               position.step, "; expected 0 or more"));
   return info;
 }
 
@@ -89,7 +89,7 @@ Checkpoint load_checkpoint(const std::filesystem::path& path) {
     const auto json = nlohmann::json::parse(found->second);
     const int version = json.at("format_version").get<int>();
     if (version != CheckpointInfo::kFormatVersion)
-      throw corrupt_error(concat("format version ", version, "; expected ", CheckpointInfo::kFormatVersion));
+      throw corrupt_error(concat("format version is ", version, "; expected ", CheckpointInfo::kFormatVersion));
     return {info_from(json), std::move(tensors)};
   } catch (const std::exception& error) {
     throw corrupt_error(concat(path.string(), ": checkpoint metadata: ", shortened(error.what())));
@@ -112,9 +112,9 @@ void check_same_order(const std::filesystem::path& path, const CheckpointInfo& i
   if (info.position.batch == 0) return;
   const auto check = [&](const char* what, const auto& then, const auto& value) {
     if (then == value) return;
-    throw config_error(concat("--resume ", path.string(), ": stands at step ", info.position.batch,
+    throw config_error(concat("--resume ", path.string(), ": was saved at step ", info.position.batch,
                               " of an epoch with ", what, " ", then, ", which is now ", value,
-                              "; expected the same, or a checkpoint from an epoch's end"));
+                              "; expected the same, or a checkpoint from the end of an epoch"));
   };
   check("--seed", info.seed, now.seed);
   check("--batch-size", info.batch_size, now.batch_size);

@@ -1,5 +1,5 @@
-// Checkpoints: everything that a run needs to go on, in one safetensors file that does not know how many ranks wrote
-// it.
+// Checkpoints: everything that a run needs to continue, in one safetensors file that is the same for any number of
+// ranks.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,25 @@
 
 namespace penstock {
 
-/// Where a run stands: between two steps. The sums are of all ranks over the epoch so far.
+/// A place in a run, between two steps. The sums are over all ranks and over the epoch so far.
 struct Position {
   int64_t epoch = 0;  ///< From 0.
-  int64_t batch = 0;  ///< Of the epoch; the next one to be trained on.
+  int64_t batch = 0;  ///< The index, in its epoch, of the next batch to train on.
   int64_t step = 0;   ///< Steps done since the run began.
   double loss_sum = 0;
   int64_t correct_count = 0, sample_count = 0;
-  std::optional<double> best_accuracy;  ///< Of the evaluations so far.
+  std::optional<double> best_accuracy;  ///< The best of the evaluations so far.
 };
 
-/// What a checkpoint says of the run that wrote it, beside its tensors.
+/// What a checkpoint says about the run that wrote it, in addition to its tensors.
 struct CheckpointInfo {
   static constexpr int kFormatVersion = 1;
 
   std::string arch;
   ModelShape shape;
   Position position;
-  // What the bits of the next steps depend on. In the middle of an epoch the first five must be the same to go on.
+  // The bits of the next steps depend on the following. To continue in the middle of an epoch, the first five must be
+  // the same.
   uint64_t seed = 0;
   int64_t batch_size = 0;
   std::string shuffle, tail;
@@ -44,24 +45,26 @@ struct Checkpoint {
   StateDict state;
 };
 
-/// Tensors under the names of Strategy::state(), `info` as JSON under the metadata key "penstock". Written aside,
-/// synced, renamed: a file of this name is always a whole checkpoint. Errors: io_error.
+/// Writes the tensors under the names of Strategy::state(), and `info` as JSON under the metadata key "penstock". The
+/// file is written under another name, synced and renamed, so that `path` is always a whole checkpoint. Errors:
+/// io_error.
 void save_checkpoint(const std::filesystem::path& path, const CheckpointInfo& info, const StateDict& state);
 
-/// Errors: io_error for a file that is missing; corrupt_error for one that is no safetensors file, no checkpoint, or of
-/// another format version. The tensors are copies.
+/// Reads a checkpoint; its tensors are copies. Errors: io_error for a file that is missing; corrupt_error for a file
+/// that is no safetensors file, no checkpoint, or of another format version.
 Checkpoint load_checkpoint(const std::filesystem::path& path);
 
-/// Throws config_error naming both sides when the checkpoint is of another arch, number of classes or picture size.
+/// Throws config_error that names both sides if the checkpoint is for another arch, number of classes or picture size.
 void check_same_model(const std::filesystem::path& path, const CheckpointInfo& info, const std::string& arch,
                       const ModelShape& shape);
 
-/// Throws config_error naming the option and both values when going on in the middle of an epoch would show some
-/// samples twice and others never: `now` has another seed, batch size, shuffle, tail or data set, or, with rank-local
-/// shuffling, another world size. At the start of an epoch anything goes.
+/// Throws config_error that names the option and both values if continuing in the middle of an epoch would train on
+/// some samples twice and on others never: if `now` has another seed, batch size, shuffle, tail or data set, or, with
+/// rank-local shuffling, another world size. At the start of an epoch all of these may change.
 void check_same_order(const std::filesystem::path& path, const CheckpointInfo& info, const CheckpointInfo& now);
 
-/// Plain parameter and buffer names without prefix (`conv1.weight`), which --pretrained and other tools read.
+/// Writes only the model, with parameter and buffer names without a prefix (`conv1.weight`), as --pretrained and other
+/// programs read them.
 void save_model(const std::filesystem::path& path, const StateDict& state, const std::string& arch);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// Training data: names, the cache of packed sources, and pipelines.
+// Training data: what --data names, the cache of packed sources, and pipelines.
 #include "train/data.h"
 
 #include <fcntl.h>
@@ -22,9 +22,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kSayEverySeconds = 5;
-constexpr int kCacheShards = 16;  // rank-local shuffling needs a shard or more for each rank
+constexpr int kCacheShards = 16;  // rank-local shuffling needs at least one shard per rank
 
-/// Held from construction to destruction, by one process of the machine.
+/// A lock that only one process of the machine can hold, from construction to destruction.
 class FileLock {
  public:
   explicit FileLock(const fs::path& path) : descriptor_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
@@ -42,7 +42,7 @@ class FileLock {
   int descriptor_;
 };
 
-/// FNV-1a, 64 bits: a name of a folder, nothing that must resist anybody.
+/// FNV-1a, 64 bits. It names a folder, so it need not withstand attacks.
 std::string hash_of(const std::string& text) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char letter : text) hash = (hash ^ static_cast<uint8_t>(letter)) * 0x100000001b3;
@@ -52,7 +52,7 @@ std::string hash_of(const std::string& text) {
 }
 
 bool is_there(const fs::path& path) {
-  std::error_code ignored;  // a name that cannot be one is a file that is not there
+  std::error_code ignored;  // a name that is not possible is that of no file
   return fs::exists(path, ignored);
 }
 
@@ -72,7 +72,7 @@ fs::path pack_source(const Source& source, const DataName& name, const std::stri
   const fs::path input = name.folder.empty() ? name.folder : fs::canonical(name.folder, failure);
   if (failure) {
     throw io_error(concat("--data ", name.source, ":", name.folder.string(), ": ", failure.message(),
-                          "; expected a folder that the source reads"));
+                          "; expected a folder that the source can read"));
   }
   const fs::path output =
       cache / concat(parse_spec("source", name.source).name(), "-",
@@ -103,8 +103,8 @@ fs::path pack_source(const Source& source, const DataName& name, const std::stri
   return folder;
 }
 
-/// Before a source is packed for minutes. The data's channels are not known yet: of three, keys may have one number or
-/// three, and the pipelines check again.
+/// Makes a transform only to check its spec, before a source is packed for minutes. The number of channels is not known
+/// yet; with 3, keys may have one number or three. The pipelines check again later.
 std::unique_ptr<Transform> made(const Spec& spec) {
   return TransformRegistry::make(spec, DataStatistics{.channels = 3});
 }
@@ -113,7 +113,7 @@ void check_transforms(const std::string& spec_list) {
   for (const Spec& spec : parse_spec_list(TransformKind::kName, spec_list)) made(spec);
 }
 
-/// An accuracy over blends of two pictures would be no accuracy.
+/// Throws config_error if the evaluation would mix pictures: an accuracy over blends of two pictures means nothing.
 void refuse_mix(const std::string& eval_augment) {
   for (const Spec& spec : parse_spec_list(TransformKind::kName, eval_augment))
     if (made(spec)->batch_mix() != nullptr)
@@ -121,7 +121,8 @@ void refuse_mix(const std::string& eval_augment) {
                                 " would mix the pictures that are evaluated; expected it in --augment alone"));
 }
 
-/// Names the source where a folder is one's and not a packed data set; what else may be wrong Dataset::open() says.
+/// Throws config_error that names the source if the folder holds the files of a source and no packed data set.
+/// Dataset::open() reports all other problems.
 void check_packed(const fs::path& folder, const std::string& split) {
   if (is_packed(folder, split)) return;
   const std::string likely = likely_source(folder);
@@ -130,7 +131,7 @@ void check_packed(const fs::path& folder, const std::string& split) {
       concat("--data ", folder.string(), ": not a packed data set, but files of a source; expected --data ", likely));
 }
 
-/// The folder of the split that is evaluated on, or nothing with the reason in `note`.
+/// The folder of the split for evaluations; "" if there is none, and then `note` gets the reason.
 fs::path test_folder(const DataName& name, const fs::path& train_folder, const TrainOptions& options, std::string& note,
                      const std::function<void(const std::string&)>& say) {
   if (name.source.empty()) {
@@ -209,7 +210,7 @@ TrainingData open_training_data(const TrainOptions& options, ShardShare share,
   data.eval_augment =
       options.eval_augment.empty() ? deterministic_part(data.augment) : with_normalize(options.eval_augment);
   if (data.augment != options.augment && !options.augment.empty())
-    add_note("normalize was added to --augment: the data set's statistics");
+    add_note("normalize was added to --augment, with the data set's mean and deviation");
   return data;
 }
 
@@ -222,7 +223,7 @@ std::string with_normalize(const std::string& spec_list) {
 Extent rendered_extent(const Dataset& dataset, const Pipeline& pipeline) {
   const int channels = dataset.manifest().channels;
   const auto example = dataset.example();
-  if (!example) throw config_error(concat(dataset.folder().string(), ": 0 samples; expected some to train on"));
+  if (!example) throw config_error(concat(dataset.folder().string(), ": 0 samples; expected 1 or more to train on"));
   const Plan whole = Plan::upright(example->orientation, example->extent.height, example->extent.width);
   const Plan plan = pipeline.plan(whole, 0, 0, example->id);
   return {plan.output_height, plan.output_width, channels};

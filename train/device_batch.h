@@ -7,18 +7,18 @@
 
 namespace penstock {
 
-/// Rows 0 .. count-1 hold samples, the rest are padding with weight 0. Valid until the feeder's next next().
+/// Rows 0 .. count-1 hold samples, the others are padding rows. Valid until the next call of Feeder::next().
 struct DeviceBatch {
   torch::Tensor images;   // f32 rows x C x H x W, normalised
   torch::Tensor labels;   // i64 rows
   torch::Tensor weights;  // f32 rows: 1, or 0 for padding and substituted rows
-  // Of mixup and cutmix, both undefined without them: i64 rows, and f32 rows: the share of `labels`.
+  // Defined only with mixup or cutmix: i64 rows, and f32 rows, the share that `labels` have in the loss.
   torch::Tensor second_labels, mix_weights;
   int64_t epoch = 0, index = 0;
-  uint64_t first_position = 0;  // row i stands at first_position + i of the epoch
+  uint64_t first_position = 0;  // row i has position first_position + i in the epoch
   int64_t rows = 0, count = 0;
-  int64_t global_count = 0;  // samples of all ranks in this batch: what loss and gradients are divided by;
-                             // substituted rows count, training never asks for any
+  int64_t global_count = 0;  // samples of all ranks in this batch: loss and gradients are divided by it; substituted
+                             // rows count, but training never asks for any
 };
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// DeviceClock: c10's events, so that the same sources serve builds with and without CUDA.
+// DeviceClock: uses the events of c10, so that the same sources serve builds with and without CUDA.
 #include "train/device_clock.h"
 
 #include <utility>

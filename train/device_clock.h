@@ -1,4 +1,4 @@
-// DeviceClock: the phases of a step as the device goes through them.
+// DeviceClock: times the phases of a step on the device.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -12,17 +12,19 @@
 
 namespace penstock::detail {
 
-/// Events with times in one stream, one a mark: the time between two belongs to the later one's phase. An event costs
-/// the host about 1 us. Thread-safety: none.
+/// Each mark records an event with a time in one stream. The time between two marks belongs to the phase of the later
+/// one. An event costs the host about 1 us. Thread-safety: none.
 class DeviceClock {
  public:
   explicit DeviceClock(const c10::Device& device);
 
-  /// With `laps` it waits for the device, and read() adds what it reads to them too.
+  /// Forgets all marks and sets a first one. With `laps` it waits for the device, and read() also adds a lap to `laps`
+  /// for each mark that it reads.
   void restart(std::vector<Lap>* laps = nullptr);
   void mark(Phase phase);
   size_t pending() const { return marks_.size(); }
-  /// Adds what the device has passed to `times`; all of it when `is_complete`, which waits.
+  /// Adds to `times` the laps that the device has finished. With `is_complete` it waits for the device and adds all of
+  /// them.
   void read(StepTimes& times, bool is_complete);
 
  private:
@@ -34,10 +36,10 @@ class DeviceClock {
 
   c10::impl::VirtualGuardImpl guard_;
   c10::Stream stream_;
-  std::deque<Mark> marks_;        // the first is passed, and what the next is measured from
-  std::vector<c10::Event> free_;  // making one costs more than recording it
+  std::deque<Mark> marks_;        // the first one is where the lap of the second begins
+  std::vector<c10::Event> free_;  // kept because making an event costs more than recording it
   std::vector<Lap>* laps_ = nullptr;
-  double passed_ns_ = 0;  // when the device passed the first mark; known as long as there are laps
+  double passed_ns_ = 0;  // when the device passed the first mark; known only while laps are kept
 };
 
 }  // namespace penstock::detail

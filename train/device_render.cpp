@@ -1,4 +1,4 @@
-// device_render(): coordinates, gather, colour, normalisation, erased rectangles.
+// device_render(): coordinates, gathering of pixels, colour, normalisation, erased rectangles.
 #include "train/device_render.h"
 
 #include <array>
@@ -34,7 +34,7 @@ void pack_row(const PlannedRow& row, double* to) {
   }
 }
 
-/// A batch of plans on its way to pixels. Tensors named N... have the batch first.
+/// Renders one batch of plans. N is the number of rows.
 class BatchRenderer {
  public:
   BatchRenderer(const torch::Tensor& pictures, const PlanBatch& plans, const Normalization& normalization)
@@ -70,12 +70,13 @@ class BatchRenderer {
         .view({1, channels_, 1, 1});
   }
 
-  /// C levels from `first` on, N x C x 1 x 1.
+  /// The C levels in the columns from `first` on, N x C x 1 x 1.
   torch::Tensor levels_at(int first) const {
     return plans_.rows.narrow(1, first, channels_).to(torch::kFloat32).view({-1, channels_, 1, 1});
   }
 
-  /// x_, y_: f32 N x H x W, where each output pixel's centre looks; inside_: whether that is in the picture.
+  /// Sets x_ and y_, f32 N x H x W: the place in the picture that the centre of each output pixel shows; and inside_:
+  /// whether that place is inside the picture.
   void work_out_coordinates() {
     const auto rows =
         (torch::arange(plans_.output.height, torch::dtype(torch::kFloat64).device(device_)) + 0.5).view({1, -1});
@@ -102,7 +103,7 @@ class BatchRenderer {
     return fetch(y_.clamp(0, input_height_ - 1).to(torch::kInt64), x_.clamp(0, input_width_ - 1).to(torch::kInt64));
   }
 
-  /// Vertically first, then horizontally, as render() does.
+  /// Interpolates vertically first, then horizontally, as render() does.
   torch::Tensor bilinear() const {
     const auto u = (x_ - 0.5).clamp(0, input_width_ - 1), v = (y_ - 0.5).clamp(0, input_height_ - 1);
     const auto left = u.to(torch::kInt64).clamp_max(std::max<int64_t>(input_width_ - 2, 0));
@@ -178,7 +179,7 @@ void require_device_renders(const Plan& plan) {
   if (plan.view != Region{0, 0, plan.input_width, plan.input_height}) what = "resizes a crop (random-resized-crop)";
   if (what != nullptr)
     throw config_error(concat("--resident: the list of transforms ", what,
-                              ", which is not rendered on the device; expected it without, or no --resident"));
+                              ", which the device cannot render; expected a list without that, or no --resident"));
 }
 
 torch::Tensor device_render(const torch::Tensor& pictures, const PlanBatch& plans, const Normalization& normalization) {

@@ -1,4 +1,4 @@
-// device_render(): what render() does to one sample, done to a batch of plans by tensor operations on any device.
+// device_render(): renders a batch of plans by tensor operations on any device, with the result of render().
 #pragma once
 
 #include <torch/types.h>
@@ -13,13 +13,13 @@ namespace penstock {
 
 /// One row of a batch to be rendered.
 struct PlannedRow {
-  int64_t picture = 0;  ///< Row of the pictures tensor.
+  int64_t picture = 0;  ///< Its row in the tensor of pictures.
   int64_t label = 0;
   float weight = 1;
   Plan plan;
 };
 
-/// A batch of plans as one small tensor, 424 bytes a row, and what can be skipped because no row wants it.
+/// A batch of plans as one small tensor, 424 bytes per row, and which operations are needed by any row.
 struct PlanBatch {
   torch::Tensor rows;  ///< f64 N x columns (indices and labels are exact to 2^53), on the device.
   Extent output;
@@ -30,19 +30,20 @@ struct PlanBatch {
   torch::Tensor weights() const;  ///< f32 N
 };
 
-/// Copies the plans to `device` in one go, from pinned memory on CUDA. Requires rows of one output size, one row at
-/// least. Throws what require_device_renders() throws.
+/// Copies the plans to `device` in one copy, on CUDA from pinned memory. Requires at least one row, and one output size
+/// for all rows. Throws what require_device_renders() throws.
 PlanBatch pack_plans(std::span<const PlannedRow> rows, int channels, const torch::Device& device);
 
-/// Throws config_error where the plan asks for what device_render() does not do: colour steps, antialiasing, a view
-/// that is not the whole picture.
+/// Throws config_error if the plan needs something that device_render() cannot do: colour steps, antialiasing, or a
+/// view that is not the whole picture.
 void require_device_renders(const Plan& plan);
 
-/// f32 N x C x H x W, normalised, of u8 `pictures` M x H x W x C on the plans' device.
+/// Returns f32 N x C x H x W, normalised. `pictures` are u8 M x H x W x C on the device of the plans.
 ///
-/// Equality: the operations of render() one by one in the same order and precision (f64 for the start of a row, f32
-/// after), each rounded on its own, so that on the CPU, and wherever f32 arithmetic is IEEE, the result is render()'s
-/// to the bit. Memory: about 10 times the result while it runs with bilinear sampling, 5 times with nearest.
+/// Equality: it does the operations of render() one by one, in the same order and precision (f64 for the start of a
+/// row, f32 after that), each with its own rounding. On the CPU, and wherever f32 arithmetic is IEEE, the result is
+/// therefore that of render() to the bit. Memory while it runs: about 10 times the result with bilinear sampling, 5
+/// times with nearest.
 torch::Tensor device_render(const torch::Tensor& pictures, const PlanBatch& plans, const Normalization& normalization);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// evaluate(): sums on the device, one reduction at the end.
+// evaluate(): sums are kept on the device and reduced once, at the end.
 #include "train/evaluate.h"
 
 namespace penstock {
@@ -6,7 +6,8 @@ namespace penstock {
 Evaluation evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, int64_t class_count, const torch::Device& device,
                     int64_t pass, const std::function<void(const DeviceBatch&, const torch::Tensor&)>& on_batch) {
   at::NoGradGuard no_grad;
-  // Rows: samples, hits, and in [.., class_count] the loss. f64 counts exactly to 2^53.
+  // Row 0: the samples of each class, then the sum of the losses. Row 1: the hits of each class. f64 counts exactly to
+  // 2^53.
   auto sums = torch::zeros({2, class_count + 1}, torch::dtype(torch::kFloat64).device(device));
   const auto classes = torch::arange(class_count, torch::dtype(torch::kInt64).device(device));
   feeder.start_epoch(pass, 0);

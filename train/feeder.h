@@ -1,4 +1,4 @@
-// Feeder: batches as tensors on the device, the copy of batch k+1 under the step of batch k.
+// Feeder: batches as tensors on the device; batch k + 1 is copied while the step of batch k runs.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +16,21 @@ class Feeder {
  public:
   virtual ~Feeder() = default;
   virtual void start_epoch(int64_t epoch, int64_t first_batch) = 0;
-  /// Nothing at the end of the epoch. Marks wait and host-to-device in the recorder.
+  /// The next batch, or nothing at the end of the epoch. Marks the phases wait and host_to_device in the recorder.
   virtual std::optional<DeviceBatch> next() = 0;
   virtual int64_t batches_per_epoch() const = 0;
-  virtual uint64_t samples_per_epoch() const = 0;  ///< Of this rank.
+  virtual uint64_t samples_per_epoch() const = 0;  ///< Samples of this rank.
   virtual LoaderStatistics statistics() const = 0;
 };
 
-/// Over a loader: on CUDA from pinned slots (pinned_slots()) on its own stream, one batch ahead; on the CPU the
-/// identity (tensors view the slot). A loader of u8 NHWC sends a quarter of the bytes; its batches are normalised on
-/// the device.
+/// A feeder over a loader. On CUDA it copies from pinned slots (pinned_slots()), on a stream of its own, one batch
+/// ahead; on the CPU it copies nothing, and the tensors are views of the slot. With the layout u8 NHWC a quarter of the
+/// bytes is copied, and the batches are normalised on the device.
 std::unique_ptr<Feeder> make_host_feeder(std::unique_ptr<Loader> loader, const torch::Device& device,
                                          Recorder& recorder, const Normalization& normalization = {});
 
-/// Keeps this rank's samples decoded on the device as u8 and renders batches there from plans. Same samples, same
-/// plans, same order as the loader with these options; pixels equal to rounding.
+/// A feeder that keeps this rank's samples as u8 pixels on the device, and renders batches there from plans. Samples,
+/// plans and order are those of a loader with these options; the pixels are equal up to rounding.
 std::unique_ptr<Feeder> make_resident_feeder(std::shared_ptr<const Dataset> dataset, const Pipeline& pipeline,
                                              const LoaderOptions& options, const torch::Device& device,
                                              Recorder& recorder);

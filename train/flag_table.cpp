@@ -1,4 +1,4 @@
-// Flag table: a row for each flag, in the order of --help.
+// Flag table: one row per flag, in the order of --help.
 #include "train/flag_table.h"
 
 #include <nlohmann/json.hpp>
@@ -10,9 +10,9 @@ namespace {
 
 using Options = const TrainOptions&;
 
-constexpr FlagUses kOwn{};                             // each rank has its own
-constexpr FlagUses kOwnAside{.affects_speed = false};  // the same, and it changes no speed
-constexpr FlagUses kAgreed{.is_agreed = true};         // equal at all ranks
+constexpr FlagUses kOwn{};                             // may differ between ranks
+constexpr FlagUses kOwnAside{.affects_speed = false};  // the same, and runs with different values are compared
+constexpr FlagUses kAgreed{.is_agreed = true};         // must be equal at all ranks
 constexpr FlagUses kAgreedAside{.is_agreed = true, .affects_speed = false};
 constexpr FlagUses kTrained{.is_resumed = true, .is_agreed = true};  // says what is trained
 constexpr FlagUses kTrainedAside{.is_resumed = true, .is_agreed = true, .affects_speed = false};
@@ -28,7 +28,7 @@ std::vector<Flag> data_flags() {
       {"batch-size", kTrained, [](Options o) -> FlagValue { return o.batch_size; }},
       {"workers", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.workers}; }},
       {"prefetch", kOwn, [](Options o) -> FlagValue { return int64_t{o.prefetch}; }},
-      {"resident", kAgreed, [](Options o) -> FlagValue { return o.is_resident; }},  // rounds in another order
+      {"resident", kAgreed, [](Options o) -> FlagValue { return o.is_resident; }},  // it rounds in another order
       {"layout", kTrained, [](Options o) -> FlagValue { return o.layout; }},
       {"decode", kOwn, [](Options o) -> FlagValue { return o.decode; }},  // all ways give the same pixels
       {"dct-scale", kTrained, [](Options o) -> FlagValue { return o.dct_scale; }},

@@ -1,4 +1,4 @@
-// Flag table: every flag of `train` once, with what it is used for beside being an option.
+// Flag table: each flag of `train` once, with what its value is used for besides being an option.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,23 @@ namespace penstock {
 
 using FlagValue = std::variant<std::string, bool, int64_t, uint64_t, double, std::vector<std::string>>;
 
-/// What a flag's value is used for. Every flag stands in options.json, also one without any of these uses.
+/// What the value of a flag is used for. options.json has every flag, also those without any of these uses.
 struct FlagUses {
-  bool is_resumed = false;    ///< --resume takes it over from the earlier run: it says what is trained.
-  bool is_agreed = false;     ///< It must be equal at all ranks: they train with it or act on it together.
-  bool affects_speed = true;  ///< Only runs with equal values have speeds that can be compared.
+  bool is_resumed = false;    ///< --resume takes it over from the earlier run, because it says what is trained.
+  bool is_agreed = false;     ///< It must be equal at all ranks, because they train with it or act on it together.
+  bool affects_speed = true;  ///< Speeds can be compared only between runs with equal values.
 };
 
 struct Flag {
-  std::string name;  ///< Without its dashes.
+  std::string name;  ///< The long name, without its dashes.
   FlagUses uses;
   FlagValue (*value)(const TrainOptions&);
 };
 
-/// All flags of `train` but --help and --version, each by its long name. A flag that is missing here fails a test.
+/// All flags of `train` except --help and --version. A test fails if one is missing.
 const std::vector<Flag>& flag_table();
 
-/// The value as it would be typed; numbers with as many digits as they need to be told apart.
+/// The value as a user would type it. Numbers have as many digits as are needed to tell different ones apart.
 std::string text_of(const FlagValue& value);
 
 }  // namespace penstock

@@ -1,4 +1,5 @@
-// Host feeder: a loader's slots as tensors: in place on the CPU, copied one batch ahead on a stream of its own on CUDA.
+// Host feeder: a loader's slots as tensors. On the CPU they are used in place; on CUDA they are copied one batch ahead,
+// on a stream of its own.
 //
 //   copy stream      [copy k+1]        [copy k+2]
 //   compute stream   [ step k ........][ step k+1 ......]
@@ -24,7 +25,7 @@
 namespace penstock {
 namespace {
 
-/// Views of the slot; valid as long as the batch is held. Throws config_error for layouts that no model takes.
+/// Views of the slot, valid as long as the batch is held. Throws config_error for a layout that models do not take.
 DeviceBatch view_of(Batch& batch) {
   if (batch.layout() != Layout::kF32Nchw && batch.layout() != Layout::kU8Nhwc)
     throw config_error(concat("feeder: batches of layout ", layout_name(batch.layout()), "; expected f32 or u8"));
@@ -38,8 +39,8 @@ DeviceBatch view_of(Batch& batch) {
   return view;
 }
 
-/// u8 N x H x W x C -> f32 N x C x H x W, normalised as render() does. Padding rows become the normalised 0, which is
-/// as good as 0.
+/// u8 N x H x W x C -> f32 N x C x H x W, normalised as render() does it. Padding rows become the normalised value of
+/// level 0, which does no harm because their weight is 0.
 class DeviceNormalization {
  public:
   DeviceNormalization(const Normalization& normalization, int channels, const torch::Device& device) {
@@ -121,7 +122,7 @@ class CudaFeeder final : public HostFeeder {
   ~CudaFeeder() override {
     try {
       stream_.synchronize();
-    } catch (const std::exception&) {  // the device failed before, and that is what is on its way
+    } catch (const std::exception&) {  // the device failed earlier, and that error is already being thrown
     }
   }
 
@@ -137,12 +138,13 @@ class CudaFeeder final : public HostFeeder {
     is_started_ = true;
     Place& place = places_[taken_];
     if (!place.batch) return std::nullopt;
-    // The step of the batch before this one has been launched: when it is through, its tensors may be overwritten.
+    // The step of the previous batch has been launched. When the device has finished it, its tensors may be
+    // overwritten.
     Place& other = places_[1 - taken_];
     other.used.record(c10::cuda::getCurrentCUDAStream(device_.index()));
     stage(other);
     place.copied.block(c10::cuda::getCurrentCUDAStream(device_.index()));
-    recorder_.mark(Phase::kHostToDevice);  // what is left of the copy when the step before is through
+    recorder_.mark(Phase::kHostToDevice);  // the rest of the copy, after the previous step has finished
     taken_ = 1 - taken_;
     auto batch = place.tensors;
     batch.images = normalize_(batch.images);
@@ -158,7 +160,7 @@ class CudaFeeder final : public HostFeeder {
   };
 
   void stage(Place& place) {
-    if (place.batch) place.copied.synchronize();  // long past: the slot is free to go back
+    if (place.batch) place.copied.synchronize();  // the copy ended long ago, so the slot may go back
     place.batch.reset();
     place.batch = wait_for_batch();
     if (!place.batch) return;
@@ -187,13 +189,13 @@ class CudaFeeder final : public HostFeeder {
 
 #endif
 
-/// The tensors own the memory; the loader gives pointers back.
+/// Pinned memory by its address. The tensors own it; the loader releases it by the pointer.
 struct PinnedPool {
   std::mutex mutex;
   std::map<void*, torch::Tensor> tensors;
 };
 
-/// Null where no more memory can be locked: the loader says what it wanted and how much.
+/// Null if no more memory can be locked; the loader then reports for what and how much.
 void* allocate_pinned(size_t byte_count, PinnedPool& pool) {
   try {
     auto memory = torch::empty({static_cast<int64_t>(byte_count)}, torch::dtype(torch::kUInt8).pinned_memory(true));
@@ -209,7 +211,7 @@ void* allocate_pinned(size_t byte_count, PinnedPool& pool) {
 }  // namespace
 
 SlotAllocator pinned_slots() {
-  const auto pool = std::make_shared<PinnedPool>();  // shared: both functions, for as long as the loader keeps them
+  const auto pool = std::make_shared<PinnedPool>();  // shared by both functions, as long as the loader keeps them
   return {[pool](size_t byte_count) { return allocate_pinned(byte_count, *pool); },
           [pool](void* data, size_t) {
             const std::lock_guard lock(pool->mutex);

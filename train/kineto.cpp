@@ -1,4 +1,4 @@
-// Kineto: one session of LibTorch's profiler.
+// KinetoSession: starts and stops LibTorch's profiler, and converts its times.
 #include "train/kineto.h"
 
 #include <ATen/record_function.h>
@@ -47,19 +47,20 @@ std::vector<OpTime> KinetoSession::stop() {
     OpTime op{event.name(), is_on_device,
               is_on_device ? static_cast<uint64_t>(event.deviceResourceId()) : event.startThreadId(),
               static_cast<int64_t>(event.startNs()), static_cast<int64_t>(event.endNs())};
-    if (op.end_ns < op.begin_ns) continue;  // not over when the profile was
+    if (op.end_ns < op.begin_ns) continue;  // the operator had not ended when the profile did
     (op.name == kMarkName ? found : ops).push_back(std::move(op));
   }
   if (found.size() != marks_.size()) {
-    throw bug_error(
-        concat("profile: Kineto has ", found.size(), " of our marks; expected ", marks_.size(), " to align its clock"));
+    throw bug_error(concat("profile: Kineto gives ", found.size(), " of our marks; expected ", marks_.size(),
+                           " to align its clock"));
   }
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; });
   const auto shortest = std::min_element(marks_.begin(), marks_.end(), [](const auto& a, const auto& b) {
     return a.after_ns - a.before_ns < b.after_ns - b.before_ns;
   });
   const OpTime& mark = found[static_cast<size_t>(shortest - marks_.begin())];
-  // Middle to middle: doubled, so that nothing is rounded twice.
+  // From the middle of the mark to the middle of our interval; the sums are halved only once, so that nothing is
+  // rounded twice.
   const int64_t shift_ns = (shortest->before_ns + shortest->after_ns - mark.begin_ns - mark.end_ns) / 2;
   for (auto& op : ops) {
     op.begin_ns += shift_ns;

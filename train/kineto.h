@@ -1,4 +1,4 @@
-// Kineto: LibTorch's profiler, with its operators' times on our clock.
+// KinetoSession: LibTorch's profiler, with the times of operators converted to our clock.
 #pragma once
 
 #include <cstdint>
@@ -7,22 +7,22 @@
 
 namespace penstock {
 
-/// One operator on the host, or one kernel or copy on the device, by now_ns()'s clock.
+/// One operator on the host, or one kernel or copy on the device. Times are those of now_ns().
 struct OpTime {
   std::string name;
   bool is_on_device = false;
-  uint64_t lane = 0;  ///< LibTorch's number of the thread, or the device's stream.
+  uint64_t lane = 0;  ///< LibTorch's number of the thread, or the number of the device's stream.
   int64_t begin_ns = 0, end_ns = 0;
 };
 
-/// Profiles what this thread and the autograd threads under it run, from construction to stop(). One at a time in a
-/// process. Cost: about 1 us an operator, and at stop() about 5 us an operator.
+/// Profiles the operators of this thread and of its autograd threads, from construction to stop(). A process can have
+/// only one session at a time. Cost: about 1 us per operator, and about 5 us more per operator in stop().
 ///
-/// Clock: Kineto has one of its own. Marks set at known times of now_ns() are found again in what it gives, and all its
-/// times are shifted by their difference; the mark that was set in the shortest time counts, so that the error is about
-/// 1 us.
+/// Clock: Kineto has a clock of its own. The constructor sets marks at known times of now_ns(); stop() finds them in
+/// Kineto's result and shifts all of its times by the difference. It uses the mark that was set in the shortest time,
+/// so that the error is about 1 us.
 ///
-/// Thread-safety: constructor and stop() on one thread.
+/// Thread-safety: the constructor and stop() must run on the same thread.
 class KinetoSession {
  public:
   explicit KinetoSession(bool with_cuda);
@@ -30,7 +30,7 @@ class KinetoSession {
   KinetoSession(const KinetoSession&) = delete;
   KinetoSession& operator=(const KinetoSession&) = delete;
 
-  /// In no order. Throws bug_error when the marks are not in what Kineto gives.
+  /// The operators, in no particular order. Throws bug_error if Kineto's result does not contain the marks.
   std::vector<OpTime> stop();
 
  private:

@@ -1,4 +1,4 @@
-// Activity: two fields of /proc/PID/stat.
+// Activity: reads the state and the processor time from /proc/PID/stat.
 #include "train/launch_activity.h"
 
 #include <fstream>
@@ -11,12 +11,12 @@ namespace penstock::detail {
 
 namespace {
 
-constexpr int64_t kIdleTicks = 5;  // 50 ms: the roll call's thread takes 1 ms of 5 s
+constexpr int64_t kIdleTicks = 5;  // 50 ms; the thread of the roll call takes only 1 ms in 5 s
 
 }  // namespace
 
 Activity parse_activity(const std::string& stat) {
-  const auto name_end = stat.rfind(')');  // a name may hold blanks and parentheses
+  const auto name_end = stat.rfind(')');  // the name may contain blanks and parentheses
   if (name_end == std::string::npos) return {};
   std::istringstream fields(stat.substr(name_end + 1));
   Activity activity;

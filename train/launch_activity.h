@@ -1,4 +1,4 @@
-// Activity: whether ranks that were told to stop are still at it.
+// Activity: whether ranks that were told to stop are still working.
 #pragma once
 
 #include <sys/types.h>
@@ -8,16 +8,16 @@
 
 namespace penstock::detail {
 
-/// What /proc/PID/stat says of a process; of one that is gone, nothing.
+/// What /proc/PID/stat says about a process; the defaults for a process that is gone.
 struct Activity {
-  char state = '?';       ///< Of its main thread, see proc(5): T stopped, D in the middle of a disk's work.
-  int64_t cpu_ticks = 0;  ///< Processor time so far, of all threads, in 1/sysconf(_SC_CLK_TCK) s.
+  char state = '?';       ///< State of its main thread, see proc(5): T is stopped, D waits for a disk.
+  int64_t cpu_ticks = 0;  ///< Processor time of all its threads so far, in 1/sysconf(_SC_CLK_TCK) s.
 };
 Activity activity_of(pid_t process);
 Activity parse_activity(const std::string& stat);
 
-/// Whether something can still come of a process that was `before` a while ago: it has not been stopped, and it has
-/// used the processor or is at a disk's work. One that waits for a stopped process has not.
+/// Whether a process that had the activity `before` a while ago is still working: it is not stopped, and it has used
+/// the processor or waits for a disk. A process that waits for a stopped one is not working.
 bool is_at_work(const Activity& before, const Activity& now);
 
 }  // namespace penstock::detail

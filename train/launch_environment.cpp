@@ -1,4 +1,5 @@
-// launch: which rank this process is, as torchrun, Slurm, Open MPI or spawn_ranks say by environment variables.
+// launch: reads which rank this process is from the environment variables of torchrun, Slurm, Open MPI or
+// spawn_ranks().
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -40,11 +41,11 @@ int number_or(const char* name, int fallback, int low, int high) {
 
 constexpr int kMaxRanks = 1 << 20;
 
-/// Rank, world size and rank on this machine, by the names that one launcher gives them.
+/// Rank, world size and rank on this machine, from the variables with the names that a launcher uses.
 Rendezvous ranks_from(const char* rank, const char* world_size, const char* local_rank) {
   for (const char* name : {rank, world_size})
     if (!has(name))
-      throw config_error(concat(name, " is not set; expected it beside ", name == rank ? world_size : rank));
+      throw config_error(concat(name, " is not set; expected it together with ", name == rank ? world_size : rank));
   Rendezvous rendezvous;
   rendezvous.world_size = number(world_size, 1, kMaxRanks);
   rendezvous.rank = number(rank, 0, kMaxRanks);
@@ -54,7 +55,7 @@ Rendezvous ranks_from(const char* rank, const char* world_size, const char* loca
   rendezvous.local_rank = number_or(local_rank, 0, 0, kMaxRanks);
   if (rendezvous.local_rank > rendezvous.rank)
     throw config_error(concat(local_rank, " is ", rendezvous.local_rank, " and ", rank, " is ", rendezvous.rank,
-                              "; expected a rank on this machine that is not above the rank"));
+                              "; expected a rank on this machine that is at most the rank"));
   return rendezvous;
 }
 
@@ -75,11 +76,11 @@ int derived_port(const std::string& job) {
   uint64_t id = 0;
   const char* end = job.data() + job.size();
   if (const auto [stop, error] = std::from_chars(job.data(), end, id); error != std::errc() || stop != end)
-    for (const unsigned char c : job) id = (id ^ c) * 1099511628211u;  // FNV-1a: a job named by text
+    for (const unsigned char c : job) id = (id ^ c) * 1099511628211u;  // FNV-1a, for a job whose id is not a number
   return kFirstDerivedPort + static_cast<int>(id % kDerivedPortCount);
 }
 
-/// Where the ranks of a launcher meet that gives no address.
+/// Finds out where the ranks meet if the launcher gives no address.
 void meet(Rendezvous& rendezvous, const std::string& dist_url, const std::string& host, const std::string& job) {
   if (!dist_url.empty() && dist_url != "env://") {
     std::tie(rendezvous.host, rendezvous.port) = parse_dist_url(dist_url);
@@ -89,7 +90,7 @@ void meet(Rendezvous& rendezvous, const std::string& dist_url, const std::string
   if (rendezvous.world_size == 1) return;
   if (rendezvous.host.empty() || (job.empty() && !has("MASTER_PORT")))
     throw config_error(
-        "--dist-url is not given and the launcher names no place to meet; expected --dist-url tcp://host:port");
+        "--dist-url is not given and the launcher gives no address; expected --dist-url tcp://host:port");
   rendezvous.port = has("MASTER_PORT") ? number("MASTER_PORT", 1, 65535) : derived_port(job);
 }
 
@@ -100,16 +101,18 @@ LaunchedRank from_torchrun() {
   rendezvous.is_hosted = variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
   if (has("TORCHELASTIC_RESTART_COUNT")) rendezvous.attempt = variable("TORCHELASTIC_RESTART_COUNT");
   if (rendezvous.world_size > 1) {
-    if (!has("MASTER_PORT")) throw config_error("MASTER_PORT is not set; expected it beside RANK and WORLD_SIZE");
+    if (!has("MASTER_PORT"))
+      throw config_error("MASTER_PORT is not set; expected it together with RANK and WORLD_SIZE");
     rendezvous.port = number("MASTER_PORT", 1, 65535);
     if (!is_on_one_machine) {
-      if (!has("MASTER_ADDR")) throw config_error("MASTER_ADDR is not set; expected it beside RANK and WORLD_SIZE");
+      if (!has("MASTER_ADDR"))
+        throw config_error("MASTER_ADDR is not set; expected it together with RANK and WORLD_SIZE");
       rendezvous.host = variable("MASTER_ADDR");
     }
   }
   if (has("PENSTOCK_PARENT")) {
     launched.launcher = "penstock";
-    // The parent may have gone before the kernel was asked to watch it.
+    // The parent may have ended before the kernel was asked to watch it.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != number("PENSTOCK_PARENT", 1, 1 << 30)) raise(SIGKILL);
   }

@@ -1,4 +1,4 @@
-// launch: the ranks as child processes of this one, from their start to the last one's end.
+// launch: starts ranks as child processes and waits until the last one has ended.
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
@@ -24,12 +24,12 @@
 namespace penstock {
 namespace {
 
-constexpr double kEchoGraceMs = 5'000;  // a device error waits this long for the rank that caused it, on busy cores too
+constexpr double kEchoGraceMs = 5'000;   // after a device error, time for its cause to show at another rank
 constexpr double kTermGraceMs = 10'000;  // from SIGTERM to SIGKILL, when a rank has failed
-constexpr double kStopGraceMs = 30'000;  // from the first rank's end to SIGKILL: time to save
+constexpr double kStopGraceMs = 30'000;  // from the first rank's end to SIGKILL: time for the others to save
 constexpr double kStuckMs = 5'000;       // after a stop signal, ranks that do nothing for this long are killed
 
-int signal_pipe_in = -1;  // a signal handler can reach nothing but globals
+int signal_pipe_in = -1;  // a signal handler can reach only global variables
 
 void write_signal(int signal) {
   const int saved = errno;
@@ -38,7 +38,8 @@ void write_signal(int signal) {
   errno = saved;
 }
 
-/// While it lives, stop signals and SIGCHLD arrive as bytes in a pipe, on whatever thread the kernel delivers them.
+/// While it lives, stop signals and SIGCHLD arrive as bytes in a pipe, no matter to which thread the kernel delivers
+/// them.
 class SignalPipe {
  public:
   SignalPipe() {
@@ -70,12 +71,12 @@ class SignalPipe {
 struct Child {
   int rank = 0;
   pid_t pid = 0;
-  int errors = -1;      // our end of its stderr; -1 once it is closed
-  std::string partial;  // of a line
+  int errors = -1;      // our end of the pipe from its stderr; -1 after that was closed
+  std::string partial;  // the begin of a line that has not ended
   std::string last_line;
   bool is_running = true;
-  int status = 0;             // of waitpid
-  detail::Activity activity;  // when it was looked at last, after a stop signal
+  int status = 0;             // as waitpid() gives it
+  detail::Activity activity;  // what it was at the last look after a stop signal
 };
 
 void write_stderr(const std::string& text) {
@@ -111,11 +112,13 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return list;
 }
 
-/// Each rank is a process group of its own: the terminal's Ctrl-C reaches the parent alone, which passes it on once.
+/// Starts a rank in a process group of its own: Ctrl-C in the terminal then reaches only the parent, which passes it on
+/// once.
 Child spawn_rank(int rank, int count, int port, std::vector<std::string> arguments) {
   std::error_code error;
   std::string program = std::filesystem::read_symlink("/proc/self/exe", error).string();
-  if (!std::filesystem::exists(program)) program = "/proc/self/exe";  // replaced or removed since it started
+  if (!std::filesystem::exists(program))
+    program = "/proc/self/exe";  // the program was replaced or removed since it started
   arguments.insert(arguments.begin(), program);
   auto entries = environment_of(rank, count, port);
   std::array<int, 2> ends{};
@@ -142,20 +145,21 @@ Child spawn_rank(int rank, int count, int port, std::vector<std::string> argumen
   close(ends[1]);
   if (code == 0) return child;
   close(ends[0]);
-  throw io_error(concat("launch: ", program, ": ", std::strerror(code), "; expected to start rank ", rank));
+  throw io_error(concat("launch: ", program, ": ", std::strerror(code),
+                        "; expected a program that can be started as rank ", rank));
 }
 
 class Ranks {
  public:
   void start(int count, const std::vector<std::string>& arguments) {
     children_.reserve(static_cast<size_t>(count));
-    // Rank 0 listens here again in a moment. Until then another process could take the port; the rank then says so.
+    // Rank 0 will listen at this port in a moment. If another process takes it before, rank 0 reports that.
     const int socket = detail::listen_at(detail::resolve("127.0.0.1").front(), 0);
     const int port = detail::port_of(socket);
     close(socket);
     for (int rank = 0; rank < count; ++rank) children_.push_back(spawn_rank(rank, count, port, arguments));
   }
-  /// Only an exception leaves ranks running.
+  /// Kills the ranks that still run, which are there only after an exception.
   ~Ranks() {
     signal_all(SIGKILL);
     for (auto& child : children_) {
@@ -188,7 +192,7 @@ class Ranks {
 
   void wait_for_news() {
     std::vector<pollfd> polled{{signals_.descriptor(), POLLIN, 0}};
-    for (const auto& child : children_) polled.push_back({child.errors, POLLIN, 0});  // poll ignores -1
+    for (const auto& child : children_) polled.push_back({child.errors, POLLIN, 0});  // poll() ignores -1
     double left_ms = -1;
     for (const int64_t due_ns : {deadline_ns_, next_look_ns_}) {
       const double until_ms = std::max(0.0, -ms_since(due_ns)) + 1;
@@ -199,7 +203,7 @@ class Ranks {
       if (polled[i + 1].revents != 0) read_errors(children_[i]);
   }
 
-  /// Passes whole lines on. Reads what is there and does not block: a grandchild may hold the pipe open for good.
+  /// Passes whole lines on. It reads what is there and does not block, because a grandchild may keep the pipe open.
   void read_errors(Child& child) {
     std::array<char, 4096> buffer;
     pollfd polled{child.errors, POLLIN, 0};
@@ -244,7 +248,7 @@ class Ranks {
     next_look_ns_ = now_ns() + static_cast<int64_t>(kStuckMs * 1e6);
   }
 
-  /// Ranks stop together, after a step. Where none is at work, or one is stopped, that step does not end.
+  /// Ranks stop together, after a step. If none of them is working, or one is stopped, that step will not end.
   void handle_stuck() {
     if (next_look_ns_ == 0 || now_ns() < next_look_ns_) return;
     bool is_one_at_work = false;
@@ -254,7 +258,7 @@ class Ranks {
       if (now.state == 'T') return give_up(concat("rank ", child.rank, " is stopped"));
       is_one_at_work = is_one_at_work || detail::is_at_work(child.activity, now);
     }
-    if (!is_one_at_work) return give_up(concat("no rank has done anything for ", kStuckMs / 1e3, " s"));
+    if (!is_one_at_work) return give_up(concat("no rank has used the processor or a disk for ", kStuckMs / 1e3, " s"));
     look();
   }
 
@@ -292,7 +296,7 @@ class Ranks {
   void terminate() {
     is_ending_ = true;
     signal_all(SIGTERM);
-    signal_all(SIGCONT);  // a stopped rank would hear of it never
+    signal_all(SIGCONT);  // otherwise a stopped rank would never get SIGTERM
     deadline_ns_ = 0;
     end_within(kTermGraceMs, SIGKILL);
   }
@@ -309,7 +313,7 @@ class Ranks {
   int conclude() {
     if (stop_signal_ != 0 && !gave_up_.empty())
       write_stderr(concat("launch: ", gave_up_, " after SIG", sigabbrev_np(stop_signal_),
-                          ": all ranks were killed; the last checkpoint is from before it\n"));
+                          ": all ranks were killed; the last checkpoint was saved before that\n"));
     if (stop_signal_ != 0) return 128 + stop_signal_;
     if (first_failed_ == nullptr) return 0;
     const Child& child = *first_failed_;
@@ -325,14 +329,14 @@ class Ranks {
     return code;
   }
 
-  SignalPipe signals_;  // before the children: none of their ends is missed
+  SignalPipe signals_;  // made before the children, so that it misses none of their ends
   std::vector<Child> children_;
   const Child* first_failed_ = nullptr;
   std::string last_written_;
-  bool is_ending_ = false;    // because a rank has failed
-  int stop_signal_ = 0;       // once it came
-  int64_t stopped_ns_ = 0;    // when it came
-  std::string gave_up_;       // why the ranks were killed after it
+  bool is_ending_ = false;    // a rank has failed, and the others were told to end
+  int stop_signal_ = 0;       // the first one that came; 0: none
+  int64_t stopped_ns_ = 0;    // when stop_signal_ came
+  std::string gave_up_;       // why the ranks were killed after stop_signal_
   int64_t next_look_ns_ = 0;  // when ranks that were told to stop are looked at; 0: never
   int64_t deadline_ns_ = 0;   // when deadline_signal_ is sent; 0: never
   int deadline_signal_ = 0;

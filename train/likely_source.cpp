@@ -1,4 +1,4 @@
-// Likely source: by the names of files.
+// Likely source: recognises a source by the names of its files.
 #include "train/likely_source.h"
 
 #include "core/text.h"
@@ -9,8 +9,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMaxDepth = 3;     // DIR/<split>/<class>/<picture>, and one folder more
-constexpr int kMaxNames = 2000;  // about 10 ms from a disk that is not cached
+constexpr int kMaxDepth = 3;     // enough for DIR/<split>/<class>/<picture> and one folder more
+constexpr int kMaxNames = 2000;  // about 10 ms if the folder is not in the page cache
 
 std::string kind_of(const fs::path& file) {
   const std::string name = file.filename().string();
@@ -22,12 +22,12 @@ std::string kind_of(const fs::path& file) {
 }  // namespace
 
 std::string likely_source(const fs::path& folder) {
-  std::error_code failure;  // what cannot be looked at suggests nothing
+  std::error_code failure;  // a folder that cannot be read gives no suggestion
   fs::recursive_directory_iterator entries(folder, fs::directory_options::skip_permission_denied, failure);
   for (int count = 0; !failure && entries != fs::recursive_directory_iterator() && count < kMaxNames; ++count) {
     if (entries.depth() >= kMaxDepth) entries.disable_recursion_pending();
     const std::string kind = entries->is_directory(failure) ? "" : kind_of(entries->path());
-    // Files of a data set in one file lie in its folder; pictures may lie below.
+    // mnist and cifar10 take the folder that their files are in; image-folder takes a folder above its pictures.
     if (kind == "image-folder") return concat(kind, ":", folder.string());
     if (!kind.empty()) return concat(kind, ":", entries->path().parent_path().string());
     entries.increment(failure);

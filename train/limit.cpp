@@ -1,4 +1,4 @@
-// limit: operational bounds, and their sentence.
+// limit: advice from the model of limit_model.cpp, and the sentence with it.
 #include "train/limit.h"
 
 #include <algorithm>
@@ -12,16 +12,17 @@
 namespace penstock {
 namespace {
 
-constexpr double kAsGood = 1.02;  // what is within 2 % of the best is as good, and takes fewer threads
-// Two runs of one command differ by up to 5 % (docs/finding.md: ranges over repeats). Advice keeps that far from where
-// it would turn: more workers must give 5 % more, and fewer must do with batches that take 5 % longer. Between the two
-// the sentence says neither, so that noise cannot turn "1 worker would do" into "1 more worker would give 1.05x".
+constexpr double kAsGood = 1.02;  // a rate within 2 % of the best counts as the best, so that fewer threads are advised
+// Two runs of one command differ by up to 5 % (docs/finding.md: ranges over repeats). Therefore more workers are
+// advised only if they give 5 % more, and fewer only if they would still be enough with batches that take 5 % longer.
+// Between the two the sentence says neither, so that noise cannot turn "1 worker would do" into "1 more worker would
+// give 1.05x".
 constexpr double kNoise = 1.05;
-// A first step of LibTorch takes some 50 ms longer than the others, and so does a hiccup of the machine: 2.5 % of two
-// seconds, but a third of 50 steps of LeNet.
+// LibTorch's first step takes some 50 ms longer than the others, and a disturbance on the machine costs as much. That
+// is 2.5 % of two seconds, but a third of 50 steps of LeNet.
 constexpr int64_t kFewSteps = 50;
 constexpr double kShort_ms = 2000;
-constexpr double kShared = 0.9;  // cores that are this busy are the run's own
+constexpr double kShared = 0.9;  // if the run itself keeps its cores this busy, other programs are not mentioned
 constexpr int kListedWorkers = 8;
 
 double own_cores_ms(const ServiceTimes& times) {
@@ -30,8 +31,8 @@ double own_cores_ms(const ServiceTimes& times) {
 
 bool is_storage_open(const ServiceTimes& times) { return times.storage_busy_high_ms > times.storage_busy_low_ms; }
 
-/// The same run where what is not known turns out otherwise: the storage is busy less or more than was assumed, the
-/// other programs end, or they take twice as much.
+/// The times of the run, and the same times in other cases that cannot be excluded: the storage is busy for less or
+/// more time than was assumed, the other programs end, or they want twice as many cores.
 std::vector<ServiceTimes> other_cases(const ServiceTimes& times) {
   std::vector<ServiceTimes> cases{times};
   if (is_storage_open(times)) {
@@ -50,8 +51,9 @@ std::vector<ServiceTimes> other_cases(const ServiceTimes& times) {
   return cases;
 }
 
-/// The rates for every number of workers up to the run's own, the core count or 8, whichever is most. The measured rate
-/// is the rate now in the other cases too: they are compared with the run as it went.
+/// The rates for every number of workers up to the largest of: the run's own, the number of cores, 8. In the other
+/// cases the rate with the run's own workers is relative to the measured one too, because they are compared with the
+/// run as it went.
 std::vector<Prediction> predictions_of(const Observed& run) {
   const auto cases = other_cases(run.times);
   const double now = predicted_step_ms(run.times, run.workers);
@@ -71,13 +73,14 @@ std::vector<Prediction> predictions_of(const Observed& run) {
   return predictions;
 }
 
-/// Workers beyond the cores only wait for each other, but where they wait for the storage.
+/// The largest number of workers that is considered. More workers than cores only wait for each other, unless they wait
+/// for the storage.
 int most_workers(const Observed& run) {
   return std::max({run.workers, run.times.cores, run.times.storage_ms > 0 ? kListedWorkers : 1});
 }
 
-/// The least number that comes within 2 % of the best, where that is a gain; else the least that would do, up to the
-/// run's own. `now`: predicted for the run's own.
+/// The smallest number of workers that comes within 2 % of the best rate, if that is a gain; otherwise the smallest
+/// number that is enough, up to the run's own. `now` is the step predicted for the run's own.
 int advised_workers(const Observed& run, double now) {
   double best = now;
   for (int workers = 0; workers <= most_workers(run); ++workers)
@@ -93,7 +96,7 @@ int advised_workers(const Observed& run, double now) {
   return advised;
 }
 
-/// ", 1.0x to 2.0x depending on the other programs", or "" where all that matters is known.
+/// ", 1.0x to 2.0x depending on the other programs", or "" if everything that matters is known.
 std::string range_text(const Observed& run, const Limit& limit) {
   const auto& own = limit.predictions[static_cast<size_t>(run.workers)];
   const auto& best = limit.predictions[static_cast<size_t>(limit.best_workers)];
@@ -105,7 +108,7 @@ std::string range_text(const Observed& run, const Limit& limit) {
                 factor_text(best.high / own.images_per_second), " depending on ", join(causes, " and "));
 }
 
-/// " or up to 2.5x depending on how busy the storage is": where nobody knows that there is nothing to gain.
+/// " or up to 2.5x depending on how busy the storage is", if it is not certain that more workers would gain nothing.
 std::string hope_text(const Observed& run, const Limit& limit) {
   if (!is_storage_open(run.times)) return "";
   const double own = limit.predictions[static_cast<size_t>(run.workers)].images_per_second;
@@ -116,7 +119,7 @@ std::string hope_text(const Observed& run, const Limit& limit) {
   return concat(" or up to ", factor_text(best / own), " depending on how busy the storage is");
 }
 
-/// ", half the bytes would give 1.9x": what a smaller form of the data would give, with the run's own workers.
+/// ", half the bytes would give 1.9x": the gain from storing the data in fewer bytes, with the run's own workers.
 std::string bytes_text(const Observed& run, Bound bound) {
   if (bound != Bound::kStorage || run.image_bytes <= 0) return "";
   const auto gain = [&](double share) {
@@ -150,7 +153,8 @@ std::string advice(const Observed& run, const Limit& limit) {
   return concat("more workers would give nothing", hope_text(run, limit), condition, bytes, ceiling);
 }
 
-/// Cores that the run wants whole and does not get are somebody else's: other programs', or cut off by a quota.
+/// The fact about a core-bound run. Cores that it wants and does not get are used by other programs, or withheld by a
+/// quota.
 std::string cores_fact(const Observed& run) {
   const double busy = run.step_ms > 0 ? std::min(1.0, own_cores_ms(run.times) / run.step_ms) : 0;
   const std::string cores = count_text(run.times.cores, "core");

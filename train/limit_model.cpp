@@ -7,17 +7,17 @@
 namespace penstock {
 namespace {
 
-constexpr double kLeastOtherCores =
-    0.1;  // below it the kernel's ticks of 4 ms and housekeeping are mistaken for somebody
+// Less than this is the error of the kernel's ticks of 4 ms, or its housekeeping, and not another program.
+constexpr double kLeastOtherCores = 0.1;
 
 double cpu_ms(const ServiceTimes& times) { return times.ranks * (times.update_cpu_ms + times.load_cpu_ms); }
 
-/// Of the training thread's step, what needs a processor.
+/// The part of the training thread's step that needs a processor.
 double processor_ms(const ServiceTimes& times) { return std::min(times.update_ms, times.update_cpu_ms); }
 
-/// What one reader alone waits. Readers that wait at once wait for each other too, as far as they are more than the
-/// storage serves at once (its gain); and one that works while the storage reads ahead for it waits that much less, by
-/// half at most.
+/// The time that a single reader would wait. Readers that wait at the same time also wait for each other, if they are
+/// more than the storage serves at once (its gain). A reader waits less by the time that it works while the storage
+/// reads ahead for it, but at most by half.
 double storage_alone_ms(const ServiceTimes& times) {
   const double served = std::max(1.0, times.storage_gain);
   if (times.storage_readers <= served) return times.storage_ms;
@@ -27,10 +27,11 @@ double storage_alone_ms(const ServiceTimes& times) {
 
 double storage_least_ms(const ServiceTimes& times) { return times.ranks * times.storage_busy_ms; }
 
-/// While w workers and the t threads of the step want c cores, each gets c / (w + t) of one. The workers are at it
-/// until they have used `load_cpu`, and what the training thread lacks meanwhile comes on top of its step, as far as
-/// that needs a processor at all: threads that compute together wait for the slowest of them. CIFAR-10 with an MLP on
-/// two cores: 1.51 ms per step beside 1 worker, 1.73 beside 2.
+/// The training thread's step, delayed by workers. While w workers and the t threads of the step share c cores, each
+/// gets c / (w + t) of a core. This lasts until the workers have used `load_cpu`. The processor time that the training
+/// thread misses meanwhile is added to its step, in proportion to the part of the step that needs a processor: threads
+/// that compute together wait for the slowest of them. CIFAR-10 with an MLP on two cores: 1.51 ms per step with 1
+/// worker, 1.73 ms with 2.
 double crowded_update_ms(const ServiceTimes& times, int workers) {
   const double cores = static_cast<double>(times.cores) / times.ranks;
   const double crowding = std::max(0.0, workers + times.update_threads - cores) / (workers * cores);
@@ -38,7 +39,7 @@ double crowded_update_ms(const ServiceTimes& times, int workers) {
   return times.update_ms + processor_share * times.load_cpu_ms * crowding;
 }
 
-/// The step when a thread that wants a core gets `share` of one.
+/// The step if every thread that wants a core gets `share` of one.
 double stretched_step_ms(const ServiceTimes& times, int workers, double share) {
   const double update = times.update_ms + processor_ms(times) * (1 / share - 1);
   const double storage = storage_alone_ms(times);
@@ -48,8 +49,9 @@ double stretched_step_ms(const ServiceTimes& times, int workers, double share) {
   return std::max(turns, storage_least_ms(times));
 }
 
-/// The share of a core at which this run's threads and the others, all with an even share, use the cores up: what a
-/// thread wants grows as its share falls.
+/// The share of a core with which this run's threads and those of other programs, all with the same share, use all
+/// cores. It is found by bisection, because the run's threads want a core for a larger part of the step as the share
+/// falls.
 double even_share(const ServiceTimes& times, int workers) {
   double low = 0.01, high = 1;
   for (int i = 0; i < 40; ++i) {
@@ -83,7 +85,8 @@ Bound slowest(const ServiceTimes& times, int workers) {
 }
 
 void settle_storage(Observed& run, double one, double most) {
-  // Direct reads of one reader leave the storage idle between two of them, where the kernel would read ahead.
+  // Between two direct reads of one reader the storage is idle, where otherwise the kernel would read ahead. So a small
+  // difference is no gain.
   constexpr double kServesMore = 1.25;
   ServiceTimes& times = run.times;
   const bool is_measured = one > 0 && most > 0;

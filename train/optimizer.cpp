@@ -1,4 +1,4 @@
-// Sgd: one fused call for all parameters of one learning rate.
+// Sgd: one fused call for all parameters that have the same learning rate.
 #include "train/optimizer.h"
 
 #include <algorithm>
@@ -23,7 +23,8 @@ void Sgd::step() {
     std::vector<torch::Tensor> gradients;
     gradients.reserve(group.parameters.size());
     for (const auto& parameter : group.parameters) gradients.push_back(parameter.grad());
-    // Without momentum the kernel wants no buffers; they stay 0, so that a checkpoint has the same tensors either way.
+    // Without momentum the kernel takes no buffers. They stay 0, so that a checkpoint has the same tensors in both
+    // cases.
     const auto buffers = options_.momentum == 0 ? at::TensorList{} : at::TensorList{group.momentum};
     at::_fused_sgd_(group.parameters, gradients, buffers, options_.weight_decay, options_.momentum,
                     options_.learning_rate * group.rate_factor, /*dampening=*/0, /*nesterov=*/false,

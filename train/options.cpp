@@ -1,4 +1,4 @@
-// TrainOptions: checks, defaults that depend on the machine, and options.json.
+// TrainOptions: checks, default numbers of threads, and options.json.
 #include "train/options.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace penstock {
 namespace {
 
-constexpr int kMaxThreads = 1024;  // as the loader's workers; OpenMP hangs with a million
+constexpr int kMaxThreads = 1024;  // the same limit as for the loader's workers; OpenMP hangs with a million threads
 constexpr int kMaxTimeout = 7 * 24 * 3600;
 
 void check_name(const std::string& flag, const std::string& name, const std::vector<std::string>& known) {
@@ -34,9 +34,10 @@ void check_number(const std::string& flag, double value, double least, double be
 void check_new_head(const TrainOptions& options) {
   if (!options.has_new_head) return;
   if (options.pretrained.empty())
-    throw config_error("--new-head without --pretrained: every weight is new; expected --pretrained FILE");
+    throw config_error(
+        "--new-head without --pretrained: all weights start from random ones anyway; expected --pretrained FILE");
   if (options.only_evaluates)
-    throw config_error("--new-head with --evaluate: a head that was never trained; expected one of the two");
+    throw config_error("--new-head with --evaluate: the new head would never be trained; expected one of the two");
 }
 
 }  // namespace
@@ -66,7 +67,7 @@ int64_t parse_duration_ns(const std::string& flag, const std::string& text) {
   constexpr double kMost = 3600e9;
   if (error != std::errc() || factor == 0 || !(value >= 0 && value * factor <= kMost)) {
     throw config_error(
-        concat(flag, " is ", in_quotes(text), "; expected a time with its unit, as 1.2ms or 100us, up to 3600s"));
+        concat(flag, " is ", in_quotes(text), "; expected a time with its unit, such as 1.2ms or 100us, up to 3600s"));
   }
   return std::llround(value * factor);
 }
@@ -116,7 +117,7 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
     throw config_error("--resident with --layout u8: batches are rendered on the device; expected --layout f32");
   if (!options.resume.empty() && !options.pretrained.empty()) {
     throw config_error(concat("--resume ", options.resume.string(), " with --pretrained ", options.pretrained.string(),
-                              ": a checkpoint holds all weights; expected one of the two"));
+                              ": a checkpoint has all weights; expected one of the two"));
   }
 }
 

@@ -1,4 +1,4 @@
-// Out of memory: the texts of LibTorch's allocators.
+// Out of memory: recognises the messages of LibTorch's allocators.
 #include "train/out_of_memory.h"
 
 #include <cstdlib>
@@ -8,7 +8,7 @@
 namespace penstock {
 namespace {
 
-/// What stands behind `phrase`; nothing where it does not occur.
+/// The text after `phrase`; nothing if the message does not contain it.
 std::optional<std::string> text_behind(const std::string& message, const std::string& phrase) {
   const auto at = message.find(phrase);
   return at == std::string::npos ? std::nullopt : std::optional(message.substr(at + phrase.size()));

@@ -1,4 +1,4 @@
-// Out of memory: what LibTorch says where memory ends, as a device error with the flag that lowers the need.
+// Out of memory: turns LibTorch's errors about memory into a device_error that names a flag to lower the need.
 #pragma once
 
 #include <new>
@@ -11,11 +11,12 @@
 
 namespace penstock {
 
-/// "4.1 GB", the amount that LibTorch could not get on the host or on a device, of its message; nothing where the
-/// message is about something else.
+/// The amount of memory that LibTorch could not get on the host or on a device, taken from its message: "4.1 GB".
+/// Nothing if the message is about something else.
 std::optional<std::string> missing_memory(const std::string& message);
 
-/// What `body` gives. A lack of memory in it becomes `<where>: no memory for 4.1 GB of <what> ...; expected <advice>`.
+/// Returns what `body` returns. If memory runs out in it, throws `<where>: no memory for 4.1 GB of <what> ...; expected
+/// <advice>`.
 template <class Body>
 auto naming_memory(const std::string& where, const std::string& what, const std::string& advice, const Body& body) {
   try {

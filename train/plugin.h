@@ -5,6 +5,6 @@
 
 #include "core/plugin.h"
 
-/// `PENSTOCK_TRAIN_PLUGIN();` once, in one file of a plug-in that uses LibTorch: PENSTOCK_PLUGIN() of core/plugin.h,
-/// with the version of LibTorch as well.
+/// A plug-in that uses LibTorch has `PENSTOCK_TRAIN_PLUGIN();` once, in one of its files. It is the PENSTOCK_PLUGIN()
+/// of core/plugin.h with the version of LibTorch added.
 #define PENSTOCK_TRAIN_PLUGIN() PENSTOCK_PLUGIN_NOTE(PENSTOCK_STAMP ", LibTorch " TORCH_VERSION)

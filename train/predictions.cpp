@@ -1,4 +1,4 @@
-// Predictions: gathered rows to lines and counts.
+// Predictions: makes lines and counts from the rows that are gathered from all ranks.
 #include "train/predictions.h"
 
 #include <cstdio>
@@ -10,10 +10,10 @@ namespace penstock {
 namespace {
 
 constexpr int64_t kTop = 5;
-// Columns of a gathered row; f64 holds positions and classes exactly. Rows that count nowhere have position -1.
+// Columns of a gathered row. f64 holds positions and classes exactly. Rows that do not count have position -1.
 enum Column { kPosition, kLabel, kPrediction, kIsInTop, kLoss, kColumnCount };
 
-/// This rank's rows x kColumnCount on the CPU's side of the network or the device's: where the communicator wants them.
+/// This rank's rows, f64 rows x kColumnCount, on the device of the logits, where the communicator needs them.
 torch::Tensor rows_of(const DeviceBatch& batch, const torch::Tensor& logits) {
   const auto options = torch::dtype(torch::kFloat64).device(logits.device());
   const auto rows = torch::empty({batch.rows, kColumnCount}, options);
@@ -21,14 +21,15 @@ torch::Tensor rows_of(const DeviceBatch& batch, const torch::Tensor& logits) {
   rows.select(1, kPosition).copy_(positions.masked_fill(batch.weights.le(0), -1));
   rows.select(1, kLabel).copy_(batch.labels);
   rows.select(1, kPrediction).copy_(logits.argmax(1));
-  // Not "greater": beside a logit that is nan nothing is.
+  // Counts logits that are not less or equal, instead of greater ones: no logit is greater than a nan.
   const auto own = logits.gather(1, batch.labels.unsqueeze(1));
   rows.select(1, kIsInTop).copy_(logits.le(own).logical_not().sum(1).lt(kTop));
   rows.select(1, kLoss).copy_(torch::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::None));
   return rows;
 }
 
-/// As RFC 4180 has it: in quotes, and quotes doubled, where the text holds what separates fields or lines.
+/// `text` as a field of CSV (RFC 4180): if it holds a separator, a quote or a line end, it is quoted and its quotes are
+/// doubled.
 std::string field(std::string_view text) {
   if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
   std::string quoted = "\"";

@@ -1,4 +1,4 @@
-// Predictions: what an evaluation says of every sample and every class, as evaluation.csv and counts.
+// Predictions: what an evaluation says about each sample (evaluation.csv) and each class (counts).
 #pragma once
 
 #include <cstdint>
@@ -15,37 +15,38 @@ namespace penstock {
 
 class AtomicFile;
 
-/// The samples of a class: all, those whose class has the largest logit, those whose class is among the largest five.
+/// Counts of the samples of one class: all, those whose class has the largest logit, and those whose class is among the
+/// five largest.
 struct ClassTally {
   int64_t count = 0, hit_count = 0, top5_count = 0;
-  std::map<int64_t, int64_t> predictions;  ///< Class -> samples that were taken for it; without zeros.
+  std::map<int64_t, int64_t> predictions;  ///< Predicted class -> samples of this class; without zeros.
 };
 
-/// Collects what every rank predicts, batch by batch, at rank 0, and writes a line for each sample in the order of the
-/// data set: `id,path,label,prediction,top5,loss`, with labels by name. Top-5: fewer than five classes have a larger
-/// logit than the label's. Rows of weight 0 (padding) count nowhere.
+/// Collects the predictions of all ranks at rank 0, batch by batch, and writes one line per sample in the order of the
+/// data set: `id,path,label,prediction,top5,loss`, with labels as names. top5 is 1 if fewer than five classes have a
+/// larger logit than the label. Rows of weight 0 do not count.
 ///
-/// Memory: a batch of all ranks, and numbers for each class and each pair of classes that occurs; not for each sample.
-/// Errors: io_error. Thread-safety: the training thread's alone.
+/// Memory: one batch of all ranks, and counts for each class and for each pair of classes that occurs; none per sample.
+/// Errors: io_error. Thread-safety: for the training thread only.
 class Predictions {
  public:
-  /// Requires batches of an unshuffled pass over `dataset`, of which rank 0 has all shards. Elsewhere nothing is
-  /// written.
+  /// Requires that the batches are those of an unshuffled pass over `dataset`, and that rank 0 has all shards open.
+  /// Only rank 0 writes.
   Predictions(Comm& comm, std::shared_ptr<const Dataset> dataset, const std::filesystem::path& csv);
   ~Predictions();
 
   void add(const DeviceBatch& batch, const torch::Tensor& logits);  ///< Collective.
-  /// Rank 0: the file appears under its name.
+  /// Rank 0 only: makes the file appear under its name.
   void commit();
 
-  const std::vector<ClassTally>& classes() const { return classes_; }  ///< Rank 0: one entry for each class.
+  const std::vector<ClassTally>& classes() const { return classes_; }  ///< Rank 0 only: one entry per class.
 
  private:
   void write_row(const double* row);
 
   Comm& comm_;
   std::shared_ptr<const Dataset> dataset_;
-  std::unique_ptr<AtomicFile> csv_;  // none but at rank 0
+  std::unique_ptr<AtomicFile> csv_;  // null except at rank 0
   std::vector<ClassTally> classes_;
 };
 

@@ -1,4 +1,4 @@
-// Profile: when it starts and stops, and the rows of its trace.
+// Profile: starting, stopping, and the rows of the trace.
 #include "train/profile.h"
 
 #include <algorithm>
@@ -14,9 +14,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kWarmUpSteps = 9;  // allocators, caches and the loader's chunk size have settled by then
+constexpr int64_t kWarmUpSteps = 9;  // after these, allocators, caches and the loader's chunk size have settled
 
-/// The same for all processes that read one CLOCK_MONOTONIC.
+/// Equal for all processes on one machine, which read the same CLOCK_MONOTONIC.
 int64_t machine_hash() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string boot_id;
@@ -24,7 +24,8 @@ int64_t machine_hash() {
   return static_cast<int64_t>(std::hash<std::string>()(boot_id));
 }
 
-/// Stretches without a gap: what lies between two is no step (an evaluation, a checkpoint).
+/// Stretches of laps without gaps. The time between two stretches belongs to no step: it is an evaluation or a
+/// checkpoint.
 class Stretches {
  public:
   explicit Stretches(const std::vector<Lap>& laps) {
@@ -69,7 +70,7 @@ void Profile::on_chunk(const ChunkTime& chunk) {
 }
 
 void Profile::open() {
-  std::error_code ignored;  // the file's message says it
+  std::error_code ignored;  // opening the file reports it
   fs::create_directories(options_.out, ignored);
   part_.emplace(trace_part_path(options_.out, comm_.rank()));
 }
@@ -81,14 +82,15 @@ void Profile::plan(int64_t steps_left) {
 }
 
 void Profile::start() {
-  first_ = -1;  // once
+  first_ = -1;  // there is only one start
   session_.emplace(is_on_cuda_);
   agree_on_origin();
   keeps_chunks_ = true;
   recorder_.keep_laps();
 }
 
-/// One zero for all ranks: rank 0's clock where the machine is the same, and this rank's own elsewhere.
+/// Finds a zero for the times of all ranks: the time of rank 0 as they leave a barrier, if this rank is on the same
+/// machine, otherwise this rank's own time then.
 void Profile::agree_on_origin() {
   auto mine = torch::tensor({machine_hash(), int64_t{0}});
   comm_.barrier();
@@ -109,7 +111,7 @@ void Profile::stop() {
 void Profile::write(const std::function<void(const std::string&)>& say) {
   if (laps_.host.empty()) {
     part_.reset();
-    if (comm_.rank() == 0) say("profile: the run ended before the steps to profile, so there is no trace");
+    if (comm_.rank() == 0) say("profile: the run ended before the first step to profile, so there is no trace");
     return;
   }
   write_trace_part(*part_, comm_.rank(), lanes(), origin_ns_);

@@ -1,4 +1,4 @@
-// Profile: some steps of a run looked at closely: phases, loader, operators, in one trace over all ranks.
+// Profile: phases, loader and operators during some steps of a run, in one trace of all ranks.
 #pragma once
 
 #include <atomic>
@@ -19,35 +19,37 @@
 
 namespace penstock {
 
-/// --profile, of one rank. Rows: each loader worker, the trainer's phases, on CUDA the device's, then the operators of
-/// each thread and stream. A worker's or a step's time is now_ns()'s; of ranks on different machines it is set to zero
-/// as they leave a barrier together.
+/// --profile for one rank. The trace has a row for each loader worker, for the trainer's phases and, on CUDA, for those
+/// of the device, then for the operators of each thread and stream. Times are those of now_ns(); for ranks on different
+/// machines, zero is the moment when they leave a barrier together.
 ///
-/// The steps begin at the tenth of this process, or earlier where the run has no more behind it. Ranks profile the same
-/// steps.
+/// The first profiled step is the tenth of this process, or an earlier one if the run has too few steps after that. All
+/// ranks profile the same steps.
 ///
-/// Cost: nothing without a Profile; with one, 2 ns a chunk but in the profiled steps, which Kineto makes slower.
+/// Cost: nothing without a Profile; with one, 2 ns per chunk outside of the profiled steps. Kineto makes the profiled
+/// steps slower.
 ///
-/// Thread-safety: the training thread's alone; on_chunk() from any.
+/// Thread-safety: for the training thread only; on_chunk() may be called by any thread.
 class Profile {
  public:
   Profile(const TrainOptions& options, Comm& comm, Recorder& recorder, bool is_on_cuda);
 
-  /// For LoaderOptions::on_chunk. The profile outlives the loader.
+  /// For LoaderOptions::on_chunk. Requires that the profile outlives the loader.
   void on_chunk(const ChunkTime& chunk);
-  /// Before the first step: makes the rank's file, so that a folder that cannot be written is noticed now. Throws
+  /// Opens the rank's file before the first step, so that a folder that cannot be written is noticed early. Throws
   /// io_error.
   void open();
-  /// Before the first step: how many there will be.
+  /// Chooses the steps to profile. To be called before the first step with the number of steps of this process.
   void plan(int64_t steps_left);
 
-  bool starts_behind(int64_t step_count) const { return step_count == first_; }  ///< Of this process.
+  /// Whether the profile starts or stops after the step of this number, counted in this process.
+  bool starts_behind(int64_t step_count) const { return step_count == first_; }
   bool stops_behind(int64_t step_count) const { return session_ && step_count == last_; }
   bool is_on() const { return session_.has_value(); }
-  void start();  ///< Collective. The recorder starts anew.
-  void stop();   ///< The recorder starts anew.
+  void start();  ///< Collective. Restarts the recorder.
+  void stop();   ///< Restarts the recorder.
 
-  /// Collective: OUT/trace.json by rank 0. `say` gets lines for people, on rank 0. Throws io_error.
+  /// Collective. Rank 0 writes OUT/trace.json, and its `say` gets lines for people. Throws io_error.
   void write(const std::function<void(const std::string&)>& say);
 
  private:
@@ -60,8 +62,8 @@ class Profile {
   Comm& comm_;
   Recorder& recorder_;
   bool is_on_cuda_;
-  int64_t first_ = -1, last_ = -1;  // steps of this process behind which it starts and stops
-  int64_t origin_ns_ = 0;           // the trace's zero
+  int64_t first_ = -1, last_ = -1;  // it starts and stops after these numbers of steps of this process
+  int64_t origin_ns_ = 0;           // time that is zero in the trace
   std::optional<AtomicFile> part_;
   std::optional<KinetoSession> session_;
   Laps laps_;

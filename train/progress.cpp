@@ -1,4 +1,4 @@
-// ProgressBar: the line and its timing.
+// ProgressBar: the text of the line, and when it is shown.
 #include "train/progress.h"
 
 #include <algorithm>

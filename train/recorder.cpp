@@ -1,4 +1,4 @@
-// Recorder: sums, the process's use of the processors, and the device's marks.
+// Recorder: sums of phases, the processor time of the process, and the marks of the device.
 #include "train/recorder.h"
 
 #include <numeric>
@@ -27,7 +27,7 @@ void Recorder::use_device(const c10::Device& device) {
 }
 
 void Recorder::mark_device(Phase phase) {
-  constexpr size_t kMostPending = 64;  // some eight steps: then those that the device has passed are read
+  constexpr size_t kMostPending = 64;  // some eight steps; beyond that, the marks that the device has passed are read
   device_clock_->mark(phase);
   if (device_clock_->pending() > kMostPending) device_clock_->read(times_, false);
   if (!laps_) return;
@@ -51,7 +51,8 @@ StepTimes Recorder::times(bool is_complete) {
   StepTimes times = times_;
   times.process_cpu = static_cast<double>(cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ns_) * 1e-6;
   times.queued = static_cast<double>(queued_ns(this_thread()) - start_queued_ns_) * 1e-6;
-  if (is_complete) times.busy_cores = busy_cores_ms() - start_busy_ms_;  // too dear for every look at the progress
+  if (is_complete)
+    times.busy_cores = busy_cores_ms() - start_busy_ms_;  // it costs too much for each refresh of the progress bar
   return times;
 }
 
@@ -75,7 +76,7 @@ void Recorder::settle_laps() {
   if (!goes_on) host.erase(open, host.end());
   if (!device_clock_) return;
   device_clock_->read(times_, true);
-  auto& device = laps_->device;  // one for each of the host's, in the same order
+  auto& device = laps_->device;  // one entry per lap of the host, in the same order
   device.resize(host.size());
   for (size_t i = 0; i < device.size(); ++i) {
     device[i].step = host[i].step;

@@ -1,4 +1,4 @@
-// Recorder: where the time of a step goes.
+// Recorder: times the phases of a step.
 #pragma once
 
 #include <algorithm>
@@ -15,59 +15,59 @@ struct Device;
 
 namespace penstock {
 
-/// The phases of a step; together they are the step, without gaps or overlaps. Communication is what a rank waits for
-/// the others; what runs under backward is counted apart.
+/// The phases of a step. Together they are the whole step, without gaps and overlaps. Communication is the time that a
+/// rank waits for the others; collectives that run during backward are counted apart.
 enum class Phase { kWait, kHostToDevice, kForward, kBackward, kCommunication, kOptimizer, kOther };
 constexpr int kPhaseCount = 7;
 constexpr std::array<const char*, kPhaseCount> kPhaseNames{"wait",          "host_to_device", "forward", "backward",
                                                            "communication", "optimizer",      "other"};
 
-/// What steps took, in milliseconds.
+/// The times of some steps, in milliseconds.
 struct StepTimes {
   std::array<double, kPhaseCount> phase{};
-  double collectives = 0;  ///< In which a collective was under way, waited for or not.
+  double collectives = 0;  ///< Time in which a collective was running, whether a rank waited for it or not.
   double process_cpu = 0;  ///< Processor time of all threads of the process.
-  double queued = 0;       ///< The training thread could run and had no core.
+  double queued = 0;       ///< Time in which the training thread queued for a core.
   double busy_cores = 0;   ///< Processor time of all programs of the machine, on the cores that this one may use.
 
   double& operator[](Phase which) { return phase[static_cast<size_t>(which)]; }
   double operator[](Phase which) const { return phase[static_cast<size_t>(which)]; }
-  /// Of `collectives`, what ran beside something else.
+  /// The part of `collectives` during which the rank did something else.
   double hidden_communication() const { return std::max(0.0, collectives - (*this)[Phase::kCommunication]); }
   void add(const StepTimes& other, double factor = 1);
   double total() const;
 };
 
-/// What lies between two marks, by now_ns()'s clock.
+/// The time between two marks, by the clock of now_ns().
 struct Lap {
   Phase phase = Phase::kOther;
-  int64_t step = 0, epoch = 0;  ///< As given to end_step().
+  int64_t step = 0, epoch = 0;  ///< As they were given to end_step().
   int64_t begin_ns = 0, end_ns = 0;
 };
 
-/// The laps of some steps, in order. Those of one step have no gaps.
+/// The laps of some steps, in order. There are no gaps between the laps of one step.
 struct Laps {
   std::vector<Lap> host;
-  std::vector<Lap> device;  ///< On CUDA: the same laps as the device went through them.
+  std::vector<Lap> device;  ///< On CUDA: the same laps, with the times of the device.
 };
 
 namespace detail {
 class DeviceClock;
 }
 
-/// Attributes the time since the last mark to a phase, in one clock call (about 20 ns) a mark. On CUDA a mark is an
-/// event in the stream that was current in use_device(), which is read when the device has passed it, a step later:
-/// nothing waits for the device on purpose, and a phase is what the device spent on it or waited for it.
+/// A mark adds the time since the previous mark to a phase, with one clock call (about 20 ns). On CUDA a mark is an
+/// event in the stream that was current in use_device(). It is read after the device has passed it, about a step later,
+/// so that nothing waits for the device; the time of a phase is then what the device spent on it or waited for it.
 ///
-/// Thread-safety: the training thread's alone.
+/// Thread-safety: for the training thread only.
 class Recorder {
  public:
   Recorder();
   ~Recorder();
-  /// On CUDA the phases are the device's from now on.
+  /// From now on, if `device` is a CUDA device, phases have the times of that device.
   void use_device(const c10::Device& device);
 
-  /// Everything since the previous mark() belongs to `phase`.
+  /// The time since the previous mark() belongs to `phase`.
   void mark(Phase phase) {
     if (device_clock_) return mark_device(phase);
     const int64_t now = now_ns();
@@ -76,21 +76,21 @@ class Recorder {
     last_ns_ = now;
   }
   void add_collectives(double milliseconds) { times_.collectives += milliseconds; }
-  /// Starts a stretch of steps: what came before belongs to nothing.
+  /// Starts a stretch of steps. The time since the last mark() belongs to no phase.
   void restart();
-  /// Of this stretch so far. With `is_complete` it waits for the device's last mark; otherwise marks that the device
-  /// has not reached are left out.
+  /// The times of this stretch so far. With `is_complete` it waits until the device has passed the last mark; otherwise
+  /// it leaves out marks that the device has not passed yet.
   StepTimes times(bool is_complete = true);
 
-  /// From here to take_laps() every lap is kept too. On CUDA a restart() meanwhile waits for the device.
+  /// From now on until take_laps(), all laps are kept as well. On CUDA, each restart() meanwhile waits for the device.
   void keep_laps();
-  /// What was marked since the last end_step() or restart() is of `step`, 1 or more, and of `epoch`. What is marked
-  /// between an end_step() and a restart() is of that step too; between two restart()s without an end_step() it is of
-  /// none, and left out.
+  /// All laps since the last end_step() or restart() belong to step `step` (1 or more) of `epoch`. Laps between an
+  /// end_step() and the next restart() belong to the step that has ended. Laps between two restart()s without an
+  /// end_step() belong to no step and are left out.
   void end_step(int64_t step, int64_t epoch = 0) {
     if (laps_) number_laps(step, epoch);
   }
-  Laps take_laps();
+  Laps take_laps();  ///< Requires keep_laps().
 
  private:
   void mark_device(Phase phase);
@@ -102,7 +102,7 @@ class Recorder {
   int64_t start_cpu_ns_ = 0, start_queued_ns_ = 0;
   double start_busy_ms_ = 0;
   std::unique_ptr<detail::DeviceClock> device_clock_;
-  std::unique_ptr<Laps> laps_;  // none: they are not kept
+  std::unique_ptr<Laps> laps_;  // null: they are not kept
 };
 
 }  // namespace penstock

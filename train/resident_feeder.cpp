@@ -1,4 +1,4 @@
-// Resident feeder: the data set's pixels stay on the device; what travels each step is a batch of plans.
+// Resident feeder: the pixels of the data set stay on the device; only a batch of plans is copied to it in each step.
 #include <cstring>
 #include <unordered_map>
 #include <utility>
@@ -13,8 +13,8 @@
 namespace penstock {
 namespace {
 
-/// A loader of pictures of one pixel says which samples stand in which batch: order, shuffle, tail, ranks, restarts and
-/// corrupt samples are then the loader's own and cannot differ from it. Making such a row takes a few hundred
+/// A loader that renders only one pixel per picture says which samples are in which batch. Order, shuffle, tail, ranks,
+/// restarts and corrupt samples are therefore those of a loader by construction. Such a row takes a few hundred
 /// nanoseconds.
 constexpr const char* kOnePixel = "center-crop(size=1)";
 
@@ -47,13 +47,13 @@ class ResidentFeeder final : public Feeder {
   }
 
  private:
-  /// A draw may leave a transform out, so several plans are tried; what they miss, the first batch that meets it
-  /// refuses.
+  /// Throws config_error for transforms that the device cannot render. A random draw may leave a transform out, so
+  /// several plans are tried; if all of them miss it, the first batch that has it is refused.
   void refuse_what_only_the_host_renders(const Extent& stored) const {
     if (pipeline_.batch_mix().kind != BatchMix::Kind::kNone) {
       throw config_error(
           concat("--resident: the transforms ", pipeline_.text(),
-                 " mix rows of a batch, which the loader does on the host; expected no mixup and cutmix with it"));
+                 " mix rows of a batch, which only the loader on the host can do; expected no mixup and no cutmix"));
     }
     constexpr uint64_t kPlans = 64;
     for (uint64_t id = 0; id < kPlans; ++id) {
@@ -63,13 +63,13 @@ class ResidentFeeder final : public Feeder {
     }
   }
 
-  /// This rank's samples, u8 M x H x W x C: all of them, or its shards' with rank-local shuffling.
+  /// Copies this rank's samples to the device, u8 M x H x W x C: all samples, or with rank-local shuffling those of its
+  /// shards.
   void upload(const LoaderOptions& options) {
     const auto& manifest = dataset_->manifest();
     if (!manifest.extent) {
       throw config_error(concat("--resident: the pictures of ", dataset_->folder().string(),
-                                " are of several sizes; expected raw pictures of one size, as shardprep pack --encode "
-                                "raw stores pictures of one size"));
+                                " have several sizes; expected pictures of one size, packed with --encode raw"));
     }
     const Extent extent = *manifest.extent;
     refuse_what_only_the_host_renders(extent);
@@ -87,7 +87,7 @@ class ResidentFeeder final : public Feeder {
       const Sample sample = dataset_->at(index);
       if (sample.encoding != Encoding::kRaw || static_cast<int64_t>(sample.bytes.size()) != picture_bytes) {
         throw config_error(concat("--resident: ", dataset_->where(index), " is a ", codec_traits(sample.encoding).name,
-                                  " picture; expected raw pixels, as shardprep pack --encode raw stores them"));
+                                  " picture; expected raw pixels, packed with --encode raw"));
       }
       const auto row = static_cast<int64_t>(row_of_.size());
       read_from(*dataset_, index, [&] {

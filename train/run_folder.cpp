@@ -1,4 +1,4 @@
-// The folder of a run.
+// The folder of a run: its name, its lock, and removing the files of an earlier run.
 #include "train/run_folder.h"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The files that a run writes.
+/// Whether a run writes files of this name.
 bool is_of_a_run(const std::string& name) {
   for (const char* own : {"options.json", "summary.json", "model.safetensors", "checkpoint-last.safetensors",
                           "checkpoint-best.safetensors", "trace.json", "evaluation.json", "evaluation.csv"})

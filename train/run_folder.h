@@ -1,4 +1,4 @@
-// The folder of a run: what may be written where, and files that appear whole or not at all.
+// The folder of a run: its default name, whether it may be written to, and its lock.
 #pragma once
 
 #include <filesystem>
@@ -9,23 +9,24 @@ namespace penstock {
 /// runs/<arch>-<mode>-<year><month><day>-<hour><minute><second>.
 std::filesystem::path default_run_folder(const std::string& arch, const std::string& mode);
 
-/// Whether OUT may become a run's folder: it is not there, is empty, or holds an earlier run (options.json). Throws
-/// config_error otherwise: a folder with somebody's files in it is not written into.
+/// Throws config_error unless OUT may become the folder of a run: it does not exist, is empty, or holds an earlier run
+/// (options.json). A run does not write into a folder with other files.
 void check_run_folder(const std::filesystem::path& out);
 
-/// summary.json's format. Summaries of another one are not compared with.
+/// The format of summary.json. Summaries of another format are not compared.
 constexpr int kSummaryFormat = 2;
 
-/// Locks a folder that exists, until the descriptor that is returned is closed; -1 where the file system has no locks.
-/// Throws config_error when another process holds the lock: `--out DIR: another <what> is writing into it; ...`.
+/// Locks a folder that exists. The lock lasts until the descriptor that is returned is closed; it is -1 if the folder
+/// cannot be opened. A file system without locks gives none. Throws config_error if another process holds the lock:
+/// `--out DIR: another <what> is writing into it; ...`.
 int lock_run_folder(const std::filesystem::path& out, const std::string& what);
 
-/// A run's folder, from its first file to its last: a second run into it is refused meanwhile. The lock goes with the
-/// process that holds it; file systems without locks have none.
+/// The folder of a run, which is locked from its first file to its last, so that a second run into it is refused. The
+/// lock ends with the process that holds it. On file systems without locks there is none.
 class RunFolder {
  public:
-  /// Makes OUT ready: an earlier run's files are removed, unless `is_resumed`. Throws config_error as
-  /// check_run_folder() and when another run writes into it, io_error.
+  /// Makes OUT and, unless `is_resumed`, removes the files of an earlier run in it. Throws config_error like
+  /// check_run_folder() and if another run is writing into OUT; throws io_error.
   RunFolder(const std::filesystem::path& out, bool is_resumed);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;

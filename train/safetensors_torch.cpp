@@ -1,4 +1,4 @@
-// Named tensors to safetensors files and back.
+// Writing named tensors into safetensors files, and reading them.
 #include "train/safetensors_torch.h"
 
 #include <array>
@@ -31,8 +31,8 @@ constexpr std::array<std::pair<const char*, at::ScalarType>, 10> kDtypes{{{"F64"
 const char* dtype_name(const std::string& tensor, at::ScalarType dtype) {
   for (const auto& [name, type] : kDtypes)
     if (type == dtype) return name;
-  throw bug_error(
-      concat("safetensors: tensor ", tensor, " is ", at::toString(dtype), "; expected a dtype that the format has"));
+  throw bug_error(concat("safetensors: tensor ", tensor, " is ", at::toString(dtype),
+                         "; expected a dtype of the safetensors format"));
 }
 
 constexpr const char* kChecksumKey = "penstock.crc32c";
@@ -43,7 +43,8 @@ std::string crc32c_text(std::span<const uint8_t> bytes) {
   return hex;
 }
 
-/// CRC-32C of names, texts and the tensors' own CRC-32Cs, in the order of the names.
+/// The CRC-32C of the metadata's keys and texts, and of the tensors' names and CRC-32Cs, each in the order of the
+/// names.
 std::string checksum_of(const std::map<std::string, std::string>& metadata, std::span<const TensorView> tensors) {
   std::map<std::string, std::string> crcs;
   for (const auto& tensor : tensors) crcs.emplace(tensor.name, crc32c_text(tensor.bytes));
@@ -60,7 +61,7 @@ void check_checksum(const Safetensors& file) {
   const std::string checksum = checksum_of(file.metadata(), file.tensors());
   if (checksum != found->second)
     throw corrupt_error(concat(file.path().string(), ": crc32c is ", checksum, ", its metadata say ", found->second,
-                               "; expected the bytes that were written, take an earlier file"));
+                               "; expected the bytes that were written, use an earlier file"));
 }
 
 torch::Tensor copy_of(const TensorView& view, const std::filesystem::path& path) {
@@ -68,8 +69,8 @@ torch::Tensor copy_of(const TensorView& view, const std::filesystem::path& path)
   for (const auto& [name, type] : kDtypes)
     if (view.dtype == name) dtype = &type;
   if (dtype == nullptr)
-    throw corrupt_error(
-        concat(path.string(), ": tensor ", view.name, " is ", view.dtype, "; expected numbers that can be read"));
+    throw corrupt_error(concat(path.string(), ": tensor ", view.name, " is ", view.dtype,
+                               "; expected one of F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL"));
   auto tensor = torch::empty(std::vector<int64_t>(view.shape.begin(), view.shape.end()), *dtype);
   if (!view.bytes.empty()) std::memcpy(tensor.data_ptr(), view.bytes.data(), view.bytes.size());
   return tensor;

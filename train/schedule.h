@@ -1,4 +1,4 @@
-// Learning-rate schedules: a pure function of the step, so that a resumed run needs no state for them.
+// Learning-rate schedules: pure functions of the step, so that a resumed run needs no state for them.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Stopping: the vote.
+// Stopping: the vote of the ranks.
 #include "train/stop.h"
 
 #include <vector>
@@ -12,7 +12,7 @@ StopVote::~StopVote() {
   try {
     if (work_) work_->wait();
   } catch (const std::exception&) {
-    // The ranks are ending already: whoever failed first says why.
+    // The ranks are ending already, and the one that failed first says why.
   }
 }
 

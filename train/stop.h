@@ -1,4 +1,4 @@
-// Stopping by SIGINT, SIGTERM and SIGHUP: between two steps, and at the same step on every rank.
+// Stopping after SIGINT, SIGTERM or SIGHUP: between two steps, at the same step on every rank.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,17 @@
 
 namespace penstock {
 
-/// Ranks get a signal at different moments. They vote: a sum over ranks is started behind every `interval`-th step and
-/// read behind the `interval`-th after it, so that it travels under the steps between and every rank reads the same
-/// sum.
+/// Ranks get a signal at different moments, so they vote on it. After every `interval`-th step a sum over ranks is
+/// started, and `interval` steps later it is read. It is computed while the steps between run, and every rank reads the
+/// same sum.
 class StopVote {
  public:
-  /// interval: 1 step on the CPU; 16 on CUDA, where reading a number waits for the device.
+  /// The interval is 1 step on the CPU, and 16 on CUDA, where reading a number waits for the device.
   StopVote(Comm& comm, const torch::Device& device);
   ~StopVote();
 
-  /// Collective, behind every step: the signal that some rank has received, the same on all ranks, or 0.
+  /// Collective, to be called after every step. Returns the signal that some rank has received, or 0; the same on all
+  /// ranks.
   int after_step(int64_t step);
 
  private:

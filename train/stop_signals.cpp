@@ -1,4 +1,4 @@
-// Stop signals: a handler that stores.
+// Stop signals: a handler that stores the signal.
 #include "train/stop_signals.h"
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Stop signals: SIGINT, SIGTERM and SIGHUP, remembered until the step that is under way has ended.
+// Stop signals: SIGINT, SIGTERM and SIGHUP, remembered until the current step has ended.
 #pragma once
 
 #include <array>
@@ -7,24 +7,26 @@
 
 namespace penstock {
 
-/// The signals that end a run with a checkpoint. SIGHUP comes when its terminal is closed.
+/// The signals after which a run saves a checkpoint and ends. SIGHUP comes when the terminal is closed.
 inline constexpr std::array kStopSignals{SIGINT, SIGTERM, SIGHUP};
 
-/// A signal this long after the first one is a person's second one; sooner it is the same one, as launchers and the
-/// terminal both send it.
+/// A signal that comes this long after the first one, or later, is a second one by a person. If it comes sooner it
+/// counts as the same one, because a launcher and the terminal may both send it.
 constexpr int64_t kSecondSignalMs = 1000;
 
-/// All stop signals are, but SIGHUP where it was ignored before this process began: nohup means to outlive a terminal.
+/// Whether this process reacts to a stop signal. Only SIGHUP may be ignored, if it was ignored before this process
+/// started: with nohup, a process shall outlive its terminal.
 bool is_heeded(int signal);
 
-/// While it lives, stop signals are remembered instead of ending the process; a second SIGINT ends it. One at a time.
+/// While it lives, stop signals are remembered instead of ending the process; a second SIGINT ends it. Only one object
+/// at a time.
 class StopSignals {
  public:
   StopSignals();
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
-  static int received();  ///< The first that came, or 0.
+  static int received();  ///< The first signal that came, or 0.
 };
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// Trace: lanes, parts, and the trace merged from them.
+// Trace: lanes, the part of each rank, and the trace that is merged from the parts.
 #include "train/trace.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 std::string dumped(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);  // an operator may have any name
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);  // the name of an operator may not be UTF-8
 }
 
 /// Nanoseconds as microseconds, exactly.
@@ -31,7 +31,7 @@ std::string micros(int64_t ns) {
   return text.data();
 }
 
-/// An event a line, with commas between them.
+/// Writes one event per line, with commas between them.
 class Lines {
  public:
   explicit Lines(AtomicFile& file) : file_(file) {}
@@ -60,13 +60,13 @@ void add_event(Lines& lines, const TraceEvent& event, int rank, size_t lane, int
   lines.add(line + "}");
 }
 
-/// Adds the part's events. False: there is no such file.
+/// Adds the events of a part. Returns false if there is no such file.
 bool add_part(Lines& lines, const fs::path& path) {
   std::ifstream file(path);
   if (!file) return false;
   std::string line;
   while (std::getline(file, line)) {
-    if (line.empty() || line[0] != '{') continue;  // the brackets
+    if (line.empty() || line[0] != '{') continue;  // the brackets of the array
     if (line.back() == ',') line.pop_back();
     lines.add(line);
   }
@@ -76,12 +76,13 @@ bool add_part(Lines& lines, const fs::path& path) {
 }  // namespace
 
 std::vector<TraceLane> nested_lanes(const std::string& name, std::vector<TraceEvent> events) {
-  // Of two that begin together the longer is around the other.
+  // If two begin together, the longer one contains the other.
   std::stable_sort(events.begin(), events.end(), [](const TraceEvent& a, const TraceEvent& b) {
     return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.end_ns > b.end_ns;
   });
   std::vector<TraceLane> lanes;
-  std::vector<std::vector<int64_t>> open_ends;  // a lane: where the events end that are around the place reached
+  std::vector<std::vector<int64_t>>
+      open_ends;  // one entry per lane: the ends of its events that have begun and not ended
   for (auto& event : events) {
     size_t lane = 0;
     for (; lane < lanes.size(); ++lane) {

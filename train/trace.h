@@ -1,4 +1,4 @@
-// Trace: a time line as the Trace Event Format has it, which chrome://tracing and ui.perfetto.dev open.
+// Trace: a time line in the Trace Event Format, which chrome://tracing and ui.perfetto.dev open.
 #pragma once
 
 #include <cstdint>
@@ -17,28 +17,28 @@ struct TraceEvent {
   std::string name;
   const char* category = "";
   int64_t begin_ns = 0, end_ns = 0;
-  std::vector<std::pair<const char*, int64_t>> arguments = {};  ///< What a viewer shows of it, in this order.
+  std::vector<std::pair<const char*, int64_t>> arguments = {};  ///< What a viewer shows about the event, in this order.
 };
 
-/// One row. Its events lie beside or within one another.
+/// One row of the trace. Two of its events do not overlap, or one contains the other.
 struct TraceLane {
   std::string name;
   std::vector<TraceEvent> events = {};
 };
 
-/// The events in as few lanes as it takes for those of a lane to lie beside or within one another; a viewer draws
-/// others wrongly. The first lane is `name`, the others `name (2)`, ...
+/// Spreads events over lanes, in each of which any two events do not overlap or one contains the other; viewers draw
+/// other lanes wrongly. The first lane is called `name`, the others `name (2)`, `name (3)`, ...
 std::vector<TraceLane> nested_lanes(const std::string& name, std::vector<TraceEvent> events);
 
-/// OUT/trace-rank-<rank>.json.
+/// The path OUT/trace-rank-<rank>.json.
 std::filesystem::path trace_part_path(const std::filesystem::path& out, int rank);
 
-/// One rank's lanes, in this order from the top, as process `rank`; times are since `origin_ns`. A trace by itself (the
-/// format's array form), an event a line.
+/// Writes the lanes of one rank, in this order from the top, as process `rank`, with times since `origin_ns`. The part
+/// is a trace by itself (in the array form of the format), with one event per line.
 void write_trace_part(AtomicFile& file, int rank, const std::vector<TraceLane>& lanes, int64_t origin_ns);
 
-/// Writes OUT/trace.json from the parts of all ranks and removes these. `other_data` is the trace's otherData. A part
-/// that is not there is left out and `say` hears of it. Throws io_error. Memory: one line.
+/// Writes OUT/trace.json from the parts of all ranks and removes the parts. `other_data` is the trace's otherData. If a
+/// part is missing it is left out, and `say` gets a line about it. Throws io_error. Memory: one line.
 void merge_trace(const std::filesystem::path& out, int world_size, const nlohmann::ordered_json& other_data,
                  const std::function<void(const std::string&)>& say);
 

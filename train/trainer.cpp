@@ -1,4 +1,4 @@
-// train_epochs(): steps, sums, times, and when to print, evaluate, save and stop.
+// train_epochs(): steps, sums and times, and when to record, evaluate, save and stop.
 #include "train/trainer.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace penstock {
 namespace {
 
-/// Some steps.
+/// The times and counts of some steps.
 struct Times {
   StepTimes ms;
   int64_t step_count = 0, sample_count = 0;
@@ -34,11 +34,11 @@ struct Times {
   double images_per_second() const { return total_ms() > 0 ? 1e3 * static_cast<double>(sample_count) / total_ms() : 0; }
 };
 
-/// How the loader fared between two records of one kind.
+/// The shares that describe the loader between two records of one kind.
 class LoaderShares {
  public:
-  /// `total_ms`: of the steps in between. What the workers do meanwhile and the steps do not see (an evaluation) counts
-  /// as done in the steps.
+  /// `total_ms` is the time of the steps since the last record. Work that workers do outside of the steps, during an
+  /// evaluation, counts as if it were done in the steps.
   void put(const LoaderStatistics& statistics, double total_ms, Metrics& metrics) {
     double busy_ms = 0;
     for (const auto& worker : statistics.workers) busy_ms += worker.busy_ms;
@@ -56,7 +56,7 @@ class LoaderShares {
   double busy_ms_ = 0;
 };
 
-/// Sums over samples; after reduction, of all ranks.
+/// Sums over samples; after a reduction, over those of all ranks.
 struct Sums {
   double loss = 0;
   int64_t correct_count = 0, sample_count = 0;
@@ -106,7 +106,8 @@ class Training {
     if (at_.batch >= batch_count_) end_epoch();
   }
 
-  /// As epochs are now: a run that was resumed with another batch size has made another number of steps.
+  /// Steps up to here with the present number of batches per epoch. A run that was resumed with another batch size has
+  /// made another number of steps.
   int64_t done_steps() const { return at_.epoch * batch_count_ + at_.batch; }
 
   void step(const DeviceBatch& batch) {
@@ -130,7 +131,7 @@ class Training {
 
   int64_t step_count() const { return all_.step_count + stretch_.step_count; }
 
-  /// Neither starting nor stopping a profile is part of a step.
+  /// The times are taken before a profile starts or stops, so that this is part of no step.
   void start_profile_if_due() {
     if (at_.batch >= batch_count_ || !parts_.profile->starts_behind(step_count())) return;
     take_times();
@@ -191,7 +192,8 @@ class Training {
     parts_.recorder.restart();
   }
 
-  /// Collective: moves the sums on the device into `at_` and `printed_`, over all ranks. Waits for the device.
+  /// Collective: sums the sums on the device over all ranks and adds them to `at_` and `printed_`. Waits for the
+  /// device.
   void read_sums() {
     if (since_read_.sample_count == 0) return;
     auto sums = device_sums_.clone();
@@ -212,7 +214,7 @@ class Training {
     parts_.recorder.mark(Phase::kOther);
   }
 
-  /// The sum is of all ranks, so that all of them end here together, before anything is written from such weights.
+  /// The sum is that of all ranks, so that all of them end here together, before anything is written from such weights.
   void check_finite(double loss) const {
     if (std::isfinite(loss)) return;
     throw config_error(concat("epoch ", at_.epoch + 1, ", step ", at_.step, ": the loss has become ",
@@ -224,7 +226,7 @@ class Training {
     return sums.sample_count > 0 ? sums.loss / static_cast<double>(sums.sample_count) : 0;
   }
 
-  /// Adds the times since the last call to everything that they are part of; the clock starts anew.
+  /// Adds the times since the last call to all sums that contain them, and restarts the recorder.
   void take_times() {
     const Times times = times_now(true);
     for (Times* sum : {&printed_times_, &epoch_, &all_}) sum->add(times);
@@ -261,7 +263,7 @@ class Training {
     parts_.on_metrics(metrics);
   }
 
-  /// Waits for the device, ten times a second at most.
+  /// Waits for the device; called at most ten times per second.
   std::optional<double> loss_so_far() const {
     const LossSum own{device_sums_[0].item<double>(), own_since_read_};
     return running_loss({at_.loss_sum, at_.sample_count}, own, since_read_.sample_count);
@@ -287,15 +289,15 @@ class Training {
   Position at_;
   StopVote vote_;
   int64_t batch_count_;
-  torch::Tensor device_sums_;   // f64: loss, correct; of this rank since the last read
-  Sums since_read_;             // sample_count of all ranks since the last read
+  torch::Tensor device_sums_;   // f64: loss and correct, of this rank since the last read
+  Sums since_read_;             // only sample_count is used: samples of all ranks since the last read
   int64_t own_since_read_ = 0;  // samples of this rank since the last read
-  Sums printed_;                // of all ranks since the last step record
-  Times stretch_;               // counts since take_times(); its times are still the recorder's
+  Sums printed_;                // sums of all ranks since the last step record
+  Times stretch_;               // counts since take_times(); the recorder still has the times
   Times printed_times_, epoch_, all_;
-  std::array<LoaderShares, 2> shares_;  // a kind of record
+  std::array<LoaderShares, 2> shares_;  // one entry per kind of record
   double learning_rate_ = 0;
-  bool is_saved_ = true;  // the checkpoint `last` is of at_
+  bool is_saved_ = true;  // the last checkpoint was saved at at_
   TrainResult result_;
 };
 

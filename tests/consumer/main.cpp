@@ -1,4 +1,4 @@
-// consumer: packs nothing, trains nothing: counts the samples of one epoch through the installed loader.
+// consumer: counts the samples of one epoch with the installed loader.
 #include <cstdint>
 #include <iostream>
 

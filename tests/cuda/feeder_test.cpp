@@ -1,4 +1,4 @@
-// Feeders on CUDA: pinned slots copied ahead, and batches rendered on the device, against the CPU's.
+// Feeders on CUDA: batches copied ahead from pinned slots, and batches rendered on the device, compared with the CPU.
 #include "train/feeder.h"
 
 #include <gtest/gtest.h>
@@ -19,15 +19,15 @@ LoaderOptions loader_options(bool is_pinned) {
   return options;
 }
 
-/// Work that the device goes through behind the step, 4 products of about 0.4 ms on an H200: the host is then several
-/// batches ahead of it, and a copy or a slot that does not wait for the device overwrites what was not read yet.
+/// Work for the device after a step: 4 products of about 0.4 ms each on an H200. The host is then several batches ahead
+/// of the device, and a copy or a slot that does not wait for the device overwrites what has not been read yet.
 void delay_device() {
   static const auto factor = torch::rand({2048, 2048}, torch::device(kCuda));
   static auto product = torch::empty_like(factor);
   for (int i = 0; i < 4; ++i) torch::mm_out(product, factor, factor);
 }
 
-/// A batch as the device sees it when it comes to it. Nothing waits for the device here.
+/// A copy of a batch that the device makes when it comes to it. The host does not wait for the device here.
 DeviceBatch read_later(DeviceBatch batch) {
   batch.images = batch.images.clone();
   batch.labels = batch.labels.clone();
@@ -45,8 +45,9 @@ std::vector<DeviceBatch> epoch_of(Feeder& feeder, int64_t epoch, int64_t first_b
   return batches;
 }
 
-/// Every batch of three epochs, the last one from its middle on, beside the CPU's. `tolerance` 0: to the bit. With a
-/// device that is behind (a copy may not overtake it) and with one that is idle (it may not overtake a copy).
+/// Compares every batch of three epochs, of the last one only the second half, with that of the CPU; `tolerance` 0
+/// means to the bit. It does so with a device that is late (a copy must not overtake it) and with one that is idle (it
+/// must not overtake a copy).
 void expect_same_batches(Feeder& feeder, const std::string& augment, double tolerance) {
   const auto dataset = small_dataset();
   Recorder recorder;

@@ -1,4 +1,5 @@
-// CUDA: models and strategies give on a GPU what they give on the CPU; NCCL with the one rank that a process has.
+// CUDA: models and strategies give the same on a GPU as on the CPU; and NCCL with one rank, because a process can have
+// only one.
 #include <gtest/gtest.h>
 
 #include <torch/csrc/distributed/c10d/HashStore.hpp>

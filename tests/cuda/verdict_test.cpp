@@ -1,4 +1,4 @@
-// Verdict on CUDA: a prediction is of one kind of GPU.
+// Verdict on CUDA: a prediction holds only for one kind of GPU.
 #include "train/run/verdict.h"
 
 #include <gtest/gtest.h>

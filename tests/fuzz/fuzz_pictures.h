@@ -1,4 +1,4 @@
-// What the fuzz targets share: a small JPEG that is whole, decoding whatever claims to be one, and a file in memory.
+// What the fuzz targets share: a small intact JPEG, decoding of bytes that claim to be a JPEG, and a file in memory.
 #pragma once
 
 #include <sys/mman.h>
@@ -20,11 +20,11 @@
 
 namespace penstock::fuzzing {
 
-constexpr int64_t kMaxPixelCount = 1 << 16;  // larger pictures only cost time
+constexpr int64_t kMaxPixelCount = 1 << 16;  // larger pictures would only cost time
 
 constexpr Extent kSmallExtent{40, 52, 3};
 
-/// A pattern; 4:2:0 where it has colours.
+/// A picture with a pattern; 4:2:0 if it has colours.
 inline std::vector<uint8_t> patterned_jpeg(const Extent& extent) {
   const auto [height, width, channels] = extent;
   const int row_bytes = width * channels;
@@ -39,7 +39,7 @@ inline const std::vector<uint8_t>& small_jpeg() {
   return file;
 }
 
-/// Ten times the small picture.
+/// A source with ten samples, each of which is the small picture.
 class SmallPictures final : public Source {
  public:
   uint64_t size() const override { return 10; }
@@ -51,19 +51,19 @@ class SmallPictures final : public Source {
 
 inline std::shared_ptr<const detail::Codebook> small_codebook() { return detail::codebook_for(SmallPictures(), {}, 1); }
 
-/// Writes the CRC-32C that a codebook's last 4 bytes are of those before: no input would guess it.
+/// Writes the CRC-32C of a codebook into its last 4 bytes, because no input would guess it.
 inline void fix_codebook_checksum(std::span<uint8_t> codebook) {
   if (codebook.size() < 4) return;
   const uint32_t checksum = crc32c(codebook.first(codebook.size() - 4));
   std::memcpy(codebook.data() + codebook.size() - 4, &checksum, 4);
 }
 
-/// Decodes a middle part of `sample` by `path` at every scale. An Error is what hostile bytes may give; all else is a
+/// Decodes a middle part of `sample` by `path` at every scale. Hostile bytes may give an Error; everything else is a
 /// finding.
 inline void decode(const Sample& sample, DecodePath path) {
   const auto [height, width, channels] = sample.extent;
   if (int64_t{height} * width > kMaxPixelCount) return;
-  static DecodeScratch scratch;  // reused, as a worker does
+  static DecodeScratch scratch;  // reused, as in a worker
   uint64_t sum = 0;
   for (const int scale : {8, 4, 2, 1}) {
     const int scaled_height = (height * scale + 7) / 8, scaled_width = (width * scale + 7) / 8;
@@ -74,10 +74,10 @@ inline void decode(const Sample& sample, DecodePath path) {
     for (int y = 0; y < picture.height; ++y)
       for (int x = 0; x < picture.width * picture.channels; ++x) sum += picture.pixels[y * picture.row_stride + x];
   }
-  asm volatile("" : : "r"(sum));  // every pixel is read: AddressSanitizer sees those that are not there
+  asm volatile("" : : "r"(sum));  // reads every pixel, so that AddressSanitizer finds those outside of the buffer
 }
 
-/// `bytes` under a name, for what reads files.
+/// A file in memory that contains `bytes`, for functions that read files.
 class MemoryFile {
  public:
   explicit MemoryFile(std::span<const uint8_t> bytes) : descriptor_(memfd_create("fuzz", 0)) {

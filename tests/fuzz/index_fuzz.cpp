@@ -1,4 +1,4 @@
-// A seek index that lies, beside a JPEG that is whole. Its first byte chooses the JPEG: colour, or grey and wide, whose
+// A wrong seek index for an intact JPEG. The first byte chooses the JPEG: a colour one, or a grey and wide one whose
 // MCU rows have several points.
 #include "tests/fuzz/fuzz_pictures.h"
 

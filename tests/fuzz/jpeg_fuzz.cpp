@@ -1,5 +1,5 @@
-// A JPEG file from somebody: header, own entropy decoder, what pack() would make of it (transcoding, index,
-// coefficients), and back.
+// A JPEG file from an untrusted source: its header, our entropy decoder, what pack() would make of it (transcoding,
+// index, coefficients), and the way back.
 #include <array>
 
 #include "loader/detail/encoder.h"
@@ -30,7 +30,7 @@ void decode_by_every_path(const Sample& sample) {
   }
 }
 
-/// The whole picture's pixels, nothing where it cannot be decoded.
+/// The pixels of the whole picture; nothing if it cannot be decoded.
 std::vector<uint8_t> pixels_of(const Sample& sample, int scale, DecodePath path) {
   static DecodeScratch scratch;
   const Region whole{0, 0, (sample.extent.width * scale + 7) / 8, (sample.extent.height * scale + 7) / 8};
@@ -50,8 +50,8 @@ std::vector<uint8_t> pixels_of(const Sample& sample, int scale, DecodePath path)
   }
 }
 
-/// Whether no block's coefficients sum to more than pixels can make of them, four times over. Beyond, libjpeg-turbo's
-/// 16-bit sums and 10-bit table wrap around in their own way, and encoders do not go there.
+/// Whether the coefficients of each block sum to at most four times what pixels can give. With larger sums the 16-bit
+/// sums and the 10-bit table of libjpeg-turbo wrap around in their own way, and encoders do not write such blocks.
 bool is_in_range(const detail::JpegHeader& header, std::span<const uint8_t> file) {
   if (!header.is_decodable()) return false;
   constexpr int kMaxSum = 4000;
@@ -75,7 +75,7 @@ bool is_in_range(const detail::JpegHeader& header, std::span<const uint8_t> file
   return true;
 }
 
-/// Every path gives the same pixels, of a picture that its decoder takes.
+/// All decode paths that take the picture give the same pixels.
 void compare_pixels(const Sample& sample) {
   for (const int scale : {8, 4, 2, 1}) {
     const auto own = pixels_of(sample, scale, DecodePath::kIndex),
@@ -84,7 +84,7 @@ void compare_pixels(const Sample& sample) {
   }
 }
 
-/// What is stored as coefficients unless it was changed comes back to the byte: pack() promises that.
+/// A file that is stored as coefficients without being transcoded comes back byte for byte, as pack() promises.
 void check_comes_back(const detail::Encoded& encoded, const detail::Codebook& codebook, std::span<const uint8_t> file) {
   if (encoded.encoding != Encoding::kCoefficients || encoded.is_transcoded) return;
   const auto back = detail::rebuild_jpeg(detail::CoefficientSample::parse(encoded.bytes), codebook);

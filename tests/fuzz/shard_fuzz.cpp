@@ -1,4 +1,5 @@
-// A shard from somebody: the safetensors header, the columns, and every small sample by the path that a loader takes.
+// A shard from an untrusted source: the safetensors header, the columns, and each small sample, read as a loader reads
+// it.
 #include "loader/jpeg/coefficient_sample.h"
 #include "loader/safetensors.h"
 #include "loader/shard.h"
@@ -7,7 +8,7 @@
 namespace penstock {
 namespace {
 
-/// A checksum is no obstacle to whoever means harm.
+/// `shard` with a correct checksum of its codebook: an attacker would write one.
 std::vector<uint8_t> with_codebook_checksum(std::span<const uint8_t> shard) {
   std::vector<uint8_t> bytes(shard.begin(), shard.end());
   const fuzzing::MemoryFile file(shard);

@@ -1,5 +1,5 @@
-// Stored coefficients from somebody. The first byte says what the rest is: a sample, read with a codebook that is
-// whole; a codebook, for a sample that is whole; or both.
+// Stored coefficients from an untrusted source. The first byte says what the rest is: a sample, which is read with an
+// intact codebook; a codebook, with which an intact sample is read; or both.
 #include <array>
 
 #include "loader/detail/encoder.h"
@@ -14,7 +14,7 @@ namespace {
 
 using Bytes = std::span<const uint8_t>;
 
-/// What a kernel makes of one group: FNV-1a of the coefficients and row counts, 0 for a group that is broken.
+/// What a kernel decodes from one group: FNV-1a of the coefficients and row counts, or 0 if the group is corrupt.
 uint64_t digest_of_group(detail::StoreSource& source, int row, int begin, int end, int block_count) {
   alignas(64) static std::array<int16_t, detail::kMaxGroupBlocks * detail::kBlockSize> blocks;
   static std::array<uint8_t, detail::kMaxGroupBlocks> rows;
@@ -30,14 +30,14 @@ uint64_t digest_of_group(detail::StoreSource& source, int row, int begin, int en
   return hash;
 }
 
-/// Every kernel reads the same, or refuses the same.
+/// All kernels decode the same, and refuse the same.
 void compare_kernels(const detail::JpegGeometry& geometry, Bytes store, const detail::Codebook& codebook) {
   std::vector<detail::StoreSource> sources;
   for (const auto& named : detail::store_kernels()) sources.emplace_back(store, geometry, codebook, named.kernel);
   for (int row = 0; row < geometry.mcu_rows; ++row) {
     for (int begin = 0; begin < geometry.mcu_columns; begin += detail::kGroupMcus) {
       const int end = std::min(begin + detail::kGroupMcus, geometry.mcu_columns);
-      // Also from the middle: what lies before is passed over in another way.
+      // Decoding also begins in the middle, because the blocks before that are skipped in another way.
       for (const int from : {begin, (begin + end) / 2}) {
         const int block_count = (end - from) * geometry.mcu_blocks;
         const uint64_t first = digest_of_group(sources.front(), row, from, end, block_count);
@@ -66,7 +66,7 @@ void decode(Bytes bytes, const detail::Codebook& codebook) {
   detail::rebuild_jpeg(parts, codebook);
 }
 
-/// `bytes` over and over, up to a codebook's size, with the checksum that they need.
+/// `bytes`, repeated to the size of a codebook, with the checksum that a codebook needs.
 detail::Codebook codebook_of(Bytes bytes) {
   std::vector<uint8_t> whole(detail::Codebook::kByteCount);
   for (size_t i = 0; i < whole.size() && !bytes.empty(); ++i) whole[i] = bytes[i % bytes.size()];

@@ -18,8 +18,8 @@ CUT = r"the file was cut short while it was read, from \d+ bytes to \d+; expecte
 
 
 def limited(threads):
-    """A command under which a tool can have so many threads, its first one included. The limit does not hold for root,
-    who becomes a user that has no other process."""
+    """A command under which a tool can have this many threads, including its first one. The limit does not hold for root,
+    so root becomes a user that has no other process."""
     if os.geteuid() != 0:
         own = sum(len(list(pathlib.Path(f"/proc/{process}/task").iterdir())) for process in os.listdir("/proc")
                   if process.isdigit() and os.stat(f"/proc/{process}").st_uid == os.geteuid())
@@ -30,7 +30,7 @@ def limited(threads):
 
 
 def run(tool, *arguments, code=0, fault=None, under=(), **options):
-    """`fault`: a variable of bad_disk and its value."""
+    """Runs a tool; `fault` is a variable of bad_disk and its value."""
     environment = dict(os.environ)
     if fault:
         environment |= {"LD_PRELOAD": str(BAD_DISK), f"PENSTOCK_TEST_{fault[0]}": fault[1]}
@@ -55,7 +55,7 @@ def is_one_line(stderr, pattern):
                                    ["--workers", 1, "--on-corrupt", "substitute"]])
 def test_loadbench_names_the_sample_that_cannot_be_read(data, flags):
     shard = re.escape(f"loadbench: {data}/train/shard-0000") + "[01]-of-00002.safetensors: sample "
-    # Shard 1 has been opened when shard 0 is cut.
+    # Shard 1 has already been opened when shard 0 is cut.
     for fault, line in ((("UNREADABLE", "shard-00001:102400"), rf"{shard}\d+ \(id \d+\) at byte \d+: {UNREADABLE}"),
                         (("CUT", "shard-00001:shard-00000:102400"), rf"{shard}\d+: {CUT}")):
         done = run("loadbench", "--data", data, "--epochs", 2, *flags, code=IO, fault=fault)
@@ -73,9 +73,9 @@ def test_verify_and_unpack_name_the_first_sample_that_cannot_be_read(data, tmp_p
     unpacked = run("shardprep", "unpack", data, "--out", tmp_path / "out", code=IO, fault=fault)
     assert re.match(line, unpacked.stderr).group(1) == found.group(1), unpacked.stderr
     lost = int(re.search(r"unpack: (\d+) problems; expected none", unpacked.stderr).group(1))
-    assert lost in (6, 7) and unpacked.stderr.count("\n") == 3, unpacked.stderr  # the first, the number of others, that
+    assert lost in (6, 7) and unpacked.stderr.count("\n") == 3, unpacked.stderr  # lines: the first one, the number of others, the summary
     assert len([path for path in (tmp_path / "out").rglob("*") if path.is_file()]) == 600 - lost
-    # Cut when it is mapped, its columns are missed while it is opened.
+    # If the file is cut when it is mapped, opening it finds that its columns are missing.
     for command in (["verify", data, "--jobs", 1], ["unpack", data, "--out", tmp_path / "none"], ["info", data]):
         shard = data / "train/shard-00001-of-00002.safetensors"
         whole = shard.read_bytes()
@@ -123,7 +123,7 @@ def test_shardprep_wants_a_thread_for_each_job(data, tmp_path, threads):
         "unpack": [data, "--out", tmp_path / "files"],
     }
     for command, arguments in commands.items():
-        wanted = 2 if command != "pack" else 4  # a thread for each shard, at most
+        wanted = 2 if command != "pack" else 4  # at most one thread per shard
         is_enough = wanted < threads
         done = run("shardprep", command, *arguments, "--jobs", 4, under=limited(threads), code=0 if is_enough else DEVICE)
         if not is_enough:
@@ -142,7 +142,7 @@ def test_memory_that_is_not_there_is_named_with_its_amount_and_the_flag(data):
 
 
 def write_png(path, height, width):
-    """A black picture of that size, in a small file."""
+    """A small file with a black picture of the given size."""
     def chunk(name, content):
         return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
     row = bytes(1 + width)
@@ -156,7 +156,7 @@ def test_a_picture_that_memory_is_too_small_for_is_named(tmp_path):
     (tmp_path / "in" / "class").mkdir(parents=True)
     write_png(tmp_path / "in" / "class" / "large.png", 12000, 20000)
     pack = ["pack", "--source", "image-folder", "--input", tmp_path / "in", "--jobs", 1, "--shards", 1, "--quiet"]
-    limit = 220_000_000  # its pixels are 240 MB
+    limit = 220_000_000  # the picture's pixels are 240 MB
     few = {"code": DEVICE, "preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))}
     done = run("shardprep", *pack, "--out", tmp_path / "none", **few)
     assert is_one_line(done.stderr, r"shardprep: .*/large.png: no memory for its pixels \(.*\); expected fewer --jobs, .*, "
@@ -170,7 +170,7 @@ def test_a_picture_that_memory_is_too_small_for_is_named(tmp_path):
 
 
 def test_a_gzipped_idx_file_is_unpacked_no_further_than_its_header_says(tmp_path):
-    """300 MB of zeros in 0.3 MB, called one picture, where memory is for less."""
+    """The file of 0.3 MB says that it is one picture; unpacked it has 300 MB of zeros, and the memory is limited to less."""
     pack = zlib.compressobj(1, wbits=31)
     content = pack.compress(struct.pack(">IIII", 0x803, 1, 28, 28))
     content += b"".join(pack.compress(bytes(1_000_000)) for _ in range(300)) + pack.flush()
@@ -208,7 +208,7 @@ def test_train_names_the_weights_that_cannot_be_read(data, tmp_path):
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 4, 5])
 def test_train_wants_its_threads(data, tmp_path, threads):
-    """One of its own, one more for OpenMP, one for LibTorch's pool, two workers."""
+    """train needs its own thread, one more for OpenMP, one for LibTorch's pool, and two workers."""
     done = train(data, tmp_path / "run", "-j", 2, threads=2, under=limited(threads), code=0 if threads > 4 else DEVICE)
     where, advice = ("--threads 2", "of them") if threads < 3 else ("loader", "workers")
     if threads < 5:
@@ -216,7 +216,7 @@ def test_train_wants_its_threads(data, tmp_path, threads):
 
 
 def test_the_launcher_wants_the_threads_of_all_ranks(data, tmp_path):
-    """Each rank: its own, a worker, 8 of the communicator; and the launcher."""
+    """Each rank needs its own thread, a worker and 8 threads of the communicator; the launcher needs one too."""
     for threads in (3, 8, 20):
         done = train(data, tmp_path / "run", "-j", 1, "--mode", "ddp", "--nproc", 2, under=limited(threads), code=DEVICE)
         assert is_one_line(done.stderr, "train: " + THREADS % ("--nproc 2", r"\d+", "ranks, --threads or --workers"))
@@ -228,4 +228,4 @@ def test_a_model_that_memory_is_too_small_for_is_named_with_its_size(data, tmp_p
     done = train(data, tmp_path / "run", "-j", 0, "--arch", "mlp(hidden=1000:100000000)", code=DEVICE,
                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
     assert is_one_line(done.stderr, r"train: --arch mlp\(hidden=1000:100000000\): no memory for 400.0 GB of its weights \(.*\); "
-                       "expected a smaller one, or more memory"), done.stderr
+                       "expected a smaller model, or more memory"), done.stderr

@@ -23,7 +23,7 @@ def pretrained(cache, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def three_classes(tmp_path_factory):
-    """24 grey pictures of 16 x 16: dark, middle, light."""
+    """24 grey pictures of 16 x 16 in the classes dark, middle and light."""
     folder = tmp_path_factory.mktemp("three")
     noise = np.random.default_rng(1)
     for split in ("train", "test"):
@@ -41,8 +41,8 @@ def test_a_model_of_ten_classes_starts_one_of_three(cache, pretrained, three_cla
     assert message.count("\n") == 1 and "fc3.weight is 10 x 84, the model's is 3 x 84" in message
     assert "--new-head" in message
     printed = run(cache, *flags, "--new-head", "--freeze", "conv1,conv2").stdout
-    assert f"pretrained {pretrained}: all but fc3, which starts anew for 3 classes\n" in printed
-    assert "frozen conv1,conv2: 2,572 of 20,791 parameters get no update, and BatchNorm there keeps" in printed
+    assert f"pretrained {pretrained}: all but fc3, which starts from random weights for 3 classes\n" in printed
+    assert "frozen conv1,conv2: 2,572 of 20,791 parameters get no update, and BatchNorm in these layers keeps" in printed
     before, after = load_file(pretrained), load_file(tmp_path / "run/model.safetensors")
     assert after["fc3.weight"].shape == (3, 84)
     for name in before:
@@ -60,7 +60,7 @@ def test_advice_to_take_a_new_head_is_for_heads_alone(cache, pretrained, tmp_pat
     (["--new-head"], "--new-head without --pretrained"),
     (["--new-head", "--pretrained", "FILE", "-e"], "--new-head with --evaluate"),
     (["--freeze", "conv1,conv3"], "unknown layer \"conv3\"; did you mean \"conv1\"? known: conv1, conv2, fc1, fc2, fc3"),
-    (["--freeze", "conv1,conv2,fc1,fc2,fc3"], "no parameter is left to train"),
+    (["--freeze", "conv1,conv2,fc1,fc2,fc3"], "no parameter would be trained"),
     (["--layer-lr", "fc3"], "--layer-lr: \"fc3\"; expected LAYER=FACTOR"),
     (["--layer-lr", "fc3=0.1,conv1=2", "--freeze", "conv1"], "conv1 has no parameter that is trained")])
 def test_what_cannot_be_is_refused_in_a_line(cache, pretrained, tmp_path, flags, expected):

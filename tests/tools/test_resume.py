@@ -8,7 +8,7 @@ import pytest
 
 from train_tool import DATA, FAST, SMALL, metrics, run, start, summary, wait_for_steps
 
-STEPS = 52  # 4 epochs of 13
+STEPS = 52  # 4 epochs of 13 steps
 RUN = [*SMALL, "--epochs", "4", "--augment", "affine(degrees=15,translate=0.1)", "--save-every", "3 steps",
        "--print-freq", "1"]
 
@@ -31,7 +31,7 @@ def resume_flags(out):
 
 
 def same_figures(one, other):
-    """The step and epoch records but for times."""
+    """The step and epoch records without their times."""
     keys = ("kind", "epoch", "step", "loss", "accuracy", "learning_rate", "test_loss", "test_accuracy")
     return [{key: line.get(key) for key in keys} for line in metrics(one)] == [
         {key: line.get(key) for key in keys} for line in metrics(other)]
@@ -60,7 +60,7 @@ def test_sigkill_at_random_steps_and_resume_ends_with_the_same_bits(cache, unint
 @pytest.mark.parametrize("name,code", [("SIGINT", 130), ("SIGTERM", 143)])
 def test_a_signal_saves_and_the_run_goes_on_from_that_step(cache, uninterrupted, tmp_path, name, code):
     out = tmp_path / "run"
-    flags = [*RUN, "--save-every", 0]  # nothing but the signal saves
+    flags = [*RUN, "--save-every", 0]  # only the signal makes it save
     process = start(cache, *flags, "--out", out)
     wait_for_steps(process, out, 20)
     process.send_signal(signal.Signals[name])
@@ -86,7 +86,7 @@ def test_ranks_stop_at_one_step_and_another_number_of_ranks_goes_on(cache, tmp_p
     assert process.returncode == 130, printed + errors
     step = int(re.search(r"stopped by SIGINT at epoch (\d), step (\d+) of it", printed).group(2))
     resumed = run(cache, *RUN, *ddp, 3, *resume_flags(out), "--out", out).stdout
-    assert f"step {step} of it; it was written with 2 ranks" in resumed
+    assert f"step {step} of it; the checkpoint was written with 2 ranks" in resumed
     records = metrics(out)
     assert [line["step"] for line in records if line["kind"] == "step"] == list(range(1, STEPS + 1))
     assert summary(out)["world_size"] == 3

@@ -1,4 +1,4 @@
-"""spawn_ranks: ranks that work, fail, die, hang and are told to stop."""
+"""spawn_ranks(): ranks that work, fail, die, hang or are told to stop."""
 import os
 import pathlib
 import signal
@@ -16,7 +16,7 @@ def run(*arguments):
 
 
 def start(scenario, *before):
-    """The launcher, both ranks of which have said that they are ready."""
+    """The launcher, after both of its ranks have said that they are ready."""
     process = subprocess.Popen([*before, LAUNCH, scenario], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
     lines = []
     while lines.count("ready\n") < 2:
@@ -51,7 +51,7 @@ def test_a_killed_rank_is_named_with_its_signal(tmp_path):
 
 
 def test_a_rank_that_ignores_sigterm_is_killed(tmp_path):
-    result = run("stubborn", tmp_path)  # takes the 10 s that a rank gets
+    result = run("stubborn", tmp_path)  # takes the 10 s that a rank gets to end
     assert result.returncode == 3
     assert result.stderr.splitlines()[-1] == "[rank 1] launch: disk: no space left; free some"
 
@@ -86,17 +86,17 @@ def signal_until_it_ends(process, sent):
 def test_a_second_signal_ends_ranks_at_work(sent, code):
     process = start("busy")
     _, errors = signal_until_it_ends(process, sent)
-    assert process.returncode in (code, -sent)  # the latter when one more comes as it ends
+    assert process.returncode in (code, -sent)  # the latter if one more signal comes while it ends
     assert "a second signal came after" in errors
 
 
 def test_ranks_that_do_nothing_after_a_signal_are_ended():
     process = start("deaf")
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)  # takes the 5 s
+    _, errors = process.communicate(timeout=60)  # takes 5 s
     assert process.returncode == 130
-    assert errors.splitlines()[-1] == ("launch: no rank has done anything for 5 s after SIGINT: all ranks were killed; "
-                                       "the last checkpoint is from before it")
+    assert errors.splitlines()[-1] == ("launch: no rank has used the processor or a disk for 5 s after SIGINT: all ranks were "
+                                       "killed; the last checkpoint was saved before that")
 
 
 def test_a_stopped_rank_keeps_nobody_after_a_signal():
@@ -104,7 +104,7 @@ def test_a_stopped_rank_keeps_nobody_after_a_signal():
     children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     os.kill(int(children[1]), signal.SIGSTOP)
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=60)  # takes the 5 s
+    _, errors = process.communicate(timeout=60)  # takes 5 s
     assert process.returncode == 143
     assert errors.splitlines()[-1].startswith("launch: rank 1 is stopped after SIGTERM: all ranks were killed")
 

@@ -23,7 +23,7 @@ def cache(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def finished(cache, tmp_path_factory):
-    """One run that many tests look at: its folder and what it printed."""
+    """One run that many tests look at. Returns its folder and what it printed."""
     out = tmp_path_factory.mktemp("runs") / "run"
     return out, run(cache, *FAST, "--print-freq", 5, "--out", out).stdout
 
@@ -49,7 +49,7 @@ def test_the_summary_says_what_was_reached(finished):
     assert f"{100 * result['accuracy']:.2f} %" in printed
     assert len(result["per_class_accuracy"]) == 10 and len(result["epoch_seconds"]) == 2
     assert result["test_samples"] == 400 and result["world_size"] == 1 and result["workers"] == 1
-    # 40 test samples a class: the mean over classes is the accuracy.
+    # Each class has 40 test samples, so the mean over the classes is the accuracy.
     assert abs(np.mean(result["per_class_accuracy"]) - result["accuracy"]) < 1e-12
     assert 10e6 < result["peak_memory_bytes"] < 4e9
 
@@ -116,7 +116,7 @@ def test_ddp_is_one_flag_and_counts_every_sample_once(cache, tmp_path):
     printed = run(cache, "--workers", 4, "--mode", "ddp", "--data", train_tool.DATA, "--epochs", 2, "--device", "cpu",
                   "--shuffle", "rank-local", "--out", tmp_path / "run").stdout
     assert "2 ranks started by penstock (gloo) on cpu" in printed
-    parts = re.findall(r"^rank (\d): (\d+) samples, (\d+) steps an epoch$", printed, re.MULTILINE)
+    parts = re.findall(r"^rank (\d): (\d+) samples, (\d+) steps per epoch$", printed, re.MULTILINE)
     assert [part[0] for part in parts] == ["0", "1"]
     assert sum(int(part[1]) for part in parts) == 400 and parts[0][2] == parts[1][2]
     result = summary(tmp_path / "run")
@@ -126,7 +126,7 @@ def test_ddp_is_one_flag_and_counts_every_sample_once(cache, tmp_path):
 def test_ddp_of_two_ranks_learns_what_one_does(finished, cache, tmp_path):
     run(cache, *FAST, "--mode", "ddp", "--nproc", 2, "--out", tmp_path / "run")
     one, two = (load_file(out / "model.safetensors") for out in (finished[0], tmp_path / "run"))
-    # 26 steps in f32: sums are rounded differently and the difference grows.
+    # In 26 steps in f32, sums are rounded differently, and the difference grows.
     for name, weights in one.items():
         assert np.abs(weights - two[name]).max() < 0.02 * np.abs(weights).max(), name
 
@@ -167,7 +167,7 @@ def test_closed_descriptors_are_nothing_to_write_into(cache, tmp_path):
         for descriptor in range(3):
             os.close(descriptor)
 
-    for out in ("first", "second"):  # the first packs, and has more files open
+    for out in ("first", "second"):  # the first run packs the data and opens more files
         subprocess.run([TRAIN, *FAST, "--out", tmp_path / out], preexec_fn=close_all, env=environment(cache), check=True)
         lines = (tmp_path / out / "metrics.jsonl").read_text().splitlines()
         assert lines and all(isinstance(json.loads(line), dict) for line in lines)
@@ -189,7 +189,7 @@ def test_a_terminal_gets_a_progress_bar(cache, tmp_path):
     try:
         while chunk := os.read(ours, 4096):
             shown += chunk
-    except OSError:  # what Linux says when the other side is gone
+    except OSError:  # on Linux, reading fails when the other side has closed
         pass
     assert process.wait(60) == 0
     text = shown.decode()
@@ -211,7 +211,7 @@ def test_a_run_that_diverges_says_so_and_leaves_the_last_good_checkpoint(cache, 
     last = out / "checkpoint-last.safetensors"
     before = last.read_bytes()
     for flags, what in ((["--lr", "1e9"], "the loss has become nan"),
-                        # One step, whose loss is that of the weights before it.
+                        # There is only one step, and its loss is that of the weights before it.
                         (["--lr", "1e300", "-b", 400], "model.conv1.bias holds nan or infinity")):
         said = run(cache, *SMALL, "--epochs", 2, *flags, "--resume", last, code=2).stderr
         assert said.count("\n") == 1 and re.match(r"train: epoch 2, step \d+: ", said), said

@@ -1,4 +1,4 @@
-// Agreement: every flag that changes what is trained is among the terms, and no other is.
+// Agreement: the terms contain every flag that changes what is trained, and no other flag.
 #include "train/run/agreement.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@
 namespace penstock {
 namespace {
 
-/// The set-up of a run of the small data set.
+/// The set-up of a run with the small data set.
 Setup small_setup(const std::function<void(TrainOptions&)>& change = [](TrainOptions&) {}) {
   TrainOptions options;
   options.data = small_dataset()->folder().parent_path().string();

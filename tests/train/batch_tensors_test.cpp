@@ -1,4 +1,4 @@
-// Batch to tensors: in place, of every layout, and the batch lives as long as the tensors do.
+// A batch as tensors: in place, for every layout; and the batch lives as long as its tensors.
 #include "train/batch_tensors.h"
 
 #include <gtest/gtest.h>
@@ -56,12 +56,13 @@ TEST(BatchTensorsTest, EveryLayoutHasItsShapeAndItsNumbers) {
   EXPECT_EQ(view_tensors(*batch).images.scalar_type(), at::kByte);
 }
 
-/// With prefetch 1 there are three slots: the two batches after this one take the others, and the third waits for it.
+/// With prefetch 1 there are three slots. The two batches after this one use the other slots, and the third batch waits
+/// for this one.
 TEST(BatchTensorsTest, TakenTensorsKeepTheirBatch) {
   Loader loader(small_dataset(), Pipeline("normalize", small_dataset()->manifest().statistics),
                 LoaderOptions{.workers = 1, .prefetch = 1, .batch_size = 30});
   loader.start_epoch(0);
-  auto images = take_tensors(std::move(*loader.next())).images;  // its labels and weights are gone
+  auto images = take_tensors(std::move(*loader.next())).images;  // the tensors of labels and weights end here
   auto row = images[3];
   const auto copy = row.clone();
   const void* const slot = images.const_data_ptr();

@@ -1,4 +1,4 @@
-// Buckets: the assignment, literally, and gradients that are views.
+// Buckets: the assignment of an example, and gradients that are views of buckets.
 #include "train/strategies/buckets.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Checkpoints: what is written is read; what does not fit is refused with both sides named.
+// Checkpoints: reading gives what was written; a checkpoint that does not fit is refused, and the message names both
+// sides.
 #include "train/checkpoint.h"
 
 #include <gtest/gtest.h>
@@ -96,7 +97,7 @@ TEST(CheckpointTest, AnyFlippedBitIsCorrupt) {
   save_checkpoint(path, some_info(), some_state());
   std::ifstream file(path, std::ios::binary);
   const std::string whole((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  const std::string key = "penstock.crc32c";  // a file without checksum is one that another program wrote
+  const std::string key = "penstock.crc32c";  // other programs write files without a checksum
   for (size_t i = 0; i < whole.size(); ++i) {
     if (i >= whole.find(key) && i < whole.find(key) + key.size()) continue;
     std::string bytes = whole;
@@ -123,7 +124,7 @@ TEST(CheckpointTest, AnotherFormatVersionIsNamed) {
   const auto path = folder.path() / "new.safetensors";
   write_tensors(path, some_state(), {{"penstock", "{\"format_version\": 9}"}});
   const auto message = message_of(ErrorKind::kCorrupt, [&] { load_checkpoint(path); });
-  EXPECT_NE(message.find("format version 9; expected 1"), std::string::npos) << message;
+  EXPECT_NE(message.find("format version is 9; expected 1"), std::string::npos) << message;
 }
 
 TEST(CheckpointTest, AnotherModelIsRefusedWithBothSidesNamed) {

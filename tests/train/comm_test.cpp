@@ -1,4 +1,4 @@
-// Comm: collectives of ranks as threads, what they say when a peer is gone, and where they listen.
+// Comm: collectives of ranks that are threads, their errors when another rank is gone, and where they listen.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -62,7 +62,7 @@ TEST(CommTest, APeerThatIsGoneIsADeviceErrorThatNamesRankAndOperation) {
   run_ranks(2, [&](Comm& comm) {
     if (comm.rank() == 1) return;
     message = message_of(ErrorKind::kDevice, [&] {
-      // The first call may still be taken by the kernel's buffers before the end is seen.
+      // The kernel's buffers may still take the data of the first call before the end of the other rank shows.
       for (int i = 0; i < 3; ++i) {
         auto tensor = torch::zeros({1 << 16});
         comm.all_reduce_sum(tensor)->wait();
@@ -108,7 +108,7 @@ TEST(CommTest, BackendsAreChecked) {
   EXPECT_THAT(make("nccl"), HasSubstr("--dist-backend is nccl on the CPU"));
 }
 
-/// The local addresses, as the kernel prints them, of sockets of this process's network that listen at `port`.
+/// The local addresses, as the kernel prints them, of the sockets that listen at `port`.
 std::vector<std::string> listeners(const char* table, int port) {
   std::vector<std::string> addresses;
   std::ifstream file(table);
@@ -188,7 +188,7 @@ TEST(AddressTest, WhatCannotBeListenedOnIsNamed) {
       HasSubstr("expected an address of this machine, where rank 0 runs"));
   EXPECT_THAT(message_of(ErrorKind::kConfig, [] { detail::address_of_interface("l0"); }),
               AllOf(HasSubstr("--interface: unknown interface \"l0\""), HasSubstr("lo")));
-  // A label of more than 63 letters is asked of no server.
+  // No server is asked for a name with a label of more than 63 letters.
   const std::string name(64, 'x');
   EXPECT_THAT(message_of(ErrorKind::kDevice, [&] { detail::resolve(name); }), HasSubstr("rendezvous: " + name + ": "));
 }

@@ -1,11 +1,11 @@
-// The times of a loader that waits for its disk.
+// Times of a loader that waits for its disk, for tests.
 #pragma once
 
 #include "train/limit.h"
 
 namespace penstock {
 
-/// 8 ms per batch of waiting for the disk and 2 of decoding, beside a step of 4 ms.
+/// 8 ms of waiting for the disk and 2 ms of decoding per batch, and 4 ms per step.
 inline ServiceTimes from_disk(double gain) {
   return {.load_ms = 10,
           .load_cpu_ms = 2,

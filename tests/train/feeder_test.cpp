@@ -1,4 +1,4 @@
-// Host feeder: what it hands out is the loader's, in place.
+// Host feeder: its batches are those of the loader, in place.
 #include "train/feeder.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ TEST(HostFeederTest, MixedBatchesBringTheirSecondLabels) {
 
 TEST(PinnedSlotsTest, MemoryThatCannotBeHadIsNull) {
   const auto slots = pinned_slots();
-  EXPECT_EQ(slots.allocate(size_t{1} << 60), nullptr);  // more than any machine has; without CUDA any amount is
+  EXPECT_EQ(slots.allocate(size_t{1} << 60), nullptr);  // more than any machine has; without CUDA any amount gives null
 }
 
 TEST(HostFeederTest, CountsAreTheLoaders) {
@@ -73,7 +73,7 @@ TEST(HostFeederTest, CountsAreTheLoaders) {
 }
 
 TEST(HostFeederTest, BytesAreNormalisedLikeTheHostsFloats) {
-  // Whole-pixel geometry, so that a byte holds the level exactly.
+  // The geometry moves whole pixels, so that a byte holds each level exactly.
   const std::string augment = "shift(pad=2),normalize";
   const Pipeline pipeline(augment, small_dataset()->manifest().statistics);
   auto options = loader_options();

@@ -1,4 +1,4 @@
-// Activity: what the launcher reads of ranks that were told to stop.
+// Activity: what the launcher reads about ranks that were told to stop.
 #include "train/launch_activity.h"
 
 #include <gtest/gtest.h>

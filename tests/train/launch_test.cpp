@@ -14,7 +14,7 @@ namespace {
 using testing::AllOf, testing::HasSubstr;
 using Variables = std::map<std::string, std::string>;
 
-/// The environment holds `variables` and nothing else of any launcher, for the duration of a test.
+/// While it lives, the environment has `variables` and no other variables of launchers.
 class LaunchTest : public testing::Test {
  protected:
   ~LaunchTest() override { clear(); }

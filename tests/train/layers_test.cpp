@@ -21,7 +21,7 @@ std::unique_ptr<Model> make(const std::string& spec) {
   return ModelRegistry::make(parse_spec("arch", spec), kSmall);
 }
 
-/// The names of the frozen parameters, but for those that begin like one before them.
+/// The names of the frozen parameters, without those that begin like an earlier one.
 std::vector<std::string> frozen_after(const std::string& arch, const std::string& list) {
   const auto model = make(arch);
   freeze_layers(*model, list);
@@ -52,7 +52,7 @@ TEST(LayersTest, UnknownLayersListThoseThatExist) {
   EXPECT_THAT(refusal("layer1,"), HasSubstr("unknown layer \"\""));
   EXPECT_THAT(refusal("layer1.0.conv1.weight"), HasSubstr("unknown layer"));
   EXPECT_EQ(refusal("stem,layer1,layer2,layer3,layer4,head"),
-            "--freeze is stem,layer1,layer2,layer3,layer4,head: no parameter is left to train; expected fewer layers");
+            "--freeze is stem,layer1,layer2,layer3,layer4,head: no parameter would be trained; expected fewer layers");
 }
 
 TEST(LayersTest, FactorsAreReadAndWhatIsWrongIsNamed) {
@@ -85,7 +85,7 @@ TEST_P(FineTuningContractTest, FrozenLayersStayAsTheyAre) {
   Trainee one(GetParam(), std::move(model), *comm_, kSgd);
   const auto before = one.strategy->state();
   one.strategy->step(one.part(samples_, 16, 0));
-  one.strategy->evaluate(one.part(samples_, 16, 0));  // to evaluation mode, and back
+  one.strategy->evaluate(one.part(samples_, 16, 0));  // changes to evaluation mode, and back
   one.strategy->step(one.part(samples_, 16, 0));
   const auto after = one.strategy->state();
   for (const char* name : {"model.norm.weight", "model.norm.bias", "model.norm.running_mean", "model.norm.running_var",

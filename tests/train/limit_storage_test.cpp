@@ -1,4 +1,4 @@
-// limit: what the storage's part of the model gives.
+// limit: the part of the model that is about the storage.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,16 +23,16 @@ TEST(StoragePredictionTest, ALateDiskGivesMoreUpToItsRate) {
 
 TEST(StoragePredictionTest, ReadersThatWaitedForEachOtherWaitLessAlone) {
   auto times = from_disk(1);
-  times.storage_ms = 16, times.load_ms = 18;  // of two workers, both of which wait nearly always
+  times.storage_ms = 16, times.load_ms = 18;  // two workers, which both wait nearly all the time
   times.storage_readers = 2;
-  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 1), 8);  // 8 - 2 of waiting: in the 2 of decoding the disk reads ahead
+  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 1), 8);  // it waits 8 - 2 ms: in the 2 ms of decoding the disk reads ahead
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 2), 8);
   times.load_cpu_ms = 9;
   times.load_ms = 25;
-  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 1), 13);  // by half at most
+  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 1), 13);  // reading ahead saves half at most
   times.load_cpu_ms = 2;
   times.load_ms = 18;
-  times.storage_gain = 2;  // two are served at once: each waits as long alone
+  times.storage_gain = 2;  // two are served at once, so a single one waits as long
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 1), 18);
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 2), 9);
 }
@@ -43,7 +43,7 @@ TEST(StoragePredictionTest, RanksOfAMachineShareTheDisk) {
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 4), 16);
 }
 
-/// One worker that waits 8 of 10 ms for the disk.
+/// One worker, which waits for the disk in 8 of 10 ms.
 Observed waiting_run() {
   return {.times = {.load_ms = 10, .load_cpu_ms = 2, .storage_ms = 8, .update_ms = 4}, .workers = 1, .step_ms = 10};
 }
@@ -52,11 +52,11 @@ TEST(SettleStorageTest, CountedBytesAndTheRateAreTheTimeThatItIsBusy) {
   Observed run = waiting_run();
   run.storage_bytes = 180'000;
   settle_storage(run, 19e6, 20e6);
-  EXPECT_DOUBLE_EQ(run.times.storage_gain, 1);  // 5 % more for eight readers is no gain
+  EXPECT_DOUBLE_EQ(run.times.storage_gain, 1);  // 5 % more with eight readers does not count as a gain
   EXPECT_DOUBLE_EQ(run.times.storage_busy_ms, 9);
   EXPECT_DOUBLE_EQ(run.times.storage_busy_low_ms, run.times.storage_busy_high_ms);
   EXPECT_DOUBLE_EQ(run.disk_bytes_per_second, 20e6);
-  run.storage_bytes = 1e6;  // the rate was another one during the run: it cannot have been busy for more than the step
+  run.storage_bytes = 1e6;  // in the run the rate was another one: the disk cannot be busy for longer than the step
   settle_storage(run, 19e6, 20e6);
   EXPECT_DOUBLE_EQ(run.times.storage_busy_ms, 10);
 }
@@ -85,7 +85,7 @@ TEST(SettleStorageTest, RanksShareTheStep) {
   run.times.ranks = 2;
   run.times.storage_readers = 1.6;
   settle_storage(run, 20e6, 20e6);
-  EXPECT_DOUBLE_EQ(run.times.storage_busy_high_ms, 5);  // two ranks' parts in 10 ms
+  EXPECT_DOUBLE_EQ(run.times.storage_busy_high_ms, 5);  // the parts of two ranks in 10 ms
 }
 
 TEST(StoragePredictionTest, ManyWorkersComeToTheDisksEndThoughDecodingTakesLonger) {

@@ -1,4 +1,4 @@
-// limit: the model's numbers, and the sentence for every kind of run.
+// limit: the numbers that the model gives, and the sentence for each kind of run.
 #include "train/limit.h"
 
 #include <gmock/gmock.h>
@@ -19,12 +19,12 @@ TEST(PredictionTest, WithoutWorkersLoadAndUpdateTakeTurns) {
 }
 
 TEST(PredictionTest, CoresAreShared) {
-  // A trainer on the CPU: 4 ms of its own and 6 ms of loading a step, on two cores.
+  // A trainer on the CPU with 4 ms of its own and 6 ms of loading per step, on two cores.
   const ServiceTimes times{.load_ms = 6, .load_cpu_ms = 6, .update_ms = 4, .update_cpu_ms = 4, .cores = 2};
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 0), 10);
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 1), 6);
-  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 2), 5.5);   // three threads want two cores for 6 * 3 / 4 of them
-  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 4), 6.25);  // more workers hold the trainer up more
+  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 2), 5.5);   // for 6 * 3 / 4 ms, three threads want two cores
+  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 4), 6.25);  // more workers delay the trainer more
   // Two ranks on the same cores do twice the work.
   EXPECT_DOUBLE_EQ(predicted_step_ms(
                        {.load_ms = 3, .load_cpu_ms = 3, .update_ms = 4, .update_cpu_ms = 4, .cores = 2, .ranks = 2}, 1),
@@ -35,7 +35,7 @@ TEST(PredictionTest, WorkersCrowdAStepOfTwoThreadsMore) {
   ServiceTimes times{.load_ms = 1, .load_cpu_ms = 1, .update_ms = 8, .update_cpu_ms = 8, .cores = 2};
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 1), 8);
   times.update_threads = 2;
-  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 1), 8.5);  // three threads on two cores for 1.5 ms: each lacks a third
+  EXPECT_DOUBLE_EQ(predicted_step_ms(times, 1), 8.5);  // for 1.5 ms three threads on two cores: each misses a third
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 2), 8.5);
 }
 
@@ -52,17 +52,17 @@ TEST(PredictionTest, WaitingForADiskTakesNoCore) {
 }
 
 TEST(OtherProgramsTest, ThreadsAreCountedByHowLongOursQueue) {
-  EXPECT_DOUBLE_EQ(other_threads(1.05, 1, 0.5), 0);  // the kernel's own
-  EXPECT_DOUBLE_EQ(other_threads(2, 1, 0), 1);       // nobody waits: it has the core that it wants
-  EXPECT_DOUBLE_EQ(other_threads(2, 1, 0.5), 1.5);   // ours want 1.5 cores for the 1 that they get, so do theirs
+  EXPECT_DOUBLE_EQ(other_threads(1.05, 1, 0.5), 0);  // so little is the kernel itself
+  EXPECT_DOUBLE_EQ(other_threads(2, 1, 0), 1);       // no thread queues: the other program has the core that it wants
+  EXPECT_DOUBLE_EQ(other_threads(2, 1, 0.5), 1.5);   // ours want 1.5 cores for each that they get, and so do the others
   EXPECT_DOUBLE_EQ(other_threads(0.6, 0, 0), 0.6);   // an emulated step takes no processor
 }
 
 TEST(OtherProgramsTest, TakeTheirEvenShareOfTheCores) {
-  // 10 ms of loading beside a device, on two cores with somebody's busy process.
+  // 10 ms of loading with a device, on two cores, where another program keeps one thread busy.
   ServiceTimes times{.load_ms = 10, .load_cpu_ms = 10, .update_ms = 1, .cores = 2, .other_threads = 1};
   EXPECT_NEAR(predicted_step_ms(times, 1), 10, 1e-6);   // a core for each
-  EXPECT_NEAR(predicted_step_ms(times, 2), 7.5, 1e-6);  // three threads, two cores
+  EXPECT_NEAR(predicted_step_ms(times, 2), 7.5, 1e-6);  // three threads on two cores
   EXPECT_NEAR(predicted_step_ms(times, 0), 11, 1e-6);
   times.other_threads = 2;
   EXPECT_NEAR(predicted_step_ms(times, 1), 15, 1e-6);
@@ -71,7 +71,7 @@ TEST(OtherProgramsTest, TakeTheirEvenShareOfTheCores) {
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 2), 5);
 }
 
-/// The same where nobody has measured the disk.
+/// The same if the disk was not measured.
 ServiceTimes unsettled() {
   Observed run{.times = from_disk(1), .workers = 1, .step_ms = 10};
   settle_storage(run, 0, 0);
@@ -168,8 +168,7 @@ INSTANTIATE_TEST_SUITE_P(
              Bound::kStorage,
              2,
              "storage-bound: 20.0 MB/s is what the storage gives in images of 110.2 KB; more workers would give "
-             "nothing, "
-             "--encode coef would give 1.4x, the limit is 2.0x (compute)"},
+             "nothing, --encode coef would give 1.4x, the limit is 2.0x (compute)"},
         Case{"storage that answers late",
              {.times = from_disk(2),
               .workers = 1,
@@ -194,8 +193,7 @@ INSTANTIATE_TEST_SUITE_P(
             1,
             "storage-bound: the loader waited for the storage, which gave 6.0 MB/s in images of 100.0 KB; more workers "
             "would give nothing or up to 2.5x depending on how busy the storage is, half the bytes would give 1.7x, "
-            "the "
-            "limit is 2.5x (compute)"},
+            "the limit is 2.5x (compute)"},
         Case{"load beside other programs",
              {.times = {.load_ms = 10, .load_cpu_ms = 10, .update_ms = 1, .cores = 2, .other_threads = 1},
               .workers = 1,
@@ -236,7 +234,7 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-/// A trainer of 10 ms beside a loader of 10 ms a batch, each with cores of its own.
+/// A trainer with 10 ms per step and a loader with 10 ms per batch, each with cores of its own.
 Observed balanced(int workers, double load_ms) {
   return {.times = {.load_ms = load_ms, .load_cpu_ms = load_ms, .update_ms = 10, .update_cpu_ms = 10, .cores = 8},
           .workers = workers,
@@ -245,7 +243,7 @@ Observed balanced(int workers, double load_ms) {
 }
 
 TEST(LimitTest, NoiseOfFivePercentDoesNotTurnTheAdvice) {
-  // Loads from 2 % below to 4 % above the update: one worker or two are as good, and no sentence says otherwise.
+  // The load is from 2 % below to 4 % above the update. One worker is as good as two, and no sentence says otherwise.
   for (const double load : {9.8, 9.9, 10.1, 10.4}) {
     for (const int workers : {1, 2}) {
       const Limit limit = find_limit(balanced(workers, load));
@@ -260,7 +258,7 @@ TEST(LimitTest, NoiseOfFivePercentDoesNotTurnTheAdvice) {
 TEST(LimitTest, FewerWorkersThatGiveMoreAreAdvised) {
   const Limit limit = find_limit(
       {.times = {.load_ms = 6, .load_cpu_ms = 6, .update_ms = 4, .update_cpu_ms = 4, .cores = 2}, .workers = 4});
-  EXPECT_EQ(limit.best_workers, 2);  // 5.5 ms a step, 6.25 with 4
+  EXPECT_EQ(limit.best_workers, 2);  // 5.5 ms per step; 6.25 ms with 4
 }
 
 TEST(LimitTest, CoresThatOthersUseAreNotCalledBusy) {
@@ -297,7 +295,7 @@ TEST(LimitTest, TheSentencesRatesArePredictions) {
     EXPECT_NEAR(best.images_per_second, 60 * limit.speed_up, 1e-9);
     if (limit.best_workers == run.workers) continue;
     EXPECT_THAT(limit.sentence, testing::HasSubstr("(" + rate_text(best.images_per_second) + ")"));
-    // Nobody is promised more than what the whole list holds, and the advice comes within 2 % of that.
+    // The advice promises no more than the best of all predictions, and comes within 2 % of it.
     for (const auto& one : limit.predictions) EXPECT_LE(one.images_per_second, 1.021 * best.images_per_second) << gain;
   }
 }

@@ -1,4 +1,4 @@
-// Meeting: who is waited for, who is refused, and the one sentence that all ranks get.
+// Meeting: which ranks are waited for, which are refused, and the sentence that all ranks get.
 #include "train/comm/meeting.h"
 
 #include <gmock/gmock.h>
@@ -53,7 +53,7 @@ TEST(TermsTest, TermsSurviveTheirText) {
   EXPECT_TRUE(parse_terms("{").empty());
 }
 
-/// What agree() throws at each rank, "" where it throws nothing.
+/// One entry per rank: the message that agree() throws there, or "".
 std::vector<std::string> agreed(const std::vector<Rendezvous>& ranks, const std::vector<Terms>& terms) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::string> messages(ranks.size());

@@ -1,4 +1,4 @@
-// Models: what every registered one promises, and the shapes and initialisation of each.
+// Models: the contract of every registered model, and the shapes and initialisation of each.
 #include "train/models/model.h"
 
 #include <gmock/gmock.h>
@@ -151,8 +151,8 @@ TEST_F(PretrainedTest, ThreeMismatchesAreNamedAndTheOthersCountedAndNothingIsCha
   tensors_["fc.weight"] = torch::zeros({1000, 512});
   tensors_["bn1.bias"] = torch::zeros({64}, torch::kInt64);
   EXPECT_THAT(load(), HasSubstr("weights.safetensors: bn1.bias is Long, the model's is Float, "
-                                "layer1.0.conv1.weight is missing, fc.weight is 1000 x 512, the model's is 7 x 512 "
-                                "and 1 more; expected"));
+                                "layer1.0.conv1.weight is missing, fc.weight is 1000 x 512, the model's is 7 x 512 and "
+                                "1 more; expected"));
   EXPECT_TRUE(model_->named_parameters()["conv1.weight"].equal(before));
 }
 

@@ -34,7 +34,7 @@ TEST(DurationTest, NeedsItsUnit) {
   for (const char* text : {"1.2", "ms", "-1ms", "1.2 ms", "1h", "nanms", "infs", "3601s", "1e300s"}) {
     EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { parse_duration_ns("--emulate-step", text); }),
               "--emulate-step is \"" + std::string(text) +
-                  "\"; expected a time with its unit, as 1.2ms or 100us, up to 3600s");
+                  "\"; expected a time with its unit, such as 1.2ms or 100us, up to 3600s");
   }
 }
 
@@ -161,7 +161,7 @@ TEST(AugmentTest, EvaluationNeverMixes) {
             "--eval-augment: mixup(alpha=1) would mix the pictures that are evaluated; expected it in --augment alone");
 }
 
-/// An orientation of 6 turns the picture by a quarter: rows and columns change places.
+/// Orientation 6 turns the picture by 90 degrees, so that height and width are exchanged.
 TEST(AugmentTest, PicturesOnTheirSideAreSeenUpright) {
   const TemporaryFolder folder("upright");
   std::filesystem::create_directories(folder.path() / "train");

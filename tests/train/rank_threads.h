@@ -1,4 +1,4 @@
-// Ranks as threads of the test's process: real c10d over Gloo, meeting in a HashStore.
+// Ranks as threads of the test's process: they use the real c10d over Gloo and meet in a HashStore.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -17,8 +17,8 @@
 
 namespace penstock {
 
-/// Calls `body` once a rank, each on a thread of its own with its own Comm; rethrows what the lowest rank threw. One
-/// rank gets the self comm.
+/// Calls `body` once per rank, each time on a thread of its own with its own Comm. Rethrows what the lowest rank threw.
+/// A single rank gets the Comm for one rank.
 inline void run_ranks(int world_size, const std::function<void(Comm&)>& body, int step_seconds = 60) {
   // LibTorch 2.11's flight recorder writes to a std::map of process groups before it takes its lock
   // (FlightRecorderDetail.hpp, record()): a crash where several ranks are threads of one process, as only here.
@@ -30,7 +30,7 @@ inline void run_ranks(int world_size, const std::function<void(Comm&)>& body, in
   for (int rank = 0; rank < world_size; ++rank)
     threads.emplace_back([&, rank] {
       try {
-        at::set_num_threads(1);  // a team of OpenMP threads for each rank would spin against the others'
+        at::set_num_threads(1);  // OpenMP threads of one rank would spin and take the cores from those of the others
         const Rendezvous rendezvous{.rank = rank, .world_size = world_size, .step_seconds = step_seconds};
         std::unique_ptr<Comm> comm;
         try {
@@ -39,7 +39,7 @@ inline void run_ranks(int world_size, const std::function<void(Comm&)>& body, in
           connected.count_down();
           throw;
         }
-        // A rank whose body is short would be gone before a slow one has connected to it.
+        // Without this, a rank with a short body would end before a slow rank has connected to it.
         connected.arrive_and_wait();
         body(*comm);
       } catch (const Error& error) {

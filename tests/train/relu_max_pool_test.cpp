@@ -1,4 +1,4 @@
-// ReluMaxPool: LibTorch's operators to the bit.
+// relu_max_pool(): equal to LibTorch's operators to the bit.
 #include "train/models/relu_max_pool.h"
 
 #include <ATen/Parallel.h>
@@ -9,7 +9,7 @@
 namespace penstock::detail {
 namespace {
 
-/// Output and input gradient, for an output gradient of distinct numbers.
+/// The output, and the gradient of the input for an output gradient of distinct numbers.
 template <class Operator>
 std::pair<torch::Tensor, torch::Tensor> both(const torch::Tensor& x, const Operator& operate) {
   auto input = x.clone().requires_grad_();

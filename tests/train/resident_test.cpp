@@ -8,8 +8,8 @@
 namespace penstock {
 namespace {
 
-/// Pixels that differ by more than `tolerance`, over a whole epoch of both feeders; ids, counts, labels and weights
-/// must be equal.
+/// The number of pixels in an epoch that differ by more than `tolerance` between the two feeders. Counts, labels and
+/// weights must be equal.
 int64_t differing_pixels(const std::string& augment, const LoaderOptions& options, double tolerance = 0,
                          int64_t epoch = 1, int64_t first_batch = 0) {
   const auto dataset = small_dataset();
@@ -48,7 +48,7 @@ TEST(ResidentFeederTest, NearestIsTheHostPathToTheBit) {
       0);
 }
 
-/// One level is 0.01 here; the two round in other places.
+/// One level is 0.01 here. The two feeders round in different places.
 TEST(ResidentFeederTest, BilinearIsTheHostPathToRounding) {
   EXPECT_EQ(differing_pixels("affine(degrees=30,translate=0.2,interpolation=bilinear,fill=40),normalize",
                              loader_options(), 1e-6),
@@ -125,8 +125,8 @@ TEST(ResidentFeederTest, MixesAreRefusedAtTheStart) {
   EXPECT_EQ(
       message_of(ErrorKind::kConfig,
                  [&] { make_resident_feeder(small_dataset(), pipeline, loader_options(), torch::kCPU, recorder); }),
-      "--resident: the transforms flip,mixup(alpha=0.2) mix rows of a batch, which the loader does on the host; "
-      "expected no mixup and cutmix with it");
+      "--resident: the transforms flip,mixup(alpha=0.2) mix rows of a batch, which only the loader on the host can do; "
+      "expected no mixup and no cutmix");
 }
 
 TEST(ResidentFeederTest, PicturesOfSeveralSizesAreRefused) {

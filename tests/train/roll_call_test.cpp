@@ -12,14 +12,14 @@ using testing::MatchesRegex;
 
 TEST(RollCallTest, ARankThatFallsSilentIsNamedAndTheOthersHearTheSame) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
-  static_cast<c10d::Store&>(*store).set("roll/1", std::string("9 56 100"));  // what a rank that was killed leaves
+  static_cast<c10d::Store&>(*store).set("roll/1", std::string("9 56 100"));  // the entry that a killed rank leaves
   RollCall first(store, 0, 3), third(store, 2, 3);
   first.at_step(57);
   const std::string blame = first.explain(0);
   EXPECT_THAT(blame,
               MatchesRegex("rank 1 did not come past step 57, last heard of [0-9]+ s ago; expected it to run, it "
                            "was killed or stopped, or its machine is gone"));
-  first.end("too late");  // returns when the third knows
+  first.end("too late");  // returns when the third rank knows
   third.end("too late");
   EXPECT_EQ(third.explain(0), blame);
 }
@@ -33,7 +33,7 @@ TEST(RollCallTest, TheFirstReasonCounts) {
   EXPECT_EQ(second.explain(0), "rank 1 has ended: the disk is full");
 }
 
-/// A store that stops answering, as that of a rank 0 that was stopped.
+/// A store that stops answering, like the store of a rank 0 that was stopped.
 class DeafStore final : public c10d::HashStore {
  public:
   c10::intrusive_ptr<Store> clone() override { throw std::runtime_error("Connection reset by peer"); }

@@ -128,7 +128,7 @@ TEST(ProgressBarTest, TheLineSaysLossRateLoadAndTimeLeft) {
 TEST(ProgressBarTest, TheLossRunsFromTheFirstStep) {
   EXPECT_EQ(running_loss({}, {}, 0), std::nullopt);
   EXPECT_EQ(running_loss({}, {.loss = 6, .sample_count = 2}, 2), 3);
-  EXPECT_EQ(running_loss({}, {.loss = 6, .sample_count = 2}, 4), 3);  // the other rank's two are taken to be like these
+  EXPECT_EQ(running_loss({}, {.loss = 6, .sample_count = 2}, 4), 3);  // the other rank's samples count as like these
   EXPECT_EQ(running_loss({.loss = 4, .sample_count = 4}, {.loss = 6, .sample_count = 2}, 4), 2);
   EXPECT_EQ(running_loss({.loss = 4, .sample_count = 4}, {}, 0), 1);
 }
@@ -181,7 +181,7 @@ TEST(SinkTest, AResumedRunDropsWhatLiesBehindItsCheckpoint) {
       csv->write(epoch_metrics(epoch));
     }
   }
-  std::ofstream(folder.path() / "metrics.jsonl", std::ios::app) << "{\"kind\": \"epo";  // the kill came here
+  std::ofstream(folder.path() / "metrics.jsonl", std::ios::app) << "{\"kind\": \"epo";  // the run was killed here
   const auto jsonl = sink_of("jsonl", folder.path(), 200), csv = sink_of("csv", folder.path(), 200);
   jsonl->write(epoch_metrics(3));
   csv->write(epoch_metrics(3));
@@ -200,7 +200,7 @@ TEST(CsvSinkTest, EveryRowHasTheHeadersColumns) {
   EXPECT_EQ(split(rows[0], ',').size(), split(rows[1], ',').size());
 }
 
-/// What a sink that registers itself writes is a run's, without a list elsewhere.
+/// The files of a registered sink count as files of a run without being listed elsewhere.
 TEST(SinkTest, TheFilesOfEverySinkAreThoseThatItNamesAndGoWithTheRun) {
   for (const auto& [name, entry] : SinkRegistry::entries()) {
     const TemporaryFolder folder(name);

@@ -1,4 +1,4 @@
-// A small data set of digits in a temporary folder, packed once a process and removed at its end.
+// A small data set of digits in a temporary folder, which is packed once per process and removed at its end.
 #pragma once
 
 #include <memory>

@@ -48,7 +48,7 @@ inline DeviceBatch part_of(const Samples& samples, int64_t batch_size, int64_t i
   return batch;
 }
 
-/// BatchNorm, and a parameter that forward does not use, for pictures of 1 x 12 x 12.
+/// A model with BatchNorm and with a parameter that forward() does not use, for pictures of 1 x 12 x 12.
 class TinyNorm final : public Model {
  public:
   TinyNorm() {
@@ -60,7 +60,7 @@ class TinyNorm final : public Model {
   }
 };
 
-/// One rank's model and strategy.
+/// The model and strategy of one rank.
 struct Trainee {
   Trainee(const std::string& mode, std::unique_ptr<Model> built, Comm& comm, const SgdOptions& options)
       : model(std::move(built)) {
@@ -77,7 +77,7 @@ struct Trainee {
   std::unique_ptr<Strategy> strategy;
 };
 
-/// The largest difference of any tensor, relative to that tensor's largest element.
+/// The largest difference in any tensor, relative to the largest element of that tensor.
 inline double relative_difference(const StateDict& one, const StateDict& other) {
   double largest = one.size() == other.size() ? 0 : 1e300;
   for (const auto& [name, tensor] : one) {

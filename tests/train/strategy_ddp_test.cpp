@@ -1,4 +1,4 @@
-// ddp: the parameters of single at any number of ranks, and communication under backward.
+// ddp: reaches the parameters of single with any number of ranks, and communicates during backward.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr SgdOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
 
-/// A model is built from the global random numbers, so rank threads take turns.
+/// Models are initialised from the global random numbers, so threads that are ranks must take turns.
 std::unique_ptr<Model> make(const std::string& spec, const ModelShape& shape, int seed) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
@@ -25,7 +25,8 @@ struct Training {
   int64_t batch_size, step_count;
 };
 
-/// The state of every rank after the first steps over `samples`. Ranks start from different weights: rank 0's must win.
+/// One entry per rank: its state after the first steps over `samples`. Ranks start from different weights, and those of
+/// rank 0 must be used.
 std::vector<StateDict> train(const std::string& mode, int world_size, const Training& training,
                              const Samples& samples) {
   std::vector<StateDict> states(static_cast<size_t>(world_size));
@@ -54,7 +55,7 @@ TEST_P(DdpEquivalenceTest, OneStepGivesTheParametersOfSingle) {
 }
 
 TEST_P(DdpEquivalenceTest, StepsWithMomentumAndAPartialLastBatchDoToo) {
-  // 3 batches: 13, 13 and 3 samples; the last ranks have none of the last one.
+  // Three batches of 13, 13 and 3 samples; the last ranks have no samples of the last batch.
   const auto samples = random_samples(29, kGrey, 4);
   const Training training{GetParam(), kGrey, 13, 3};
   const auto expected = train("single", 1, training, samples)[0];
@@ -69,9 +70,9 @@ TEST_P(DdpEquivalenceTest, RanksAgreeToTheBit) {
   for (const auto& state : states) EXPECT_EQ(relative_difference(states[0], state), 0);
 }
 
-// BatchNorm is local, so that a ResNet's ranks differ from single wherever their rows do. Here every rank's rows are
-// the same 3 pictures: batch means and biased variances are then those of the global batch, and so must be gradients
-// and parameters. Only running_var differs: it is unbiased by n / (n - 1) of a rank's own n.
+// BatchNorm uses only the rows of a rank, so with a ResNet the ranks differ from single if their rows differ. Here all
+// ranks have the same 3 pictures. Means and biased variances are then those of the global batch, and gradients and
+// parameters must be equal. Only running_var differs, because it is multiplied by n / (n - 1) with the n of one rank.
 TEST(DdpResNetTest, OneStepOverEqualPartsGivesTheParametersOfSingle) {
   const ModelShape shape{.channels = 3, .height = 33, .width = 33, .classes = 5};
   const auto part = random_samples(3, shape, 3);
@@ -106,7 +107,7 @@ TEST(DdpTest, RanksStartFromRankZerosParametersAndBuffers) {
 
 TEST(DdpTest, UnusedParametersAndRanksWithoutSamplesHoldNobodyUp) {
   const ModelShape shape{.channels = 1, .height = 12, .width = 12, .classes = 4};
-  const auto samples = random_samples(7, shape, 2);  // batches of 5 and 2: the last rank has nothing in the second
+  const auto samples = random_samples(7, shape, 2);  // batches of 5 and 2 samples; the last rank has none in the second
   std::vector<StateDict> states(3);
   run_ranks(3, [&](Comm& comm) {
     Trainee one("ddp", std::make_unique<TinyNorm>(), comm, kSgd);
@@ -129,7 +130,7 @@ TEST(DdpTest, EvaluationUsesTheBuffersOfRankZero) {
   EXPECT_TRUE(logits[0].equal(logits[1]));
 }
 
-/// A rank alone that writes down, whenever a reduction starts, what `probe` sees.
+/// The communicator of a single rank, which records what `probe` returns whenever a reduction starts.
 class RecordingComm final : public Comm {
  public:
   explicit RecordingComm(std::function<bool()> probe) : probe_(std::move(probe)) {}
@@ -155,7 +156,8 @@ class RecordingComm final : public Comm {
   std::unique_ptr<Comm> self_ = make_self_comm();
 };
 
-// float64: fc3 48 kB, fc2 2.9 MB, fc1 3.8 MB. The first bucket is closed by fc2.weight, with which it reaches 1 MiB.
+// In float64 fc3 has 48 kB, fc2 2.9 MB and fc1 3.8 MB. The first bucket ends with fc2.weight, with which it reaches 1
+// MiB.
 TEST(DdpTest, TheFirstBucketIsOnItsWayBeforeTheLastGradientIsThere) {
   auto model = make("mlp(hidden=600:600)", kGrey, 1);
   auto& last = *model;
@@ -190,7 +192,7 @@ TEST(DdpTest, AModelOutlivesItsStrategy) {
   auto model = make("lenet", kGrey, 1);
   Recorder recorder;
   StrategyRegistry::make(parse_spec("mode", "ddp"), StrategyContext{*model, comm, kSgd, recorder}).reset();
-  model->forward(torch::rand({2, 1, 28, 28})).sum().backward();  // the hooks are gone
+  model->forward(torch::rand({2, 1, 28, 28})).sum().backward();  // the hooks have been removed
   EXPECT_TRUE(comm.take().empty());
 }
 

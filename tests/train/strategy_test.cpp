@@ -1,5 +1,5 @@
-// Strategies: what every registered one promises with one rank, and sums, BatchNorm and checkpoints of the replicated
-// ones.
+// Strategies: the contract of every registered one with one rank; and sums, BatchNorm and checkpoints of those that
+// replicate the model.
 #include <gmock/gmock.h>
 
 #include "core/error.h"
@@ -55,7 +55,7 @@ TEST_P(StrategyContractTest, SumsAreThoseOfTheWeightedRows) {
   EXPECT_EQ(sums.correct.scalar_type(), torch::kInt64);
 }
 
-/// Row 0 counts against its own label at a share of a half, row 1 against the second one.
+/// Row 0 has mix weight 0.5 and counts by its own label; row 1 counts by the second label.
 TEST_P(StrategyContractTest, MixedRowsCountBothLabelsByTheirShares) {
   auto one = trainee();
   auto batch = one.part(samples_, 20, 0);  // 4 padding rows
@@ -79,7 +79,7 @@ TEST_P(StrategyContractTest, MixedRowsCountBothLabelsByTheirShares) {
   }
   torch::AutoGradMode with_grad(true);
   const auto sums = one.strategy->step(batch);
-  EXPECT_NEAR(sums.loss.item<double>(), loss, 1e-6);  // 1 - share is a difference of f32
+  EXPECT_NEAR(sums.loss.item<double>(), loss, 1e-6);  // 1 - mix weight is rounded to f32
   EXPECT_EQ(sums.correct.item<int64_t>(), hits);
 }
 
@@ -136,7 +136,7 @@ TEST_P(StrategyContractTest, EvaluationChangesNothing) {
   EXPECT_EQ(logits.sizes(), torch::IntArrayRef({20, 4}));
   EXPECT_FALSE(logits.requires_grad());
   EXPECT_EQ(relative_difference(before, one.strategy->state()), 0);
-  // Row by row: batch statistics would make rows depend on each other.
+  // Row by row must give the same; with batch statistics rows would depend on each other.
   auto one_row = batch;
   one_row.images = batch.images.narrow(0, 0, 1);
   EXPECT_TRUE(one.strategy->evaluate(one_row)[0].allclose(logits[0], 1e-12, 1e-14));
@@ -170,7 +170,7 @@ TEST_P(StrategyContractTest, ABatchWithoutSamplesHereStillUpdates) {
   const auto sums = one.strategy->step(batch);
   EXPECT_EQ(sums.loss.item<double>(), 0);
   EXPECT_EQ(sums.correct.item<int64_t>(), 0);
-  EXPECT_FALSE(one.strategy->state().at("model.fc1.weight").equal(before));  // momentum goes on
+  EXPECT_FALSE(one.strategy->state().at("model.fc1.weight").equal(before));  // the momentum still changes it
 }
 
 TEST_P(StrategyContractTest, EveryPhaseIsMarked) {
@@ -183,7 +183,7 @@ TEST_P(StrategyContractTest, EveryPhaseIsMarked) {
     EXPECT_EQ(one.recorder.times()[phase], 0);
 }
 
-/// What the loader delivers cannot depend on the step: a strategy gets tensors and leaves them as they are.
+/// The loader's batches cannot depend on the step: a strategy gets tensors and must not change them.
 TEST(EmulatedStepTest, WaitsAndLeavesModelAndBatchAlone) {
   const auto comm = make_self_comm();
   Recorder recorder;
@@ -196,7 +196,7 @@ TEST(EmulatedStepTest, WaitsAndLeavesModelAndBatchAlone) {
   const auto images = batch.images.clone();
   recorder.restart();
   const auto sums = strategy->step(batch);
-  EXPECT_GE(recorder.times()[Phase::kForward], 3);  // a wait is never shorter than asked
+  EXPECT_GE(recorder.times()[Phase::kForward], 3);  // a wait is never shorter than requested
   EXPECT_EQ(sums.loss.item<double>(), 0);
   EXPECT_TRUE(batch.images.equal(images));
   for (const auto& [name, tensor] : strategy->state()) EXPECT_TRUE(tensor.equal(before.at(name))) << name;

@@ -1,4 +1,4 @@
-// Trace: what a part holds, how parts become one trace, and rows that a viewer can draw; the recorder's laps.
+// Trace: what a part contains, how parts become one trace, and rows that a viewer can draw. Also the recorder's laps.
 #include "train/trace.h"
 
 #include <gmock/gmock.h>
@@ -35,7 +35,7 @@ TEST(TraceTest, PartsOfRanksBecomeOneTrace) {
   const auto& out = folder.path();
   write_part(out, 0, {{"trainer", {{"wait", "step", 5'000'000'001, 5'000'001'501, {{"step", 3}}}}}}, 5'000'000'000);
   write_part(out, 2, {{"idle"}, {"say \"hi\"\n\xff", {{"a\\b", "op", 1'000, 1'000}}}}, 2'000);
-  EXPECT_TRUE(read(trace_part_path(out, 0)).is_array());  // a trace by itself
+  EXPECT_TRUE(read(trace_part_path(out, 0)).is_array());  // a part is a trace by itself
   std::vector<std::string> said;
   merge_trace(out, 3, {{"world_size", 3}}, [&](const std::string& line) { said.push_back(line); });
 
@@ -94,16 +94,16 @@ TEST(TraceTest, ADiskWithoutTheFolderIsNamed) {
 
 TEST(RecorderTest, LapsAreOfTheStepThatEndsBehindThem) {
   Recorder recorder;
-  recorder.mark(Phase::kOther);  // nobody keeps them yet
+  recorder.mark(Phase::kOther);  // laps are not kept yet
   recorder.end_step(6);
   recorder.keep_laps();
   for (const auto phase : {Phase::kWait, Phase::kForward}) recorder.mark(phase);
   recorder.end_step(7);
   recorder.mark(Phase::kWait);
   recorder.end_step(8);
-  recorder.mark(Phase::kOther);  // reading the loss: still of step 8
+  recorder.mark(Phase::kOther);  // reading the loss still belongs to step 8
   recorder.restart();
-  recorder.mark(Phase::kWait);  // an evaluation: of no step
+  recorder.mark(Phase::kWait);  // an evaluation belongs to no step
   recorder.restart();
   recorder.mark(Phase::kBackward);
   recorder.end_step(9);

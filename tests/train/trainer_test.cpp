@@ -1,4 +1,4 @@
-// train_epochs(): what it calls when, what it reports, where it goes on, and how ranks stop together.
+// train_epochs(): what it calls when, what it reports, where it continues, and how ranks stop together.
 #include "train/trainer.h"
 
 #include <gmock/gmock.h>
@@ -19,8 +19,8 @@ using testing::Pair;
 
 constexpr int64_t kBatches = 5, kBatchSize = 8, kSamples = 36;  // the last batch holds 4
 
-/// A strategy whose loss a sample is its batch's index + 1; every second sample is right. It writes down what it was
-/// fed.
+/// A strategy whose loss per sample is the index of the batch + 1, and for which every second sample is right. It keeps
+/// a list of the batches that it was given.
 class CountingStrategy final : public Strategy {
  public:
   explicit CountingStrategy(Comm& comm) : comm_(comm) {}
@@ -34,24 +34,24 @@ class CountingStrategy final : public Strategy {
     return {torch::tensor(loss), torch::tensor(batch.count / 2)};
   }
   torch::Tensor evaluate(const DeviceBatch& batch) override {
-    // Class 1 for every row: right where the label is 1.
+    // It predicts class 1 for every row, which is right where the label is 1.
     return torch::tensor({0.0f, 5.0f, 0.0f}).expand({batch.rows, 3});
   }
   void set_learning_rate(double learning_rate) override { learning_rate_ = learning_rate; }
   StateDict state() override { return {}; }
   void load_state(const StateDict&) override {}
 
-  std::vector<std::pair<int64_t, int64_t>> steps;  // epoch, batch
+  std::vector<std::pair<int64_t, int64_t>> steps;  // one entry per step: epoch, batch
   std::vector<double> learning_rates;
   std::function<void()> on_step;
-  size_t diverges_at = 0;  // of this process's steps, from 1; 0: never
+  size_t diverges_at = 0;  // the step of this process, from 1, whose loss is not finite; 0: none
 
  private:
   Comm& comm_;
   double learning_rate_ = -1;
 };
 
-/// kSamples samples in batches of kBatchSize over the ranks.
+/// kSamples samples in batches of kBatchSize, divided among the ranks.
 class CountingFeeder final : public Feeder {
  public:
   CountingFeeder(int rank, int world_size) : partition_(kSamples, kBatchSize, rank, world_size, Tail::kPad) {}
@@ -81,14 +81,14 @@ class CountingFeeder final : public Feeder {
   uint64_t samples_per_epoch() const override { return partition_.sample_count(); }
   LoaderStatistics statistics() const override { return {}; }
 
-  int64_t class_count = 3;  // label i mod class_count
+  int64_t class_count = 3;  // sample i has the label i mod class_count
 
  private:
   Partition partition_;
   int64_t epoch_ = 0, next_ = 0;
 };
 
-/// One run of the loop and everything that it called.
+/// One run of the loop, with records of everything that it called.
 struct Trial {
   explicit Trial(Comm& comm) : comm(comm), strategy(comm), feeder(comm.rank(), comm.world_size()) {
     options.epochs = 2;
@@ -175,13 +175,13 @@ TEST(TrainEpochsTest, ADivergedRunEndsAtEveryRankAndSavesNothingMore) {
     Trial trial(comm);
     trial.options.save_every = {1, 0};
     trial.options.print_freq = 100;
-    trial.strategy.diverges_at = comm.rank() == 1 ? 7 : 0;  // one rank's loss alone
+    trial.strategy.diverges_at = comm.rank() == 1 ? 7 : 0;  // only the loss of one rank
     EXPECT_EQ(
         message_of(ErrorKind::kConfig, [&] { trial.run(); }),
-        "epoch 2, step 7: the loss has become nan, the run diverged; expected a finite one, try a lower --lr than "
-        "1 (earlier checkpoints are as they were)");
+        "epoch 2, step 7: the loss has become nan, the run diverged; expected a finite one, try a lower --lr than 1 "
+        "(earlier checkpoints are as they were)");
     EXPECT_EQ(trial.last.step, 6);
-    EXPECT_EQ(trial.metrics.size(), 1u);  // of the first epoch
+    EXPECT_EQ(trial.metrics.size(), 1u);  // that of the first epoch
   });
 }
 
@@ -237,7 +237,7 @@ TEST(TrainEpochsTest, GoingOnInTheMiddleEndsWithTheSameEpochFigures) {
   parts.save = [&](const Position& position, TrainParts::Save) { positions.push_back(position); };
   train_epochs(parts, first.options, {});
   Trial second(*comm);
-  second.run(positions.at(1));  // step 6: one step into the second epoch
+  second.run(positions.at(1));  // position after step 6, which is the first step of the second epoch
   EXPECT_THAT(second.strategy.steps, ElementsAre(Pair(1, 1), Pair(1, 2), Pair(1, 3), Pair(1, 4)));
   EXPECT_DOUBLE_EQ(second.metrics.back().loss, (8 * 1 + 8 * 2 + 8 * 3 + 8 * 4 + 4 * 5) / 36.0);
 }
@@ -247,8 +247,8 @@ TEST(TrainEpochsTest, ASignalAtOneRankStopsAllAtTheSameStepAndSaves) {
   run_ranks(2, [](Comm& comm) {
     Trial trial(comm);
     trial.options.save_every = {0, 0};
-    // The flag is the process's, so both ranks see it; that it is set before one rank's step 2 and behind the other's
-    // is what a vote has to bear.
+    // The flag belongs to the process, so both ranks see it. It may be set before step 2 of one rank and after step 2
+    // of the other; the vote must give the same result at both.
     if (comm.rank() == 1)
       trial.strategy.on_step = [&] {
         if (trial.strategy.steps.size() == 2) std::raise(SIGTERM);

@@ -1,4 +1,4 @@
-// Verdict: which earlier run's prediction counts, and how its error reads.
+// Verdict: which earlier run's prediction is used, and how its error is reported.
 #include "train/run/verdict.h"
 
 #include <gmock/gmock.h>
@@ -47,14 +47,14 @@ TEST_F(PastPredictionTest, IsTheNewestOfTheSameConfigurationWithOtherWorkers) {
   write_summary("newer", 1, kConfiguration, 2);
   write_summary("same workers", 2, kConfiguration, 1);
   write_summary("other model", 1, {{"arch", "mlp"}, {"cores", 2}}, 1);
-  write_summary("now", 1, kConfiguration, 0);  // of this run's own folder, to be replaced
+  write_summary("now", 1, kConfiguration, 0);  // in this run's own folder; it will be replaced
   const auto past = find(2);
   ASSERT_TRUE(past);
   EXPECT_EQ(past->summary, folder_.path() / "newer" / "summary.json");
   EXPECT_EQ(past->workers, 1);
   EXPECT_EQ(past->images_per_second, 2000);
   EXPECT_THAT(lines_, testing::IsEmpty());
-  EXPECT_FALSE(find(9));  // nobody predicted so many
+  EXPECT_FALSE(find(9));  // no run has a prediction for so many
 }
 
 TEST_F(PastPredictionTest, TheFolderIsNamedAsTheRunsOwn) {
@@ -131,7 +131,7 @@ TEST(ObserveTest, WithoutWorkersTheWaitIsTheLoad) {
   loader.workers = {{.busy_ms = 600}};
   const auto run = observe({.workers = 0}, step_of(6, 4, 0, 9, 1), loader, 100);
   EXPECT_DOUBLE_EQ(run.step_ms, 10);
-  EXPECT_DOUBLE_EQ(run.times.load_ms, 5.4);  // a tenth of the step was spent in the queue for a core
+  EXPECT_DOUBLE_EQ(run.times.load_ms, 5.4);  // in a tenth of the step it queued for a core
   EXPECT_DOUBLE_EQ(run.times.load_cpu_ms, 5.4);
   EXPECT_DOUBLE_EQ(run.times.update_ms, 3.6);
   EXPECT_DOUBLE_EQ(run.times.update_cpu_ms, 3.6);
@@ -142,8 +142,8 @@ TEST(ObserveTest, WorkersAreMeasuredByThemselves) {
   loader.workers = {{.busy_ms = 400, .cpu_ms = 250, .queued_ms = 50}, {.busy_ms = 400, .cpu_ms = 250, .queued_ms = 50}};
   const auto run = observe({.workers = 2}, step_of(2, 6, 2, 9, 1), loader, 100);
   EXPECT_DOUBLE_EQ(run.times.load_cpu_ms, 5);
-  EXPECT_DOUBLE_EQ(run.times.load_ms, 7);    // 2 of them for the disk
-  EXPECT_DOUBLE_EQ(run.times.update_ms, 7);  // the queue's millisecond; in the other 2 the thread slept
+  EXPECT_DOUBLE_EQ(run.times.load_ms, 7);    // of which 2 ms are for the disk
+  EXPECT_DOUBLE_EQ(run.times.update_ms, 7);  // without 1 ms in the queue; in the other 2 ms the thread slept
   EXPECT_DOUBLE_EQ(run.times.update_cpu_ms, 4);
   EXPECT_DOUBLE_EQ(run.times.communication_ms, 2);
   EXPECT_DOUBLE_EQ(run.loader_idle_share, 0.6);  // 800 of 2 x 1000 ms
@@ -160,7 +160,7 @@ TEST(ObserveTest, WaitingForTheStorageIsNoProcessorTime) {
   EXPECT_DOUBLE_EQ(run.times.storage_ms, 3.5);
   EXPECT_DOUBLE_EQ(run.image_bytes, 3000);
   EXPECT_DOUBLE_EQ(run.queued_ms, 1.5);
-  run = observe({.workers = 0}, step_of(5, 3, 0, 4.5, 0), loader, 100);  // the training thread's own
+  run = observe({.workers = 0}, step_of(5, 3, 0, 4.5, 0), loader, 100);  // the training thread itself waited
   EXPECT_DOUBLE_EQ(run.times.load_ms, 5);
   EXPECT_DOUBLE_EQ(run.times.storage_ms, 3.5);
   EXPECT_DOUBLE_EQ(run.times.load_cpu_ms, 1.5);
@@ -171,14 +171,14 @@ TEST(ObserveTest, TheStepOfSeveralThreadsIsWithoutTheirWaitsForEachOther) {
   LoaderStatistics loader;
   loader.workers = {{.busy_ms = 400, .cpu_ms = 300, .queued_ms = 100}};
   const StepTimes step = step_of(1, 9, 0, 17, 1);
-  // The queue took 5 ms: 1 of the worker, 1 of the training thread, 3 of the thread that computes with it.
+  // Threads queued for 5 ms: 1 ms the worker, 1 ms the training thread, 3 ms the thread that computes with it.
   const auto one = observe({.times = {.update_threads = 1}, .workers = 1, .process_queued_ms = 5}, step, loader, 100);
-  EXPECT_DOUBLE_EQ(one.times.update_ms, 8.1);  // no less than it ran
+  EXPECT_DOUBLE_EQ(one.times.update_ms, 8.1);  // at least the time that it ran
   EXPECT_DOUBLE_EQ(one.times.update_cpu_ms, 14);
   EXPECT_DOUBLE_EQ(one.queued_ms, 2);
   const auto two = observe({.times = {.update_threads = 2}, .workers = 1, .process_queued_ms = 5}, step, loader, 100);
   EXPECT_DOUBLE_EQ(two.times.update_ms, 5);
-  EXPECT_DOUBLE_EQ(two.times.update_cpu_ms, 10);  // who waited for the other one ran meanwhile
+  EXPECT_DOUBLE_EQ(two.times.update_cpu_ms, 10);  // the thread that waited for the other one was running
   EXPECT_DOUBLE_EQ(two.queued_ms, 5);
 }
 
@@ -186,13 +186,13 @@ TEST(ObserveTest, WhatOthersHadIsWhatTheRanksHadNot) {
   LoaderStatistics loader;
   loader.workers = {{.busy_ms = 400, .cpu_ms = 400, .queued_ms = 200}};
   StepTimes step = step_of(2, 8, 0, 10, 1);
-  step.busy_cores = 19;  // of two cores for 10 ms
+  step.busy_cores = 19;  // of the 20 ms of two cores
   auto run = observe({.times = {.cores = 2}, .workers = 1}, step, loader, 100);
   run = over_ranks(run, {run});
-  EXPECT_DOUBLE_EQ(run.times.other_threads, 0.9 * 1.3);  // ours had 1 core and queued for 0.3 more
+  EXPECT_DOUBLE_EQ(run.times.other_threads, 0.9 * 1.3);  // this run had 1 core and queued for 0.3 more
   EXPECT_NEAR(other_cores(run), 0.9, 1e-9);
   EXPECT_EQ(find_limit(run).predictions.size(), 9U);
-  run.times.ranks = 2;  // the other rank had the rest
+  run.times.ranks = 2;  // the other rank used the rest
   EXPECT_EQ(over_ranks(run, {run, run}).times.other_threads, 0);
 }
 

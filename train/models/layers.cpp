@@ -1,4 +1,4 @@
-// Layers by name.
+// Layers by name: finding, freezing and giving them learning rates.
 #include "train/models/layers.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ double factor_of(const std::string& item, const std::string& text) {
   const auto [stop, failure] = std::from_chars(text.data(), end, factor);
   if (failure != std::errc() || stop != end || !(factor > 0) || !std::isfinite(factor))
     throw config_error(concat("--layer-lr: ", in_quotes(item),
-                              "; expected LAYER=FACTOR with a factor above 0, as fc=10 ",
+                              "; expected LAYER=FACTOR with a factor above 0, such as fc=10 ",
                               "(--freeze is for layers that are not to be trained)"));
   return factor;
 }
@@ -52,7 +52,7 @@ void freeze_layers(Model& model, const std::string& list) {
     for (const auto& module : modules_named(model, "--freeze", name)) model.freeze(module);
   const auto parameters = model.parameters();
   if (std::none_of(parameters.begin(), parameters.end(), [](const auto& tensor) { return tensor.requires_grad(); }))
-    throw config_error(concat("--freeze is ", list, ": no parameter is left to train; expected fewer layers"));
+    throw config_error(concat("--freeze is ", list, ": no parameter would be trained; expected fewer layers"));
 }
 
 ParameterCount count_parameters(const Model& model) {
@@ -79,13 +79,13 @@ std::map<std::string, double> rate_factors(const Model& model, const std::string
         is_trained |= parameter.value().requires_grad();
         if (const auto [other, is_new] = layer_of.emplace(parameter.key(), name); !is_new)
           throw config_error(concat("--layer-lr is ", list, ": ", parameter.key(), " is in ", other->second, " and in ",
-                                    name, "; expected it in one"));
+                                    name, "; expected it in one of them only"));
         factors[parameter.key()] = factor;
       }
     }
     if (!is_trained)
-      throw config_error(concat("--layer-lr: ", name, " has no parameter that is trained; expected it there or in ",
-                                "--freeze, and a layer with parameters"));
+      throw config_error(concat("--layer-lr: ", name, " has no parameter that is trained; expected a layer with ",
+                                "parameters that --freeze does not name"));
   }
   return factors;
 }

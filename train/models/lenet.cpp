@@ -1,6 +1,6 @@
-// lenet: two convolutions and three linear layers (LeCun, Bottou, Bengio, Haffner 1998, fig. 2), as it is trained
-// today: rectified linear units and max pooling where the paper has scaled tanh and subsampling, and softmax on top. 28
-// x 28 pictures are zero-padded by 2, as the paper's 32 x 32 inputs are; 61,706 parameters at 1 x 28 x 28 with 10
+// lenet: two convolutions and three linear layers (LeCun, Bottou, Bengio, Haffner 1998, fig. 2), in today's form:
+// rectified linear units and max pooling where the paper has scaled tanh and subsampling, and softmax on top. Pictures
+// of 28 x 28 are zero-padded by 2, as in the paper's 32 x 32 inputs. It has 61,706 parameters at 1 x 28 x 28 with 10
 // classes.
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
@@ -12,7 +12,8 @@
 namespace penstock {
 namespace {
 
-constexpr int64_t kMinSide = 12;  // of the picture: conv2 sees side / 2 pixels and needs 6, so that 1 is left to pool
+// The smallest side of a picture, in pixels: conv2 gets side / 2 pixels and needs 6, so that 1 is left after pooling.
+constexpr int64_t kMinSide = 12;
 
 class LeNet final : public Model {
  public:
@@ -42,7 +43,7 @@ class LeNet final : public Model {
 const Registered<ModelKind> kRegistered{
     "lenet",
     {},
-    "LeNet-5 with rectified linear units and max pooling; pictures of 12 x 12 and above",
+    "LeNet-5 with ReLU and max pooling; for pictures of 12 x 12 pixels or more",
     [](const Spec&, const ModelShape& shape) { return std::make_unique<LeNet>(shape); }};
 
 }  // namespace

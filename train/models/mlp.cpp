@@ -1,4 +1,4 @@
-// mlp: linear layers with rectified linear units between them, on the flattened picture.
+// mlp: linear layers on the flattened picture, with rectified linear units between them.
 #include <torch/nn/modules/linear.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@ class Mlp final : public Model {
     for (const double units : hidden) {
       if (units < 1 || units != std::floor(units))
         throw config_error(
-            concat("arch mlp: hidden has ", units, "; expected widths of 1 and above, as in hidden=256:128"));
+            concat("arch mlp: hidden has ", units, "; expected widths of 1 or more, such as hidden=256:128"));
       auto linear = add_linear(layer++, width, static_cast<int64_t>(units));
       add_stage(linear.first, {linear.first},
                 [fc = linear.second](const torch::Tensor& x) mutable { return torch::relu(fc(x.flatten(1))); });
@@ -35,13 +35,14 @@ class Mlp final : public Model {
   }
 };
 
-const Registered<ModelKind> kRegistered{
-    "mlp",
-    {"hidden"},
-    "linear layers with rectified linear units between them; hidden=128 (widths, as in hidden=256:128)",
-    [](const Spec& spec, const ModelShape& shape) {
-      return std::make_unique<Mlp>(spec.get("hidden", std::vector<double>{128}), shape);
-    }};
+const Registered<ModelKind> kRegistered{"mlp",
+                                        {"hidden"},
+                                        "linear layers with ReLU between them; hidden=WIDTHS of the hidden layers, for "
+                                        "example hidden=256:128 (default 128)",
+                                        [](const Spec& spec, const ModelShape& shape) {
+                                          return std::make_unique<Mlp>(spec.get("hidden", std::vector<double>{128}),
+                                                                       shape);
+                                        }};
 
 }  // namespace
 }  // namespace penstock

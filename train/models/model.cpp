@@ -1,4 +1,4 @@
-// Model: freezing.
+// Model: freezing modules.
 #include "train/models/model.h"
 
 namespace penstock {

@@ -1,4 +1,4 @@
-// Model: the plug-in that builds a network as a sequence of named stages, so that a strategy can cut it.
+// Model: the plug-in that is a network, as a sequence of named stages, so that a strategy can cut it.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -16,12 +16,13 @@ namespace penstock {
 /// A stretch of the network between two places where it may be cut.
 struct Stage {
   std::string name;
-  std::vector<std::string> modules;  // names of the model's direct children whose parameters the stage uses
+  std::vector<std::string> modules;  // names of the model's direct children that the stage uses
   std::function<torch::Tensor(const torch::Tensor&)> forward;
 };
 
-/// Children are registered on the model itself, under the names that weights files know (torchvision's for ResNets);
-/// stages only group them. A model must not be copied or cloned: its stages refer to its children.
+/// The modules are registered as children of the model itself, under the names that files with weights use
+/// (torchvision's for ResNets); stages only group them. A model must not be copied or cloned, because its stages refer
+/// to its children.
 class Model : public torch::nn::Module {
  public:
   /// f32 (or f64 after to(kFloat64)) N x C x H x W -> logits N x classes.
@@ -31,11 +32,11 @@ class Model : public torch::nn::Module {
   }
   const std::vector<Stage>& stages() const { return stages_; }
 
-  /// The parameters of the module of this path ("layer1", "layer4.0") get no gradient from here on, so that strategies
-  /// leave them out, and the module stays in evaluation mode: its BatchNorm normalises by the running statistics that
-  /// it has, and keeps them. Requires that there is such a module.
+  /// Freezes the module with this path ("layer1", "layer4.0"). From now on its parameters get no gradient, so that
+  /// strategies leave them out, and it stays in evaluation mode: its BatchNorm normalises by its running statistics and
+  /// does not change them. Requires that there is such a module.
   void freeze(const std::string& module);
-  /// Of all modules but the frozen ones.
+  /// Sets training or evaluation mode for all modules except the frozen ones.
   void train(bool on = true) override;
 
  protected:

@@ -1,4 +1,4 @@
-// Pretrained: every mismatch and every number that is not finite is found before anything is copied.
+// Pretrained: all tensors are compared and checked for finite numbers before any of them is copied.
 #include "train/models/pretrained.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ std::string shape_text(const torch::Tensor& tensor) {
   return sizes.empty() ? "a scalar" : join(sizes, " x ");
 }
 
-/// The first three, and how many more there are: of two architectures nearly all names differ.
+/// The first three mismatches and the number of the others: between two architectures nearly all names differ.
 std::string some_of(const std::vector<std::string>& mismatches) {
   constexpr size_t kMostNamed = 3;
   const size_t named = std::min(mismatches.size(), kMostNamed);
@@ -27,7 +27,7 @@ std::string some_of(const std::vector<std::string>& mismatches) {
   return others == 0 ? text : concat(text, " and ", grouped(others), " more");
 }
 
-/// Throws corrupt_error naming the first element that is NaN or infinite.
+/// Throws corrupt_error that names the first element that is NaN or infinite.
 void check_finite(const std::filesystem::path& path, const std::string& name, const torch::Tensor& tensor) {
   if (!tensor.is_floating_point()) return;
   const torch::Tensor is_finite = at::isfinite(tensor).flatten();
@@ -49,7 +49,8 @@ bool is_in_any(const std::string& name, const std::vector<std::string>& modules)
                      [&](const std::string& module) { return is_inside(name, module); });
 }
 
-/// Where everything fits but the head, another number of classes is what one has.
+/// The advice to use --new-head, if only tensors of the head do not fit: then the number of classes is probably another
+/// one.
 std::string new_head_advice(const std::vector<std::string>& mismatches, const std::vector<std::string>& head) {
   const bool is_head_alone =
       std::all_of(mismatches.begin(), mismatches.end(), [&](const std::string& text) { return is_in_any(text, head); });

@@ -1,4 +1,4 @@
-// Pretrained: weights from a file into a model.
+// Pretrained: copies weights from a file into a model.
 #pragma once
 
 #include <filesystem>
@@ -9,12 +9,14 @@ namespace penstock {
 
 class Model;
 
-/// Copies the tensors of a safetensors file (a state dict with torchvision's names, no prefix) into the model's
-/// parameters and buffers, converting to their dtype (of floating-point numbers, or of whole ones).
-/// `num_batches_tracked` may be absent: it counts, nothing is computed from it. What the file says of the modules
-/// `left_out` is ignored, and they stay as they are. Throws corrupt_error naming the first three tensors that are
-/// missing, unexpected, of another shape or kind of number and the number of the others, or the first element that is
-/// NaN or infinite; the model is then unchanged. io_error and corrupt_error of the file itself.
+/// Copies the tensors of a safetensors file (a state dict with the names of the model's parameters, without a prefix)
+/// into the model's parameters and buffers, and converts them to their dtype; floating-point numbers stay
+/// floating-point and whole numbers stay whole. `num_batches_tracked` may be missing, because it is only a counter.
+/// Tensors of the modules `left_out` are ignored, and these modules stay as they are.
+///
+/// Errors: corrupt_error that names the first three tensors that are missing, unexpected, of another shape or of
+/// another kind of number, with the number of the others; or that names the first element that is NaN or infinite. The
+/// model is then unchanged. Also io_error and corrupt_error about the file itself.
 void load_pretrained(Model& model, const std::filesystem::path& path, const std::vector<std::string>& left_out = {});
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// ReluMaxPool: the kernels, a plane of H x W at a time.
+// ReluMaxPool: the kernels, which work on one plane of H x W at a time.
 #include "train/models/relu_max_pool.h"
 
 #include <ATen/Parallel.h>
@@ -9,10 +9,10 @@
 namespace penstock::detail {
 namespace {
 
-// Winners are as wide as the elements, so that the compiler makes vectors of both: with winners of a byte the loops
-// below take 7 and 12 times as long (conv1 of LeNet, batch 64: 556 and 513 us against 78 and 43).
+// A winner is as wide as an element, so that the compiler can vectorise both. With winners of one byte the loops below
+// take 7 and 12 times as long (conv1 of LeNet, batch 64: 556 and 513 us instead of 78 and 43).
 using Winner = int32_t;
-constexpr Winner kNowhere = 4;          // of a window without a positive element: relu passes no gradient
+constexpr Winner kNowhere = 4;          // winner of a window without a positive element: relu passes no gradient
 constexpr int64_t kPlanesOfATask = 64;  // about 20 us of work at 28 x 28
 
 struct Extent2 {
@@ -21,7 +21,7 @@ struct Extent2 {
   Extent2 pooled() const { return {height / 2, width / 2}; }
 };
 
-/// The later of two elements wins if it is larger or no number, as in LibTorch; so the first of equal ones does.
+/// The later of two elements wins if it is larger or NaN, as in LibTorch; if they are equal, the first one wins.
 template <class T>
 void contend(T later, Winner place, T& best, Winner& winner) {
   const bool is_better = (later > best) | (later != later);
@@ -29,7 +29,7 @@ void contend(T later, Winner place, T& best, Winner& winner) {
   winner = is_better ? place : winner;
 }
 
-/// `width` windows of two rows; the elements of a window are 0 1 above 2 3.
+/// Pools `width` windows of two rows. The elements of a window are numbered 0 1 in the upper row and 2 3 in the lower.
 template <class T>
 void pool_rows(const T* __restrict top, const T* __restrict bottom, int64_t width, T* __restrict y,
                Winner* __restrict winners) {
@@ -45,12 +45,12 @@ void pool_rows(const T* __restrict top, const T* __restrict bottom, int64_t widt
   }
 }
 
-/// One row of the gradient: the elements `first` and `first` + 1 of `width` windows.
+/// Writes one row of the gradient: the elements `first` and `first` + 1 of `width` windows.
 template <class T>
 void unpool_row(const T* __restrict gradient, const Winner* __restrict winners, int64_t width, Winner first,
                 T* __restrict row) {
   for (int64_t j = 0; j < width; ++j) {
-    const T value = gradient[j];  // always: a load under a condition is no vector
+    const T value = gradient[j];  // loaded always, because a conditional load cannot be vectorised
     const Winner winner = winners[j];
     row[2 * j] = winner == first ? value : T(0);
     row[2 * j + 1] = winner == first + 1 ? value : T(0);
@@ -66,7 +66,7 @@ void pool_plane(const T* x, Extent2 extent, T* y, Winner* winners) {
   }
 }
 
-/// Writes the whole plane, but for the last row or column of an odd extent.
+/// Writes the whole plane, except for the last row or column of an odd extent.
 template <class T>
 void unpool_plane(const T* gradient, const Winner* winners, Extent2 extent, T* x_gradient) {
   const auto [height, width] = extent.pooled();
@@ -133,7 +133,8 @@ class ReluMaxPool : public torch::autograd::Function<ReluMaxPool> {
 torch::Tensor relu_max_pool(const torch::Tensor& x) {
   const bool is_real = x.scalar_type() == torch::kFloat32 || x.scalar_type() == torch::kFloat64;
   if (x.device().is_cpu() && is_real && x.dim() == 4 && x.is_contiguous()) return ReluMaxPool::apply(x);
-  // In this order a quarter of the elements goes through relu; both are monotonic, so the result is the same.
+  // In this order only a quarter of the elements goes through relu. Both operations are monotonic, so the result is the
+  // same.
   return torch::relu(torch::max_pool2d(x, 2));
 }
 

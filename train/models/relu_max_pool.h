@@ -1,13 +1,14 @@
-// ReluMaxPool: rectified linear units and 2 x 2 max pooling in one pass.
+// relu_max_pool(): rectified linear units and 2 x 2 max pooling in one pass.
 #pragma once
 
 #include <torch/types.h>
 
 namespace penstock::detail {
 
-/// max_pool2d(relu(x), 2) to the bit, gradient included, of N x C x H x W. On the CPU, for contiguous f32 and f64, by a
-/// kernel of its own without branches, which LibTorch's pooling mispredicts once a pixel: LeNet's two stages, batch 64,
-/// one thread, forward and backward, 0.5 ms against 3 ms. Elsewhere LibTorch's operators. Differentiable once.
+/// Equal to max_pool2d(relu(x), 2) to the bit, with its gradient; x is N x C x H x W. On the CPU, contiguous f32 and
+/// f64 tensors are computed by a kernel without branches; LibTorch's pooling has branches, and one is mispredicted per
+/// pixel. LeNet's two stages, batch 64, one thread, forward and backward, take 0.5 ms instead of 3 ms. Other tensors
+/// are computed by LibTorch's operators. Differentiable once.
 torch::Tensor relu_max_pool(const torch::Tensor& x);
 
 }  // namespace penstock::detail

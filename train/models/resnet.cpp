@@ -15,14 +15,15 @@ namespace {
 using torch::Tensor;
 using torch::nn::BatchNorm2d, torch::nn::Conv2d, torch::nn::Conv2dOptions, torch::nn::Linear, torch::nn::Sequential;
 
-// Each layer2 .. layer4 halves the map; at 16 x 16 layer4 would see a single point and its 3 x 3 kernels only padding.
+// The stem divides the side by 4, and each of layer2 to layer4 halves it. At 16 x 16, layer4 would work on a single
+// point, with only padding around it.
 constexpr int64_t kMinSide = 17;
 
 Conv2d convolution(int64_t inputs, int64_t outputs, int64_t kernel, int64_t stride) {
   return Conv2d(Conv2dOptions(inputs, outputs, kernel).stride(stride).padding(kernel / 2).bias(false));
 }
 
-/// A residual block: convolutions with BatchNorm, rectified linear units between them, and the way around them.
+/// A residual block: convolutions with BatchNorm, rectified linear units between them, and a shortcut around them.
 class BlockImpl : public torch::nn::Module {
  public:
   BlockImpl(ResNetBlock kind, int64_t inputs, int64_t width, int64_t stride) {
@@ -91,9 +92,9 @@ class ResNet final : public Model {
   }
 
  private:
-  /// torchvision's: convolutions from a normal distribution that keeps the variance of backward signals (He et al.
-  /// 2015, "Delving deep into rectifiers", eq. 14); BatchNorm at 1 and 0 and the linear layer uniform are LibTorch's
-  /// defaults.
+  /// Initialises as torchvision does: convolutions from a normal distribution that keeps the variance of backward
+  /// signals (He et al. 2015, "Delving deep into rectifiers", eq. 14). BatchNorm with 1 and 0, and the linear layer
+  /// from a uniform distribution, are LibTorch's defaults.
   void initialise() {
     for (const auto& module : modules(/*include_self=*/false))
       if (auto* conv = module->as<torch::nn::Conv2dImpl>())

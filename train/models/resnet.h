@@ -10,9 +10,10 @@ namespace penstock::detail {
 
 enum class ResNetBlock { kBasic, kBottleneck };
 
-/// He, Zhang, Ren, Sun 2016, "Deep residual learning for image recognition", table 1, with torchvision's names, shapes
-/// and initialisation; a bottleneck's stride stands at its 3 x 3 convolution (torchvision's "v1.5"), not at its first
-/// as in the paper. Stages: stem, layer1 .. layer4, head. Throws config_error for pictures below 17 x 17.
+/// The networks of He, Zhang, Ren, Sun 2016, "Deep residual learning for image recognition", table 1, with
+/// torchvision's names, shapes and initialisation. The deviation: a bottleneck has its stride in the 3 x 3 convolution
+/// (torchvision's "v1.5"), and not in the first one as in the paper. Stages: stem, layer1 .. layer4, head. Throws
+/// config_error for pictures below 17 x 17.
 std::unique_ptr<Model> make_resnet(const std::string& arch, ResNetBlock block, std::array<int, 4> block_counts,
                                    const ModelShape& shape);
 

@@ -7,7 +7,7 @@ namespace {
 const Registered<ModelKind> kRegistered{
     "resnet18",
     {},
-    "18 layers in basic blocks, with torchvision's names; pictures of 17 x 17 and above",
+    "ResNet-18 (basic blocks) with torchvision's parameter names; for pictures of 17 x 17 pixels or more",
     [](const Spec&, const ModelShape& shape) {
       return detail::make_resnet("resnet18", detail::ResNetBlock::kBasic, {2, 2, 2, 2}, shape);
     }};

@@ -7,7 +7,7 @@ namespace {
 const Registered<ModelKind> kRegistered{
     "resnet50",
     {},
-    "50 layers in bottleneck blocks, with torchvision's names; pictures of 17 x 17 and above",
+    "ResNet-50 (bottleneck blocks) with torchvision's parameter names; for pictures of 17 x 17 pixels or more",
     [](const Spec&, const ModelShape& shape) {
       return detail::make_resnet("resnet50", detail::ResNetBlock::kBottleneck, {3, 4, 6, 3}, shape);
     }};

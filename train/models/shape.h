@@ -1,4 +1,5 @@
-// ModelShape: what a model takes and gives. Apart from model.h, whose torch::nn costs every file that sees it 4 s.
+// ModelShape: input and output sizes of a model. It is not in model.h, because torch::nn there costs every file that
+// includes it 4 s.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Agreement: the flag table's values, with contents in place of paths.
+// Agreement: the values of the flag table, with checksums of contents in place of paths.
 #include "train/run/agreement.h"
 
 #include <torch/version.h>
@@ -22,7 +22,7 @@ uint32_t checksum(const void* bytes, size_t count, uint32_t before) {
 }
 
 uint32_t checksum(const std::string& text, uint32_t before) {
-  return checksum(text.c_str(), text.size() + 1, before);  // with the end: "a", "bc" is not "ab", "c"
+  return checksum(text.c_str(), text.size() + 1, before);  // with the final 0, so that "a", "bc" differs from "ab", "c"
 }
 
 std::string hex(uint32_t value) {
@@ -59,7 +59,7 @@ std::string identity_of(const std::vector<std::string>& plugins) {
   return concat(count_text(plugins.size(), "plug-in"), " with checksum ", hex(sum));
 }
 
-/// What a flag's value means, where that is not its text.
+/// For flags whose text may differ between ranks: what must be equal in its place.
 std::map<std::string, std::string> contents_of(const Setup& setup) {
   std::map<std::string, std::string> contents{{"data", identity_of(setup.data.train->manifest())},
                                               {"augment", setup.data.augment},

@@ -1,4 +1,4 @@
-// Agreement: what the ranks of a run must have in common to train the same thing.
+// Agreement: what must be equal at all ranks of a run, so that they train the same thing.
 #pragma once
 
 #include "train/comm/terms.h"
@@ -6,11 +6,11 @@
 
 namespace penstock {
 
-/// The program, every flag that flag_table() marks, and the contents of what flags name: a path may differ between
-/// machines, the data, weights and checkpoint behind it may not.
+/// The terms: the program, all flags that flag_table() marks as agreed, and the contents of the files that flags name.
+/// A path may differ between machines; the data, weights and checkpoint at that path may not.
 Terms terms_of(const Setup& setup);
 
-/// `400 samples with checksum 3f2a01bc`: equal for data sets with equal classes and equal bytes of all shards.
+/// `400 samples with checksum 3f2a01bc`: equal for data sets with equal class names and equal bytes in all shards.
 std::string identity_of(const Manifest& manifest);
 
 }  // namespace penstock

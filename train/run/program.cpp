@@ -1,4 +1,4 @@
-// The training program: one process that trains, or one that starts those that do.
+// The training program: a process that trains as one rank, or one that starts the ranks.
 #include "train/run/program.h"
 
 #include <c10/util/Logging.h>
@@ -18,20 +18,22 @@
 namespace penstock {
 namespace {
 
-/// What c10d logs of connections that fail, with stack frames, is thrown as well, and then told in one line.
+/// Turns off c10d's log of failing connections, which has stack frames. c10d also throws these errors, and they are
+/// then reported in one line.
 void silence_c10d() {
   if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = static_cast<int>(c10::GLOG_FATAL);
 }
 
-/// LibTorch's settings for bits that can be had again: they must stand before its first work.
+/// Sets LibTorch to deterministic operations, so that a run can be repeated to the bit. This must be done before its
+/// first operation.
 void prepare_libtorch() {
-  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);  // cuBLAS then sums in a fixed order
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);  // so that cuBLAS sums in a fixed order
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
   at::globalContext().setDeterministicFillUninitializedMemory(false);  // every tensor here is written before it is read
 }
 
-/// Whether the system gives the threads of all ranks: a rank that cannot start one of Gloo's aborts or waits for the
-/// others.
+/// Throws unless the system gives enough threads for all ranks. A rank that cannot start one of Gloo's threads would
+/// abort or wait for the others.
 void require_threads_of_ranks(const Setup& setup) {
   const auto& options = setup.options;
   const int ranks = setup.world.rendezvous.world_size, loaders = setup.data.test ? 2 : 1;
@@ -42,7 +44,7 @@ void require_threads_of_ranks(const Setup& setup) {
 
 int spawn(const Setup& setup, const TrainOptions& given, std::vector<std::string> arguments) {
   require_threads_of_ranks(setup);
-  if (given.out.empty()) {  // the default holds the time, which every rank would read for itself
+  if (given.out.empty()) {  // the default contains the time, which each rank would read for itself
     arguments.push_back("--out");
     arguments.push_back(setup.options.out.string());
   }
@@ -56,15 +58,15 @@ std::vector<std::string> mode_names() { return StrategyRegistry::names(); }
 
 int run_program(const TrainOptions& options, const std::vector<std::string>& arguments) {
   prepare_libtorch();
-  Setup setup = naming_memory("--arch " + options.arch, "its weights", "a smaller one", [&] {
+  Setup setup = naming_memory("--arch " + options.arch, "its weights", "a smaller model", [&] {
     return set_up(options, [](const std::string& line) { std::cout << line << std::endl; });
   });
   if (setup.world.is_spawner) return spawn(setup, options, arguments);
   if (setup.world.rendezvous.world_size > 1) silence_c10d();
-  // On a machine without a CUDA driver Kineto prints an error that says no more than that.
+  // Without a CUDA driver Kineto prints an error that says only that there is none.
   if (setup.device == torch::kCPU) setenv("KINETO_LOG_LEVEL", "5", /*overwrite=*/0);
-  const std::string advice =
-      concat("a smaller one or a smaller --arch than ", options.arch, options.is_resident ? ", or no --resident" : "");
+  const std::string advice = concat("a smaller batch, or a smaller --arch than ", options.arch,
+                                    options.is_resident ? ", or no --resident" : "");
   return naming_memory(concat("--batch-size ", setup.options.batch_size), "a step", advice,
                        [&] { return run_rank(setup); });
 }

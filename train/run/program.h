@@ -1,4 +1,4 @@
-// The training program behind its command line. No LibTorch in this header: the command line needs none.
+// The training program without its command line. This header includes no LibTorch, because the command line needs none.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace penstock {
 std::vector<std::string> arch_names();
 std::vector<std::string> mode_names();
 
-/// Packs where needed, starts ranks where needed (each of them this program with the same `arguments`), trains or
+/// Packs the data and starts ranks if needed (each rank is this program with the same `arguments`), and trains or
 /// evaluates. Returns the exit code. Throws what is wrong with options, data, files and devices.
 int run_program(const TrainOptions& options, const std::vector<std::string>& arguments);
 

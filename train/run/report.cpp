@@ -1,4 +1,4 @@
-// What `train` prints before and after, and summary.json.
+// What `train` prints at the start and at the end, and summary.json.
 #include "train/run/report.h"
 
 #include <sys/resource.h>
@@ -14,20 +14,21 @@
 namespace penstock {
 namespace {
 
-/// What of the model is not as --arch has it: a line each.
+/// One line for each thing in which the model differs from --arch alone, and for each plug-in.
 std::string model_text(const Setup& setup) {
   const auto& options = setup.options;
   std::string text;
   for (const auto& plugin : loaded_plugins())
     text += concat("plug-in ", plugin.file.string(), ": ", join(plugin.registered), "\n");
   if (options.has_new_head)
-    text += concat("pretrained ", options.pretrained.string(), ": all but ", join(head_modules(*setup.model)),
-                   ", which starts anew for ", count_text(setup.shape.classes, "class", "classes"), "\n");
+    text +=
+        concat("pretrained ", options.pretrained.string(), ": all but ", join(head_modules(*setup.model)),
+               ", which starts from random weights for ", count_text(setup.shape.classes, "class", "classes"), "\n");
   if (options.only_evaluates) return text;
   const ParameterCount count = count_parameters(*setup.model);
   if (count.frozen > 0)
     text += concat("frozen ", options.freeze, ": ", grouped(count.frozen), " of ", grouped(count.all),
-                   " parameters get no update, and BatchNorm there keeps its statistics\n");
+                   " parameters get no update, and BatchNorm in these layers keeps its statistics\n");
   if (!options.layer_rates.empty()) text += concat("learning rate by layer: ", options.layer_rates, " times --lr\n");
   return text;
 }
@@ -44,21 +45,22 @@ std::string opening_text(const Setup& setup, const Comm& comm) {
              " test samples of ", shape.channels, " x ", shape.height, " x ", shape.width, " in ", shape.classes,
              " classes; augment ", setup.pipeline->text(), "; batch ", options.batch_size, "\n");
   if (options.is_emulated()) {
-    text += concat("emulated: ", static_cast<double>(options.emulated_step_ns) * 1e-6, " ms a step (0: the real one), ",
-                   static_cast<double>(options.emulated_load_ns) * 1e-3, " us of processor time more a sample\n");
+    text +=
+        concat("emulated: ", static_cast<double>(options.emulated_step_ns) * 1e-6, " ms per step (0: the real one), ",
+               static_cast<double>(options.emulated_load_ns) * 1e-3, " us more processor time per sample\n");
   }
   if (!data.note.empty()) text += concat("note: ", data.note, "\n");
   text += model_text(setup);
   text += concat("arch ", options.arch, ", mode ", options.mode, ", ", count_text(comm.world_size(), "rank"), started,
                  " (", comm.backend(), ") on ", options.device, options.is_resident ? ", data resident" : "",
-                 "; a rank: ", count_text(options.workers, "worker"), ", ",
+                 "; per rank: ", count_text(options.workers, "worker"), ", ",
                  count_text(options.threads, "intra-op thread"), "; out ", options.out.string(), "\n");
   if (setup.checkpoint && !options.only_evaluates) {
     const auto& info = setup.checkpoint->info;
     text += concat("resuming at epoch ", info.position.epoch + 1, ", step ", info.position.batch, " of it");
     if (info.threads != options.threads || info.world_size != comm.world_size())
-      text += concat("; it was written with ", count_text(info.world_size, "rank"), " of ",
-                     count_text(info.threads, "intra-op thread"), ": sums are rounded differently now");
+      text += concat("; the checkpoint was written with ", count_text(info.world_size, "rank"), " of ",
+                     count_text(info.threads, "intra-op thread"), ", so sums are rounded differently now");
     if (info.augment != setup.info.augment) text += concat("; augment was ", info.augment);
     text += "\n";
   }
@@ -135,7 +137,7 @@ nlohmann::ordered_json summary_json(const Setup& setup, const TrainResult* resul
     json["test_samples"] = evaluation->sample_count;
   }
   if (result != nullptr) {
-    json["resumed_at_step"] = setup.checkpoint ? setup.checkpoint->info.position.step : 0;  // times are from there on
+    json["resumed_at_step"] = setup.checkpoint ? setup.checkpoint->info.position.step : 0;  // times begin there
     json["train_seconds"] = result->train_seconds;
     json["epoch_seconds"] = result->epoch_seconds;
     json["load_ms_per_step"] = result->load_ms_per_step;

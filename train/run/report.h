@@ -1,4 +1,4 @@
-// What `train` prints before and after, and summary.json.
+// What `train` prints at the start and at the end, and summary.json.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,21 +10,22 @@
 
 namespace penstock {
 
-/// Two or three lines: data, model, ranks, device, threads, folder.
+/// Some lines about data, model, ranks, device, threads and folder.
 std::string opening_text(const Setup& setup, const Comm& comm);
 
-/// `Accuracy over the 10000 test samples: 98.95 %`, and a line for each class.
+/// `Accuracy over the 10000 test samples: 98.95 %`, and one line per class.
 std::string accuracy_text(const Evaluation& evaluation, const std::vector<std::string>& class_names);
 
-/// Bytes of this process's largest resident set so far.
+/// The largest resident memory of this process so far, in bytes.
 int64_t peak_memory_bytes();
 
-/// evaluation.json: what was evaluated on what; loss, top-1 and top-5; the same for each class by name, with its row of
-/// the confusion matrix: how many of its samples were taken for which class, without zeros.
+/// The text of evaluation.json: which weights were evaluated on which data; loss, top-1 and top-5; and for each class
+/// its name, top-1, top-5 and row of the confusion matrix, which says how many of its samples were predicted as which
+/// class, without zeros.
 std::string evaluation_json(const Setup& setup, const Evaluation& evaluation, const std::vector<ClassTally>& classes);
 
-/// summary.json. `memory_bytes` is the sum over ranks of their peak_memory_bytes(). `result` may be null: only
-/// evaluated.
+/// The content of summary.json. `memory_bytes` is the sum of peak_memory_bytes() over the ranks. `result` is null if
+/// nothing was trained, and `evaluation` if nothing was evaluated.
 nlohmann::ordered_json summary_json(const Setup& setup, const TrainResult* result, const Evaluation* evaluation,
                                     int64_t memory_bytes);
 

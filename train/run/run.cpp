@@ -1,4 +1,4 @@
-// One rank's run: parts put together, the loop, and what is written at its end.
+// One rank's run: puts the parts together, trains, and writes the results.
 #include "train/run/run.h"
 
 #include <unistd.h>
@@ -29,10 +29,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kEvalRows = 256;  // of a rank and batch, at least: an evaluation has no reason for small batches
+constexpr int64_t kEvalRows = 256;  // rows per rank and batch, at least: an evaluation has no reason for small batches
 
-/// The last step's loss is from before its update: only the weights tell whether that was one too many. They are looked
-/// at before the file that is there, the last good one, is replaced.
+/// Throws config_error if a weight is not finite. The loss of the last step was computed before its update, so only the
+/// weights show whether that update made the run diverge. They are checked before the file that is there, the last good
+/// one, is replaced.
 void check_finite(const StateDict& state, const Position& position, double learning_rate) {
   for (const auto& [name, tensor] : state) {
     if (!tensor.is_floating_point() || torch::isfinite(tensor).all().item<bool>()) continue;
@@ -146,8 +147,8 @@ class Run {
   }
 
   void open_folder() {
-    // Going on with another folder's run starts a new one here.
-    std::error_code failure;  // no folder yet: not the checkpoint's
+    // With a checkpoint from another folder, a new run starts in this one.
+    std::error_code failure;  // if OUT does not exist yet, it is not the folder of the checkpoint
     const bool is_resumed =
         setup_.checkpoint && fs::equivalent(fs::canonical(options_.resume).parent_path(), options_.out, failure);
     folder_.emplace(options_.out, is_resumed);
@@ -157,7 +158,8 @@ class Run {
     std::cout << opening_text(setup_, comm_) << std::flush;
   }
 
-  /// `rank 1: 30000 samples, 938 steps an epoch`, for every rank, by rank 0: lines of several processes would mix.
+  /// Prints `rank 1: 30000 samples, 938 steps per epoch` for every rank. Rank 0 prints all lines, because lines of
+  /// several processes would mix.
   void log_parts() {
     auto part =
         torch::tensor({static_cast<int64_t>(feeder_->samples_per_epoch()), feeder_->batches_per_epoch()}).to(device_);
@@ -165,7 +167,7 @@ class Run {
     if (!is_first_ || comm_.world_size() == 1) return;
     for (int rank = 0; rank < comm_.world_size(); ++rank)
       std::cout << "rank " << rank << ": " << parts[rank][0].item<int64_t>() << " samples, "
-                << parts[rank][1].item<int64_t>() << " steps an epoch" << std::endl;
+                << parts[rank][1].item<int64_t>() << " steps per epoch" << std::endl;
   }
 
   TrainParts parts() {
@@ -185,7 +187,7 @@ class Run {
     return parts;
   }
 
-  /// With an emulated step there is nothing to evaluate or to keep: the weights stay what they were.
+  /// False with an emulated step: the weights do not change, so there is nothing to evaluate or to save.
   bool learns() const { return options_.emulated_step_ns == 0; }
 
   fs::path last_checkpoint() const { return options_.out / "checkpoint-last.safetensors"; }
@@ -213,7 +215,7 @@ class Run {
 
   int finish(TrainResult result) {
     const StateDict state = strategy_->state();
-    // A run that was resumed behind its last epoch has trained nothing and evaluates all the same.
+    // A run that was resumed after its last epoch has trained nothing, but it evaluates.
     if (!result.evaluation && test_feeder_ && learns()) result.evaluation = evaluate(options_.epochs);
     auto memory = torch::tensor({peak_memory_bytes()}).to(device_);
     comm_.all_reduce_sum(memory)->wait();
@@ -234,14 +236,15 @@ class Run {
     return 0;
   }
 
-  /// What came before --resume is in no total: " since epoch 3, step 10 of it, where this process went on".
+  /// The total time has only the steps after --resume, so the line says " since epoch 3, step 10 of it, where --resume
+  /// went on".
   std::string resumed_text() const {
     if (!setup_.checkpoint) return "";
     const Position& start = setup_.info.position;
     return concat(" since epoch ", start.epoch + 1, ", step ", start.batch, " of it, where --resume went on");
   }
 
-  /// Collective.
+  /// Collective: what was measured in this run, over all ranks.
   Observed observe_all(const TrainResult& result) {
     const bool computes = device_.is_cpu() && options_.emulated_step_ns == 0;
     const ServiceTimes machine{.update_threads = computes ? static_cast<double>(options_.threads) : 1,
@@ -271,7 +274,7 @@ class Run {
     return over_ranks(mine, all);
   }
 
-  /// The shards that this rank has open.
+  /// The shards that this rank has opened.
   ShardShare shard_share() const {
     LoaderOptions options;
     options.shuffle = shuffle_of(options_);
@@ -280,9 +283,10 @@ class Run {
     return needed_shards(options);
   }
 
-  /// Where the run waited for its storage, what that gives: half a second of reading, and some samples compressed.
+  /// If the run waited for its storage, measures how fast that is and how much smaller the data could be. This reads
+  /// for half a second and compresses some samples.
   void ask_storage(Observed& run) const {
-    constexpr double kWorthAsking = 0.05;  // of a step
+    constexpr double kWorthAsking = 0.05;  // share of a step
     if (run.times.storage_ms < kWorthAsking * run.step_ms) return;
     const auto& dataset = *setup_.data.train;
     const auto rate = measure_disk(shard_files(dataset));
@@ -290,7 +294,7 @@ class Run {
     run.coefficient_share = coefficient_share(dataset, shard_share());
   }
 
-  /// Adds what limited the run to its summary; gives the lines that say so.
+  /// Adds what limited the run to its summary, and returns the lines about it.
   std::string judge(Observed run, nlohmann::ordered_json& summary) const {
     ask_storage(run);
     const Limit limit = find_limit(run);
@@ -317,9 +321,9 @@ class Run {
   bool is_first_;
   Recorder recorder_;
   std::unique_ptr<Strategy> strategy_;
-  std::optional<Profile> profile_;  // before the feeder, whose loader reports to it
+  std::optional<Profile> profile_;  // declared before the feeder, whose loader calls it
   std::unique_ptr<Feeder> feeder_, test_feeder_;
-  double queued_share_ = 0;  // of the training's time, for which threads queued for a core, summed over them
+  double queued_share_ = 0;  // time that threads queued for a core, summed over the threads / time of the training
   std::optional<RunFolder> folder_;
   std::vector<std::unique_ptr<Sink>> sinks_;
   ProgressBar progress_{std::cout, isatty(STDOUT_FILENO) != 0};
@@ -329,7 +333,7 @@ class Run {
 
 int run_rank(Setup& setup) {
   const torch::Device device = rank_device(setup.options, setup.world);
-  const c10::DeviceGuard current_device(device);  // which pinned memory and communicators belong to
+  const c10::DeviceGuard current_device(device);  // the device of pinned memory and communicators
   Meeting meeting;
   if (setup.world.rendezvous.world_size > 1) meeting.terms = terms_of(setup);
   meeting.say = [](const std::string& line) { std::cerr << concat("train: ", line, "\n") << std::flush; };

@@ -5,8 +5,8 @@
 
 namespace penstock {
 
-/// Trains or evaluates as one rank; prints and writes on rank 0. The exit code: 0, or 128 + the signal that
-/// stopped it.
+/// Trains or evaluates as one rank. Rank 0 prints and writes files. Returns the exit code: 0, or 128 + the signal that
+/// stopped the run.
 int run_rank(Setup& setup);
 
 }  // namespace penstock

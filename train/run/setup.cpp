@@ -1,4 +1,4 @@
-// Setup: from options to opened data, a model, and a place to start from.
+// Setup: from options to opened data, a model, and the position from which to start.
 #include "train/run/setup.h"
 
 #include <ATen/Parallel.h>
@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// That of the run whose weights are gone on with, or evaluated.
+/// Sets the default of --out: the folder of the run that is continued or evaluated, otherwise a new one.
 void resolve_out(TrainOptions& options) {
   if (!options.out.empty()) return;
   const fs::path& weights = options.only_evaluates && options.resume.empty() ? options.pretrained : options.resume;
@@ -29,7 +29,7 @@ void resolve_out(TrainOptions& options) {
   options.out = is_of_a_run ? resumed : default_run_folder(options.arch, options.mode);
 }
 
-/// --evaluate alone takes the weights of the run in --out.
+/// If --evaluate is given without weights, they are those of the run in --out.
 void resolve_weights(TrainOptions& options) {
   if (!options.only_evaluates || !options.resume.empty() || !options.pretrained.empty()) return;
   if (options.out.empty()) {
@@ -39,7 +39,8 @@ void resolve_weights(TrainOptions& options) {
   options.pretrained = options.out / "model.safetensors";
 }
 
-/// Labels are numbers: they mean the same in both splits only where the names are the same, in the same order.
+/// Throws config_error if the splits have different classes. Labels are numbers, so they mean the same only if the
+/// class names are the same in the same order.
 void check_same_classes(const Dataset& train, const Dataset& test) {
   const auto& expected = train.manifest().class_names;
   const auto& names = test.manifest().class_names;
@@ -53,10 +54,11 @@ void check_same_classes(const Dataset& train, const Dataset& test) {
                                 in_quotes(expected[i]), ", as in ", train.folder().string()));
 }
 
-/// Where an evaluation may be written that a run may not: beside its weights, and over an earlier evaluation.
+/// Throws config_error if an evaluation may not write into OUT. It may write where a run may, and also into the folder
+/// of its weights and over an earlier evaluation.
 void check_evaluation_folder(const TrainOptions& options) {
   const fs::path& weights = options.resume.empty() ? options.pretrained : options.resume;
-  std::error_code ignored;  // what cannot be looked at is refused by check_run_folder()
+  std::error_code ignored;  // check_run_folder() refuses a folder that cannot be looked at
   if (fs::equivalent(fs::absolute(weights).parent_path(), options.out, ignored)) return;
   if (!fs::exists(options.out / "evaluation.json", ignored)) check_run_folder(options.out);
 }
@@ -68,7 +70,7 @@ void check_data(const Setup& setup) {
     throw config_error(
         concat("--evaluate with --data ", options.data, ": ", setup.data.note, "; expected a test split"));
   if (options.only_evaluates && setup.data.test->size() == 0)
-    throw config_error(concat("--evaluate with --data ", options.data, ": 0 test samples; expected some"));
+    throw config_error(concat("--evaluate with --data ", options.data, ": 0 test samples; expected 1 or more"));
   if (setup.data.test) check_same_classes(*setup.data.train, *setup.data.test);
   if (setup.data.test && setup.data.test->size() > 0) {
     const Extent train = rendered_extent(*setup.data.train, *setup.pipeline);
@@ -81,12 +83,13 @@ void check_data(const Setup& setup) {
   }
   if (options.shuffle == "rank-local" && setup.data.train->shard_count() < world_size) {
     throw config_error(concat("--shuffle rank-local: ", setup.data.train->shard_count(), " shards for ", world_size,
-                              " ranks; expected a shard or more for each"));
+                              " ranks; expected at least one shard per rank"));
   }
   const Partition partition(setup.data.train->size(), options.batch_size, 0, world_size, tail_of(options));
   if (partition.batch_count() == 0) {
     throw config_error(concat("--batch-size is ", options.batch_size, " with --tail drop and ",
-                              setup.data.train->size(), " samples; expected a batch that can be filled"));
+                              setup.data.train->size(),
+                              " samples; expected a batch size of at most the number of samples"));
   }
 }
 
@@ -106,15 +109,15 @@ CheckpointInfo info_of(const Setup& setup) {
   return info;
 }
 
-/// Name and keys, before data are packed and ranks are started; the plug-in itself checks the values.
+/// Checks name and keys before data are packed and ranks are started. The plug-in itself checks the values.
 template <class Registry>
 void check_spec(const char* kind, const std::string& text) {
   const Spec spec = parse_spec(kind, text);
   spec.with_keys(Registry::entry(spec.name()).keys);
 }
 
-/// LibTorch's intra-op threads, before its first work. Where the system gives no thread, OpenMP ends the process: so
-/// that is tried first, and then OpenMP starts all of them.
+/// Starts LibTorch's intra-op threads before its first operation. If the system gives no thread, OpenMP ends the
+/// process; so this first tries whether the system gives them, and then lets OpenMP start all of them.
 void start_intra_op_threads(int count) {
   require_threads(concat("--threads ", count), intra_op_threads(count), "fewer of them");
   at::set_num_threads(count);
@@ -137,7 +140,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   options.world_size = setup.world.rendezvous.world_size;
   options.device = setup.device == torch::kCUDA ? "cuda" : "cpu";
   options.only_evaluates ? check_evaluation_folder(options) : check_run_folder(options.out);
-  // Before data are packed for minutes.
+  // The checkpoint is read first, because packing the data may take minutes.
   if (!options.resume.empty()) setup.checkpoint = load_checkpoint(options.resume);
 
   const LoaderOptions own{.rank = setup.world.rendezvous.rank,

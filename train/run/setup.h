@@ -1,4 +1,4 @@
-// Setup: everything that a run needs, opened and checked before a thread or a rank starts, or a file is written.
+// Setup: everything that a run needs, opened and checked before any thread or rank starts or any file is written.
 #pragma once
 
 #include <functional>
@@ -21,17 +21,18 @@ struct Setup {
   TrainingData data;
   std::optional<Pipeline> pipeline, eval_pipeline;
   ModelShape shape;
-  std::map<std::string, double> rate_factors;  ///< As StrategyContext has them.
+  std::map<std::string, double> rate_factors;  ///< For StrategyContext.
   std::unique_ptr<Model> model;                ///< Initialised from the seed, or pretrained; on the CPU.
   std::optional<Checkpoint> checkpoint;
-  CheckpointInfo info;  ///< Of this run; the position is where it starts.
+  CheckpointInfo info;  ///< That of this run; its position is where the run starts.
 };
 
-/// Packs a foreign source on the way, which `say` hears of. Throws what is wrong with the options, the data, or the
-/// files.
+/// Packs the data if --data names a source; `say` then gets lines about it. Throws what is wrong with the options, the
+/// data or the files.
 Setup set_up(TrainOptions options, const std::function<void(const std::string&)>& say);
 
-/// What `--threads count` makes LibTorch start beside the caller's thread: OpenMP's, and those of its own pool.
+/// Threads that LibTorch starts for `--threads count` in addition to the caller's: those of OpenMP, and those of its
+/// own pool.
 constexpr int intra_op_threads(int count) { return 2 * (count - 1); }
 
 }  // namespace penstock

@@ -1,9 +1,10 @@
-// The sources that this program was built from; source_id.cpp is written by cmake/SourceId.cmake at every build.
+// Version and checksum of the sources that this program was built from. cmake/SourceId.cmake writes source_id.cpp at
+// every build.
 #pragma once
 
 namespace penstock {
 
-extern const char* const kVersion;   ///< The project's, "0.1.0".
+extern const char* const kVersion;   ///< The version of the project, "0.1.0".
 extern const char* const kSourceId;  ///< 8 hex digits: equal for equal files under core, augment, loader, train, tools.
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// Verdict: from a run's times to the model's, and to the summaries of other runs.
+// Verdict: converts a run's times into those of the model, and compares with the summaries of other runs.
 #include "train/run/verdict.h"
 
 #ifdef PENSTOCK_HAS_CUDA
@@ -25,10 +25,11 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// Threads that compute together wait for the slowest, and LibTorch's do so running: while one of them queues for a
-/// core the step stands still and the others burn theirs. Neither is the step's own.
+/// Threads that compute together wait for the slowest one, and LibTorch's threads spin while they wait. If one of them
+/// queues for a core, the step stands still and the others use processor time. Both are taken out of the step's own
+/// times here.
 void take_out_waits_of_helpers(double helpers_queued, double main_queued, ServiceTimes& times) {
-  constexpr double kMost = 0.8;  // of the step: the counters are of the whole run, evaluations included
+  constexpr double kMost = 0.8;  // share of the step; the counters include the evaluations of the run
   if (helpers_queued <= 0) return;
   const double stalled = std::min(helpers_queued, kMost * times.update_ms);
   times.update_ms -= stalled;
@@ -63,13 +64,13 @@ Observed observe(Observed run, const StepTimes& step, const LoaderStatistics& lo
   const double available_ms = run.step_ms * steps * static_cast<double>(loader.workers.size());
   run.loader_idle_share = available_ms > 0 ? std::clamp(1 - all.busy_ms / available_ms, 0.0, 1.0) : 0;
   times.communication_ms = step[Phase::kCommunication];
-  // The kernel counts a step's queueing as a whole; it is dealt to waiting and working by their lengths. A device's
-  // phases hold none.
+  // The kernel counts only the queueing of the whole step. It is divided between waiting and working in proportion to
+  // their lengths. The phases of a device contain no queueing.
   const double running = run.step_ms > 0 && !times.is_async ? std::max(0.0, 1 - step.queued / run.step_ms) : 1;
   times.update_ms = (run.step_ms - run.wait_ms) * running;
   if (run.workers > 0 && !times.is_async) {
-    // Whoever waits for a batch sleeps: the training thread queues in the rest of its step, where it needs the
-    // processor.
+    // The training thread sleeps while it waits for a batch, so it queues only in the rest of its step, where it needs
+    // the processor.
     const double updating = run.step_ms - run.wait_ms;
     const double own_cpu = std::max(0.0, step.process_cpu - all.cpu_ms / steps) / times.update_threads;
     times.update_ms = std::max(updating - step.queued, std::min(updating * running, own_cpu));
@@ -89,7 +90,7 @@ Observed observe(Observed run, const StepTimes& step, const LoaderStatistics& lo
       times.update_threads > 1 ? run.process_queued_ms - step.queued - (run.workers > 0 ? all.queued_ms / steps : 0)
                                : 0;
   take_out_waits_of_helpers(std::max(0.0, helpers_queued), step.queued, times);
-  // Without workers the training thread's queue holds its loading's.
+  // Without workers, the queueing of the training thread includes that of loading.
   run.queued_ms = step.queued + std::max(0.0, helpers_queued) + (run.workers > 0 ? all.queued_ms / steps : 0);
   run.busy_cores = run.step_ms > 0 ? step.busy_cores / run.step_ms : 0;
   if (loader.read.count > 0)
@@ -174,18 +175,18 @@ std::optional<PastPrediction> find_past_prediction(const fs::path& out, const nl
                                                    int workers, const std::function<void(const std::string&)>& say) {
   std::optional<PastPrediction> newest;
   fs::file_time_type newest_time;
-  std::string other;  // of the first summary that cannot be compared
+  std::string other;  // why the first of the summaries that cannot be compared cannot
   int other_count = 0;
   const auto skip = [&](const std::string& why) {
     if (other_count++ == 0) other = why;
   };
-  const fs::path own = out.has_filename() ? out : out.parent_path();  // "runs/b/" is "runs/b"
-  std::error_code failure;  // a folder that cannot be listed holds nothing to compare with
+  const fs::path own = out.has_filename() ? out : out.parent_path();  // "runs/b/" becomes "runs/b"
+  std::error_code failure;  // a folder that cannot be listed has nothing to compare with
   fs::directory_iterator entries(fs::absolute(own).lexically_normal().parent_path(), failure);
   for (; !failure && entries != fs::directory_iterator(); entries.increment(failure)) {
     const auto& entry = *entries;
-    std::error_code gone;  // a run that somebody removes meanwhile is none
-    // As the user wrote OUT: a bare name could be of any folder.
+    std::error_code gone;  // a run that is removed meanwhile does not count
+    // The path begins as the user wrote OUT, because a bare name could be in any folder.
     const fs::path path = own.parent_path() / entry.path().filename() / "summary.json";
     if (!fs::is_regular_file(path, gone) || fs::equivalent(entry.path(), out, gone)) continue;
     try {

@@ -1,4 +1,4 @@
-// World: the launcher's variables, the flags, and what they may not say together.
+// World: reads the launcher's variables and the flags, and refuses contradictions between them.
 #include "train/run/world.h"
 
 #include <torch/cuda.h>
@@ -21,7 +21,7 @@ int number_from_environment(const char* name) {
   return text == nullptr ? 0 : std::atoi(text);
 }
 
-/// What launchers say of the ranks on this machine; all of them, where nothing is said.
+/// The number of ranks on this machine, as the launcher says; all ranks, if it says nothing.
 int local_world_size(int world_size) {
   for (const char* name : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE"})
     if (const int count = number_from_environment(name); count > 0) return count;
@@ -58,9 +58,10 @@ int rank_count_from_flags(const TrainOptions& options, torch::DeviceType device)
   return device == torch::kCUDA ? static_cast<int>(torch::cuda::device_count()) : 2;
 }
 
-/// Running out of descriptors shows in the middle of LibTorch and Gloo, as errors about sockets.
+/// Throws device_error if too few files may be open. Otherwise LibTorch and Gloo would run out of descriptors and
+/// report errors about sockets.
 void check_descriptors(int rank_count) {
-  constexpr int64_t kForAny = 40, kForEachRank = 4;  // rank 0 of 4 was seen with 35 open
+  constexpr int64_t kForAny = 40, kForEachRank = 4;  // rank 0 of 4 has had 35 open
   const auto [limit, open] = descriptors();
   const int64_t needed = open + kForAny + kForEachRank * rank_count;
   if (rank_count > 1 && limit < needed)
@@ -84,7 +85,7 @@ void check_world(const TrainOptions& options, const World& world, torch::DeviceT
   const auto visible = device == torch::kCUDA ? static_cast<int>(torch::cuda::device_count()) : count;
   if (world.is_spawner && count > visible) {
     throw config_error(concat("--nproc is ", count, " with ", visible,
-                              " visible GPUs; expected at most one rank a GPU, ", "or --device cpu"));
+                              " visible GPUs; expected at most one rank per GPU, ", "or --device cpu"));
   }
 }
 
@@ -104,14 +105,14 @@ torch::Device rank_device(const TrainOptions& options, const World& world) {
   const int index = options.gpu >= 0 ? options.gpu : world.rendezvous.local_rank;
   const auto count = static_cast<int>(torch::cuda::device_count());
   if (index >= count) {
-    throw device_error(concat("rank ", world.rendezvous.rank, ": GPU ", index, " is wanted, ", count,
+    throw device_error(concat("rank ", world.rendezvous.rank, ": needs GPU ", index, ", but ", count,
                               " are visible; expected one for each rank of a machine"));
   }
   return {torch::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }
 
 World find_world(const TrainOptions& options, torch::DeviceType device) {
-  // Wrong is wrong, also where a launcher or --nproc says where to meet.
+  // A wrong --dist-url is refused even if a launcher or --nproc says where to meet.
   if (!options.dist_url.empty() && options.dist_url != "env://") parse_dist_url(options.dist_url);
   World world;
   if (const auto launched = rank_from_environment(options.dist_url)) {
@@ -133,7 +134,8 @@ World find_world(const TrainOptions& options, torch::DeviceType device) {
   world.rendezvous.interface = options.interface;
   world.rendezvous.step_seconds = options.timeout_seconds;
   world.rendezvous.meeting_seconds = 5 * options.timeout_seconds;
-  // Variables of a launcher that started something else around this process say nothing of its ranks.
+  // If the launcher is none or the flags, such variables come from a launcher that started another program around this
+  // one.
   const int count = world.rendezvous.world_size;
   world.local_world_size = world.launcher == "none" || world.launcher == "flags" ? count : local_world_size(count);
   const bool is_bound = world.launcher != "none" && bound_cores() < sysconf(_SC_NPROCESSORS_ONLN);

@@ -1,4 +1,4 @@
-// World: how many ranks there are, which of them this process is, and who started it.
+// World: how many ranks there are, which rank this process is, and what started it.
 #pragma once
 
 #include <string>
@@ -9,24 +9,25 @@
 namespace penstock {
 
 struct World {
-  Rendezvous rendezvous;          ///< rank 0 of 1 when this process is alone.
-  std::string launcher = "none";  ///< torchrun, slurm, openmpi, penstock, flags (--rank and --world-size), none.
+  Rendezvous rendezvous;          ///< Rank 0 of 1 if this process is alone.
+  std::string launcher = "none";  ///< torchrun, slurm, openmpi, penstock, flags (--rank and --world-size) or none.
   bool is_spawner = false;        ///< This process starts rendezvous.world_size ranks and trains nothing itself.
   int local_world_size = 1;       ///< Ranks on this machine.
-  int ranks_sharing_cores =
-      1;  ///< Of them, those that share usable_cores(): 1 where the launcher bound each to its own.
+  /// Ranks on this machine that share usable_cores(); 1 if the launcher has bound each rank to cores of its own.
+  int ranks_sharing_cores = 1;
 };
 
-/// cpu, or a CUDA device without an index. Throws device_error when --device cuda finds none.
+/// The type of the device, from --device and --gpu. Throws device_error if they ask for CUDA and no CUDA device is
+/// visible.
 torch::DeviceType device_type(const TrainOptions& options);
 
-/// This rank's device: --gpu, or the local rank's. Throws device_error when there are fewer.
+/// This rank's device: that of --gpu, otherwise that of the local rank. Throws device_error if there are fewer GPUs.
 torch::Device rank_device(const TrainOptions& options, const World& world);
 
-/// Throws config_error where launcher and flags, or mode and ranks, or batch and ranks contradict each other.
+/// Throws config_error if launcher and flags, mode and ranks, or batch and ranks contradict each other.
 World find_world(const TrainOptions& options, torch::DeviceType device);
 
-/// Fills in what "auto" means for a rank of this world: workers and intra-op threads.
+/// Replaces "auto" by the numbers of workers and intra-op threads for a rank of this world.
 void resolve_threads(TrainOptions& options, const World& world, torch::DeviceType device);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// metrics.csv: the epochs' figures, one row an epoch, for spreadsheets.
+// csv: writes metrics.csv, one row of figures per epoch, for spreadsheets.
 #include <charconv>
 #include <sstream>
 
@@ -16,7 +16,7 @@ std::string header() {
   return names + ",hidden_communication_ms,ready_share,loader_idle_share";
 }
 
-/// The second column; the header counts as step 0.
+/// The step in a line, which is its second column; the header counts as step 0.
 int64_t step_of(const std::string& line) {
   const auto columns = split(line, ',');
   if (columns[0] == "epoch") return 0;
@@ -52,7 +52,7 @@ class CsvSink final : public Sink {
 
 const Registered<SinkKind> kRegistered{"csv",
                                        {},
-                                       "metrics.csv: one row for every epoch",
+                                       "metrics.csv: one row per epoch",
                                        [](const Spec&, const SinkContext& context) {
                                          return std::make_unique<CsvSink>(context.folder, context.resumed_step);
                                        },

@@ -1,4 +1,4 @@
-// metrics.jsonl: one JSON object a line, `kind` is step or epoch.
+// jsonl: writes metrics.jsonl, one JSON object per line; its `kind` is step or epoch.
 #include <nlohmann/json.hpp>
 
 #include "train/sinks/log_file.h"
@@ -44,13 +44,14 @@ class JsonlSink final : public Sink {
   detail::LogFile file_;
 };
 
-const Registered<SinkKind> kRegistered{"jsonl",
-                                       {},
-                                       "metrics.jsonl: one JSON object for every record",
-                                       [](const Spec&, const SinkContext& context) {
-                                         return std::make_unique<JsonlSink>(context.folder, context.resumed_step);
-                                       },
-                                       {.files = "metrics.jsonl"}};
+const Registered<SinkKind> kRegistered{
+    "jsonl",
+    {},
+    "metrics.jsonl: one JSON object per record, every --print-freq steps and after each epoch",
+    [](const Spec&, const SinkContext& context) {
+      return std::make_unique<JsonlSink>(context.folder, context.resumed_step);
+    },
+    {.files = "metrics.jsonl"}};
 
 }  // namespace
 }  // namespace penstock

@@ -66,8 +66,8 @@ void AppendedFile::append(const std::string& bytes) {
   write_all(file_, bytes, path_.string());
 }
 
-/// The descriptor still reads what was removed. Of a file that another one was put in place of nothing is lost: that
-/// one grows from there on.
+/// If the file was removed, its descriptor can still read what was in it, and that is written anew. If another file was
+/// put in its place, that file grows from now on; nothing is copied.
 void AppendedFile::restore_if_removed() {
   struct stat ours {
   }, there{};

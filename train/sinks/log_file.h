@@ -1,4 +1,4 @@
-// LogFile: a text file that grows by whole lines, and goes on where a resumed run stands.
+// LogFile: a text file that grows by whole lines, and that a resumed run continues at its step.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace penstock::detail {
 
-/// A file that a run appends to, with nothing kept back in memory: a killed run has lost none of it. When somebody
-/// removes it meanwhile it is written anew, with all that stood in it.
+/// A file to which a run appends. Nothing is buffered in memory, so a killed run loses none of it. If somebody removes
+/// the file meanwhile, it is written anew with its whole content.
 ///
-/// Errors: io_error naming the path.
+/// Errors: io_error that names the path.
 class AppendedFile {
  public:
-  /// The file holds `content` and nothing else.
+  /// Makes or overwrites the file; it then holds `content`.
   AppendedFile(std::filesystem::path path, const std::string& content);
   ~AppendedFile();
   AppendedFile(const AppendedFile&) = delete;
@@ -27,9 +27,9 @@ class AppendedFile {
   int file_;
 };
 
-/// Opens PATH for appending lines. The lines that an earlier run left are kept while `step_of(line)` is at most
-/// `resumed_step`: what was recorded beyond the checkpoint will be recorded again. A torn last line is dropped.
-/// resumed_step below 0: starts empty. Errors: io_error naming the path.
+/// A file to which a run appends lines. Lines of an earlier run are kept if `step_of(line)` is at most `resumed_step`;
+/// later ones will be recorded again. An incomplete last line is dropped. If `resumed_step` is negative, the file
+/// starts empty. Errors: io_error that names the path.
 class LogFile {
  public:
   LogFile(const std::filesystem::path& path, int64_t resumed_step,

@@ -1,4 +1,4 @@
-// Sinks: one of each that is registered.
+// Sinks: makes one of each registered kind.
 #include "train/sinks/sink.h"
 
 namespace penstock {

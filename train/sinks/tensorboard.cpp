@@ -1,4 +1,5 @@
-// TensorBoard event files, encoded by hand: LibTorch carries a protobuf of its own, which another one would clash with.
+// tensorboard: writes TensorBoard event files. They are encoded by hand, because LibTorch contains a protobuf library,
+// which another one would clash with.
 //
 // A file is a sequence of TFRecords: u64 length, masked CRC-32C of the length, the bytes, masked CRC-32C of the bytes
 // (all little endian; masked: rotated right by 15 bits, plus 0xa282ead8). The bytes are an Event in protobuf's wire
@@ -103,7 +104,7 @@ class TensorBoardSink final : public Sink {
 const Registered<SinkKind> kRegistered{
     "tensorboard",
     {},
-    "events.out.tfevents.<seconds>.<host>.<process>: a file of its own for every start, as TensorBoard wants it",
+    "events.out.tfevents.<seconds>.<host>.<process> for TensorBoard: a new file for each start",
     [](const Spec&, const SinkContext& context) { return std::make_unique<TensorBoardSink>(context.folder); },
     {.files = "events.out.tfevents.*"}};
 

@@ -1,4 +1,4 @@
-// The line of an epoch that a person, or a script that reads a pipe, sees.
+// terminal: prints a line per epoch, for people and for scripts that read it from a pipe.
 #include <cstdio>
 #include <ostream>
 
@@ -33,7 +33,7 @@ std::string epoch_line(const Metrics& metrics) {
 namespace {
 
 const Registered<SinkKind> kRegistered{
-    "terminal", {}, "one line for every epoch", [](const Spec&, const SinkContext& context) {
+    "terminal", {}, "one line per epoch on standard output", [](const Spec&, const SinkContext& context) {
       return std::make_unique<TerminalSink>(context.terminal);
     }};
 

@@ -1,4 +1,4 @@
-// own_model DATA: trains a LibTorch network of one's own on a packed data set, by torch::optim.
+// own_model DATA: trains a LibTorch network of the user's own on a packed data set, with torch::optim.
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
       const double count = static_cast<double>(batch->count());
       const auto [images, labels, ids, weights, second_labels, shares] = penstock::take_tensors(std::move(*batch));
       const auto logits = network->forward(images);
-      // Rows of padding have weight 0.
+      // Padding rows have weight 0.
       const auto losses = torch::cross_entropy_loss(logits, labels, {}, at::Reduction::None);
       const auto loss = (losses * weights).sum() / count;
       optimizer.zero_grad();

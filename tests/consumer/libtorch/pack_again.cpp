@@ -1,4 +1,4 @@
-// pack_again OUT: packs digits over what is there, which removes folders.
+// pack_again OUT: packs digits in place of what is in OUT, which removes folders.
 #include <filesystem>
 #include <iostream>
 

@@ -1,4 +1,4 @@
-// A plug-in of somebody else's for all tools: the transform `invert` and the source `stripes`.
+// A plug-in by another project for all tools: the transform `invert` and the source `stripes`.
 #include "augment/transform.h"
 #include "core/plugin.h"
 #include "loader/sources/source.h"
@@ -28,7 +28,7 @@ const Registered<TransformKind> kInvert{
       return std::make_unique<Invert>(spec.get("p", 0.5));
     }};
 
-/// Grey pictures of stripes that lie (class 0) or stand (class 1), 1 to 4 pixels wide.
+/// Grey pictures of horizontal (class 0) or vertical (class 1) stripes, which are 1 to 4 pixels wide.
 class Stripes final : public Source {
  public:
   explicit Stripes(int count) : count_(static_cast<uint64_t>(count)) {}

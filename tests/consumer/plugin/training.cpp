@@ -1,4 +1,4 @@
-// A plug-in of somebody else's for `train`: the model `spreads` and the mode `signs`.
+// A plug-in by another project for `train`: the model `spreads` and the mode `signs`.
 #include <torch/nn/modules/linear.h>
 
 #include "core/error.h"
@@ -14,7 +14,8 @@ using penstock::DeviceBatch, penstock::Phase, penstock::StateDict, penstock::Ste
 using penstock::Model, penstock::ModelShape, penstock::Recorder, penstock::Spec, penstock::Strategy;
 using penstock::ModelKind, penstock::Registered, penstock::StrategyKind;
 
-/// One linear layer on how much the means of a picture's rows differ, and those of its columns.
+/// One linear layer on two numbers per channel: how much the means of the picture's rows differ, and those of its
+/// columns.
 class Spreads final : public Model {
  public:
   explicit Spreads(const ModelShape& shape) {
@@ -30,8 +31,8 @@ const Registered<ModelKind> kSpreads{
       return std::make_unique<Spreads>(shape);
     }};
 
-/// One rank; every step moves each parameter by the learning rate against the sign of its gradient (Bernstein et al.
-/// 2018, "signSGD", algorithm 1).
+/// A strategy for one rank. Each step moves each parameter by the learning rate against the sign of its gradient
+/// (Bernstein et al. 2018, "signSGD", algorithm 1).
 class Signs final : public Strategy {
  public:
   explicit Signs(const StrategyContext& context)

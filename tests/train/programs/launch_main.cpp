@@ -1,4 +1,4 @@
-// launch SCENARIO [FOLDER]: two ranks by spawn_ranks, which then behave or misbehave as the scenario says.
+// launch SCENARIO [FOLDER]: starts two ranks with spawn_ranks(), which then behave or misbehave as the scenario says.
 #include <poll.h>
 #include <unistd.h>
 
@@ -21,7 +21,7 @@ volatile std::sig_atomic_t stop_count = 0;
   while (true) pause();
 }
 
-/// Until the parent has reaped the other rank, whose process id stands in `file`.
+/// Waits until the parent has reaped the other rank, whose process id is in `file`.
 void wait_for_the_end_of(const std::string& file) {
   pid_t pid = 0;
   while (!(std::ifstream(file) >> pid) || kill(pid, 0) == 0 || errno != ESRCH) poll(nullptr, 0, 1);

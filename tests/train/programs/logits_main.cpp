@@ -1,5 +1,5 @@
-// logits ARCH CLASSES WEIGHTS INPUT OUTPUT: the logits of INPUT's tensor `images` under pretrained weights, into
-// OUTPUT.
+// logits ARCH CLASSES WEIGHTS INPUT OUTPUT: writes into OUTPUT the logits that a model with the weights WEIGHTS gives
+// for the tensor `images` in INPUT.
 #include "core/error.h"
 #include "tools/cli.h"
 #include "train/models/model.h"
