@@ -40,8 +40,8 @@ std::vector<std::string> command_names(CLI::App* app) {
   return names;
 }
 
-/// `text` in the form in which CLI11 reads the number that it says. As it is, CLI11 takes "" for 0, 010 for 8, -1 for
-/// 2^64-1 and whatever is too large for the largest.
+/// The decimal number in `text`, in a form that CLI11 reads as that number. By itself CLI11 reads "" as 0, 010 as 8, -1
+/// as 2^64-1, and a number that is too large as the largest one.
 std::string checked_number(const std::string& flag, const std::string& type, const std::string& text) {
   const auto fails = [&](const char* expected) {
     return config_error(concat(flag, ": is ", in_quotes(text), "; expected ", expected));
@@ -56,8 +56,8 @@ std::string checked_number(const std::string& flag, const std::string& type, con
   int64_t value = 0;
   const auto [stop, code] = std::from_chars(text.data(), end, value);
   if (stop != end || (code != std::errc() && code != std::errc::result_out_of_range)) throw fails("a whole number");
-  if (type == "UINT" && text[0] == '-') throw fails("a whole number from 0");
-  if (code != std::errc()) throw fails("a whole number nearer to 0");
+  if (type == "UINT" && text[0] == '-') throw fails("a whole number, 0 or more");
+  if (code != std::errc()) throw fails("a whole number with fewer digits");
   return std::to_string(value);
 }
 
@@ -79,9 +79,10 @@ Error unexpected_argument(CLI::App* app, const std::string& argument) {
   return config_error(concat("unexpected argument ", in_quotes(argument), "; expected flags only (see --help)"));
 }
 
-/// CLI11 gives texts alone: `--out is required`, `--jobs: 1 required INT missing`, `Could not convert: --jobs = 9e9`.
+/// CLI11 describes an error only in words: `--out is required`, `--jobs: 1 required INT missing`, `Could not convert:
+/// --jobs = 9e9`.
 Error as_config_error(CLI::App& app, const CLI::ParseError& error) {
-  // What was not understood comes first: a misspelt flag is why the one that was meant is missing.
+  // A word that was not understood is reported first: a misspelt flag is why the right one is missing.
   if (const auto extras = app.remaining(true); !extras.empty())
     return unexpected_argument(innermost(&app), extras.front());
   std::string text = error.what();
@@ -99,14 +100,16 @@ Error as_config_error(CLI::App& app, const CLI::ParseError& error) {
     const std::string name = text.substr(begin, equals - begin);
     const bool is_flag = innermost(&app)->get_option(name)->get_items_expected_max() == 0;
     return config_error(
-        is_flag ? concat(name, ": has a value; expected the flag alone")
-                : concat(name, ": is ", in_quotes(text.substr(equals + 3)), "; expected a whole number nearer to 0"));
+        is_flag
+            ? concat(name, ": has the value ", in_quotes(text.substr(equals + 3)), "; expected the flag alone")
+            : concat(name, ": is ", in_quotes(text.substr(equals + 3)), "; expected a whole number with fewer digits"));
   }
   std::replace(text.begin(), text.end(), '\n', ' ');
   return config_error(shortened(text) + "; see --help");
 }
 
-/// CLI11 takes the word behind `--name=` for the value, and calls `--name ''` what it is.
+/// The words with `--name ''` in place of `--name=`: after `--name=` CLI11 takes the next word as the value, but it
+/// reads `--name ''` as an empty value.
 std::vector<std::string> with_empty_values(int argc, char** argv) {
   std::vector<std::string> words;
   for (int i = 0; i < argc; ++i) {
@@ -154,11 +157,11 @@ void parse_command_line(CLI::App& app, int argc, char** argv) {
 
 namespace {
 
-/// A descriptor of 0, 1 and 2 that is closed would be that of the next file, and our messages would be written into it.
-/// A file that may not grow is to be an error with a message, not a signal.
+/// If descriptor 0, 1 or 2 is closed, the next file that is opened gets its number, and our messages would be written
+/// into that file. A file that may not grow shall be an error with a message, not a signal.
 void prepare_process() {
   for (int fd = 0; fd <= 2; ++fd)
-    if (fcntl(fd, F_GETFD) < 0) open("/dev/null", O_RDWR);  // the lowest that is free: this one
+    if (fcntl(fd, F_GETFD) < 0) open("/dev/null", O_RDWR);  // open() takes the lowest free number: this one
   signal(SIGXFSZ, SIG_IGN);
 }
 
@@ -167,7 +170,7 @@ void prepare_process() {
 int run_tool(const std::string& tool, const std::function<int()>& body) {
   prepare_process();
   const auto failed = [&](const std::string& message, int exit_code) {
-    constexpr size_t kMostBytes = 2000;  // --help names all flags; what is longer holds somebody's text, word by word
+    constexpr size_t kMostBytes = 2000;  // our longest message lists all flags; a longer one quotes somebody's text
     std::fflush(stdout);
     std::cerr << tool << ": " << shortened(one_line(message), kMostBytes) << '\n';
     return exit_code;
@@ -175,7 +178,7 @@ int run_tool(const std::string& tool, const std::function<int()>& body) {
   try {
     const int exit_code = body();
     errno = 0;
-    // Results that did not arrive are no success.
+    // A tool whose results did not arrive has failed.
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
     const std::string fact = errno == 0 ? "cannot be written" : std::strerror(errno);
     return failed(concat("stdout: ", fact, "; expected a place for the results"),

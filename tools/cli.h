@@ -12,26 +12,27 @@
 
 namespace penstock {
 
-/// Parses the command line into what `app` was set up with. `--help` and `--version` print and exit 0. Every other
-/// trouble is a config_error; an unknown flag or command lists the one that was probably meant. Numbers are decimal,
-/// and of an unsigned option 0 to 2^63-1. `--name=` is `--name ''`, not the word behind it.
+/// Parses the command line into the variables that `app` was set up with. `--help` and `--version` print their text and
+/// exit with code 0. Every other problem is a config_error; for an unknown flag or command it lists the known ones and
+/// suggests the nearest. Numbers are decimal, and an unsigned option takes 0 to 2^63-1. `--name=` means `--name ''`:
+/// the next word is not its value.
 void parse_command_line(CLI::App& app, int argc, char** argv);
 
-/// The flags that `app` itself understands, `--name` and `-n`.
+/// The flags that `app` itself understands (`--name` and `-n`), without those of its subcommands.
 std::vector<std::string> flag_names(const CLI::App& app);
 
-/// `message` without control characters, and with the middle of each word of more than 200 bytes left out: names of
-/// files and what stands in them are somebody else's, and get no line of their own, nothing that steers a terminal, and
-/// no more than their room.
+/// `message` without control characters, and without the middle of each word of more than 200 bytes. A message may
+/// quote names and contents of files that somebody else made: those must not begin a line of their own, steer the
+/// terminal or fill the screen.
 std::string one_line(std::string message);
 
-/// Runs a tool, with descriptors 0 to 2 open and a file that may not grow an error instead of a signal. Results that
-/// stdout did not take are an io_error; a lack of memory is a device_error. An Error is printed as one line `<tool>:
-/// <message>` on stderr and gives its exit code, as a filesystem_error does that of io_error; any other exception
-/// gives 1.
+/// Runs `body` and returns the exit code of the tool. Before that, it opens those of the descriptors 0 to 2 that are
+/// closed, and makes a file that may not grow an error instead of a signal. An Error is printed on stderr as one line,
+/// `<tool>: <message>`, and gives its exit code. A filesystem_error and results that stdout did not take count as an
+/// io_error, a lack of memory counts as a device_error, and any other exception gives 1.
 int run_tool(const std::string& tool, const std::function<int()>& body);
 
-/// Of every plug-in a line for a help text: its name, what it does, its keys.
+/// One line per plug-in for a help text: its name, what it does, its keys.
 template <class Registry>
 std::string help_lines() {
   std::string lines;
@@ -39,7 +40,7 @@ std::string help_lines() {
   return lines;
 }
 
-/// What `text`, the value of `flag`, stands for. Throws config_error that lists the known values.
+/// What `text`, the value of `flag`, stands for. Throws a config_error that lists the known values.
 template <class Value>
 Value choice(const char* flag, const std::string& text, const std::map<std::string, Value>& known) {
   const auto found = known.find(text);

@@ -1,4 +1,4 @@
-// --plugin.
+// --plugin: finding its files among the words of a command line.
 #include "tools/plugins.h"
 
 #include "core/plugin.h"
@@ -22,9 +22,10 @@ void load_plugins(const std::vector<std::string>& words, const std::string& libt
 
 CLI::Option* add_plugin_option(CLI::App& app, std::vector<std::string>& files) {
   return app
-      .add_option(kFlag, files,
-                  "a shared library with plug-ins of your own, compiled against the installed headers; may be given "
-                  "several times")
+      .add_option(
+          kFlag, files,
+          "shared library with plug-ins of your own, compiled against the installed headers; the flag may be given "
+          "several times")
       ->type_name("FILE")
       ->take_all()
       ->allow_extra_args(false);

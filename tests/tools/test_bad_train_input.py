@@ -49,7 +49,7 @@ def fails(cache, tmp_path, flags, code, *expected):
     (["--workers=", "--lr", "1"], ['--workers: is ""; expected a whole number']),
     (["--workers=", "2"], ['--workers: is ""; expected a whole number']),
     (["--lr", "nan"], ['--lr: is "nan"; expected a finite number']),
-    (["--seed", "-1"], ['--seed: is "-1"; expected a whole number from 0']),
+    (["--seed", "-1"], ['--seed: is "-1"; expected a whole number, 0 or more']),
     (["--prefetch", "0"], ["--prefetch is 0; expected 1 or more"]),
     (["--nproc", "0"], ["--nproc is 0; expected 1 or more"]),
     (["--batch-size", "0"], ["--batch-size is 0; expected 1 or more"]),
@@ -297,7 +297,7 @@ def test_a_dataset_with_a_broken_shard_names_the_sample(cache, tmp_path):
     data = bytearray(shard.read_bytes())
     header_bytes = 8 + int.from_bytes(data[:8], "little")
     images_begin = json.loads(data[8:header_bytes])["images"]["data_offsets"][0]
-    data[header_bytes + images_begin + 1000] ^= 1  # of sample 3: 256 bytes a sample
+    data[header_bytes + images_begin + 1000] ^= 1  # in sample 3: 256 bytes per sample
     shard.write_bytes(data)
     done = run(cache, *with_data(tmp_path / "data"), "--out", tmp_path / "run", code=CORRUPT)
     assert "shard-00003-of-00016.safetensors: sample 3 " in done.stderr and "crc32c" in done.stderr, done.stderr

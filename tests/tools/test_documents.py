@@ -1,4 +1,4 @@
-"""The documents link to files and headings that exist, say rates with "per", and have the project's words in one glossary."""
+"""The documents link to files and headings that exist, write rates with "per", and define the project's words in one glossary."""
 import pathlib
 import re
 
@@ -13,7 +13,7 @@ WORDS = ("batch", "step", "row", "sample", "slot", "chunk", "stage of a sample",
 
 
 def anchors(document):
-    """As GitHub makes them of headings without markup."""
+    """The anchors that GitHub makes of headings without markup."""
     headings = re.findall(r"^#+ (.+)$", document.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -1,4 +1,4 @@
-"""train -e: evaluation.csv has a line for each sample, evaluation.json what they say of each class."""
+"""train -e: evaluation.csv has one line per sample, and evaluation.json has the sums of these lines per class."""
 import collections
 import csv
 import json
@@ -31,7 +31,7 @@ def results(out):
 
 
 def check_classes(rows, result, names):
-    """What evaluation.json says of the classes is what the lines of evaluation.csv add up to."""
+    """The counts of the classes in evaluation.json are the sums of the lines of evaluation.csv."""
     assert [one["name"] for one in result["classes"]] == names
     for one in result["classes"]:
         mine = [row for row in rows if row["label"] == one["name"]]
@@ -56,7 +56,7 @@ def test_every_sample_has_a_line_and_every_class_its_counts(cache, trained):
 
 def test_ranks_write_the_same_lines_and_padding_none(cache, trained, tmp_path):
     run(cache, *FAST, "-e", "--pretrained", trained / "model.safetensors", "--out", tmp_path / "one")
-    # 400 samples in batches of 3 x 256 rows: the last rank has padding alone.
+    # 400 samples in batches of 3 x 256 rows: the last rank has only padding rows.
     run(cache, *FAST, "-e", "--pretrained", trained / "model.safetensors", "--mode", "ddp", "--nproc", 3, "--out",
         tmp_path / "three")
     (one, json_of_one), (three, json_of_three) = results(tmp_path / "one"), results(tmp_path / "three")
@@ -78,7 +78,7 @@ def test_paths_and_names_come_back_whatever_they_hold(cache, tmp_path):
     rows, result = results(tmp_path / "run")
     check_classes(rows, result, CLASSES)
     assert [row["path"] for row in rows] == [f"test/{name}/{i}.png" for name in CLASSES for i in range(3)]
-    assert result["top5"] == 1  # of three classes
+    assert result["top5"] == 1  # there are only three classes
     assert summary(tmp_path / "run")["classes"] == CLASSES
 
 

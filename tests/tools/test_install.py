@@ -1,4 +1,4 @@
-"""cmake --install gives a package that another CMake project finds, and whose loader needs no LibTorch."""
+"""cmake --install makes a package that other CMake projects find, and whose loader needs no LibTorch."""
 import os
 import pathlib
 import re
@@ -69,7 +69,7 @@ def test_libtorch_is_asked_for_by_name(tmp_path):
 def test_installed_headers_name_no_third_party_type(tmp_path):
     run("cmake", "--install", BIN.parent, "--prefix", tmp_path)
     everything = sorted((tmp_path / "include/penstock").rglob("*.h"))
-    headers = [header for header in everything if "train" not in header.parts]  # those are LibTorch's own affair
+    headers = [header for header in everything if "train" not in header.parts]  # headers of train need LibTorch's
     assert headers and len(headers) < len(everything)
     for header in headers:
         for line in header.read_text().splitlines():

@@ -50,13 +50,13 @@ def test_flags_alone_make_a_world(cache, tmp_path):
 
 
 @pytest.mark.parametrize("launcher,flags,message", [
-    # torchrun takes --nproc for a flag of its own.
+    # torchrun would take --nproc as a flag of its own.
     (MPIRUN, ["--mode", "ddp", "--nproc", 3], "--nproc is 3; expected 2, the ranks that openmpi started"),
     (TORCHRUN, ["--mode", "ddp", "--world-size", 4], "--world-size is 4; expected 2, the ranks that torchrun started"),
     (TORCHRUN, ["--mode", "ddp", "--rank", 7], "torchrun says"),
     (TORCHRUN, ["--mode", "single"], "--mode single: launched with 2 ranks; expected 1 (use --mode ddp)")])
 def test_flags_that_contradict_the_launcher(cache, tmp_path, launcher, flags, message):
-    code = 1 if launcher is TORCHRUN else 2  # torchrun's own
+    code = 1 if launcher is TORCHRUN else 2  # torchrun has an exit code of its own
     done = run(cache, *FAST, *flags, "--out", tmp_path / "run", code=code, launcher=[*launcher, "2"])
     assert message in done.stderr
     assert not (tmp_path / "run").exists()
@@ -101,7 +101,7 @@ def test_ranks_end_with_the_process_that_started_them(cache, tmp_path):
 
 
 def is_alive(pid):
-    """Neither gone nor waiting for its exit code to be read."""
+    """Whether a process has not ended; one whose exit code was not read yet has ended."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
     except FileNotFoundError:

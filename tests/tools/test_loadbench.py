@@ -92,7 +92,7 @@ def test_the_table_has_a_line_for_each_worker_count_and_the_json_the_same_number
         for stage in ("read", "plan", "decode", "render"):
             assert run["stages"][stage]["count"] == 600
             assert run["stages"][stage]["mean_us"] > 0 and run["stages"][stage]["p99_us"] > 0
-        assert run["stages"]["wait"]["count"] == 3 * 13  # of the epochs measured alone
+        assert run["stages"]["wait"]["count"] == 3 * 13  # only of the epochs measured
     assert report["runs"][0]["ready_share"] == 0
 
 
@@ -123,7 +123,7 @@ def test_a_corrupt_sample_fails_or_is_substituted(data, tmp_path):
     done = loadbench("--data", broken, "--workers", 2, "--epochs", 2, "--on-corrupt", "substitute", "--json", out,
                      "--batch-size", 200)
     assert done.returncode == 0, done.stderr
-    assert json.loads(out.read_text())["runs"][0]["substituted_count"] == 2  # one an epoch
+    assert json.loads(out.read_text())["runs"][0]["substituted_count"] == 2  # one per epoch
 
 
 @pytest.mark.parametrize("arguments, code, message", [
@@ -139,17 +139,17 @@ def test_a_corrupt_sample_fails_or_is_substituted(data, tmp_path):
     (["--shuffle", "globl"], 2, '--shuffle: unknown value "globl"; did you mean "global"? known: global, none'),
     (["--world-size", "6", "--shuffle", "rank-local"], 2, "loader: rank-local shuffling of 5 shards over 6 ranks"),
     (["--augment", "afine"], 2, 'unknown transform "afine"; did you mean "affine"?'),
-    (["--batch-size", "999", "--tail", "drop"], 2, "delivers 0 images; expected a smaller --batch-size, or --tail pad"),
-    (["--batch-size", "999", "--rank", "998", "--world-size", "999", "--digest"], 2, "delivers 0 images"),
-    (["--batch-size", "999", "--tail", "drop", "--digest"], 2, "delivers 0 images; expected a smaller --batch-size"),
+    (["--batch-size", "999", "--tail", "drop"], 2, "has 0 images; expected a smaller --batch-size, or --tail pad"),
+    (["--batch-size", "999", "--rank", "998", "--world-size", "999", "--digest"], 2, "has 0 images"),
+    (["--batch-size", "999", "--tail", "drop", "--digest"], 2, "has 0 images; expected a smaller --batch-size"),
     (["--batch-size", "abc"], 2, '--batch-size: is "abc"; expected a whole number'),
-    (["--seed", "-1"], 2, '--seed: is "-1"; expected a whole number from 0'),
-    (["--seed", "9223372036854775808"], 2, '--seed: is "9223372036854775808"; expected a whole number nearer to 0'),
-    (["--digest", "--rank", "1", "--all-ranks", "2"], 2, "--rank: is 1 beside --all-ranks 2; expected one of them"),
+    (["--seed", "-1"], 2, '--seed: is "-1"; expected a whole number, 0 or more'),
+    (["--seed", "9223372036854775808"], 2, '--seed: is "9223372036854775808"; expected a whole number with fewer digits'),
+    (["--digest", "--rank", "1", "--all-ranks", "2"], 2, "--rank: is 1 with --all-ranks 2; expected one of the two"),
     (["--worker", "1"], 2, 'unknown flag "--worker"; did you mean "--workers"?'),
     (["--split", "test"], 3, "no manifest.json and no test/manifest.json"),
     (["--epochs", "1", "--json", "/nowhere/file.json"], 3, "--json: /nowhere/file.json.partial cannot be written"),
-    (["--epochs", "1", "--json", "/tmp"], 3, "--json: /tmp is a folder; expected the name of a file"),
+    (["--epochs", "1", "--json", "/tmp"], 3, "--json: /tmp is a folder; expected a file"),
     (["--epochs", "1", "--json", "x" * 300], 3, "File name too long"),
 ])
 def test_bad_input_gives_one_line_and_its_code(data, arguments, code, message):
@@ -171,7 +171,7 @@ def test_a_splits_own_folder_is_no_other_split(data):
 
 def test_the_table_says_that_one_ranks_images_are_its_own(data):
     arguments = ("--data", data, "--workers", 0, "--epochs", 1)
-    assert "rank 1 of 2 alone: its images/s\n" in loadbench(*arguments, "--world-size", 2, "--rank", 1).stdout
+    assert "rank 1 of 2 only: images/s are those of this rank\n" in loadbench(*arguments, "--world-size", 2, "--rank", 1).stdout
     assert "alone" not in loadbench(*arguments).stdout
 
 

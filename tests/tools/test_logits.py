@@ -1,4 +1,4 @@
-"""Models: the logits of torchvision's ResNets, and of LeNet and mlp as written here, for the same weights."""
+"""Models: their logits equal those of torchvision's ResNets, and of LeNet and mlp as written here, for the same weights."""
 import collections
 import os
 import pathlib
@@ -13,7 +13,7 @@ LOGITS = pathlib.Path(os.environ["PENSTOCK_BIN"]) / "logits"
 
 
 def random_model(arch, classes):
-    """Random weights, with BatchNorm far from 1 and 0 but the signal kept in range through all layers."""
+    """Random weights. BatchNorm is far from 1 and 0, but the signal stays in range through all layers."""
     torch.manual_seed(1)
     model = getattr(torchvision.models, arch)(weights=None, num_classes=classes).eval()
     for module in model.modules():

@@ -21,7 +21,7 @@ from workloads import BATCH_SIZE, WORKLOADS  # noqa: E402
 
 
 def made_up_images(workload, count=BATCH_SIZE):
-    """u8, with about the mean and deviation that the workload normalises by."""
+    """u8 pictures with about the mean and deviation by which the workload normalises."""
     random = numpy.random.default_rng(1)
     if workload == "mnist":
         return random.choice([0, 255], (count, 28, 28), p=[0.87, 0.13]).astype(numpy.uint8)

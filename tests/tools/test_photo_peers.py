@@ -1,4 +1,4 @@
-"""bench/peers on photographs, what can be checked without the peers: the data, the check of batches, results, page and chart."""
+"""bench/peers on photographs, as far as it can be checked without the peers: the data, the check of batches, results, page and chart."""
 
 import itertools
 import json
@@ -109,7 +109,7 @@ def test_crops_are_drawn_as_torchvision_draws_them():
     areas = [(ours[:, 2] * ours[:, 3]).mean(), (theirs[:, 2] * theirs[:, 3]).mean()]
     assert abs(areas[0] - areas[1]) < 0.05 * areas[1]
     assert (ours[:, 0] + ours[:, 2]).max() <= 300 and (ours[:, 1] + ours[:, 3]).max() <= 200
-    assert photo_draws.draw_crop(rng, 1000, 10) == (493, 0, 13, 10)  # no draw fits: the middle at 4/3
+    assert photo_draws.draw_crop(rng, 1000, 10) == (493, 0, 13, 10)  # no draw fits, so it is the middle with ratio 4/3
 
 
 def test_rates_count_images_and_processor_time():

@@ -1,4 +1,4 @@
-"""A folder of photographs as a user packs, looks at, loads and unpacks it; and what is no photograph."""
+"""A folder of photographs, packed, inspected, loaded and unpacked as a user does it; and files that are no photographs."""
 import io
 import json
 import os
@@ -17,7 +17,7 @@ ENCODES = ("auto", "coef", "keep")
 
 
 def photograph(seed, height=90, width=120):
-    """Smooth with some noise, so that entropy and size are a photograph's."""
+    """A smooth picture with some noise, so that its entropy and size are those of a photograph."""
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[0:height, 0:width]
     planes = [127 + 90 * np.sin(x / rng.uniform(5, 30) + y / rng.uniform(5, 30)) for _ in range(3)]
@@ -54,7 +54,7 @@ def digest(data, *arguments):
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):
-    """All samplings, odd sizes, grey, progressive, with EXIF orientation, CMYK, PNG, one pixel."""
+    """Pictures with all samplings, of odd sizes, grey, progressive, with EXIF orientation, CMYK, PNG, and of one pixel."""
     folder = tmp_path_factory.mktemp("photos")
     files = {}
     for i, sampling in enumerate(("4:4:4", "4:2:2", "4:2:0", "4:1:1")):
@@ -128,7 +128,7 @@ def test_pictures_stand_as_exif_says(tmp_path):
     run("shardprep", "unpack", tmp_path / "raw", "--out", tmp_path / "back")
     for orientation in range(1, 9):
         back = np.asarray(Image.open(tmp_path / "back" / "c" / f"{orientation}.jpg.png"), dtype=int)
-        assert np.abs(back - np.asarray(upright, dtype=int)).mean() < 6, orientation  # quality 95 loses 3 of this noise; a turn, 60
+        assert np.abs(back - np.asarray(upright, dtype=int)).mean() < 6, orientation  # quality 95 changes this noise by 3, and a wrong turn by 60
     whole = ("--digest", "--workers", "0,2", "--augment", "normalize(mean=0.5,std=0.5)", "--epochs", 1)
     digests = {run("loadbench", "--data", tmp_path / "raw", *whole).stdout}
     for encode in ENCODES:
@@ -136,7 +136,7 @@ def test_pictures_stand_as_exif_says(tmp_path):
         digests.add(run("loadbench", "--data", tmp_path / encode, *whole).stdout)
     assert len(digests) == 1, digests
     pack(tmp_path / "in", tmp_path / "plain", "--encode", "keep", "--no-exif")
-    # Unturned, four of them lie on their side: another size, which one batch cannot hold.
+    # If they are not turned, four of them lie on their side. They have another size, and one batch cannot hold both.
     refused = run("loadbench", "--data", tmp_path / "plain", *whole, code=2)
     assert "as 48 x 64; expected 64 x 48 as the first sample" in refused.stderr
 
@@ -201,13 +201,13 @@ def test_loadbench_says_what_limits_it_and_what_to_do_next(packed):
 
 
 def test_advice_looks_at_the_shards_that_the_rank_opened(packed):
-    """On one core the fastest run has workers enough, so that the advice goes on to how the pictures are stored."""
+    """On one core the fastest run has enough workers, so that the advice is about how the pictures are stored."""
     done = subprocess.run(
         [BIN / "loadbench", "--data", packed["keep"], "--workers", "1", "--shuffle", "rank-local", "--world-size", "2", "--rank", "1",
          "--decode", "full", "--dct-scale", "off", "--augment", "resize(size=8),center-crop(size=8)", "--epochs", "1"],
         capture_output=True, text=True, check=False, preexec_fn=lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}))
     assert done.returncode == 0, done.stderr
-    assert "next: leave --decode at auto: the data have a seek index" in done.stdout, done.stdout
+    assert "next: set --decode to auto: the data have a seek index" in done.stdout, done.stdout
 
 
 def broken(kind):
@@ -257,7 +257,7 @@ def test_unpack_leaves_out_what_is_damaged_and_says_so(tmp_path):
     pack(tmp_path / "in", tmp_path / "out", "--shards", 2)
     shard = sorted((tmp_path / "out" / "train").glob("*.safetensors"))[0]  # holds ids 0 and 2
     content = bytearray(shard.read_bytes())
-    content[4096 + 100] ^= 1  # the first sample begins behind the header's 4,096 bytes
+    content[4096 + 100] ^= 1  # the first sample begins after the header's 4,096 bytes
     shard.write_bytes(content)
     done = run("shardprep", "unpack", tmp_path / "out", "--out", tmp_path / "back", code=4)
     lines = done.stderr.splitlines()

@@ -1,4 +1,4 @@
-"""--plugin: plug-ins of somebody else's, compiled against an installation, in the stock tools."""
+"""--plugin: plug-ins of another project, compiled against an installation, in the stock tools."""
 import json
 import os
 import pathlib
@@ -54,7 +54,7 @@ def test_a_source_and_a_transform_are_those_of_the_stock_tools(installed, plugin
     def digest(augment):
         return run(installed / "bin/loadbench", f"--plugin={plugin}", "--data", stripes, "--digest", "--epochs", 1,
                    "--augment", augment, "--workers", 1)
-    # Turned round twice a picture is what it was: the plug-in's edit reached the pixels.
+    # Inverting twice gives the same picture, and inverting once does not: the plug-in's edit reaches the pixels.
     assert digest("invert(p=1),invert(p=1),normalize") == digest("normalize") != digest("invert(p=1),normalize")
     assert "invert: turn levels round" in run(installed / "bin/loadbench", "--plugin", plugin, "--help")
     assert "unknown key \"q\"" in refusal(installed / "bin/loadbench", "--plugin", plugin, "--data", stripes, "--augment",

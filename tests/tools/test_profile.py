@@ -1,4 +1,4 @@
-"""train --profile: the trace's format, its rows, and that they all show the same moments."""
+"""train --profile: the format of the trace, its rows, and that all rows have the same clock."""
 import collections
 import json
 import re
@@ -12,7 +12,7 @@ from train_tool import FAST, SMALL, run, start, wait_for_steps
 PHASES = ["wait", "host_to_device", "forward", "backward", "communication", "optimizer", "other"]
 NS = 0.001  # in microseconds, the format's unit; times are whole nanoseconds
 STEPS_PER_EPOCH = 10
-RUN = [*SMALL, "-b", "40", "--epochs", "3", "--print-freq", "7"]  # and no rank without samples
+RUN = [*SMALL, "-b", "40", "--epochs", "3", "--print-freq", "7"]  # no rank is without samples
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def check_format(trace):
 
 
 class Rank:
-    """What stands in the trace under one pid."""
+    """The events of one pid in the trace."""
 
     def __init__(self, trace, pid):
         events = [event for event in trace["traceEvents"] if event["pid"] == pid]
@@ -79,7 +79,7 @@ def load(out):
 
 @pytest.fixture(scope="module", params=[(1, 2), (2, 1)], ids=["single", "ddp"])
 def profiled(request, cache, tmp_path_factory):
-    """Steps 10 to 29 of 30, with two evaluations and checkpoints between: the trace, its ranks, workers, output."""
+    """A profile of steps 10 to 29 of 30, with two evaluations and checkpoints between them. Returns trace, ranks, workers, output."""
     rank_count, workers = request.param
     out = tmp_path_factory.mktemp("runs") / "run"
     flags = ["--mode", "ddp", "--nproc", rank_count] if rank_count > 1 else []
@@ -132,18 +132,18 @@ def test_every_worker_of_every_rank_has_a_row(profiled):
         for chunk in chunks:
             assert re.fullmatch(r"batch \d+", chunk["name"]) and rank.rows[chunk["tid"]].startswith("loader worker ")
             rows[chunk["args"]["epoch"], chunk["name"]] += chunk["args"]["rows"]
-        # Those at either end of the profile may have chunks outside of it.
+        # Batches at either end of the profile may have chunks outside of it.
         assert len(rows) > 8 and max(rows.values()) == 40 // len(ranks)
         assert list(rows.values()).count(40 // len(ranks)) > len(rows) - 5
 
 
 def test_operators_stand_where_they_ran(profiled):
-    """Kineto's clock is not ours: an error in aligning the two moves operators into other phases."""
+    """Kineto has another clock than we: an error in aligning the two would move operators into other phases."""
     tolerance = 20
     for rank in profiled[1]:
         steps = rank.steps()
         assert all(rank.rows[op["tid"]].startswith("ops of thread ") for op in rank.of("op"))
-        # Almost the first and the last of either phase, and some between.
+        # Operators near the begin and the end of each phase, and some between.
         for name, phase in (("aten::conv2d", "forward"), ("aten::addmm", "forward"),
                             ("aten::cross_entropy_loss", "forward"), ("SumBackward0", "backward"),
                             ("ConvolutionBackward0", "backward")):
@@ -160,7 +160,7 @@ def test_operators_stand_where_they_ran(profiled):
 
 
 def test_ranks_show_the_same_moments(profiled):
-    """No rank has the sum of the gradients before every rank has begun with its own."""
+    """No rank has the sum of the gradients before every rank has begun to compute its gradients."""
     ranks = [rank.steps() for rank in profiled[1]]
     for step in range(10, 30):
         laps = [{lap["name"]: lap for lap in rank[step]} for rank in ranks]
@@ -207,7 +207,7 @@ def test_a_folder_that_takes_no_trace_is_noticed_before_training(cache, tmp_path
 
 
 def test_a_full_disk_is_one_line_and_keeps_the_model(cache, tmp_path):
-    """Files of at most 400 kB stand for it: the model and its checkpoint are smaller, the trace is larger."""
+    """A limit of 400 kB per file stands for a full disk: the model and its checkpoint are smaller, the trace is larger."""
     limit = 400_000
     done = run(cache, *RUN, "--profile", "--out", tmp_path / "run", code=3, restore_signals=False,
                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))

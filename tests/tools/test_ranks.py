@@ -1,4 +1,4 @@
-"""Ranks that differ, do not come, stop, die or are told to stop: one line at each of them, and the right exit code."""
+"""Ranks that differ, do not come, stop, die or are told to stop: each prints one line and has the right exit code."""
 import os
 import pathlib
 import pty
@@ -34,14 +34,14 @@ def world(size=2, host="127.0.0.1"):
 
 
 def replaced(flags, other):
-    """`flags` with the values of `other` in place of their own."""
+    """`flags` with the values in `other` in place of their own."""
     names = other[::2]
     pairs = zip(flags[::2], flags[1::2])
     return [word for pair in pairs if pair[0] not in names for word in pair] + other
 
 
 def start_ranks(cache, out, *flags):
-    """Two ranks, started by hand, that train for as long as they are let."""
+    """Two ranks, started by hand, that train until they are stopped."""
     flags = [*SMALL, *world(), "--epochs", 500, "--print-freq", 1, "--out", out, *flags]
     return [start(cache, *flags, "--rank", rank) for rank in (0, 1)]
 
@@ -90,7 +90,7 @@ def test_a_rank_alone_says_for_whom_it_waited(cache, tmp_path):
 
 
 def test_a_host_that_does_not_resolve_is_told_at_once(cache, tmp_path):
-    host = "x" * 64  # too long for a name: no server is asked
+    host = "x" * 64  # too long for a host name, so no server is asked
     done = run(cache, *FAST, *world(host=host), "--rank", 1, "--out", tmp_path / "run", code=5)
     assert done.stderr.startswith(f"train: rendezvous: {host}: ") and done.stderr.count("\n") == 1
 

@@ -1,4 +1,4 @@
-"""shardprep as a user runs it; shards read by other software: the safetensors package, an own IDX reader, Pillow, zlib."""
+"""shardprep as a user runs it. Its shards are read by other software: the safetensors package, a separate IDX reader, Pillow, zlib."""
 import gzip
 import json
 import os
@@ -34,7 +34,7 @@ def manifest_of(folder):
 
 
 def shards_of(folder):
-    """The shards' tensors, by the safetensors package."""
+    """The tensors of the shards, read by the safetensors package."""
     for entry in manifest_of(folder)["shards"]:
         with safe_open(folder / entry["file"], framework="numpy") as shard:
             yield {name: shard.get_tensor(name) for name in shard.keys()}
@@ -56,7 +56,7 @@ def samples_of(folder):
 
 
 def crc32c(data):
-    """Bit by bit (Castagnoli, reflected)."""
+    """CRC-32C, computed bit by bit (polynomial of Castagnoli, reflected)."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc ^= byte
@@ -66,7 +66,7 @@ def crc32c(data):
 
 
 def sample_checksum(data, sample_id, label, extent, encoding, path=""):
-    """As docs/FORMAT.md has it."""
+    """Computed as docs/FORMAT.md describes it."""
     return crc32c(data + struct.pack("<QqHHHB", sample_id, label, *extent, encoding) + os.fsencode(path))
 
 
@@ -93,7 +93,7 @@ def write_mnist(folder, train_images, train_labels, compress=False):
 
 @pytest.fixture
 def mnist(tmp_path):
-    """Real MNIST where there is one, otherwise random pictures of its shape, gzipped like it."""
+    """The real MNIST if it is there, otherwise random pictures of the same shape, gzipped in the same way."""
     if (DATA / "mnist").is_dir():
         return DATA / "mnist"
     generator = np.random.default_rng(1)
@@ -141,7 +141,7 @@ def test_plain_and_gzipped_idx_files_pack_to_the_same_bytes(tmp_path):
 
 
 def pictures(folder):
-    """Pictures of all kinds that Pillow writes, path -> pixels as Penstock promises them."""
+    """Pictures of all kinds that Pillow writes: path -> the pixels that Penstock promises."""
     generator = np.random.default_rng(3)
     expected = {}
     for number, mode in enumerate(["L", "RGB", "RGBA", "LA", "P", "1"] * 4):
@@ -204,7 +204,7 @@ def test_png_files_are_stored_whole_and_their_pixels_are_pillows(tmp_path):
         assert extent == (*pixels.shape[:2], 1 if pixels.ndim == 2 else 3)
         sums += pixels.reshape(-1, extent[2]).sum(0)  # a grey picture counts in each channel
         count += extent[0] * extent[1]
-    # Exact integer sums of decoded pixels: one wrong level anywhere would show.
+    # The sums of decoded pixels are exact integers, so that a single wrong level would show.
     assert manifest_of(folder)["mean"] == pytest.approx((sums / 255 / count).tolist(), abs=1e-15)
     assert manifest_of(folder)["class_names"] == ["class 0", "class 1", "class 2"]
 
@@ -214,7 +214,7 @@ def test_a_killed_packing_goes_on_with_the_shards_that_are_missing(tmp_path):
     process = subprocess.Popen([SHARDPREP, *map(str, arguments)], stdout=subprocess.DEVNULL)
     partial = tmp_path / "out/.train.partial"
     while not list(partial.glob("finished-*.json")) and process.poll() is None:
-        pass  # until a shard is finished, of twelve
+        pass  # waits until one of the twelve shards is finished
     process.send_signal(signal.SIGKILL)
     process.wait()
     finished = [int(re.search(r"\d+", path.name)[0]) for path in partial.glob("finished-*.json")]
@@ -337,11 +337,11 @@ def test_a_splits_own_folder_is_no_other_split(tmp_path, command):
     (["pack", "--source", "digits", "--out", "x", "--shards", "99999999999"], 2, '--shards: is "99999999999"; expected a'),
     (["pack", "--source", "digits", "--out", "x", "--shards"], 2, "--shards: has no value; expected one"),
     (["pack", "--source", "digits", "--out", "x", "--out", "y"], 2, "--out: is given more than once; expected it once"),
-    (["pack", "--source", "digits", "--out", "x", "--force=perhaps"], 2, "--force: has a value; expected the flag alone"),
+    (["pack", "--source", "digits", "--out", "x", "--force=perhaps"], 2, '--force: has the value "perhaps"; expected the flag alone'),
     (["pack", "--source", "digits(cuont=3)", "--out", "x"], 2, 'unknown key "cuont"; did you mean "count"?'),
     (["pack", "--source", "digits(seed=-1)", "--out", "x"], 2, "source digits: seed is -1; expected 0 or more"),
     (["pack", "--source", "digits", "--out", "x", "--split", "train,tset"], 2, 'unknown split "tset"; did you mean "test"?'),
-    (["pack", "--source", "digits", "--out", "x", "--split", "train,train"], 2, "expected every split once"),
+    (["pack", "--source", "digits", "--out", "x", "--split", "train,train"], 2, "expected each split only once"),
     (["pack", "--source", "digits", "--out", "x", "--shard", "3"], 2, 'unknown flag "--shard"; did you mean "--shards"?'),
     (["pack", "--source", "digit", "--out", "x"], 2, 'unknown source "digit"; did you mean "digits"? known: '),
     (["pack", "--source", "digits(sise=3)", "--out", "x"], 2, 'unknown key "sise"'),

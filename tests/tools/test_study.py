@@ -1,4 +1,4 @@
-"""train study: its table, charts and page, going on where it stopped, and what it says of commands that cannot be."""
+"""train study: its table, charts and page, continuing after a stop, and its messages about impossible commands."""
 import csv
 import html.parser
 import json
@@ -28,7 +28,7 @@ def cache(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def study(cache, tmp_path_factory):
-    """One finished study: its folder and what it said."""
+    """One finished study. Returns its folder and what it printed."""
     out = tmp_path_factory.mktemp("study") / "out"
     return out, run(cache, *STUDY, "--out", out)
 
@@ -44,7 +44,7 @@ def markdown_rows(text):
 
 
 def summaries(out, row):
-    """Of all repeats of a row, counted from 1."""
+    """One summary per repeat of row `row`, counted from 1."""
     return [json.loads((path / "summary.json").read_text()) for path in sorted(out.glob(f"runs/{row:02}-*"))
             if path.is_dir()]
 
@@ -71,7 +71,7 @@ def test_the_table_holds_medians_and_ranges_of_the_runs(study):
     for number, row in enumerate(rows, 1):
         found = summaries(out, number)
         assert [one["workers"] for one in found] == [int(row["workers"])] * 2
-        assert found[0]["configuration"] == found[1]["configuration"]  # though the last is profiled
+        assert found[0]["configuration"] == found[1]["configuration"]  # although the last run is profiled
         assert {one["configuration"]["augment"] == "" for one in found} == {row["augment"] == "off"}
         for column, key in (("load_ms", "load_ms_per_step"), ("update_ms", "update_ms_per_step"),
                             ("total_s", "train_seconds"), ("accuracy", "accuracy")):
@@ -100,13 +100,13 @@ def test_every_table_and_summary_line_says_emulated(study):
     out, done = study
     text = (out / "study.md").read_text()
     head, _, *body = markdown_rows(text)
-    assert head == ["mode", "ranks", "augment", "workers", "load ms a batch", "update ms a batch", "total s", "accuracy",
+    assert head == ["mode", "ranks", "augment", "workers", "load ms per batch", "update ms per batch", "total s", "accuracy",
                     "predicted s", "error", "times"]
     assert len(body) == 4 and all(row[-1] == "emulated" for row in body)
     assert all(re.fullmatch(r"[\d.]+ \([\d.]+-[\d.]+\)", row[6]) for row in body)
     assert markdown_rows(done.stdout) == [head, markdown_rows(text)[1], *body]
     said = [line for line in text.splitlines() if line.startswith(("#", "- "))]
-    beside = sum("ran beside other programs" in line for line in said)  # as the machine happens to be
+    beside = sum("ran beside other programs" in line for line in said)  # this depends on what else the machine does
     assert beside <= 1 and len(said) == 2 + 3 + 4 + beside and all("[emulated]" in line for line in said), said
     assert sum("bound: " in line for line in said) == 4
     assert [row["times"] for row in csv_rows(out)] == ["emulated"] * 4
@@ -117,7 +117,7 @@ def test_every_table_and_summary_line_says_emulated(study):
 
 
 class Page(html.parser.HTMLParser):
-    """What the tests look at: sections of rows with their rectangles, table rows, words, links out."""
+    """The parts of the page that tests look at: sections of rows with their rectangles, table rows, words, links to elsewhere."""
 
     def __init__(self, text):
         super().__init__()
@@ -153,9 +153,9 @@ def test_the_page_in_a_browser(study, tmp_path):
     assert page.table == 5 and len(page.rows) == 4 and page.tags.count("svg") >= 2 + 4
     for rectangles in page.rows:
         lanes = [classes[1] for classes in rectangles if classes[0] == "lane"]
-        assert lanes == ["loader", "trainer"]  # without workers the trainer's thread is both
+        assert lanes == ["loader", "trainer"]  # without workers the trainer's thread does both
         phases = [classes[1] for classes in rectangles if classes[0] == "phase"]
-        # At the epoch's end the trainer asks once more, and waits for nothing.
+        # At the end of an epoch the trainer asks for one more batch, which does not come.
         assert set(phases) <= PHASES and phases.count("forward") == 20 and phases.count("wait") == 21
         assert [classes for classes in rectangles if classes[0] == "gap"].count(["gap"]) >= 1
         assert sum(classes[0] == "load" for classes in rectangles) >= 10
@@ -188,9 +188,9 @@ def test_a_report_without_traces_and_gnuplot_says_so(study, cache, tmp_path):
     process = subprocess.run([TRAIN, *STUDY, "--out", out], capture_output=True, text=True, timeout=60,
                              env={**environment(cache), "PATH": str(tmp_path / "bin")}, check=True)
     assert process.stderr.count("finished earlier") == 8
-    assert "gnuplot is not there" in last_line(process.stderr)
+    assert "gnuplot is not installed" in last_line(process.stderr)
     text = (out / "report.html").read_text()
-    assert "gnuplot is not there" in text and text.count("no timeline: ") == 4
+    assert "gnuplot is not installed" in text and text.count("no timeline: ") == 4
     assert not any((out / name).exists() for name in CHARTS)
 
 
@@ -199,13 +199,13 @@ def test_a_study_that_was_stopped_goes_on(cache, tmp_path):
     command = [*COMMAND, "--modes", "single,ddp", "--nproc", "1,2", "--out", out]
     process = start(cache, *command)
     said = [process.stderr.readline(), process.stderr.readline()]
-    assert "left out, as there is no such run: single with 2 ranks, ddp with 1 rank" in said[0]
+    assert "left out, because there are no such runs: single with 2 ranks, ddp with 1 rank" in said[0]
     assert "run 1 of 4, single, 0 workers: total" in said[1]
     second = run(cache, *command, code=2).stderr.splitlines()
     assert len(second) == 2 and second[1].startswith(f"train: --out {out}: another study is writing into it; expected")
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
-    assert process.returncode in (143, -signal.SIGTERM)  # the latter between two runs
+    assert process.returncode in (143, -signal.SIGTERM)  # the latter if it was between two runs
     finished = {path: path.stat().st_mtime_ns for path in out.glob("runs/*/summary.json")}
     assert 1 <= len(finished) < 4 and not (out / "study.md").exists()
 
@@ -226,18 +226,18 @@ def test_a_run_that_fails_ends_the_study_with_its_own_words(cache, tmp_path):
 
 
 @pytest.mark.parametrize("flags, line", [
-    (["--workers", ""], '--workers is ""; expected whole numbers from 0 on, such as 0,1,2,4'),
-    (["--workers", "0,-1"], '--workers is "0,-1"; expected whole numbers from 0 on, such as 0,1,2,4'),
-    (["--workers", "0,1,0"], '--workers is "0,1,0", with 0 twice; expected every value once'),
+    (["--workers", ""], '--workers is ""; expected whole numbers, 0 or more, such as 0,1,2,4'),
+    (["--workers", "0,-1"], '--workers is "0,-1"; expected whole numbers, 0 or more, such as 0,1,2,4'),
+    (["--workers", "0,1,0"], '--workers is "0,1,0", with 0 twice; expected each value only once'),
     (["--modes", "single,dpd"], '--modes: unknown mode "dpd"; did you mean "ddp"?'),
     (["--modes", ""], '--modes is ""; expected modes of '),
-    (["--modes", "ddp", "--nproc", "1"], "--modes ddp: no mode goes with the ranks of --nproc; expected 1 for single"),
-    (["--nproc", "0"], '--nproc is "0"; expected whole numbers from 1 on, such as 1,2'),
+    (["--modes", "ddp", "--nproc", "1"], "--modes ddp: no mode can run with the ranks of --nproc; expected 1 for single"),
+    (["--nproc", "0"], '--nproc is "0"; expected whole numbers, 1 or more, such as 1,2'),
     (["--repeat", "0"], "--repeat is 0; expected 1 or more"),
-    (["--ablate", "augment"], "--ablate augment: no --augment is given; expected the transforms to leave out"),
+    (["--ablate", "augment"], '--ablate augment: --augment is ""; expected the transforms that half of the rows leave out'),
     (["--ablate", "agment"], '--ablate: unknown ablation "agment"; did you mean "augment"?'),
-    (["--mode", "ddp"], "--mode ddp: is set in a study; expected --modes"),
-    (["--profile", "5"], "--profile 5: is set in a study; expected none"),
+    (["--mode", "ddp"], "--mode ddp: cannot be given to a study; expected --modes"),
+    (["--profile", "5"], "--profile 5: cannot be given to a study; expected no --profile"),
     (["--epohcs", "2"], 'unknown flag "--epohcs"; did you mean "--epochs"?'),
     (["--emulate-step", "2"], '--emulate-step is "2"; expected a time with its unit'),
     (["--repeet", "3"], 'unknown flag "--repeet"; did you mean "--repeat"?'),

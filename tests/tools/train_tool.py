@@ -1,4 +1,4 @@
-"""Running `train` in tests: one packed cache a test session, short runs on small digits."""
+"""Running `train` in tests: one cache of packed data per test session, and short runs on small digits."""
 import json
 import os
 import pathlib
@@ -22,7 +22,7 @@ SHORT = {"-b": "--batch-size", "-j": "--workers", "-a": "--arch", "-p": "--print
 
 
 def merged(arguments):
-    """The words with the last one of each flag: what a test gives replaces what stands in SMALL and FAST, for `train`
+    """The words, with only the last value of each flag. Flags of a test replace those of SMALL and FAST, because `train`
     refuses a flag that is given twice."""
     groups = {}
     name = ""
@@ -57,7 +57,7 @@ def metrics(out):
 
 
 def wait_for_steps(process, out, count):
-    """Until `count` steps stand in metrics.jsonl (a run with --print-freq 1), or the process has ended."""
+    """Waits until metrics.jsonl has `count` steps (of a run with --print-freq 1), or the process has ended."""
     path = out / "metrics.jsonl"
     deadline = time.monotonic() + 120
     while process.poll() is None and time.monotonic() < deadline:

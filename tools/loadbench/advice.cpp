@@ -1,4 +1,5 @@
-// advice(): the stage that takes most, and the storage or the option that makes it cheaper.
+// advice(): finds the stage that takes the most time, and what would make it cheaper: another storage or another
+// option.
 #include "tools/loadbench/advice.h"
 
 #include <algorithm>
@@ -14,9 +15,9 @@ namespace penstock {
 namespace {
 
 constexpr uint64_t kLookedAt = 1000;  // samples whose encoding and size are looked at
-constexpr double kLargeShare = 0.4;   // of a sample's time: below it no stage is worth an advice of its own
+constexpr double kLargeShare = 0.4;   // a stage with less of a sample's time gets no advice of its own
 
-constexpr double kStorageShare = 0.4;  // likewise, of the workers' time
+constexpr double kStorageShare = 0.4;  // the same for waiting for the storage, as a share of the workers' time
 
 /// Share of the workers' time in which they waited for the storage.
 double storage_share(const LoaderStatistics& statistics) {
@@ -28,8 +29,8 @@ double storage_share(const LoaderStatistics& statistics) {
   return busy_ms > 0 ? storage_ms / busy_ms : 0;
 }
 
-/// What the storage gives, and what smaller samples or more memory would. More readers help a storage that answers
-/// late, and not one that is used up.
+/// The two lines for a loader that waits for its storage: how fast that is, and what to do. More readers help if the
+/// storage answers late, but not if it is used up.
 std::string storage_lines(const Dataset& dataset, const BenchOptions& options, const BenchRun& best) {
   constexpr double kGain = 1.2;
   const auto disk = measure_disk(shard_files(dataset));
@@ -73,7 +74,7 @@ struct Stored {
   double short_side = 0;  // mean, pixels
 };
 
-/// Of the shards that the loader opened; an even choice of their samples.
+/// Looks at samples at equal distances in the shards that the loader opened.
 Stored most_stored(const Dataset& dataset, const LoaderOptions& loader) {
   const bool has_own_shards = loader.shuffle == Shuffle::kRankLocal;
   const int first = has_own_shards ? loader.rank : 0, stride = has_own_shards ? loader.world_size : 1;
@@ -95,7 +96,7 @@ Stored most_stored(const Dataset& dataset, const LoaderOptions& loader) {
 
 std::string jpeg_advice(const Dataset& dataset, const LoaderOptions& loader, const Stored& stored) {
   if (stored.has_index && loader.decode != DecodePath::kAuto && loader.decode != DecodePath::kIndex)
-    return "leave --decode at auto: the data have a seek index";
+    return "set --decode to auto: the data have a seek index";
   if (dataset.manifest().storage.starts_with("encode=auto"))
     return "pack with --encode coef: the same pixels faster, but files that unpack would not give back to the byte";
   return "pack with --encode auto: the same pixels from stored coefficients, without Huffman decoding";
@@ -106,37 +107,38 @@ std::string decode_advice(const Dataset& dataset, const BenchOptions& options, c
   const Stored stored = most_stored(dataset, loader);
   if (stored.encoding == Encoding::kRaw) return "nothing: the pixels are stored raw";
   if (codec_traits(stored.encoding).is_lossless)
-    return "pack with --encode jpeg (other pixels, few bytes) or raw (the same pixels, many bytes)";
+    return "pack with --encode jpeg (it changes the pixels, and takes few bytes) or raw (the same pixels, many bytes)";
   if (stored.encoding == Encoding::kJpeg) return jpeg_advice(dataset, loader, stored);
   if (stored.encoding == Encoding::kCoefficients) {
     if (loader.decode == DecodePath::kRegion || loader.decode == DecodePath::kFull)
-      return "leave --decode at auto: the data are stored as coefficients";
-    if (!loader.scales_dct) return "leave --dct-scale at auto (other pixels)";
+      return "set --decode to auto: the data are stored as coefficients";
+    if (!loader.scales_dct) return "set --dct-scale to auto (this changes the pixels)";
   }
-  // A crop of half the area and more of a picture of this size still has a pixel for every output pixel.
+  // At this size, a crop of half the picture's area or more still has a pixel for every output pixel.
   const int enough = static_cast<int>(std::ceil(std::min(output.height, output.width) * 8 / 7.0));
   if (stored.short_side > 1.2 * enough)
     return concat("pack with --resize ", enough, ", which compresses the pictures again and leaves small crops fewer ",
-                  "pixels: the short sides are ", std::lround(stored.short_side), " in the mean");
-  return "nothing is left undone here; --encode raw would save decoding for several times the bytes";
+                  "pixels: the mean short side is ", std::lround(stored.short_side), " pixels");
+  return "no option would make this faster; --encode raw would save the decoding but takes several times the bytes";
 }
 
 std::string next_step(const Dataset& dataset, const BenchOptions& options, const BenchRun& best, int core_count) {
   const bool is_most_measured = best.workers == *std::max_element(options.workers.begin(), options.workers.end());
   if (is_most_measured && best.workers < core_count)
-    return concat("measure --workers ", core_count, ": the fastest was the most measured, and there are ", core_count,
-                  " cores");
+    return concat("measure --workers ", core_count, ": the largest number measured was the fastest, and there are ",
+                  core_count, " cores");
   if (best.workers == 0 && options.workers.size() > 1)
-    return "--workers 0: what threads cost is more than they save here, as with few samples or cheap ones";
+    return "--workers 0: worker threads cost more time here than they save, as with few or cheap samples";
   const StageShare stage = greatest_stage(best.statistics);
-  if (stage.share < kLargeShare) return "no stage stands out; more cores";
+  if (stage.share < kLargeShare) return "more cores: no stage takes much more time than the others";
   const std::string name = stage.name;
   if (name == "decode") return decode_advice(dataset, options, best.extent);
-  if (name == "read") return "the data come from the disk or their checksums cost most: more memory, or fewer bytes";
+  if (name == "read")
+    return "more memory, or fewer bytes: most of the time goes into reading from the disk or into checksums";
   if (name == "plan") return "fewer transforms";
   if (options.loader.layout == Layout::kF32Nchw)
-    return "--layout u8, and normalise on the device: a quarter of the bytes";
-  return "nothing is left undone here; more cores";
+    return "--layout u8, and normalise on the device: batches then have a quarter of the bytes";
+  return "more cores: no option would make this faster";
 }
 
 }  // namespace

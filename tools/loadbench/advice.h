@@ -1,4 +1,4 @@
-// What limits the loader that was measured, and what to try next.
+// advice(): what limits the loader that was measured, and what to try next.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace penstock {
 
-/// Two lines, `limit: ...` and `next: ...`, from the fastest of `runs`. What is advised changes how the data are stored
-/// or the loader is run; where it also changes pixels the line says so.
+/// Two lines, `limit: ...` and `next: ...`, about the fastest of `runs`. The advice is to store the data or to run the
+/// loader in another way; if that also changes pixels, the line says so.
 std::string advice(const Dataset& dataset, const BenchOptions& options, const std::vector<BenchRun>& runs);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// loadbench: how fast the loader is, stage by stage, and whether it delivers the same bytes however it is run.
+// loadbench: measures how fast the loader is, stage by stage, and whether it always delivers the same bytes.
 #include <iostream>
 
 #include "core/error.h"
@@ -12,7 +12,7 @@
 namespace penstock {
 namespace {
 
-/// Of a split's own folder, --split can only repeat what that is.
+/// Opens --data. If that is the folder of one split, --split may only name that split.
 std::shared_ptr<const Dataset> open_dataset(const BenchOptions& options) {
   auto dataset = Dataset::open(options.data, options.split, needed_shards(options.loader));
   const auto& split = dataset->manifest().split;

@@ -1,4 +1,4 @@
-// Epochs in turn, and digests.
+// Measuring: epochs of several loaders in turn, and digests.
 #include "tools/loadbench/measure.h"
 
 #include <algorithm>
@@ -14,11 +14,11 @@ namespace {
 LoaderOptions loader_options(const BenchOptions& options, int workers) {
   LoaderOptions loader = options.loader;
   loader.workers = workers;
-  loader.epoch_count = 0;  // nothing is made for an epoch that was not started
+  loader.epoch_count = 0;  // no batch is made for an epoch that was not started
   return loader;
 }
 
-/// Images of one epoch, or of its first max_batches batches.
+/// Takes the batches of one epoch, or its first `max_batches`. Returns their number of images.
 int64_t consume(Loader& loader, int64_t max_batches) {
   int64_t images = 0;
   for (int64_t batch = 0; max_batches == 0 || batch < max_batches; ++batch) {
@@ -41,13 +41,13 @@ void run_epoch(Loader& loader, int64_t epoch, const BenchOptions& options, Bench
   const int64_t images = consume(loader, options.max_batches);
   run.epoch_images_per_second.push_back(static_cast<double>(images) * 1e3 / ms_since(start_ns));
   run.resident_bytes = resident_bytes();
-  // Drops what was made ahead: it would take the cores of the run whose turn is next.
+  // This drops the batches that are being made ahead: they would take cores from the run whose turn is next.
   loader.start_epoch(epoch, loader.batches_per_epoch());
 }
 
 [[noreturn]] void refuse_nothing(const Dataset& dataset, const BenchOptions& options) {
   throw config_error(concat(dataset.folder().string(), ": an epoch of batches of ", options.loader.batch_size,
-                            " delivers 0 images; expected a smaller --batch-size, or --tail pad"));
+                            " has 0 images; expected a smaller --batch-size, or --tail pad"));
 }
 
 void add_epoch(Loader&& loader, int64_t epoch, int64_t max_batches, Digest& digest) {
@@ -59,7 +59,7 @@ void add_epoch(Loader&& loader, int64_t epoch, int64_t max_batches, Digest& dige
   }
 }
 
-/// Of one rank, or of all ranks one after the other.
+/// The digest of one rank, or of all ranks, which are loaded one after the other.
 std::string epoch_digest(const std::shared_ptr<const Dataset>& dataset, const Pipeline& pipeline,
                          const BenchOptions& options, int workers, int64_t epoch) {
   auto loader = loader_options(options, workers);
@@ -97,7 +97,7 @@ std::vector<BenchRun> measure(const std::shared_ptr<const Dataset>& dataset, con
       cold.next();
       run.first_batch_ms = ms_since(start_ns);
     }
-    // Another one for the epochs, so that its statistics are theirs.
+    // The epochs get a loader of their own, so that its statistics cover only them.
     loaders.push_back(std::make_unique<Loader>(dataset, pipeline, loader_options(options, workers)));
     run.extent = loaders.back()->extent();
     run.slot_bytes = loaders.back()->slot_bytes();
@@ -117,7 +117,7 @@ std::vector<std::string> digests(const std::shared_ptr<const Dataset>& dataset, 
   auto one = loader_options(options, 0);
   one.world_size = std::max(one.world_size, options.all_ranks);
   const Loader first(dataset, pipeline, one);
-  // A digest of nothing would be equal to any other.
+  // Digests of nothing are equal for all options, so they would prove nothing.
   if (first.batches_per_epoch() == 0 || (options.all_ranks == 0 && first.samples_per_epoch() == 0))
     refuse_nothing(*dataset, options);
   std::vector<std::string> found;

@@ -10,10 +10,21 @@
 #include "core/machine.h"
 #include "core/text.h"
 #include "tools/cli.h"
+#include "tools/loader_help.h"
 #include "tools/plugins.h"
 
 namespace penstock {
 namespace {
+
+constexpr const char* kDescription =
+    "Measures the loader without training: images/s and the time of each stage for several numbers of workers, or, "
+    "with --digest, digests of what the loader delivers. Exit codes: 0 success, 2 wrong options, 3 files, 4 corrupt "
+    "data, 5 threads or memory.";
+constexpr const char* kColumns =
+    "Columns. read, plan, decode, render: time per sample, mean/p99 in us. storage: mean time per sample that workers "
+    "waited for the storage, in us. wait: time per batch that the consumer waited, mean/p99 in us. ready: share of the "
+    "batches that were ready when they were asked for. slots: memory for batches. RSS: memory of the whole process. "
+    "first: time from the start to the first batch.";
 
 std::vector<int> parse_workers(const std::string& text) {
   std::vector<int> workers;
@@ -29,7 +40,7 @@ std::vector<int> parse_workers(const std::string& text) {
 }
 
 void check(const BenchOptions& options) {
-  if (options.data.empty()) throw config_error("--data: is \"\"; expected a data set or a split's folder");
+  if (options.data.empty()) throw config_error("--data: is \"\"; expected the folder of a data set or of a split");
   if (options.epochs < 1) throw config_error(concat("--epochs: is ", options.epochs, "; expected 1 or more"));
   if (options.max_batches < 0)
     throw config_error(concat("--batches: is ", options.max_batches, "; expected 0 (all) or more"));
@@ -38,8 +49,8 @@ void check(const BenchOptions& options) {
   if (options.all_ranks > 0 && (options.loader.world_size > 1 || options.loader.rank != 0)) {
     const bool is_world = options.loader.world_size > 1;
     throw config_error(concat(is_world ? "--world-size" : "--rank", ": is ",
-                              is_world ? options.loader.world_size : options.loader.rank, " beside --all-ranks ",
-                              options.all_ranks, "; expected one of them"));
+                              is_world ? options.loader.world_size : options.loader.rank, " with --all-ranks ",
+                              options.all_ranks, "; expected one of the two"));
   }
 }
 
@@ -52,43 +63,47 @@ BenchOptions parse_bench_options(int argc, char** argv) {
   std::string workers = "0,1,2,4", shuffle = "global", tail = "pad", layout = "f32", on_corrupt = "fail",
               decode = "auto", dct_scale = "auto";
   auto& loader = options.loader;
-  CLI::App app{
-      "Measures the loader alone: images/s and stages for each worker count, or digests of what it delivers. "
-      "Exit codes: 0, 2 options, 3 files, 4 corrupt data, 5 threads or memory."};
-  app.footer(
-      "Columns: read, plan, decode, render: mean/p99 of a sample in us. wait: of a batch, until it is there. ready: "
-      "share of the batches that were there when they were asked for. slots: memory of the batches made ahead. RSS: of "
-      "the process. first: from start to the first batch.");
-  app.add_option("--data", options.data, "data set, or one split's folder, as shardprep packs them")->required();
-  const auto* split = app.add_option("--split", options.split, "split of the data set")->capture_default_str();
-  app.add_option("--workers,-j", workers, "worker counts, measured in turn; 0: the caller's thread")
+  CLI::App app{kDescription};
+  app.footer(kColumns);
+  app.add_option("--data", options.data, "folder of a packed data set, or of one split of it")->required();
+  const auto* split =
+      app.add_option("--split", options.split, "split to load: train, test or all")->capture_default_str();
+  app.add_option("--workers,-j", workers,
+                 "numbers of worker threads to measure; 0: the consumer's thread makes the batches itself")
       ->capture_default_str();
-  app.add_option("--prefetch", loader.prefetch, "batches made ahead")->capture_default_str();
-  app.add_option("--batch-size,-b", loader.batch_size, "global batch")->capture_default_str();
+  app.add_option("--prefetch", loader.prefetch, "batches that the workers make ahead")->capture_default_str();
+  app.add_option("--batch-size,-b", loader.batch_size, "samples per batch, over all ranks")->capture_default_str();
   app.add_option("--augment", options.augment,
-                 "transforms, e.g. affine(degrees=10),flip,normalize; of" + help_lines<TransformRegistry>())
+                 "transforms in their order, for example 'affine(degrees=10),flip,normalize'. Known transforms:" +
+                     help_lines<TransformRegistry>())
       ->capture_default_str();
   add_plugin_option(app, plugins);
-  app.add_option("--epochs", options.epochs, "epochs of each worker count; the median counts")->capture_default_str();
-  app.add_option("--batches", options.max_batches, "end an epoch behind this many batches; 0: all")
+  app.add_option("--epochs", options.epochs, "epochs to measure for each number of workers; the table shows the median")
       ->capture_default_str();
-  app.add_option("--json", options.json, "write the results to this file");
-  app.add_flag("--digest", options.digest, "print `epoch E digest HEX` of all ids, labels, weights and pixels instead");
-  app.add_option("--rank", loader.rank, "this rank's part alone")->capture_default_str();
-  app.add_option("--world-size", loader.world_size, "ranks")->capture_default_str();
-  const auto* all_ranks =
-      app.add_option("--all-ranks", options.all_ranks, "with --digest: merge the parts of this many ranks");
-  app.add_option("--shuffle", shuffle, "global, rank-local or none")->capture_default_str();
-  app.add_option("--tail", tail, "pad or drop")->capture_default_str();
+  app.add_option("--batches", options.max_batches, "end each epoch after this many batches; 0: after all of them")
+      ->capture_default_str();
+  app.add_option("--json", options.json, "file for the results as JSON");
+  app.add_flag(
+      "--digest", options.digest,
+      "measure nothing; print `epoch E digest HEX` for each epoch, a digest of all ids, labels, weights and pixels");
+  app.add_option("--rank", loader.rank, "rank whose part of each batch is loaded")->capture_default_str();
+  app.add_option("--world-size", loader.world_size, "number of ranks that share a batch")->capture_default_str();
+  const auto* all_ranks = app.add_option(
+      "--all-ranks", options.all_ranks,
+      "with --digest: load the parts of this many ranks one after the other, and print the digest of them all");
+  app.add_option("--shuffle", shuffle, kShuffleHelp)->capture_default_str();
+  app.add_option("--tail", tail, kTailHelp)->capture_default_str();
   app.add_option("--layout", layout,
-                 "f32, f16 or bf16 (N x C x H x W, normalised), the same with -nhwc, or u8 (N x H x W x C)")
+                 "pixels of a batch: f32, f16 or bf16 (normalised, N x C x H x W), f32-nhwc, f16-nhwc or bf16-nhwc "
+                 "(normalised, N x H x W x C), or u8 (levels 0 to 255, N x H x W x C)")
       ->capture_default_str();
-  app.add_option("--seed", loader.seed, "seed of order and augmentation")->capture_default_str();
-  app.add_option("--decode", decode, "JPEGs: auto, index (coefficients or seek index), region or full (libjpeg-turbo)")
+  app.add_option("--seed", loader.seed, "seed of the order and the augmentation")->capture_default_str();
+  app.add_option("--decode", decode, kDecodeHelp)->capture_default_str();
+  app.add_option("--dct-scale", dct_scale, kDctScaleHelp)->capture_default_str();
+  app.add_option(
+         "--on-corrupt", on_corrupt,
+         "what a corrupt sample does. fail: it ends the run; substitute: its row gets zeroed pixels and weight 0")
       ->capture_default_str();
-  app.add_option("--dct-scale", dct_scale, "auto: decode JPEGs smaller where the crop is reduced anyway; off")
-      ->capture_default_str();
-  app.add_option("--on-corrupt", on_corrupt, "fail or substitute")->capture_default_str();
   parse_command_line(app, argc, argv);
   options.is_split_given = split->count() > 0;
   options.has_all_ranks = all_ranks->count() > 0;

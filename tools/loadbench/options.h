@@ -14,11 +14,11 @@ struct BenchOptions {
   std::vector<int> workers{0, 1, 2, 4};
   std::string augment = "normalize";
   int64_t epochs = 3;
-  int64_t max_batches = 0;  ///< An epoch ends behind this many; 0: all.
-  std::string json;         ///< Where the results go as JSON; empty: nowhere.
+  int64_t max_batches = 0;  ///< An epoch ends after this many batches; 0: after all of them.
+  std::string json;         ///< The file that gets the results as JSON; empty: none.
   bool digest = false;
   bool has_all_ranks = false;
-  int all_ranks = 0;     ///< Digest over this many ranks, one after the other; 0: of `loader.rank` alone.
+  int all_ranks = 0;     ///< The digest is of this many ranks, one after the other; 0: of `loader.rank` alone.
   LoaderOptions loader;  ///< All but `workers`.
 };
 
@@ -26,13 +26,13 @@ struct BenchOptions {
 BenchOptions parse_bench_options(int argc, char** argv);
 
 struct Machine {
-  int cores = 0;     ///< That this process may use.
-  std::string cpu;   ///< As /proc/cpuinfo names it.
-  std::string simd;  ///< The instruction set that render() uses, by Highway's name: AVX3_ZEN4, AVX2, SSE4.
+  int cores = 0;     ///< The cores that this process may use.
+  std::string cpu;   ///< The processor's name in /proc/cpuinfo.
+  std::string simd;  ///< Highway's name of the instruction set that render() uses: AVX3_ZEN4, AVX2, SSE4.
 };
 Machine this_machine();
 
-/// Resident memory of this process.
+/// Resident memory of this process, in bytes.
 int64_t resident_bytes();
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// Table and JSON.
+// The report: a table for people, and JSON.
 #include "tools/loadbench/report.h"
 
 #include <cstdio>
@@ -26,7 +26,7 @@ double ready_share(const LoaderStatistics& statistics) {
   return static_cast<double>(statistics.ready_count) / static_cast<double>(statistics.batch_count);
 }
 
-/// Read from block devices by all workers.
+/// Bytes that all workers together read from block devices.
 uint64_t storage_bytes(const LoaderStatistics& statistics) {
   uint64_t bytes = 0;
   for (const auto& worker : statistics.workers) bytes += worker.storage_bytes;
@@ -52,7 +52,7 @@ Json run_json(const BenchRun& run) {
             {"wait", stage_json(run.statistics.wait)}}}};
 }
 
-/// `mean/p99` of a stage, in microseconds.
+/// `mean/p99` of a stage, in us.
 std::string times(const LoaderStatistics::Stage& stage) {
   std::ostringstream out;
   const auto put = [&](double us) { out << std::fixed << std::setprecision(us < 10 ? 2 : us < 100 ? 1 : 0) << us; };
@@ -62,13 +62,14 @@ std::string times(const LoaderStatistics::Stage& stage) {
   return out.str();
 }
 
-/// A rename would replace a device or a pipe (/dev/stdout) by a file: those are written to as they are.
+/// Whether `path` is a device or a pipe, such as /dev/stdout. It is written to directly, because a rename would replace
+/// it by a file.
 bool is_special(const std::string& path) {
   return std::filesystem::exists(path) && !std::filesystem::is_regular_file(path);
 }
 
 Error cannot_write(const std::string& path) {
-  return io_error(concat("--json: ", path, " cannot be written; expected a folder that exists and has room"));
+  return io_error(concat("--json: ", path, " cannot be written; expected a file in a folder that exists and has room"));
 }
 
 }  // namespace
@@ -83,9 +84,12 @@ std::string report_table(const Dataset& dataset, const BenchOptions& options, co
       << ", prefetch " << options.loader.prefetch << ", median of " << count(options.epochs, "epoch") << "; "
       << machine.cpu << ", " << count(machine.cores, "core") << ", " << machine.simd << '\n';
   if (options.loader.world_size > 1)
-    out << "rank " << options.loader.rank << " of " << options.loader.world_size << " alone: its images/s\n";
-  out << "stages of the epochs measured: mean/p99 in us, read to render of an image made, wait of a batch; storage: "
-         "mean us\nof an image in which its worker waited for the storage, part of the four stages before it\n\n";
+    out << "rank " << options.loader.rank << " of " << options.loader.world_size
+        << " only: images/s are those of this rank\n";
+  out << "read, plan, decode, render: time per image, mean/p99 in us; storage: mean time per image that workers waited "
+         "for\nthe storage, in us, part of the four before it; wait: time per batch that the consumer waited, mean/p99 "
+         "in "
+         "us\n\n";
   const auto cell = [&](int width) -> std::ostream& { return out << std::setw(width); };
   out << "workers   images/s         read         plan       decode       render  storage             wait  ready  "
          "slots MB  "
@@ -108,9 +112,8 @@ std::string report_table(const Dataset& dataset, const BenchOptions& options, co
 }
 
 void check_report_file(const std::string& path) {
-  if (std::filesystem::is_directory(path))
-    throw io_error(concat("--json: ", path, " is a folder; expected the name of a file"));
-  if (is_special(path)) return;  // a pipe would wait for its reader
+  if (std::filesystem::is_directory(path)) throw io_error(concat("--json: ", path, " is a folder; expected a file"));
+  if (is_special(path)) return;  // opening a pipe would block until it has a reader
   const std::string aside = path + ".partial";
   const bool is_open = std::ofstream(aside).is_open();
   std::remove(aside.c_str());
@@ -150,7 +153,7 @@ void write_report(const Dataset& dataset, const BenchOptions& options, const std
   std::filesystem::rename(aside, options.json, error);
   if (!error) return;
   std::remove(aside.c_str());
-  throw io_error(concat("--json: ", options.json, ": ", error.message(), "; expected the name of a file"));
+  throw io_error(concat("--json: ", options.json, ": ", error.message(), "; expected a file that can be written"));
 }
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// What loadbench says: a table for people, JSON for programs.
+// The report of loadbench: a table for people, and JSON for programs.
 #pragma once
 
 #include <string>
@@ -10,13 +10,15 @@
 
 namespace penstock {
 
-/// A line on the data and the machine, then a line for each worker count.
+/// A line about the data and the machine, then one line for each number of workers.
 std::string report_table(const Dataset& dataset, const BenchOptions& options, const std::vector<BenchRun>& runs);
 
-/// Throws io_error when write_report() could not write to `path`: before measuring, not after.
+/// Throws io_error if write_report() could not write to `path`, so that this shows before the measurement and not after
+/// it.
 void check_report_file(const std::string& path);
 
-/// Writes options, machine, `runs` and `digests` to options.json, aside first and renamed then. Throws io_error.
+/// Writes options, machine, `runs` and `digests` to the file options.json: under another name first, which is then
+/// renamed. Throws io_error.
 void write_report(const Dataset& dataset, const BenchOptions& options, const std::vector<BenchRun>& runs,
                   const std::vector<std::string>& digests);
 

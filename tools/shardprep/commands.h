@@ -1,4 +1,4 @@
-// The subcommands of shardprep: each adds itself to the command line and runs when it was named there.
+// The subcommands of shardprep: each adds itself to the command line, and runs if the user named it there.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -13,7 +13,7 @@ namespace penstock {
 
 struct Command {
   CLI::App* app;
-  std::function<int()> run;  // gives the exit code
+  std::function<int()> run;  // returns the exit code
 };
 
 Command pack_command(CLI::App& app);
@@ -21,16 +21,16 @@ Command info_command(CLI::App& app);
 Command verify_command(CLI::App& app);
 Command unpack_command(CLI::App& app);
 
-/// The split folders that DIR means: itself, or those of a data set (only `split`, when it is not empty). Throws
-/// io_error when there is none, config_error when DIR is another split's.
+/// The split folders that DIR means: DIR itself, or all splits of the data set in DIR (only `split`, if that is not
+/// empty). Throws io_error if there is none, and config_error if DIR is the folder of another split.
 std::vector<std::filesystem::path> split_folders(const std::filesystem::path& folder, const std::string& split);
 
-/// Throws config_error for a number of --jobs that cannot be.
+/// Throws config_error if the value of --jobs is negative.
 void check_jobs(int jobs);
 
-/// Says each on stderr.
+/// Prints each problem as a line on stderr.
 void say(const Problems& problems);
-/// Throws when there are any: corrupt_error, or io_error when all of them are files that are missing.
+/// Throws if there are any problems: io_error if all of them are missing files, otherwise corrupt_error.
 void refuse(const char* command, const Problems& problems);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// shardprep info and shardprep verify: what is in a data set, and whether it is whole.
+// shardprep info and shardprep verify: what is in a data set, and whether it is undamaged.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -28,7 +28,7 @@ std::string form_of(const Sample& sample) {
   return codec_traits(sample.encoding).name + (sample.index.empty() ? "" : " with seek index");
 }
 
-/// Sizes and encodings, from the shards.
+/// Prints the sizes and encodings of the pictures, which it reads from the shards.
 void print_pictures(const Dataset& dataset) {
   std::map<std::string, uint64_t> encodings;
   uint64_t turned_count = 0;
@@ -93,7 +93,8 @@ void print_info(const fs::path& folder) {
   print_classes(manifest);
 }
 
-/// One line a split, and one a problem on stderr. Exit code 4 when there are any; 3 when they are missing files alone.
+/// Prints one line per split, and one line per problem on stderr. If there are problems it throws, for exit code 4, or
+/// 3 if all of them are missing files.
 int verify_folders(const std::vector<fs::path>& folders, int jobs) {
   Problems all;
   for (const auto& folder : folders) {
@@ -118,14 +119,15 @@ struct LookArguments {
 
 std::shared_ptr<LookArguments> add_arguments(CLI::App* command) {
   auto arguments = std::make_shared<LookArguments>();  // lives as long as the parser's pointers to it
-  command->add_option("DIR", arguments->folder, "a data set, or one split's folder")->required();
-  command->add_option("--split", arguments->split, "this split only");
+  command->add_option("DIR", arguments->folder, "folder of a packed data set, or of one split of it")->required();
+  command->add_option("--split", arguments->split, "only this split: train, test or all");
   return arguments;
 }
 
-/// Whether `folder` is a split's: one that has lost its manifest still is, and is not to be passed over in silence.
+/// Whether `folder` is that of a split. One with shards but without its manifest counts too, because it must not be
+/// passed over in silence.
 bool is_split_folder(const fs::path& folder) {
-  std::error_code ignored;  // what cannot be looked at is reported as missing
+  std::error_code ignored;  // a folder that cannot be read is reported as missing
   if (fs::exists(folder / "manifest.json", ignored)) return true;
   const fs::directory_iterator entries(folder, ignored);
   return std::any_of(begin(entries), end(entries),
@@ -149,7 +151,7 @@ void refuse(const char* command, const Problems& problems) {
 }
 
 std::vector<fs::path> split_folders(const fs::path& folder, const std::string& split) {
-  if (folder.empty()) throw config_error("DIR: is \"\"; expected a data set or a split's folder");
+  if (folder.empty()) throw config_error("DIR: is \"\"; expected the folder of a data set or of a split");
   std::error_code ignored;
   if (fs::exists(folder / "manifest.json", ignored)) {
     const std::string own = split.empty() ? split : read_manifest(folder).split;
@@ -165,13 +167,13 @@ std::vector<fs::path> split_folders(const fs::path& folder, const std::string& s
     if ((split.empty() || split == name) && is_split_folder(folder / name)) found.push_back(folder / name);
   if (found.empty()) {
     throw io_error(concat(folder.string(), ": no manifest.json and no ", split.empty() ? "train, test or all" : split,
-                          " with one; expected a data set or a split's folder, as shardprep pack writes them"));
+                          " with one; expected the folder of a data set or of a split, as shardprep pack writes them"));
   }
   return found;
 }
 
 Command info_command(CLI::App& app) {
-  auto* command = app.add_subcommand("info", "what a data set holds");
+  auto* command = app.add_subcommand("info", "print what a packed data set contains");
   const auto arguments = add_arguments(command);
   return {command, [arguments] {
             for (const auto& folder : split_folders(arguments->folder, arguments->split)) print_info(folder);
@@ -181,9 +183,11 @@ Command info_command(CLI::App& app) {
 
 Command verify_command(CLI::App& app) {
   auto* command =
-      app.add_subcommand("verify", "check structure, checksums, every CRC, that every sample decodes, counts, names");
+      app.add_subcommand("verify",
+                         "check a packed data set: structure, checksums of files and samples, that every sample can be "
+                         "decoded, counts and class names");
   const auto arguments = add_arguments(command);
-  command->add_option("--jobs", arguments->jobs, "threads; 0: one per core")->capture_default_str();
+  command->add_option("--jobs", arguments->jobs, "threads that check; 0: one per core")->capture_default_str();
   return {command, [arguments] {
             check_jobs(arguments->jobs);
             return verify_folders(split_folders(arguments->folder, arguments->split), arguments->jobs);

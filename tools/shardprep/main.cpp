@@ -1,4 +1,4 @@
-// shardprep: packs a foreign data set into shards, tells what is in them, checks them.
+// shardprep: packs a foreign data set into shards, shows what is in them, checks them and unpacks them.
 #include "tools/cli.h"
 #include "tools/plugins.h"
 #include "tools/shardprep/commands.h"
@@ -7,8 +7,8 @@ int main(int argc, char** argv) {
   return penstock::run_tool("shardprep", [&] {
     penstock::load_plugins({argv, argv + argc});
     CLI::App app{
-        "Packs image data sets into checksummed shards. Exit codes: 0, 2 options, 3 files, 4 corrupt data, 5 threads "
-        "or memory."};
+        "Packs image data sets into shards with checksums, checks them and unpacks them. Exit codes: 0 success, 2 "
+        "wrong options, 3 files, 4 corrupt data, 5 threads or memory."};
     app.require_subcommand(1);
     app.fallthrough(false);
     const auto commands = {penstock::pack_command(app), penstock::info_command(app), penstock::verify_command(app),

@@ -1,4 +1,4 @@
-// shardprep pack.
+// shardprep pack: packs the splits of a foreign data set.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -27,19 +27,19 @@ struct PackArguments {
   bool is_quiet = false, ignores_exif = false;
 };
 
-/// All of them before the first is packed.
+/// The splits named in `text`. All names are checked before the first split is packed.
 std::vector<std::string> parse_splits(const std::string& text) {
   std::vector<std::string> names = split(text, ','), known{"train", "test", "all"};
   for (auto name = names.begin(); name != names.end(); ++name) {
     if (std::find(known.begin(), known.end(), *name) == known.end())
       throw config_error(concat("--split: ", unknown_name("split", *name, known)));
     if (std::find(names.begin(), name, *name) != name)
-      throw config_error(concat("--split: is ", in_quotes(text), "; expected every split once"));
+      throw config_error(concat("--split: is ", in_quotes(text), "; expected each split only once"));
   }
   return names;
 }
 
-/// Packs, with progress and what is skipped on stderr; gives the last progress.
+/// Packs, and shows on stderr the progress and what is skipped. Returns the last progress.
 PackProgress pack_aloud(const PackOptions& options, ProgressLine& line) {
   PackProgress last;
   uint64_t skipped_count = 0;
@@ -51,7 +51,7 @@ PackProgress pack_aloud(const PackOptions& options, ProgressLine& line) {
   const auto finish = [&] {
     if (skipped_count > Problems::kMaxLines)
       line.say(concat("skipped: ... and ", grouped(skipped_count - Problems::kMaxLines), " more"));
-    line.finish();  // the message of what went wrong stands on a line of its own
+    line.finish();  // so that an error message begins a new line
   };
   try {
     pack(options, show);
@@ -114,7 +114,7 @@ int run_pack(const PackArguments& arguments) {
   options.input = arguments.input;
   options.output = arguments.output;
   const auto splits = parse_splits(arguments.splits);
-  if (splits.size() > 1) {  // what is wrong with the second is not to be found out when the first is packed
+  if (splits.size() > 1) {  // a problem with the second split must not show only after the first is packed
     for (const auto& name : splits) {
       options.split = name;
       check_packing(options);
@@ -127,53 +127,63 @@ int run_pack(const PackArguments& arguments) {
 }  // namespace
 
 Command pack_command(CLI::App& app) {
-  auto* command = app.add_subcommand("pack", "pack a foreign data set into OUT/<split>");
+  auto* command = app.add_subcommand("pack", "pack a data set from another format into OUT/<split>");
   const auto arguments = std::make_shared<PackArguments>();  // lives as long as the parser's pointers to it
   auto& options = arguments->options;
-  command->add_option("--source", options.source, "where the samples come from:" + help_lines<SourceRegistry>())
+  command->add_option("--source", options.source, "format of the input, one of:" + help_lines<SourceRegistry>())
       ->required();
   add_plugin_option(*command, arguments->plugins);
-  command->add_option("--input", arguments->input, "folder of the foreign data set");
-  command->add_option("--split", arguments->splits, "train, test or all; several separated by commas")
+  command->add_option("--input", arguments->input, "folder of the input; embedded sources such as digits need none");
+  command
+      ->add_option("--split", arguments->splits, "split to pack: train, test or all; or several, separated by commas")
       ->capture_default_str();
-  command->add_option("--out", arguments->output, "folder of the data set")->required();
-  command->add_option("--shards", options.shard_count, "files to deal the samples to")->capture_default_str();
-  command->add_option("--shuffle-seed", options.shuffle_seed, "shuffle inside each shard; default: by id")
+  command->add_option("--out", arguments->output, "folder for the packed data set")->required();
+  command->add_option("--shards", options.shard_count, "number of files over which the samples are spread")
+      ->capture_default_str();
+  command
+      ->add_option("--shuffle-seed", options.shuffle_seed,
+                   "shuffle the samples inside each shard with this seed (default: in the order of their ids)")
       ->type_name("UINT");
-  command->add_option("--jobs", options.jobs, "threads; 0: one per core")->capture_default_str();
-  command->add_flag("--force", options.force, "replace an existing OUT/<split> once the new one is complete");
-  command->add_option("--on-corrupt", arguments->on_corrupt, "what a broken picture does: fail or skip")
+  command->add_option("--jobs", options.jobs, "threads that pack; 0: one per core")->capture_default_str();
+  command->add_flag("--force", options.force, "replace OUT/<split> if it exists, once the new one is complete");
+  command
+      ->add_option("--on-corrupt", arguments->on_corrupt,
+                   "what to do with a picture that cannot be decoded. fail: stop with exit code 4; skip: name it, "
+                   "count it and leave it out")
       ->capture_default_str();
   auto& storage = options.storage;
   command
-      ->add_option("--encode", arguments->encode,
-                   "JPEG files: auto (coef where the file, made baseline if need be, comes back to the byte, otherwise "
-                   "keep), coef (coefficients, lossless, fastest), keep (the file and a seek index), jpeg (compressed "
-                   "again), raw (pixels)")
+      ->add_option(
+          "--encode", arguments->encode,
+          "how JPEG files are stored. coef: as DCT coefficients, lossless and faster to decode than a JPEG; keep: the "
+          "file itself, with a seek index; jpeg: compressed again with --quality; raw: pixels; auto: coef where unpack "
+          "gives back the same bytes as the file (after --transcode), otherwise keep")
       ->capture_default_str();
   command
       ->add_option("--resize", storage.resize_short,
-                   "reduce pictures to this short side, pixels, and compress them again with --quality; "
-                   "default: as they are")
+                   "reduce larger pictures until their shorter side has this many pixels, and compress them again with "
+                   "--quality (default: pictures keep their size)")
       ->type_name("UINT")
       ->each([](const std::string& text) {
-        if (text == "0") throw config_error("--resize: is \"0\"; expected 1 to 65535 pixels");  // inside, 0 is: none
+        if (text == "0")
+          throw config_error("--resize: is \"0\"; expected 1 to 65535 pixels");  // PackOptions uses 0 for none
       });
-  command->add_option("--quality", storage.quality, "of JPEGs that are compressed again, 1 to 100")
+  command->add_option("--quality", storage.quality, "JPEG quality of pictures that are compressed again, 1 to 100")
       ->capture_default_str();
-  command->add_option("--raw-share", storage.raw_share, "store this share of the pictures as pixels, 0 to 1")
+  command->add_option("--raw-share", storage.raw_share, "share of the pictures, 0 to 1, that are stored as raw pixels")
       ->capture_default_str();
   command
       ->add_option("--max-pixels", storage.max_pixels,
-                   "a picture whose header says more is broken; height times width, up to 2^28")
+                   "a picture with more pixels (height times width) counts as broken; up to 2^28")
       ->type_name("UINT")
       ->capture_default_str();
   command
       ->add_option("--transcode", arguments->transcode,
-                   "on: progressive and other JPEGs that cannot be sought in become baseline, losslessly; off")
+                   "on: progressive and other JPEGs that cannot have a seek index are rewritten as baseline JPEGs, "
+                   "with the same pixels; off: they are stored as they are")
       ->capture_default_str();
-  command->add_flag("--no-exif", arguments->ignores_exif, "leave pictures as they lie, whatever EXIF says");
-  command->add_flag("--quiet", arguments->is_quiet, "no progress, no summary");
+  command->add_flag("--no-exif", arguments->ignores_exif, "do not turn pictures upright by their EXIF orientation");
+  command->add_flag("--quiet", arguments->is_quiet, "print no progress and no summary");
   return {command, [arguments] { return run_pack(*arguments); }};
 }
 

@@ -1,4 +1,5 @@
-// ProgressLine: rate and time left over the samples of this run; shards taken over from an earlier one cost nothing.
+// ProgressLine: rate and time left, from the samples that this run has packed; shards that an interrupted run left cost
+// no time and do not count.
 #include "tools/shardprep/progress.h"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// ProgressLine: how far a packing is, for a person at a terminal or for a log.
+// ProgressLine: how far a packing has come, for a person at a terminal or for a log.
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 
 namespace penstock {
 
-/// On a terminal one line that is rewritten; elsewhere a line every five seconds. Writes to stderr, which leaves stdout
-/// to results. Thread-safety: none.
+/// On a terminal it rewrites one line; elsewhere it writes a line every five seconds. It writes to stderr, because
+/// stdout is for results. Thread-safety: none.
 class ProgressLine {
  public:
   ProgressLine(std::string name, bool is_quiet);
   void show(const PackProgress& progress);
-  void say(const std::string& message);  ///< A line that stays, quiet or not.
+  void say(const std::string& message);  ///< Writes a line that stays, also if `is_quiet`.
   void finish();                         ///< Ends the rewritten line.
 
  private:

@@ -1,4 +1,4 @@
-// shardprep unpack.
+// shardprep unpack: writes the packed files back into a folder.
 #include <cstdio>
 #include <memory>
 
@@ -43,13 +43,13 @@ int run_unpack(const UnpackArguments& arguments) {
 }  // namespace
 
 Command unpack_command(CLI::App& app) {
-  auto* command = app.add_subcommand("unpack", "write the files that were packed below a new folder");
+  auto* command = app.add_subcommand("unpack", "write the packed pictures back as files, into a new folder");
   const auto arguments = std::make_shared<UnpackArguments>();  // lives as long as the parser's pointers to it
-  command->add_option("DIR", arguments->folder, "a data set, or one split's folder")->required();
-  command->add_option("--out", arguments->output, "new folder for the files")->required();
-  command->add_option("--split", arguments->split, "this split only");
-  command->add_option("--jobs", arguments->jobs, "threads; 0: one per core")->capture_default_str();
-  command->add_flag("--quiet", arguments->is_quiet, "no summary");
+  command->add_option("DIR", arguments->folder, "folder of a packed data set, or of one split of it")->required();
+  command->add_option("--out", arguments->output, "folder for the files; it must be new or empty")->required();
+  command->add_option("--split", arguments->split, "only this split: train, test or all");
+  command->add_option("--jobs", arguments->jobs, "threads that write files; 0: one per core")->capture_default_str();
+  command->add_flag("--quiet", arguments->is_quiet, "print no summary");
   return {command, [arguments] { return run_unpack(*arguments); }};
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// `--name VALUE` or `--name=VALUE`, the last one; "" when there is none.
+/// The value of the last `--name VALUE` or `--name=VALUE`; "" if there is none.
 std::string value_of(const std::vector<std::string>& arguments, const std::string& name) {
   std::string value;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -30,7 +30,7 @@ bool has(const std::vector<std::string>& arguments, const std::string& flag) {
                      [&](const std::string& word) { return word == flag || word.starts_with(flag + "="); });
 }
 
-/// `--name VALUE` for a value, for each of a list, and nothing for an empty one.
+/// Adds `--name VALUE`, once for each value if `value` is a list. Adds nothing for an empty value.
 void add_flag(const std::string& name, const nlohmann::json& value, std::vector<std::string>& flags) {
   if (value.is_array()) {
     for (const auto& one : value) add_flag(name, one, flags);
@@ -51,16 +51,16 @@ std::vector<std::string> earlier_flags(const std::vector<std::string>& arguments
     if (folder.empty()) return {};
   }
   const fs::path path = folder / "options.json";
-  std::error_code ignored;  // what cannot be looked at is not there
+  std::error_code ignored;  // a file that cannot be looked at counts as missing
   if (!fs::is_regular_file(path, ignored)) return {};
   std::vector<std::string> flags;
   try {
     std::ifstream file(path);
     const auto json = nlohmann::json::parse(file);
-    json.at("data");  // the options of every version have it
+    json.at("data");  // every version's options have this key
     for (const Flag& flag : flag_table()) {
-      // A folder of an earlier version lacks some; plug-ins that are typed replace the earlier ones, as other values
-      // do.
+      // Options of an earlier version lack some flags. Plug-ins that are typed replace the earlier ones, like any other
+      // value.
       const bool is_replaced = flag.name == "plugin" && has(arguments, "--plugin");
       if (flag.uses.is_resumed && json.contains(flag.name) && !is_replaced)
         add_flag(flag.name, json.at(flag.name), flags);
@@ -72,7 +72,7 @@ std::vector<std::string> earlier_flags(const std::vector<std::string>& arguments
 }
 
 fs::path checkpoint_of(const fs::path& named) {
-  std::error_code ignored;  // what cannot be looked at is a file that cannot be read
+  std::error_code ignored;  // load_checkpoint() says what is wrong with it
   return fs::is_directory(named, ignored) ? named / "checkpoint-last.safetensors" : named;
 }
 

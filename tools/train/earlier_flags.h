@@ -1,4 +1,4 @@
-// Earlier flags: what a run that is resumed or evaluated was started with.
+// Earlier flags: the flags with which a run was started that is now resumed or evaluated.
 #pragma once
 
 #include <filesystem>
@@ -7,12 +7,13 @@
 
 namespace penstock {
 
-/// The flags of options.json beside the checkpoint that `--resume` names (or in the folder that `--out` names, with
-/// `--evaluate`) which say what is trained: data, model, order and optimisation. Put before the ones that were typed,
-/// which win. None where there is no such file. Throws corrupt_error when it is no options.json.
+/// Those flags of an earlier run that say what is trained: data, model, order and optimisation. They are in
+/// options.json, in the folder of the checkpoint that `--resume` names, or with `--evaluate` in the folder that `--out`
+/// names. They are read before the flags that were typed, which replace them. Empty if there is no such file. Throws
+/// corrupt_error if the file does not hold the options of a run.
 std::vector<std::string> earlier_flags(const std::vector<std::string>& arguments);
 
-/// The file that `--resume` means: of a run's folder its last checkpoint, otherwise `named` itself.
+/// The file that `--resume` means: the last checkpoint in `named` if that is a folder, otherwise `named` itself.
 std::filesystem::path checkpoint_of(const std::filesystem::path& named);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// The command line of `train`: one flag an option, grouped for --help.
+// The command line of `train`: one flag per option, grouped for --help.
 #include "tools/train/flags.h"
 
 #include <torch/version.h>
@@ -9,6 +9,7 @@
 #include "core/text.h"
 #include "loader/sources/source.h"
 #include "tools/cli.h"
+#include "tools/loader_help.h"
 #include "tools/plugins.h"
 #include "tools/train/earlier_flags.h"
 #include "train/run/program.h"
@@ -18,154 +19,182 @@ namespace {
 
 void add_data_flags(CLI::App& app, TrainOptions& o) {
   const auto group = "Data";
-  app.add_option(
-         "--data", o.data,
-         concat(
-             "a packed data set's folder, or what is packed into --cache once: SOURCE:DIR or "
-             "SOURCE(KEY=VALUE,...):DIR, as image-folder:photos, or without DIR an embedded one, as digits(count=500); "
-             "sources: ",
-             join(SourceRegistry::names()), ". A folder of a source's name wins when it is a packed data set"))
+  app.add_option("--data", o.data,
+                 concat("folder of a packed data set; or a source, which is packed into --cache once: SOURCE:DIR or "
+                        "SOURCE(KEY=VALUE,...):DIR, for example image-folder:photos, or an embedded source without "
+                        "DIR, for example digits(count=500). Sources: ",
+                        join(SourceRegistry::names()),
+                        ". A folder that has the name of a source is taken if it holds a packed data set"))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--split", o.split, "split to train on; `test` is evaluated on")->capture_default_str()->group(group);
+  app.add_option("--split", o.split,
+                 "split to train on: train, test or all; evaluations use the split test, if there is one")
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--augment", o.augment,
-                 "transforms, as 'affine(degrees=10),flip(p=0.5)'; without `normalize` the data set's statistics are "
-                 "used; of" +
+                 "transforms in their order, for example 'affine(degrees=10),flip(p=0.5)'; normalize is added if it is "
+                 "missing, with the data set's mean and deviation. Known transforms:" +
                      help_lines<TransformRegistry>())
       ->group(group);
-  app.add_option("--eval-augment", o.eval_augment,
-                 "transforms of the evaluation (default: resize, center-crop and normalize of --augment; for "
-                 "random-resized-crop(size=224) resize(size=256),center-crop(size=224), other sizes in that ratio)")
+  app.add_option(
+         "--eval-augment", o.eval_augment,
+         "transforms of evaluations (default: resize, center-crop and normalize as in --augment; "
+         "random-resized-crop(size=224) becomes resize(size=256),center-crop(size=224), and other sizes likewise)")
       ->group(group);
-  app.add_option("--shuffle", o.shuffle,
-                 "global: any rank reads any shard; rank-local: rank r reads shards r, r+W, ...; none")
+  app.add_option("--shuffle", o.shuffle, kShuffleHelp)->capture_default_str()->group(group);
+  app.add_option("--tail", o.tail, kTailHelp)->capture_default_str()->group(group);
+  app.add_option("-b,--batch-size", o.batch_size, "samples per step, over all ranks")
       ->capture_default_str()
       ->group(group);
-  app.add_option("--tail", o.tail, "the epoch's last batch: pad it with rows of weight 0, or drop it")
-      ->capture_default_str()
+  app.add_option(
+         "-j,--workers", o.workers,
+         "threads per rank that make batches; 0: the training thread makes them itself (default: 1; with CUDA one less "
+         "than the rank has cores, 1 to 8)")
       ->group(group);
-  app.add_option("-b,--batch-size", o.batch_size, "samples a step, of all ranks together")
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("-j,--workers", o.workers,
-                 "threads a rank that make batches; 0: the training thread does (default: 1, on CUDA up to 8)")
-      ->group(group);
-  app.add_option("--prefetch", o.prefetch, "batches made ahead")->capture_default_str()->group(group);
-  app.add_flag("--resident", o.is_resident, "keep the pixels on the device and render the batches there");
+  app.add_option("--prefetch", o.prefetch, "batches that the workers make ahead")->capture_default_str()->group(group);
+  app.add_flag(
+      "--resident", o.is_resident,
+      "keep all pixels in the memory of the device and render the batches there; needs raw pictures of one size");
   app.get_option("--resident")->group(group);
-  app.add_option("--layout", o.layout,
-                 "what the loader makes: f32, or u8 that the device normalises (a quarter of the bytes)")
+  app.add_option(
+         "--layout", o.layout,
+         "pixels that the loader makes. f32: normalised; u8: a quarter of the bytes, which the device then normalises")
       ->capture_default_str()
       ->group(group);
-  app.add_option("--decode", o.decode,
-                 "JPEGs: auto, index (coefficients or seek index), region or full (libjpeg-turbo); the same pixels")
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--dct-scale", o.dct_scale, "auto: decode JPEGs smaller where the crop is reduced anyway; off")
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--cache", o.cache, "where sources are packed (default: ${XDG_CACHE_HOME:-~/.cache}/penstock)")
+  app.add_option("--decode", o.decode, kDecodeHelp)->capture_default_str()->group(group);
+  app.add_option("--dct-scale", o.dct_scale, kDctScaleHelp)->capture_default_str()->group(group);
+  app.add_option("--cache", o.cache, "folder for packed sources (default: ${XDG_CACHE_HOME:-~/.cache}/penstock)")
       ->group(group);
 }
 
 void add_model_flags(CLI::App& app, TrainOptions& o) {
   const auto group = "Model and optimisation";
-  app.add_option("-a,--arch", o.arch, join(arch_names()))->capture_default_str()->group(group);
-  app.add_option("--pretrained", o.pretrained, "start from these weights (safetensors, plain parameter names)")
-      ->group(group);
-  app.add_flag("--new-head", o.has_new_head,
-               "of --pretrained take all but the last stage, which starts anew for the classes of --data");
-  app.get_option("--new-head")->group(group);
-  app.add_option("--freeze", o.freeze,
-                 "layers that are not trained, as stem,layer1 or conv1: no gradient, no update, and their BatchNorm "
-                 "keeps its statistics")
-      ->group(group);
-  app.add_option("--layer-lr", o.layer_rates,
-                 "factors of --lr by layer, as layer4=0.1,fc=10; 1 for the others. A layer is a stage of the model or "
-                 "a module of it")
-      ->group(group);
-  app.add_option("--epochs", o.epochs, "passes over the data")->capture_default_str()->group(group);
-  app.add_option("--lr,--learning-rate", o.learning_rate, "learning rate")->capture_default_str()->group(group);
-  app.add_option("--schedule", o.schedule,
-                 "of the learning rate: cosine to 0, step (a tenth after 1/2 and 3/4), constant")
+  app.add_option("-a,--arch", o.arch, concat("model to train: ", join(arch_names())))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--momentum", o.momentum, "of SGD")->capture_default_str()->group(group);
+  app.add_option("--pretrained", o.pretrained,
+                 "safetensors file with the weights to start from, under the names of the model's parameters (those of "
+                 "torchvision for ResNets)")
+      ->group(group);
+  app.add_flag(
+      "--new-head", o.has_new_head,
+      "take all weights of --pretrained but those of the last stage, which starts from random ones for the classes of "
+      "--data");
+  app.get_option("--new-head")->group(group);
+  app.add_option("--freeze", o.freeze,
+                 "layers that are not trained, for example stem,layer1: they get no gradient and no update, and their "
+                 "BatchNorm keeps its running statistics. A layer is a stage or a module of the model")
+      ->group(group);
+  app.add_option(
+         "--layer-lr", o.layer_rates,
+         "factors by which --lr is multiplied in single layers, for example layer4=0.1,fc=10; it is 1 in the others. A "
+         "layer is a stage or a module of the model")
+      ->group(group);
+  app.add_option("--epochs", o.epochs, "passes over the data, in all: with --resume the earlier ones count too")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--lr,--learning-rate", o.learning_rate, "learning rate")->capture_default_str()->group(group);
+  app.add_option("--schedule", o.schedule,
+                 "how the learning rate changes in the run. cosine: from --lr to 0; step: a tenth of --lr after half "
+                 "of the steps, a hundredth after three quarters; constant")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--momentum", o.momentum, "momentum of SGD")->capture_default_str()->group(group);
   app.add_option("--wd,--weight-decay", o.weight_decay, "weight decay")->capture_default_str()->group(group);
-  app.add_option("--seed", o.seed, "of initial weights, order and augmentation")->capture_default_str()->group(group);
+  app.add_option("--seed", o.seed, "seed of the initial weights, the order and the augmentation")
+      ->capture_default_str()
+      ->group(group);
 }
 
 void add_device_flags(CLI::App& app, TrainOptions& o) {
   const auto group = "Devices and ranks";
-  app.add_option("--device", o.device, "auto, cpu or cuda")->capture_default_str()->group(group);
-  app.add_option("--gpu", o.gpu, "index of the visible GPU to use, for one rank")->group(group);
-  app.add_option("--threads", o.threads,
-                 "LibTorch's intra-op threads a rank (default: a rank's cores less the worker's; on CUDA 1)")
+  app.add_option("--device", o.device, "cpu, cuda, or auto: cuda if a GPU is visible, otherwise cpu")
+      ->capture_default_str()
       ->group(group);
-  app.add_option("--mode", o.mode, join(mode_names()))->capture_default_str()->group(group);
-  app.add_option("--nproc", o.nproc,
-                 "ranks to start here (default: 1 in mode single, otherwise one a visible GPU, 2 without any)")
+  app.add_option("--gpu", o.gpu,
+                 "index, among the visible GPUs, of the one that this rank uses (default: the number of the rank on "
+                 "its machine)")
       ->group(group);
-  app.add_option("--world-size", o.world_size, "ranks of all machines; with --rank this process is one of them")
+  app.add_option(
+         "--threads", o.threads,
+         "LibTorch's intra-op threads per rank (default: one less than the rank has cores, because of the worker; with "
+         "CUDA 1)")
       ->group(group);
-  app.add_option("--rank", o.rank, "this process's rank, when no launcher (torchrun, Slurm, Open MPI) says it")
+  app.add_option("--mode", o.mode, concat("how steps are spread over ranks: ", join(mode_names())))
+      ->capture_default_str()
       ->group(group);
-  app.add_option("--dist-url", o.dist_url,
-                 "where rank 0 listens: tcp://HOST:PORT; on the address of HOST alone, on every interface when HOST is "
-                 "0.0.0.0, ::, or a name of several addresses or of a loopback one")
+  app.add_option(
+         "--nproc", o.nproc,
+         "ranks to start on this machine (default: 1 in mode single; otherwise one per visible GPU, or 2 on the CPU)")
       ->group(group);
-  app.add_option("--dist-backend", o.dist_backend, "auto (nccl on CUDA, gloo on the CPU), nccl or gloo")
+  app.add_option("--world-size", o.world_size,
+                 "number of ranks on all machines; with --rank, this process is one of them")
+      ->group(group);
+  app.add_option("--rank", o.rank, "rank of this process, if it was not started by torchrun, Slurm or Open MPI")
+      ->group(group);
+  app.add_option(
+         "--dist-url", o.dist_url,
+         "where rank 0 listens: tcp://HOST:PORT. It listens on the address of HOST only; on every interface if HOST is "
+         "0.0.0.0 or ::, or a name that stands for several addresses or for a loopback address")
+      ->group(group);
+  app.add_option("--dist-backend", o.dist_backend,
+                 "library by which ranks communicate: nccl, gloo, or auto: nccl with CUDA, gloo on the CPU")
       ->capture_default_str()
       ->group(group);
   app.add_option("--interface", o.interface,
-                 "network interface, as eth0, that ranks listen on and talk over; nothing listens on any other")
+                 "network interface, for example eth0, over which ranks communicate; they listen on no other")
       ->group(group);
-  app.add_option("--timeout", o.timeout_seconds,
-                 "seconds that a rank waits for the others in a step, which lasts seconds at most but for rank 0's "
-                 "checkpoints; five times that until all are there, since the machines of a job start minutes apart")
+  app.add_option(
+         "--timeout", o.timeout_seconds,
+         "seconds that a rank waits for the others in a step; at the start, five times as long, because the machines "
+         "of a job start minutes apart. A step takes seconds at most, unless rank 0 writes a checkpoint in it")
       ->capture_default_str()
       ->group(group);
 }
 
 void add_emulation_flags(CLI::App& app, std::string& step, std::string& load) {
-  const auto group = "Emulation, to study a loader beside a device that is not there (results say `emulated`)";
-  app.add_option("--emulate-step", step,
-                 "a wait of this long, as 1.2ms, instead of forward, backward and update; takes no processor")
+  const auto group = "Emulation of a device or a loader that is not there (results are marked `emulated`)";
+  app.add_option(
+         "--emulate-step", step,
+         "wait for this time, for example 1.2ms, in place of forward, backward and update; the wait uses no processor "
+         "time, and nothing is learned")
       ->group(group);
-  app.add_option("--emulate-load", load, "processor time to waste on every sample, as 100us")->group(group);
+  app.add_option("--emulate-load", load,
+                 "waste this processor time, for example 100us, on each sample, as a slower loader would")
+      ->group(group);
 }
 
 void add_run_flags(CLI::App& app, TrainOptions& o, std::vector<std::string>& save_every) {
   const auto group = "Run";
-  app.add_option("--out", o.out,
-                 "the run's folder: metrics, checkpoints, weights (default: runs/ARCH-MODE-TIME; with --resume the "
-                 "checkpoint's). "
-                 "An earlier run in it is replaced, unless --resume goes on with it")
+  app.add_option(
+         "--out", o.out,
+         "folder for metrics, checkpoints and weights (default: runs/ARCH-MODE-TIME; with --resume, the folder of that "
+         "run). The files of an earlier run in it are removed, unless --resume continues that run")
       ->group(group);
   app.add_option("--save-every", save_every,
-                 "checkpoint every 'N steps' or 'N epochs'; 0: at the end only (default: 1 epoch)")
+                 "how often to save a checkpoint: 'N steps' or 'N epochs'; 0: only at the end (default: 1 epoch)")
       ->expected(1, 2)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->group(group);
-  app.add_option(
-         "--resume", o.resume,
-         "go on from this checkpoint, or a run's folder's last one, with the data, model, order and optimisation that "
-         "its run had; flags given win")
+  app.add_option("--resume", o.resume,
+                 "continue from this checkpoint, or from the last one in this folder of a run, with the same data, "
+                 "model, order and optimisation; flags that are given replace those of the earlier run")
       ->group(group);
   app.add_flag(
       "-e,--evaluate", o.only_evaluates,
-      "only evaluate what --resume, --pretrained or OUT/model.safetensors holds; OUT/evaluation.csv then has a "
-      "line for each sample, OUT/evaluation.json top-1, top-5 and confusion of each class");
+      "do not train; evaluate the weights in --resume, --pretrained or OUT/model.safetensors. Writes "
+      "OUT/evaluation.csv, with a line for each sample, and OUT/evaluation.json, with top-1, top-5 and confusion of "
+      "each class");
   app.get_option("--evaluate")->group(group);
-  app.add_flag("--eval-at-end{false}", o.evaluates_each_epoch, "evaluate behind the last epoch only")->group(group);
+  app.add_flag("--eval-at-end{false}", o.evaluates_each_epoch, "evaluate after the last epoch only, not after each one")
+      ->group(group);
   app.add_option("-p,--print-freq", o.print_freq,
-                 "steps between two lines of metrics.jsonl; reading the loss waits for the device")
+                 "steps from one line of metrics.jsonl to the next; reading the loss for it waits for the device")
       ->capture_default_str()
       ->group(group);
-  app.add_option(
-         "--profile", o.profile_steps,
-         "write OUT/trace.json (ui.perfetto.dev opens it): STEPS steps, 20 without a number, from the tenth on: "
-         "phases, loader workers and operators of every rank")
+  app.add_option("--profile", o.profile_steps,
+                 "write OUT/trace.json, which ui.perfetto.dev opens: the phases, loader workers and operators of all "
+                 "ranks over STEPS steps (20 if no number is given), from the tenth step on")
       ->expected(0, 1)
       ->default_str("20")
       ->option_text("[STEPS]")
@@ -176,11 +205,13 @@ void add_run_flags(CLI::App& app, TrainOptions& o, std::vector<std::string>& sav
 SaveEvery save_every_of(const std::vector<std::string>& words) {
   const bool has_unit =
       words.size() == 2 && !words[1].empty() && std::isalpha(static_cast<unsigned char>(words[1][0])) != 0;
-  if (words.size() > 1 && !has_unit) throw config_error("--save-every: is given more than once; expected it once");
+  if (words.size() > 1 && !has_unit)
+    throw config_error(
+        concat("--save-every: is given more than once (", in_quotes(join(words, " ")), "); expected it once"));
   return parse_save_every(join(words, " "));
 }
 
-/// What the flags are read into: options, and texts that become options.
+/// What the flags are read into: options, and texts from which options are made.
 struct FlagValues {
   TrainOptions options;
   std::vector<std::string> save_every;
@@ -197,8 +228,8 @@ void add_flags(CLI::App& app, FlagValues& values) {
   add_emulation_flags(app, values.emulated_step, values.emulated_load);
 }
 
-/// -1 or 0 means "auto" or "not given" inside only: whoever types it gets the message of every other number that is too
-/// small.
+/// TrainOptions uses -1 and 0 for "auto" and "not given". A user who types them gets the same message as for any other
+/// number that is too small.
 void check_typed(const CLI::App& app, const TrainOptions& options) {
   const auto check_least = [&](const char* flag, int value, int least) {
     if (app.count(flag) > 0 && value < least)
@@ -210,15 +241,15 @@ void check_typed(const CLI::App& app, const TrainOptions& options) {
   check_least("--nproc", options.nproc, 1);
   check_least("--world-size", options.world_size, 1);
   check_least("--rank", options.rank, 0);
-  // Ranks are started with the typed flags and the folder: without this they would be given the flag twice.
+  // Ranks are started with the typed flags, and with --out added if OUT is empty: they would then have the flag twice.
   if (app.count("--out") > 0 && options.out.empty())
     throw config_error("--out is \"\"; expected a folder, or no --out");
-  constexpr int64_t kMaxProfileSteps = 1000;  // a step of a large model has thousands of operators
+  constexpr int64_t kMaxProfileSteps = 1000;  // one step of a large model has thousands of operators
   if (app.count("--profile") > 0 && (options.profile_steps < 1 || options.profile_steps > kMaxProfileSteps))
     throw config_error(concat("--profile is ", options.profile_steps, "; expected 1 to ", kMaxProfileSteps, " steps"));
 }
 
-/// What an earlier run was started with, before the flags that are typed now and win.
+/// Reads the flags of an earlier run. The flags that are typed now are read after them and replace them.
 void read_earlier_flags(std::vector<std::string> words, const std::string& program, FlagValues& values) {
   words.insert(words.begin(), program);
   std::vector<char*> pointers;
@@ -239,16 +270,16 @@ std::vector<std::string> train_flag_names() {
 
 TrainOptions parse_flags(int argc, char** argv) {
   const auto earlier = earlier_flags({argv, argv + argc});
-  load_plugins(earlier, TORCH_VERSION);  // those that were typed are loaded already
+  load_plugins(earlier, TORCH_VERSION);  // main() has loaded those that were typed
   FlagValues values;
   CLI::App app(
-      "Trains an image model. With nothing else: LeNet on embedded digits. Exit codes: 0, 2 options (and a run that "
-      "diverges, and ranks whose options or data differ), 3 files, 4 corrupt data, 5 devices and other ranks (one that "
-      "was killed, hangs or did not come), 128 + the signal that stopped it: SIGINT, SIGTERM and SIGHUP save a "
-      "checkpoint first, a second SIGINT ends at once.",
+      "Trains an image model; without any flags, LeNet on embedded digits. Exit codes: 0 success; 2 wrong options, a "
+      "run that diverges, or ranks whose options or data differ; 3 files; 4 corrupt data; 5 devices, memory, threads, "
+      "or another rank (it was killed, hangs or did not come); 128 + the number of the signal that stopped the run: "
+      "SIGINT, SIGTERM and SIGHUP save a checkpoint first, and a second SIGINT ends the run at once.",
       "train");
   add_flags(app, values);
-  app.footer("train study --help: many runs with other workers, modes and ranks, in one table.");
+  app.footer("`train study` compares runs with different workers, modes and ranks; see train study --help.");
   auto& options = values.options;
   read_earlier_flags(earlier, argv[0], values);
   parse_command_line(app, argc, argv);

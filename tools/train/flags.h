@@ -8,10 +8,10 @@
 
 namespace penstock {
 
-/// Ranges are not checked yet: check() does that. Throws config_error as parse_command_line() does.
+/// Does not check ranges; check() does that. Throws config_error as parse_command_line() does.
 TrainOptions parse_flags(int argc, char** argv);
 
-/// `--data`, `-b`, ...: what parse_flags() knows.
+/// The flags that parse_flags() knows: `--data`, `-b`, ...
 std::vector<std::string> train_flag_names();
 
 }  // namespace penstock

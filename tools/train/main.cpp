@@ -1,4 +1,4 @@
-// train: command line in, exit code out.
+// train: parses the command line, runs, and returns the exit code.
 #include <torch/version.h>
 
 #include <cstring>

@@ -34,7 +34,8 @@ std::string quoted(const std::string& text) {
   return quoted + "'";
 }
 
-/// One data block a group: place on the axis, workers, total with its range, prediction, load and update.
+/// One data block per group, one line per row: place on the axis, workers, total with its range, prediction, load,
+/// update.
 std::string data_blocks(const StudyResults& results, const std::vector<Group>& groups) {
   std::ostringstream text;
   for (size_t g = 0; g < groups.size(); ++g) {
@@ -51,8 +52,8 @@ std::string data_blocks(const StudyResults& results, const std::vector<Group>& g
   return text.str();
 }
 
-/// Measured: a line with the range as bars. Predicted: rings of the same colour. Groups stand a little aside of each
-/// other, so that no bar hides another.
+/// Measured totals are a line with the ranges as bars, and predicted ones are rings of the same colour. Groups are
+/// shifted against each other a little, so that no bar hides another.
 std::string total_plot(const StudyResults& results, const std::vector<Group>& groups) {
   std::vector<std::string> parts;
   for (size_t g = 0; g < groups.size(); ++g) {
@@ -87,7 +88,7 @@ std::string script(const StudyResults& results) {
   std::string text =
       "# Draws the charts of a study: gnuplot charts.gp, in the study's folder.\n"
       "set encoding utf8\nset datafile missing '?'\nset border 3\nset tics nomirror out\n"
-      "set grid ytics lc rgb '#dddddd' lt 1\nset yrange [0:*]\nset xlabel 'workers a rank' noenhanced\n"
+      "set grid ytics lc rgb '#dddddd' lt 1\nset yrange [0:*]\nset xlabel 'workers per rank' noenhanced\n"
       "set linetype 1 lc rgb '#0072b2'\nset linetype 2 lc rgb '#d55e00'\nset linetype 3 lc rgb '#009e73'\n"
       "set linetype 4 lc rgb '#cc79a7'\nset linetype 5 lc rgb '#56b4e9'\nset linetype 6 lc rgb '#e69f00'\n"
       "set linetype 7 lc rgb '#555555'\nset linetype 8 lc rgb '#8a6d3b'\nset linetype cycle 8\n";
@@ -105,9 +106,9 @@ std::string script(const StudyResults& results) {
     text += concat("set terminal @", terminal, terminal == std::string("svg") ? " name 'stages'\n" : "\n");
     text += concat("set output 'chart-stages.", terminal, "'\nset style data histograms\n",
                    "set style histogram rowstacked title offset 0,-0.3\nset style fill solid border -1\n",
-                   "set boxwidth 0.6\nset bmargin 4\nset title ", quoted("a step, by workers a rank" + mark),
-                   "\nset ylabel 'ms a batch, median'\nunset xtics\nset xtics scale 0\nset xrange [*:*]\n",
-                   "unset xlabel\n", stages_plot(results, groups), "set xlabel 'workers a rank'\nset bmargin\n");
+                   "set boxwidth 0.6\nset bmargin 4\nset title ", quoted("time per step, by workers per rank" + mark),
+                   "\nset ylabel 'ms per batch, median'\nunset xtics\nset xtics scale 0\nset xrange [*:*]\n",
+                   "unset xlabel\n", stages_plot(results, groups), "set xlabel 'workers per rank'\nset bmargin\n");
   }
   return text + "unset output\n";
 }
@@ -116,7 +117,7 @@ std::string script(const StudyResults& results) {
 
 std::string draw_charts(const StudyResults& results, const fs::path& out) {
   for (const char* name : {"chart-total.svg", "chart-total.png", "chart-stages.svg", "chart-stages.png"})
-    fs::remove(out / name);  // of an earlier report
+    fs::remove(out / name);  // it would be that of an earlier report
   write_text(out / "charts.gp", script(results));
   const fs::path errors = out / "charts.err";
   const auto end = run_process({"env", "-C", out.string(), "gnuplot", "charts.gp"}, "/dev/null", errors);
@@ -124,7 +125,7 @@ std::string draw_charts(const StudyResults& results, const fs::path& out) {
   fs::remove(errors);
   if (end.exit_code == 0) return "";
   if (end.exit_code == 127)
-    return "gnuplot is not there, so no charts were drawn; install gnuplot-nox and run the same command again";
+    return "gnuplot is not installed, so no charts were drawn; install gnuplot-nox and run the same command again";
   return concat("gnuplot: exit code ", end.exit_code, " (", said, "), so charts are missing; see ",
                 (out / "charts.gp").string());
 }

@@ -1,4 +1,4 @@
-// Charts: total time and stages of every row, drawn by gnuplot.
+// Charts: total time, and load and update, of every row, drawn by gnuplot.
 #pragma once
 
 #include <filesystem>
@@ -7,8 +7,8 @@
 
 namespace penstock {
 
-/// Writes charts.gp into `out` and has gnuplot draw chart-total and chart-stages, each as .svg and .png, from it.
-/// Returns "" or, without gnuplot or when it fails, a line that says so. Throws io_error.
+/// Writes charts.gp into `out` and lets gnuplot draw chart-total and chart-stages from it, each as .svg and .png.
+/// Returns "", or a line for people if gnuplot is missing or fails. Throws io_error.
 std::string draw_charts(const StudyResults& results, const std::filesystem::path& out);
 
 }  // namespace penstock

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kFormat = 1;  // of study.json
+constexpr int kFormat = 1;  // format of study.json
 
 std::vector<std::string> read_arguments(const fs::path& path) {
   std::ifstream file(path);
@@ -35,7 +35,7 @@ Error cannot_write(const fs::path& out, const std::error_code& failure) {
   return io_error(concat("--out ", out.string(), ": ", failure.message(), "; expected a folder that can be written"));
 }
 
-/// Throws, or says whether there is something to go on with.
+/// Whether OUT holds this study, which then continues. Throws if it holds anything else.
 bool holds_this_study(const StudyOptions& options) {
   const fs::path path = options.out / "study.json";
   if (fs::exists(path)) {

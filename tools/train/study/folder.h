@@ -1,4 +1,4 @@
-// The folder of a study: which command it is of, who writes into it, which of its runs are finished.
+// The folder of a study: the command it belongs to, a lock against other writers, and which runs are finished.
 #pragma once
 
 #include <filesystem>
@@ -10,16 +10,15 @@ namespace penstock {
 /// A study's folder, locked from its first run to its last file.
 class StudyFolder {
  public:
-  /// Makes OUT, with study.json in it, or goes on with what an unfinished study of the same arguments left. Throws
-  /// config_error when OUT holds a study of another command or somebody's files, or another study is at work in it;
-  /// io_error.
+  /// Makes OUT with study.json in it, or continues the study in OUT if that has the same arguments. Throws config_error
+  /// if OUT holds the study of another command or other files, or if another process is working on it; throws io_error.
   explicit StudyFolder(const StudyOptions& options);
   ~StudyFolder();
   StudyFolder(const StudyFolder&) = delete;
   StudyFolder& operator=(const StudyFolder&) = delete;
 
   std::filesystem::path run(const std::string& name) const { return out_ / "runs" / name; }
-  /// A run's summary.json is its last file and appears whole.
+  /// A run is finished when its summary.json exists: that is the last file it writes, and it appears whole.
   bool is_finished(const std::string& name) const;
 
  private:

@@ -1,11 +1,11 @@
-// HTML's own characters in text.
+// html_text(): escapes the characters that have a meaning in HTML.
 #pragma once
 
 #include <string>
 
 namespace penstock {
 
-/// `text` as it stands between tags or in a quoted attribute.
+/// `text` as it is written between tags or in a quoted attribute.
 inline std::string html_text(const std::string& text) {
   std::string escaped;
   for (const char c : text) {

@@ -1,4 +1,4 @@
-// The command line of `train study`: its own flags, and those of `train` that are passed on.
+// The command line of `train study`: its own flags, and the flags of `train` that it passes on.
 #include "tools/train/study/options.h"
 
 #include <algorithm>
@@ -19,7 +19,8 @@ void check_different(const char* flag, const std::string& text, std::vector<Valu
   std::sort(values.begin(), values.end());
   const auto twice = std::adjacent_find(values.begin(), values.end());
   if (twice != values.end())
-    throw config_error(concat(flag, " is ", in_quotes(text), ", with ", *twice, " twice; expected every value once"));
+    throw config_error(
+        concat(flag, " is ", in_quotes(text), ", with ", *twice, " twice; expected each value only once"));
 }
 
 std::vector<int> parse_counts(const char* flag, const std::string& text, int least, const char* example) {
@@ -30,7 +31,7 @@ std::vector<int> parse_counts(const char* flag, const std::string& text, int lea
     const auto [stop, failure] = std::from_chars(part.data(), end, count);
     if (failure != std::errc() || stop != end || count < least)
       throw config_error(
-          concat(flag, " is ", in_quotes(text), "; expected whole numbers from ", least, " on, such as ", example));
+          concat(flag, " is ", in_quotes(text), "; expected whole numbers, ", least, " or more, such as ", example));
     counts.push_back(count);
   }
   check_different(flag, text, counts);
@@ -50,22 +51,24 @@ std::vector<std::string> parse_modes(const std::string& text) {
   return modes;
 }
 
-/// What a study sets itself, or cannot use.
+/// Refuses flags that a study sets itself or cannot use.
 void check_passed_on(const TrainOptions& train) {
   const TrainOptions unset;
   const auto refuse = [](const std::string& flag, const char* expected) {
-    throw config_error(concat(flag, ": is set in a study; expected ", expected));
+    throw config_error(concat(flag, ": cannot be given to a study; expected ", expected));
   };
   if (train.mode != unset.mode) refuse(concat("--mode ", train.mode), "--modes");
-  if (train.only_evaluates) refuse("--evaluate", "a study that trains");
+  if (train.only_evaluates) refuse("--evaluate", "no --evaluate: a study trains");
   if (!train.resume.empty()) refuse(concat("--resume ", train.resume.string()), "--pretrained, or no weights");
   if (train.profile_steps > 0)
-    refuse(concat("--profile ", train.profile_steps), "none: the last repeat is profiled for its timeline");
+    refuse(concat("--profile ", train.profile_steps),
+           "no --profile: a study profiles the last repeat of each row itself");
   if (train.rank >= 0) refuse(concat("--rank ", train.rank), "--nproc: a study starts all ranks itself");
   if (train.world_size > 0) refuse(concat("--world-size ", train.world_size), "--nproc");
 }
 
-/// A misspelt flag may be one of the study's as well as one of `train`'s. Short ones are left to parse_flags().
+/// Suggestions for a misspelt flag come from the flags of the study and of `train`. Flags of one letter are left to
+/// parse_flags().
 void check_known(const std::vector<std::string>& passed_on, std::vector<std::string> known) {
   const auto of_train = train_flag_names();
   known.insert(known.end(), of_train.begin(), of_train.end());
@@ -133,26 +136,30 @@ StudyOptions parse_study_options(int argc, char** argv) {
   StudyOptions options;
   std::string workers, modes = "single", ranks, ablate;
   CLI::App app(
-      "Trains once for every number of workers, mode and number of ranks, in turn, and writes a table, charts and a "
-      "page with what limits each run and how well the first row of each group predicts the others. Takes every other "
-      "flag of `train` too, for all runs. Started again, a study that was stopped goes on.",
+      "Trains once for each combination of mode, number of ranks and number of workers, and writes a table, charts and "
+      "a page: what limits each run, and how well the first row of each group predicts the others. All other flags of "
+      "`train` may be given too; they apply to all runs. The same command continues a study that was stopped.",
       "train study");
   app.get_formatter()->column_width(34);
   app.allow_extras();
-  app.add_option("-j,--workers", workers,
-                 "worker counts, as 0,1,2,4; the first is what the others are predicted from (needed)");
-  app.add_option("--out", options.out, "the study's folder: study.md, study.csv, charts, report.html, runs/ (needed)");
-  app.add_option("--modes", modes, join(mode_names()))->capture_default_str();
-  app.add_option("--nproc", ranks,
-                 "rank counts, as 1,2: 1 for single, 2 and more for other modes (default: 1, and 2 "
-                 "where a mode wants them)");
-  app.add_option("--ablate", ablate, "augment: every row without --augment too");
-  app.add_option("--repeat", options.repeat_count, "runs of every row; medians count")->capture_default_str();
+  app.add_option(
+      "-j,--workers", workers,
+      "numbers of workers per rank, for example 0,1,2,4; the others are predicted from the first one (required)");
+  app.add_option("--out", options.out, "folder for study.md, study.csv, charts, report.html and runs/ (required)");
+  app.add_option("--modes", modes, concat("modes to compare, separated by commas: ", join(mode_names())))
+      ->capture_default_str();
+  app.add_option(
+      "--nproc", ranks,
+      "numbers of ranks, for example 1,2: mode single runs with 1, other modes with 2 or more (default: 1 for single, "
+      "2 for other modes)");
+  app.add_option("--ablate", ablate, "augment: repeat each row without --augment");
+  app.add_option("--repeat", options.repeat_count, "runs per row; the table shows their medians")
+      ->capture_default_str();
   parse_command_line(app, argc, argv);
 
   options.passed_on = app.remaining();
   check_known(options.passed_on, flag_names(app));
-  // Not CLI11's required(): with flags that are passed on it blames the first of those.
+  // CLI11's required() would blame the first of the flags that are passed on.
   check_given(app, "--workers", "worker counts, such as 0,1,2,4");
   check_given(app, "--out", "the study's folder");
   options.workers = parse_counts("--workers", workers, 0, "0,1,2,4");
@@ -168,7 +175,7 @@ StudyOptions parse_study_options(int argc, char** argv) {
   if (options.out.empty()) throw config_error("--out is \"\"; expected the study's folder");
   options.train = parse_passed_on(options.passed_on);
   if (options.ablates_augment && options.train.augment.empty())
-    throw config_error("--ablate augment: no --augment is given; expected the transforms to leave out");
+    throw config_error("--ablate augment: --augment is \"\"; expected the transforms that half of the rows leave out");
   return options;
 }
 

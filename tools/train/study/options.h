@@ -16,19 +16,19 @@ struct StudyOptions {
   bool ablates_augment = false;
   int repeat_count = 1;
   std::filesystem::path out;
-  std::vector<std::string> passed_on;  ///< Flags of `train`, as typed.
-  TrainOptions train;                  ///< What `passed_on` says.
+  std::vector<std::string> passed_on;  ///< The flags of `train`, as typed.
+  TrainOptions train;                  ///< The options that `passed_on` gives.
 
-  /// What the study is, without --out: two studies with equal arguments are the same one.
+  /// All arguments but --out. Two studies with equal arguments are the same study.
   std::vector<std::string> arguments() const;
-  /// `train study --workers 0,1 ... --out DIR`, as a shell takes it.
+  /// The command as one types it into a shell: `train study --workers 0,1 ... --out DIR`.
   std::string command() const;
 };
 
-/// `argv[0]` is the word `study`. Throws config_error; flags that are passed on are checked as `train` checks them.
+/// `argv[0]` is the word `study`. Flags that are passed on are checked as `train` checks them. Throws config_error.
 StudyOptions parse_study_options(int argc, char** argv);
 
-/// `train study 'a(b)' ...`: the words as a shell takes them.
+/// `train study` and `arguments` as one types them into a shell: `train study 'a(b)' ...`.
 std::string command_text(const std::vector<std::string>& arguments);
 
 }  // namespace penstock

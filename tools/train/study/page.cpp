@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Colours that also the colour-blind tell apart (Okabe and Ito 2008).
+// Colours that colour-blind people can tell apart too (Okabe and Ito 2008).
 constexpr const char* kStyle = R"(
 body { font: 15px/1.5 system-ui, "DejaVu Sans", sans-serif; color: #1c1c1c; background: #fff; max-width: 1080px;
   margin: 32px auto; padding: 0 24px; }
@@ -65,7 +65,7 @@ std::string table_html(const StudyResults& results) {
   return text + "</tbody>\n</table>\n";
 }
 
-/// gnuplot's file without what stands before <svg>; its ids get a prefix, as two charts share a page.
+/// gnuplot's file from <svg> on. Its ids get a prefix, because two charts share the page.
 std::string chart_html(const fs::path& path, const std::string& prefix, const std::string& label) {
   std::ifstream file(path);
   const std::string svg((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -83,7 +83,7 @@ std::string legend_html() {
   };
   std::string text = "<div class=\"legend\">";
   for (const std::string name : kPhaseNames) text += entry(name, name == "host_to_device" ? "host to device" : name);
-  return text + entry("even", "a batch being made") + entry("odd", "the next") + entry("gap", "between steps") +
+  return text + entry("even", "a batch being made") + entry("odd", "the next batch") + entry("gap", "between steps") +
          "</div>\n";
 }
 
@@ -116,8 +116,8 @@ std::string page(const StudyResults& results, const fs::path& out, const std::st
   for (const auto& note : table_notes(results)) text += element("p class=\"quiet\"", note);
   text += element("h2", "Charts" + mark);
   if (!charts_note.empty()) text += element("p", charts_note);
-  text += chart_html(out / "chart-total.svg", "total", "total training time of every row, and as it was predicted");
-  text += chart_html(out / "chart-stages.svg", "stages", "load and update a batch of every row");
+  text += chart_html(out / "chart-total.svg", "total", "total training time of every row, measured and predicted");
+  text += chart_html(out / "chart-stages.svg", "stages", "load and update per batch of every row");
   text += element("h2", "Timelines" + mark) + legend_html();
   for (const auto& row : results.rows) text += timeline_html(row, mark);
   return text + "</body>\n</html>\n";

@@ -1,4 +1,4 @@
-// Page: report.html, a study on one page that needs nothing else.
+// Page: report.html, the whole study on one page that needs no other file.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +8,8 @@
 
 namespace penstock {
 
-/// Tables, charts (those that are in `out`, inlined) and a timeline of each row. `charts_note`, when it is not empty,
-/// says why charts are missing; a row whose trace cannot be read says so.
+/// The page with the table, the charts (inlined, as far as they are in `out`) and a timeline of each row. If
+/// `charts_note` is not empty, it says why charts are missing. For a row whose trace cannot be read the page says so.
 std::string page(const StudyResults& results, const std::filesystem::path& out, const std::string& charts_note);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// The plan of a study.
+// The plan of a study: rows, names and flags of its runs.
 #include "tools/train/study/plan.h"
 
 #include <cctype>
@@ -13,7 +13,8 @@ namespace {
 
 constexpr int kTimelineSteps = 20;
 
-/// Letters and digits, everything else as one dash: "ddp, 2 ranks" is "ddp-2-ranks".
+/// `text` with each run of other characters than letters and digits replaced by one dash: "ddp, 2 ranks" becomes
+/// "ddp-2-ranks".
 std::string file_name(const std::string& text) {
   std::string name;
   for (const char c : text) {
@@ -67,10 +68,10 @@ std::vector<StudyRow> plan_rows(const StudyOptions& options, const std::function
     }
   }
   if (rows.empty()) {
-    throw config_error(concat("--modes ", join(options.modes, ","), ": no mode goes with the ranks of --nproc; ",
+    throw config_error(concat("--modes ", join(options.modes, ","), ": no mode can run with the ranks of --nproc; ",
                               "expected 1 for single, 2 or more for the others"));
   }
-  if (!left_out.empty()) say(concat("left out, as there is no such run: ", join(left_out)));
+  if (!left_out.empty()) say(concat("left out, because there are no such runs: ", join(left_out)));
   return rows;
 }
 

@@ -1,4 +1,4 @@
-// Process: posix_spawn, and a wait that signals do not disturb.
+// Process: posix_spawn(), and a wait that also passes signals on.
 #include "tools/train/study/process.h"
 
 #include <fcntl.h>
@@ -18,11 +18,12 @@
 namespace penstock {
 namespace {
 
-/// While it lives, stop signals and SIGCHLD wait to be taken by next(): none is lost between a check and a wait.
+/// While it lives, stop signals and SIGCHLD are blocked until next() takes them, so that none is lost between a check
+/// and a wait.
 class HeldSignals {
  public:
   HeldSignals() {
-    signal(SIGCHLD, SIG_DFL);  // ignored, as some programs leave it to those that they start, it would never come
+    signal(SIGCHLD, SIG_DFL);  // some programs start others with SIGCHLD ignored, and it would never come
     sigemptyset(&held_);
     sigaddset(&held_, SIGCHLD);
     for (const int signal : kStopSignals)
@@ -41,7 +42,8 @@ class HeldSignals {
   sigset_t held_{}, before_{};
 };
 
-/// A process group of its own: the terminal's Ctrl-C reaches this process alone, which passes it on.
+/// Starts the child in a process group of its own: Ctrl-C in the terminal then reaches only this process, which passes
+/// it on.
 int spawn(pid_t& pid, std::vector<std::string> words, const std::filesystem::path& output,
           const std::filesystem::path& errors, const sigset_t& signals) {
   posix_spawn_file_actions_t files;
@@ -73,8 +75,8 @@ ProcessEnd run_process(const std::vector<std::string>& words, const std::filesys
   const int failure = spawn(pid, words, output, errors, signals.before());
   if (failure == ENOENT) return {.exit_code = 127};
   if (failure != 0)
-    throw io_error(
-        concat(words[0], ": ", std::strerror(failure), "; expected to start it with its output in ", output.string()));
+    throw io_error(concat(words[0], ": ", std::strerror(failure),
+                          "; expected a program that can be started with its output in ", output.string()));
   for (int status = 0;;) {
     const int signal = signals.next();
     if (signal != SIGCHLD) {

@@ -1,4 +1,4 @@
-// Results: summaries in, medians and predictions out.
+// Results: medians and predictions from the summaries of the runs.
 #include "tools/train/study/results.h"
 
 #include <algorithm>
@@ -26,11 +26,12 @@ Json read_summary(const fs::path& folder) {
   try {
     json = Json::parse(file);
   } catch (const Json::exception& error) {
-    throw corrupt_error(concat(path.string(), ": ", shortened(error.what()), "; delete it to have the run again"));
+    throw corrupt_error(concat(path.string(), ": ", shortened(error.what()),
+                               "; expected a summary of a run, delete it to repeat the run"));
   }
   if (const auto format = json.value("format", 1); format != kSummaryFormat)
     throw config_error(concat(path.string(), ": is of format ", format, "; expected ", kSummaryFormat,
-                              ", delete it to have the run again"));
+                              ", delete it to repeat the run"));
   return json;
 }
 
@@ -52,8 +53,9 @@ double most_other_cores(const std::vector<Json>& repeats) {
   return most;
 }
 
-/// predicted / own rate of a run, for another number of workers. More workers than the summary lists are more than
-/// there are cores, where the model's rate no longer changes. `key`: the prediction, or an end of its range.
+/// The rate that a run predicts for `workers` workers, divided by the run's own rate. The summary lists all numbers of
+/// workers up to the number of cores; beyond that the model's rate does not change. `key` selects the prediction or an
+/// end of its range.
 double predicted_gain(const Json& summary, int workers, const char* key) {
   double rate = 0;
   for (const auto& one : summary.at("limit").at("predictions"))
@@ -78,7 +80,7 @@ std::string setting_text(const Json& configuration, const StudyOptions& options)
   if (options.train.emulated_step_ns > 0)
     setting += "; emulated step of " + milliseconds(options.train.emulated_step_ns) + ", which learns nothing";
   if (options.train.emulated_load_ns > 0)
-    setting += "; emulated load of " + milliseconds(options.train.emulated_load_ns) + " a sample";
+    setting += "; emulated load of " + milliseconds(options.train.emulated_load_ns) + " per sample";
   return setting;
 }
 
@@ -92,12 +94,12 @@ void predict(std::vector<RowResult>& rows, const std::vector<std::vector<Json>>&
       return predicted_seconds(rows[base], summaries[base], rows[i].row.workers, key);
     };
     rows[i].predicted_s = seconds("images_per_second");
-    rows[i].predicted_low_s = seconds("high");  // the highest rate takes the least time
+    rows[i].predicted_low_s = seconds("high");  // the highest rate gives the shortest time
     rows[i].predicted_high_s = seconds("low");
   }
 }
 
-/// "ddp, 2 ranks: fastest with 2 workers, 1.55x as fast as with 0; within its range: 4".
+/// "ddp, 2 ranks: fastest with 2 workers, 1.55x as fast as with 0; ranges overlap with 4".
 std::string fastest_text(const std::vector<RowResult>& group) {
   const auto& base = group.front();
   const auto& best = *std::min_element(group.begin(), group.end(), [](const RowResult& a, const RowResult& b) {
@@ -115,7 +117,7 @@ std::string fastest_text(const std::vector<RowResult>& group) {
   return alike.empty() ? text : text + "; ranges overlap with " + join(alike);
 }
 
-/// "2 rows ran beside other programs (0.9 cores in the median): single, 0 workers; single, 1 worker".
+/// "2 rows ran beside other programs, which had up to 0.9 cores (median over the rows): single, 0 workers; ...".
 std::string beside_text(const std::vector<RowResult>& rows) {
   std::vector<std::string> names;
   std::vector<double> cores;
@@ -167,7 +169,7 @@ StudyResults read_results(const StudyOptions& options, const std::vector<StudyRo
       if (i == 0) results.setting = setting_text(repeats.back().at("configuration"), options);
     } catch (const Json::exception& error) {
       throw corrupt_error(concat((folders[i].back() / "summary.json").string(), ": ", shortened(error.what()),
-                                 "; delete it to have the run again"));
+                                 "; expected a summary of a run, delete it to repeat the run"));
     }
   }
   predict(results.rows, summaries);

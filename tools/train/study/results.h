@@ -1,4 +1,4 @@
-// Results: what the runs of a study say together, row by row, and how well they predict each other.
+// Results: what the runs of a study give together, row by row, and how well they predict each other.
 #pragma once
 
 #include <filesystem>
@@ -10,26 +10,26 @@
 
 namespace penstock {
 
-/// Of a row's repeats.
+/// Median and range over the repeats of a row.
 struct Spread {
   double median = 0, low = 0, high = 0;
 };
-Spread spread_of(std::vector<double> values);  ///< Requires one value.
+Spread spread_of(std::vector<double> values);  ///< Requires at least one value.
 
 struct RowResult {
   StudyRow row;
-  Spread load_ms, update_ms;       ///< A step: waiting for the loader, and the rest.
-  Spread total_s;                  ///< Training, without start and evaluation.
-  std::optional<Spread> accuracy;  ///< 0..1; nothing when there is no test split.
-  /// What another row of the group says `total_s` would be: its first one, for the first one the second. Nothing in a
-  /// group of one.
+  Spread load_ms, update_ms;       ///< Per step: waiting for the loader, and the rest.
+  Spread total_s;                  ///< The training, without start and evaluations.
+  std::optional<Spread> accuracy;  ///< 0..1; nothing without a test split.
+  /// The total time that the first row of the group predicted for this row; for the first row, what the second row
+  /// predicted. Nothing in a group of one row.
   std::optional<double> predicted_s;
-  /// The range that the prediction stood for, seconds; equal where it gave none.
+  /// The range of the prediction, in seconds; both are equal if it gave none.
   double predicted_low_s = 0, predicted_high_s = 0;
-  Spread storage_ms;             ///< Per step: waiting of the loader's threads for the storage; part of loading.
-  double other_cores = 0;        ///< The most that other programs had during a repeat; 0: less than a tenth of one.
-  std::string sentence;          ///< What limited the last repeat, in that run's words.
-  std::filesystem::path folder;  ///< Of the last repeat.
+  Spread storage_ms;       ///< Per step: the time that the loader's threads waited for the storage; part of loading.
+  double other_cores = 0;  ///< The most cores that other programs had in a repeat; 0: less than a tenth.
+  std::string sentence;    ///< What limited the last repeat, as that run said it.
+  std::filesystem::path folder;  ///< The folder of the last repeat.
 
   std::optional<double> error() const;  ///< predicted / measured - 1.
 };
@@ -42,8 +42,8 @@ struct StudyResults {
   std::vector<RowResult> rows;
 };
 
-/// Reads the summary.json of every run; folders[row][repeat]. Throws io_error and corrupt_error for one that is missing
-/// or not of a finished training run.
+/// Reads the summary.json of every run, in folders[row][repeat]. Throws io_error if one is missing, and corrupt_error
+/// if it is not that of a finished training run.
 StudyResults read_results(const StudyOptions& options, const std::vector<StudyRow>& rows,
                           const std::vector<std::vector<std::filesystem::path>>& folders);
 

@@ -1,4 +1,4 @@
-// study: the runs in turn, then the report.
+// study: makes the runs one after the other, then the report.
 #include "tools/train/study/study.h"
 
 #include <cstdio>
@@ -24,7 +24,7 @@ class Study {
   Study(const StudyOptions& options, std::vector<StudyRow> rows)
       : options_(options), rows_(std::move(rows)), folder_(options) {}
 
-  /// Repeat 1 of all rows, then repeat 2, ...: what changes on the machine meanwhile meets all rows.
+  /// Makes repeat 1 of all rows, then repeat 2, and so on: a change on the machine meanwhile then affects all rows.
   int run_all() {
     for (int repeat = 0; repeat < options_.repeat_count; ++repeat)
       for (size_t row = 0; row < rows_.size(); ++row)
@@ -63,7 +63,7 @@ class Study {
     const fs::path errors = folder_.run(name + ".err");
     const auto end = run_process(arguments(row, repeat), folder_.run(name + ".log"), errors);
     if (end.stop_signal != 0) {
-      std::cerr << "stopped; the same command goes on" << std::endl;
+      std::cerr << "stopped; the same command continues the study" << std::endl;
       return 128 + end.stop_signal;
     }
     if (end.exit_code != 0) return failed(title, errors, end.exit_code);
@@ -76,7 +76,7 @@ class Study {
     return 0;
   }
 
-  /// The run's last word, behind the row's name.
+  /// Prints the row's name and the last line that its run wrote to stderr.
   static int failed(const std::string& title, const fs::path& errors, int exit_code) {
     std::string said = last_line(errors);
     if (said.starts_with("train: ")) said.erase(0, 7);
@@ -88,7 +88,7 @@ class Study {
   std::vector<std::string> arguments(size_t row, int repeat) const {
     std::error_code failure;
     std::string program = fs::read_symlink("/proc/self/exe", failure).string();
-    if (!fs::exists(program)) program = "/proc/self/exe";  // replaced or removed since it started
+    if (!fs::exists(program)) program = "/proc/self/exe";  // the program was replaced or removed since it started
     auto words = run_arguments(options_, rows_[row], repeat, folder_.run(run_name(rows_, row, repeat)));
     words.insert(words.begin(), program);
     return words;

@@ -1,11 +1,11 @@
-// study: `train study`, from its command line to its last file.
+// study: `train study`, from the command line to the last file.
 #pragma once
 
 namespace penstock {
 
-/// Runs what is planned and not yet finished, each run a `train` of its own, and writes study.md, study.csv, the charts
-/// and report.html. Returns the exit code: of the run that failed, 130 or 143 after SIGINT or SIGTERM. Throws what is
-/// wrong with options and files.
+/// Makes all runs that are not finished yet, each as a `train` process of its own, and writes study.md, study.csv, the
+/// charts and report.html. Returns the exit code: 0, that of the run that failed, or 128 + the signal that stopped the
+/// study. Throws what is wrong with options and files.
 int run_study(int argc, char** argv);
 
 }  // namespace penstock

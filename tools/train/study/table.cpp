@@ -1,4 +1,4 @@
-// Table: cells for people, Markdown and CSV.
+// Table: the cells, and the table as Markdown and CSV.
 #include "tools/train/study/table.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace penstock {
 namespace {
 
-/// Three digits or so: "0.031", "5.21", "72.8".
+/// `value` with the decimals that suit `size`: "0.031", "5.21", "72.8".
 std::string number(double value, double size) {
   char text[64];
   std::snprintf(text, sizeof text, "%.*f", size < 1 ? 3 : size < 10 ? 2 : 1, value);
@@ -31,7 +31,7 @@ Cell percent_cell(const Spread& share, int repeat_count) {
   return {text(share.median) + " %", repeat_count > 1 ? concat(text(share.low), "-", text(share.high)) : ""};
 }
 
-/// With the range that the prediction stood for, where it gave one.
+/// The prediction, with its range if it has one.
 Cell predicted_cell(const RowResult& one) {
   if (!one.predicted_s) return {"-", ""};
   const auto text = [&](double value) { return number(value, one.total_s.median); };
@@ -45,7 +45,7 @@ std::string error_text(double error) {
   return text;
 }
 
-constexpr int kStorageColumn = 5;  // behind "load ms a batch"
+constexpr int kStorageColumn = 5;  // after "load ms per batch"
 
 /// Whether the loader of any row waited for the storage for a hundredth of the training or more.
 bool waits_for_storage(const StudyResults& results) {
@@ -56,7 +56,7 @@ bool waits_for_storage(const StudyResults& results) {
 
 const char* kind(const StudyResults& results) { return results.is_emulated ? "emulated" : "measured"; }
 
-/// RFC 4180: a field with a comma or a quotation mark stands in quotation marks.
+/// `text` as a field of CSV (RFC 4180): in quotation marks if it holds a comma, a quotation mark or a line end.
 std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
   std::string field = "\"";
@@ -67,12 +67,12 @@ std::string csv_field(const std::string& text) {
 }  // namespace
 
 Table table_of(const StudyResults& results) {
-  Table table{{"mode", "ranks", "augment", "workers", "load ms a batch", "update ms a batch", "total s", "accuracy",
+  Table table{{"mode", "ranks", "augment", "workers", "load ms per batch", "update ms per batch", "total s", "accuracy",
                "predicted s", "error", "times"},
               {}};
   const int repeats = results.repeat_count;
   const bool has_storage = waits_for_storage(results);
-  if (has_storage) table.columns.insert(table.columns.begin() + kStorageColumn, "storage ms a batch");
+  if (has_storage) table.columns.insert(table.columns.begin() + kStorageColumn, "storage ms per batch");
   for (const auto& one : results.rows) {
     const auto error = one.error();
     table.rows.push_back({{one.row.mode, ""},
@@ -94,19 +94,21 @@ Table table_of(const StudyResults& results) {
 
 std::vector<std::string> table_notes(const StudyResults& results) {
   std::vector<std::string> notes{
-      "load is what the trainer waited for a batch, update the rest of the step; total is the training alone, without "
-      "the start and the evaluations.",
-      "predicted is what the first row of the same mode, ranks and augment said of this row; of the first row, what "
-      "the second said. error is predicted / measured - 1. A range is what the prediction could stand for, where other "
-      "programs ran beside or the storage was not measured."};
+      "load is the time that the trainer waited for a batch, update is the rest of the step; total is the training "
+      "without the start and the evaluations.",
+      "predicted is the total that the first row of the same mode, ranks and augment predicted for this row; for the "
+      "first row, the one that the second row predicted. error is predicted / measured - 1. predicted has a range if "
+      "other programs used the cores or the storage could not be measured."};
   if (waits_for_storage(results))
-    notes.emplace_back("storage is what the loader's threads waited for pages of the data, summed over the threads.");
+    notes.emplace_back(
+        "storage is the time that the loader's threads waited for pages of the data, summed over the threads.");
   if (results.repeat_count > 1) {
     notes.push_back(concat("Medians of ", results.repeat_count,
-                           " runs, with the range; the runs were interleaved: every row once, then every row again."));
+                           " runs, with the range. The runs were interleaved: every row once, then every row again."));
   }
   if (results.is_emulated)
-    notes.push_back("Times are emulated: a wait stands for a device, or wasted processor time for a slower library.");
+    notes.push_back(
+        "Times are emulated: a wait stands for the device, or wasted processor time stands for a slower loader.");
   return notes;
 }
 

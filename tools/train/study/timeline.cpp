@@ -1,4 +1,4 @@
-// Timeline: a Chrome trace in, one SVG element out.
+// Timeline: reads a Chrome trace and draws it as one SVG element.
 #include "tools/train/study/timeline.h"
 
 #include <algorithm>
@@ -22,10 +22,10 @@ constexpr double kWidth = 1000, kLabelWidth = 116, kLaneHeight = 16, kGap = 4, k
 
 struct Track {
   std::string name;
-  Lane steps, loads;  // a thread that does both, without workers, gives two lanes
+  Lane steps, loads;  // without workers one thread does both, and gets two lanes
 };
 
-/// Threads of the lowest pid, by tid.
+/// The threads of the lowest pid, which is the lowest rank, by tid.
 std::map<int64_t, Track> read_tracks(const Json& events, Timeline& timeline) {
   std::set<int64_t> ranks;
   for (const auto& event : events)
@@ -56,7 +56,8 @@ void cut(std::vector<Bar>& bars, const Timeline& timeline) {
   std::erase_if(bars, [](const Bar& bar) { return bar.end_us <= bar.start_us; });
 }
 
-/// A batch is made in pieces; those with less than a thousandth of the drawing between them are one bar.
+/// A batch is made in pieces. Pieces of one batch become one bar if the time between them is less than a thousandth of
+/// the drawing.
 void join_pieces(std::vector<Bar>& bars, const Timeline& timeline) {
   const double least_gap_us = (timeline.end_us - timeline.start_us) / 1000;
   std::vector<Bar> joined;
@@ -69,8 +70,8 @@ void join_pieces(std::vector<Bar>& bars, const Timeline& timeline) {
   bars = std::move(joined);
 }
 
-/// Fills in what lies between the steps, and which steps there are. At an epoch's end the trainer asks once more for a
-/// batch that is not there: that wait is of the last step, so that steps are counted by their numbers.
+/// Fills in the gaps between the steps, and the numbers of the steps. At an epoch's end the trainer asks for one more
+/// batch, and that wait belongs to the last step; so the steps are counted by their numbers and not by their bars.
 void find_steps_and_gaps(Timeline& timeline) {
   const auto& bars = timeline.lanes.back().bars;
   const double least_gap_us = (timeline.end_us - timeline.start_us) / 1000;
@@ -92,7 +93,7 @@ std::string fixed(double value, int digits) {
   return text;
 }
 
-/// 1, 2 or 5 times a power of ten, so that at most 10 of them fit into `span`.
+/// The distance of the ticks: 1, 2 or 5 times a power of ten, so that at most 10 fit into `span`.
 double tick_of(double span) {
   const double power = std::pow(10, std::floor(std::log10(span / 10)));
   for (const double factor : {1.0, 2.0, 5.0})
@@ -105,7 +106,7 @@ std::string rect(double x, double y, double width, const std::string& name) {
                 "\" height=\"", kLaneHeight, "\"");
 }
 
-/// In the trainer's lane, at height `y`. An epoch's turn is labelled beside it, on the side where there is room.
+/// A gap in the trainer's lane, at height `y`. The turn of an epoch gets a label, on the side where there is room.
 std::string gap_svg(const Gap& gap, double begin_x, double end_x, double y) {
   const std::string length = fixed((gap.end_us - gap.start_us) * 1e-3, 3) + " ms";
   const std::string title = gap.epoch > 0 ? concat("between epochs ", gap.epoch - 1, " and ", gap.epoch, ": ", length)
@@ -173,7 +174,7 @@ std::string timeline_svg(const Timeline& timeline) {
     svg += concat("<text class=\"name\" x=\"", kLabelWidth - 6, "\" y=\"", y + kLaneHeight - 4, "\">",
                   html_text(lane.name), "</text>\n",
                   rect(kLabelWidth, y, kWidth - kLabelWidth, is_loader ? "lane loader" : "lane trainer"), "/>\n");
-    bool is_odd = false;  // neighbouring batches in two shades
+    bool is_odd = false;  // neighbouring batches have two shades
     const std::string* previous = nullptr;
     for (const auto& bar : lane.bars) {
       if (previous != nullptr && *previous != bar.name) is_odd = !is_odd;

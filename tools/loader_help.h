@@ -1,0 +1,20 @@
+// Help texts of the loader's flags that train and loadbench share.
+#pragma once
+
+namespace penstock {
+
+inline constexpr const char* kShuffleHelp =
+    "order of the samples. global: a random order of all of them; rank-local: rank r of W has the shards r, r + W, ... "
+    "and takes their samples in random order; none: as they are stored";
+inline constexpr const char* kTailHelp =
+    "the last samples of an epoch, if they do not fill a batch. pad: fill it up with rows of weight 0, which count "
+    "nowhere; drop: leave these samples out";
+inline constexpr const char* kDecodeHelp =
+    "how JPEGs are decoded; the pixels are the same. index: only the blocks under the crop, with stored coefficients "
+    "or a seek index; region: libjpeg-turbo, down to the last row of the crop; full: libjpeg-turbo, the whole picture; "
+    "auto: the first of these that a sample allows";
+inline constexpr const char* kDctScaleHelp =
+    "auto: decode a JPEG at 1/2, 1/4 or 1/8 of its size where the crop is reduced at least as much anyway, which is "
+    "faster and changes pixels slightly; off: decode it at full size";
+
+}  // namespace penstock
