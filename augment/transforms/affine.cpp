@@ -75,9 +75,9 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
 const Registered<TransformKind> kRegistered{
     "affine",
     {"degrees", "translate", "scale", "shear", "filter", "interpolation", "fill"},
-    "rotate, translate, scale and shear at random: degrees=D or low:high (default 0), translate=F or Fx:Fy of the size "
-    "(0), scale=low:high (1), shear=D, low:high or four numbers (0), filter=nearest|bilinear (nearest), "
-    "fill=LEVEL (0)",
+    "rotate, translate, scale and shear at random: degrees=D (-D to D) or low:high (default 0), translate=F or Fx:Fy, "
+    "at most this fraction of width and height (0), scale=low:high (1:1), shear=D, low:high or xlow:xhigh:ylow:yhigh "
+    "in degrees (0), filter=nearest|bilinear (nearest), fill=LEVEL from 0 to 255 (0)",
     make,
     {.test_spec = "affine(degrees=30,shear=9,interpolation=bilinear)"}};
 

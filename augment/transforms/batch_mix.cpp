@@ -26,15 +26,17 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
 const Registered<TransformKind> kMixup{
     "mixup",
     {"alpha"},
-    "blend each row with another one of its batch, and their labels: alpha of Beta(alpha, alpha) (default 0.2)",
+    "blend each picture with another one of its batch, and their labels, with a weight from Beta(alpha, alpha): alpha "
+    "(default 0.2)",
     make,
     {.test_spec = "mixup(alpha=1)"}};
-const Registered<TransformKind> kCutmix{
-    "cutmix",
-    {"alpha"},
-    "a rectangle of each row from another one of its batch, labels by area: alpha of Beta(alpha, alpha) (1)",
-    make,
-    {.test_spec = "cutmix(alpha=2)"}};
+const Registered<TransformKind> kCutmix{"cutmix",
+                                        {"alpha"},
+                                        "replace a rectangle of each picture by that of another one of its batch, and "
+                                        "mix their labels by area; the area is drawn from Beta(alpha, alpha): alpha "
+                                        "(default 1)",
+                                        make,
+                                        {.test_spec = "cutmix(alpha=2)"}};
 
 }  // namespace
 }  // namespace penstock

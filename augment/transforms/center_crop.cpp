@@ -35,7 +35,7 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
 const Registered<TransformKind> kRegistered{
     "center-crop",
     {"size", "height", "width"},
-    "the middle size=PIXELS square, or height=PIXELS,width=PIXELS; pads a picture that is smaller",
+    "cut out the middle: a square of size=PIXELS, or height=PIXELS,width=PIXELS; a smaller picture is padded",
     make,
     {.test_spec = "center-crop(size=9)", .is_deterministic = true}};
 

@@ -69,8 +69,8 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
 const Registered<TransformKind> kRegistered{
     "color-jitter",
     {"brightness", "contrast", "saturation", "hue"},
-    "in random order, brightness=V, contrast=V, saturation=V: a factor of 1-V to 1+V or low:high, hue=V: -V to V turns "
-    "of the HSV circle or low:high, V up to 0.5 (each default: left alone)",
+    "change colours at random, in random order: brightness=V, contrast=V, saturation=V by a factor of 1-V to 1+V, or "
+    "low:high; hue=V by -V to V turns of the HSV circle, or low:high, V up to 0.5 (default of each: no change)",
     make,
     {.test_spec = "color-jitter(brightness=0.4,contrast=0.4)"}};
 

@@ -60,15 +60,17 @@ std::unique_ptr<Transform> make_crop(const Spec& spec, const DataStatistics&) {
 const Registered<TransformKind> kCrop{
     "crop",
     {"size", "height", "width", "pad", "fill"},
-    "a window at a random place: size=PIXELS, or height=PIXELS,width=PIXELS (default with pad: the picture's own), of "
-    "the picture padded by pad=PIXELS (0) with fill=LEVEL (0); pads a picture that is smaller",
+    "pad the picture by pad=PIXELS on each side (default 0) with fill=LEVEL (0), and cut out a window at a random "
+    "place: a square of size=PIXELS, or height=PIXELS,width=PIXELS (with pad, default: the size before padding); a "
+    "smaller picture is padded",
     make_crop,
     {.test_spec = "crop(size=8,pad=1)"}};
 
 const Registered<TransformKind> kShift{
     "shift",
     {"pad"},
-    "zero-pad and crop back at a random offset of up to pad=PIXELS (default 4); crop(pad=PIXELS) is the same",
+    "zero-pad by pad=PIXELS (default 4) and crop back to the size before at a random place; the same as "
+    "crop(pad=PIXELS)",
     [](const Spec& spec, const DataStatistics&) { return std::make_unique<Crop>(Window{.pad = padding(spec, 4)}); },
     {.test_spec = "shift(pad=3)"}};
 

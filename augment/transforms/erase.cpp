@@ -68,8 +68,8 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics& statisti
 const Registered<TransformKind> kRegistered{
     "erase",
     {"p", "scale", "ratio", "value"},
-    "overwrite a rectangle with probability p (default 0.5): scale=low:high of the area (0.02:0.33), ratio=low:high of "
-    "height to width (0.3:3.3), value=V or R:G:B on 0..1 (0)",
+    "overwrite a random rectangle with probability p (default 0.5): scale=low:high of the picture's area (0.02:0.33), "
+    "ratio=low:high of height to width (0.3:3.3), value=V or R:G:B from 0 to 1, black to white (0)",
     make,
     {.test_spec = "erase(p=0.7)"}};
 

@@ -25,7 +25,7 @@ class Grayscale final : public Transform {
 const Registered<TransformKind> kRegistered{
     "grayscale",
     {"p"},
-    "grey levels in every channel with probability p (default 0.1; 1 for every picture)",
+    "make the picture grey, with the same levels in all channels, with probability p (default 0.1)",
     [](const Spec& spec, const DataStatistics&) {
       return std::make_unique<Grayscale>(detail::probability(spec, "p", 0.1));
     },

@@ -52,7 +52,7 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics& statisti
 const Registered<TransformKind> kRegistered{
     "normalize",
     {"mean", "std"},
-    "(level/255 - mean) / std: mean=a:b:c,std=a:b:c (default: the data set's own statistics)",
+    "(level / 255 - mean) / std in each channel: mean=a:b:c,std=a:b:c (default: those of the data set)",
     make,
     {.test_spec = "normalize(mean=0.2,std=0.7)", .is_deterministic = true}};
 

@@ -90,8 +90,9 @@ std::string middle_of_picture(const Spec& crop) {
 const Registered<TransformKind> kRegistered{
     "random-resized-crop",
     {"size", "height", "width", "scale", "ratio", "filter", "interpolation"},
-    "a random part resized to size=PIXELS, or height=PIXELS,width=PIXELS: scale=low:high of the area (default 0.08:1), "
-    "ratio=low:high of width to height (3/4 to 4/3), filter=antialias|bilinear|nearest (antialias)",
+    "cut out a random part and resize it to a square of size=PIXELS, or to height=PIXELS,width=PIXELS: scale=low:high "
+    "of the picture's area (default 0.08:1), ratio=low:high of width to height (3/4 to 4/3), "
+    "filter=antialias|bilinear|nearest (antialias)",
     make,
     {.test_spec = "random-resized-crop(size=9)", .in_evaluation = middle_of_picture}};
 

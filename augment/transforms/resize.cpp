@@ -50,8 +50,8 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
 const Registered<TransformKind> kRegistered{
     "resize",
     {"size", "height", "width", "filter", "interpolation"},
-    "to size=PIXELS of the shorter side, or to height=PIXELS,width=PIXELS; filter=antialias|bilinear|nearest (default "
-    "antialias)",
+    "resize so that the shorter side has size=PIXELS, or to height=PIXELS,width=PIXELS; "
+    "filter=antialias|bilinear|nearest (default antialias)",
     make,
     {.test_spec = "resize(size=9)", .is_deterministic = true}};
 

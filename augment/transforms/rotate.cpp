@@ -38,8 +38,8 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
 const Registered<TransformKind> kRegistered{
     "rotate",
     {"degrees", "filter", "interpolation", "fill"},
-    "turn counter-clockwise at random: degrees=D (-D to D) or low:high, filter=nearest|bilinear (default nearest), "
-    "fill=LEVEL (0)",
+    "rotate by a random angle, counter-clockwise: degrees=D (-D to D) or low:high, filter=nearest|bilinear (default "
+    "nearest), fill=LEVEL from 0 to 255 (0)",
     make,
     {.test_spec = "rotate(degrees=30)"}};
 

@@ -101,8 +101,9 @@ std::unique_ptr<Transform> make(const Spec& spec, const DataStatistics&) {
 const Registered<TransformKind> kRegistered{
     "trivial-augment",
     {"filter", "interpolation", "fill"},
-    "one of identity, shear-x/y, translate-x/y, rotate, brightness, colour, contrast, sharpness, posterize, solarize, "
-    "auto-contrast, equalize at one of 31 magnitudes: filter=nearest|bilinear (default nearest), fill=LEVEL (0)",
+    "one random operation (identity, shear-x/y, translate-x/y, rotate, brightness, colour, contrast, sharpness, "
+    "posterize, solarize, auto-contrast or equalize) at one of 31 magnitudes: filter=nearest|bilinear (default "
+    "nearest), fill=LEVEL from 0 to 255 (0)",
     make,
     {.test_spec = "trivial-augment"}};
 

@@ -105,7 +105,7 @@ class Cifar10 final : public Source {
 const Registered<SourceKind> kRegistered{
     "cifar10",
     {},
-    "CIFAR-10's binary batches, in the input folder or its cifar-10-batches-bin (no keys)",
+    "CIFAR-10's binary files, in the input folder or in cifar-10-batches-bin inside it (no keys)",
     [](const Spec&, const fs::path& input, const std::string& split) {
       return std::make_unique<Cifar10>(detail::input_folder("cifar10", input), split);
     }};

@@ -275,7 +275,8 @@ class Digits final : public Source {
 const Registered<SourceKind> kRegistered{
     "digits",
     {"count", "size", "seed"},
-    "drawn digits, nothing to download: count (12000 train, 2000 test), size (28 pixels), seed (0)",
+    "grey pictures of digits, which are generated, not downloaded: count=SAMPLES (default: 12000 for train, 2000 for "
+    "test), size=PIXELS of a side (28), seed (0)",
     [](const Spec& spec, const std::filesystem::path&, const std::string& split) {
       return std::make_unique<Digits>(spec, split);
     }};

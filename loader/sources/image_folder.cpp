@@ -246,8 +246,8 @@ class ImageFolder final : public Source {
 const Registered<SourceKind> kRegistered{
     "image-folder",
     {"test"},
-    "class folders of JPEG and PNG files: DIR/<split>/<class>/ or DIR/<class>/; test=NAME, the folder of split test "
-    "(test, val, valid or validation)",
+    "JPEG and PNG files in one folder per class, DIR/<split>/<class>/ or DIR/<class>/: test=NAME of the folder for "
+    "split test (default: the one of test, val, valid or validation that exists)",
     [](const Spec& spec, const fs::path& input, const std::string& split) {
       const std::string name = spec.get("test", "");
       const bool is_one = name != "." && name != ".." && name.find('/') == std::string::npos;
