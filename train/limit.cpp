@@ -32,7 +32,8 @@ double own_cores_ms(const ServiceTimes& times) {
 bool is_storage_open(const ServiceTimes& times) { return times.storage_busy_high_ms > times.storage_busy_low_ms; }
 
 /// The times of the run, and the same times in other cases that cannot be excluded: the storage is busy for less or
-/// more time than was assumed, the other programs end, or they want twice as many cores.
+/// more time than was assumed, the other programs end, want twice as many cores, or
+/// hold up fewer or more of the step's threads.
 std::vector<ServiceTimes> other_cases(const ServiceTimes& times) {
   std::vector<ServiceTimes> cases{times};
   if (is_storage_open(times)) {
@@ -46,6 +47,16 @@ std::vector<ServiceTimes> other_cases(const ServiceTimes& times) {
     for (const double factor : {0.0, 2.0}) {
       cases.push_back(cases[i]);
       cases.back().other_threads *= factor;
+    }
+  }
+  if (times.update_threads <= 1) return cases;
+  // Threads that compute together wait for the one that has no core, and spin meanwhile. How often that happens beside
+  // other programs is chance: the step lies between its share of the processor time and twice what it took.
+  for (size_t i = 0, count = cases.size(); i < count; ++i) {
+    for (const double update_ms :
+         {std::min(times.update_ms, times.update_cpu_ms / times.update_threads), 2 * times.update_ms}) {
+      cases.push_back(cases[i]);
+      cases.back().update_ms = update_ms;
     }
   }
   return cases;

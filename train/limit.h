@@ -75,7 +75,8 @@ struct Observed {
 ///
 /// The storage is busy at least as long as a reader waits for it, but it may be busy for longer, because the kernel
 /// reads ahead while the reader works. If block devices count the bytes, the busy time is the bytes divided by the
-/// rate. Otherwise it is between the waiting time and the whole step; it is assumed to be the closer to the step, the
+/// rate, unless that explains less than half of the waiting, as where only the program itself is on a block device.
+/// Otherwise it is between the waiting time and the whole step; it is assumed to be the closer to the step, the
 /// larger the share of waiting in the step is.
 void settle_storage(Observed& run, double one, double most);
 

@@ -88,19 +88,23 @@ void settle_storage(Observed& run, double one, double most) {
   // Between two direct reads of one reader the storage is idle, where otherwise the kernel would read ahead. So a small
   // difference is no gain.
   constexpr double kServesMore = 1.25;
+  constexpr double kCountedShare = 0.5;  // of what a reader's waiting tells at least; less means that bytes are missing
   ServiceTimes& times = run.times;
   const bool is_measured = one > 0 && most > 0;
   run.disk_bytes_per_second = is_measured ? most : 0;
   times.storage_gain = is_measured && most >= kServesMore * one ? most / one : 1;
   const double alone = storage_alone_ms(times), step = std::max(alone, run.step_ms / times.ranks);
-  if (is_measured && run.storage_bytes > 0) {
-    times.storage_busy_ms = std::min(step, run.storage_bytes * 1e3 / most);
-    times.storage_busy_low_ms = times.storage_busy_high_ms = times.storage_busy_ms;
+  const double least = alone / times.storage_gain;
+  // A network or FUSE file system counts no bytes, but the program's own pages do: a few kilobytes then stand beside
+  // hundreds of milliseconds of waiting.
+  const double by_bytes = is_measured ? std::min(step, run.storage_bytes * 1e3 / most) : 0;
+  if (run.storage_bytes > 0 && by_bytes >= kCountedShare * least) {
+    times.storage_busy_ms = times.storage_busy_low_ms = times.storage_busy_high_ms = by_bytes;
     return;
   }
   const double share = step > 0 ? alone / step : 0;
   times.storage_busy_ms = (alone + (step - alone) * share) / times.storage_gain;
-  times.storage_busy_low_ms = is_measured ? alone / times.storage_gain : 0;
+  times.storage_busy_low_ms = is_measured ? least : 0;
   times.storage_busy_high_ms = step / times.storage_gain;
 }
 
