@@ -38,9 +38,9 @@ StorageUse storage_use(pid_t thread) {
   if (std::FILE* const file = open_of(thread, "stat")) {
     // The line begins "71 (the name) S ...". The name may contain anything, so that fields are counted after the last
     // bracket. This is field 12 of proc(5).
-    const char* const behind_name = std::fgets(line, sizeof line, file) != nullptr ? std::strrchr(line, ')') : nullptr;
+    const char* const after_name = std::fgets(line, sizeof line, file) != nullptr ? std::strrchr(line, ')') : nullptr;
     long long faults = 0;
-    if (behind_name != nullptr && std::sscanf(behind_name, ") %*c %*s %*s %*s %*s %*s %*s %*s %*s %lld", &faults) == 1)
+    if (after_name != nullptr && std::sscanf(after_name, ") %*c %*s %*s %*s %*s %*s %*s %*s %*s %lld", &faults) == 1)
       use.major_faults = faults;
     std::fclose(file);
   }

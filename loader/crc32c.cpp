@@ -35,7 +35,7 @@ uint32_t sample_checksum(const Sample& sample) {
   put(static_cast<uint8_t>(sample.encoding));
   uint32_t crc = crc32c(columns, crc32c(sample.bytes));
   if (sample.orientation != 1) crc = crc32c({&sample.orientation, 1}, crc);
-  if (!sample.index.empty()) crc = crc32c(sample.index, crc);
+  if (!sample.seek_index.empty()) crc = crc32c(sample.seek_index, crc);
   if (!sample.path.empty())
     crc = crc32c({reinterpret_cast<const uint8_t*>(sample.path.data()), sample.path.size()}, crc);
   return crc;

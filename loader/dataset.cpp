@@ -64,11 +64,11 @@ std::filesystem::path find_split(const std::filesystem::path& folder, const std:
 }  // namespace
 
 std::shared_ptr<const Dataset> Dataset::open(const std::filesystem::path& folder, const std::string& split,
-                                             ShardShare share) {
+                                             RankShards share) {
   return std::shared_ptr<const Dataset>(new Dataset(find_split(folder, split), share));
 }
 
-Dataset::Dataset(const std::filesystem::path& split_folder, ShardShare share) : state_(std::make_unique<State>()) {
+Dataset::Dataset(const std::filesystem::path& split_folder, RankShards share) : state_(std::make_unique<State>()) {
   if (share.world_size < 1 || share.rank < 0 || share.rank >= share.world_size) {
     throw config_error(concat(split_folder.string(), ": the shards of rank ", share.rank, " of ", share.world_size,
                               "; expected a rank from 0 to the world size - 1"));
@@ -94,12 +94,12 @@ uint64_t Dataset::shard_begin(int shard) const { return state_->begins.at(static
 const Manifest& Dataset::manifest() const { return state_->manifest; }
 const std::filesystem::path& Dataset::folder() const { return state_->folder; }
 
-struct Dataset::Place {
+struct Dataset::ShardRow {
   const ShardReader& shard;
   size_t row;
 };
 
-Dataset::Place Dataset::place_of(uint64_t index) const {
+Dataset::ShardRow Dataset::place_of(uint64_t index) const {
   const auto& begins = state_->begins;
   const auto after = std::upper_bound(begins.begin(), begins.end(), index);
   const auto number = static_cast<size_t>(after - begins.begin()) - 1;

@@ -45,7 +45,7 @@ Manifest read_manifest(const std::filesystem::path& split_folder);
 void write_manifest(const std::filesystem::path& split_folder, const Manifest& manifest);
 
 /// The shards that a rank with shards of its own opens: every `world_size`-th one from `rank` on.
-struct ShardShare {
+struct RankShards {
   int rank = 0, world_size = 1;
 };
 
@@ -60,7 +60,7 @@ class Dataset {
  public:
   /// `folder` is a split's folder (it holds manifest.json), or a data set, of which FOLDER/<split> is opened.
   static std::shared_ptr<const Dataset> open(const std::filesystem::path& folder, const std::string& split = "train",
-                                             ShardShare share = {});
+                                             RankShards share = {});
   ~Dataset();
 
   uint64_t size() const;  ///< Samples of all shards, also of those that are not open.
@@ -83,10 +83,10 @@ class Dataset {
   std::string where(uint64_t index) const;
 
  private:
-  Dataset(const std::filesystem::path& split_folder, ShardShare share);
+  Dataset(const std::filesystem::path& split_folder, RankShards share);
   struct State;
-  struct Place;
-  Place place_of(uint64_t index) const;
+  struct ShardRow;
+  ShardRow place_of(uint64_t index) const;
   std::unique_ptr<State> state_;
 };
 

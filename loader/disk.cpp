@@ -48,9 +48,9 @@ class Pieces {
 
   uint64_t count() const { return count_; }
   bool read(uint64_t piece, void* memory) const {
-    const auto behind = std::upper_bound(files_.begin(), files_.end(), piece,
-                                         [](uint64_t value, const File& file) { return value < file.first_piece; });
-    const File& file = *std::prev(behind);
+    const auto after = std::upper_bound(files_.begin(), files_.end(), piece,
+                                        [](uint64_t value, const File& file) { return value < file.first_piece; });
+    const File& file = *std::prev(after);
     const auto offset = static_cast<off_t>((piece - file.first_piece) * kPieceBytes);
     return pread(file.fd, memory, kPieceBytes, offset) == static_cast<ssize_t>(kPieceBytes);
   }
@@ -119,7 +119,7 @@ std::vector<std::filesystem::path> shard_files(const Dataset& dataset) {
   return files;
 }
 
-double coefficient_share(const Dataset& dataset, ShardShare share) {
+double coefficient_share(const Dataset& dataset, RankShards share) {
   const uint64_t begin = dataset.shard_begin(share.rank), size = dataset.shard_begin(share.rank + 1) - begin;
   const uint64_t count = std::min(kEstimatedSamples, size);
   uint64_t raw_count = 0;

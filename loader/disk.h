@@ -34,6 +34,6 @@ std::vector<std::filesystem::path> shard_files(const Dataset& dataset);
 /// estimate from 16 samples of the first shard of `share`, compressed as JPEGs of quality 90, because the source's own
 /// files are not known here. 0 where most samples are not raw pixels, and where nothing would be saved. Reads those
 /// samples.
-double coefficient_share(const Dataset& dataset, ShardShare share);
+double coefficient_share(const Dataset& dataset, RankShards share);
 
 }  // namespace penstock

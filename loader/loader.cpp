@@ -225,16 +225,16 @@ void LoaderStatistics::find_storage_waits() {
     worker.storage_ms = has_read ? std::max(0.0, worker.busy_ms - worker.cpu_ms - worker.queued_ms) : 0;
 }
 
-LoaderStatistics::Stage LoaderStatistics::storage() const {
-  Stage stage{read.count, 0, 0};
+LoaderStatistics::StageTime LoaderStatistics::storage() const {
+  StageTime stage{read.count, 0, 0};
   for (const auto& worker : workers) stage.total_ms += worker.storage_ms;
   return stage;
 }
 
 LoaderStatistics Loader::statistics() const {
   const auto stage_of = [](const detail::DurationSum& sum, uint64_t count) {
-    return LoaderStatistics::Stage{count, sum.mean_ns() * static_cast<double>(count) * 1e-6,
-                                   sum.quantile_ns(0.99) * 1e-3};
+    return LoaderStatistics::StageTime{count, sum.mean_ns() * static_cast<double>(count) * 1e-6,
+                                       sum.quantile_ns(0.99) * 1e-3};
   };
   detail::DurationSum read, plan, decode, render, wait;
   LoaderStatistics statistics;

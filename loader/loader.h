@@ -59,7 +59,7 @@ struct LoaderOptions {
 
 /// The shards that Dataset::open() has to open for a loader with these options: with rank-local shuffling only the
 /// rank's own shards, otherwise all.
-inline ShardShare needed_shards(const LoaderOptions& options) {
+inline RankShards needed_shards(const LoaderOptions& options) {
   if (options.shuffle != Shuffle::kRankLocal) return {};
   return {options.rank, options.world_size};
 }
@@ -123,7 +123,7 @@ class Batch {
 /// otherwise for every sample. `count` is the number of samples made; total times are that number times the mean of the
 /// timed samples.
 struct LoaderStatistics {
-  struct Stage {
+  struct StageTime {
     uint64_t count = 0;
     double total_ms = 0;
     double p99_us = 0;  // from a histogram on a logarithmic scale: within 10 %
@@ -140,8 +140,8 @@ struct LoaderStatistics {
     uint64_t major_faults = 0;   // pages that it waited for; 0 for all workers: storage_ms is 0 too
     uint64_t storage_bytes = 0;  // bytes read for it from block devices; 0 on FUSE and network file systems
   };
-  Stage read, decode, plan, render;  // per sample
-  Stage wait;                        // per call of next(): how long the consumer waited
+  StageTime read, decode, plan, render;  // per sample
+  StageTime wait;                        // per call of next(): how long the consumer waited
   uint64_t batch_count = 0;
   uint64_t ready_count = 0;  // batches that were ready when next() was called
   uint64_t substituted_count = 0;
@@ -154,7 +154,7 @@ struct LoaderStatistics {
   void find_storage_waits();
   /// The mean time for which a sample waited for the storage. It is part of the other stages, mostly of read and
   /// decode. It has no histogram, so that p99_us is 0.
-  Stage storage() const;
+  StageTime storage() const;
 };
 
 /// Determinism: the bytes of batch k of epoch e depend on (data set, pipeline, layout, scales_dct, on_corrupt, seed,

@@ -47,7 +47,7 @@ void prefetch(const Sample& sample) {
 }
 
 /// Prefetches the pages of the row kPagesAhead after row k, and the bytes of the row kRowsAhead after it.
-void prefetch_behind(const std::vector<RowWorker::Row>& rows, int64_t k, int64_t count) {
+void prefetch_after(const std::vector<RowWorker::Row>& rows, int64_t k, int64_t count) {
   if (k + kPagesAhead < count) prefetch_pages(rows[static_cast<size_t>(k + kPagesAhead)].sample);
   if (k + kRowsAhead < count) prefetch(rows[static_cast<size_t>(k + kRowsAhead)].sample);
 }
@@ -128,33 +128,33 @@ Order RowMaker::order_of(int64_t epoch) const {
 uint64_t RowMaker::index_at(const Order& order, uint64_t position) const {
   const uint64_t local = order.at(position - first_position_);
   if (spans_.empty()) return local;
-  const auto behind = std::upper_bound(spans_.begin(), spans_.end(), local,
-                                       [](uint64_t value, const Span& span) { return value < span.first_local; });
-  const Span& span = *std::prev(behind);
+  const auto after = std::upper_bound(spans_.begin(), spans_.end(), local,
+                                      [](uint64_t value, const Span& span) { return value < span.first_local; });
+  const Span& span = *std::prev(after);
   return span.first_index + (local - span.first_local);
 }
 
 /// With rank-local shuffling the partners are this rank's own rows, because no other rank's shards are open here.
-RowMaker::Place RowMaker::place_of(int64_t epoch, int64_t index) const {
-  Place place{.epoch = epoch, .rows = partition_.rows(index), .order = order_of(epoch)};
-  if (!mixes()) return place;
-  const auto& rows = place.rows;
+RowMaker::BatchContext RowMaker::context_of(int64_t epoch, int64_t index) const {
+  BatchContext context{.epoch = epoch, .rows = partition_.rows(index), .order = order_of(epoch)};
+  if (!mixes()) return context;
+  const auto& rows = context.rows;
   const bool is_local = shuffle_ == Shuffle::kRankLocal;
-  place.mix = batch_plan(pipeline_.batch_mix(), seed_, static_cast<uint32_t>(epoch), static_cast<uint64_t>(index),
-                         is_local ? rows.count : rows.global_count, extent_.height, extent_.width);
-  if (place.mix.mix_weight == 1) place.mix.kind = BatchMix::Kind::kNone;  // the partner would not be visible
-  place.mix_row = rows.first_row;
-  place.mix_position = rows.first_position - static_cast<uint64_t>(rows.first_row);
-  return place;
+  context.mix = batch_plan(pipeline_.batch_mix(), seed_, static_cast<uint32_t>(epoch), static_cast<uint64_t>(index),
+                           is_local ? rows.count : rows.global_count, extent_.height, extent_.width);
+  if (context.mix.mix_weight == 1) context.mix.kind = BatchMix::Kind::kNone;  // the partner would not be visible
+  context.mix_row = rows.first_row;
+  context.mix_position = rows.first_position - static_cast<uint64_t>(rows.first_row);
+  return context;
 }
 
 void RowMaker::make(int64_t epoch, int64_t index, int64_t begin, int64_t end, const SlotArrays& slot,
                     RowWorker& worker) const {
-  const Place place = place_of(epoch, index);
-  const int64_t samples_end = std::min(end, place.rows.count);
+  const BatchContext context = context_of(epoch, index);
+  const int64_t samples_end = std::min(end, context.rows.count);
   for (int64_t row = begin; row < samples_end; row += RowWorker::kGroup)
-    make_group(place, row, std::min(samples_end, row + RowWorker::kGroup), slot, worker);
-  const int64_t padding = std::max(begin, place.rows.count);
+    make_group(context, row, std::min(samples_end, row + RowWorker::kGroup), slot, worker);
+  const int64_t padding = std::max(begin, context.rows.count);
   if (padding >= end) return;
   std::memset(slot.pixels + static_cast<size_t>(padding) * row_bytes_, 0,
               static_cast<size_t>(end - padding) * row_bytes_);
@@ -166,22 +166,22 @@ void RowMaker::make(int64_t epoch, int64_t index, int64_t begin, int64_t end, co
   std::fill(slot.mix_weights + padding, slot.mix_weights + end, 1.0F);
 }
 
-void RowMaker::make_group(const Place& place, int64_t begin, int64_t end, const SlotArrays& slot,
+void RowMaker::make_group(const BatchContext& context, int64_t begin, int64_t end, const SlotArrays& slot,
                           RowWorker& worker) const {
   std::exception_ptr failure;
-  const bool is_mixed = place.mix.kind != BatchMix::Kind::kNone;
-  const int64_t found_count = find_rows(place, begin, end, worker, failure);
+  const bool is_mixed = context.mix.kind != BatchMix::Kind::kNone;
+  const int64_t found_count = find_rows(context, begin, end, worker, failure);
   for (int64_t k = 0; k < found_count; ++k) {
     auto& row = worker.rows[static_cast<size_t>(k)];
     const auto& partner = is_mixed ? worker.partners[static_cast<size_t>(k)] : row;
-    prefetch_behind(worker.rows, k, found_count);
-    if (is_mixed) prefetch_behind(worker.partners, k, found_count);
+    prefetch_after(worker.rows, k, found_count);
+    if (is_mixed) prefetch_after(worker.partners, k, found_count);
     const int64_t i = begin + k;
     std::byte* const output = slot.pixels + static_cast<size_t>(i) * row_bytes_;
     row.is_substituted |= partner.is_substituted;
     if (!row.is_substituted) {
       try {
-        is_mixed ? make_mixed(place, row, partner, output, worker) : make_row(place, row, output, worker);
+        is_mixed ? make_mixed(context, row, partner, output, worker) : make_row(context, row, output, worker);
       } catch (const Error& error) {
         if (!is_forgiven(error)) throw;
         row.is_substituted = true;
@@ -196,7 +196,7 @@ void RowMaker::make_group(const Place& place, int64_t begin, int64_t end, const 
     slot.weights[i] = row.is_substituted ? 0.0F : 1.0F;
     if (slot.second_labels == nullptr) continue;
     slot.second_labels[i] = partner.sample.label;
-    slot.mix_weights[i] = is_mixed ? place.mix.mix_weight : 1.0F;
+    slot.mix_weights[i] = is_mixed ? context.mix.mix_weight : 1.0F;
   }
   worker.made_count.fetch_add(static_cast<uint64_t>(is_mixed ? 2 * found_count : found_count),
                               std::memory_order_relaxed);
@@ -206,22 +206,22 @@ void RowMaker::make_group(const Place& place, int64_t begin, int64_t end, const 
 /// Fills worker.rows, and in a mix worker.partners, from the data set, up to the first row that fails. `failure` then
 /// holds its error. The rows before it must still be made: one of them may fail too, and would then be the first to
 /// fail. Returns how many rows were found.
-int64_t RowMaker::find_rows(const Place& place, int64_t begin, int64_t end, RowWorker& worker,
+int64_t RowMaker::find_rows(const BatchContext& context, int64_t begin, int64_t end, RowWorker& worker,
                             std::exception_ptr& failure) const {
   // The indices are computed in loops of their own, so that in look_up() the processor can load the columns of several
   // samples at once.
   for (int64_t row = begin; row < end; ++row) {
     worker.rows[static_cast<size_t>(row - begin)].index =
-        index_at(place.order, place.rows.first_position + static_cast<uint64_t>(row));
+        index_at(context.order, context.rows.first_position + static_cast<uint64_t>(row));
   }
   const int64_t found_count = look_up(worker.rows, end - begin, worker, failure);
-  if (place.mix.kind == BatchMix::Kind::kNone) return found_count;
+  if (context.mix.kind == BatchMix::Kind::kNone) return found_count;
   worker.partners.resize(RowWorker::kGroup);
   worker.partner_pixels.resize(row_bytes_);
   for (int64_t k = 0; k < found_count; ++k) {
-    const int64_t partner = place.mix.partner(place.mix_row + begin + k);
+    const int64_t partner = context.mix.partner(context.mix_row + begin + k);
     worker.partners[static_cast<size_t>(k)].index =
-        index_at(place.order, place.mix_position + static_cast<uint64_t>(partner));
+        index_at(context.order, context.mix_position + static_cast<uint64_t>(partner));
   }
   return look_up(worker.partners, found_count, worker, failure);
 }
@@ -254,25 +254,25 @@ int64_t RowMaker::look_up(std::vector<RowWorker::Row>& rows, int64_t count, RowW
 
 /// The partner is decoded and rendered again for every row that it is mixed into, because its own row may be in another
 /// rank's part, or in this part but made by another worker.
-void RowMaker::make_mixed(const Place& place, const RowWorker::Row& row, const RowWorker::Row& partner,
+void RowMaker::make_mixed(const BatchContext& context, const RowWorker::Row& row, const RowWorker::Row& partner,
                           std::byte* output, RowWorker& worker) const {
-  make_row(place, row, output, worker);
-  make_row(place, partner, worker.partner_pixels.data(), worker, output);
+  make_row(context, row, output, worker);
+  make_row(context, partner, worker.partner_pixels.data(), worker, output);
 }
 
 /// Where `blended` is given, the row is a partner: it is rendered to `output` and then mixed into `blended`.
-void RowMaker::make_row(const Place& place, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
+void RowMaker::make_row(const BatchContext& context, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
                         std::byte* blended) const {
   const bool is_timed = --worker.until_timed <= 0;  // below 0: the timed row before this one failed
   Laps laps(is_timed ? static_cast<uint64_t>(worker.timed_every) : 0);
   try {
-    render_row(place, row, output, worker, laps);
+    render_row(context, row, output, worker, laps);
   } catch (const Error&) {
     dataset_->check_file(row.index);
     throw;
   }
   if (has_map_faults()) dataset_->check_read(row.index);  // as read_from() does, but without its cost per row
-  if (blended != nullptr) mix_row(place.mix, layout_, extent_, output, blended);
+  if (blended != nullptr) mix_row(context.mix, layout_, extent_, output, blended);
   if (emulated_load_ns_ > 0) burn_cpu(emulated_load_ns_);
   laps.end_of(worker.render);
   if (!is_timed) return;
@@ -281,9 +281,9 @@ void RowMaker::make_row(const Place& place, const RowWorker::Row& row, std::byte
 }
 
 /// The caller ends the lap of the render stage.
-void RowMaker::render_row(const Place& place, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
+void RowMaker::render_row(const BatchContext& context, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
                           Laps& laps) const {
-  const Plan plan = plan_of(place.epoch, row);
+  const Plan plan = plan_of(context.epoch, row);
   laps.end_of(worker.plan);
   const int scale = scale_of(row.sample, plan);
   if (scale == kFullScale)

@@ -257,7 +257,7 @@ class Packing {
                           .encoding = encoded.encoding,
                           .bytes = encoded.bytes,
                           .orientation = encoded.orientation,
-                          .index = encoded.index,
+                          .seek_index = encoded.seek_index,
                           .path = path,
                           .codebook = codebook_.get()};
       tally.add(sample.label, decode(sample, scratch));

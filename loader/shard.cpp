@@ -198,7 +198,7 @@ Sample ShardReader::Map::sample(size_t row) const {
           .bytes = bytes,
           .byte_offset = bytes_offset + (is_image ? row * image_bytes : pictures.offsets[row]),
           .orientation = orientations.empty() ? uint8_t{1} : orientations[row],
-          .index = indexes.at(row),
+          .seek_index = indexes.at(row),
           .path = {reinterpret_cast<const char*>(path.data()), path.size()},
           .codebook = codebook.get()};
 }

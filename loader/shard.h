@@ -32,10 +32,10 @@ struct Sample {
   Encoding encoding = Encoding::kRaw;
   uint32_t crc32c = 0;  ///< As stored. It equals sample_checksum() unless the sample is damaged.
   std::span<const uint8_t> bytes = {};
-  uint64_t byte_offset = 0;             ///< The position of `bytes` in the shard file, for messages.
-  uint8_t orientation = 1;              ///< EXIF's, 1 .. 8: how the decoded picture must be turned. 1: not at all.
-  std::span<const uint8_t> index = {};  ///< The seek index of a JPEG (loader/jpeg/seek_index.h), or nothing.
-  std::string_view path = {};           ///< Its path in the source's folder, or nothing. Not to be trusted.
+  uint64_t byte_offset = 0;                  ///< The position of `bytes` in the shard file, for messages.
+  uint8_t orientation = 1;                   ///< EXIF's, 1 .. 8: how the decoded picture must be turned. 1: not at all.
+  std::span<const uint8_t> seek_index = {};  ///< The seek index of a JPEG (loader/jpeg/seek_index.h), or nothing.
+  std::string_view path = {};                ///< Its path in the source's folder, or nothing. Not to be trusted.
   const detail::Codebook* codebook = nullptr;  ///< The shard's codebook, for kCoefficients.
 };
 

@@ -86,7 +86,7 @@ void ShardWriter::add(const Sample& sample) {
     state.extents.push_back(static_cast<uint16_t>(side));
   state.encodings.push_back(static_cast<uint8_t>(sample.encoding));
   state.orientations.push_back(sample.orientation);
-  state.indexes.add(sample.index);
+  state.indexes.add(sample.seek_index);
   state.paths.add({reinterpret_cast<const uint8_t*>(sample.path.data()), sample.path.size()});
 }
 

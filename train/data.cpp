@@ -186,7 +186,7 @@ fs::path pack_into_cache(const DataName& name, const std::string& split, const f
   return pack_source(*make_source(name, split), name, split, cache, say);
 }
 
-TrainingData open_training_data(const TrainOptions& options, ShardShare share,
+TrainingData open_training_data(const TrainOptions& options, RankShards share,
                                 const std::function<void(const std::string&)>& say) {
   check_transforms(options.augment);
   check_transforms(options.eval_augment);

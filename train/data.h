@@ -44,7 +44,7 @@ struct TrainingData {
 /// Opens both splits, and packs them before if needed. Evaluations use the split `test` of a packed data set, if it
 /// exists; if --data is the folder of one split, they use the folder `test` beside it. `share` says which shards of the
 /// training split to open.
-TrainingData open_training_data(const TrainOptions& options, ShardShare share,
+TrainingData open_training_data(const TrainOptions& options, RankShards share,
                                 const std::function<void(const std::string&)>& say);
 
 /// `spec_list`, with `normalize` appended if it has none; this normalises by the statistics of the data set.

@@ -136,11 +136,11 @@ class CudaFeeder final : public HostFeeder {
   std::optional<DeviceBatch> next() override {
     if (!is_started_) stage(places_[taken_]);
     is_started_ = true;
-    Place& place = places_[taken_];
+    DeviceSlot& place = places_[taken_];
     if (!place.batch) return std::nullopt;
     // The step of the previous batch has been launched. When the device has finished it, its tensors may be
     // overwritten.
-    Place& other = places_[1 - taken_];
+    DeviceSlot& other = places_[1 - taken_];
     other.used.record(c10::cuda::getCurrentCUDAStream(device_.index()));
     stage(other);
     place.copied.block(c10::cuda::getCurrentCUDAStream(device_.index()));
@@ -153,13 +153,13 @@ class CudaFeeder final : public HostFeeder {
 
  private:
   /// A batch on the device and the slot that it comes from.
-  struct Place {
+  struct DeviceSlot {
     std::optional<Batch> batch;
     DeviceBatch tensors;
     at::cuda::CUDAEvent copied, used;
   };
 
-  void stage(Place& place) {
+  void stage(DeviceSlot& place) {
     if (place.batch) place.copied.synchronize();  // the copy ended long ago, so the slot may go back
     place.batch.reset();
     place.batch = wait_for_batch();
@@ -182,7 +182,7 @@ class CudaFeeder final : public HostFeeder {
 
   torch::Device device_;
   c10::cuda::CUDAStream stream_;
-  std::array<Place, 2> places_;
+  std::array<DeviceSlot, 2> places_;
   int taken_ = 0;
   bool is_started_ = false;
 };

@@ -121,7 +121,7 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
   }
 }
 
-ThreadShare default_threads(int core_count, bool is_cuda) {
+ThreadCounts default_threads(int core_count, bool is_cuda) {
   if (is_cuda) return {std::clamp(core_count - 1, 1, 8), 1};
   constexpr int kWorkers = 1;
   return {kWorkers, std::max(1, core_count - kWorkers)};

@@ -80,10 +80,10 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
 /// many as there are cores, because OpenMP's threads spin at barriers, and a thread without a core delays all others.
 /// LeNet, batch 64, two cores: on an idle machine a step takes 8.5 ms with 1 intra-op thread and 5.1 ms with 2; while
 /// other programs run, 14 to 25 ms with 1 and 137 to 714 ms with 2.
-struct ThreadShare {
+struct ThreadCounts {
   int workers = 0, threads = 1;
 };
-ThreadShare default_threads(int core_count, bool is_cuda);
+ThreadCounts default_threads(int core_count, bool is_cuda);
 
 Shuffle shuffle_of(const TrainOptions& options);
 Tail tail_of(const TrainOptions& options);

@@ -38,8 +38,8 @@ class Stretches {
     }
   }
   bool contain(int64_t ns) const {
-    const auto behind = std::upper_bound(begins_.begin(), begins_.end(), ns) - begins_.begin();
-    return behind > 0 && ns < ends_[static_cast<size_t>(behind - 1)];
+    const auto after = std::upper_bound(begins_.begin(), begins_.end(), ns) - begins_.begin();
+    return after > 0 && ns < ends_[static_cast<size_t>(after - 1)];
   }
 
  private:

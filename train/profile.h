@@ -43,8 +43,8 @@ class Profile {
   void plan(int64_t steps_left);
 
   /// Whether the profile starts or stops after the step of this number, counted in this process.
-  bool starts_behind(int64_t step_count) const { return step_count == first_; }
-  bool stops_behind(int64_t step_count) const { return session_ && step_count == last_; }
+  bool starts_after(int64_t step_count) const { return step_count == first_; }
+  bool stops_after(int64_t step_count) const { return session_ && step_count == last_; }
   bool is_on() const { return session_.has_value(); }
   void start();  ///< Collective. Restarts the recorder.
   void stop();   ///< Restarts the recorder.

@@ -35,7 +35,7 @@ struct Times {
 };
 
 /// The shares that describe the loader between two records of one kind.
-class LoaderShares {
+class LoaderReadiness {
  public:
   /// `total_ms` is the time of the steps since the last record. Work that workers do outside of the steps, during an
   /// evaluation, counts as if it were done in the steps.
@@ -101,7 +101,7 @@ class Training {
       if (!batch) break;
       step(*batch);
       after_step();
-      if (parts_.profile != nullptr && parts_.profile->stops_behind(step_count())) stop_profile();
+      if (parts_.profile != nullptr && parts_.profile->stops_after(step_count())) stop_profile();
     }
     if (at_.batch >= batch_count_) end_epoch();
   }
@@ -133,7 +133,7 @@ class Training {
 
   /// The times are taken before a profile starts or stops, so that this is part of no step.
   void start_profile_if_due() {
-    if (at_.batch >= batch_count_ || !parts_.profile->starts_behind(step_count())) return;
+    if (at_.batch >= batch_count_ || !parts_.profile->starts_after(step_count())) return;
     take_times();
     parts_.profile->start();
   }
@@ -257,7 +257,7 @@ class Training {
     metrics.a_step = times.a_step();
     metrics.is_emulated = options_.is_emulated();
     metrics.learns = options_.emulated_step_ns == 0;
-    shares_[static_cast<size_t>(kind)].put(parts_.feeder.statistics(), times.total_ms(), metrics);
+    readiness_[static_cast<size_t>(kind)].put(parts_.feeder.statistics(), times.total_ms(), metrics);
     if (evaluation) metrics.test_loss = evaluation->loss, metrics.test_accuracy = evaluation->accuracy;
     if (parts_.progress != nullptr && kind == Metrics::Kind::kEpoch) parts_.progress->clear();
     parts_.on_metrics(metrics);
@@ -295,7 +295,7 @@ class Training {
   Sums printed_;                // sums of all ranks since the last step record
   Times stretch_;               // counts since take_times(); the recorder still has the times
   Times printed_times_, epoch_, all_;
-  std::array<LoaderShares, 2> shares_;  // one entry per kind of record
+  std::array<LoaderReadiness, 2> readiness_;  // one entry per kind of record
   double learning_rate_ = 0;
   bool is_saved_ = true;  // the last checkpoint was saved at at_
   TrainResult result_;

@@ -28,7 +28,7 @@ Picture decode_by_index(const Sample& sample, const JpegHeader& header, const De
   check_channels(extent.channels, request.channels);
   const JpegGeometry geometry(header);
   std::optional<SeekIndex> index;
-  if (!sample.index.empty()) index.emplace(sample.index, geometry);
+  if (!sample.seek_index.empty()) index.emplace(sample.seek_index, geometry);
   scratch.huffman.open(header, geometry, sample.bytes, index);
   return decode_pixels(header, geometry, scratch.huffman, request.region, request.dct_scale, request.channels,
                        scratch.pixels);
@@ -40,10 +40,10 @@ class JpegCodec final : public Codec {
     // A plan may look at no pixel at all.
     if (request.region.width == 0 || request.region.height == 0) return {.channels = request.channels};
     const bool wants_index =
-        request.path == DecodePath::kIndex || (request.path == DecodePath::kAuto && !sample.index.empty());
+        request.path == DecodePath::kIndex || (request.path == DecodePath::kAuto && !sample.seek_index.empty());
     if (wants_index) {
       const JpegHeader header = parse_jpeg_header(sample.bytes);
-      const bool is_ours = header.is_decodable() && (header.restart_interval == 0 || sample.index.empty());
+      const bool is_ours = header.is_decodable() && (header.restart_interval == 0 || sample.seek_index.empty());
       if (is_ours) return decode_by_index(sample, header, request, scratch.jpeg());
     }
     return decode_by_libjpeg(sample, request, scratch);

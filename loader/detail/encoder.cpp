@@ -142,7 +142,7 @@ void Encoder::store(Encoded& picture) const {
     picture.is_transcoded = true;
     return store(picture);  // only once, because the transcoded file has no restart markers
   }
-  picture.index = build_seek_index(header, JpegGeometry(header), picture.bytes);
+  picture.seek_index = build_seek_index(header, JpegGeometry(header), picture.bytes);
 }
 
 /// Stores the coefficients, reads them back, and rebuilds the file from them. Returns false and changes nothing when

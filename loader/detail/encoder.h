@@ -21,9 +21,9 @@ struct Encoded {
   Encoding encoding = Encoding::kRaw;
   Extent extent;
   uint8_t orientation = 1;
-  std::vector<uint8_t> index;  // the seek index of a JPEG that can have one
-  bool is_other_kind = false;  // the source's file has become pixels, or its PNG a JPEG
-  bool is_transcoded = false;  // a JPEG that comes back with the same coefficients in other bytes
+  std::vector<uint8_t> seek_index;  // the seek index of a JPEG that can have one
+  bool is_other_kind = false;       // the source's file has become pixels, or its PNG a JPEG
+  bool is_transcoded = false;       // a JPEG that comes back with the same coefficients in other bytes
 };
 
 /// Determinism: the result depends only on options, codebook, id and picture.

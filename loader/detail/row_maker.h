@@ -67,7 +67,7 @@ class RowMaker {
   struct Span {  // the samples of a shard that rank-local shuffling gives to this rank
     uint64_t first_local, first_index;
   };
-  struct Place {
+  struct BatchContext {
     int64_t epoch;
     Partition::Rows rows;
     Order order;
@@ -79,18 +79,19 @@ class RowMaker {
   Partition make_partition(const LoaderOptions& options);
   Extent find_extent() const;
   Order order_of(int64_t epoch) const;
-  Place place_of(int64_t epoch, int64_t index) const;
+  BatchContext context_of(int64_t epoch, int64_t index) const;
   uint64_t index_at(const Order& order, uint64_t position) const;
-  void make_group(const Place& place, int64_t begin, int64_t end, const SlotArrays& slot, RowWorker& worker) const;
-  int64_t find_rows(const Place& place, int64_t begin, int64_t end, RowWorker& worker,
+  void make_group(const BatchContext& context, int64_t begin, int64_t end, const SlotArrays& slot,
+                  RowWorker& worker) const;
+  int64_t find_rows(const BatchContext& context, int64_t begin, int64_t end, RowWorker& worker,
                     std::exception_ptr& failure) const;
   int64_t look_up(std::vector<RowWorker::Row>& rows, int64_t count, RowWorker& worker,
                   std::exception_ptr& failure) const;
-  void make_mixed(const Place& place, const RowWorker::Row& row, const RowWorker::Row& partner, std::byte* output,
-                  RowWorker& worker) const;
-  void make_row(const Place& place, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
+  void make_mixed(const BatchContext& context, const RowWorker::Row& row, const RowWorker::Row& partner,
+                  std::byte* output, RowWorker& worker) const;
+  void make_row(const BatchContext& context, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
                 std::byte* blended = nullptr) const;
-  void render_row(const Place& place, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
+  void render_row(const BatchContext& context, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
                   Laps& laps) const;
   void render_at(int scale, const Plan& plan, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
                  Laps& laps) const;

@@ -66,10 +66,10 @@ struct BlockList {
   }
 };
 
-class Stage {
+class PixelDecoder {
  public:
-  Stage(const JpegHeader& header, const JpegGeometry& geometry, const Region& region, int scale, int channels,
-        PixelScratch& scratch)
+  PixelDecoder(const JpegHeader& header, const JpegGeometry& geometry, const Region& region, int scale, int channels,
+               PixelScratch& scratch)
       : geometry_(geometry),
         layout_(geometry, region, scale),
         color_(header.color),
@@ -236,7 +236,7 @@ class Stage {
 Picture decode_pixels(const JpegHeader& header, const JpegGeometry& geometry, CoefficientSource& source,
                       const Region& region, int scale, int channels, PixelScratch& scratch) {
   check(header, region, scale, channels);
-  return Stage(header, geometry, region, scale, channels, scratch).run(source);
+  return PixelDecoder(header, geometry, region, scale, channels, scratch).run(source);
 }
 
 }  // namespace penstock::detail

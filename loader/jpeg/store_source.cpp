@@ -94,9 +94,9 @@ void StoreSource::open(const Group& group, StoreJob& job) {
   raw_count_ = static_cast<int>(counts >> 16);
   job.mask_bit = bit;
   job.value_bit = bit + (counts & 0xFFFF);
-  const size_t behind = bytes[0] * kExceptionBytes + raw_count_ * kRawBytes;
-  if (job.value_bit + 8 * behind > 8 * group.bytes.size()) fail(group, job.value_bit + 8 * behind);
-  job.bit_end = static_cast<uint32_t>(8 * (group.bytes.size() - behind));
+  const size_t tail_bytes = bytes[0] * kExceptionBytes + raw_count_ * kRawBytes;
+  if (job.value_bit + 8 * tail_bytes > 8 * group.bytes.size()) fail(group, job.value_bit + 8 * tail_bytes);
+  job.bit_end = static_cast<uint32_t>(8 * (group.bytes.size() - tail_bytes));
 }
 
 void StoreSource::read(int mcu_row, int begin, int end, const McuRun& run) {
@@ -108,9 +108,9 @@ void StoreSource::read(int mcu_row, int begin, int end, const McuRun& run) {
   job.blocks = run.blocks, job.rows = run.rows;
   open(group, job);
   if (!kernel_(job)) fail(group, job.bit_end + 1);
-  const uint8_t* behind = group.bytes.data() + job.bit_end / 8;
-  apply_exceptions(behind, group.bytes[0], job.begin, job.end, run);
-  if (raw_count_ > 0) copy_raw_blocks(behind + group.bytes[0] * kExceptionBytes, job, run);
+  const uint8_t* tail = group.bytes.data() + job.bit_end / 8;
+  apply_exceptions(tail, group.bytes[0], job.begin, job.end, run);
+  if (raw_count_ > 0) copy_raw_blocks(tail + group.bytes[0] * kExceptionBytes, job, run);
 }
 
 void StoreSource::copy_raw_blocks(const uint8_t* at, const StoreJob& job, const McuRun& run) const {

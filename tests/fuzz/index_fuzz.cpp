@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const Sample sample{.extent = is_wide ? Extent{16, 300, 1} : fuzzing::kSmallExtent,
                       .encoding = Encoding::kJpeg,
                       .bytes = is_wide ? wide : fuzzing::small_jpeg(),
-                      .index = std::span<const uint8_t>(data + 1, size - 1)};
+                      .seek_index = std::span<const uint8_t>(data + 1, size - 1)};
   try {
     fuzzing::decode(sample, DecodePath::kIndex);
   } catch (const Error&) {

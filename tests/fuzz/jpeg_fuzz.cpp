@@ -17,7 +17,7 @@ Sample sample_of(const detail::Encoded& encoded, const detail::Codebook& codeboo
   return {.extent = encoded.extent,
           .encoding = encoded.encoding,
           .bytes = encoded.bytes,
-          .index = encoded.index,
+          .seek_index = encoded.seek_index,
           .codebook = &codebook};
 }
 

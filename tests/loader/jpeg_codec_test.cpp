@@ -61,7 +61,7 @@ void expect_the_same_regions(const std::vector<uint8_t>& file, const WholePictur
                           : i == 1 ? Region{whole.width - 1, whole.height - 1, 1, 1}
                                    : random_region(whole.height, whole.width, rng);
     for (const DecodePath path : {DecodePath::kAuto, DecodePath::kIndex, DecodePath::kRegion, DecodePath::kFull}) {
-      sample.index = path == DecodePath::kIndex ? index : std::span<const uint8_t>();
+      sample.seek_index = path == DecodePath::kIndex ? index : std::span<const uint8_t>();
       const DecodeRequest request{.region = region, .dct_scale = scale, .channels = whole.channels, .path = path};
       const Picture picture = codec_for(Encoding::kJpeg).decode(sample, request, scratch);
       ASSERT_THAT(difference(picture, region, whole), IsEmpty())
@@ -157,7 +157,7 @@ TEST(JpegCodecTest, AutoReadsTheFileUnderTheRegionAloneWhereThereIsAnIndex) {
     std::fill(file.begin() + begin, file.begin() + static_cast<std::ptrdiff_t>(point.bit / 8 - 2), uint8_t{0x35});
   }
   Sample sample = sample_of(file);
-  sample.index = index;
+  sample.seek_index = index;
   EXPECT_THAT(far_from_damage(sample, whole, DecodePath::kAuto), IsEmpty());
   EXPECT_THAT(far_from_damage(sample, whole, DecodePath::kRegion), Not(IsEmpty()));
 }

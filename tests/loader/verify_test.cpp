@@ -63,7 +63,7 @@ std::map<size_t, std::string> places_to_flip(const fs::path& file) {
       for (size_t i = 0; i < count; i += std::max<size_t>(1, count / 10)) places[static_cast<size_t>(at) + i] = id;
     };
     add(sample.bytes.data(), sample.bytes.size());
-    add(sample.index.data(), sample.index.size());
+    add(sample.seek_index.data(), sample.seek_index.size());
     add(reinterpret_cast<const uint8_t*>(sample.path.data()), sample.path.size());
   }
   return places;

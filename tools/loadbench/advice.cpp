@@ -85,7 +85,7 @@ Stored most_stored(const Dataset& dataset, const LoaderOptions& loader) {
     const uint64_t end = dataset.shard_begin(shard + 1);
     for (uint64_t i = dataset.shard_begin(shard); i < end; i += dataset.size() / kLookedAt + 1, ++count) {
       const Sample sample = dataset.at(i);
-      ++counts[{sample.encoding, !sample.index.empty()}];
+      ++counts[{sample.encoding, !sample.seek_index.empty()}];
       sides += std::min(sample.extent.height, sample.extent.width);
     }
   }

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json stage_json(const LoaderStatistics::Stage& stage) {
+Json stage_json(const LoaderStatistics::StageTime& stage) {
   return {{"count", stage.count}, {"mean_us", stage.mean_us()}, {"p99_us", stage.p99_us}, {"total_ms", stage.total_ms}};
 }
 
@@ -53,7 +53,7 @@ Json run_json(const BenchRun& run) {
 }
 
 /// `mean/p99` of a stage, in us.
-std::string times(const LoaderStatistics::Stage& stage) {
+std::string times(const LoaderStatistics::StageTime& stage) {
   std::ostringstream out;
   const auto put = [&](double us) { out << std::fixed << std::setprecision(us < 10 ? 2 : us < 100 ? 1 : 0) << us; };
   put(stage.mean_us());

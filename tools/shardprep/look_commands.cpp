@@ -25,7 +25,7 @@ std::string extent_text(const Extent& extent) {
 }
 
 std::string form_of(const Sample& sample) {
-  return codec_traits(sample.encoding).name + (sample.index.empty() ? "" : " with seek index");
+  return codec_traits(sample.encoding).name + (sample.seek_index.empty() ? "" : " with seek index");
 }
 
 /// Prints the sizes and encodings of the pictures, which it reads from the shards.

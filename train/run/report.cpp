@@ -85,7 +85,7 @@ int64_t peak_memory_bytes() {
 
 namespace {
 
-void add_shares(const ClassTally& tally, nlohmann::ordered_json& json) {
+void add_accuracies(const ClassTally& tally, nlohmann::ordered_json& json) {
   const auto share = [&](int64_t count) {
     return tally.count > 0 ? nlohmann::ordered_json(static_cast<double>(count) / static_cast<double>(tally.count))
                            : nlohmann::ordered_json();
@@ -107,7 +107,7 @@ std::string evaluation_json(const Setup& setup, const Evaluation& evaluation, co
     all.hit_count += classes[i].hit_count;
     all.top5_count += classes[i].top5_count;
     nlohmann::ordered_json one{{"name", names[i]}};
-    add_shares(classes[i], one);
+    add_accuracies(classes[i], one);
     one["confusion"] = nlohmann::ordered_json::object();
     for (const auto& [prediction, count] : classes[i].predictions)
       one["confusion"][names[static_cast<size_t>(prediction)]] = count;
@@ -119,7 +119,7 @@ std::string evaluation_json(const Setup& setup, const Evaluation& evaluation, co
       {"data", options.data},
       {"augment", setup.eval_pipeline->text()},
       {"loss", evaluation.loss}};
-  add_shares(all, json);
+  add_accuracies(all, json);
   json["classes"] = std::move(by_class);
   return json.dump(2) + "\n";
 }

@@ -275,7 +275,7 @@ class Run {
   }
 
   /// The shards that this rank has opened.
-  ShardShare shard_share() const {
+  RankShards shard_share() const {
     LoaderOptions options;
     options.shuffle = shuffle_of(options_);
     options.rank = strategy_->data_rank();

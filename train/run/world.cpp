@@ -145,7 +145,7 @@ World find_world(const TrainOptions& options, torch::DeviceType device) {
 }
 
 void resolve_threads(TrainOptions& options, const World& world, torch::DeviceType device) {
-  const ThreadShare share =
+  const ThreadCounts share =
       default_threads(usable_cores() / std::max(1, world.ranks_sharing_cores), device == torch::kCUDA);
   if (options.workers < 0) options.workers = share.workers;
   if (options.threads < 1) options.threads = share.threads;
