@@ -32,8 +32,8 @@ double own_cores_ms(const ServiceTimes& times) {
 bool is_storage_open(const ServiceTimes& times) { return times.storage_busy_high_ms > times.storage_busy_low_ms; }
 
 /// The times of the run, and the same times in other cases that cannot be excluded: the storage is busy for less or
-/// more time than was assumed, the other programs end, want twice as many cores, or
-/// hold up fewer or more of the step's threads.
+/// more time than was assumed, the intra-op threads keep cores while they wait, the other programs end, want twice as
+/// many cores, or hold up fewer or more of the step's threads.
 std::vector<ServiceTimes> other_cases(const ServiceTimes& times) {
   std::vector<ServiceTimes> cases{times};
   if (is_storage_open(times)) {
@@ -41,6 +41,12 @@ std::vector<ServiceTimes> other_cases(const ServiceTimes& times) {
       cases.push_back(times);
       cases.back().storage_busy_ms = busy_ms;
     }
+  }
+  // OpenMP's threads spin for a while after a parallel region, or until the next: what that takes from workers that are
+  // not there yet, nobody has measured.
+  if (times.update_threads > 1) {
+    cases.push_back(times);
+    cases.back().spins = true;
   }
   if (times.other_threads <= 0) return cases;
   for (size_t i = 0, count = cases.size(); i < count; ++i) {
@@ -115,6 +121,7 @@ std::string range_text(const Observed& run, const Limit& limit) {
   std::vector<std::string> causes;
   if (run.times.other_threads > 0) causes.emplace_back("the other programs");
   if (is_storage_open(run.times)) causes.emplace_back("how busy the storage is");
+  if (run.times.update_threads > 1) causes.emplace_back("how long the intra-op threads spin");
   return concat(", ", factor_text(best.low / own.images_per_second), " to ",
                 factor_text(best.high / own.images_per_second), " depending on ", join(causes, " and "));
 }

@@ -24,6 +24,7 @@ struct ServiceTimes {
   int cores = 1;                ///< Cores of this machine, for all its ranks together.
   int ranks = 1;                ///< Ranks on this machine.
   bool is_async = false;        ///< The device works on its own while the host makes the next batch.
+  bool spins = false;           ///< Threads that compute together keep their cores while they wait for each other.
   double other_threads = 0;     ///< Mean number of threads of other programs that want a core.
 };
 

@@ -67,6 +67,9 @@ double even_share(const ServiceTimes& times, int workers) {
 double predicted_step_ms(const ServiceTimes& times, int workers) {
   double step = std::max(stretched_step_ms(times, workers, 1), cpu_ms(times) / times.cores);
   if (workers > 0) step = std::max(step, crowded_update_ms(times, workers));
+  const double wanted = times.ranks * (workers + times.update_threads);
+  if (times.spins && workers > 0 && wanted > times.cores)
+    step = std::max(step, stretched_step_ms(times, workers, times.cores / wanted));
   if (times.other_threads <= 0 || step <= 0) return step;
   return std::max(step, stretched_step_ms(times, workers, even_share(times, workers)));
 }

@@ -63,7 +63,8 @@ TEST(SettleStorageTest, CountedBytesAndTheRateAreTheTimeThatItIsBusy) {
 
 TEST(SettleStorageTest, BytesThatExplainNoneOfTheWaitingAreNotTheStorages) {
   Observed run = waiting_run();
-  run.storage_bytes = 20'000;  // 1 ms, where a reader waited 8: a network file system counts none, the program's pages do
+  run.storage_bytes =
+      20'000;  // 1 ms, where a reader waited 8: a network file system counts none, the program's pages do
   settle_storage(run, 20e6, 20e6);
   EXPECT_DOUBLE_EQ(run.times.storage_busy_low_ms, 8);
   EXPECT_DOUBLE_EQ(run.times.storage_busy_high_ms, 10);
