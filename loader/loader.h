@@ -64,6 +64,10 @@ inline RankShards needed_shards(const LoaderOptions& options) {
   return {options.rank, options.world_size};
 }
 
+/// How the loader with these options divides an epoch over steps and ranks. Throws config_error as Partition does, and
+/// where rank-local shuffling has fewer shards than ranks.
+Partition partition_of(const Dataset& dataset, const LoaderOptions& options);
+
 /// One rank's part of a global batch, in a slot of its loader. The slot goes back to the loader when the Batch is
 /// destroyed.
 ///

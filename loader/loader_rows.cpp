@@ -11,6 +11,33 @@
 #include "loader/detail/map_guard.h"
 #include "loader/detail/row_maker.h"
 
+namespace penstock {
+namespace {
+
+/// Samples of each rank when shards belong to ranks; one entry per rank.
+std::vector<uint64_t> rank_sizes_of(const Dataset& dataset, int world_size) {
+  std::vector<uint64_t> sizes(static_cast<size_t>(world_size));
+  for (int shard = 0; shard < dataset.shard_count(); ++shard)
+    sizes[static_cast<size_t>(shard % world_size)] += dataset.shard_begin(shard + 1) - dataset.shard_begin(shard);
+  return sizes;
+}
+
+}  // namespace
+
+Partition partition_of(const Dataset& dataset, const LoaderOptions& options) {
+  if (options.shuffle != Shuffle::kRankLocal)
+    return {dataset.size(), options.batch_size, options.rank, options.world_size, options.tail};
+  if (dataset.shard_count() < options.world_size) {
+    throw config_error(
+        concat("loader: rank-local shuffling of ", dataset.shard_count(), " shards over ", options.world_size,
+               " ranks; expected a shard or more for each rank: pack with more --shards, or shuffle globally"));
+  }
+  return Partition::rank_local(rank_sizes_of(dataset, options.world_size), options.batch_size, options.rank,
+                               options.tail);
+}
+
+}  // namespace penstock
+
 namespace penstock::detail {
 namespace {
 
@@ -90,23 +117,16 @@ RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, co
 
 Partition RowMaker::make_partition(const LoaderOptions& options) {
   local_count_ = dataset_->size();
-  if (shuffle_ != Shuffle::kRankLocal)
-    return {dataset_->size(), options.batch_size, options.rank, options.world_size, options.tail};
-  const int shards = dataset_->shard_count();
-  if (shards < options.world_size) {
-    throw config_error(
-        concat("loader: rank-local shuffling of ", shards, " shards over ", options.world_size,
-               " ranks; expected a shard or more for each rank: pack with more --shards, or shuffle globally"));
-  }
-  std::vector<uint64_t> rank_sizes(static_cast<size_t>(options.world_size));
-  for (int shard = 0; shard < shards; ++shard) {
-    auto& size = rank_sizes[static_cast<size_t>(shard % options.world_size)];
-    if (shard % options.world_size == options.rank) spans_.push_back({size, dataset_->shard_begin(shard)});
-    size += dataset_->shard_begin(shard + 1) - dataset_->shard_begin(shard);
+  Partition partition = partition_of(*dataset_, options);
+  if (shuffle_ != Shuffle::kRankLocal) return partition;
+  const auto rank_sizes = rank_sizes_of(*dataset_, options.world_size);
+  local_count_ = 0;
+  for (int shard = options.rank; shard < dataset_->shard_count(); shard += options.world_size) {
+    spans_.push_back({local_count_, dataset_->shard_begin(shard)});
+    local_count_ += dataset_->shard_begin(shard + 1) - dataset_->shard_begin(shard);
   }
   for (int rank = 0; rank < options.rank; ++rank) first_position_ += rank_sizes[static_cast<size_t>(rank)];
-  local_count_ = rank_sizes[static_cast<size_t>(options.rank)];
-  return Partition::rank_local(std::move(rank_sizes), options.batch_size, options.rank, options.tail);
+  return partition;
 }
 
 Extent RowMaker::find_extent() const {

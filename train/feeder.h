@@ -35,4 +35,7 @@ std::unique_ptr<Feeder> make_resident_feeder(std::shared_ptr<const Dataset> data
                                              const LoaderOptions& options, const torch::Device& device,
                                              Recorder& recorder);
 
+/// For a rank that needs no images: the batches of the loader with these options as counts, without tensors.
+std::unique_ptr<Feeder> make_counting_feeder(const Dataset& dataset, const LoaderOptions& options);
+
 }  // namespace penstock

@@ -68,8 +68,9 @@ class ResidentFeeder final : public Feeder {
   void upload(const LoaderOptions& options) {
     const auto& manifest = dataset_->manifest();
     if (!manifest.extent) {
-      throw config_error(concat("--resident: the pictures of ", dataset_->folder().string(),
-                                " have several sizes; expected pictures of one size, packed with --encode raw"));
+      throw config_error(
+          concat("--resident: the pictures of ", dataset_->folder().string(),
+                 " have several sizes; expected pictures of one size, packed with shardprep pack --encode raw"));
     }
     const Extent extent = *manifest.extent;
     refuse_what_only_the_host_renders(extent);
@@ -87,7 +88,7 @@ class ResidentFeeder final : public Feeder {
       const Sample sample = dataset_->at(index);
       if (sample.encoding != Encoding::kRaw || static_cast<int64_t>(sample.bytes.size()) != picture_bytes) {
         throw config_error(concat("--resident: ", dataset_->where(index), " is a ", codec_traits(sample.encoding).name,
-                                  " picture; expected raw pixels, packed with --encode raw"));
+                                  " picture; expected raw pixels, as shardprep pack --encode raw stores them"));
       }
       const auto row = static_cast<int64_t>(row_of_.size());
       read_from(*dataset_, index, [&] {

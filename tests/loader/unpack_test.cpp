@@ -90,7 +90,7 @@ TEST_F(UnpackTest, FilesComeBackToTheByteUnderTheirPaths) {
     uint64_t coefficient_count = 0, index_count = 0;
     for (uint64_t i = 0; i < dataset->size(); ++i) {
       coefficient_count += dataset->at(i).encoding == Encoding::kCoefficients;
-      index_count += !dataset->at(i).index.empty();
+      index_count += !dataset->at(i).seek_index.empty();
       EXPECT_EQ(dataset->at(i).codebook == nullptr, encode == Encode::kKeep);
     }
     EXPECT_EQ(coefficient_count, encode == Encode::kKeep ? 0u : 4u);  // all JPEGs but the CMYK one
@@ -145,7 +145,7 @@ TEST_F(UnpackTest, ProgressiveFilesStayAsTheyAreWithoutTranscoding) {
   const auto dataset = packed(wanted);
   EXPECT_EQ(dataset->manifest().transcoded_count, 0u);
   EXPECT_EQ(dataset->at(0).encoding, Encoding::kJpeg);
-  EXPECT_TRUE(dataset->at(0).index.empty());
+  EXPECT_TRUE(dataset->at(0).seek_index.empty());
   EXPECT_EQ(unpacked(), files_below(folder_ / "in"));
 }
 

@@ -353,10 +353,10 @@ def test_a_splits_own_folder_is_no_other_split(tmp_path, command):
     (["pack", "--source", "mnist", "--out", "x"], 2, "expected --input DIR"),
     (["pack", "--source", "mnist", "--input", "nowhere", "--out", "x"], 3, "nowhere: no such folder"),
     (["info", "nowhere"], 3, "nowhere: no manifest.json"),
-    (["verify", "."], 3, "expected a data set or a split's folder"),
+    (["verify", "."], 3, "expected the folder of a data set or of a split"),
     (["verify", ".", "--split", "tset"], 2, '--split: unknown split "tset"; did you mean "test"?'),
     (["verify", ".", "--jobs", "-2"], 2, "--jobs is -2; expected 0 (one per core) or more"),
-    (["verify", ""], 2, 'DIR: is ""; expected a data set'),
+    (["verify", ""], 2, 'DIR: is ""; expected the folder of a data set'),
 ])
 def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, arguments, code, message):
     error = run(*arguments, code=code, cwd=tmp_path).stderr

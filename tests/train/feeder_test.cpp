@@ -42,6 +42,34 @@ TEST(HostFeederTest, TensorsViewTheLoadersBatches) {
   EXPECT_EQ(batch_count, 3);
 }
 
+TEST(CountingFeederTest, CountsAreThoseOfTheLoader) {
+  for (const auto shuffle : {Shuffle::kGlobal, Shuffle::kRankLocal})
+    for (const int rank : {0, 1}) {
+      auto options = loader_options();
+      options.rank = rank;
+      options.world_size = 2;
+      options.shuffle = shuffle;
+      const auto feeder = make_counting_feeder(*small_dataset(), options);
+      const auto loader = make_loader(options);
+      EXPECT_EQ(feeder->batches_per_epoch(), loader->batches_per_epoch());
+      EXPECT_EQ(feeder->samples_per_epoch(), loader->samples_per_epoch());
+      feeder->start_epoch(3, 1);
+      loader->start_epoch(3, 1);
+      while (const auto expected = loader->next()) {
+        const auto batch = feeder->next();
+        ASSERT_TRUE(batch);
+        EXPECT_FALSE(batch->images.defined());
+        EXPECT_EQ(batch->epoch, 3);
+        EXPECT_EQ(batch->index, expected->index());
+        EXPECT_EQ(batch->rows, static_cast<int64_t>(expected->labels().size()));
+        EXPECT_EQ(batch->count, expected->count());
+        EXPECT_EQ(batch->global_count, expected->global_count());
+        EXPECT_EQ(batch->first_position, expected->first_position());
+      }
+      EXPECT_FALSE(feeder->next());
+    }
+}
+
 TEST(HostFeederTest, MixedBatchesBringTheirSecondLabels) {
   Recorder recorder;
   const auto feeder =
