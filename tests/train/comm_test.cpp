@@ -15,9 +15,20 @@ namespace {
 
 using testing::AllOf, testing::HasSubstr;
 
-TEST(CommTest, AllReduceSumsInPlaceForEveryDtype) {
+/// What holds for ranks over Gloo and for ranks that are threads.
+class GroupTest : public testing::TestWithParam<Network> {
+ protected:
+  void ranks(int world_size, const std::function<void(Comm&)>& body, int step_seconds = 60) {
+    run_ranks(world_size, body, step_seconds, GetParam());
+  }
+  std::string backend() const { return GetParam() == Network::kGloo ? "gloo" : "threads"; }
+};
+INSTANTIATE_TEST_SUITE_P(Networks, GroupTest, testing::Values(Network::kGloo, Network::kThreads),
+                         [](const auto& info) { return info.param == Network::kGloo ? "Gloo" : "Threads"; });
+
+TEST_P(GroupTest, AllReduceSumsInPlaceForEveryDtype) {
   for (const int world_size : {2, 3, 4})
-    run_ranks(world_size, [&](Comm& comm) {
+    ranks(world_size, [&](Comm& comm) {
       for (const auto dtype : {torch::kFloat32, torch::kFloat64, torch::kInt64}) {
         auto tensor = torch::arange(5).to(dtype) + comm.rank();
         comm.all_reduce_sum(tensor)->wait();
@@ -27,8 +38,8 @@ TEST(CommTest, AllReduceSumsInPlaceForEveryDtype) {
     });
 }
 
-TEST(CommTest, SeveralReductionsMayBeUnderWay) {
-  run_ranks(3, [](Comm& comm) {
+TEST_P(GroupTest, SeveralReductionsMayBeUnderWay) {
+  ranks(3, [](Comm& comm) {
     std::vector<torch::Tensor> tensors;
     for (int i = 0; i < 4; ++i) tensors.push_back(torch::full({1000 * (i + 1)}, i + 1, torch::kFloat64));
     std::vector<std::unique_ptr<Comm::Work>> works;
@@ -38,23 +49,90 @@ TEST(CommTest, SeveralReductionsMayBeUnderWay) {
   });
 }
 
-TEST(CommTest, BroadcastGivesTheRootsTensor) {
-  run_ranks(3, [](Comm& comm) {
+TEST_P(GroupTest, BroadcastGivesTheRootsTensor) {
+  ranks(3, [](Comm& comm) {
     auto tensor = torch::full({2, 3}, comm.rank(), torch::kInt64);
     comm.broadcast(tensor, 2);
     EXPECT_TRUE(tensor.eq(2).all().item<bool>());
   });
 }
 
-TEST(CommTest, AllGatherStacksInRankOrder) {
+TEST_P(GroupTest, AllGatherStacksInRankOrder) {
   for (const int world_size : {1, 3})
-    run_ranks(world_size, [&](Comm& comm) {
+    ranks(world_size, [&](Comm& comm) {
       const auto all = comm.all_gather(torch::full({2}, comm.rank(), torch::kFloat32));
       const auto ranks = torch::arange(world_size, torch::kFloat32).unsqueeze(1).expand({world_size, 2});
       EXPECT_TRUE(all.equal(ranks)) << all;
       EXPECT_EQ(comm.all_gather(torch::tensor(7)).sizes(), torch::IntArrayRef({world_size}));
       comm.barrier();
     });
+}
+
+TEST_P(GroupTest, AllGatherIntoFillsThePlacesOfAllRanks) {
+  for (const int world_size : {1, 3})
+    ranks(world_size, [&](Comm& comm) {
+      auto all = torch::zeros({2 * world_size}, torch::kFloat64);
+      auto mine = all.narrow(0, 2 * comm.rank(), 2);
+      mine.fill_(comm.rank() + 1);
+      comm.all_gather_into(all, mine);
+      EXPECT_TRUE(all.equal(torch::arange(2 * world_size).div(2, "floor").to(torch::kFloat64) + 1)) << all;
+    });
+}
+
+TEST_P(GroupTest, ReduceScatterGivesEachRankTheSumOfItsRow) {
+  for (const int world_size : {1, 2, 3})
+    ranks(world_size, [&](Comm& comm) {
+      auto all = torch::arange(4 * world_size, torch::kFloat64) * (comm.rank() + 1);
+      auto mine = torch::zeros({4}, torch::kFloat64);
+      comm.reduce_scatter_sum(mine, all)->wait();
+      const int factor = world_size * (world_size + 1) / 2;
+      EXPECT_TRUE(mine.equal((torch::arange(4, torch::kFloat64) + 4 * comm.rank()) * factor)) << mine;
+    });
+}
+
+TEST_P(GroupTest, MessagesOfTwoRanksAreToldApartByTheirTags) {
+  ranks(3, [](Comm& comm) {
+    const int next = (comm.rank() + 1) % 3, previous = (comm.rank() + 2) % 3;
+    std::vector<torch::Tensor> sent{torch::full({5}, comm.rank(), torch::kFloat32),
+                                    torch::full({70'000}, 10 + comm.rank(), torch::kFloat32)};
+    std::vector<std::unique_ptr<Comm::Work>> works;
+    for (int tag : {0, 1}) works.push_back(comm.send(sent[tag], next, tag, "a test"));
+    auto large = torch::zeros({70'000}), small = torch::zeros({5});
+    comm.receive(large, previous, 1, "a test")->wait();
+    comm.receive(small, previous, 0, "a test")->wait();
+    EXPECT_TRUE(large.eq(10 + previous).all().item<bool>());
+    EXPECT_TRUE(small.eq(previous).all().item<bool>());
+    for (const auto& work : works) work->wait();
+  });
+}
+
+TEST_P(GroupTest, ASplitGroupCountsItsOwnRanks) {
+  ranks(4, [](Comm& comm) {
+    const auto part = comm.split(comm.rank() % 2);
+    EXPECT_EQ(part->rank(), comm.rank() / 2);
+    EXPECT_EQ(part->world_size(), 2);
+    auto sum = torch::full({1}, comm.rank(), torch::kFloat32);
+    part->all_reduce_sum(sum)->wait();
+    EXPECT_EQ(sum.item<double>(), comm.rank() % 2 == 0 ? 2 : 4);  // 0 + 2, 1 + 3
+    EXPECT_EQ(comm.split(comm.rank())->world_size(), 1);
+    comm.barrier();
+  });
+}
+
+TEST_P(GroupTest, ARankThatWaitsForAMessageSaysForWhich) {
+  std::string message;
+  std::latch failed(1);
+  const auto body = [&](Comm& comm) {
+    comm.at_step(comm.rank() == 1 ? 8 : 7);
+    if (comm.rank() == 0) return failed.wait();
+    auto tensor = torch::zeros({4});
+    message =
+        message_of(ErrorKind::kDevice, [&] { comm.receive(tensor, 0, 6, "the activation of micro-batch 3")->wait(); });
+    failed.count_down();
+  };
+  ranks(2, body, /*step_seconds=*/1);
+  EXPECT_THAT(message,
+              HasSubstr("rank 1: " + backend() + ": waiting for the activation of micro-batch 3 from rank 0: "));
 }
 
 TEST(CommTest, APeerThatIsGoneIsADeviceErrorThatNamesRankAndOperation) {
@@ -86,15 +164,16 @@ TEST(CommTest, ARankThatIsTooSlowIsNamedWithItsStep) {
                              HasSubstr("--timeout")));
 }
 
-TEST(CommTest, WhatARankEndsWithReachesTheOthers) {
+TEST_P(GroupTest, WhatARankEndsWithReachesTheOthers) {
   std::vector<std::string> messages(3);
-  run_ranks(3, [&](Comm& comm) {
+  ranks(3, [&](Comm& comm) {
     if (comm.rank() == 1) return comm.abort("shard 3: sample 35: crc32c is wrong");
     messages[static_cast<size_t>(comm.rank())] = message_of(ErrorKind::kDevice, [&] { comm.barrier(); });
   });
   for (const int rank : {0, 2})
-    EXPECT_EQ(messages[static_cast<size_t>(rank)],
-              concat("rank ", rank, ": gloo: barrier: rank 1 has ended: shard 3: sample 35: crc32c is wrong"));
+    EXPECT_EQ(
+        messages[static_cast<size_t>(rank)],
+        concat("rank ", rank, ": ", backend(), ": barrier: rank 1 has ended: shard 3: sample 35: crc32c is wrong"));
 }
 
 TEST(CommTest, BackendsAreChecked) {

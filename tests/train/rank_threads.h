@@ -14,16 +14,21 @@
 
 #include "core/error.h"
 #include "train/comm/c10d_comm.h"
+#include "train/comm/thread_comm.h"
 
 namespace penstock {
 
+enum class Network { kGloo, kThreads };
+
 /// Calls `body` once per rank, each time on a thread of its own with its own Comm. Rethrows what the lowest rank threw.
 /// A single rank gets the Comm for one rank.
-inline void run_ranks(int world_size, const std::function<void(Comm&)>& body, int step_seconds = 60) {
+inline void run_ranks(int world_size, const std::function<void(Comm&)>& body, int step_seconds = 60,
+                      Network network = Network::kGloo) {
   // LibTorch 2.11's flight recorder writes to a std::map of process groups before it takes its lock
   // (FlightRecorderDetail.hpp, record()): a crash where several ranks are threads of one process, as only here.
   setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/1);
   const auto store = c10::make_intrusive<c10d::HashStore>();
+  auto thread_comms = make_thread_comms(world_size, step_seconds);
   std::vector<std::exception_ptr> errors(static_cast<size_t>(world_size)), echoes(errors);
   std::vector<std::thread> threads;
   std::latch connected(world_size);
@@ -34,7 +39,12 @@ inline void run_ranks(int world_size, const std::function<void(Comm&)>& body, in
         const Rendezvous rendezvous{.rank = rank, .world_size = world_size, .step_seconds = step_seconds};
         std::unique_ptr<Comm> comm;
         try {
-          comm = world_size == 1 ? make_self_comm() : make_c10d_comm(store, rendezvous, torch::kCPU, "gloo");
+          if (world_size == 1)
+            comm = make_self_comm();
+          else if (network == Network::kThreads)
+            comm = std::move(thread_comms[static_cast<size_t>(rank)]);
+          else
+            comm = make_c10d_comm(store, rendezvous, torch::kCPU, "gloo");
         } catch (...) {
           connected.count_down();
           throw;

@@ -1,6 +1,7 @@
 // c10d: the collectives of a c10d backend as a Comm, its failures as device errors.
 #include "train/comm/c10d_comm.h"
 
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #ifdef PENSTOCK_HAS_CUDA
 #include <c10/cuda/CUDAFunctions.h>
@@ -44,7 +45,7 @@ class Witness {
 
   /// Runs a collective, or a part of one; whatever it throws becomes a device_error.
   template <class Body>
-  auto guarded(const char* operation, const Body& body) {
+  auto guarded(const std::string& operation, const Body& body) {
     try {
       return body();
     } catch (const Error&) {
@@ -61,7 +62,7 @@ class Witness {
 
   /// The same for one that begins.
   template <class Body>
-  auto collective(const char* operation, const Body& body) {
+  auto collective(const std::string& operation, const Body& body) {
     roll_call.begin_collective();
     return guarded(operation, body);
   }
@@ -93,11 +94,15 @@ class C10dWork : public Comm::Work {
  public:
   /// `staged` is the host copy that `tensor` gets its result from; undefined when the backend works on the tensor
   /// itself.
-  C10dWork(c10::intrusive_ptr<c10d::Work> work, torch::Tensor tensor, torch::Tensor staged,
+  C10dWork(std::string operation, c10::intrusive_ptr<c10d::Work> work, torch::Tensor tensor, torch::Tensor staged,
            std::shared_ptr<Witness> witness)
-      : work_(std::move(work)), tensor_(std::move(tensor)), staged_(std::move(staged)), witness_(std::move(witness)) {}
+      : operation_(std::move(operation)),
+        work_(std::move(work)),
+        tensor_(std::move(tensor)),
+        staged_(std::move(staged)),
+        witness_(std::move(witness)) {}
   void wait() override {
-    witness_->guarded("all_reduce", [&] { return work_->wait(); });
+    witness_->guarded(operation_, [&] { return work_->wait(); });
     if (staged_.defined()) tensor_.copy_(staged_);
   }
   std::optional<double> under_way_ms() override {
@@ -107,6 +112,7 @@ class C10dWork : public Comm::Work {
 
   /// Measures from now on.
   void time_by(const std::shared_ptr<BusyTime>& busy) {
+    under_way_ns_->store(-1);  // none as long as it is under way
     work_->getFuture()->addCallback([busy, begin_ns = now_ns(), result = under_way_ns_](c10::ivalue::Future&) {
       result->store(busy->end(begin_ns));
     });
@@ -116,10 +122,11 @@ class C10dWork : public Comm::Work {
   c10d::Work& work() { return *work_; }
 
  private:
+  std::string operation_;
   c10::intrusive_ptr<c10d::Work> work_;
   torch::Tensor tensor_, staged_;
   std::shared_ptr<Witness> witness_;
-  std::shared_ptr<std::atomic<int64_t>> under_way_ns_ = std::make_shared<std::atomic<int64_t>>(-1);
+  std::shared_ptr<std::atomic<int64_t>> under_way_ns_ = std::make_shared<std::atomic<int64_t>>(0);
 };
 
 class NcclWork final : public C10dWork {
@@ -129,68 +136,6 @@ class NcclWork final : public C10dWork {
     if (!work().isCompleted()) return std::nullopt;
     return work().getDuration();
   }
-};
-
-class C10dComm final : public Comm {
- public:
-  C10dComm(c10::intrusive_ptr<c10d::Backend> backend, std::string name, const torch::Device& device,
-           std::shared_ptr<Witness> witness)
-      : backend_(std::move(backend)),
-        name_(std::move(name)),
-        witness_(std::move(witness)),
-        device_(device),
-        is_staged_(device.is_cuda() && name_ == "gloo") {}
-
-  int rank() const override { return backend_->getRank(); }
-  int world_size() const override { return backend_->getSize(); }
-  std::string backend() const override { return name_; }
-
-  std::unique_ptr<Work> all_reduce_sum(torch::Tensor& tensor) override {
-    auto staged = is_staged_ ? tensor.cpu() : torch::Tensor();
-    std::vector<torch::Tensor> tensors{is_staged_ ? staged : tensor};
-    auto work = witness_->collective("all_reduce", [&] { return backend_->allreduce(tensors); });
-    if (name_ == "nccl") return std::make_unique<NcclWork>(std::move(work), tensor, std::move(staged), witness_);
-    auto timed = std::make_unique<C10dWork>(std::move(work), tensor, std::move(staged), witness_);
-    timed->time_by(busy_);
-    return timed;
-  }
-
-  void broadcast(torch::Tensor& tensor, int root) override {
-    std::vector<torch::Tensor> tensors{is_staged_ ? tensor.cpu() : tensor};
-    c10d::BroadcastOptions options;
-    options.rootRank = root;
-    witness_->collective("broadcast", [&] { return backend_->broadcast(tensors, options)->wait(); });
-    if (is_staged_) tensor.copy_(tensors[0]);
-  }
-
-  torch::Tensor all_gather(const torch::Tensor& tensor) override {
-    auto mine = (is_staged_ ? tensor.detach().cpu() : tensor.detach()).contiguous();
-    auto all = torch::empty({world_size() * mine.numel()}, mine.options());
-    auto flat = mine.view({-1});
-    witness_->collective("all_gather", [&] { return backend_->_allgather_base(all, flat)->wait(); });
-    auto sizes = mine.sizes().vec();
-    sizes.insert(sizes.begin(), world_size());
-    return all.view(sizes).to(tensor.device());
-  }
-
-  void barrier() override {
-    c10d::BarrierOptions options;
-    if (name_ == "nccl") options.device_ids = {device_.index()};
-    witness_->collective("barrier", [&] { return backend_->barrier(options)->wait(); });
-  }
-
-  void at_step(int64_t step) override { witness_->roll_call.at_step(step); }
-  void abort(const std::string& reason) override {
-    witness_->roll_call.end(concat("rank ", rank(), " has ended: ", reason));
-  }
-
- private:
-  c10::intrusive_ptr<c10d::Backend> backend_;
-  std::string name_;
-  std::shared_ptr<Witness> witness_;
-  torch::Device device_;
-  bool is_staged_;
-  std::shared_ptr<BusyTime> busy_ = std::make_shared<BusyTime>();
 };
 
 c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store,
@@ -224,6 +169,123 @@ c10::intrusive_ptr<c10d::Backend> make_nccl([[maybe_unused]] const c10::intrusiv
 #endif
 }
 
+/// What a group of ranks needs to connect.
+struct Group {
+  c10::intrusive_ptr<c10d::Store> store;  // of these ranks alone
+  Rendezvous rendezvous;                  // rank and world size are the group's
+  std::string backend;                    // gloo or nccl
+  torch::Device device;
+};
+
+c10::intrusive_ptr<c10d::Backend> connect(const Group& group) {
+  return group.backend == "gloo" ? make_gloo(group.store, group.rendezvous)
+                                 : make_nccl(group.store, group.rendezvous, group.device);
+}
+
+class C10dComm final : public Comm {
+ public:
+  C10dComm(Group group, std::shared_ptr<Witness> witness)
+      : group_(std::move(group)),
+        witness_(std::move(witness)),
+        backend_(witness_->guarded("connect", [&] { return connect(group_); })),
+        is_staged_(group_.device.is_cuda() && group_.backend == "gloo") {}
+
+  int rank() const override { return backend_->getRank(); }
+  int world_size() const override { return backend_->getSize(); }
+  std::string backend() const override { return group_.backend; }
+
+  std::unique_ptr<Work> all_reduce_sum(torch::Tensor& tensor) override {
+    auto staged = is_staged_ ? tensor.cpu() : torch::Tensor();
+    std::vector<torch::Tensor> tensors{is_staged_ ? staged : tensor};
+    auto work = witness_->collective("all_reduce", [&] { return backend_->allreduce(tensors); });
+    if (group_.backend == "nccl")
+      return std::make_unique<NcclWork>("all_reduce", std::move(work), tensor, std::move(staged), witness_);
+    auto timed = std::make_unique<C10dWork>("all_reduce", std::move(work), tensor, std::move(staged), witness_);
+    timed->time_by(busy_);
+    return timed;
+  }
+
+  std::unique_ptr<Work> reduce_scatter_sum(torch::Tensor& mine, torch::Tensor& all) override {
+    auto whole = is_staged_ ? all.cpu() : all;
+    auto staged = is_staged_ ? torch::empty_like(mine, mine.options().device(torch::kCPU)) : torch::Tensor();
+    auto& own = is_staged_ ? staged : mine;
+    auto work = witness_->collective("reduce_scatter", [&] { return backend_->_reduce_scatter_base(own, whole); });
+    if (group_.backend == "nccl")
+      return std::make_unique<NcclWork>("reduce_scatter", std::move(work), mine, std::move(staged), witness_);
+    // Gloo's does not tell when it has ended: its time is not measured.
+    return std::make_unique<C10dWork>("reduce_scatter", std::move(work), mine, std::move(staged), witness_);
+  }
+
+  void broadcast(torch::Tensor& tensor, int root) override {
+    std::vector<torch::Tensor> tensors{is_staged_ ? tensor.cpu() : tensor};
+    c10d::BroadcastOptions options;
+    options.rootRank = root;
+    witness_->collective("broadcast", [&] { return backend_->broadcast(tensors, options)->wait(); });
+    if (is_staged_) tensor.copy_(tensors[0]);
+  }
+
+  torch::Tensor all_gather(const torch::Tensor& tensor) override {
+    auto mine = (is_staged_ ? tensor.detach().cpu() : tensor.detach()).contiguous();
+    auto all = torch::empty({world_size() * mine.numel()}, mine.options());
+    auto flat = mine.view({-1});
+    witness_->collective("all_gather", [&] { return backend_->_allgather_base(all, flat)->wait(); });
+    auto sizes = mine.sizes().vec();
+    sizes.insert(sizes.begin(), world_size());
+    return all.view(sizes).to(tensor.device());
+  }
+
+  void all_gather_into(torch::Tensor& all, const torch::Tensor& mine) override {
+    auto whole = is_staged_ ? torch::empty_like(all, all.options().device(torch::kCPU)) : all;
+    auto own = is_staged_ ? mine.cpu() : mine;
+    witness_->collective("all_gather", [&] { return backend_->_allgather_base(whole, own)->wait(); });
+    if (is_staged_) all.copy_(whole);
+  }
+
+  std::unique_ptr<Work> send(const torch::Tensor& tensor, int peer, int tag, const std::string& what) override {
+    std::vector<torch::Tensor> tensors{is_staged_ ? tensor.cpu() : tensor};
+    const std::string operation = concat("sending ", what, " to rank ", peer);
+    auto work = witness_->guarded(operation, [&] { return backend_->send(tensors, peer, tag); });
+    return std::make_unique<C10dWork>(operation, std::move(work), tensors[0], torch::Tensor(), witness_);
+  }
+
+  std::unique_ptr<Work> receive(torch::Tensor& tensor, int peer, int tag, const std::string& what) override {
+    auto staged = is_staged_ ? torch::empty_like(tensor, tensor.options().device(torch::kCPU)) : torch::Tensor();
+    std::vector<torch::Tensor> tensors{is_staged_ ? staged : tensor};
+    const std::string operation = concat("waiting for ", what, " from rank ", peer);
+    auto work = witness_->guarded(operation, [&] { return backend_->recv(tensors, peer, tag); });
+    return std::make_unique<C10dWork>(operation, std::move(work), tensor, std::move(staged), witness_);
+  }
+
+  std::unique_ptr<Comm> split(int color) override {
+    const auto colors = all_gather(torch::tensor({color}, torch::kInt64).to(group_.device)).cpu().flatten();
+    Group part = group_;
+    part.store = c10::make_intrusive<c10d::PrefixStore>(concat("split ", split_count_++, " ", color), group_.store);
+    part.rendezvous.rank = static_cast<int>(colors.narrow(0, 0, rank()).eq(color).sum().item<int64_t>());
+    part.rendezvous.world_size = static_cast<int>(colors.eq(color).sum().item<int64_t>());
+    if (part.rendezvous.world_size == 1) return make_self_comm();
+    return std::make_unique<C10dComm>(std::move(part), witness_);
+  }
+
+  void barrier() override {
+    c10d::BarrierOptions options;
+    if (group_.backend == "nccl") options.device_ids = {group_.device.index()};
+    witness_->collective("barrier", [&] { return backend_->barrier(options)->wait(); });
+  }
+
+  void at_step(int64_t step) override { witness_->roll_call.at_step(step); }
+  void abort(const std::string& reason) override {
+    witness_->roll_call.end(concat("rank ", rank(), " has ended: ", reason));
+  }
+
+ private:
+  Group group_;
+  std::shared_ptr<Witness> witness_;  // of the whole run: a part's failures name its ranks
+  c10::intrusive_ptr<c10d::Backend> backend_;
+  bool is_staged_;
+  int split_count_ = 0;
+  std::shared_ptr<BusyTime> busy_ = std::make_shared<BusyTime>();
+};
+
 }  // namespace
 
 std::unique_ptr<Comm> make_c10d_comm(c10::intrusive_ptr<c10d::Store> store, const Rendezvous& rendezvous,
@@ -234,9 +296,7 @@ std::unique_ptr<Comm> make_c10d_comm(c10::intrusive_ptr<c10d::Store> store, cons
   if (name == "nccl" && !device.is_cuda())
     throw config_error("--dist-backend is nccl on the CPU; expected gloo or auto, or --device cuda");
   const auto witness = std::make_shared<Witness>(store, rendezvous, name);
-  auto group = witness->guarded(
-      "connect", [&] { return name == "gloo" ? make_gloo(store, rendezvous) : make_nccl(store, rendezvous, device); });
-  return std::make_unique<C10dComm>(std::move(group), name, device, witness);
+  return std::make_unique<C10dComm>(Group{std::move(store), rendezvous, name, device}, witness);
 }
 
 std::unique_ptr<Comm> make_comm(const Rendezvous& rendezvous, const torch::Device& device, const std::string& backend,

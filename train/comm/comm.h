@@ -37,10 +37,24 @@ class Comm {
   virtual std::string backend() const = 0;  ///< self, gloo, nccl
 
   virtual std::unique_ptr<Work> all_reduce_sum(torch::Tensor& tensor) = 0;  ///< In place, starts at once.
+  /// Row r of the ranks' `all`, seen as world_size rows, is summed into rank r's `mine`. Starts at once; `all` is
+  /// destroyed.
+  virtual std::unique_ptr<Work> reduce_scatter_sum(torch::Tensor& mine, torch::Tensor& all) = 0;
   virtual void broadcast(torch::Tensor& tensor, int root) = 0;
   /// The ranks' tensors stacked along a new first dimension, in rank order.
   virtual torch::Tensor all_gather(const torch::Tensor& tensor) = 0;
+  /// The ranks' tensors one after the other in `all`, in rank order. `mine` may be a view of its place there.
+  virtual void all_gather_into(torch::Tensor& all, const torch::Tensor& mine) = 0;
   virtual void barrier() = 0;
+
+  /// To and from one rank; `tag` tells messages between the same two ranks apart, `what` names this one in errors: "the
+  /// activation of micro-batch 3". Both start at once; the tensor must stay as it is until wait() has returned.
+  virtual std::unique_ptr<Work> send(const torch::Tensor& tensor, int peer, int tag, const std::string& what) = 0;
+  virtual std::unique_ptr<Work> receive(torch::Tensor& tensor, int peer, int tag, const std::string& what) = 0;
+
+  /// Collective: the group of those ranks that give the same `color`, in the order of their ranks. This one must
+  /// outlive it.
+  virtual std::unique_ptr<Comm> split(int color) = 0;
 
   /// This rank begins `step`. Costs a store to memory; it is what other ranks name when they wait for this one.
   virtual void at_step(int64_t step) = 0;

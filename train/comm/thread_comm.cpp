@@ -1,0 +1,241 @@
+// Thread comm: ranks post their tensors, and the last one to come does the work for all.
+#include "train/comm/thread_comm.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace penstock {
+namespace {
+
+class ThreadGroup {
+ public:
+  /// What each rank brings to a collective; one entry per rank.
+  using Tensors = std::vector<torch::Tensor>;
+  using Combine = std::function<void(Tensors&)>;
+
+  ThreadGroup(int count, int step_seconds)
+      : step_seconds_(step_seconds), next_(static_cast<size_t>(count), 0), steps_(next_) {}
+
+  int size() const { return static_cast<int>(next_.size()); }
+
+  /// Brings `tensor` to this rank's next collective. The last rank to come calls `combine`. Returns the number of the
+  /// collective.
+  int64_t post(int rank, const torch::Tensor& tensor, const Combine& combine) {
+    const std::lock_guard lock(mutex_);
+    const int64_t number = next_[static_cast<size_t>(rank)]++;
+    auto& collective = collectives_[number];
+    collective.tensors.resize(next_.size());
+    collective.tensors[static_cast<size_t>(rank)] = tensor;
+    if (++collective.posted < size()) return number;
+    at::NoGradGuard no_grad;
+    combine(collective.tensors);
+    collective.is_done = true;
+    changed_.notify_all();
+    return number;
+  }
+
+  void wait(int rank, int64_t number, const std::string& operation) {
+    std::unique_lock lock(mutex_);
+    auto& collective = collectives_[number];
+    wait_until(lock, rank, operation, [&] { return collective.is_done; });
+    if (++collective.seen == size()) collectives_.erase(number);
+  }
+
+  void send(int from, int to, int tag, const torch::Tensor& tensor) {
+    auto copy = tensor.detach().clone();
+    const std::lock_guard lock(mutex_);
+    mail_[{from, to, tag}].push_back(std::move(copy));
+    changed_.notify_all();
+  }
+
+  void receive(int from, int to, int tag, torch::Tensor& tensor, const std::string& operation) {
+    std::unique_lock lock(mutex_);
+    auto& box = mail_[{from, to, tag}];
+    wait_until(lock, to, operation, [&] { return !box.empty(); });
+    const auto message = std::move(box.front());
+    box.pop_front();
+    lock.unlock();
+    at::NoGradGuard no_grad;
+    tensor.copy_(message);
+  }
+
+  void at_step(int rank, int64_t step) {
+    const std::lock_guard lock(mutex_);
+    steps_[static_cast<size_t>(rank)] = step;
+  }
+
+  void abort(int rank, const std::string& reason) {
+    const std::lock_guard lock(mutex_);
+    if (reason_.empty()) reason_ = concat("rank ", rank, " has ended: ", reason);
+    changed_.notify_all();
+  }
+
+  /// The group of those that give the same `color` in their split `number`.
+  std::shared_ptr<ThreadGroup> part(int64_t number, int64_t color, int count) {
+    const std::lock_guard lock(mutex_);
+    auto& group = parts_[{number, color}];
+    if (!group) group = std::make_shared<ThreadGroup>(count, step_seconds_);
+    return group;
+  }
+
+ private:
+  struct Collective {
+    Tensors tensors;
+    int posted = 0, seen = 0;  // ranks
+    bool is_done = false;
+  };
+
+  template <class Condition>
+  void wait_until(std::unique_lock<std::mutex>& lock, int rank, const std::string& operation,
+                  const Condition& is_there) {
+    changed_.wait_for(lock, std::chrono::seconds(step_seconds_), [&] { return is_there() || !reason_.empty(); });
+    if (is_there()) return;
+    const std::string why =
+        !reason_.empty() ? reason_ : concat("nothing came within ", step_seconds_, " s; ", slowest_text(rank));
+    throw device_error(concat("rank ", rank, ": threads: ", operation, ": ", why));
+  }
+
+  std::string slowest_text(int rank) const {
+    size_t slowest = rank == 0 && steps_.size() > 1 ? 1 : 0;
+    for (size_t other = 0; other < steps_.size(); ++other)
+      if (other != static_cast<size_t>(rank) && steps_[other] < steps_[slowest]) slowest = other;
+    return concat("rank ", slowest, " is at step ", steps_[slowest]);
+  }
+
+  int step_seconds_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<int64_t> next_;   // one entry per rank: the number of its next collective
+  std::vector<int64_t> steps_;  // one entry per rank
+  std::map<int64_t, Collective> collectives_;
+  std::map<std::tuple<int, int, int>, std::deque<torch::Tensor>> mail_;  // by sender, receiver and tag
+  std::map<std::pair<int64_t, int64_t>, std::shared_ptr<ThreadGroup>> parts_;
+  std::string reason_;
+};
+
+class ThreadWork final : public Comm::Work {
+ public:
+  explicit ThreadWork(std::function<void()> wait = {}) : wait_(std::move(wait)) {}
+  void wait() override {
+    if (wait_) std::exchange(wait_, {})();
+  }
+
+ private:
+  std::function<void()> wait_;
+};
+
+class ThreadComm final : public Comm {
+ public:
+  ThreadComm(std::shared_ptr<ThreadGroup> group, int rank) : group_(std::move(group)), rank_(rank) {}
+
+  int rank() const override { return rank_; }
+  int world_size() const override { return group_->size(); }
+  std::string backend() const override { return "threads"; }
+
+  std::unique_ptr<Work> all_reduce_sum(torch::Tensor& tensor) override {
+    const int64_t number = group_->post(rank_, tensor, [](auto& all) {
+      auto sum = all[0].clone();
+      for (size_t rank = 1; rank < all.size(); ++rank) sum += all[rank];
+      for (auto& one : all) one.copy_(sum);
+    });
+    return std::make_unique<ThreadWork>([this, number] { group_->wait(rank_, number, "all_reduce"); });
+  }
+
+  std::unique_ptr<Work> reduce_scatter_sum(torch::Tensor& mine, torch::Tensor& all) override {
+    auto rows = all.view({world_size(), -1});
+    const int64_t number = group_->post(rank_, rows, [](auto& ranks) {
+      for (size_t row = 0; row < ranks.size(); ++row) {
+        const auto index = static_cast<int64_t>(row);
+        auto sum = ranks[0][index].clone();
+        for (size_t rank = 1; rank < ranks.size(); ++rank) sum += ranks[rank][index];
+        ranks[row][index].copy_(sum);
+      }
+    });
+    return std::make_unique<ThreadWork>([this, number, mine, rows]() mutable {
+      group_->wait(rank_, number, "reduce_scatter");
+      mine.copy_(rows[rank_].view_as(mine));
+    });
+  }
+
+  void broadcast(torch::Tensor& tensor, int root) override {
+    run("broadcast", tensor, [root](auto& all) {
+      for (auto& one : all) one.copy_(all[static_cast<size_t>(root)]);
+    });
+  }
+
+  torch::Tensor all_gather(const torch::Tensor& tensor) override {
+    auto sizes = tensor.sizes().vec();
+    sizes.insert(sizes.begin(), world_size());
+    auto all = torch::empty(sizes, tensor.options().requires_grad(false));
+    all[rank_].copy_(tensor.detach());
+    run("all_gather", all, share_rows);
+    return all;
+  }
+
+  void all_gather_into(torch::Tensor& all, const torch::Tensor& mine) override {
+    auto rows = all.view({world_size(), -1});
+    auto own = rows[rank_];
+    if (own.const_data_ptr() != mine.const_data_ptr()) own.copy_(mine.view_as(own));
+    run("all_gather", rows, share_rows);
+  }
+
+  void barrier() override {
+    run("barrier", torch::Tensor(), [](auto&) {});
+  }
+
+  std::unique_ptr<Work> send(const torch::Tensor& tensor, int peer, int tag, const std::string&) override {
+    group_->send(rank_, peer, tag, tensor);
+    return std::make_unique<ThreadWork>();
+  }
+
+  std::unique_ptr<Work> receive(torch::Tensor& tensor, int peer, int tag, const std::string& what) override {
+    return std::make_unique<ThreadWork>([this, tensor, peer, tag, what]() mutable {
+      group_->receive(peer, rank_, tag, tensor, concat("waiting for ", what, " from rank ", peer));
+    });
+  }
+
+  std::unique_ptr<Comm> split(int color) override {
+    const auto colors = all_gather(torch::tensor({color}, torch::kInt64)).flatten();
+    const auto count = static_cast<int>(colors.eq(color).sum().item<int64_t>());
+    const auto rank = static_cast<int>(colors.narrow(0, 0, rank_).eq(color).sum().item<int64_t>());
+    if (count == 1) return make_self_comm();
+    return std::make_unique<ThreadComm>(group_->part(split_count_++, color, count), rank);
+  }
+
+  void at_step(int64_t step) override { group_->at_step(rank_, step); }
+  void abort(const std::string& reason) override { group_->abort(rank_, reason); }
+
+ private:
+  /// Row r of every rank's tensor becomes that of rank r.
+  static void share_rows(ThreadGroup::Tensors& all) {
+    for (size_t to = 0; to < all.size(); ++to)
+      for (size_t row = 0; row < all.size(); ++row)
+        if (row != to) all[to][static_cast<int64_t>(row)].copy_(all[row][static_cast<int64_t>(row)]);
+  }
+
+  void run(const std::string& operation, const torch::Tensor& tensor, const ThreadGroup::Combine& combine) {
+    group_->wait(rank_, group_->post(rank_, tensor, combine), operation);
+  }
+
+  std::shared_ptr<ThreadGroup> group_;
+  int rank_;
+  int64_t split_count_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Comm>> make_thread_comms(int count, int step_seconds) {
+  const auto group = std::make_shared<ThreadGroup>(count, step_seconds);
+  std::vector<std::unique_ptr<Comm>> comms;
+  for (int rank = 0; rank < count; ++rank) comms.push_back(std::make_unique<ThreadComm>(group, rank));
+  return comms;
+}
+
+}  // namespace penstock

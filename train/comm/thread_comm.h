@@ -1,0 +1,18 @@
+// Ranks that are threads of one process: a Comm without a network.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "train/comm/comm.h"
+
+namespace penstock {
+
+/// One end for each of `count` ranks, for a thread of its own each. Sums are added in the order of the ranks, so that
+/// they do not depend on timing. A message is a copy: send() never waits.
+///
+/// Errors: device_error `rank 1: threads: waiting for <what> from rank 0: ...` when a rank has ended, or has not come
+/// within `step_seconds`. Requires tensors on the CPU.
+std::vector<std::unique_ptr<Comm>> make_thread_comms(int count, int step_seconds = 120);
+
+}  // namespace penstock
