@@ -11,9 +11,10 @@ Evaluation evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, int64_t clas
   auto sums = torch::zeros({2, class_count + 1}, torch::dtype(torch::kFloat64).device(device));
   const auto classes = torch::arange(class_count, torch::dtype(torch::kInt64).device(device));
   feeder.start_epoch(pass, 0);
-  while (const auto batch = feeder.next()) {
+  while (auto batch = feeder.next()) {
     const auto logits = strategy.evaluate(*batch);
     if (on_batch) on_batch(*batch, logits);
+    if (!logits.defined()) continue;  // another rank has the last stage, and counts
     const auto counted = batch->weights.gt(0);
     const auto is_of_class = batch->labels.unsqueeze(1).eq(classes).logical_and_(counted.unsqueeze(1));
     const auto hits = logits.argmax(1).eq(batch->labels);

@@ -13,10 +13,11 @@ constexpr int64_t kTop = 5;
 // Columns of a gathered row. f64 holds positions and classes exactly. Rows that do not count have position -1.
 enum Column { kPosition, kLabel, kPrediction, kIsInTop, kLoss, kColumnCount };
 
-/// This rank's rows, f64 rows x kColumnCount, on the device of the logits, where the communicator needs them.
-torch::Tensor rows_of(const DeviceBatch& batch, const torch::Tensor& logits) {
-  const auto options = torch::dtype(torch::kFloat64).device(logits.device());
-  const auto rows = torch::empty({batch.rows, kColumnCount}, options);
+/// This rank's rows, f64 rows x kColumnCount, on the device, where the communicator needs them.
+torch::Tensor rows_of(const DeviceBatch& batch, const torch::Tensor& logits, const torch::Device& device) {
+  const auto options = torch::dtype(torch::kFloat64).device(device);
+  const auto rows = torch::full({batch.rows, kColumnCount}, -1, options);
+  if (!logits.defined()) return rows;
   const auto positions = torch::arange(batch.rows, options) + static_cast<double>(batch.first_position);
   rows.select(1, kPosition).copy_(positions.masked_fill(batch.weights.le(0), -1));
   rows.select(1, kLabel).copy_(batch.labels);
@@ -39,8 +40,9 @@ std::string field(std::string_view text) {
 
 }  // namespace
 
-Predictions::Predictions(Comm& comm, std::shared_ptr<const Dataset> dataset, const std::filesystem::path& csv)
-    : comm_(comm), dataset_(std::move(dataset)), classes_(dataset_->manifest().class_names.size()) {
+Predictions::Predictions(Comm& comm, const torch::Device& device, std::shared_ptr<const Dataset> dataset,
+                         const std::filesystem::path& csv)
+    : comm_(comm), device_(device), dataset_(std::move(dataset)), classes_(dataset_->manifest().class_names.size()) {
   if (comm_.rank() != 0) return;
   csv_ = std::make_unique<AtomicFile>(csv);
   csv_->write("id,path,label,prediction,top5,loss\n");
@@ -50,7 +52,7 @@ Predictions::~Predictions() = default;
 
 void Predictions::add(const DeviceBatch& batch, const torch::Tensor& logits) {
   at::NoGradGuard no_grad;
-  const auto all = comm_.all_gather(rows_of(batch, logits)).cpu().contiguous();
+  const auto all = comm_.all_gather(rows_of(batch, logits, device_)).cpu().contiguous();
   if (!csv_) return;
   const double* const rows = all.const_data_ptr<double>();
   for (int64_t row = 0; row < all.numel() / kColumnCount; ++row)

@@ -32,10 +32,12 @@ class Predictions {
  public:
   /// Requires that the batches are those of an unshuffled pass over `dataset`, and that rank 0 has all shards open.
   /// Only rank 0 writes.
-  Predictions(Comm& comm, std::shared_ptr<const Dataset> dataset, const std::filesystem::path& csv);
+  Predictions(Comm& comm, const torch::Device& device, std::shared_ptr<const Dataset> dataset,
+              const std::filesystem::path& csv);
   ~Predictions();
 
-  void add(const DeviceBatch& batch, const torch::Tensor& logits);  ///< Collective.
+  /// Collective. `logits` are undefined at a rank that has none.
+  void add(const DeviceBatch& batch, const torch::Tensor& logits);
   /// Rank 0 only: makes the file appear under its name.
   void commit();
 
@@ -45,6 +47,7 @@ class Predictions {
   void write_row(const double* row);
 
   Comm& comm_;
+  torch::Device device_;
   std::shared_ptr<const Dataset> dataset_;
   std::unique_ptr<AtomicFile> csv_;  // null except at rank 0
   std::vector<ClassTally> classes_;

@@ -119,7 +119,7 @@ class Training {
     device_sums_[0].add_(sums.loss);
     device_sums_[1].add_(sums.correct);
     since_read_.sample_count += batch.global_count;
-    own_since_read_ += batch.count;
+    own_since_read_ += sums.count;
     stretch_.sample_count += batch.global_count;
     ++stretch_.step_count;
     ++at_.batch;

@@ -49,8 +49,8 @@ void BM_Clock(benchmark::State& state) {
   const auto comm = make_self_comm();
   const auto model = ModelRegistry::make(parse_spec("arch", "lenet"), ModelShape{});
   Recorder own, measured;
-  const auto strategy =
-      StrategyRegistry::make(parse_spec("mode", "single"), StrategyContext{*model, *comm, {0.01, 0.9, 0}, own});
+  const auto strategy = StrategyRegistry::make(parse_spec("mode", "single"),
+                                               StrategyContext{*model, *comm, torch::kCPU, {0.01, 0.9, 0}, own});
   const DeviceBatch samples = batch();
   for (int i = 0; i < 20; ++i) strategy->step(samples);
   int64_t step_ns = 0, clock_ns = 0;

@@ -85,7 +85,8 @@ TEST_P(FineTuningContractTest, FrozenLayersStayAsTheyAre) {
   Trainee one(GetParam(), std::move(model), *comm_, kSgd);
   const auto before = one.strategy->state();
   one.strategy->step(one.part(samples_, 16, 0));
-  one.strategy->evaluate(one.part(samples_, 16, 0));  // changes to evaluation mode, and back
+  auto batch = one.part(samples_, 16, 0);
+  one.strategy->evaluate(batch);  // changes to evaluation mode, and back
   one.strategy->step(one.part(samples_, 16, 0));
   const auto after = one.strategy->state();
   for (const char* name : {"model.norm.weight", "model.norm.bias", "model.norm.running_mean", "model.norm.running_var",
@@ -120,7 +121,7 @@ TEST_P(FineTuningContractTest, AFactorScalesTheStepsOfItsLayer) {
     model->to(torch::kFloat64);
     const auto strategy = StrategyRegistry::make(
         parse_spec("mode", GetParam()),
-        StrategyContext{*model, *comm_, {.learning_rate = 0.1, .momentum = 0.9}, recorder, 0, factors});
+        StrategyContext{*model, *comm_, torch::kCPU, {.learning_rate = 0.1, .momentum = 0.9}, recorder, 0, factors});
     const auto samples = random_samples(8, kSmall, 3);
     auto before = strategy->state();
     strategy->set_learning_rate(0.02);
@@ -148,7 +149,8 @@ TEST(FineTuningTest, RanksReachTheParametersOfOne) {
     }
     model.freeze("norm");
     const auto strategy = StrategyRegistry::make(
-        parse_spec("mode", mode), StrategyContext{model, comm, kSgd, recorder, 0, rate_factors(model, "fc=3")});
+        parse_spec("mode", mode),
+        StrategyContext{model, comm, torch::kCPU, kSgd, recorder, 0, rate_factors(model, "fc=3")});
     for (int64_t i = 0; i < 3; ++i)
       strategy->step(part_of(samples, 5, i, strategy->data_rank(), strategy->data_world_size()));
     return strategy->state();

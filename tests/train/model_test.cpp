@@ -35,7 +35,7 @@ TEST(ModelContractTest, StagesNameEveryParameterExactlyOnce) {
     for (const auto& stage : model->stages()) {
       EXPECT_FALSE(stage.name.empty()) << arch;
       for (const auto& module : stage.modules)
-        for (const auto& item : model->named_children()[module]->named_parameters())
+        for (const auto& item : model->named_modules("", /*include_self=*/false)[module]->named_parameters())
           covered.insert(module + "." + item.key());
     }
     for (const auto& item : model->named_parameters()) all.insert(item.key());

@@ -62,14 +62,19 @@ class TinyNorm final : public Model {
 
 /// The model and strategy of one rank.
 struct Trainee {
-  Trainee(const std::string& mode, std::unique_ptr<Model> built, Comm& comm, const SgdOptions& options)
+  Trainee(const std::string& mode, std::unique_ptr<Model> built, Comm& comm, const SgdOptions& options,
+          torch::ScalarType dtype = torch::kFloat64, const torch::Device& device = torch::kCPU)
       : model(std::move(built)) {
-    model->to(torch::kFloat64);
-    strategy = StrategyRegistry::make(parse_spec("mode", mode), StrategyContext{*model, comm, options, recorder});
+    model->to(dtype);
+    strategy =
+        StrategyRegistry::make(parse_spec("mode", mode), StrategyContext{*model, comm, device, options, recorder});
   }
 
+  /// Without tensors where the rank is not fed, as a feeder gives it.
   DeviceBatch part(const Samples& samples, int64_t batch_size, int64_t index) const {
-    return part_of(samples, batch_size, index, strategy->data_rank(), strategy->data_world_size());
+    auto batch = part_of(samples, batch_size, index, strategy->data_rank(), strategy->data_world_size());
+    if (!strategy->is_fed()) batch.images = batch.labels = batch.weights = torch::Tensor();
+    return batch;
   }
 
   Recorder recorder;

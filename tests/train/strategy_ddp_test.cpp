@@ -125,7 +125,8 @@ TEST(DdpTest, EvaluationUsesTheBuffersOfRankZero) {
   run_ranks(2, [&](Comm& comm) {
     Trainee one("ddp", std::make_unique<TinyNorm>(), comm, kSgd);
     one.strategy->step(one.part(samples, 8, 0));
-    logits[comm.rank()] = one.strategy->evaluate(part_of(samples, 8, 0, 0, 1));
+    auto batch = part_of(samples, 8, 0, 0, 1);
+    logits[comm.rank()] = one.strategy->evaluate(batch);
   });
   EXPECT_TRUE(logits[0].equal(logits[1]));
 }
@@ -141,9 +142,20 @@ class RecordingComm final : public Comm {
     started_.push_back({tensor.numel(), probe_()});
     return self_->all_reduce_sum(tensor);
   }
+  std::unique_ptr<Work> reduce_scatter_sum(torch::Tensor& mine, torch::Tensor& all) override {
+    return self_->reduce_scatter_sum(mine, all);
+  }
   void broadcast(torch::Tensor&, int) override {}
   torch::Tensor all_gather(const torch::Tensor& tensor) override { return self_->all_gather(tensor); }
+  void all_gather_into(torch::Tensor& all, const torch::Tensor& mine) override { self_->all_gather_into(all, mine); }
   void barrier() override {}
+  std::unique_ptr<Work> send(const torch::Tensor& tensor, int peer, int tag, const std::string& what) override {
+    return self_->send(tensor, peer, tag, what);
+  }
+  std::unique_ptr<Work> receive(torch::Tensor& tensor, int peer, int tag, const std::string& what) override {
+    return self_->receive(tensor, peer, tag, what);
+  }
+  std::unique_ptr<Comm> split(int color) override { return self_->split(color); }
   void at_step(int64_t) override {}
   void abort(const std::string&) override {}
 
@@ -191,7 +203,7 @@ TEST(DdpTest, AModelOutlivesItsStrategy) {
   RecordingComm comm([] { return true; });
   auto model = make("lenet", kGrey, 1);
   Recorder recorder;
-  StrategyRegistry::make(parse_spec("mode", "ddp"), StrategyContext{*model, comm, kSgd, recorder}).reset();
+  StrategyRegistry::make(parse_spec("mode", "ddp"), StrategyContext{*model, comm, torch::kCPU, kSgd, recorder}).reset();
   model->forward(torch::rand({2, 1, 28, 28})).sum().backward();  // the hooks have been removed
   EXPECT_TRUE(comm.take().empty());
 }

@@ -131,7 +131,7 @@ TEST_P(StrategyContractTest, EvaluationChangesNothing) {
   Trainee one(GetParam(), std::make_unique<TinyNorm>(), *comm_, kSgd);
   one.strategy->step(one.part(samples_, 16, 0));
   const auto before = one.strategy->state();
-  const auto batch = one.part(samples_, 20, 0);
+  auto batch = one.part(samples_, 20, 0);
   const auto logits = one.strategy->evaluate(batch);
   EXPECT_EQ(logits.sizes(), torch::IntArrayRef({20, 4}));
   EXPECT_FALSE(logits.requires_grad());
@@ -189,7 +189,8 @@ TEST(EmulatedStepTest, WaitsAndLeavesModelAndBatchAlone) {
   Recorder recorder;
   const auto model = make("mlp");
   const auto strategy = StrategyRegistry::make(
-      parse_spec("mode", "single"), StrategyContext{*model, *comm, kSgd, recorder, /*emulated_step_ns=*/3'000'000});
+      parse_spec("mode", "single"),
+      StrategyContext{*model, *comm, torch::kCPU, kSgd, recorder, /*emulated_step_ns=*/3'000'000});
   const auto before = strategy->state();
   const auto samples = random_samples(16, {1, 12, 12, 4}, 3);
   const auto batch = part_of(samples, 16, 0, 0, 1);

@@ -11,7 +11,9 @@
 namespace penstock {
 namespace {
 
+/// "stem (conv1, bn1)"; "layer1" for any of its blocks.
 std::string stage_text(const Stage& stage) {
+  if (const size_t dot = stage.name.find('.'); dot != std::string::npos) return stage.name.substr(0, dot);
   const bool says_more = stage.modules.size() != 1 || stage.modules.front() != stage.name;
   return says_more ? concat(stage.name, " (", join(stage.modules), ")") : stage.name;
 }
@@ -33,7 +35,8 @@ std::vector<std::string> modules_named(const Model& model, const std::string& fl
   std::vector<std::string> known;
   for (const auto& stage : model.stages()) {
     if (stage.name == name) return stage.modules;
-    known.push_back(stage_text(stage));
+    const std::string text = stage_text(stage);
+    if (known.empty() || known.back() != text) known.push_back(text);
   }
   for (const auto& item : model.named_modules("", /*include_self=*/false))
     if (item.key() == name) return {name};

@@ -16,7 +16,7 @@ namespace penstock {
 /// A stretch of the network between two places where it may be cut.
 struct Stage {
   std::string name;
-  std::vector<std::string> modules;  // names of the model's direct children that the stage uses
+  std::vector<std::string> modules;  // paths of the modules whose parameters the stage uses: conv1, layer1.0
   std::function<torch::Tensor(const torch::Tensor&)> forward;
 };
 

@@ -78,13 +78,16 @@ class ResNet final : public Model {
     for (int layer = 0; layer < 4; ++layer) {
       const std::string name = concat("layer", layer + 1);
       const int64_t width = int64_t{64} << layer;
+      // A stage for each block: a pipeline may cut between any two.
       Sequential blocks;
       for (int b = 0; b < block_counts[layer]; ++b) {
-        blocks->push_back(Block(kind, channels, width, b == 0 && layer > 0 ? 2 : 1));
+        Block block(kind, channels, width, b == 0 && layer > 0 ? 2 : 1);
+        blocks->push_back(block);
+        const std::string path = concat(name, ".", b);
+        add_stage(path, {path}, [block](const Tensor& x) mutable { return block(x); });
         channels = width * BlockImpl::expansion(kind);
       }
       register_module(name, blocks);
-      add_stage(name, {name}, [blocks](const Tensor& x) mutable { return blocks->forward(x); });
     }
     Linear fc = register_module("fc", Linear(channels, shape.classes));
     add_stage("head", {"fc"}, [fc](const Tensor& x) mutable { return fc(x.mean({2, 3})); });

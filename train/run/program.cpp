@@ -13,6 +13,7 @@
 #include "train/models/model.h"
 #include "train/out_of_memory.h"
 #include "train/run/run.h"
+#include "train/run/world.h"
 #include "train/strategies/strategy.h"
 
 namespace penstock {
@@ -37,8 +38,11 @@ void prepare_libtorch() {
 void require_threads_of_ranks(const Setup& setup) {
   const auto& options = setup.options;
   const int ranks = setup.world.rendezvous.world_size, loaders = setup.data.test ? 2 : 1;
+  const Mesh& mesh = setup.world.mesh;
+  const int communicators = mesh.data > 1 && mesh.pipe > 1 ? 3 : 1;  // of all ranks, and of each axis
   require_threads(concat("--nproc ", ranks),
-                  ranks * (1 + intra_op_threads(options.threads) + loaders * options.workers + kCommunicatorThreads),
+                  ranks * (1 + intra_op_threads(options.threads) + loaders * options.workers +
+                           communicators * kCommunicatorThreads),
                   "fewer ranks, --threads or --workers");
 }
 
@@ -55,6 +59,12 @@ int spawn(const Setup& setup, const TrainOptions& given, std::vector<std::string
 
 std::vector<std::string> arch_names() { return ModelRegistry::names(); }
 std::vector<std::string> mode_names() { return StrategyRegistry::names(); }
+
+int usual_ranks(const std::string& mode) {
+  TrainOptions options;
+  options.mode = mode;
+  return mesh_of(options, /*ranks=*/0, torch::kCPU).size();
+}
 
 int run_program(const TrainOptions& options, const std::vector<std::string>& arguments) {
   prepare_libtorch();

@@ -10,6 +10,8 @@ namespace penstock {
 
 std::vector<std::string> arch_names();
 std::vector<std::string> mode_names();
+/// How many ranks a mode, such as `ddp` or `pipeline(data=2)`, takes where nobody says. Throws config_error.
+int usual_ranks(const std::string& mode);
 
 /// Packs the data and starts ranks if needed (each rank is this program with the same `arguments`), and trains or
 /// evaluates. Returns the exit code. Throws what is wrong with options, data, files and devices.

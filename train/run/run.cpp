@@ -49,11 +49,11 @@ class Run {
   Run(Setup& setup, const torch::Device& device, Comm& comm)
       : setup_(setup), options_(setup.options), device_(device), comm_(comm), is_first_(comm.rank() == 0) {
     recorder_.use_device(device_);
-    setup.model->to(device_);
     strategy_ =
         StrategyRegistry::make(parse_spec("mode", options_.mode),
                                StrategyContext{*setup.model,
                                                comm_,
+                                               device_,
                                                {options_.learning_rate, options_.momentum, options_.weight_decay},
                                                recorder_,
                                                options_.emulated_step_ns,
@@ -70,7 +70,7 @@ class Run {
       fs::create_directories(options_.out);
       std::cout << opening_text(setup_, comm_) << std::flush;
     }
-    Predictions predictions(comm_, setup_.data.test, options_.out / "evaluation.csv");
+    Predictions predictions(comm_, device_, setup_.data.test, options_.out / "evaluation.csv");
     const Evaluation evaluation =
         penstock::evaluate(*strategy_, comm_, *test_feeder_, setup_.shape.classes, device_, 0,
                            [&](const auto& batch, const auto& logits) { predictions.add(batch, logits); });
@@ -126,6 +126,7 @@ class Run {
 
   std::unique_ptr<Feeder> make_feeder(const std::shared_ptr<const Dataset>& dataset, const Pipeline& pipeline,
                                       LoaderOptions options) {
+    if (!strategy_->is_fed()) return make_counting_feeder(*dataset, options);
     if (options_.is_resident) return make_resident_feeder(dataset, pipeline, options, device_, recorder_);
     if (device_.is_cuda()) options.allocator = pinned_slots();
     return make_host_feeder(std::make_unique<Loader>(dataset, pipeline, options), device_, recorder_,
@@ -155,7 +156,9 @@ class Run {
     write_text(options_.out / "options.json", to_json(options_));
     const int64_t resumed_step = is_resumed ? setup_.info.position.step : -1;
     sinks_ = make_sinks({options_.out, resumed_step, std::cout});
-    std::cout << opening_text(setup_, comm_) << std::flush;
+    std::cout << opening_text(setup_, comm_);
+    if (!strategy_->text().empty()) std::cout << "mode " << options_.mode << ": " << strategy_->text() << '\n';
+    std::cout << std::flush;
   }
 
   /// Prints `rank 1: 30000 samples, 938 steps per epoch` for every rank. Rank 0 prints all lines, because lines of

@@ -65,7 +65,7 @@ void check_evaluation_folder(const TrainOptions& options) {
 
 void check_data(const Setup& setup) {
   const auto& options = setup.options;
-  const int world_size = setup.world.rendezvous.world_size;
+  const int world_size = setup.world.mesh.data;
   if (options.only_evaluates && !setup.data.test)
     throw config_error(
         concat("--evaluate with --data ", options.data, ": ", setup.data.note, "; expected a test split"));
@@ -143,8 +143,8 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   // The checkpoint is read first, because packing the data may take minutes.
   if (!options.resume.empty()) setup.checkpoint = load_checkpoint(options.resume);
 
-  const LoaderOptions own{.rank = setup.world.rendezvous.rank,
-                          .world_size = setup.world.rendezvous.world_size,
+  const LoaderOptions own{.rank = setup.world.mesh.data_rank(setup.world.rendezvous.rank),
+                          .world_size = setup.world.mesh.data,
                           .shuffle = shuffle_of(options)};
   setup.data = open_training_data(options, needed_shards(own), say);
   const auto& manifest = setup.data.train->manifest();

@@ -12,6 +12,7 @@
 #include "core/machine.h"
 #include "core/text.h"
 #include "train/launch.h"
+#include "train/strategies/strategy.h"
 
 namespace penstock {
 namespace {
@@ -54,8 +55,7 @@ int rank_count_from_flags(const TrainOptions& options, torch::DeviceType device)
   }
   if (options.nproc > 0) return options.nproc;
   if (options.world_size > 0) return options.world_size;
-  if (options.mode == "single") return 1;
-  return device == torch::kCUDA ? static_cast<int>(torch::cuda::device_count()) : 2;
+  return mesh_of(options, 0, device).size();
 }
 
 /// Throws device_error if too few files may be open. Otherwise LibTorch and Gloo would run out of descriptors and
@@ -72,13 +72,11 @@ void check_descriptors(int rank_count) {
 void check_world(const TrainOptions& options, const World& world, torch::DeviceType device) {
   const int count = world.rendezvous.world_size;
   check_descriptors(count);
-  if (options.mode == "single" && count > 1)
-    throw config_error(concat("--mode single: launched with ", count, " ranks; expected 1 (use --mode ddp)"));
   if (options.dist_backend == "nccl" && device == torch::kCPU)
     throw config_error("--dist-backend is nccl on the CPU; expected gloo or auto, or --device cuda");
-  if (options.batch_size < count)
-    throw config_error(
-        concat("--batch-size is ", options.batch_size, " with ", count, " ranks; expected ", count, " or more"));
+  if (options.batch_size < world.mesh.data)
+    throw config_error(concat("--batch-size is ", options.batch_size, " with ", world.mesh.data, " ranks; expected ",
+                              world.mesh.data, " or more"));
   if (options.gpu >= 0 && count > 1 && options.rank < 0)
     throw config_error(
         concat("--gpu is ", options.gpu, " with ", count, " ranks; expected one rank, or CUDA_VISIBLE_DEVICES"));
@@ -90,6 +88,14 @@ void check_world(const TrainOptions& options, const World& world, torch::DeviceT
 }
 
 }  // namespace
+
+Mesh mesh_of(const TrainOptions& options, int ranks, torch::DeviceType device) {
+  const Spec spec = parse_spec("mode", options.mode);
+  const auto& mode = StrategyRegistry::entry(spec.name());
+  const int usual = device == torch::kCUDA ? static_cast<int>(torch::cuda::device_count()) : 2;
+  return mode.traits.mesh(spec.with_keys(mode.keys),
+                          {.ranks = ranks, .default_ranks = usual, .batch_size = options.batch_size});
+}
 
 torch::DeviceType device_type(const TrainOptions& options) {
   const bool has_cuda = options.device != "cpu" && torch::cuda::is_available();
@@ -140,6 +146,7 @@ World find_world(const TrainOptions& options, torch::DeviceType device) {
   world.local_world_size = world.launcher == "none" || world.launcher == "flags" ? count : local_world_size(count);
   const bool is_bound = world.launcher != "none" && bound_cores() < sysconf(_SC_NPROCESSORS_ONLN);
   world.ranks_sharing_cores = is_bound ? 1 : world.local_world_size;
+  world.mesh = mesh_of(options, count, device);
   check_world(options, world, device);
   return world;
 }

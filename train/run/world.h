@@ -5,11 +5,13 @@
 
 #include "train/comm/comm.h"
 #include "train/options.h"
+#include "train/strategies/mesh.h"
 
 namespace penstock {
 
 struct World {
   Rendezvous rendezvous;          ///< Rank 0 of 1 if this process is alone.
+  Mesh mesh;                      ///< Of all ranks, as the mode lays itself over them.
   std::string launcher = "none";  ///< torchrun, slurm, openmpi, penstock, flags (--rank and --world-size) or none.
   bool is_spawner = false;        ///< This process starts rendezvous.world_size ranks and trains nothing itself.
   int local_world_size = 1;       ///< Ranks on this machine.
@@ -23,6 +25,9 @@ torch::DeviceType device_type(const TrainOptions& options);
 
 /// This rank's device: that of --gpu, otherwise that of the local rank. Throws device_error if there are fewer GPUs.
 torch::Device rank_device(const TrainOptions& options, const World& world);
+
+/// How the mode lays itself over so many ranks; 0: as many as are usual. Throws config_error.
+Mesh mesh_of(const TrainOptions& options, int ranks, torch::DeviceType device);
 
 /// Throws config_error if launcher and flags, mode and ranks, or batch and ranks contradict each other.
 World find_world(const TrainOptions& options, torch::DeviceType device);

@@ -17,6 +17,12 @@ std::vector<std::vector<size_t>> assign_buckets(const std::vector<int64_t>& tens
   return buckets;
 }
 
+std::vector<int64_t> bytes_of(const std::vector<torch::Tensor>& tensors) {
+  std::vector<int64_t> bytes;
+  for (const auto& tensor : tensors) bytes.push_back(static_cast<int64_t>(tensor.nbytes()));
+  return bytes;
+}
+
 std::vector<Bucket> bucket_gradients(const std::vector<torch::Tensor>& parameters,
                                      const std::vector<std::vector<size_t>>& assignment) {
   std::vector<Bucket> buckets;

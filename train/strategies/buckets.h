@@ -19,6 +19,9 @@ constexpr int64_t kBucketBytes = int64_t{25}
 std::vector<std::vector<size_t>> assign_buckets(const std::vector<int64_t>& tensor_bytes,
                                                 int64_t first_limit = kFirstBucketBytes, int64_t limit = kBucketBytes);
 
+/// What each tensor takes.
+std::vector<int64_t> bytes_of(const std::vector<torch::Tensor>& tensors);
+
 /// The flat gradient of some parameters. Memory: as much as the parameters.
 struct Bucket {
   torch::Tensor flat;           // one dimension, zeros at first

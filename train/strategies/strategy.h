@@ -13,6 +13,7 @@
 #include "train/device_batch.h"
 #include "train/optimizer.h"
 #include "train/recorder.h"
+#include "train/strategies/mesh.h"
 
 namespace penstock {
 
@@ -23,8 +24,9 @@ using StateDict = std::map<std::string, torch::Tensor>;
 
 /// What a strategy works on. All outlive it.
 struct StrategyContext {
-  Model& model;  // on the rank's device already
+  Model& model;  // on the CPU, or whole on `device`; the strategy moves what it holds
   Comm& comm;
+  torch::Device device;  // of this rank
   SgdOptions optimizer;
   Recorder& recorder;
   int64_t emulated_step_ns = 0;                     // instead of forward, backward and update; communication stays
@@ -36,6 +38,7 @@ struct StepSums {
   torch::Tensor loss;     // f64 or f32 scalar: sum of weight * cross entropy
   torch::Tensor correct;  // i64 scalar: rows of weight 1 whose largest logit is the label, of a mixed row that of the
                           // greater share
+  int64_t count = 0;      // rows that the sums are of; 0 at a rank that holds no last stage
 };
 
 /// Equivalence: fed the same global batches, every strategy at every world size that it accepts reaches the parameters
@@ -44,21 +47,26 @@ struct StepSums {
 /// Frozen parameters (Model::freeze()) require no gradient: they get no update, and stand in state() all the same, with
 /// a momentum of 0, so that a checkpoint does not know what was frozen.
 ///
-/// Errors: the constructor throws config_error for a world size that it does not accept.
+/// Errors: the constructor throws config_error for a world size that it does not accept, as `mesh` does.
 /// Thread-safety: the training thread's alone.
 class Strategy {
  public:
   virtual ~Strategy() = default;
-  /// Which part of a global batch this rank is fed: rank and world size for the loader.
+  /// Which part of a global batch this rank works on: rank and world size for the loader.
   virtual int data_rank() const = 0;
   virtual int data_world_size() const = 0;
+  /// How the ranks and the model were divided, in one line for people; "" if there is nothing to divide.
+  virtual std::string text() const { return ""; }
+  /// Whether this rank needs images. Where it does not, its batches are counts without tensors.
+  virtual bool is_fed() const { return true; }
   /// Forward, backward, communication and update. Marks the recorder's phases.
   virtual StepSums step(const DeviceBatch& batch) = 0;
-  /// Logits of the batch in evaluation mode, rows x classes; no gradient.
-  virtual torch::Tensor evaluate(const DeviceBatch& batch) = 0;
+  /// Collective. At a rank that holds the last stage: logits of the batch in evaluation mode, rows x classes, no
+  /// gradient; and `batch` has its labels and weights. Elsewhere an undefined tensor.
+  virtual torch::Tensor evaluate(DeviceBatch& batch) = 0;
   virtual void set_learning_rate(double learning_rate) = 0;
 
-  /// Collective: every rank calls it and gets the same tensors, whatever the world size.
+  /// Collective. Rank 0 gets all tensors, the same at any world size; every other rank at least those that it holds.
   virtual StateDict state() = 0;
   /// The inverse. Throws corrupt_error naming a tensor that is missing, too many or of another shape.
   virtual void load_state(const StateDict& state) = 0;
@@ -68,6 +76,11 @@ struct StrategyKind {
   using Interface = Strategy;
   static constexpr const char* kName = "mode";
   using Factory = std::function<std::unique_ptr<Strategy>(const Spec&, const StrategyContext&)>;
+  struct Traits {
+    /// How the mode lays itself over the ranks, before data are opened. Its size is `request.ranks`, unless that is 0.
+    /// Throws config_error for a number of ranks that it does not take.
+    std::function<Mesh(const Spec&, const MeshRequest& request)> mesh;
+  };
 };
 using StrategyRegistry = Registry<StrategyKind>;
 

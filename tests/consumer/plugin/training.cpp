@@ -11,8 +11,8 @@ PENSTOCK_TRAIN_PLUGIN();
 namespace {
 
 using penstock::DeviceBatch, penstock::Phase, penstock::StateDict, penstock::StepSums, penstock::StrategyContext;
+using penstock::Mesh, penstock::MeshRequest, penstock::ModelKind, penstock::Registered, penstock::StrategyKind;
 using penstock::Model, penstock::ModelShape, penstock::Recorder, penstock::Spec, penstock::Strategy;
-using penstock::ModelKind, penstock::Registered, penstock::StrategyKind;
 
 /// One linear layer on two numbers per channel: how much the means of the picture's rows differ, and those of its
 /// columns.
@@ -37,7 +37,11 @@ class Signs final : public Strategy {
  public:
   explicit Signs(const StrategyContext& context)
       : model_(context.model), recorder_(context.recorder), rate_(context.optimizer.learning_rate) {
-    if (context.comm.world_size() != 1) throw penstock::config_error("--mode signs: several ranks; expected 1");
+    model_.to(context.device);
+  }
+  static Mesh mesh_for(const Spec&, const MeshRequest& request) {
+    if (request.ranks > 1) throw penstock::config_error("--mode signs: several ranks; expected 1");
+    return {};
   }
   int data_rank() const override { return 0; }
   int data_world_size() const override { return 1; }
@@ -58,10 +62,10 @@ class Signs final : public Strategy {
       parameter.mutable_grad().reset();
     }
     recorder_.mark(Phase::kOptimizer);
-    return {loss.detach(), logits.argmax(1).eq(labels).sum()};
+    return {loss.detach(), logits.argmax(1).eq(labels).sum(), batch.count};
   }
 
-  torch::Tensor evaluate(const DeviceBatch& batch) override {
+  torch::Tensor evaluate(DeviceBatch& batch) override {
     const at::NoGradGuard no_grad;
     model_.eval();
     return model_.forward(batch.images);
@@ -85,8 +89,10 @@ class Signs final : public Strategy {
 };
 
 const Registered<StrategyKind> kSigns{
-    "signs", {}, "one rank, steps of the gradients' signs", [](const Spec&, const StrategyContext& context) {
-      return std::make_unique<Signs>(context);
-    }};
+    "signs",
+    {},
+    "one rank, steps of the gradients' signs",
+    [](const Spec&, const StrategyContext& context) { return std::make_unique<Signs>(context); },
+    {.mesh = Signs::mesh_for}};
 
 }  // namespace

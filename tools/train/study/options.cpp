@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "core/error.h"
 #include "core/spec.h"
@@ -49,6 +50,15 @@ std::vector<std::string> parse_modes(const std::string& text) {
   if (modes.empty()) throw config_error(concat("--modes is \"\"; expected modes of ", join(known)));
   check_different("--modes", text, modes);
   return modes;
+}
+
+/// "1,2": each number of ranks that one of the modes usually takes.
+std::string usual_ranks_of(const std::vector<std::string>& modes) {
+  std::set<int> counts;
+  for (const auto& mode : modes) counts.insert(usual_ranks(mode));
+  std::vector<std::string> texts;
+  for (const int count : counts) texts.push_back(std::to_string(count));
+  return join(texts, ",");
 }
 
 /// Refuses flags that a study sets itself or cannot use.
@@ -164,8 +174,7 @@ StudyOptions parse_study_options(int argc, char** argv) {
   check_given(app, "--out", "the study's folder");
   options.workers = parse_counts("--workers", workers, 0, "0,1,2,4");
   options.modes = parse_modes(modes);
-  const bool has_single = std::find(options.modes.begin(), options.modes.end(), "single") != options.modes.end();
-  if (app.count("--nproc") == 0) ranks = !has_single ? "2" : options.modes.size() == 1 ? "1" : "1,2";
+  if (app.count("--nproc") == 0) ranks = usual_ranks_of(options.modes);
   options.ranks = parse_counts("--nproc", ranks, 1, "1,2");
   if (options.repeat_count < 1)
     throw config_error(concat("--repeat is ", options.repeat_count, "; expected 1 or more"));

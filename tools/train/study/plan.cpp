@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "train/run/program.h"
 
 namespace penstock {
 namespace {
@@ -54,7 +55,7 @@ std::vector<StudyRow> plan_rows(const StudyOptions& options, const std::function
   int group = 0;
   for (const auto& mode : options.modes) {
     for (const int ranks : options.ranks) {
-      if ((mode == "single") != (ranks == 1)) {
+      if ((usual_ranks(mode) == 1) != (ranks == 1)) {
         left_out.push_back(concat(mode, " with ", count_text(ranks, "rank")));
         continue;
       }

@@ -1,0 +1,84 @@
+"""train --mode zero, pipeline and mp: what they print, write, refuse, and go on from."""
+import csv
+
+import pytest
+
+from train_tool import FAST, run, summary
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def single(cache, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "single"
+    run(cache, *FAST, "--out", out)
+    return out
+
+
+@pytest.mark.parametrize("mode, ranks", [("zero", 2), ("zero", 3), ("zero(stage=2)", 2), ("pipeline", 2), ("pipeline(schedule=gpipe)", 3),
+                                         ("pipeline(data=2,micro-batches=2)", 4), ("mp", 2)])
+def test_a_mode_trains_what_single_trains(cache, single, tmp_path, mode, ranks):
+    """f32 sums in another order drift apart, so that losses are compared after few steps; tests/train/modes_test.cpp has
+    the proof in f64."""
+    printed = run(cache, *FAST, "--mode", mode, "--nproc", ranks, "--out", tmp_path / "run").stdout
+    expected, found = summary(single), summary(tmp_path / "run")
+    assert found["world_size"] == ranks and found["mode"] == mode and found["steps"] == expected["steps"]
+    assert found["test_loss"] == pytest.approx(expected["test_loss"], rel=1e-3)
+    assert found["accuracy"] == pytest.approx(expected["accuracy"], abs=0.01)
+    assert ("part 0: conv1" in printed) == (not mode.startswith("zero"))
+
+
+def test_the_parts_and_the_bubble_are_told(cache, tmp_path):
+    printed = run(cache, *FAST, "--mode", "pipeline(cut=fc1,micro-batches=8)", "--out", tmp_path / "run").stdout
+    assert ("mode pipeline(cut=fc1,micro-batches=8): 2 ranks as 1 data x 2 pipe, 1f1b of 8 micro-batches, bubble 11 %; "
+            "part 0: conv1..conv2 (2,572 parameters), part 1: fc1..fc3") in printed
+
+
+def test_the_last_part_evaluates_and_rank_0_writes(cache, single, tmp_path):
+    weights = ["--pretrained", single / "model.safetensors"]
+    run(cache, *FAST, "-e", *weights, "--out", tmp_path / "one")
+    run(cache, *FAST, "-e", *weights, "--mode", "pipeline", "--nproc", 3, "--out", tmp_path / "three")
+    rows = [list(csv.reader(open(tmp_path / name / "evaluation.csv", newline="", encoding="utf-8")))
+            for name in ("one", "three")]
+    assert len(rows[0]) == 401 and [row[:4] for row in rows[0]] == [row[:4] for row in rows[1]]
+
+
+def test_a_run_goes_on_in_other_modes_and_world_sizes(cache, single, tmp_path):
+    """One epoch each with zero, pipeline and single, which is single's third epoch as well as sums of f32 allow."""
+    run(cache, *FAST, "--epochs", 3, "--out", tmp_path / "whole")
+    run(cache, *FAST, "--epochs", 3, "--mode", "zero", "--nproc", 3, "--out", tmp_path / "a")
+    checkpoint = tmp_path / "a" / "checkpoint-last.safetensors"
+    run(cache, *FAST, "--epochs", 4, "--mode", "pipeline", "--nproc", 2, "--resume", checkpoint, "--out", tmp_path / "b")
+    run(cache, *FAST, "--epochs", 5, "--resume", tmp_path / "b", "--mode", "single", "--out", tmp_path / "c")
+    assert summary(tmp_path / "a")["test_loss"] == pytest.approx(summary(tmp_path / "whole")["test_loss"], rel=1e-3)
+    assert [summary(tmp_path / name)["epochs"] for name in "abc"] == [3, 4, 5]
+    losses = [summary(tmp_path / name)["test_loss"] for name in "abc"]
+    assert losses[2] < losses[0]
+
+
+@pytest.mark.parametrize("mode, ranks, message", [
+    ("pipeline(micro-batches=5)", 2, "--mode pipeline: 5 micro-batches for --batch-size 32; expected micro-batches of "
+                                     "equal size: 1, 2, 4, 8, 16, 32"),
+    ("pipeline(data=2)", 3, "--mode pipeline: data is 2 with 3 ranks; expected a number that divides them"),
+    ("pipeline(cut=fc1)", 3, "--mode pipeline: 1 cut with 3 ranks; expected 2 ranks, one for each part"),
+    ("pipeline(schedule=2f2b)", 2, "--mode pipeline: unknown schedule \"2f2b\""),
+    ("pipeline(micro-batches=0)", 2, "--mode pipeline: micro-batches is 0; expected 1 or more"),
+    ("mp(micro-batches=2)", 2, "mode mp: unknown key \"micro-batches\""),
+    ("zero(stage=4)", 2, "--mode zero: stage is 4; expected 1 or 2"),
+    ("single", 2, "--mode single: launched with 2 ranks; expected 1"),
+])
+def test_what_does_not_fit_is_refused_before_anything_is_opened(cache, tmp_path, mode, ranks, message):
+    done = run(cache, *FAST, "--data", "/nowhere", "--mode", mode, "--nproc", ranks, "--out", tmp_path / "run", code=2)
+    assert message in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("mode, ranks, message", [
+    ("mp(cut=fc9)", 2, "--mode mp: unknown place to cut \"fc9\""),
+    ("pipeline", 6, "--mode pipeline: 6 parts of a model of 5 stages; expected one stage or more for each"),
+])
+def test_what_the_model_does_not_have_is_refused_at_every_rank(cache, tmp_path, mode, ranks, message):
+    done = run(cache, *FAST, "--mode", mode, "--nproc", ranks, "--out", tmp_path / "run", code=2)
+    assert message in done.stderr.splitlines()[-1]

@@ -1,0 +1,217 @@
+// Modes: every one of them, over any number of ranks, trains the model that a plain loop over all rows trains.
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "tests/train/rank_threads.h"
+#include "tests/train/strategy_batches.h"
+
+namespace penstock {
+namespace {
+
+constexpr SgdOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
+constexpr ModelShape kGrey{.channels = 1, .height = 28, .width = 28, .classes = 10};
+constexpr ModelShape kSmallPhotos{.channels = 3, .height = 33, .width = 33, .classes = 5};
+
+/// A model is built from the global random numbers, so rank threads take turns.
+std::unique_ptr<Model> make(const std::string& arch, const ModelShape& shape, torch::ScalarType dtype) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  at::manual_seed(1);
+  auto model = ModelRegistry::make(parse_spec("arch", arch), shape);
+  model->to(dtype);
+  return model;
+}
+
+/// What the modes are held against: no strategy, no communicator, no engine. `parts`: the global batch is cut into so
+/// many, which go through forward and backward one after the other and whose gradients are added in their order.
+StateDict plain_loop(Model& model, const Samples& samples, int64_t batch_size, int64_t step_count, int parts) {
+  std::vector<torch::Tensor> momentum;
+  for (const auto& parameter : model.parameters()) momentum.push_back(torch::zeros_like(parameter));
+  for (int64_t step = 0; step < step_count; ++step) {
+    std::vector<torch::Tensor> sums;
+    for (int part = 0; part < parts; ++part) {
+      const auto batch = part_of(samples, batch_size, step, part, parts);
+      model.zero_grad();
+      const auto logits = model.forward(batch.images.narrow(0, 0, batch.count));
+      const auto losses =
+          torch::cross_entropy_loss(logits, batch.labels.narrow(0, 0, batch.count), {}, at::Reduction::None);
+      const auto loss = (losses * batch.weights.narrow(0, 0, batch.count)).sum();
+      loss.backward(torch::full_like(loss, 1.0 / static_cast<double>(batch.global_count)));
+      const auto parameters = model.parameters();
+      for (size_t i = 0; i < parameters.size(); ++i) {
+        const auto gradient = parameters[i].grad().clone();
+        if (part == 0)
+          sums.push_back(gradient);
+        else
+          sums[i] += gradient;
+      }
+    }
+    at::NoGradGuard no_grad;
+    const auto parameters = model.parameters();
+    at::_fused_sgd_(parameters, sums, momentum, kSgd.weight_decay, kSgd.momentum, kSgd.learning_rate, 0, false, false,
+                    false);
+  }
+  StateDict state;
+  for (const auto& item : model.named_parameters()) state["model." + item.key()] = item.value().detach().clone();
+  return state;
+}
+
+/// Rank 0's parameters after training with a mode.
+StateDict train(const std::string& mode, int world_size, const std::string& arch, const ModelShape& shape,
+                const Samples& samples, int64_t batch_size, int64_t step_count, torch::ScalarType dtype,
+                Network network = Network::kGloo) {
+  StateDict state;
+  const auto body = [&](Comm& comm) {
+    Trainee one(mode, make(arch, shape, dtype), comm, kSgd, dtype);
+    for (int64_t i = 0; i < step_count; ++i) one.strategy->step(one.part(samples, batch_size, i));
+    const auto all = one.strategy->state();
+    if (comm.rank() != 0) return;
+    for (const auto& [name, tensor] : all)
+      if (name.starts_with("model.") && !name.ends_with("running_mean") && !name.ends_with("running_var") &&
+          !name.ends_with("num_batches_tracked"))
+        state.emplace(name, tensor);
+  };
+  run_ranks(world_size, body, /*step_seconds=*/60, network);
+  return state;
+}
+
+struct Case {
+  std::string mode;
+  int world_size;
+};
+
+/// Before the modes were put together from parts, `single` and `ddp` were one class. Their bits are those of this loop
+/// then and now: on any processor, where a digest would hold on one.
+TEST(ModesTest, SingleAndDdpHaveTheBitsOfAPlainLoop) {
+  for (const auto& [arch, shape] : {std::pair{"lenet", kGrey}, std::pair{"resnet18", kSmallPhotos}}) {
+    auto samples = random_samples(24, shape, 3);
+    samples.images = samples.images.to(torch::kFloat32);
+    for (const auto& [mode, world_size] : {Case{"single", 1}, Case{"ddp", 1}, Case{"ddp", 2}}) {
+      at::set_num_threads(1);
+      const auto model = make(arch, shape, torch::kFloat32);
+      const auto expected = plain_loop(*model, samples, 8, 3, world_size);
+      const auto state = train(mode, world_size, arch, shape, samples, 8, 3, torch::kFloat32);
+      EXPECT_EQ(relative_difference(expected, state), 0) << mode << ", " << world_size << " ranks, " << arch;
+    }
+  }
+}
+
+/// The class fp64: gradients are the same sums in another order.
+TEST(ModesTest, EveryModeTrainsTheSameModel) {
+  const auto samples = random_samples(36, kGrey, 4);
+  const auto model = make("lenet", kGrey, torch::kFloat64);
+  const auto expected = plain_loop(*model, samples, 12, 3, 1);
+  for (const auto& [mode, world_size] :
+       {Case{"ddp", 3}, Case{"zero", 1}, Case{"zero", 2}, Case{"zero", 3}, Case{"zero(stage=2)", 1},
+        Case{"zero(stage=2)", 3}, Case{"mp", 2}, Case{"mp", 5}, Case{"mp(cut=fc1)", 2}, Case{"pipeline", 1},
+        Case{"pipeline", 2}, Case{"pipeline(schedule=gpipe)", 3}, Case{"pipeline(micro-batches=12)", 2},
+        Case{"pipeline(data=2,micro-batches=3)", 4}})
+    for (const auto network : {Network::kGloo, Network::kThreads})
+      EXPECT_LE(relative_difference(expected,
+                                    train(mode, world_size, "lenet", kGrey, samples, 12, 3, torch::kFloat64, network)),
+                1e-12)
+          << mode << ", " << world_size << " ranks" << (network == Network::kThreads ? ", threads" : "");
+}
+
+/// With one micro-batch BatchNorm sees what it sees in single.
+TEST(ModesTest, AResNetInPartsTrainsTheSameModel) {
+  const auto samples = random_samples(8, kSmallPhotos, 4);
+  const auto model = make("resnet18", kSmallPhotos, torch::kFloat64);
+  const auto expected = plain_loop(*model, samples, 4, 2, 1);
+  for (const auto& [mode, world_size] : {Case{"mp", 2}, Case{"mp(cut=layer1.1:layer4)", 3}, Case{"zero", 1}})
+    EXPECT_LE(relative_difference(expected,
+                                  train(mode, world_size, "resnet18", kSmallPhotos, samples, 4, 2, torch::kFloat64)),
+              1e-12)
+        << mode;
+}
+
+/// Batches of 10, 10 and 3 rows: micro-batches of the last one are smaller, or have no rows at all.
+TEST(ModesTest, APartialLastBatchGoesThroughAPipelineToo) {
+  const auto samples = random_samples(23, kGrey, 4);
+  const auto model = make("mlp", kGrey, torch::kFloat64);
+  const auto expected = plain_loop(*model, samples, 10, 3, 1);
+  for (const auto& [mode, world_size] :
+       {Case{"pipeline(micro-batches=5)", 2}, Case{"pipeline(micro-batches=5,data=2)", 4}, Case{"zero", 4},
+        Case{"zero(stage=2)", 4}})
+    EXPECT_LE(relative_difference(expected, train(mode, world_size, "mlp", kGrey, samples, 10, 3, torch::kFloat64)),
+              1e-12)
+        << mode;
+}
+
+/// Two steps with one mode, the state, two more with another: as four with any.
+TEST(ModesTest, ARunGoesOnInAnotherModeAndWorldSize) {
+  const auto samples = random_samples(48, kGrey, 4);
+  const auto model = make("lenet", kGrey, torch::kFloat64);
+  const auto expected = plain_loop(*model, samples, 12, 4, 1);
+  const std::vector<Case> modes{{"single", 1},        {"ddp", 2},      {"zero", 3},
+                                {"zero(stage=2)", 2}, {"pipeline", 2}, {"pipeline(data=2)", 4}};
+  for (size_t i = 0; i < modes.size(); ++i) {
+    const auto& [first, first_ranks] = modes[i];
+    const auto& [second, second_ranks] = modes[(i + 2) % modes.size()];
+    StateDict state, parameters;
+    run_ranks(first_ranks, [&](Comm& comm) {
+      Trainee one(first, make("lenet", kGrey, torch::kFloat64), comm, kSgd);
+      for (int64_t step = 0; step < 2; ++step) one.strategy->step(one.part(samples, 12, step));
+      auto all = one.strategy->state();
+      if (comm.rank() == 0) state = std::move(all);
+    });
+    run_ranks(second_ranks, [&](Comm& comm) {
+      Trainee one(second, make("lenet", kGrey, torch::kFloat64), comm, kSgd);
+      one.strategy->load_state(state);
+      for (int64_t step = 2; step < 4; ++step) one.strategy->step(one.part(samples, 12, step));
+      for (const auto& [name, tensor] : one.strategy->state())
+        if (comm.rank() == 0 && name.starts_with("model.")) parameters.emplace(name, tensor);
+    });
+    EXPECT_LE(relative_difference(expected, parameters), 1e-12) << first << ", then " << second;
+  }
+}
+
+TEST(ModesTest, EvaluationHasItsLogitsAtTheLastPartAlone) {
+  const auto samples = random_samples(6, kGrey, 4);
+  const auto whole = make("lenet", kGrey, torch::kFloat64);
+  at::NoGradGuard no_grad;
+  const auto expected = whole->forward(samples.images);
+  run_ranks(3, [&](Comm& comm) {
+    Trainee one("pipeline", make("lenet", kGrey, torch::kFloat64), comm, kSgd);
+    auto batch = one.part(samples, 6, 0);
+    if (comm.rank() == 2) EXPECT_FALSE(batch.labels.defined());
+    const auto logits = one.strategy->evaluate(batch);
+    ASSERT_EQ(logits.defined(), comm.rank() == 2);
+    if (!logits.defined()) return;
+    EXPECT_TRUE(logits.allclose(expected, 1e-12, 1e-12));
+    EXPECT_TRUE(batch.labels.equal(samples.labels));
+  });
+}
+
+/// Tensors of other ranks' stages keep their names and sizes, and have no memory.
+TEST(ModesTest, ARankKeepsTheMemoryOfItsOwnStagesAlone) {
+  run_ranks(2, [&](Comm& comm) {
+    Trainee one("mp(cut=fc1)", make("lenet", kGrey, torch::kFloat64), comm, kSgd);
+    for (const auto& item : one.model->named_parameters()) {
+      const bool is_first_part = item.key().starts_with("conv");
+      const bool is_held = is_first_part == (comm.rank() == 0);
+      EXPECT_EQ(item.value().storage().nbytes() > 0, is_held) << item.key();
+      EXPECT_GT(item.value().numel(), 0);
+    }
+  });
+}
+
+/// What ZeRO is for: the momentum of a rank is its share of the parameters, rounded up once per bucket.
+TEST(ModesTest, ZerosStateIsWholeAtEveryRankAlthoughEachHoldsASlice) {
+  const auto samples = random_samples(12, kGrey, 4);
+  StateDict expected;
+  run_ranks(1, [&](Comm& comm) {
+    Trainee one("single", make("lenet", kGrey, torch::kFloat64), comm, kSgd);
+    one.strategy->step(one.part(samples, 12, 0));
+    expected = one.strategy->state();
+  });
+  run_ranks(4, [&](Comm& comm) {
+    Trainee one("zero", make("lenet", kGrey, torch::kFloat64), comm, kSgd);
+    one.strategy->step(one.part(samples, 12, 0));
+    EXPECT_LE(relative_difference(expected, one.strategy->state()), 1e-12);
+  });
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,53 @@
+// BucketCountdown: a hook after each parameter's accumulation.
+#include "train/strategies/backward_hooks.h"
+
+#include <torch/csrc/autograd/variable.h>
+
+namespace penstock::detail {
+namespace {
+
+class AfterAccumulation final : public torch::autograd::FunctionPostHook {
+ public:
+  explicit AfterAccumulation(std::function<void()> call) : call_(std::move(call)) {}
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
+                                            const torch::autograd::variable_list&) override {
+    call_();
+    return outputs;
+  }
+
+ private:
+  std::function<void()> call_;
+};
+
+}  // namespace
+
+BucketCountdown::BucketCountdown(const std::vector<torch::Tensor>& parameters, std::vector<std::vector<size_t>> members,
+                                 int backward_count, std::function<void(size_t)> on_complete)
+    : members_(std::move(members)),
+      backward_count_(backward_count),
+      on_complete_(std::move(on_complete)),
+      missing_(members_.size()) {
+  for (size_t bucket = 0; bucket < members_.size(); ++bucket)
+    for (const size_t i : members_[bucket]) add_hook(parameters[i], bucket);
+  restart();
+}
+
+BucketCountdown::~BucketCountdown() {
+  for (const auto& [accumulator, key] : hooks_) accumulator->del_post_hook(key);
+}
+
+void BucketCountdown::restart() {
+  for (size_t bucket = 0; bucket < members_.size(); ++bucket)
+    missing_[bucket] = members_[bucket].size() * static_cast<size_t>(backward_count_);
+}
+
+void BucketCountdown::add_hook(const torch::Tensor& parameter, size_t bucket) {
+  // The parameter holds its accumulator weakly: without our reference the hook would be gone with the first graph.
+  auto accumulator = torch::autograd::impl::grad_accumulator(parameter);
+  auto hook = std::make_unique<AfterAccumulation>([this, bucket] {
+    if (missing_[bucket] > 0 && --missing_[bucket] == 0) on_complete_(bucket);
+  });
+  hooks_.emplace_back(accumulator, accumulator->add_post_hook(std::move(hook)));
+}
+
+}  // namespace penstock::detail

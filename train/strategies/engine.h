@@ -1,0 +1,97 @@
+// Engine: one optimisation step put together from a model part, a schedule, a gradient sync and an update.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/strategies/gradient_sync.h"
+#include "train/strategies/mesh.h"
+#include "train/strategies/model_part.h"
+#include "train/strategies/schedule.h"
+#include "train/strategies/stage_link.h"
+#include "train/strategies/strategy.h"
+#include "train/strategies/update.h"
+
+namespace penstock::detail {
+
+/// What a mode chooses; a mode is little more than a value of this.
+struct Choices {
+  Mesh mesh;
+  std::vector<StageRange> ranges = {};  // one entry per rank of the pipe axis; empty: every rank holds the whole model
+  std::string text = {};                // as Strategy::text()
+  int micro_batches = 1;
+  Schedule schedule = gpipe(1);  // of this rank
+  std::function<std::unique_ptr<GradientSync>(const NamedTensors& trained, Comm& data, Recorder& recorder,
+                                              int backward_count)>
+      sync = [](const auto& trained, Comm&, Recorder&, int) { return make_no_sync(trained); };
+  std::function<std::unique_ptr<Update>(const UpdateContext&)> update = make_whole_update;
+};
+
+/// One step: this rank's operations of the schedule, the sum of gradients over the data axis, one update. Ranks of one
+/// data index work on the same rows; those that hold the first stage are fed them.
+///
+/// The loss is sum(weight * cross entropy) over the rows that hold samples, and backward starts from 1 / global_count:
+/// the sum over ranks is then the gradient of the true global mean, divided once. A micro-batch is an equal number of
+/// rows; where a batch is not full, the last ones have fewer or none, and an empty one runs nowhere.
+///
+/// Padding rows never reach the model in training. A rank without any sample in a batch runs neither forward nor
+/// backward and adds zeros, so that BatchNorm's running statistics see samples only. BatchNorm is local: batch
+/// statistics are those of this rank's micro-batch. A single row gives BatchNorm no variance to normalise by; it then
+/// runs with its running statistics, and keeps them. (PyTorch does so for no row, and throws when the maps are 1 x 1.)
+///
+/// From the constructor on the parameters and buffers are those of data rank 0. state() and the first evaluate() after
+/// a step give every rank its buffers again, as PyTorch's DDP checkpoints do.
+class Engine final : public Strategy {
+ public:
+  /// Throws config_error where `choices.mesh` has another size than the ranks.
+  Engine(const StrategyContext& context, const Choices& choices);
+
+  int data_rank() const override { return choices_.mesh.data_rank(world_.rank()); }
+  int data_world_size() const override { return choices_.mesh.data; }
+  std::string text() const override { return choices_.text; }
+  bool is_fed() const override { return part_.is_first(); }
+  StepSums step(const DeviceBatch& batch) override;
+  torch::Tensor evaluate(DeviceBatch& batch) override;
+  void set_learning_rate(double learning_rate) override { update_->set_learning_rate(learning_rate); }
+  StateDict state() override;
+  void load_state(const StateDict& state) override;
+
+ private:
+  struct Rows {
+    int64_t first = 0, count = 0;
+  };
+  /// A micro-batch between its forward and its backward.
+  struct Alive {
+    torch::Tensor input;   // of a part that is not the first
+    torch::Tensor output;  // the loss at the last part
+    torch::Tensor logits;  // at the last part
+  };
+
+  StepSums run_schedule(const DeviceBatch& batch);
+  Rows rows_of(const DeviceBatch& batch, int micro_batch) const;
+  void forward(const DeviceBatch& batch, int micro_batch, const Rows& rows);
+  void backward(const DeviceBatch& batch, int micro_batch, const Rows& rows, StepSums& sums);
+  StepSums emulated(const DeviceBatch& batch);
+  void agree_on_buffers();
+  NamedTensors held_tensors();  ///< All of this rank's that state() gives, sharing memory where they can.
+
+  Model& model_;
+  Choices choices_;
+  Comm& world_;
+  std::unique_ptr<Comm> data_comm_, pipe_comm_;  // null where the axis is the world, or one rank
+  Comm& data_;                                   // the ranks that hold the same stages
+  torch::Device device_;
+  Recorder& recorder_;
+  ModelPart part_;
+  std::optional<StageLink> link_;  // none: this rank holds the whole model
+  std::unique_ptr<GradientSync> sync_;
+  std::unique_ptr<Update> update_;
+  std::vector<Alive> alive_;  // one entry per micro-batch
+  int64_t emulated_step_ns_;
+  bool are_buffers_agreed_ = false;
+};
+
+}  // namespace penstock::detail

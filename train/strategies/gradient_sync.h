@@ -1,0 +1,51 @@
+// GradientSync: how the gradients of one step come together over the ranks that hold the same parameters.
+#pragma once
+
+#include <memory>
+
+#include "train/comm/comm.h"
+#include "train/recorder.h"
+#include "train/strategies/model_part.h"
+
+namespace penstock::detail {
+
+/// Thread-safety: the training thread's; hooks of backward may run on autograd's.
+class GradientSync {
+ public:
+  virtual ~GradientSync() = default;
+  /// Before the first forward of a step: every gradient is undefined or 0 from here on.
+  virtual void begin() = 0;
+  /// After the last backward of a step: what the update needs is there, summed over all ranks.
+  virtual void finish() = 0;
+};
+
+/// For one rank. Each gradient is undefined at first and not 0: autograd then moves the first one in, which saves a
+/// fill and an addition per parameter.
+std::unique_ptr<GradientSync> make_no_sync(const NamedTensors& trained);
+
+/// Sums gradients in flat buckets while backward still runs (Li et al. 2020, "PyTorch Distributed", sec. 3.2):
+///
+///     time ->        backward completes gradients in reverse order of registration; b0 holds the last layers
+///     compute        | forward | grad b0 | grad b1 | grad b2 | wait | update
+///     communication                      | sum b0  | sum b1  | sum b2 |
+///                                                            ^^^^^^ exposed: Phase::kCommunication
+///
+/// A bucket starts when each of its gradients has been added to `backward_count` times, once by each backward of the
+/// step. Deviation from the paper: the sum is not divided by the world size, because the loss was divided by the global
+/// sample count before. Requires that a parameter's gradient stays the tensor that this makes it.
+std::unique_ptr<GradientSync> make_bucket_sync(const NamedTensors& trained, Comm& comm, Recorder& recorder,
+                                               int backward_count);
+
+/// This rank's slices of the summed gradients, one entry per bucket, one dimension each. The update makes them, and the
+/// sync below fills them.
+struct GradientSlices {
+  std::vector<torch::Tensor> buckets;
+};
+
+/// As make_bucket_sync(), but each bucket is reduce-scattered into `slices`, and its gradients are given back at once
+/// (Rajbhandari et al. 2020, "ZeRO", sec. 5.2, stage 2): whole gradients are alive from the backward of a layer to the
+/// sum of its bucket. Requires that make_sliced_update() has made `slices` for the same `trained`.
+std::unique_ptr<GradientSync> make_scatter_sync(const NamedTensors& trained, Comm& comm, Recorder& recorder,
+                                                int backward_count, std::shared_ptr<GradientSlices> slices);
+
+}  // namespace penstock::detail

@@ -1,0 +1,27 @@
+// Mesh: the ranks of a run as a grid, and which of them a mode takes.
+#pragma once
+
+#include <cstdint>
+
+namespace penstock {
+
+/// Ranks along two axes: `data` copies of the model, each cut into `pipe` parts. rank = data_rank * pipe + pipe_rank,
+/// so that the ranks of one copy are neighbours.
+struct Mesh {
+  int data = 1, pipe = 1;
+
+  int size() const { return data * pipe; }
+  int data_rank(int rank) const { return rank / pipe; }
+  int pipe_rank(int rank) const { return rank % pipe; }
+  int rank(int data_rank, int pipe_rank) const { return data_rank * pipe + pipe_rank; }
+  bool operator==(const Mesh&) const = default;
+};
+
+/// What a mode is asked before anything is opened: how it lays itself over the ranks.
+struct MeshRequest {
+  int ranks = 0;           ///< As the user or a launcher says; 0: the mode may choose.
+  int default_ranks = 2;   ///< What is usual here: one for each visible GPU, 2 on the CPU.
+  int64_t batch_size = 0;  ///< Rows per step, over all ranks; 0: not known.
+};
+
+}  // namespace penstock

@@ -1,0 +1,70 @@
+// ModelPart: what is held moves to the device, what is not is released.
+#include "train/strategies/model_part.h"
+
+#include <algorithm>
+
+#include "train/models/layers.h"
+#include "train/models/model.h"
+
+namespace penstock::detail {
+namespace {
+
+/// Gives a tensor's memory back; its sizes stay.
+void release(const torch::Tensor& tensor) {
+  const auto& storage = tensor.storage();
+  storage.set_data_ptr_noswap(at::DataPtr(nullptr, tensor.device()));
+  storage.set_nbytes(0);
+}
+
+}  // namespace
+
+std::vector<torch::Tensor> values(const NamedTensors& tensors) {
+  std::vector<torch::Tensor> list;
+  for (const auto& [name, tensor] : tensors) list.push_back(tensor);
+  return list;
+}
+
+size_t stage_of(const Model& model, const std::string& tensor) {
+  const auto& stages = model.stages();
+  const auto found = std::find_if(stages.begin(), stages.end(), [&](const Stage& stage) {
+    return std::any_of(stage.modules.begin(), stage.modules.end(),
+                       [&](const auto& module) { return is_inside(tensor, module); });
+  });
+  return found == stages.end() ? 0 : static_cast<size_t>(found - stages.begin());
+}
+
+ModelPart::ModelPart(Model& model, StageRange range, const torch::Device& device)
+    : model_(model), range_(range), stage_count_(model.stages().size()) {
+  at::NoGradGuard no_grad;
+  const auto take = [&](const torch::OrderedDict<std::string, torch::Tensor>& tensors, NamedTensors& held) {
+    for (const auto& item : tensors) {
+      auto tensor = item.value();
+      if (!holds(item.key())) {
+        release(tensor);
+        continue;
+      }
+      if (tensor.device() != device) tensor.set_data(tensor.to(device));
+      held.emplace_back(item.key(), tensor);
+    }
+  };
+  take(model.named_parameters(), parameters_);
+  take(model.named_buffers(), buffers_);
+  for (const auto& item : parameters_)
+    if (item.second.requires_grad()) trained_.push_back(item);
+}
+
+bool ModelPart::holds(const std::string& name) const {
+  const size_t stage = stage_of(model_, name);
+  return range_.first <= stage && stage < range_.end;
+}
+
+torch::Tensor ModelPart::forward(torch::Tensor x) const {
+  for (size_t stage = range_.first; stage < range_.end; ++stage) x = model_.stages()[stage].forward(x);
+  return x;
+}
+
+void ModelPart::train(bool on) {
+  if (model_.is_training() != on) model_.train(on);
+}
+
+}  // namespace penstock::detail

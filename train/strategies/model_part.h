@@ -1,0 +1,61 @@
+// ModelPart: the stages of a model that one rank holds, on its device.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace penstock {
+
+class Model;
+
+namespace detail {
+
+/// In the order of the model.
+using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
+
+std::vector<torch::Tensor> values(const NamedTensors& tensors);
+
+/// Stages first .. end - 1 of a model.
+struct StageRange {
+  size_t first = 0, end = 0;
+};
+
+/// The stages of `range`, run one after the other.
+///
+/// Memory: the tensors of the other stages lose theirs; names and sizes stay, so that every rank knows the whole model.
+/// Thread-safety: one thread.
+class ModelPart {
+ public:
+  /// Moves what `range` holds to `device`. A tensor that no stage names belongs to the first stage. Requires a model on
+  /// the CPU, or whole on `device`.
+  ModelPart(Model& model, StageRange range, const torch::Device& device);
+
+  /// The first stage takes images, the last gives logits; between them are activations.
+  torch::Tensor forward(torch::Tensor x) const;
+  void train(bool on);
+
+  bool is_first() const { return range_.first == 0; }
+  bool is_last() const { return range_.end == stage_count_; }
+  /// Whether the parameter or buffer of this name is held here.
+  bool holds(const std::string& name) const;
+
+  const NamedTensors& parameters() const { return parameters_; }
+  const NamedTensors& buffers() const { return buffers_; }
+  const NamedTensors& trained() const { return trained_; }  ///< The parameters without those that are frozen.
+
+ private:
+  Model& model_;
+  StageRange range_;
+  size_t stage_count_;
+  NamedTensors parameters_, buffers_, trained_;
+};
+
+/// The stage that a parameter or buffer belongs to.
+size_t stage_of(const Model& model, const std::string& tensor);
+
+}  // namespace detail
+}  // namespace penstock

@@ -1,0 +1,67 @@
+// Where a model is cut: by name, or so that its parts weigh about the same.
+#include "train/strategies/stage_cuts.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "train/models/model.h"
+
+namespace penstock::detail {
+
+std::vector<StageRange> cut_at(const Model& model, const std::string& where, const std::vector<std::string>& cuts) {
+  const auto& stages = model.stages();
+  std::vector<std::string> names;
+  for (size_t i = 1; i < stages.size(); ++i) names.push_back(stages[i].name);
+  std::vector<StageRange> ranges{{0, stages.size()}};
+  for (const auto& cut : cuts) {
+    const auto found = std::find_if(stages.begin() + 1, stages.end(), [&](const Stage& stage) {
+      return stage.name == cut || stage.name.starts_with(cut + ".");
+    });
+    if (found == stages.end()) throw config_error(concat(where, ": ", unknown_name("place to cut", cut, names)));
+    const auto begin = static_cast<size_t>(found - stages.begin());
+    if (begin <= ranges.back().first && ranges.size() > 1)
+      throw config_error(concat(where, ": cut ", cut, " comes after ", stages[ranges.back().first].name,
+                                "; expected cuts in the order of the model: ", join(names)));
+    ranges.back().end = begin;
+    ranges.push_back({begin, stages.size()});
+  }
+  return ranges;
+}
+
+std::vector<StageRange> balanced(const std::vector<double>& weights, size_t part_count) {
+  const size_t count = weights.size();
+  std::vector<double> sums(count + 1, 0);
+  std::partial_sum(weights.begin(), weights.end(), sums.begin() + 1);
+  // best[p][n]: the heaviest part when the first n stages make p parts; begin[p][n]: where the last of them begins.
+  const auto infinity = std::numeric_limits<double>::infinity();
+  std::vector<std::vector<double>> best(part_count + 1, std::vector<double>(count + 1, infinity));
+  std::vector<std::vector<size_t>> begin(part_count + 1, std::vector<size_t>(count + 1, 0));
+  best[0][0] = 0;
+  for (size_t parts = 1; parts <= part_count; ++parts)
+    for (size_t end = parts; end <= count; ++end)
+      for (size_t first = parts - 1; first < end; ++first) {
+        const double heaviest = std::max(best[parts - 1][first], sums[end] - sums[first]);
+        if (heaviest >= best[parts][end]) continue;
+        best[parts][end] = heaviest;
+        begin[parts][end] = first;
+      }
+  std::vector<StageRange> ranges(part_count);
+  size_t end = count;
+  for (size_t parts = part_count; parts > 0; --parts) {
+    ranges[parts - 1] = {begin[parts][end], end};
+    end = begin[parts][end];
+  }
+  return ranges;
+}
+
+std::vector<double> parameters_by_stage(const Model& model) {
+  std::vector<double> weights(model.stages().size(), 0);
+  for (const auto& item : model.named_parameters())
+    weights[stage_of(model, item.key())] += static_cast<double>(item.value().numel());
+  return weights;
+}
+
+}  // namespace penstock::detail

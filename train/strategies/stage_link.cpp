@@ -1,0 +1,109 @@
+// StageLink: tagged messages between neighbours.
+#include "train/strategies/stage_link.h"
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace penstock::detail {
+namespace {
+
+constexpr int64_t kMostDimensions = 6;
+enum Column { kLabel, kWeight, kSecondLabel, kMixWeight, kColumnCount };
+
+// Tags tell the messages between two ranks apart.
+constexpr int kSizesTag = 0, kTargetsTag = 1, kFirstTag = 2;
+int activation_tag(int micro_batch) { return kFirstTag + 2 * micro_batch; }
+int gradient_tag(int micro_batch) { return kFirstTag + 2 * micro_batch + 1; }
+
+/// Dtype, number of dimensions after the rows, and these.
+torch::Tensor packed_sizes(const torch::Tensor& activation) {
+  if (activation.dim() > kMostDimensions)
+    throw bug_error(concat("an activation of ", activation.dim(), " dimensions; expected at most ", kMostDimensions));
+  std::vector<int64_t> numbers(2 + kMostDimensions);
+  numbers[0] = static_cast<int64_t>(activation.scalar_type());
+  numbers[1] = activation.dim() - 1;
+  for (int64_t i = 1; i < activation.dim(); ++i) numbers[static_cast<size_t>(1 + i)] = activation.size(i);
+  return torch::tensor(numbers, torch::kInt64);
+}
+
+std::string of_micro_batch(const char* what, int micro_batch) {
+  return concat("the ", what, " of micro-batch ", micro_batch);
+}
+
+}  // namespace
+
+void StageLink::send(torch::Tensor tensor, int peer, int tag, const std::string& what) {
+  held_.push_back(std::move(tensor));
+  works_.push_back(pipe_.send(held_.back(), peer, tag, what));
+}
+
+torch::Tensor StageLink::receive(torch::Tensor tensor, int peer, int tag, const std::string& what) {
+  pipe_.receive(tensor, peer, tag, what)->wait();
+  return tensor;
+}
+
+void StageLink::send_activation(int micro_batch, const torch::Tensor& activation) {
+  const int next = pipe_.rank() + 1;
+  if (sent_sizes_.empty()) {
+    sent_sizes_.assign(activation.sizes().begin() + 1, activation.sizes().end());
+    send(packed_sizes(activation).to(device_), next, kSizesTag, "the sizes of activations");
+  }
+  send(activation.detach().contiguous(), next, activation_tag(micro_batch), of_micro_batch("activation", micro_batch));
+}
+
+torch::Tensor StageLink::receive_activation(int micro_batch, int64_t rows) {
+  const int previous = pipe_.rank() - 1;
+  if (received_sizes_.empty()) {
+    const auto numbers = receive(torch::empty({2 + kMostDimensions}, torch::dtype(torch::kInt64).device(device_)),
+                                 previous, kSizesTag, "the sizes of activations")
+                             .cpu();
+    received_type_ = static_cast<at::ScalarType>(numbers[0].item<int64_t>());
+    for (int64_t i = 0; i < numbers[1].item<int64_t>(); ++i) received_sizes_.push_back(numbers[2 + i].item<int64_t>());
+  }
+  auto sizes = received_sizes_;
+  sizes.insert(sizes.begin(), rows);
+  return receive(torch::empty(sizes, torch::dtype(received_type_).device(device_)), previous,
+                 activation_tag(micro_batch), of_micro_batch("activation", micro_batch));
+}
+
+void StageLink::send_gradient(int micro_batch, const torch::Tensor& gradient) {
+  send(gradient.contiguous(), pipe_.rank() - 1, gradient_tag(micro_batch), of_micro_batch("gradient", micro_batch));
+}
+
+torch::Tensor StageLink::receive_gradient(int micro_batch, const torch::Tensor& like) {
+  return receive(torch::empty(like.sizes(), like.options().requires_grad(false)), pipe_.rank() + 1,
+                 gradient_tag(micro_batch), of_micro_batch("gradient", micro_batch));
+}
+
+DeviceBatch StageLink::with_targets(const DeviceBatch& batch) {
+  const int first = 0, last = pipe_.world_size() - 1;
+  const auto options = torch::dtype(torch::kFloat64).device(device_);  // holds labels exactly, up to 2^53
+  if (pipe_.rank() == first) {
+    const auto columns = torch::full({kColumnCount, batch.rows}, -1, options);
+    columns[kLabel].copy_(batch.labels);
+    columns[kWeight].copy_(batch.weights);
+    if (batch.second_labels.defined()) {
+      columns[kSecondLabel].copy_(batch.second_labels);
+      columns[kMixWeight].copy_(batch.mix_weights);
+    }
+    send(columns, last, kTargetsTag, "the labels");
+  }
+  if (pipe_.rank() != last) return batch;
+  const auto columns = receive(torch::empty({kColumnCount, batch.rows}, options), first, kTargetsTag, "the labels");
+  DeviceBatch complete = batch;
+  complete.labels = columns[kLabel].to(torch::kInt64);
+  complete.weights = columns[kWeight].to(torch::kFloat32);
+  if (batch.rows > 0 && columns[kSecondLabel][0].item<double>() >= 0) {
+    complete.second_labels = columns[kSecondLabel].to(torch::kInt64);
+    complete.mix_weights = columns[kMixWeight].to(torch::kFloat32);
+  }
+  return complete;
+}
+
+void StageLink::finish() {
+  for (const auto& work : works_) work->wait();
+  works_.clear();
+  held_.clear();
+}
+
+}  // namespace penstock::detail
