@@ -1,5 +1,6 @@
 // Comm: collectives of ranks that are threads, their errors when another rank is gone, and where they listen.
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -13,7 +14,7 @@
 namespace penstock {
 namespace {
 
-using testing::AllOf, testing::HasSubstr;
+using testing::AllOf, testing::AnyOf, testing::HasSubstr;
 
 /// What holds for ranks over Gloo and for ranks that are threads.
 class GroupTest : public testing::TestWithParam<Network> {
@@ -270,6 +271,18 @@ TEST(AddressTest, WhatCannotBeListenedOnIsNamed) {
   // No server is asked for a name with a label of more than 63 letters.
   const std::string name(64, 'x');
   EXPECT_THAT(message_of(ErrorKind::kDevice, [&] { detail::resolve(name); }), HasSubstr("rendezvous: " + name + ": "));
+}
+
+TEST(AddressTest, ASocketThatIsNotToBeHadIsTheReason) {
+  const auto loopback = detail::resolve("::1").front();
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &none);
+  const std::string message = message_of(ErrorKind::kDevice, [&] { detail::listen_at(loopback, 0); });
+  setrlimit(RLIMIT_NOFILE, &before);
+  // Where the kernel has no IPv6 it says that instead.
+  EXPECT_THAT(message, AnyOf(HasSubstr(": Too many open files; "), HasSubstr(": Address family not supported")));
 }
 
 }  // namespace

@@ -38,14 +38,15 @@ Address every_interface(int family) {
 int try_listen(Address address, int port) {
   address.set_port(port);
   const int socket = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (socket < 0) return -1;
   const int on = 1, off = 0;
   if (address.storage.ss_family == AF_INET6) setsockopt(socket, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-  if (socket >= 0 && setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+  if (setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
       bind(socket, reinterpret_cast<const sockaddr*>(&address.storage), address.length) == 0 &&
       listen(socket, SOMAXCONN) == 0)
     return socket;
   const int reason = errno;
-  if (socket >= 0) close(socket);
+  close(socket);
   errno = reason;
   return -1;
 }
