@@ -103,6 +103,8 @@ def fails(cache, tmp_path, flags, code, *expected):
     (["--profile", "many"], ['--profile: is "many"; expected a whole number']),
     (["--profile", "--evaluate", "--pretrained", "a"], ["--profile 20 with --evaluate: no step is trained"]),
     (["--resume", "a", "--pretrained", "b"], ["--resume a with --pretrained b"]),
+    (["--interface", "l0"], ['--interface: unknown interface "l0"', 'did you mean "lo"']),
+    (["--interface", "l0", "--mode", "ddp", "--nproc", "2"], ['--interface: unknown interface "l0"']),
 ], ids=lambda value: " ".join(value) if isinstance(value, list) and value[0].startswith(("-", "extra")) else "")
 def test_options_that_cannot_be(cache, tmp_path, flags, expected):
     fails(cache, tmp_path, [*FAST, *flags], CONFIG, *expected)

@@ -1,4 +1,6 @@
 """Ranks that differ, do not come, stop, die or are told to stop: each prints one line and has the right exit code."""
+import contextlib
+import fcntl
 import os
 import pathlib
 import pty
@@ -6,6 +8,7 @@ import re
 import resource
 import signal
 import socket
+import struct
 import subprocess
 import time
 
@@ -79,6 +82,25 @@ def run_options(cache, tmp_path):
     import json
     run(cache, *SMALL, "--epochs", 1, "--out", tmp_path / "run")
     return json.loads((tmp_path / "run/options.json").read_text())
+
+
+def interfaces_with_an_address():
+    """Those with an IPv4 address: lo, and mostly another one."""
+    get_address = 0x8915  # SIOCGIFADDR
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            with contextlib.suppress(OSError):
+                fcntl.ioctl(probe, get_address, struct.pack("256s", name.encode()))
+                found.append(name)
+    assert "lo" in found
+    return found
+
+
+def test_ranks_of_one_machine_may_name_an_interface(cache, tmp_path):
+    """Rank 0 listened on that interface's address, where no other rank of the machine looked for it."""
+    for name in interfaces_with_an_address():
+        run(cache, *FAST, "--mode", "ddp", "--nproc", 2, "--interface", name, "--timeout", 5, "--out", tmp_path / name)
 
 
 def test_a_rank_alone_says_for_whom_it_waited(cache, tmp_path):
@@ -169,7 +191,6 @@ def test_a_closed_terminal_leaves_a_checkpoint(cache, tmp_path, mode):
 
 
 def claim_terminal():
-    import fcntl
     import termios
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 

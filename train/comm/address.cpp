@@ -129,7 +129,7 @@ Address address_of_interface(const std::string& name) {
 }
 
 std::optional<Address> address_to_listen_on(const std::string& host, const std::string& interface) {
-  if (!interface.empty()) return address_of_interface(interface);
+  if (!interface.empty() && !is_loopback(host)) return address_of_interface(interface);
   if (host == "0.0.0.0" || host == "::") return std::nullopt;
   const auto addresses = resolve(host);
   if (host == "localhost") return addresses.front();

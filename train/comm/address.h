@@ -28,9 +28,10 @@ std::vector<Address> resolve(const std::string& host);
 /// are.
 Address address_of_interface(const std::string& name);
 
-/// What rank 0 listens on: the interface's address where one is named; otherwise the host's address alone, where the
-/// host is an address or a name of exactly one that is no loopback address; nothing, which means every interface, for
-/// 0.0.0.0, :: and other names: many machines resolve their own name to 127.0.1.1, where no other one would reach them.
+/// What rank 0 listens on. A loopback host, where all ranks are on one machine: its address. Otherwise the interface's
+/// address where one is named; without one the host's address alone, where the host is an address or a name of exactly
+/// one that is no loopback address; nothing, which means every interface, for 0.0.0.0, :: and other names: many machines
+/// resolve their own name to 127.0.1.1, where no other one would reach them.
 std::optional<Address> address_to_listen_on(const std::string& host, const std::string& interface);
 
 /// A TCP socket that listens at the address and port (0: any free one), on every interface without an address; the

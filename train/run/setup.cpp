@@ -8,6 +8,7 @@
 #include "core/number_text.h"
 #include "core/text.h"
 #include "loader/partition.h"
+#include "train/comm/address.h"
 #include "train/models/layers.h"
 #include "train/models/model.h"
 #include "train/models/pretrained.h"
@@ -133,6 +134,8 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   Setup setup;
   setup.device = device_type(options);
   setup.world = find_world(options, setup.device);
+  // Before data are packed, at every rank, and also where there is only one.
+  if (!options.interface.empty()) detail::address_of_interface(options.interface);
   resolve_weights(options);
   resolve_out(options);
   resolve_threads(options, setup.world, setup.device);
