@@ -88,6 +88,18 @@ TEST(MeetingTest, WorldSizesAreComparedBeforeAllAreThere) {
   EXPECT_THAT(messages[0], AllOf(HasSubstr("2 rank "), HasSubstr(": the world size is ")));
 }
 
+TEST(MeetingTest, ARankOfAnotherWorldSizeIsNotCountedAmongThoseThatArrived) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  const std::string two = "2";
+  static_cast<c10d::Store&>(*store).set("world-size", two);
+  const auto join = [&] { detail::agree(*store, {.rank = 1, .world_size = 3}, kTerms, [](const std::string&) {}); };
+  EXPECT_EQ(message_of(ErrorKind::kConfig, join),
+            "rank 1: the world size is 3; expected 2, as the rank that came first has it");
+  // Rank 0 of 2 would take two ranks for all, and keeps the store until as many have left as have arrived.
+  EXPECT_EQ(store->add("arrived", 0), 0);
+  EXPECT_EQ(store->add("left", 0), 0);
+}
+
 TEST(MeetingTest, ARankThatIsThereAlreadyIsRefusedAtOnceAndTheOthersGoOn) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   const Rendezvous second{.rank = 1, .world_size = 2, .port = 4000};

@@ -36,9 +36,10 @@ std::vector<int> missing_ranks(c10d::Store& store, int world_size) {
   return missing;
 }
 
-/// Ends this rank's part of a meeting that failed. The store goes with rank 0, so it waits until all have read.
-void leave(c10d::Store& store, int rank) {
-  store.add("left", 1);
+/// Ends this rank's part of a meeting that failed. The store goes with rank 0, so it waits until all that have arrived
+/// have read why.
+void leave(c10d::Store& store, int rank, bool has_arrived) {
+  if (has_arrived) store.add("left", 1);
   if (rank != 0) return;
   const auto deadline = Clock::now() + kLastLookTime;
   while (Clock::now() < deadline && store.add("left", 0) < store.add("arrived", 0))
@@ -46,19 +47,22 @@ void leave(c10d::Store& store, int rank) {
 }
 
 /// Every rank that is there or comes later ends with this message.
-[[noreturn]] void refuse(c10d::Store& store, int rank, const std::string& message) {
+[[noreturn]] void refuse(c10d::Store& store, int rank, const std::string& message, bool has_arrived = true) {
   store.compareSet(kRefusal, std::string(), message);
-  leave(store, rank);
+  leave(store, rank, has_arrived);
   throw config_error(message);
 }
 
+/// Of a rank that has not arrived yet: it would be counted among the ranks of the other world size, which might take it
+/// for their last one and go on.
 void check_world_size(c10d::Store& store, const Rendezvous& rendezvous) {
   const std::string mine = std::to_string(rendezvous.world_size);
   const std::string theirs = store.compareSet("world-size", std::string(), mine);
   if (theirs != mine)
     refuse(store, rendezvous.rank,
            concat("rank ", rendezvous.rank, ": the world size is ", mine, "; expected ", theirs,
-                  ", as the rank that came first has it"));
+                  ", as the rank that came first has it"),
+           /*has_arrived=*/false);
 }
 
 void wait_for_all(c10d::Store& store, const Rendezvous& rendezvous,
@@ -179,9 +183,9 @@ void agree(c10d::Store& store, const Rendezvous& rendezvous, const Terms& terms,
   if (store.add(key("place", rank), 1) > 1)
     throw device_error(concat("rank ", rank, ": there is a rank ", rank, " at ", place(rendezvous),
                               " already; expected every rank once (after a rank has ended, start all anew)"));
+  check_world_size(store, rendezvous);
   store.set(key("terms", rank), to_text(terms));
   store.add("arrived", 1);
-  check_world_size(store, rendezvous);
   wait_for_all(store, rendezvous, wait_for);
   std::vector<Terms> all;
   for (int other = 0; other < world_size; ++other) all.push_back(parse_terms(store.get_to_str(key("terms", other))));
