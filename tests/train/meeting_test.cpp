@@ -1,16 +1,36 @@
 // Meeting: which ranks are waited for, which are refused, and the sentence that all ranks get.
 #include "train/comm/meeting.h"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
+#include <netdb.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <string_view>
 #include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "tests/support/testing.h"
 #include "train/comm/address.h"
+
+namespace {
+
+/// How often the name was asked for that is this machine's, but for the first two times.
+std::atomic<int> late_name_count{0};
+
+}  // namespace
+
+/// In place of the C library's: with names that name servers do not know yet, and one that they never will.
+extern "C" int getaddrinfo(const char* host, const char* service, const addrinfo* hints, addrinfo** found) {
+  static const auto real = reinterpret_cast<decltype(&getaddrinfo)>(dlsym(RTLD_NEXT, "getaddrinfo"));
+  const std::string_view name = host == nullptr ? "" : host;
+  if (name == "never.test" || (name == "late.test" && late_name_count++ < 2)) return EAI_AGAIN;
+  return real(name == "late.test" ? "127.0.0.1" : host, service, hints, found);
+}
 
 namespace penstock {
 namespace {
@@ -137,6 +157,34 @@ TEST(MeetingTest, AHostThatDoesNotResolveIsToldAtOnce) {
   const Rendezvous nowhere{.rank = 1, .world_size = 2, .host = std::string(64, 'x'), .port = 4000};
   EXPECT_THAT(message_of(ErrorKind::kDevice, [&] { detail::meet(nowhere, {}); }),
               HasSubstr("rendezvous: " + nowhere.host + ": "));
+}
+
+TEST(MeetingTest, ANameThatDoesNotResolveYetIsWaitedFor) {
+  late_name_count = 0;
+  const Rendezvous first{.rank = 0, .world_size = 2, .host = "late.test", .port = free_port(), .meeting_seconds = 60};
+  Rendezvous second = first;
+  second.rank = 1;
+  std::thread other([&] { EXPECT_NO_THROW(detail::meet(second, {})); });
+  EXPECT_NO_THROW(detail::meet(first, {}));
+  other.join();
+  EXPECT_GE(late_name_count, 3);
+}
+
+TEST(MeetingTest, ANameThatNeverResolvesIsToldInTheEnd) {
+  const Rendezvous alone{.rank = 1, .world_size = 2, .host = "never.test", .port = 4000, .meeting_seconds = 1};
+  EXPECT_EQ(message_of(ErrorKind::kDevice, [&] { detail::meet(alone, {}); }),
+            concat("rank 1: waited 1 s for rank 0 of 2 at never.test:4000, a name that does not resolve yet (",
+                   gai_strerror(EAI_AGAIN),
+                   "); expected all ranks there, with the same --dist-url (or a longer --timeout)"));
+}
+
+TEST(MeetingTest, NameServersAreAskedOnceASecondAtMost) {
+  late_name_count = 2;
+  const int64_t start_ns = now_ns();
+  const Rendezvous alone{
+      .rank = 1, .world_size = 2, .host = "late.test", .port = free_port(), .meeting_seconds = 1};
+  message_of(ErrorKind::kDevice, [&] { detail::meet(alone, {}); });
+  EXPECT_LE(late_name_count - 2, 1 + ms_since(start_ns) / 1000);
 }
 
 }  // namespace

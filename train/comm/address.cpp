@@ -51,26 +51,32 @@ int try_listen(Address address, int port) {
   return -1;
 }
 
-bool connects(Address address, int port, int timeout_ms) {
-  address.set_port(port);
-  const int socket = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (socket < 0) return false;
-  int error = 0;
-  if (connect(socket, reinterpret_cast<const sockaddr*>(&address.storage), address.length) != 0) {
-    error = errno;
-    pollfd writable{.fd = socket, .events = POLLOUT, .revents = 0};
-    socklen_t length = sizeof error;
-    if (error == EINPROGRESS && poll(&writable, 1, timeout_ms) == 1)
-      getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length);
-  }
-  close(socket);
-  return error == 0;
-}
-
 bool is_literal(const std::string& host) {
   in_addr v4{};
   in6_addr v6{};
   return inet_pton(AF_INET, host.c_str(), &v4) == 1 || inet_pton(AF_INET6, host.c_str(), &v6) == 1;
+}
+
+/// getaddrinfo()'s code; the addresses, each once, are put into `addresses` where it is 0.
+int look_up(const std::string& host, std::vector<Address>& addresses) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int code = getaddrinfo(host.c_str(), nullptr, &hints, &found);
+  if (code != 0) return code;
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
+  addresses.clear();
+  for (; found != nullptr; found = found->ai_next) {
+    const Address address = copy_of(found->ai_addr, found->ai_addrlen);
+    const auto is_equal = [&](const Address& other) { return other.text() == address.text(); };
+    if (std::none_of(addresses.begin(), addresses.end(), is_equal)) addresses.push_back(address);
+  }
+  return 0;
+}
+
+Error no_address_error(const std::string& host, int code) {
+  return device_error(concat("rendezvous: ", host, ": ", gai_strerror(code), "; expected the address of rank 0's ",
+                             "machine, or a name that this machine can resolve"));
 }
 
 }  // namespace
@@ -92,21 +98,19 @@ std::string Address::text() const {
 }
 
 std::vector<Address> resolve(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int code = getaddrinfo(host.c_str(), nullptr, &hints, &found);
-  if (code != 0)
-    throw device_error(concat("rendezvous: ", host, ": ", gai_strerror(code), "; expected the address of rank 0's ",
-                              "machine, or a name that this machine can resolve"));
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
   std::vector<Address> addresses;
-  for (; found != nullptr; found = found->ai_next) {
-    const Address address = copy_of(found->ai_addr, found->ai_addrlen);
-    const auto is_equal = [&](const Address& other) { return other.text() == address.text(); };
-    if (std::none_of(addresses.begin(), addresses.end(), is_equal)) addresses.push_back(address);
-  }
+  if (const int code = look_up(host, addresses); code != 0) throw no_address_error(host, code);
   return addresses;
+}
+
+const std::vector<Address>& Lookup::addresses() {
+  constexpr std::chrono::seconds kAskEvery{1};
+  if (asked_ && std::chrono::steady_clock::now() < *asked_ + kAskEvery) return addresses_;
+  const int code = look_up(host_, addresses_);
+  asked_ = std::chrono::steady_clock::now();
+  if (code != 0 && code != EAI_AGAIN && addresses_.empty()) throw no_address_error(host_, code);
+  failure_ = addresses_.empty() ? gai_strerror(code) : "";
+  return addresses_;
 }
 
 Address address_of_interface(const std::string& name) {
@@ -128,10 +132,12 @@ Address address_of_interface(const std::string& name) {
   return v4 ? *v4 : *v6;
 }
 
-std::optional<Address> address_to_listen_on(const std::string& host, const std::string& interface) {
+std::optional<Address> address_to_listen_on(
+    const std::string& host, const std::string& interface,
+    const std::function<std::vector<Address>(const std::string&)>& resolve_host) {
   if (!interface.empty() && !is_loopback(host)) return address_of_interface(interface);
   if (host == "0.0.0.0" || host == "::") return std::nullopt;
-  const auto addresses = resolve(host);
+  const auto addresses = resolve_host(host);
   if (host == "localhost") return addresses.front();
   if (is_literal(host)) return addresses.front();
   if (addresses.size() == 1 && !is_loopback(addresses.front().text())) return addresses.front();
@@ -157,10 +163,20 @@ int port_of(int socket) {
                                              : reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
-bool is_listening(const std::string& host, int port, int timeout_ms) {
-  const auto addresses = resolve(host);
-  return std::any_of(addresses.begin(), addresses.end(),
-                     [&](const Address& address) { return connects(address, port, timeout_ms); });
+bool is_listening(Address address, int port, int timeout_ms) {
+  address.set_port(port);
+  const int socket = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (socket < 0) return false;
+  int error = 0;
+  if (connect(socket, reinterpret_cast<const sockaddr*>(&address.storage), address.length) != 0) {
+    error = errno;
+    pollfd writable{.fd = socket, .events = POLLOUT, .revents = 0};
+    socklen_t length = sizeof error;
+    if (error == EINPROGRESS && poll(&writable, 1, timeout_ms) == 1)
+      getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length);
+  }
+  close(socket);
+  return error == 0;
 }
 
 }  // namespace penstock::detail

@@ -3,6 +3,8 @@
 
 #include <sys/socket.h>
 
+#include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +26,22 @@ struct Address {
 /// at once when the name does not resolve.
 std::vector<Address> resolve(const std::string& host);
 
+/// The addresses of a name that may have none yet: while the machines of a job start, name servers may not know it or
+/// not answer.
+class Lookup {
+ public:
+  explicit Lookup(std::string host) : host_(std::move(host)) {}
+  /// What the name resolves to. Asks once a second at most, otherwise gives the last answer. Empty as long as name
+  /// servers cannot say (EAI_AGAIN); then failure() says why. Throws as resolve() for a name that does not exist.
+  const std::vector<Address>& addresses();
+  const std::string& failure() const { return failure_; }
+
+ private:
+  std::string host_, failure_;
+  std::vector<Address> addresses_;
+  std::optional<std::chrono::steady_clock::time_point> asked_;
+};
+
 /// The first address, IPv4 before IPv6, of a network interface. Throws config_error that lists the interfaces there
 /// are.
 Address address_of_interface(const std::string& name);
@@ -32,15 +50,17 @@ Address address_of_interface(const std::string& name);
 /// address where one is named; without one the host's address alone, where the host is an address or a name of exactly
 /// one that is no loopback address; nothing, which means every interface, for 0.0.0.0, :: and other names: many machines
 /// resolve their own name to 127.0.1.1, where no other one would reach them.
-std::optional<Address> address_to_listen_on(const std::string& host, const std::string& interface);
+/// `resolve_host` is called where the host's addresses count.
+std::optional<Address> address_to_listen_on(
+    const std::string& host, const std::string& interface,
+    const std::function<std::vector<Address>(const std::string&)>& resolve_host = resolve);
 
 /// A TCP socket that listens at the address and port (0: any free one), on every interface without an address; the
 /// caller closes it. Throws device_error.
 int listen_at(const std::optional<Address>& address, int port);
 int port_of(int socket);
 
-/// Whether somebody accepts connections at one of the host's addresses, within `timeout_ms` for each. The connection
-/// is closed again.
-bool is_listening(const std::string& host, int port, int timeout_ms);
+/// Whether somebody accepts connections at the address and port within `timeout_ms`. The connection is closed again.
+bool is_listening(Address address, int port, int timeout_ms);
 
 }  // namespace penstock::detail

@@ -84,14 +84,16 @@ struct Progress {
   std::mutex mutex;
   std::condition_variable changed;
   std::string waited_for;  // "rank 1"
+  std::string note;        // what else there is to say of the place where ranks meet
   bool is_done = false, is_given_up = false;
   std::exception_ptr error;
   c10::intrusive_ptr<c10d::Store> store;
 
-  void wait_for(const std::string& ranks) {
+  void wait_for(const std::string& ranks, const std::string& said_of_the_place = "") {
     const std::lock_guard lock(mutex);
     if (is_given_up) throw device_error("rendezvous: the time is over; expected all ranks");
     waited_for = ranks;
+    note = said_of_the_place;
   }
   /// Whether the thread that meets has ended, or does so at once.
   bool give_up() {
@@ -110,13 +112,39 @@ struct Progress {
 
 std::string place(const Rendezvous& rendezvous) { return concat(rendezvous.host, ":", rendezvous.port); }
 
-/// `listening`: rank 0's socket.
-c10::intrusive_ptr<c10d::Store> connect(Progress& progress, const Rendezvous& rendezvous,
-                                        const std::optional<int>& listening, const std::string& host) {
-  // LibTorch's own client tells of every try that fails, with stack frames.
-  while (!listening && !is_listening(host, rendezvous.port, kConnectTimeoutMs)) {
-    progress.wait_for("rank 0");
-    std::this_thread::sleep_for(kPollEvery);
+void wait_for_rank_0(Progress& progress, const Lookup& lookup) {
+  const std::string& failure = lookup.failure();
+  progress.wait_for("rank 0", failure.empty() ? "" : concat(", a name that does not resolve yet (", failure, ")"));
+  std::this_thread::sleep_for(kPollEvery);
+}
+
+std::vector<Address> wait_for_addresses(Progress& progress, Lookup& lookup) {
+  while (lookup.addresses().empty()) wait_for_rank_0(progress, lookup);
+  return lookup.addresses();
+}
+
+/// The address at which somebody accepts connections. LibTorch's own client tells of every try that fails, with stack
+/// frames, and would ask for the host's addresses once more.
+Address wait_for_listener(Progress& progress, Lookup& lookup, int port) {
+  while (true) {
+    for (const Address& address : lookup.addresses())
+      if (is_listening(address, port, kConnectTimeoutMs)) return address;
+    wait_for_rank_0(progress, lookup);
+  }
+}
+
+c10::intrusive_ptr<c10d::Store> connect(Progress& progress, const Rendezvous& rendezvous) {
+  Lookup lookup(rendezvous.host);
+  std::optional<int> listening;  // rank 0's socket
+  std::string host = rendezvous.host;
+  if (rendezvous.rank == 0 && !rendezvous.is_hosted) {
+    const auto address = address_to_listen_on(rendezvous.host, rendezvous.interface, [&](const std::string&) {
+      return wait_for_addresses(progress, lookup);
+    });
+    listening = listen_at(address, rendezvous.port);
+    if (address) host = address->text();
+  } else {
+    host = wait_for_listener(progress, lookup, rendezvous.port).text();
   }
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(rendezvous.port);
@@ -137,10 +165,9 @@ Error store_error(const Rendezvous& rendezvous, const std::exception& error) {
                              text.substr(0, text.find('\n')), "; expected rank 0 there until all ranks have met"));
 }
 
-void attend(const std::shared_ptr<Progress>& progress, const Rendezvous& rendezvous, const Terms& terms,
-            const std::optional<int>& listening, const std::string& host) {
+void attend(const std::shared_ptr<Progress>& progress, const Rendezvous& rendezvous, const Terms& terms) {
   try {
-    auto store = connect(*progress, rendezvous, listening, host);
+    auto store = connect(*progress, rendezvous);
     agree(*store, rendezvous, terms, [&](const std::string& ranks) { progress->wait_for(ranks); });
     progress->end(std::move(store), nullptr);
   } catch (const Error&) {
@@ -158,7 +185,8 @@ void watch(Progress& progress, const Rendezvous& rendezvous, const Meeting& meet
     const auto line_due = start + milliseconds(std::llround(line_after * 1e3));
     progress.changed.wait_until(lock, std::min(deadline, line_due), [&] { return progress.is_done; });
     if (progress.is_done) return;
-    const std::string whom = concat(progress.waited_for, " of ", rendezvous.world_size, " at ", place(rendezvous));
+    const std::string whom =
+        concat(progress.waited_for, " of ", rendezvous.world_size, " at ", place(rendezvous), progress.note);
     if (Clock::now() >= deadline)
       throw device_error(concat("rank ", rendezvous.rank, ": waited ", rendezvous.meeting_seconds, " s for ", whom,
                                 "; expected all ranks there, with the same --dist-url (or a longer --timeout)"));
@@ -193,16 +221,9 @@ void agree(c10d::Store& store, const Rendezvous& rendezvous, const Terms& terms,
 }
 
 c10::intrusive_ptr<c10d::Store> meet(const Rendezvous& rendezvous, const Meeting& meeting) {
-  std::optional<int> listening;
-  std::string host = rendezvous.host;
-  if (rendezvous.rank == 0 && !rendezvous.is_hosted) {
-    const auto address = address_to_listen_on(rendezvous.host, rendezvous.interface);
-    listening = listen_at(address, rendezvous.port);
-    if (address) host = address->text();
-  }
   const auto progress = std::make_shared<Progress>();
   progress->waited_for = "rank 0";
-  std::thread worker([=, terms = meeting.terms] { attend(progress, rendezvous, terms, listening, host); });
+  std::thread worker([=, terms = meeting.terms] { attend(progress, rendezvous, terms); });
   try {
     watch(*progress, rendezvous, meeting);
   } catch (...) {
