@@ -276,7 +276,8 @@ class Ranks {
       if (stop_signal_ != 0) {
         end_within(kStopGraceMs, SIGKILL);
       } else if (child.status != 0 && !is_ending_) {
-        if (first_failed_ == nullptr || is_echo(*first_failed_)) first_failed_ = &child;
+        const bool takes_the_blame = first_failed_ == nullptr || (is_echo(*first_failed_) && !is_echo(child));
+        if (takes_the_blame) first_failed_ = &child;
         if (is_echo(child)) end_within(kEchoGraceMs, SIGTERM);
       }
     }

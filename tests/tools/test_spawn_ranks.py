@@ -64,6 +64,14 @@ def test_the_cause_is_blamed_and_not_its_echo(tmp_path):
     assert any(line.startswith("[rank 0] launch: rank 0: gloo: all_reduce") for line in lines)
 
 
+def test_of_ranks_with_device_errors_the_first_is_blamed(tmp_path):
+    result = run("echoes", tmp_path)
+    assert result.returncode == 5
+    lines = result.stderr.splitlines()
+    assert lines[-1].startswith("[rank 0] launch: rank 0: gloo: all_reduce: Connection closed by peer")
+    assert any(line.startswith("[rank 1] launch: rank 1: gloo: all_reduce") for line in lines)
+
+
 @pytest.mark.parametrize("sent, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_signals_reach_every_rank_once(sent, code):
     process = start("stop")

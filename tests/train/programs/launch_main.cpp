@@ -58,13 +58,14 @@ int run_rank(int rank, const std::string& scenario, const std::string& folder) {
     while (scenario == "busy") penstock::burn_cpu(1'000'000);
     hang();
   }
-  if (scenario == "echo") {
+  if (scenario == "echo" || scenario == "echoes") {
     if (rank == 0) {
       std::ofstream(folder + "/pid.tmp") << getpid() << "\n";
       std::rename((folder + "/pid.tmp").c_str(), (folder + "/pid").c_str());
       throw penstock::device_error("rank 0: gloo: all_reduce: Connection closed by peer; another rank has ended");
     }
     wait_for_the_end_of(folder + "/pid");
+    if (scenario == "echoes") throw penstock::device_error("rank 1: gloo: all_reduce: rank 0 has left");
     throw penstock::corrupt_error("shard 3: sample 35: crc32c is wrong; pack it again");
   }
   if (scenario == "stubborn" && rank == 0) std::signal(SIGTERM, SIG_IGN);
