@@ -31,8 +31,9 @@ std::pair<std::string, int> parse_dist_url(const std::string& dist_url);
 /// Starts `count` copies of this program (posix_spawn() of /proc/self/exe) with `arguments` (without the program's
 /// name) and the variables of torchrun, and waits for them. They meet on a loopback port. Returns the exit code of the
 /// first rank that failed (5 if a signal killed it), 0 if none failed, and 128 + signal after SIGINT, SIGTERM or
-/// SIGHUP, which are passed on. After such a signal the ranks are killed if a second signal comes, if one of them is
-/// stopped, if none has used the processor or a disk for 5 s, and 30 s after the first of them has ended.
+/// SIGHUP, which are passed on; but if a rank then fails for a reason of its own, such as a disk on which it cannot
+/// save, its exit code and its message. After such a signal the ranks are killed if a second signal comes, if one of
+/// them is stopped, if none has used the processor or a disk for 5 s, and 30 s after the first of them has ended.
 ///
 /// Each line that a rank writes to stderr is passed on with `[rank r] ` before it; stdout is passed on as it is. If a
 /// rank fails, the others get SIGTERM, and SIGKILL 10 s later. The last line on stderr is then the last one of the rank

@@ -75,8 +75,9 @@ struct Child {
   std::string partial;  // the begin of a line that has not ended
   std::string last_line;
   bool is_running = true;
-  int status = 0;             // as waitpid() gives it
-  detail::Activity activity;  // what it was at the last look after a stop signal
+  int status = 0;                // as waitpid() gives it
+  bool has_own_failure = false;  // it failed, and neither a stop signal, nor this launcher, nor another rank's end is why
+  detail::Activity activity;     // what it was at the last look after a stop signal
 };
 
 void write_stderr(const std::string& text) {
@@ -265,6 +266,11 @@ class Ranks {
   void give_up(const std::string& why) {
     if (gave_up_.empty()) gave_up_ = why;
     next_look_ns_ = 0;
+    kill_all();
+  }
+
+  void kill_all() {
+    has_killed_ = true;
     signal_all(SIGKILL);
   }
 
@@ -272,20 +278,34 @@ class Ranks {
     for (auto& child : children_) {
       if (!child.is_running || waitpid(child.pid, &child.status, WNOHANG) != child.pid) continue;
       child.is_running = false;
+      child.has_own_failure = failed_by_itself(child.status);
       read_errors(child);
-      if (stop_signal_ != 0) {
+      blame(child);
+      if (stop_signal_ != 0)
         end_within(kStopGraceMs, SIGKILL);
-      } else if (child.status != 0 && !is_ending_) {
-        const bool takes_the_blame = first_failed_ == nullptr || (is_echo(*first_failed_) && !is_echo(child));
-        if (takes_the_blame) first_failed_ = &child;
-        if (is_echo(child)) end_within(kEchoGraceMs, SIGTERM);
-      }
+      else if (is_echo(child) && !is_ending_)
+        end_within(kEchoGraceMs, SIGTERM);
     }
     if (stop_signal_ == 0 && !is_ending_ && first_failed_ != nullptr && !is_echo(*first_failed_)) terminate();
   }
 
+  /// The first failure takes the blame; after a stop signal the first that has another reason than that signal.
+  void blame(const Child& child) {
+    if (child.status == 0 || is_ending_ || (stop_signal_ != 0 && !child.has_own_failure)) return;
+    if (first_failed_ == nullptr || (is_echo(*first_failed_) && !is_echo(child))) first_failed_ = &child;
+  }
+
   static bool is_echo(const Child& child) {
     return WIFEXITED(child.status) && WEXITSTATUS(child.status) == static_cast<int>(ErrorKind::kDevice);
+  }
+
+  bool failed_by_itself(int status) const {
+    const auto is_stop = [](int signal) {
+      return std::find(kStopSignals.begin(), kStopSignals.end(), signal) != kStopSignals.end();
+    };
+    if (WIFSIGNALED(status)) return !is_stop(WTERMSIG(status)) && !(has_killed_ && WTERMSIG(status) == SIGKILL);
+    const int code = WEXITSTATUS(status);
+    return code != 0 && code != static_cast<int>(ErrorKind::kDevice) && !is_stop(code - 128);
   }
 
   void end_within(double grace_ms, int signal) {
@@ -308,15 +328,15 @@ class Ranks {
     if (deadline_signal_ == SIGTERM && stop_signal_ == 0)
       terminate();
     else
-      signal_all(SIGKILL);
+      kill_all();
   }
 
   int conclude() {
     if (stop_signal_ != 0 && !gave_up_.empty())
       write_stderr(concat("launch: ", gave_up_, " after SIG", sigabbrev_np(stop_signal_),
                           ": all ranks were killed; the last checkpoint was saved before that\n"));
-    if (stop_signal_ != 0) return 128 + stop_signal_;
-    if (first_failed_ == nullptr) return 0;
+    const bool has_failed = first_failed_ != nullptr && (stop_signal_ == 0 || first_failed_->has_own_failure);
+    if (!has_failed) return stop_signal_ == 0 ? 0 : 128 + stop_signal_;
     const Child& child = *first_failed_;
     const bool was_killed = WIFSIGNALED(child.status);
     const int code = was_killed ? static_cast<int>(ErrorKind::kDevice) : WEXITSTATUS(child.status);
@@ -335,6 +355,7 @@ class Ranks {
   const Child* first_failed_ = nullptr;
   std::string last_written_;
   bool is_ending_ = false;    // a rank has failed, and the others were told to end
+  bool has_killed_ = false;   // ranks were sent SIGKILL
   int stop_signal_ = 0;       // the first one that came; 0: none
   int64_t stopped_ns_ = 0;    // when stop_signal_ came
   std::string gave_up_;       // why the ranks were killed after stop_signal_

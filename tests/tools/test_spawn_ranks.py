@@ -81,6 +81,14 @@ def test_signals_reach_every_rank_once(sent, code):
     assert output.splitlines() == ["stopped 1", "stopped 1"]
 
 
+def test_a_rank_that_cannot_save_after_a_signal_is_what_failed():
+    process = start("full")
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert errors.splitlines()[-1] == "[rank 1] launch: checkpoint: no space left; free some"
+
+
 def signal_until_it_ends(process, sent):
     while True:
         process.send_signal(sent)

@@ -27,7 +27,7 @@ void wait_for_the_end_of(const std::string& file) {
   while (!(std::ifstream(file) >> pid) || kill(pid, 0) == 0 || errno != ESRCH) poll(nullptr, 0, 1);
 }
 
-int stop_on_signal() {
+void wait_for_signal() {
   struct sigaction action {};
   action.sa_handler = [](int) { stop_count = stop_count + 1; };
   sigset_t stops, before;
@@ -42,7 +42,6 @@ int stop_on_signal() {
   std::cout << "ready" << std::endl;
   while (stop_count == 0) sigsuspend(&before);
   std::cout << "stopped " << stop_count << std::endl;
-  return 130;
 }
 
 int run_rank(int rank, const std::string& scenario, const std::string& folder) {
@@ -50,7 +49,11 @@ int run_rank(int rank, const std::string& scenario, const std::string& folder) {
     std::cerr << "a line of rank " << rank << "\n";
     return 0;
   }
-  if (scenario == "stop") return stop_on_signal();
+  if (scenario == "stop" || scenario == "full") {
+    wait_for_signal();
+    if (scenario == "full" && rank == 1) throw penstock::io_error("checkpoint: no space left; free some");
+    return 130;
+  }
   if (scenario == "orphan" || scenario == "deaf" || scenario == "busy") {
     if (scenario != "orphan")
       for (const int stop : {SIGINT, SIGTERM}) std::signal(stop, SIG_IGN);
