@@ -1,17 +1,22 @@
-// Activity: reads the state and the processor time from /proc/PID/stat.
+// Activity: reads the state and the processor time from /proc/PID/stat, and the threads' states from /proc/PID/task.
 #include "train/launch_activity.h"
 
 #include <fstream>
 #include <iterator>
 #include <sstream>
 
-#include "core/text.h"
-
 namespace penstock::detail {
 
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr int64_t kIdleTicks = 5;  // 50 ms; the thread of the roll call takes only 1 ms in 5 s
+
+Activity read_stat(const fs::path& path) {
+  std::ifstream file(path);
+  return parse_activity({std::istreambuf_iterator<char>(file), {}});
+}
 
 }  // namespace
 
@@ -29,9 +34,14 @@ Activity parse_activity(const std::string& stat) {
   return activity;
 }
 
-Activity activity_of(pid_t process) {
-  std::ifstream file(concat("/proc/", process, "/stat"));
-  return parse_activity({std::istreambuf_iterator<char>(file), {}});
+Activity activity_of(pid_t process, const fs::path& proc) {
+  const fs::path folder = proc / std::to_string(process);
+  Activity activity = read_stat(folder / "stat");
+  if (activity.state == 'T' || activity.state == 't') return activity;
+  std::error_code ignored;  // threads and processes may end meanwhile
+  for (fs::directory_iterator task(folder / "task", ignored), end; !ignored && task != end; task.increment(ignored))
+    if (read_stat(task->path() / "stat").state == 'D') activity.state = 'D';
+  return activity;
 }
 
 bool is_at_work(const Activity& before, const Activity& now) {

@@ -76,7 +76,7 @@ struct Child {
   std::string last_line;
   bool is_running = true;
   int status = 0;                // as waitpid() gives it
-  bool has_own_failure = false;  // it failed, and neither a stop signal, nor this launcher, nor another rank's end is why
+  bool has_own_failure = false;  // it failed, and not because of a stop signal, this launcher or another rank
   detail::Activity activity;     // what it was at the last look after a stop signal
 };
 
