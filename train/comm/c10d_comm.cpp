@@ -39,7 +39,8 @@ std::string cause(const std::exception& error) {
 class Witness {
  public:
   Witness(const c10::intrusive_ptr<c10d::Store>& store, const Rendezvous& rendezvous, const std::string& backend)
-      : roll_call(store, rendezvous.rank, rendezvous.world_size),
+      : roll_call(store, rendezvous.rank, rendezvous.world_size,
+                  rendezvous.is_hosted ? concat(rendezvous.host, ":", rendezvous.port) : ""),
         where_(concat("rank ", rendezvous.rank, ": ", backend)),
         step_seconds_(rendezvous.step_seconds) {}
 

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <set>
 #include <sstream>
 #include <thread>
 #include <vector>
@@ -36,6 +37,11 @@ int64_t seconds_since(Clock::time_point time) {
 
 std::string bytes_to_text(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
+/// What is said of one rank, or of several.
+std::string plural(const std::vector<int>& ranks, const std::string& of_one, const std::string& of_several) {
+  return ranks.size() == 1 ? of_one : of_several;
+}
+
 }  // namespace
 
 struct RollCall::State {
@@ -46,6 +52,7 @@ struct RollCall::State {
   };
 
   int rank = 0, world_size = 1;
+  std::string launcher_place;
   std::atomic<int64_t> step{0}, collectives{0};
 
   std::mutex mutex;
@@ -70,18 +77,14 @@ struct RollCall::State {
     std::istringstream(text) >> round >> row.step >> row.collectives;
   }
 
-  /// Ranks that say nothing any more, and how long it is since they did.
-  std::pair<std::vector<int>, int64_t> silent_ranks() const {
-    if (is_store_gone || last_round + kSilence < Clock::now()) return {{0}, seconds_since(last_round)};
+  bool is_store_silent() const { return is_store_gone || last_round + kSilence < Clock::now(); }
+
+  /// Ranks that say nothing any more, as far as the store can tell.
+  std::vector<int> silent_ranks() const {
     std::vector<int> silent;
-    int64_t longest = 0;
-    for (int other = 0; other < world_size; ++other) {
-      const Row& row = rows[static_cast<size_t>(other)];
-      if (!is_silent(other) || row.text == kLeft) continue;
-      silent.push_back(other);
-      longest = std::max(longest, seconds_since(row.changed));
-    }
-    return {silent, longest};
+    for (int other = 0; other < world_size; ++other)
+      if (is_silent(other) && rows[static_cast<size_t>(other)].text != kLeft) silent.push_back(other);
+    return silent;
   }
 
   std::string late(const std::vector<int>& ranks, int waited_seconds) const {
@@ -94,14 +97,33 @@ struct RollCall::State {
     std::vector<int> left;
     for (int other = 0; other < world_size; ++other)
       if (rows[static_cast<size_t>(other)].text == kLeft) left.push_back(other);
-    return left.empty() ? "" : concat(ranks_text(left), " has left; expected it to stay until all ranks are done");
+    if (left.empty()) return "";
+    return concat(ranks_text(left), plural(left, " has left; expected it", " have left; expected them"),
+                  " to stay until all ranks are done");
+  }
+
+  /// Whoever keeps the store, when it does not answer: nothing is known of the other ranks then.
+  std::string blame_store(int waited_seconds) const {
+    if (!is_store_silent()) return "";
+    const int64_t silence = seconds_since(last_round);
+    if (launcher_place.empty()) return silence_text({0}, silence, waited_seconds);
+    return concat("the store at ", launcher_place, " has not answered for ", silence,
+                  " s; expected the launcher to keep it until all ranks are done");
   }
 
   std::string blame_silent(int waited_seconds) const {
-    const auto [ranks, silence] = silent_ranks();
+    const std::vector<int> ranks = silent_ranks();
     if (ranks.empty()) return "";
-    return concat(late(ranks, waited_seconds), ", last heard of ", silence,
-                  " s ago; expected it to run, it was killed or stopped, or its machine is gone");
+    int64_t silence = 0;
+    for (const int other : ranks)
+      silence = std::max(silence, seconds_since(rows[static_cast<size_t>(other)].changed));
+    return silence_text(ranks, silence, waited_seconds);
+  }
+
+  std::string silence_text(const std::vector<int>& ranks, int64_t silence, int waited_seconds) const {
+    return concat(late(ranks, waited_seconds), ", last heard of ", silence, " s ago; expected ",
+                  plural(ranks, "it to run, it was killed or stopped, or its machine is gone",
+                         "them to run, they were killed or stopped, or their machines are gone"));
   }
 
   /// Ranks that live and have begun fewer collectives than this one.
@@ -110,7 +132,9 @@ struct RollCall::State {
     for (int other = 0; other < world_size; ++other)
       if (rows[static_cast<size_t>(other)].collectives < collectives.load() && other != rank) behind.push_back(other);
     if (behind.empty()) return "";
-    return concat(late(behind, waited_seconds), ", it is alive at step ", rows[static_cast<size_t>(behind[0])].step,
+    const int64_t step = rows[static_cast<size_t>(behind[0])].step;
+    return concat(late(behind, waited_seconds),
+                  plural(behind, ", it is alive", concat(", they are alive, rank ", behind[0])), " at step ", step,
                   "; expected ranks of about equal speed, or a longer --timeout");
   }
 };
@@ -125,10 +149,12 @@ std::string exchange_reason(c10d::Store& store, const std::string& own) {
 
 }  // namespace
 
-RollCall::RollCall(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size)
+RollCall::RollCall(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size,
+                   const std::string& launcher_place)
     : state_(std::make_shared<State>()) {
   state_->rank = rank;
   state_->world_size = world_size;
+  state_->launcher_place = launcher_place;
   state_->rows.resize(static_cast<size_t>(world_size));
   std::thread([state = state_, store]() mutable { run(state, std::move(store)); }).detach();
 }
@@ -147,9 +173,8 @@ void RollCall::begin_collective() { state_->collectives.fetch_add(1, std::memory
 void RollCall::run(const std::shared_ptr<State>& state, c10::intrusive_ptr<c10d::Store> given) {
   pthread_setname_np(pthread_self(), "roll-call");
   const int world_size = state->world_size;
-  bool are_all_there = false, has_heard = false;
-  std::vector<std::string> keys;
-  for (int rank = 0; rank < world_size; ++rank) keys.push_back(row_key(rank));
+  bool has_heard = false;
+  std::set<int> known;  // ranks that have a row in the store
   try {
     const auto store = given->clone();
     std::unique_lock lock(state->mutex);
@@ -157,18 +182,21 @@ void RollCall::run(const std::shared_ptr<State>& state, c10::intrusive_ptr<c10d:
       const bool stops = state->stops;
       const std::string own_reason = state->own_reason;
       lock.unlock();
-      store->set(keys[static_cast<size_t>(state->rank)],
+      store->set(row_key(state->rank),
                  stops ? kLeft : concat(round, " ", state->step.load(), " ", state->collectives.load()));
-      are_all_there = are_all_there || store->check(keys);
-      const auto rows = are_all_there ? store->multiGet(keys) : std::vector<std::vector<uint8_t>>();
+      for (int rank = 0; rank < world_size; ++rank)
+        if (!known.contains(rank) && store->check({row_key(rank)})) known.insert(rank);
+      std::vector<std::string> keys;
+      for (const int rank : known) keys.push_back(row_key(rank));
+      const auto rows = store->multiGet(keys);
       const std::string reason = exchange_reason(*store, own_reason);
       const int64_t told = store->add("told", !reason.empty() && !has_heard ? 1 : 0);
       has_heard = !reason.empty();
       lock.lock();
-      for (size_t rank = 0; rank < rows.size(); ++rank)
-        state->read_row(static_cast<int>(rank), bytes_to_text(rows[rank]));
+      auto row = rows.begin();
+      for (const int rank : known) state->read_row(rank, bytes_to_text(*row++));
       state->reason = reason;
-      const auto silent = state->silent_ranks().first.size();
+      const auto silent = state->silent_ranks().size();
       state->is_told = has_heard && told + static_cast<int64_t>(silent) >= world_size;
       state->last_round = Clock::now();
       state->changed.notify_all();
@@ -194,6 +222,7 @@ std::string RollCall::explain(int waited_seconds) {
   while (found.empty()) {
     if (!state_->reason.empty()) return state_->reason;
     found = state_->blame_left();
+    if (found.empty()) found = state_->blame_store(waited_seconds);
     if (found.empty()) found = state_->blame_silent(waited_seconds);
     const bool is_over = Clock::now() >= deadline;
     if (found.empty() && (is_over || waited_seconds > 0)) found = state_->blame_slow(waited_seconds);

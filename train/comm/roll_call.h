@@ -15,8 +15,10 @@ namespace penstock::detail {
 /// Thread-safety: explain() and end() for one thread at a time, the others for any.
 class RollCall {
  public:
-  /// `store`: of the ranks of this group alone; a copy of it with its own connection is used.
-  RollCall(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size);
+  /// `store`: of the ranks of this group alone; a copy of it with its own connection is used. `launcher_place` is
+  /// "HOST:PORT" where the launcher keeps the store; "" where rank 0 does, which is then to blame when it is gone.
+  RollCall(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size,
+           const std::string& launcher_place = "");
   ~RollCall();
   RollCall(const RollCall&) = delete;
   RollCall& operator=(const RollCall&) = delete;
