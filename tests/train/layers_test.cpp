@@ -42,6 +42,17 @@ TEST(LayersTest, AStageOrAModuleIsNamed) {
   EXPECT_EQ(head_modules(*make("resnet18")), (std::vector<std::string>{"fc"}));
 }
 
+class NoStages final : public Model {};
+
+TEST(LayersTest, ANewHeadIsForModelsOfWhichSomethingIsLeft) {
+  EXPECT_EQ(new_head_modules(*make("lenet")), (std::vector<std::string>{"fc3"}));
+  EXPECT_EQ(message_of(ErrorKind::kConfig, [] { new_head_modules(TinyNorm()); }),
+            "--new-head: all parameters are in the last stage (norm, fc, idle), none would be taken from --pretrained; "
+            "expected a model of several stages");
+  EXPECT_EQ(message_of(ErrorKind::kBug, [] { head_modules(NoStages()); }),
+            "model: has no stages; expected a constructor that calls add_stage()");
+}
+
 TEST(LayersTest, UnknownLayersListThoseThatExist) {
   const auto refusal = [](const std::string& list) {
     return message_of(ErrorKind::kConfig, [&] { frozen_after("resnet18", list); });

@@ -47,7 +47,22 @@ bool is_inside(const std::string& name, const std::string& module) {
   return name.size() > module.size() && name.starts_with(module) && name[module.size()] == '.';
 }
 
-std::vector<std::string> head_modules(const Model& model) { return model.stages().back().modules; }
+std::vector<std::string> head_modules(const Model& model) {
+  if (model.stages().empty()) throw bug_error("model: has no stages; expected a constructor that calls add_stage()");
+  return model.stages().back().modules;
+}
+
+std::vector<std::string> new_head_modules(const Model& model) {
+  const auto head = head_modules(model);
+  const auto is_in_head = [&](const auto& item) {
+    return std::any_of(head.begin(), head.end(), [&](const auto& module) { return is_inside(item.key(), module); });
+  };
+  const auto parameters = model.named_parameters();
+  if (std::all_of(parameters.begin(), parameters.end(), is_in_head))
+    throw config_error(concat("--new-head: all parameters are in the last stage (", join(head),
+                              "), none would be taken from --pretrained; expected a model of several stages"));
+  return head;
+}
 
 void freeze_layers(Model& model, const std::string& list) {
   if (list.empty()) return;

@@ -18,8 +18,12 @@ std::vector<std::string> modules_named(const Model& model, const std::string& fl
 /// Whether the parameter or buffer `name` belongs to the module `module`, as "fc.weight" belongs to "fc".
 bool is_inside(const std::string& name, const std::string& module);
 
-/// The modules of the last stage, which makes the logits.
+/// The modules of the last stage, which makes the logits. Throws bug_error for a model without stages.
 std::vector<std::string> head_modules(const Model& model);
+
+/// The layers that --new-head starts anew: head_modules(). Throws config_error if all parameters belong to them, because
+/// then nothing of the pretrained weights would be left.
+std::vector<std::string> new_head_modules(const Model& model);
 
 /// Freezes the layers in a list such as `stem,layer1`. Throws config_error for an unknown layer, and if no parameter
 /// would be left to train.

@@ -51,8 +51,10 @@ bool is_in_any(const std::string& name, const std::vector<std::string>& modules)
 
 /// The advice to use --new-head, if only tensors of the head do not fit: then the number of classes is probably another
 /// one.
-std::string new_head_advice(const std::vector<std::string>& mismatches, const std::vector<std::string>& head) {
+std::string new_head_advice(const std::vector<std::string>& mismatches, const Model& model) {
+  const auto head = head_modules(model);
   const bool is_head_alone =
+      model.stages().size() > 1 &&
       std::all_of(mismatches.begin(), mismatches.end(), [&](const std::string& text) { return is_in_any(text, head); });
   return is_head_alone ? concat(", or --new-head, which starts ", join(head), " anew") : std::string();
 }
@@ -85,7 +87,7 @@ void load_pretrained(Model& model, const std::filesystem::path& path, const std:
   if (!mismatches.empty())
     throw corrupt_error(concat(path.string(), ": ", some_of(mismatches),
                                "; expected the weights of this architecture, pictures and class count",
-                               new_head_advice(mismatches, head_modules(model))));
+                               new_head_advice(mismatches, model)));
   for (const auto& [name, tensor] : all) check_finite(path, name, tensor);
   at::NoGradGuard no_grad;
   for (auto& [mine, theirs] : copies) mine.copy_(theirs);

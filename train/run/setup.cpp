@@ -165,7 +165,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   setup.model = ModelRegistry::make(parse_spec("arch", setup.options.arch), setup.shape);
   if (!setup.options.pretrained.empty())
     load_pretrained(*setup.model, setup.options.pretrained,
-                    setup.options.has_new_head ? head_modules(*setup.model) : std::vector<std::string>());
+                    setup.options.has_new_head ? new_head_modules(*setup.model) : std::vector<std::string>());
   freeze_layers(*setup.model, setup.options.freeze);
   setup.rate_factors = rate_factors(*setup.model, setup.options.layer_rates);
   if (setup.checkpoint) {
