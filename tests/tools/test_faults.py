@@ -1,5 +1,6 @@
 """Faults of the machine under the tools: files that are cut short while they are read, no threads, no memory."""
 
+import json
 import os
 import pathlib
 import re
@@ -221,6 +222,25 @@ def test_the_launcher_wants_the_threads_of_all_ranks(data, tmp_path):
         done = train(data, tmp_path / "run", "-j", 1, "--mode", "ddp", "--nproc", 2, under=limited(threads), code=DEVICE)
         assert is_one_line(done.stderr, "train: " + THREADS % ("--nproc 2", r"\d+", "ranks, --threads or --workers"))
     train(data, tmp_path / "run", "-j", 1, "--mode", "ddp", "--nproc", 2, under=limited(21))
+
+
+def large_weights(path):
+    """20 GB of zeros that take no room on the disk."""
+    header = json.dumps({"fc1.weight": {"dtype": "F32", "shape": [5_000_000_000], "data_offsets": [0, 20_000_000_000]}}).encode()
+    header += b" " * (-len(header) % 8)
+    path.write_bytes(struct.pack("<Q", len(header)) + header)
+    os.truncate(path, 8 + len(header) + 20_000_000_000)
+    return path
+
+
+@pytest.mark.parametrize("flag", ["--resume", "--pretrained"])
+def test_a_file_that_memory_is_too_small_for_is_named_with_its_flag(data, tmp_path, flag):
+    weights = large_weights(tmp_path / "weights.safetensors")
+    limit = 30_000_000_000  # enough for the map of the file, not for a copy beside it
+    done = train(data, tmp_path / "run", "-j", 0, flag, weights, code=DEVICE,
+                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+    assert is_one_line(done.stderr, re.escape(f"train: {flag} {weights}: ") + r"no memory for 20.0 GB of its tensors \(.*\); "
+                       "expected a smaller model, or more memory"), done.stderr
 
 
 def test_a_model_that_memory_is_too_small_for_is_named_with_its_size(data, tmp_path):

@@ -68,9 +68,7 @@ int usual_ranks(const std::string& mode) {
 
 int run_program(const TrainOptions& options, const std::vector<std::string>& arguments) {
   prepare_libtorch();
-  Setup setup = naming_memory("--arch " + options.arch, "its weights", "a smaller model", [&] {
-    return set_up(options, [](const std::string& line) { std::cout << line << std::endl; });
-  });
+  Setup setup = set_up(options, [](const std::string& line) { std::cout << line << std::endl; });
   if (setup.world.is_spawner) return spawn(setup, options, arguments);
   if (setup.world.rendezvous.world_size > 1) silence_c10d();
   // Without a CUDA driver Kineto prints an error that says only that there is none.

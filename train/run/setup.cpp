@@ -12,6 +12,7 @@
 #include "train/models/layers.h"
 #include "train/models/model.h"
 #include "train/models/pretrained.h"
+#include "train/out_of_memory.h"
 #include "train/run_folder.h"
 #include "train/strategies/strategy.h"
 
@@ -144,7 +145,9 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   options.device = setup.device == torch::kCUDA ? "cuda" : "cpu";
   options.only_evaluates ? check_evaluation_folder(options) : check_run_folder(options.out);
   // The checkpoint is read first, because packing the data may take minutes.
-  if (!options.resume.empty()) setup.checkpoint = load_checkpoint(options.resume);
+  if (!options.resume.empty())
+    setup.checkpoint = naming_memory("--resume " + options.resume.string(), "its tensors", "a smaller model",
+                                     [&] { return load_checkpoint(options.resume); });
 
   const LoaderOptions own{.rank = setup.world.mesh.data_rank(setup.world.rendezvous.rank),
                           .world_size = setup.world.mesh.data,
@@ -162,10 +165,14 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
 
   start_intra_op_threads(setup.world.is_spawner ? 1 : setup.options.threads);
   at::manual_seed(setup.options.seed);
-  setup.model = ModelRegistry::make(parse_spec("arch", setup.options.arch), setup.shape);
-  if (!setup.options.pretrained.empty())
-    load_pretrained(*setup.model, setup.options.pretrained,
-                    setup.options.has_new_head ? new_head_modules(*setup.model) : std::vector<std::string>());
+  setup.model = naming_memory("--arch " + setup.options.arch, "its weights", "a smaller model", [&] {
+    return ModelRegistry::make(parse_spec("arch", setup.options.arch), setup.shape);
+  });
+  if (!setup.options.pretrained.empty()) {
+    const auto left_out = setup.options.has_new_head ? new_head_modules(*setup.model) : std::vector<std::string>();
+    naming_memory("--pretrained " + setup.options.pretrained.string(), "its tensors", "a smaller model",
+                  [&] { load_pretrained(*setup.model, setup.options.pretrained, left_out); });
+  }
   freeze_layers(*setup.model, setup.options.freeze);
   setup.rate_factors = rate_factors(*setup.model, setup.options.layer_rates);
   if (setup.checkpoint) {
