@@ -35,6 +35,11 @@ Error cannot_write(const fs::path& out, const std::error_code& failure) {
   return io_error(concat("--out ", out.string(), ": ", failure.message(), "; expected a folder that can be written"));
 }
 
+const fs::path& checked(const fs::path& out) {
+  check_run_folder(out);
+  return out;
+}
+
 }  // namespace
 
 fs::path default_run_folder(const std::string& arch, const std::string& mode) {
@@ -68,23 +73,24 @@ int lock_run_folder(const fs::path& out, const std::string& what) {
   return lock;
 }
 
-RunFolder::RunFolder(const fs::path& out, bool is_resumed) {
-  check_run_folder(out);
+FolderLock::FolderLock(const fs::path& out) {
   std::error_code failure;
   fs::create_directories(out, failure);
   if (failure) throw cannot_write(out, failure);
   lock_ = lock_run_folder(out, "run");
+}
+
+FolderLock::~FolderLock() { close(lock_); }
+
+RunFolder::RunFolder(const fs::path& out, bool is_resumed) : lock_(checked(out)) {
   if (is_resumed) return;
+  std::error_code failure;
   std::vector<fs::path> earlier;
   for (const auto& entry : fs::directory_iterator(out, failure))
     if (is_of_a_run(entry.path().filename().string())) earlier.push_back(entry.path());
   for (const auto& path : earlier)
     if (!failure) fs::remove(path, failure);
-  if (!failure) return;
-  close(lock_);
-  throw cannot_write(out, failure);
+  if (failure) throw cannot_write(out, failure);
 }
-
-RunFolder::~RunFolder() { close(lock_); }
 
 }  // namespace penstock

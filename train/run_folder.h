@@ -21,19 +21,29 @@ constexpr int kSummaryFormat = 2;
 /// `--out DIR: another <what> is writing into it; ...`.
 int lock_run_folder(const std::filesystem::path& out, const std::string& what);
 
-/// The folder of a run, which is locked from its first file to its last, so that a second run into it is refused. The
-/// lock ends with the process that holds it. On file systems without locks there is none.
+/// Holds the lock of a folder, so that a second run or evaluation into it is refused. The lock ends with the process
+/// that holds it. On file systems without locks there is none.
+class FolderLock {
+ public:
+  /// Makes the folder if it does not exist. Throws config_error like lock_run_folder(); throws io_error.
+  explicit FolderLock(const std::filesystem::path& out);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int lock_;
+};
+
+/// The folder of a run, which is locked from its first file to its last.
 class RunFolder {
  public:
   /// Makes OUT and, unless `is_resumed`, removes the files of an earlier run in it. Throws config_error like
   /// check_run_folder() and if another run is writing into OUT; throws io_error.
   RunFolder(const std::filesystem::path& out, bool is_resumed);
-  ~RunFolder();
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
 
  private:
-  int lock_;
+  FolderLock lock_;
 };
 
 }  // namespace penstock

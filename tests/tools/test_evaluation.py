@@ -1,7 +1,10 @@
 """train -e: evaluation.csv has one line per sample, and evaluation.json has the sums of these lines per class."""
 import collections
+import contextlib
 import csv
+import fcntl
 import json
+import os
 
 import numpy as np
 import pytest
@@ -100,6 +103,28 @@ def test_an_evaluation_stands_beside_its_weights_or_in_a_folder_of_its_own(cache
     (tmp_path / "other/notes.txt").write_text("somebody's")
     assert "holds files, but no options.json" in run(cache, *again, tmp_path / "other", code=2).stderr
     assert (tmp_path / "other/evaluation.csv").read_text() == "somebody's"
+
+
+@contextlib.contextmanager
+def locked(folder):
+    """As a run or an evaluation holds its folder."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    yield
+    os.close(descriptor)
+
+
+def test_two_evaluations_do_not_share_a_folder(cache, trained, tmp_path):
+    out = tmp_path / "evaluated"
+    flags = [*FAST, "-e", "--pretrained", trained / "model.safetensors", "--out", out]
+    out.mkdir()
+    with locked(out):
+        refused = run(cache, *flags, code=2).stderr
+        assert refused.startswith(f"train: --out {out}: another run is writing into it; expected") and not list(out.iterdir())
+        ranks = run(cache, *flags, "--mode", "ddp", "--nproc", 2, code=2).stderr.splitlines()
+        assert ranks[-1].startswith(f"[rank 0] train: --out {out}: another run is writing into it"), ranks
+    run(cache, *flags)
+    assert (out / "evaluation.csv").exists()
 
 
 def test_a_new_run_leaves_no_evaluation_of_the_one_before(cache, tmp_path):

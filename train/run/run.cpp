@@ -66,8 +66,9 @@ class Run {
   }
 
   int evaluate_only() {
+    std::optional<FolderLock> lock;
     if (is_first_) {
-      fs::create_directories(options_.out);
+      lock.emplace(options_.out);
       std::cout << opening_text(setup_, comm_) << std::flush;
     }
     Predictions predictions(comm_, device_, setup_.data.test, options_.out / "evaluation.csv");
