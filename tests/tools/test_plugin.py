@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -134,6 +135,20 @@ def test_ranks_and_studies_have_the_plug_ins_too(train, tmp_path):
     assert "2 ranks started by penstock" in printed
     run(train[0], "study", *train[1:7], "--threads", 1, "--device", "cpu", "--augment", "invert", "--arch", "spreads",
         "--workers", "0,1", "--epochs", 1, "--out", tmp_path / "study")
+
+
+@pytest.mark.parametrize("fault, code, message", [
+    ("memory", 5, r"--batch-size 64: no memory for a step( \(.*\))?; expected a smaller batch, or a smaller --arch than "
+                  r"faulty\(fault=memory\), or more memory"),
+    ("shape", 1, r"mat1 and mat2 shapes cannot be multiplied \(32x0 and 1x2\)")])
+def test_what_a_rank_fails_with_reaches_the_others_in_a_line(train, plugin, tmp_path, fault, code, message):
+    flags = [*train[:3], "--plugin", plugin.parent / "libfaulty.so", *train[5:], "--arch", f"faulty(fault={fault})",
+             "--mode", "ddp", "--nproc", 2, "--epochs", 1, "--out", tmp_path / "run"]
+    lines = set(run(*flags, code=code).splitlines())  # the one that the launcher blames comes once more
+    (heard,) = [line for line in lines if line.startswith("[rank 0] ")]
+    (own,) = [line for line in lines if line.startswith("[rank 1] ")]
+    assert re.fullmatch(r"\[rank 0\] train: rank 0: gloo: \w+: rank 1 has ended: " + message, heard), heard
+    assert re.match(r"\[rank 1\] train: (unforeseen: )?" + message, own), own
 
 
 def test_plug_ins_of_models_are_for_train_and_its_libtorch(installed, train, plugin, stripes, tmp_path):

@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "train/comm/address.h"
+#include "train/short_message.h"
 
 namespace penstock::detail {
 namespace {
@@ -157,10 +158,8 @@ c10::intrusive_ptr<c10d::Store> connect(Progress& progress, const Rendezvous& re
                                                 c10::make_intrusive<c10d::TCPStore>(host, options));
 }
 
-/// What LibTorch throws, in its first line.
 Error store_error(const Rendezvous& rendezvous, const std::exception& error) {
-  const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
-  const std::string text = torch_error != nullptr ? torch_error->what_without_backtrace() : error.what();
+  const std::string text = short_message(error);
   return device_error(concat("rank ", rendezvous.rank, ": rendezvous at ", place(rendezvous), ": ",
                              text.substr(0, text.find('\n')), "; expected rank 0 there until all ranks have met"));
 }

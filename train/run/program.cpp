@@ -11,7 +11,6 @@
 #include "train/comm/comm.h"
 #include "train/launch.h"
 #include "train/models/model.h"
-#include "train/out_of_memory.h"
 #include "train/run/run.h"
 #include "train/run/world.h"
 #include "train/strategies/strategy.h"
@@ -73,10 +72,7 @@ int run_program(const TrainOptions& options, const std::vector<std::string>& arg
   if (setup.world.rendezvous.world_size > 1) silence_c10d();
   // Without a CUDA driver Kineto prints an error that says only that there is none.
   if (setup.device == torch::kCPU) setenv("KINETO_LOG_LEVEL", "5", /*overwrite=*/0);
-  const std::string advice = concat("a smaller batch, or a smaller --arch than ", options.arch,
-                                    options.is_resident ? ", or no --resident" : "");
-  return naming_memory(concat("--batch-size ", setup.options.batch_size), "a step", advice,
-                       [&] { return run_rank(setup); });
+  return run_rank(setup);
 }
 
 }  // namespace penstock

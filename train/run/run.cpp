@@ -15,12 +15,14 @@
 #include "loader/disk.h"
 #include "train/host_feeder.h"
 #include "train/models/model.h"
+#include "train/out_of_memory.h"
 #include "train/predictions.h"
 #include "train/profile.h"
 #include "train/run/agreement.h"
 #include "train/run/report.h"
 #include "train/run/verdict.h"
 #include "train/run_folder.h"
+#include "train/short_message.h"
 #include "train/stop.h"
 #include "train/trainer.h"
 
@@ -342,11 +344,16 @@ int run_rank(Setup& setup) {
   if (setup.world.rendezvous.world_size > 1) meeting.terms = terms_of(setup);
   meeting.say = [](const std::string& line) { std::cerr << concat("train: ", line, "\n") << std::flush; };
   const auto comm = make_comm(setup.world.rendezvous, device, setup.options.dist_backend, meeting);
+  const auto& options = setup.options;
+  const std::string advice =
+      concat("a smaller batch, or a smaller --arch than ", options.arch, options.is_resident ? ", or no --resident" : "");
   try {
-    Run run(setup, device, *comm);
-    return setup.options.only_evaluates ? run.evaluate_only() : run.train();
+    return naming_memory(concat("--batch-size ", options.batch_size), "a step", advice, [&] {
+      Run run(setup, device, *comm);
+      return options.only_evaluates ? run.evaluate_only() : run.train();
+    });
   } catch (const std::exception& error) {
-    comm->abort(error.what());
+    comm->abort(short_message(error));
     throw;
   }
 }
