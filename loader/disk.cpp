@@ -13,8 +13,10 @@
 #include <thread>
 
 #include "core/clock.h"
+#include "core/error.h"
 #include "core/rng.h"
 #include "loader/jpeg/write_jpeg.h"
+#include "loader/read_from.h"
 
 namespace penstock {
 namespace {
@@ -125,14 +127,22 @@ double coefficient_share(const Dataset& dataset, RankShards share) {
   uint64_t raw_count = 0;
   double stored = 0, compressed = 0;
   for (uint64_t i = 0; i < count; ++i) {
-    const Sample sample = dataset.at(begin + i * size / count);
-    if (sample.encoding != Encoding::kRaw) continue;
-    const Extent& extent = sample.extent;
-    const Picture picture{sample.bytes.data(), ptrdiff_t{extent.width} * extent.channels, extent.height, extent.width,
-                          extent.channels};
-    ++raw_count;
-    stored += static_cast<double>(sample.bytes.size());
-    compressed += kCoefficientBytes * static_cast<double>(detail::write_jpeg(picture, kQuality).size());
+    const uint64_t index = begin + i * size / count;
+    const auto add = [&] {
+      const Sample sample = dataset.at(index);
+      if (sample.encoding != Encoding::kRaw) return;
+      const Extent& extent = sample.extent;
+      const Picture picture{sample.bytes.data(), ptrdiff_t{extent.width} * extent.channels, extent.height, extent.width,
+                            extent.channels};
+      ++raw_count;
+      stored += static_cast<double>(sample.bytes.size());
+      compressed += kCoefficientBytes * static_cast<double>(detail::write_jpeg(picture, kQuality).size());
+    };
+    try {
+      read_from(dataset, index, add);
+    } catch (const Error&) {
+      return 0;
+    }
   }
   return 2 * raw_count > count && compressed < stored ? compressed / stored : 0;
 }

@@ -32,8 +32,8 @@ std::vector<std::filesystem::path> shard_files(const Dataset& dataset);
 
 /// The bytes that `shardprep pack --encode coef` would store, divided by the bytes that are stored now. This is an
 /// estimate from 16 samples of the first shard of `share`, compressed as JPEGs of quality 90, because the source's own
-/// files are not known here. 0 where most samples are not raw pixels, and where nothing would be saved. Reads those
-/// samples.
+/// files are not known here. 0 where most samples are not raw pixels, where nothing would be saved, and where one of
+/// the samples cannot be read or compressed. Reads those samples.
 double coefficient_share(const Dataset& dataset, RankShards share);
 
 }  // namespace penstock
