@@ -102,17 +102,26 @@ std::optional<DiskRate> measure_disk(const std::vector<std::filesystem::path>& f
   const Pieces pieces(files);
   if (pieces.count() == 0) return std::nullopt;
   try {
-    DiskRate rate;
-    for (int turn = 0; turn < kTurns; ++turn) {  // the best turn counts, because a reader may have had no core
-      const double one = rate_of(pieces, 1), most = one > 0 ? rate_of(pieces, kReaders) : 0;
-      if (most <= 0) return std::nullopt;
-      rate.one = std::max(rate.one, one);
-      rate.most = std::max({rate.most, one, most});
+    std::vector<DiskRate> turns;
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const double one = rate_of(pieces, 1);
+      turns.push_back({one, one > 0 ? rate_of(pieces, kReaders) : 0});
+      if (turns.back().most <= 0) break;
     }
-    return rate;
+    return best_of(turns);
   } catch (const std::system_error&) {  // no thread was left to start
     return std::nullopt;
   }
+}
+
+std::optional<DiskRate> best_of(const std::vector<DiskRate>& turns) {
+  DiskRate best;
+  for (const auto& [one, most] : turns) {
+    if (most <= 0) return std::nullopt;
+    best.one = std::max(best.one, one);
+    best.most = std::max({best.most, one, most});
+  }
+  return best;
 }
 
 std::vector<std::filesystem::path> shard_files(const Dataset& dataset) {

@@ -22,6 +22,10 @@ struct DiskRate {
 /// reads from the disk at the same time change the result. Thread-safety: any thread.
 std::optional<DiskRate> measure_disk(const std::vector<std::filesystem::path>& files);
 
+/// The best rates of several turns, because a reader may have had no core in one of them; nothing where a rate of `most`
+/// is 0, which means that a read has failed.
+std::optional<DiskRate> best_of(const std::vector<DiskRate>& turns);
+
 /// `20.0 MB/s is what the storage gives, 6.2 MB/s of it in images of 110.2 KB`. The second part is there only when less
 /// than 90 % of it was used, the third when `image_bytes` is known (above 0). With `most` 0, which means not measured,
 /// it is `the loader waited for the storage, which gave 6.2 MB/s in images of 110.2 KB`.
