@@ -14,7 +14,7 @@
 
 namespace penstock::detail {
 
-std::atomic<int> faulted_map_count{0};
+std::atomic<uint64_t> map_fault_count{0};
 
 /// An entry is made once and never freed, so that the handler may read it at any moment. It serves one map after the
 /// other. A fault in a map happens while that map is alive, and two maps that are alive do not overlap. An entry that
@@ -24,7 +24,7 @@ struct MapGuard::Entry {
   std::atomic<uintptr_t> begin{0};  // 0: the entry serves no map
   std::atomic<size_t> byte_count{0};
   std::atomic<std::atomic<uint64_t>*> pages{nullptr};  // one bit for each page that could not be read
-  std::atomic<bool> is_faulted{false};
+  std::atomic<uint64_t> fault_count{0};
   Entry* next = nullptr;       // constant once the entry is in the list
   Entry* next_free = nullptr;  // used while the entry serves no map
 };
@@ -66,7 +66,10 @@ struct MapHandler {
       if (begin == 0 || offset >= entry->byte_count || entry->begin != begin) continue;
       const size_t page = offset / page_bytes;
       entry->pages.load()[page / 64] |= uint64_t{1} << page % 64;
-      if (!entry->is_faulted.exchange(true)) ++faulted_map_count;
+      // Every fault counts, not every map: a second thread that faults in a map must find the count above 0 when it
+      // goes on, also before the first one has got so far.
+      ++entry->fault_count;
+      ++map_fault_count;
       const uintptr_t place = begin + page * page_bytes;
       // This is the system call itself, because ThreadSanitizer takes mmap() for a write that races with other threads'
       // reads.
@@ -94,7 +97,7 @@ MapGuard::MapGuard(std::span<const uint8_t> map) {
   const std::lock_guard lock(MapHandler::mutex);
   const bool is_new = MapHandler::first_free == nullptr;
   entry_ = is_new ? new Entry : std::exchange(MapHandler::first_free, MapHandler::first_free->next_free);
-  entry_->is_faulted = false;
+  entry_->fault_count = 0;
   entry_->byte_count = map.size();
   entry_->pages = pages.release();
   entry_->begin = reinterpret_cast<uintptr_t>(map.data());
@@ -106,13 +109,13 @@ MapGuard::MapGuard(std::span<const uint8_t> map) {
 MapGuard::~MapGuard() {
   const std::lock_guard lock(MapHandler::mutex);
   entry_->begin = 0;
-  if (entry_->is_faulted) --faulted_map_count;
+  map_fault_count -= entry_->fault_count;
   delete[] entry_->pages.load();
   entry_->next_free = std::exchange(MapHandler::first_free, entry_);
 }
 
 std::optional<size_t> MapGuard::first_fault(std::span<const uint8_t> used) const {
-  if (used.empty() || !entry_->is_faulted) return {};
+  if (used.empty() || entry_->fault_count == 0) return {};
   const size_t begin = reinterpret_cast<uintptr_t>(used.data()) - entry_->begin, end = begin + used.size();
   for (size_t page = begin / MapHandler::page_bytes; page * MapHandler::page_bytes < end; ++page) {
     const bool is_faulted = (entry_->pages.load()[page / 64] >> page % 64 & 1) != 0;

@@ -9,14 +9,14 @@
 
 namespace penstock::detail {
 
-/// How many guarded maps have a page that could not be read.
-extern std::atomic<int> faulted_map_count;
+/// How many faults there were in guarded maps that still exist.
+extern std::atomic<uint64_t> map_fault_count;
 
-/// Whether there is such a map at all. Costs one load, so that it can be asked after every sample. Covers what this
-/// thread read before the call.
+/// Whether a guarded map has a page that could not be read. Costs one load, so that it can be asked after every sample.
+/// Covers what this thread read before the call.
 inline bool has_map_faults() {
   std::atomic_thread_fence(std::memory_order_acquire);
-  return faulted_map_count.load(std::memory_order_relaxed) != 0;
+  return map_fault_count.load(std::memory_order_relaxed) != 0;
 }
 
 /// Guards a read-only map of a file as long as this object lives. The kernel sends SIGBUS to a thread that reads a page

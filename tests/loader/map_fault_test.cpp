@@ -90,6 +90,19 @@ TEST(MapFaultTest, FaultsAreForgottenWithTheirMap) {
   EXPECT_FALSE(detail::has_map_faults());
 }
 
+/// A thread whose fault counted only where no other thread had faulted before in that map could go on too early.
+TEST(MapFaultTest, EveryFaultIsCountedAsLongAsItsMapExists) {
+  const TemporaryFolder folder("map-fault");
+  const auto path = write_file(folder.path() / "file", 4 * kPage);
+  {
+    const MappedFile file(path);
+    fs::resize_file(path, kPage);
+    EXPECT_EQ(sum_of(file.bytes()), kPage);
+    EXPECT_EQ(detail::map_fault_count, 3U);
+  }
+  EXPECT_EQ(detail::map_fault_count, 0U);
+}
+
 TEST(MapFaultTest, WhatIsCutOffOfTheLastPageIsSeenInTheFilesLength) {
   const TemporaryFolder folder("map-fault");
   const auto path = write_file(folder.path() / "file", 5000);
