@@ -24,7 +24,7 @@ void on_registered(const std::string& kind, const std::string& name, bool is_new
   if (under_observation != nullptr) {
     (is_new ? under_observation->added : under_observation->taken).push_back(concat(kind, " ", name));
   } else if (!is_new) {
-    throw bug_error(concat(kind, " ", name, ": registered twice; expected one file for each name"));
+    throw bug_error(concat(kind, " ", name, ": registered twice; expected one file for each"));
   }
 }
 

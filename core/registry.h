@@ -34,7 +34,7 @@ using TraitsOf = typename TraitsOfKind<Kind>::Type;
 /// of a template, a plug-in that hides its symbols (-fvisibility=hidden) would register into a copy of its own.
 void* entries_of(const char* kind, const std::function<std::shared_ptr<void>()>& make);
 
-/// What was registered ("transform invert"), and what was not because its name was taken.
+/// What was registered ("transform invert"), and what was not because its name (of a codec its encoding) was taken.
 struct Registrations {
   std::vector<std::string> added, taken;
 };

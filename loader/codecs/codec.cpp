@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/registry.h"
 #include "core/text.h"
 #include "loader/jpeg/jpeg_scratch.h"
 
@@ -60,10 +61,10 @@ std::string hex(std::span<const uint8_t> bytes) {
 
 RegisteredCodec::RegisteredCodec(Encoding encoding, CodecTraits traits, const Codec& codec) {
   auto& entry = entries[static_cast<uint8_t>(encoding)];
-  if (entry)
-    throw bug_error(concat("codec ", traits.name, ": encoding ", static_cast<int>(encoding), " is that of ",
-                           entry->traits.name, "; expected one file for each encoding"));
-  entry = new Entry{std::move(traits), &codec};
+  const bool is_new = entry == nullptr;
+  const std::string whose = is_new ? "" : concat(" is that of ", entry->traits.name);
+  detail::on_registered("codec", concat(traits.name, " (encoding ", static_cast<int>(encoding), whose, ")"), is_new);
+  if (is_new) entry = new Entry{std::move(traits), &codec};
 }
 
 const Codec& codec_for(Encoding encoding) { return *entry_of(encoding).codec; }

@@ -79,7 +79,8 @@ struct CodecTraits {
 };
 
 /// A static object of this type registers the codec of `encoding`; it is the last statement of the codec's file.
-/// `codec` must live as long as the program. Throws bug_error for an encoding that already has a codec.
+/// `codec` must live as long as the program. An encoding that already has a codec keeps it: bug_error, unless
+/// registrations are being observed (core/registry.h).
 struct RegisteredCodec {
   RegisteredCodec(Encoding encoding, CodecTraits traits, const Codec& codec);
 };

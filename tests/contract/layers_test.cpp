@@ -72,7 +72,14 @@ TEST(LayersContract, QuotedIncludesNameAFileFromTheRepositoryRoot) {
 bool is_of_plug_in(const std::string& header) {
   std::ifstream file(fs::path(PENSTOCK_ROOT) / fs::path(header).replace_extension(".cpp"));
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  return text.find("Registered<") != std::string::npos;
+  return text.find("const Registered") != std::string::npos;
+}
+
+TEST(LayersContract, PlugInsAreKnownByTheirRegistration) {
+  for (const char* of_a_plug_in : {"loader/codecs/png.h", "augment/transforms/flip.h", "loader/sources/mnist.h"})
+    EXPECT_TRUE(is_of_plug_in(of_a_plug_in)) << of_a_plug_in;
+  for (const char* of_none : {"loader/codecs/codec.h", "core/registry.h", "core/plugin.h"})
+    EXPECT_FALSE(is_of_plug_in(of_none)) << of_none;
 }
 
 TEST(LayersContract, NobodyIncludesAPlugIn) {

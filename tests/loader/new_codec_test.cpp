@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/registry.h"
 #include "loader/codecs/codec.h"
 #include "loader/dataset.h"
 #include "loader/unpack.h"
@@ -66,7 +67,18 @@ TEST(NewCodecTest, IsOneOfThoseThatMessagesName) {
 
 TEST(NewCodecTest, AnEncodingHasOneCodec) {
   EXPECT_THAT(error_of([] { RegisteredCodec(Encoding::kPng, {.name = "png2", .extensions = {}}, kCodec); }),
-              HasSubstr("6 codec png2: encoding 1 is that of PNG"));
+              HasSubstr("6 codec png2 (encoding 1 is that of PNG): registered twice"));
+}
+
+TEST(NewCodecTest, APlugInWithNothingElseHasRegisteredSomething) {
+  detail::Registrations seen;
+  detail::observe_registrations(&seen);
+  const RegisteredCodec added(Encoding{201}, {.name = "INV2", .extensions = {".inv2"}}, kCodec);
+  EXPECT_NO_THROW(RegisteredCodec(Encoding::kPng, {.name = "png2", .extensions = {}}, kCodec));
+  detail::observe_registrations(nullptr);
+  EXPECT_EQ(seen.added, std::vector<std::string>{"codec INV2 (encoding 201)"});
+  EXPECT_EQ(seen.taken, std::vector<std::string>{"codec png2 (encoding 1 is that of PNG)"});
+  EXPECT_EQ(codec_traits(Encoding::kPng).name, "PNG");
 }
 
 }  // namespace
