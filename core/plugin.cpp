@@ -140,7 +140,7 @@ std::vector<Plugin>& plugins() {
 
 }  // namespace
 
-const Plugin& load_plugin(const fs::path& file, const std::string& libtorch) {
+Plugin load_plugin(const fs::path& file, const std::string& libtorch) {
   check_is_new(file);
   check_stamp(file, libtorch);
   detail::Registrations registrations;
@@ -154,7 +154,7 @@ const Plugin& load_plugin(const fs::path& file, const std::string& libtorch) {
                               "; expected a library that is linked against what it uses"));
   if (!registrations.taken.empty())
     throw config_error(
-        concat(where(file), ": ", registrations.taken.front(), " is there already; expected a name of its own"));
+        concat(where(file), ": ", registrations.taken.front(), " is there already; expected a name or encoding of its own"));
   if (registrations.added.empty())
     throw config_error(concat(where(file), ": registers nothing; expected a Registered object"));
   return plugins().emplace_back(Plugin{file, registrations.added});

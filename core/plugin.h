@@ -61,7 +61,7 @@ struct Plugin {
 /// machine, is not a plug-in, is of another version, is loaded already, lacks something, registers nothing, or
 /// registers a name that is taken. Each message names the file.
 /// Thread-safety: none; call it at the start of a program, before anything else reads the registries.
-const Plugin& load_plugin(const std::filesystem::path& file, const std::string& libtorch = "");
+Plugin load_plugin(const std::filesystem::path& file, const std::string& libtorch = "");
 
 /// All loaded plug-ins, in the order in which they were loaded.
 const std::vector<Plugin>& loaded_plugins();
