@@ -18,6 +18,16 @@ constexpr auto kLinger = std::chrono::milliseconds(10);
 
 }  // namespace
 
+std::optional<ThreadCounters> used_between(const ThreadCounters& start, const ThreadCounters& end) {
+  const ThreadCounters used{end.cpu_ns - start.cpu_ns,
+                            end.queued_ns - start.queued_ns,
+                            {end.storage.major_faults - start.storage.major_faults,
+                             end.storage.read_bytes - start.storage.read_bytes}};
+  const bool is_whole =
+      std::min({used.cpu_ns, used.queued_ns, used.storage.major_faults, used.storage.read_bytes}) >= 0;
+  return is_whole ? std::optional(used) : std::nullopt;
+}
+
 Ring::Ring(int workers, int prefetch, int64_t rows, Fill fill)
     : workers_(workers),
       ahead_(workers == 0 ? 1 : prefetch),
@@ -231,29 +241,30 @@ void Ring::begin(Shift& shift) {
   pthread_getcpuclockid(pthread_self(), &shift.clock);
   shift.thread = this_thread();
   shift.start_ns = now_ns();
-  shift.cpu_start_ns = cpu_ns(shift.clock);
-  shift.queued_start_ns = queued_ns(shift.thread);
-  shift.storage_start = storage_use(shift.thread);
+  shift.start = counters_of(shift);
   shift.is_on = true;
+}
+
+ThreadCounters Ring::counters_of(const Shift& shift) {
+  return {cpu_ns(shift.clock), queued_ns(shift.thread), storage_use(shift.thread)};
 }
 
 /// With workers 0, the consumer's thread does other things too. Its processor time is therefore taken around each
 /// batch, and its queueing is divided between making rows and the rest in proportion to how long these take.
 Ring::WorkerTime Ring::time_of(const Shift& shift) const {
   WorkerTime time = shift.time;
-  const int64_t queued = queued_ns(shift.thread) - shift.queued_start_ns;
-  const StorageUse storage = storage_use(shift.thread);
-  if (queued < 0) return time;  // the consumer's thread has ended, and its counters are gone
+  const auto used = used_between(shift.start, counters_of(shift));
+  if (!used) return time;  // the consumer's thread has ended
   if (workers_ > 0) {
-    time.cpu_ns += cpu_ns(shift.clock) - shift.cpu_start_ns;
-    time.queued_ns += queued;
+    time.cpu_ns += used->cpu_ns;
+    time.queued_ns += used->queued_ns;
   } else {
     const double elapsed = static_cast<double>(std::max<int64_t>(now_ns() - shift.start_ns, 1));
     const double share = std::min(1.0, static_cast<double>(time.busy_ns) / elapsed);
-    time.queued_ns += static_cast<int64_t>(share * static_cast<double>(queued));
+    time.queued_ns += static_cast<int64_t>(share * static_cast<double>(used->queued_ns));
   }
-  time.storage.major_faults += storage.major_faults - shift.storage_start.major_faults;
-  time.storage.read_bytes += storage.read_bytes - shift.storage_start.read_bytes;
+  time.storage.major_faults += used->storage.major_faults;
+  time.storage.read_bytes += used->storage.read_bytes;
   return time;
 }
 

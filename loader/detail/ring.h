@@ -18,6 +18,16 @@
 
 namespace penstock::detail {
 
+/// What the kernel has counted for a thread up to one moment.
+struct ThreadCounters {
+  int64_t cpu_ns = 0, queued_ns = 0;
+  StorageUse storage;
+};
+
+/// What a thread has used between two moments. Nothing when a counter has gone down: the thread has ended, and its
+/// counters, or some of them, read as 0.
+std::optional<ThreadCounters> used_between(const ThreadCounters& start, const ThreadCounters& end);
+
 /// Batches have numbers (`sequence`), counted over epochs; batch s is made in slot s mod slot_count(). The rows of a
 /// batch are made in chunks, each by one worker. Chunks are cut in the order of batches:
 ///
@@ -103,8 +113,8 @@ class Ring {
     WorkerTime time;
     clockid_t clock = 0;
     pid_t thread = 0;
-    int64_t start_ns = 0, cpu_start_ns = 0, queued_start_ns = 0;
-    StorageUse storage_start;
+    int64_t start_ns = 0;
+    ThreadCounters start;
     bool is_on = false;
   };
 
@@ -121,6 +131,7 @@ class Ring {
   void make_on_this_thread(std::unique_lock<std::mutex>& lock);
   void work();
   static void begin(Shift& shift);
+  static ThreadCounters counters_of(const Shift& shift);
   WorkerTime time_of(const Shift& shift) const;
   void rouse(const Wake& wake);
 

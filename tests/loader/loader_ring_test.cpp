@@ -213,5 +213,20 @@ TEST(RingTest, SurvivesRandomRestartsWithBatchesHeldElsewhere) {
   }
 }
 
+TEST(ThreadCountersTest, ACounterThatHasGoneDownMakesAllUnknown) {
+  const ThreadCounters start{100, 20, {3, 4096}};
+  const auto used = used_between(start, {150, 20, {5, 4096}});
+  ASSERT_TRUE(used);
+  EXPECT_EQ(used->cpu_ns, 50);
+  EXPECT_EQ(used->queued_ns, 0);
+  EXPECT_EQ(used->storage.major_faults, 2);
+  EXPECT_EQ(used->storage.read_bytes, 0);
+  // Of a thread that has ended some files of proc(5) are gone while others are still there.
+  EXPECT_FALSE(used_between(start, {0, 20, {5, 4096}}));
+  EXPECT_FALSE(used_between(start, {150, 0, {5, 4096}}));
+  EXPECT_FALSE(used_between(start, {150, 20, {0, 4096}}));
+  EXPECT_FALSE(used_between(start, {150, 20, {5, 0}}));
+}
+
 }  // namespace
 }  // namespace penstock::detail
