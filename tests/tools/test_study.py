@@ -194,6 +194,21 @@ def test_a_report_without_traces_and_gnuplot_says_so(study, cache, tmp_path):
     assert not any((out / name).exists() for name in CHARTS)
 
 
+def test_a_trace_without_durations_has_no_timeline(study, cache, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(study[0], out)
+    traces = sorted(out.glob("runs/*/trace.json"))
+    content = json.loads(traces[0].read_text())
+    for event in content["traceEvents"]:
+        if event.get("cat") == "step":
+            event["dur"] = 0
+    traces[0].write_text(json.dumps(content))
+    run(cache, *STUDY, "--out", out)
+    text = (out / "report.html").read_text()
+    assert text.count("no timeline: ") == 1
+    assert f"{traces[0]}: no event of category step takes any time; expected durations" in text
+
+
 def test_a_study_that_was_stopped_goes_on(cache, tmp_path):
     out = tmp_path / "out"
     command = [*COMMAND, "--modes", "single,ddp", "--nproc", "1,2", "--out", out]

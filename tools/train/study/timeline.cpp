@@ -151,6 +151,8 @@ Timeline read_timeline(const std::filesystem::path& trace) {
     std::sort(lane.bars.begin(), lane.bars.end(), [](const Bar& a, const Bar& b) { return a.start_us < b.start_us; });
     if (&lane != &timeline.lanes.back()) join_pieces(lane.bars, timeline);
   }
+  if (timeline.lanes.back().bars.empty())
+    throw corrupt_error(concat(trace.string(), ": no event of category step takes any time; expected durations"));
   find_steps_and_gaps(timeline);
   return timeline;
 }
