@@ -18,6 +18,10 @@ def run(*command, code=0):
     return done.stdout if code == 0 else done.stderr
 
 
+VERSION = run(BIN / "train", "--version").removeprefix("penstock ").strip()
+OTHER_VERSION = "".join("0" if digit.isdigit() and digit != "0" else digit for digit in VERSION)  # of equal length
+
+
 def refusal(*command, code=2):
     """The one line that a tool prints."""
     message = run(*command, code=code)
@@ -68,11 +72,11 @@ def test_without_the_plug_in_its_names_are_unknown(installed, stripes):
 
 def test_a_plug_in_of_another_version_is_refused_before_it_runs(installed, plugin, stripes, tmp_path):
     other = tmp_path / "other.so"
-    assert plugin.read_bytes().count(b"penstock 0.1.0, libstdc++\0") == 1
-    other.write_bytes(plugin.read_bytes().replace(b"penstock 0.1.0,", b"penstock 0.0.9,"))
+    own, foreign = (f"penstock {version}, libstdc++" for version in (VERSION, OTHER_VERSION))
+    assert own != foreign and plugin.read_bytes().count(own.encode() + b"\0") == 1
+    other.write_bytes(plugin.read_bytes().replace(own.encode(), foreign.encode()))
     message = refusal(installed / "bin/loadbench", "--plugin", other, "--data", stripes)
-    assert message == (f"loadbench: --plugin {other}: compiled against penstock 0.0.9, libstdc++; expected penstock 0.1.0, "
-                       "libstdc++, compile it again\n")
+    assert message == f"loadbench: --plugin {other}: compiled against {foreign}; expected {own}, compile it again\n"
 
 
 def test_what_is_no_plug_in_is_refused_in_a_line(installed, plugin, tmp_path):
@@ -156,7 +160,9 @@ def test_plug_ins_of_models_are_for_train_and_its_libtorch(installed, train, plu
     assert f"--plugin {training}: a plug-in for LibTorch" in refusal(installed / "bin/loadbench", "--plugin", training, "--data",
                                                                      stripes)
     other = tmp_path / "other.so"
-    other.write_bytes(training.read_bytes().replace(b"libstdc++, LibTorch 2.", b"libstdc++, LibTorch 1."))
+    (own,) = set(re.findall(rf"penstock {re.escape(VERSION)}, libstdc\+\+, LibTorch [^\0]+".encode(), training.read_bytes()))
+    foreign = own.replace(b"LibTorch ", b"LibTorch-")
+    other.write_bytes(training.read_bytes().replace(own, foreign))
     message = refusal(train[0], "--plugin", other, "--data", stripes)
-    assert "compiled against penstock 0.1.0, libstdc++, LibTorch 1." in message
+    assert f"compiled against {foreign.decode()}; expected {own.decode()}, compile it again" in message
     assert "spreads" not in run(train[0], "--help") and "spreads" in run(*train[:5], "--help")
