@@ -8,13 +8,14 @@
 
 #include "augment/transform.h"
 #include "core/rng.h"
+#include "core/text.h"
 #include "loader/sources/source.h"
 #include "tests/support/testing.h"
 
 namespace penstock {
 namespace {
 
-using testing::HasSubstr;
+using testing::HasSubstr, testing::StartsWith;
 
 constexpr Extent kExtent{12, 12, 3};
 
@@ -84,12 +85,25 @@ TEST(PluginsContract, AnUnknownKeyIsNamedBeforeAnyValueOrFolderOfASource) {
   }
 }
 
-/// Each registered key is one that the plug-in reads: a value that nothing takes is refused.
+/// `spec` with one value changed: "crop(size=8,pad=?)".
+std::string with_value(const std::string& spec, const std::string& key, const std::string& value) {
+  const size_t bracket = spec.find('(');
+  std::string changed = spec.substr(0, bracket) + "(";
+  if (bracket != std::string::npos)
+    for (const auto& item : split(spec.substr(bracket + 1, spec.size() - bracket - 2), ','))
+      if (!item.starts_with(key + "=")) changed += item + ",";
+  return changed + key + "=" + value + ")";
+}
+
+/// Each registered key is one that the plug-in reads: a value that nothing takes is refused, with the key's name.
 TEST(PluginsContract, EveryRegisteredKeyOfATransformIsRead) {
   for (const auto& [name, entry] : TransformRegistry::entries()) {
     for (const auto& key : entry.keys) {
-      const Spec spec = parse_spec("transform", name + "(" + key + "=?)");
-      message_of(ErrorKind::kConfig, [&] { TransformRegistry::make(spec, DataStatistics()); });
+      const Spec spec = parse_spec("transform", with_value(entry.traits.test_spec, key, "?"));
+      const std::string where = concat("transform ", name, ": ");
+      const auto message = message_of(ErrorKind::kConfig, [&] { TransformRegistry::make(spec, DataStatistics()); });
+      ASSERT_THAT(message, StartsWith(where));
+      EXPECT_THAT(message.substr(where.size()), HasSubstr(key)) << name;
     }
   }
 }

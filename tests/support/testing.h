@@ -12,7 +12,7 @@
 
 namespace penstock {
 
-/// What `body` throws, which is expected to be an Error of this kind.
+/// What `body` throws. The test fails where that is no Error of this kind.
 template <class Body>
 std::string message_of(ErrorKind kind, const Body& body) {
   try {
@@ -21,7 +21,8 @@ std::string message_of(ErrorKind kind, const Body& body) {
     EXPECT_EQ(error.kind(), kind) << error.what();
     return error.what();
   }
-  return "nothing thrown";
+  ADD_FAILURE() << "nothing thrown; expected an Error";
+  return "";
 }
 
 /// A folder of this test process, gone when it ends.
