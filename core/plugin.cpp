@@ -153,8 +153,8 @@ Plugin load_plugin(const fs::path& file, const std::string& libtorch) {
     throw config_error(concat(where(file), ": cannot be loaded: ", dlerror(),
                               "; expected a library that is linked against what it uses"));
   if (!registrations.taken.empty())
-    throw config_error(
-        concat(where(file), ": ", registrations.taken.front(), " is there already; expected a name or encoding of its own"));
+    throw config_error(concat(where(file), ": ", registrations.taken.front(),
+                              " is there already; expected a name or encoding of its own"));
   if (registrations.added.empty())
     throw config_error(concat(where(file), ": registers nothing; expected a Registered object"));
   return plugins().emplace_back(Plugin{file, registrations.added});

@@ -22,8 +22,8 @@ struct DiskRate {
 /// reads from the disk at the same time change the result. Thread-safety: any thread.
 std::optional<DiskRate> measure_disk(const std::vector<std::filesystem::path>& files);
 
-/// The best rates of several turns, because a reader may have had no core in one of them; nothing where a rate of `most`
-/// is 0, which means that a read has failed.
+/// The best rates of several turns, because a reader may have had no core in one of them; nothing where a rate of
+/// `most` is 0, which means that a read has failed.
 std::optional<DiskRate> best_of(const std::vector<DiskRate>& turns);
 
 /// `20.0 MB/s is what the storage gives, 6.2 MB/s of it in images of 110.2 KB`. The second part is there only when less

@@ -19,10 +19,10 @@ constexpr auto kLinger = std::chrono::milliseconds(10);
 }  // namespace
 
 std::optional<ThreadCounters> used_between(const ThreadCounters& start, const ThreadCounters& end) {
-  const ThreadCounters used{end.cpu_ns - start.cpu_ns,
-                            end.queued_ns - start.queued_ns,
-                            {end.storage.major_faults - start.storage.major_faults,
-                             end.storage.read_bytes - start.storage.read_bytes}};
+  const ThreadCounters used{
+      end.cpu_ns - start.cpu_ns,
+      end.queued_ns - start.queued_ns,
+      {end.storage.major_faults - start.storage.major_faults, end.storage.read_bytes - start.storage.read_bytes}};
   const bool is_whole =
       std::min({used.cpu_ns, used.queued_ns, used.storage.major_faults, used.storage.read_bytes}) >= 0;
   return is_whole ? std::optional(used) : std::nullopt;

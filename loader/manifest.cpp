@@ -6,6 +6,7 @@
 
 #include "core/atomic_file.h"
 #include "core/error.h"
+#include "core/json_text.h"
 #include "core/text.h"
 #include "loader/dataset.h"
 #include "loader/detail/mapped_file.h"
@@ -186,8 +187,7 @@ void write_manifest(const std::filesystem::path& split_folder, const Manifest& m
                                 {"byte_count", shard.byte_count},
                                 {"xxh3", shard.xxh3}});
   }
-  // A folder's name need not be UTF-8; bytes that are not become U+FFFD.
-  write_text(split_folder / kFileName, object.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+  write_text(split_folder / kFileName, json_text(object, 2) + "\n");
 }
 
 }  // namespace penstock

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/json_text.h"
 #include "core/text.h"
 #include "train/safetensors_torch.h"
 
@@ -74,7 +75,7 @@ std::string shape_text(const ModelShape& shape) {
 }  // namespace
 
 void save_checkpoint(const std::filesystem::path& path, const CheckpointInfo& info, const StateDict& state) {
-  write_tensors(path, state, {{kKey, to_json(info).dump()}});
+  write_tensors(path, state, {{kKey, json_text(to_json(info))}});
 }
 
 Checkpoint load_checkpoint(const std::filesystem::path& path) {

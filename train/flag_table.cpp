@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/json_text.h"
 #include "core/text.h"
 
 namespace penstock {
@@ -102,7 +103,7 @@ std::string text_of(const FlagValue& value) {
         if constexpr (std::is_same_v<std::decay_t<decltype(given)>, std::string>)
           return given;
         else
-          return nlohmann::json(given).dump();
+          return json_text(nlohmann::json(given));
       },
       value);
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/json_text.h"
 #include "core/text.h"
 #include "train/flag_table.h"
 
@@ -146,7 +147,7 @@ std::string to_json(const TrainOptions& options) {
   nlohmann::json json;
   for (const Flag& flag : flag_table())
     std::visit([&](const auto& value) { json[flag.name] = value; }, flag.value(options));
-  return json.dump(2) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 }  // namespace penstock

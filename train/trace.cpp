@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/json_text.h"
 #include "core/text.h"
 
 namespace penstock {
@@ -18,9 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-std::string dumped(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);  // the name of an operator may not be UTF-8
-}
+std::string dumped(const Json& json) { return json_text(json); }  // a text or a list becomes a Json first
 
 /// Nanoseconds as microseconds, exactly.
 std::string micros(int64_t ns) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/json_text.h"
 #include "core/text.h"
 
 namespace penstock::detail {
@@ -32,7 +33,7 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& where
 
 std::string utf8_text(const std::string& text) {
   using Json = nlohmann::json;
-  return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
+  return Json::parse(json_text(Json(text))).get<std::string>();
 }
 
 }  // namespace penstock::detail

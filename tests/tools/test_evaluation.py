@@ -85,6 +85,16 @@ def test_paths_and_names_come_back_whatever_they_hold(cache, tmp_path):
     assert summary(tmp_path / "run")["classes"] == CLASSES
 
 
+def test_paths_need_not_be_utf8(cache, tmp_path):
+    out, cafe = tmp_path / os.fsdecode(b"caf\xe9"), "caf\ufffd"
+    run(cache, *FAST, "--out", out, errors="replace")
+    assert json.loads((out / "options.json").read_text())["out"] == str(tmp_path / cafe)
+    run(cache, *FAST, "--workers", 2, "--out", tmp_path / "second", errors="replace")  # predicted by the first
+    assert summary(tmp_path / "second")["prediction"]["summary"] == str(tmp_path / cafe / "summary.json")
+    run(cache, "-e", "--resume", out, errors="replace")
+    assert results(out)[1]["weights"] == str(tmp_path / cafe / "checkpoint-last.safetensors")
+
+
 def test_an_evaluation_stands_beside_its_weights_or_in_a_folder_of_its_own(cache, trained, tmp_path):
     weights = tmp_path / "weights"
     weights.mkdir()

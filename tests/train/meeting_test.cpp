@@ -172,17 +172,16 @@ TEST(MeetingTest, ANameThatDoesNotResolveYetIsWaitedFor) {
 
 TEST(MeetingTest, ANameThatNeverResolvesIsToldInTheEnd) {
   const Rendezvous alone{.rank = 1, .world_size = 2, .host = "never.test", .port = 4000, .meeting_seconds = 1};
-  EXPECT_EQ(message_of(ErrorKind::kDevice, [&] { detail::meet(alone, {}); }),
-            concat("rank 1: waited 1 s for rank 0 of 2 at never.test:4000, a name that does not resolve yet (",
-                   gai_strerror(EAI_AGAIN),
-                   "); expected all ranks there, with the same --dist-url (or a longer --timeout)"));
+  EXPECT_EQ(
+      message_of(ErrorKind::kDevice, [&] { detail::meet(alone, {}); }),
+      concat("rank 1: waited 1 s for rank 0 of 2 at never.test:4000, a name that does not resolve yet (",
+             gai_strerror(EAI_AGAIN), "); expected all ranks there, with the same --dist-url (or a longer --timeout)"));
 }
 
 TEST(MeetingTest, NameServersAreAskedOnceASecondAtMost) {
   late_name_count = 2;
   const int64_t start_ns = now_ns();
-  const Rendezvous alone{
-      .rank = 1, .world_size = 2, .host = "late.test", .port = free_port(), .meeting_seconds = 1};
+  const Rendezvous alone{.rank = 1, .world_size = 2, .host = "late.test", .port = free_port(), .meeting_seconds = 1};
   message_of(ErrorKind::kDevice, [&] { detail::meet(alone, {}); });
   EXPECT_LE(late_name_count - 2, 1 + ms_since(start_ns) / 1000);
 }

@@ -12,6 +12,7 @@
 #include "tests/support/testing.h"
 #include "tests/train/small_dataset.h"
 #include "train/data.h"
+#include "train/flag_table.h"
 #include "train/schedule.h"
 
 namespace penstock {
@@ -91,6 +92,16 @@ TEST(TrainOptionsTest, JsonHoldsEveryFlag) {
   EXPECT_EQ(json["decode"], "auto");
   EXPECT_EQ(json["dct-scale"], "auto");
   EXPECT_GE(json.size(), 30u);
+}
+
+TEST(TrainOptionsTest, PathsNeedNotBeUtf8) {
+  TrainOptions options;
+  options.out = "runs/\xe9t\xe9";
+  options.plugins = {"\xff.so"};
+  const auto json = nlohmann::json::parse(to_json(options));
+  EXPECT_EQ(json["out"], "runs/\xEF\xBF\xBDt\xEF\xBF\xBD");
+  EXPECT_EQ(json["plugin"][0], "\xEF\xBF\xBD.so");
+  EXPECT_EQ(text_of(std::vector<std::string>{"\xff"}), "[\"\xEF\xBF\xBD\"]");
 }
 
 TEST(ScheduleTest, CosineGoesFromTheRateToNothing) {

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "core/json_text.h"
 #include "core/number_text.h"
 #include "core/text.h"
 
@@ -141,7 +142,7 @@ void write_report(const Dataset& dataset, const BenchOptions& options, const std
   const std::string aside = options.json + (is_written_as_it_is ? "" : ".partial");
   {
     std::ofstream file(aside);
-    file << report.dump(2) << '\n';
+    file << json_text(report, 2) << '\n';
     file.close();
     if (!file) {
       if (!is_written_as_it_is) std::remove(aside.c_str());

@@ -48,9 +48,9 @@ Address address_of_interface(const std::string& name);
 
 /// What rank 0 listens on. A loopback host, where all ranks are on one machine: its address. Otherwise the interface's
 /// address where one is named; without one the host's address alone, where the host is an address or a name of exactly
-/// one that is no loopback address; nothing, which means every interface, for 0.0.0.0, :: and other names: many machines
-/// resolve their own name to 127.0.1.1, where no other one would reach them.
-/// `resolve_host` is called where the host's addresses count.
+/// one that is no loopback address; nothing, which means every interface, for 0.0.0.0, :: and other names: many
+/// machines resolve their own name to 127.0.1.1, where no other one would reach them. `resolve_host` is called where
+/// the host's addresses count.
 std::optional<Address> address_to_listen_on(
     const std::string& host, const std::string& interface,
     const std::function<std::vector<Address>(const std::string&)>& resolve_host = resolve);

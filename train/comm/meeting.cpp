@@ -139,9 +139,8 @@ c10::intrusive_ptr<c10d::Store> connect(Progress& progress, const Rendezvous& re
   std::optional<int> listening;  // rank 0's socket
   std::string host = rendezvous.host;
   if (rendezvous.rank == 0 && !rendezvous.is_hosted) {
-    const auto address = address_to_listen_on(rendezvous.host, rendezvous.interface, [&](const std::string&) {
-      return wait_for_addresses(progress, lookup);
-    });
+    const auto address = address_to_listen_on(rendezvous.host, rendezvous.interface,
+                                              [&](const std::string&) { return wait_for_addresses(progress, lookup); });
     listening = listen_at(address, rendezvous.port);
     if (address) host = address->text();
   } else {

@@ -115,8 +115,7 @@ struct RollCall::State {
     const std::vector<int> ranks = silent_ranks();
     if (ranks.empty()) return "";
     int64_t silence = 0;
-    for (const int other : ranks)
-      silence = std::max(silence, seconds_since(rows[static_cast<size_t>(other)].changed));
+    for (const int other : ranks) silence = std::max(silence, seconds_since(rows[static_cast<size_t>(other)].changed));
     return silence_text(ranks, silence, waited_seconds);
   }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/json_text.h"
 #include "core/text.h"
 
 namespace penstock {
@@ -35,7 +36,7 @@ std::string difference(int rank, const Terms& mine, const Terms& first) {
 std::string to_text(const Terms& terms) {
   auto json = nlohmann::json::array();
   for (const auto& [name, value] : terms) json.push_back({name, value});
-  return json.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
+  return json_text(json);
 }
 
 Terms parse_terms(const std::string& text) {

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/json_text.h"
 #include "core/number_text.h"
 #include "core/plugin.h"
 #include "core/text.h"
@@ -121,7 +122,7 @@ std::string evaluation_json(const Setup& setup, const Evaluation& evaluation, co
       {"loss", evaluation.loss}};
   add_accuracies(all, json);
   json["classes"] = std::move(by_class);
-  return json.dump(2) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 nlohmann::ordered_json summary_json(const Setup& setup, const TrainResult* result, const Evaluation* evaluation,

@@ -10,6 +10,7 @@
 
 #include "core/atomic_file.h"
 #include "core/error.h"
+#include "core/json_text.h"
 #include "core/machine.h"
 #include "core/text.h"
 #include "loader/disk.h"
@@ -232,7 +233,7 @@ class Run {
     const Evaluation* evaluation = result.evaluation ? &*result.evaluation : nullptr;
     auto summary = summary_json(setup_, &result, evaluation, memory.item<int64_t>());
     const std::string verdict = result.step_count > 0 ? judge(run, summary) : std::string();
-    write_text(options_.out / "summary.json", summary.dump(2) + "\n");
+    write_text(options_.out / "summary.json", json_text(summary, 2) + "\n");
     char seconds[32];
     std::snprintf(seconds, sizeof(seconds), "%.1f s", result.train_seconds);
     std::cout << "Total training time: " << seconds << resumed_text() << (options_.is_emulated() ? " [emulated]" : "")
@@ -345,8 +346,8 @@ int run_rank(Setup& setup) {
   meeting.say = [](const std::string& line) { std::cerr << concat("train: ", line, "\n") << std::flush; };
   const auto comm = make_comm(setup.world.rendezvous, device, setup.options.dist_backend, meeting);
   const auto& options = setup.options;
-  const std::string advice =
-      concat("a smaller batch, or a smaller --arch than ", options.arch, options.is_resident ? ", or no --resident" : "");
+  const std::string advice = concat("a smaller batch, or a smaller --arch than ", options.arch,
+                                    options.is_resident ? ", or no --resident" : "");
   try {
     return naming_memory(concat("--batch-size ", options.batch_size), "a step", advice, [&] {
       Run run(setup, device, *comm);

@@ -165,9 +165,8 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
 
   start_intra_op_threads(setup.world.is_spawner ? 1 : setup.options.threads);
   at::manual_seed(setup.options.seed);
-  setup.model = naming_memory("--arch " + setup.options.arch, "its weights", "a smaller model", [&] {
-    return ModelRegistry::make(parse_spec("arch", setup.options.arch), setup.shape);
-  });
+  setup.model = naming_memory("--arch " + setup.options.arch, "its weights", "a smaller model",
+                              [&] { return ModelRegistry::make(parse_spec("arch", setup.options.arch), setup.shape); });
   if (!setup.options.pretrained.empty()) {
     const auto left_out = setup.options.has_new_head ? new_head_modules(*setup.model) : std::vector<std::string>();
     naming_memory("--pretrained " + setup.options.pretrained.string(), "its tensors", "a smaller model",

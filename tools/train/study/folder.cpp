@@ -8,6 +8,7 @@
 
 #include "core/atomic_file.h"
 #include "core/error.h"
+#include "core/json_text.h"
 #include "core/text.h"
 #include "train/run_folder.h"
 
@@ -65,7 +66,7 @@ StudyFolder::StudyFolder(const StudyOptions& options) : out_(options.out) {
   if (failure) throw cannot_write(out_, failure);
   if (is_there) return;
   const nlohmann::ordered_json json{{"format", kFormat}, {"arguments", options.arguments()}};
-  write_text(out_ / "study.json", json.dump(2) + "\n");
+  write_text(out_ / "study.json", json_text(json, 2) + "\n");
 }
 
 StudyFolder::~StudyFolder() { close(lock_); }
