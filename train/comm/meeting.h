@@ -11,9 +11,9 @@ namespace penstock::detail {
 /// After 10 s, 20 s, 40 s and so on `meeting.say` hears `waiting for rank 1 of 2 at HOST:PORT, 10 s`.
 ///
 /// Errors: config_error as agree(). device_error at once when there is no such host, when the port is taken and when
-/// this rank's number is there already; after `meeting_seconds` naming the ranks that did not come, which is also how
-/// long a name may take that name servers cannot resolve yet. Nothing that
-/// listens there without an answer and no stopped rank 0 can hold a rank for longer.
+/// this rank's number is there already; after `meeting_seconds` naming the ranks that did not come. A host that name
+/// servers cannot resolve yet is waited for as long. Nothing that listens there without an answer and no stopped rank 0
+/// can hold a rank for longer.
 c10::intrusive_ptr<c10d::Store> meet(const Rendezvous& rendezvous, const Meeting& meeting);
 
 /// Waits until all ranks are in the store and compares their terms. `wait_for` hears all the time which ranks

@@ -10,8 +10,7 @@ struct Rendezvous {
   int rank = 0, world_size = 1, local_rank = 0;
   std::string host = "127.0.0.1";
   int port = 0;
-  std::string interface =
-      "";  ///< --interface: Gloo and NCCL use it, and rank 0 listens there, unless `host` is loopback; may be empty.
+  std::string interface = "";     ///< --interface: for Gloo and NCCL, and for rank 0's store where `host` is remote.
   int meeting_seconds = 600;      ///< The longest wait for all ranks to be there.
   int step_seconds = 120;         ///< The longest collective.
   bool is_hosted = false;         ///< The launcher listens at host:port already (torchrun's agent), not rank 0.

@@ -21,8 +21,8 @@ bool is_inside(const std::string& name, const std::string& module);
 /// The modules of the last stage, which makes the logits. Throws bug_error for a model without stages.
 std::vector<std::string> head_modules(const Model& model);
 
-/// The layers that --new-head starts anew: head_modules(). Throws config_error if all parameters belong to them, because
-/// then nothing of the pretrained weights would be left.
+/// The layers that --new-head starts anew: head_modules(). Throws config_error if all parameters belong to them,
+/// because then nothing of the pretrained weights would be left.
 std::vector<std::string> new_head_modules(const Model& model);
 
 /// Freezes the layers in a list such as `stem,layer1`. Throws config_error for an unknown layer, and if no parameter
