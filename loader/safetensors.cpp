@@ -2,6 +2,7 @@
 #include "loader/safetensors.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -129,6 +130,10 @@ void Safetensors::File::parse() {
   const std::string file = path.string();
   if (bytes.size() < kLengthBytes)
     throw corrupt_error(concat(file, ": ", bytes.size(), " bytes long; expected a safetensors file of at least 10"));
+  constexpr std::array<uint8_t, 4> kZip{'P', 'K', 3, 4};
+  if (std::equal(kZip.begin(), kZip.end(), bytes.begin()))
+    throw corrupt_error(concat(file, ": a ZIP file, as torch.save() writes; expected a safetensors file, as ",
+                               "safetensors.torch.save_file(state_dict, FILE) writes"));
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), kLengthBytes);
   if (length > bytes.size() - kLengthBytes || length > kMaxHeaderBytes) {

@@ -91,9 +91,11 @@ std::vector<Prediction> predictions_of(const Observed& run) {
 }
 
 /// The largest number of workers that is considered. More workers than cores only wait for each other, unless they wait
-/// for the storage.
+/// for the storage in a part of their time that is worth it.
 int most_workers(const Observed& run) {
-  return std::max({run.workers, run.times.cores, run.times.storage_ms > 0 ? kListedWorkers : 1});
+  constexpr double kWorthIt = 0.05;
+  const bool waits = run.times.storage_ms > kWorthIt * run.times.load_ms;
+  return std::max({run.workers, run.times.cores, waits ? kListedWorkers : 1});
 }
 
 /// The smallest number of workers that comes within 2 % of the best rate, if that is a gain; otherwise the smallest

@@ -120,6 +120,12 @@ TEST(SafetensorsTest, HostileHeadersAreCorrupt) {
         << header.substr(0, 100);
 }
 
+TEST(SafetensorsTest, AFileOfTorchSaveIsKnownByItsZip) {
+  EXPECT_THAT(
+      error_of_file({'P', 'K', 3, 4, 0, 0, 8, 8, 0, 0, 0, 0}),
+      HasSubstr("a ZIP file, as torch.save() writes; expected a safetensors file, as safetensors.torch.save_file"));
+}
+
 TEST(SafetensorsTest, HeaderLongerThanTheFileIsCorrupt) {
   Bytes file = file_of("{}", 0);
   EXPECT_EQ(error_of_file(file), "");

@@ -117,5 +117,16 @@ TEST(StoragePredictionTest, MoreWorkersThanCoresAreAdvisedWhereTheyWaitForALateD
   EXPECT_EQ(find_limit({.times = times, .workers = 1, .step_ms = 20, .images_per_second = 100}).best_workers, 8);
 }
 
+TEST(StoragePredictionTest, AFewPageFaultsAdviseNobodyToTakeMoreWorkersThanCores) {
+  const ServiceTimes times{.load_ms = 20,
+                           .load_cpu_ms = 1,
+                           .storage_ms = 0.5,
+                           .storage_gain = 8,
+                           .storage_busy_ms = 0.1,
+                           .update_ms = 1,
+                           .cores = 2};
+  EXPECT_EQ(find_limit({.times = times, .workers = 1, .step_ms = 20, .images_per_second = 100}).best_workers, 2);
+}
+
 }  // namespace
 }  // namespace penstock

@@ -85,10 +85,10 @@ void add_model_flags(CLI::App& app, TrainOptions& o) {
                  "layers that are not trained, for example stem,layer1: they get no gradient and no update, and their "
                  "BatchNorm keeps its running statistics. A layer is a stage or a module of the model")
       ->group(group);
-  app.add_option(
-         "--layer-lr", o.layer_rates,
-         "factors by which --lr is multiplied in single layers, for example layer4=0.1,fc=10; it is 1 in the others. A "
-         "layer is a stage or a module of the model")
+  app.add_option("--layer-lr", o.layer_rates,
+                 "factors by which --lr is multiplied in single layers, for example layer1=0.1,layer4=0.5; it is 1 in "
+                 "the others. A "
+                 "layer is a stage or a module of the model")
       ->group(group);
   app.add_option("--epochs", o.epochs, "passes over the data, in all: with --resume the earlier ones count too")
       ->capture_default_str()
@@ -120,7 +120,9 @@ void add_device_flags(CLI::App& app, TrainOptions& o) {
          "LibTorch's intra-op threads per rank (default: one less than the rank has cores, because of the worker; with "
          "CUDA 1)")
       ->group(group);
-  app.add_option("--mode", o.mode, concat("how steps are spread over ranks: ", join(mode_names())))
+  app.add_option("--mode", o.mode,
+                 concat("how steps are spread over ranks, for example 'pipeline(micro-batches=8,cut=fc1)'. Modes:",
+                        mode_lines()))
       ->capture_default_str()
       ->group(group);
   app.add_option(

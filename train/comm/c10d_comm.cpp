@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <mutex>
+#include <numeric>
 #include <utility>
 
 #include "core/clock.h"
@@ -44,9 +45,10 @@ class Witness {
         where_(concat("rank ", rendezvous.rank, ": ", backend)),
         step_seconds_(rendezvous.step_seconds) {}
 
-  /// Runs a collective, or a part of one; whatever it throws becomes a device_error.
+  /// Runs a collective, a message, or a part of one; whatever it throws becomes a device_error. `peer`: the rank that
+  /// the message is from or for; -1: all.
   template <class Body>
-  auto guarded(const std::string& operation, const Body& body) {
+  auto guarded(const std::string& operation, const Body& body, int peer = -1) {
     try {
       return body();
     } catch (const Error&) {
@@ -54,7 +56,7 @@ class Witness {
     } catch (const std::exception& error) {
       const std::string said = cause(error);
       const bool has_timed_out = said.find("imed out") != std::string::npos || said.find("imeout") != std::string::npos;
-      const std::string blame = roll_call.explain(has_timed_out ? step_seconds_ : 0);
+      const std::string blame = roll_call.explain(has_timed_out ? step_seconds_ : 0, peer);
       throw device_error(
           concat(where_, ": ", operation, ": ",
                  blame.empty() ? concat(said, "; another rank has ended or hangs, its message says why") : blame));
@@ -96,14 +98,16 @@ class C10dWork : public Comm::Work {
   /// `staged` is the host copy that `tensor` gets its result from; undefined when the backend works on the tensor
   /// itself.
   C10dWork(std::string operation, c10::intrusive_ptr<c10d::Work> work, torch::Tensor tensor, torch::Tensor staged,
-           std::shared_ptr<Witness> witness)
+           std::shared_ptr<Witness> witness, int peer = -1)
       : operation_(std::move(operation)),
         work_(std::move(work)),
         tensor_(std::move(tensor)),
         staged_(std::move(staged)),
-        witness_(std::move(witness)) {}
+        witness_(std::move(witness)),
+        peer_(peer) {}
   void wait() override {
-    witness_->guarded(operation_, [&] { return work_->wait(); });
+    witness_->guarded(
+        operation_, [&] { return work_->wait(); }, peer_);
     if (staged_.defined()) tensor_.copy_(staged_);
   }
   std::optional<double> under_way_ms() override {
@@ -127,6 +131,7 @@ class C10dWork : public Comm::Work {
   c10::intrusive_ptr<c10d::Work> work_;
   torch::Tensor tensor_, staged_;
   std::shared_ptr<Witness> witness_;
+  int peer_;
   std::shared_ptr<std::atomic<int64_t>> under_way_ns_ = std::make_shared<std::atomic<int64_t>>(0);
 };
 
@@ -176,6 +181,7 @@ struct Group {
   Rendezvous rendezvous;                  // rank and world size are the group's
   std::string backend;                    // gloo or nccl
   torch::Device device;
+  std::vector<int> world_ranks;  // one entry per rank of the group: its rank in the run
 };
 
 c10::intrusive_ptr<c10d::Backend> connect(const Group& group) {
@@ -185,11 +191,12 @@ c10::intrusive_ptr<c10d::Backend> connect(const Group& group) {
 
 class C10dComm final : public Comm {
  public:
-  C10dComm(Group group, std::shared_ptr<Witness> witness)
+  C10dComm(Group group, std::shared_ptr<Witness> witness, bool is_part = false)
       : group_(std::move(group)),
         witness_(std::move(witness)),
         backend_(witness_->guarded("connect", [&] { return connect(group_); })),
-        is_staged_(group_.device.is_cuda() && group_.backend == "gloo") {}
+        is_staged_(group_.device.is_cuda() && group_.backend == "gloo"),
+        is_part_(is_part) {}
 
   int rank() const override { return backend_->getRank(); }
   int world_size() const override { return backend_->getSize(); }
@@ -198,7 +205,7 @@ class C10dComm final : public Comm {
   std::unique_ptr<Work> all_reduce_sum(torch::Tensor& tensor) override {
     auto staged = is_staged_ ? tensor.cpu() : torch::Tensor();
     std::vector<torch::Tensor> tensors{is_staged_ ? staged : tensor};
-    auto work = witness_->collective("all_reduce", [&] { return backend_->allreduce(tensors); });
+    auto work = collective("all_reduce", [&] { return backend_->allreduce(tensors); });
     if (group_.backend == "nccl")
       return std::make_unique<NcclWork>("all_reduce", std::move(work), tensor, std::move(staged), witness_);
     auto timed = std::make_unique<C10dWork>("all_reduce", std::move(work), tensor, std::move(staged), witness_);
@@ -210,7 +217,7 @@ class C10dComm final : public Comm {
     auto whole = is_staged_ ? all.cpu() : all;
     auto staged = is_staged_ ? torch::empty_like(mine, mine.options().device(torch::kCPU)) : torch::Tensor();
     auto& own = is_staged_ ? staged : mine;
-    auto work = witness_->collective("reduce_scatter", [&] { return backend_->_reduce_scatter_base(own, whole); });
+    auto work = collective("reduce_scatter", [&] { return backend_->_reduce_scatter_base(own, whole); });
     if (group_.backend == "nccl")
       return std::make_unique<NcclWork>("reduce_scatter", std::move(work), mine, std::move(staged), witness_);
     // Gloo's does not tell when it has ended: its time is not measured.
@@ -221,7 +228,7 @@ class C10dComm final : public Comm {
     std::vector<torch::Tensor> tensors{is_staged_ ? tensor.cpu() : tensor};
     c10d::BroadcastOptions options;
     options.rootRank = root;
-    witness_->collective("broadcast", [&] { return backend_->broadcast(tensors, options)->wait(); });
+    collective("broadcast", [&] { return backend_->broadcast(tensors, options)->wait(); });
     if (is_staged_) tensor.copy_(tensors[0]);
   }
 
@@ -229,7 +236,7 @@ class C10dComm final : public Comm {
     auto mine = (is_staged_ ? tensor.detach().cpu() : tensor.detach()).contiguous();
     auto all = torch::empty({world_size() * mine.numel()}, mine.options());
     auto flat = mine.view({-1});
-    witness_->collective("all_gather", [&] { return backend_->_allgather_base(all, flat)->wait(); });
+    collective("all_gather", [&] { return backend_->_allgather_base(all, flat)->wait(); });
     auto sizes = mine.sizes().vec();
     sizes.insert(sizes.begin(), world_size());
     return all.view(sizes).to(tensor.device());
@@ -238,23 +245,27 @@ class C10dComm final : public Comm {
   void all_gather_into(torch::Tensor& all, const torch::Tensor& mine) override {
     auto whole = is_staged_ ? torch::empty_like(all, all.options().device(torch::kCPU)) : all;
     auto own = is_staged_ ? mine.cpu() : mine;
-    witness_->collective("all_gather", [&] { return backend_->_allgather_base(whole, own)->wait(); });
+    collective("all_gather", [&] { return backend_->_allgather_base(whole, own)->wait(); });
     if (is_staged_) all.copy_(whole);
   }
 
   std::unique_ptr<Work> send(const torch::Tensor& tensor, int peer, int tag, const std::string& what) override {
     std::vector<torch::Tensor> tensors{is_staged_ ? tensor.cpu() : tensor};
-    const std::string operation = concat("sending ", what, " to rank ", peer);
-    auto work = witness_->guarded(operation, [&] { return backend_->send(tensors, peer, tag); });
-    return std::make_unique<C10dWork>(operation, std::move(work), tensors[0], torch::Tensor(), witness_);
+    const int world_rank = group_.world_ranks[static_cast<size_t>(peer)];
+    const std::string operation = concat("sending ", what, " to rank ", world_rank);
+    auto work = witness_->guarded(
+        operation, [&] { return backend_->send(tensors, peer, tag); }, world_rank);
+    return std::make_unique<C10dWork>(operation, std::move(work), tensors[0], torch::Tensor(), witness_, world_rank);
   }
 
   std::unique_ptr<Work> receive(torch::Tensor& tensor, int peer, int tag, const std::string& what) override {
     auto staged = is_staged_ ? torch::empty_like(tensor, tensor.options().device(torch::kCPU)) : torch::Tensor();
     std::vector<torch::Tensor> tensors{is_staged_ ? staged : tensor};
-    const std::string operation = concat("waiting for ", what, " from rank ", peer);
-    auto work = witness_->guarded(operation, [&] { return backend_->recv(tensors, peer, tag); });
-    return std::make_unique<C10dWork>(operation, std::move(work), tensor, std::move(staged), witness_);
+    const int world_rank = group_.world_ranks[static_cast<size_t>(peer)];
+    const std::string operation = concat("waiting for ", what, " from rank ", world_rank);
+    auto work = witness_->guarded(
+        operation, [&] { return backend_->recv(tensors, peer, tag); }, world_rank);
+    return std::make_unique<C10dWork>(operation, std::move(work), tensor, std::move(staged), witness_, world_rank);
   }
 
   std::unique_ptr<Comm> split(int color) override {
@@ -262,15 +273,19 @@ class C10dComm final : public Comm {
     Group part = group_;
     part.store = c10::make_intrusive<c10d::PrefixStore>(concat("split ", split_count_++, " ", color), group_.store);
     part.rendezvous.rank = static_cast<int>(colors.narrow(0, 0, rank()).eq(color).sum().item<int64_t>());
-    part.rendezvous.world_size = static_cast<int>(colors.eq(color).sum().item<int64_t>());
+    part.world_ranks.clear();
+    for (int rank = 0; rank < world_size(); ++rank)
+      if (colors[rank].item<int64_t>() == color)
+        part.world_ranks.push_back(group_.world_ranks[static_cast<size_t>(rank)]);
+    part.rendezvous.world_size = static_cast<int>(part.world_ranks.size());
     if (part.rendezvous.world_size == 1) return make_self_comm();
-    return std::make_unique<C10dComm>(std::move(part), witness_);
+    return std::make_unique<C10dComm>(std::move(part), witness_, /*is_part=*/true);
   }
 
   void barrier() override {
     c10d::BarrierOptions options;
     if (group_.backend == "nccl") options.device_ids = {group_.device.index()};
-    witness_->collective("barrier", [&] { return backend_->barrier(options)->wait(); });
+    collective("barrier", [&] { return backend_->barrier(options)->wait(); });
   }
 
   void at_step(int64_t step) override { witness_->roll_call.at_step(step); }
@@ -279,10 +294,16 @@ class C10dComm final : public Comm {
   }
 
  private:
+  /// The ranks of a part count for themselves: only collectives of the whole run tell how far each rank is.
+  template <class Body>
+  auto collective(const std::string& operation, const Body& body) {
+    return is_part_ ? witness_->guarded(operation, body) : witness_->collective(operation, body);
+  }
+
   Group group_;
   std::shared_ptr<Witness> witness_;  // of the whole run: a part's failures name its ranks
   c10::intrusive_ptr<c10d::Backend> backend_;
-  bool is_staged_;
+  bool is_staged_, is_part_;
   int split_count_ = 0;
   std::shared_ptr<BusyTime> busy_ = std::make_shared<BusyTime>();
 };
@@ -297,7 +318,9 @@ std::unique_ptr<Comm> make_c10d_comm(c10::intrusive_ptr<c10d::Store> store, cons
   if (name == "nccl" && !device.is_cuda())
     throw config_error("--dist-backend is nccl on the CPU; expected gloo or auto, or --device cuda");
   const auto witness = std::make_shared<Witness>(store, rendezvous, name);
-  return std::make_unique<C10dComm>(Group{std::move(store), rendezvous, name, device}, witness);
+  std::vector<int> world_ranks(static_cast<size_t>(rendezvous.world_size));
+  std::iota(world_ranks.begin(), world_ranks.end(), 0);
+  return std::make_unique<C10dComm>(Group{std::move(store), rendezvous, name, device, std::move(world_ranks)}, witness);
 }
 
 std::unique_ptr<Comm> make_comm(const Rendezvous& rendezvous, const torch::Device& device, const std::string& backend,

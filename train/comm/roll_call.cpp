@@ -125,11 +125,13 @@ struct RollCall::State {
                          "them to run, they were killed or stopped, or their machines are gone"));
   }
 
-  /// Ranks that live and have begun fewer collectives than this one.
-  std::string blame_slow(int waited_seconds) const {
+  /// Ranks that live: `peer`, or without one those that have begun fewer collectives than this one.
+  std::string blame_slow(int waited_seconds, int peer) const {
     std::vector<int> behind;
+    if (peer >= 0) behind.push_back(peer);
     for (int other = 0; other < world_size; ++other)
-      if (rows[static_cast<size_t>(other)].collectives < collectives.load() && other != rank) behind.push_back(other);
+      if (peer < 0 && other != rank && rows[static_cast<size_t>(other)].collectives < collectives.load())
+        behind.push_back(other);
     if (behind.empty()) return "";
     const int64_t step = rows[static_cast<size_t>(behind[0])].step;
     return concat(late(behind, waited_seconds),
@@ -214,7 +216,7 @@ void RollCall::run(const std::shared_ptr<State>& state, c10::intrusive_ptr<c10d:
   state->changed.notify_all();
 }
 
-std::string RollCall::explain(int waited_seconds) {
+std::string RollCall::explain(int waited_seconds, int peer) {
   const auto deadline = Clock::now() + kExplainTime;
   std::unique_lock lock(state_->mutex);
   std::string found;
@@ -224,7 +226,7 @@ std::string RollCall::explain(int waited_seconds) {
     if (found.empty()) found = state_->blame_store(waited_seconds);
     if (found.empty()) found = state_->blame_silent(waited_seconds);
     const bool is_over = Clock::now() >= deadline;
-    if (found.empty() && (is_over || waited_seconds > 0)) found = state_->blame_slow(waited_seconds);
+    if (found.empty() && (is_over || waited_seconds > 0)) found = state_->blame_slow(waited_seconds, peer);
     if (!found.empty() || is_over) break;
     state_->changed.wait_for(lock, kRoundEvery / 10);
   }

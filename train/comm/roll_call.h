@@ -29,7 +29,8 @@ class RollCall {
   /// After a collective of this rank has failed: who is to blame, as `rank 1 did not come to step 57 within 120 s;
   /// ...`. Takes up to 4 s, because silence has to last before it says anything. `waited_seconds` is 0 where the
   /// collective ended before its time. "" where nobody is found.
-  std::string explain(int waited_seconds);
+  /// `peer` is the rank whose message was waited for, or -1: it is to blame if all ranks live.
+  std::string explain(int waited_seconds, int peer = -1);
 
   /// Makes `reason` what every rank's explain() gives, unless a reason is there already. Returns when the others know
   /// it, after 2 s at most.

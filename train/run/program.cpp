@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <stdexcept>
 
 #include "core/limits.h"
 #include "core/text.h"
@@ -13,6 +14,7 @@
 #include "train/models/model.h"
 #include "train/run/run.h"
 #include "train/run/world.h"
+#include "train/short_message.h"
 #include "train/strategies/strategy.h"
 
 namespace penstock {
@@ -59,6 +61,12 @@ int spawn(const Setup& setup, const TrainOptions& given, std::vector<std::string
 std::vector<std::string> arch_names() { return ModelRegistry::names(); }
 std::vector<std::string> mode_names() { return StrategyRegistry::names(); }
 
+std::string mode_lines() {
+  std::string lines;
+  for (const auto& [name, entry] : StrategyRegistry::entries()) lines += concat("\n  ", name, ": ", entry.help);
+  return lines;
+}
+
 int usual_ranks(const std::string& mode) {
   TrainOptions options;
   options.mode = mode;
@@ -72,7 +80,11 @@ int run_program(const TrainOptions& options, const std::vector<std::string>& arg
   if (setup.world.rendezvous.world_size > 1) silence_c10d();
   // Without a CUDA driver Kineto prints an error that says only that there is none.
   if (setup.device == torch::kCPU) setenv("KINETO_LOG_LEVEL", "5", /*overwrite=*/0);
-  return run_rank(setup);
+  try {
+    return run_rank(setup);
+  } catch (const c10::Error& error) {
+    throw std::runtime_error(short_message(error));  // without LibTorch's stack frames
+  }
 }
 
 }  // namespace penstock

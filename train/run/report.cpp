@@ -44,7 +44,8 @@ std::string opening_text(const Setup& setup, const Comm& comm) {
   std::string text =
       concat("data ", options.data, ": ", data.train->size(), " train, ", data.test ? data.test->size() : 0,
              " test samples of ", shape.channels, " x ", shape.height, " x ", shape.width, " in ", shape.classes,
-             " classes; augment ", setup.pipeline->text(), "; batch ", options.batch_size, "\n");
+             " classes; augment ", (options.only_evaluates ? setup.eval_pipeline : setup.pipeline)->text(), "; batch ",
+             options.batch_size, "\n");
   if (options.is_emulated()) {
     text +=
         concat("emulated: ", static_cast<double>(options.emulated_step_ns) * 1e-6, " ms per step (0: the real one), ",

@@ -81,7 +81,8 @@ class Run {
     if (!is_first_) return 0;
     predictions.commit();
     write_text(options_.out / "evaluation.json", evaluation_json(setup_, evaluation, predictions.classes()));
-    std::cout << accuracy_text(evaluation, class_names()) << std::flush;
+    std::cout << accuracy_text(evaluation, class_names()) << "written: " << (options_.out / "evaluation.csv").string()
+              << ", " << (options_.out / "evaluation.json").string() << std::endl;
     return 0;
   }
 

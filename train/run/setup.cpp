@@ -174,6 +174,9 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   }
   freeze_layers(*setup.model, setup.options.freeze);
   setup.rate_factors = rate_factors(*setup.model, setup.options.layer_rates);
+  const Spec mode = parse_spec("mode", setup.options.mode);
+  const auto& traits = StrategyRegistry::entry(mode.name()).traits;
+  if (traits.check_model) traits.check_model(mode, *setup.model, setup.world.mesh);
   if (setup.checkpoint) {
     check_same_model(setup.options.resume, setup.checkpoint->info, setup.options.arch, setup.shape);
     if (!setup.options.only_evaluates) check_same_order(setup.options.resume, setup.checkpoint->info, setup.info);

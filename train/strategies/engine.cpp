@@ -157,7 +157,7 @@ void Engine::backward(const DeviceBatch& batch, int micro_batch, const Rows& row
   } else {
     const auto gradient = link_->receive_gradient(micro_batch, alive.output);
     recorder_.mark(Phase::kCommunication);
-    alive.output.backward(gradient);
+    if (alive.output.requires_grad()) alive.output.backward(gradient);  // everything up to here may be frozen
   }
   if (!part_.is_first()) link_->send_gradient(micro_batch, alive.input.grad());
   recorder_.mark(Phase::kBackward);

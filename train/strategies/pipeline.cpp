@@ -20,18 +20,26 @@ std::vector<std::string> cuts_of(const Spec& spec) {
 
 std::string flag(const Spec& spec) { return concat("--mode ", spec.name()); }
 
+constexpr int kMost = 65'536;  // copies, and micro-batches: products with the parts of a model stay in an int
+
 int at_least_one(const Spec& spec, const char* key, int fallback) {
   const int value = spec.get(key, fallback);
-  if (value < 1) throw config_error(concat(flag(spec), ": ", key, " is ", value, "; expected 1 or more"));
+  if (value < 1 || value > kMost)
+    throw config_error(concat(flag(spec), ": ", key, " is ", value, "; expected 1 to ", kMost));
   return value;
 }
 
-/// "1, 2, 4 or 8".
-std::string divisors_text(int64_t rows) {
-  std::vector<std::string> divisors;
-  for (int64_t i = 1; i <= rows; ++i)
-    if (rows % i == 0) divisors.push_back(std::to_string(i));
-  return join(divisors);
+/// The numbers next to `count` that divide `rows`: "4 or 8".
+std::string divisors_text(int64_t rows, int64_t count) {
+  int64_t below = 1, above = rows;
+  for (int64_t small = 1; small * small <= rows; ++small) {
+    if (rows % small != 0) continue;
+    for (const int64_t divisor : {small, rows / small}) {
+      if (divisor <= count) below = std::max(below, divisor);
+      if (divisor >= count) above = std::min(above, divisor);
+    }
+  }
+  return above > below ? concat(below, " or ", above) : std::to_string(below);
 }
 
 Mesh grid_of(const Spec& spec, const MeshRequest& request) {
@@ -60,11 +68,12 @@ Mesh mesh_for(const Spec& spec, const MeshRequest& request) {
     detail::schedule_named(spec.get("schedule", "1f1b"), /*stage=*/0, mesh.pipe, micro_batches);  // throws
   const int64_t rows = request.batch_size / mesh.data;
   if (request.batch_size > 0 && (request.batch_size % mesh.data != 0 || rows % micro_batches != 0))
-    throw config_error(concat(
-        flag(spec), ": ", count_text(micro_batches, "micro-batch", "micro-batches"), " for ", "--batch-size ",
-        request.batch_size, mesh.data > 1 ? concat(" over ", mesh.data, " copies of the model") : "",
-        "; expected micro-batches of equal size: ",
-        request.batch_size % mesh.data == 0 ? divisors_text(rows) : concat("a batch that ", mesh.data, " divides")));
+    throw config_error(concat(flag(spec), ": ", count_text(micro_batches, "micro-batch", "micro-batches"), " for ",
+                              "--batch-size ", request.batch_size,
+                              mesh.data > 1 ? concat(" over ", mesh.data, " copies of the model") : "",
+                              "; expected micro-batches of equal size, as ",
+                              request.batch_size % mesh.data == 0 ? divisors_text(rows, micro_batches)
+                                                                  : concat("a batch that ", mesh.data, " divides")));
   return mesh;
 }
 
@@ -118,14 +127,14 @@ const Registered<StrategyKind> kPipeline{
     "1f1b; or gpipe); cut=layer2:layer4 says where parts begin, otherwise their parameters are balanced; data (default "
     "1) copies of it train together",
     make_pipeline,
-    {.mesh = mesh_for}};
+    {.mesh = mesh_for, .check_model = ranges_of}};
 
 const Registered<StrategyKind> kModelParallel{
     "mp",
     {"cut"},
     "the model's stages are spread over ranks, one of which works at a time; cut=layer2 says where a part begins",
     make_pipeline,
-    {.mesh = mesh_for}};
+    {.mesh = mesh_for, .check_model = ranges_of}};
 
 }  // namespace
 }  // namespace penstock

@@ -22,7 +22,9 @@ std::vector<StageRange> cut_at(const Model& model, const std::string& where, con
     });
     if (found == stages.end()) throw config_error(concat(where, ": ", unknown_name("place to cut", cut, names)));
     const auto begin = static_cast<size_t>(found - stages.begin());
-    if (begin <= ranges.back().first && ranges.size() > 1)
+    if (begin == ranges.back().first)
+      throw config_error(concat(where, ": cut ", cut, " is given twice; expected it once"));
+    if (begin < ranges.back().first)
       throw config_error(concat(where, ": cut ", cut, " comes after ", stages[ranges.back().first].name,
                                 "; expected cuts in the order of the model: ", join(names)));
     ranges.back().end = begin;

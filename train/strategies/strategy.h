@@ -80,6 +80,9 @@ struct StrategyKind {
     /// How the mode lays itself over the ranks, before data are opened. Its size is `request.ranks`, unless that is 0.
     /// Throws config_error for a number of ranks that it does not take.
     std::function<Mesh(const Spec&, const MeshRequest& request)> mesh;
+    /// Throws config_error for a model that the mode cannot spread over this mesh; before ranks meet. Null: it takes
+    /// any.
+    std::function<void(const Spec&, const Model&, const Mesh&)> check_model = {};
   };
 };
 using StrategyRegistry = Registry<StrategyKind>;
