@@ -190,6 +190,12 @@ c10::intrusive_ptr<c10d::Backend> connect(const Group& group) {
 }
 
 class C10dComm final : public Comm {
+  /// The ranks of a part count for themselves: only collectives of the whole run tell how far each rank is.
+  template <class Body>
+  auto collective(const std::string& operation, const Body& body) {
+    return is_part_ ? witness_->guarded(operation, body) : witness_->collective(operation, body);
+  }
+
  public:
   C10dComm(Group group, std::shared_ptr<Witness> witness, bool is_part = false)
       : group_(std::move(group)),
@@ -294,12 +300,6 @@ class C10dComm final : public Comm {
   }
 
  private:
-  /// The ranks of a part count for themselves: only collectives of the whole run tell how far each rank is.
-  template <class Body>
-  auto collective(const std::string& operation, const Body& body) {
-    return is_part_ ? witness_->guarded(operation, body) : witness_->collective(operation, body);
-  }
-
   Group group_;
   std::shared_ptr<Witness> witness_;  // of the whole run: a part's failures name its ranks
   c10::intrusive_ptr<c10d::Backend> backend_;
