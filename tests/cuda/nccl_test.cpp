@@ -49,8 +49,8 @@ StateDict train(const std::string& mode, Comm& comm, const torch::Device& device
   const auto samples = random_samples(26, shape, 3);
   at::manual_seed(1);
   auto model = ModelRegistry::make(parse_spec("arch", "lenet"), shape);
-  model->to(device);
-  Trainee one(mode, std::move(model), comm, {.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3});
+  Trainee one(mode, std::move(model), comm, {.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3},
+              torch::kFloat64, device);
   for (int64_t i = 0; i < 2; ++i) {
     auto batch = one.part(samples, 13, i);
     for (auto* tensor : {&batch.images, &batch.labels, &batch.weights}) *tensor = tensor->to(device);
@@ -64,7 +64,8 @@ TEST(CudaStrategyTest, EveryModeReachesTheParametersOfTheCpu) {
   auto nccl = nccl_of_one_rank();
   const auto expected = train("single", *self, torch::kCPU);
   EXPECT_LE(relative_difference(expected, train("single", *self, kGpu)), 1e-9);
-  EXPECT_LE(relative_difference(expected, train("ddp", *nccl, kGpu)), 1e-9);
+  for (const std::string mode : {"ddp", "zero", "zero(stage=2)"})
+    EXPECT_LE(relative_difference(expected, train(mode, *nccl, kGpu)), 1e-9) << mode;
 }
 
 }  // namespace

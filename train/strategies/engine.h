@@ -46,7 +46,7 @@ struct Choices {
 /// a step give every rank its buffers again, as PyTorch's DDP checkpoints do.
 class Engine final : public Strategy {
  public:
-  /// Throws config_error where `choices.mesh` has another size than the ranks.
+  /// Requires that `choices.mesh` has as many ranks as there are.
   Engine(const StrategyContext& context, const Choices& choices);
 
   int data_rank() const override { return choices_.mesh.data_rank(world_.rank()); }
