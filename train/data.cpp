@@ -85,6 +85,7 @@ fs::path pack_source(const Source& source, const DataName& name, const std::stri
         concat(cache.string(), ": ", failure.message(), "; expected a folder that can be made (see --cache)"));
   const FileLock lock(output.string() + ".lock");
   if (is_there(folder / "manifest.json")) return folder;
+  say(concat("packing ", grouped(source.size()), " ", split, " samples of ", name.source, " into ", folder.string()));
   const int64_t start_ns = now_ns();
   double said_s = 0;
   const auto report = [&](const PackProgress& progress) {

@@ -28,7 +28,7 @@ std::filesystem::path default_cache();
 /// Packs a source into CACHE, if that has not been done before, and returns the folder of the split. The folder's name
 /// contains a hash of source, absolute path, split and the source's fingerprint, so that changed data are packed again.
 /// A lock file beside it makes other runs and ranks wait for the one that packs; the lock ends with the process that
-/// holds it. `say` gets a line every 5 s while it packs and a line at the end. Errors: what the source or pack()
+/// holds it. `say` gets a line before it packs, every 5 s meanwhile, and at the end. Errors: what the source or pack()
 /// throws.
 std::filesystem::path pack_into_cache(const DataName& name, const std::string& split,
                                       const std::filesystem::path& cache,
