@@ -221,7 +221,7 @@ TEST(ThreadCountersTest, ACounterThatHasGoneDownMakesAllUnknown) {
   EXPECT_EQ(used->queued_ns, 0);
   EXPECT_EQ(used->storage.major_faults, 2);
   EXPECT_EQ(used->storage.read_bytes, 0);
-  // Of a thread that has ended some files of proc(5) are gone while others are still there.
+  // When a thread has ended, some of its files of proc(5) are gone while others are still there.
   EXPECT_FALSE(used_between(start, {0, 20, {5, 4096}}));
   EXPECT_FALSE(used_between(start, {150, 0, {5, 4096}}));
   EXPECT_FALSE(used_between(start, {150, 20, {0, 4096}}));

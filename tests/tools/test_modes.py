@@ -47,7 +47,7 @@ def test_the_last_part_evaluates_and_rank_0_writes(cache, single, tmp_path):
 
 
 def test_a_run_goes_on_in_other_modes_and_world_sizes(cache, single, tmp_path):
-    """One epoch each with zero, pipeline and single, which is single's third epoch as well as sums of f32 allow."""
+    """Three epochs with zero, the fourth with pipeline, the fifth with single."""
     run(cache, *FAST, "--epochs", 3, "--out", tmp_path / "whole")
     run(cache, *FAST, "--epochs", 3, "--mode", "zero", "--nproc", 3, "--out", tmp_path / "a")
     checkpoint = tmp_path / "a" / "checkpoint-last.safetensors"
@@ -86,10 +86,11 @@ def test_a_part_of_which_everything_is_frozen_passes_its_activations_on(cache, t
 
 
 def test_a_rank_that_is_slow_is_named_by_the_one_that_waits_for_its_message(cache, tmp_path):
-    """Rank 2 begins the second copy, and loads for ever; rank 3 waits for the labels of its batch."""
+    """Ranks 0 and 2 load for longer than the time-out; rank 1 waits for the labels of rank 0, and rank 3 for those of 2."""
     done = run(cache, *FAST, "--emulate-load", "1s", "--timeout", 4, "--mode", "pipeline(data=2)", "--nproc", 4, "--out",
                tmp_path / "run", code=5)
     lines = [line for line in done.stderr.splitlines() if "waiting for the labels from rank" in line]
+    assert all(("from rank 2:" in line) == ("rank 3: gloo" in line) for line in lines)
     assert lines and all("rank 0 did not come past step 1 within 4 s, it is alive" in line
                          or "rank 2 did not come past step 1 within 4 s, it is alive" in line for line in lines)
 

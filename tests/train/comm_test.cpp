@@ -115,7 +115,11 @@ TEST_P(GroupTest, ASplitGroupCountsItsOwnRanks) {
     auto sum = torch::full({1}, comm.rank(), torch::kFloat32);
     part->all_reduce_sum(sum)->wait();
     EXPECT_EQ(sum.item<double>(), comm.rank() % 2 == 0 ? 2 : 4);  // 0 + 2, 1 + 3
-    EXPECT_EQ(comm.split(comm.rank())->world_size(), 1);
+    EXPECT_EQ(comm.split(comm.rank() == 0 ? 0 : 1)->world_size(), comm.rank() == 0 ? 1 : 3);
+    const auto halves = comm.split(comm.rank() / 2);  // after a split in which one rank was alone
+    auto half_sum = torch::full({1}, comm.rank(), torch::kFloat32);
+    halves->all_reduce_sum(half_sum)->wait();
+    EXPECT_EQ(half_sum.item<double>(), comm.rank() < 2 ? 1 : 5);  // 0 + 1, 2 + 3
     comm.barrier();
   });
 }

@@ -54,8 +54,8 @@ void leave(c10d::Store& store, int rank, bool has_arrived) {
   throw config_error(message);
 }
 
-/// Of a rank that has not arrived yet: it would be counted among the ranks of the other world size, which might take it
-/// for their last one and go on.
+/// Must be called before a rank counts itself as arrived: the ranks of another world size would count it too, and might
+/// take it for their last one and go on.
 void check_world_size(c10d::Store& store, const Rendezvous& rendezvous) {
   const std::string mine = std::to_string(rendezvous.world_size);
   const std::string theirs = store.compareSet("world-size", std::string(), mine);
@@ -92,6 +92,7 @@ struct Progress {
 
   void wait_for(const std::string& ranks, const std::string& said_of_the_place = "") {
     const std::lock_guard lock(mutex);
+    // Nobody reads this one: it ends the thread, and whoever gave up has said which ranks are missing.
     if (is_given_up) throw device_error("rendezvous: the time is over; expected all ranks");
     waited_for = ranks;
     note = said_of_the_place;

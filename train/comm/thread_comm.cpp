@@ -205,8 +205,9 @@ class ThreadComm final : public Comm {
     const auto colors = all_gather(torch::tensor({color}, torch::kInt64)).flatten();
     const auto count = static_cast<int>(colors.eq(color).sum().item<int64_t>());
     const auto rank = static_cast<int>(colors.narrow(0, 0, rank_).eq(color).sum().item<int64_t>());
+    const int64_t number = split_count_++;  // counted by every rank, also by one that is alone in its part
     if (count == 1) return make_self_comm();
-    return std::make_unique<ThreadComm>(group_->part(split_count_++, color, count), rank);
+    return std::make_unique<ThreadComm>(group_->part(number, color, count), rank);
   }
 
   void at_step(int64_t step) override { group_->at_step(rank_, step); }
