@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "train/recorder.h"
+
 namespace penstock {
 
 /// What one step of one rank takes, as measured. Times are milliseconds per step.
@@ -67,7 +69,8 @@ struct Observed {
   double busy_cores = 0;   ///< Mean number of cores of the machine that were busy, with any program; 0: not known.
   double image_bytes = 0;  ///< Mean number of stored bytes per image; 0: not known.
   double storage_bytes = 0;  ///< Bytes per step read from block devices; 0: none, or the file system does not count.
-  double disk_bytes_per_second = 0;  ///< Rate of the storage for many readers; 0: not measured.
+  double disk_bytes_per_second = 0;   ///< Rate of the storage for many readers; 0: not measured.
+  std::vector<StepTimes> ranks = {};  ///< The mean step of each rank, in their order; empty: not known.
   double coefficient_share = 0;  ///< Bytes that --encode coef would store / bytes stored now; 0: not known, or no gain.
 };
 

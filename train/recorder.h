@@ -16,11 +16,12 @@ struct Device;
 namespace penstock {
 
 /// The phases of a step. Together they are the whole step, without gaps and overlaps. Communication is the time that a
-/// rank waits for the others; collectives that run during backward are counted apart.
-enum class Phase { kWait, kHostToDevice, kForward, kBackward, kCommunication, kOptimizer, kOther };
-constexpr int kPhaseCount = 7;
-constexpr std::array<const char*, kPhaseCount> kPhaseNames{"wait",          "host_to_device", "forward", "backward",
-                                                           "communication", "optimizer",      "other"};
+/// rank waits for sums of all ranks; collectives that run during backward are counted apart. Bubble is the time that it
+/// waits for the activation or the gradient of the rank before or after it in a pipeline.
+enum class Phase { kWait, kHostToDevice, kForward, kBackward, kCommunication, kBubble, kOptimizer, kOther };
+constexpr int kPhaseCount = 8;
+constexpr std::array<const char*, kPhaseCount> kPhaseNames{"wait",          "host_to_device", "forward",   "backward",
+                                                           "communication", "bubble",         "optimizer", "other"};
 
 /// The times of some steps, in milliseconds.
 struct StepTimes {

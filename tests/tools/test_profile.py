@@ -9,7 +9,7 @@ import pytest
 
 from train_tool import FAST, SMALL, run, start, wait_for_steps
 
-PHASES = ["wait", "host_to_device", "forward", "backward", "communication", "optimizer", "other"]
+PHASES = ["wait", "host_to_device", "forward", "backward", "communication", "bubble", "optimizer", "other"]
 NS = 0.001  # in microseconds, the format's unit; times are whole nanoseconds
 STEPS_PER_EPOCH = 10
 RUN = [*SMALL, "-b", "40", "--epochs", "3", "--print-freq", "7"]  # no rank is without samples

@@ -18,7 +18,7 @@ COMMAND = ["study", "--workers", "0,1", "--data", DATA, "-b", "16", "--epochs", 
            "--emulate-step", "2ms"]
 STUDY = [*COMMAND, "--repeat", "2", "--augment", "affine(degrees=10)", "--ablate", "augment"]
 CHARTS = [f"chart-{name}.{kind}" for name in ("total", "stages") for kind in ("svg", "png")]
-PHASES = {"wait", "host_to_device", "forward", "backward", "communication", "optimizer", "other"}
+PHASES = {"wait", "host_to_device", "forward", "backward", "communication", "bubble", "optimizer", "other"}
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 
 #include <mutex>
 
+#include "core/clock.h"
 #include "tests/train/rank_threads.h"
 #include "tests/train/strategy_batches.h"
 
@@ -211,6 +212,26 @@ TEST(ModesTest, ZerosStateIsWholeAtEveryRankAlthoughEachHoldsASlice) {
     one.strategy->step(one.part(samples, 12, 0));
     EXPECT_LE(relative_difference(expected, one.strategy->state()), 1e-12);
   });
+}
+
+TEST(ModesTest, WaitingForANeighbourIsTheBubble) {
+  const auto samples = random_samples(12, kGrey, 4);
+  std::latch is_measured(1);
+  run_ranks(
+      2,
+      [&](Comm& comm) {
+        Trainee one("pipeline(micro-batches=2)", make("lenet", kGrey, torch::kFloat64), comm, kSgd);
+        one.recorder.restart();
+        if (comm.rank() == 1) is_measured.count_down();
+        if (comm.rank() == 0) {
+          is_measured.wait();
+          burn_cpu(10'000'000);  // for so long rank 1 waits at least
+        }
+        one.strategy->step(one.part(samples, 12, 0));
+        EXPECT_GE(one.recorder.times()[Phase::kBubble], comm.rank() == 1 ? 10 : 1e-6);
+        EXPECT_DOUBLE_EQ(one.strategy->predicted_bubble(), 1 / 3.0);
+      },
+      60, Network::kThreads);
 }
 
 }  // namespace

@@ -12,9 +12,11 @@
 #include "core/error.h"
 #include "core/json_text.h"
 #include "core/machine.h"
+#include "core/number_text.h"
 #include "core/text.h"
 #include "loader/disk.h"
 #include "train/host_feeder.h"
+#include "train/limit_parallel.h"
 #include "train/models/model.h"
 #include "train/out_of_memory.h"
 #include "train/predictions.h"
@@ -233,6 +235,7 @@ class Run {
     if (learns()) save_model(options_.out / "model.safetensors", state, options_.arch);
     const Evaluation* evaluation = result.evaluation ? &*result.evaluation : nullptr;
     auto summary = summary_json(setup_, &result, evaluation, memory.item<int64_t>());
+    const std::string bubble = tell_bubble(run, summary);
     const std::string verdict = result.step_count > 0 ? judge(run, summary) : std::string();
     write_text(options_.out / "summary.json", json_text(summary, 2) + "\n");
     char seconds[32];
@@ -240,8 +243,19 @@ class Run {
     std::cout << "Total training time: " << seconds << resumed_text() << (options_.is_emulated() ? " [emulated]" : "")
               << '\n';
     if (evaluation != nullptr && learns()) std::cout << accuracy_text(*evaluation, class_names());
-    std::cout << verdict << std::flush;
+    std::cout << bubble << verdict << std::flush;
     return 0;
+  }
+
+  /// Adds the bubble of a pipeline to the summary, and returns the line about it.
+  std::string tell_bubble(const Observed& run, nlohmann::ordered_json& summary) const {
+    const double predicted = strategy_->predicted_bubble();
+    if (predicted == 0 || run.step_count == 0) return "";
+    const double measured = bubble_share(run.ranks);
+    summary["bubble"] = {{"measured", measured}, {"predicted", predicted}};
+    return concat("bubble: ranks waited ", percent_text(measured), " of the time for their neighbours; ",
+                  percent_text(predicted), " is the bubble of parts that take equally long",
+                  options_.is_emulated() ? " [emulated]" : "", "\n");
   }
 
   /// The total time has only the steps after --resume, so the line says " since epoch 3, step 10 of it, where --resume
@@ -279,7 +293,23 @@ class Run {
       all[rank].times.storage_ms = numbers[4].item<double>();
       all[rank].queued_ms = numbers[5].item<double>();
     }
-    return over_ranks(mine, all);
+    Observed run = over_ranks(mine, all);
+    run.ranks = gather_steps(result.a_step);
+    return run;
+  }
+
+  /// Collective: the mean step of each rank.
+  std::vector<StepTimes> gather_steps(const StepTimes& mine) {
+    std::vector<double> packed(mine.phase.begin(), mine.phase.end());
+    packed.push_back(mine.collectives);
+    const auto all = comm_.all_gather(torch::tensor(packed, torch::kFloat64).to(device_)).cpu();
+    std::vector<StepTimes> ranks(static_cast<size_t>(comm_.world_size()));
+    for (size_t rank = 0; rank < ranks.size(); ++rank) {
+      const double* numbers = all[static_cast<int64_t>(rank)].const_data_ptr<double>();
+      std::copy_n(numbers, kPhaseCount, ranks[rank].phase.begin());
+      ranks[rank].collectives = numbers[kPhaseCount];
+    }
+    return ranks;
   }
 
   /// The shards that this rank has opened.

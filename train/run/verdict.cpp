@@ -63,7 +63,7 @@ Observed observe(Observed run, const StepTimes& step, const LoaderStatistics& lo
   run.wait_ms = step[Phase::kWait];
   const double available_ms = run.step_ms * steps * static_cast<double>(loader.workers.size());
   run.loader_idle_share = available_ms > 0 ? std::clamp(1 - all.busy_ms / available_ms, 0.0, 1.0) : 0;
-  times.communication_ms = step[Phase::kCommunication];
+  times.communication_ms = step[Phase::kCommunication] + step[Phase::kBubble];
   // The kernel counts only the queueing of the whole step. It is divided between waiting and working in proportion to
   // their lengths. The phases of a device contain no queueing.
   const double running = run.step_ms > 0 && !times.is_async ? std::max(0.0, 1 - step.queued / run.step_ms) : 1;

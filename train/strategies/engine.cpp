@@ -131,7 +131,7 @@ void Engine::forward(const DeviceBatch& batch, int micro_batch, const Rows& rows
     input = batch.images.narrow(0, rows.first, rows.count);
   } else {
     input = alive.input = link_->receive_activation(micro_batch, rows.count).requires_grad_();
-    recorder_.mark(Phase::kCommunication);
+    recorder_.mark(Phase::kBubble);
   }
   part_.train(rows.count > 1);
   const auto output = part_.forward(input);
@@ -156,7 +156,7 @@ void Engine::backward(const DeviceBatch& batch, int micro_batch, const Rows& row
     sums.count += rows.count;
   } else {
     const auto gradient = link_->receive_gradient(micro_batch, alive.output);
-    recorder_.mark(Phase::kCommunication);
+    recorder_.mark(Phase::kBubble);
     if (alive.output.requires_grad()) alive.output.backward(gradient);  // everything up to here may be frozen
   }
   if (!part_.is_first()) link_->send_gradient(micro_batch, alive.input.grad());

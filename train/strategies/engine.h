@@ -22,6 +22,7 @@ struct Choices {
   Mesh mesh;
   std::vector<StageRange> ranges = {};  // one entry per rank of the pipe axis; empty: every rank holds the whole model
   std::string text = {};                // as Strategy::text()
+  double bubble = 0;                    // as Strategy::predicted_bubble()
   int micro_batches = 1;
   Schedule schedule = gpipe(1);  // of this rank
   std::function<std::unique_ptr<GradientSync>(const NamedTensors& trained, Comm& data, Recorder& recorder,
@@ -52,6 +53,7 @@ class Engine final : public Strategy {
   int data_rank() const override { return choices_.mesh.data_rank(world_.rank()); }
   int data_world_size() const override { return choices_.mesh.data; }
   std::string text() const override { return choices_.text; }
+  double predicted_bubble() const override { return choices_.bubble; }
   bool is_fed() const override { return part_.is_first(); }
   StepSums step(const DeviceBatch& batch) override;
   torch::Tensor evaluate(DeviceBatch& batch) override;

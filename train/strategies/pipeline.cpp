@@ -87,6 +87,9 @@ std::vector<StageRange> ranges_of(const Spec& spec, const Model& model, const Me
   return detail::balanced(detail::parameters_by_stage(model), static_cast<size_t>(mesh.pipe));
 }
 
+/// Each rank waits for P - 1 of M + P - 1 micro-batch times (Huang et al. 2019, sec. 2.3).
+double bubble_of(const Mesh& mesh, int micro_batches) { return (mesh.pipe - 1.0) / (micro_batches + mesh.pipe - 1); }
+
 /// "4 ranks as 2 data x 2 pipe, 1f1b of 4 micro-batches, bubble 20 %; part 0: conv1..conv2 (2,572 parameters), ...".
 std::string text_of(const Model& model, const Mesh& mesh, const std::string& schedule, int micro_batches,
                     const std::vector<StageRange>& ranges) {
@@ -100,11 +103,9 @@ std::string text_of(const Model& model, const Mesh& mesh, const std::string& sch
                            end - first > 1 ? ".." + stages[end - 1].name : std::string(), " (",
                            grouped(static_cast<uint64_t>(parameters)), " parameters)"));
   }
-  // Each rank waits for P - 1 of M + P - 1 micro-batch times (Huang et al. 2019, sec. 2.3).
-  const double bubble = (mesh.pipe - 1.0) / (micro_batches + mesh.pipe - 1);
   return concat(count_text(mesh.size(), "rank"), " as ", mesh.data, " data x ", mesh.pipe, " pipe, ", schedule, " of ",
-                count_text(micro_batches, "micro-batch", "micro-batches"), ", bubble ", percent_text(bubble), "; ",
-                join(parts));
+                count_text(micro_batches, "micro-batch", "micro-batches"), ", bubble ",
+                percent_text(bubble_of(mesh, micro_batches)), "; ", join(parts));
 }
 
 std::unique_ptr<Strategy> make_pipeline(const Spec& spec, const StrategyContext& context) {
@@ -116,6 +117,7 @@ std::unique_ptr<Strategy> make_pipeline(const Spec& spec, const StrategyContext&
   choices.schedule =
       detail::schedule_named(schedule, mesh.pipe_rank(context.comm.rank()), mesh.pipe, choices.micro_batches);
   choices.text = text_of(context.model, mesh, schedule, choices.micro_batches, choices.ranges);
+  choices.bubble = bubble_of(mesh, choices.micro_batches);
   if (mesh.data > 1) choices.sync = detail::make_bucket_sync;
   return std::make_unique<detail::Engine>(context, choices);
 }

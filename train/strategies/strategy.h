@@ -57,6 +57,9 @@ class Strategy {
   virtual int data_world_size() const = 0;
   /// How the ranks and the model were divided, in one line for people; "" if there is nothing to divide.
   virtual std::string text() const { return ""; }
+  /// The share of a step, 0..1, in which each rank would wait for its neighbours in a pipeline if all parts took
+  /// equally long and messages took no time; 0 if there is no pipeline.
+  virtual double predicted_bubble() const { return 0; }
   /// Whether this rank needs images. Where it does not, its batches are counts without tensors.
   virtual bool is_fed() const { return true; }
   /// Forward, backward, communication and update. Marks the recorder's phases.

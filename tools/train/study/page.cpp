@@ -39,7 +39,7 @@ text.turn { font-weight: 600; fill: #1c1c1c; paint-order: stroke; stroke: #fff; 
 .legend span { margin-right: 14px; white-space: nowrap; }
 .legend svg { width: 12px; height: 12px; vertical-align: -1px; margin-right: 4px; }
 .wait { fill: #d55e00; } .host_to_device { fill: #e6c700; } .forward { fill: #56b4e9; } .backward { fill: #0072b2; }
-.communication { fill: #cc79a7; } .optimizer { fill: #009e73; } .other { fill: #a8a8a8; }
+.communication { fill: #cc79a7; } .bubble { fill: #e69f00; } .optimizer { fill: #009e73; } .other { fill: #a8a8a8; }
 .even { fill: #7a7a9e; } .odd { fill: #b3b3cc; }
 )";
 
