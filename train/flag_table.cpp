@@ -82,6 +82,7 @@ std::vector<Flag> run_flags() {
       {"plugin", kTrained, [](Options o) -> FlagValue { return o.plugins; }},
       {"emulate-step", kAgreed, [](Options o) -> FlagValue { return concat(o.emulated_step_ns, "ns"); }},
       {"emulate-load", kOwn, [](Options o) -> FlagValue { return concat(o.emulated_load_ns, "ns"); }},
+      {"sim-net", kAgreed, [](Options o) -> FlagValue { return o.sim_net; }},
   };
 }
 

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "core/error.h"
 #include "core/json_text.h"
@@ -41,6 +43,23 @@ void check_new_head(const TrainOptions& options) {
     throw config_error("--new-head with --evaluate: the new head would never be trained; expected one of the two");
 }
 
+/// The number before the unit times the unit; none if `text` is anything else, or below 0.
+std::optional<double> quantity_in(const std::string& text, const std::map<std::string, double>& units) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  const auto unit = units.find(std::string(rest, end));
+  if (error != std::errc() || unit == units.end() || !(value >= 0)) return std::nullopt;
+  return value * unit->second;
+}
+
+constexpr double kMost_ns = 3600e9;
+
+std::optional<double> nanoseconds_in(const std::string& text) {
+  const auto ns = quantity_in(text, {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}});
+  return ns && *ns <= kMost_ns ? ns : std::nullopt;
+}
+
 }  // namespace
 
 SaveEvery parse_save_every(const std::string& text) {
@@ -60,17 +79,23 @@ SaveEvery parse_save_every(const std::string& text) {
 
 int64_t parse_duration_ns(const std::string& flag, const std::string& text) {
   if (text.empty()) return 0;
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  const std::string unit(rest, end);
-  const double factor = unit == "ns" ? 1 : unit == "us" ? 1e3 : unit == "ms" ? 1e6 : unit == "s" ? 1e9 : 0;
-  constexpr double kMost = 3600e9;
-  if (error != std::errc() || factor == 0 || !(value >= 0 && value * factor <= kMost)) {
+  const auto ns = nanoseconds_in(text);
+  if (!ns)
     throw config_error(
         concat(flag, " is ", in_quotes(text), "; expected a time with its unit, such as 1.2ms or 100us, up to 3600s"));
-  }
-  return std::llround(value * factor);
+  return std::llround(*ns);
+}
+
+SimNet parse_sim_net(const std::string& text) {
+  constexpr double kLeast = 1, kMost = 1e15;  // bytes per second
+  const auto parts = split(text, ',');
+  const auto delay_ns = parts.size() == 2 ? nanoseconds_in(parts[0]) : std::nullopt;
+  const auto rate = parts.size() == 2 ? quantity_in(parts[1], {{"B/s", 1}, {"KB/s", 1e3}, {"MB/s", 1e6}, {"GB/s", 1e9}})
+                                      : std::nullopt;
+  if (!delay_ns || !rate || *rate < kLeast || *rate > kMost)
+    throw config_error(concat("--sim-net is ", in_quotes(text), "; expected a delay up to 3600s and a rate of 1B/s or ",
+                              "more, with their units, such as 25us,10GB/s"));
+  return {std::llround(*delay_ns), *rate};
 }
 
 std::string to_string(const SaveEvery& save_every) {
@@ -109,6 +134,7 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
   check_number("momentum", options.momentum, 0, 1);
   check_number("weight-decay", options.weight_decay, 0, INFINITY);
   check_new_head(options);
+  if (!options.sim_net.empty()) parse_sim_net(options.sim_net);
   if (options.profile_steps > 0 && options.only_evaluates)
     throw config_error(
         concat("--profile ", options.profile_steps, " with --evaluate: no step is trained; expected one of the two"));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "loader/loader.h"
+#include "train/comm/link.h"
 
 namespace penstock {
 
@@ -23,6 +24,9 @@ std::string to_string(const SaveEvery& save_every);
 /// The nanoseconds in "1.2ms", "100us", "3s" or "500ns"; 0 for "". Throws config_error that names the flag for anything
 /// else, also for a number without a unit.
 int64_t parse_duration_ns(const std::string& flag, const std::string& text);
+
+/// The network of "25us,10GB/s": a delay and a rate in B/s, KB/s, MB/s or GB/s, powers of 1000. Throws config_error.
+SimNet parse_sim_net(const std::string& text);
 
 /// The options as the user gave them. set_up() replaces 0, -1 or an empty text where the comment says "auto".
 struct TrainOptions {
@@ -68,8 +72,9 @@ struct TrainOptions {
   int64_t profile_steps = 0;     ///< --profile; 0: none.
   int64_t emulated_step_ns = 0;  ///< A wait of this time replaces forward, backward and update; 0: they are real.
   int64_t emulated_load_ns = 0;  ///< Processor time that is wasted on each sample.
+  std::string sim_net;           ///< --sim-net, the network between ranks: "25us,10GB/s"; empty: the one there is.
 
-  bool is_emulated() const { return emulated_step_ns > 0 || emulated_load_ns > 0; }
+  bool is_emulated() const { return emulated_step_ns > 0 || emulated_load_ns > 0 || !sim_net.empty(); }
 };
 
 /// Checks the options: ranges, names, and pairs that exclude each other. Throws config_error that names the flag:

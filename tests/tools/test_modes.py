@@ -3,7 +3,7 @@ import csv
 
 import pytest
 
-from train_tool import FAST, run, summary
+from train_tool import FAST, metrics, run, summary
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +61,29 @@ def test_a_run_goes_on_in_other_modes_and_world_sizes(cache, single, tmp_path):
     assert [summary(tmp_path / name)["epochs"] for name in "abc"] == [3, 4, 5]
     losses = [summary(tmp_path / name)["test_loss"] for name in "abc"]
     assert losses[2] < losses[0]
+
+
+@pytest.mark.parametrize("mode", ["ddp", "pipeline(data=1)"])
+def test_a_simulated_network_is_waited_for_and_every_line_says_emulated(cache, tmp_path, mode):
+    printed = run(cache, *FAST, "--mode", mode, "--sim-net", "1ms,1GB/s", "--out", tmp_path / "run").stdout
+    assert "emulated: a network of 1ms,1GB/s between ranks\n" in printed
+    lines = [line for line in printed.splitlines() if line.startswith(("Epoch", "Total training time", "bubble", "co", "load"))]
+    assert len(lines) >= 4 and all("[emulated]" in line for line in lines)
+    found = summary(tmp_path / "run")
+    assert found["emulated"] and found["limit"]["emulated"] and all(line["emulated"] for line in metrics(tmp_path / "run"))
+    # An all-reduce of two ranks takes two delays; a rank of a pipeline waits for two that are made one after the other.
+    waited = found["phase_ms"]["bubble"] + found["phase_ms"]["communication"] + found["hidden_communication_ms"]
+    assert waited >= 2
+
+
+@pytest.mark.parametrize("flags, message", [
+    (["--sim-net", "1ms"], '--sim-net is "1ms"; expected a delay up to 3600s and a rate of 1B/s or more'),
+    (["--sim-net", "1ms,1GB/s", "--rank", 0, "--world-size", 2, "--dist-url", "tcp://10.0.0.7:29500"],
+     "--sim-net is 1ms,1GB/s with rank 0 at 10.0.0.7; expected all ranks on one machine, as with --nproc"),
+])
+def test_a_network_that_cannot_be_simulated_is_one_line(cache, tmp_path, flags, message):
+    done = run(cache, *FAST, "--mode", "ddp", *flags, "--out", tmp_path / "run", code=2)
+    assert message in done.stderr and done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("mode, ranks, message", [

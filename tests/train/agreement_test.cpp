@@ -83,6 +83,7 @@ TEST(AgreementTest, EveryAgreedFlagIsATermAndNoOtherIs) {
       {"plugin", [](auto& o) { o.plugins = {"elsewhere"}; }},
       {"emulate-step", [](auto& o) { o.emulated_step_ns = 7; }},
       {"emulate-load", [](auto& o) { o.emulated_load_ns = 7; }},
+      {"sim-net", [](auto& o) { o.sim_net = "7us,7GB/s"; }},
   };
   penstock::Setup setup = small_setup();
   const TrainOptions options = setup.options;

@@ -16,16 +16,24 @@ namespace {
 
 using testing::AllOf, testing::AnyOf, testing::HasSubstr;
 
-/// What holds for ranks over Gloo and for ranks that are threads.
-class GroupTest : public testing::TestWithParam<Network> {
+struct Medium {
+  const char* name;
+  Network network;
+  std::optional<SimNet> sim_net = {};
+};
+
+/// What holds for ranks over Gloo, for ranks that are threads, and for these over a simulated network.
+class GroupTest : public testing::TestWithParam<Medium> {
  protected:
   void ranks(int world_size, const std::function<void(Comm&)>& body, int step_seconds = 60) {
-    run_ranks(world_size, body, step_seconds, GetParam());
+    run_ranks(world_size, body, step_seconds, GetParam().network, GetParam().sim_net);
   }
-  std::string backend() const { return GetParam() == Network::kGloo ? "gloo" : "threads"; }
+  std::string backend() const { return GetParam().network == Network::kGloo ? "gloo" : "threads"; }
 };
-INSTANTIATE_TEST_SUITE_P(Networks, GroupTest, testing::Values(Network::kGloo, Network::kThreads),
-                         [](const auto& info) { return info.param == Network::kGloo ? "Gloo" : "Threads"; });
+INSTANTIATE_TEST_SUITE_P(Networks, GroupTest,
+                         testing::Values(Medium{"Gloo", Network::kGloo}, Medium{"Threads", Network::kThreads},
+                                         Medium{"Simulated", Network::kThreads, SimNet{20'000, 1e9}}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(GroupTest, AllReduceSumsInPlaceForEveryDtype) {
   for (const int world_size : {2, 3, 4})

@@ -8,12 +8,14 @@
 #include <functional>
 #include <latch>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <vector>
 
 #include "core/error.h"
 #include "train/comm/c10d_comm.h"
+#include "train/comm/sim_net.h"
 #include "train/comm/thread_comm.h"
 
 namespace penstock {
@@ -21,9 +23,9 @@ namespace penstock {
 enum class Network { kGloo, kThreads };
 
 /// Calls `body` once per rank, each time on a thread of its own with its own Comm. Rethrows what the lowest rank threw.
-/// A single rank gets the Comm for one rank.
+/// A single rank gets the Comm for one rank. With `sim_net` they are as far apart as that says.
 inline void run_ranks(int world_size, const std::function<void(Comm&)>& body, int step_seconds = 60,
-                      Network network = Network::kGloo) {
+                      Network network = Network::kGloo, const std::optional<SimNet>& sim_net = {}) {
   // LibTorch 2.11's flight recorder writes to a std::map of process groups before it takes its lock
   // (FlightRecorderDetail.hpp, record()): a crash where several ranks are threads of one process, as only here.
   setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/1);
@@ -41,10 +43,11 @@ inline void run_ranks(int world_size, const std::function<void(Comm&)>& body, in
         try {
           if (world_size == 1)
             comm = make_self_comm();
-          else if (network == Network::kThreads)
-            comm = std::move(thread_comms[static_cast<size_t>(rank)]);
-          else
+          else if (network == Network::kGloo)
             comm = make_c10d_comm(store, rendezvous, torch::kCPU, "gloo");
+          else
+            comm = std::move(thread_comms[static_cast<size_t>(rank)]);
+          if (sim_net) comm = make_sim_net(std::move(comm), *sim_net);
         } catch (...) {
           connected.count_down();
           throw;

@@ -156,8 +156,8 @@ void add_device_flags(CLI::App& app, TrainOptions& o) {
       ->group(group);
 }
 
-void add_emulation_flags(CLI::App& app, std::string& step, std::string& load) {
-  const auto group = "Emulation of a device or a loader that is not there (results are marked `emulated`)";
+void add_emulation_flags(CLI::App& app, std::string& step, std::string& load, std::string& network) {
+  const auto group = "Emulation of a device, a loader or a network that is not there (results are marked `emulated`)";
   app.add_option(
          "--emulate-step", step,
          "wait for this time, for example 1.2ms, in place of forward, backward and update; the wait uses no processor "
@@ -165,6 +165,10 @@ void add_emulation_flags(CLI::App& app, std::string& step, std::string& load) {
       ->group(group);
   app.add_option("--emulate-load", load,
                  "waste this processor time, for example 100us, on each sample, as a slower loader would")
+      ->group(group);
+  app.add_option("--sim-net", network,
+                 "let whatever ranks tell each other take this delay and its bytes at this rate, for example "
+                 "25us,10GB/s, as over a slower network; ranks are on one machine and communicate by gloo")
       ->group(group);
 }
 
@@ -229,7 +233,7 @@ void add_flags(CLI::App& app, FlagValues& values) {
   add_device_flags(app, values.options);
   add_run_flags(app, values.options, values.save_every);
   add_plugin_option(app, values.options.plugins)->group("Run");
-  add_emulation_flags(app, values.emulated_step, values.emulated_load);
+  add_emulation_flags(app, values.emulated_step, values.emulated_load, values.options.sim_net);
 }
 
 /// TrainOptions uses -1 and 0 for "auto" and "not given". A user who types them gets the same message as for any other

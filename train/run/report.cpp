@@ -46,7 +46,8 @@ std::string opening_text(const Setup& setup, const Comm& comm) {
              " test samples of ", shape.channels, " x ", shape.height, " x ", shape.width, " in ", shape.classes,
              " classes; augment ", (options.only_evaluates ? setup.eval_pipeline : setup.pipeline)->text(), "; batch ",
              options.batch_size, "\n");
-  if (options.is_emulated()) {
+  if (!options.sim_net.empty()) text += concat("emulated: a network of ", options.sim_net, " between ranks\n");
+  if (options.emulated_step_ns > 0 || options.emulated_load_ns > 0) {
     text +=
         concat("emulated: ", static_cast<double>(options.emulated_step_ns) * 1e-6, " ms per step (0: the real one), ",
                static_cast<double>(options.emulated_load_ns) * 1e-3, " us more processor time per sample\n");

@@ -15,6 +15,7 @@
 #include "core/number_text.h"
 #include "core/text.h"
 #include "loader/disk.h"
+#include "train/comm/sim_net.h"
 #include "train/host_feeder.h"
 #include "train/limit_parallel.h"
 #include "train/models/model.h"
@@ -375,8 +376,9 @@ int run_rank(Setup& setup) {
   Meeting meeting;
   if (setup.world.rendezvous.world_size > 1) meeting.terms = terms_of(setup);
   meeting.say = [](const std::string& line) { std::cerr << concat("train: ", line, "\n") << std::flush; };
-  const auto comm = make_comm(setup.world.rendezvous, device, setup.options.dist_backend, meeting);
   const auto& options = setup.options;
+  auto comm = make_comm(setup.world.rendezvous, device, options.dist_backend, meeting);
+  if (!options.sim_net.empty()) comm = make_sim_net(std::move(comm), parse_sim_net(options.sim_net));
   const std::string advice = concat("a smaller batch, or a smaller --arch than ", options.arch,
                                     options.is_resident ? ", or no --resident" : "");
   try {

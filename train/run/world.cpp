@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/text.h"
+#include "train/comm/address.h"
 #include "train/launch.h"
 #include "train/strategies/strategy.h"
 
@@ -69,9 +70,25 @@ void check_descriptors(int rank_count) {
                               " or more for a rank of ", rank_count, " (ulimit -n)"));
 }
 
+/// A message's time of arrival is compared with the clock of the rank that waits for it.
+void check_sim_net(const TrainOptions& options, const World& world, torch::DeviceType device) {
+  const int count = world.rendezvous.world_size;
+  if (options.sim_net.empty() || count == 1) return;
+  const bool is_remote = world.launcher == "flags" && !detail::is_loopback(world.rendezvous.host);
+  if (world.local_world_size != count || is_remote)
+    throw config_error(concat("--sim-net is ", options.sim_net,
+                              is_remote ? concat(" with rank 0 at ", world.rendezvous.host)
+                                        : concat(" with ", world.local_world_size, " of ", count, " ranks here"),
+                              "; expected all ranks on one machine, as with --nproc"));
+  if (device == torch::kCUDA && options.dist_backend != "gloo")
+    throw config_error(concat("--sim-net is ", options.sim_net, " with --dist-backend ", options.dist_backend,
+                              " on CUDA, which is nccl; expected --dist-backend gloo"));
+}
+
 void check_world(const TrainOptions& options, const World& world, torch::DeviceType device) {
   const int count = world.rendezvous.world_size;
   check_descriptors(count);
+  check_sim_net(options, world, device);
   if (options.dist_backend == "nccl" && device == torch::kCPU)
     throw config_error("--dist-backend is nccl on the CPU; expected gloo or auto, or --device cuda");
   if (options.batch_size < world.mesh.data)

@@ -81,6 +81,7 @@ std::string setting_text(const Json& configuration, const StudyOptions& options)
     setting += "; emulated step of " + milliseconds(options.train.emulated_step_ns) + ", which learns nothing";
   if (options.train.emulated_load_ns > 0)
     setting += "; emulated load of " + milliseconds(options.train.emulated_load_ns) + " per sample";
+  if (!options.train.sim_net.empty()) setting += "; emulated network of " + options.train.sim_net;
   return setting;
 }
 

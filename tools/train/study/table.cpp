@@ -108,7 +108,9 @@ std::vector<std::string> table_notes(const StudyResults& results) {
   }
   if (results.is_emulated)
     notes.push_back(
-        "Times are emulated: a wait stands for the device, or wasted processor time stands for a slower loader.");
+        "Times are emulated: a wait stands for the device or for a slower network, or wasted processor time stands for "
+        "a "
+        "slower loader.");
   return notes;
 }
 
