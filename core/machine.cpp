@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -15,6 +16,7 @@
 #include <sstream>
 
 #include "core/clock.h"
+#include "core/number_text.h"
 #include "core/text.h"
 
 namespace penstock {
@@ -137,6 +139,12 @@ double busy_cores_ms() {
   for (std::string line; std::getline(file, line) && line.rfind("cpu", 0) == 0;) text += line + "\n";
   return busy_cores_ms(text, sysconf(_SC_CLK_TCK),
                        [&](int core) { return core < CPU_SETSIZE && CPU_ISSET(core, &usable); });
+}
+
+std::string others_text(double other_cores, int core_count) {
+  char cores[32];
+  std::snprintf(cores, sizeof cores, "%.1f", other_cores);
+  return concat(", while other programs had ", cores, " of ", count_text(static_cast<uint64_t>(core_count), "core"));
 }
 
 double queued_threads_ms() {

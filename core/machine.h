@@ -35,6 +35,11 @@ double busy_cores_ms();
 /// of sysconf(3).
 double busy_cores_ms(const std::string& stat, long ticks_per_second, const std::function<bool(int)>& is_usable);
 
+/// Less than this is the error of the kernel's ticks, or its housekeeping, and not another program.
+constexpr double kLeastOtherCores = 0.1;
+/// The clause of a sentence that says it: ", while other programs had 0.9 of 2 cores".
+std::string others_text(double other_cores, int core_count);
+
 /// Milliseconds for which the present threads of this process were ready to run but had no core, summed over the
 /// threads (proc(5), schedstat). Costs about 10 us per thread.
 double queued_threads_ms();

@@ -141,6 +141,7 @@ std::vector<Plugin>& plugins() {
 }  // namespace
 
 Plugin load_plugin(const fs::path& file, const std::string& libtorch) {
+  if (file.empty()) throw config_error("--plugin is \"\"; expected a shared library, or no --plugin");
   check_is_new(file);
   check_stamp(file, libtorch);
   detail::Registrations registrations;

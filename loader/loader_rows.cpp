@@ -324,14 +324,20 @@ Plan RowMaker::plan_of(int64_t epoch, const RowWorker::Row& row) const {
   const Extent& extent = row.sample.extent;
   const Plan whole = Plan::upright(row.sample.orientation, extent.height, extent.width);
   const Plan plan = pipeline_.plan(whole, seed_, static_cast<uint32_t>(epoch), row.sample.id);
-  if (plan.output_height != extent_.height || plan.output_width != extent_.width) {
-    throw config_error(concat(dataset_->where(row.index), ": comes out of the augmentation as ",
-                              size_text(plan.output_height, plan.output_width), "; expected ",
-                              size_text(extent_.height, extent_.width),
-                              " as the first sample: add resize(height=...,width=...), center-crop(size=...) or "
-                              "random-resized-crop(size=...)"));
-  }
+  if (plan.output_height != extent_.height || plan.output_width != extent_.width)
+    throw other_size(row, plan.output_height, plan.output_width);
   return plan;
+}
+
+Error RowMaker::other_size(const RowWorker::Row& row, int height, int width) const {
+  const Sample& sample = row.sample;
+  const std::string name = concat("sample ", row.index, " (id ", sample.id, ") of ", dataset_->folder().string());
+  const int side = std::min(extent_.height, extent_.width);
+  return config_error(concat(sample.path.empty() ? name : concat(sample.path, ", ", name), ": is ",
+                             size_text(height, width), " after the transforms, and the first sample is ",
+                             size_text(extent_.height, extent_.width),
+                             "; expected all of one size: add resize(height=", extent_.height, ",width=", extent_.width,
+                             "), center-crop(size=", side, ") or random-resized-crop(size=", side, ")"));
 }
 
 /// The DCT scale at which a JPEG is decoded for this plan, in eighths.

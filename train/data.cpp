@@ -135,21 +135,22 @@ void check_packed(const fs::path& folder, const std::string& split) {
 /// The folder of the split for evaluations; "" if there is none, and then `note` gets the reason.
 fs::path test_folder(const DataName& name, const fs::path& train_folder, const TrainOptions& options, std::string& note,
                      const std::function<void(const std::string&)>& say) {
+  const std::string& split = options.evaluated_split;
   if (name.source.empty()) {
-    const fs::path folder = train_folder.parent_path() / "test";
+    const fs::path folder = train_folder.parent_path() / split;
     if (is_there(folder / "manifest.json")) return folder;
-    note = concat("no test split at ", folder.string(), ", so nothing is evaluated");
+    note = concat("no ", split, " split at ", folder.string(), ", so nothing is evaluated");
     return {};
   }
   std::unique_ptr<const Source> source;
   try {
-    source = make_source(name, "test");
+    source = make_source(name, split);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kCorrupt) throw;
-    note = concat("no test split (", error.what(), "), so nothing is evaluated");
+    note = concat("no ", split, " split (", error.what(), "), so nothing is evaluated");
     return {};
   }
-  return pack_source(*source, name, "test", options.cache, say);
+  return pack_source(*source, name, split, options.cache, say);
 }
 
 }  // namespace

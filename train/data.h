@@ -36,14 +36,14 @@ std::filesystem::path pack_into_cache(const DataName& name, const std::string& s
 
 struct TrainingData {
   std::shared_ptr<const Dataset> train;
-  std::shared_ptr<const Dataset> test;  ///< Null if there is no test split; then nothing is evaluated.
+  std::shared_ptr<const Dataset> test;  ///< What is evaluated; null if there is no such split.
   std::string augment, eval_augment;    ///< Resolved: both contain normalize.
   std::string note;                     ///< A text for people about what was added or is missing; may be empty.
 };
 
-/// Opens both splits, and packs them before if needed. Evaluations use the split `test` of a packed data set, if it
-/// exists; if --data is the folder of one split, they use the folder `test` beside it. `share` says which shards of the
-/// training split to open.
+/// Opens both splits, and packs them before if needed. Evaluations use the split options.evaluated_split of a packed
+/// data set, if it exists; if --data is the folder of one split, they use the folder of that name beside it. `share`
+/// says which shards of the training split to open.
 TrainingData open_training_data(const TrainOptions& options, RankShards share,
                                 const std::function<void(const std::string&)>& say);
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "core/machine.h"
 #include "core/number_text.h"
 #include "core/text.h"
 #include "loader/disk.h"
@@ -15,8 +16,8 @@ namespace {
 constexpr double kAsGood = 1.02;  // a rate within 2 % of the best counts as the best, so that fewer threads are advised
 // Two runs of one command differ by up to 5 % (docs/finding.md: ranges over repeats). Therefore more workers are
 // advised only if they give 5 % more, and fewer only if they would still be enough with batches that take 5 % longer.
-// Between the two the sentence says neither, so that noise cannot turn "1 worker would do" into "1 more worker would
-// give 1.05x".
+// Between the two the sentence says neither, so that noise cannot turn "1 worker would be enough" into "1 more worker
+// would give 1.05x".
 constexpr double kNoise = 1.05;
 // LibTorch's first step takes some 50 ms longer than the others, and a disturbance on the machine costs as much. That
 // is 2.5 % of two seconds, but a third of 50 steps of LeNet.
@@ -168,8 +169,9 @@ std::string advice(const Observed& run, const Limit& limit) {
                   rate_text(limit.predictions[static_cast<size_t>(limit.best_workers)].images_per_second), ")",
                   range_text(run, limit), bytes, ceiling);
   }
-  const std::string condition = run.times.other_threads > 0 ? " beside the other programs" : "";
-  if (change < 0) return concat(count_text(limit.best_workers, "worker"), " would do", condition, bytes, ceiling);
+  const std::string condition = run.times.other_threads > 0 ? " while the other programs run" : "";
+  if (change < 0)
+    return concat(count_text(limit.best_workers, "worker"), " would be enough", condition, bytes, ceiling);
   return concat("more workers would give nothing", hope_text(run, limit), condition, bytes, ceiling);
 }
 
@@ -183,12 +185,8 @@ std::string cores_fact(const Observed& run) {
                 run.times.other_threads > 0 ? "" : "; other programs had the rest");
 }
 
-/// " beside other programs, which had 0.9 of 2 cores".
 std::string others_fact(const Observed& run) {
-  if (run.times.other_threads <= 0) return "";
-  char cores[32];
-  std::snprintf(cores, sizeof(cores), "%.1f", other_cores(run));
-  return concat(" beside other programs, which had ", cores, " of ", count_text(run.times.cores, "core"));
+  return run.times.other_threads > 0 ? others_text(other_cores(run), run.times.cores) : std::string();
 }
 
 std::string fact(const Observed& run, Bound bound) {

@@ -2,13 +2,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/machine.h"
 #include "train/limit.h"
 
 namespace penstock {
 namespace {
-
-// Less than this is the error of the kernel's ticks of 4 ms, or its housekeeping, and not another program.
-constexpr double kLeastOtherCores = 0.1;
 
 double cpu_ms(const ServiceTimes& times) { return times.ranks * (times.update_cpu_ms + times.load_cpu_ms); }
 

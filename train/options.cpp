@@ -107,7 +107,8 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
   check_name("arch", parse_spec("arch", options.arch).name(), archs);
   check_name("mode", parse_spec("mode", options.mode).name(), modes);
   check_name("device", options.device, {"auto", "cpu", "cuda"});
-  check_name("split", options.split, {"all", "test", "train"});
+  for (const auto& split : {options.split, options.evaluated_split})
+    check_name("split", split, {"all", "test", "train"});
   check_name("shuffle", options.shuffle, {"global", "none", "rank-local"});
   check_name("tail", options.tail, {"drop", "pad"});
   check_name("layout", options.layout, {"f32", "u8"});

@@ -32,7 +32,8 @@ SimNet parse_sim_net(const std::string& text);
 struct TrainOptions {
   std::string data = "digits";  ///< A folder, an embedded source or `source:folder`.
   std::string split = "train";
-  std::filesystem::path cache;  ///< Folder for packed sources; auto: default_cache().
+  std::string evaluated_split = "test";  ///< With --evaluate, the --split that was typed.
+  std::filesystem::path cache;           ///< Folder for packed sources; auto: default_cache().
   std::string augment;
   std::string eval_augment;  ///< Auto: deterministic_part() of `augment`.
   std::string shuffle = "global", tail = "pad", layout = "f32";

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/error.h"
 #include "loader/codecs/codec.h"
 #include "loader/dataset.h"
 #include "loader/detail/histogram.h"
@@ -96,6 +97,7 @@ class RowMaker {
   void render_at(int scale, const Plan& plan, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
                  Laps& laps) const;
   Plan plan_of(int64_t epoch, const RowWorker::Row& row) const;
+  Error other_size(const RowWorker::Row& row, int height, int width) const;  ///< Says which transforms would help.
   int scale_of(const Sample& sample, const Plan& plan) const;
   Picture decode(const RowWorker::Row& row, const Plan& plan, int scale, DecodeScratch& scratch) const;
   bool is_forgiven(const Error& error) const {

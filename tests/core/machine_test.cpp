@@ -89,6 +89,11 @@ TEST(BusyCoresTest, TheKernelTellsThemHere) {
   EXPECT_GE(busy_cores_ms(), before);
 }
 
+TEST(BusyCoresTest, OtherProgramsAreSaidInAClause) {
+  EXPECT_EQ(others_text(0.94, 2), ", while other programs had 0.9 of 2 cores");
+  EXPECT_EQ(others_text(0.5, 1), ", while other programs had 0.5 of 1 core");
+}
+
 TEST(CoresTest, ThereIsAtLeastOne) {
   EXPECT_GE(usable_cores(), 1);
   EXPECT_LE(usable_cores(), bound_cores());

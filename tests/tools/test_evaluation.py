@@ -57,6 +57,23 @@ def test_every_sample_has_a_line_and_every_class_its_counts(cache, trained):
     assert result["weights"] == str(trained / "model.safetensors") and result["arch"] == "lenet"
 
 
+def test_the_split_that_is_typed_is_evaluated(cache, trained, tmp_path):
+    """Pictures are normalised by the statistics of the run's own split, whichever is evaluated."""
+    flags = ["-e", "--out", trained, "-j", 1, "--threads", 1, "--device", "cpu"]
+    run(cache, *flags)
+    _, untold = results(trained)
+    run(cache, *flags, "--split", "test")
+    assert results(trained)[1] == untold and untold["split"] == "test"
+    printed = run(cache, *flags, "--split", "train").stdout
+    _, result = results(trained)
+    assert result["split"] == "train" and result["samples"] == 400 and result["loss"] != untold["loss"]
+    assert ": 400 train samples of 1 x 16 x 16" in printed
+    assert f"Accuracy over the 400 train samples: {100 * result['top1']:.2f} %" in printed
+    run(cache, *flags, "--split", "test")
+    said = run(cache, *FAST, "-e", "--pretrained", trained / "model.safetensors", "--split", "tset", "--out", tmp_path / "no", code=2)
+    assert 'train: --split: unknown split "tset"; did you mean "test"?' in said.stderr
+
+
 def test_ranks_write_the_same_lines_and_padding_none(cache, trained, tmp_path):
     run(cache, *FAST, "-e", "--pretrained", trained / "model.safetensors", "--out", tmp_path / "one")
     # 400 samples in batches of 3 x 256 rows: the last rank has only padding rows.

@@ -96,6 +96,21 @@ def test_the_table_has_a_line_for_each_worker_count_and_the_json_the_same_number
     assert report["runs"][0]["ready_share"] == 0
 
 
+def test_other_programs_are_told(data, tmp_path):
+    """A program that keeps every core busy has more than a tenth of one."""
+    others = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(os.cpu_count() or 1)]
+    try:
+        done = loadbench("--data", data, "--workers", 1, "--epochs", 100, "--batch-size", 16, "--augment", AUGMENT,
+                         "--json", tmp_path / "bench.json")
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    (run,) = json.loads((tmp_path / "bench.json").read_text())["runs"]
+    assert run["other_cores"] >= 0.1
+    assert f", while other programs had {run['other_cores']:.1f} of " in done.stdout.splitlines()[-2]
+
+
 def test_layout_tail_and_batches_are_heard(data, tmp_path):
     out = tmp_path / "bench.json"
     done = loadbench("--data", data, "--workers", 1, "--epochs", 1, "--batch-size", 64, "--layout", "u8",

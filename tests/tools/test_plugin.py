@@ -89,8 +89,10 @@ def test_what_is_no_plug_in_is_refused_in_a_line(installed, plugin, tmp_path):
         assert "shared library" in refusal(*shardprep, "--plugin", file), file
     assert "no plug-in of Penstock; expected PENSTOCK_PLUGIN()" in refusal(
         *shardprep, "--plugin", next(installed.glob("lib*/libpenstock.so")))
-    for file, fact in ((tmp_path / "missing.so", "No such file"), (tmp_path, "no regular file"), ("", "No such file")):
+    for file, fact in ((tmp_path / "missing.so", "No such file"), (tmp_path, "no regular file")):
         assert fact in refusal(*shardprep, "--plugin", file, code=3)
+    for words in (["--plugin", ""], ["--plugin="]):
+        assert refusal(*shardprep, *words) == 'shardprep: --plugin is ""; expected a shared library, or no --plugin\n'
     assert "--plugin: has no value" in refusal(*shardprep, "--plugin")
     assert not (tmp_path / "out").exists()
 

@@ -105,9 +105,13 @@ def test_every_table_and_summary_line_says_emulated(study):
     assert len(body) == 4 and all(row[-1] == "emulated" for row in body)
     assert all(re.fullmatch(r"[\d.]+ \([\d.]+-[\d.]+\)", row[6]) for row in body)
     assert markdown_rows(done.stdout) == [head, markdown_rows(text)[1], *body]
+    told = [line for line in done.stdout.splitlines() if "-bound: " in line]  # the fastest row of each group
+    assert len(told) == 2 and all("- " + line in text.splitlines() for line in told)
+    fastest = re.findall(r"^single, (?:not )?augmented: fastest with (\d workers?)", done.stdout, re.MULTILINE)
+    assert [re.match(r"single, (?:not )?augmented, (\d workers?): ", line)[1] for line in told] == fastest
     said = [line for line in text.splitlines() if line.startswith(("#", "- "))]
-    beside = sum("ran beside other programs" in line for line in said)  # this depends on what else the machine does
-    assert beside <= 1 and len(said) == 2 + 3 + 4 + beside and all("[emulated]" in line for line in said), said
+    busy = sum("ran while other programs had" in line for line in said)  # this depends on what else the machine does
+    assert busy <= 1 and len(said) == 2 + 3 + 4 + busy and all("[emulated]" in line for line in said), said
     assert sum("bound: " in line for line in said) == 4
     assert [row["times"] for row in csv_rows(out)] == ["emulated"] * 4
     for name in CHARTS:
@@ -228,6 +232,8 @@ def test_a_study_that_was_stopped_goes_on(cache, tmp_path):
     assert sum("finished earlier" in line for line in lines) == len(finished)
     assert {path: path.stat().st_mtime_ns for path in finished} == finished
     assert [(row["mode"], row["ranks"]) for row in csv_rows(out)] == [("single", "1")] * 2 + [("ddp", "2")] * 2
+    lines = (out / "study.md").read_text().splitlines()
+    assert sum(": fastest of one run each: " in line for line in lines) == 2 and not any("fastest with" in line for line in lines)
     ranks = [one["world_size"] for number in range(1, 5) for one in summaries(out, number)]
     assert ranks == [1, 1, 2, 2]
     assert "rank 0 of 2" in (out / "report.html").read_text()

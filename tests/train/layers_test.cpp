@@ -60,6 +60,7 @@ TEST(LayersTest, UnknownLayersListThoseThatExist) {
   EXPECT_EQ(refusal("layer1,leyer2"),
             "--freeze: unknown layer \"leyer2\"; did you mean \"layer2\"? known: stem (conv1, bn1), layer1, layer2, "
             "layer3, layer4, head (fc)");
+  EXPECT_EQ(refusal("layer1,stem,layer1"), "--freeze is layer1,stem,layer1: layer1 is given twice; expected it once");
   EXPECT_THAT(refusal("layer1,"), HasSubstr("unknown layer \"\""));
   EXPECT_THAT(refusal("layer1.0.conv1.weight"), HasSubstr("unknown layer"));
   EXPECT_EQ(refusal("stem,layer1,layer2,layer3,layer4,head"),

@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(
               .images_per_second = 8000},
              Bound::kCompute,
              1,
-             "compute-bound: the loader waited 97 % of the time; 1 worker would do"},
+             "compute-bound: the loader waited 97 % of the time; 1 worker would be enough"},
         Case{"compute, nothing to gain",
              {.times = {.load_ms = 1, .load_cpu_ms = 1, .update_ms = 8, .update_cpu_ms = 8, .cores = 4},
               .workers = 1,
@@ -227,8 +227,8 @@ INSTANTIATE_TEST_SUITE_P(
               .busy_cores = 1.9},
              Bound::kLoad,
              2,
-             "load-bound: the trainer waited 90 % of the time beside other programs, which had 0.9 of 2 cores; 1 more "
-             "worker would give about 1.3x (8,000 images/s), 1.00x to 2.0x depending on the other programs, the limit "
+             "load-bound: the trainer waited 90 % of the time, while other programs had 0.9 of 2 cores; 1 more worker "
+             "would give about 1.3x (8,000 images/s), 1.00x to 2.0x depending on the other programs, the limit "
              "is 10x (compute)"},
         Case{"compute beside other programs",
              {.times =
@@ -240,8 +240,8 @@ INSTANTIATE_TEST_SUITE_P(
               .busy_cores = 2.1},
              Bound::kCompute,
              1,
-             "compute-bound: the loader waited 88 % of the time beside other programs, which had 1.0 of 4 cores; more "
-             "workers would give nothing beside the other programs"},
+             "compute-bound: the loader waited 88 % of the time, while other programs had 1.0 of 4 cores; more workers "
+             "would give nothing while the other programs run"},
         Case{"cores",
              {.times = {.load_ms = 6, .load_cpu_ms = 6, .update_ms = 4, .update_cpu_ms = 4, .cores = 2},
               .workers = 2,
@@ -276,7 +276,7 @@ TEST(LimitTest, NoiseOfFivePercentDoesNotTurnTheAdvice) {
     }
   }
   EXPECT_THAT(find_limit(balanced(1, 10.7)).sentence, testing::HasSubstr("1 more worker would give about 1.07x"));
-  EXPECT_THAT(find_limit(balanced(2, 9)).sentence, testing::HasSubstr("; 1 worker would do"));
+  EXPECT_THAT(find_limit(balanced(2, 9)).sentence, testing::HasSubstr("; 1 worker would be enough"));
 }
 
 TEST(LimitTest, FewerWorkersThatGiveMoreAreAdvised) {

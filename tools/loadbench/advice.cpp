@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "core/machine.h"
 #include "core/number_text.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
@@ -39,8 +40,9 @@ std::string storage_lines(const Dataset& dataset, const BenchOptions& options, c
       static_cast<double>(statistics.sample_bytes) / static_cast<double>(std::max<uint64_t>(statistics.read.count, 1));
   std::string text = concat(
       "limit: ", grouped(static_cast<uint64_t>(std::llround(best.images_per_second))), " images/s with ",
-      count_text(static_cast<uint64_t>(best.workers), "worker"), "; waiting for the storage takes ",
-      percent_text(storage_share(statistics)),
+      count_text(static_cast<uint64_t>(best.workers), "worker"),
+      best.other_cores > 0 ? others_text(best.other_cores, this_machine().cores) : "",
+      "; waiting for the storage takes ", percent_text(storage_share(statistics)),
       " of a sample's time: ", storage_text(disk ? disk->most : 0, best.images_per_second, image_bytes), "\nnext: ");
   if (disk && disk->most > kGain * disk->one)
     text +=
@@ -152,7 +154,8 @@ std::string advice(const Dataset& dataset, const BenchOptions& options, const st
   const StageShare stage = greatest_stage(best->statistics);
   return concat("limit: ", grouped(static_cast<uint64_t>(std::llround(best->images_per_second))), " images/s with ",
                 count_text(static_cast<uint64_t>(best->workers), "worker"), " on ",
-                count_text(static_cast<uint64_t>(core_count), "core"), "; ", stage.name, " takes ",
+                count_text(static_cast<uint64_t>(core_count), "core"),
+                best->other_cores > 0 ? others_text(best->other_cores, core_count) : "", "; ", stage.name, " takes ",
                 percent_text(stage.share), " of a sample's time (", std::lround(stage.us),
                 " us)\nnext: ", next_step(dataset, options, *best, core_count), '\n');
 }

@@ -5,6 +5,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/machine.h"
 #include "core/text.h"
 #include "loader/digest.h"
 
@@ -28,6 +29,25 @@ int64_t consume(Loader& loader, int64_t max_batches) {
   }
   return images;
 }
+
+/// What other programs take of the cores, from its construction on.
+class OtherPrograms {
+ public:
+  /// Their mean number of cores; 0 where it cannot be told from the kernel's ticks, of which each is up to 10 ms long
+  /// and counts for a whole core.
+  double cores() const {
+    constexpr double kShortest_ms = 200;
+    const double elapsed_ms = ms_since(start_ns_);
+    if (elapsed_ms < kShortest_ms) return 0;
+    const double own_ms = static_cast<double>(cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ns_) * 1e-6;
+    const double cores = (busy_cores_ms() - start_busy_ms_ - own_ms) / elapsed_ms;
+    return cores < kLeastOtherCores ? 0 : cores;
+  }
+
+ private:
+  int64_t start_ns_ = now_ns(), start_cpu_ns_ = cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
+  double start_busy_ms_ = busy_cores_ms();
+};
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -103,9 +123,12 @@ std::vector<BenchRun> measure(const std::shared_ptr<const Dataset>& dataset, con
     run.slot_bytes = loaders.back()->slot_bytes();
     runs.push_back(run);
   }
+  const OtherPrograms others;
   for (int64_t epoch = 1; epoch <= options.epochs; ++epoch)
     for (size_t i = 0; i < runs.size(); ++i) run_epoch(*loaders[i], epoch, options, runs[i]);
+  const double other_cores = others.cores();
   for (size_t i = 0; i < runs.size(); ++i) {
+    runs[i].other_cores = other_cores;
     runs[i].images_per_second = median(runs[i].epoch_images_per_second);
     runs[i].statistics = loaders[i]->statistics();
   }

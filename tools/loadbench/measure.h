@@ -17,6 +17,7 @@ struct BenchRun {
   std::vector<double> epoch_images_per_second;  ///< One entry per epoch, of this rank's images.
   double images_per_second = 0;                 ///< Their median.
   double first_batch_ms = 0;                    ///< From the construction of a loader to the end of its first next().
+  double other_cores = 0;       ///< Mean number of cores that other programs had while all runs took their turns.
   LoaderStatistics statistics;  ///< Covers the measured epochs, including batches that were made ahead and dropped.
   Extent extent;                ///< The extent of a rendered sample.
   size_t slot_bytes = 0;

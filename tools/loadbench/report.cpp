@@ -42,6 +42,7 @@ Json run_json(const BenchRun& run) {
           {"ready_share", ready_share(run.statistics)},
           {"substituted_count", run.statistics.substituted_count},
           {"storage_bytes", storage_bytes(run.statistics)},
+          {"other_cores", run.other_cores},
           {"slot_bytes", run.slot_bytes},
           {"resident_bytes", run.resident_bytes},
           {"stages",

@@ -28,7 +28,8 @@ void add_data_flags(CLI::App& app, TrainOptions& o) {
       ->capture_default_str()
       ->group(group);
   app.add_option("--split", o.split,
-                 "split to train on: train, test or all; evaluations use the split test, if there is one")
+                 "split to train on: train, test or all; evaluations use the split test, if there is one. With -e, the "
+                 "split to evaluate (default: test)")
       ->capture_default_str()
       ->group(group);
   app.add_option("--augment", o.augment,
@@ -290,7 +291,13 @@ TrainOptions parse_flags(int argc, char** argv) {
   app.footer("`train study` compares runs with different workers, modes and ranks; see train study --help.");
   auto& options = values.options;
   read_earlier_flags(earlier, argv[0], values);
+  const std::string earlier_split = options.split;
   parse_command_line(app, argc, argv);
+  if (options.only_evaluates && app.count("--split") > 0) {
+    options.evaluated_split = options.split;
+    // The pictures are normalised by the statistics of the split that the run was trained on.
+    if (!earlier.empty() && app.count("--data") == 0) options.split = earlier_split;
+  }
   options.resume = checkpoint_of(options.resume);
   if (!values.save_every.empty()) options.save_every = save_every_of(values.save_every);
   options.emulated_step_ns = parse_duration_ns("--emulate-step", values.emulated_step);

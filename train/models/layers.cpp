@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
 
 #include "core/text.h"
 #include "train/models/model.h"
@@ -66,8 +67,12 @@ std::vector<std::string> new_head_modules(const Model& model) {
 
 void freeze_layers(Model& model, const std::string& list) {
   if (list.empty()) return;
-  for (const auto& name : split(list, ','))
+  std::set<std::string> frozen;
+  for (const auto& name : split(list, ',')) {
+    if (!frozen.insert(name).second)
+      throw config_error(concat("--freeze is ", list, ": ", name, " is given twice; expected it once"));
     for (const auto& module : modules_named(model, "--freeze", name)) model.freeze(module);
+  }
   const auto parameters = model.parameters();
   if (std::none_of(parameters.begin(), parameters.end(), [](const auto& tensor) { return tensor.requires_grad(); }))
     throw config_error(concat("--freeze is ", list, ": no parameter would be trained; expected fewer layers"));

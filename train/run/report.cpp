@@ -34,6 +34,13 @@ std::string model_text(const Setup& setup) {
   return text;
 }
 
+/// "60000 train, 10000 test samples"; if it is only evaluated, "10000 test samples".
+std::string sample_text(const Setup& setup) {
+  const auto& data = setup.data;
+  if (setup.options.only_evaluates) return concat(data.test->size(), " ", setup.options.evaluated_split, " samples");
+  return concat(data.train->size(), " train, ", data.test ? data.test->size() : 0, " test samples");
+}
+
 }  // namespace
 
 std::string opening_text(const Setup& setup, const Comm& comm) {
@@ -41,11 +48,10 @@ std::string opening_text(const Setup& setup, const Comm& comm) {
   const auto& shape = setup.shape;
   const auto& data = setup.data;
   const auto started = setup.world.launcher == "none" ? std::string() : concat(" started by ", setup.world.launcher);
-  std::string text =
-      concat("data ", options.data, ": ", data.train->size(), " train, ", data.test ? data.test->size() : 0,
-             " test samples of ", shape.channels, " x ", shape.height, " x ", shape.width, " in ", shape.classes,
-             " classes; augment ", (options.only_evaluates ? setup.eval_pipeline : setup.pipeline)->text(), "; batch ",
-             options.batch_size, "\n");
+  std::string text = concat("data ", options.data, ": ", sample_text(setup), " of ", shape.channels, " x ",
+                            shape.height, " x ", shape.width, " in ", shape.classes, " classes; augment ",
+                            (options.only_evaluates ? setup.eval_pipeline : setup.pipeline)->text(), "; batch ",
+                            options.batch_size, "\n");
   if (!options.sim_net.empty()) text += concat("emulated: a network of ", options.sim_net, " between ranks\n");
   if (options.emulated_step_ns > 0 || options.emulated_load_ns > 0) {
     text +=
@@ -70,9 +76,10 @@ std::string opening_text(const Setup& setup, const Comm& comm) {
   return text;
 }
 
-std::string accuracy_text(const Evaluation& evaluation, const std::vector<std::string>& class_names) {
-  std::string text = concat("Accuracy over the ", evaluation.sample_count,
-                            " test samples: ", percent_text(evaluation.accuracy, 2), "\n");
+std::string accuracy_text(const Evaluation& evaluation, const std::string& split,
+                          const std::vector<std::string>& class_names) {
+  std::string text = concat("Accuracy over the ", evaluation.sample_count, " ", split,
+                            " samples: ", percent_text(evaluation.accuracy, 2), "\n");
   for (size_t i = 0; i < evaluation.class_accuracy.size(); ++i) {
     const auto& accuracy = evaluation.class_accuracy[i];
     text += concat("  class ", class_names[i], ": ", accuracy ? percent_text(*accuracy, 2) : "no samples", "\n");
@@ -120,6 +127,7 @@ std::string evaluation_json(const Setup& setup, const Evaluation& evaluation, co
       {"weights", options.resume.empty() ? options.pretrained.string() : options.resume.string()},
       {"arch", options.arch},
       {"data", options.data},
+      {"split", options.evaluated_split},
       {"augment", setup.eval_pipeline->text()},
       {"loss", evaluation.loss}};
   add_accuracies(all, json);

@@ -14,7 +14,8 @@ namespace penstock {
 std::string opening_text(const Setup& setup, const Comm& comm);
 
 /// `Accuracy over the 10000 test samples: 98.95 %`, and one line per class.
-std::string accuracy_text(const Evaluation& evaluation, const std::vector<std::string>& class_names);
+std::string accuracy_text(const Evaluation& evaluation, const std::string& split,
+                          const std::vector<std::string>& class_names);
 
 /// The largest resident memory of this process so far, in bytes.
 int64_t peak_memory_bytes();

@@ -84,8 +84,9 @@ class Run {
     if (!is_first_) return 0;
     predictions.commit();
     write_text(options_.out / "evaluation.json", evaluation_json(setup_, evaluation, predictions.classes()));
-    std::cout << accuracy_text(evaluation, class_names()) << "written: " << (options_.out / "evaluation.csv").string()
-              << ", " << (options_.out / "evaluation.json").string() << std::endl;
+    std::cout << accuracy_text(evaluation, options_.evaluated_split, class_names())
+              << "written: " << (options_.out / "evaluation.csv").string() << ", "
+              << (options_.out / "evaluation.json").string() << std::endl;
     return 0;
   }
 
@@ -243,7 +244,8 @@ class Run {
     std::snprintf(seconds, sizeof(seconds), "%.1f s", result.train_seconds);
     std::cout << "Total training time: " << seconds << resumed_text() << (options_.is_emulated() ? " [emulated]" : "")
               << '\n';
-    if (evaluation != nullptr && learns()) std::cout << accuracy_text(*evaluation, class_names());
+    if (evaluation != nullptr && learns())
+      std::cout << accuracy_text(*evaluation, options_.evaluated_split, class_names());
     std::cout << bubble << verdict << std::flush;
     return 0;
   }

@@ -69,10 +69,11 @@ void check_data(const Setup& setup) {
   const auto& options = setup.options;
   const int world_size = setup.world.mesh.data;
   if (options.only_evaluates && !setup.data.test)
-    throw config_error(
-        concat("--evaluate with --data ", options.data, ": ", setup.data.note, "; expected a test split"));
+    throw config_error(concat("--evaluate with --data ", options.data, ": ", setup.data.note, "; expected a ",
+                              options.evaluated_split, " split"));
   if (options.only_evaluates && setup.data.test->size() == 0)
-    throw config_error(concat("--evaluate with --data ", options.data, ": 0 test samples; expected 1 or more"));
+    throw config_error(concat("--evaluate with --data ", options.data, ": 0 ", options.evaluated_split,
+                              " samples; expected 1 or more"));
   if (setup.data.test) check_same_classes(*setup.data.train, *setup.data.test);
   if (setup.data.test && setup.data.test->size() > 0) {
     const Extent train = rendered_extent(*setup.data.train, *setup.pipeline);

@@ -44,8 +44,14 @@ torch::Tensor StageLink::receive(torch::Tensor tensor, int peer, int tag, const 
 
 void StageLink::send_activation(int micro_batch, const torch::Tensor& activation) {
   const int next = pipe_.rank() + 1;
+  const auto sizes = activation.sizes().slice(1);
+  if (!sent_sizes_.empty() && (sizes != at::IntArrayRef(sent_sizes_) || activation.scalar_type() != sent_type_))
+    throw bug_error(concat(of_micro_batch("activation", micro_batch), " has rows of ", activation.scalar_type(), " ",
+                           sizes, ", the first one had ", sent_type_, " ", at::IntArrayRef(sent_sizes_),
+                           "; expected a stage that gives the same sizes for every batch"));
   if (sent_sizes_.empty()) {
-    sent_sizes_.assign(activation.sizes().begin() + 1, activation.sizes().end());
+    sent_sizes_ = sizes.vec();
+    sent_type_ = activation.scalar_type();
     send(packed_sizes(activation).to(device_), next, kSizesTag, "the sizes of activations");
   }
   send(activation.detach().contiguous(), next, activation_tag(micro_batch), of_micro_batch("activation", micro_batch));

@@ -12,8 +12,9 @@ namespace penstock::detail {
 /// Sends return at once and are waited for by finish(); receives wait. A tensor's sizes without its rows are told once,
 /// before the first activation: the rows of each message are known to both ranks.
 ///
-/// Errors: device_error as Comm has it, naming the message: "the activation of micro-batch 3 from rank 0".
-/// Thread-safety: the training thread's alone.
+/// Errors: device_error as Comm has it, naming the message: "the activation of micro-batch 3 from rank 0". bug_error
+/// for an activation of other sizes than the first one, before it is sent: Gloo ends the process of a rank that
+/// receives more or fewer bytes than it expects. Thread-safety: the training thread's alone.
 class StageLink {
  public:
   /// `pipe`: a rank for each part of the model, in the order of the stages.
@@ -37,7 +38,7 @@ class StageLink {
   Comm& pipe_;
   torch::Device device_;
   std::vector<int64_t> sent_sizes_, received_sizes_;  // of an activation, without its rows; empty: not told yet
-  at::ScalarType received_type_ = at::kFloat;
+  at::ScalarType sent_type_ = at::kFloat, received_type_ = at::kFloat;
   std::vector<torch::Tensor> held_;  // what is being sent
   std::vector<std::unique_ptr<Comm::Work>> works_;
 };

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "core/error.h"
 #include "core/number_text.h"
@@ -100,13 +101,28 @@ void predict(std::vector<RowResult>& rows, const std::vector<std::vector<Json>>&
   }
 }
 
-/// "ddp, 2 ranks: fastest with 2 workers, 1.55x as fast as with 0; ranges overlap with 4".
-std::string fastest_text(const std::vector<RowResult>& group) {
+/// The rows that differ from each other in their number of workers alone.
+std::vector<std::span<const RowResult>> groups_of(const std::vector<RowResult>& rows) {
+  std::vector<std::span<const RowResult>> groups;
+  for (size_t begin = 0, end = 0; begin < rows.size(); begin = end) {
+    while (end < rows.size() && rows[end].row.group == rows[begin].row.group) ++end;
+    groups.push_back(std::span(rows).subspan(begin, end - begin));
+  }
+  return groups;
+}
+
+const RowResult& fastest(std::span<const RowResult> group) {
+  return *std::min_element(group.begin(), group.end(),
+                           [](const RowResult& a, const RowResult& b) { return a.total_s.median < b.total_s.median; });
+}
+
+/// "ddp, 2 ranks: fastest with 2 workers, 1.55x as fast as with 0; ranges overlap with 4". One run of each row shows no
+/// range, so that it cannot tell which row is the fastest: the text then says that there was one.
+std::string fastest_text(std::span<const RowResult> group, int repeat_count) {
   const auto& base = group.front();
-  const auto& best = *std::min_element(group.begin(), group.end(), [](const RowResult& a, const RowResult& b) {
-    return a.total_s.median < b.total_s.median;
-  });
-  std::string text = concat(group_text(base.row), ": fastest with ", count_text(best.row.workers, "worker"));
+  const auto& best = fastest(group);
+  std::string text = concat(group_text(base.row), ": fastest ", repeat_count == 1 ? "of one run each: " : "with ",
+                            count_text(best.row.workers, "worker"));
   if (&best != &base) {
     char speed_up[32];
     std::snprintf(speed_up, sizeof speed_up, "%.2fx", base.total_s.median / best.total_s.median);
@@ -118,8 +134,8 @@ std::string fastest_text(const std::vector<RowResult>& group) {
   return alike.empty() ? text : text + "; ranges overlap with " + join(alike);
 }
 
-/// "2 rows ran beside other programs, which had up to 0.9 cores (median over the rows): single, 0 workers; ...".
-std::string beside_text(const std::vector<RowResult>& rows) {
+/// "2 rows ran while other programs had up to 0.9 cores (median over the rows): single, 0 workers; ...".
+std::string busy_machine_text(const std::vector<RowResult>& rows) {
   std::vector<std::string> names;
   std::vector<double> cores;
   for (const auto& row : rows) {
@@ -130,7 +146,7 @@ std::string beside_text(const std::vector<RowResult>& rows) {
   if (names.empty()) return "";
   char median[32];
   std::snprintf(median, sizeof median, "%.1f", spread_of(cores).median);
-  return concat(count_text(names.size(), "row"), " ran beside other programs, which had up to ", median,
+  return concat(count_text(names.size(), "row"), " ran while other programs had up to ", median,
                 " cores (median over the rows): ", join(names, "; "));
 }
 
@@ -187,12 +203,9 @@ std::string others_text(const RowResult& row) {
 std::vector<std::string> findings(const StudyResults& results) {
   const std::string mark = results.is_emulated ? " [emulated]" : "";
   std::vector<std::string> lines;
-  const auto& rows = results.rows;
-  for (size_t begin = 0, end = 0; begin < rows.size(); begin = end) {
-    while (end < rows.size() && rows[end].row.group == rows[begin].row.group) ++end;
-    if (end - begin > 1) lines.push_back(fastest_text({rows.begin() + begin, rows.begin() + end}) + mark);
-  }
-  if (const auto beside = beside_text(rows); !beside.empty()) lines.push_back(beside + mark);
+  for (const auto& group : groups_of(results.rows))
+    if (group.size() > 1) lines.push_back(fastest_text(group, results.repeat_count) + mark);
+  if (const auto text = busy_machine_text(results.rows); !text.empty()) lines.push_back(text + mark);
   std::vector<double> errors;
   const RowResult* worst = nullptr;
   for (const auto& row : results.rows) {
@@ -205,6 +218,13 @@ std::vector<std::string> findings(const StudyResults& results) {
                            percent_text(spread_of(errors).median, 1), ", largest ",
                            percent_text(std::abs(*worst->error()), 1), " (", row_text(worst->row), ")", mark));
   }
+  return lines;
+}
+
+std::vector<std::string> limits(const StudyResults& results) {
+  std::vector<std::string> lines;
+  for (const auto& group : groups_of(results.rows))
+    lines.push_back(concat(row_text(fastest(group).row), ": ", fastest(group).sentence));
   return lines;
 }
 

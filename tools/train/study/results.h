@@ -50,6 +50,9 @@ StudyResults read_results(const StudyOptions& options, const std::vector<StudyRo
 /// The study in sentences: the fastest row of each group, and the errors of the predictions.
 std::vector<std::string> findings(const StudyResults& results);
 
+/// What limited the fastest row of each group, as its last repeat said it: "single, 2 workers: compute-bound: ...".
+std::vector<std::string> limits(const StudyResults& results);
+
 /// "other programs had up to 0.9 cores meanwhile", or "" where they had less than a tenth of one.
 std::string others_text(const RowResult& row);
 

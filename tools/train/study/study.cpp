@@ -45,6 +45,7 @@ class Study {
     write_text(options_.out / "report.html", page(results, options_.out, charts_note));
     std::cout << markdown_table(results);
     for (const auto& line : findings(results)) std::cout << line << '\n';
+    for (const auto& line : limits(results)) std::cout << line << '\n';
     std::cout << "written: " << (options_.out / "report.html").string() << ", study.md, study.csv"
               << (charts_note.empty() ? ", chart-total and chart-stages as .svg and .png" : "") << std::endl;
   }
