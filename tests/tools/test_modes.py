@@ -1,5 +1,6 @@
 """train --mode zero, pipeline and mp: what they print, write, refuse, and go on from."""
 import csv
+import re
 
 import pytest
 
@@ -39,6 +40,13 @@ def test_the_parts_and_the_bubble_are_told(cache, tmp_path):
     assert bubble["predicted"] == pytest.approx(1 / 9) and 0 < bubble["measured"] < 1
     assert f"bubble: ranks waited {100 * bubble['measured']:.0f} % of the time for their neighbours; 11 % is the bubble" in printed
     assert summary(tmp_path / "run")["phase_ms"]["bubble"] > 0
+
+
+@pytest.mark.parametrize("balance, cost", [("time", r"\d+(\.\d+)? ms"), ("memory", r"\d+(\.\d+)? [KM]B")])
+def test_what_was_measured_of_each_part_is_told(cache, single, tmp_path, balance, cost):
+    printed = run(cache, *FAST, "--mode", f"pipeline(balance={balance})", "--out", tmp_path / "run").stdout
+    assert re.search(rf"part 0: conv1.* \([\d,]+ parameters, {cost}\), part 1: .*fc3 \([\d,]+ parameters, {cost}\)\n", printed)
+    assert summary(tmp_path / "run")["test_loss"] == pytest.approx(summary(single)["test_loss"], rel=1e-3)
 
 
 def test_the_last_part_evaluates_and_rank_0_writes(cache, single, tmp_path):
@@ -95,6 +103,8 @@ def test_a_network_that_cannot_be_simulated_is_one_line(cache, tmp_path, flags, 
     ("pipeline(micro-batches=0)", 2, "--mode pipeline: micro-batches is 0; expected 1 to 65536"),
     ("pipeline(data=1500000000,cut=fc1)", 2, "--mode pipeline: data is 1500000000; expected 1 to 65536"),
     ("mp(micro-batches=2)", 2, "mode mp: unknown key \"micro-batches\""),
+    ("pipeline(balance=speed)", 2, "--mode pipeline: unknown balance \"speed\""),
+    ("mp(balance=time,cut=fc1)", 2, "--mode mp: balance is time with cut fc1; expected one of the two"),
     ("zero(stage=4)", 2, "--mode zero: stage is 4; expected 1 or 2"),
     ("single", 2, "--mode single: launched with 2 ranks; expected 1"),
 ])
@@ -125,6 +135,7 @@ def test_a_rank_that_is_slow_is_named_by_the_one_that_waits_for_its_message(cach
 @pytest.mark.parametrize("mode, ranks, message", [
     ("mp(cut=fc1:fc1)", 3, "--mode mp: cut fc1 is given twice; expected it once"),
     ("mp(cut=fc9)", 2, "--mode mp: unknown place to cut \"fc9\""),
+    ("pipeline(balance=time)", 6, "--mode pipeline: 6 parts of a model of 5 stages; expected one stage or more for each"),
     ("pipeline", 6, "--mode pipeline: 6 parts of a model of 5 stages; expected one stage or more for each"),
 ])
 def test_what_the_model_does_not_have_is_refused_before_ranks_start(cache, tmp_path, mode, ranks, message):

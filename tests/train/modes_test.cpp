@@ -64,7 +64,8 @@ StateDict train(const std::string& mode, int world_size, const std::string& arch
                 Network network = Network::kGloo) {
   StateDict state;
   const auto body = [&](Comm& comm) {
-    Trainee one(mode, make(arch, shape, dtype), comm, kSgd, dtype);
+    Trainee one(mode, make(arch, shape, dtype), comm, kSgd, dtype, torch::kCPU,
+                {batch_size, shape.channels, shape.height, shape.width});
     for (int64_t i = 0; i < step_count; ++i) one.strategy->step(one.part(samples, batch_size, i));
     const auto all = one.strategy->state();
     if (comm.rank() != 0) return;
@@ -107,7 +108,8 @@ TEST(ModesTest, EveryModeTrainsTheSameModel) {
        {Case{"ddp", 3}, Case{"zero", 1}, Case{"zero", 2}, Case{"zero", 3}, Case{"zero(stage=2)", 1},
         Case{"zero(stage=2)", 3}, Case{"mp", 2}, Case{"mp", 5}, Case{"mp(cut=fc1)", 2}, Case{"pipeline", 1},
         Case{"pipeline", 2}, Case{"pipeline(schedule=gpipe)", 3}, Case{"pipeline(micro-batches=12)", 2},
-        Case{"pipeline(data=2,micro-batches=3)", 4}})
+        Case{"pipeline(data=2,micro-batches=3)", 4}, Case{"pipeline(balance=time,data=2,micro-batches=3)", 4},
+        Case{"mp(balance=memory)", 3}})
     for (const auto network : {Network::kGloo, Network::kThreads})
       EXPECT_LE(relative_difference(expected,
                                     train(mode, world_size, "lenet", kGrey, samples, 12, 3, torch::kFloat64, network)),
@@ -120,7 +122,8 @@ TEST(ModesTest, AResNetInPartsTrainsTheSameModel) {
   const auto samples = random_samples(8, kSmallPhotos, 4);
   const auto model = make("resnet18", kSmallPhotos, torch::kFloat64);
   const auto expected = plain_loop(*model, samples, 4, 2, 1);
-  for (const auto& [mode, world_size] : {Case{"mp", 2}, Case{"mp(cut=layer1.1:layer4)", 3}, Case{"zero", 1}})
+  for (const auto& [mode, world_size] :
+       {Case{"mp", 2}, Case{"mp(cut=layer1.1:layer4)", 3}, Case{"mp(balance=memory)", 2}, Case{"zero", 1}})
     EXPECT_LE(relative_difference(expected,
                                   train(mode, world_size, "resnet18", kSmallPhotos, samples, 4, 2, torch::kFloat64)),
               1e-12)

@@ -63,11 +63,13 @@ class TinyNorm final : public Model {
 /// The model and strategy of one rank.
 struct Trainee {
   Trainee(const std::string& mode, std::unique_ptr<Model> built, Comm& comm, const SgdOptions& options,
-          torch::ScalarType dtype = torch::kFloat64, const torch::Device& device = torch::kCPU)
+          torch::ScalarType dtype = torch::kFloat64, const torch::Device& device = torch::kCPU,
+          const std::vector<int64_t>& input_sizes = {})
       : model(std::move(built)) {
     model->to(dtype);
-    strategy =
-        StrategyRegistry::make(parse_spec("mode", mode), StrategyContext{*model, comm, device, options, recorder});
+    StrategyContext context{*model, comm, device, options, recorder};
+    context.input_sizes = input_sizes;
+    strategy = StrategyRegistry::make(parse_spec("mode", mode), context);
   }
 
   /// Without tensors where the rank is not fed, as a feeder gives it.

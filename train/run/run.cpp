@@ -55,15 +55,16 @@ class Run {
   Run(Setup& setup, const torch::Device& device, Comm& comm)
       : setup_(setup), options_(setup.options), device_(device), comm_(comm), is_first_(comm.rank() == 0) {
     recorder_.use_device(device_);
-    strategy_ =
-        StrategyRegistry::make(parse_spec("mode", options_.mode),
-                               StrategyContext{*setup.model,
-                                               comm_,
-                                               device_,
-                                               {options_.learning_rate, options_.momentum, options_.weight_decay},
-                                               recorder_,
-                                               options_.emulated_step_ns,
-                                               setup.rate_factors});
+    strategy_ = StrategyRegistry::make(
+        parse_spec("mode", options_.mode),
+        StrategyContext{*setup.model,
+                        comm_,
+                        device_,
+                        {options_.learning_rate, options_.momentum, options_.weight_decay},
+                        recorder_,
+                        options_.emulated_step_ns,
+                        setup.rate_factors,
+                        {options_.batch_size, setup.shape.channels, setup.shape.height, setup.shape.width}});
     if (setup.checkpoint) load(*setup.checkpoint);
     if (options_.profile_steps > 0) profile_.emplace(options_, comm_, recorder_, device_.is_cuda());
     if (!options_.only_evaluates) feeder_ = make_feeder(setup.data.train, *setup.pipeline, train_loader_options());

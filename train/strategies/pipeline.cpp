@@ -1,17 +1,15 @@
 // pipeline and mp: the stages of the model spread over ranks. A batch goes through them in micro-batches, so that
 // several ranks work at once (Huang et al. 2019, "GPipe"); mp sends it through whole, so that one works at a time.
-#include <numeric>
-
 #include "core/number_text.h"
 #include "core/text.h"
 #include "train/models/model.h"
 #include "train/strategies/engine.h"
-#include "train/strategies/stage_cuts.h"
+#include "train/strategies/stage_costs.h"
 
 namespace penstock {
 namespace {
 
-using detail::StageRange;
+using detail::Balance, detail::MeasuredParts, detail::StageRange;
 
 std::vector<std::string> cuts_of(const Spec& spec) {
   const std::string text = spec.get("cut", "");
@@ -61,7 +59,15 @@ int micro_batches_of(const Spec& spec, const Mesh& mesh) {
   return at_least_one(spec, "micro-batches", mesh.pipe == 1 ? 1 : 4);
 }
 
+Balance balance_of(const Spec& spec) {
+  if (spec.has("balance") && spec.has("cut"))
+    throw config_error(concat(flag(spec), ": balance is ", spec.get("balance", ""), " with cut ", spec.get("cut", ""),
+                              "; expected one of the two"));
+  return detail::balance_named(flag(spec), spec.get("balance", "parameters"));
+}
+
 Mesh mesh_for(const Spec& spec, const MeshRequest& request) {
+  balance_of(spec);  // throws
   const Mesh mesh = grid_of(spec, request);
   const int micro_batches = micro_batches_of(spec, mesh);
   if (spec.name() != "mp")
@@ -84,7 +90,17 @@ std::vector<StageRange> ranges_of(const Spec& spec, const Model& model, const Me
   if (static_cast<size_t>(mesh.pipe) > stages)
     throw config_error(concat(flag(spec), ": ", count_text(mesh.pipe, "part"), " of a model of ",
                               count_text(stages, "stage"), "; expected one stage or more for each"));
-  return detail::balanced(detail::parameters_by_stage(model), static_cast<size_t>(mesh.pipe));
+  return detail::balanced(stages, static_cast<size_t>(mesh.pipe), detail::part_parameters(model));
+}
+
+MeasuredParts parts_of(const Spec& spec, const StrategyContext& context, const Mesh& mesh, const std::string& schedule,
+                       int micro_batches) {
+  const Balance balance = balance_of(spec);
+  if (balance == Balance::kParameters || mesh.pipe == 1) return {ranges_of(spec, context.model, mesh), {}};
+  std::vector<int> alive;
+  for (int part = 0; part < mesh.pipe; ++part)
+    alive.push_back(detail::most_alive(detail::schedule_named(schedule, part, mesh.pipe, micro_batches)));
+  return detail::measured_parts(context, balance, int64_t{mesh.data} * micro_batches, alive);
 }
 
 /// Each rank waits for P - 1 of M + P - 1 micro-batch times (Huang et al. 2019, sec. 2.3).
@@ -92,16 +108,16 @@ double bubble_of(const Mesh& mesh, int micro_batches) { return (mesh.pipe - 1.0)
 
 /// "4 ranks as 2 data x 2 pipe, 1f1b of 4 micro-batches, bubble 20 %; part 0: conv1..conv2 (2,572 parameters), ...".
 std::string text_of(const Model& model, const Mesh& mesh, const std::string& schedule, int micro_batches,
-                    const std::vector<StageRange>& ranges) {
-  const auto weights = detail::parameters_by_stage(model);
+                    const MeasuredParts& all) {
+  const auto parameters = detail::part_parameters(model);
   std::vector<std::string> parts;
-  for (size_t part = 0; part < ranges.size(); ++part) {
-    const auto [first, end] = ranges[part];
+  for (size_t part = 0; part < all.ranges.size(); ++part) {
+    const auto range = all.ranges[part];
     const auto& stages = model.stages();
-    const double parameters = std::accumulate(weights.begin() + first, weights.begin() + end, 0.0);
-    parts.push_back(concat("part ", part, ": ", stages[first].name,
-                           end - first > 1 ? ".." + stages[end - 1].name : std::string(), " (",
-                           grouped(static_cast<uint64_t>(parameters)), " parameters)"));
+    parts.push_back(concat("part ", part, ": ", stages[range.first].name,
+                           range.end - range.first > 1 ? ".." + stages[range.end - 1].name : std::string(), " (",
+                           grouped(static_cast<uint64_t>(parameters(part, range))), " parameters",
+                           all.costs.empty() ? "" : ", " + all.costs[part], ")"));
   }
   return concat(count_text(mesh.size(), "rank"), " as ", mesh.data, " data x ", mesh.pipe, " pipe, ", schedule, " of ",
                 count_text(micro_batches, "micro-batch", "micro-batches"), ", bubble ",
@@ -111,30 +127,33 @@ std::string text_of(const Model& model, const Mesh& mesh, const std::string& sch
 std::unique_ptr<Strategy> make_pipeline(const Spec& spec, const StrategyContext& context) {
   const int ranks = context.comm.world_size();
   const Mesh mesh = mesh_for(spec, {.ranks = ranks});
-  detail::Choices choices{
-      .mesh = mesh, .ranges = ranges_of(spec, context.model, mesh), .micro_batches = micro_batches_of(spec, mesh)};
   const std::string schedule = spec.name() == "mp" ? "gpipe" : spec.get("schedule", "1f1b");
+  const int micro_batches = micro_batches_of(spec, mesh);
+  const MeasuredParts parts = parts_of(spec, context, mesh, schedule, micro_batches);
+  detail::Choices choices{.mesh = mesh, .ranges = parts.ranges, .micro_batches = micro_batches};
   choices.schedule =
       detail::schedule_named(schedule, mesh.pipe_rank(context.comm.rank()), mesh.pipe, choices.micro_batches);
-  choices.text = text_of(context.model, mesh, schedule, choices.micro_batches, choices.ranges);
-  choices.bubble = bubble_of(mesh, choices.micro_batches);
+  choices.text = text_of(context.model, mesh, schedule, micro_batches, parts);
+  choices.bubble = bubble_of(mesh, micro_batches);
   if (mesh.data > 1) choices.sync = detail::make_bucket_sync;
   return std::make_unique<detail::Engine>(context, choices);
 }
 
 const Registered<StrategyKind> kPipeline{
     "pipeline",
-    {"micro-batches", "schedule", "cut", "data"},
+    {"micro-batches", "schedule", "cut", "balance", "data"},
     "the model's stages are spread over ranks, and micro-batches (default 4) go through them by schedule (default "
-    "1f1b; or gpipe); cut=layer2:layer4 says where parts begin, otherwise their parameters are balanced; data (default "
-    "1) copies of it train together",
+    "1f1b; or gpipe); cut=layer2:layer4 says where parts begin, otherwise they are cut so that their parameters are "
+    "balanced, or with balance=time or memory what is measured on three micro-batches; data (default 1) copies of it "
+    "train together",
     make_pipeline,
     {.mesh = mesh_for, .check_model = ranges_of}};
 
 const Registered<StrategyKind> kModelParallel{
     "mp",
-    {"cut"},
-    "the model's stages are spread over ranks, one of which works at a time; cut=layer2 says where a part begins",
+    {"cut", "balance"},
+    "the model's stages are spread over ranks, one of which works at a time; cut=layer2 says where a part begins, "
+    "otherwise they are balanced as in pipeline",
     make_pipeline,
     {.mesh = mesh_for, .check_model = ranges_of}};
 

@@ -33,25 +33,22 @@ std::vector<StageRange> cut_at(const Model& model, const std::string& where, con
   return ranges;
 }
 
-std::vector<StageRange> balanced(const std::vector<double>& weights, size_t part_count) {
-  const size_t count = weights.size();
-  std::vector<double> sums(count + 1, 0);
-  std::partial_sum(weights.begin(), weights.end(), sums.begin() + 1);
-  // best[p][n]: the heaviest part when the first n stages make p parts; begin[p][n]: where the last of them begins.
+std::vector<StageRange> balanced(size_t stage_count, size_t part_count, const PartCost& cost) {
+  // best[p][n]: the costliest part when the first n stages make p parts; begin[p][n]: where the last of them begins.
   const auto infinity = std::numeric_limits<double>::infinity();
-  std::vector<std::vector<double>> best(part_count + 1, std::vector<double>(count + 1, infinity));
-  std::vector<std::vector<size_t>> begin(part_count + 1, std::vector<size_t>(count + 1, 0));
+  std::vector<std::vector<double>> best(part_count + 1, std::vector<double>(stage_count + 1, infinity));
+  std::vector<std::vector<size_t>> begin(part_count + 1, std::vector<size_t>(stage_count + 1, 0));
   best[0][0] = 0;
-  for (size_t parts = 1; parts <= part_count; ++parts)
-    for (size_t end = parts; end <= count; ++end)
-      for (size_t first = parts - 1; first < end; ++first) {
-        const double heaviest = std::max(best[parts - 1][first], sums[end] - sums[first]);
-        if (heaviest >= best[parts][end]) continue;
-        best[parts][end] = heaviest;
-        begin[parts][end] = first;
+  for (size_t part = 0; part < part_count; ++part)
+    for (size_t end = part + 1; end <= stage_count; ++end)
+      for (size_t first = part; first < end; ++first) {
+        const double costliest = std::max(best[part][first], cost(part, {first, end}));
+        if (costliest >= best[part + 1][end]) continue;
+        best[part + 1][end] = costliest;
+        begin[part + 1][end] = first;
       }
   std::vector<StageRange> ranges(part_count);
-  size_t end = count;
+  size_t end = stage_count;
   for (size_t parts = part_count; parts > 0; --parts) {
     ranges[parts - 1] = {begin[parts][end], end};
     end = begin[parts][end];
@@ -59,11 +56,18 @@ std::vector<StageRange> balanced(const std::vector<double>& weights, size_t part
   return ranges;
 }
 
-std::vector<double> parameters_by_stage(const Model& model) {
-  std::vector<double> weights(model.stages().size(), 0);
+PartCost part_parameters(const Model& model) {
+  std::vector<double> counts(model.stages().size(), 0);
   for (const auto& item : model.named_parameters())
-    weights[stage_of(model, item.key())] += static_cast<double>(item.value().numel());
-  return weights;
+    counts[stage_of(model, item.key())] += static_cast<double>(item.value().numel());
+  return part_sum(counts);
+}
+
+PartCost part_sum(const std::vector<double>& values) {
+  return [values](size_t, StageRange stages) {
+    return std::accumulate(values.begin() + static_cast<std::ptrdiff_t>(stages.first),
+                           values.begin() + static_cast<std::ptrdiff_t>(stages.end), 0.0);
+  };
 }
 
 }  // namespace penstock::detail

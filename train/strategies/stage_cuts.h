@@ -1,6 +1,7 @@
 // Where a model is cut into parts.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,11 +14,18 @@ namespace penstock::detail {
 /// for cuts that are not in the order of the model.
 std::vector<StageRange> cut_at(const Model& model, const std::string& where, const std::vector<std::string>& cuts);
 
-/// `part_count` parts of which the heaviest is as light as possible, each of one stage or more; of several such ways
-/// the one with the earliest cuts. `weights`: one entry per stage. Requires 1 <= part_count <= weights.size().
-std::vector<StageRange> balanced(const std::vector<double>& weights, size_t part_count);
+/// What it costs that part number `part` holds these stages.
+using PartCost = std::function<double(size_t part, StageRange stages)>;
 
-/// Numbers that a stage has as parameters; one entry per stage.
-std::vector<double> parameters_by_stage(const Model& model);
+/// `part_count` parts of which the costliest costs as little as possible, each of one stage or more; of several such
+/// ways the one with the earliest cuts. Requires 1 <= part_count <= stage_count, and costs that do not become less when
+/// a part gets more stages.
+std::vector<StageRange> balanced(size_t stage_count, size_t part_count, const PartCost& cost);
+
+/// Numbers that a part has as parameters.
+PartCost part_parameters(const Model& model);
+
+/// The sum of the values of a part's stages. `values`: one entry per stage.
+PartCost part_sum(const std::vector<double>& values);
 
 }  // namespace penstock::detail

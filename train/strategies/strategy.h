@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/registry.h"
 #include "train/comm/comm.h"
@@ -31,6 +32,7 @@ struct StrategyContext {
   Recorder& recorder;
   int64_t emulated_step_ns = 0;                     // instead of forward, backward and update; communication stays
   std::map<std::string, double> rate_factors = {};  // of the learning rate, by parameter; 1 for the others
+  std::vector<int64_t> input_sizes = {};            // of a full batch, over all ranks: N x C x H x W; empty: not known
 };
 
 /// Sums over the samples of this rank's rows, on its device, not synchronised.

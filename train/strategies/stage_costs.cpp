@@ -1,0 +1,225 @@
+// Stage costs: stages run one by one on random numbers, and everything that they change is put back.
+#include "train/strategies/stage_costs.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+#include <torch/csrc/autograd/autograd.h>
+#ifdef PENSTOCK_HAS_CUDA
+#include <c10/cuda/CUDAFunctions.h>
+#endif
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/number_text.h"
+#include "core/text.h"
+#include "train/models/model.h"
+
+namespace penstock::detail {
+namespace {
+
+/// Counts what this thread allocates for tensors and does not give back, on any device. LibTorch's allocators tell its
+/// profiler, whose place this takes as long as it counts.
+class AllocationCounter final : public c10::MemoryReportingInfoBase {
+ public:
+  void reportMemoryUsage(void* memory, int64_t byte_count, size_t, size_t, c10::Device) override {
+    if (byte_count > 0)
+      held_[memory] = byte_count;
+    else
+      held_.erase(memory);  // memory that was allocated before is not in the map
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+
+  double bytes() const {
+    double sum = 0;
+    for (const auto& [memory, byte_count] : held_) sum += static_cast<double>(byte_count);
+    return sum;
+  }
+
+ private:
+  std::map<void*, int64_t> held_;
+};
+
+/// A stage's tensors on a device as long as this lives, buffers as copies; then the model has those that it had before.
+class BorrowedStage {
+ public:
+  BorrowedStage(Model& model, size_t stage, const torch::Device& device) {
+    at::NoGradGuard no_grad;
+    for (const auto& item : model.named_parameters()) {
+      if (stage_of(model, item.key()) != stage) continue;
+      if (item.value().requires_grad()) trained_.push_back(item.value());
+      if (item.value().device() != device) replace(item.value(), item.value().to(device));
+    }
+    for (const auto& item : model.named_buffers())
+      if (stage_of(model, item.key()) == stage)
+        replace(item.value(), item.value().to(device, /*non_blocking=*/false, /*copy=*/true));
+  }
+  ~BorrowedStage() {
+    for (auto& [tensor, data] : originals_) tensor.set_data(data);
+  }
+  BorrowedStage(const BorrowedStage&) = delete;
+  BorrowedStage& operator=(const BorrowedStage&) = delete;
+
+  const std::vector<torch::Tensor>& trained() const { return trained_; }
+
+ private:
+  void replace(torch::Tensor tensor, const torch::Tensor& data) {
+    originals_.emplace_back(tensor, tensor.detach());
+    tensor.set_data(data.detach());
+  }
+
+  std::vector<std::pair<torch::Tensor, torch::Tensor>> originals_;
+  std::vector<torch::Tensor> trained_;
+};
+
+/// The state of a device's random generator, as it is now and again at the end.
+class KeptRandomState {
+ public:
+  explicit KeptRandomState(const torch::Device& device)
+      : generator_(at::globalContext().defaultGenerator(device)), state_(generator_.get_state()) {}
+  ~KeptRandomState() { generator_.set_state(state_); }
+  KeptRandomState(const KeptRandomState&) = delete;
+  KeptRandomState& operator=(const KeptRandomState&) = delete;
+
+ private:
+  at::Generator generator_;
+  torch::Tensor state_;
+};
+
+void wait_for([[maybe_unused]] const torch::Device& device) {
+#ifdef PENSTOCK_HAS_CUDA
+  if (device.is_cuda()) c10::cuda::device_synchronize();
+#endif
+}
+
+/// Forward and backward of one stage.
+struct Trial {
+  torch::Tensor output;
+  double ms = 0, activation_bytes = 0;
+};
+
+Trial try_stage(const Stage& stage, std::vector<torch::Tensor> trained, const torch::Tensor& input, bool counts) {
+  const auto leaf = input.detach().requires_grad_(input.requires_grad());
+  const auto own = leaf.clone();  // a stage may write to its input
+  if (leaf.requires_grad()) trained.push_back(leaf);
+  Trial trial;
+  wait_for(input.device());
+  const int64_t start_ns = now_ns();
+  if (counts) {
+    const auto counter = std::make_shared<AllocationCounter>();
+    const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, counter);
+    trial.output = stage.forward(own);
+    trial.activation_bytes = counter->bytes();
+  } else {
+    trial.output = stage.forward(own);
+  }
+  if (trial.output.requires_grad())
+    torch::autograd::grad({trial.output}, trained, {torch::ones_like(trial.output)}, /*retain_graph=*/std::nullopt,
+                          /*create_graph=*/false, /*allow_unused=*/true);
+  wait_for(input.device());
+  trial.ms = ms_since(start_ns);
+  return trial;
+}
+
+StageCost cost_of(const Stage& stage, const std::vector<torch::Tensor>& trained, torch::Tensor& activation) {
+  constexpr size_t kTrials = 3;
+  // The first run also sets up what the library keeps for these sizes, and is not timed.
+  const Trial first = try_stage(stage, trained, activation, /*counts=*/true);
+  std::vector<double> times;
+  for (size_t i = 0; i < kTrials; ++i) times.push_back(try_stage(stage, trained, activation, /*counts=*/false).ms);
+  std::nth_element(times.begin(), times.begin() + kTrials / 2, times.end());
+  activation = first.output.detach().requires_grad_(first.output.requires_grad());
+  return {times[kTrials / 2], first.activation_bytes};
+}
+
+std::string ms_text(double ms) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f ms", ms < 1 ? 2 : ms < 10 ? 1 : 0, ms);
+  return text;
+}
+
+}  // namespace
+
+Balance balance_named(const std::string& where, const std::string& name) {
+  if (name == "parameters") return Balance::kParameters;
+  if (name == "time") return Balance::kTime;
+  if (name == "memory") return Balance::kMemory;
+  throw config_error(concat(where, ": ", unknown_name("balance", name, {"memory", "parameters", "time"})));
+}
+
+std::vector<StageCost> measure_stages(Model& model, const std::vector<int64_t>& input_sizes,
+                                      const torch::Device& device) {
+  const at::AutoGradMode with_gradients(true);
+  const KeptRandomState kept_on_host(torch::kCPU), kept(device);
+  const bool was_training = model.is_training();
+  model.train(input_sizes.front() > 1);  // as Engine does: BatchNorm has no variance of a single row
+  const auto generator = at::detail::createCPUGenerator(/*seed_val=*/0);
+  const auto parameters = model.parameters();
+  const auto dtype = parameters.empty() ? torch::kFloat32 : parameters.front().scalar_type();
+  auto activation = torch::randn(input_sizes, generator, torch::dtype(dtype)).to(device);
+  std::vector<StageCost> costs;
+  for (size_t stage = 0; stage < model.stages().size(); ++stage) {
+    const BorrowedStage borrowed(model, stage, device);
+    costs.push_back(cost_of(model.stages()[stage], borrowed.trained(), activation));
+  }
+  model.train(was_training);
+  return costs;
+}
+
+std::vector<StageCost> agreed_stage_costs(Comm& comm, Model& model, const std::vector<int64_t>& input_sizes,
+                                          const torch::Device& device) {
+  std::vector<StageCost> costs(model.stages().size());
+  comm.barrier();  // ranks that are threads of one process have its random generators together: none draws meanwhile
+  if (comm.rank() == 0) costs = measure_stages(model, input_sizes, device);
+  std::vector<double> numbers;
+  for (const auto& cost : costs) numbers.insert(numbers.end(), {cost.ms, cost.activation_bytes});
+  auto table = torch::tensor(numbers, torch::kFloat64).to(device);
+  comm.broadcast(table, 0);
+  table = table.cpu();
+  const double* const agreed = table.const_data_ptr<double>();
+  for (size_t i = 0; i < costs.size(); ++i) costs[i] = {agreed[2 * i], agreed[2 * i + 1]};
+  return costs;
+}
+
+PartCost part_ms(const std::vector<StageCost>& costs) {
+  std::vector<double> ms;
+  for (const auto& cost : costs) ms.push_back(cost.ms);
+  return part_sum(ms);
+}
+
+PartCost part_bytes(const Model& model, const std::vector<StageCost>& costs, const std::vector<int>& alive,
+                    int state_count) {
+  std::vector<double> bytes(costs.size(), 0), activation_bytes;
+  for (const auto& item : model.named_parameters()) {
+    const auto& tensor = item.value();
+    const double copies = tensor.requires_grad() ? 2.0 + state_count : 1.0;  // with its gradient
+    bytes[stage_of(model, item.key())] += copies * static_cast<double>(tensor.numel() * tensor.element_size());
+  }
+  for (const auto& cost : costs) activation_bytes.push_back(cost.activation_bytes);
+  return [alive, lasting = part_sum(bytes), activations = part_sum(activation_bytes)](size_t part, StageRange stages) {
+    return lasting(part, stages) + alive[part] * activations(part, stages);
+  };
+}
+
+MeasuredParts measured_parts(const StrategyContext& context, Balance balance, int64_t micro_batches,
+                             const std::vector<int>& alive) {
+  if (context.input_sizes.empty())
+    throw bug_error("balance: the sizes of a batch are not known; expected StrategyContext::input_sizes");
+  auto sizes = context.input_sizes;
+  sizes.front() /= micro_batches;
+  const auto costs = agreed_stage_costs(context.comm, context.model, sizes, context.device);
+  constexpr int kStateCount = 1;  // the momentum
+  const auto cost = balance == Balance::kTime ? part_ms(costs) : part_bytes(context.model, costs, alive, kStateCount);
+  MeasuredParts parts{balanced(costs.size(), alive.size(), cost), {}};
+  for (size_t part = 0; part < alive.size(); ++part) {
+    const double value = cost(part, parts.ranges[part]);
+    parts.costs.push_back(balance == Balance::kTime ? ms_text(value) : byte_text(static_cast<uint64_t>(value)));
+  }
+  return parts;
+}
+
+}  // namespace penstock::detail
