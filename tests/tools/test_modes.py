@@ -29,12 +29,16 @@ def test_a_mode_trains_what_single_trains(cache, single, tmp_path, mode, ranks):
     assert found["world_size"] == ranks and found["mode"] == mode and found["steps"] == expected["steps"]
     assert found["test_loss"] == pytest.approx(expected["test_loss"], rel=1e-3)
     assert found["accuracy"] == pytest.approx(expected["accuracy"], abs=0.01)
-    assert ("part 0: conv1" in printed) == ("bubble: ranks waited" in printed) == (not mode.startswith("zero"))
+    opening = re.search(rf"^mode {re.escape(mode)}, {ranks} ranks (.*)$", printed, re.MULTILINE)[1]
+    whole = r"with conv1\.\.fc3 \([\d,]+ parameters\) each"
+    parts = r"as \d data x \d pipe, .*, \d micro-batch(es)?, bubble \d+ %; part 0: conv1.* parameters\)"
+    assert re.fullmatch(whole if mode.startswith("zero") else parts, opening)
+    assert ("bubble: ranks waited" in printed) == (not mode.startswith("zero"))
 
 
 def test_the_parts_and_the_bubble_are_told(cache, tmp_path):
     printed = run(cache, *FAST, "--mode", "pipeline(cut=fc1,micro-batches=8)", "--out", tmp_path / "run").stdout
-    assert ("mode pipeline(cut=fc1,micro-batches=8): 2 ranks as 1 data x 2 pipe, 1f1b of 8 micro-batches, bubble 11 %; "
+    assert ("mode pipeline(cut=fc1,micro-batches=8), 2 ranks as 1 data x 2 pipe, 1f1b, 8 micro-batches, bubble 11 %; "
             "part 0: conv1..conv2 (2,572 parameters), part 1: fc1..fc3") in printed
     bubble = summary(tmp_path / "run")["bubble"]
     assert bubble["predicted"] == pytest.approx(1 / 9) and 0 < bubble["measured"] < 1

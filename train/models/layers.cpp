@@ -48,6 +48,12 @@ bool is_inside(const std::string& name, const std::string& module) {
   return name.size() > module.size() && name.starts_with(module) && name[module.size()] == '.';
 }
 
+std::string stages_text(const Model& model, size_t first, size_t end) {
+  const auto& stages = model.stages();
+  if (first == end) return "";
+  return stages[first].name + (end - first > 1 ? ".." + stages[end - 1].name : std::string());
+}
+
 std::vector<std::string> head_modules(const Model& model) {
   if (model.stages().empty()) throw bug_error("model: has no stages; expected a constructor that calls add_stage()");
   return model.stages().back().modules;

@@ -15,6 +15,9 @@ class Model;
 /// modules.
 std::vector<std::string> modules_named(const Model& model, const std::string& flag, const std::string& name);
 
+/// Stages `first` to `end` - 1: "layer1.0..layer2.1", or the name of a single one.
+std::string stages_text(const Model& model, size_t first, size_t end);
+
 /// Whether the parameter or buffer `name` belongs to the module `module`, as "fc.weight" belongs to "fc".
 bool is_inside(const std::string& name, const std::string& module);
 

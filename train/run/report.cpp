@@ -10,6 +10,7 @@
 #include "core/plugin.h"
 #include "core/text.h"
 #include "train/models/layers.h"
+#include "train/models/model.h"
 #include "train/run/verdict.h"
 
 namespace penstock {
@@ -74,6 +75,16 @@ std::string opening_text(const Setup& setup, const Comm& comm) {
     text += "\n";
   }
   return text;
+}
+
+std::string mode_text(const Setup& setup, const Strategy& strategy, int rank_count) {
+  const auto& stages = setup.model->stages();
+  const std::string whole =
+      concat("with ", stages_text(*setup.model, 0, stages.size()), " (", grouped(count_parameters(*setup.model).all),
+             " parameters)", rank_count > 1 ? " each" : "");
+  const std::string division = strategy.text();
+  return concat("mode ", setup.options.mode, ", ", count_text(rank_count, "rank"), " ",
+                division.empty() ? whole : division, "\n");
 }
 
 std::string accuracy_text(const Evaluation& evaluation, const std::string& split,

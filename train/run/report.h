@@ -6,12 +6,20 @@
 
 #include "train/predictions.h"
 #include "train/run/setup.h"
+#include "train/strategies/strategy.h"
 #include "train/trainer.h"
 
 namespace penstock {
 
 /// Some lines about data, model, ranks, device, threads and folder.
 std::string opening_text(const Setup& setup, const Comm& comm);
+
+/// What each rank holds and does, one line in the same form for every mode:
+///
+///     mode ddp, 2 ranks with conv1..fc3 (61,706 parameters) each
+///     mode pipeline, 2 ranks as 1 data x 2 pipe, 1f1b, 4 micro-batches, bubble 20 %; part 0: conv1..conv2 (2,572
+///     parameters), part 1: fc1..fc3 (59,134 parameters)
+std::string mode_text(const Setup& setup, const Strategy& strategy, int rank_count);
 
 /// `Accuracy over the 10000 test samples: 98.95 %`, and one line per class.
 std::string accuracy_text(const Evaluation& evaluation, const std::string& split,

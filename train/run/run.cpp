@@ -166,9 +166,7 @@ class Run {
     write_text(options_.out / "options.json", to_json(options_));
     const int64_t resumed_step = is_resumed ? setup_.info.position.step : -1;
     sinks_ = make_sinks({options_.out, resumed_step, std::cout});
-    std::cout << opening_text(setup_, comm_);
-    if (!strategy_->text().empty()) std::cout << "mode " << options_.mode << ": " << strategy_->text() << '\n';
-    std::cout << std::flush;
+    std::cout << opening_text(setup_, comm_) << mode_text(setup_, *strategy_, comm_.world_size()) << std::flush;
   }
 
   /// Prints `rank 1: 30000 samples, 938 steps per epoch` for every rank. Rank 0 prints all lines, because lines of

@@ -2,6 +2,7 @@
 // several ranks work at once (Huang et al. 2019, "GPipe"); mp sends it through whole, so that one works at a time.
 #include "core/number_text.h"
 #include "core/text.h"
+#include "train/models/layers.h"
 #include "train/models/model.h"
 #include "train/strategies/engine.h"
 #include "train/strategies/stage_costs.h"
@@ -106,20 +107,18 @@ MeasuredParts parts_of(const Spec& spec, const StrategyContext& context, const M
 /// Each rank waits for P - 1 of M + P - 1 micro-batch times (Huang et al. 2019, sec. 2.3).
 double bubble_of(const Mesh& mesh, int micro_batches) { return (mesh.pipe - 1.0) / (micro_batches + mesh.pipe - 1); }
 
-/// "4 ranks as 2 data x 2 pipe, 1f1b of 4 micro-batches, bubble 20 %; part 0: conv1..conv2 (2,572 parameters), ...".
+/// "as 2 data x 2 pipe, 1f1b, 4 micro-batches, bubble 20 %; part 0: conv1..conv2 (2,572 parameters), ...".
 std::string text_of(const Model& model, const Mesh& mesh, const std::string& schedule, int micro_batches,
                     const MeasuredParts& all) {
   const auto parameters = detail::part_parameters(model);
   std::vector<std::string> parts;
   for (size_t part = 0; part < all.ranges.size(); ++part) {
     const auto range = all.ranges[part];
-    const auto& stages = model.stages();
-    parts.push_back(concat("part ", part, ": ", stages[range.first].name,
-                           range.end - range.first > 1 ? ".." + stages[range.end - 1].name : std::string(), " (",
+    parts.push_back(concat("part ", part, ": ", stages_text(model, range.first, range.end), " (",
                            grouped(static_cast<uint64_t>(parameters(part, range))), " parameters",
                            all.costs.empty() ? "" : ", " + all.costs[part], ")"));
   }
-  return concat(count_text(mesh.size(), "rank"), " as ", mesh.data, " data x ", mesh.pipe, " pipe, ", schedule, " of ",
+  return concat("as ", mesh.data, " data x ", mesh.pipe, " pipe, ", schedule, ", ",
                 count_text(micro_batches, "micro-batch", "micro-batches"), ", bubble ",
                 percent_text(bubble_of(mesh, micro_batches)), "; ", join(parts));
 }

@@ -57,7 +57,8 @@ class Strategy {
   /// Which part of a global batch this rank works on: rank and world size for the loader.
   virtual int data_rank() const = 0;
   virtual int data_world_size() const = 0;
-  /// How the ranks and the model were divided, in one line for people; "" if there is nothing to divide.
+  /// How the ranks and the model were divided, for people, to follow "mode NAME, 4 ranks "; "" if every rank holds the
+  /// whole model.
   virtual std::string text() const { return ""; }
   /// The share of a step, 0..1, in which each rank would wait for its neighbours in a pipeline if all parts took
   /// equally long and messages took no time; 0 if there is no pipeline.
