@@ -212,11 +212,7 @@ class C10dComm final : public Comm {
     auto staged = is_staged_ ? tensor.cpu() : torch::Tensor();
     std::vector<torch::Tensor> tensors{is_staged_ ? staged : tensor};
     auto work = collective("all_reduce", [&] { return backend_->allreduce(tensors); });
-    if (group_.backend == "nccl")
-      return std::make_unique<NcclWork>("all_reduce", std::move(work), tensor, std::move(staged), witness_);
-    auto timed = std::make_unique<C10dWork>("all_reduce", std::move(work), tensor, std::move(staged), witness_);
-    timed->time_by(busy_);
-    return timed;
+    return timed("all_reduce", std::move(work), tensor, std::move(staged));
   }
 
   std::unique_ptr<Work> reduce_scatter_sum(torch::Tensor& mine, torch::Tensor& all) override {
@@ -248,11 +244,12 @@ class C10dComm final : public Comm {
     return all.view(sizes).to(tensor.device());
   }
 
-  void all_gather_into(torch::Tensor& all, const torch::Tensor& mine) override {
-    auto whole = is_staged_ ? torch::empty_like(all, all.options().device(torch::kCPU)) : all;
+  std::unique_ptr<Work> all_gather_into(torch::Tensor& all, const torch::Tensor& mine) override {
+    auto staged = is_staged_ ? torch::empty_like(all, all.options().device(torch::kCPU)) : torch::Tensor();
+    auto& whole = is_staged_ ? staged : all;
     auto own = is_staged_ ? mine.cpu() : mine;
-    collective("all_gather", [&] { return backend_->_allgather_base(whole, own)->wait(); });
-    if (is_staged_) all.copy_(whole);
+    auto work = collective("all_gather", [&] { return backend_->_allgather_base(whole, own); });
+    return timed("all_gather", std::move(work), all, std::move(staged));
   }
 
   std::unique_ptr<Work> send(const torch::Tensor& tensor, int peer, int tag, const std::string& what) override {
@@ -300,6 +297,16 @@ class C10dComm final : public Comm {
   }
 
  private:
+  /// A collective that was started, and that tells how long it was under way.
+  std::unique_ptr<Work> timed(const std::string& operation, c10::intrusive_ptr<c10d::Work> work,
+                              const torch::Tensor& tensor, torch::Tensor staged) {
+    if (group_.backend == "nccl")
+      return std::make_unique<NcclWork>(operation, std::move(work), tensor, std::move(staged), witness_);
+    auto gloo = std::make_unique<C10dWork>(operation, std::move(work), tensor, std::move(staged), witness_);
+    gloo->time_by(busy_);
+    return gloo;
+  }
+
   Group group_;
   std::shared_ptr<Witness> witness_;  // of the whole run: a part's failures name its ranks
   c10::intrusive_ptr<c10d::Backend> backend_;

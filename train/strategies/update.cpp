@@ -56,7 +56,7 @@ class SlicedUpdate final : public Update {
     at::NoGradGuard no_grad;
     for (const auto& piece : pieces_) piece.values.mutable_grad() = gradient_of(piece);
     sgd_->step();
-    for (auto& bucket : buckets_) comm_.all_gather_into(bucket, slice_of(bucket));
+    for (auto& bucket : buckets_) comm_.all_gather_into(bucket, slice_of(bucket))->wait();
   }
 
   void set_learning_rate(double learning_rate) override { sgd_->set_learning_rate(learning_rate); }
