@@ -106,9 +106,12 @@ class C10dWork : public Comm::Work {
         witness_(std::move(witness)),
         peer_(peer) {}
   void wait() override {
+    if (!work_) return;
     witness_->guarded(
         operation_, [&] { return work_->wait(); }, peer_);
-    if (staged_.defined()) tensor_.copy_(staged_);
+    if (staged_.defined()) tensor_.copy_(std::exchange(staged_, {}));
+    tensor_.reset();
+    if (!keeps_work()) work_.reset();  // it holds its tensors
   }
   std::optional<double> under_way_ms() override {
     const int64_t ns = under_way_ns_->load();
@@ -127,6 +130,9 @@ class C10dWork : public Comm::Work {
   c10d::Work& work() { return *work_; }
 
  private:
+  /// Whether the work is still needed after wait().
+  virtual bool keeps_work() const { return false; }
+
   std::string operation_;
   c10::intrusive_ptr<c10d::Work> work_;
   torch::Tensor tensor_, staged_;
@@ -142,6 +148,9 @@ class NcclWork final : public C10dWork {
     if (!work().isCompleted()) return std::nullopt;
     return work().getDuration();
   }
+
+ private:
+  bool keeps_work() const override { return true; }
 };
 
 c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store,
@@ -216,14 +225,14 @@ class C10dComm final : public Comm {
   }
 
   std::unique_ptr<Work> reduce_scatter_sum(torch::Tensor& mine, torch::Tensor& all) override {
-    auto whole = is_staged_ ? all.cpu() : all;
-    auto staged = is_staged_ ? torch::empty_like(mine, mine.options().device(torch::kCPU)) : torch::Tensor();
-    auto& own = is_staged_ ? staged : mine;
-    auto work = collective("reduce_scatter", [&] { return backend_->_reduce_scatter_base(own, whole); });
-    if (group_.backend == "nccl")
-      return std::make_unique<NcclWork>("reduce_scatter", std::move(work), mine, std::move(staged), witness_);
-    // Gloo's does not tell when it has ended: its time is not measured.
-    return std::make_unique<C10dWork>("reduce_scatter", std::move(work), mine, std::move(staged), witness_);
+    if (group_.backend == "nccl") {
+      auto work = collective("reduce_scatter", [&] { return backend_->_reduce_scatter_base(mine, all); });
+      return timed("reduce_scatter", std::move(work), mine, torch::Tensor());
+    }
+    // For Gloo, c10d makes this of an all-reduce too, but of a copy of `all`, and it does not tell when it has ended.
+    std::vector<torch::Tensor> whole{is_staged_ ? all.cpu() : all};
+    auto work = collective("reduce_scatter", [&] { return backend_->allreduce(whole); });
+    return timed("reduce_scatter", std::move(work), mine, whole[0].view({world_size(), -1})[rank()].view_as(mine));
   }
 
   void broadcast(torch::Tensor& tensor, int root) override {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "train/strategies/gradient_sync.h"
+#include "train/strategies/memory.h"
 #include "train/strategies/mesh.h"
 #include "train/strategies/model_part.h"
 #include "train/strategies/schedule.h"
@@ -29,6 +30,7 @@ struct Choices {
                                               int backward_count)>
       sync = [](const auto& trained, Comm&, Recorder&, int) { return make_no_sync(trained); };
   std::function<std::unique_ptr<Update>(const UpdateContext&)> update = make_whole_update;
+  Sliced sliced = {};
 };
 
 /// One step: this rank's operations of the schedule, the sum of gradients over the data axis, one update. Ranks of one
@@ -58,6 +60,9 @@ class Engine final : public Strategy {
   StepSums step(const DeviceBatch& batch) override;
   torch::Tensor evaluate(DeviceBatch& batch) override;
   void set_learning_rate(double learning_rate) override { update_->set_learning_rate(learning_rate); }
+  std::vector<KindMemory> memory() const override {
+    return measured_memory(part_, *sync_, *update_, choices_.sliced, data_.world_size());
+  }
   StateDict state() override;
   void load_state(const StateDict& state) override;
 

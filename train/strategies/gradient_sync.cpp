@@ -37,6 +37,7 @@ class OrderedBuckets : public GradientSync {
   void begin() override {
     for (auto& work : works_) timed_.push_back(std::move(work));
     works_.clear();
+    waited_count_ = 0;
     // On a device they end when it gets there, which nobody waits for.
     for (; !timed_.empty(); timed_.pop_front()) {
       const auto under_way_ms = timed_.front()->under_way_ms();
@@ -49,7 +50,13 @@ class OrderedBuckets : public GradientSync {
   /// Parameters that got no gradient (unused, or a rank without samples) leave buckets unstarted: they count as zeros.
   void finish() override {
     while (works_.size() < bucket_count_) start_next();
-    for (const auto& work : works_) work->wait();
+    wait_for(bucket_count_);
+  }
+
+ protected:
+  /// The first `count` buckets of this step are there when this returns.
+  void wait_for(size_t count) {
+    for (; waited_count_ < count; ++waited_count_) works_[waited_count_]->wait();
   }
 
  private:
@@ -62,8 +69,9 @@ class OrderedBuckets : public GradientSync {
   Recorder& recorder_;
   size_t bucket_count_;
   std::vector<std::unique_ptr<Comm::Work>> works_;  // one entry per bucket that was started in this step
-  std::deque<std::unique_ptr<Comm::Work>> timed_;   // of earlier steps, not ended yet
-  BucketCountdown countdown_;                       // last: its hooks use the others
+  size_t waited_count_ = 0;
+  std::deque<std::unique_ptr<Comm::Work>> timed_;  // of earlier steps, not ended yet
+  BucketCountdown countdown_;                      // last: its hooks use the others
 };
 
 class BucketSync final : public OrderedBuckets {
@@ -104,12 +112,24 @@ class ScatterSync final : public OrderedBuckets {
     OrderedBuckets::finish();
     flats_.clear();
   }
+  std::vector<torch::Tensor> buffers() const override {
+    auto list = slices_->buckets;
+    list.insert(list.end(), flats_.begin(), flats_.end());
+    return list;
+  }
+  int64_t peak_bytes() const override { return peak_bytes_; }
 
  private:
   std::unique_ptr<Comm::Work> start(size_t bucket) override {
     at::NoGradGuard no_grad;
+    // The one before the last has to be there, so that two buckets take memory at most.
+    if (bucket > 1) {
+      wait_for(bucket - 1);
+      flats_.pop_front();
+    }
     auto& slice = slices_->buckets[bucket];
     auto& flat = flats_.emplace_back(torch::zeros({slice.numel() * comm_.world_size()}, slice.options()));
+    measure();
     int64_t offset = 0;
     for (const size_t i : members_[bucket]) {
       const auto& parameter = parameters_[i];
@@ -121,11 +141,18 @@ class ScatterSync final : public OrderedBuckets {
     return comm_.reduce_scatter_sum(slice, flat);
   }
 
+  void measure() {
+    auto alive = buffers();
+    for (const auto& parameter : parameters_) alive.push_back(parameter.grad());
+    peak_bytes_ = std::max(peak_bytes_, storage_bytes(alive));
+  }
+
   Comm& comm_;
   std::vector<torch::Tensor> parameters_;
   std::vector<std::vector<size_t>> members_;  // one entry per bucket
   std::shared_ptr<GradientSlices> slices_;
   std::deque<torch::Tensor> flats_;  // gradients of the buckets that are on their way
+  int64_t peak_bytes_ = 0;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "train/comm/comm.h"
 #include "train/recorder.h"
@@ -17,6 +18,10 @@ class GradientSync {
   virtual void begin() = 0;
   /// After the last backward of a step: what the update needs is there, summed over all ranks.
   virtual void finish() = 0;
+  /// Tensors with gradients that this keeps beside those of the parameters; they may share memory with them.
+  virtual std::vector<torch::Tensor> buffers() const { return {}; }
+  /// The most bytes that all gradients took at a time of a step so far; 0: as many as between steps.
+  virtual int64_t peak_bytes() const { return 0; }
 };
 
 /// For one rank. Each gradient is undefined at first and not 0: autograd then moves the first one in, which saves a
@@ -44,7 +49,8 @@ struct GradientSlices {
 
 /// As make_bucket_sync(), but each bucket is reduce-scattered into `slices`, and its gradients are given back at once
 /// (Rajbhandari et al. 2020, "ZeRO", sec. 5.2, stage 2): whole gradients are alive from the backward of a layer to the
-/// sum of its bucket. Requires that make_sliced_update() has made `slices` for the same `trained`.
+/// sum of its bucket, and no more than two buckets are on their way. Requires that make_sliced_update() has made
+/// `slices` for the same `trained`.
 std::unique_ptr<GradientSync> make_scatter_sync(const NamedTensors& trained, Comm& comm, Recorder& recorder,
                                                 int backward_count, std::shared_ptr<GradientSlices> slices);
 

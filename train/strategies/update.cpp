@@ -14,6 +14,7 @@ class WholeUpdate final : public Update {
       : sgd_(values(context.trained), context.options, context.rate_factors) {}
   void step() override { sgd_.step(); }
   void set_learning_rate(double learning_rate) override { sgd_.set_learning_rate(learning_rate); }
+  std::vector<torch::Tensor> state_tensors() const override { return sgd_.momentum(); }
   std::vector<torch::Tensor> momentum() override { return sgd_.momentum(); }
   void load_momentum(const std::vector<torch::Tensor>& momentum) override {
     for (size_t i = 0; i < momentum.size(); ++i) sgd_.momentum()[i].copy_(momentum[i]);
@@ -60,6 +61,7 @@ class SlicedUpdate final : public Update {
   }
 
   void set_learning_rate(double learning_rate) override { sgd_->set_learning_rate(learning_rate); }
+  std::vector<torch::Tensor> state_tensors() const override { return sgd_->momentum(); }
 
   std::vector<torch::Tensor> momentum() override {
     at::NoGradGuard no_grad;

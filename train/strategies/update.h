@@ -18,6 +18,9 @@ class Update {
   /// Requires that every gradient is there, see GradientSync. Every rank has the new parameters afterwards.
   virtual void step() = 0;
   virtual void set_learning_rate(double learning_rate) = 0;
+  /// The optimiser's state as it lies at this rank, and how many numbers it has for each one of a parameter.
+  virtual std::vector<torch::Tensor> state_tensors() const = 0;
+  virtual int state_count() const { return 1; }
   /// Collective over the ranks that hold the same parameters: the momentum of each trained parameter, whole, in their
   /// order. Valid until the next call of anything here.
   virtual std::vector<torch::Tensor> momentum() = 0;

@@ -19,8 +19,10 @@ Mesh mesh_for(const Spec& spec, const MeshRequest& request) {
 }
 
 std::unique_ptr<Strategy> make_zero(const Spec& spec, const StrategyContext& context) {
-  detail::Choices choices{.mesh = mesh_for(spec, {.ranks = context.comm.world_size()})};
-  if (stage_of(spec) == 1) {
+  const int stage = stage_of(spec);
+  detail::Choices choices{.mesh = mesh_for(spec, {.ranks = context.comm.world_size()}),
+                          .sliced = {.gradients = stage == 2, .optimizer = true}};
+  if (stage == 1) {
     choices.sync = detail::make_bucket_sync;
     choices.update = [](const auto& update) { return detail::make_sliced_update(update); };
   } else {
