@@ -1,8 +1,6 @@
 // Buckets: the assignment of parameters, and gradients as views.
 #include "train/strategies/buckets.h"
 
-#include <unordered_set>
-
 namespace penstock::detail {
 
 std::vector<std::vector<size_t>> assign_buckets(const std::vector<int64_t>& tensor_bytes, int64_t first_limit,
@@ -22,15 +20,6 @@ std::vector<std::vector<size_t>> assign_buckets(const std::vector<int64_t>& tens
 std::vector<int64_t> bytes_of(const std::vector<torch::Tensor>& tensors) {
   std::vector<int64_t> bytes;
   for (const auto& tensor : tensors) bytes.push_back(static_cast<int64_t>(tensor.nbytes()));
-  return bytes;
-}
-
-int64_t storage_bytes(const std::vector<torch::Tensor>& tensors) {
-  std::unordered_set<const void*> seen;
-  int64_t bytes = 0;
-  for (const auto& tensor : tensors)
-    if (tensor.defined() && seen.insert(tensor.storage().unsafeGetStorageImpl()).second)
-      bytes += static_cast<int64_t>(tensor.storage().nbytes());
   return bytes;
 }
 

@@ -22,10 +22,6 @@ std::vector<std::vector<size_t>> assign_buckets(const std::vector<int64_t>& tens
 /// What each tensor takes.
 std::vector<int64_t> bytes_of(const std::vector<torch::Tensor>& tensors);
 
-/// Bytes of the storages behind `tensors`, each counted once. A storage that was given back has 0 bytes, and so has an
-/// undefined tensor.
-int64_t storage_bytes(const std::vector<torch::Tensor>& tensors);
-
 /// The flat gradient of some parameters. Memory: as much as the parameters.
 struct Bucket {
   torch::Tensor flat;           // one dimension, zeros at first

@@ -30,6 +30,8 @@ struct Choices {
                                               int backward_count)>
       sync = [](const auto& trained, Comm&, Recorder&, int) { return make_no_sync(trained); };
   std::function<std::unique_ptr<Update>(const UpdateContext&)> update = make_whole_update;
+  /// Where parameters are while no stage uses them; null: whole at every rank.
+  std::function<std::shared_ptr<ParameterStore>(const ModelPart& part, Comm& data, Recorder& recorder)> store = {};
   Sliced sliced = {};
 };
 
@@ -83,7 +85,8 @@ class Engine final : public Strategy {
   void backward(const DeviceBatch& batch, int micro_batch, const Rows& rows, StepSums& sums);
   StepSums emulated(const DeviceBatch& batch);
   void agree_on_buffers();
-  NamedTensors held_tensors();  ///< All of this rank's that state() gives, sharing memory where they can.
+  /// All of this rank's that state() gives; each is valid while `use` has it.
+  void for_each_held(const std::function<void(const std::string& name, const torch::Tensor& tensor)>& use);
 
   Model& model_;
   Choices choices_;

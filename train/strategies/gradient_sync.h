@@ -7,6 +7,7 @@
 #include "train/comm/comm.h"
 #include "train/recorder.h"
 #include "train/strategies/model_part.h"
+#include "train/strategies/slices.h"
 
 namespace penstock::detail {
 
@@ -41,17 +42,11 @@ std::unique_ptr<GradientSync> make_no_sync(const NamedTensors& trained);
 std::unique_ptr<GradientSync> make_bucket_sync(const NamedTensors& trained, Comm& comm, Recorder& recorder,
                                                int backward_count);
 
-/// This rank's slices of the summed gradients, one entry per bucket, one dimension each. The update makes them, and the
-/// sync below fills them.
-struct GradientSlices {
-  std::vector<torch::Tensor> buckets;
-};
-
-/// As make_bucket_sync(), but each bucket is reduce-scattered into `slices`, and its gradients are given back at once
-/// (Rajbhandari et al. 2020, "ZeRO", sec. 5.2, stage 2): whole gradients are alive from the backward of a layer to the
-/// sum of its bucket, and no more than two buckets are on their way. Requires that make_sliced_update() has made
-/// `slices` for the same `trained`.
+/// As make_bucket_sync(), but each bucket is reduce-scattered into its `gradient`, and its gradients are given back at
+/// once (Rajbhandari et al. 2020, "ZeRO", sec. 5.2, stage 2): whole gradients are alive from the backward of a layer to
+/// the sum of its bucket, and no more than two buckets are on their way. Requires the `buckets` that
+/// make_sliced_update() has made for the same `trained`.
 std::unique_ptr<GradientSync> make_scatter_sync(const NamedTensors& trained, Comm& comm, Recorder& recorder,
-                                                int backward_count, std::shared_ptr<GradientSlices> slices);
+                                                int backward_count, const std::vector<SlicedBucket>& buckets);
 
 }  // namespace penstock::detail

@@ -6,6 +6,7 @@
 
 #include "core/text.h"
 #include "train/strategies/buckets.h"
+#include "train/strategies/tensor_memory.h"
 
 namespace penstock::detail {
 namespace {
@@ -33,7 +34,12 @@ std::vector<KindMemory> measured_memory(const ModelPart& part, const GradientSyn
   const auto parameters = values(part.parameters()), trained = values(part.trained());
   auto gradients = sync.buffers();
   for (const auto& parameter : trained) gradients.push_back(parameter.grad());
-  std::vector<KindMemory> kinds{kind_of("parameters", parameters, 0),
+  auto stored = parameters;
+  if (const auto* store = part.store()) {
+    const auto kept = store->tensors();
+    stored.insert(stored.end(), kept.begin(), kept.end());
+  }
+  std::vector<KindMemory> kinds{kind_of("parameters", stored, part.store() ? part.store()->peak_bytes() : 0),
                                 kind_of("gradients", gradients, sync.peak_bytes()),
                                 kind_of("optimizer", update.state_tensors(), 0)};
   add_formula(kinds[0], total_bytes(parameters), 1, sliced.parameters, ranks);
