@@ -25,9 +25,9 @@ class Sgd {
   void step();
   void set_learning_rate(double learning_rate) { options_.learning_rate = learning_rate; }
   const SgdOptions& options() const { return options_; }
-  std::vector<torch::Tensor>& momentum() {
-    return momentum_;
-  }  ///< One entry per parameter, in their order; for checkpoints.
+  /// One entry per parameter, in their order; for checkpoints.
+  std::vector<torch::Tensor>& momentum() { return momentum_; }
+  const std::vector<torch::Tensor>& momentum() const { return momentum_; }
 
  private:
   /// Parameters with the same learning rate.

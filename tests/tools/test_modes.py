@@ -19,7 +19,8 @@ def single(cache, tmp_path_factory):
     return out
 
 
-@pytest.mark.parametrize("mode, ranks", [("zero", 2), ("zero", 3), ("zero(stage=2)", 2), ("pipeline", 2), ("pipeline(schedule=gpipe)", 3),
+@pytest.mark.parametrize("mode, ranks", [("zero", 2), ("zero", 3), ("zero(stage=2)", 2), ("zero(stage=3)", 2), ("pipeline", 2),
+                                         ("pipeline(schedule=gpipe)", 3),
                                          ("pipeline(data=2,micro-batches=2)", 4), ("mp", 2)])
 def test_a_mode_trains_what_single_trains(cache, single, tmp_path, mode, ranks):
     """f32 sums in another order drift apart, so that losses are compared after few steps; tests/train/modes_test.cpp has
@@ -34,6 +35,18 @@ def test_a_mode_trains_what_single_trains(cache, single, tmp_path, mode, ranks):
     parts = r"as \d data x \d pipe, .*, \d micro-batch(es)?, bubble \d+ %; part 0: conv1.* parameters\)"
     assert re.fullmatch(whole if mode.startswith("zero") else parts, opening)
     assert ("bubble: ranks waited" in printed) == (not mode.startswith("zero"))
+    assert "memory of the fullest rank: parameters " in printed
+    assert all(0.97 <= kind["formula_share"] <= 1.001 for kind in found["tensor_memory"].values())
+
+
+def test_the_memory_of_slices_is_told(cache, tmp_path):
+    printed = run(cache, *FAST, "--mode", "zero(stage=3)", "--nproc", 2, "--out", tmp_path / "run").stdout
+    assert ("mode zero(stage=3): each rank builds the whole model, and then keeps 1 / 2 of its parameters; 1 unit of stages "
+            "is gathered in turn, the largest of ") in printed
+    memory = summary(tmp_path / "run")["tensor_memory"]
+    assert [memory[kind]["formula"] for kind in ("parameters", "gradients", "optimizer")] == ["phi / 2"] * 3
+    assert all(len(kind["bytes"]) == 2 for kind in memory.values())
+    assert memory["parameters"]["peak_bytes"][0] > 2.9 * memory["parameters"]["bytes"][0]  # the slice, and all in one unit
 
 
 def test_the_parts_and_the_bubble_are_told(cache, tmp_path):
@@ -109,7 +122,7 @@ def test_a_network_that_cannot_be_simulated_is_one_line(cache, tmp_path, flags, 
     ("mp(micro-batches=2)", 2, "mode mp: unknown key \"micro-batches\""),
     ("pipeline(balance=speed)", 2, "--mode pipeline: unknown balance \"speed\""),
     ("mp(balance=time,cut=fc1)", 2, "--mode mp: balance is time with cut fc1; expected one of the two"),
-    ("zero(stage=4)", 2, "--mode zero: stage is 4; expected 1 or 2"),
+    ("zero(stage=4)", 2, "--mode zero: stage is 4; expected 1, 2 or 3"),
     ("single", 2, "--mode single: launched with 2 ranks; expected 1"),
 ])
 def test_what_does_not_fit_is_refused_before_anything_is_opened(cache, tmp_path, mode, ranks, message):

@@ -83,9 +83,22 @@ TEST_P(GroupTest, AllGatherIntoFillsThePlacesOfAllRanks) {
       auto all = torch::zeros({2 * world_size}, torch::kFloat64);
       auto mine = all.narrow(0, 2 * comm.rank(), 2);
       mine.fill_(comm.rank() + 1);
-      comm.all_gather_into(all, mine);
+      comm.all_gather_into(all, mine)->wait();
       EXPECT_TRUE(all.equal(torch::arange(2 * world_size).div(2, "floor").to(torch::kFloat64) + 1)) << all;
     });
+}
+
+TEST_P(GroupTest, GathersMayBeUnderWayWithOtherCollectives) {
+  ranks(3, [](Comm& comm) {
+    const auto mine = torch::full({50'000}, comm.rank() + 1, torch::kFloat64);
+    auto one = torch::zeros({150'000}, torch::kFloat64), other = torch::zeros_like(one), sum = mine.clone();
+    const auto first = comm.all_gather_into(one, mine), second = comm.all_reduce_sum(sum),
+               third = comm.all_gather_into(other, 10 * mine);
+    for (auto* work : {&third, &second, &first}) (*work)->wait();
+    const auto expected = torch::arange(3, torch::kFloat64).add(1).repeat_interleave(50'000);
+    EXPECT_TRUE(one.equal(expected) && other.equal(10 * expected));
+    EXPECT_TRUE(sum.eq(6).all().item<bool>());
+  });
 }
 
 TEST_P(GroupTest, ReduceScatterGivesEachRankTheSumOfItsRow) {

@@ -106,10 +106,10 @@ TEST(ModesTest, EveryModeTrainsTheSameModel) {
   const auto expected = plain_loop(*model, samples, 12, 3, 1);
   for (const auto& [mode, world_size] :
        {Case{"ddp", 3}, Case{"zero", 1}, Case{"zero", 2}, Case{"zero", 3}, Case{"zero(stage=2)", 1},
-        Case{"zero(stage=2)", 3}, Case{"mp", 2}, Case{"mp", 5}, Case{"mp(cut=fc1)", 2}, Case{"pipeline", 1},
-        Case{"pipeline", 2}, Case{"pipeline(schedule=gpipe)", 3}, Case{"pipeline(micro-batches=12)", 2},
-        Case{"pipeline(data=2,micro-batches=3)", 4}, Case{"pipeline(balance=time,data=2,micro-batches=3)", 4},
-        Case{"mp(balance=memory)", 3}})
+        Case{"zero(stage=2)", 3}, Case{"zero(stage=3)", 1}, Case{"zero(stage=3)", 3}, Case{"mp", 2}, Case{"mp", 5},
+        Case{"mp(cut=fc1)", 2}, Case{"pipeline", 1}, Case{"pipeline", 2}, Case{"pipeline(schedule=gpipe)", 3},
+        Case{"pipeline(micro-batches=12)", 2}, Case{"pipeline(data=2,micro-batches=3)", 4},
+        Case{"pipeline(balance=time,data=2,micro-batches=3)", 4}, Case{"mp(balance=memory)", 3}})
     for (const auto network : {Network::kGloo, Network::kThreads})
       EXPECT_LE(relative_difference(expected,
                                     train(mode, world_size, "lenet", kGrey, samples, 12, 3, torch::kFloat64, network)),
@@ -123,7 +123,8 @@ TEST(ModesTest, AResNetInPartsTrainsTheSameModel) {
   const auto model = make("resnet18", kSmallPhotos, torch::kFloat64);
   const auto expected = plain_loop(*model, samples, 4, 2, 1);
   for (const auto& [mode, world_size] :
-       {Case{"mp", 2}, Case{"mp(cut=layer1.1:layer4)", 3}, Case{"mp(balance=memory)", 2}, Case{"zero", 1}})
+       {Case{"mp", 2}, Case{"mp(cut=layer1.1:layer4)", 3}, Case{"mp(balance=memory)", 2}, Case{"zero", 1},
+        Case{"zero(stage=3)", 1}})
     EXPECT_LE(relative_difference(expected,
                                   train(mode, world_size, "resnet18", kSmallPhotos, samples, 4, 2, torch::kFloat64)),
               1e-12)
@@ -137,7 +138,7 @@ TEST(ModesTest, APartialLastBatchGoesThroughAPipelineToo) {
   const auto expected = plain_loop(*model, samples, 10, 3, 1);
   for (const auto& [mode, world_size] :
        {Case{"pipeline(micro-batches=5)", 2}, Case{"pipeline(micro-batches=5,data=2)", 4}, Case{"zero", 4},
-        Case{"zero(stage=2)", 4}})
+        Case{"zero(stage=2)", 4}, Case{"zero(stage=3)", 4}})
     EXPECT_LE(relative_difference(expected, train(mode, world_size, "mlp", kGrey, samples, 10, 3, torch::kFloat64)),
               1e-12)
         << mode;
@@ -149,7 +150,8 @@ TEST(ModesTest, ARunGoesOnInAnotherModeAndWorldSize) {
   const auto model = make("lenet", kGrey, torch::kFloat64);
   const auto expected = plain_loop(*model, samples, 12, 4, 1);
   const std::vector<Case> modes{{"single", 1},        {"ddp", 2},      {"zero", 3},
-                                {"zero(stage=2)", 2}, {"pipeline", 2}, {"pipeline(data=2)", 4}};
+                                {"zero(stage=2)", 2}, {"pipeline", 2}, {"pipeline(data=2)", 4},
+                                {"zero(stage=3)", 3}};
   for (size_t i = 0; i < modes.size(); ++i) {
     const auto& [first, first_ranks] = modes[i];
     const auto& [second, second_ranks] = modes[(i + 2) % modes.size()];

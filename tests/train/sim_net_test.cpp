@@ -99,7 +99,7 @@ TEST_P(SimNetTest, EveryCollectiveTakesItsTime) {
     takes(4, [&] { comm.reduce_scatter_sum(mine, all)->wait(); });
     takes(6, [&] { comm.broadcast(all, 0); });
     takes(4, [&] { comm.all_gather(mine); });
-    takes(4, [&] { comm.all_gather_into(all, mine); });
+    takes(4, [&] { comm.all_gather_into(all, mine)->wait(); });
     takes(4, [&] { comm.barrier(); });
   });
 }

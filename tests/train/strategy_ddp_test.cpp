@@ -147,7 +147,9 @@ class RecordingComm final : public Comm {
   }
   void broadcast(torch::Tensor&, int) override {}
   torch::Tensor all_gather(const torch::Tensor& tensor) override { return self_->all_gather(tensor); }
-  void all_gather_into(torch::Tensor& all, const torch::Tensor& mine) override { self_->all_gather_into(all, mine); }
+  std::unique_ptr<Work> all_gather_into(torch::Tensor& all, const torch::Tensor& mine) override {
+    return self_->all_gather_into(all, mine);
+  }
   void barrier() override {}
   std::unique_ptr<Work> send(const torch::Tensor& tensor, int peer, int tag, const std::string& what) override {
     return self_->send(tensor, peer, tag, what);

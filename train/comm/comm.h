@@ -26,6 +26,7 @@ class Comm {
   class Work {
    public:
     virtual ~Work() = default;
+    /// Afterwards this holds no tensor any more, and another call does nothing.
     virtual void wait() = 0;
     /// Milliseconds in which this collective was under way and none that ended before it; none as long as it is.
     virtual std::optional<double> under_way_ms() { return 0; }
@@ -43,8 +44,9 @@ class Comm {
   virtual void broadcast(torch::Tensor& tensor, int root) = 0;
   /// The ranks' tensors stacked along a new first dimension, in rank order.
   virtual torch::Tensor all_gather(const torch::Tensor& tensor) = 0;
-  /// The ranks' tensors one after the other in `all`, in rank order. `mine` may be a view of its place there.
-  virtual void all_gather_into(torch::Tensor& all, const torch::Tensor& mine) = 0;
+  /// The ranks' tensors one after the other in `all`, in rank order. Starts at once; `mine` may be a view of its place
+  /// there, and must stay as it is until wait() has returned.
+  virtual std::unique_ptr<Work> all_gather_into(torch::Tensor& all, const torch::Tensor& mine) = 0;
   virtual void barrier() = 0;
 
   /// To and from one rank; `tag` tells messages between the same two ranks apart, `what` names this one in errors: "the

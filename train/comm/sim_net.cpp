@@ -92,10 +92,9 @@ class SimNetComm final : public Comm {
     collective(nullptr, begin_ns, detail::gather_share(bytes_of(all), world_size()))->wait();
     return all;
   }
-  void all_gather_into(torch::Tensor& all, const torch::Tensor& mine) override {
+  std::unique_ptr<Work> all_gather_into(torch::Tensor& all, const torch::Tensor& mine) override {
     const int64_t begin_ns = now_ns();
-    inner_->all_gather_into(all, mine);
-    collective(nullptr, begin_ns, detail::gather_share(bytes_of(all), world_size()))->wait();
+    return collective(inner_->all_gather_into(all, mine), begin_ns, detail::gather_share(bytes_of(all), world_size()));
   }
   void barrier() override {
     const int64_t begin_ns = now_ns();

@@ -179,11 +179,12 @@ class ThreadComm final : public Comm {
     return all;
   }
 
-  void all_gather_into(torch::Tensor& all, const torch::Tensor& mine) override {
+  std::unique_ptr<Work> all_gather_into(torch::Tensor& all, const torch::Tensor& mine) override {
     auto rows = all.view({world_size(), -1});
     auto own = rows[rank_];
     if (own.const_data_ptr() != mine.const_data_ptr()) own.copy_(mine.view_as(own));
-    run("all_gather", rows, share_rows);
+    const int64_t number = group_->post(rank_, rows, share_rows);
+    return std::make_unique<ThreadWork>([this, number] { group_->wait(rank_, number, "all_gather"); });
   }
 
   void barrier() override {

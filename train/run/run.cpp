@@ -23,6 +23,7 @@
 #include "train/predictions.h"
 #include "train/profile.h"
 #include "train/run/agreement.h"
+#include "train/run/memory_report.h"
 #include "train/run/report.h"
 #include "train/run/verdict.h"
 #include "train/run_folder.h"
@@ -230,12 +231,14 @@ class Run {
     if (!result.evaluation && test_feeder_ && learns()) result.evaluation = evaluate(options_.epochs);
     auto memory = torch::tensor({peak_memory_bytes()}).to(device_);
     comm_.all_reduce_sum(memory)->wait();
+    const auto tensors = gather_memory(strategy_->memory(), comm_, device_);
     const Observed run = observe_all(result);
     if (!is_first_) return 0;
     progress_.clear();
     if (learns()) save_model(options_.out / "model.safetensors", state, options_.arch);
     const Evaluation* evaluation = result.evaluation ? &*result.evaluation : nullptr;
     auto summary = summary_json(setup_, &result, evaluation, memory.item<int64_t>());
+    if (!tensors.front().empty()) summary["tensor_memory"] = memory_json(tensors);
     const std::string bubble = tell_bubble(run, summary);
     const std::string verdict = result.step_count > 0 ? judge(run, summary) : std::string();
     write_text(options_.out / "summary.json", json_text(summary, 2) + "\n");
@@ -245,7 +248,7 @@ class Run {
               << '\n';
     if (evaluation != nullptr && learns())
       std::cout << accuracy_text(*evaluation, options_.evaluated_split, class_names());
-    std::cout << bubble << verdict << std::flush;
+    std::cout << memory_text(tensors) << bubble << verdict << std::flush;
     return 0;
   }
 

@@ -85,6 +85,7 @@ Engine::Engine(const StrategyContext& context, const Choices& choices)
   if (choices.mesh.pipe > 1) link_.emplace(pipe_comm_ ? *pipe_comm_ : world_, device_);
   broadcast(data_, part_.parameters());
   agree_on_buffers();
+  if (choices.store) part_.keep_in(choices.store(part_, data_, recorder_));
   update_ =
       choices.update({part_.trained(), data_, context.optimizer, factors_of(part_.trained(), context.rate_factors)});
   sync_ = choices.sync(part_.trained(), data_, recorder_, choices.micro_batches);
@@ -195,23 +196,22 @@ void Engine::agree_on_buffers() {
   are_buffers_agreed_ = true;
 }
 
-NamedTensors Engine::held_tensors() {
-  NamedTensors held;
-  for (const auto& [name, tensor] : part_.parameters()) held.emplace_back("model." + name, tensor.detach());
-  for (const auto& [name, tensor] : part_.buffers()) held.emplace_back("model." + name, tensor);
+void Engine::for_each_held(const std::function<void(const std::string& name, const torch::Tensor& tensor)>& use) {
+  part_.for_each_whole(
+      [&](const std::string& name, const torch::Tensor& parameter) { use("model." + name, parameter); });
+  for (const auto& [name, tensor] : part_.buffers()) use("model." + name, tensor);
   const auto momentum = update_->momentum();
   size_t trained = 0;
   for (const auto& [name, tensor] : part_.parameters())
-    held.emplace_back("optimizer.momentum." + name,
-                      tensor.requires_grad() ? momentum[trained++] : torch::zeros_like(tensor));
-  return held;
+    use("optimizer.momentum." + name, tensor.requires_grad() ? momentum[trained++] : torch::zeros_like(tensor));
 }
 
 StateDict Engine::state() {
   agree_on_buffers();
   StateDict state;
-  for (const auto& [name, tensor] : held_tensors())
+  for_each_held([&](const std::string& name, const torch::Tensor& tensor) {
     state[name] = tensor.detach().to(torch::kCPU, /*non_blocking=*/false, /*copy=*/true);
+  });
   if (!link_ || data_rank() != 0) return state;
   // The ranks of the first copy send what they hold to rank 0, in the order of the model.
   const int mine = choices_.mesh.pipe_rank(world_.rank());
@@ -247,7 +247,8 @@ void Engine::load_state(const StateDict& state) {
     if (std::none_of(expected.begin(), expected.end(), [&](const auto& item) { return item.first == name; }))
       throw corrupt_error(concat("tensor ", name, " is one too many; expected the model's tensors alone"));
   at::NoGradGuard no_grad;
-  for (const auto& [name, tensor] : part_.parameters()) tensor.detach().copy_(state.at("model." + name));
+  part_.for_each_whole(
+      [&](const std::string& name, torch::Tensor parameter) { parameter.copy_(state.at("model." + name)); });
   for (const auto& [name, tensor] : part_.buffers()) tensor.detach().copy_(state.at("model." + name));
   std::vector<torch::Tensor> momentum;
   for (const auto& [name, tensor] : part_.trained()) momentum.push_back(state.at("optimizer.momentum." + name));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "train/strategies/gradient_sync.h"
+#include "train/strategies/memory.h"
 #include "train/strategies/mesh.h"
 #include "train/strategies/model_part.h"
 #include "train/strategies/schedule.h"
@@ -29,6 +30,9 @@ struct Choices {
                                               int backward_count)>
       sync = [](const auto& trained, Comm&, Recorder&, int) { return make_no_sync(trained); };
   std::function<std::unique_ptr<Update>(const UpdateContext&)> update = make_whole_update;
+  /// Where parameters are while no stage uses them; null: whole at every rank.
+  std::function<std::shared_ptr<ParameterStore>(const ModelPart& part, Comm& data, Recorder& recorder)> store = {};
+  Sliced sliced = {};
 };
 
 /// One step: this rank's operations of the schedule, the sum of gradients over the data axis, one update. Ranks of one
@@ -58,6 +62,9 @@ class Engine final : public Strategy {
   StepSums step(const DeviceBatch& batch) override;
   torch::Tensor evaluate(DeviceBatch& batch) override;
   void set_learning_rate(double learning_rate) override { update_->set_learning_rate(learning_rate); }
+  std::vector<KindMemory> memory() const override {
+    return measured_memory(part_, *sync_, *update_, choices_.sliced, data_.world_size());
+  }
   StateDict state() override;
   void load_state(const StateDict& state) override;
 
@@ -78,7 +85,8 @@ class Engine final : public Strategy {
   void backward(const DeviceBatch& batch, int micro_batch, const Rows& rows, StepSums& sums);
   StepSums emulated(const DeviceBatch& batch);
   void agree_on_buffers();
-  NamedTensors held_tensors();  ///< All of this rank's that state() gives, sharing memory where they can.
+  /// All of this rank's that state() gives; each is valid while `use` has it.
+  void for_each_held(const std::function<void(const std::string& name, const torch::Tensor& tensor)>& use);
 
   Model& model_;
   Choices choices_;

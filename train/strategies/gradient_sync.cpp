@@ -1,10 +1,10 @@
 // GradientSync: none, and buckets that are reduced under backward.
 #include "train/strategies/gradient_sync.h"
 
-#include <deque>
-
 #include "train/strategies/backward_hooks.h"
 #include "train/strategies/buckets.h"
+#include "train/strategies/gradient_scatter.h"
+#include "train/strategies/started_works.h"
 
 namespace penstock::detail {
 namespace {
@@ -30,40 +30,34 @@ class OrderedBuckets : public GradientSync {
  public:
   OrderedBuckets(const std::vector<torch::Tensor>& parameters, const std::vector<std::vector<size_t>>& members,
                  Recorder& recorder, int backward_count)
-      : recorder_(recorder),
+      : works_(recorder),
         bucket_count_(members.size()),
         countdown_(parameters, members, backward_count, [this](size_t) { start_complete(); }) {}
 
   void begin() override {
-    for (auto& work : works_) timed_.push_back(std::move(work));
-    works_.clear();
-    // On a device they end when it gets there, which nobody waits for.
-    for (; !timed_.empty(); timed_.pop_front()) {
-      const auto under_way_ms = timed_.front()->under_way_ms();
-      if (!under_way_ms) break;
-      recorder_.add_collectives(*under_way_ms);
-    }
+    works_.restart();
     countdown_.restart();
   }
 
   /// Parameters that got no gradient (unused, or a rank without samples) leave buckets unstarted: they count as zeros.
   void finish() override {
-    while (works_.size() < bucket_count_) start_next();
-    for (const auto& work : works_) work->wait();
+    while (works_.count() < bucket_count_) start(works_.count());
+    works_.wait_for(bucket_count_);
   }
+
+ protected:
+  StartedWorks& works() { return works_; }
 
  private:
-  virtual std::unique_ptr<Comm::Work> start(size_t bucket) = 0;
+  /// Adds one work.
+  virtual void start(size_t bucket) = 0;
   void start_complete() {
-    while (works_.size() < bucket_count_ && countdown_.is_complete(works_.size())) start_next();
+    while (works_.count() < bucket_count_ && countdown_.is_complete(works_.count())) start(works_.count());
   }
-  void start_next() { works_.push_back(start(works_.size())); }
 
-  Recorder& recorder_;
+  StartedWorks works_;  // one entry per bucket
   size_t bucket_count_;
-  std::vector<std::unique_ptr<Comm::Work>> works_;  // one entry per bucket that was started in this step
-  std::deque<std::unique_ptr<Comm::Work>> timed_;   // of earlier steps, not ended yet
-  BucketCountdown countdown_;                       // last: its hooks use the others
+  BucketCountdown countdown_;  // last: its hooks use the others
 };
 
 class BucketSync final : public OrderedBuckets {
@@ -80,7 +74,7 @@ class BucketSync final : public OrderedBuckets {
   }
 
  private:
-  std::unique_ptr<Comm::Work> start(size_t bucket) override { return comm_.all_reduce_sum(buckets_[bucket].flat); }
+  void start(size_t bucket) override { works().add(comm_.all_reduce_sum(buckets_[bucket].flat)); }
 
   Comm& comm_;
   std::vector<Bucket> buckets_;
@@ -89,43 +83,23 @@ class BucketSync final : public OrderedBuckets {
 class ScatterSync final : public OrderedBuckets {
  public:
   ScatterSync(const std::vector<torch::Tensor>& parameters, const std::vector<std::vector<size_t>>& members, Comm& comm,
-              Recorder& recorder, int backward_count, std::shared_ptr<GradientSlices> slices)
-      : OrderedBuckets(parameters, members, recorder, backward_count),
-        comm_(comm),
-        parameters_(parameters),
-        members_(members),
-        slices_(std::move(slices)) {}
+              Recorder& recorder, int backward_count, const std::vector<SlicedBucket>& buckets)
+      : OrderedBuckets(parameters, members, recorder, backward_count), scatter_(parameters, buckets, comm, works()) {}
 
   void begin() override {
-    for (const auto& parameter : parameters_) parameter.mutable_grad().reset();
+    scatter_.reset();
     OrderedBuckets::begin();
   }
-  void finish() override {
-    OrderedBuckets::finish();
-    flats_.clear();
-  }
+  std::vector<torch::Tensor> buffers() const override { return scatter_.buffers(); }
+  int64_t peak_bytes() const override { return scatter_.peak_bytes(); }
 
  private:
-  std::unique_ptr<Comm::Work> start(size_t bucket) override {
-    at::NoGradGuard no_grad;
-    auto& slice = slices_->buckets[bucket];
-    auto& flat = flats_.emplace_back(torch::zeros({slice.numel() * comm_.world_size()}, slice.options()));
-    int64_t offset = 0;
-    for (const size_t i : members_[bucket]) {
-      const auto& parameter = parameters_[i];
-      if (parameter.grad().defined())
-        flat.as_strided(parameter.sizes(), parameter.strides(), offset).copy_(parameter.grad());
-      parameter.mutable_grad().reset();
-      offset += parameter.numel();
-    }
-    return comm_.reduce_scatter_sum(slice, flat);
+  void start(size_t bucket) override {
+    if (bucket > 1) works().wait_for(bucket - 1);  // so that two buckets take memory at most
+    scatter_.start(bucket);
   }
 
-  Comm& comm_;
-  std::vector<torch::Tensor> parameters_;
-  std::vector<std::vector<size_t>> members_;  // one entry per bucket
-  std::shared_ptr<GradientSlices> slices_;
-  std::deque<torch::Tensor> flats_;  // gradients of the buckets that are on their way
+  GradientScatter scatter_;
 };
 
 }  // namespace
@@ -139,10 +113,10 @@ std::unique_ptr<GradientSync> make_bucket_sync(const NamedTensors& trained, Comm
 }
 
 std::unique_ptr<GradientSync> make_scatter_sync(const NamedTensors& trained, Comm& comm, Recorder& recorder,
-                                                int backward_count, std::shared_ptr<GradientSlices> slices) {
-  const auto parameters = values(trained);
-  return std::make_unique<ScatterSync>(parameters, assign_buckets(bytes_of(parameters)), comm, recorder, backward_count,
-                                       std::move(slices));
+                                                int backward_count, const std::vector<SlicedBucket>& buckets) {
+  std::vector<std::vector<size_t>> members;
+  for (const auto& bucket : buckets) members.push_back(bucket.members);
+  return std::make_unique<ScatterSync>(values(trained), members, comm, recorder, backward_count, buckets);
 }
 
 }  // namespace penstock::detail

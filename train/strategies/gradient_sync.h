@@ -2,10 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "train/comm/comm.h"
 #include "train/recorder.h"
 #include "train/strategies/model_part.h"
+#include "train/strategies/slices.h"
 
 namespace penstock::detail {
 
@@ -17,6 +19,10 @@ class GradientSync {
   virtual void begin() = 0;
   /// After the last backward of a step: what the update needs is there, summed over all ranks.
   virtual void finish() = 0;
+  /// Tensors with gradients that this keeps beside those of the parameters; they may share memory with them.
+  virtual std::vector<torch::Tensor> buffers() const { return {}; }
+  /// The most bytes that all gradients took at a time of a step so far; 0: as many as between steps.
+  virtual int64_t peak_bytes() const { return 0; }
 };
 
 /// For one rank. Each gradient is undefined at first and not 0: autograd then moves the first one in, which saves a
@@ -36,16 +42,11 @@ std::unique_ptr<GradientSync> make_no_sync(const NamedTensors& trained);
 std::unique_ptr<GradientSync> make_bucket_sync(const NamedTensors& trained, Comm& comm, Recorder& recorder,
                                                int backward_count);
 
-/// This rank's slices of the summed gradients, one entry per bucket, one dimension each. The update makes them, and the
-/// sync below fills them.
-struct GradientSlices {
-  std::vector<torch::Tensor> buckets;
-};
-
-/// As make_bucket_sync(), but each bucket is reduce-scattered into `slices`, and its gradients are given back at once
-/// (Rajbhandari et al. 2020, "ZeRO", sec. 5.2, stage 2): whole gradients are alive from the backward of a layer to the
-/// sum of its bucket. Requires that make_sliced_update() has made `slices` for the same `trained`.
+/// As make_bucket_sync(), but each bucket is reduce-scattered into its `gradient`, and its gradients are given back at
+/// once (Rajbhandari et al. 2020, "ZeRO", sec. 5.2, stage 2): whole gradients are alive from the backward of a layer to
+/// the sum of its bucket, and no more than two buckets are on their way. Requires the `buckets` that
+/// make_sliced_update() has made for the same `trained`.
 std::unique_ptr<GradientSync> make_scatter_sync(const NamedTensors& trained, Comm& comm, Recorder& recorder,
-                                                int backward_count, std::shared_ptr<GradientSlices> slices);
+                                                int backward_count, const std::vector<SlicedBucket>& buckets);
 
 }  // namespace penstock::detail

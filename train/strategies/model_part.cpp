@@ -5,18 +5,9 @@
 
 #include "train/models/layers.h"
 #include "train/models/model.h"
+#include "train/strategies/tensor_memory.h"
 
 namespace penstock::detail {
-namespace {
-
-/// Gives a tensor's memory back; its sizes stay.
-void release(const torch::Tensor& tensor) {
-  const auto& storage = tensor.storage();
-  storage.set_data_ptr_noswap(at::DataPtr(nullptr, tensor.device()));
-  storage.set_nbytes(0);
-}
-
-}  // namespace
 
 std::vector<torch::Tensor> values(const NamedTensors& tensors) {
   std::vector<torch::Tensor> list;
@@ -40,7 +31,7 @@ ModelPart::ModelPart(Model& model, StageRange range, const torch::Device& device
     for (const auto& item : tensors) {
       auto tensor = item.value();
       if (!holds(item.key())) {
-        release(tensor);
+        release_memory(tensor);
         continue;
       }
       if (tensor.device() != device) tensor.set_data(tensor.to(device));
@@ -59,8 +50,32 @@ bool ModelPart::holds(const std::string& name) const {
 }
 
 torch::Tensor ModelPart::forward(torch::Tensor x) const {
-  for (size_t stage = range_.first; stage < range_.end; ++stage) x = model_.stages()[stage].forward(x);
+  for (size_t stage = range_.first; stage < range_.end; ++stage) x = run(stage, x);
   return x;
+}
+
+torch::Tensor ModelPart::run(size_t stage, const torch::Tensor& x) const {
+  if (store_) store_->enter(stage);
+  auto output = model_.stages()[stage].forward(x);
+  if (store_) store_->leave(stage, output);
+  return output;
+}
+
+std::vector<size_t> ModelPart::stages_of_parameters() const {
+  std::vector<size_t> stages;
+  for (const auto& [name, parameter] : parameters_) stages.push_back(stage_of(model_, name));
+  return stages;
+}
+
+void ModelPart::for_each_whole(const std::function<void(const std::string&, torch::Tensor)>& use) const {
+  const auto stages = stages_of_parameters();
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const auto& [name, parameter] = parameters_[i];
+    const size_t stage = stages[i];
+    if (store_ && (i == 0 || stages[i - 1] != stage)) store_->gather(stage);
+    use(name, parameter.detach());
+    if (store_ && (i + 1 == stages.size() || stages[i + 1] != stage)) store_->put_back(stage);
+  }
 }
 
 void ModelPart::train(bool on) {

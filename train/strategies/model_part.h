@@ -4,9 +4,13 @@
 #include <torch/types.h>
 
 #include <cstddef>
+#include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "train/strategies/parameter_store.h"
 
 namespace penstock {
 
@@ -43,15 +47,27 @@ class ModelPart {
   /// Whether the parameter or buffer of this name is held here.
   bool holds(const std::string& name) const;
 
+  /// From now on parameters are where `store` has them, and whole while a stage runs.
+  void keep_in(std::shared_ptr<ParameterStore> store) { store_ = std::move(store); }
+  const ParameterStore* store() const { return store_.get(); }  ///< Null: parameters are always whole.
+  /// Collective over the ranks that hold the same stages. Each parameter is whole while `use` has it, and keeps what
+  /// `use` writes to it, which must be the same at every rank.
+  void for_each_whole(const std::function<void(const std::string& name, torch::Tensor parameter)>& use) const;
+
+  size_t stage_count() const { return stage_count_; }  ///< Of the whole model.
+  std::vector<size_t> stages_of_parameters() const;    ///< One entry per parameter.
   const NamedTensors& parameters() const { return parameters_; }
   const NamedTensors& buffers() const { return buffers_; }
   const NamedTensors& trained() const { return trained_; }  ///< The parameters without those that are frozen.
 
  private:
+  torch::Tensor run(size_t stage, const torch::Tensor& x) const;
+
   Model& model_;
   StageRange range_;
   size_t stage_count_;
   NamedTensors parameters_, buffers_, trained_;
+  std::shared_ptr<ParameterStore> store_;  // shared with the update and the gradient sync
 };
 
 /// The stage that a parameter or buffer belongs to.

@@ -43,6 +43,15 @@ struct StepSums {
   int64_t count = 0;      // rows that the sums are of; 0 at a rank that holds no last stage
 };
 
+/// What one kind of tensors takes at one rank.
+struct KindMemory {
+  std::string kind;          // parameters, gradients, optimizer
+  int64_t bytes = 0;         // measured between two steps
+  int64_t peak_bytes = 0;    // the most at any time of a step so far
+  double formula_bytes = 0;  // what `bytes` is by the formula of the mode
+  std::string formula = {};  // "phi / 2", where phi is the bytes of the parameters
+};
+
 /// Equivalence: fed the same global batches, every strategy at every world size that it accepts reaches the parameters
 /// of `single`: gradients are summed over all rows of all ranks and divided once by the global true sample count.
 ///
@@ -71,6 +80,9 @@ class Strategy {
   /// gradient; and `batch` has its labels and weights. Elsewhere an undefined tensor.
   virtual torch::Tensor evaluate(DeviceBatch& batch) = 0;
   virtual void set_learning_rate(double learning_rate) = 0;
+
+  /// What this rank's tensors take now; the kinds are the same at every rank. Empty if it is not known.
+  virtual std::vector<KindMemory> memory() const { return {}; }
 
   /// Collective. Rank 0 gets all tensors, the same at any world size; every other rank at least those that it holds.
   virtual StateDict state() = 0;

@@ -1,8 +1,6 @@
 // Update: whole, and sliced over the ranks.
 #include "train/strategies/update.h"
 
-#include <algorithm>
-
 #include "train/strategies/buckets.h"
 
 namespace penstock::detail {
@@ -14,6 +12,7 @@ class WholeUpdate final : public Update {
       : sgd_(values(context.trained), context.options, context.rate_factors) {}
   void step() override { sgd_.step(); }
   void set_learning_rate(double learning_rate) override { sgd_.set_learning_rate(learning_rate); }
+  std::vector<torch::Tensor> state_tensors() const override { return sgd_.momentum(); }
   std::vector<torch::Tensor> momentum() override { return sgd_.momentum(); }
   void load_momentum(const std::vector<torch::Tensor>& momentum) override {
     for (size_t i = 0; i < momentum.size(); ++i) sgd_.momentum()[i].copy_(momentum[i]);
@@ -23,43 +22,36 @@ class WholeUpdate final : public Update {
   Sgd sgd_;
 };
 
-/// The elements of one parameter that lie in this rank's slice of a bucket.
-struct Piece {
-  size_t parameter;
-  int64_t first, count;  // elements of the parameter, in the order of its memory
-  torch::Tensor values;  // one dimension, a view into the bucket
-  size_t bucket;
-  int64_t slice_offset;  // in this rank's slice of the bucket
-};
-
-/// A tensor's memory as one dimension. Requires a dense tensor.
-torch::Tensor flattened(const torch::Tensor& tensor) { return tensor.as_strided({tensor.numel()}, {1}); }
-
+/// The update of this rank's slices.
 class SlicedUpdate final : public Update {
  public:
-  SlicedUpdate(const UpdateContext& context, std::shared_ptr<GradientSlices> slices)
-      : comm_(context.comm), trained_(values(context.trained)), slices_(std::move(slices)) {
-    at::NoGradGuard no_grad;
-    for (const auto& members : assign_buckets(bytes_of(trained_))) move_into_bucket(members);
-    if (slices_)
-      for (const auto& bucket : buckets_) slices_->buckets.push_back(torch::zeros_like(slice_of(bucket)));
-    std::vector<torch::Tensor> parts;
+  /// `gathers`: whether the buckets' `whole` is to have the new parameters after a step.
+  SlicedUpdate(const UpdateContext& context, std::vector<SlicedBucket> buckets, bool gathers)
+      : comm_(context.comm),
+        trained_(values(context.trained)),
+        buckets_(std::move(buckets)),
+        pieces_(pieces_of(buckets_, trained_, comm_.rank())),
+        gathers_(gathers) {
     std::vector<double> factors;
     for (const auto& piece : pieces_) {
-      parts.push_back(piece.values);
+      parts_.push_back(buckets_[piece.bucket].slice.narrow(0, piece.slice_offset, piece.count));
       if (!context.rate_factors.empty()) factors.push_back(context.rate_factors[piece.parameter]);
     }
-    sgd_.emplace(parts, context.options, factors);
+    sgd_.emplace(parts_, context.options, factors);
   }
 
   void step() override {
     at::NoGradGuard no_grad;
-    for (const auto& piece : pieces_) piece.values.mutable_grad() = gradient_of(piece);
+    for (size_t i = 0; i < pieces_.size(); ++i) parts_[i].mutable_grad() = gradient_of(pieces_[i]);
     sgd_->step();
-    for (auto& bucket : buckets_) comm_.all_gather_into(bucket, slice_of(bucket));
+    if (!gathers_) return;
+    std::vector<std::unique_ptr<Comm::Work>> works;
+    for (auto& bucket : buckets_) works.push_back(comm_.all_gather_into(bucket.whole, bucket.slice));
+    for (const auto& work : works) work->wait();
   }
 
   void set_learning_rate(double learning_rate) override { sgd_->set_learning_rate(learning_rate); }
+  std::vector<torch::Tensor> state_tensors() const override { return sgd_->momentum(); }
 
   std::vector<torch::Tensor> momentum() override {
     at::NoGradGuard no_grad;
@@ -82,7 +74,8 @@ class SlicedUpdate final : public Update {
 
  private:
   torch::Tensor gradient_of(const Piece& piece) const {
-    if (slices_) return slices_->buckets[piece.bucket].narrow(0, piece.slice_offset, piece.count);
+    const auto& slice = buckets_[piece.bucket].gradient;
+    if (slice.defined()) return slice.narrow(0, piece.slice_offset, piece.count);
     return flattened(trained_[piece.parameter].grad()).narrow(0, piece.first, piece.count);
   }
 
@@ -90,37 +83,12 @@ class SlicedUpdate final : public Update {
     return flattened(whole[piece.parameter]).narrow(0, piece.first, piece.count);
   }
 
-  torch::Tensor slice_of(const torch::Tensor& bucket) const {
-    const int64_t count = bucket.numel() / comm_.world_size();
-    return bucket.narrow(0, comm_.rank() * count, count);
-  }
-
-  void move_into_bucket(const std::vector<size_t>& members) {
-    int64_t element_count = 0;
-    for (const size_t i : members) element_count += trained_[i].numel();
-    const int64_t ranks = comm_.world_size(), slice = (element_count + ranks - 1) / ranks;
-    auto bucket = torch::zeros({slice * ranks}, trained_[members.front()].options().requires_grad(false));
-    const int64_t slice_begin = comm_.rank() * slice, slice_end = slice_begin + slice;
-    int64_t offset = 0;
-    for (const size_t i : members) {
-      auto& parameter = trained_[i];
-      const int64_t count = parameter.numel();
-      bucket.narrow(0, offset, count).copy_(flattened(parameter.detach()));
-      parameter.set_data(bucket.as_strided(parameter.sizes(), parameter.strides(), offset));
-      const int64_t begin = std::max(offset, slice_begin), end = std::min(offset + count, slice_end);
-      if (begin < end)
-        pieces_.push_back({i, begin - offset, end - begin, bucket.narrow(0, begin, end - begin), buckets_.size(),
-                           begin - slice_begin});
-      offset += count;
-    }
-    buckets_.push_back(std::move(bucket));
-  }
-
   Comm& comm_;
   std::vector<torch::Tensor> trained_;
-  std::vector<torch::Tensor> buckets_;  // one dimension each: the parameters
+  std::vector<SlicedBucket> buckets_;
   std::vector<Piece> pieces_;
-  std::shared_ptr<GradientSlices> slices_;  // null: gradients are those of the parameters
+  std::vector<torch::Tensor> parts_;  // one entry per piece: a view of its bucket's slice
+  bool gathers_;
   std::optional<Sgd> sgd_;
 };
 
@@ -131,8 +99,18 @@ std::unique_ptr<Update> make_whole_update(const UpdateContext& context) {
 }
 
 std::unique_ptr<Update> make_sliced_update(const UpdateContext& context,
-                                           const std::shared_ptr<GradientSlices>& slices) {
-  return std::make_unique<SlicedUpdate>(context, slices);
+                                           const std::shared_ptr<std::vector<SlicedBucket>>& shared) {
+  const auto trained = values(context.trained);
+  auto buckets = slice_parameters(trained, assign_buckets(bytes_of(trained)), context.comm);
+  if (shared) {
+    for (auto& bucket : buckets) bucket.gradient = torch::zeros_like(bucket.slice);
+    *shared = buckets;
+  }
+  return std::make_unique<SlicedUpdate>(context, std::move(buckets), /*gathers=*/true);
+}
+
+std::unique_ptr<Update> make_shard_update(const UpdateContext& context, const std::vector<SlicedBucket>& buckets) {
+  return std::make_unique<SlicedUpdate>(context, buckets, /*gathers=*/false);
 }
 
 }  // namespace penstock::detail

@@ -8,6 +8,7 @@
 #include "train/optimizer.h"
 #include "train/strategies/gradient_sync.h"
 #include "train/strategies/model_part.h"
+#include "train/strategies/slices.h"
 
 namespace penstock::detail {
 
@@ -18,6 +19,9 @@ class Update {
   /// Requires that every gradient is there, see GradientSync. Every rank has the new parameters afterwards.
   virtual void step() = 0;
   virtual void set_learning_rate(double learning_rate) = 0;
+  /// The optimiser's state as it lies at this rank, and how many numbers it has for each one of a parameter.
+  virtual std::vector<torch::Tensor> state_tensors() const = 0;
+  virtual int state_count() const { return 1; }
   /// Collective over the ranks that hold the same parameters: the momentum of each trained parameter, whole, in their
   /// order. Valid until the next call of anything here.
   virtual std::vector<torch::Tensor> momentum() = 0;
@@ -40,9 +44,13 @@ std::unique_ptr<Update> make_whole_update(const UpdateContext& context);
 /// (Rajbhandari et al. 2020, "ZeRO", sec. 5.1, stage 1). Buckets are those of `bucket_gradients`, padded to a multiple
 /// of the ranks. Memory per rank: parameters and gradients whole, momentum 1 / N.
 ///
-/// The parameters' memory moves into the buckets, where it stays. With `slices` the update takes its gradients from
-/// these, which it makes, and not from the parameters.
+/// The parameters' memory moves into the buckets, where it stays. With `shared` the buckets get slices of gradients and
+/// are written there, for make_scatter_sync(); the update then takes these gradients and not those of the parameters.
 std::unique_ptr<Update> make_sliced_update(const UpdateContext& context,
-                                           const std::shared_ptr<GradientSlices>& slices = nullptr);
+                                           const std::shared_ptr<std::vector<SlicedBucket>>& shared = nullptr);
+
+/// The same over buckets that keep slices alone, of parameters and of gradients: nothing is gathered. Members count as
+/// `context.trained` does.
+std::unique_ptr<Update> make_shard_update(const UpdateContext& context, const std::vector<SlicedBucket>& buckets);
 
 }  // namespace penstock::detail

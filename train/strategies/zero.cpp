@@ -1,15 +1,21 @@
-// zero: as ddp, but each rank keeps the optimiser's state, and with stage 2 also the gradients, of its slice of the
-// parameters alone (Rajbhandari et al. 2020, "ZeRO: memory optimizations toward training trillion parameter models",
-// sec. 5).
+// zero: as ddp, but each rank keeps the optimiser's state, with stage 2 also the gradients, and with stage 3 also the
+// parameters, of its slice alone (Rajbhandari et al. 2020, "ZeRO: memory optimizations toward training trillion
+// parameter models", sec. 5).
+#include <algorithm>
+#include <numeric>
+
+#include "core/number_text.h"
 #include "core/text.h"
+#include "train/models/model.h"
 #include "train/strategies/engine.h"
+#include "train/strategies/sharded_parameters.h"
 
 namespace penstock {
 namespace {
 
 int stage_of(const Spec& spec) {
   const int stage = spec.get("stage", 1);
-  if (stage != 1 && stage != 2) throw config_error(concat("--mode zero: stage is ", stage, "; expected 1 or 2"));
+  if (stage < 1 || stage > 3) throw config_error(concat("--mode zero: stage is ", stage, "; expected 1, 2 or 3"));
   return stage;
 }
 
@@ -18,18 +24,55 @@ Mesh mesh_for(const Spec& spec, const MeshRequest& request) {
   return {.data = request.ranks > 0 ? request.ranks : request.default_ranks};
 }
 
+/// "each rank builds the whole model, and then keeps 1 / 2 of its parameters; 7 units of stages are gathered in turn,
+/// the largest of 18.9 MB".
+std::string text_of(const Model& model, int ranks) {
+  std::vector<int64_t> stage_bytes(model.stages().size(), 0);
+  for (const auto& item : model.named_parameters())
+    stage_bytes[detail::stage_of(model, item.key())] += static_cast<int64_t>(item.value().nbytes());
+  int64_t largest = 0;
+  const auto units = detail::assign_units(stage_bytes);
+  for (const auto& unit : units)
+    largest =
+        std::max(largest, std::accumulate(stage_bytes.begin() + static_cast<std::ptrdiff_t>(unit.first),
+                                          stage_bytes.begin() + static_cast<std::ptrdiff_t>(unit.end), int64_t{0}));
+  return concat("each rank builds the whole model, and then keeps 1 / ", ranks, " of its parameters; ",
+                count_text(units.size(), "unit"), " of stages ", units.size() == 1 ? "is" : "are",
+                " gathered in turn, the largest of ", byte_text(static_cast<uint64_t>(largest)));
+}
+
+void slice_state(detail::Choices& choices) {
+  choices.sync = detail::make_bucket_sync;
+  choices.update = [](const auto& update) { return detail::make_sliced_update(update); };
+}
+
+void slice_gradients(detail::Choices& choices) {
+  const auto buckets = std::make_shared<std::vector<detail::SlicedBucket>>();
+  choices.update = [buckets](const auto& update) { return detail::make_sliced_update(update, buckets); };
+  choices.sync = [buckets](const auto& trained, Comm& data, Recorder& recorder, int backward_count) {
+    return detail::make_scatter_sync(trained, data, recorder, backward_count, *buckets);
+  };
+}
+
+void slice_parameters(detail::Choices& choices, const Model& model) {
+  const auto parameters = std::make_shared<std::shared_ptr<detail::ShardedParameters>>();
+  choices.store = [parameters](const auto& part, Comm& data, Recorder& recorder) {
+    return *parameters = std::make_shared<detail::ShardedParameters>(part, data, recorder);
+  };
+  choices.update = [parameters](const auto& update) {
+    return detail::make_shard_update(update, (*parameters)->trained());
+  };
+  choices.sync = [parameters](const auto&, Comm&, Recorder&, int) { return detail::make_shard_sync(*parameters); };
+  choices.text = text_of(model, choices.mesh.data);
+}
+
 std::unique_ptr<Strategy> make_zero(const Spec& spec, const StrategyContext& context) {
-  detail::Choices choices{.mesh = mesh_for(spec, {.ranks = context.comm.world_size()})};
-  if (stage_of(spec) == 1) {
-    choices.sync = detail::make_bucket_sync;
-    choices.update = [](const auto& update) { return detail::make_sliced_update(update); };
-  } else {
-    const auto slices = std::make_shared<detail::GradientSlices>();
-    choices.sync = [slices](const auto& trained, Comm& data, Recorder& recorder, int backward_count) {
-      return detail::make_scatter_sync(trained, data, recorder, backward_count, slices);
-    };
-    choices.update = [slices](const auto& update) { return detail::make_sliced_update(update, slices); };
-  }
+  const int stage = stage_of(spec);
+  detail::Choices choices{.mesh = mesh_for(spec, {.ranks = context.comm.world_size()}),
+                          .sliced = {.parameters = stage == 3, .gradients = stage >= 2, .optimizer = true}};
+  if (stage == 1) slice_state(choices);
+  if (stage == 2) slice_gradients(choices);
+  if (stage == 3) slice_parameters(choices, context.model);
   return std::make_unique<detail::Engine>(context, choices);
 }
 
@@ -37,7 +80,8 @@ const Registered<StrategyKind> kRegistered{
     "zero",
     {"stage"},
     "as ddp, but each rank makes the update for its slice of the parameters: with stage 1 (the default) it keeps the "
-    "momentum of that slice alone, with stage 2 also the gradients",
+    "momentum of that slice alone, with stage 2 also the gradients, and with stage 3 also the parameters, which are "
+    "gathered while they are used",
     make_zero,
     {.mesh = mesh_for}};
 

@@ -1,0 +1,121 @@
+// Memory: what every mode's tensors take is measured, and is what its formula says; and how that is told.
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "tests/train/rank_threads.h"
+#include "tests/train/strategy_batches.h"
+#include "train/run/memory_report.h"
+#include "train/strategies/tensor_memory.h"
+
+namespace penstock {
+namespace {
+
+constexpr SgdOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
+constexpr ModelShape kGrey{.channels = 1, .height = 28, .width = 28, .classes = 10};
+
+/// A model is built from the global random numbers, so rank threads take turns.
+std::unique_ptr<Model> make(const std::string& arch) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  at::manual_seed(1);
+  return ModelRegistry::make(parse_spec("arch", arch), kGrey);
+}
+
+/// Of every rank, after two steps.
+MemoryOfRanks after_two_steps(const std::string& mode, int world_size, const std::string& arch) {
+  const auto samples = random_samples(4, kGrey, 3);
+  MemoryOfRanks ranks(static_cast<size_t>(world_size));
+  const auto body = [&](Comm& comm) {
+    Trainee one(mode, make(arch), comm, kSgd);
+    for (int step = 0; step < 2; ++step) one.strategy->step(one.part(samples, 4, 0));
+    ranks[static_cast<size_t>(comm.rank())] = one.strategy->memory();
+  };
+  run_ranks(world_size, body, /*step_seconds=*/60, Network::kThreads);
+  return ranks;
+}
+
+TEST(MemoryTest, AStorageIsCountedOnceAndOneThatWasGivenBackIsNot) {
+  const auto one = torch::zeros({10}), other = torch::zeros({4}, torch::kFloat64);
+  EXPECT_EQ(detail::storage_bytes({one, one.narrow(0, 2, 3), torch::Tensor(), other}), 10 * 4 + 4 * 8);
+  EXPECT_EQ(detail::storage_bytes({one.narrow(0, 2, 3)}), 10 * 4);  // a view keeps all of it
+}
+
+struct Expected {
+  std::string mode;
+  int world_size;
+  std::vector<std::string> formulas;  // parameters, gradients, optimizer
+};
+
+TEST(MemoryTest, EveryModeTakesWhatItsFormulaSays) {
+  const double whole = static_cast<double>(61'706 * sizeof(double));
+  for (const auto& [mode, world_size, formulas] :
+       {Expected{"single", 1, {"phi", "phi", "phi"}}, Expected{"ddp", 2, {"phi", "phi", "phi"}},
+        Expected{"zero", 3, {"phi", "phi", "phi / 3"}}, Expected{"zero(stage=2)", 3, {"phi", "phi / 3", "phi / 3"}},
+        Expected{"zero(stage=3)", 3, {"phi / 3", "phi / 3", "phi / 3"}}})
+    for (const auto& rank : after_two_steps(mode, world_size, "lenet")) {
+      ASSERT_EQ(rank.size(), 3u) << mode;
+      for (size_t kind = 0; kind < 3; ++kind) {
+        const std::string what = mode + ", " + rank[kind].kind;
+        EXPECT_EQ(rank[kind].formula, formulas[kind]) << what;
+        EXPECT_NEAR(rank[kind].formula_bytes, whole / (formulas[kind] == "phi" ? 1 : 3), 1e-6) << what;
+        // Slices are rounded up, and the state has no padding.
+        EXPECT_NEAR(static_cast<double>(rank[kind].bytes), rank[kind].formula_bytes, 2 * sizeof(double)) << what;
+        EXPECT_GE(rank[kind].peak_bytes, rank[kind].bytes) << what;
+      }
+    }
+}
+
+/// A part of a pipeline counts its own parameters.
+TEST(MemoryTest, PartsOfAModelAreCountedByThemselves) {
+  double sum = 0;
+  for (const auto& rank : after_two_steps("mp(cut=fc1)", 2, "lenet")) {
+    EXPECT_EQ(static_cast<double>(rank[0].bytes), rank[0].formula_bytes);
+    sum += rank[0].formula_bytes;
+  }
+  EXPECT_EQ(sum, 61'706 * sizeof(double));
+}
+
+/// The buckets hold fc6 and fc5; fc4 and fc3; fc2 and fc1. When the last one starts, the first one's gradients are
+/// gone.
+TEST(MemoryTest, WholeGradientsOfTwoBucketsAreAliveAtMost) {
+  constexpr int64_t kWidth = 1300, kLayer = kWidth * (kWidth + 1);
+  constexpr int64_t kSecond = 2 * kLayer * 8, kThird = (kLayer + kWidth * 785) * 8;
+  for (const auto& rank : after_two_steps("zero(stage=2)", 2, "mlp(hidden=1300:1300:1300:1300:1300)")) {
+    const auto& gradients = rank[1];
+    // Both buckets that are on their way, and the gradients that are just being copied into the last one.
+    EXPECT_NEAR(static_cast<double>(gradients.peak_bytes), gradients.formula_bytes + kSecond + 2 * kThird, 64);
+  }
+}
+
+TEST(MemoryTest, TheReportNamesTheFullestRankAndTheSmallestShareOfTheFormula) {
+  const MemoryOfRanks ranks{{{"parameters", 1000, 1000, 1000, "phi"}, {"gradients", 500, 2500, 490, "phi / 2"}},
+                            {{"parameters", 1250, 1250, 1000, "phi"}, {"gradients", 500, 2000, 490, "phi / 2"}}};
+  EXPECT_EQ(memory_text(ranks),
+            "memory of the fullest rank: parameters 1.2 KB (phi: 1.0 KB, 80.0 % of that), gradients 500 bytes, in a "
+            "step up to 2.5 KB (phi / 2: 490 bytes, 98.0 % of that)\n");
+  const auto json = memory_json(ranks);
+  EXPECT_EQ(json["parameters"]["bytes"], nlohmann::ordered_json({1000, 1250}));
+  EXPECT_EQ(json["parameters"]["formula_share"], 0.8);
+  EXPECT_EQ(json["gradients"]["peak_bytes"], nlohmann::ordered_json({2500, 2000}));
+  EXPECT_EQ(json["gradients"]["formula"], "phi / 2");
+  EXPECT_EQ(memory_text({ranks[0]}), "");
+  EXPECT_EQ(memory_text({{}, {}}), "");
+}
+
+TEST(MemoryTest, NumbersOfAllRanksAreGathered) {
+  run_ranks(3, [](Comm& comm) {
+    const auto all =
+        gather_memory({{"parameters", comm.rank(), 10 + comm.rank(), 0.5 * comm.rank(), "phi"}}, comm, torch::kCPU);
+    ASSERT_EQ(all.size(), 3u);
+    for (int rank = 0; rank < 3; ++rank) {
+      EXPECT_EQ(all[rank][0].bytes, rank);
+      EXPECT_EQ(all[rank][0].peak_bytes, 10 + rank);
+      EXPECT_EQ(all[rank][0].formula_bytes, 0.5 * rank);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,53 @@
+// GradientScatter: packs a bucket and starts its reduce-scatter.
+#include "train/strategies/gradient_scatter.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "train/strategies/tensor_memory.h"
+
+namespace penstock::detail {
+
+GradientScatter::GradientScatter(std::vector<torch::Tensor> parameters, std::vector<SlicedBucket> buckets, Comm& comm,
+                                 StartedWorks& works)
+    : parameters_(std::move(parameters)), buckets_(std::move(buckets)), comm_(comm), works_(works) {}
+
+void GradientScatter::start(size_t index) {
+  at::NoGradGuard no_grad;
+  auto& bucket = buckets_[index];
+  auto flat = torch::empty({bucket.whole.numel()}, bucket.whole.options());
+  auto alive = gradients();
+  alive.push_back(flat);
+  peak_bytes_ = std::max(peak_bytes_, storage_bytes(alive));
+  int64_t offset = 0;
+  for (const size_t i : bucket.members) {
+    const auto& parameter = parameters_[i];
+    auto place = flat.as_strided(parameter.sizes(), parameter.strides(), offset);
+    if (parameter.grad().defined())
+      place.copy_(parameter.grad());
+    else
+      place.zero_();
+    parameter.mutable_grad().reset();
+    offset += parameter.numel();
+  }
+  flat.narrow(0, offset, flat.numel() - offset).zero_();
+  works_.add(comm_.reduce_scatter_sum(bucket.gradient, flat), flat);
+}
+
+void GradientScatter::reset() {
+  for (const auto& parameter : parameters_) parameter.mutable_grad().reset();
+}
+
+std::vector<torch::Tensor> GradientScatter::buffers() const {
+  auto list = works_.kept();
+  for (const auto& bucket : buckets_) list.push_back(bucket.gradient);
+  return list;
+}
+
+std::vector<torch::Tensor> GradientScatter::gradients() const {
+  auto list = buffers();
+  for (const auto& parameter : parameters_) list.push_back(parameter.grad());
+  return list;
+}
+
+}  // namespace penstock::detail

@@ -1,0 +1,229 @@
+// ShardedParameters: units, and the order of their collectives.
+#include "train/strategies/sharded_parameters.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "train/strategies/buckets.h"
+#include "train/strategies/tensor_memory.h"
+
+namespace penstock::detail {
+
+std::vector<StageRange> assign_units(const std::vector<int64_t>& stage_bytes, int64_t least_bytes) {
+  std::vector<StageRange> units;
+  int64_t bytes = 0;
+  size_t first = 0;
+  for (size_t stage = 0; stage < stage_bytes.size(); ++stage) {
+    bytes += stage_bytes[stage];
+    if (bytes < least_bytes) continue;
+    units.push_back({first, stage + 1});
+    first = stage + 1;
+    bytes = 0;
+  }
+  if (units.empty()) units.push_back({0, 0});
+  units.back().end = stage_bytes.size();
+  return units;
+}
+
+namespace {
+
+/// A bucket of which this rank keeps its slice alone.
+SlicedBucket only_slice(const std::vector<torch::Tensor>& parameters, const std::vector<size_t>& members,
+                        const Comm& comm) {
+  auto bucket = slice_parameters(parameters, {members}, comm).front();
+  bucket.slice = bucket.slice.clone();
+  release_memory(bucket.whole);
+  return bucket;
+}
+
+size_t first_with(const std::vector<std::optional<size_t>>& trained_of_unit) {
+  const auto found = std::find_if(trained_of_unit.begin(), trained_of_unit.end(),
+                                  [](const auto& trained) { return trained.has_value(); });
+  return static_cast<size_t>(found - trained_of_unit.begin());
+}
+
+}  // namespace
+
+ShardedUnits make_units(const ModelPart& part, const Comm& comm) {
+  const auto stages = part.stages_of_parameters();
+  const auto parameters = values(part.parameters()), trained = values(part.trained());
+  const auto bytes = bytes_of(parameters);
+  std::vector<int64_t> stage_bytes(part.stage_count(), 0);
+  for (size_t i = 0; i < parameters.size(); ++i) stage_bytes[stages[i]] += bytes[i];
+  ShardedUnits all;
+  for (const auto& range : assign_units(stage_bytes)) {
+    all.unit_of_stage.resize(range.end, all.units.size());
+    all.units.push_back({.stages = range});
+  }
+  // One entry per unit: indices in `trained` and in `parameters`.
+  std::vector<std::vector<size_t>> trained_members(all.units.size()), frozen_members(all.units.size());
+  size_t trained_count = 0;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const size_t unit = all.unit_of_stage[stages[i]];
+    if (parameters[i].requires_grad())
+      trained_members[unit].push_back(trained_count++);
+    else
+      frozen_members[unit].push_back(i);
+  }
+  all.trained_of_unit.resize(all.units.size());
+  for (size_t u = 0; u < all.units.size(); ++u) {
+    auto& buckets = all.units[u].buckets;
+    if (!trained_members[u].empty()) {
+      auto& bucket = buckets.emplace_back(only_slice(trained, trained_members[u], comm));
+      bucket.gradient = torch::zeros_like(bucket.slice);
+      all.trained_of_unit[u] = all.trained.size();
+      all.trained.push_back(bucket);
+    }
+    if (!frozen_members[u].empty()) buckets.push_back(only_slice(parameters, frozen_members[u], comm));
+  }
+  return all;
+}
+
+ShardedParameters::ShardedParameters(const ModelPart& part, Comm& comm, Recorder& recorder)
+    : comm_(comm),
+      recorder_(recorder),
+      all_(make_units(part, comm)),
+      units_(all_.units),
+      first_trained_(first_with(all_.trained_of_unit)),
+      works_(recorder),
+      scatter_(values(part.trained()), all_.trained, comm, works_) {}
+
+void ShardedParameters::enter(size_t stage) {
+  const size_t unit = all_.unit_of_stage[stage];
+  if (stage != units_[unit].stages.first) return;
+  has_run_forward_ = true;
+  if (is_in_step_)
+    enter_unit(unit);
+  else
+    gather(stage);
+}
+
+void ShardedParameters::leave(size_t stage, const torch::Tensor& output) {
+  const size_t unit = all_.unit_of_stage[stage];
+  if (stage + 1 != units_[unit].stages.end) return;
+  if (!is_in_step_) return release(unit);
+  if (output.requires_grad()) output.register_hook([this, unit](const torch::Tensor&) { back_to(unit); });
+  leave_unit(unit);
+}
+
+void ShardedParameters::gather(size_t stage) {
+  auto& unit = units_[all_.unit_of_stage[stage]];
+  unit.is_whole = true;
+  for (auto& bucket : unit.buckets) {
+    take_memory(bucket.whole);
+    comm_.all_gather_into(bucket.whole, bucket.slice)->wait();
+  }
+}
+
+void ShardedParameters::put_back(size_t stage) {
+  at::NoGradGuard no_grad;
+  const size_t unit = all_.unit_of_stage[stage];
+  for (auto& bucket : units_[unit].buckets) bucket.slice.copy_(slice_of(bucket.whole, comm_));
+  release(unit);
+}
+
+std::vector<torch::Tensor> ShardedParameters::tensors() const {
+  std::vector<torch::Tensor> list;
+  for (const auto& unit : units_)
+    for (const auto& bucket : unit.buckets) {
+      list.push_back(bucket.whole);
+      list.push_back(bucket.slice);
+    }
+  return list;
+}
+
+void ShardedParameters::begin() {
+  scatter_.reset();
+  works_.restart();
+  is_in_step_ = true;
+  has_run_forward_ = false;
+  backward_unit_ = units_.size();
+}
+
+void ShardedParameters::finish() {
+  // A rank without rows: the others wait for its slices and its zeros.
+  if (!has_run_forward_)
+    for (size_t unit = 0; unit < units_.size(); ++unit) {
+      enter_unit(unit);
+      leave_unit(unit);
+    }
+  if (first_trained_ < units_.size()) {
+    back_to(first_trained_);  // without rows, or where a stage has parameters that it does not use
+    finish_unit(first_trained_);
+  }
+  release(units_.size() - 1);
+  works_.wait_for(works_.count());
+  is_in_step_ = false;
+}
+
+void ShardedParameters::enter_unit(size_t unit) {
+  gather_in_step(unit);
+  if (unit + 1 < units_.size()) start_gather(unit + 1);
+}
+
+void ShardedParameters::leave_unit(size_t unit) {
+  if (unit + 1 < units_.size()) release(unit);  // backward begins with the last one
+}
+
+/// Backward comes to `unit`: it is through with those after it.
+void ShardedParameters::back_to(size_t unit) {
+  while (backward_unit_ > unit) {
+    if (backward_unit_ < units_.size()) finish_unit(backward_unit_);
+    gather_in_step(--backward_unit_);
+    if (backward_unit_ > first_trained_) start_gather(backward_unit_ - 1);
+  }
+}
+
+void ShardedParameters::finish_unit(size_t unit) {
+  if (const auto trained = all_.trained_of_unit[unit]) scatter_.start(*trained);
+  release(unit);
+}
+
+void ShardedParameters::start_gather(size_t index) {
+  auto& unit = units_[index];
+  if (unit.is_whole) return;
+  unit.is_whole = true;
+  for (auto& bucket : unit.buckets) {
+    take_memory(bucket.whole);
+    works_.add(comm_.all_gather_into(bucket.whole, bucket.slice));
+  }
+  unit.gather_end = works_.count();
+  peak_bytes_ = std::max(peak_bytes_, storage_bytes(tensors()));
+}
+
+void ShardedParameters::gather_in_step(size_t index) {
+  start_gather(index);
+  const size_t end = units_[index].gather_end;
+  if (works_.waited_count() >= end) return;
+  recorder_.mark(backward_unit_ < units_.size() ? Phase::kBackward : Phase::kForward);
+  works_.wait_for(end);
+  recorder_.mark(Phase::kCommunication);
+}
+
+void ShardedParameters::release(size_t index) {
+  auto& unit = units_[index];
+  if (!std::exchange(unit.is_whole, false)) return;
+  for (const auto& bucket : unit.buckets) release_memory(bucket.whole);
+}
+
+namespace {
+
+class ShardSync final : public GradientSync {
+ public:
+  explicit ShardSync(std::shared_ptr<ShardedParameters> parameters) : parameters_(std::move(parameters)) {}
+  void begin() override { parameters_->begin(); }
+  void finish() override { parameters_->finish(); }
+  std::vector<torch::Tensor> buffers() const override { return parameters_->gradients().buffers(); }
+  int64_t peak_bytes() const override { return parameters_->gradients().peak_bytes(); }
+
+ private:
+  std::shared_ptr<ShardedParameters> parameters_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientSync> make_shard_sync(std::shared_ptr<ShardedParameters> parameters) {
+  return std::make_unique<ShardSync>(std::move(parameters));
+}
+
+}  // namespace penstock::detail

@@ -1,0 +1,42 @@
+// Slices: parameters in flat buckets of which every rank has an equal part (Rajbhandari et al. 2020, "ZeRO", sec. 5).
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "train/comm/comm.h"
+
+namespace penstock::detail {
+
+struct SlicedBucket {
+  std::vector<size_t> members;  // indices of parameters, in the order in which they lie
+  torch::Tensor whole;          // one dimension, padded with zeros to a multiple of the ranks
+  torch::Tensor slice;          // this rank's part of it: a view, or a tensor of its own
+  torch::Tensor gradient = {};  // this rank's part of the summed gradients; undefined where parameters have them whole
+};
+
+/// Moves the parameters into buckets, of which each is a view from now on, with its strides. `assignment`: one entry
+/// per bucket, indices of parameters. Requires dense parameters, in a bucket of one dtype and device.
+std::vector<SlicedBucket> slice_parameters(const std::vector<torch::Tensor>& parameters,
+                                           const std::vector<std::vector<size_t>>& assignment, const Comm& comm);
+
+/// The part of a bucket's flat tensor that is this rank's.
+torch::Tensor slice_of(const torch::Tensor& flat, const Comm& comm);
+
+/// The elements of one parameter that lie in this rank's slice of a bucket.
+struct Piece {
+  size_t parameter, bucket;
+  int64_t first, count;  // elements of the parameter, in the order of its memory
+  int64_t slice_offset;  // in this rank's slice of the bucket
+};
+
+/// This rank's, bucket by bucket.
+std::vector<Piece> pieces_of(const std::vector<SlicedBucket>& buckets, const std::vector<torch::Tensor>& parameters,
+                             int rank);
+
+/// A tensor's memory as one dimension. Requires a dense tensor.
+torch::Tensor flattened(const torch::Tensor& tensor);
+
+}  // namespace penstock::detail

@@ -1,0 +1,41 @@
+// StartedWorks: the collectives of a step in the order in which they were started.
+#pragma once
+
+#include <torch/types.h>
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "train/comm/comm.h"
+#include "train/recorder.h"
+
+namespace penstock::detail {
+
+/// Waits for collectives in their order, and tells the recorder how long they were under way.
+class StartedWorks {
+ public:
+  explicit StartedWorks(Recorder& recorder) : recorder_(recorder) {}
+
+  /// A new step. Requires that all were waited for.
+  void restart();
+  /// `kept` lives until the collective was waited for.
+  void add(std::unique_ptr<Comm::Work> work, const torch::Tensor& kept = {});
+  size_t count() const { return works_.size(); }
+  /// The first `count` of this step are there when this returns.
+  void wait_for(size_t count);
+  size_t waited_count() const { return waited_count_; }
+  /// What is kept now.
+  std::vector<torch::Tensor> kept() const {
+    return {kept_.begin() + static_cast<std::ptrdiff_t>(waited_count_), kept_.end()};
+  }
+
+ private:
+  Recorder& recorder_;
+  std::vector<std::unique_ptr<Comm::Work>> works_;  // of this step
+  std::vector<torch::Tensor> kept_;                 // one entry per work; undefined once it was waited for
+  size_t waited_count_ = 0;
+  std::deque<std::unique_ptr<Comm::Work>> timed_;  // of earlier steps; on a device they may still be under way
+};
+
+}  // namespace penstock::detail
