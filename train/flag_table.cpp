@@ -59,6 +59,7 @@ std::vector<Flag> device_flags() {
       {"gpu", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.gpu}; }},
       {"threads", kOwn, [](Options o) -> FlagValue { return int64_t{o.threads}; }},
       {"mode", kAgreed, [](Options o) -> FlagValue { return o.mode; }},
+      {"print-schedule", kOwnAside, [](Options o) -> FlagValue { return o.prints_schedule; }},
       {"nproc", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.nproc}; }},
       {"world-size", kAgreed, [](Options o) -> FlagValue { return int64_t{o.world_size}; }},
       {"rank", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.rank}; }},

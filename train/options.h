@@ -67,7 +67,8 @@ struct TrainOptions {
   std::filesystem::path out;  ///< Auto: runs/<arch>-<mode>-<time>.
   SaveEvery save_every;
   std::filesystem::path resume;
-  bool only_evaluates = false;  ///< --evaluate.
+  bool only_evaluates = false;   ///< --evaluate.
+  bool prints_schedule = false;  ///< --print-schedule: nothing is opened and trained.
   bool evaluates_each_epoch = true;
   int64_t print_freq = 100;
   int64_t profile_steps = 0;     ///< --profile; 0: none.

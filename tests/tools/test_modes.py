@@ -20,8 +20,8 @@ def single(cache, tmp_path_factory):
 
 
 @pytest.mark.parametrize("mode, ranks", [("zero", 2), ("zero", 3), ("zero(stage=2)", 2), ("zero(stage=3)", 2), ("pipeline", 2),
-                                         ("pipeline(schedule=gpipe)", 3),
-                                         ("pipeline(data=2,micro-batches=2)", 4), ("mp", 2)])
+                                         ("pipeline(schedule=gpipe)", 3), ("pipeline(data=2,micro-batches=2)", 4), ("mp", 2),
+                                         ("pipeline(schedule=interleaved,recompute=always)", 2)])
 def test_a_mode_trains_what_single_trains(cache, single, tmp_path, mode, ranks):
     """f32 sums in another order drift apart, so that losses are compared after few steps; tests/train/modes_test.cpp has
     the proof in f64."""
@@ -64,6 +64,30 @@ def test_what_was_measured_of_each_part_is_told(cache, single, tmp_path, balance
     printed = run(cache, *FAST, "--mode", f"pipeline(balance={balance})", "--out", tmp_path / "run").stdout
     assert re.search(rf"part 0: conv1.* \([\d,]+ parameters, {cost}\), part 1: .*fc3 \([\d,]+ parameters, {cost}\)\n", printed)
     assert summary(tmp_path / "run")["test_loss"] == pytest.approx(summary(single)["test_loss"], rel=1e-3)
+
+
+def test_activations_that_were_alive_are_counted_and_parts_name_their_ranks(cache, tmp_path):
+    printed = run(cache, *FAST, "--mode", "pipeline(schedule=interleaved,recompute=except-last,cut=conv2:fc1:fc2)", "--out",
+                  tmp_path / "run").stdout
+    assert ("2 ranks as 1 data x 2 pipe, interleaved, 4 micro-batches, recompute except-last, bubble 6 %; "
+            "part 0 at rank 0: conv1 (156 parameters), part 1 at rank 1: conv2") in printed
+    assert summary(tmp_path / "run")["most_alive_activations"] == [1, 1]
+    run(cache, *FAST, "--mode", "pipeline(schedule=zero-bubble)", "--nproc", 3, "--out", tmp_path / "zb")
+    assert summary(tmp_path / "zb")["most_alive_activations"] == [3, 3, 3]
+
+
+def test_a_schedule_is_drawn_without_data(cache):
+    done = run(cache, "--data", "/nowhere", "--mode", "pipeline(schedule=1f1b,data=2)", "--nproc", 4, "--print-schedule")
+    assert done.stdout == (
+        "mode pipeline(schedule=1f1b,data=2): 1f1b of 4 micro-batches over 2 ranks, the same in each of 2 copies of the model\n"
+        "F: forward, B: backward; F takes 1, B 2; a dot is a time in which a rank waits\n"
+        "rank 0  F0 F1 .  .  B0 =  F2 B1 =  F3 B2 =  .  B3 =\n"
+        "rank 1  .  F0 B0 =  F1 B1 =  F2 B2 =  F3 B3 =  .  .\n"
+        "bubble 20.0 % of the time; most alive activations per rank: 2, 1\n")
+    assert "rank 2  .  .  F0 B0 =  .  .  .  .\n" in run(cache, "--mode", "mp", "--nproc", 3, "--print-schedule").stdout
+    refused = run(cache, "--mode", "ddp", "--nproc", 2, "--print-schedule", code=2)
+    assert refused.stderr.startswith("train: --print-schedule with --mode ddp: every rank runs its rows forward and backward")
+    assert refused.stderr.count("\n") == 1
 
 
 def test_the_last_part_evaluates_and_rank_0_writes(cache, single, tmp_path):
@@ -117,6 +141,19 @@ def test_a_network_that_cannot_be_simulated_is_one_line(cache, tmp_path, flags, 
     ("pipeline(data=2)", 3, "--mode pipeline: data is 2 with 3 ranks; expected a number that divides them"),
     ("pipeline(cut=fc1)", 3, "--mode pipeline: 1 cut with 3 ranks; expected 2 ranks, one for each part"),
     ("pipeline(schedule=2f2b)", 2, "--mode pipeline: unknown schedule \"2f2b\""),
+    ("pipeline(micro-batches=6,schedule=interleaved)", 4, "--mode pipeline: 6 micro-batches with schedule=interleaved over 4 "
+                                                          "ranks; expected a multiple of these, as 4"),
+    ("pipeline(micro-batches=12,schedule=interleaved)", 4, "--mode pipeline: 12 micro-batches for --batch-size 32; expected "
+                                                           "micro-batches of equal size, as 8 or 16"),
+    ("pipeline(schedule=interleaved)", 3, "--mode pipeline: 6 micro-batches for --batch-size 32; expected micro-batches of "
+                                          "equal size, as a batch that 3 divides"),
+    ("pipeline(schedule=interleaved)", 1, "--mode pipeline: schedule=interleaved with 1 rank for 1 copy of the model; "
+                                          "expected 2 ranks or more per copy"),
+    ("pipeline(schedule=interleaved,cut=fc1)", 2, "--mode pipeline: 1 cut with 2 ranks and interleave 2; expected 3 cuts, for "
+                                                  "2 parts per rank"),
+    ("pipeline(schedule=interleaved,interleave=1)", 2, "--mode pipeline: interleave is 1; expected 2 or more"),
+    ("pipeline(interleave=2)", 2, "--mode pipeline: interleave with schedule 1f1b; expected it with schedule=interleaved"),
+    ("pipeline(recompute=often)", 2, "--mode pipeline: unknown recompute \"often\""),
     ("pipeline(micro-batches=0)", 2, "--mode pipeline: micro-batches is 0; expected 1 to 65536"),
     ("pipeline(data=1500000000,cut=fc1)", 2, "--mode pipeline: data is 1500000000; expected 1 to 65536"),
     ("mp(micro-batches=2)", 2, "mode mp: unknown key \"micro-batches\""),
@@ -154,6 +191,7 @@ def test_a_rank_that_is_slow_is_named_by_the_one_that_waits_for_its_message(cach
     ("mp(cut=fc9)", 2, "--mode mp: unknown place to cut \"fc9\""),
     ("pipeline(balance=time)", 6, "--mode pipeline: 6 parts of a model of 5 stages; expected one stage or more for each"),
     ("pipeline", 6, "--mode pipeline: 6 parts of a model of 5 stages; expected one stage or more for each"),
+    ("pipeline(schedule=interleaved,interleave=3)", 2, "--mode pipeline: 6 parts of a model of 5 stages; expected one stage"),
 ])
 def test_what_the_model_does_not_have_is_refused_before_ranks_start(cache, tmp_path, mode, ranks, message):
     done = run(cache, *FAST, "--mode", mode, "--nproc", ranks, "--out", tmp_path / "run", code=2)

@@ -259,6 +259,7 @@ def test_a_run_that_fails_ends_the_study_with_its_own_words(cache, tmp_path):
     (["--ablate", "agment"], '--ablate: unknown ablation "agment"; did you mean "augment"?'),
     (["--mode", "ddp"], "--mode ddp: cannot be given to a study; expected --modes"),
     (["--profile", "5"], "--profile 5: cannot be given to a study; expected no --profile"),
+    (["--print-schedule"], "--print-schedule: cannot be given to a study; expected no --print-schedule"),
     (["--epohcs", "2"], 'unknown flag "--epohcs"; did you mean "--epochs"?'),
     (["--emulate-step", "2"], '--emulate-step is "2"; expected a time with its unit'),
     (["--repeet", "3"], 'unknown flag "--repeet"; did you mean "--repeat"?'),

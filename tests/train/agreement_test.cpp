@@ -66,6 +66,7 @@ TEST(AgreementTest, EveryAgreedFlagIsATermAndNoOtherIs) {
       {"gpu", [](auto& o) { o.gpu = 7; }},
       {"threads", [](auto& o) { o.threads = 7; }},
       {"mode", [](auto& o) { o.mode = "ddp"; }},
+      {"print-schedule", [](auto& o) { o.prints_schedule = true; }},
       {"nproc", [](auto& o) { o.nproc = 7; }},
       {"world-size", [](auto& o) { o.world_size = 7; }},
       {"rank", [](auto& o) { o.rank = 7; }},

@@ -1,7 +1,9 @@
 // Modes: every one of them, over any number of ranks, trains the model that a plain loop over all rows trains.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <mutex>
+#include <set>
 
 #include "core/clock.h"
 #include "tests/train/rank_threads.h"
@@ -104,12 +106,32 @@ TEST(ModesTest, EveryModeTrainsTheSameModel) {
   const auto samples = random_samples(36, kGrey, 4);
   const auto model = make("lenet", kGrey, torch::kFloat64);
   const auto expected = plain_loop(*model, samples, 12, 3, 1);
-  for (const auto& [mode, world_size] :
-       {Case{"ddp", 3}, Case{"zero", 1}, Case{"zero", 2}, Case{"zero", 3}, Case{"zero(stage=2)", 1},
-        Case{"zero(stage=2)", 3}, Case{"zero(stage=3)", 1}, Case{"zero(stage=3)", 3}, Case{"mp", 2}, Case{"mp", 5},
-        Case{"mp(cut=fc1)", 2}, Case{"pipeline", 1}, Case{"pipeline", 2}, Case{"pipeline(schedule=gpipe)", 3},
-        Case{"pipeline(micro-batches=12)", 2}, Case{"pipeline(data=2,micro-batches=3)", 4},
-        Case{"pipeline(balance=time,data=2,micro-batches=3)", 4}, Case{"mp(balance=memory)", 3}})
+  for (const auto& [mode, world_size] : {Case{"ddp", 3},
+                                         Case{"zero", 1},
+                                         Case{"zero", 2},
+                                         Case{"zero", 3},
+                                         Case{"zero(stage=2)", 1},
+                                         Case{"zero(stage=2)", 3},
+                                         Case{"zero(stage=3)", 1},
+                                         Case{"zero(stage=3)", 3},
+                                         Case{"mp", 2},
+                                         Case{"mp", 5},
+                                         Case{"mp(cut=fc1)", 2},
+                                         Case{"mp(balance=memory)", 3},
+                                         Case{"pipeline", 1},
+                                         Case{"pipeline", 2},
+                                         Case{"pipeline(schedule=gpipe)", 3},
+                                         Case{"pipeline(micro-batches=12)", 2},
+                                         Case{"pipeline(data=2,micro-batches=3)", 4},
+                                         Case{"pipeline(balance=time,data=2,micro-batches=3)", 4},
+                                         Case{"pipeline(balance=memory,schedule=interleaved)", 2},
+                                         Case{"pipeline(schedule=interleaved)", 2},
+                                         Case{"pipeline(schedule=interleaved,data=2,micro-batches=2)", 4},
+                                         Case{"pipeline(schedule=zero-bubble)", 3},
+                                         Case{"pipeline(schedule=zero-bubble,data=2,micro-batches=6)", 4},
+                                         Case{"pipeline(recompute=always)", 3},
+                                         Case{"pipeline(schedule=interleaved,recompute=always)", 2},
+                                         Case{"pipeline(schedule=zero-bubble,recompute=except-last)", 2}})
     for (const auto network : {Network::kGloo, Network::kThreads})
       EXPECT_LE(relative_difference(expected,
                                     train(mode, world_size, "lenet", kGrey, samples, 12, 3, torch::kFloat64, network)),
@@ -124,11 +146,22 @@ TEST(ModesTest, AResNetInPartsTrainsTheSameModel) {
   const auto expected = plain_loop(*model, samples, 4, 2, 1);
   for (const auto& [mode, world_size] :
        {Case{"mp", 2}, Case{"mp(cut=layer1.1:layer4)", 3}, Case{"mp(balance=memory)", 2}, Case{"zero", 1},
-        Case{"zero(stage=3)", 1}})
+        Case{"zero(stage=3)", 1}, Case{"pipeline(micro-batches=1,schedule=zero-bubble)", 2}})
     EXPECT_LE(relative_difference(expected,
                                   train(mode, world_size, "resnet18", kSmallPhotos, samples, 4, 2, torch::kFloat64)),
               1e-12)
         << mode;
+}
+
+/// With parts of several stages: rows of one micro-batch go around.
+TEST(ModesTest, APartialLastBatchGoesAroundAnInterleavedPipelineToo) {
+  const auto samples = random_samples(23, kGrey, 4);
+  const std::string arch = "mlp(hidden=12:12:12)";
+  const auto model = make(arch, kGrey, torch::kFloat64);
+  const auto expected = plain_loop(*model, samples, 12, 2, 1);
+  const auto state =
+      train("pipeline(schedule=interleaved,micro-batches=6)", 2, arch, kGrey, samples, 12, 2, torch::kFloat64);
+  EXPECT_LE(relative_difference(expected, state), 1e-12);
 }
 
 /// Batches of 10, 10 and 3 rows: micro-batches of the last one are smaller, or have no rows at all.
@@ -137,8 +170,9 @@ TEST(ModesTest, APartialLastBatchGoesThroughAPipelineToo) {
   const auto model = make("mlp", kGrey, torch::kFloat64);
   const auto expected = plain_loop(*model, samples, 10, 3, 1);
   for (const auto& [mode, world_size] :
-       {Case{"pipeline(micro-batches=5)", 2}, Case{"pipeline(micro-batches=5,data=2)", 4}, Case{"zero", 4},
-        Case{"zero(stage=2)", 4}, Case{"zero(stage=3)", 4}})
+       {Case{"pipeline(micro-batches=5)", 2}, Case{"pipeline(micro-batches=5,data=2)", 4},
+        Case{"pipeline(micro-batches=5,schedule=zero-bubble)", 2}, Case{"zero", 4}, Case{"zero(stage=2)", 4},
+        Case{"zero(stage=3)", 4}})
     EXPECT_LE(relative_difference(expected, train(mode, world_size, "mlp", kGrey, samples, 10, 3, torch::kFloat64)),
               1e-12)
         << mode;
@@ -150,7 +184,7 @@ TEST(ModesTest, ARunGoesOnInAnotherModeAndWorldSize) {
   const auto model = make("lenet", kGrey, torch::kFloat64);
   const auto expected = plain_loop(*model, samples, 12, 4, 1);
   const std::vector<Case> modes{{"single", 1},        {"ddp", 2},      {"zero", 3},
-                                {"zero(stage=2)", 2}, {"pipeline", 2}, {"pipeline(data=2)", 4},
+                                {"zero(stage=2)", 2}, {"pipeline", 2}, {"pipeline(schedule=interleaved,data=2)", 4},
                                 {"zero(stage=3)", 3}};
   for (size_t i = 0; i < modes.size(); ++i) {
     const auto& [first, first_ranks] = modes[i];
@@ -178,29 +212,34 @@ TEST(ModesTest, EvaluationHasItsLogitsAtTheLastPartAlone) {
   const auto whole = make("lenet", kGrey, torch::kFloat64);
   at::NoGradGuard no_grad;
   const auto expected = whole->forward(samples.images);
-  run_ranks(3, [&](Comm& comm) {
-    Trainee one("pipeline", make("lenet", kGrey, torch::kFloat64), comm, kSgd);
-    auto batch = one.part(samples, 6, 0);
-    if (comm.rank() == 2) EXPECT_FALSE(batch.labels.defined());
-    const auto logits = one.strategy->evaluate(batch);
-    ASSERT_EQ(logits.defined(), comm.rank() == 2);
-    if (!logits.defined()) return;
-    EXPECT_TRUE(logits.allclose(expected, 1e-12, 1e-12));
-    EXPECT_TRUE(batch.labels.equal(samples.labels));
-  });
+  for (const auto& [mode, world_size] : {Case{"pipeline", 3}, Case{"pipeline(schedule=interleaved)", 2}})
+    run_ranks(world_size, [&, mode = mode](Comm& comm) {
+      Trainee one(mode, make("lenet", kGrey, torch::kFloat64), comm, kSgd);
+      auto batch = one.part(samples, 6, 0);
+      const bool is_last = comm.rank() + 1 == comm.world_size();
+      if (is_last) EXPECT_FALSE(batch.labels.defined());
+      const auto logits = one.strategy->evaluate(batch);
+      ASSERT_EQ(logits.defined(), is_last);
+      if (!logits.defined()) return;
+      EXPECT_TRUE(logits.allclose(expected, 1e-12, 1e-12));
+      EXPECT_TRUE(batch.labels.equal(samples.labels));
+    });
 }
 
 /// Tensors of other ranks' stages keep their names and sizes, and have no memory.
 TEST(ModesTest, ARankKeepsTheMemoryOfItsOwnStagesAlone) {
-  run_ranks(2, [&](Comm& comm) {
-    Trainee one("mp(cut=fc1)", make("lenet", kGrey, torch::kFloat64), comm, kSgd);
-    for (const auto& item : one.model->named_parameters()) {
-      const bool is_first_part = item.key().starts_with("conv");
-      const bool is_held = is_first_part == (comm.rank() == 0);
-      EXPECT_EQ(item.value().storage().nbytes() > 0, is_held) << item.key();
-      EXPECT_GT(item.value().numel(), 0);
-    }
-  });
+  const std::map<std::string, std::set<std::string>> of_rank_0{
+      {"mp(cut=fc1)", {"conv1", "conv2"}},
+      {"pipeline(schedule=interleaved,cut=conv2:fc1:fc3)", {"conv1", "fc1", "fc2"}}};
+  for (const auto& [mode, held] : of_rank_0)
+    run_ranks(2, [&, mode = mode, held = held](Comm& comm) {
+      Trainee one(mode, make("lenet", kGrey, torch::kFloat64), comm, kSgd);
+      for (const auto& item : one.model->named_parameters()) {
+        const bool is_held = held.contains(item.key().substr(0, item.key().find('.'))) == (comm.rank() == 0);
+        EXPECT_EQ(item.value().storage().nbytes() > 0, is_held) << mode << ": " << item.key();
+        EXPECT_GT(item.value().numel(), 0);
+      }
+    });
 }
 
 /// What ZeRO is for: the momentum of a rank is its share of the parameters, rounded up once per bucket.

@@ -3,92 +3,228 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
 #include <random>
-#include <set>
+#include <tuple>
 
 #include "core/error.h"
+#include "core/text.h"
 #include "tests/support/testing.h"
 #include "train/models/model.h"
 #include "train/strategies/stage_cuts.h"
+#include "train/strategies/timeline.h"
 
 namespace penstock::detail {
 namespace {
 
 using testing::AllOf, testing::HasSubstr;
 
-/// "F0 F1 B1 B0".
-std::string text_of(const Schedule& schedule) {
-  std::string text;
-  for (const auto& [kind, micro_batch] : schedule)
-    text += (text.empty() ? "" : " ") + std::string(kind == Operation::Kind::kForward ? "F" : "B") +
-            std::to_string(micro_batch);
-  return text;
+using Kind = Operation::Kind;
+
+/// "F0 F1 B1 B0"; "F0.1" for chunk 1, if there are several; "b" and "w" are the halves of a backward.
+std::string text_of(const Schedule& schedule, bool names_chunk = false) {
+  std::vector<std::string> words;
+  for (const auto& one : schedule)
+    words.push_back(concat("FBbw"[static_cast<int>(one.kind)], one.micro_batch,
+                           names_chunk ? concat(".", one.chunk) : std::string()));
+  return join(words, " ");
 }
 
 TEST(ScheduleTest, GPipeIsForwardsThenBackwardsInReverse) {
   EXPECT_EQ(text_of(gpipe(1)), "F0 B0");
   EXPECT_EQ(text_of(gpipe(4)), "F0 F1 F2 F3 B3 B2 B1 B0");
+  EXPECT_EQ(text_of(gpipe(8)), "F0 F1 F2 F3 F4 F5 F6 F7 B7 B6 B5 B4 B3 B2 B1 B0");
 }
 
-TEST(ScheduleTest, OneForwardOneBackwardOfTwoStages) {
+TEST(ScheduleTest, OneForwardOneBackward) {
   EXPECT_EQ(text_of(one_forward_one_backward(0, 2, 4)), "F0 F1 B0 F2 B1 F3 B2 B3");
   EXPECT_EQ(text_of(one_forward_one_backward(1, 2, 4)), "F0 B0 F1 B1 F2 B2 F3 B3");
-}
-
-TEST(ScheduleTest, OneForwardOneBackwardOfFourStages) {
   EXPECT_EQ(text_of(one_forward_one_backward(0, 4, 8)), "F0 F1 F2 F3 B0 F4 B1 F5 B2 F6 B3 F7 B4 B5 B6 B7");
   EXPECT_EQ(text_of(one_forward_one_backward(1, 4, 8)), "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 F6 B4 F7 B5 B6 B7");
   EXPECT_EQ(text_of(one_forward_one_backward(2, 4, 8)), "F0 F1 B0 F2 B1 F3 B2 F4 B3 F5 B4 F6 B5 F7 B6 B7");
   EXPECT_EQ(text_of(one_forward_one_backward(3, 4, 8)), "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 F6 B6 F7 B7");
 }
 
+TEST(ScheduleTest, InterleavedTakesTurnsBetweenTheChunksOfARank) {
+  const auto text = [](int rank, int ranks, int micro_batches) {
+    return text_of(interleaved(rank, ranks, micro_batches, 2), /*names_chunk=*/true);
+  };
+  EXPECT_EQ(text(0, 2, 4), "F0.0 F1.0 F0.1 F1.1 F2.0 B0.1 F3.0 B1.1 F2.1 B0.0 F3.1 B1.0 B2.1 B3.1 B2.0 B3.0");
+  EXPECT_EQ(text(1, 2, 4), "F0.0 F1.0 F0.1 B0.1 F1.1 B1.1 F2.0 B0.0 F3.0 B1.0 F2.1 B2.1 F3.1 B3.1 B2.0 B3.0");
+  EXPECT_EQ(text(0, 4, 8),
+            "F0.0 F1.0 F2.0 F3.0 F0.1 F1.1 F2.1 F3.1 F4.0 F5.0 F6.0 B0.1 F7.0 B1.1 F4.1 B2.1 F5.1 B3.1 F6.1 B0.0 F7.1 "
+            "B1.0 B2.0 B3.0 B4.1 B5.1 B6.1 B7.1 B4.0 B5.0 B6.0 B7.0");
+  EXPECT_EQ(text(1, 4, 8),
+            "F0.0 F1.0 F2.0 F3.0 F0.1 F1.1 F2.1 F3.1 F4.0 B0.1 F5.0 B1.1 F6.0 B2.1 F7.0 B3.1 F4.1 B0.0 F5.1 B1.0 F6.1 "
+            "B2.0 F7.1 B3.0 B4.1 B5.1 B6.1 B7.1 B4.0 B5.0 B6.0 B7.0");
+  EXPECT_EQ(text(2, 4, 8),
+            "F0.0 F1.0 F2.0 F3.0 F0.1 F1.1 F2.1 B0.1 F3.1 B1.1 F4.0 B2.1 F5.0 B3.1 F6.0 B0.0 F7.0 B1.0 F4.1 B2.0 F5.1 "
+            "B3.0 F6.1 B4.1 F7.1 B5.1 B6.1 B7.1 B4.0 B5.0 B6.0 B7.0");
+  EXPECT_EQ(text(3, 4, 8),
+            "F0.0 F1.0 F2.0 F3.0 F0.1 B0.1 F1.1 B1.1 F2.1 B2.1 F3.1 B3.1 F4.0 B0.0 F5.0 B1.0 F6.0 B2.0 F7.0 B3.0 F4.1 "
+            "B4.1 F5.1 B5.1 F6.1 B6.1 F7.1 B7.1 B4.0 B5.0 B6.0 B7.0");
+}
+
+TEST(ScheduleTest, ZeroBubbleDelaysTheGradientsOfTheWeights) {
+  EXPECT_EQ(text_of(zero_bubble(0, 2, 4)), "F0 F1 b0 w0 F2 b1 w1 F3 b2 w2 b3 w3");
+  EXPECT_EQ(text_of(zero_bubble(1, 2, 4)), "F0 b0 F1 b1 w0 F2 b2 w1 F3 b3 w2 w3");
+  EXPECT_EQ(text_of(zero_bubble(0, 4, 8)), "F0 F1 F2 F3 b0 w0 F4 b1 w1 F5 b2 w2 F6 b3 w3 F7 b4 w4 b5 w5 b6 w6 b7 w7");
+  EXPECT_EQ(text_of(zero_bubble(1, 4, 8)), "F0 F1 F2 b0 F3 b1 w0 F4 b2 w1 F5 b3 w2 F6 b4 w3 F7 b5 w4 b6 w5 b7 w6 w7");
+  EXPECT_EQ(text_of(zero_bubble(2, 4, 8)), "F0 F1 b0 F2 b1 F3 b2 w0 F4 b3 w1 F5 b4 w2 F6 b5 w3 F7 b6 w4 b7 w5 w6 w7");
+  EXPECT_EQ(text_of(zero_bubble(3, 4, 8)), "F0 b0 F1 b1 F2 b2 F3 b3 w0 F4 b4 w1 F5 b5 w2 F6 b6 w3 F7 b7 w4 w5 w6 w7");
+}
+
 TEST(ScheduleTest, UnknownNamesListTheKnownOnes) {
-  EXPECT_THAT(message_of(ErrorKind::kConfig, [] { schedule_named("1b1f", 0, 2, 4); }),
-              AllOf(HasSubstr("--mode pipeline: unknown schedule \"1b1f\""), HasSubstr("gpipe")));
+  EXPECT_THAT(message_of(ErrorKind::kConfig, [] { schedules_of({.name = "1b1f"}); }),
+              AllOf(HasSubstr("--mode pipeline: unknown schedule \"1b1f\""), HasSubstr("gpipe, interleaved")));
+  EXPECT_THAT(message_of(ErrorKind::kConfig, [] { recompute_named("alway"); }),
+              AllOf(HasSubstr("unknown recompute \"alway\""), HasSubstr("\"always\"")));
 }
 
-/// Runs the lists of all stages as their ranks would: an operation waits for what it needs. Gives what was done, in
-/// order; less than everything when they wait for each other for ever.
-std::vector<std::tuple<int, Operation>> run(const std::vector<Schedule>& stages) {
-  const int last = static_cast<int>(stages.size()) - 1;
-  std::set<std::pair<int, int>> forwards, backwards;  // stage, micro-batch
-  std::vector<size_t> next(stages.size(), 0);
-  std::vector<std::tuple<int, Operation>> done;
-  for (bool moves = true; moves;) {
-    moves = false;
-    for (int stage = 0; stage <= last; ++stage) {
-      auto& at = next[static_cast<size_t>(stage)];
-      const auto& schedule = stages[static_cast<size_t>(stage)];
-      if (at == schedule.size()) continue;
-      const auto [kind, m] = schedule[at];
-      const bool is_forward = kind == Operation::Kind::kForward;
-      const bool is_ready =
-          is_forward ? stage == 0 || forwards.contains({stage - 1, m})
-                     : forwards.contains({stage, m}) && (stage == last || backwards.contains({stage + 1, m}));
-      if (!is_ready) continue;
-      (is_forward ? forwards : backwards).insert({stage, m});
-      done.emplace_back(stage, schedule[at++]);
-      moves = true;
+/// The micro-batches whose forward keeps its input alone, and those whose backward runs it again.
+std::pair<std::string, std::string> recomputed(const Schedule& schedule) {
+  std::string forwards, again;
+  for (const auto& one : schedule)
+    if (one.recomputes) (one.kind == Kind::kForward ? forwards : again) += std::to_string(one.micro_batch);
+  return {forwards, again};
+}
+
+TEST(ScheduleTest, ExceptLastKeepsWhatItsBackwardFollowsAtOnce) {
+  const auto of = [](const std::string& name, Recompute recompute) {
+    return schedules_of({.name = name, .ranks = 2, .micro_batches = 3, .recompute = recompute});
+  };
+  using Both = std::pair<std::string, std::string>;
+  EXPECT_EQ(recomputed(of("gpipe", Recompute::kNever)[0]), Both("", ""));
+  EXPECT_EQ(recomputed(of("gpipe", Recompute::kAlways)[0]), Both("012", "210"));
+  for (const int rank : {0, 1}) EXPECT_EQ(recomputed(of("gpipe", Recompute::kExceptLast)[rank]), Both("01", "10"));
+  EXPECT_EQ(recomputed(of("1f1b", Recompute::kExceptLast)[0]), Both("012", "012"));
+  EXPECT_EQ(recomputed(of("1f1b", Recompute::kExceptLast)[1]), Both("", ""));
+  EXPECT_EQ(recomputed(of("zero-bubble", Recompute::kAlways)[1]), Both("012", "012"));
+}
+
+/// With recomputation a graph lives from one backward to its end alone.
+TEST(ScheduleTest, RecomputationLeavesOneGraphAlive) {
+  for (const std::string name : {"gpipe", "1f1b", "interleaved", "zero-bubble"})
+    for (const auto recompute : {Recompute::kExceptLast, Recompute::kAlways}) {
+      const auto schedules = schedules_of({.name = name,
+                                           .ranks = 4,
+                                           .micro_batches = 8,
+                                           .interleave = name == "interleaved" ? 2 : 1,
+                                           .recompute = recompute});
+      for (size_t rank = 0; rank < 4; ++rank)  // zero-bubble's stay until the delayed second half
+        EXPECT_EQ(most_alive(schedules[rank]), name == "zero-bubble" ? static_cast<int>(rank) + 1 : 1) << name;
     }
-  }
-  return done;
 }
 
-TEST(ScheduleTest, EveryOperationIsDoneOnceAndNoStageKeepsMoreAliveThanItMay) {
+SchedulePlan random_plan(std::mt19937& random, const std::string& name) {
+  const auto up_to = [&](int most) { return 1 + static_cast<int>(random() % static_cast<unsigned>(most)); };
+  SchedulePlan plan{.name = name, .ranks = up_to(8), .micro_batches = up_to(16)};
+  if (name == "interleaved") {
+    plan.ranks = 1 + up_to(7);
+    plan.interleave = 1 + up_to(3);
+    plan.micro_batches = plan.ranks * up_to(4);
+  }
+  return plan;
+}
+
+/// Ends of operations by kind, part of the model and micro-batch.
+using Ends = std::map<std::tuple<Kind, int, int>, int64_t>;
+
+Ends ends_of(const Timeline& timeline) {
+  Ends ends;
+  for (size_t rank = 0; rank < timeline.ranks.size(); ++rank)
+    for (const auto& [one, begin, end] : timeline.ranks[rank]) {
+      const int part = one.chunk * static_cast<int>(timeline.ranks.size()) + static_cast<int>(rank);
+      EXPECT_TRUE(ends.emplace(std::tuple(one.kind, part, one.micro_batch), end).second) << "twice";
+    }
+  return ends;
+}
+
+/// What an operation of this part needs.
+std::vector<std::tuple<Kind, int, int>> needs(Kind kind, int part, int m, int part_count) {
+  std::vector<std::tuple<Kind, int, int>> list;
+  if (kind == Kind::kForward && part > 0) list.emplace_back(kind, part - 1, m);
+  if (kind == Kind::kWeightGradient) list.emplace_back(Kind::kInputGradient, part, m);
+  if (kind == Kind::kBackward || kind == Kind::kInputGradient) {
+    list.emplace_back(Kind::kForward, part, m);
+    if (part + 1 < part_count) list.emplace_back(kind, part + 1, m);
+  }
+  return list;
+}
+
+TEST(ScheduleTest, EveryOperationIsDoneOnceAfterWhatItNeedsAndWithinTheStatedMemoryAndBubble) {
   std::mt19937 random(1);
-  for (int trial = 0; trial < 200; ++trial) {
-    const int stage_count = 1 + static_cast<int>(random() % 8), micro_batches = 1 + static_cast<int>(random() % 16);
-    for (const std::string name : {"gpipe", "1f1b"}) {
-      std::vector<Schedule> stages;
-      for (int stage = 0; stage < stage_count; ++stage) {
-        stages.push_back(schedule_named(name, stage, stage_count, micro_batches));
-        const int bound = name == "gpipe" ? micro_batches : std::min(stage_count - stage, micro_batches);
-        EXPECT_EQ(most_alive(stages.back()), bound) << name << ", stage " << stage << " of " << stage_count;
+  for (int trial = 0; trial < 100; ++trial)
+    for (const std::string name : {"gpipe", "1f1b", "interleaved", "zero-bubble"}) {
+      const auto plan = random_plan(random, name);
+      SCOPED_TRACE(concat(name, ": P ", plan.ranks, ", M ", plan.micro_batches, ", v ", plan.interleave));
+      const auto schedules = schedules_of(plan);
+      const auto timeline = simulate(schedules);
+      const auto ends = ends_of(timeline);
+      const bool is_split = name == "zero-bubble";
+      const int part_count = plan.ranks * plan.interleave;
+      EXPECT_EQ(ends.size(), static_cast<size_t>((is_split ? 3 : 2) * part_count * plan.micro_batches));
+      for (size_t rank = 0; rank < schedules.size(); ++rank) {
+        EXPECT_EQ(most_alive(schedules[rank]), alive_bound(plan, static_cast<int>(rank)));
+        for (const auto& [one, begin, end] : timeline.ranks[rank]) {
+          const int part = one.chunk * plan.ranks + static_cast<int>(rank);
+          for (const auto& needed : needs(one.kind, part, one.micro_batch, part_count)) {
+            ASSERT_TRUE(ends.contains(needed));
+            EXPECT_GE(begin, ends.at(needed));
+          }
+        }
       }
-      const auto done = run(stages);
-      EXPECT_EQ(done.size(), static_cast<size_t>(2 * stage_count * micro_batches)) << name;
+      const double waits = plan.ranks - 1.0, work = plan.interleave * plan.micro_batches;
+      if (!is_split) EXPECT_NEAR(timeline.bubble(), waits / (work + waits), 1e-12);
+      if (is_split && plan.micro_batches >= plan.ranks)
+        EXPECT_NEAR(timeline.bubble(), waits / (3 * work + waits), 1e-12);
     }
-  }
+}
+
+TEST(TimelineTest, RanksThatWaitForEachOtherAreABug) {
+  const Schedule backward_first{{Kind::kBackward, 0}, {Kind::kForward, 0}};
+  EXPECT_THAT(message_of(ErrorKind::kBug, [&] { simulate({backward_first}); }),
+              HasSubstr("rank 0 waits for ever before B0.0"));
+  const Schedule turns{{Kind::kForward, 0}, {Kind::kBackward, 0}, {Kind::kForward, 1}, {Kind::kBackward, 1}};
+  EXPECT_THAT(message_of(ErrorKind::kBug,
+                         [&] {
+                           simulate({turns, gpipe(2)});
+                         }),
+              HasSubstr("rank 0 waits for ever before B0.0"));
+}
+
+TEST(TimelineTest, ADrawingHasARowPerRankAndWhatItMeans) {
+  EXPECT_EQ(drawing_of({.name = "1f1b", .ranks = 3, .micro_batches = 4}),
+            "F: forward, B: backward; F takes 1, B 2; a dot is a time in which a rank waits\n"
+            "rank 0  F0 F1 F2 .  .  .  .  B0 =  F3 B1 =  .  B2 =  .  B3 =\n"
+            "rank 1  .  F0 F1 .  .  B0 =  F2 B1 =  F3 B2 =  .  B3 =  .  .\n"
+            "rank 2  .  .  F0 B0 =  F1 B1 =  F2 B2 =  F3 B3 =  .  .  .  .\n"
+            "bubble 33.3 % of the time; most alive activations per rank: 3, 2, 1\n");
+  EXPECT_EQ(drawing_of({.name = "zero-bubble", .ranks = 3, .micro_batches = 4}),
+            "F: forward, B: gradient of the input, W: of the weights; each takes 1; a dot is a time in which a rank "
+            "waits\n"
+            "rank 0  F0 F1 F2 .  .  B0 W0 F3 B1 W1 B2 W2 B3 W3\n"
+            "rank 1  .  F0 F1 .  B0 F2 B1 W0 F3 B2 W1 B3 W2 W3\n"
+            "rank 2  .  .  F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3\n"
+            "bubble 14.3 % of the time; most alive activations per rank: 3, 3, 3\n");
+  EXPECT_EQ(drawing_of({.name = "interleaved", .ranks = 2, .micro_batches = 2, .interleave = 2}),
+            "F0.1: forward of micro-batch 0 in the rank's second part, B: backward; F takes 1, B 2; a dot is a time in "
+            "which a rank waits\n"
+            "rank 0  F0.0 F1.0 F0.1 F1.1 .    .    B0.1 =    .    B1.1 =    B0.0 =    B1.0 =\n"
+            "rank 1  .    F0.0 F1.0 F0.1 B0.1 =    F1.1 B1.1 =    B0.0 =    B1.0 =    .    .\n"
+            "bubble 20.0 % of the time; most alive activations per rank: 4, 3, each of 1/2 of the rank's stages\n");
+}
+
+/// Both ranks run F0 again while they wait for nothing: rank 1 at 2, rank 0 at 4, before the gradient comes at 5.
+TEST(TimelineTest, AForwardIsRunAgainBeforeTheGradientComes) {
+  const auto text = drawing_of({.name = "gpipe", .ranks = 2, .micro_batches = 1, .recompute = Recompute::kAlways});
+  EXPECT_THAT(text, HasSubstr("rank 0  F0 .  .  .  B0 =  =\nrank 1  .  F0 B0 =  =  .  .\n"));
+  EXPECT_THAT(text, HasSubstr("and 1 more where it runs the forward again"));
+}
+
+TEST(TimelineTest, ADrawingThatNobodyCanReadIsRefused) {
+  EXPECT_THAT(message_of(ErrorKind::kConfig, [] { drawing_of({.ranks = 2, .micro_batches = 65'536}); }),
+              HasSubstr("--print-schedule: 2 ranks and 65,536 micro-batches"));
 }
 
 std::vector<std::pair<size_t, size_t>> pairs(const std::vector<StageRange>& ranges) {

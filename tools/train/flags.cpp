@@ -126,6 +126,10 @@ void add_device_flags(CLI::App& app, TrainOptions& o) {
                         mode_lines()))
       ->capture_default_str()
       ->group(group);
+  app.add_flag("--print-schedule", o.prints_schedule,
+               "draw what each rank of --mode pipeline or mp does when, with the bubble and the activations that it "
+               "implies, and end; needs no data");
+  app.get_option("--print-schedule")->group(group);
   app.add_option(
          "--nproc", o.nproc,
          "ranks to start on this machine (default: 1 in mode single; otherwise one per visible GPU, or 2 on the CPU)")

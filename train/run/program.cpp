@@ -56,6 +56,19 @@ int spawn(const Setup& setup, const TrainOptions& given, std::vector<std::string
   return spawn_ranks(setup.world.rendezvous.world_size, arguments);
 }
 
+/// What --print-schedule prints.
+std::string schedule_text(const TrainOptions& options) {
+  check(options, arch_names(), mode_names());
+  const Mesh mesh = mesh_of(options, options.nproc > 0 ? options.nproc : options.world_size, device_type(options));
+  const Spec spec = parse_spec("mode", options.mode);
+  const auto& mode = StrategyRegistry::entry(spec.name());
+  if (!mode.traits.draw)
+    throw config_error(concat("--print-schedule with --mode ", options.mode,
+                              ": every rank runs its rows forward and backward without waiting in between; expected a ",
+                              "mode whose ranks hold parts of the model, such as pipeline"));
+  return concat("mode ", options.mode, ": ", mode.traits.draw(spec.with_keys(mode.keys), mesh));
+}
+
 }  // namespace
 
 std::vector<std::string> arch_names() { return ModelRegistry::names(); }
@@ -74,6 +87,10 @@ int usual_ranks(const std::string& mode) {
 }
 
 int run_program(const TrainOptions& options, const std::vector<std::string>& arguments) {
+  if (options.prints_schedule) {
+    std::cout << schedule_text(options) << std::flush;
+    return 0;
+  }
   prepare_libtorch();
   Setup setup = set_up(options, [](const std::string& line) { std::cout << line << std::endl; });
   if (setup.world.is_spawner) return spawn(setup, options, arguments);

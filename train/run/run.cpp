@@ -232,6 +232,8 @@ class Run {
     auto memory = torch::tensor({peak_memory_bytes()}).to(device_);
     comm_.all_reduce_sum(memory)->wait();
     const auto tensors = gather_memory(strategy_->memory(), comm_, device_);
+    const auto most_alive =
+        comm_.all_gather(torch::tensor({int64_t{strategy_->most_alive()}}).to(device_)).flatten().cpu();
     const Observed run = observe_all(result);
     if (!is_first_) return 0;
     progress_.clear();
@@ -239,6 +241,9 @@ class Run {
     const Evaluation* evaluation = result.evaluation ? &*result.evaluation : nullptr;
     auto summary = summary_json(setup_, &result, evaluation, memory.item<int64_t>());
     if (!tensors.front().empty()) summary["tensor_memory"] = memory_json(tensors);
+    if (setup_.world.mesh.pipe > 1)
+      summary["most_alive_activations"] = std::vector<int64_t>(
+          most_alive.const_data_ptr<int64_t>(), most_alive.const_data_ptr<int64_t>() + most_alive.numel());
     const std::string bubble = tell_bubble(run, summary);
     const std::string verdict = result.step_count > 0 ? judge(run, summary) : std::string();
     write_text(options_.out / "summary.json", json_text(summary, 2) + "\n");

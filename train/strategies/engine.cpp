@@ -10,7 +10,6 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "train/models/model.h"
-#include "train/strategies/loss.h"
 
 namespace penstock::detail {
 namespace {
@@ -40,14 +39,14 @@ std::unique_ptr<Comm> pipe_axis(Comm& world, const Mesh& mesh) {
   return mesh.pipe == 1 || mesh.data == 1 ? nullptr : world.split(mesh.pipe + mesh.data_rank(world.rank()));
 }
 
-StageRange range_of(const Choices& choices, const Model& model, int rank) {
-  if (choices.ranges.empty()) return {0, model.stages().size()};
-  return choices.ranges[static_cast<size_t>(choices.mesh.pipe_rank(rank))];
-}
-
-StepSums no_sums(const torch::Device& device) {
-  const auto options = torch::dtype(torch::kFloat32).device(device);
-  return {torch::zeros({}, options), torch::zeros({}, options.dtype(torch::kInt64)), 0};
+/// What this rank holds.
+std::vector<StageRange> ranges_of(const Choices& choices, const Model& model, int rank) {
+  if (choices.ranges.empty()) return {{0, model.stages().size()}};
+  std::vector<StageRange> own;
+  const auto pipe = static_cast<size_t>(choices.mesh.pipe);
+  for (auto part = static_cast<size_t>(choices.mesh.pipe_rank(rank)); part < choices.ranges.size(); part += pipe)
+    own.push_back(choices.ranges[part]);
+  return own;
 }
 
 /// The names and sizes of all that state() gives of a model, in its order.
@@ -77,12 +76,14 @@ Engine::Engine(const StrategyContext& context, const Choices& choices)
       data_(data_comm_ ? *data_comm_ : world_),
       device_(context.device),
       recorder_(context.recorder),
-      part_(model_, range_of(choices, model_, world_.rank()), device_),
-      alive_(static_cast<size_t>(choices.micro_batches)),
+      part_(model_, ranges_of(choices, model_, world_.rank()), device_),
       emulated_step_ns_(context.emulated_step_ns) {
   if (choices.mesh.size() != world_.world_size())
     throw bug_error(concat("a mesh of ", choices.mesh.size(), " ranks for ", world_.world_size()));
-  if (choices.mesh.pipe > 1) link_.emplace(pipe_comm_ ? *pipe_comm_ : world_, device_);
+  if (choices.mesh.pipe > 1)
+    link_.emplace(pipe_comm_ ? *pipe_comm_ : world_, static_cast<int>(choices.ranges.size()), device_);
+  runner_.emplace(part_, link_ ? &*link_ : nullptr, choices.mesh.pipe_rank(world_.rank()), choices.mesh.pipe,
+                  choices.micro_batches, choices.schedule, device_, recorder_);
   broadcast(data_, part_.parameters());
   agree_on_buffers();
   if (choices.store) part_.keep_in(choices.store(part_, data_, recorder_));
@@ -96,7 +97,7 @@ Engine::Engine(const StrategyContext& context, const Choices& choices)
 StepSums Engine::step(const DeviceBatch& batch) {
   if (emulated_step_ns_ > 0) return emulated(batch);
   sync_->begin();
-  const auto sums = run_schedule(link_ ? link_->with_targets(batch) : batch);
+  const auto sums = runner_->run(link_ ? link_->with_targets(batch) : batch);
   if (link_) link_->finish();
   sync_->finish();
   recorder_.mark(Phase::kCommunication);
@@ -104,64 +105,6 @@ StepSums Engine::step(const DeviceBatch& batch) {
   are_buffers_agreed_ = false;
   recorder_.mark(Phase::kOptimizer);
   return sums;
-}
-
-StepSums Engine::run_schedule(const DeviceBatch& batch) {
-  StepSums sums;
-  for (const auto& operation : choices_.schedule) {
-    const Rows rows = rows_of(batch, operation.micro_batch);
-    if (rows.count == 0) continue;
-    if (operation.kind == Operation::Kind::kForward)
-      forward(batch, operation.micro_batch, rows);
-    else
-      backward(batch, operation.micro_batch, rows, sums);
-  }
-  return sums.loss.defined() ? sums : no_sums(device_);
-}
-
-Engine::Rows Engine::rows_of(const DeviceBatch& batch, int micro_batch) const {
-  const int64_t each = (batch.rows + choices_.micro_batches - 1) / choices_.micro_batches;
-  const int64_t first = std::min(each * micro_batch, batch.count);
-  return {first, std::min(each, batch.count - first)};
-}
-
-void Engine::forward(const DeviceBatch& batch, int micro_batch, const Rows& rows) {
-  Alive& alive = alive_[static_cast<size_t>(micro_batch)];
-  torch::Tensor input;
-  if (part_.is_first()) {
-    input = batch.images.narrow(0, rows.first, rows.count);
-  } else {
-    input = alive.input = link_->receive_activation(micro_batch, rows.count).requires_grad_();
-    recorder_.mark(Phase::kBubble);
-  }
-  part_.train(rows.count > 1);
-  const auto output = part_.forward(input);
-  if (part_.is_last()) {
-    alive.output = Targets(batch, rows.first, rows.count).loss(output);
-    alive.logits = output.detach();
-  } else {
-    alive.output = output;
-    link_->send_activation(micro_batch, output);
-  }
-  recorder_.mark(Phase::kForward);
-}
-
-void Engine::backward(const DeviceBatch& batch, int micro_batch, const Rows& rows, StepSums& sums) {
-  const Alive alive = std::exchange(alive_[static_cast<size_t>(micro_batch)], {});
-  if (part_.is_last()) {
-    alive.output.backward(torch::full_like(alive.output, 1.0 / static_cast<double>(batch.global_count)));
-    const auto hits = Targets(batch, rows.first, rows.count).hits(alive.logits);
-    const bool is_only = !sums.loss.defined();
-    sums.loss = is_only ? alive.output.detach() : sums.loss + alive.output.detach();
-    sums.correct = is_only ? hits : sums.correct + hits;
-    sums.count += rows.count;
-  } else {
-    const auto gradient = link_->receive_gradient(micro_batch, alive.output);
-    recorder_.mark(Phase::kBubble);
-    if (alive.output.requires_grad()) alive.output.backward(gradient);  // everything up to here may be frozen
-  }
-  if (!part_.is_first()) link_->send_gradient(micro_batch, alive.input.grad());
-  recorder_.mark(Phase::kBackward);
 }
 
 /// Sleeps, and sends what gradients there are (zeros) where there is somebody to send them to.
@@ -180,14 +123,9 @@ torch::Tensor Engine::evaluate(DeviceBatch& batch) {
   at::NoGradGuard no_grad;
   part_.train(false);
   if (link_) batch = link_->with_targets(batch);
-  const auto input = part_.is_first() ? batch.images : link_->receive_activation(0, batch.rows);
-  auto output = part_.forward(input);
-  if (!part_.is_last()) {
-    link_->send_activation(0, output);
-    output = torch::Tensor();
-  }
+  const auto logits = runner_->evaluate(batch);
   if (link_) link_->finish();
-  return output;
+  return logits;
 }
 
 void Engine::agree_on_buffers() {
@@ -219,9 +157,8 @@ StateDict Engine::state() {
   for (const auto& [name, like] : expected_state(model_)) {
     const size_t stage = stage_of(model_, tensor_name(name));
     const auto& ranges = choices_.ranges;
-    const auto holder = static_cast<int>(
-        std::find_if(ranges.begin(), ranges.end(), [&](const StageRange& range) { return stage < range.end; }) -
-        ranges.begin());
+    const auto part = std::find_if(ranges.begin(), ranges.end(), [&](const auto& range) { return stage < range.end; });
+    const auto holder = static_cast<int>(part - ranges.begin()) % choices_.mesh.pipe;
     ++tag;
     if (holder == 0) continue;
     if (mine == holder) world_.send(state.at(name).to(device_), 0, tag, name)->wait();

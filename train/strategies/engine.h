@@ -11,7 +11,7 @@
 #include "train/strategies/memory.h"
 #include "train/strategies/mesh.h"
 #include "train/strategies/model_part.h"
-#include "train/strategies/schedule.h"
+#include "train/strategies/schedule_runner.h"
 #include "train/strategies/stage_link.h"
 #include "train/strategies/strategy.h"
 #include "train/strategies/update.h"
@@ -21,7 +21,7 @@ namespace penstock::detail {
 /// What a mode chooses; a mode is little more than a value of this.
 struct Choices {
   Mesh mesh;
-  std::vector<StageRange> ranges = {};  // one entry per rank of the pipe axis; empty: every rank holds the whole model
+  std::vector<StageRange> ranges = {};  // parts, part q at pipe rank q % mesh.pipe; empty: every rank holds the model
   std::string text = {};                // as Strategy::text()
   double bubble = 0;                    // as Strategy::predicted_bubble()
   int micro_batches = 1;
@@ -59,6 +59,7 @@ class Engine final : public Strategy {
   std::string text() const override { return choices_.text; }
   double predicted_bubble() const override { return choices_.bubble; }
   bool is_fed() const override { return part_.is_first(); }
+  int most_alive() const override { return runner_->most_alive(); }
   StepSums step(const DeviceBatch& batch) override;
   torch::Tensor evaluate(DeviceBatch& batch) override;
   void set_learning_rate(double learning_rate) override { update_->set_learning_rate(learning_rate); }
@@ -69,20 +70,6 @@ class Engine final : public Strategy {
   void load_state(const StateDict& state) override;
 
  private:
-  struct Rows {
-    int64_t first = 0, count = 0;
-  };
-  /// A micro-batch between its forward and its backward.
-  struct Alive {
-    torch::Tensor input;   // of a part that is not the first
-    torch::Tensor output;  // the loss at the last part
-    torch::Tensor logits;  // at the last part
-  };
-
-  StepSums run_schedule(const DeviceBatch& batch);
-  Rows rows_of(const DeviceBatch& batch, int micro_batch) const;
-  void forward(const DeviceBatch& batch, int micro_batch, const Rows& rows);
-  void backward(const DeviceBatch& batch, int micro_batch, const Rows& rows, StepSums& sums);
   StepSums emulated(const DeviceBatch& batch);
   void agree_on_buffers();
   /// All of this rank's that state() gives; each is valid while `use` has it.
@@ -99,7 +86,7 @@ class Engine final : public Strategy {
   std::optional<StageLink> link_;  // none: this rank holds the whole model
   std::unique_ptr<GradientSync> sync_;
   std::unique_ptr<Update> update_;
-  std::vector<Alive> alive_;  // one entry per micro-batch
+  std::optional<ScheduleRunner> runner_;
   int64_t emulated_step_ns_;
   bool are_buffers_agreed_ = false;
 };

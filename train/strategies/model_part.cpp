@@ -24,8 +24,8 @@ size_t stage_of(const Model& model, const std::string& tensor) {
   return found == stages.end() ? 0 : static_cast<size_t>(found - stages.begin());
 }
 
-ModelPart::ModelPart(Model& model, StageRange range, const torch::Device& device)
-    : model_(model), range_(range), stage_count_(model.stages().size()) {
+ModelPart::ModelPart(Model& model, std::vector<StageRange> chunks, const torch::Device& device)
+    : model_(model), chunks_(std::move(chunks)), stage_count_(model.stages().size()) {
   at::NoGradGuard no_grad;
   const auto take = [&](const torch::OrderedDict<std::string, torch::Tensor>& tensors, NamedTensors& held) {
     for (const auto& item : tensors) {
@@ -46,11 +46,12 @@ ModelPart::ModelPart(Model& model, StageRange range, const torch::Device& device
 
 bool ModelPart::holds(const std::string& name) const {
   const size_t stage = stage_of(model_, name);
-  return range_.first <= stage && stage < range_.end;
+  return std::any_of(chunks_.begin(), chunks_.end(),
+                     [&](const StageRange& chunk) { return chunk.first <= stage && stage < chunk.end; });
 }
 
-torch::Tensor ModelPart::forward(torch::Tensor x) const {
-  for (size_t stage = range_.first; stage < range_.end; ++stage) x = run(stage, x);
+torch::Tensor ModelPart::forward(torch::Tensor x, size_t chunk) const {
+  for (size_t stage = chunks_[chunk].first; stage < chunks_[chunk].end; ++stage) x = run(stage, x);
   return x;
 }
 

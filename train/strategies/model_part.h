@@ -28,22 +28,24 @@ struct StageRange {
   size_t first = 0, end = 0;
 };
 
-/// The stages of `range`, run one after the other.
+/// The stages of one range or several, which are its chunks. The stages of a chunk run one after the other.
 ///
 /// Memory: the tensors of the other stages lose theirs; names and sizes stay, so that every rank knows the whole model.
 /// Thread-safety: one thread.
 class ModelPart {
  public:
-  /// Moves what `range` holds to `device`. A tensor that no stage names belongs to the first stage. Requires a model on
-  /// the CPU, or whole on `device`.
-  ModelPart(Model& model, StageRange range, const torch::Device& device);
+  /// Moves what `chunks` hold to `device`. They are in the order of the model and do not overlap. A tensor that no
+  /// stage names belongs to the first stage. Requires a model on the CPU, or whole on `device`.
+  ModelPart(Model& model, std::vector<StageRange> chunks, const torch::Device& device);
 
   /// The first stage takes images, the last gives logits; between them are activations.
-  torch::Tensor forward(torch::Tensor x) const;
+  torch::Tensor forward(torch::Tensor x, size_t chunk = 0) const;
   void train(bool on);
 
-  bool is_first() const { return range_.first == 0; }
-  bool is_last() const { return range_.end == stage_count_; }
+  size_t chunk_count() const { return chunks_.size(); }
+  /// Whether this chunk has the model's first stage, or its last one.
+  bool is_first(size_t chunk = 0) const { return chunks_[chunk].first == 0; }
+  bool is_last(size_t chunk) const { return chunks_[chunk].end == stage_count_; }
   /// Whether the parameter or buffer of this name is held here.
   bool holds(const std::string& name) const;
 
@@ -64,7 +66,7 @@ class ModelPart {
   torch::Tensor run(size_t stage, const torch::Tensor& x) const;
 
   Model& model_;
-  StageRange range_;
+  std::vector<StageRange> chunks_;
   size_t stage_count_;
   NamedTensors parameters_, buffers_, trained_;
   std::shared_ptr<ParameterStore> store_;  // shared with the update and the gradient sync

@@ -1,16 +1,19 @@
 // pipeline and mp: the stages of the model spread over ranks. A batch goes through them in micro-batches, so that
 // several ranks work at once (Huang et al. 2019, "GPipe"); mp sends it through whole, so that one works at a time.
+#include <set>
+
 #include "core/number_text.h"
 #include "core/text.h"
 #include "train/models/layers.h"
 #include "train/models/model.h"
 #include "train/strategies/engine.h"
 #include "train/strategies/stage_costs.h"
+#include "train/strategies/timeline.h"
 
 namespace penstock {
 namespace {
 
-using detail::Balance, detail::MeasuredParts, detail::StageRange;
+using detail::Balance, detail::MeasuredParts, detail::SchedulePlan, detail::StageRange;
 
 std::vector<std::string> cuts_of(const Spec& spec) {
   const std::string text = spec.get("cut", "");
@@ -28,36 +31,78 @@ int at_least_one(const Spec& spec, const char* key, int fallback) {
   return value;
 }
 
-/// The numbers next to `count` that divide `rows`: "4 or 8".
-std::string divisors_text(int64_t rows, int64_t count) {
-  int64_t below = 1, above = rows;
-  for (int64_t small = 1; small * small <= rows; ++small) {
-    if (rows % small != 0) continue;
-    for (const int64_t divisor : {small, rows / small}) {
-      if (divisor <= count) below = std::max(below, divisor);
-      if (divisor >= count) above = std::min(above, divisor);
-    }
+/// The multiples of `step` next to `count` that divide `rows`: "4 or 8". "" if there is none.
+std::string divisors_text(int64_t rows, int64_t count, int64_t step) {
+  std::set<int64_t> divisors;
+  for (int64_t small = 1; small * small <= rows; ++small)
+    if (rows % small == 0)
+      for (const int64_t divisor : {small, rows / small})
+        if (divisor % step == 0) divisors.insert(divisor);
+  if (divisors.empty()) return "";
+  const auto above = divisors.upper_bound(count);
+  if (above == divisors.begin()) return std::to_string(*above);
+  const int64_t below = *std::prev(above);
+  return above == divisors.end() ? std::to_string(below) : concat(below, " or ", *above);
+}
+
+std::string schedule_name(const Spec& spec) { return spec.name() == "mp" ? "gpipe" : spec.get("schedule", "1f1b"); }
+
+/// Parts per rank.
+int interleave_of(const Spec& spec) {
+  if (schedule_name(spec) != "interleaved") {
+    if (spec.name() != "mp" && spec.has("interleave"))
+      throw config_error(concat(flag(spec), ": interleave with schedule ", schedule_name(spec),
+                                "; expected it with schedule=interleaved alone"));
+    return 1;
   }
-  return above > below ? concat(below, " or ", above) : std::to_string(below);
+  const int interleave = at_least_one(spec, "interleave", 2);
+  if (interleave == 1)
+    throw config_error(concat(flag(spec), ": interleave is 1; expected 2 or more, or schedule=1f1b"));
+  return interleave;
+}
+
+/// For `parts` that cuts make.
+Mesh grid_of_cuts(const Spec& spec, int ranks, int data, int parts, int interleave) {
+  const bool is_whole = parts % interleave == 0;
+  if (is_whole && (ranks == 0 || parts / interleave * data == ranks)) return {.data = data, .pipe = parts / interleave};
+  std::string expected = concat(parts * data, " ranks, one for each part");
+  if (interleave > 1)
+    expected = ranks == 0 ? concat("a number of parts that ", interleave, " divides")
+                          : concat(ranks / data * interleave - 1, " cuts, for ", interleave, " parts per rank");
+  throw config_error(concat(flag(spec), ": ", count_text(parts - 1, "cut"),
+                            ranks == 0 ? "" : concat(" with ", count_text(ranks, "rank")),
+                            interleave > 1 ? concat(" and interleave ", interleave) : "", "; expected ", expected));
 }
 
 Mesh grid_of(const Spec& spec, const MeshRequest& request) {
   const int data = spec.name() == "mp" ? 1 : at_least_one(spec, "data", 1);
   const auto parts = static_cast<int>(cuts_of(spec).size()) + 1;
   int ranks = request.ranks;
-  if (ranks == 0) ranks = parts > 1 ? parts * data : std::max(request.default_ranks, 2 * data);
+  if (ranks == 0 && parts == 1) ranks = std::max(request.default_ranks, 2 * data);
   if (ranks % data != 0)
     throw config_error(concat(flag(spec), ": data is ", data, " with ", count_text(ranks, "rank"),
                               "; expected a number that divides them"));
-  if (parts > 1 && parts * data != ranks)
-    throw config_error(concat(flag(spec), ": ", count_text(parts - 1, "cut"), " with ", count_text(ranks, "rank"),
-                              "; expected ", parts * data, " ranks, one for each part"));
+  const int interleave = interleave_of(spec);
+  if (parts > 1) return grid_of_cuts(spec, ranks, data, parts, interleave);
+  if (interleave > 1 && ranks == data)
+    throw config_error(concat(flag(spec), ": schedule=interleaved with ", count_text(ranks, "rank"), " for ",
+                              count_text(data, "copy", "copies"), " of the model; expected 2 ranks or more per copy"));
   return {.data = data, .pipe = ranks / data};
 }
 
-int micro_batches_of(const Spec& spec, const Mesh& mesh) {
-  if (spec.name() == "mp") return 1;
-  return at_least_one(spec, "micro-batches", mesh.pipe == 1 ? 1 : 4);
+/// Throws config_error for keys that do not fit the mesh.
+SchedulePlan plan_of(const Spec& spec, const Mesh& mesh) {
+  SchedulePlan plan{.name = schedule_name(spec), .ranks = mesh.pipe, .interleave = interleave_of(spec)};
+  if (spec.name() == "mp") return plan;
+  const int step = plan.interleave > 1 ? plan.ranks : 1;
+  plan.micro_batches = at_least_one(spec, "micro-batches", mesh.pipe == 1 ? 1 : (3 + step) / step * step);
+  plan.recompute = detail::recompute_named(spec.get("recompute", "never"));
+  if (plan.micro_batches % step != 0)
+    throw config_error(concat(flag(spec), ": ", count_text(plan.micro_batches, "micro-batch", "micro-batches"),
+                              " with schedule=interleaved over ", plan.ranks,
+                              " ranks; expected a multiple of these, as ",
+                              std::max(1, plan.micro_batches / step) * step));
+  return plan;
 }
 
 Balance balance_of(const Spec& spec) {
@@ -70,83 +115,98 @@ Balance balance_of(const Spec& spec) {
 Mesh mesh_for(const Spec& spec, const MeshRequest& request) {
   balance_of(spec);  // throws
   const Mesh mesh = grid_of(spec, request);
-  const int micro_batches = micro_batches_of(spec, mesh);
-  if (spec.name() != "mp")
-    detail::schedule_named(spec.get("schedule", "1f1b"), /*stage=*/0, mesh.pipe, micro_batches);  // throws
+  const SchedulePlan plan = plan_of(spec, mesh);
+  detail::schedules_of({.name = plan.name});  // throws for an unknown name
+  if (request.batch_size == 0) return mesh;
   const int64_t rows = request.batch_size / mesh.data;
-  if (request.batch_size > 0 && (request.batch_size % mesh.data != 0 || rows % micro_batches != 0))
-    throw config_error(concat(flag(spec), ": ", count_text(micro_batches, "micro-batch", "micro-batches"), " for ",
-                              "--batch-size ", request.batch_size,
-                              mesh.data > 1 ? concat(" over ", mesh.data, " copies of the model") : "",
-                              "; expected micro-batches of equal size, as ",
-                              request.batch_size % mesh.data == 0 ? divisors_text(rows, micro_batches)
-                                                                  : concat("a batch that ", mesh.data, " divides")));
-  return mesh;
+  if (request.batch_size % mesh.data == 0 && rows % plan.micro_batches == 0) return mesh;
+  const int step = plan.interleave > 1 ? plan.ranks : 1;
+  const std::string divisors =
+      request.batch_size % mesh.data == 0 ? divisors_text(rows, plan.micro_batches, step) : std::string();
+  throw config_error(concat(flag(spec), ": ", count_text(plan.micro_batches, "micro-batch", "micro-batches"), " for ",
+                            "--batch-size ", request.batch_size,
+                            mesh.data > 1 ? concat(" over ", mesh.data, " copies of the model") : "",
+                            "; expected micro-batches of equal size, as ",
+                            divisors.empty() ? concat("a batch that ", mesh.data * step, " divides") : divisors));
 }
 
 std::vector<StageRange> ranges_of(const Spec& spec, const Model& model, const Mesh& mesh) {
   const auto cuts = cuts_of(spec);
   if (!cuts.empty()) return detail::cut_at(model, flag(spec), cuts);
   const auto stages = model.stages().size();
-  if (static_cast<size_t>(mesh.pipe) > stages)
-    throw config_error(concat(flag(spec), ": ", count_text(mesh.pipe, "part"), " of a model of ",
+  const auto parts = static_cast<size_t>(mesh.pipe) * static_cast<size_t>(interleave_of(spec));
+  if (parts > stages)
+    throw config_error(concat(flag(spec), ": ", count_text(parts, "part"), " of a model of ",
                               count_text(stages, "stage"), "; expected one stage or more for each"));
-  return detail::balanced(stages, static_cast<size_t>(mesh.pipe), detail::part_parameters(model));
+  return detail::balanced(stages, parts, detail::part_parameters(model));
 }
 
-MeasuredParts parts_of(const Spec& spec, const StrategyContext& context, const Mesh& mesh, const std::string& schedule,
-                       int micro_batches) {
+MeasuredParts parts_of(const Spec& spec, const StrategyContext& context, const Mesh& mesh, const SchedulePlan& plan) {
   const Balance balance = balance_of(spec);
   if (balance == Balance::kParameters || mesh.pipe == 1) return {ranges_of(spec, context.model, mesh), {}};
-  std::vector<int> alive;
-  for (int part = 0; part < mesh.pipe; ++part)
-    alive.push_back(detail::most_alive(detail::schedule_named(schedule, part, mesh.pipe, micro_batches)));
-  return detail::measured_parts(context, balance, int64_t{mesh.data} * micro_batches, alive);
+  std::vector<int> alive;  // of each part: its share of what is alive at its rank
+  const auto schedules = detail::schedules_of(plan);
+  for (int part = 0; part < plan.ranks * plan.interleave; ++part)
+    alive.push_back((detail::most_alive(schedules[static_cast<size_t>(part % plan.ranks)]) + plan.interleave - 1) /
+                    plan.interleave);
+  return detail::measured_parts(context, balance, int64_t{mesh.data} * plan.micro_batches, alive);
 }
 
-/// Each rank waits for P - 1 of M + P - 1 micro-batch times (Huang et al. 2019, sec. 2.3).
-double bubble_of(const Mesh& mesh, int micro_batches) { return (mesh.pipe - 1.0) / (micro_batches + mesh.pipe - 1); }
-
-/// "as 2 data x 2 pipe, 1f1b, 4 micro-batches, bubble 20 %; part 0: conv1..conv2 (2,572 parameters), ...".
-std::string text_of(const Model& model, const Mesh& mesh, const std::string& schedule, int micro_batches,
-                    const MeasuredParts& all) {
+/// "part 0: conv1..conv2 (2,572 parameters, 12 ms), ...".
+std::string parts_text(const Model& model, const MeasuredParts& all, const SchedulePlan& plan) {
   const auto parameters = detail::part_parameters(model);
   std::vector<std::string> parts;
   for (size_t part = 0; part < all.ranges.size(); ++part) {
     const auto range = all.ranges[part];
-    parts.push_back(concat("part ", part, ": ", stages_text(model, range.first, range.end), " (",
+    parts.push_back(concat("part ", part, plan.interleave > 1 ? concat(" at rank ", part % plan.ranks) : "", ": ",
+                           stages_text(model, range.first, range.end), " (",
                            grouped(static_cast<uint64_t>(parameters(part, range))), " parameters",
                            all.costs.empty() ? "" : ", " + all.costs[part], ")"));
   }
-  return concat("as ", mesh.data, " data x ", mesh.pipe, " pipe, ", schedule, ", ",
-                count_text(micro_batches, "micro-batch", "micro-batches"), ", bubble ",
-                percent_text(bubble_of(mesh, micro_batches)), "; ", join(parts));
+  return join(parts);
+}
+
+/// "as 2 data x 2 pipe, 1f1b, 4 micro-batches, bubble 20 %; part 0: conv1..conv2 (2,572 parameters), ...".
+std::string text_of(const Spec& spec, const Mesh& mesh, const SchedulePlan& plan, double bubble, const Model& model,
+                    const MeasuredParts& parts) {
+  const std::string recompute = spec.name() == "mp" ? "never" : spec.get("recompute", "never");
+  return concat("as ", mesh.data, " data x ", mesh.pipe, " pipe, ", plan.name, ", ",
+                count_text(plan.micro_batches, "micro-batch", "micro-batches"),
+                recompute == "never" ? "" : ", recompute " + recompute, ", bubble ", percent_text(bubble), "; ",
+                parts_text(model, parts, plan));
 }
 
 std::unique_ptr<Strategy> make_pipeline(const Spec& spec, const StrategyContext& context) {
-  const int ranks = context.comm.world_size();
-  const Mesh mesh = mesh_for(spec, {.ranks = ranks});
-  const std::string schedule = spec.name() == "mp" ? "gpipe" : spec.get("schedule", "1f1b");
-  const int micro_batches = micro_batches_of(spec, mesh);
-  const MeasuredParts parts = parts_of(spec, context, mesh, schedule, micro_batches);
-  detail::Choices choices{.mesh = mesh, .ranges = parts.ranges, .micro_batches = micro_batches};
-  choices.schedule =
-      detail::schedule_named(schedule, mesh.pipe_rank(context.comm.rank()), mesh.pipe, choices.micro_batches);
-  choices.text = text_of(context.model, mesh, schedule, micro_batches, parts);
-  choices.bubble = bubble_of(mesh, micro_batches);
+  const Mesh mesh = mesh_for(spec, {.ranks = context.comm.world_size()});
+  const SchedulePlan plan = plan_of(spec, mesh);
+  const MeasuredParts parts = parts_of(spec, context, mesh, plan);
+  detail::Choices choices{.mesh = mesh, .ranges = parts.ranges, .micro_batches = plan.micro_batches};
+  const auto schedules = detail::schedules_of(plan);
+  choices.schedule = schedules[static_cast<size_t>(mesh.pipe_rank(context.comm.rank()))];
+  choices.bubble = detail::simulate(schedules).bubble();
+  choices.text = text_of(spec, mesh, plan, choices.bubble, context.model, parts);
   if (mesh.data > 1) choices.sync = detail::make_bucket_sync;
   return std::make_unique<detail::Engine>(context, choices);
 }
 
+std::string drawing_of(const Spec& spec, const Mesh& mesh) {
+  const SchedulePlan plan = plan_of(spec, mesh);
+  return concat(plan.name, " of ", count_text(plan.micro_batches, "micro-batch", "micro-batches"), " over ",
+                count_text(mesh.pipe, "rank"),
+                mesh.data > 1 ? concat(", the same in each of ", mesh.data, " copies of the model") : "", "\n",
+                detail::drawing_of(plan));
+}
+
 const Registered<StrategyKind> kPipeline{
     "pipeline",
-    {"micro-batches", "schedule", "cut", "balance", "data"},
+    {"micro-batches", "schedule", "interleave", "recompute", "cut", "balance", "data"},
     "the model's stages are spread over ranks, and micro-batches (default 4) go through them by schedule (default "
-    "1f1b; or gpipe); cut=layer2:layer4 says where parts begin, otherwise they are cut so that their parameters are "
-    "balanced, or with balance=time or memory what is measured on three micro-batches; data (default 1) copies of it "
-    "train together",
+    "1f1b; or gpipe, zero-bubble, or interleaved with interleave=2 parts per rank); cut=layer2:layer4 says where parts "
+    "begin, otherwise they are cut so that their parameters are balanced, or with balance=time or memory what is "
+    "measured on three micro-batches; recompute=except-last or always (default never) keeps less of a forward and runs "
+    "it again; data (default 1) copies of it train together",
     make_pipeline,
-    {.mesh = mesh_for, .check_model = ranges_of}};
+    {.mesh = mesh_for, .check_model = ranges_of, .draw = drawing_of}};
 
 const Registered<StrategyKind> kModelParallel{
     "mp",
@@ -154,7 +214,7 @@ const Registered<StrategyKind> kModelParallel{
     "the model's stages are spread over ranks, one of which works at a time; cut=layer2 says where a part begins, "
     "otherwise they are balanced as in pipeline",
     make_pipeline,
-    {.mesh = mesh_for, .check_model = ranges_of}};
+    {.mesh = mesh_for, .check_model = ranges_of, .draw = drawing_of}};
 
 }  // namespace
 }  // namespace penstock

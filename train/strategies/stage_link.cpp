@@ -10,10 +10,9 @@ namespace {
 constexpr int64_t kMostDimensions = 6;
 enum Column { kLabel, kWeight, kSecondLabel, kMixWeight, kColumnCount };
 
-// Tags tell the messages between two ranks apart.
-constexpr int kSizesTag = 0, kTargetsTag = 1, kFirstTag = 2;
-int activation_tag(int micro_batch) { return kFirstTag + 2 * micro_batch; }
-int gradient_tag(int micro_batch) { return kFirstTag + 2 * micro_batch + 1; }
+// Tags tell the messages between two ranks apart: the labels, the sizes of what each part takes, activations and
+// gradients.
+constexpr int kTargetsTag = 0, kFirstSizesTag = 1;
 
 /// Dtype, number of dimensions after the rows, and these.
 torch::Tensor packed_sizes(const torch::Tensor& activation) {
@@ -42,43 +41,51 @@ torch::Tensor StageLink::receive(torch::Tensor tensor, int peer, int tag, const 
   return tensor;
 }
 
-void StageLink::send_activation(int micro_batch, const torch::Tensor& activation) {
-  const int next = pipe_.rank() + 1;
+/// Of what `part` takes.
+int StageLink::activation_tag(int part, int micro_batch) const {
+  return kFirstSizesTag + part_count_ + 2 * (micro_batch * part_count_ + part);
+}
+
+void StageLink::send_activation(int part, int micro_batch, const torch::Tensor& activation) {
+  const int next = part + 1, peer = rank_of(next);
   const auto sizes = activation.sizes().slice(1);
-  if (!sent_sizes_.empty() && (sizes != at::IntArrayRef(sent_sizes_) || activation.scalar_type() != sent_type_))
+  auto& sent = sent_[static_cast<size_t>(part)];
+  if (!sent.sizes.empty() && (sizes != at::IntArrayRef(sent.sizes) || activation.scalar_type() != sent.type))
     throw bug_error(concat(of_micro_batch("activation", micro_batch), " has rows of ", activation.scalar_type(), " ",
-                           sizes, ", the first one had ", sent_type_, " ", at::IntArrayRef(sent_sizes_),
+                           sizes, ", the first one had ", sent.type, " ", at::IntArrayRef(sent.sizes),
                            "; expected a stage that gives the same sizes for every batch"));
-  if (sent_sizes_.empty()) {
-    sent_sizes_ = sizes.vec();
-    sent_type_ = activation.scalar_type();
-    send(packed_sizes(activation).to(device_), next, kSizesTag, "the sizes of activations");
+  if (sent.sizes.empty()) {
+    sent = {sizes.vec(), activation.scalar_type()};
+    send(packed_sizes(activation).to(device_), peer, kFirstSizesTag + next, "the sizes of activations");
   }
-  send(activation.detach().contiguous(), next, activation_tag(micro_batch), of_micro_batch("activation", micro_batch));
+  send(activation.detach().contiguous(), peer, activation_tag(next, micro_batch),
+       of_micro_batch("activation", micro_batch));
 }
 
-torch::Tensor StageLink::receive_activation(int micro_batch, int64_t rows) {
-  const int previous = pipe_.rank() - 1;
-  if (received_sizes_.empty()) {
-    const auto numbers = receive(torch::empty({2 + kMostDimensions}, torch::dtype(torch::kInt64).device(device_)),
-                                 previous, kSizesTag, "the sizes of activations")
+torch::Tensor StageLink::receive_activation(int part, int micro_batch, int64_t rows) {
+  const int peer = rank_of(part - 1);
+  auto& [sizes, type] = received_[static_cast<size_t>(part)];
+  if (sizes.empty()) {
+    const auto numbers = receive(torch::empty({2 + kMostDimensions}, torch::dtype(torch::kInt64).device(device_)), peer,
+                                 kFirstSizesTag + part, "the sizes of activations")
                              .cpu();
-    received_type_ = static_cast<at::ScalarType>(numbers[0].item<int64_t>());
-    for (int64_t i = 0; i < numbers[1].item<int64_t>(); ++i) received_sizes_.push_back(numbers[2 + i].item<int64_t>());
+    type = static_cast<at::ScalarType>(numbers[0].item<int64_t>());
+    for (int64_t i = 0; i < numbers[1].item<int64_t>(); ++i) sizes.push_back(numbers[2 + i].item<int64_t>());
   }
-  auto sizes = received_sizes_;
-  sizes.insert(sizes.begin(), rows);
-  return receive(torch::empty(sizes, torch::dtype(received_type_).device(device_)), previous,
-                 activation_tag(micro_batch), of_micro_batch("activation", micro_batch));
+  auto all = sizes;
+  all.insert(all.begin(), rows);
+  return receive(torch::empty(all, torch::dtype(type).device(device_)), peer, activation_tag(part, micro_batch),
+                 of_micro_batch("activation", micro_batch));
 }
 
-void StageLink::send_gradient(int micro_batch, const torch::Tensor& gradient) {
-  send(gradient.contiguous(), pipe_.rank() - 1, gradient_tag(micro_batch), of_micro_batch("gradient", micro_batch));
+void StageLink::send_gradient(int part, int micro_batch, const torch::Tensor& gradient) {
+  send(gradient.contiguous(), rank_of(part - 1), gradient_tag(part, micro_batch),
+       of_micro_batch("gradient", micro_batch));
 }
 
-torch::Tensor StageLink::receive_gradient(int micro_batch, const torch::Tensor& like) {
-  return receive(torch::empty(like.sizes(), like.options().requires_grad(false)), pipe_.rank() + 1,
-                 gradient_tag(micro_batch), of_micro_batch("gradient", micro_batch));
+torch::Tensor StageLink::receive_gradient(int part, int micro_batch, const torch::Tensor& like) {
+  return receive(torch::empty(like.sizes(), like.options().requires_grad(false)), rank_of(part + 1),
+                 gradient_tag(part + 1, micro_batch), of_micro_batch("gradient", micro_batch));
 }
 
 DeviceBatch StageLink::with_targets(const DeviceBatch& batch) {

@@ -9,21 +9,25 @@
 
 namespace penstock::detail {
 
-/// Sends return at once and are waited for by finish(); receives wait. A tensor's sizes without its rows are told once,
-/// before the first activation: the rows of each message are known to both ranks.
+/// Part q of the model is at rank q modulo the number of ranks, so that messages go around when a rank holds several.
+/// Sends return at once and are waited for by finish(); receives wait. A tensor's sizes without its rows are told once
+/// per part, before its first activation: the rows of each message are known to both ranks.
 ///
 /// Errors: device_error as Comm has it, naming the message: "the activation of micro-batch 3 from rank 0". bug_error
 /// for an activation of other sizes than the first one, before it is sent: Gloo ends the process of a rank that
 /// receives more or fewer bytes than it expects. Thread-safety: the training thread's alone.
 class StageLink {
  public:
-  /// `pipe`: a rank for each part of the model, in the order of the stages.
-  StageLink(Comm& pipe, const torch::Device& device) : pipe_(pipe), device_(device) {}
+  /// `pipe`: the ranks that hold the parts, two or more.
+  StageLink(Comm& pipe, int part_count, const torch::Device& device)
+      : pipe_(pipe), part_count_(part_count), device_(device), sent_(part_count), received_(part_count) {}
 
-  void send_activation(int micro_batch, const torch::Tensor& activation);
-  torch::Tensor receive_activation(int micro_batch, int64_t rows);
-  void send_gradient(int micro_batch, const torch::Tensor& gradient);
-  torch::Tensor receive_gradient(int micro_batch, const torch::Tensor& like);
+  /// What `part` gives, to the part after it; and what it takes, from the part before it.
+  void send_activation(int part, int micro_batch, const torch::Tensor& activation);
+  torch::Tensor receive_activation(int part, int micro_batch, int64_t rows);
+  /// The gradient of what `part` takes, to the part before it; and of what it gives, from the part after it.
+  void send_gradient(int part, int micro_batch, const torch::Tensor& gradient);
+  torch::Tensor receive_gradient(int part, int micro_batch, const torch::Tensor& like);
 
   /// The batch with its labels, weights and mixing at the last part, as the first part has them; elsewhere as given.
   DeviceBatch with_targets(const DeviceBatch& batch);
@@ -32,14 +36,23 @@ class StageLink {
   void finish();
 
  private:
+  /// An activation's sizes without its rows; empty: not told yet.
+  struct Shape {
+    std::vector<int64_t> sizes;
+    at::ScalarType type = at::kFloat;
+  };
+
+  int rank_of(int part) const { return part % pipe_.world_size(); }
+  int activation_tag(int part, int micro_batch) const;
+  int gradient_tag(int part, int micro_batch) const { return activation_tag(part, micro_batch) + 1; }
   void send(torch::Tensor tensor, int peer, int tag, const std::string& what);
   torch::Tensor receive(torch::Tensor tensor, int peer, int tag, const std::string& what);
 
   Comm& pipe_;
+  int part_count_;
   torch::Device device_;
-  std::vector<int64_t> sent_sizes_, received_sizes_;  // of an activation, without its rows; empty: not told yet
-  at::ScalarType sent_type_ = at::kFloat, received_type_ = at::kFloat;
-  std::vector<torch::Tensor> held_;  // what is being sent
+  std::vector<Shape> sent_, received_;  // one entry per part: what it gives, and what it takes
+  std::vector<torch::Tensor> held_;     // what is being sent
   std::vector<std::unique_ptr<Comm::Work>> works_;
 };
 

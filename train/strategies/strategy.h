@@ -74,6 +74,8 @@ class Strategy {
   virtual double predicted_bubble() const { return 0; }
   /// Whether this rank needs images. Where it does not, its batches are counts without tensors.
   virtual bool is_fed() const { return true; }
+  /// The most micro-batches whose intermediate activations this rank has kept at once; 1 where a batch runs whole.
+  virtual int most_alive() const { return 1; }
   /// Forward, backward, communication and update. Marks the recorder's phases.
   virtual StepSums step(const DeviceBatch& batch) = 0;
   /// Collective. At a rank that holds the last stage: logits of the batch in evaluation mode, rows x classes, no
@@ -101,6 +103,9 @@ struct StrategyKind {
     /// Throws config_error for a model that the mode cannot spread over this mesh; before ranks meet. Null: it takes
     /// any.
     std::function<void(const Spec&, const Model&, const Mesh&)> check_model = {};
+    /// What the ranks of one copy of the model do when in a step, as lines of text. Null: every rank runs its rows
+    /// forward and backward, and waits for nobody between.
+    std::function<std::string(const Spec&, const Mesh&)> draw = {};
   };
 };
 using StrategyRegistry = Registry<StrategyKind>;

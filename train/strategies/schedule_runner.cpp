@@ -1,0 +1,161 @@
+// ScheduleRunner: the operations of a schedule.
+#include "train/strategies/schedule_runner.h"
+
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "train/strategies/loss.h"
+
+namespace penstock::detail {
+
+StepSums no_sums(const torch::Device& device) {
+  const auto options = torch::dtype(torch::kFloat32).device(device);
+  return {torch::zeros({}, options), torch::zeros({}, options.dtype(torch::kInt64)), 0};
+}
+
+ScheduleRunner::ScheduleRunner(ModelPart& part, StageLink* link, int rank, int ranks, int micro_batches,
+                               Schedule schedule, const torch::Device& device, Recorder& recorder)
+    : part_(part),
+      link_(link),
+      rank_(rank),
+      ranks_(ranks),
+      micro_batches_(micro_batches),
+      schedule_(std::move(schedule)),
+      device_(device),
+      recorder_(recorder),
+      trained_(values(part.trained())),
+      alive_(part.chunk_count() * static_cast<size_t>(micro_batches)) {}
+
+StepSums ScheduleRunner::run(const DeviceBatch& batch) {
+  StepSums sums;
+  for (const auto& operation : schedule_) {
+    const Rows rows = rows_of(batch, operation.micro_batch);
+    if (rows.count == 0) continue;
+    switch (operation.kind) {
+      case Operation::Kind::kForward:
+        forward(batch, operation, rows);
+        break;
+      case Operation::Kind::kBackward:
+      case Operation::Kind::kInputGradient:
+        backward(batch, operation, rows, sums);
+        break;
+      case Operation::Kind::kWeightGradient:
+        weight_gradient(operation);
+        break;
+    }
+  }
+  return sums.loss.defined() ? sums : no_sums(device_);
+}
+
+torch::Tensor ScheduleRunner::evaluate(const DeviceBatch& batch) {
+  torch::Tensor output;
+  for (int chunk = 0; chunk < static_cast<int>(part_.chunk_count()); ++chunk) {
+    const int part = chunk * ranks_ + rank_;
+    output = part_.forward(part == 0 ? batch.images : link_->receive_activation(part, 0, batch.rows), chunk);
+    if (part_.is_last(chunk)) return output;
+    link_->send_activation(part, 0, output);
+  }
+  return torch::Tensor();
+}
+
+ScheduleRunner::Rows ScheduleRunner::rows_of(const DeviceBatch& batch, int micro_batch) const {
+  const int64_t each = (batch.rows + micro_batches_ - 1) / micro_batches_;
+  const int64_t first = std::min(each * micro_batch, batch.count);
+  return {first, std::min(each, batch.count - first)};
+}
+
+ScheduleRunner::Alive& ScheduleRunner::alive_of(const Operation& operation) {
+  return alive_[static_cast<size_t>(operation.chunk * micro_batches_ + operation.micro_batch)];
+}
+
+void ScheduleRunner::keep_graph(Alive& alive, const torch::Tensor& output) {
+  alive.output = output;
+  most_alive_ = std::max(most_alive_, ++alive_count_);
+}
+
+/// At the last part: the loss.
+torch::Tensor ScheduleRunner::output_of(const DeviceBatch& batch, const Operation& operation, const Rows& rows,
+                                        Alive& alive) {
+  part_.train(rows.count > 1);
+  const auto input = alive.input.defined() ? alive.input : batch.images.narrow(0, rows.first, rows.count);
+  const auto output = part_.forward(input, operation.chunk);
+  if (!part_.is_last(operation.chunk)) return output;
+  alive.logits = output.detach();
+  return Targets(batch, rows.first, rows.count).loss(output);
+}
+
+void ScheduleRunner::forward(const DeviceBatch& batch, const Operation& operation, const Rows& rows) {
+  Alive& alive = alive_of(operation);
+  if (!part_.is_first(operation.chunk)) {
+    alive.input = link_->receive_activation(part_of(operation), operation.micro_batch, rows.count).requires_grad_();
+    recorder_.mark(Phase::kBubble);
+  }
+  torch::Tensor output;
+  if (operation.recomputes) {
+    alive.random.emplace(device_).keep();
+    at::NoGradGuard no_grad;
+    output = output_of(batch, operation, rows, alive);
+  } else {
+    output = output_of(batch, operation, rows, alive);
+    keep_graph(alive, output);
+  }
+  if (!part_.is_last(operation.chunk)) link_->send_activation(part_of(operation), operation.micro_batch, output);
+  recorder_.mark(Phase::kForward);
+}
+
+void ScheduleRunner::forward_again(const DeviceBatch& batch, const Operation& operation, const Rows& rows,
+                                   Alive& alive) {
+  const Rerun rerun(*alive.random, part_.buffers(), device_);
+  keep_graph(alive, output_of(batch, operation, rows, alive));
+  recorder_.mark(Phase::kForward);
+}
+
+torch::Tensor ScheduleRunner::gradient_of_output(const DeviceBatch& batch, const Operation& operation,
+                                                 const Alive& alive) {
+  if (part_.is_last(operation.chunk))
+    return torch::full_like(alive.output, 1.0 / static_cast<double>(batch.global_count));
+  auto gradient = link_->receive_gradient(part_of(operation), operation.micro_batch, alive.output);
+  recorder_.mark(Phase::kBubble);
+  return gradient;
+}
+
+void ScheduleRunner::backward(const DeviceBatch& batch, const Operation& operation, const Rows& rows, StepSums& sums) {
+  Alive& alive = alive_of(operation);
+  if (operation.recomputes) forward_again(batch, operation, rows, alive);
+  const auto gradient = gradient_of_output(batch, operation, alive);
+  const bool is_first = part_.is_first(operation.chunk);
+  if (operation.kind == Operation::Kind::kBackward) {
+    if (alive.output.requires_grad()) alive.output.backward(gradient);  // everything up to here may be frozen
+  } else if (is_first) {
+    alive.gradient = gradient;
+  } else {
+    alive.rest.emplace(alive.output, gradient, alive.input);
+  }
+  if (part_.is_last(operation.chunk)) {
+    const auto hits = Targets(batch, rows.first, rows.count).hits(alive.logits);
+    const bool is_only = !sums.loss.defined();
+    sums.loss = is_only ? alive.output.detach() : sums.loss + alive.output.detach();
+    sums.correct = is_only ? hits : sums.correct + hits;
+    sums.count += rows.count;
+  }
+  if (!is_first) link_->send_gradient(part_of(operation), operation.micro_batch, alive.input.grad());
+  if (operation.kind == Operation::Kind::kBackward) {
+    alive = {};
+    --alive_count_;
+  }
+  recorder_.mark(Phase::kBackward);
+}
+
+void ScheduleRunner::weight_gradient(const Operation& operation) {
+  Alive alive = std::exchange(alive_of(operation), {});
+  --alive_count_;
+  if (alive.rest)
+    alive.rest->finish(trained_);
+  else if (alive.output.requires_grad())
+    alive.output.backward(alive.gradient);
+  recorder_.mark(Phase::kBackward);
+}
+
+}  // namespace penstock::detail

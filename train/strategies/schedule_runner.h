@@ -1,0 +1,75 @@
+// ScheduleRunner: forward and backward of one rank's micro-batches, in the order of its schedule.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "train/recorder.h"
+#include "train/strategies/model_part.h"
+#include "train/strategies/rerun.h"
+#include "train/strategies/schedule.h"
+#include "train/strategies/split_backward.h"
+#include "train/strategies/stage_link.h"
+#include "train/strategies/strategy.h"
+
+namespace penstock::detail {
+
+/// The sums of no rows.
+StepSums no_sums(const torch::Device& device);
+
+/// A micro-batch is an equal number of rows; where a batch is not full, the last ones have fewer or none, and an empty
+/// one runs nowhere. Thread-safety: the training thread's alone.
+class ScheduleRunner {
+ public:
+  /// `link`: null where this rank holds the whole model. Chunk k of `part` is part k * ranks + rank of the model, in
+  /// the order of the link's ranks. `part`, `link` and `recorder` outlive it.
+  ScheduleRunner(ModelPart& part, StageLink* link, int rank, int ranks, int micro_batches, Schedule schedule,
+                 const torch::Device& device, Recorder& recorder);
+
+  /// One step: gradients are added to those of the parameters. Requires that `batch` has labels at the last part.
+  StepSums run(const DeviceBatch& batch);
+  /// The logits where the last part is, elsewhere an undefined tensor. Requires evaluation mode and no gradients.
+  torch::Tensor evaluate(const DeviceBatch& batch);
+
+  /// The most micro-batches, of all chunks together, whose intermediate activations were alive at once so far.
+  int most_alive() const { return most_alive_; }
+
+ private:
+  struct Rows {
+    int64_t first = 0, count = 0;
+  };
+  /// A micro-batch between its forward and the end of its backward.
+  struct Alive {
+    torch::Tensor input;                // of a part that is not the first
+    torch::Tensor output;               // the loss at the last part; undefined while the input alone is kept
+    torch::Tensor logits;               // at the last part
+    torch::Tensor gradient;             // of the output, at the first part between the halves of backward
+    std::optional<SplitBackward> rest;  // at the other parts between the halves of backward
+    std::optional<RandomState> random;  // before a forward that is run again
+  };
+
+  Rows rows_of(const DeviceBatch& batch, int micro_batch) const;
+  Alive& alive_of(const Operation& operation);
+  int part_of(const Operation& operation) const { return operation.chunk * ranks_ + rank_; }
+  void keep_graph(Alive& alive, const torch::Tensor& output);
+  torch::Tensor output_of(const DeviceBatch& batch, const Operation& operation, const Rows& rows, Alive& alive);
+  torch::Tensor gradient_of_output(const DeviceBatch& batch, const Operation& operation, const Alive& alive);
+
+  void forward(const DeviceBatch& batch, const Operation& operation, const Rows& rows);
+  void forward_again(const DeviceBatch& batch, const Operation& operation, const Rows& rows, Alive& alive);
+  void backward(const DeviceBatch& batch, const Operation& operation, const Rows& rows, StepSums& sums);
+  void weight_gradient(const Operation& operation);
+
+  ModelPart& part_;
+  StageLink* link_;
+  int rank_, ranks_;  // along the pipe axis
+  int micro_batches_;
+  Schedule schedule_;
+  torch::Device device_;
+  Recorder& recorder_;
+  std::vector<torch::Tensor> trained_;
+  std::vector<Alive> alive_;  // by chunk and micro-batch
+  int alive_count_ = 0, most_alive_ = 0;
+};
+
+}  // namespace penstock::detail
