@@ -13,17 +13,17 @@ namespace {
 /// Gloo ends the process of a rank that gets a message of another length than it waits for.
 TEST(StageLinkTest, AnActivationOfOtherSizesIsRefusedBeforeItIsSent) {
   run_ranks(2, [](Comm& comm) {
-    StageLink link(comm, torch::kCPU);
+    StageLink link(comm, 2, torch::kCPU);
     if (comm.rank() == 1) {
-      EXPECT_EQ(link.receive_activation(0, 2).sizes(), (std::vector<int64_t>{2, 3, 4}));
-      EXPECT_EQ(link.receive_activation(1, 5).sizes(), (std::vector<int64_t>{5, 3, 4}));
+      EXPECT_EQ(link.receive_activation(1, 0, 2).sizes(), (std::vector<int64_t>{2, 3, 4}));
+      EXPECT_EQ(link.receive_activation(1, 1, 5).sizes(), (std::vector<int64_t>{5, 3, 4}));
       return;
     }
-    link.send_activation(0, torch::ones({2, 3, 4}));
-    link.send_activation(1, torch::ones({5, 3, 4}));
+    link.send_activation(0, 0, torch::ones({2, 3, 4}));
+    link.send_activation(0, 1, torch::ones({5, 3, 4}));
     for (const auto& other : {torch::ones({2, 3, 5}), torch::ones({2, 12}), torch::ones({2, 3, 4}, torch::kFloat64)}) {
       try {
-        link.send_activation(2, other);
+        link.send_activation(0, 2, other);
         ADD_FAILURE() << other.sizes();
       } catch (const Error& error) {
         EXPECT_EQ(error.kind(), ErrorKind::kBug);
