@@ -24,8 +24,8 @@ Mesh mesh_for(const Spec& spec, const MeshRequest& request) {
   return {.data = request.ranks > 0 ? request.ranks : request.default_ranks};
 }
 
-/// "each rank builds the whole model, and then keeps 1 / 2 of its parameters; 7 units of stages are gathered in turn,
-/// the largest of 18.9 MB".
+/// "that build the whole model, and then keep 1 / 2 of its parameters each; 7 units of stages are gathered in turn, the
+/// largest of 18.9 MB".
 std::string text_of(const Model& model, int ranks) {
   std::vector<int64_t> stage_bytes(model.stages().size(), 0);
   for (const auto& item : model.named_parameters())
@@ -36,7 +36,7 @@ std::string text_of(const Model& model, int ranks) {
     largest =
         std::max(largest, std::accumulate(stage_bytes.begin() + static_cast<std::ptrdiff_t>(unit.first),
                                           stage_bytes.begin() + static_cast<std::ptrdiff_t>(unit.end), int64_t{0}));
-  return concat("each rank builds the whole model, and then keeps 1 / ", ranks, " of its parameters; ",
+  return concat("that build the whole model, and then keep 1 / ", ranks, " of its parameters each; ",
                 count_text(units.size(), "unit"), " of stages ", units.size() == 1 ? "is" : "are",
                 " gathered in turn, the largest of ", byte_text(static_cast<uint64_t>(largest)));
 }
