@@ -16,27 +16,31 @@ constexpr const char* kModelPrefix = "model.";
 
 nlohmann::json to_json(const CheckpointInfo& info) {
   const auto& position = info.position;
-  return {{"format_version", CheckpointInfo::kFormatVersion},
-          {"arch", info.arch},
-          {"channels", info.shape.channels},
-          {"height", info.shape.height},
-          {"width", info.shape.width},
-          {"classes", info.shape.classes},
-          {"epoch", position.epoch},
-          {"batch", position.batch},
-          {"step", position.step},
-          {"loss_sum", position.loss_sum},
-          {"correct_count", position.correct_count},
-          {"sample_count", position.sample_count},
-          {"best_accuracy", position.best_accuracy ? nlohmann::json(*position.best_accuracy) : nlohmann::json()},
-          {"seed", info.seed},
-          {"batch_size", info.batch_size},
-          {"shuffle", info.shuffle},
-          {"tail", info.tail},
-          {"dataset_size", info.dataset_size},
-          {"world_size", info.world_size},
-          {"threads", info.threads},
-          {"augment", info.augment}};
+  nlohmann::json json{
+      {"format_version", CheckpointInfo::kFormatVersion},
+      {"arch", info.arch},
+      {"channels", info.shape.channels},
+      {"height", info.shape.height},
+      {"width", info.shape.width},
+      {"classes", info.shape.classes},
+      {"epoch", position.epoch},
+      {"batch", position.batch},
+      {"step", position.step},
+      {"loss_sum", position.loss_sum},
+      {"correct_count", position.correct_count},
+      {"sample_count", position.sample_count},
+      {"best_accuracy", position.best_accuracy ? nlohmann::json(*position.best_accuracy) : nlohmann::json()},
+      {"seed", info.seed},
+      {"batch_size", info.batch_size},
+      {"shuffle", info.shuffle},
+      {"tail", info.tail},
+      {"dataset_size", info.dataset_size},
+      {"world_size", info.world_size},
+      {"threads", info.threads},
+      {"augment", info.augment}};
+  // Checkpoints of earlier versions lack the key, and those of sgd have not changed by a byte.
+  if (info.optimizer != CheckpointInfo().optimizer) json["optimizer"] = info.optimizer;
+  return json;
 }
 
 CheckpointInfo info_from(const nlohmann::json& json) {
@@ -62,6 +66,7 @@ CheckpointInfo info_from(const nlohmann::json& json) {
   json.at("world_size").get_to(info.world_size);
   json.at("threads").get_to(info.threads);
   json.at("augment").get_to(info.augment);
+  info.optimizer = json.value("optimizer", info.optimizer);
   if (position.epoch < 0 || position.batch < 0 || position.step < 0)
     throw corrupt_error(concat("epoch, batch and step are ", position.epoch, ", ", position.batch, " and ",
                                position.step, "; expected 0 or more"));
@@ -107,6 +112,12 @@ void check_same_model(const std::filesystem::path& path, const CheckpointInfo& i
     throw config_error(concat("--resume ", path.string(), ": a checkpoint for ", shape_text(info.shape), "; expected ",
                               shape_text(shape), ", as the data are"));
   }
+}
+
+void check_same_optimizer(const std::filesystem::path& path, const CheckpointInfo& info, const CheckpointInfo& now) {
+  if (info.optimizer == now.optimizer) return;
+  throw config_error(concat("--resume ", path.string(), ": a checkpoint of optimizer ", info.optimizer, "; expected ",
+                            now.optimizer, ", as --optimizer is"));
 }
 
 void check_same_order(const std::filesystem::path& path, const CheckpointInfo& info, const CheckpointInfo& now) {

@@ -27,6 +27,7 @@ struct CheckpointInfo {
   static constexpr int kFormatVersion = 1;
 
   std::string arch;
+  std::string optimizer = "sgd";  // without its keys, which may change as --lr may
   ModelShape shape;
   Position position;
   // The bits of the next steps depend on the following. To continue in the middle of an epoch, the first five must be
@@ -57,6 +58,9 @@ Checkpoint load_checkpoint(const std::filesystem::path& path);
 /// Throws config_error that names both sides if the checkpoint is for another arch, number of classes or picture size.
 void check_same_model(const std::filesystem::path& path, const CheckpointInfo& info, const std::string& arch,
                       const ModelShape& shape);
+
+/// Throws config_error that names both sides if the checkpoint has the state of another optimiser than that of `now`.
+void check_same_optimizer(const std::filesystem::path& path, const CheckpointInfo& info, const CheckpointInfo& now);
 
 /// Throws config_error that names the option and both values if continuing in the middle of an epoch would train on
 /// some samples twice and on others never: if `now` has another seed, batch size, shuffle, tail or data set, or, with

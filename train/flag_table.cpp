@@ -45,6 +45,7 @@ std::vector<Flag> model_flags() {
       {"freeze", kTrained, [](Options o) -> FlagValue { return o.freeze; }},
       {"layer-lr", kTrainedAside, [](Options o) -> FlagValue { return o.layer_rates; }},
       {"epochs", kTrainedAside, [](Options o) -> FlagValue { return o.epochs; }},
+      {"optimizer", kTrained, [](Options o) -> FlagValue { return o.optimizer; }},
       {"lr", kTrainedAside, [](Options o) -> FlagValue { return o.learning_rate; }},
       {"schedule", kTrainedAside, [](Options o) -> FlagValue { return o.schedule; }},
       {"momentum", kTrainedAside, [](Options o) -> FlagValue { return o.momentum; }},

@@ -103,9 +103,11 @@ std::string to_string(const SaveEvery& save_every) {
   return save_every.epochs > 0 ? concat(save_every.epochs, " epochs") : "0";
 }
 
-void check(const TrainOptions& options, const std::vector<std::string>& archs, const std::vector<std::string>& modes) {
+void check(const TrainOptions& options, const std::vector<std::string>& archs, const std::vector<std::string>& modes,
+           const std::vector<std::string>& optimizers) {
   check_name("arch", parse_spec("arch", options.arch).name(), archs);
   check_name("mode", parse_spec("mode", options.mode).name(), modes);
+  check_name("optimizer", parse_spec("optimizer", options.optimizer).name(), optimizers);
   check_name("device", options.device, {"auto", "cpu", "cuda"});
   for (const auto& split : {options.split, options.evaluated_split})
     check_name("split", split, {"all", "test", "train"});
@@ -131,7 +133,7 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
   if (options.timeout_seconds > kMaxTimeout)
     throw config_error(concat("--timeout is ", options.timeout_seconds, "; expected ", kMaxTimeout, " s or less"));
   if (options.gpu != -1) check_at_least("gpu", options.gpu, 0);
-  check_number("lr", options.learning_rate, 0, INFINITY);
+  if (options.learning_rate != -1) check_number("lr", options.learning_rate, 0, INFINITY);
   check_number("momentum", options.momentum, 0, 1);
   check_number("weight-decay", options.weight_decay, 0, INFINITY);
   check_new_head(options);

@@ -49,7 +49,10 @@ struct TrainOptions {
   std::string freeze;         ///< Layers that are not trained: "stem,layer1".
   std::string layer_rates;    ///< --layer-lr: factors of the learning rate, "layer4=0.1,fc=10".
   int64_t epochs = 10;
-  double learning_rate = 0.05, momentum = 0.9, weight_decay = 5e-4;
+  std::string optimizer = "sgd";
+  double learning_rate = -1;  ///< -1: auto, as the optimiser says.
+  double momentum = 0.9;      ///< Of sgd.
+  double weight_decay = 5e-4;
   std::string schedule = "cosine";
   uint64_t seed = 0;
 
@@ -81,7 +84,8 @@ struct TrainOptions {
 
 /// Checks the options: ranges, names, and pairs that exclude each other. Throws config_error that names the flag:
 /// `--workers is -3; expected 0 or more`.
-void check(const TrainOptions& options, const std::vector<std::string>& archs, const std::vector<std::string>& modes);
+void check(const TrainOptions& options, const std::vector<std::string>& archs, const std::vector<std::string>& modes,
+           const std::vector<std::string>& optimizers);
 
 /// Default numbers of workers and intra-op threads for a rank that may use `core_count` cores. Together they are as
 /// many as there are cores, because OpenMP's threads spin at barriers, and a thread without a core delays all others.

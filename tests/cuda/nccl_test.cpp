@@ -44,13 +44,14 @@ TEST(NcclCommTest, OneRankIsTheIdentity) {
   comm->barrier();
 }
 
-StateDict train(const std::string& mode, Comm& comm, const torch::Device& device) {
+StateDict train(const std::string& mode, Comm& comm, const torch::Device& device, const std::string& optimizer) {
   const ModelShape shape;
   const auto samples = random_samples(26, shape, 3);
   at::manual_seed(1);
   auto model = ModelRegistry::make(parse_spec("arch", "lenet"), shape);
-  Trainee one(mode, std::move(model), comm, {.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3},
-              torch::kFloat64, device);
+  Trainee one(mode, std::move(model), comm,
+              {.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3, .spec = optimizer}, torch::kFloat64,
+              device);
   for (int64_t i = 0; i < 2; ++i) {
     auto batch = one.part(samples, 13, i);
     for (auto* tensor : {&batch.images, &batch.labels, &batch.weights}) *tensor = tensor->to(device);
@@ -62,10 +63,12 @@ StateDict train(const std::string& mode, Comm& comm, const torch::Device& device
 TEST(CudaStrategyTest, EveryModeReachesTheParametersOfTheCpu) {
   auto self = make_self_comm();
   auto nccl = nccl_of_one_rank();
-  const auto expected = train("single", *self, torch::kCPU);
-  EXPECT_LE(relative_difference(expected, train("single", *self, kGpu)), 1e-9);
-  for (const std::string mode : {"ddp", "zero", "zero(stage=2)"})
-    EXPECT_LE(relative_difference(expected, train(mode, *nccl, kGpu)), 1e-9) << mode;
+  for (const std::string optimizer : {"sgd", "adamw(eps=0.001)", "lamb(eps=0.001)"}) {
+    const auto expected = train("single", *self, torch::kCPU, optimizer);
+    EXPECT_LE(relative_difference(expected, train("single", *self, kGpu, optimizer)), 1e-9) << optimizer;
+    for (const std::string mode : {"ddp", "zero", "zero(stage=2)"})
+      EXPECT_LE(relative_difference(expected, train(mode, *nccl, kGpu, optimizer)), 1e-9) << mode << ", " << optimizer;
+  }
 }
 
 }  // namespace

@@ -127,7 +127,7 @@ def test_a_model_and_a_mode_train_and_are_known_when_the_run_goes_on(installed, 
     printed = run(*train, "--arch", "spreads", "--mode", "signs", "--nproc", 1, "--epochs", 5, "-b", 8, "--lr", 0.1, "--out", out)
     training = plugin.parent / "libtraining.so"
     assert f"plug-in {plugin}: transform invert, source stripes\n" in printed
-    assert f"plug-in {training}: arch spreads, mode signs\n" in printed
+    assert f"plug-in {training}: arch spreads, mode signs, optimizer signum\n" in printed
     assert json.loads((out / "summary.json").read_text())["accuracy"] > 0.9
     options = json.loads((out / "options.json").read_text())
     assert options["plugin"] == [str(plugin), str(training)]
@@ -137,8 +137,9 @@ def test_a_model_and_a_mode_train_and_are_known_when_the_run_goes_on(installed, 
 
 
 def test_ranks_and_studies_have_the_plug_ins_too(train, tmp_path):
-    printed = run(*train, "--arch", "spreads", "--mode", "ddp", "--nproc", 2, "--epochs", 1, "--out", tmp_path / "run")
-    assert "2 ranks started by penstock" in printed
+    printed = run(*train, "--arch", "spreads", "--mode", "ddp", "--nproc", 2, "--optimizer", "signum(beta=0.5)", "--epochs", 1,
+                  "--out", tmp_path / "run")
+    assert "2 ranks started by penstock" in printed and "optimizer signum(beta=0.5): --lr 0.001" in printed
     run(train[0], "study", *train[1:7], "--threads", 1, "--device", "cpu", "--augment", "invert", "--arch", "spreads",
         "--workers", "0,1", "--epochs", 1, "--out", tmp_path / "study")
 
@@ -167,4 +168,6 @@ def test_plug_ins_of_models_are_for_train_and_its_libtorch(installed, train, plu
     other.write_bytes(training.read_bytes().replace(own, foreign))
     message = refusal(train[0], "--plugin", other, "--data", stripes)
     assert f"compiled against {foreign.decode()}; expected {own.decode()}, compile it again" in message
-    assert "spreads" not in run(train[0], "--help") and "spreads" in run(*train[:5], "--help")
+    with_plugin = run(*train[:5], "--help")
+    assert "spreads" not in run(train[0], "--help") and "spreads" in with_plugin
+    assert "signum: steps of the sign of the mean gradient" in with_plugin

@@ -57,6 +57,7 @@ TEST(AgreementTest, EveryAgreedFlagIsATermAndNoOtherIs) {
       {"freeze", [](auto& o) { o.freeze = "conv1"; }},
       {"layer-lr", [](auto& o) { o.layer_rates = "conv1=0.5"; }},
       {"epochs", [](auto& o) { o.epochs = 7; }},
+      {"optimizer", [](auto& o) { o.optimizer = "adamw"; }},
       {"lr", [](auto& o) { o.learning_rate = 0.05 + 1e-9; }},
       {"schedule", [](auto& o) { o.schedule = "step"; }},
       {"momentum", [](auto& o) { o.momentum = 0.5; }},

@@ -141,6 +141,27 @@ TEST(CheckpointTest, AnotherModelIsRefusedWithBothSidesNamed) {
   EXPECT_NO_THROW(check_same_model("f", some_info(), "lenet", {1, 28, 28, 10}));
 }
 
+TEST(CheckpointTest, AnotherOptimizerIsRefusedWithBothSidesNamed) {
+  const TemporaryFolder folder("checkpoint-optimizer");
+  const auto path = folder.path() / "adamw.safetensors";
+  auto info = some_info();
+  info.optimizer = "adamw";
+  save_checkpoint(path, info, some_state());
+  const auto read = load_checkpoint(path).info;
+  EXPECT_NO_THROW(check_same_optimizer("f", read, info));
+  EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { check_same_optimizer("f", read, some_info()); }),
+            "--resume f: a checkpoint of optimizer adamw; expected sgd, as --optimizer is");
+}
+
+/// Earlier versions, which know no other optimiser, read checkpoints of sgd, and these read theirs.
+TEST(CheckpointTest, SgdIsWhatACheckpointIsOfThatNamesNoOptimizer) {
+  const TemporaryFolder folder("checkpoint-sgd");
+  save_checkpoint(folder.path() / "sgd.safetensors", some_info(), some_state());
+  const auto metadata = read_tensors(folder.path() / "sgd.safetensors").metadata;
+  EXPECT_EQ(metadata.at("penstock").find("optimizer"), std::string::npos);
+  EXPECT_EQ(load_checkpoint(folder.path() / "sgd.safetensors").info.optimizer, "sgd");
+}
+
 TEST(CheckpointTest, TheMiddleOfAnEpochNeedsTheSameOrder) {
   auto now = some_info();
   now.seed = 1;

@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr ModelShape kSmall{.channels = 1, .height = 20, .width = 20, .classes = 4};
-constexpr SgdOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-2};
+const OptimizerOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-2};
 
 std::unique_ptr<Model> make(const std::string& spec) {
   at::manual_seed(1);

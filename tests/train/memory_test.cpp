@@ -12,7 +12,7 @@
 namespace penstock {
 namespace {
 
-constexpr SgdOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
+const OptimizerOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
 constexpr ModelShape kGrey{.channels = 1, .height = 28, .width = 28, .classes = 10};
 
 /// A model is built from the global random numbers, so rank threads take turns.
@@ -24,11 +24,12 @@ std::unique_ptr<Model> make(const std::string& arch) {
 }
 
 /// Of every rank, after two steps.
-MemoryOfRanks after_two_steps(const std::string& mode, int world_size, const std::string& arch) {
+MemoryOfRanks after_two_steps(const std::string& mode, int world_size, const std::string& arch,
+                              const OptimizerOptions& options = kSgd) {
   const auto samples = random_samples(4, kGrey, 3);
   MemoryOfRanks ranks(static_cast<size_t>(world_size));
   const auto body = [&](Comm& comm) {
-    Trainee one(mode, make(arch), comm, kSgd);
+    Trainee one(mode, make(arch), comm, options);
     for (int step = 0; step < 2; ++step) one.strategy->step(one.part(samples, 4, 0));
     ranks[static_cast<size_t>(comm.rank())] = one.strategy->memory();
   };
@@ -65,6 +66,14 @@ TEST(MemoryTest, EveryModeTakesWhatItsFormulaSays) {
         EXPECT_GE(rank[kind].peak_bytes, rank[kind].bytes) << what;
       }
     }
+}
+
+TEST(MemoryTest, TheStateOfAnOptimizerIsAllOfItsSlots) {
+  for (const auto& rank : after_two_steps("zero", 3, "lenet", {.spec = "adamw"})) {
+    EXPECT_EQ(rank[2].formula, "2 phi / 3");
+    EXPECT_NEAR(rank[2].formula_bytes, 2.0 * 61'706 * sizeof(double) / 3, 1e-6);
+    EXPECT_NEAR(static_cast<double>(rank[2].bytes), rank[2].formula_bytes, 4 * sizeof(double));
+  }
 }
 
 /// A part of a pipeline counts its own parameters.

@@ -6,13 +6,16 @@
 #include <set>
 
 #include "core/clock.h"
+#include "tests/train/plain_optimizer.h"
 #include "tests/train/rank_threads.h"
 #include "tests/train/strategy_batches.h"
 
 namespace penstock {
 namespace {
 
-constexpr SgdOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
+const OptimizerOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
+const OptimizerOptions kAdamw{.learning_rate = 0.001, .weight_decay = 1e-2, .spec = "adamw"};
+const OptimizerOptions kLamb{.learning_rate = 0.01, .weight_decay = 1e-2, .spec = "lamb"};
 constexpr ModelShape kGrey{.channels = 1, .height = 28, .width = 28, .classes = 10};
 constexpr ModelShape kSmallPhotos{.channels = 3, .height = 33, .width = 33, .classes = 5};
 
@@ -28,9 +31,9 @@ std::unique_ptr<Model> make(const std::string& arch, const ModelShape& shape, to
 
 /// What the modes are held against: no strategy, no communicator, no engine. `parts`: the global batch is cut into so
 /// many, which go through forward and backward one after the other and whose gradients are added in their order.
-StateDict plain_loop(Model& model, const Samples& samples, int64_t batch_size, int64_t step_count, int parts) {
-  std::vector<torch::Tensor> momentum;
-  for (const auto& parameter : model.parameters()) momentum.push_back(torch::zeros_like(parameter));
+StateDict plain_loop(Model& model, const Samples& samples, int64_t batch_size, int64_t step_count, int parts,
+                     const OptimizerOptions& options = kSgd) {
+  PlainOptimizer optimizer(options);
   for (int64_t step = 0; step < step_count; ++step) {
     std::vector<torch::Tensor> sums;
     for (int part = 0; part < parts; ++part) {
@@ -50,10 +53,7 @@ StateDict plain_loop(Model& model, const Samples& samples, int64_t batch_size, i
           sums[i] += gradient;
       }
     }
-    at::NoGradGuard no_grad;
-    const auto parameters = model.parameters();
-    at::_fused_sgd_(parameters, sums, momentum, kSgd.weight_decay, kSgd.momentum, kSgd.learning_rate, 0, false, false,
-                    false);
+    optimizer.step(model.parameters(), sums);
   }
   StateDict state;
   for (const auto& item : model.named_parameters()) state["model." + item.key()] = item.value().detach().clone();
@@ -63,10 +63,10 @@ StateDict plain_loop(Model& model, const Samples& samples, int64_t batch_size, i
 /// Rank 0's parameters after training with a mode.
 StateDict train(const std::string& mode, int world_size, const std::string& arch, const ModelShape& shape,
                 const Samples& samples, int64_t batch_size, int64_t step_count, torch::ScalarType dtype,
-                Network network = Network::kGloo) {
+                Network network = Network::kGloo, const OptimizerOptions& options = kSgd) {
   StateDict state;
   const auto body = [&](Comm& comm) {
-    Trainee one(mode, make(arch, shape, dtype), comm, kSgd, dtype, torch::kCPU,
+    Trainee one(mode, make(arch, shape, dtype), comm, options, dtype, torch::kCPU,
                 {batch_size, shape.channels, shape.height, shape.width});
     for (int64_t i = 0; i < step_count; ++i) one.strategy->step(one.part(samples, batch_size, i));
     const auto all = one.strategy->state();
@@ -139,6 +139,22 @@ TEST(ModesTest, EveryModeTrainsTheSameModel) {
           << mode << ", " << world_size << " ranks" << (network == Network::kThreads ? ", threads" : "");
 }
 
+/// LAMB needs norms of whole parameters, of which a rank of zero has pieces.
+TEST(ModesTest, EveryOptimizerTrainsTheSameModelInEveryMode) {
+  const auto samples = random_samples(36, kGrey, 4);
+  for (const auto& options : {kAdamw, kLamb}) {
+    const auto model = make("lenet", kGrey, torch::kFloat64);
+    const auto expected = plain_loop(*model, samples, 12, 3, 1, options);
+    for (const auto& [mode, world_size] :
+         {Case{"single", 1}, Case{"ddp", 2}, Case{"zero", 3}, Case{"zero(stage=2)", 2}, Case{"zero(stage=3)", 2},
+          Case{"pipeline", 2}, Case{"pipeline(data=2,micro-batches=3)", 4}})
+      EXPECT_LE(relative_difference(expected, train(mode, world_size, "lenet", kGrey, samples, 12, 3, torch::kFloat64,
+                                                    Network::kThreads, options)),
+                1e-12)
+          << mode << ", " << world_size << " ranks, " << options.spec;
+  }
+}
+
 /// With one micro-batch BatchNorm sees what it sees in single.
 TEST(ModesTest, AResNetInPartsTrainsTheSameModel) {
   const auto samples = random_samples(8, kSmallPhotos, 4);
@@ -179,10 +195,15 @@ TEST(ModesTest, APartialLastBatchGoesThroughAPipelineToo) {
 }
 
 /// Two steps with one mode, the state, two more with another: as four with any.
-TEST(ModesTest, ARunGoesOnInAnotherModeAndWorldSize) {
+class GoingOnTest : public testing::TestWithParam<OptimizerOptions> {};
+INSTANTIATE_TEST_SUITE_P(Optimizers, GoingOnTest, testing::Values(kSgd, kAdamw, kLamb),
+                         [](const auto& info) { return info.param.spec; });
+
+TEST_P(GoingOnTest, ARunGoesOnInAnotherModeAndWorldSize) {
+  const auto& options = GetParam();
   const auto samples = random_samples(48, kGrey, 4);
   const auto model = make("lenet", kGrey, torch::kFloat64);
-  const auto expected = plain_loop(*model, samples, 12, 4, 1);
+  const auto expected = plain_loop(*model, samples, 12, 4, 1, options);
   const std::vector<Case> modes{{"single", 1},        {"ddp", 2},      {"zero", 3},
                                 {"zero(stage=2)", 2}, {"pipeline", 2}, {"pipeline(schedule=interleaved,data=2)", 4},
                                 {"zero(stage=3)", 3}};
@@ -191,13 +212,13 @@ TEST(ModesTest, ARunGoesOnInAnotherModeAndWorldSize) {
     const auto& [second, second_ranks] = modes[(i + 2) % modes.size()];
     StateDict state, parameters;
     run_ranks(first_ranks, [&](Comm& comm) {
-      Trainee one(first, make("lenet", kGrey, torch::kFloat64), comm, kSgd);
+      Trainee one(first, make("lenet", kGrey, torch::kFloat64), comm, options);
       for (int64_t step = 0; step < 2; ++step) one.strategy->step(one.part(samples, 12, step));
       auto all = one.strategy->state();
       if (comm.rank() == 0) state = std::move(all);
     });
     run_ranks(second_ranks, [&](Comm& comm) {
-      Trainee one(second, make("lenet", kGrey, torch::kFloat64), comm, kSgd);
+      Trainee one(second, make("lenet", kGrey, torch::kFloat64), comm, options);
       one.strategy->load_state(state);
       for (int64_t step = 2; step < 4; ++step) one.strategy->step(one.part(samples, 12, step));
       for (const auto& [name, tensor] : one.strategy->state())

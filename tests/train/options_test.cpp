@@ -18,12 +18,12 @@
 namespace penstock {
 namespace {
 
-const std::vector<std::string> kArchs{"lenet", "resnet18"}, kModes{"ddp", "single"};
+const std::vector<std::string> kArchs{"lenet", "resnet18"}, kModes{"ddp", "single"}, kOptimizers{"adamw", "sgd"};
 
 std::string check_message(const std::function<void(TrainOptions&)>& change) {
   TrainOptions options;
   change(options);
-  return message_of(ErrorKind::kConfig, [&] { check(options, kArchs, kModes); });
+  return message_of(ErrorKind::kConfig, [&] { check(options, kArchs, kModes, kOptimizers); });
 }
 
 TEST(DurationTest, NeedsItsUnit) {
@@ -53,7 +53,7 @@ TEST(SimNetTextTest, IsADelayAndARate) {
   EXPECT_EQ(check_message([](auto& o) { o.sim_net = "25us"; }).find("--sim-net is \"25us\"; "), 0U);
 }
 
-TEST(TrainOptionsTest, DefaultsAreValid) { EXPECT_NO_THROW(check(TrainOptions(), kArchs, kModes)); }
+TEST(TrainOptionsTest, DefaultsAreValid) { EXPECT_NO_THROW(check(TrainOptions(), kArchs, kModes, kOptimizers)); }
 
 TEST(TrainOptionsTest, NumbersOutOfRangeNameFlagValueAndRange) {
   EXPECT_EQ(check_message([](auto& o) { o.workers = -3; }), "--workers is -3; expected 0 or more");
@@ -62,6 +62,7 @@ TEST(TrainOptionsTest, NumbersOutOfRangeNameFlagValueAndRange) {
   EXPECT_EQ(check_message([](auto& o) { o.epochs = 0; }), "--epochs is 0; expected 1 or more");
   EXPECT_EQ(check_message([](auto& o) { o.momentum = 1; }), "--momentum is 1; expected 0 or more and less than 1");
   EXPECT_EQ(check_message([](auto& o) { o.learning_rate = NAN; }), "--lr is nan; expected 0 or more and less than inf");
+  EXPECT_EQ(check_message([](auto& o) { o.learning_rate = -2; }), "--lr is -2; expected 0 or more and less than inf");
 }
 
 TEST(TrainOptionsTest, UnknownNamesListTheKnownOnesAndSuggestANearMiss) {
@@ -69,6 +70,10 @@ TEST(TrainOptionsTest, UnknownNamesListTheKnownOnesAndSuggestANearMiss) {
   EXPECT_NE(arch.find("did you mean \"resnet18\""), std::string::npos) << arch;
   EXPECT_NE(arch.find("lenet, resnet18"), std::string::npos) << arch;
   EXPECT_NE(check_message([](auto& o) { o.mode = "dp"; }).find("ddp, single"), std::string::npos);
+  EXPECT_NE(check_message([](auto& o) {
+              o.optimizer = "adam";
+            }).find("--optimizer: unknown optimizer \"adam\"; did you mean \"adamw\""),
+            std::string::npos);
   EXPECT_NE(check_message([](auto& o) { o.schedule = "cosin"; }).find("did you mean \"cosine\""), std::string::npos);
 }
 

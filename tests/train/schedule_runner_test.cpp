@@ -13,7 +13,7 @@
 namespace penstock::detail {
 namespace {
 
-constexpr SgdOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
+const OptimizerOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
 constexpr ModelShape kGrey{.channels = 1, .height = 28, .width = 28, .classes = 10};
 constexpr ModelShape kSmallPhotos{.channels = 3, .height = 33, .width = 33, .classes = 5};
 

@@ -13,7 +13,7 @@
 namespace penstock {
 namespace {
 
-constexpr SgdOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
+const OptimizerOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
 constexpr ModelShape kGrey{.channels = 1, .height = 28, .width = 28, .classes = 10};
 // In float64 fc1 has 2.5 MB, fc2 and fc3 1.3 MB each, fc4 32 kB: three units, of which fc3 and fc4 are the last.
 constexpr const char* kThreeUnits = "mlp(hidden=400:400:400)";

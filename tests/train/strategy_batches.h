@@ -62,7 +62,7 @@ class TinyNorm final : public Model {
 
 /// The model and strategy of one rank.
 struct Trainee {
-  Trainee(const std::string& mode, std::unique_ptr<Model> built, Comm& comm, const SgdOptions& options,
+  Trainee(const std::string& mode, std::unique_ptr<Model> built, Comm& comm, const OptimizerOptions& options,
           torch::ScalarType dtype = torch::kFloat64, const torch::Device& device = torch::kCPU,
           const std::vector<int64_t>& input_sizes = {})
       : model(std::move(built)) {

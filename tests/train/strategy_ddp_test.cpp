@@ -9,7 +9,7 @@
 namespace penstock {
 namespace {
 
-constexpr SgdOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
+const OptimizerOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
 
 /// Models are initialised from the global random numbers, so threads that are ranks must take turns.
 std::unique_ptr<Model> make(const std::string& spec, const ModelShape& shape, int seed) {

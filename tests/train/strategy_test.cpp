@@ -13,7 +13,7 @@ namespace {
 using testing::AllOf, testing::HasSubstr;
 
 constexpr ModelShape kSmall{.channels = 1, .height = 12, .width = 12, .classes = 4};
-constexpr SgdOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
+const OptimizerOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
 
 std::unique_ptr<Model> make(const std::string& spec, int seed = 1) {
   at::manual_seed(seed);
@@ -95,13 +95,32 @@ TEST_P(StrategyContractTest, StateNamesEveryTensorUnsharded) {
   EXPECT_EQ(state.size(), 2 * one.model->named_parameters().size());
 }
 
+TEST_P(StrategyContractTest, StateNamesTheSlotsAndStepsOfTheOptimizer) {
+  auto options = kSgd;
+  options.spec = "adamw";
+  Trainee one(GetParam(), make("lenet"), *comm_, options);
+  for (int64_t i = 0; i < 3; ++i) one.strategy->step(one.part(samples_, 4, i));
+  const auto state = one.strategy->state();
+  for (const auto& item : one.model->named_parameters())
+    for (const std::string slot : {"first_moment", "second_moment"}) {
+      ASSERT_TRUE(state.contains(concat("optimizer.", slot, ".", item.key())));
+      EXPECT_EQ(state.at(concat("optimizer.", slot, ".", item.key())).sizes(), item.value().sizes());
+    }
+  EXPECT_EQ(state.at("optimizer.steps").item<int64_t>(), 3);
+  EXPECT_EQ(state.size(), 3 * one.model->named_parameters().size() + 1);
+}
+
 TEST_P(StrategyContractTest, ARunGoesOnFromItsStateBitForBit) {
-  auto whole = trainee(), resumed = trainee("lenet", 2);
-  for (int64_t i = 0; i < 2; ++i) whole.strategy->step(whole.part(samples_, 4, i));
-  resumed.strategy->load_state(whole.strategy->state());
-  for (int64_t i = 2; i < 4; ++i)
-    for (auto* run : {&whole, &resumed}) run->strategy->step(run->part(samples_, 4, i));
-  EXPECT_EQ(relative_difference(whole.strategy->state(), resumed.strategy->state()), 0);
+  for (const auto& spec : OptimizerRegistry::names()) {
+    auto options = kSgd;
+    options.spec = spec;
+    Trainee whole(GetParam(), make("lenet"), *comm_, options), resumed(GetParam(), make("lenet", 2), *comm_, options);
+    for (int64_t i = 0; i < 2; ++i) whole.strategy->step(whole.part(samples_, 4, i));
+    resumed.strategy->load_state(whole.strategy->state());
+    for (int64_t i = 2; i < 4; ++i)
+      for (auto* run : {&whole, &resumed}) run->strategy->step(run->part(samples_, 4, i));
+    EXPECT_EQ(relative_difference(whole.strategy->state(), resumed.strategy->state()), 0) << spec;
+  }
 }
 
 TEST_P(StrategyContractTest, AStateIsACopy) {

@@ -94,13 +94,20 @@ void add_model_flags(CLI::App& app, TrainOptions& o) {
   app.add_option("--epochs", o.epochs, "passes over the data, in all: with --resume the earlier ones count too")
       ->capture_default_str()
       ->group(group);
-  app.add_option("--lr,--learning-rate", o.learning_rate, "learning rate")->capture_default_str()->group(group);
+  app.add_option(
+         "--optimizer", o.optimizer,
+         concat("how gradients change the parameters, for example 'adamw(beta2=0.95)'. Optimisers:", optimizer_lines()))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--lr,--learning-rate", o.learning_rate,
+                 "learning rate (default: that of the optimiser, 0.05 with sgd)")
+      ->group(group);
   app.add_option("--schedule", o.schedule,
                  "how the learning rate changes in the run. cosine: from --lr to 0; step: a tenth of --lr after half "
                  "of the steps, a hundredth after three quarters; constant")
       ->capture_default_str()
       ->group(group);
-  app.add_option("--momentum", o.momentum, "momentum of SGD")->capture_default_str()->group(group);
+  app.add_option("--momentum", o.momentum, "momentum of sgd")->capture_default_str()->group(group);
   app.add_option("--wd,--weight-decay", o.weight_decay, "weight decay")->capture_default_str()->group(group);
   app.add_option("--seed", o.seed, "seed of the initial weights, the order and the augmentation")
       ->capture_default_str()
@@ -241,8 +248,8 @@ void add_flags(CLI::App& app, FlagValues& values) {
   add_emulation_flags(app, values.emulated_step, values.emulated_load, values.options.sim_net);
 }
 
-/// TrainOptions uses -1 and 0 for "auto" and "not given". A user who types them gets the same message as for any other
-/// number that is too small.
+/// What depends on which flags were typed. TrainOptions uses -1 and 0 for "auto" and "not given": a user who types them
+/// gets the same message as for any other number that is too small.
 void check_typed(const CLI::App& app, const TrainOptions& options) {
   const auto check_least = [&](const char* flag, int value, int least) {
     if (app.count(flag) > 0 && value < least)
@@ -254,6 +261,11 @@ void check_typed(const CLI::App& app, const TrainOptions& options) {
   check_least("--nproc", options.nproc, 1);
   check_least("--world-size", options.world_size, 1);
   check_least("--rank", options.rank, 0);
+  if (app.count("--lr") > 0 && options.learning_rate < 0)
+    throw config_error(concat("--lr is ", options.learning_rate, "; expected 0 or more and less than inf"));
+  if (app.count("--momentum") > 0 && parse_spec("optimizer", options.optimizer).name() != "sgd")
+    throw config_error(concat("--momentum is ", options.momentum, " with --optimizer ", options.optimizer,
+                              "; expected it with sgd alone"));
   // Ranks are started with the typed flags, and with --out added if OUT is empty: they would then have the flag twice.
   if (app.count("--out") > 0 && options.out.empty())
     throw config_error("--out is \"\"; expected a folder, or no --out");

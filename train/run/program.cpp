@@ -80,6 +80,15 @@ std::string mode_lines() {
   return lines;
 }
 
+std::vector<std::string> optimizer_names() { return OptimizerRegistry::names(); }
+
+std::string optimizer_lines() {
+  std::string lines;
+  for (const auto& [name, entry] : OptimizerRegistry::entries())
+    lines += concat("\n  ", name, ": ", entry.help, "; --lr is ", entry.traits.learning_rate, " by default");
+  return lines;
+}
+
 int usual_ranks(const std::string& mode) {
   TrainOptions options;
   options.mode = mode;

@@ -12,6 +12,9 @@ std::vector<std::string> arch_names();
 std::vector<std::string> mode_names();
 /// One line per mode for a help text: its name, what it does, its keys.
 std::string mode_lines();
+std::vector<std::string> optimizer_names();
+/// The same for optimisers, with the default that each has for --lr.
+std::string optimizer_lines();
 /// How many ranks a mode, such as `ddp` or `pipeline(data=2)`, takes where nobody says. Throws config_error.
 int usual_ranks(const std::string& mode);
 

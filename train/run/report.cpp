@@ -31,6 +31,9 @@ std::string model_text(const Setup& setup) {
   if (count.frozen > 0)
     text += concat("frozen ", options.freeze, ": ", grouped(count.frozen), " of ", grouped(count.all),
                    " parameters get no update, and BatchNorm in these layers keeps its statistics\n");
+  if (setup.info.optimizer != CheckpointInfo().optimizer)
+    text += concat("optimizer ", options.optimizer, ": --lr ", options.learning_rate, ", --wd ", options.weight_decay,
+                   "\n");
   if (!options.layer_rates.empty()) text += concat("learning rate by layer: ", options.layer_rates, " times --lr\n");
   return text;
 }
@@ -182,6 +185,7 @@ nlohmann::ordered_json summary_json(const Setup& setup, const TrainResult* resul
   json["batch_size"] = options.batch_size;
   json["seed"] = options.seed;
   json["schedule"] = options.schedule;
+  json["optimizer"] = options.optimizer;
   json["learning_rate"] = options.learning_rate;
   json["classes"] = setup.data.train->manifest().class_names;
   return json;

@@ -61,7 +61,7 @@ class Run {
         StrategyContext{*setup.model,
                         comm_,
                         device_,
-                        {options_.learning_rate, options_.momentum, options_.weight_decay},
+                        optimizer_options(options_),
                         recorder_,
                         options_.emulated_step_ns,
                         setup.rate_factors,

@@ -100,6 +100,7 @@ CheckpointInfo info_of(const Setup& setup) {
   const auto& options = setup.options;
   CheckpointInfo info;
   info.arch = options.arch;
+  info.optimizer = parse_spec("optimizer", options.optimizer).name();
   info.shape = setup.shape;
   info.seed = options.seed;
   info.batch_size = options.batch_size;
@@ -119,6 +120,13 @@ void check_spec(const char* kind, const std::string& text) {
   spec.with_keys(Registry::entry(spec.name()).keys);
 }
 
+/// Sets the default of --lr, and makes the optimiser over no parameters, so that it checks the values of its keys.
+void resolve_optimizer(TrainOptions& options) {
+  const auto& entry = OptimizerRegistry::entry(parse_spec("optimizer", options.optimizer).name());
+  if (options.learning_rate < 0) options.learning_rate = entry.traits.learning_rate;
+  make_optimizer({.parameters = {}, .options = optimizer_options(options)});
+}
+
 /// Starts LibTorch's intra-op threads before its first operation. If the system gives no thread, OpenMP ends the
 /// process; so this first tries whether the system gives them, and then lets OpenMP start all of them.
 void start_intra_op_threads(int count) {
@@ -129,10 +137,15 @@ void start_intra_op_threads(int count) {
 
 }  // namespace
 
+OptimizerOptions optimizer_options(const TrainOptions& options) {
+  return {options.learning_rate, options.momentum, options.weight_decay, options.optimizer};
+}
+
 Setup set_up(TrainOptions options, const std::function<void(const std::string&)>& say) {
-  check(options, ModelRegistry::names(), StrategyRegistry::names());
+  check(options, ModelRegistry::names(), StrategyRegistry::names(), OptimizerRegistry::names());
   check_spec<ModelRegistry>("arch", options.arch);
   check_spec<StrategyRegistry>("mode", options.mode);
+  resolve_optimizer(options);
   Setup setup;
   setup.device = device_type(options);
   setup.world = find_world(options, setup.device);
@@ -180,6 +193,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   if (traits.check_model) traits.check_model(mode, *setup.model, setup.world.mesh);
   if (setup.checkpoint) {
     check_same_model(setup.options.resume, setup.checkpoint->info, setup.options.arch, setup.shape);
+    check_same_optimizer(setup.options.resume, setup.checkpoint->info, setup.info);
     if (!setup.options.only_evaluates) check_same_order(setup.options.resume, setup.checkpoint->info, setup.info);
     setup.info.position = setup.checkpoint->info.position;
   }

@@ -31,6 +31,9 @@ struct Setup {
 /// data or the files.
 Setup set_up(TrainOptions options, const std::function<void(const std::string&)>& say);
 
+/// Requires that the learning rate is resolved.
+OptimizerOptions optimizer_options(const TrainOptions& options);
+
 /// Threads that LibTorch starts for `--threads count` in addition to the caller's: those of OpenMP, and those of its
 /// own pool.
 constexpr int intra_op_threads(int count) { return 2 * (count - 1); }

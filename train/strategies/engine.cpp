@@ -49,20 +49,28 @@ std::vector<StageRange> ranges_of(const Choices& choices, const Model& model, in
   return own;
 }
 
-/// The names and sizes of all that state() gives of a model, in its order.
-NamedTensors expected_state(const Model& model) {
-  NamedTensors all;
-  for (const auto& item : model.named_parameters()) all.emplace_back("model." + item.key(), item.value());
-  for (const auto& item : model.named_buffers()) all.emplace_back("model." + item.key(), item.value());
-  for (const auto& item : model.named_parameters()) all.emplace_back("optimizer.momentum." + item.key(), item.value());
-  return all;
-}
+constexpr const char* kSteps = "optimizer.steps";
 
-/// "fc.weight" of "optimizer.momentum.fc.weight".
-std::string tensor_name(const std::string& name) {
-  for (const std::string prefix : {"model.", "optimizer.momentum."})
-    if (name.starts_with(prefix)) return name.substr(prefix.size());
-  return name;
+std::string slot_prefix(const OptimizerState::Slot& slot) { return concat("optimizer.", slot.name, "."); }
+
+/// One tensor of state().
+struct StateEntry {
+  std::string name;       // "optimizer.momentum.fc.weight"
+  std::string of_tensor;  // "fc.weight", which says the stage; empty: every rank has it
+  torch::Tensor like;     // with its sizes and dtype
+};
+
+/// All that state() gives of a model, in the model's order.
+std::vector<StateEntry> expected_state(const Model& model, const OptimizerState& optimizer) {
+  std::vector<StateEntry> all;
+  const auto add = [&](const std::string& prefix, const auto& tensors) {
+    for (const auto& item : tensors) all.push_back({prefix + item.key(), item.key(), item.value()});
+  };
+  add("model.", model.named_parameters());
+  add("model.", model.named_buffers());
+  for (const auto& slot : optimizer.slots) add(slot_prefix(slot), model.named_parameters());
+  if (optimizer.step_count) all.push_back({kSteps, "", torch::zeros({}, torch::kInt64)});
+  return all;
 }
 
 }  // namespace
@@ -138,10 +146,15 @@ void Engine::for_each_held(const std::function<void(const std::string& name, con
   part_.for_each_whole(
       [&](const std::string& name, const torch::Tensor& parameter) { use("model." + name, parameter); });
   for (const auto& [name, tensor] : part_.buffers()) use("model." + name, tensor);
-  const auto momentum = update_->momentum();
-  size_t trained = 0;
-  for (const auto& [name, tensor] : part_.parameters())
-    use("optimizer.momentum." + name, tensor.requires_grad() ? momentum[trained++] : torch::zeros_like(tensor));
+  const auto& optimizer = update_->optimizer().state();
+  for (size_t slot = 0; slot < optimizer.slots.size(); ++slot) {
+    const auto whole = update_->slot(slot);
+    size_t trained = 0;
+    for (const auto& [name, tensor] : part_.parameters())
+      use(slot_prefix(optimizer.slots[slot]) + name,
+          tensor.requires_grad() ? whole[trained++] : torch::zeros_like(tensor));
+  }
+  if (optimizer.step_count) use(kSteps, torch::tensor(*optimizer.step_count));
 }
 
 StateDict Engine::state() {
@@ -154,8 +167,9 @@ StateDict Engine::state() {
   // The ranks of the first copy send what they hold to rank 0, in the order of the model.
   const int mine = choices_.mesh.pipe_rank(world_.rank());
   int tag = 0;
-  for (const auto& [name, like] : expected_state(model_)) {
-    const size_t stage = stage_of(model_, tensor_name(name));
+  for (const auto& [name, of_tensor, like] : expected_state(model_, update_->optimizer().state())) {
+    if (of_tensor.empty()) continue;
+    const size_t stage = stage_of(model_, of_tensor);
     const auto& ranges = choices_.ranges;
     const auto part = std::find_if(ranges.begin(), ranges.end(), [&](const auto& range) { return stage < range.end; });
     const auto holder = static_cast<int>(part - ranges.begin()) % choices_.mesh.pipe;
@@ -171,8 +185,9 @@ StateDict Engine::state() {
 }
 
 void Engine::load_state(const StateDict& state) {
-  const auto expected = expected_state(model_);
-  for (const auto& [name, tensor] : expected) {
+  auto& optimizer = update_->optimizer().state();
+  const auto expected = expected_state(model_, optimizer);
+  for (const auto& [name, of_tensor, tensor] : expected) {
     const auto found = state.find(name);
     if (found == state.end())
       throw corrupt_error(concat("tensor ", name, " is missing; expected it, as the model has it"));
@@ -181,15 +196,20 @@ void Engine::load_state(const StateDict& state) {
                                  "; expected the model's, ", tensor.scalar_type(), " ", tensor.sizes()));
   }
   for (const auto& [name, tensor] : state)
-    if (std::none_of(expected.begin(), expected.end(), [&](const auto& item) { return item.first == name; }))
+    if (std::none_of(expected.begin(), expected.end(),
+                     [&, &name = name](const auto& entry) { return entry.name == name; }))
       throw corrupt_error(concat("tensor ", name, " is one too many; expected the model's tensors alone"));
   at::NoGradGuard no_grad;
   part_.for_each_whole(
       [&](const std::string& name, torch::Tensor parameter) { parameter.copy_(state.at("model." + name)); });
   for (const auto& [name, tensor] : part_.buffers()) tensor.detach().copy_(state.at("model." + name));
-  std::vector<torch::Tensor> momentum;
-  for (const auto& [name, tensor] : part_.trained()) momentum.push_back(state.at("optimizer.momentum." + name));
-  update_->load_momentum(momentum);
+  for (size_t slot = 0; slot < optimizer.slots.size(); ++slot) {
+    std::vector<torch::Tensor> whole;
+    for (const auto& [name, tensor] : part_.trained())
+      whole.push_back(state.at(slot_prefix(optimizer.slots[slot]) + name));
+    update_->load_slot(slot, whole);
+  }
+  if (optimizer.step_count) optimizer.step_count = state.at(kSteps).item<int64_t>();
 }
 
 }  // namespace penstock::detail

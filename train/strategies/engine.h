@@ -62,9 +62,9 @@ class Engine final : public Strategy {
   int most_alive() const override { return runner_->most_alive(); }
   StepSums step(const DeviceBatch& batch) override;
   torch::Tensor evaluate(DeviceBatch& batch) override;
-  void set_learning_rate(double learning_rate) override { update_->set_learning_rate(learning_rate); }
+  void set_learning_rate(double learning_rate) override { update_->optimizer().set_learning_rate(learning_rate); }
   std::vector<KindMemory> memory() const override {
-    return measured_memory(part_, *sync_, *update_, choices_.sliced, data_.world_size());
+    return measured_memory(part_, *sync_, update_->optimizer().state(), choices_.sliced, data_.world_size());
   }
   StateDict state() override;
   void load_state(const StateDict& state) override;

@@ -29,22 +29,23 @@ void add_formula(KindMemory& memory, int64_t whole_bytes, int factor, bool is_sl
 
 }  // namespace
 
-std::vector<KindMemory> measured_memory(const ModelPart& part, const GradientSync& sync, const Update& update,
-                                        const Sliced& sliced, int ranks) {
+std::vector<KindMemory> measured_memory(const ModelPart& part, const GradientSync& sync,
+                                        const OptimizerState& optimizer, const Sliced& sliced, int ranks) {
   const auto parameters = values(part.parameters()), trained = values(part.trained());
   auto gradients = sync.buffers();
   for (const auto& parameter : trained) gradients.push_back(parameter.grad());
+  std::vector<torch::Tensor> state;
+  for (const auto& slot : optimizer.slots) state.insert(state.end(), slot.tensors.begin(), slot.tensors.end());
   auto stored = parameters;
   if (const auto* store = part.store()) {
     const auto kept = store->tensors();
     stored.insert(stored.end(), kept.begin(), kept.end());
   }
   std::vector<KindMemory> kinds{kind_of("parameters", stored, part.store() ? part.store()->peak_bytes() : 0),
-                                kind_of("gradients", gradients, sync.peak_bytes()),
-                                kind_of("optimizer", update.state_tensors(), 0)};
+                                kind_of("gradients", gradients, sync.peak_bytes()), kind_of("optimizer", state, 0)};
   add_formula(kinds[0], total_bytes(parameters), 1, sliced.parameters, ranks);
   add_formula(kinds[1], total_bytes(trained), 1, sliced.gradients, ranks);
-  add_formula(kinds[2], total_bytes(trained), update.state_count(), sliced.optimizer, ranks);
+  add_formula(kinds[2], total_bytes(trained), static_cast<int>(optimizer.slots.size()), sliced.optimizer, ranks);
   return kinds;
 }
 

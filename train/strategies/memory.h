@@ -3,10 +3,10 @@
 
 #include <vector>
 
+#include "train/optimizers/optimizer.h"
 #include "train/strategies/gradient_sync.h"
 #include "train/strategies/model_part.h"
 #include "train/strategies/strategy.h"
-#include "train/strategies/update.h"
 
 namespace penstock::detail {
 
@@ -17,8 +17,8 @@ struct Sliced {
 
 /// Parameters, gradients and the optimiser's state: the storages that are alive, beside φ, φ and K φ, each divided by
 /// the `ranks` where it is sliced (Rajbhandari et al. 2020, "ZeRO", fig. 1, with equal widths for all three). φ: bytes
-/// of this rank's parameters; of gradients and state without those that are frozen. K: Update::state_count().
-std::vector<KindMemory> measured_memory(const ModelPart& part, const GradientSync& sync, const Update& update,
-                                        const Sliced& sliced, int ranks);
+/// of this rank's parameters; of gradients and state without those that are frozen. K: the optimiser's slots.
+std::vector<KindMemory> measured_memory(const ModelPart& part, const GradientSync& sync,
+                                        const OptimizerState& optimizer, const Sliced& sliced, int ranks);
 
 }  // namespace penstock::detail

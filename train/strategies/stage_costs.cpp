@@ -212,8 +212,9 @@ MeasuredParts measured_parts(const StrategyContext& context, Balance balance, in
   auto sizes = context.input_sizes;
   sizes.front() /= micro_batches;
   const auto costs = agreed_stage_costs(context.comm, context.model, sizes, context.device);
-  constexpr int kStateCount = 1;  // the momentum
-  const auto cost = balance == Balance::kTime ? part_ms(costs) : part_bytes(context.model, costs, alive, kStateCount);
+  const auto optimizer = make_optimizer({.parameters = {}, .options = context.optimizer});
+  const auto state_count = static_cast<int>(optimizer->state().slots.size());
+  const auto cost = balance == Balance::kTime ? part_ms(costs) : part_bytes(context.model, costs, alive, state_count);
   MeasuredParts parts{balanced(costs.size(), alive.size(), cost), {}};
   for (size_t part = 0; part < alive.size(); ++part) {
     const double value = cost(part, parts.ranges[part]);

@@ -12,7 +12,7 @@
 #include "core/registry.h"
 #include "train/comm/comm.h"
 #include "train/device_batch.h"
-#include "train/optimizer.h"
+#include "train/optimizers/optimizer.h"
 #include "train/recorder.h"
 #include "train/strategies/mesh.h"
 
@@ -20,7 +20,8 @@ namespace penstock {
 
 class Model;
 
-/// Named, unsharded tensors on the CPU: `model.<parameter>`, `model.<buffer>`, `optimizer.momentum.<parameter>`.
+/// Named, unsharded tensors on the CPU: `model.<parameter>`, `model.<buffer>`, `optimizer.<slot>.<parameter>`, and for
+/// optimisers that need it the scalar `optimizer.steps`.
 using StateDict = std::map<std::string, torch::Tensor>;
 
 /// What a strategy works on. All outlive it.
@@ -28,7 +29,7 @@ struct StrategyContext {
   Model& model;  // on the CPU, or whole on `device`; the strategy moves what it holds
   Comm& comm;
   torch::Device device;  // of this rank
-  SgdOptions optimizer;
+  OptimizerOptions optimizer;
   Recorder& recorder;
   int64_t emulated_step_ns = 0;                     // instead of forward, backward and update; communication stays
   std::map<std::string, double> rate_factors = {};  // of the learning rate, by parameter; 1 for the others
@@ -56,7 +57,7 @@ struct KindMemory {
 /// of `single`: gradients are summed over all rows of all ranks and divided once by the global true sample count.
 ///
 /// Frozen parameters (Model::freeze()) require no gradient: they get no update, and stand in state() all the same, with
-/// a momentum of 0, so that a checkpoint does not know what was frozen.
+/// zeros in the optimiser's slots, so that a checkpoint does not know what was frozen.
 ///
 /// Errors: the constructor throws config_error for a world size that it does not accept, as `mesh` does.
 /// Thread-safety: the training thread's alone.

@@ -9,17 +9,17 @@ namespace {
 class WholeUpdate final : public Update {
  public:
   explicit WholeUpdate(const UpdateContext& context)
-      : sgd_(values(context.trained), context.options, context.rate_factors) {}
-  void step() override { sgd_.step(); }
-  void set_learning_rate(double learning_rate) override { sgd_.set_learning_rate(learning_rate); }
-  std::vector<torch::Tensor> state_tensors() const override { return sgd_.momentum(); }
-  std::vector<torch::Tensor> momentum() override { return sgd_.momentum(); }
-  void load_momentum(const std::vector<torch::Tensor>& momentum) override {
-    for (size_t i = 0; i < momentum.size(); ++i) sgd_.momentum()[i].copy_(momentum[i]);
+      : optimizer_(make_optimizer({values(context.trained), context.options, context.rate_factors})) {}
+  void step() override { optimizer_->step(); }
+  Optimizer& optimizer() override { return *optimizer_; }
+  std::vector<torch::Tensor> slot(size_t index) override { return optimizer_->state().slots[index].tensors; }
+  void load_slot(size_t index, const std::vector<torch::Tensor>& whole) override {
+    const auto own = slot(index);
+    for (size_t i = 0; i < whole.size(); ++i) own[i].copy_(whole[i]);
   }
 
  private:
-  Sgd sgd_;
+  std::unique_ptr<Optimizer> optimizer_;
 };
 
 /// The update of this rank's slices.
@@ -32,47 +32,64 @@ class SlicedUpdate final : public Update {
         buckets_(std::move(buckets)),
         pieces_(pieces_of(buckets_, trained_, comm_.rank())),
         gathers_(gathers) {
-    std::vector<double> factors;
+    OptimizerContext pieces{.parameters = {}, .options = context.options};
+    std::vector<int64_t> parameters;
     for (const auto& piece : pieces_) {
       parts_.push_back(buckets_[piece.bucket].slice.narrow(0, piece.slice_offset, piece.count));
-      if (!context.rate_factors.empty()) factors.push_back(context.rate_factors[piece.parameter]);
+      if (!context.rate_factors.empty()) pieces.rate_factors.push_back(context.rate_factors[piece.parameter]);
+      parameters.push_back(static_cast<int64_t>(piece.parameter));
     }
-    sgd_.emplace(parts_, context.options, factors);
+    pieces.parameters = parts_;
+    if (!trained_.empty()) parameter_of_piece_ = torch::tensor(parameters).to(trained_.front().device());
+    pieces.sum_of_pieces = [this](const torch::Tensor& of_pieces) { return sum_of_pieces(of_pieces); };
+    optimizer_ = make_optimizer(pieces);
   }
 
   void step() override {
     at::NoGradGuard no_grad;
     for (size_t i = 0; i < pieces_.size(); ++i) parts_[i].mutable_grad() = gradient_of(pieces_[i]);
-    sgd_->step();
+    optimizer_->step();
     if (!gathers_) return;
     std::vector<std::unique_ptr<Comm::Work>> works;
     for (auto& bucket : buckets_) works.push_back(comm_.all_gather_into(bucket.whole, bucket.slice));
     for (const auto& work : works) work->wait();
   }
 
-  void set_learning_rate(double learning_rate) override { sgd_->set_learning_rate(learning_rate); }
-  std::vector<torch::Tensor> state_tensors() const override { return sgd_->momentum(); }
+  Optimizer& optimizer() override { return *optimizer_; }
 
-  std::vector<torch::Tensor> momentum() override {
+  std::vector<torch::Tensor> slot(size_t index) override {
     at::NoGradGuard no_grad;
     std::vector<torch::Tensor> whole;
     for (const auto& parameter : trained_) whole.push_back(torch::zeros_like(parameter));
-    for (size_t i = 0; i < pieces_.size(); ++i) part_of(whole, pieces_[i]).copy_(sgd_->momentum()[i]);
+    const auto& own = optimizer_->state().slots[index].tensors;
+    for (size_t i = 0; i < pieces_.size(); ++i) part_of(whole, pieces_[i]).copy_(own[i]);
     // Every element is held by one rank and 0 at the others.
     for (auto& tensor : whole) comm_.all_reduce_sum(tensor)->wait();
     return whole;
   }
 
-  void load_momentum(const std::vector<torch::Tensor>& momentum) override {
+  void load_slot(size_t index, const std::vector<torch::Tensor>& whole) override {
     at::NoGradGuard no_grad;
+    const auto& own = optimizer_->state().slots[index].tensors;
     for (size_t i = 0; i < pieces_.size(); ++i) {
       // With the parameter's strides, in which the piece counts.
-      const auto like = torch::empty_like(trained_[pieces_[i].parameter]).copy_(momentum[pieces_[i].parameter]);
-      sgd_->momentum()[i].copy_(flattened(like).narrow(0, pieces_[i].first, pieces_[i].count));
+      const auto like = torch::empty_like(trained_[pieces_[i].parameter]).copy_(whole[pieces_[i].parameter]);
+      own[i].copy_(flattened(like).narrow(0, pieces_[i].first, pieces_[i].count));
     }
   }
 
  private:
+  /// As OptimizerContext::sum_of_pieces. A parameter lies in one bucket, so that this rank has one piece of it at most.
+  torch::Tensor sum_of_pieces(const torch::Tensor& of_pieces) const {
+    if (trained_.empty()) return of_pieces;
+    const auto device = trained_.front().device();
+    auto sums =
+        torch::zeros({static_cast<int64_t>(trained_.size()), of_pieces.size(1)}, of_pieces.options().device(device));
+    sums.index_copy_(0, parameter_of_piece_, of_pieces.to(device));
+    comm_.all_reduce_sum(sums)->wait();
+    return sums.index_select(0, parameter_of_piece_);
+  }
+
   torch::Tensor gradient_of(const Piece& piece) const {
     const auto& slice = buckets_[piece.bucket].gradient;
     if (slice.defined()) return slice.narrow(0, piece.slice_offset, piece.count);
@@ -89,7 +106,8 @@ class SlicedUpdate final : public Update {
   std::vector<Piece> pieces_;
   std::vector<torch::Tensor> parts_;  // one entry per piece: a view of its bucket's slice
   bool gathers_;
-  std::optional<Sgd> sgd_;
+  torch::Tensor parameter_of_piece_;  // i64, one entry per piece
+  std::unique_ptr<Optimizer> optimizer_;
 };
 
 }  // namespace

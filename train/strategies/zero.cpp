@@ -80,8 +80,9 @@ const Registered<StrategyKind> kRegistered{
     "zero",
     {"stage"},
     "as ddp, but each rank makes the update for its slice of the parameters: with stage 1 (the default) it keeps the "
-    "momentum of that slice alone, with stage 2 also the gradients, and with stage 3 also the parameters, which are "
-    "gathered while they are used",
+    "optimiser's state of that slice alone, with stage 2 also the gradients, and with stage 3 also the parameters, "
+    "which "
+    "are gathered while they are used",
     make_zero,
     {.mesh = mesh_for}};
 

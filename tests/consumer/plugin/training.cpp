@@ -1,4 +1,4 @@
-// A plug-in by another project for `train`: the model `spreads` and the mode `signs`.
+// A plug-in by another project for `train`: the model `spreads`, the mode `signs` and the optimiser `signum`.
 #include <torch/nn/modules/linear.h>
 
 #include "core/error.h"
@@ -13,6 +13,7 @@ namespace {
 using penstock::DeviceBatch, penstock::Phase, penstock::StateDict, penstock::StepSums, penstock::StrategyContext;
 using penstock::Mesh, penstock::MeshRequest, penstock::ModelKind, penstock::Registered, penstock::StrategyKind;
 using penstock::Model, penstock::ModelShape, penstock::Recorder, penstock::Spec, penstock::Strategy;
+using penstock::Optimizer, penstock::OptimizerContext, penstock::OptimizerKind;
 
 /// One linear layer on two numbers per channel: how much the means of the picture's rows differ, and those of its
 /// columns.
@@ -94,5 +95,29 @@ const Registered<StrategyKind> kSigns{
     "one rank, steps of the gradients' signs",
     [](const Spec&, const StrategyContext& context) { return std::make_unique<Signs>(context); },
     {.mesh = Signs::mesh_for}};
+
+/// Each step moves each parameter by the learning rate against the sign of the running mean of its gradients (Bernstein
+/// et al. 2018, algorithm 2).
+class Signum final : public Optimizer {
+ public:
+  Signum(const Spec& spec, const OptimizerContext& context)
+      : Optimizer(context, {"mean"}), beta_(spec.get("beta", 0.9)) {}
+
+ private:
+  void update() override {
+    for (const auto& group : groups()) {
+      at::_foreach_lerp_(group.slots[0], gradients_of(group.parameters), 1 - beta_);
+      at::_foreach_add_(group.parameters, at::_foreach_sign(group.slots[0]), -learning_rate(group));
+    }
+  }
+
+  double beta_;
+};
+
+const Registered<OptimizerKind> kSignum{
+    "signum",
+    {"beta"},
+    "steps of the sign of the mean gradient: beta=0.9",
+    [](const Spec& spec, const OptimizerContext& context) { return std::make_unique<Signum>(spec, context); }};
 
 }  // namespace

@@ -101,7 +101,7 @@ TrainOptions parse_passed_on(const std::vector<std::string>& passed_on) {
   for (auto& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   TrainOptions train = parse_flags(static_cast<int>(words.size()), pointers.data());
-  check(train, arch_names(), mode_names());
+  check(train, arch_names(), mode_names(), optimizer_names());
   check_passed_on(train);
   return train;
 }

@@ -1,0 +1,42 @@
+// Optimizer: slots of zeros, and parameters grouped by their learning rate.
+#include "train/optimizers/optimizer.h"
+
+#include <algorithm>
+
+namespace penstock {
+
+Optimizer::Optimizer(OptimizerContext context, const std::vector<std::string>& slots, std::optional<int64_t> step_count)
+    : context_(std::move(context)), state_{.slots = {}, .step_count = step_count} {
+  if (context_.rate_factors.empty()) context_.rate_factors.assign(context_.parameters.size(), 1);
+  for (const auto& name : slots) state_.slots.push_back({name, {}});
+  for (size_t i = 0; i < context_.parameters.size(); ++i) {
+    const auto& parameter = context_.parameters[i];
+    const double factor = context_.rate_factors[i];
+    auto group =
+        std::find_if(groups_.begin(), groups_.end(), [&](const Group& one) { return one.rate_factor == factor; });
+    if (group == groups_.end())
+      group = groups_.insert(groups_.end(), {factor, {}, std::vector<std::vector<torch::Tensor>>(slots.size())});
+    group->parameters.push_back(parameter);
+    for (size_t slot = 0; slot < slots.size(); ++slot)
+      group->slots[slot].push_back(state_.slots[slot].tensors.emplace_back(torch::zeros_like(parameter)));
+  }
+}
+
+void Optimizer::step() {
+  at::NoGradGuard no_grad;
+  if (state_.step_count) ++*state_.step_count;
+  update();
+}
+
+std::vector<torch::Tensor> Optimizer::gradients_of(const std::vector<torch::Tensor>& parameters) {
+  std::vector<torch::Tensor> gradients;
+  gradients.reserve(parameters.size());
+  for (const auto& parameter : parameters) gradients.push_back(parameter.grad());
+  return gradients;
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerContext& context) {
+  return OptimizerRegistry::make(parse_spec(OptimizerKind::kName, context.options.spec), context);
+}
+
+}  // namespace penstock

@@ -1,0 +1,101 @@
+// Optimizer: the plug-in that changes parameters by their gradients.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/registry.h"
+
+namespace penstock {
+
+/// What the options of a run say about its optimiser.
+struct OptimizerOptions {
+  double learning_rate = 0.01;
+  double momentum = 0.9;  // of sgd; the others have keys in their spec
+  double weight_decay = 0;
+  std::string spec = "sgd";
+};
+
+/// What an optimiser works on.
+struct OptimizerContext {
+  std::vector<torch::Tensor> parameters;  // dense, of one dtype and device; whole parameters, or pieces of them
+  OptimizerOptions options;
+  std::vector<double> rate_factors = {};  // of the learning rate, one entry per tensor; empty: 1 for all
+  /// For optimisers that need sums over a whole parameter, such as its norm. `of_tensors` (f64, tensors x K) has the
+  /// sums over each tensor; the result, of the same size, those over all pieces of the parameter to which it belongs.
+  /// Collective over the ranks that hold these pieces: all call it once per step, also with 0 tensors.
+  std::function<torch::Tensor(const torch::Tensor& of_tensors)> sum_of_pieces = [](const auto& whole) { return whole; };
+};
+
+/// What an optimiser keeps from one step to the next.
+struct OptimizerState {
+  /// One number per element of the parameters.
+  struct Slot {
+    std::string name;                    // "momentum"; part of the names of tensors in checkpoints
+    std::vector<torch::Tensor> tensors;  // one entry per parameter, with its sizes and strides; zeros at first
+  };
+  std::vector<Slot> slots;
+  std::optional<int64_t> step_count;  // none: the optimiser does not depend on it
+};
+
+/// Memory: each slot takes as much as the parameters.
+/// Thread-safety: the training thread's alone.
+class Optimizer {
+ public:
+  /// `slots`: their names. `step_count`: 0 if the optimiser needs to know how many steps it has made.
+  Optimizer(OptimizerContext context, const std::vector<std::string>& slots,
+            std::optional<int64_t> step_count = std::nullopt);
+  virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  /// Changes each parameter by its gradient, which stays as it is. Requires that all gradients are defined.
+  void step();
+  void set_learning_rate(double learning_rate) { context_.options.learning_rate = learning_rate; }
+  /// For checkpoints, which also write to it.
+  OptimizerState& state() { return state_; }
+
+ protected:
+  /// Parameters with the same learning rate.
+  struct Group {
+    double rate_factor;
+    std::vector<torch::Tensor> parameters;
+    std::vector<std::vector<torch::Tensor>> slots;  // one entry per slot: the tensors of these parameters
+  };
+
+  /// One step over all parameters. Gradient mode is off, and state().step_count includes this step.
+  virtual void update() = 0;
+  /// With the present learning rate, and a rate factor for every parameter.
+  const OptimizerContext& context() const { return context_; }
+  const std::vector<Group>& groups() const { return groups_; }
+  static std::vector<torch::Tensor> gradients_of(const std::vector<torch::Tensor>& parameters);
+  double learning_rate(const Group& group) const { return context_.options.learning_rate * group.rate_factor; }
+
+ private:
+  OptimizerContext context_;
+  OptimizerState state_;
+  std::vector<Group> groups_;  // they share the tensors of context_ and state_
+};
+
+struct OptimizerKind {
+  using Interface = Optimizer;
+  static constexpr const char* kName = "optimizer";
+  /// Throws config_error for values that it does not take. Set-up makes every optimiser once over no parameters, so
+  /// that this is before ranks start.
+  using Factory = std::function<std::unique_ptr<Optimizer>(const Spec&, const OptimizerContext&)>;
+  struct Traits {
+    double learning_rate = 1e-3;  ///< The default of --lr.
+  };
+};
+using OptimizerRegistry = Registry<OptimizerKind>;
+
+/// The optimiser that `context.options.spec` names.
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerContext& context);
+
+}  // namespace penstock
