@@ -21,7 +21,7 @@ def single(cache, tmp_path_factory):
 
 @pytest.mark.parametrize("mode, ranks", [("zero", 2), ("zero", 3), ("zero(stage=2)", 2), ("zero(stage=3)", 2), ("pipeline", 2),
                                          ("pipeline(schedule=gpipe)", 3), ("pipeline(data=2,micro-batches=2)", 4), ("mp", 2),
-                                         ("pipeline(schedule=interleaved,recompute=always)", 2)])
+                                         ("pipeline(schedule=interleaved,recompute=always)", 2), ("ddp(accumulate=2)", 2)])
 def test_a_mode_trains_what_single_trains(cache, single, tmp_path, mode, ranks):
     """f32 sums in another order drift apart, so that losses are compared after few steps; tests/train/modes_test.cpp has
     the proof in f64."""
@@ -34,8 +34,8 @@ def test_a_mode_trains_what_single_trains(cache, single, tmp_path, mode, ranks):
     whole = r"with conv1\.\.fc3 \([\d,]+ parameters\) each"
     parts = r"as \d data x \d pipe, .*, \d micro-batch(es)?, bubble \d+ %; part 0: conv1.* parameters\)"
     slices = rf"that build the whole model, and then keep 1 / {ranks} of its parameters each; 1 unit of stages is gathered .*"
-    assert re.fullmatch(slices if "stage=3" in mode else whole if mode.startswith("zero") else parts, opening)
-    assert ("bubble: ranks waited" in printed) == (not mode.startswith("zero"))
+    assert re.fullmatch(slices if "stage=3" in mode else whole if mode.startswith(("zero", "ddp")) else parts, opening)
+    assert ("bubble: ranks waited" in printed) == (not mode.startswith(("zero", "ddp")))
     assert "memory of the fullest rank: parameters " in printed
     assert all(0.97 <= kind["formula_share"] <= 1.001 for kind in found["tensor_memory"].values())
 
@@ -161,6 +161,14 @@ def test_a_network_that_cannot_be_simulated_is_one_line(cache, tmp_path, flags, 
     ("pipeline(balance=speed)", 2, "--mode pipeline: unknown balance \"speed\""),
     ("mp(balance=time,cut=fc1)", 2, "--mode mp: balance is time with cut fc1; expected one of the two"),
     ("zero(stage=4)", 2, "--mode zero: stage is 4; expected 1, 2 or 3"),
+    ("zero(stage=3,accumulate=2)", 2, "--mode zero: stage is 3 and accumulate is 2; expected stage 1 or 2"),
+    ("single(accumulate=3)", 1, "--mode single: accumulate is 3 for --batch-size 32; expected micro-batches of equal size, as "
+                                "2 or 4"),
+    ("ddp(accumulate=32)", 2, "--mode ddp: accumulate is 32 for --batch-size 32 over 2 ranks; expected micro-batches of equal "
+                              "size, as 16"),
+    ("zero(accumulate=2)", 3, "--mode zero: accumulate is 2 for --batch-size 32 over 3 ranks; expected micro-batches of equal "
+                              "size, as a batch that 3 divides"),
+    ("ddp(accumulate=0)", 2, "--mode ddp: accumulate is 0; expected 1 to 65536"),
     ("single", 2, "--mode single: launched with 2 ranks; expected 1"),
 ])
 def test_what_does_not_fit_is_refused_before_anything_is_opened(cache, tmp_path, mode, ranks, message):

@@ -131,7 +131,11 @@ TEST(ModesTest, EveryModeTrainsTheSameModel) {
                                          Case{"pipeline(schedule=zero-bubble,data=2,micro-batches=6)", 4},
                                          Case{"pipeline(recompute=always)", 3},
                                          Case{"pipeline(schedule=interleaved,recompute=always)", 2},
-                                         Case{"pipeline(schedule=zero-bubble,recompute=except-last)", 2}})
+                                         Case{"pipeline(schedule=zero-bubble,recompute=except-last)", 2},
+                                         Case{"single(accumulate=4)", 1},
+                                         Case{"ddp(accumulate=2)", 3},
+                                         Case{"zero(accumulate=3)", 2},
+                                         Case{"zero(stage=2,accumulate=2)", 3}})
     for (const auto network : {Network::kGloo, Network::kThreads})
       EXPECT_LE(relative_difference(expected,
                                     train(mode, world_size, "lenet", kGrey, samples, 12, 3, torch::kFloat64, network)),
@@ -188,7 +192,7 @@ TEST(ModesTest, APartialLastBatchGoesThroughAPipelineToo) {
   for (const auto& [mode, world_size] :
        {Case{"pipeline(micro-batches=5)", 2}, Case{"pipeline(micro-batches=5,data=2)", 4},
         Case{"pipeline(micro-batches=5,schedule=zero-bubble)", 2}, Case{"zero", 4}, Case{"zero(stage=2)", 4},
-        Case{"zero(stage=3)", 4}})
+        Case{"zero(stage=3)", 4}, Case{"single(accumulate=5)", 1}, Case{"ddp(accumulate=5)", 2}})
     EXPECT_LE(relative_difference(expected, train(mode, world_size, "mlp", kGrey, samples, 10, 3, torch::kFloat64)),
               1e-12)
         << mode;

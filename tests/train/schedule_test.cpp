@@ -74,6 +74,11 @@ TEST(ScheduleTest, ZeroBubbleDelaysTheGradientsOfTheWeights) {
   EXPECT_EQ(text_of(zero_bubble(3, 4, 8)), "F0 b0 F1 b1 F2 b2 F3 b3 w0 F4 b4 w1 F5 b5 w2 F6 b6 w3 F7 b7 w4 w5 w6 w7");
 }
 
+TEST(ScheduleTest, AccumulationKeepsOneMicroBatchAlive) {
+  EXPECT_EQ(text_of(accumulation(1)), "F0 B0");
+  EXPECT_EQ(text_of(accumulation(3)), "F0 B0 F1 B1 F2 B2");
+}
+
 TEST(ScheduleTest, UnknownNamesListTheKnownOnes) {
   EXPECT_THAT(message_of(ErrorKind::kConfig, [] { schedules_of({.name = "1b1f"}); }),
               AllOf(HasSubstr("--mode pipeline: unknown schedule \"1b1f\""), HasSubstr("gpipe, interleaved")));

@@ -1,48 +1,23 @@
 // pipeline and mp: the stages of the model spread over ranks. A batch goes through them in micro-batches, so that
 // several ranks work at once (Huang et al. 2019, "GPipe"); mp sends it through whole, so that one works at a time.
-#include <set>
-
 #include "core/number_text.h"
 #include "core/text.h"
 #include "train/models/layers.h"
 #include "train/models/model.h"
 #include "train/strategies/engine.h"
+#include "train/strategies/mode_keys.h"
 #include "train/strategies/stage_costs.h"
 #include "train/strategies/timeline.h"
 
 namespace penstock {
 namespace {
 
+using detail::at_least_one, detail::flag;
 using detail::Balance, detail::MeasuredParts, detail::SchedulePlan, detail::StageRange;
 
 std::vector<std::string> cuts_of(const Spec& spec) {
   const std::string text = spec.get("cut", "");
   return text.empty() ? std::vector<std::string>() : split(text, ':');
-}
-
-std::string flag(const Spec& spec) { return concat("--mode ", spec.name()); }
-
-constexpr int kMost = 65'536;  // copies, and micro-batches: products with the parts of a model stay in an int
-
-int at_least_one(const Spec& spec, const char* key, int fallback) {
-  const int value = spec.get(key, fallback);
-  if (value < 1 || value > kMost)
-    throw config_error(concat(flag(spec), ": ", key, " is ", value, "; expected 1 to ", kMost));
-  return value;
-}
-
-/// The multiples of `step` next to `count` that divide `rows`: "4 or 8". "" if there is none.
-std::string divisors_text(int64_t rows, int64_t count, int64_t step) {
-  std::set<int64_t> divisors;
-  for (int64_t small = 1; small * small <= rows; ++small)
-    if (rows % small == 0)
-      for (const int64_t divisor : {small, rows / small})
-        if (divisor % step == 0) divisors.insert(divisor);
-  if (divisors.empty()) return "";
-  const auto above = divisors.upper_bound(count);
-  if (above == divisors.begin()) return std::to_string(*above);
-  const int64_t below = *std::prev(above);
-  return above == divisors.end() ? std::to_string(below) : concat(below, " or ", *above);
 }
 
 std::string schedule_name(const Spec& spec) { return spec.name() == "mp" ? "gpipe" : spec.get("schedule", "1f1b"); }
@@ -117,17 +92,12 @@ Mesh mesh_for(const Spec& spec, const MeshRequest& request) {
   const Mesh mesh = grid_of(spec, request);
   const SchedulePlan plan = plan_of(spec, mesh);
   detail::schedules_of({.name = plan.name});  // throws for an unknown name
-  if (request.batch_size == 0) return mesh;
-  const int64_t rows = request.batch_size / mesh.data;
-  if (request.batch_size % mesh.data == 0 && rows % plan.micro_batches == 0) return mesh;
-  const int step = plan.interleave > 1 ? plan.ranks : 1;
-  const std::string divisors =
-      request.batch_size % mesh.data == 0 ? divisors_text(rows, plan.micro_batches, step) : std::string();
-  throw config_error(concat(flag(spec), ": ", count_text(plan.micro_batches, "micro-batch", "micro-batches"), " for ",
-                            "--batch-size ", request.batch_size,
-                            mesh.data > 1 ? concat(" over ", mesh.data, " copies of the model") : "",
-                            "; expected micro-batches of equal size, as ",
-                            divisors.empty() ? concat("a batch that ", mesh.data * step, " divides") : divisors));
+  detail::check_divides(spec, count_text(plan.micro_batches, "micro-batch", "micro-batches"), "copies of the model",
+                        {.batch_size = request.batch_size,
+                         .copies = mesh.data,
+                         .count = plan.micro_batches,
+                         .step = plan.interleave > 1 ? plan.ranks : 1});
+  return mesh;
 }
 
 std::vector<StageRange> ranges_of(const Spec& spec, const Model& model, const Mesh& mesh) {

@@ -73,6 +73,10 @@ Schedule one_forward_one_backward(int rank, int rank_count, int micro_batches) {
   return schedule;
 }
 
+Schedule accumulation(int micro_batches) {
+  return one_forward_one_backward(/*rank=*/0, /*rank_count=*/1, micro_batches);
+}
+
 Schedule interleaved(int rank, int rank_count, int micro_batches, int interleave) {
   // The k-th forward of a rank, and the k-th backward: rank_count micro-batches go through a chunk, then through the
   // next one (Narayanan et al. 2021, fig. 4 bottom).

@@ -61,6 +61,9 @@ Schedule gpipe(int micro_batches);
 ///     rank 2  .  .  F0 B0 =  F1 B1 =  F2 B2 =  F3 B3 =  .  .  .  .
 Schedule one_forward_one_backward(int rank, int rank_count, int micro_batches);
 
+/// F0 B0 F1 B1 ...: for a rank that holds the whole model. One activation is alive at a time.
+Schedule accumulation(int micro_batches);
+
 /// As 1f1b, with `interleave` parts per rank (Narayanan et al. 2021, "Efficient large-scale language model training on
 /// GPU clusters", sec. 2.2): P micro-batches go through a rank's first part, then through its second one. The bubble is
 /// (P - 1) / (v M + P - 1). Up to 2 (P - 1 - p) + (v - 1) P + 1 activations are alive at rank p, each of a part 1 / v

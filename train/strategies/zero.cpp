@@ -8,6 +8,7 @@
 #include "core/text.h"
 #include "train/models/model.h"
 #include "train/strategies/engine.h"
+#include "train/strategies/mode_keys.h"
 #include "train/strategies/sharded_parameters.h"
 
 namespace penstock {
@@ -20,8 +21,12 @@ int stage_of(const Spec& spec) {
 }
 
 Mesh mesh_for(const Spec& spec, const MeshRequest& request) {
-  stage_of(spec);
-  return {.data = request.ranks > 0 ? request.ranks : request.default_ranks};
+  const int ranks = request.ranks > 0 ? request.ranks : request.default_ranks;
+  const int micro_batches = detail::accumulate_of(spec, request.batch_size, ranks);
+  if (stage_of(spec) == 3 && micro_batches > 1)
+    throw config_error(concat("--mode zero: stage is 3 and accumulate is ", micro_batches,
+                              "; expected stage 1 or 2: in stage 3 each backward gives its gradients back"));
+  return {.data = ranks};
 }
 
 /// "that build the whole model, and then keep 1 / 2 of its parameters each; 7 units of stages are gathered in turn, the
@@ -68,7 +73,11 @@ void slice_parameters(detail::Choices& choices, const Model& model) {
 
 std::unique_ptr<Strategy> make_zero(const Spec& spec, const StrategyContext& context) {
   const int stage = stage_of(spec);
-  detail::Choices choices{.mesh = mesh_for(spec, {.ranks = context.comm.world_size()}),
+  const Mesh mesh = mesh_for(spec, {.ranks = context.comm.world_size()});
+  const int micro_batches = detail::accumulate_of(spec, /*batch_size=*/0, mesh.data);
+  detail::Choices choices{.mesh = mesh,
+                          .micro_batches = micro_batches,
+                          .schedule = detail::accumulation(micro_batches),
                           .sliced = {.parameters = stage == 3, .gradients = stage >= 2, .optimizer = true}};
   if (stage == 1) slice_state(choices);
   if (stage == 2) slice_gradients(choices);
@@ -78,11 +87,10 @@ std::unique_ptr<Strategy> make_zero(const Spec& spec, const StrategyContext& con
 
 const Registered<StrategyKind> kRegistered{
     "zero",
-    {"stage"},
+    {"stage", "accumulate"},
     "as ddp, but each rank makes the update for its slice of the parameters: with stage 1 (the default) it keeps the "
     "optimiser's state of that slice alone, with stage 2 also the gradients, and with stage 3 also the parameters, "
-    "which "
-    "are gathered while they are used",
+    "which are gathered while they are used; accumulate (default 1, with stages 1 and 2) as of single",
     make_zero,
     {.mesh = mesh_for}};
 

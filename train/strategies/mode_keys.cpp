@@ -1,0 +1,61 @@
+// Keys that several modes have: their limits.
+#include "train/strategies/mode_keys.h"
+
+#include <iterator>
+#include <set>
+
+#include "core/error.h"
+#include "core/number_text.h"
+#include "core/text.h"
+
+namespace penstock::detail {
+namespace {
+
+constexpr int kMost = 65'536;  // products of copies, micro-batches and the parts of a model stay in an int
+
+/// The multiples of `step` next to `count` that divide `rows`: "4 or 8". "" if there is none.
+std::string divisors_text(int64_t rows, int64_t count, int64_t step) {
+  std::set<int64_t> divisors;
+  for (int64_t small = 1; small * small <= rows; ++small)
+    if (rows % small == 0)
+      for (const int64_t divisor : {small, rows / small})
+        if (divisor % step == 0) divisors.insert(divisor);
+  if (divisors.empty()) return "";
+  const auto above = divisors.upper_bound(count);
+  if (above == divisors.begin()) return std::to_string(*above);
+  const int64_t below = *std::prev(above);
+  return above == divisors.end() ? std::to_string(below) : concat(below, " or ", *above);
+}
+
+}  // namespace
+
+std::string flag(const Spec& spec) { return concat("--mode ", spec.name()); }
+
+int at_least_one(const Spec& spec, const char* key, int fallback) {
+  const int value = spec.get(key, fallback);
+  if (value < 1 || value > kMost)
+    throw config_error(concat(flag(spec), ": ", key, " is ", value, "; expected 1 to ", kMost));
+  return value;
+}
+
+void check_divides(const Spec& spec, const std::string& what, const std::string& copies, const Division& division) {
+  const auto [batch_size, copy_count, count, step] = division;
+  const int64_t rows = batch_size / copy_count;
+  const bool is_even = batch_size % copy_count == 0;
+  if (batch_size == 0 || (is_even && rows % count == 0)) return;
+  const std::string divisors = is_even ? divisors_text(rows, count, step) : std::string();
+  throw config_error(concat(flag(spec), ": ", what, " for --batch-size ", batch_size,
+                            copy_count > 1 ? concat(" over ", copy_count, " ", copies) : "",
+                            "; expected micro-batches of equal size, as ",
+                            divisors.empty() ? concat("a batch that ", copy_count * step, " divides") : divisors));
+}
+
+int accumulate_of(const Spec& spec, int64_t batch_size, int ranks) {
+  const int count = at_least_one(spec, "accumulate", 1);
+  if (count > 1)
+    check_divides(spec, concat("accumulate is ", count), "ranks",
+                  {.batch_size = batch_size, .copies = ranks, .count = count});
+  return count;
+}
+
+}  // namespace penstock::detail

@@ -1,0 +1,32 @@
+// Keys that several modes have, and what is refused about them before ranks start.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/spec.h"
+
+namespace penstock::detail {
+
+/// "--mode pipeline", with which errors begin.
+std::string flag(const Spec& spec);
+
+/// Throws config_error unless the key's number is 1 to 65536.
+int at_least_one(const Spec& spec, const char* key, int fallback);
+
+/// A batch of `batch_size` rows (0: not known yet), over `copies` of the model, in `count` micro-batches per copy.
+struct Division {
+  int64_t batch_size = 0;
+  int copies = 1, count = 1;
+  int step = 1;  // the count must be a multiple of it, which is checked elsewhere
+};
+
+/// Throws config_error unless all micro-batches have the same number of rows. `what` names the count as the user typed
+/// it, `copies` what copies of the model are called: "accumulate is 3", "ranks".
+void check_divides(const Spec& spec, const std::string& what, const std::string& copies, const Division& division);
+
+/// The key `accumulate` of the modes whose ranks hold the whole model: the number of micro-batches that a rank's rows
+/// go through the model in. Throws config_error if they do not divide the rows of a rank.
+int accumulate_of(const Spec& spec, int64_t batch_size, int ranks);
+
+}  // namespace penstock::detail
