@@ -115,7 +115,9 @@ class Training {
     learning_rate_ =
         learning_rate_at(options_.schedule, options_.learning_rate, done_steps(), options_.epochs * batch_count_);
     parts_.strategy.set_learning_rate(learning_rate_);
+    if ((at_.step + 1) % options_.print_freq == 0) parts_.strategy.measure_next_step();
     const StepSums sums = parts_.strategy.step(batch);
+    compression_error_ = sums.compression_error;
     device_sums_[0].add_(sums.loss);
     device_sums_[1].add_(sums.correct);
     since_read_.sample_count += batch.global_count;
@@ -259,7 +261,10 @@ class Training {
     metrics.learns = options_.emulated_step_ns == 0;
     readiness_[static_cast<size_t>(kind)].put(parts_.feeder.statistics(), times.total_ms(), metrics);
     if (evaluation) metrics.test_loss = evaluation->loss, metrics.test_accuracy = evaluation->accuracy;
-    if (parts_.progress != nullptr && kind == Metrics::Kind::kEpoch) parts_.progress->clear();
+    if (kind == Metrics::Kind::kStep && compression_error_.defined())
+      metrics.compression_error = compression_error_.item<double>();
+    if (parts_.progress != nullptr && (kind == Metrics::Kind::kEpoch || metrics.compression_error))
+      parts_.progress->clear();
     parts_.on_metrics(metrics);
   }
 
@@ -297,6 +302,7 @@ class Training {
   Times printed_times_, epoch_, all_;
   std::array<LoaderReadiness, 2> readiness_;  // one entry per kind of record
   double learning_rate_ = 0;
+  torch::Tensor compression_error_;  // of the last step; undefined: it was not measured
   bool is_saved_ = true;  // the last checkpoint was saved at at_
   TrainResult result_;
 };

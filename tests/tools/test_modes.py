@@ -91,6 +91,29 @@ def test_a_schedule_is_drawn_without_data(cache):
     assert refused.stderr.count("\n") == 1
 
 
+def test_compressed_gradients_say_what_they_cost_and_train_all_the_same(cache, tmp_path):
+    """Of the gradients of rank up to 84, one column per step is sent. Without error feedback this stays far behind."""
+    flags = [*FAST, "--epochs", 20, "--lr", 0.02, "--print-freq", 13]
+    printed = run(cache, *flags, "--mode", "ddp(compress=powersgd,rank=1)", "--nproc", 2, "--out", tmp_path / "run").stdout
+    assert "mode ddp(compress=powersgd,rank=1), 2 ranks that send 915 numbers per step for 21,386 of gradients\n" in printed
+    lines = re.findall(r"^Epoch \[(\d+)/20\], step (\d+), Loss: [\d.]+, compression error ([\d.]+)$", printed, re.MULTILINE)
+    told = [line for line in metrics(tmp_path / "run") if "compression_error" in line]
+    assert [int(step) for _, step, _ in lines] == [13 * n for n in range(1, 21)] == [line["step"] for line in told]
+    assert all(0.01 < line["compression_error"] < 2 for line in told)
+    assert summary(tmp_path / "run")["accuracy"] > 0.7
+
+
+def test_what_ranks_keep_goes_on_bit_for_bit_and_other_modes_say_that_they_leave_it_out(cache, tmp_path):
+    mode = ["--schedule", "constant", "--mode", "ddp(compress=powersgd)", "--nproc", 2]
+    run(cache, *FAST, *mode, "--out", tmp_path / "whole")
+    run(cache, *FAST, *mode, "--epochs", 1, "--out", tmp_path / "part")
+    resumed = run(cache, *FAST, *mode, "--resume", tmp_path / "part", "--out", tmp_path / "resumed").stdout
+    names = [tmp_path / name / "model.safetensors" for name in ("whole", "resumed")]
+    assert names[0].read_bytes() == names[1].read_bytes() and "left out" not in resumed
+    other = run(cache, *FAST, "--mode", "single", "--resume", tmp_path / "part", "--out", tmp_path / "other").stdout
+    assert "left out of the checkpoint: what each rank kept for powersgd, which only the same mode" in other
+
+
 def test_the_last_part_evaluates_and_rank_0_writes(cache, single, tmp_path):
     weights = ["--pretrained", single / "model.safetensors"]
     run(cache, *FAST, "-e", *weights, "--out", tmp_path / "one")

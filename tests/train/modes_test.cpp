@@ -135,7 +135,8 @@ TEST(ModesTest, EveryModeTrainsTheSameModel) {
                                          Case{"single(accumulate=4)", 1},
                                          Case{"ddp(accumulate=2)", 3},
                                          Case{"zero(accumulate=3)", 2},
-                                         Case{"zero(stage=2,accumulate=2)", 3}})
+                                         Case{"zero(stage=2,accumulate=2)", 3},
+                                         Case{"ddp(accumulate=2,compress=powersgd,rank=1000)", 3}})
     for (const auto network : {Network::kGloo, Network::kThreads})
       EXPECT_LE(relative_difference(expected,
                                     train(mode, world_size, "lenet", kGrey, samples, 12, 3, torch::kFloat64, network)),

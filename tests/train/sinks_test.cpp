@@ -49,6 +49,21 @@ TEST(TerminalSinkTest, AnEpochIsOneLineOfTheKnownForm) {
   EXPECT_EQ(out.str(), "Epoch [1/10], Loss: 0.5043, Dur: 3.1 s, load 0.4 ms, update 1.2 ms\n");
 }
 
+TEST(SinkTest, WhatCompressionCostsStandsInTheRecordOfItsStep) {
+  const TemporaryFolder folder("compression");
+  std::ostringstream out;
+  Metrics step{.epoch = 2, .epoch_count = 10, .step = 100, .loss = 0.50434};
+  const auto sinks = make_sinks({folder.path(), -1, out});
+  for (const auto& sink : sinks) sink->write(step);
+  EXPECT_EQ(out.str(), "");
+  step.compression_error = 0.3142;
+  for (const auto& sink : sinks) sink->write(step);
+  EXPECT_EQ(out.str(), "Epoch [2/10], step 100, Loss: 0.5043, compression error 0.31\n");
+  const auto lines = lines_of(folder.path() / "metrics.jsonl");
+  EXPECT_FALSE(nlohmann::json::parse(lines[0]).contains("compression_error"));
+  EXPECT_EQ(nlohmann::json::parse(lines[1])["compression_error"], 0.3142);
+}
+
 TEST(TerminalSinkTest, AnEmulatedStepHasNoLoss) {
   auto metrics = epoch_metrics(1);
   metrics.is_emulated = true;

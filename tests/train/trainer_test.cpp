@@ -31,7 +31,13 @@ class CountingStrategy final : public Strategy {
     learning_rates.push_back(learning_rate_);
     if (on_step) on_step();
     const double loss = steps.size() == diverges_at ? NAN : static_cast<double>((batch.index + 1) * batch.count);
-    return {torch::tensor(loss), torch::tensor(batch.count / 2)};
+    StepSums sums{torch::tensor(loss), torch::tensor(batch.count / 2)};
+    if (std::exchange(is_measured_, false)) sums.compression_error = torch::tensor(0.25);
+    return sums;
+  }
+  void measure_next_step() override {
+    measured.push_back(steps.size() + 1);
+    is_measured_ = true;
   }
   torch::Tensor evaluate(DeviceBatch& batch) override {
     // It predicts class 1 for every row, which is right where the label is 1.
@@ -43,12 +49,14 @@ class CountingStrategy final : public Strategy {
 
   std::vector<std::pair<int64_t, int64_t>> steps;  // one entry per step: epoch, batch
   std::vector<double> learning_rates;
+  std::vector<size_t> measured;  // steps of this process, from 1, before which it was asked to measure
   std::function<void()> on_step;
   size_t diverges_at = 0;  // the step of this process, from 1, whose loss is not finite; 0: none
 
  private:
   Comm& comm_;
   double learning_rate_ = -1;
+  bool is_measured_ = false;
 };
 
 /// kSamples samples in batches of kBatchSize, divided among the ranks.
@@ -128,6 +136,16 @@ struct Trial {
 
 const std::vector<std::pair<int64_t, int64_t>> kTwoEpochs{{0, 0}, {0, 1}, {0, 2}, {0, 3}, {0, 4},
                                                           {1, 0}, {1, 1}, {1, 2}, {1, 3}, {1, 4}};
+
+TEST(TrainEpochsTest, WhatCompressionCostsIsMeasuredInTheStepsThatAreReported) {
+  const auto comm = make_self_comm();
+  Trial trial(*comm);
+  trial.options.print_freq = 3;
+  trial.run();
+  EXPECT_THAT(trial.strategy.measured, ElementsAre(3U, 6U, 9U));
+  for (const auto& one : trial.metrics)
+    EXPECT_EQ(one.compression_error.value_or(0), one.kind == Metrics::Kind::kStep ? 0.25 : 0);
+}
 
 TEST(TrainEpochsTest, EveryBatchOfEveryEpochIsTrainedOnOnce) {
   const auto comm = make_self_comm();

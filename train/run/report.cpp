@@ -86,8 +86,9 @@ std::string mode_text(const Setup& setup, const Strategy& strategy, int rank_cou
       concat("with ", stages_text(*setup.model, 0, stages.size()), " (", grouped(count_parameters(*setup.model).all),
              " parameters)", rank_count > 1 ? " each" : "");
   const std::string division = strategy.text();
-  return concat("mode ", setup.options.mode, ", ", count_text(rank_count, "rank"), " ",
-                division.empty() ? whole : division, "\n");
+  const std::string left_out = strategy.left_out();
+  return concat(left_out, left_out.empty() ? "" : "\n", "mode ", setup.options.mode, ", ",
+                count_text(rank_count, "rank"), " ", division.empty() ? whole : division, "\n");
 }
 
 std::string accuracy_text(const Evaluation& evaluation, const std::string& split,

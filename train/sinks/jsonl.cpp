@@ -37,6 +37,7 @@ class JsonlSink final : public Sink {
     if (metrics.is_emulated) json["emulated"] = true;
     if (metrics.test_accuracy) json["test_accuracy"] = *metrics.test_accuracy;
     if (metrics.test_loss) json["test_loss"] = *metrics.test_loss;
+    if (metrics.compression_error) json["compression_error"] = *metrics.compression_error;
     file_.line(json.dump());
   }
 

@@ -37,6 +37,8 @@ struct Metrics {
   bool is_emulated = false;      ///< TrainOptions::is_emulated().
   bool learns = true;            ///< False with an emulated step: loss and accuracy then mean nothing.
   std::optional<double> test_loss = {}, test_accuracy = {};
+  /// In step records of modes that send compressed gradients: StepSums::compression_error of the last step.
+  std::optional<double> compression_error = {};
 };
 
 /// Errors: io_error. Thread-safety: for the training thread only.
@@ -73,5 +75,9 @@ std::vector<std::unique_ptr<Sink>> make_sinks(const SinkContext& context);
 
 /// The line of an epoch, without the line end: `Epoch [1/10], Loss: 0.5043, Dur: 3.1 s, load 0.4 ms, update 1.2 ms`.
 std::string epoch_line(const Metrics& metrics);
+
+/// The line of a step whose gradients were compressed, without the line end: `Epoch [1/10], step 100, Loss: 0.5043,
+/// compression error 0.31`.
+std::string compression_line(const Metrics& metrics);
 
 }  // namespace penstock

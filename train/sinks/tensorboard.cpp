@@ -71,6 +71,7 @@ std::string summary_of(const Metrics& metrics) {
             value(group + "loader_idle_share", metrics.loader_idle_share);
   if (metrics.test_loss) values += value(group + "test_loss", *metrics.test_loss);
   if (metrics.test_accuracy) values += value(group + "test_accuracy", *metrics.test_accuracy);
+  if (metrics.compression_error) values += value(group + "compression_error", *metrics.compression_error);
   return values;
 }
 

@@ -1,4 +1,4 @@
-// terminal: prints a line per epoch, for people and for scripts that read it from a pipe.
+// terminal: prints a line per epoch, and one per record of a compressed step, for people and for scripts that read it from a pipe.
 #include <cstdio>
 #include <ostream>
 
@@ -13,6 +13,7 @@ class TerminalSink final : public Sink {
   explicit TerminalSink(std::ostream& out) : out_(out) {}
   void write(const Metrics& metrics) override {
     if (metrics.kind == Metrics::Kind::kEpoch) out_ << epoch_line(metrics) << std::endl;
+    if (metrics.compression_error) out_ << compression_line(metrics) << std::endl;
   }
 
  private:
@@ -28,6 +29,13 @@ std::string epoch_line(const Metrics& metrics) {
                 metrics.update_ms);
   return concat("Epoch [", metrics.epoch, "/", metrics.epoch_count, "], ", metrics.learns ? loss : "", times,
                 metrics.is_emulated ? " [emulated]" : "");
+}
+
+std::string compression_line(const Metrics& metrics) {
+  char figures[96];
+  std::snprintf(figures, sizeof(figures), "Loss: %.4f, compression error %.2g", metrics.loss,
+                metrics.compression_error.value_or(0));
+  return concat("Epoch [", metrics.epoch, "/", metrics.epoch_count, "], step ", metrics.step, ", ", figures);
 }
 
 namespace {

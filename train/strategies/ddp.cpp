@@ -1,31 +1,78 @@
 // ddp: every rank holds the model and takes its rows of each global batch; gradients are summed in buckets during
 // backward (Li et al. 2020, "PyTorch Distributed").
+#include "core/number_text.h"
+#include "core/text.h"
+#include "train/models/model.h"
+#include "train/strategies/compressed_sync.h"
 #include "train/strategies/engine.h"
 #include "train/strategies/mode_keys.h"
 
 namespace penstock {
 namespace {
 
+using detail::PowerSgd;
+
+std::string compression_of(const Spec& spec) {
+  const std::string name = spec.get("compress", "");
+  if (!name.empty() && name != "fp16" && name != "powersgd")
+    throw config_error(concat(detail::flag(spec), ": ", unknown_name("compression", name, {"fp16", "powersgd"})));
+  if (name != "powersgd" && spec.has("rank"))
+    throw config_error(concat(detail::flag(spec), ": rank is ", spec.get("rank", ""),
+                              ", which is of compress=powersgd; expected that, or no rank"));
+  return name;
+}
+
+int rank_of(const Spec& spec) { return detail::at_least_one(spec, "rank", 2); }
+
 Mesh mesh_for(const Spec& spec, const MeshRequest& request) {
   const int ranks = request.ranks > 0 ? request.ranks : request.default_ranks;
   detail::accumulate_of(spec, request.batch_size, ranks);  // throws
+  if (compression_of(spec) == "powersgd") rank_of(spec);   // throws
   return {.data = ranks};
+}
+
+/// "that send 2,266 numbers per step for 61,706 of gradients".
+std::string text_of(const Model& model, const PowerSgd& power) {
+  int64_t all = 0, sent = 0;
+  for (const auto& parameter : model.parameters()) {
+    if (!parameter.requires_grad()) continue;
+    all += parameter.numel();
+    sent += power.sent_count(parameter.sizes());
+  }
+  return concat("that send ", grouped(static_cast<uint64_t>(sent)), " numbers per step for ",
+                grouped(static_cast<uint64_t>(all)), " of gradients");
+}
+
+void choose_sync(const Spec& spec, const Model& model, detail::Choices& choices) {
+  const std::string name = compression_of(spec);
+  choices.sync = detail::make_bucket_sync;
+  if (name.empty()) return;
+  detail::MakeCodec codec = detail::make_half_codec;
+  if (name == "powersgd") {
+    const PowerSgd power(rank_of(spec));
+    choices.text = text_of(model, power);
+    codec = power;
+  }
+  choices.sync = [name, codec](const auto& trained, Comm& data, Recorder& recorder, int backward_count) {
+    return detail::make_compressed_sync(trained, data, recorder, backward_count, name, codec);
+  };
 }
 
 std::unique_ptr<Strategy> make_ddp(const Spec& spec, const StrategyContext& context) {
   const Mesh mesh = mesh_for(spec, {.ranks = context.comm.world_size()});
   const int micro_batches = detail::accumulate_of(spec, /*batch_size=*/0, mesh.data);
-  return std::make_unique<detail::Engine>(
-      context, detail::Choices{.mesh = mesh,
-                               .micro_batches = micro_batches,
-                               .schedule = detail::accumulation(micro_batches),
-                               .sync = detail::make_bucket_sync});
+  detail::Choices choices{
+      .mesh = mesh, .micro_batches = micro_batches, .schedule = detail::accumulation(micro_batches)};
+  choose_sync(spec, context.model, choices);
+  return std::make_unique<detail::Engine>(context, choices);
 }
 
 const Registered<StrategyKind> kRegistered{
     "ddp",
-    {"accumulate"},
-    "every rank holds the model; gradients are summed in buckets during backward; accumulate (default 1) as of single",
+    {"accumulate", "compress", "rank"},
+    "every rank holds the model; gradients are summed in buckets during backward; accumulate (default 1) as of single; "
+    "compress=fp16 sends gradients in 16 bits, compress=powersgd as products of two thin matrices of rank (default 2) "
+    "columns",
     make_ddp,
     {.mesh = mesh_for}};
 

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "train/models/model.h"
+#include "train/strategies/kept_state.h"
 
 namespace penstock::detail {
 namespace {
@@ -105,9 +106,10 @@ Engine::Engine(const StrategyContext& context, const Choices& choices)
 StepSums Engine::step(const DeviceBatch& batch) {
   if (emulated_step_ns_ > 0) return emulated(batch);
   sync_->begin();
-  const auto sums = runner_->run(link_ ? link_->with_targets(batch) : batch);
+  auto sums = runner_->run(link_ ? link_->with_targets(batch) : batch);
   if (link_) link_->finish();
   sync_->finish();
+  sums.compression_error = sync_->compression_error();
   recorder_.mark(Phase::kCommunication);
   update_->step();
   are_buffers_agreed_ = false;
@@ -163,6 +165,7 @@ StateDict Engine::state() {
   for_each_held([&](const std::string& name, const torch::Tensor& tensor) {
     state[name] = tensor.detach().to(torch::kCPU, /*non_blocking=*/false, /*copy=*/true);
   });
+  add_kept(state, *sync_, data_);
   if (!link_ || data_rank() != 0) return state;
   // The ranks of the first copy send what they hold to rank 0, in the order of the model.
   const int mine = choices_.mesh.pipe_rank(world_.rank());
@@ -196,7 +199,8 @@ void Engine::load_state(const StateDict& state) {
                                  "; expected the model's, ", tensor.scalar_type(), " ", tensor.sizes()));
   }
   for (const auto& [name, tensor] : state)
-    if (std::none_of(expected.begin(), expected.end(),
+    if (!is_kept_entry(name) &&
+        std::none_of(expected.begin(), expected.end(),
                      [&, &name = name](const auto& entry) { return entry.name == name; }))
       throw corrupt_error(concat("tensor ", name, " is one too many; expected the model's tensors alone"));
   at::NoGradGuard no_grad;
@@ -210,6 +214,7 @@ void Engine::load_state(const StateDict& state) {
     update_->load_slot(slot, whole);
   }
   if (optimizer.step_count) optimizer.step_count = state.at(kSteps).item<int64_t>();
+  left_out_ = load_kept(state, *sync_, data_.rank(), data_.world_size());
 }
 
 }  // namespace penstock::detail

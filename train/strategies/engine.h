@@ -66,8 +66,10 @@ class Engine final : public Strategy {
   std::vector<KindMemory> memory() const override {
     return measured_memory(part_, *sync_, update_->optimizer().state(), choices_.sliced, data_.world_size());
   }
+  void measure_next_step() override { sync_->measure_next(); }
   StateDict state() override;
   void load_state(const StateDict& state) override;
+  std::string left_out() const override { return left_out_; }
 
  private:
   StepSums emulated(const DeviceBatch& batch);
@@ -89,6 +91,7 @@ class Engine final : public Strategy {
   std::optional<ScheduleRunner> runner_;
   int64_t emulated_step_ns_;
   bool are_buffers_agreed_ = false;
+  std::string left_out_;  // as left_out()
 };
 
 }  // namespace penstock::detail

@@ -1,10 +1,9 @@
 // GradientSync: none, and buckets that are reduced under backward.
 #include "train/strategies/gradient_sync.h"
 
-#include "train/strategies/backward_hooks.h"
 #include "train/strategies/buckets.h"
 #include "train/strategies/gradient_scatter.h"
-#include "train/strategies/started_works.h"
+#include "train/strategies/ordered_buckets.h"
 
 namespace penstock::detail {
 namespace {
@@ -22,42 +21,6 @@ class NoSync final : public GradientSync {
 
  private:
   std::vector<torch::Tensor> trained_;
-};
-
-/// Starts one collective per bucket, strictly in order: all ranks must call them in one order, whatever order their
-/// hooks came in.
-class OrderedBuckets : public GradientSync {
- public:
-  OrderedBuckets(const std::vector<torch::Tensor>& parameters, const std::vector<std::vector<size_t>>& members,
-                 Recorder& recorder, int backward_count)
-      : works_(recorder),
-        bucket_count_(members.size()),
-        countdown_(parameters, members, backward_count, [this](size_t) { start_complete(); }) {}
-
-  void begin() override {
-    works_.restart();
-    countdown_.restart();
-  }
-
-  /// Parameters that got no gradient (unused, or a rank without samples) leave buckets unstarted: they count as zeros.
-  void finish() override {
-    while (works_.count() < bucket_count_) start(works_.count());
-    works_.wait_for(bucket_count_);
-  }
-
- protected:
-  StartedWorks& works() { return works_; }
-
- private:
-  /// Adds one work.
-  virtual void start(size_t bucket) = 0;
-  void start_complete() {
-    while (works_.count() < bucket_count_ && countdown_.is_complete(works_.count())) start(works_.count());
-  }
-
-  StartedWorks works_;  // one entry per bucket
-  size_t bucket_count_;
-  BucketCountdown countdown_;  // last: its hooks use the others
 };
 
 class BucketSync final : public OrderedBuckets {

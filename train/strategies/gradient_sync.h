@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "train/comm/comm.h"
@@ -10,6 +11,12 @@
 #include "train/strategies/slices.h"
 
 namespace penstock::detail {
+
+/// What a rank keeps of its gradients from step to step, with `owner` as the name of its kind: "powersgd".
+struct KeptTensors {
+  std::string owner;
+  NamedTensors tensors;  // sharing memory
+};
 
 /// Thread-safety: the training thread's; hooks of backward may run on autograd's.
 class GradientSync {
@@ -23,6 +30,14 @@ class GradientSync {
   virtual std::vector<torch::Tensor> buffers() const { return {}; }
   /// The most bytes that all gradients took at a time of a step so far; 0: as many as between steps.
   virtual int64_t peak_bytes() const { return 0; }
+
+  /// Before begin(), at every rank: the next step also measures what compression costs.
+  virtual void measure_next() {}
+  /// After finish(): |sum as it was sent - true sum| / |true sum| over all gradients, f64 scalar on their device, of a
+  /// step that was measured; otherwise undefined.
+  virtual torch::Tensor compression_error() const { return {}; }
+  /// What must be saved for a run to go on bit for bit; the same names and sizes at every rank.
+  virtual KeptTensors kept() { return {}; }
 };
 
 /// For one rank. Each gradient is undefined at first and not 0: autograd then moves the first one in, which saves a

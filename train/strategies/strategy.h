@@ -21,7 +21,8 @@ namespace penstock {
 class Model;
 
 /// Named, unsharded tensors on the CPU: `model.<parameter>`, `model.<buffer>`, `optimizer.<slot>.<parameter>`, and for
-/// optimisers that need it the scalar `optimizer.steps`.
+/// optimisers that need it the scalar `optimizer.steps`; and what a rank of a mode keeps for itself,
+/// `strategy.<owner>.<rank>.<entry>`, which other modes and world sizes leave out.
 using StateDict = std::map<std::string, torch::Tensor>;
 
 /// What a strategy works on. All outlive it.
@@ -42,6 +43,7 @@ struct StepSums {
   torch::Tensor correct;  // i64 scalar: rows of weight 1 whose largest logit is the label, of a mixed row that of the
                           // greater share
   int64_t count = 0;      // rows that the sums are of; 0 at a rank that holds no last stage
+  torch::Tensor compression_error = {};  // see measure_next_step(); not of this rank, but of the sum over all
 };
 
 /// What one kind of tensors takes at one rank.
@@ -83,6 +85,9 @@ class Strategy {
   /// gradient; and `batch` has its labels and weights. Elsewhere an undefined tensor.
   virtual torch::Tensor evaluate(DeviceBatch& batch) = 0;
   virtual void set_learning_rate(double learning_rate) = 0;
+  /// Called at every rank or at none. If gradients are sent compressed, the next step also finds out what that costs:
+  /// |gradient as it was sent - true gradient| / |true gradient|, in StepSums::compression_error.
+  virtual void measure_next_step() {}
 
   /// What this rank's tensors take now; the kinds are the same at every rank. Empty if it is not known.
   virtual std::vector<KindMemory> memory() const { return {}; }
@@ -91,6 +96,8 @@ class Strategy {
   virtual StateDict state() = 0;
   /// The inverse. Throws corrupt_error naming a tensor that is missing, too many or of another shape.
   virtual void load_state(const StateDict& state) = 0;
+  /// What the last load_state() left out because it is for another mode or world size, in one line; "" for nothing.
+  virtual std::string left_out() const { return ""; }
 };
 
 struct StrategyKind {
