@@ -303,7 +303,7 @@ class Training {
   std::array<LoaderReadiness, 2> readiness_;  // one entry per kind of record
   double learning_rate_ = 0;
   torch::Tensor compression_error_;  // of the last step; undefined: it was not measured
-  bool is_saved_ = true;  // the last checkpoint was saved at at_
+  bool is_saved_ = true;             // the last checkpoint was saved at at_
   TrainResult result_;
 };
 

@@ -15,8 +15,8 @@ namespace {
 using testing::HasSubstr;
 
 constexpr ModelShape kGrey{.channels = 1, .height = 12, .width = 12, .classes = 4};
-constexpr SgdOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
-constexpr SgdOptions kStill{.learning_rate = 0, .momentum = 0, .weight_decay = 0};  // gradients stay the same
+const OptimizerOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
+const OptimizerOptions kStill{.learning_rate = 0, .momentum = 0, .weight_decay = 0};  // gradients stay the same
 
 /// A model is built from the global random numbers, so rank threads take turns.
 std::unique_ptr<Model> make(const std::string& arch) {

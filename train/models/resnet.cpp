@@ -2,18 +2,18 @@
 #include "train/models/resnet.h"
 
 #include <torch/nn/init.h>
-#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
 #include "core/text.h"
+#include "train/models/batch_norm.h"
 
 namespace penstock::detail {
 namespace {
 
 using torch::Tensor;
-using torch::nn::BatchNorm2d, torch::nn::Conv2d, torch::nn::Conv2dOptions, torch::nn::Linear, torch::nn::Sequential;
+using torch::nn::Conv2d, torch::nn::Conv2dOptions, torch::nn::Linear, torch::nn::Sequential;
 
 // The stem divides the side by 4, and each of layer2 to layer4 halves it. At 16 x 16, layer4 would work on a single
 // point, with only padding around it.

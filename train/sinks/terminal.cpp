@@ -1,4 +1,5 @@
-// terminal: prints a line per epoch, and one per record of a compressed step, for people and for scripts that read it from a pipe.
+// terminal: prints a line per epoch, and one per record of a compressed step, for people and for scripts that read it
+// from a pipe.
 #include <cstdio>
 #include <ostream>
 

@@ -29,8 +29,9 @@ using MakeCodec = std::function<std::unique_ptr<BucketCodec>(const NamedTensors&
 
 /// As make_bucket_sync(), with a codec for each bucket. `owner` names what the codecs keep.
 ///
-///     communication        | start b0  | start b1 | start b2 | turn b0 | turn b1 | turn b2 | update
-///     compute       | forward | grad b0 | grad b1 | grad b2  | wait
+///     time ->
+///     compute        | forward | grad b0 | grad b1  | grad b2  | wait     |                             | update
+///     communication                      | start b0 | start b1 | start b2 | turn b0 | turn b1 | turn b2 |
 ///
 /// A step that is measured also sums the gradients as they are, at the cost of that sum and of their memory.
 std::unique_ptr<GradientSync> make_compressed_sync(const NamedTensors& trained, Comm& comm, Recorder& recorder,
@@ -52,8 +53,8 @@ std::unique_ptr<BucketCodec> make_half_codec(const NamedTensors& trained, const 
 ///     Q_w = D_w^T P^       Q = sum over w of Q_w            second collective, m r numbers
 ///     E_w = D_w - P^ Q_w^T                                  the update gets P^ Q^T
 ///
-/// What is left out of a step comes in later ones: the sums of all updates' gradients and of all true ones differ by the
-/// sum of E_w. Where r (n + m) >= n m nothing would be saved: such gradients are sent as they are, in the first
+/// What is left out of a step comes in later ones: the sums of all updates' gradients and of all true ones differ by
+/// the sum of E_w. Where r (n + m) >= n m nothing would be saved: such gradients are sent as they are, in the first
 /// collective, and so are those of fewer dimensions. Deviations: sums instead of means, as everywhere here; the columns
 /// of P become orthonormal by Householder reflections instead of Gram-Schmidt, which also holds if P is 0.
 ///

@@ -27,6 +27,7 @@ int rank_of(const Spec& spec) { return detail::at_least_one(spec, "rank", 2); }
 Mesh mesh_for(const Spec& spec, const MeshRequest& request) {
   const int ranks = request.ranks > 0 ? request.ranks : request.default_ranks;
   detail::accumulate_of(spec, request.batch_size, ranks);  // throws
+  detail::syncs_batch_norm(spec);                          // throws
   if (compression_of(spec) == "powersgd") rank_of(spec);   // throws
   return {.data = ranks};
 }
@@ -63,18 +64,20 @@ std::unique_ptr<Strategy> make_ddp(const Spec& spec, const StrategyContext& cont
   const int micro_batches = detail::accumulate_of(spec, /*batch_size=*/0, mesh.data);
   detail::Choices choices{
       .mesh = mesh, .micro_batches = micro_batches, .schedule = detail::accumulation(micro_batches)};
+  choices.syncs_batch_norm = detail::syncs_batch_norm(spec);
   choose_sync(spec, context.model, choices);
   return std::make_unique<detail::Engine>(context, choices);
 }
 
 const Registered<StrategyKind> kRegistered{
     "ddp",
-    {"accumulate", "compress", "rank"},
+    {"accumulate", "sync-bn", "compress", "rank"},
     "every rank holds the model; gradients are summed in buckets during backward; accumulate (default 1) as of single; "
+    "with sync-bn=true BatchNorm sees the rows of all ranks; "
     "compress=fp16 sends gradients in 16 bits, compress=powersgd as products of two thin matrices of rank (default 2) "
     "columns",
     make_ddp,
-    {.mesh = mesh_for}};
+    {.mesh = mesh_for, .check_model = detail::check_sync}};
 
 }  // namespace
 }  // namespace penstock

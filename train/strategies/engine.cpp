@@ -91,8 +91,10 @@ Engine::Engine(const StrategyContext& context, const Choices& choices)
     throw bug_error(concat("a mesh of ", choices.mesh.size(), " ranks for ", world_.world_size()));
   if (choices.mesh.pipe > 1)
     link_.emplace(pipe_comm_ ? *pipe_comm_ : world_, static_cast<int>(choices.ranges.size()), device_);
+  if (choices.syncs_batch_norm && data_.world_size() > 1) norms_.emplace(model_, data_);
+  if (norms_ && norms_->empty()) norms_.reset();
   runner_.emplace(part_, link_ ? &*link_ : nullptr, choices.mesh.pipe_rank(world_.rank()), choices.mesh.pipe,
-                  choices.micro_batches, choices.schedule, device_, recorder_);
+                  choices.micro_batches, choices.schedule, device_, recorder_, norms_.has_value());
   broadcast(data_, part_.parameters());
   agree_on_buffers();
   if (choices.store) part_.keep_in(choices.store(part_, data_, recorder_));
@@ -199,9 +201,8 @@ void Engine::load_state(const StateDict& state) {
                                  "; expected the model's, ", tensor.scalar_type(), " ", tensor.sizes()));
   }
   for (const auto& [name, tensor] : state)
-    if (!is_kept_entry(name) &&
-        std::none_of(expected.begin(), expected.end(),
-                     [&, &name = name](const auto& entry) { return entry.name == name; }))
+    if (!is_kept_entry(name) && std::none_of(expected.begin(), expected.end(),
+                                             [&, &name = name](const auto& entry) { return entry.name == name; }))
       throw corrupt_error(concat("tensor ", name, " is one too many; expected the model's tensors alone"));
   at::NoGradGuard no_grad;
   part_.for_each_whole(

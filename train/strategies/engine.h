@@ -14,6 +14,7 @@
 #include "train/strategies/schedule_runner.h"
 #include "train/strategies/stage_link.h"
 #include "train/strategies/strategy.h"
+#include "train/strategies/synced_norms.h"
 #include "train/strategies/update.h"
 
 namespace penstock::detail {
@@ -33,6 +34,7 @@ struct Choices {
   /// Where parameters are while no stage uses them; null: whole at every rank.
   std::function<std::shared_ptr<ParameterStore>(const ModelPart& part, Comm& data, Recorder& recorder)> store = {};
   Sliced sliced = {};
+  bool syncs_batch_norm = false;  // over the data axis; only with one micro-batch
 };
 
 /// One step: this rank's operations of the schedule, the sum of gradients over the data axis, one update. Ranks of one
@@ -46,6 +48,8 @@ struct Choices {
 /// backward and adds zeros, so that BatchNorm's running statistics see samples only. BatchNorm is local: batch
 /// statistics are those of this rank's micro-batch. A single row gives BatchNorm no variance to normalise by; it then
 /// runs with its running statistics, and keeps them. (PyTorch does so for no row, and throws when the maps are 1 x 1.)
+/// With Choices::syncs_batch_norm they are those of the batch, and a rank without samples runs a batch of size 0 for
+/// the collectives in these layers.
 ///
 /// From the constructor on the parameters and buffers are those of data rank 0. state() and the first evaluate() after
 /// a step give every rank its buffers again, as PyTorch's DDP checkpoints do.
@@ -85,7 +89,8 @@ class Engine final : public Strategy {
   torch::Device device_;
   Recorder& recorder_;
   ModelPart part_;
-  std::optional<StageLink> link_;  // none: this rank holds the whole model
+  std::optional<SyncedNorms> norms_;  // none: BatchNorm is local, or there is none
+  std::optional<StageLink> link_;     // none: this rank holds the whole model
   std::unique_ptr<GradientSync> sync_;
   std::unique_ptr<Update> update_;
   std::optional<ScheduleRunner> runner_;

@@ -15,8 +15,8 @@ bool is_kept_entry(const std::string& name);
 /// Collective over the ranks of `data`: adds this rank's entries to `state`, at rank 0 those of all ranks, on the CPU.
 void add_kept(StateDict& state, GradientSync& sync, Comm& data);
 
-/// Loads this rank's entries if the checkpoint has those of exactly this sync and number of ranks. Otherwise none, which
-/// every rank decides alike, and the result says in one line what was left out; "" if there was nothing.
+/// Loads this rank's entries if the checkpoint has those of exactly this sync and number of ranks. Otherwise none,
+/// which every rank decides alike, and the result says in one line what was left out; "" if there was nothing.
 std::string load_kept(const StateDict& state, GradientSync& sync, int rank, int world_size);
 
 }  // namespace penstock::detail

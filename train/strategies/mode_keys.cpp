@@ -58,4 +58,13 @@ int accumulate_of(const Spec& spec, int64_t batch_size, int ranks) {
   return count;
 }
 
+bool syncs_batch_norm(const Spec& spec) {
+  const bool is_on = spec.get("sync-bn", false);
+  const int count = spec.get("accumulate", 1);
+  if (is_on && count > 1)
+    throw config_error(concat(flag(spec), ": sync-bn is true and accumulate is ", count,
+                              "; expected one of them: BatchNorm would see a micro-batch of all ranks, not the batch"));
+  return is_on;
+}
+
 }  // namespace penstock::detail

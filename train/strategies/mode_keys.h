@@ -29,4 +29,8 @@ void check_divides(const Spec& spec, const std::string& what, const std::string&
 /// go through the model in. Throws config_error if they do not divide the rows of a rank.
 int accumulate_of(const Spec& spec, int64_t batch_size, int ranks);
 
+/// The key `sync-bn` of the modes with several ranks that hold the whole model. Throws config_error together with
+/// `accumulate`: statistics of a micro-batch over all ranks are still not those of the batch.
+bool syncs_batch_norm(const Spec& spec);
+
 }  // namespace penstock::detail

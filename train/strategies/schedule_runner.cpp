@@ -16,7 +16,7 @@ StepSums no_sums(const torch::Device& device) {
 }
 
 ScheduleRunner::ScheduleRunner(ModelPart& part, StageLink* link, int rank, int ranks, int micro_batches,
-                               Schedule schedule, const torch::Device& device, Recorder& recorder)
+                               Schedule schedule, const torch::Device& device, Recorder& recorder, bool spans_ranks)
     : part_(part),
       link_(link),
       rank_(rank),
@@ -25,6 +25,7 @@ ScheduleRunner::ScheduleRunner(ModelPart& part, StageLink* link, int rank, int r
       schedule_(std::move(schedule)),
       device_(device),
       recorder_(recorder),
+      spans_ranks_(spans_ranks),
       trained_(values(part.trained())),
       alive_(part.chunk_count() * static_cast<size_t>(micro_batches)) {}
 
@@ -32,7 +33,7 @@ StepSums ScheduleRunner::run(const DeviceBatch& batch) {
   StepSums sums;
   for (const auto& operation : schedule_) {
     const Rows rows = rows_of(batch, operation.micro_batch);
-    if (rows.count == 0) continue;
+    if (!runs(batch, rows)) continue;
     switch (operation.kind) {
       case Operation::Kind::kForward:
         forward(batch, operation, rows);
@@ -60,6 +61,10 @@ torch::Tensor ScheduleRunner::evaluate(const DeviceBatch& batch) {
   return torch::Tensor();
 }
 
+bool ScheduleRunner::runs(const DeviceBatch& batch, const Rows& rows) const {
+  return rows.count > 0 || (spans_ranks_ && batch.global_count > 1);
+}
+
 ScheduleRunner::Rows ScheduleRunner::rows_of(const DeviceBatch& batch, int micro_batch) const {
   const int64_t each = (batch.rows + micro_batches_ - 1) / micro_batches_;
   const int64_t first = std::min(each * micro_batch, batch.count);
@@ -78,7 +83,7 @@ void ScheduleRunner::keep_graph(Alive& alive, const torch::Tensor& output) {
 /// At the last part: the loss.
 torch::Tensor ScheduleRunner::output_of(const DeviceBatch& batch, const Operation& operation, const Rows& rows,
                                         Alive& alive) {
-  part_.train(rows.count > 1);
+  part_.train((spans_ranks_ ? batch.global_count : rows.count) > 1);
   const auto input = alive.input.defined() ? alive.input : batch.images.narrow(0, rows.first, rows.count);
   const auto output = part_.forward(input, operation.chunk);
   if (!part_.is_last(operation.chunk)) return output;

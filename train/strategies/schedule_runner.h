@@ -23,8 +23,10 @@ class ScheduleRunner {
  public:
   /// `link`: null where this rank holds the whole model. Chunk k of `part` is part k * ranks + rank of the model, in
   /// the order of the link's ranks. `part`, `link` and `recorder` outlive it.
+  /// With `spans_ranks` layers take statistics over the ranks of the batch: a rank without rows runs 0 rows, and
+  /// training mode depends on the rows of all.
   ScheduleRunner(ModelPart& part, StageLink* link, int rank, int ranks, int micro_batches, Schedule schedule,
-                 const torch::Device& device, Recorder& recorder);
+                 const torch::Device& device, Recorder& recorder, bool spans_ranks = false);
 
   /// One step: gradients are added to those of the parameters. Requires that `batch` has labels at the last part.
   StepSums run(const DeviceBatch& batch);
@@ -48,6 +50,7 @@ class ScheduleRunner {
     std::optional<RandomState> random;  // before a forward that is run again
   };
 
+  bool runs(const DeviceBatch& batch, const Rows& rows) const;
   Rows rows_of(const DeviceBatch& batch, int micro_batch) const;
   Alive& alive_of(const Operation& operation);
   int part_of(const Operation& operation) const { return operation.chunk * ranks_ + rank_; }
@@ -67,6 +70,7 @@ class ScheduleRunner {
   Schedule schedule_;
   torch::Device device_;
   Recorder& recorder_;
+  bool spans_ranks_;
   std::vector<torch::Tensor> trained_;
   std::vector<Alive> alive_;  // by chunk and micro-batch
   int alive_count_ = 0, most_alive_ = 0;

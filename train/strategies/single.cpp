@@ -16,9 +16,9 @@ Mesh mesh_for(const Spec& spec, const MeshRequest& request) {
 std::unique_ptr<Strategy> make_single(const Spec& spec, const StrategyContext& context) {
   const Mesh mesh = mesh_for(spec, {.ranks = context.comm.world_size()});
   const int micro_batches = detail::accumulate_of(spec, /*batch_size=*/0, /*ranks=*/1);
-  return std::make_unique<detail::Engine>(context, detail::Choices{.mesh = mesh,
-                                                                   .micro_batches = micro_batches,
-                                                                   .schedule = detail::accumulation(micro_batches)});
+  return std::make_unique<detail::Engine>(
+      context,
+      detail::Choices{.mesh = mesh, .micro_batches = micro_batches, .schedule = detail::accumulation(micro_batches)});
 }
 
 const Registered<StrategyKind> kRegistered{

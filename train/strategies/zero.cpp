@@ -26,6 +26,7 @@ Mesh mesh_for(const Spec& spec, const MeshRequest& request) {
   if (stage_of(spec) == 3 && micro_batches > 1)
     throw config_error(concat("--mode zero: stage is 3 and accumulate is ", micro_batches,
                               "; expected stage 1 or 2: in stage 3 each backward gives its gradients back"));
+  detail::syncs_batch_norm(spec);  // throws
   return {.data = ranks};
 }
 
@@ -78,7 +79,8 @@ std::unique_ptr<Strategy> make_zero(const Spec& spec, const StrategyContext& con
   detail::Choices choices{.mesh = mesh,
                           .micro_batches = micro_batches,
                           .schedule = detail::accumulation(micro_batches),
-                          .sliced = {.parameters = stage == 3, .gradients = stage >= 2, .optimizer = true}};
+                          .sliced = {.parameters = stage == 3, .gradients = stage >= 2, .optimizer = true},
+                          .syncs_batch_norm = detail::syncs_batch_norm(spec)};
   if (stage == 1) slice_state(choices);
   if (stage == 2) slice_gradients(choices);
   if (stage == 3) slice_parameters(choices, context.model);
@@ -87,12 +89,13 @@ std::unique_ptr<Strategy> make_zero(const Spec& spec, const StrategyContext& con
 
 const Registered<StrategyKind> kRegistered{
     "zero",
-    {"stage", "accumulate"},
+    {"stage", "accumulate", "sync-bn"},
     "as ddp, but each rank makes the update for its slice of the parameters: with stage 1 (the default) it keeps the "
     "optimiser's state of that slice alone, with stage 2 also the gradients, and with stage 3 also the parameters, "
-    "which are gathered while they are used; accumulate (default 1, with stages 1 and 2) as of single",
+    "which are gathered while they are used; accumulate (default 1, with stages 1 and 2) as of single; sync-bn as "
+    "of ddp",
     make_zero,
-    {.mesh = mesh_for}};
+    {.mesh = mesh_for, .check_model = detail::check_sync}};
 
 }  // namespace
 }  // namespace penstock

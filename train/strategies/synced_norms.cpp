@@ -1,0 +1,36 @@
+// SyncedNorms: finds the layers of a model.
+#include "train/strategies/synced_norms.h"
+
+#include "core/error.h"
+#include "core/text.h"
+#include "train/models/batch_norm.h"
+#include "train/models/model.h"
+#include "train/strategies/mode_keys.h"
+
+namespace penstock::detail {
+
+SyncedNorms::SyncedNorms(const Model& model, Comm& data) {
+  for (const auto& module : model.modules(/*include_self=*/false))
+    if (auto layer = std::dynamic_pointer_cast<BatchNorm2dImpl>(module)) layers_.push_back(std::move(layer));
+  for (const auto& layer : layers_) layer->gather_by([&data](const auto& tensor) { return data.all_gather(tensor); });
+}
+
+SyncedNorms::~SyncedNorms() {
+  for (const auto& layer : layers_) layer->gather_by(nullptr);
+}
+
+void check_sync(const Spec& spec, const Model& model, const Mesh&) {
+  if (!syncs_batch_norm(spec)) return;
+  for (const auto& item : model.named_modules("", /*include_self=*/false)) {
+    const auto& module = *item.value();
+    if (module.as<torch::nn::BatchNorm1dImpl>() == nullptr && module.as<torch::nn::BatchNorm2dImpl>() == nullptr &&
+        module.as<torch::nn::BatchNorm3dImpl>() == nullptr)
+      continue;
+    if (module.as<penstock::BatchNorm2dImpl>() != nullptr) continue;
+    throw config_error(concat(flag(spec), ": sync-bn is true, but ", item.key(),
+                              " is a BatchNorm of LibTorch, which sees one ",
+                              "rank alone; expected penstock::BatchNorm2d (train/models/batch_norm.h)"));
+  }
+}
+
+}  // namespace penstock::detail
