@@ -125,6 +125,12 @@ Spec Spec::with_keys(std::vector<std::string> keys) const {
   return spec;
 }
 
+Spec Spec::without(const std::string& key) const {
+  Spec spec = *this;
+  std::erase_if(spec.values_, [&](const auto& pair) { return pair.first == key; });
+  return spec;
+}
+
 std::string Spec::text() const {
   std::string keys;
   for (const auto& [key, value] : values_) keys += (keys.empty() ? "" : ",") + key + "=" + value;

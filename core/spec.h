@@ -39,6 +39,7 @@ class Spec {
   /// The same spec, restricted to `keys`: its getters throw bug_error for any other key. Throws `transform affine:
   /// unknown key "degree"; did you mean ...; it takes ...` when the spec has another key.
   Spec with_keys(std::vector<std::string> keys) const;
+  Spec without(const std::string& key) const;  ///< The same spec as if the key had not been given.
   /// The spec as a user would type it, with the keys in the order in which they were given.
   std::string text() const;
 

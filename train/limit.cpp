@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 
 #include "core/machine.h"
 #include "core/number_text.h"
@@ -203,6 +204,8 @@ std::string fact(const Observed& run, Bound bound) {
     case Bound::kCores:
       return cores_fact(run);
     case Bound::kCompute:
+    case Bound::kBubble:  // limit_parallel() has said these
+    case Bound::kPart:
       break;
   }
   if (run.workers == 0) return concat("compute-bound: loading took ", percent_text(wait), " of the time");
@@ -235,8 +238,13 @@ Limit find_limit(const Observed& run) {
     limit.speed_up = now / predicted_step_ms(run.times, limit.best_workers);
     limit.limit = now / predicted_step_ms(free_load, 1);
   }
-  limit.sentence = concat(fact(run, limit.bound), others_fact(run), "; ", advice(run, limit),
-                          run.is_emulated ? " [emulated]" : "", caveat(run));
+  limit.setting_predictions = setting_predictions(run.parallel, run.images_per_second);
+  const bool is_update_slowest = limit.bound == Bound::kCompute || limit.bound == Bound::kCommunication;
+  const auto ranks = is_update_slowest ? parallel_limit(run.parallel, run.images_per_second) : std::nullopt;
+  if (ranks) limit.bound = ranks->bound;
+  limit.sentence =
+      concat(ranks ? ranks->fact : fact(run, limit.bound), others_fact(run), "; ",
+             ranks ? ranks->advice : advice(run, limit), run.is_emulated ? " [emulated]" : "", caveat(run));
   return limit;
 }
 
@@ -256,6 +264,10 @@ const char* name_of(Bound bound) {
       return "communication";
     case Bound::kCores:
       return "cores";
+    case Bound::kBubble:
+      return "bubble";
+    case Bound::kPart:
+      return "part";
   }
   return "";
 }

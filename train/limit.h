@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "train/recorder.h"
+#include "train/limit_parallel.h"
 
 namespace penstock {
 
@@ -41,7 +41,7 @@ struct ServiceTimes {
 /// network models", sec. 4). A pipeline that makes batches ahead comes close to them.
 double predicted_step_ms(const ServiceTimes& times, int workers);
 
-enum class Bound { kLoad, kStorage, kCompute, kCommunication, kCores };
+enum class Bound { kLoad, kStorage, kCompute, kCommunication, kCores, kBubble, kPart };
 
 /// The slowest resource with `workers` workers per rank. If loading is the slowest, it is the storage that limits where
 /// waiting for it is more than half of the loading.
@@ -69,8 +69,8 @@ struct Observed {
   double busy_cores = 0;   ///< Mean number of cores of the machine that were busy, with any program; 0: not known.
   double image_bytes = 0;  ///< Mean number of stored bytes per image; 0: not known.
   double storage_bytes = 0;  ///< Bytes per step read from block devices; 0: none, or the file system does not count.
-  double disk_bytes_per_second = 0;   ///< Rate of the storage for many readers; 0: not measured.
-  std::vector<StepTimes> ranks = {};  ///< The mean step of each rank, in their order; empty: not known.
+  double disk_bytes_per_second = 0;  ///< Rate of the storage for many readers; 0: not measured.
+  ParallelRun parallel = {};
   double coefficient_share = 0;  ///< Bytes that --encode coef would store / bytes stored now; 0: not known, or no gain.
 };
 
@@ -100,17 +100,20 @@ struct Limit {
   double speed_up = 1;   ///< Predicted rate with best_workers / predicted rate with the run's own.
   double limit = 1;      ///< The same ratio if batches cost nothing.
   std::vector<Prediction>
-      predictions;       ///< One entry per number of workers, from 0. The sentence's numbers are from here.
-  std::string sentence;  ///< One line for people.
+      predictions;  ///< One entry per number of workers, from 0. The sentence's numbers are from here.
+  std::vector<SettingPrediction> setting_predictions;  ///< For other values of other settings than the workers.
+  std::string sentence;                                ///< One line for people.
 };
 
 /// The slowest resource of the model, and the sentence at the end of a run:
 ///
 ///     load-bound: the trainer waited 71 % of the time; 2 more workers would give about 2.1x (14,300 images/s), the
 ///     limit is 3.9x (compute)
+///
+/// If the update is the slowest and its ranks waited for each other, the sentence is about that (limit_parallel.h).
 Limit find_limit(const Observed& run);
 
 std::string rate_text(double images_per_second);  ///< "14,300 images/s"
-const char* name_of(Bound bound);                 ///< load, storage, compute, communication, cores
+const char* name_of(Bound bound);                 ///< load, storage, compute, communication, cores, bubble, part
 
 }  // namespace penstock

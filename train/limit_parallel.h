@@ -1,14 +1,65 @@
 // limit_parallel: what limits ranks that wait for each other, from the steps of all of them.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "train/recorder.h"
 
 namespace penstock {
 
-/// The share of the ranks' time, 0..1, that went into the bubble. `ranks`: the mean step of each rank. Time in which a
-/// rank waited because another one waited for its loader is not counted, neither in the bubble nor in the steps.
+enum class Bound;  // limit.h
+
+/// How the ranks of a run shared its work.
+struct ParallelRun {
+  std::vector<StepTimes> ranks = {};  ///< The mean step of each rank, in their order; empty: not known.
+  int parts = 1;                      ///< Parts of the model. Rank r holds part r % parts.
+  int micro_batches = 1;
+  double predicted_bubble = 0;  ///< Strategy::predicted_bubble().
+  int64_t batch_size = 0;       ///< Samples per step, over all ranks.
+};
+
+/// The rate with another value of a setting: `batch-size` or `micro-batches`.
+struct SettingPrediction {
+  std::string setting;
+  int64_t value = 0;
+  double images_per_second = 0, low = 0, high = 0;
+};
+
+/// The share of the ranks' time, 0..1, that went into the bubble. Time in which a rank waited because another one
+/// waited for its loader is not counted, neither in the bubble nor in the steps.
 double bubble_share(const std::vector<StepTimes>& ranks);
+
+/// The sums over ranks at the rank that came last to them; the others also wait for that rank, which is no
+/// communication.
+struct TimedSums {
+  double all_ms = 0;        ///< Per step, whether the rank waited or not.
+  double hidden_share = 0;  ///< The share, 0..1, in which it did something else.
+};
+/// None if no collective was timed.
+std::optional<TimedSums> timed_sums(const std::vector<StepTimes>& ranks);
+
+/// What a run with another batch size, or in a pipeline another number of micro-batches, would reach; empty if nothing
+/// is known. `images_per_second` is that of the run.
+///
+/// Ranks that share a batch: with k times the batch the work of a step grows to k times as much, its sums stay. Sums
+/// take C ms per step, H of them hidden by backward, which then hides k H; but the last one starts when backward has
+/// ended, so that nothing hides it. The range is from no more hidden to k H.
+///
+/// Pipelines (Huang et al. 2019, sec. 2.3, for parts that differ): M micro-batches through parts that take c_p per
+/// batch take max c + (sum c - max c) / M. The divisor is larger for schedules with a smaller bubble than (P - 1) / (M
+/// + P - 1). What the step took beyond that, its fixed phases apart, are messages, in proportion to M + P - 1. The
+/// range is from all of it to none of it in this proportion.
+std::vector<SettingPrediction> setting_predictions(const ParallelRun& run, double images_per_second);
+
+/// What the sentence at the end of a run says if ranks waited for each other for much of the time.
+struct ParallelLimit {
+  Bound bound;         ///< kCommunication, kBubble or kPart.
+  std::string fact;    ///< "bubble-bound: ranks waited 38 % of the time for their neighbours"
+  std::string advice;  ///< "micro-batches=8 would give about 1.2x (14,300 images/s)"
+};
+std::optional<ParallelLimit> parallel_limit(const ParallelRun& run, double images_per_second);
 
 }  // namespace penstock

@@ -11,6 +11,7 @@ namespace penstock {
 void StepTimes::add(const StepTimes& other, double factor) {
   for (size_t i = 0; i < phase.size(); ++i) phase[i] += factor * other.phase[i];
   collectives += factor * other.collectives;
+  last_collective += factor * other.last_collective;
   process_cpu += factor * other.process_cpu;
   queued += factor * other.queued;
   busy_cores += factor * other.busy_cores;

@@ -27,6 +27,8 @@ constexpr std::array<const char*, kPhaseCount> kPhaseNames{"wait",          "hos
 struct StepTimes {
   std::array<double, kPhaseCount> phase{};
   double collectives = 0;  ///< Time in which a collective was running, whether a rank waited for it or not.
+  /// Part of `collectives`: that of the last one of each step, which starts when backward has ended.
+  double last_collective = 0;
   double process_cpu = 0;  ///< Processor time of all threads of the process.
   double queued = 0;       ///< Time in which the training thread queued for a core.
   double busy_cores = 0;   ///< Processor time of all programs of the machine, on the cores that this one may use.
@@ -76,7 +78,10 @@ class Recorder {
     times_[phase] += static_cast<double>(now - last_ns_) * 1e-6;
     last_ns_ = now;
   }
-  void add_collectives(double milliseconds) { times_.collectives += milliseconds; }
+  void add_collective(double milliseconds, bool is_last) {
+    times_.collectives += milliseconds;
+    if (is_last) times_.last_collective += milliseconds;
+  }
   /// Starts a stretch of steps. The time since the last mark() belongs to no phase.
   void restart();
   /// The times of this stretch so far. With `is_complete` it waits until the device has passed the last mark; otherwise

@@ -32,6 +32,8 @@ TEST(SpecTest, ReadsNameAndKeys) {
   EXPECT_EQ(spec.get("scale", Range{}).high, 1.1);
   EXPECT_EQ(spec.get("name", ""), "a-b");
   EXPECT_EQ(spec.text(), "affine(degrees=10,scale=0.9:1.1,name=a-b)");
+  EXPECT_EQ(spec.without("scale").text(), "affine(degrees=10,name=a-b)");
+  EXPECT_EQ(spec.without("shear").text(), spec.text());
 }
 
 TEST(SpecTest, GivesDefaultsForAbsentKeys) {

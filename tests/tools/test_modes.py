@@ -149,6 +149,23 @@ def test_a_simulated_network_is_waited_for_and_every_line_says_emulated(cache, t
     assert waited >= 2
 
 
+@pytest.mark.parametrize("mode, setting, values", [
+    ("ddp", "-b", (32, 64)), ("pipeline(cut=fc1,micro-batches={})", "micro-batches", (2, 4))])
+def test_the_next_run_with_another_batch_or_other_micro_batches_checks_the_prediction(cache, tmp_path, mode, setting, values):
+    for value in values:
+        flags = ["-b", value] if setting == "-b" else []
+        printed = run(cache, *FAST, *flags, "--mode", mode.format(value), "--sim-net", "2ms,1GB/s", "--out",
+                      tmp_path / str(value)).stdout
+    said = [f"-b {value}" if setting == "-b" else f"{setting}={value}" for value in values]
+    line = next(line for line in printed.splitlines() if line.startswith("prediction: "))
+    assert f"{tmp_path / str(values[0])} ({said[0]}) said " in line and f" images/s for {said[1]}; it was " in line
+    first, second = (summary(tmp_path / str(value)) for value in values)
+    promised = next(one for one in first["limit"]["setting_predictions"] if one["value"] == values[1])
+    assert second["prediction"]["images_per_second"] == promised["images_per_second"]
+    if setting == "-b":
+        assert 0 <= second["hidden_share"] <= 1 and f"hidden share {second['hidden_share']:.2f} [emulated]" in printed
+
+
 @pytest.mark.parametrize("flags, message", [
     (["--sim-net", "1ms"], '--sim-net is "1ms"; expected a delay up to 3600s and a rate of 1B/s or more'),
     (["--sim-net", "1ms,1GB/s", "--rank", 0, "--world-size", 2, "--dist-url", "tcp://10.0.0.7:29500"],

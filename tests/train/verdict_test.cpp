@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/text.h"
 #include "tests/support/testing.h"
 
 namespace penstock {
@@ -32,9 +33,11 @@ class PastPredictionTest : public testing::Test {
   }
   std::optional<PastPrediction> find(int workers) {
     lines_.clear();
-    return find_past_prediction(folder_.path() / "now", kConfiguration, workers,
+    return find_past_prediction(folder_.path() / "now", kConfiguration, of_workers(workers),
                                 [&](const std::string& line) { lines_.push_back(line); });
   }
+
+  static Settings of_workers(int workers) { return {{"workers", workers}, {"batch-size", 0}, {"micro-batches", 1}}; }
 
   const nlohmann::json kConfiguration{{"arch", "lenet"}, {"cores", 2}};
   TemporaryFolder folder_{"verdict"};
@@ -51,7 +54,8 @@ TEST_F(PastPredictionTest, IsTheNewestOfTheSameConfigurationWithOtherWorkers) {
   const auto past = find(2);
   ASSERT_TRUE(past);
   EXPECT_EQ(past->summary, folder_.path() / "newer" / "summary.json");
-  EXPECT_EQ(past->workers, 1);
+  EXPECT_EQ(past->setting, "workers");
+  EXPECT_EQ(past->value, 1);
   EXPECT_EQ(past->images_per_second, 2000);
   EXPECT_THAT(lines_, testing::IsEmpty());
   EXPECT_FALSE(find(9));  // no run has a prediction for so many
@@ -62,12 +66,12 @@ TEST_F(PastPredictionTest, TheFolderIsNamedAsTheRunsOwn) {
   const fs::path before = fs::current_path();
   fs::current_path(folder_.path());
   for (const char* out : {"runs/b", "runs/b/", "./runs/b", "runs/../runs/b"}) {
-    const auto past = find_past_prediction(out, kConfiguration, 2, [](const std::string&) {});
+    const auto past = find_past_prediction(out, kConfiguration, of_workers(2), [](const std::string&) {});
     ASSERT_TRUE(past) << out;
     EXPECT_EQ(past->summary.lexically_normal(), "runs/a/summary.json") << out;
   }
   fs::current_path(folder_.path() / "runs");
-  const auto past = find_past_prediction("b", kConfiguration, 2, [](const std::string&) {});
+  const auto past = find_past_prediction("b", kConfiguration, of_workers(2), [](const std::string&) {});
   fs::current_path(before);
   ASSERT_TRUE(past);
   EXPECT_EQ(past->summary, "a/summary.json");
@@ -87,12 +91,51 @@ TEST_F(PastPredictionTest, WhatCannotBeComparedIsSaid) {
   EXPECT_THAT(lines_, testing::ElementsAre(testing::HasSubstr("(and 1 more like it), not compared")));
 }
 
+TEST_F(PastPredictionTest, ABatchSizeAndMicroBatchesArePredictedToo) {
+  const auto summary_of = [](const std::string& mode, int batch_size, int micro_batches) {
+    return nlohmann::json{{"format", kSummaryFormat},
+                          {"workers", 1},
+                          {"batch_size", batch_size},
+                          {"micro_batches", micro_batches},
+                          {"configuration", {{"mode", mode}, {"batch-size", batch_size}}},
+                          {"limit",
+                           {{"predictions", {{{"workers", 1}, {"images_per_second", 100}}}},
+                            {"setting_predictions",
+                             {{{"setting", "batch-size"}, {"value", 256}, {"images_per_second", 200}},
+                              {{"setting", "micro-batches"}, {"value", 8}, {"images_per_second", 300}}}}}}}
+        .dump();
+  };
+  const auto find_for = [&](const std::string& mode, int batch_size, int micro_batches) {
+    return find_past_prediction(folder_.path() / "now", {{"mode", mode}, {"batch-size", batch_size}},
+                                {{"workers", 1}, {"batch-size", batch_size}, {"micro-batches", micro_batches}},
+                                [](const std::string&) {});
+  };
+  write("ddp", summary_of("ddp", 64, 1));
+  const auto batch = find_for("ddp", 256, 1);
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(comparison_text(*batch, {{"batch-size", 256}}, {.images_per_second = 160}),
+            concat("prediction: ", (folder_.path() / "ddp").string(),
+                   " (-b 64) said 200 images/s for -b 256; it was 160 images/s: 25.0 % too much"));
+  EXPECT_FALSE(find_for("ddp", 128, 1));   // no prediction for this value
+  EXPECT_FALSE(find_for("zero", 256, 1));  // another mode
+  EXPECT_FALSE(find_for("ddp", 256, 8));   // two settings differ
+  write("pipeline", summary_of("pipeline(cut=fc1,micro-batches=4)", 64, 4));
+  const auto more = find_for("pipeline(micro-batches=8,cut=fc1)", 64, 8);
+  ASSERT_TRUE(more);
+  EXPECT_EQ(more->setting, "micro-batches");
+  EXPECT_EQ(more->value, 4);
+  EXPECT_EQ(more->images_per_second, 300);
+  fs::remove_all(folder_.path() / "pipeline");
+  write("mp", summary_of("mp(cut=fc1)", 64, 1));
+  EXPECT_TRUE(find_for("pipeline(cut=fc1,micro-batches=8)", 64, 8));  // mp is a pipeline of one
+}
+
 TEST_F(PastPredictionTest, TheErrorIsOfWhatWasMeasured) {
   const PastPrediction past{"runs/a/summary.json", 1, 14'300};
-  EXPECT_EQ(comparison_text(past, {.workers = 2, .images_per_second = 13'900}),
+  EXPECT_EQ(comparison_text(past, of_workers(2), {.workers = 2, .images_per_second = 13'900}),
             "prediction: runs/a (1 worker) said 14,300 images/s for 2 workers; it was 13,900 images/s: 2.9 % too much");
   EXPECT_EQ(
-      comparison_text(past, {.workers = 2, .images_per_second = 15'000, .is_emulated = true}),
+      comparison_text(past, of_workers(2), {.workers = 2, .images_per_second = 15'000, .is_emulated = true}),
       "prediction: runs/a (1 worker) said 14,300 images/s for 2 workers; it was 15,000 images/s: 4.7 % too little "
       "[emulated]");
 }
@@ -110,9 +153,9 @@ TEST_F(PastPredictionTest, ARangeIsComparedToo) {
   ASSERT_TRUE(past);
   EXPECT_EQ(past->low, 1000);
   EXPECT_EQ(past->high, 2000);
-  EXPECT_THAT(comparison_text(*past, {.workers = 2, .images_per_second = 1200}),
+  EXPECT_THAT(comparison_text(*past, of_workers(2), {.workers = 2, .images_per_second = 1200}),
               testing::EndsWith(": 25.0 % too much, within its range of 1,000 images/s to 2,000 images/s"));
-  EXPECT_THAT(comparison_text(*past, {.workers = 2, .images_per_second = 2500}),
+  EXPECT_THAT(comparison_text(*past, of_workers(2), {.workers = 2, .images_per_second = 2500}),
               testing::EndsWith(": 40.0 % too little, outside its range of 1,000 images/s to 2,000 images/s"));
 }
 

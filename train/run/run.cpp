@@ -23,6 +23,7 @@
 #include "train/predictions.h"
 #include "train/profile.h"
 #include "train/run/agreement.h"
+#include "train/run/all_ranks.h"
 #include "train/run/memory_report.h"
 #include "train/run/report.h"
 #include "train/run/verdict.h"
@@ -244,7 +245,7 @@ class Run {
     if (setup_.world.mesh.pipe > 1)
       summary["most_alive_activations"] = std::vector<int64_t>(
           most_alive.const_data_ptr<int64_t>(), most_alive.const_data_ptr<int64_t>() + most_alive.numel());
-    const std::string bubble = tell_bubble(run, summary);
+    const std::string waits = tell_waits(run, summary);
     const std::string verdict = result.step_count > 0 ? judge(run, summary) : std::string();
     write_text(options_.out / "summary.json", json_text(summary, 2) + "\n");
     char seconds[32];
@@ -253,19 +254,30 @@ class Run {
               << '\n';
     if (evaluation != nullptr && learns())
       std::cout << accuracy_text(*evaluation, options_.evaluated_split, class_names());
-    std::cout << memory_text(tensors) << bubble << verdict << std::flush;
+    std::cout << memory_text(tensors) << waits << verdict << std::flush;
     return 0;
   }
 
-  /// Adds the bubble of a pipeline to the summary, and returns the line about it.
-  std::string tell_bubble(const Observed& run, nlohmann::ordered_json& summary) const {
-    const double predicted = strategy_->predicted_bubble();
-    if (predicted == 0 || run.step_count == 0) return "";
-    const double measured = bubble_share(run.ranks);
-    summary["bubble"] = {{"measured", measured}, {"predicted", predicted}};
-    return concat("bubble: ranks waited ", percent_text(measured), " of the time for their neighbours; ",
-                  percent_text(predicted), " is the bubble of parts that take equally long",
-                  options_.is_emulated() ? " [emulated]" : "", "\n");
+  /// Adds to the summary what the ranks waited for each other, and returns the lines about it.
+  std::string tell_waits(const Observed& run, nlohmann::ordered_json& summary) const {
+    const ParallelRun& parallel = run.parallel;
+    const std::string mark = options_.is_emulated() ? " [emulated]\n" : "\n";
+    std::string text;
+    summary["micro_batches"] = parallel.micro_batches;
+    if (run.step_count > 0 && parallel.predicted_bubble > 0) {
+      const double measured = bubble_share(parallel.ranks);
+      summary["bubble"] = {{"measured", measured}, {"predicted", parallel.predicted_bubble}};
+      text += concat("bubble: ranks waited ", percent_text(measured), " of the time for their neighbours; ",
+                     percent_text(parallel.predicted_bubble), " is the bubble of parts that take equally long", mark);
+    }
+    if (const auto sums = timed_sums(parallel.ranks)) {
+      summary["hidden_share"] = sums->hidden_share;
+      char line[80];
+      std::snprintf(line, sizeof line, "communication: %.1f ms per step, hidden share %.2f", sums->all_ms,
+                    sums->hidden_share);
+      text += line + mark;
+    }
+    return text;
   }
 
   /// The total time has only the steps after --resume, so the line says " since epoch 3, step 10 of it, where --resume
@@ -289,37 +301,12 @@ class Run {
                                    .is_emulated = options_.is_emulated(),
                                    .process_queued_ms = queued_share_ * result.a_step.total()},
                                   result.a_step, result.loader, result.step_count);
-    const auto packed = torch::tensor({mine.wait_ms, mine.times.load_ms, mine.times.load_cpu_ms,
-                                       mine.times.update_cpu_ms, mine.times.storage_ms, mine.queued_ms},
-                                      torch::kFloat64);
-    const auto gathered = comm_.all_gather(packed.to(device_)).cpu();
-    std::vector<Observed> all(static_cast<size_t>(comm_.world_size()));
-    for (size_t rank = 0; rank < all.size(); ++rank) {
-      const auto numbers = gathered[static_cast<int64_t>(rank)];
-      all[rank].wait_ms = numbers[0].item<double>();
-      all[rank].times.load_ms = numbers[1].item<double>();
-      all[rank].times.load_cpu_ms = numbers[2].item<double>();
-      all[rank].times.update_cpu_ms = numbers[3].item<double>();
-      all[rank].times.storage_ms = numbers[4].item<double>();
-      all[rank].queued_ms = numbers[5].item<double>();
-    }
-    Observed run = over_ranks(mine, all);
-    run.ranks = gather_steps(result.a_step);
+    Observed run = over_all_ranks(mine, result.a_step, comm_, device_);
+    run.parallel.parts = setup_.world.mesh.pipe;
+    run.parallel.micro_batches = strategy_->micro_batches();
+    run.parallel.predicted_bubble = strategy_->predicted_bubble();
+    run.parallel.batch_size = options_.batch_size;
     return run;
-  }
-
-  /// Collective: the mean step of each rank.
-  std::vector<StepTimes> gather_steps(const StepTimes& mine) {
-    std::vector<double> packed(mine.phase.begin(), mine.phase.end());
-    packed.push_back(mine.collectives);
-    const auto all = comm_.all_gather(torch::tensor(packed, torch::kFloat64).to(device_)).cpu();
-    std::vector<StepTimes> ranks(static_cast<size_t>(comm_.world_size()));
-    for (size_t rank = 0; rank < ranks.size(); ++rank) {
-      const double* numbers = all[static_cast<int64_t>(rank)].const_data_ptr<double>();
-      std::copy_n(numbers, kPhaseCount, ranks[rank].phase.begin());
-      ranks[rank].collectives = numbers[kPhaseCount];
-    }
-    return ranks;
   }
 
   /// The shards that this rank has opened.
@@ -351,13 +338,15 @@ class Run {
     summary["configuration"] = configuration;
     std::string text = limit.sentence + "\n";
     const auto say = [&](const std::string& line) { text += line + "\n"; };
-    const auto past = find_past_prediction(options_.out, configuration, run.workers, say);
+    const Settings settings{
+        {"workers", run.workers}, {"batch-size", options_.batch_size}, {"micro-batches", run.parallel.micro_batches}};
+    const auto past = find_past_prediction(options_.out, configuration, settings, say);
     if (past) {
       summary["prediction"] = {{"summary", past->summary.string()},
-                               {"workers", past->workers},
+                               {past->setting, past->value},
                                {"images_per_second", past->images_per_second},
                                {"error", past->images_per_second / run.images_per_second - 1}};
-      say(comparison_text(*past, run));
+      say(comparison_text(*past, settings, run));
     }
     return text;
   }

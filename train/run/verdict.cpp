@@ -15,6 +15,7 @@
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/number_text.h"
+#include "core/spec.h"
 #include "core/text.h"
 #include "train/flag_table.h"
 #include "train/run/world.h"
@@ -63,7 +64,7 @@ Observed observe(Observed run, const StepTimes& step, const LoaderStatistics& lo
   run.wait_ms = step[Phase::kWait];
   const double available_ms = run.step_ms * steps * static_cast<double>(loader.workers.size());
   run.loader_idle_share = available_ms > 0 ? std::clamp(1 - all.busy_ms / available_ms, 0.0, 1.0) : 0;
-  times.communication_ms = step[Phase::kCommunication] + step[Phase::kBubble];
+  times.communication_ms = step[Phase::kCommunication];
   // The kernel counts only the queueing of the whole step. It is divided between waiting and working in proportion to
   // their lengths. The phases of a device contain no queueing.
   const double running = run.step_ms > 0 && !times.is_async ? std::max(0.0, 1 - step.queued / run.step_ms) : 1;
@@ -168,11 +169,72 @@ Json limit_json(const Observed& run, const Limit& limit) {
     json["predictions"].push_back(
         {{"workers", one.workers}, {"images_per_second", one.images_per_second}, {"low", one.low}, {"high", one.high}});
   }
+  json["setting_predictions"] = Json::array();
+  for (const auto& one : limit.setting_predictions)
+    json["setting_predictions"].push_back({{"setting", one.setting},
+                                           {"value", one.value},
+                                           {"images_per_second", one.images_per_second},
+                                           {"low", one.low},
+                                           {"high", one.high}});
   return json;
 }
 
+namespace {
+
+/// A configuration without the settings in it. mp is a pipeline of one micro-batch.
+nlohmann::json without_settings(nlohmann::json configuration) {
+  configuration.erase("batch-size");
+  if (!configuration.contains("mode")) return configuration;
+  const Spec mode = parse_spec("mode", configuration["mode"].get<std::string>()).without("micro-batches");
+  configuration["mode"] = mode.name() == "mp" ? "pipeline" + mode.text().substr(2) : mode.text();
+  return configuration;
+}
+
+Settings settings_of(const nlohmann::json& summary) {
+  return {{"workers", summary.at("workers").get<int64_t>()},
+          {"batch-size", summary.value("batch_size", int64_t{0})},
+          {"micro-batches", summary.value("micro_batches", int64_t{1})}};
+}
+
+/// The setting that alone has another value; "" if there is none or there are several.
+std::string only_difference(const Settings& one, const Settings& other) {
+  std::string name;
+  for (const auto& [setting, value] : one) {
+    if (other.at(setting) == value) continue;
+    if (!name.empty()) return "";
+    name = setting;
+  }
+  return name;
+}
+
+/// What `summary` predicts for this value of the setting.
+std::optional<PastPrediction> prediction_in(const nlohmann::json& summary, const std::string& setting, int64_t value) {
+  const nlohmann::json& limit = summary.at("limit");
+  const bool is_workers = setting == "workers";
+  const auto predictions =
+      is_workers ? limit.at("predictions") : limit.value("setting_predictions", nlohmann::json::array());
+  for (const auto& one : predictions) {
+    if (!is_workers && one.at("setting") != setting) continue;
+    if (one.at(is_workers ? "workers" : "value") != value) continue;
+    const auto rate = one.at("images_per_second").get<double>();
+    return PastPrediction{
+        {}, settings_of(summary).at(setting), rate, one.value("low", rate), one.value("high", rate), setting};
+  }
+  return std::nullopt;
+}
+
+/// "2 workers", "-b 256", "micro-batches=8".
+std::string text_of(const std::string& setting, int64_t value) {
+  if (setting == "workers") return count_text(static_cast<uint64_t>(value), "worker");
+  return setting == "batch-size" ? concat("-b ", value) : concat(setting, "=", value);
+}
+
+}  // namespace
+
 std::optional<PastPrediction> find_past_prediction(const fs::path& out, const nlohmann::json& configuration,
-                                                   int workers, const std::function<void(const std::string&)>& say) {
+                                                   const Settings& settings,
+                                                   const std::function<void(const std::string&)>& say) {
+  const auto wanted = without_settings(configuration);
   std::optional<PastPrediction> newest;
   fs::file_time_type newest_time;
   std::string other;  // why the first of the summaries that cannot be compared cannot
@@ -196,17 +258,16 @@ std::optional<PastPrediction> find_past_prediction(const fs::path& out, const nl
         skip(concat(path.string(), " is of format ", format, "; expected ", kSummaryFormat));
         continue;
       }
-      if (!json.contains("limit") || json.at("configuration") != configuration || json.at("workers") == workers)
-        continue;
+      if (!json.contains("limit") || without_settings(json.at("configuration")) != wanted) continue;
+      const std::string setting = only_difference(settings, settings_of(json));
       const auto time = fs::last_write_time(path, gone);
-      if (gone || (newest && time <= newest_time)) continue;
-      for (const auto& one : json.at("limit").at("predictions")) {
-        if (one.at("workers") != workers) continue;
-        const auto rate = one.at("images_per_second").get<double>();
-        newest = {path, json.at("workers").get<int>(), rate, one.value("low", rate), one.value("high", rate)};
-        newest_time = time;
-      }
-    } catch (const nlohmann::json::exception& error) {
+      if (setting.empty() || gone || (newest && time <= newest_time)) continue;
+      auto found = prediction_in(json, setting, settings.at(setting));
+      if (!found) continue;
+      newest = std::move(found);
+      newest->summary = path;
+      newest_time = time;
+    } catch (const std::exception& error) {
       skip(concat(path.string(), ": ", shortened(error.what()), "; expected a run's summary"));
     }
   }
@@ -215,16 +276,16 @@ std::optional<PastPrediction> find_past_prediction(const fs::path& out, const nl
   return newest;
 }
 
-std::string comparison_text(const PastPrediction& past, const Observed& run) {
+std::string comparison_text(const PastPrediction& past, const Settings& settings, const Observed& run) {
   const double rate = run.images_per_second;
   const std::string range = past.high > past.low
                                 ? concat(rate < past.low || rate > past.high ? ", outside" : ", within",
                                          " its range of ", rate_text(past.low), " to ", rate_text(past.high))
                                 : std::string();
   const double error = run.images_per_second > 0 ? past.images_per_second / run.images_per_second - 1 : 0;
-  return concat("prediction: ", past.summary.parent_path().string(), " (", count_text(past.workers, "worker"),
-                ") said ", rate_text(past.images_per_second), " for ", count_text(run.workers, "worker"), "; it was ",
-                rate_text(run.images_per_second), ": ", percent_text(std::abs(error), 1),
+  return concat("prediction: ", past.summary.parent_path().string(), " (", text_of(past.setting, past.value), ") said ",
+                rate_text(past.images_per_second), " for ", text_of(past.setting, settings.at(past.setting)),
+                "; it was ", rate_text(run.images_per_second), ": ", percent_text(std::abs(error), 1),
                 error > 0 ? " too much" : " too little", range, run.is_emulated ? " [emulated]" : "");
 }
 

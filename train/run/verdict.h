@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -30,26 +31,30 @@ std::string gpu_name(const torch::Device& device);
 /// processor, GPU.
 nlohmann::json configuration_of(const Setup& setup);
 
-/// `bound`, `sentence`, the measured times, and `predictions`, which are images/s for each number of workers from 0 to
-/// the number of cores, and at least to 8.
+/// `bound`, `sentence`, the measured times, `predictions`, which are images/s for each number of workers from 0 to the
+/// number of cores, and at least to 8, and `setting_predictions`, which are those for other settings.
 nlohmann::ordered_json limit_json(const Observed& run, const Limit& limit);
+
+/// What predictions are made for: `workers`, `batch-size` and `micro-batches`, each with its value.
+using Settings = std::map<std::string, int64_t>;
 
 /// What an earlier run predicted for this one.
 struct PastPrediction {
   std::filesystem::path summary;
-  int workers = 0;               ///< The workers of the earlier run.
-  double images_per_second = 0;  ///< Predicted for this run's workers.
+  int64_t value = 0;             ///< The value of `setting` in the earlier run.
+  double images_per_second = 0;  ///< Predicted for this run's value.
   double low = 0, high = 0;      ///< The range of the prediction; both equal if it gave none.
+  std::string setting = "workers";
 };
 
 /// The prediction in the newest summary.json of a run in a folder beside `out` that has the same configuration and
-/// another number of workers. If summaries cannot be compared because they are of another format or damaged, `say` gets
-/// one line about them.
+/// another value of one of the settings. If summaries cannot be compared because they are of another format or damaged,
+/// `say` gets one line about them.
 std::optional<PastPrediction> find_past_prediction(const std::filesystem::path& out,
-                                                   const nlohmann::json& configuration, int workers,
+                                                   const nlohmann::json& configuration, const Settings& settings,
                                                    const std::function<void(const std::string&)>& say);
 
 /// `prediction: runs/a (1 worker) said 14,300 images/s for 2 workers; it was 13,900 images/s: 2.9 % too much`.
-std::string comparison_text(const PastPrediction& past, const Observed& run);
+std::string comparison_text(const PastPrediction& past, const Settings& settings, const Observed& run);
 
 }  // namespace penstock

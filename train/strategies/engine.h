@@ -61,6 +61,7 @@ class Engine final : public Strategy {
   int data_rank() const override { return choices_.mesh.data_rank(world_.rank()); }
   int data_world_size() const override { return choices_.mesh.data; }
   std::string text() const override { return choices_.text; }
+  int micro_batches() const override { return choices_.micro_batches; }
   double predicted_bubble() const override { return choices_.bubble; }
   bool is_fed() const override { return part_.is_first(); }
   int most_alive() const override { return runner_->most_alive(); }

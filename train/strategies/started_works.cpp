@@ -6,15 +6,15 @@
 namespace penstock::detail {
 
 void StartedWorks::restart() {
-  for (auto& work : works_) timed_.push_back(std::move(work));
+  for (auto& work : works_) timed_.push_back({std::move(work), &work == &works_.back()});
   works_.clear();
   kept_.clear();
   waited_count_ = 0;
   // On a device they end when it gets there, which nobody waits for.
   for (; !timed_.empty(); timed_.pop_front()) {
-    const auto under_way_ms = timed_.front()->under_way_ms();
+    const auto under_way_ms = timed_.front().work->under_way_ms();
     if (!under_way_ms) break;
-    recorder_.add_collectives(*under_way_ms);
+    recorder_.add_collective(*under_way_ms, timed_.front().is_last);
   }
 }
 

@@ -35,7 +35,11 @@ class StartedWorks {
   std::vector<std::unique_ptr<Comm::Work>> works_;  // of this step
   std::vector<torch::Tensor> kept_;                 // one entry per work; undefined once it was waited for
   size_t waited_count_ = 0;
-  std::deque<std::unique_ptr<Comm::Work>> timed_;  // of earlier steps; on a device they may still be under way
+  struct Timed {
+    std::unique_ptr<Comm::Work> work;
+    bool is_last;  // of its step
+  };
+  std::deque<Timed> timed_;  // of earlier steps; on a device they may still be under way
 };
 
 }  // namespace penstock::detail

@@ -75,6 +75,8 @@ class Strategy {
   /// The share of a step, 0..1, in which each rank would wait for its neighbours in a pipeline if all parts took
   /// equally long and messages took no time; 0 if there is no pipeline.
   virtual double predicted_bubble() const { return 0; }
+  /// Pieces in which the rows of this rank's batch go through the model, one after the other.
+  virtual int micro_batches() const { return 1; }
   /// Whether this rank needs images. Where it does not, its batches are counts without tensors.
   virtual bool is_fed() const { return true; }
   /// The most micro-batches whose intermediate activations this rank has kept at once; 1 where a batch runs whole.

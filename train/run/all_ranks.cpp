@@ -1,0 +1,37 @@
+// all_ranks: numbers of one rank, packed into a tensor that all ranks gather.
+#include "train/run/all_ranks.h"
+
+#include "train/run/verdict.h"
+
+namespace penstock {
+namespace {
+
+/// A reference to every number of `run` and `step` that the other ranks need.
+std::vector<double*> numbers_of(Observed& run, StepTimes& step) {
+  std::vector<double*> numbers{
+      &run.wait_ms,          &run.times.load_ms, &run.times.load_cpu_ms, &run.times.update_cpu_ms,
+      &run.times.storage_ms, &run.queued_ms,     &step.collectives,      &step.last_collective};
+  for (double& phase : step.phase) numbers.push_back(&phase);
+  return numbers;
+}
+
+}  // namespace
+
+Observed over_all_ranks(const Observed& mine, const StepTimes& step, Comm& comm, const torch::Device& device) {
+  Observed own = mine;
+  StepTimes own_step = step;
+  std::vector<double> packed;
+  for (const double* number : numbers_of(own, own_step)) packed.push_back(*number);
+  const auto gathered = comm.all_gather(torch::tensor(packed, torch::kFloat64).to(device)).cpu();
+  std::vector<Observed> all(static_cast<size_t>(comm.world_size()));
+  std::vector<StepTimes> steps(all.size());
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    const double* from = gathered[static_cast<int64_t>(rank)].const_data_ptr<double>();
+    for (double* number : numbers_of(all[rank], steps[rank])) *number = *from++;
+  }
+  Observed run = over_ranks(mine, all);
+  run.parallel.ranks = std::move(steps);
+  return run;
+}
+
+}  // namespace penstock
