@@ -1,4 +1,4 @@
-"""train --mode zero, pipeline and mp: what they print, write, refuse, and go on from."""
+"""train --mode zero, pipeline, mp and dp: what they print, write, refuse, and go on from."""
 import csv
 import re
 
@@ -114,6 +114,20 @@ def test_what_ranks_keep_goes_on_bit_for_bit_and_other_modes_say_that_they_leave
     assert "left out of the checkpoint: what each rank kept for powersgd, which only the same mode" in other
 
 
+def test_replicas_train_what_single_trains_and_are_told(cache, single, tmp_path):
+    flags = [*FAST, "--mode", "dp(devices=cpu:3)", "--threads", 3, "--out", tmp_path / "run"]
+    printed = run(cache, *flags).stdout
+    assert ("mode dp(devices=cpu:3): 3 replicas on threads of the CPU, which share the parameters\n") in printed
+    assert ("replica 0: in 11 x 1 x 16 x 16, out 11 x 10\nreplica 1: in 11 x 1 x 16 x 16, out 11 x 10\n"
+            "replica 2: in 10 x 1 x 16 x 16, out 10 x 10\n") in printed
+    assert len(re.findall(r"replica \d on cpu: busy \d+ %, peak memory of the whole process [\d.]+ MB\n", printed)) == 3
+    found, expected = summary(tmp_path / "run"), summary(single)
+    assert found["test_loss"] == pytest.approx(expected["test_loss"], rel=1e-3)
+    assert [replica["device"] for replica in found["replicas"]] == ["cpu"] * 3
+    assert all(0 < replica["busy_share"] <= 1 for replica in found["replicas"])
+    assert found["world_size"] == 1 and found["threads"] == 3 and "replicas" not in expected
+
+
 def test_the_last_part_evaluates_and_rank_0_writes(cache, single, tmp_path):
     weights = ["--pretrained", single / "model.safetensors"]
     run(cache, *FAST, "-e", *weights, "--out", tmp_path / "one")
@@ -210,6 +224,10 @@ def test_a_network_that_cannot_be_simulated_is_one_line(cache, tmp_path, flags, 
                               "size, as a batch that 3 divides"),
     ("ddp(accumulate=0)", 2, "--mode ddp: accumulate is 0; expected 1 to 65536"),
     ("single", 2, "--mode single: launched with 2 ranks; expected 1"),
+    ("dp", 2, "--mode dp: launched with 2 ranks; expected 1, whose replicas are threads (use --mode ddp)"),
+    ("dp(devices=0:1)", 1, "--mode dp: devices is 0:1 in a run on the CPU; expected threads, such as cpu:2"),
+    ("dp(devices=cpu:33)", 1, "--mode dp: 33 replicas for --batch-size 32, each with up to 1 row; expected 32"),
+    ("dp(devices=cpu:2)", 1, "--threads is 1 with --mode dp(devices=cpu:2); expected 2 or more, one for each of its"),
 ])
 def test_what_does_not_fit_is_refused_before_anything_is_opened(cache, tmp_path, mode, ranks, message):
     done = run(cache, *FAST, "--data", "/nowhere", "--mode", mode, "--nproc", ranks, "--out", tmp_path / "run", code=2)

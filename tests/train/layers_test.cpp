@@ -21,6 +21,8 @@ std::unique_ptr<Model> make(const std::string& spec) {
   return ModelRegistry::make(parse_spec("arch", spec), kSmall);
 }
 
+std::unique_ptr<Model> make_lenet() { return make("lenet"); }
+
 /// The names of the frozen parameters, without those that begin like an earlier one.
 std::vector<std::string> frozen_after(const std::string& arch, const std::string& list) {
   const auto model = make(arch);
@@ -92,9 +94,12 @@ class FineTuningContractTest : public testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Modes, FineTuningContractTest, testing::ValuesIn(StrategyRegistry::names()));
 
 TEST_P(FineTuningContractTest, FrozenLayersStayAsTheyAre) {
-  auto model = std::make_unique<TinyNorm>();
-  model->freeze("norm");
-  Trainee one(GetParam(), std::move(model), *comm_, kSgd);
+  const auto make_frozen = [] {
+    auto model = std::make_unique<TinyNorm>();
+    model->freeze("norm");
+    return model;
+  };
+  Trainee one(GetParam(), make_frozen, *comm_, kSgd);
   const auto before = one.strategy->state();
   one.strategy->step(one.part(samples_, 16, 0));
   auto batch = one.part(samples_, 16, 0);
@@ -111,9 +116,12 @@ TEST_P(FineTuningContractTest, FrozenLayersStayAsTheyAre) {
 
 TEST_P(FineTuningContractTest, ACheckpointDoesNotKnowWhatWasFrozen) {
   const auto trained = [&](const std::string& frozen) {
-    auto model = std::make_unique<TinyNorm>();
-    if (!frozen.empty()) model->freeze(frozen);
-    return Trainee(GetParam(), std::move(model), *comm_, kSgd);
+    const auto make_model = [frozen] {
+      auto model = std::make_unique<TinyNorm>();
+      if (!frozen.empty()) model->freeze(frozen);
+      return model;
+    };
+    return Trainee(GetParam(), make_model, *comm_, kSgd);
   };
   auto all = trained(""), part = trained("norm");
   all.strategy->step(all.part(samples_, 16, 0));
@@ -131,9 +139,16 @@ TEST_P(FineTuningContractTest, AFactorScalesTheStepsOfItsLayer) {
     Recorder recorder;
     const auto model = make("lenet");
     model->to(torch::kFloat64);
-    const auto strategy = StrategyRegistry::make(
-        parse_spec("mode", GetParam()),
-        StrategyContext{*model, *comm_, torch::kCPU, {.learning_rate = 0.1, .momentum = 0.9}, recorder, 0, factors});
+    const auto strategy =
+        StrategyRegistry::make(parse_spec("mode", GetParam()), StrategyContext{*model,
+                                                                               *comm_,
+                                                                               torch::kCPU,
+                                                                               {.learning_rate = 0.1, .momentum = 0.9},
+                                                                               recorder,
+                                                                               0,
+                                                                               factors,
+                                                                               {},
+                                                                               make_lenet});
     const auto samples = random_samples(8, kSmall, 3);
     auto before = strategy->state();
     strategy->set_learning_rate(0.02);

@@ -66,7 +66,8 @@ StateDict train(const std::string& mode, int world_size, const std::string& arch
                 Network network = Network::kGloo, const OptimizerOptions& options = kSgd) {
   StateDict state;
   const auto body = [&](Comm& comm) {
-    Trainee one(mode, make(arch, shape, dtype), comm, options, dtype, torch::kCPU,
+    const auto make_one = [&] { return make(arch, shape, dtype); };
+    Trainee one(mode, make_one, comm, options, dtype, torch::kCPU,
                 {batch_size, shape.channels, shape.height, shape.width});
     for (int64_t i = 0; i < step_count; ++i) one.strategy->step(one.part(samples, batch_size, i));
     const auto all = one.strategy->state();
@@ -136,7 +137,10 @@ TEST(ModesTest, EveryModeTrainsTheSameModel) {
                                          Case{"ddp(accumulate=2)", 3},
                                          Case{"zero(accumulate=3)", 2},
                                          Case{"zero(stage=2,accumulate=2)", 3},
-                                         Case{"ddp(accumulate=2,compress=powersgd,rank=1000)", 3}})
+                                         Case{"ddp(accumulate=2,compress=powersgd,rank=1000)", 3},
+                                         Case{"dp(devices=cpu:1)", 1},
+                                         Case{"dp", 1},
+                                         Case{"dp(devices=cpu:5)", 1}})
     for (const auto network : {Network::kGloo, Network::kThreads})
       EXPECT_LE(relative_difference(expected,
                                     train(mode, world_size, "lenet", kGrey, samples, 12, 3, torch::kFloat64, network)),
@@ -167,7 +171,8 @@ TEST(ModesTest, AResNetInPartsTrainsTheSameModel) {
   const auto expected = plain_loop(*model, samples, 4, 2, 1);
   for (const auto& [mode, world_size] :
        {Case{"mp", 2}, Case{"mp(cut=layer1.1:layer4)", 3}, Case{"mp(balance=memory)", 2}, Case{"zero", 1},
-        Case{"zero(stage=3)", 1}, Case{"pipeline(micro-batches=1,schedule=zero-bubble)", 2}})
+        Case{"zero(stage=3)", 1}, Case{"pipeline(micro-batches=1,schedule=zero-bubble)", 2},
+        Case{"dp(devices=cpu:1)", 1}})
     EXPECT_LE(relative_difference(expected,
                                   train(mode, world_size, "resnet18", kSmallPhotos, samples, 4, 2, torch::kFloat64)),
               1e-12)
@@ -193,7 +198,8 @@ TEST(ModesTest, APartialLastBatchGoesThroughAPipelineToo) {
   for (const auto& [mode, world_size] :
        {Case{"pipeline(micro-batches=5)", 2}, Case{"pipeline(micro-batches=5,data=2)", 4},
         Case{"pipeline(micro-batches=5,schedule=zero-bubble)", 2}, Case{"zero", 4}, Case{"zero(stage=2)", 4},
-        Case{"zero(stage=3)", 4}, Case{"single(accumulate=5)", 1}, Case{"ddp(accumulate=5)", 2}})
+        Case{"zero(stage=3)", 4}, Case{"single(accumulate=5)", 1}, Case{"ddp(accumulate=5)", 2},
+        Case{"dp(devices=cpu:4)", 1}})
     EXPECT_LE(relative_difference(expected, train(mode, world_size, "mlp", kGrey, samples, 10, 3, torch::kFloat64)),
               1e-12)
         << mode;
@@ -207,23 +213,25 @@ INSTANTIATE_TEST_SUITE_P(Optimizers, GoingOnTest, testing::Values(kSgd, kAdamw, 
 TEST_P(GoingOnTest, ARunGoesOnInAnotherModeAndWorldSize) {
   const auto& options = GetParam();
   const auto samples = random_samples(48, kGrey, 4);
-  const auto model = make("lenet", kGrey, torch::kFloat64);
+  const auto make_lenet = [] { return make("lenet", kGrey, torch::kFloat64); };
+  const auto model = make_lenet();
   const auto expected = plain_loop(*model, samples, 12, 4, 1, options);
-  const std::vector<Case> modes{{"single", 1},        {"ddp", 2},      {"zero", 3},
-                                {"zero(stage=2)", 2}, {"pipeline", 2}, {"pipeline(schedule=interleaved,data=2)", 4},
-                                {"zero(stage=3)", 3}};
+  const std::vector<Case> modes{{"single", 1},        {"ddp", 2},
+                                {"zero", 3},          {"zero(stage=2)", 2},
+                                {"pipeline", 2},      {"pipeline(schedule=interleaved,data=2)", 4},
+                                {"zero(stage=3)", 3}, {"dp(devices=cpu:3)", 1}};
   for (size_t i = 0; i < modes.size(); ++i) {
     const auto& [first, first_ranks] = modes[i];
     const auto& [second, second_ranks] = modes[(i + 2) % modes.size()];
     StateDict state, parameters;
     run_ranks(first_ranks, [&](Comm& comm) {
-      Trainee one(first, make("lenet", kGrey, torch::kFloat64), comm, options);
+      Trainee one(first, make_lenet, comm, options);
       for (int64_t step = 0; step < 2; ++step) one.strategy->step(one.part(samples, 12, step));
       auto all = one.strategy->state();
       if (comm.rank() == 0) state = std::move(all);
     });
     run_ranks(second_ranks, [&](Comm& comm) {
-      Trainee one(second, make("lenet", kGrey, torch::kFloat64), comm, options);
+      Trainee one(second, make_lenet, comm, options);
       one.strategy->load_state(state);
       for (int64_t step = 2; step < 4; ++step) one.strategy->step(one.part(samples, 12, step));
       for (const auto& [name, tensor] : one.strategy->state())

@@ -5,6 +5,7 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/types.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -60,17 +61,20 @@ class TinyNorm final : public Model {
   }
 };
 
+using ModelMaker = std::function<std::unique_ptr<Model>()>;
+
 /// The model and strategy of one rank.
 struct Trainee {
+  /// For modes that need one model.
   Trainee(const std::string& mode, std::unique_ptr<Model> built, Comm& comm, const OptimizerOptions& options,
           torch::ScalarType dtype = torch::kFloat64, const torch::Device& device = torch::kCPU,
           const std::vector<int64_t>& input_sizes = {})
-      : model(std::move(built)) {
-    model->to(dtype);
-    StrategyContext context{*model, comm, device, options, recorder};
-    context.input_sizes = input_sizes;
-    strategy = StrategyRegistry::make(parse_spec("mode", mode), context);
-  }
+      : Trainee(mode, std::move(built), {}, comm, options, dtype, device, input_sizes) {}
+  /// For any mode.
+  Trainee(const std::string& mode, const ModelMaker& make, Comm& comm, const OptimizerOptions& options,
+          torch::ScalarType dtype = torch::kFloat64, const torch::Device& device = torch::kCPU,
+          const std::vector<int64_t>& input_sizes = {})
+      : Trainee(mode, make(), make, comm, options, dtype, device, input_sizes) {}
 
   /// Without tensors where the rank is not fed, as a feeder gives it.
   DeviceBatch part(const Samples& samples, int64_t batch_size, int64_t index) const {
@@ -82,6 +86,20 @@ struct Trainee {
   Recorder recorder;
   std::unique_ptr<Model> model;
   std::unique_ptr<Strategy> strategy;
+  std::vector<std::string> said;  // lines for people
+
+ private:
+  Trainee(const std::string& mode, std::unique_ptr<Model> built, const ModelMaker& make, Comm& comm,
+          const OptimizerOptions& options, torch::ScalarType dtype, const torch::Device& device,
+          const std::vector<int64_t>& input_sizes)
+      : model(std::move(built)) {
+    model->to(dtype);
+    StrategyContext context{*model, comm, device, options, recorder};
+    context.input_sizes = input_sizes;
+    context.make_model = make;
+    context.say = [this](const std::string& line) { said.push_back(line); };
+    strategy = StrategyRegistry::make(parse_spec("mode", mode), context);
+  }
 };
 
 /// The largest difference in any tensor, relative to the largest element of that tensor.

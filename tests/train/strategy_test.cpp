@@ -20,10 +20,12 @@ std::unique_ptr<Model> make(const std::string& spec, int seed = 1) {
   return ModelRegistry::make(parse_spec("arch", spec), kSmall);
 }
 
+std::unique_ptr<Model> make_tiny() { return std::make_unique<TinyNorm>(); }
+
 class StrategyContractTest : public testing::TestWithParam<std::string> {
  protected:
   Trainee trainee(const std::string& arch = "lenet", int seed = 1) {
-    return {GetParam(), make(arch, seed), *comm_, kSgd};
+    return {GetParam(), [=] { return make(arch, seed); }, *comm_, kSgd};
   }
   std::unique_ptr<Comm> comm_ = make_self_comm();
   Samples samples_ = random_samples(16, kSmall, 5);
@@ -148,7 +150,7 @@ TEST_P(StrategyContractTest, StatesThatDoNotFitAreNamed) {
 }
 
 TEST_P(StrategyContractTest, EvaluationChangesNothing) {
-  Trainee one(GetParam(), std::make_unique<TinyNorm>(), *comm_, kSgd);
+  Trainee one(GetParam(), make_tiny, *comm_, kSgd);
   one.strategy->step(one.part(samples_, 16, 0));
   const auto before = one.strategy->state();
   auto batch = one.part(samples_, 20, 0);
@@ -163,8 +165,8 @@ TEST_P(StrategyContractTest, EvaluationChangesNothing) {
 }
 
 TEST_P(StrategyContractTest, RunningStatisticsSeeSamplesOnly) {
-  Trainee padded(GetParam(), std::make_unique<TinyNorm>(), *comm_, kSgd);
-  Trainee whole(GetParam(), std::make_unique<TinyNorm>(), *comm_, kSgd);
+  Trainee padded(GetParam(), make_tiny, *comm_, kSgd);
+  Trainee whole(GetParam(), make_tiny, *comm_, kSgd);
   const auto mean = [](Trainee& run) {
     return run.strategy->state().at("model.norm.running_mean").template item<double>();
   };

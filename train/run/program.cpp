@@ -92,7 +92,7 @@ std::string optimizer_lines() {
 int usual_ranks(const std::string& mode) {
   TrainOptions options;
   options.mode = mode;
-  return mesh_of(options, /*ranks=*/0, torch::kCPU).size();
+  return mesh_of(options, /*ranks=*/0, /*device=*/std::nullopt).size();
 }
 
 int run_program(const TrainOptions& options, const std::vector<std::string>& arguments) {

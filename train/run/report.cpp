@@ -3,6 +3,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/json_text.h"
@@ -100,6 +101,38 @@ std::string accuracy_text(const Evaluation& evaluation, const std::string& split
     text += concat("  class ", class_names[i], ": ", accuracy ? percent_text(*accuracy, 2) : "no samples", "\n");
   }
   return text;
+}
+
+namespace {
+
+double busy_share(const ReplicaUse& replica, double seconds) {
+  return seconds > 0 ? std::min(1.0, replica.busy_ms * 1e-3 / seconds) : 0;
+}
+
+}  // namespace
+
+std::string replicas_text(const std::vector<ReplicaUse>& replicas, double seconds, int64_t memory_bytes) {
+  std::string text;
+  for (size_t number = 0; number < replicas.size(); ++number) {
+    const auto& replica = replicas[number];
+    const std::string memory =
+        replica.peak_memory_bytes > 0
+            ? concat("peak memory ", byte_text(static_cast<uint64_t>(replica.peak_memory_bytes)))
+            : concat("peak memory of the whole process ", byte_text(static_cast<uint64_t>(memory_bytes)));
+    text += concat("replica ", number, " on ", replica.device, ": busy ", percent_text(busy_share(replica, seconds)),
+                   ", ", memory, "\n");
+  }
+  return text;
+}
+
+nlohmann::ordered_json replicas_json(const std::vector<ReplicaUse>& replicas, double seconds) {
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& replica : replicas) {
+    nlohmann::ordered_json one{{"device", replica.device}, {"busy_share", busy_share(replica, seconds)}};
+    if (replica.peak_memory_bytes > 0) one["peak_memory_bytes"] = replica.peak_memory_bytes;
+    list.push_back(std::move(one));
+  }
+  return list;
 }
 
 int64_t peak_memory_bytes() {

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "train/predictions.h"
 #include "train/run/setup.h"
@@ -26,6 +27,11 @@ std::string mode_text(const Setup& setup, const Strategy& strategy, int rank_cou
 /// `Accuracy over the 10000 test samples: 98.95 %`, and one line per class.
 std::string accuracy_text(const Evaluation& evaluation, const std::string& split,
                           const std::vector<std::string>& class_names);
+
+/// One line per replica: `replica 1 on cuda:1: busy 87 %, peak memory 1.2 GB`. `memory_bytes` is that of the process,
+/// in which replicas on the CPU have theirs; `seconds` is the time of all steps.
+std::string replicas_text(const std::vector<ReplicaUse>& replicas, double seconds, int64_t memory_bytes);
+nlohmann::ordered_json replicas_json(const std::vector<ReplicaUse>& replicas, double seconds);
 
 /// The largest resident memory of this process so far, in bytes.
 int64_t peak_memory_bytes();

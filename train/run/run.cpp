@@ -66,7 +66,9 @@ class Run {
                         recorder_,
                         options_.emulated_step_ns,
                         setup.rate_factors,
-                        {options_.batch_size, setup.shape.channels, setup.shape.height, setup.shape.width}});
+                        {options_.batch_size, setup.shape.channels, setup.shape.height, setup.shape.width},
+                        [&setup] { return make_model(setup); },
+                        [this](const std::string& line) { say(line); }});
     if (setup.checkpoint) load(*setup.checkpoint);
     if (options_.profile_steps > 0) profile_.emplace(options_, comm_, recorder_, device_.is_cuda());
     if (!options_.only_evaluates) feeder_ = make_feeder(setup.data.train, *setup.pipeline, train_loader_options());
@@ -215,6 +217,12 @@ class Run {
     save_checkpoint(is_last ? last_checkpoint() : options_.out / "checkpoint-best.safetensors", info, state);
   }
 
+  void say(const std::string& line) {
+    if (!is_first_) return;
+    progress_.clear();
+    std::cout << line << std::endl;
+  }
+
   int stopped(const TrainResult& result) {
     if (is_first_) {
       progress_.clear();
@@ -246,6 +254,8 @@ class Run {
       summary["most_alive_activations"] = std::vector<int64_t>(
           most_alive.const_data_ptr<int64_t>(), most_alive.const_data_ptr<int64_t>() + most_alive.numel());
     const std::string waits = tell_waits(run, summary);
+    const auto replicas = strategy_->replica_use();
+    if (!replicas.empty()) summary["replicas"] = replicas_json(replicas, result.train_seconds);
     const std::string verdict = result.step_count > 0 ? judge(run, summary) : std::string();
     write_text(options_.out / "summary.json", json_text(summary, 2) + "\n");
     char seconds[32];
@@ -254,7 +264,8 @@ class Run {
               << '\n';
     if (evaluation != nullptr && learns())
       std::cout << accuracy_text(*evaluation, options_.evaluated_split, class_names());
-    std::cout << memory_text(tensors) << waits << verdict << std::flush;
+    std::cout << memory_text(tensors) << replicas_text(replicas, result.train_seconds, memory.item<int64_t>()) << waits
+              << verdict << std::flush;
     return 0;
   }
 

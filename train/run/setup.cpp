@@ -141,6 +141,20 @@ OptimizerOptions optimizer_options(const TrainOptions& options) {
   return {options.learning_rate, options.momentum, options.weight_decay, options.optimizer};
 }
 
+std::unique_ptr<Model> make_model(const Setup& setup) {
+  const auto& options = setup.options;
+  at::manual_seed(options.seed);
+  auto model = naming_memory("--arch " + options.arch, "its weights", "a smaller model",
+                             [&] { return ModelRegistry::make(parse_spec("arch", options.arch), setup.shape); });
+  if (!options.pretrained.empty()) {
+    const auto left_out = options.has_new_head ? new_head_modules(*model) : std::vector<std::string>();
+    naming_memory("--pretrained " + options.pretrained.string(), "its tensors", "a smaller model",
+                  [&] { load_pretrained(*model, options.pretrained, left_out); });
+  }
+  freeze_layers(*model, options.freeze);
+  return model;
+}
+
 Setup set_up(TrainOptions options, const std::function<void(const std::string&)>& say) {
   check(options, ModelRegistry::names(), StrategyRegistry::names(), OptimizerRegistry::names());
   check_spec<ModelRegistry>("arch", options.arch);
@@ -178,15 +192,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   setup.info = info_of(setup);
 
   start_intra_op_threads(setup.world.is_spawner ? 1 : setup.options.threads);
-  at::manual_seed(setup.options.seed);
-  setup.model = naming_memory("--arch " + setup.options.arch, "its weights", "a smaller model",
-                              [&] { return ModelRegistry::make(parse_spec("arch", setup.options.arch), setup.shape); });
-  if (!setup.options.pretrained.empty()) {
-    const auto left_out = setup.options.has_new_head ? new_head_modules(*setup.model) : std::vector<std::string>();
-    naming_memory("--pretrained " + setup.options.pretrained.string(), "its tensors", "a smaller model",
-                  [&] { load_pretrained(*setup.model, setup.options.pretrained, left_out); });
-  }
-  freeze_layers(*setup.model, setup.options.freeze);
+  setup.model = make_model(setup);
   setup.rate_factors = rate_factors(*setup.model, setup.options.layer_rates);
   const Spec mode = parse_spec("mode", setup.options.mode);
   const auto& traits = StrategyRegistry::entry(mode.name()).traits;

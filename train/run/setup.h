@@ -34,6 +34,10 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
 /// Requires that the learning rate is resolved.
 OptimizerOptions optimizer_options(const TrainOptions& options);
 
+/// The model as it is before the first step: with weights that depend on the seed alone, or pretrained, and with its
+/// frozen layers; on the CPU. Sets LibTorch's random numbers to what they are after one model was made.
+std::unique_ptr<Model> make_model(const Setup& setup);
+
 /// Threads that LibTorch starts for `--threads count` in addition to the caller's: those of OpenMP, and those of its
 /// own pool.
 constexpr int intra_op_threads(int count) { return 2 * (count - 1); }

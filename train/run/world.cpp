@@ -97,6 +97,9 @@ void check_world(const TrainOptions& options, const World& world, torch::DeviceT
   if (options.gpu >= 0 && count > 1 && options.rank < 0)
     throw config_error(
         concat("--gpu is ", options.gpu, " with ", count, " ranks; expected one rank, or CUDA_VISIBLE_DEVICES"));
+  if (options.gpu >= 0 && world.mesh.gpu >= 0)
+    throw config_error(concat("--gpu is ", options.gpu, " with --mode ", options.mode,
+                              ", which names its devices itself; expected one of the two"));
   const auto visible = device == torch::kCUDA ? static_cast<int>(torch::cuda::device_count()) : count;
   if (world.is_spawner && count > visible) {
     throw config_error(concat("--nproc is ", count, " with ", visible,
@@ -106,12 +109,14 @@ void check_world(const TrainOptions& options, const World& world, torch::DeviceT
 
 }  // namespace
 
-Mesh mesh_of(const TrainOptions& options, int ranks, torch::DeviceType device) {
+Mesh mesh_of(const TrainOptions& options, int ranks, std::optional<torch::DeviceType> device) {
   const Spec spec = parse_spec("mode", options.mode);
   const auto& mode = StrategyRegistry::entry(spec.name());
-  const int usual = device == torch::kCUDA ? static_cast<int>(torch::cuda::device_count()) : 2;
-  return mode.traits.mesh(spec.with_keys(mode.keys),
-                          {.ranks = ranks, .default_ranks = usual, .batch_size = options.batch_size});
+  const int gpus = device == torch::kCUDA ? static_cast<int>(torch::cuda::device_count()) : 0;
+  return mode.traits.mesh(spec.with_keys(mode.keys), {.ranks = ranks,
+                                                      .default_ranks = gpus > 0 ? gpus : 2,
+                                                      .batch_size = options.batch_size,
+                                                      .gpus = device ? gpus : -1});
 }
 
 torch::DeviceType device_type(const TrainOptions& options) {
@@ -125,7 +130,8 @@ torch::DeviceType device_type(const TrainOptions& options) {
 
 torch::Device rank_device(const TrainOptions& options, const World& world) {
   if (device_type(options) == torch::kCPU) return torch::kCPU;
-  const int index = options.gpu >= 0 ? options.gpu : world.rendezvous.local_rank;
+  const int own = world.mesh.gpu >= 0 ? world.mesh.gpu : world.rendezvous.local_rank;
+  const int index = options.gpu >= 0 ? options.gpu : own;
   const auto count = static_cast<int>(torch::cuda::device_count());
   if (index >= count) {
     throw device_error(concat("rank ", world.rendezvous.rank, ": needs GPU ", index, ", but ", count,
@@ -172,7 +178,11 @@ void resolve_threads(TrainOptions& options, const World& world, torch::DeviceTyp
   const ThreadCounts share =
       default_threads(usable_cores() / std::max(1, world.ranks_sharing_cores), device == torch::kCUDA);
   if (options.workers < 0) options.workers = share.workers;
-  if (options.threads < 1) options.threads = share.threads;
+  const int computing = device == torch::kCPU ? world.mesh.replicas : 1;
+  if (options.threads < 1) options.threads = std::max(share.threads, computing);
+  if (options.threads < computing)
+    throw config_error(concat("--threads is ", options.threads, " with --mode ", options.mode, "; expected ", computing,
+                              " or more, one for each of its replicas"));
 }
 
 }  // namespace penstock

@@ -1,6 +1,7 @@
 // World: how many ranks there are, which rank this process is, and what started it.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "train/comm/comm.h"
@@ -26,13 +27,15 @@ torch::DeviceType device_type(const TrainOptions& options);
 /// This rank's device: that of --gpu, otherwise that of the local rank. Throws device_error if there are fewer GPUs.
 torch::Device rank_device(const TrainOptions& options, const World& world);
 
-/// How the mode lays itself over so many ranks; 0: as many as are usual. Throws config_error.
-Mesh mesh_of(const TrainOptions& options, int ranks, torch::DeviceType device);
+/// How the mode lays itself over so many ranks; 0: as many as are usual. Without a device, as on the CPU, but devices
+/// that the mode names are not looked for. Throws config_error.
+Mesh mesh_of(const TrainOptions& options, int ranks, std::optional<torch::DeviceType> device);
 
 /// Throws config_error if launcher and flags, mode and ranks, or batch and ranks contradict each other.
 World find_world(const TrainOptions& options, torch::DeviceType device);
 
-/// Replaces "auto" by the numbers of workers and intra-op threads for a rank of this world.
+/// Replaces "auto" by the numbers of workers and intra-op threads for a rank of this world. Throws config_error for
+/// fewer threads than the mode has replicas on the CPU.
 void resolve_threads(TrainOptions& options, const World& world, torch::DeviceType device);
 
 }  // namespace penstock

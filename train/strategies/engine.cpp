@@ -11,6 +11,7 @@
 #include "core/text.h"
 #include "train/models/model.h"
 #include "train/strategies/kept_state.h"
+#include "train/strategies/replicas.h"
 
 namespace penstock::detail {
 namespace {
@@ -94,7 +95,8 @@ Engine::Engine(const StrategyContext& context, const Choices& choices)
   if (choices.syncs_batch_norm && data_.world_size() > 1) norms_.emplace(model_, data_);
   if (norms_ && norms_->empty()) norms_.reset();
   runner_.emplace(part_, link_ ? &*link_ : nullptr, choices.mesh.pipe_rank(world_.rank()), choices.mesh.pipe,
-                  choices.micro_batches, choices.schedule, device_, recorder_, norms_.has_value());
+                  choices.micro_batches, choices.schedule, device_, recorder_, norms_.has_value(),
+                  choices.replicas.get());
   broadcast(data_, part_.parameters());
   agree_on_buffers();
   if (choices.store) part_.keep_in(choices.store(part_, data_, recorder_));
@@ -159,6 +161,10 @@ void Engine::for_each_held(const std::function<void(const std::string& name, con
           tensor.requires_grad() ? whole[trained++] : torch::zeros_like(tensor));
   }
   if (optimizer.step_count) use(kSteps, torch::tensor(*optimizer.step_count));
+}
+
+std::vector<ReplicaUse> Engine::replica_use() {
+  return choices_.replicas ? choices_.replicas->use() : std::vector<ReplicaUse>();
 }
 
 StateDict Engine::state() {

@@ -19,6 +19,8 @@
 
 namespace penstock::detail {
 
+class Replicas;
+
 /// What a mode chooses; a mode is little more than a value of this.
 struct Choices {
   Mesh mesh;
@@ -34,7 +36,8 @@ struct Choices {
   /// Where parameters are while no stage uses them; null: whole at every rank.
   std::function<std::shared_ptr<ParameterStore>(const ModelPart& part, Comm& data, Recorder& recorder)> store = {};
   Sliced sliced = {};
-  bool syncs_batch_norm = false;  // over the data axis; only with one micro-batch
+  bool syncs_batch_norm = false;            // over the data axis; only with one micro-batch
+  std::shared_ptr<Replicas> replicas = {};  // run the whole model, on several devices; the sync has them too
 };
 
 /// One step: this rank's operations of the schedule, the sum of gradients over the data axis, one update. Ranks of one
@@ -72,6 +75,7 @@ class Engine final : public Strategy {
     return measured_memory(part_, *sync_, update_->optimizer().state(), choices_.sliced, data_.world_size());
   }
   void measure_next_step() override { sync_->measure_next(); }
+  std::vector<ReplicaUse> replica_use() override;
   StateDict state() override;
   void load_state(const StateDict& state) override;
   std::string left_out() const override { return left_out_; }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "train/strategies/loss.h"
+#include "train/strategies/replicas.h"
 
 namespace penstock::detail {
 
@@ -16,7 +17,8 @@ StepSums no_sums(const torch::Device& device) {
 }
 
 ScheduleRunner::ScheduleRunner(ModelPart& part, StageLink* link, int rank, int ranks, int micro_batches,
-                               Schedule schedule, const torch::Device& device, Recorder& recorder, bool spans_ranks)
+                               Schedule schedule, const torch::Device& device, Recorder& recorder, bool spans_ranks,
+                               Replicas* replicas)
     : part_(part),
       link_(link),
       rank_(rank),
@@ -26,6 +28,7 @@ ScheduleRunner::ScheduleRunner(ModelPart& part, StageLink* link, int rank, int r
       device_(device),
       recorder_(recorder),
       spans_ranks_(spans_ranks),
+      replicas_(replicas),
       trained_(values(part.trained())),
       alive_(part.chunk_count() * static_cast<size_t>(micro_batches)) {}
 
@@ -54,7 +57,7 @@ torch::Tensor ScheduleRunner::evaluate(const DeviceBatch& batch) {
   torch::Tensor output;
   for (int chunk = 0; chunk < static_cast<int>(part_.chunk_count()); ++chunk) {
     const int part = chunk * ranks_ + rank_;
-    output = part_.forward(part == 0 ? batch.images : link_->receive_activation(part, 0, batch.rows), chunk);
+    output = run_part(part == 0 ? batch.images : link_->receive_activation(part, 0, batch.rows), chunk);
     if (part_.is_last(chunk)) return output;
     link_->send_activation(part, 0, output);
   }
@@ -75,6 +78,10 @@ ScheduleRunner::Alive& ScheduleRunner::alive_of(const Operation& operation) {
   return alive_[static_cast<size_t>(operation.chunk * micro_batches_ + operation.micro_batch)];
 }
 
+torch::Tensor ScheduleRunner::run_part(const torch::Tensor& input, size_t chunk) {
+  return replicas_ ? replicas_->forward(input) : part_.forward(input, chunk);
+}
+
 void ScheduleRunner::keep_graph(Alive& alive, const torch::Tensor& output) {
   alive.output = output;
   most_alive_ = std::max(most_alive_, ++alive_count_);
@@ -85,9 +92,9 @@ torch::Tensor ScheduleRunner::output_of(const DeviceBatch& batch, const Operatio
                                         Alive& alive) {
   part_.train((spans_ranks_ ? batch.global_count : rows.count) > 1);
   const auto input = alive.input.defined() ? alive.input : batch.images.narrow(0, rows.first, rows.count);
-  const auto output = part_.forward(input, operation.chunk);
+  const auto output = run_part(input, operation.chunk);
   if (!part_.is_last(operation.chunk)) return output;
-  alive.logits = output.detach();
+  alive.logits = replicas_ ? output : output.detach();
   return Targets(batch, rows.first, rows.count).loss(output);
 }
 
@@ -133,6 +140,7 @@ void ScheduleRunner::backward(const DeviceBatch& batch, const Operation& operati
   const bool is_first = part_.is_first(operation.chunk);
   if (operation.kind == Operation::Kind::kBackward) {
     if (alive.output.requires_grad()) alive.output.backward(gradient);  // everything up to here may be frozen
+    if (replicas_) replicas_->backward(alive.logits.grad());
   } else if (is_first) {
     alive.gradient = gradient;
   } else {

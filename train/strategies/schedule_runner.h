@@ -14,6 +14,8 @@
 
 namespace penstock::detail {
 
+class Replicas;
+
 /// The sums of no rows.
 StepSums no_sums(const torch::Device& device);
 
@@ -22,11 +24,12 @@ StepSums no_sums(const torch::Device& device);
 class ScheduleRunner {
  public:
   /// `link`: null where this rank holds the whole model. Chunk k of `part` is part k * ranks + rank of the model, in
-  /// the order of the link's ranks. `part`, `link` and `recorder` outlive it.
+  /// the order of the link's ranks. `replicas`: null, or they run the whole model in place of `part`. All outlive it.
   /// With `spans_ranks` layers take statistics over the ranks of the batch: a rank without rows runs 0 rows, and
   /// training mode depends on the rows of all.
   ScheduleRunner(ModelPart& part, StageLink* link, int rank, int ranks, int micro_batches, Schedule schedule,
-                 const torch::Device& device, Recorder& recorder, bool spans_ranks = false);
+                 const torch::Device& device, Recorder& recorder, bool spans_ranks = false,
+                 Replicas* replicas = nullptr);
 
   /// One step: gradients are added to those of the parameters. Requires that `batch` has labels at the last part.
   StepSums run(const DeviceBatch& batch);
@@ -44,7 +47,7 @@ class ScheduleRunner {
   struct Alive {
     torch::Tensor input;                // of a part that is not the first
     torch::Tensor output;               // the loss at the last part; undefined while the input alone is kept
-    torch::Tensor logits;               // at the last part
+    torch::Tensor logits;               // at the last part; those of replicas get a gradient
     torch::Tensor gradient;             // of the output, at the first part between the halves of backward
     std::optional<SplitBackward> rest;  // at the other parts between the halves of backward
     std::optional<RandomState> random;  // before a forward that is run again
@@ -54,6 +57,7 @@ class ScheduleRunner {
   Rows rows_of(const DeviceBatch& batch, int micro_batch) const;
   Alive& alive_of(const Operation& operation);
   int part_of(const Operation& operation) const { return operation.chunk * ranks_ + rank_; }
+  torch::Tensor run_part(const torch::Tensor& input, size_t chunk);
   void keep_graph(Alive& alive, const torch::Tensor& output);
   torch::Tensor output_of(const DeviceBatch& batch, const Operation& operation, const Rows& rows, Alive& alive);
   torch::Tensor gradient_of_output(const DeviceBatch& batch, const Operation& operation, const Alive& alive);
@@ -71,6 +75,7 @@ class ScheduleRunner {
   torch::Device device_;
   Recorder& recorder_;
   bool spans_ranks_;
+  Replicas* replicas_;
   std::vector<torch::Tensor> trained_;
   std::vector<Alive> alive_;  // by chunk and micro-batch
   int alive_count_ = 0, most_alive_ = 0;

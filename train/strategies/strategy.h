@@ -35,6 +35,8 @@ struct StrategyContext {
   int64_t emulated_step_ns = 0;                     // instead of forward, backward and update; communication stays
   std::map<std::string, double> rate_factors = {};  // of the learning rate, by parameter; 1 for the others
   std::vector<int64_t> input_sizes = {};            // of a full batch, over all ranks: N x C x H x W; empty: not known
+  std::function<std::unique_ptr<Model>()> make_model = {};  // another one like `model`, on the CPU
+  std::function<void(const std::string&)> say = {};         // hears lines for people; null: nobody reads them
 };
 
 /// Sums over the samples of this rank's rows, on its device, not synchronised.
@@ -53,6 +55,13 @@ struct KindMemory {
   int64_t peak_bytes = 0;    // the most at any time of a step so far
   double formula_bytes = 0;  // what `bytes` is by the formula of the mode
   std::string formula = {};  // "phi / 2", where phi is the bytes of the parameters
+};
+
+/// What one replica of the model has done, in a mode that has several on one rank.
+struct ReplicaUse {
+  std::string device;             // cpu, cuda:1
+  double busy_ms = 0;             // in training: forward, backward and sums of gradients, of all steps
+  int64_t peak_memory_bytes = 0;  // the most that LibTorch has allocated on this device; 0 on the CPU: not counted
 };
 
 /// Equivalence: fed the same global batches, every strategy at every world size that it accepts reaches the parameters
@@ -87,6 +96,8 @@ class Strategy {
   /// gradient; and `batch` has its labels and weights. Elsewhere an undefined tensor.
   virtual torch::Tensor evaluate(DeviceBatch& batch) = 0;
   virtual void set_learning_rate(double learning_rate) = 0;
+  /// One entry per replica; empty in a mode that has none.
+  virtual std::vector<ReplicaUse> replica_use() { return {}; }
   /// Called at every rank or at none. If gradients are sent compressed, the next step also finds out what that costs:
   /// |gradient as it was sent - true gradient| / |true gradient|, in StepSums::compression_error.
   virtual void measure_next_step() {}

@@ -1,0 +1,117 @@
+// dp: one rank whose batches are spread over replicas of the model, each on a device and a thread of its own; what
+// PyTorch calls DataParallel.
+#include <torch/cuda.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <optional>
+
+#include "core/number_text.h"
+#include "core/text.h"
+#include "train/strategies/engine.h"
+#include "train/strategies/replicas.h"
+
+namespace penstock {
+namespace {
+
+constexpr int kMost = 65'536;  // replicas
+
+std::optional<int> whole_number(const std::string& text) {
+  int value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, failure] = std::from_chars(text.data(), end, value);
+  if (failure != std::errc() || stop != end) return {};
+  return value;
+}
+
+/// The replicas of `devices=cpu:4`, or of `devices=0:2`, which are GPUs; without that key every visible GPU, or two on
+/// the CPU. `gpus` as in MeshRequest.
+std::vector<torch::Device> devices_of(const Spec& spec, int gpus) {
+  const std::string fallback = "cpu:2", text = spec.get("devices", gpus > 0 ? "" : fallback.c_str());
+  std::vector<torch::Device> devices;
+  if (text.empty()) {
+    for (int gpu = 0; gpu < gpus; ++gpu) devices.emplace_back(torch::kCUDA, static_cast<c10::DeviceIndex>(gpu));
+    return devices;
+  }
+  const auto refuse = [&](const std::string& why) { return config_error(concat("--mode dp: devices is ", text, why)); };
+  const auto parts = split(text, ':');
+  if (parts.front() == "cpu") {
+    const auto count = parts.size() == 2 ? whole_number(parts[1]) : std::nullopt;
+    if (!count || *count < 1 || *count > kMost)
+      throw refuse(concat("; expected a number of replicas from 1 to ", kMost, ", such as cpu:4"));
+    if (gpus > 0) throw refuse(" in a run on CUDA; expected GPUs, such as 0:1, or --device cpu");
+    return std::vector<torch::Device>(static_cast<size_t>(*count), torch::kCPU);
+  }
+  for (const auto& part : parts) {
+    const auto gpu = whole_number(part);
+    if (!gpu || *gpu < 0 || *gpu > std::numeric_limits<c10::DeviceIndex>::max())
+      throw refuse("; expected GPUs, such as 0:1, or threads of the CPU, such as cpu:4");
+    if (gpus == 0) throw refuse(" in a run on the CPU; expected threads, such as cpu:2");
+    if (gpus > 0 && *gpu >= gpus)
+      throw refuse(concat(", and ", count_text(gpus, "GPU is", "GPUs are"), " visible; expected numbers below ", gpus));
+    const torch::Device device(torch::kCUDA, static_cast<c10::DeviceIndex>(*gpu));
+    if (std::find(devices.begin(), devices.end(), device) != devices.end())
+      throw refuse(concat(", which names GPU ", *gpu, " twice; expected it once"));
+    devices.push_back(device);
+  }
+  return devices;
+}
+
+/// Where the logits are gathered and the model is updated.
+torch::Device output_device(const Spec& spec, const std::vector<torch::Device>& devices) {
+  if (!spec.has("output-device")) return devices.front();
+  const int gpu = spec.get("output-device", 0);
+  for (const auto& device : devices)
+    if (device.is_cuda() && device.index() == gpu) return device;
+  throw config_error(
+      concat("--mode dp: output-device is ", gpu, "; expected ",
+             devices.front().is_cpu() ? "none where the replicas are on the CPU" : "one of the GPUs of devices"));
+}
+
+Mesh mesh_for(const Spec& spec, const MeshRequest& request) {
+  if (request.ranks > 1)
+    throw config_error(concat("--mode dp: launched with ", request.ranks,
+                              " ranks; expected 1, whose replicas are threads (use --mode ddp)"));
+  const auto devices = devices_of(spec, request.gpus);
+  const auto output = output_device(spec, devices);
+  const auto replicas = static_cast<int64_t>(devices.size()), rows = request.batch_size;
+  const int64_t each = (rows + replicas - 1) / replicas;
+  if (rows > 0 && each * (replicas - 1) >= rows)
+    throw config_error(concat("--mode dp: ", replicas, " replicas for --batch-size ", rows, ", each with up to ",
+                              count_text(each, "row"), "; expected ", (rows + each - 1) / each, ", all with rows"));
+  return {.replicas = static_cast<int>(replicas), .gpu = output.is_cuda() ? output.index() : -1};
+}
+
+std::string text_of(const std::vector<torch::Device>& devices, const torch::Device& output) {
+  const std::string count = count_text(devices.size(), "replica");
+  if (output.is_cpu()) return concat(count, " on threads of the CPU, which share the parameters");
+  std::vector<std::string> names;
+  for (const auto& device : devices) names.push_back(device.str());
+  return concat(count, " on ", join(names), "; loss and update on ", output.str());
+}
+
+std::unique_ptr<Strategy> make_dp(const Spec& spec, const StrategyContext& context) {
+  const int gpus = context.device.is_cuda() ? static_cast<int>(torch::cuda::device_count()) : 0;
+  detail::Choices choices{.mesh = mesh_for(spec, {.ranks = context.comm.world_size(), .gpus = gpus})};
+  const auto devices = devices_of(spec, gpus);
+  choices.text = text_of(devices, context.device);
+  choices.replicas =
+      std::make_shared<detail::Replicas>(context.model, context.device, devices, context.make_model, context.say);
+  choices.sync = [replicas = choices.replicas](const auto&, Comm&, Recorder&, int) {
+    return detail::make_replica_sync(replicas);
+  };
+  return std::make_unique<detail::Engine>(context, choices);
+}
+
+const Registered<StrategyKind> kRegistered{
+    "dp",
+    {"devices", "output-device"},
+    "one rank, whose batches are spread over replicas of the model: devices=cpu:4 has four on threads of the CPU (the "
+    "default is 2), devices=0:1 one on each of two GPUs (the default is all that are visible); output-device (default "
+    "the first) is where the logits come together and the model is updated",
+    make_dp,
+    {.mesh = mesh_for}};
+
+}  // namespace
+}  // namespace penstock
