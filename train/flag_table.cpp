@@ -66,6 +66,7 @@ std::vector<Flag> device_flags() {
       {"rank", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.rank}; }},
       {"dist-url", kOwnAside, [](Options o) -> FlagValue { return o.dist_url; }},
       {"dist-backend", kAgreed, [](Options o) -> FlagValue { return o.dist_backend; }},
+      {"hosting", kOwn, [](Options o) -> FlagValue { return o.hosting; }},
       {"interface", kOwnAside, [](Options o) -> FlagValue { return o.interface; }},
       {"timeout", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.timeout_seconds}; }},
   };

@@ -118,6 +118,7 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
   check_name("dct-scale", options.dct_scale, {"auto", "off"});
   check_name("schedule", options.schedule, {"constant", "cosine", "step"});
   check_name("dist-backend", options.dist_backend, {"auto", "gloo", "nccl"});
+  check_name("hosting", options.hosting, {"processes", "threads"});
   if (options.workers != -1) check_at_least("workers", options.workers, 0);
   check_at_least("prefetch", options.prefetch, 1);
   check_at_least("batch-size", options.batch_size, int64_t{1});

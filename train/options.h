@@ -62,6 +62,7 @@ struct TrainOptions {
   int nproc = 0;                  ///< 0: auto.
   int world_size = 0, rank = -1;  ///< For ranks that no launcher started; 0 and -1: not given.
   std::string dist_url, dist_backend = "auto";
+  std::string hosting = "processes";  ///< What the ranks of --nproc are: processes, or threads of this process.
   std::string interface;      ///< Network interface, such as eth0, on which ranks communicate; empty: see Rendezvous.
   int timeout_seconds = 120;  ///< The longest wait for other ranks in a step; at the start, five times that.
 

@@ -60,8 +60,8 @@ TraceLane lane_of(const std::string& name, const std::vector<Lap>& laps) {
 
 }  // namespace
 
-Profile::Profile(const TrainOptions& options, Comm& comm, Recorder& recorder, bool is_on_cuda)
-    : options_(options), comm_(comm), recorder_(recorder), is_on_cuda_(is_on_cuda) {}
+Profile::Profile(const TrainOptions& options, Comm& comm, Recorder& recorder, bool is_on_cuda, bool has_operators)
+    : options_(options), comm_(comm), recorder_(recorder), is_on_cuda_(is_on_cuda), has_operators_(has_operators) {}
 
 void Profile::on_chunk(const ChunkTime& chunk) {
   if (!keeps_chunks_.load(std::memory_order_relaxed)) return;
@@ -83,7 +83,8 @@ void Profile::plan(int64_t steps_left) {
 
 void Profile::start() {
   first_ = -1;  // there is only one start
-  session_.emplace(is_on_cuda_);
+  is_on_ = true;
+  if (has_operators_) session_.emplace(is_on_cuda_);
   agree_on_origin();
   keeps_chunks_ = true;
   recorder_.keep_laps();
@@ -103,7 +104,8 @@ void Profile::agree_on_origin() {
 void Profile::stop() {
   laps_ = recorder_.take_laps();
   keeps_chunks_ = false;
-  ops_ = session_->stop();
+  is_on_ = false;
+  if (session_) ops_ = session_->stop();
   session_.reset();
   recorder_.restart();
 }

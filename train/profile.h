@@ -32,7 +32,9 @@ namespace penstock {
 /// Thread-safety: for the training thread only; on_chunk() may be called by any thread.
 class Profile {
  public:
-  Profile(const TrainOptions& options, Comm& comm, Recorder& recorder, bool is_on_cuda);
+  /// Without `has_operators` the trace has no operators of this rank: LibTorch's profiler serves one thread per
+  /// process.
+  Profile(const TrainOptions& options, Comm& comm, Recorder& recorder, bool is_on_cuda, bool has_operators = true);
 
   /// For LoaderOptions::on_chunk. Requires that the profile outlives the loader.
   void on_chunk(const ChunkTime& chunk);
@@ -44,8 +46,8 @@ class Profile {
 
   /// Whether the profile starts or stops after the step of this number, counted in this process.
   bool starts_after(int64_t step_count) const { return step_count == first_; }
-  bool stops_after(int64_t step_count) const { return session_ && step_count == last_; }
-  bool is_on() const { return session_.has_value(); }
+  bool stops_after(int64_t step_count) const { return is_on_ && step_count == last_; }
+  bool is_on() const { return is_on_; }
   void start();  ///< Collective. Restarts the recorder.
   void stop();   ///< Restarts the recorder.
 
@@ -61,7 +63,7 @@ class Profile {
   const TrainOptions& options_;
   Comm& comm_;
   Recorder& recorder_;
-  bool is_on_cuda_;
+  bool is_on_cuda_, has_operators_, is_on_ = false;
   int64_t first_ = -1, last_ = -1;  // it starts and stops after these numbers of steps of this process
   int64_t origin_ns_ = 0;           // time that is zero in the trace
   std::optional<AtomicFile> part_;

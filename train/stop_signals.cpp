@@ -2,6 +2,7 @@
 #include "train/stop_signals.h"
 
 #include <atomic>
+#include <mutex>
 
 #include "core/clock.h"
 
@@ -11,6 +12,8 @@ namespace {
 volatile std::sig_atomic_t g_received = 0;
 std::atomic<int64_t> g_received_ns = 0;
 std::array<struct sigaction, kStopSignals.size()> g_before;
+std::mutex g_mutex;  // not of the handler
+int g_count = 0;
 
 extern "C" void remember(int signal) {
   if (g_received == 0) {
@@ -30,6 +33,8 @@ bool is_heeded(int signal) {
 }
 
 StopSignals::StopSignals() {
+  const std::lock_guard lock(g_mutex);
+  if (g_count++ > 0) return;
   struct sigaction action {};
   action.sa_handler = remember;
   action.sa_flags = SA_RESTART;
@@ -40,6 +45,8 @@ StopSignals::StopSignals() {
 }
 
 StopSignals::~StopSignals() {
+  const std::lock_guard lock(g_mutex);
+  if (--g_count > 0) return;
   for (size_t i = 0; i < kStopSignals.size(); ++i) sigaction(kStopSignals[i], &g_before[i], nullptr);
 }
 

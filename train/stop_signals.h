@@ -18,8 +18,8 @@ constexpr int64_t kSecondSignalMs = 1000;
 /// started: with nohup, a process shall outlive its terminal.
 bool is_heeded(int signal);
 
-/// While it lives, stop signals are remembered instead of ending the process; a second SIGINT ends it. Only one object
-/// at a time.
+/// While one of these lives, stop signals are remembered instead of ending the process; a second SIGINT ends it.
+/// Threads that are ranks have one each.
 class StopSignals {
  public:
   StopSignals();

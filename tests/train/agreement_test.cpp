@@ -73,6 +73,7 @@ TEST(AgreementTest, EveryAgreedFlagIsATermAndNoOtherIs) {
       {"rank", [](auto& o) { o.rank = 7; }},
       {"dist-url", [](auto& o) { o.dist_url = "elsewhere"; }},
       {"dist-backend", [](auto& o) { o.dist_backend = "gloo"; }},
+      {"hosting", [](auto& o) { o.hosting = "threads"; }},
       {"interface", [](auto& o) { o.interface = "eth7"; }},
       {"timeout", [](auto& o) { o.timeout_seconds = 7; }},
       {"out", [](auto& o) { o.out = "elsewhere"; }},

@@ -202,6 +202,24 @@ TEST_P(GroupTest, WhatARankEndsWithReachesTheOthers) {
         concat("rank ", rank, ": ", backend(), ": barrier: rank 1 has ended: shard 3: sample 35: crc32c is wrong"));
 }
 
+/// Rank 1 waits for rank 3 in a part of the group, where they are 0 and 1.
+TEST(CommTest, APartOfThreadsNamesTheRanksOfTheRunAndHearsWhyOneHasEnded) {
+  run_ranks(
+      4,
+      [](Comm& comm) {
+        const auto part = comm.split(comm.rank() % 2);
+        if (comm.rank() == 3) comm.abort("no space on the disk");
+        if (comm.rank() != 1) return;
+        const auto message = message_of(ErrorKind::kDevice, [&] {
+          auto tensor = torch::zeros({1});
+          part->receive(tensor, 1, 0, "the labels")->wait();
+        });
+        EXPECT_EQ(message,
+                  "rank 1: threads: waiting for the labels from rank 3: rank 3 has ended: no space on the disk");
+      },
+      /*step_seconds=*/60, Network::kThreads);
+}
+
 TEST(CommTest, BackendsAreChecked) {
   const auto make = [](const char* backend) {
     return message_of(ErrorKind::kConfig, [&] {

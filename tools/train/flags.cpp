@@ -155,6 +155,10 @@ void add_device_flags(CLI::App& app, TrainOptions& o) {
                  "library by which ranks communicate: nccl, gloo, or auto: nccl with CUDA, gloo on the CPU")
       ->capture_default_str()
       ->group(group);
+  app.add_option("--hosting", o.hosting,
+                 "what the ranks of --nproc are: processes, or threads of this process (on the CPU only)")
+      ->capture_default_str()
+      ->group(group);
   app.add_option(
          "--interface", o.interface,
          "network interface, for example eth0, over which ranks communicate; they listen on no other, except that "

@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <tuple>
 
 #include "core/error.h"
@@ -14,35 +15,48 @@
 namespace penstock {
 namespace {
 
+/// What all groups of a run share: when one rank ends, those that wait in any group hear of it.
+struct ThreadRun {
+  int step_seconds;
+  std::mutex mutex;  // of everything in all groups
+  std::condition_variable changed;
+  std::vector<int64_t> steps;  // one entry per rank of the run
+  std::string reason;          // why the run has failed; empty: it has not
+};
+
 class ThreadGroup {
  public:
   /// What each rank brings to a collective; one entry per rank.
   using Tensors = std::vector<torch::Tensor>;
   using Combine = std::function<void(Tensors&)>;
 
-  ThreadGroup(int count, int step_seconds)
-      : step_seconds_(step_seconds), next_(static_cast<size_t>(count), 0), steps_(next_) {}
+  /// `world_ranks`: one entry per rank of the group, its rank in the run.
+  ThreadGroup(std::shared_ptr<ThreadRun> run, std::vector<int> world_ranks)
+      : run_(std::move(run)), world_ranks_(std::move(world_ranks)), next_(world_ranks_.size(), 0) {}
 
   int size() const { return static_cast<int>(next_.size()); }
+  int world_rank(int rank) const { return world_ranks_[static_cast<size_t>(rank)]; }
 
   /// Brings `tensor` to this rank's next collective. The last rank to come calls `combine`. Returns the number of the
   /// collective.
   int64_t post(int rank, const torch::Tensor& tensor, const Combine& combine) {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(run_->mutex);
     const int64_t number = next_[static_cast<size_t>(rank)]++;
     auto& collective = collectives_[number];
     collective.tensors.resize(next_.size());
     collective.tensors[static_cast<size_t>(rank)] = tensor;
     if (++collective.posted < size()) return number;
+    lock.unlock();  // the others may go on to their next one meanwhile; an entry of a map stays where it is
     at::NoGradGuard no_grad;
     combine(collective.tensors);
+    lock.lock();
     collective.is_done = true;
-    changed_.notify_all();
+    run_->changed.notify_all();
     return number;
   }
 
   void wait(int rank, int64_t number, const std::string& operation) {
-    std::unique_lock lock(mutex_);
+    std::unique_lock lock(run_->mutex);
     auto& collective = collectives_[number];
     wait_until(lock, rank, operation, [&] { return collective.is_done; });
     if (++collective.seen == size()) collectives_.erase(number);
@@ -50,13 +64,13 @@ class ThreadGroup {
 
   void send(int from, int to, int tag, const torch::Tensor& tensor) {
     auto copy = tensor.detach().clone();
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(run_->mutex);
     mail_[{from, to, tag}].push_back(std::move(copy));
-    changed_.notify_all();
+    run_->changed.notify_all();
   }
 
   void receive(int from, int to, int tag, torch::Tensor& tensor, const std::string& operation) {
-    std::unique_lock lock(mutex_);
+    std::unique_lock lock(run_->mutex);
     auto& box = mail_[{from, to, tag}];
     wait_until(lock, to, operation, [&] { return !box.empty(); });
     const auto message = std::move(box.front());
@@ -67,21 +81,21 @@ class ThreadGroup {
   }
 
   void at_step(int rank, int64_t step) {
-    const std::lock_guard lock(mutex_);
-    steps_[static_cast<size_t>(rank)] = step;
+    const std::lock_guard lock(run_->mutex);
+    run_->steps[static_cast<size_t>(world_rank(rank))] = step;
   }
 
   void abort(int rank, const std::string& reason) {
-    const std::lock_guard lock(mutex_);
-    if (reason_.empty()) reason_ = concat("rank ", rank, " has ended: ", reason);
-    changed_.notify_all();
+    const std::lock_guard lock(run_->mutex);
+    if (run_->reason.empty()) run_->reason = concat("rank ", world_rank(rank), " has ended: ", reason);
+    run_->changed.notify_all();
   }
 
   /// The group of those that give the same `color` in their split `number`.
-  std::shared_ptr<ThreadGroup> part(int64_t number, int64_t color, int count) {
-    const std::lock_guard lock(mutex_);
+  std::shared_ptr<ThreadGroup> part(int64_t number, int64_t color, const std::vector<int>& world_ranks) {
+    const std::lock_guard lock(run_->mutex);
     auto& group = parts_[{number, color}];
-    if (!group) group = std::make_shared<ThreadGroup>(count, step_seconds_);
+    if (!group) group = std::make_shared<ThreadGroup>(run_, world_ranks);
     return group;
   }
 
@@ -95,29 +109,29 @@ class ThreadGroup {
   template <class Condition>
   void wait_until(std::unique_lock<std::mutex>& lock, int rank, const std::string& operation,
                   const Condition& is_there) {
-    changed_.wait_for(lock, std::chrono::seconds(step_seconds_), [&] { return is_there() || !reason_.empty(); });
+    const auto& reason = run_->reason;
+    run_->changed.wait_for(lock, std::chrono::seconds(run_->step_seconds),
+                           [&] { return is_there() || !reason.empty(); });
     if (is_there()) return;
     const std::string why =
-        !reason_.empty() ? reason_ : concat("nothing came within ", step_seconds_, " s; ", slowest_text(rank));
-    throw device_error(concat("rank ", rank, ": threads: ", operation, ": ", why));
+        !reason.empty() ? reason : concat("nothing came within ", run_->step_seconds, " s; ", slowest_text(rank));
+    throw device_error(concat("rank ", world_rank(rank), ": threads: ", operation, ": ", why));
   }
 
   std::string slowest_text(int rank) const {
-    size_t slowest = rank == 0 && steps_.size() > 1 ? 1 : 0;
-    for (size_t other = 0; other < steps_.size(); ++other)
-      if (other != static_cast<size_t>(rank) && steps_[other] < steps_[slowest]) slowest = other;
-    return concat("rank ", slowest, " is at step ", steps_[slowest]);
+    const auto step_of = [&](int of) { return run_->steps[static_cast<size_t>(world_rank(of))]; };
+    int slowest = rank == 0 && size() > 1 ? 1 : 0;
+    for (int other = 0; other < size(); ++other)
+      if (other != rank && step_of(other) < step_of(slowest)) slowest = other;
+    return concat("rank ", world_rank(slowest), " is at step ", step_of(slowest));
   }
 
-  int step_seconds_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<int64_t> next_;   // one entry per rank: the number of its next collective
-  std::vector<int64_t> steps_;  // one entry per rank
+  std::shared_ptr<ThreadRun> run_;
+  std::vector<int> world_ranks_;
+  std::vector<int64_t> next_;  // one entry per rank: the number of its next collective
   std::map<int64_t, Collective> collectives_;
   std::map<std::tuple<int, int, int>, std::deque<torch::Tensor>> mail_;  // by sender, receiver and tag
   std::map<std::pair<int64_t, int64_t>, std::shared_ptr<ThreadGroup>> parts_;
-  std::string reason_;
 };
 
 class ThreadWork final : public Comm::Work {
@@ -198,17 +212,22 @@ class ThreadComm final : public Comm {
 
   std::unique_ptr<Work> receive(torch::Tensor& tensor, int peer, int tag, const std::string& what) override {
     return std::make_unique<ThreadWork>([this, tensor, peer, tag, what]() mutable {
-      group_->receive(peer, rank_, tag, tensor, concat("waiting for ", what, " from rank ", peer));
+      group_->receive(peer, rank_, tag, tensor, concat("waiting for ", what, " from rank ", group_->world_rank(peer)));
     });
   }
 
   std::unique_ptr<Comm> split(int color) override {
     const auto colors = all_gather(torch::tensor({color}, torch::kInt64)).flatten();
-    const auto count = static_cast<int>(colors.eq(color).sum().item<int64_t>());
-    const auto rank = static_cast<int>(colors.narrow(0, 0, rank_).eq(color).sum().item<int64_t>());
+    std::vector<int> world_ranks;
+    int own = 0;  // this rank's number in its part
+    for (int rank = 0; rank < world_size(); ++rank) {
+      if (colors[rank].item<int64_t>() != color) continue;
+      if (rank == rank_) own = static_cast<int>(world_ranks.size());
+      world_ranks.push_back(group_->world_rank(rank));
+    }
     const int64_t number = split_count_++;  // counted by every rank, also by one that is alone in its part
-    if (count == 1) return make_self_comm();
-    return std::make_unique<ThreadComm>(group_->part(number, color, count), rank);
+    if (world_ranks.size() == 1) return make_self_comm();
+    return std::make_unique<ThreadComm>(group_->part(number, color, world_ranks), own);
   }
 
   void at_step(int64_t step) override { group_->at_step(rank_, step); }
@@ -234,7 +253,12 @@ class ThreadComm final : public Comm {
 }  // namespace
 
 std::vector<std::unique_ptr<Comm>> make_thread_comms(int count, int step_seconds) {
-  const auto group = std::make_shared<ThreadGroup>(count, step_seconds);
+  const auto run = std::make_shared<ThreadRun>();
+  run->step_seconds = step_seconds;
+  run->steps.resize(static_cast<size_t>(count));
+  std::vector<int> world_ranks(static_cast<size_t>(count));
+  std::iota(world_ranks.begin(), world_ranks.end(), 0);
+  const auto group = std::make_shared<ThreadGroup>(run, world_ranks);
   std::vector<std::unique_ptr<Comm>> comms;
   for (int rank = 0; rank < count; ++rank) comms.push_back(std::make_unique<ThreadComm>(group, rank));
   return comms;

@@ -12,6 +12,7 @@
 #include "train/comm/comm.h"
 #include "train/launch.h"
 #include "train/models/model.h"
+#include "train/run/rank_threads.h"
 #include "train/run/run.h"
 #include "train/run/world.h"
 #include "train/short_message.h"
@@ -40,7 +41,8 @@ void require_threads_of_ranks(const Setup& setup) {
   const auto& options = setup.options;
   const int ranks = setup.world.rendezvous.world_size, loaders = setup.data.test ? 2 : 1;
   const Mesh& mesh = setup.world.mesh;
-  const int communicators = mesh.data > 1 && mesh.pipe > 1 ? 3 : 1;  // of all ranks, and of each axis
+  const int axes = mesh.data > 1 && mesh.pipe > 1 ? 3 : 1;  // of all ranks, and of each axis
+  const int communicators = setup.world.has_rank_threads ? 0 : axes;
   require_threads(concat("--nproc ", ranks),
                   ranks * (1 + intra_op_threads(options.threads) + loaders * options.workers +
                            communicators * kCommunicatorThreads),
@@ -103,11 +105,12 @@ int run_program(const TrainOptions& options, const std::vector<std::string>& arg
   prepare_libtorch();
   Setup setup = set_up(options, [](const std::string& line) { std::cout << line << std::endl; });
   if (setup.world.is_spawner) return spawn(setup, options, arguments);
+  if (setup.world.has_rank_threads) require_threads_of_ranks(setup);
   if (setup.world.rendezvous.world_size > 1) silence_c10d();
   // Without a CUDA driver Kineto prints an error that says only that there is none.
   if (setup.device == torch::kCPU) setenv("KINETO_LOG_LEVEL", "5", /*overwrite=*/0);
   try {
-    return run_rank(setup);
+    return setup.world.has_rank_threads ? run_rank_threads(setup) : run_rank(setup);
   } catch (const c10::Error& error) {
     throw std::runtime_error(short_message(error));  // without LibTorch's stack frames
   }

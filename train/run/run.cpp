@@ -70,7 +70,7 @@ class Run {
                         [&setup] { return make_model(setup); },
                         [this](const std::string& line) { say(line); }});
     if (setup.checkpoint) load(*setup.checkpoint);
-    if (options_.profile_steps > 0) profile_.emplace(options_, comm_, recorder_, device_.is_cuda());
+    if (options_.profile_steps > 0) profile_.emplace(options_, comm_, recorder_, device_.is_cuda(), counts_process());
     if (!options_.only_evaluates) feeder_ = make_feeder(setup.data.train, *setup.pipeline, train_loader_options());
     if (setup.data.test && setup.data.test->size() > 0)
       test_feeder_ = make_feeder(setup.data.test, *setup.eval_pipeline, eval_loader_options());
@@ -102,8 +102,11 @@ class Run {
     const StopSignals signals;
     const double queued_ms = queued_threads_ms();
     const int64_t start_ns = now_ns();
-    const TrainResult result = train_epochs(parts(), options_, setup_.info.position);
-    queued_share_ = (queued_threads_ms() - queued_ms) / std::max(ms_since(start_ns), 1e-3);
+    TrainResult result = train_epochs(parts(), options_, setup_.info.position);
+    // The kernel counts these for the process, and its ranks are taken to have equal shares.
+    const double sharing = setup_.world.has_rank_threads ? comm_.world_size() : 1;
+    queued_share_ = (queued_threads_ms() - queued_ms) / std::max(ms_since(start_ns), 1e-3) / sharing;
+    result.a_step.process_cpu /= sharing;
     const int code = result.stop_signal != 0 ? stopped(result) : finish(result);
     if (profile_) profile_->write([](const std::string& line) { std::cout << line << std::endl; });
     return code;
@@ -205,6 +208,9 @@ class Run {
   /// False with an emulated step: the weights do not change, so there is nothing to evaluate or to save.
   bool learns() const { return options_.emulated_step_ns == 0; }
 
+  /// Whether this rank reports what there is once per process.
+  bool counts_process() const { return is_first_ || !setup_.world.has_rank_threads; }
+
   fs::path last_checkpoint() const { return options_.out / "checkpoint-last.safetensors"; }
 
   void save(const Position& position, TrainParts::Save which) {
@@ -238,7 +244,7 @@ class Run {
     const StateDict state = strategy_->state();
     // A run that was resumed after its last epoch has trained nothing, but it evaluates.
     if (!result.evaluation && test_feeder_ && learns()) result.evaluation = evaluate(options_.epochs);
-    auto memory = torch::tensor({peak_memory_bytes()}).to(device_);
+    auto memory = torch::tensor({counts_process() ? peak_memory_bytes() : int64_t{0}}).to(device_);
     comm_.all_reduce_sum(memory)->wait();
     const auto tensors = gather_memory(strategy_->memory(), comm_, device_);
     const auto most_alive =
@@ -379,22 +385,27 @@ class Run {
 
 }  // namespace
 
+int run_rank(Setup& setup, Comm& comm) {
+  const torch::Device device = rank_device(setup.options, setup.world);
+  const auto& options = setup.options;
+  const std::string advice = concat("a smaller batch, or a smaller --arch than ", options.arch,
+                                    options.is_resident ? ", or no --resident" : "");
+  return naming_memory(concat("--batch-size ", options.batch_size), "a step", advice, [&] {
+    Run run(setup, device, comm);
+    return options.only_evaluates ? run.evaluate_only() : run.train();
+  });
+}
+
 int run_rank(Setup& setup) {
   const torch::Device device = rank_device(setup.options, setup.world);
   const c10::DeviceGuard current_device(device);  // the device of pinned memory and communicators
   Meeting meeting;
   if (setup.world.rendezvous.world_size > 1) meeting.terms = terms_of(setup);
   meeting.say = [](const std::string& line) { std::cerr << concat("train: ", line, "\n") << std::flush; };
-  const auto& options = setup.options;
-  auto comm = make_comm(setup.world.rendezvous, device, options.dist_backend, meeting);
-  if (!options.sim_net.empty()) comm = make_sim_net(std::move(comm), parse_sim_net(options.sim_net));
-  const std::string advice = concat("a smaller batch, or a smaller --arch than ", options.arch,
-                                    options.is_resident ? ", or no --resident" : "");
+  auto comm = make_comm(setup.world.rendezvous, device, setup.options.dist_backend, meeting);
+  if (!setup.options.sim_net.empty()) comm = make_sim_net(std::move(comm), parse_sim_net(setup.options.sim_net));
   try {
-    return naming_memory(concat("--batch-size ", options.batch_size), "a step", advice, [&] {
-      Run run(setup, device, *comm);
-      return options.only_evaluates ? run.evaluate_only() : run.train();
-    });
+    return run_rank(setup, *comm);
   } catch (const std::exception& error) {
     comm->abort(short_message(error));
     throw;

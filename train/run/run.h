@@ -9,4 +9,7 @@ namespace penstock {
 /// stopped the run.
 int run_rank(Setup& setup);
 
+/// The same with ranks that `comm` joins already. What it throws does not reach the other ranks: call comm.abort().
+int run_rank(Setup& setup, Comm& comm);
+
 }  // namespace penstock

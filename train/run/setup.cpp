@@ -177,8 +177,10 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
     setup.checkpoint = naming_memory("--resume " + options.resume.string(), "its tensors", "a smaller model",
                                      [&] { return load_checkpoint(options.resume); });
 
-  const LoaderOptions own{.rank = setup.world.mesh.data_rank(setup.world.rendezvous.rank),
-                          .world_size = setup.world.mesh.data,
+  // Ranks that are threads share what is open, so that all shards are needed.
+  const bool is_shared = setup.world.has_rank_threads;
+  const LoaderOptions own{.rank = is_shared ? 0 : setup.world.mesh.data_rank(setup.world.rendezvous.rank),
+                          .world_size = is_shared ? 1 : setup.world.mesh.data,
                           .shuffle = shuffle_of(options)};
   setup.data = open_training_data(options, needed_shards(own), say);
   const auto& manifest = setup.data.train->manifest();
@@ -191,7 +193,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   check_data(setup);
   setup.info = info_of(setup);
 
-  start_intra_op_threads(setup.world.is_spawner ? 1 : setup.options.threads);
+  start_intra_op_threads(setup.world.is_spawner || is_shared ? 1 : setup.options.threads);
   setup.model = make_model(setup);
   setup.rate_factors = rate_factors(*setup.model, setup.options.layer_rates);
   const Spec mode = parse_spec("mode", setup.options.mode);

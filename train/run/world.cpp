@@ -85,9 +85,23 @@ void check_sim_net(const TrainOptions& options, const World& world, torch::Devic
                               " on CUDA, which is nccl; expected --dist-backend gloo"));
 }
 
+void check_hosting(const TrainOptions& options, const World& world, torch::DeviceType device) {
+  if (options.hosting != "threads") return;
+  if (world.launcher != "none")
+    throw config_error(concat("--hosting is threads for a rank that ",
+                              world.launcher == "flags" ? "--rank names" : world.launcher + " has started",
+                              "; expected processes, or --nproc alone"));
+  if (device != torch::kCPU && world.has_rank_threads)
+    throw config_error("--hosting is threads on CUDA; expected processes, or --device cpu");
+  if (options.dist_backend != "auto")
+    throw config_error(
+        concat("--dist-backend is ", options.dist_backend, " with --hosting threads; expected auto, or processes"));
+}
+
 void check_world(const TrainOptions& options, const World& world, torch::DeviceType device) {
   const int count = world.rendezvous.world_size;
-  check_descriptors(count);
+  if (!world.has_rank_threads) check_descriptors(count);
+  check_hosting(options, world, device);
   check_sim_net(options, world, device);
   if (options.dist_backend == "nccl" && device == torch::kCPU)
     throw config_error("--dist-backend is nccl on the CPU; expected gloo or auto, or --device cuda");
@@ -158,7 +172,8 @@ World find_world(const TrainOptions& options, torch::DeviceType device) {
     world.launcher = "flags";
   } else {
     world.rendezvous.world_size = rank_count_from_flags(options, device);
-    world.is_spawner = world.rendezvous.world_size > 1;
+    world.has_rank_threads = world.rendezvous.world_size > 1 && options.hosting == "threads";
+    world.is_spawner = world.rendezvous.world_size > 1 && !world.has_rank_threads;
   }
   world.rendezvous.interface = options.interface;
   world.rendezvous.step_seconds = options.timeout_seconds;

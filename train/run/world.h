@@ -15,6 +15,7 @@ struct World {
   Mesh mesh;                      ///< Of all ranks, as the mode lays itself over them.
   std::string launcher = "none";  ///< torchrun, slurm, openmpi, penstock, flags (--rank and --world-size) or none.
   bool is_spawner = false;        ///< This process starts rendezvous.world_size ranks and trains nothing itself.
+  bool has_rank_threads = false;  ///< All ranks are threads of this process.
   int local_world_size = 1;       ///< Ranks on this machine.
   /// Ranks on this machine that share usable_cores(); 1 if the launcher has bound each rank to cores of its own.
   int ranks_sharing_cores = 1;

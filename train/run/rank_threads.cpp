@@ -1,0 +1,123 @@
+// Ranks that are threads: one setup for each, and who failed first.
+#include "train/run/rank_threads.h"
+
+#include <ATen/Parallel.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <mutex>
+#include <thread>
+
+#include "core/text.h"
+#include "train/comm/sim_net.h"
+#include "train/comm/thread_comm.h"
+#include "train/models/model.h"
+#include "train/run/run.h"
+#include "train/short_message.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::chrono::seconds kGrace{5};  // the others end with their step, unless they hang
+
+/// Rank 0 takes the model; the others' are made one after the other, because weights come from the random numbers of
+/// the process.
+Setup setup_of_rank(Setup& all, int rank) {
+  Setup own;
+  own.options = all.options;
+  own.world = all.world;
+  own.world.rendezvous.rank = own.world.rendezvous.local_rank = rank;
+  own.device = all.device;
+  own.data = all.data;
+  own.pipeline = all.pipeline;
+  own.eval_pipeline = all.eval_pipeline;
+  own.shape = all.shape;
+  own.rate_factors = all.rate_factors;
+  own.model = rank == 0 ? std::move(all.model) : make_model(all);
+  own.checkpoint = all.checkpoint;  // its tensors are shared and only read
+  own.info = all.info;
+  return own;
+}
+
+class RankThreads {
+ public:
+  explicit RankThreads(Setup& setup) {
+    const int count = setup.world.rendezvous.world_size;
+    for (int rank = 0; rank < count; ++rank) setups_.push_back(setup_of_rank(setup, rank));
+    comms_ = make_thread_comms(count, setup.options.timeout_seconds);
+    const std::string& net = setup.options.sim_net;
+    for (auto& comm : comms_)
+      if (!net.empty()) comm = make_sim_net(std::move(comm), parse_sim_net(net));
+    codes_.resize(setups_.size());
+  }
+
+  int run() {
+    for (size_t rank = 0; rank < setups_.size(); ++rank) threads_.emplace_back([this, rank] { serve(rank); });
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return ended_count_ == threads_.size() || first_error_; });
+      if (first_error_ && !changed_.wait_for(lock, kGrace, [&] { return ended_count_ == threads_.size(); })) end_now();
+    }
+    for (auto& thread : threads_) thread.join();
+    if (first_error_) std::rethrow_exception(first_error_);
+    return codes_.front();
+  }
+
+ private:
+  void serve(size_t rank) {
+    at::set_num_threads(setups_[rank].options.threads);  // of this thread alone
+    try {
+      codes_[rank] = run_rank(setups_[rank], *comms_[rank]);
+    } catch (const std::exception& failure) {
+      fail(std::current_exception());  // before the others know: what they then throw is not the first error
+      comms_[rank]->abort(short_message(failure));
+    }
+    const std::lock_guard lock(mutex_);
+    ++ended_count_;
+    changed_.notify_all();
+  }
+
+  void fail(std::exception_ptr error) {
+    const std::lock_guard lock(mutex_);
+    if (!first_error_) first_error_ = std::move(error);
+    changed_.notify_all();
+  }
+
+  /// Without the destructors of what the remaining threads still use.
+  [[noreturn]] void end_now() const {
+    int code = 1;
+    std::string message;
+    try {
+      std::rethrow_exception(first_error_);
+    } catch (const Error& error) {
+      code = error.exit_code();
+      message = error.what();
+    } catch (const std::exception& error) {
+      message = concat("unforeseen: ", short_message(error));
+    }
+    std::cout << std::flush;
+    std::cerr << concat("train: ", message, "\n") << std::flush;
+    std::_Exit(code);
+  }
+
+  std::vector<Setup> setups_;  // one entry per rank, as of all that follow
+  std::vector<std::unique_ptr<Comm>> comms_;
+  std::vector<int> codes_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  size_t ended_count_ = 0;
+  std::exception_ptr first_error_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+int run_rank_threads(Setup& setup) {
+  RankThreads ranks(setup);
+  return ranks.run();
+}
+
+}  // namespace penstock
