@@ -117,7 +117,7 @@ def test_what_ranks_keep_goes_on_bit_for_bit_and_other_modes_say_that_they_leave
 def test_replicas_train_what_single_trains_and_are_told(cache, single, tmp_path):
     flags = [*FAST, "--mode", "dp(devices=cpu:3)", "--threads", 3, "--out", tmp_path / "run"]
     printed = run(cache, *flags).stdout
-    assert ("mode dp(devices=cpu:3): 3 replicas on threads of the CPU, which share the parameters\n") in printed
+    assert "mode dp(devices=cpu:3), 1 rank with 3 replicas on threads of the CPU, which share the parameters\n" in printed
     assert ("replica 0: in 11 x 1 x 16 x 16, out 11 x 10\nreplica 1: in 11 x 1 x 16 x 16, out 11 x 10\n"
             "replica 2: in 10 x 1 x 16 x 16, out 10 x 10\n") in printed
     assert len(re.findall(r"replica \d on cpu: busy \d+ %, peak memory of the whole process [\d.]+ MB\n", printed)) == 3

@@ -1,6 +1,7 @@
 // all_ranks: numbers of one rank, packed into a tensor that all ranks gather.
 #include "train/run/all_ranks.h"
 
+#include "core/text.h"
 #include "train/run/verdict.h"
 
 namespace penstock {
@@ -32,6 +33,17 @@ Observed over_all_ranks(const Observed& mine, const StepTimes& step, Comm& comm,
   Observed run = over_ranks(mine, all);
   run.parallel.ranks = std::move(steps);
   return run;
+}
+
+std::string ranks_text(const Feeder& feeder, Comm& comm, const torch::Device& device) {
+  const auto mine =
+      torch::tensor({static_cast<int64_t>(feeder.samples_per_epoch()), feeder.batches_per_epoch()}).to(device);
+  const auto all = comm.all_gather(mine).cpu();
+  std::string text;
+  for (int rank = 0; rank < comm.world_size() && comm.world_size() > 1; ++rank)
+    text += concat("rank ", rank, ": ", all[rank][0].item<int64_t>(), " samples, ", all[rank][1].item<int64_t>(),
+                   " steps per epoch\n");
+  return text;
 }
 
 }  // namespace penstock

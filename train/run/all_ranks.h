@@ -1,12 +1,18 @@
 // all_ranks: what was measured at one rank becomes what is known of all of them.
 #pragma once
 
+#include <string>
+
 #include "train/comm/comm.h"
+#include "train/feeder.h"
 #include "train/limit.h"
 
 namespace penstock {
 
 /// Collective: over_ranks() of what all ranks have observed, with the mean step of each of them.
 Observed over_all_ranks(const Observed& mine, const StepTimes& step, Comm& comm, const torch::Device& device);
+
+/// Collective: a line `rank 1: 30000 samples, 938 steps per epoch` for every rank; "" for one rank alone.
+std::string ranks_text(const Feeder& feeder, Comm& comm, const torch::Device& device);
 
 }  // namespace penstock

@@ -14,7 +14,6 @@
 #include "core/machine.h"
 #include "core/number_text.h"
 #include "core/text.h"
-#include "loader/disk.h"
 #include "train/comm/sim_net.h"
 #include "train/host_feeder.h"
 #include "train/limit_parallel.h"
@@ -97,7 +96,8 @@ class Run {
 
   int train() {
     if (is_first_) open_folder();
-    log_parts();
+    const std::string rank_lines = ranks_text(*feeder_, comm_, device_);
+    if (is_first_) std::cout << rank_lines << std::flush;
     if (profile_) profile_->open();
     const StopSignals signals;
     const double queued_ms = queued_threads_ms();
@@ -174,18 +174,6 @@ class Run {
     const int64_t resumed_step = is_resumed ? setup_.info.position.step : -1;
     sinks_ = make_sinks({options_.out, resumed_step, std::cout});
     std::cout << opening_text(setup_, comm_) << mode_text(setup_, *strategy_, comm_.world_size()) << std::flush;
-  }
-
-  /// Prints `rank 1: 30000 samples, 938 steps per epoch` for every rank. Rank 0 prints all lines, because lines of
-  /// several processes would mix.
-  void log_parts() {
-    auto part =
-        torch::tensor({static_cast<int64_t>(feeder_->samples_per_epoch()), feeder_->batches_per_epoch()}).to(device_);
-    const auto parts = comm_.all_gather(part).cpu();
-    if (!is_first_ || comm_.world_size() == 1) return;
-    for (int rank = 0; rank < comm_.world_size(); ++rank)
-      std::cout << "rank " << rank << ": " << parts[rank][0].item<int64_t>() << " samples, "
-                << parts[rank][1].item<int64_t>() << " steps per epoch" << std::endl;
   }
 
   TrainParts parts() {
@@ -335,20 +323,9 @@ class Run {
     return needed_shards(options);
   }
 
-  /// If the run waited for its storage, measures how fast that is and how much smaller the data could be. This reads
-  /// for half a second and compresses some samples.
-  void ask_storage(Observed& run) const {
-    constexpr double kWorthAsking = 0.05;  // share of a step
-    if (run.times.storage_ms < kWorthAsking * run.step_ms) return;
-    const auto& dataset = *setup_.data.train;
-    const auto rate = measure_disk(shard_files(dataset));
-    settle_storage(run, rate ? rate->one : 0, rate ? rate->most : 0);
-    run.coefficient_share = coefficient_share(dataset, shard_share());
-  }
-
   /// Adds what limited the run to its summary, and returns the lines about it.
   std::string judge(Observed run, nlohmann::ordered_json& summary) const {
-    ask_storage(run);
+    ask_storage(run, *setup_.data.train, shard_share());
     const Limit limit = find_limit(run);
     const auto configuration = configuration_of(setup_);
     summary["limit"] = limit_json(run, limit);

@@ -17,6 +17,7 @@
 #include "core/number_text.h"
 #include "core/spec.h"
 #include "core/text.h"
+#include "loader/disk.h"
 #include "train/flag_table.h"
 #include "train/run/world.h"
 
@@ -124,6 +125,14 @@ Observed over_ranks(Observed mine, const std::vector<Observed>& all) {
   mine.times.other_threads =
       other_threads(mine.busy_cores, ranks * (load_cpu + update_cpu) / mine.step_ms, ranks * queued / mine.step_ms);
   return mine;
+}
+
+void ask_storage(Observed& run, const Dataset& dataset, const RankShards& share) {
+  constexpr double kWorthAsking = 0.05;  // share of a step
+  if (run.times.storage_ms < kWorthAsking * run.step_ms) return;
+  const auto rate = measure_disk(shard_files(dataset));
+  settle_storage(run, rate ? rate->one : 0, rate ? rate->most : 0);
+  run.coefficient_share = coefficient_share(dataset, share);
 }
 
 nlohmann::json configuration_of(const Setup& setup) {

@@ -24,6 +24,10 @@ Observed observe(Observed run, const StepTimes& step, const LoaderStatistics& lo
 /// waited for their loaders, this time counts as loading too.
 Observed over_ranks(Observed mine, const std::vector<Observed>& all);
 
+/// If the run waited for its storage, measures how fast that is and how much smaller the data could be. This reads for
+/// half a second and compresses some samples, which are of the shards of `share`.
+void ask_storage(Observed& run, const Dataset& dataset, const RankShards& share);
+
 /// The name of the GPU, "NVIDIA H200"; "" for the CPU, or if CUDA does not give it.
 std::string gpu_name(const torch::Device& device);
 

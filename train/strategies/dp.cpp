@@ -85,10 +85,10 @@ Mesh mesh_for(const Spec& spec, const MeshRequest& request) {
 
 std::string text_of(const std::vector<torch::Device>& devices, const torch::Device& output) {
   const std::string count = count_text(devices.size(), "replica");
-  if (output.is_cpu()) return concat(count, " on threads of the CPU, which share the parameters");
+  if (output.is_cpu()) return concat("with ", count, " on threads of the CPU, which share the parameters");
   std::vector<std::string> names;
   for (const auto& device : devices) names.push_back(device.str());
-  return concat(count, " on ", join(names), "; loss and update on ", output.str());
+  return concat("with ", count, " on ", join(names), "; loss and update on ", output.str());
 }
 
 std::unique_ptr<Strategy> make_dp(const Spec& spec, const StrategyContext& context) {
