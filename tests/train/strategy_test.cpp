@@ -20,6 +20,8 @@ std::unique_ptr<Model> make(const std::string& spec, int seed = 1) {
   return ModelRegistry::make(parse_spec("arch", spec), kSmall);
 }
 
+std::unique_ptr<Model> make_lenet() { return make("lenet"); }
+std::unique_ptr<Model> make_other_lenet() { return make("lenet", 2); }
 std::unique_ptr<Model> make_tiny() { return std::make_unique<TinyNorm>(); }
 
 class StrategyContractTest : public testing::TestWithParam<std::string> {
@@ -100,7 +102,7 @@ TEST_P(StrategyContractTest, StateNamesEveryTensorUnsharded) {
 TEST_P(StrategyContractTest, StateNamesTheSlotsAndStepsOfTheOptimizer) {
   auto options = kSgd;
   options.spec = "adamw";
-  Trainee one(GetParam(), make("lenet"), *comm_, options);
+  Trainee one(GetParam(), make_lenet, *comm_, options);
   for (int64_t i = 0; i < 3; ++i) one.strategy->step(one.part(samples_, 4, i));
   const auto state = one.strategy->state();
   for (const auto& item : one.model->named_parameters())
@@ -116,7 +118,7 @@ TEST_P(StrategyContractTest, ARunGoesOnFromItsStateBitForBit) {
   for (const auto& spec : OptimizerRegistry::names()) {
     auto options = kSgd;
     options.spec = spec;
-    Trainee whole(GetParam(), make("lenet"), *comm_, options), resumed(GetParam(), make("lenet", 2), *comm_, options);
+    Trainee whole(GetParam(), make_lenet, *comm_, options), resumed(GetParam(), make_other_lenet, *comm_, options);
     for (int64_t i = 0; i < 2; ++i) whole.strategy->step(whole.part(samples_, 4, i));
     resumed.strategy->load_state(whole.strategy->state());
     for (int64_t i = 2; i < 4; ++i)
