@@ -60,7 +60,7 @@ int spawn(const Setup& setup, const TrainOptions& given, std::vector<std::string
 
 /// What --print-schedule prints.
 std::string schedule_text(const TrainOptions& options) {
-  check(options, arch_names(), mode_names());
+  check(options, arch_names(), mode_names(), optimizer_names());
   const Mesh mesh = mesh_of(options, options.nproc > 0 ? options.nproc : options.world_size, device_type(options));
   const Spec spec = parse_spec("mode", options.mode);
   const auto& mode = StrategyRegistry::entry(spec.name());
