@@ -25,6 +25,9 @@ class RandomState {
 /// While it lives, forwards draw the random numbers that followed `before`, and change copies of the buffers: BatchNorm
 /// has counted the micro-batch already. Its destructor gives both back as they were when it was made.
 ///
+/// Limitation: ranks that are threads of one process draw from the same random numbers of the CPU. What another rank
+/// draws meanwhile is missing here, so that a model with dropout may drop other elements in its second forward.
+///
 /// Requires that the buffers whose values the forward uses are as they were in the first run. BatchNorm uses its
 /// running statistics in evaluation mode alone, in which nothing changes them.
 class Rerun {
