@@ -13,6 +13,7 @@ import os
 import pathlib
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -114,6 +115,7 @@ def main():
                 else:
                     ms = pytorch(options, name == "PyTorch ZeRO", folder)
                 list_of_ms.append(ms)
+                print(f"{name}: {ms:.1f} ms per step", file=sys.stderr)
     for name, list_of_ms in found.items():
         base = found["PyTorch DDP" if name.startswith("PyTorch") else modes[0]]
         ratio = statistics.median(list_of_ms) / statistics.median(base)
