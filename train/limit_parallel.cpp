@@ -145,7 +145,8 @@ std::optional<ParallelLimit> limit_of_sums(const ParallelRun& run, double own_ra
                       " of the time backward did not hide the sums over ranks");
   const auto larger = batch_prediction(run, kAdvisedFactor, own_rate);
   const double gain = own_rate > 0 ? larger.images_per_second / own_rate : 1;
-  limit.advice = gain >= kNoise ? gain_text(concat("-b ", larger.value), gain, own_rate)
+  // Or more, because the work of a step grows by less than the batch where small batches do not fill the processor.
+  limit.advice = gain >= kNoise ? gain_text(concat("-b ", larger.value), gain, own_rate) + " or more"
                                 : std::string("a larger batch would give nothing");
   if (gain >= kNoise && larger.high >= larger.low * kAsGood)
     limit.advice += concat(", ", factor_text(larger.low / own_rate), " to ", factor_text(larger.high / own_rate),
