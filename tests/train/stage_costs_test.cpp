@@ -135,7 +135,7 @@ TEST(StageCostsTest, AResNetIsCutElsewhereThanByItsParameters) {
   const auto model = make("resnet18", kPhotos);
   const auto by_parameters = cuts(balanced(10, 2, part_parameters(*model)));
   EXPECT_EQ(by_parameters, Cuts{8});
-  const auto costs = measure({4, 3, 64, 64}, *model);
+  const auto costs = measure({8, 3, 64, 64}, *model);
   for (const auto& cost : costs) EXPECT_GT(cost.ms, 0);
   EXPECT_LT(cuts(balanced(10, 2, part_sum(activation_bytes(costs)))).front(), 4U);  // large maps, few channels
   EXPECT_LT(cuts(balanced(10, 2, part_bytes(*model, costs, {2, 1}, 1))).front(), 8U);
