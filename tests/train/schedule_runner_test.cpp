@@ -171,13 +171,14 @@ TEST_F(SplitBackwardTest, GivesTheInputFirstAndTheParametersLaterAndWalksTheWayO
 }
 
 TEST_F(SplitBackwardTest, AParameterThatJoinsTwiceGetsBothGradientsOnce) {
-  const auto loss = [&] { return torch::relu(x_.mm(a_.t()) + bias_).mm(a_.t()).pow(2).sum(); };
+  const auto loss = [&] { return torch::relu(x_.mm(a_.t()) + bias_).mm(b_).mm(a_.t()).pow(2).sum(); };
   const auto plain = expected(loss());
   const auto output = loss();
   SplitBackward split(output, torch::ones_like(output), x_);
-  split.finish({a_, bias_});
+  split.finish({a_, b_, bias_});
   EXPECT_TRUE(x_.grad().equal(plain[0]));
   EXPECT_TRUE(a_.grad().equal(plain[1]));
+  EXPECT_TRUE(b_.grad().equal(plain[2]));
   EXPECT_TRUE(bias_.grad().equal(plain[3]));
 }
 
