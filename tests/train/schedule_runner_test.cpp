@@ -34,6 +34,7 @@ StateDict train(const std::string& mode, int world_size, const std::string& arch
           model = ModelRegistry::make(parse_spec("arch", arch), shape);
         }
         Trainee one(mode, std::move(model), comm, kSgd, torch::kFloat32);
+        comm.barrier();  // a forward that is run again sets the random numbers of which other ranks build their models
         for (int64_t i = 0; i < step_count; ++i) one.strategy->step(one.part(samples, 8, i));
         auto all = one.strategy->state();
         if (comm.rank() == 0) state = std::move(all);
