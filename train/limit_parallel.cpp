@@ -111,7 +111,8 @@ SettingPrediction micro_batch_prediction(const PipelineStep& step, int count, do
                         step.total / (work + std::max(rest, 0.0) * step.growth(count) + std::min(rest, 0.0))});
 }
 
-/// Numbers of micro-batches from an eighth to eight times the run's own, that divide the rows of a copy of the model.
+/// Numbers of micro-batches from an eighth to eight times the run's own, that divide the rows of a copy of the model
+/// and that the schedule takes.
 std::vector<int> other_micro_batches(const ParallelRun& run) {
   const auto copies = static_cast<int64_t>(run.ranks.size()) / run.parts;
   const int64_t rows = run.batch_size / std::max<int64_t>(copies, 1);
@@ -120,6 +121,7 @@ std::vector<int> other_micro_batches(const ParallelRun& run) {
     if (run.micro_batches % divisor == 0) counts.push_back(run.micro_batches / divisor);
   for (const int factor : {2, 4, 8})
     if (rows % (int64_t{run.micro_batches} * factor) == 0) counts.push_back(run.micro_batches * factor);
+  std::erase_if(counts, [&](int count) { return count % run.micro_batch_step != 0; });
   return counts;
 }
 

@@ -212,6 +212,8 @@ def test_a_network_that_cannot_be_simulated_is_one_line(cache, tmp_path, flags, 
     ("pipeline(micro-batches=0)", 2, "--mode pipeline: micro-batches is 0; expected 1 to 65536"),
     ("pipeline(data=1500000000,cut=fc1)", 2, "--mode pipeline: data is 1500000000; expected 1 to 65536"),
     ("mp(micro-batches=2)", 2, "mode mp: unknown key \"micro-batches\""),
+    ("pipeline(schedule=interleaved,cut=conv2)", 1, "--mode pipeline: schedule=interleaved with 1 rank for 1 copy of the model; "
+                                                    "expected 2 ranks or more per copy"),
     ("pipeline(balance=speed)", 2, "--mode pipeline: unknown balance \"speed\""),
     ("mp(balance=time,cut=fc1)", 2, "--mode mp: balance is time with cut fc1; expected one of the two"),
     ("zero(stage=4)", 2, "--mode zero: stage is 4; expected 1, 2 or 3"),

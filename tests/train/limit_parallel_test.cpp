@@ -97,6 +97,15 @@ TEST(PipelinePredictionTest, MoreMicroBatchesFillTheBubble) {
   }
 }
 
+TEST(PipelinePredictionTest, OnlyNumbersThatTheScheduleTakesAreProposed) {
+  auto run = pipeline(40, 40, 52);
+  run.micro_batch_step = 4;
+  const auto predictions = setting_predictions(run, 1000);
+  ASSERT_EQ(predictions.size(), 2U);
+  EXPECT_EQ(predictions[0].value, 8);
+  EXPECT_EQ(predictions[1].value, 16);
+}
+
 TEST(PipelinePredictionTest, MessagesGrowWithTheirNumber) {
   // 50 ms of work, 2 ms of update; the other 48 ms are the messages of 5 micro-batch times.
   const auto predictions = setting_predictions(pipeline(40, 40, 100), 1000);

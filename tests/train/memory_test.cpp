@@ -102,8 +102,9 @@ TEST(MemoryTest, TheReportNamesTheFullestRankAndTheSmallestShareOfTheFormula) {
   const MemoryOfRanks ranks{{{"parameters", 1000, 1000, 1000, "phi"}, {"gradients", 500, 2500, 490, "phi / 2"}},
                             {{"parameters", 1250, 1250, 1000, "phi"}, {"gradients", 500, 2000, 490, "phi / 2"}}};
   EXPECT_EQ(memory_text(ranks),
-            "memory of the fullest rank: parameters 1.2 KB (phi: 1.0 KB, 80.0 % of that), gradients 500 bytes, in a "
-            "step up to 2.5 KB (phi / 2: 490 bytes, 98.0 % of that)\n");
+            "memory of the fullest rank: parameters 1.2 KB (phi: 1.0 KB, 80.0 % of what was measured), gradients 500 "
+            "bytes, in a "
+            "step up to 2.5 KB (phi / 2: 490 bytes, 98.0 % of what was measured)\n");
   const auto json = memory_json(ranks);
   EXPECT_EQ(json["parameters"]["bytes"], nlohmann::ordered_json({1000, 1250}));
   EXPECT_EQ(json["parameters"]["formula_share"], 0.8);

@@ -35,7 +35,7 @@ class Comm {
   virtual ~Comm() = default;
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
-  virtual std::string backend() const = 0;  ///< self, gloo, nccl
+  virtual std::string backend() const = 0;  ///< self, threads, gloo, nccl
 
   virtual std::unique_ptr<Work> all_reduce_sum(torch::Tensor& tensor) = 0;  ///< In place, starts at once.
   /// Row r of the ranks' `all`, seen as world_size rows, is summed into rank r's `mine`. Starts at once; `all` is

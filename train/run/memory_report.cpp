@@ -78,7 +78,7 @@ std::string memory_text(const MemoryOfRanks& ranks) {
                                ? concat(", in a step up to ", byte_text(static_cast<uint64_t>(memory.peak_bytes)))
                                : std::string(),
                            " (", memory.formula, ": ", byte_text(static_cast<uint64_t>(memory.formula_bytes)),
-                           share ? concat(", ", percent_text(*share, 1), " of that)") : std::string(")")));
+                           share ? concat(", ", percent_text(*share, 1), " of what was measured)") : std::string(")")));
   }
   return concat("memory of the fullest rank: ", join(parts), "\n");
 }

@@ -309,6 +309,7 @@ class Run {
     Observed run = over_all_ranks(mine, result.a_step, comm_, device_);
     run.parallel.parts = setup_.world.mesh.pipe;
     run.parallel.micro_batches = strategy_->micro_batches();
+    run.parallel.micro_batch_step = strategy_->micro_batch_step();
     run.parallel.predicted_bubble = strategy_->predicted_bubble();
     run.parallel.batch_size = options_.batch_size;
     return run;

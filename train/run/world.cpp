@@ -105,6 +105,12 @@ void check_world(const TrainOptions& options, const World& world, torch::DeviceT
   check_sim_net(options, world, device);
   if (options.dist_backend == "nccl" && device == torch::kCPU)
     throw config_error("--dist-backend is nccl on the CPU; expected gloo or auto, or --device cuda");
+  // NCCL runs the messages of two ranks on one stream in the order of the calls, so that 1f1b's, which cross, would
+  // wait for each other for ever.
+  if (device == torch::kCUDA && world.mesh.pipe > 1 && options.dist_backend != "gloo")
+    throw config_error(concat("--dist-backend is ", options.dist_backend,
+                              " with parts of a model on GPUs, where messages ",
+                              "between parts need gloo; expected --dist-backend gloo"));
   if (options.batch_size < world.mesh.data)
     throw config_error(concat("--batch-size is ", options.batch_size, " with ", world.mesh.data, " ranks; expected ",
                               world.mesh.data, " or more"));

@@ -65,6 +65,9 @@ class Engine final : public Strategy {
   int data_world_size() const override { return choices_.mesh.data; }
   std::string text() const override { return choices_.text; }
   int micro_batches() const override { return choices_.micro_batches; }
+  int micro_batch_step() const override {  // see interleaved()
+    return choices_.ranges.size() > static_cast<size_t>(choices_.mesh.pipe) ? choices_.mesh.pipe : 1;
+  }
   double predicted_bubble() const override { return choices_.bubble; }
   bool is_fed() const override { return part_.is_first(); }
   int most_alive() const override { return runner_->most_alive(); }

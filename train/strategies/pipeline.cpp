@@ -58,11 +58,12 @@ Mesh grid_of(const Spec& spec, const MeshRequest& request) {
     throw config_error(concat(flag(spec), ": data is ", data, " with ", count_text(ranks, "rank"),
                               "; expected a number that divides them"));
   const int interleave = interleave_of(spec);
-  if (parts > 1) return grid_of_cuts(spec, ranks, data, parts, interleave);
-  if (interleave > 1 && ranks == data)
-    throw config_error(concat(flag(spec), ": schedule=interleaved with ", count_text(ranks, "rank"), " for ",
+  const Mesh mesh =
+      parts > 1 ? grid_of_cuts(spec, ranks, data, parts, interleave) : Mesh{.data = data, .pipe = ranks / data};
+  if (interleave > 1 && mesh.pipe == 1)
+    throw config_error(concat(flag(spec), ": schedule=interleaved with ", count_text(mesh.size(), "rank"), " for ",
                               count_text(data, "copy", "copies"), " of the model; expected 2 ranks or more per copy"));
-  return {.data = data, .pipe = ranks / data};
+  return mesh;
 }
 
 /// Throws config_error for keys that do not fit the mesh.

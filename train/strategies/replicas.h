@@ -28,7 +28,8 @@ namespace penstock::detail {
 ///
 /// Memory: a replica on the output device, as all are on the CPU, has the same parameters, not a copy. Each has its own
 /// gradients, activations and buffers.
-/// Determinism: nothing depends on timing. Gradients are summed in the order of the replicas, each by one thread.
+/// Determinism: nothing depends on timing, but for a layer that draws random numbers on the CPU, as dropout does: all
+/// replicas draw from one generator. Gradients are summed in the order of the replicas, each by one thread.
 /// Errors: those of the replica with the lowest number, after all have ended.
 /// Thread-safety: the training thread's alone.
 class Replicas {

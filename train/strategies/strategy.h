@@ -86,6 +86,8 @@ class Strategy {
   virtual double predicted_bubble() const { return 0; }
   /// Pieces in which the rows of this rank's batch go through the model, one after the other.
   virtual int micro_batches() const { return 1; }
+  /// The number of these pieces must be a multiple of this.
+  virtual int micro_batch_step() const { return 1; }
   /// Whether this rank needs images. Where it does not, its batches are counts without tensors.
   virtual bool is_fed() const { return true; }
   /// The most micro-batches whose intermediate activations this rank has kept at once; 1 where a batch runs whole.
