@@ -71,6 +71,7 @@ StateDict train(const std::string& mode, int world_size, const std::string& arch
     const auto make_one = [&] { return make(arch, shape, dtype); };
     Trainee one(mode, make_one, comm, options, dtype, torch::kCPU,
                 {batch_size, shape.channels, shape.height, shape.width});
+    comm.barrier();  // recomputation sets the random numbers of which other ranks build their models
     for (int64_t i = 0; i < step_count; ++i) one.strategy->step(one.part(samples, batch_size, i));
     const auto all = one.strategy->state();
     if (comm.rank() != 0) return;
