@@ -156,9 +156,12 @@ TEST(DpTest, IntraOpThreadsAreDividedAmongTheReplicas) {
   };
   const auto comm = make_self_comm();
   at::set_num_threads(3);
-  Trainee one("dp(devices=cpu:2)", make_counting, *comm, kSgd);
-  one.strategy->step(one.part(random_samples(5, kSmall, 3), 5, 0));
-  EXPECT_EQ(threads, (std::map<int64_t, int>{{3, 2}, {2, 1}}));
+  {
+    Trainee one("dp(devices=cpu:2)", make_counting, *comm, kSgd);
+    one.strategy->step(one.part(random_samples(5, kSmall, 3), 5, 0));
+    EXPECT_EQ(threads, (std::map<int64_t, int>{{3, 2}, {2, 1}}));
+    EXPECT_EQ(at::get_num_threads(), 1);
+  }
   EXPECT_EQ(at::get_num_threads(), 3);
   at::set_num_threads(1);
 }

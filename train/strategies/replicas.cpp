@@ -88,7 +88,8 @@ Replicas::Replicas(Model& model, const torch::Device& output, const std::vector<
       parameters_(model.parameters()),
       buffers_(model.buffers()),
       sum_begin_(even_stretches(parameters_, devices.size())),
-      threads_(devices, at::get_num_threads()) {
+      intra_op_threads_(at::get_num_threads()),
+      threads_(devices, intra_op_threads_) {
   bool has_model = false;
   for (const auto& device : devices) {
     auto& replica = *replicas_.emplace_back(std::make_unique<Replica>(device));
@@ -101,9 +102,13 @@ Replicas::Replicas(Model& model, const torch::Device& output, const std::vector<
     replica.buffers = replica.model->buffers();
   }
   if (!has_model) throw bug_error("mode dp: no replica is on the output device; expected one");
+  threads_.run([](size_t) {});  // until each has set its number: LibTorch does not lock what that changes
+  if (output_.is_cpu()) at::set_num_threads(1);
 }
 
-Replicas::~Replicas() = default;
+Replicas::~Replicas() {
+  if (output_.is_cpu()) at::set_num_threads(intra_op_threads_);
+}
 
 torch::Tensor Replicas::forward(const torch::Tensor& input) {
   const bool trains = torch::GradMode::is_enabled(), is_in_training_mode = model_.is_training();

@@ -28,6 +28,8 @@ namespace penstock::detail {
 ///
 /// Memory: a replica on the output device, as all are on the CPU, has the same parameters, not a copy. Each has its own
 /// gradients, activations and buffers.
+/// Threads: as long as this lives, the replicas have the intra-op threads of the thread that made it, which itself
+/// computes without: OpenMP's threads spin while they wait for each other, and there are no cores for two sets of them.
 /// Determinism: nothing depends on timing, but for a layer that draws random numbers on the CPU, as dropout does: all
 /// replicas draw from one generator. Gradients are summed in the order of the replicas, each by one thread.
 /// Errors: those of the replica with the lowest number, after all have ended.
@@ -70,6 +72,7 @@ class Replicas {
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::vector<torch::Tensor> parameters_, buffers_;  // the model's
   std::vector<size_t> sum_begin_;  // replica r's thread sums the gradients of parameters sum_begin_[r] to [r + 1] - 1
+  int intra_op_threads_;           // those of the thread that made this, before and after
   ReplicaThreads threads_;
 };
 
