@@ -66,7 +66,7 @@ TEST(CudaStrategyTest, EveryModeReachesTheParametersOfTheCpu) {
   for (const std::string optimizer : {"sgd", "adamw(eps=0.001)", "lamb(eps=0.001)"}) {
     const auto expected = train("single", *self, torch::kCPU, optimizer);
     EXPECT_LE(relative_difference(expected, train("single", *self, kGpu, optimizer)), 1e-9) << optimizer;
-    for (const std::string mode : {"ddp", "zero", "zero(stage=2)"})
+    for (const std::string mode : {"ddp", "ddp(accumulate=2)", "zero", "zero(stage=2)", "zero(stage=3)"})
       EXPECT_LE(relative_difference(expected, train(mode, *nccl, kGpu, optimizer)), 1e-9) << mode << ", " << optimizer;
   }
 }

@@ -35,5 +35,22 @@ TEST(StageLinkTest, AnActivationOfOtherSizesIsRefusedBeforeItIsSent) {
   });
 }
 
+TEST(StageLinkTest, AnActivationIsHeldUntilItsGradientHasCome) {
+  run_ranks(2, [](Comm& comm) {
+    StageLink link(comm, 2, torch::kCPU);
+    if (comm.rank() == 1) {
+      link.send_gradient(1, 0, link.receive_activation(1, 0, 2));
+      link.finish();
+      return;
+    }
+    const auto activation = torch::ones({2, 3});
+    link.send_activation(0, 0, activation);
+    EXPECT_GT(activation.storage().use_count(), 1U);
+    link.receive_gradient(0, 0, activation);
+    EXPECT_EQ(activation.storage().use_count(), 1U);
+    link.finish();
+  });
+}
+
 }  // namespace
 }  // namespace penstock::detail

@@ -68,7 +68,12 @@ class RankThreads {
 
  private:
   void serve(size_t rank) {
-    at::set_num_threads(setups_[rank].options.threads);  // of this thread alone
+    {
+      // Of this thread alone; see ReplicaThreads::serve() for the lock and for the call before it.
+      const std::lock_guard lock(mutex_);
+      at::get_num_threads();
+      at::set_num_threads(setups_[rank].options.threads);
+    }
     try {
       codes_[rank] = run_rank(setups_[rank], *comms_[rank]);
     } catch (const std::exception& failure) {

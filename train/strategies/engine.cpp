@@ -116,8 +116,10 @@ StepSums Engine::step(const DeviceBatch& batch) {
   sums.compression_error = sync_->compression_error();
   recorder_.mark(Phase::kCommunication);
   update_->step();
-  are_buffers_agreed_ = false;
   recorder_.mark(Phase::kOptimizer);
+  update_->share();
+  recorder_.mark(Phase::kCommunication);
+  are_buffers_agreed_ = false;
   return sums;
 }
 

@@ -2,7 +2,6 @@
 #include "train/strategies/stage_costs.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Context.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <torch/csrc/autograd/autograd.h>
 #ifdef PENSTOCK_HAS_CUDA
@@ -18,6 +17,7 @@
 #include "core/number_text.h"
 #include "core/text.h"
 #include "train/models/model.h"
+#include "train/strategies/rerun.h"
 
 namespace penstock::detail {
 namespace {
@@ -79,15 +79,13 @@ class BorrowedStage {
 /// The state of a device's random generator, as it is now and again at the end.
 class KeptRandomState {
  public:
-  explicit KeptRandomState(const torch::Device& device)
-      : generator_(at::globalContext().defaultGenerator(device)), state_(generator_.get_state()) {}
-  ~KeptRandomState() { generator_.set_state(state_); }
+  explicit KeptRandomState(const torch::Device& device) : state_(device) { state_.keep(); }
+  ~KeptRandomState() { state_.restore(); }
   KeptRandomState(const KeptRandomState&) = delete;
   KeptRandomState& operator=(const KeptRandomState&) = delete;
 
  private:
-  at::Generator generator_;
-  torch::Tensor state_;
+  RandomState state_;
 };
 
 void wait_for([[maybe_unused]] const torch::Device& device) {
@@ -152,7 +150,8 @@ Balance balance_named(const std::string& where, const std::string& name) {
 }
 
 std::vector<StageCost> measure_stages(Model& model, const std::vector<int64_t>& input_sizes,
-                                      const torch::Device& device) {
+                                      const torch::Device& device,
+                                      const std::function<void(const StageCost&)>& on_cost) {
   const at::AutoGradMode with_gradients(true);
   const KeptRandomState kept_on_host(torch::kCPU), kept(device);
   const bool was_training = model.is_training();
@@ -165,6 +164,7 @@ std::vector<StageCost> measure_stages(Model& model, const std::vector<int64_t>& 
   for (size_t stage = 0; stage < model.stages().size(); ++stage) {
     const BorrowedStage borrowed(model, stage, device);
     costs.push_back(cost_of(model.stages()[stage], borrowed.trained(), activation));
+    on_cost(costs.back());
   }
   model.train(was_training);
   return costs;
@@ -172,16 +172,17 @@ std::vector<StageCost> measure_stages(Model& model, const std::vector<int64_t>& 
 
 std::vector<StageCost> agreed_stage_costs(Comm& comm, Model& model, const std::vector<int64_t>& input_sizes,
                                           const torch::Device& device) {
-  std::vector<StageCost> costs(model.stages().size());
+  // One message per stage: no rank waits longer than a stage takes, for which --timeout is meant.
+  const auto agreed = [&](const StageCost& own) {
+    auto numbers = torch::tensor({own.ms, own.activation_bytes}, torch::kFloat64).to(device);
+    comm.broadcast(numbers, 0);
+    numbers = numbers.cpu();
+    return StageCost{numbers[0].item<double>(), numbers[1].item<double>()};
+  };
   comm.barrier();  // ranks that are threads of one process have its random generators together: none draws meanwhile
-  if (comm.rank() == 0) costs = measure_stages(model, input_sizes, device);
-  std::vector<double> numbers;
-  for (const auto& cost : costs) numbers.insert(numbers.end(), {cost.ms, cost.activation_bytes});
-  auto table = torch::tensor(numbers, torch::kFloat64).to(device);
-  comm.broadcast(table, 0);
-  table = table.cpu();
-  const double* const agreed = table.const_data_ptr<double>();
-  for (size_t i = 0; i < costs.size(); ++i) costs[i] = {agreed[2 * i], agreed[2 * i + 1]};
+  if (comm.rank() == 0) return measure_stages(model, input_sizes, device, agreed);
+  std::vector<StageCost> costs;
+  while (costs.size() < model.stages().size()) costs.push_back(agreed({}));
   return costs;
 }
 

@@ -1,6 +1,7 @@
 // What the stages of a model cost, so that it can be cut into parts that cost the same.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,10 @@ struct StageCost {
 /// whole model. The weights, BatchNorm's statistics, the gradients and the state of the random generators are
 /// afterwards what they were before. A stage behind which nothing is trained, and the first one, compute no gradient of
 /// their input.
-std::vector<StageCost> measure_stages(Model& model, const std::vector<int64_t>& input_sizes,
-                                      const torch::Device& device);
+/// `on_cost` hears what each stage costs, as soon as it is known.
+std::vector<StageCost> measure_stages(
+    Model& model, const std::vector<int64_t>& input_sizes, const torch::Device& device,
+    const std::function<void(const StageCost&)>& on_cost = [](const StageCost&) {});
 
 /// Collective: rank 0 measures while the others wait, and all of them get its numbers, so that they cut at the same
 /// places.

@@ -1,6 +1,8 @@
 // StageLink: tagged messages between neighbours.
 #include "train/strategies/stage_link.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "core/text.h"
 
@@ -32,8 +34,16 @@ std::string of_micro_batch(const char* what, int micro_batch) {
 }  // namespace
 
 void StageLink::send(torch::Tensor tensor, int peer, int tag, const std::string& what) {
-  held_.push_back(std::move(tensor));
-  works_.push_back(pipe_.send(held_.back(), peer, tag, what));
+  auto work = pipe_.send(tensor, peer, tag, what);
+  under_way_.push_back({tag, std::move(tensor), std::move(work)});
+}
+
+/// Ends the message with this tag and gives its memory back.
+void StageLink::release(int tag) {
+  const auto message = std::find_if(under_way_.begin(), under_way_.end(), [&](const auto& m) { return m.tag == tag; });
+  if (message == under_way_.end()) return;
+  message->work->wait();
+  under_way_.erase(message);
 }
 
 torch::Tensor StageLink::receive(torch::Tensor tensor, int peer, int tag, const std::string& what) {
@@ -84,8 +94,10 @@ void StageLink::send_gradient(int part, int micro_batch, const torch::Tensor& gr
 }
 
 torch::Tensor StageLink::receive_gradient(int part, int micro_batch, const torch::Tensor& like) {
-  return receive(torch::empty(like.sizes(), like.options().requires_grad(false)), rank_of(part + 1),
-                 gradient_tag(part + 1, micro_batch), of_micro_batch("gradient", micro_batch));
+  auto gradient = receive(torch::empty(like.sizes(), like.options().requires_grad(false)), rank_of(part + 1),
+                          gradient_tag(part + 1, micro_batch), of_micro_batch("gradient", micro_batch));
+  release(activation_tag(part + 1, micro_batch));  // which has arrived, or there were no gradient
+  return gradient;
 }
 
 DeviceBatch StageLink::with_targets(const DeviceBatch& batch) {
@@ -114,9 +126,8 @@ DeviceBatch StageLink::with_targets(const DeviceBatch& batch) {
 }
 
 void StageLink::finish() {
-  for (const auto& work : works_) work->wait();
-  works_.clear();
-  held_.clear();
+  for (const auto& message : under_way_) message.work->wait();
+  under_way_.clear();
 }
 
 }  // namespace penstock::detail

@@ -10,7 +10,8 @@
 namespace penstock::detail {
 
 /// Part q of the model is at rank q modulo the number of ranks, so that messages go around when a rank holds several.
-/// Sends return at once and are waited for by finish(); receives wait. A tensor's sizes without its rows are told once
+/// Sends return at once; receives wait. What was sent keeps its memory until finish(), an activation until its gradient
+/// has come. A tensor's sizes without its rows are told once
 /// per part, before its first activation: the rows of each message are known to both ranks.
 ///
 /// Errors: device_error as Comm has it, naming the message: "the activation of micro-batch 3 from rank 0". bug_error
@@ -42,18 +43,24 @@ class StageLink {
     at::ScalarType type = at::kFloat;
   };
 
+  struct Message {
+    int tag;
+    torch::Tensor tensor;
+    std::unique_ptr<Comm::Work> work;
+  };
+
   int rank_of(int part) const { return part % pipe_.world_size(); }
   int activation_tag(int part, int micro_batch) const;
   int gradient_tag(int part, int micro_batch) const { return activation_tag(part, micro_batch) + 1; }
   void send(torch::Tensor tensor, int peer, int tag, const std::string& what);
+  void release(int tag);
   torch::Tensor receive(torch::Tensor tensor, int peer, int tag, const std::string& what);
 
   Comm& pipe_;
   int part_count_;
   torch::Device device_;
   std::vector<Shape> sent_, received_;  // one entry per part: what it gives, and what it takes
-  std::vector<torch::Tensor> held_;     // what is being sent
-  std::vector<std::unique_ptr<Comm::Work>> works_;
+  std::vector<Message> under_way_;      // what was sent and not waited for
 };
 
 }  // namespace penstock::detail

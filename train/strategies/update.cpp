@@ -49,7 +49,11 @@ class SlicedUpdate final : public Update {
     at::NoGradGuard no_grad;
     for (size_t i = 0; i < pieces_.size(); ++i) parts_[i].mutable_grad() = gradient_of(pieces_[i]);
     optimizer_->step();
+  }
+
+  void share() override {
     if (!gathers_) return;
+    at::NoGradGuard no_grad;
     std::vector<std::unique_ptr<Comm::Work>> works;
     for (auto& bucket : buckets_) works.push_back(comm_.all_gather_into(bucket.whole, bucket.slice));
     for (const auto& work : works) work->wait();

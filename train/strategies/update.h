@@ -16,8 +16,10 @@ namespace penstock::detail {
 class Update {
  public:
   virtual ~Update() = default;
-  /// Requires that every gradient is there, see GradientSync. Every rank has the new parameters afterwards.
+  /// Requires that every gradient is there, see GradientSync. This rank has its new parameters afterwards.
   virtual void step() = 0;
+  /// Every rank has all new parameters that it holds afterwards.
+  virtual void share() {}
   /// That of the parameters, or pieces of them, that this rank changes.
   virtual Optimizer& optimizer() = 0;
   /// Collective over the ranks that hold the same parameters: a slot of the optimiser, whole, one entry per trained
