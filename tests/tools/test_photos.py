@@ -138,7 +138,7 @@ def test_pictures_stand_as_exif_says(tmp_path):
     pack(tmp_path / "in", tmp_path / "plain", "--encode", "keep", "--no-exif")
     # If they are not turned, four of them lie on their side. They have another size, and one batch cannot hold both.
     refused = run("loadbench", "--data", tmp_path / "plain", *whole, code=2)
-    assert "as 48 x 64; expected 64 x 48 as the first sample" in refused.stderr
+    assert "is 48 x 64 after the transforms, and the first sample is 64 x 48; expected all of one size" in refused.stderr
 
 
 def _with_orientation(image, orientation):
