@@ -2,7 +2,7 @@
 
     .venv/bin/python bench/peers/modes.py --data FOLDER [--rounds 5] [--cases ddp-lenet,zero] [--cut layer2]
 
-FOLDER is a packed CIFAR-10; 4,096 training samples are enough. ResNet-18 sees its pictures enlarged to 64 x 64. A step's time is that of
+FOLDER is a packed CIFAR-10; 2,048 training samples are enough. ResNet-18 sees its pictures enlarged to 64 x 64. A step's time is that of
 forward, backward, communication and update on rank 0, without the wait for data; the first steps are not counted. Ratios are taken within
 a round. Nothing else may run on the machine.
 """

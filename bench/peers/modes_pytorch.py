@@ -1,6 +1,6 @@
 """One parallel mode in Python PyTorch on two CPU ranks over Gloo: prints the milliseconds of a step.
 
-    .venv/bin/python bench/peers/modes_pytorch.py ddp|zero1|gpipe|1f1b --arch lenet|resnet18 [--steps 60] [--cut layer3.0]
+    .venv/bin/python bench/peers/modes_pytorch.py ddp|zero1|gpipe|1f1b --arch lenet|resnet18 [--steps 30] [--cut layer3.0]
 
 The batch lies in memory, so that nothing is loaded in a step. The first 10 steps are not counted. Each rank has one intra-op thread.
 """
@@ -97,7 +97,7 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("mode", choices=["ddp", "zero1", "gpipe", "1f1b"])
     arguments.add_argument("--arch", choices=sorted(INPUTS), default="resnet18")
-    arguments.add_argument("--steps", type=int, default=60)
+    arguments.add_argument("--steps", type=int, default=30)
     arguments.add_argument("--batch-size", type=int, default=64, help="rows per step, over all ranks")
     arguments.add_argument("--cut", default="layer2.0", help="first stage of the second part")
     arguments.add_argument("--micro-batches", type=int, default=8)
