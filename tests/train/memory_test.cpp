@@ -23,7 +23,7 @@ std::unique_ptr<Model> make(const std::string& arch) {
   return ModelRegistry::make(parse_spec("arch", arch), kGrey);
 }
 
-/// Of every rank, after two steps.
+/// The memory of every rank after two steps.
 MemoryOfRanks after_two_steps(const std::string& mode, int world_size, const std::string& arch,
                               const OptimizerOptions& options = kSgd) {
   const auto samples = random_samples(4, kGrey, 3);

@@ -64,7 +64,7 @@ TEST_P(SimNetTest, AMessageArrivesAfterItsBytesAndTheDelay) {
       EXPECT_GE(now_ns(), begin_ns + 4 * kMs);
     } else {
       comm.receive(second, 0, 6, "a test")->wait();
-      EXPECT_GE(now_ns(), begin_ns + 6 * kMs);  // behind the first one
+      EXPECT_GE(now_ns(), begin_ns + 6 * kMs);  // it leaves after the first one
       comm.receive(first, 0, 5, "a test")->wait();
     }
   });

@@ -23,7 +23,7 @@ struct RingShare {
 inline RingShare all_reduce_share(int64_t bytes, int ranks) {
   return {2 * bytes * (ranks - 1) / ranks, 2 * (ranks - 1)};
 }
-/// Of a reduce-scatter or an all-gather; `bytes` are those of all ranks together.
+/// A rank's share of a reduce-scatter or an all-gather; `bytes` are those of all ranks together.
 inline RingShare gather_share(int64_t bytes, int ranks) { return {bytes * (ranks - 1) / ranks, ranks - 1}; }
 inline RingShare broadcast_share(int64_t bytes, int ranks) { return {bytes, ranks - 1}; }
 

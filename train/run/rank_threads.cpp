@@ -69,7 +69,8 @@ class RankThreads {
  private:
   void serve(size_t rank) {
     {
-      // Of this thread alone; see ReplicaThreads::serve() for the lock and for the call before it.
+      // This sets the number of this thread alone. ReplicaThreads::serve() says why it needs the lock and the call
+      // before.
       const std::lock_guard lock(mutex_);
       at::get_num_threads();
       at::set_num_threads(setups_[rank].options.threads);

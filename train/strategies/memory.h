@@ -10,7 +10,7 @@
 
 namespace penstock::detail {
 
-/// Of which kinds of tensors a rank keeps a slice alone, by the formula of its mode.
+/// The kinds of tensors of which a rank keeps only a slice, by the formula of its mode.
 struct Sliced {
   bool parameters = false, gradients = false, optimizer = false;
 };

@@ -58,9 +58,9 @@ void ReplicaThreads::run(const std::function<void(size_t)>& body) {
 void ReplicaThreads::serve(size_t replica, const torch::Device& device, int intra_op_threads) {
   const c10::DeviceGuard current_device(device);
   std::unique_lock lock(mutex_);
-  // Of this thread alone, but under the lock, because LibTorch's own pool, which this also sets, has none. Asked for
-  // the first time in a thread, LibTorch sets the number that any thread has set last; so that must have happened
-  // before.
+  // This sets the number of this thread alone. It needs the lock, because LibTorch's own pool, whose number is set at
+  // the same time, has none. Asked for the first time in a thread, LibTorch sets the number that any thread has set
+  // last; so that must have happened before.
   at::get_num_threads();
   at::set_num_threads(intra_op_threads);
   for (uint64_t done = 0;;) {

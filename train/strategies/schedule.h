@@ -13,7 +13,7 @@ struct Operation {
   Kind kind = Kind::kForward;
   int micro_batch = 0;
   int chunk = 0;  ///< Which of the parts that the rank holds, in the order of the model.
-  /// Of a forward: it keeps its input alone. Of what follows it: it runs the forward again first.
+  /// In a forward: only its input is kept. In the operation that follows it: the forward is run again first.
   bool recomputes = false;
   bool operator==(const Operation&) const = default;
 };
@@ -38,7 +38,7 @@ struct SchedulePlan {
 /// One entry per rank. Throws config_error naming the mode's key for an unknown name.
 std::vector<Schedule> schedules_of(const SchedulePlan& plan);
 
-/// Of the key `recompute`: never, except-last or always. Throws config_error for another text.
+/// The value of the key `recompute`: never, except-last or always. Throws config_error for another text.
 Recompute recompute_named(const std::string& text);
 
 /// All forwards, then all backwards in reverse order (Huang et al. 2019, "GPipe", fig. 2c). Up to `micro_batches`

@@ -17,7 +17,7 @@ enum class Balance { kParameters, kTime, kMemory };
 /// parameters, time or memory. Throws config_error `<where>: unknown balance ...`.
 Balance balance_named(const std::string& where, const std::string& name);
 
-/// Of one stage and one micro-batch.
+/// What one stage costs for one micro-batch.
 struct StageCost {
   double ms = 0;  ///< Forward and backward, the median of three.
   /// What forward allocates and does not give back: all that backward needs and that was not there before, and the
@@ -28,9 +28,8 @@ struct StageCost {
 /// Runs each stage on micro-batches of random numbers with the sizes `input_sizes`, N x C x H x W: once to count the
 /// bytes, then three times to take the time. One stage at a time is on `device`, so that no device needs memory for the
 /// whole model. The weights, BatchNorm's statistics, the gradients and the state of the random generators are
-/// afterwards what they were before. A stage behind which nothing is trained, and the first one, compute no gradient of
-/// their input.
-/// `on_cost` hears what each stage costs, as soon as it is known.
+/// afterwards what they were before. The first stage, and one before which nothing is trained, compute no gradient of
+/// their input. `on_cost` hears what each stage costs, as soon as it is known.
 std::vector<StageCost> measure_stages(
     Model& model, const std::vector<int64_t>& input_sizes, const torch::Device& device,
     const std::function<void(const StageCost&)>& on_cost = [](const StageCost&) {});

@@ -51,7 +51,7 @@ torch::Tensor StageLink::receive(torch::Tensor tensor, int peer, int tag, const 
   return tensor;
 }
 
-/// Of what `part` takes.
+/// The tag of the activation that `part` takes.
 int StageLink::activation_tag(int part, int micro_batch) const {
   return kFirstSizesTag + part_count_ + 2 * (micro_batch * part_count_ + part);
 }

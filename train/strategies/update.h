@@ -42,8 +42,7 @@ std::unique_ptr<Update> make_whole_update(const UpdateContext& context);
 
 /// Each rank changes its slice of every bucket and has the state of that slice alone; then the slices are gathered
 /// (Rajbhandari et al. 2020, "ZeRO", sec. 5.1, stage 1). Buckets are those of `bucket_gradients`, padded to a multiple
-/// of the ranks. Memory per rank: parameters and gradients whole, the optimiser's state
-/// 1 / N.
+/// of the ranks. Memory per rank: parameters and gradients whole, the optimiser's state 1 / N.
 ///
 /// The parameters' memory moves into the buckets, where it stays. With `shared` the buckets get slices of gradients and
 /// are written there, for make_scatter_sync(); the update then takes these gradients and not those of the parameters.
