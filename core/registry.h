@@ -99,7 +99,7 @@ class Registry {
   }
 };
 
-/// A static object of this type registers a plug-in: `const Registered<TransformKind> kRegistered{name, {"key"}, help,
+/// A static object of this type registers a plug-in: `const Registered<TransformKind> kBlur{name, {"key"}, help,
 /// make};`
 template <class Kind>
 struct Registered {

@@ -14,12 +14,6 @@
 namespace penstock {
 namespace {
 
-constexpr double kAsGood = 1.02;  // a rate within 2 % of the best counts as the best, so that fewer threads are advised
-// Two runs of one command differ by up to 5 % (docs/finding.md: ranges over repeats). Therefore more workers are
-// advised only if they give 5 % more, and fewer only if they would still be enough with batches that take 5 % longer.
-// Between the two the sentence says neither, so that noise cannot turn "1 worker would be enough" into "1 more worker
-// would give 1.05x".
-constexpr double kNoise = 1.05;
 // LibTorch's first step takes some 50 ms longer than the others, and a disturbance on the machine costs as much. That
 // is 2.5 % of two seconds, but a third of 50 steps of LeNet.
 constexpr int64_t kFewSteps = 50;
@@ -107,13 +101,13 @@ int advised_workers(const Observed& run, double now) {
   for (int workers = 0; workers <= most_workers(run); ++workers)
     best = std::min(best, predicted_step_ms(run.times, workers));
   int advised = 0;
-  while (predicted_step_ms(run.times, advised) > best * kAsGood) ++advised;
-  if (now >= predicted_step_ms(run.times, advised) * kNoise) return advised;
+  while (predicted_step_ms(run.times, advised) > best * detail::kAsGood) ++advised;
+  if (now >= predicted_step_ms(run.times, advised) * detail::kNoise) return advised;
   ServiceTimes slower = run.times;
-  slower.load_ms *= kNoise;
-  slower.load_cpu_ms *= kNoise;
+  slower.load_ms *= detail::kNoise;
+  slower.load_cpu_ms *= detail::kNoise;
   advised = 0;
-  while (advised < run.workers && predicted_step_ms(slower, advised) > now * kAsGood) ++advised;
+  while (advised < run.workers && predicted_step_ms(slower, advised) > now * detail::kAsGood) ++advised;
   return advised;
 }
 
@@ -121,7 +115,7 @@ int advised_workers(const Observed& run, double now) {
 std::string range_text(const Observed& run, const Limit& limit) {
   const auto& own = limit.predictions[static_cast<size_t>(run.workers)];
   const auto& best = limit.predictions[static_cast<size_t>(limit.best_workers)];
-  if (own.images_per_second <= 0 || best.high < best.low * kAsGood) return "";
+  if (own.images_per_second <= 0 || best.high < best.low * detail::kAsGood) return "";
   std::vector<std::string> causes;
   if (run.times.other_threads > 0) causes.emplace_back("the other programs");
   if (is_storage_open(run.times)) causes.emplace_back("how busy the storage is");
@@ -137,7 +131,7 @@ std::string hope_text(const Observed& run, const Limit& limit) {
   double best = own;
   for (int workers = run.workers; workers <= most_workers(run); ++workers)
     best = std::max(best, limit.predictions[static_cast<size_t>(workers)].high);
-  if (own <= 0 || best < kNoise * own) return "";
+  if (own <= 0 || best < detail::kNoise * own) return "";
   return concat(" or up to ", factor_text(best / own), " depending on how busy the storage is");
 }
 
@@ -160,7 +154,7 @@ std::string bytes_text(const Observed& run, Bound bound) {
 std::string advice(const Observed& run, const Limit& limit) {
   const int change = limit.best_workers - run.workers;
   const std::string ceiling =
-      limit.limit >= kNoise
+      limit.limit >= detail::kNoise
           ? concat(", the limit is ", factor_text(limit.limit), " (",
                    run.times.communication_ms > run.times.update_ms / 2 ? "communication" : "compute", ")")
           : std::string();

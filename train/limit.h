@@ -113,6 +113,18 @@ struct Limit {
 /// If the update is the slowest and its ranks waited for each other, the sentence is about that (limit_parallel.h).
 Limit find_limit(const Observed& run);
 
+namespace detail {
+
+/// A rate within 2 % of the best counts as the best, so that fewer threads are advised.
+inline constexpr double kAsGood = 1.02;
+/// Two runs of one command differ by up to 5 % (docs/finding.md: ranges over repeats). Therefore more workers are
+/// advised only if they give 5 % more, and fewer only if they would still be enough with batches that take 5 % longer.
+/// Between the two the sentence says neither, so that noise cannot turn "1 worker would be enough" into "1 more worker
+/// would give 1.05x".
+inline constexpr double kNoise = 1.05;
+
+}  // namespace detail
+
 std::string rate_text(double images_per_second);  ///< "14,300 images/s"
 const char* name_of(Bound bound);                 ///< load, storage, compute, communication, cores, bubble, part
 

@@ -11,8 +11,6 @@
 namespace penstock {
 namespace {
 
-constexpr double kNoise = 1.05;      // as in limit.cpp: less is no gain
-constexpr double kAsGood = 1.02;     // and a time within 2 % of the best one counts as the best
 constexpr double kMuchBubble = 0.1;  // shares of the time from which on the sentence is about them
 constexpr double kMuchCommunication = 0.2;
 constexpr int kAdvisedFactor = 4;  // larger batches have fewer updates per epoch: no more than four times is advised
@@ -29,12 +27,12 @@ double echo(const StepTimes& rank, double longest, Phase phase) {
 }
 
 /// The collectives of a step at the rank that waits least for them, in milliseconds.
-struct Sums {
+struct Collectives {
   double all = 0, exposed = 0, last = 0;
 };
 
-Sums sums_of(const std::vector<StepTimes>& ranks) {
-  std::optional<Sums> least;
+Collectives sums_of(const std::vector<StepTimes>& ranks) {
+  std::optional<Collectives> least;
   const double longest = longest_wait(ranks);
   for (const auto& rank : ranks) {
     const double echoed = echo(rank, longest, Phase::kCommunication);
@@ -42,7 +40,7 @@ Sums sums_of(const std::vector<StepTimes>& ranks) {
     if (!least || exposed < least->exposed)
       least = {std::max(exposed, rank.collectives - echoed), exposed, std::min(rank.last_collective, exposed)};
   }
-  return least.value_or(Sums());
+  return least.value_or(Collectives());
 }
 
 SettingPrediction prediction_of(const char* setting, int64_t value, double own_rate, std::vector<double> gains) {
@@ -53,7 +51,7 @@ SettingPrediction prediction_of(const char* setting, int64_t value, double own_r
 /// `factor` times the batch.
 SettingPrediction batch_prediction(const ParallelRun& run, int factor, double own_rate) {
   const StepTimes& step = run.ranks[0];
-  const Sums sums = sums_of(run.ranks);
+  const Collectives sums = sums_of(run.ranks);
   const double fixed = step[Phase::kOptimizer] + step[Phase::kOther];
   const double growing = std::max(0.0, step.total() - sums.exposed - fixed);
   const double left = std::max(0.0, sums.all - factor * (sums.all - sums.exposed));
@@ -139,7 +137,7 @@ std::string gain_text(const std::string& what, double gain, double own_rate) {
 }
 
 std::optional<ParallelLimit> limit_of_sums(const ParallelRun& run, double own_rate) {
-  const Sums sums = sums_of(run.ranks);
+  const Collectives sums = sums_of(run.ranks);
   const double total = run.ranks[0].total();
   if (sums.exposed < kMuchCommunication * total) return std::nullopt;
   ParallelLimit limit{Bound::kCommunication, {}, {}};
@@ -148,15 +146,15 @@ std::optional<ParallelLimit> limit_of_sums(const ParallelRun& run, double own_ra
   const auto larger = batch_prediction(run, kAdvisedFactor, own_rate);
   const double gain = own_rate > 0 ? larger.images_per_second / own_rate : 1;
   // Or more, because the work of a step grows by less than the batch where small batches do not fill the processor.
-  limit.advice = gain >= kNoise ? gain_text(concat("-b ", larger.value), gain, own_rate) + " or more"
-                                : std::string("a larger batch would give nothing");
-  if (gain >= kNoise && larger.high >= larger.low * kAsGood)
+  limit.advice = gain >= detail::kNoise ? gain_text(concat("-b ", larger.value), gain, own_rate) + " or more"
+                                        : std::string("a larger batch would give nothing");
+  if (gain >= detail::kNoise && larger.high >= larger.low * detail::kAsGood)
     limit.advice += concat(", ", factor_text(larger.low / own_rate), " to ", factor_text(larger.high / own_rate),
                            " depending on how much of the sums it hides");
   // One rank has no sums, and the rows of all ranks.
   const double fixed = run.ranks[0][Phase::kOptimizer] + run.ranks[0][Phase::kOther];
   const double alone = static_cast<double>(run.ranks.size()) * (total - sums.exposed - fixed) + fixed;
-  if (alone > 0 && total / alone >= kNoise)
+  if (alone > 0 && total / alone >= detail::kNoise)
     limit.advice += concat(", 1 rank would give ", factor_text(total / alone), " or more");
   return limit;
 }
@@ -167,12 +165,12 @@ std::optional<ParallelLimit> limit_of_pipeline(const ParallelRun& run, double ow
   const PipelineStep step = pipeline_step(run);
   int best = run.micro_batches;
   for (const int count : other_micro_batches(run))
-    if (step.with(count) * kAsGood < step.with(best)) best = count;
+    if (step.with(count) * detail::kAsGood < step.with(best)) best = count;
   const double gain = step.total / step.with(best), equal_gain = step.total / step.with_equal_parts();
   std::vector<std::string> advice;
   const char* const of = run.micro_batches == 1 ? " of a pipeline" : "";  // mp has no such key
-  if (gain >= kNoise) advice.push_back(gain_text(concat("micro-batches=", best, of), gain, own_rate));
-  const bool is_uneven = equal_gain >= kNoise;
+  if (gain >= detail::kNoise) advice.push_back(gain_text(concat("micro-batches=", best, of), gain, own_rate));
+  const bool is_uneven = equal_gain >= detail::kNoise;
   if (is_uneven)
     advice.push_back(concat("parts that take equally long (balance=time) would give up to ", factor_text(equal_gain)));
   if (is_uneven && equal_gain > gain) std::reverse(advice.begin(), advice.end());
@@ -208,7 +206,7 @@ double bubble_share(const std::vector<StepTimes>& ranks) {
 }
 
 std::optional<TimedSums> timed_sums(const std::vector<StepTimes>& ranks) {
-  const Sums sums = sums_of(ranks);
+  const Collectives sums = sums_of(ranks);
   if (sums.all <= 0 || ranks[0].collectives <= 0) return std::nullopt;
   return TimedSums{sums.all, 1 - sums.exposed / sums.all};
 }

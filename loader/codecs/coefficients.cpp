@@ -45,7 +45,7 @@ class CoefficientCodec final : public Codec {
 };
 
 const CoefficientCodec kCodec;
-const RegisteredCodec kRegistered{
+const RegisteredCodec kCoefficients{
     Encoding::kCoefficients, {.name = "JPEG coefficients", .extensions = {".jpg"}, .is_scalable = true}, kCodec};
 
 }  // namespace

@@ -54,7 +54,7 @@ class JpegCodec final : public Codec {
 };
 
 const JpegCodec kCodec;
-const RegisteredCodec kRegistered{
+const RegisteredCodec kJpeg{
     Encoding::kJpeg,
     {.name = "JPEG", .extensions = {".jpg", ".jpeg", ".jpe"}, .signature = {0xFF, 0xD8, 0xFF}, .is_scalable = true},
     kCodec};

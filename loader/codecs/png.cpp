@@ -89,12 +89,12 @@ class PngCodec final : public Codec {
 };
 
 const PngCodec kCodec;
-const RegisteredCodec kRegistered{Encoding::kPng,
-                                  {.name = "PNG",
-                                   .extensions = {".png"},
-                                   .signature = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'},
-                                   .is_lossless = true},
-                                  kCodec};
+const RegisteredCodec kPng{Encoding::kPng,
+                           {.name = "PNG",
+                            .extensions = {".png"},
+                            .signature = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'},
+                            .is_lossless = true},
+                           kCodec};
 
 }  // namespace
 

@@ -38,7 +38,7 @@ class RawCodec final : public Codec {
 };
 
 const RawCodec kCodec;
-const RegisteredCodec kRegistered{Encoding::kRaw, {.name = "raw", .extensions = {".png"}, .is_lossless = true}, kCodec};
+const RegisteredCodec kRaw{Encoding::kRaw, {.name = "raw", .extensions = {".png"}, .is_lossless = true}, kCodec};
 
 }  // namespace
 

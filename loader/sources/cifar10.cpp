@@ -102,7 +102,7 @@ class Cifar10 final : public Source {
   std::vector<BatchFile> files_;  // one entry per file: train in order, then test
 };
 
-const Registered<SourceKind> kRegistered{
+const Registered<SourceKind> kCifar10{
     "cifar10",
     {},
     "CIFAR-10's binary files, in the input folder or in cifar-10-batches-bin inside it (no keys)",

@@ -272,7 +272,7 @@ class Digits final : public Source {
   int size_ = 28;
 };
 
-const Registered<SourceKind> kRegistered{
+const Registered<SourceKind> kDigits{
     "digits",
     {"count", "size", "seed"},
     "grey pictures of digits, which are generated, not downloaded: count=SAMPLES (default: 12000 for train, 2000 for "

@@ -243,7 +243,7 @@ class ImageFolder final : public Source {
   uint64_t ignored_count_ = 0;
 };
 
-const Registered<SourceKind> kRegistered{
+const Registered<SourceKind> kImageFolder{
     "image-folder",
     {"test"},
     "JPEG and PNG files in one folder per class, DIR/<split>/<class>/ or DIR/<class>/: test=NAME of the folder for "

@@ -189,12 +189,12 @@ class Mnist final : public Source {
   Extent extent_;
 };
 
-const Registered<SourceKind> kRegistered{"mnist",
-                                         {},
-                                         "MNIST's IDX files, plain or .gz, in the input folder (no keys)",
-                                         [](const Spec&, const fs::path& input, const std::string& split) {
-                                           return std::make_unique<Mnist>(detail::input_folder("mnist", input), split);
-                                         }};
+const Registered<SourceKind> kMnist{"mnist",
+                                    {},
+                                    "MNIST's IDX files, plain or .gz, in the input folder (no keys)",
+                                    [](const Spec&, const fs::path& input, const std::string& split) {
+                                      return std::make_unique<Mnist>(detail::input_folder("mnist", input), split);
+                                    }};
 
 }  // namespace
 }  // namespace penstock

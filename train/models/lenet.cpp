@@ -40,11 +40,10 @@ class LeNet final : public Model {
   static int64_t pooled_twice(int64_t side) { return (side / 2 - 4) / 2; }
 };
 
-const Registered<ModelKind> kRegistered{
-    "lenet",
-    {},
-    "LeNet-5 with ReLU and max pooling; for pictures of 12 x 12 pixels or more",
-    [](const Spec&, const ModelShape& shape) { return std::make_unique<LeNet>(shape); }};
+const Registered<ModelKind> kLenet{"lenet",
+                                   {},
+                                   "LeNet-5 with ReLU and max pooling; for pictures of 12 x 12 pixels or more",
+                                   [](const Spec&, const ModelShape& shape) { return std::make_unique<LeNet>(shape); }};
 
 }  // namespace
 }  // namespace penstock

@@ -35,14 +35,13 @@ class Mlp final : public Model {
   }
 };
 
-const Registered<ModelKind> kRegistered{"mlp",
-                                        {"hidden"},
-                                        "linear layers with ReLU between them; hidden=WIDTHS of the hidden layers, for "
-                                        "example hidden=256:128 (default 128)",
-                                        [](const Spec& spec, const ModelShape& shape) {
-                                          return std::make_unique<Mlp>(spec.get("hidden", std::vector<double>{128}),
-                                                                       shape);
-                                        }};
+const Registered<ModelKind> kMlp{"mlp",
+                                 {"hidden"},
+                                 "linear layers with ReLU between them; hidden=WIDTHS of the hidden layers, for "
+                                 "example hidden=256:128 (default 128)",
+                                 [](const Spec& spec, const ModelShape& shape) {
+                                   return std::make_unique<Mlp>(spec.get("hidden", std::vector<double>{128}), shape);
+                                 }};
 
 }  // namespace
 }  // namespace penstock

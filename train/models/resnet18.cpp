@@ -4,7 +4,7 @@
 namespace penstock {
 namespace {
 
-const Registered<ModelKind> kRegistered{
+const Registered<ModelKind> kResnet18{
     "resnet18",
     {},
     "ResNet-18 (basic blocks) with torchvision's parameter names; for pictures of 17 x 17 pixels or more",

@@ -4,7 +4,7 @@
 namespace penstock {
 namespace {
 
-const Registered<ModelKind> kRegistered{
+const Registered<ModelKind> kResnet50{
     "resnet50",
     {},
     "ResNet-50 (bottleneck blocks) with torchvision's parameter names; for pictures of 17 x 17 pixels or more",

@@ -68,7 +68,7 @@ class Lamb final : public Optimizer {
   detail::MomentOptions moments_;
 };
 
-const Registered<OptimizerKind> kRegistered{
+const Registered<OptimizerKind> kLamb{
     "lamb",
     {"beta1", "beta2", "eps"},
     "AdamW whose step of each parameter is as large as the parameter, for large batches (You et al. 2020): beta1=0.9, "

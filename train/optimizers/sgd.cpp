@@ -33,7 +33,7 @@ class Sgd final : public Optimizer {
   bool is_nesterov_;
 };
 
-const Registered<OptimizerKind> kRegistered{
+const Registered<OptimizerKind> kSgd{
     "sgd",
     {"nesterov"},
     "stochastic gradient descent with --momentum and weight decay; "

@@ -17,7 +17,7 @@ std::string header() {
 }
 
 /// The step in a line, which is its second column; the header counts as step 0.
-int64_t step_of(const std::string& line) {
+int64_t csv_step(const std::string& line) {
   const auto columns = split(line, ',');
   if (columns[0] == "epoch") return 0;
   int64_t step = INT64_MAX;
@@ -28,7 +28,7 @@ int64_t step_of(const std::string& line) {
 class CsvSink final : public Sink {
  public:
   CsvSink(const std::filesystem::path& folder, int64_t resumed_step)
-      : file_(folder / "metrics.csv", resumed_step, step_of) {
+      : file_(folder / "metrics.csv", resumed_step, csv_step) {
     if (file_.is_empty()) file_.line(header());
   }
 
@@ -50,13 +50,13 @@ class CsvSink final : public Sink {
   detail::LogFile file_;
 };
 
-const Registered<SinkKind> kRegistered{"csv",
-                                       {},
-                                       "metrics.csv: one row per epoch",
-                                       [](const Spec&, const SinkContext& context) {
-                                         return std::make_unique<CsvSink>(context.folder, context.resumed_step);
-                                       },
-                                       {.files = "metrics.csv"}};
+const Registered<SinkKind> kCsv{"csv",
+                                {},
+                                "metrics.csv: one row per epoch",
+                                [](const Spec&, const SinkContext& context) {
+                                  return std::make_unique<CsvSink>(context.folder, context.resumed_step);
+                                },
+                                {.files = "metrics.csv"}};
 
 }  // namespace
 }  // namespace penstock

@@ -7,7 +7,7 @@
 namespace penstock {
 namespace {
 
-int64_t step_of(const std::string& line) {
+int64_t json_step(const std::string& line) {
   const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
   return json.is_object() && json.contains("step") && json["step"].is_number_integer() ? json["step"].get<int64_t>()
                                                                                        : INT64_MAX;
@@ -16,7 +16,7 @@ int64_t step_of(const std::string& line) {
 class JsonlSink final : public Sink {
  public:
   JsonlSink(const std::filesystem::path& folder, int64_t resumed_step)
-      : file_(folder / "metrics.jsonl", resumed_step, step_of) {}
+      : file_(folder / "metrics.jsonl", resumed_step, json_step) {}
 
   void write(const Metrics& metrics) override {
     nlohmann::ordered_json json{{"kind", metrics.kind == Metrics::Kind::kStep ? "step" : "epoch"},
@@ -45,7 +45,7 @@ class JsonlSink final : public Sink {
   detail::LogFile file_;
 };
 
-const Registered<SinkKind> kRegistered{
+const Registered<SinkKind> kJsonl{
     "jsonl",
     {},
     "metrics.jsonl: one JSON object per record, every --print-freq steps and after each epoch",

@@ -102,7 +102,7 @@ class TensorBoardSink final : public Sink {
   detail::AppendedFile file_;
 };
 
-const Registered<SinkKind> kRegistered{
+const Registered<SinkKind> kTensorboard{
     "tensorboard",
     {},
     "events.out.tfevents.<seconds>.<host>.<process> for TensorBoard: a new file for each start",

@@ -41,7 +41,7 @@ std::string compression_line(const Metrics& metrics) {
 
 namespace {
 
-const Registered<SinkKind> kRegistered{
+const Registered<SinkKind> kTerminal{
     "terminal", {}, "one line per epoch on standard output", [](const Spec&, const SinkContext& context) {
       return std::make_unique<TerminalSink>(context.terminal);
     }};

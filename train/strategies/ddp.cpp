@@ -24,7 +24,7 @@ std::string compression_of(const Spec& spec) {
 
 int rank_of(const Spec& spec) { return detail::at_least_one(spec, "rank", 2); }
 
-Mesh mesh_for(const Spec& spec, const MeshRequest& request) {
+Mesh ddp_mesh(const Spec& spec, const MeshRequest& request) {
   const int ranks = request.ranks > 0 ? request.ranks : request.default_ranks;
   detail::accumulate_of(spec, request.batch_size, ranks);  // throws
   detail::syncs_batch_norm(spec);                          // throws
@@ -60,7 +60,7 @@ void choose_sync(const Spec& spec, const Model& model, detail::Choices& choices)
 }
 
 std::unique_ptr<Strategy> make_ddp(const Spec& spec, const StrategyContext& context) {
-  const Mesh mesh = mesh_for(spec, {.ranks = context.comm.world_size()});
+  const Mesh mesh = ddp_mesh(spec, {.ranks = context.comm.world_size()});
   const int micro_batches = detail::accumulate_of(spec, /*batch_size=*/0, mesh.data);
   detail::Choices choices{
       .mesh = mesh, .micro_batches = micro_batches, .schedule = detail::accumulation(micro_batches)};
@@ -69,7 +69,7 @@ std::unique_ptr<Strategy> make_ddp(const Spec& spec, const StrategyContext& cont
   return std::make_unique<detail::Engine>(context, choices);
 }
 
-const Registered<StrategyKind> kRegistered{
+const Registered<StrategyKind> kDdp{
     "ddp",
     {"accumulate", "sync-bn", "compress", "rank"},
     "every rank holds the model; gradients are summed in buckets during backward; accumulate (default 1) as of single; "
@@ -77,7 +77,7 @@ const Registered<StrategyKind> kRegistered{
     "compress=fp16 sends gradients in 16 bits, compress=powersgd as products of two thin matrices of rank (default 2) "
     "columns",
     make_ddp,
-    {.mesh = mesh_for, .check_model = detail::check_sync}};
+    {.mesh = ddp_mesh, .check_model = detail::check_sync}};
 
 }  // namespace
 }  // namespace penstock

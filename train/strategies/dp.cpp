@@ -69,7 +69,7 @@ torch::Device output_device(const Spec& spec, const std::vector<torch::Device>& 
              devices.front().is_cpu() ? "none where the replicas are on the CPU" : "one of the GPUs of devices"));
 }
 
-Mesh mesh_for(const Spec& spec, const MeshRequest& request) {
+Mesh dp_mesh(const Spec& spec, const MeshRequest& request) {
   if (request.ranks > 1)
     throw config_error(concat("--mode dp: launched with ", request.ranks,
                               " ranks; expected 1, whose replicas are threads (use --mode ddp)"));
@@ -93,7 +93,7 @@ std::string text_of(const std::vector<torch::Device>& devices, const torch::Devi
 
 std::unique_ptr<Strategy> make_dp(const Spec& spec, const StrategyContext& context) {
   const int gpus = context.device.is_cuda() ? static_cast<int>(torch::cuda::device_count()) : 0;
-  detail::Choices choices{.mesh = mesh_for(spec, {.ranks = context.comm.world_size(), .gpus = gpus})};
+  detail::Choices choices{.mesh = dp_mesh(spec, {.ranks = context.comm.world_size(), .gpus = gpus})};
   const auto devices = devices_of(spec, gpus);
   choices.text = text_of(devices, context.device);
   choices.replicas =
@@ -104,14 +104,14 @@ std::unique_ptr<Strategy> make_dp(const Spec& spec, const StrategyContext& conte
   return std::make_unique<detail::Engine>(context, choices);
 }
 
-const Registered<StrategyKind> kRegistered{
+const Registered<StrategyKind> kDp{
     "dp",
     {"devices", "output-device"},
     "one rank, whose batches are spread over replicas of the model: devices=cpu:4 has four on threads of the CPU (the "
     "default is 2), devices=0:1 one on each of two GPUs (the default is all that are visible); output-device (default "
     "the first) is where the logits come together and the model is updated",
     make_dp,
-    {.mesh = mesh_for}};
+    {.mesh = dp_mesh}};
 
 }  // namespace
 }  // namespace penstock

@@ -88,7 +88,7 @@ Balance balance_of(const Spec& spec) {
   return detail::balance_named(flag(spec), spec.get("balance", "parameters"));
 }
 
-Mesh mesh_for(const Spec& spec, const MeshRequest& request) {
+Mesh pipeline_mesh(const Spec& spec, const MeshRequest& request) {
   balance_of(spec);  // throws
   const Mesh mesh = grid_of(spec, request);
   const SchedulePlan plan = plan_of(spec, mesh);
@@ -148,7 +148,7 @@ std::string text_of(const Spec& spec, const Mesh& mesh, const SchedulePlan& plan
 }
 
 std::unique_ptr<Strategy> make_pipeline(const Spec& spec, const StrategyContext& context) {
-  const Mesh mesh = mesh_for(spec, {.ranks = context.comm.world_size()});
+  const Mesh mesh = pipeline_mesh(spec, {.ranks = context.comm.world_size()});
   const SchedulePlan plan = plan_of(spec, mesh);
   const MeasuredParts parts = parts_of(spec, context, mesh, plan);
   detail::Choices choices{.mesh = mesh, .ranges = parts.ranges, .micro_batches = plan.micro_batches};
@@ -177,7 +177,7 @@ const Registered<StrategyKind> kPipeline{
     "measured on three micro-batches; recompute=except-last or always (default never) keeps less of a forward and runs "
     "it again; data (default 1) copies of it train together",
     make_pipeline,
-    {.mesh = mesh_for, .check_model = ranges_of, .draw = drawing_of}};
+    {.mesh = pipeline_mesh, .check_model = ranges_of, .draw = drawing_of}};
 
 const Registered<StrategyKind> kModelParallel{
     "mp",
@@ -185,7 +185,7 @@ const Registered<StrategyKind> kModelParallel{
     "the model's stages are spread over ranks, one of which works at a time; cut=layer2 says where a part begins, "
     "otherwise they are balanced as in pipeline",
     make_pipeline,
-    {.mesh = mesh_for, .check_model = ranges_of, .draw = drawing_of}};
+    {.mesh = pipeline_mesh, .check_model = ranges_of, .draw = drawing_of}};
 
 }  // namespace
 }  // namespace penstock

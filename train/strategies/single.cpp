@@ -6,7 +6,7 @@
 namespace penstock {
 namespace {
 
-Mesh mesh_for(const Spec& spec, const MeshRequest& request) {
+Mesh single_mesh(const Spec& spec, const MeshRequest& request) {
   if (request.ranks > 1)
     throw config_error(concat("--mode single: launched with ", request.ranks, " ranks; expected 1 (use --mode ddp)"));
   detail::accumulate_of(spec, request.batch_size, /*ranks=*/1);  // throws
@@ -14,20 +14,20 @@ Mesh mesh_for(const Spec& spec, const MeshRequest& request) {
 }
 
 std::unique_ptr<Strategy> make_single(const Spec& spec, const StrategyContext& context) {
-  const Mesh mesh = mesh_for(spec, {.ranks = context.comm.world_size()});
+  const Mesh mesh = single_mesh(spec, {.ranks = context.comm.world_size()});
   const int micro_batches = detail::accumulate_of(spec, /*batch_size=*/0, /*ranks=*/1);
   return std::make_unique<detail::Engine>(
       context,
       detail::Choices{.mesh = mesh, .micro_batches = micro_batches, .schedule = detail::accumulation(micro_batches)});
 }
 
-const Registered<StrategyKind> kRegistered{
+const Registered<StrategyKind> kSingle{
     "single",
     {"accumulate"},
     "one rank does everything; its rows of a batch go through the model in accumulate (default 1) equal pieces, whose "
     "gradients add up to one update: --batch-size stays the samples per update",
     make_single,
-    {.mesh = mesh_for}};
+    {.mesh = single_mesh}};
 
 }  // namespace
 }  // namespace penstock

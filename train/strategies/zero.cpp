@@ -20,7 +20,7 @@ int stage_of(const Spec& spec) {
   return stage;
 }
 
-Mesh mesh_for(const Spec& spec, const MeshRequest& request) {
+Mesh zero_mesh(const Spec& spec, const MeshRequest& request) {
   const int ranks = request.ranks > 0 ? request.ranks : request.default_ranks;
   const int micro_batches = detail::accumulate_of(spec, request.batch_size, ranks);
   if (stage_of(spec) == 3 && micro_batches > 1)
@@ -74,7 +74,7 @@ void slice_parameters(detail::Choices& choices, const Model& model) {
 
 std::unique_ptr<Strategy> make_zero(const Spec& spec, const StrategyContext& context) {
   const int stage = stage_of(spec);
-  const Mesh mesh = mesh_for(spec, {.ranks = context.comm.world_size()});
+  const Mesh mesh = zero_mesh(spec, {.ranks = context.comm.world_size()});
   const int micro_batches = detail::accumulate_of(spec, /*batch_size=*/0, mesh.data);
   detail::Choices choices{.mesh = mesh,
                           .micro_batches = micro_batches,
@@ -87,7 +87,7 @@ std::unique_ptr<Strategy> make_zero(const Spec& spec, const StrategyContext& con
   return std::make_unique<detail::Engine>(context, choices);
 }
 
-const Registered<StrategyKind> kRegistered{
+const Registered<StrategyKind> kZero{
     "zero",
     {"stage", "accumulate", "sync-bn"},
     "as ddp, but each rank makes the update for its slice of the parameters: with stage 1 (the default) it keeps the "
@@ -95,7 +95,7 @@ const Registered<StrategyKind> kRegistered{
     "which are gathered while they are used; accumulate (default 1, with stages 1 and 2) as of single; sync-bn as "
     "of ddp",
     make_zero,
-    {.mesh = mesh_for, .check_model = detail::check_sync}};
+    {.mesh = zero_mesh, .check_model = detail::check_sync}};
 
 }  // namespace
 }  // namespace penstock

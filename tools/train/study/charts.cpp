@@ -28,10 +28,10 @@ std::vector<Group> groups_of(const StudyResults& results) {
   return groups;
 }
 
-std::string quoted(const std::string& text) {
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("''") : std::string(1, c);
-  return quoted + "'";
+std::string gnuplot_quoted(const std::string& text) {
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? std::string("''") : std::string(1, c);
+  return result + "'";
 }
 
 /// One data block per group, one line per row: place on the axis, workers, total with its range, prediction, load,
@@ -60,7 +60,7 @@ std::string total_plot(const StudyResults& results, const std::vector<Group>& gr
     const double aside = 0.06 * (static_cast<double>(g) - static_cast<double>(groups.size() - 1) / 2);
     const std::string block = concat("$group", g, " using ($1 + ", aside, "):"), color = concat(" lt ", g + 1, " ");
     parts.push_back(concat(block, "3:4:5 with yerrorlines", color, "lw 2 pt 7 ps 0.7 title ",
-                           quoted(group_text(results.rows[groups[g].begin].row))));
+                           gnuplot_quoted(group_text(results.rows[groups[g].begin].row))));
     parts.push_back(concat(block, "6 with points", color, "lw 2 pt 6 ps 1.6 title ''"));
   }
   parts.push_back("keyentry with points lc rgb '#555555' lw 2 pt 6 ps 1.6 title 'predicted'");
@@ -71,7 +71,7 @@ std::string stages_plot(const StudyResults& results, const std::vector<Group>& g
   std::vector<std::string> parts;
   for (size_t g = 0; g < groups.size(); ++g) {
     const std::string block = concat("$group", g);
-    parts.push_back(concat("newhistogram ", quoted(group_text(results.rows[groups[g].begin].row))));
+    parts.push_back(concat("newhistogram ", gnuplot_quoted(group_text(results.rows[groups[g].begin].row))));
     parts.push_back(concat(block, " using 7:xtic(2) lc rgb '#d55e00' title ", g == 0 ? "'load'" : "''"));
     parts.push_back(concat(block, " using 8 lc rgb '#0072b2' title ", g == 0 ? "'update'" : "''"));
   }
@@ -100,13 +100,14 @@ std::string script(const StudyResults& results) {
     text += concat("set terminal @", terminal, terminal == std::string("svg") ? " name 'total'\n" : "\n");
     text +=
         concat("set output 'chart-total.", terminal, "'\nset style data lines\nset key outside top center horizontal\n",
-               "set title ", quoted("training time" + mark), "\nset ylabel 'total s, median and range'\n",
+               "set title ", gnuplot_quoted("training time" + mark), "\nset ylabel 'total s, median and range'\n",
                "set xrange [-0.5:", most, " - 0.5]\nset xtics (", join(tics), ")\nset bars 0.6\n",
                total_plot(results, groups));
     text += concat("set terminal @", terminal, terminal == std::string("svg") ? " name 'stages'\n" : "\n");
     text += concat("set output 'chart-stages.", terminal, "'\nset style data histograms\n",
                    "set style histogram rowstacked title offset 0,-0.3\nset style fill solid border -1\n",
-                   "set boxwidth 0.6\nset bmargin 4\nset title ", quoted("time per step, by workers per rank" + mark),
+                   "set boxwidth 0.6\nset bmargin 4\nset title ",
+                   gnuplot_quoted("time per step, by workers per rank" + mark),
                    "\nset ylabel 'ms per batch, median'\nunset xtics\nset xtics scale 0\nset xrange [*:*]\n",
                    "unset xlabel\n", stages_plot(results, groups), "set xlabel 'workers per rank'\nset bmargin\n");
   }

@@ -106,7 +106,7 @@ TrainOptions parse_passed_on(const std::vector<std::string>& passed_on) {
   return train;
 }
 
-std::string quoted(const std::string& word) {
+std::string shell_quoted(const std::string& word) {
   constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+,./:@%";
   if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
   std::string text = "'";
@@ -124,7 +124,7 @@ std::string join_counts(const std::vector<int>& counts) {
 
 std::string command_text(const std::vector<std::string>& arguments) {
   std::string text = "train study";
-  for (const auto& word : arguments) text += " " + quoted(word);
+  for (const auto& word : arguments) text += " " + shell_quoted(word);
   return text;
 }
 
