@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/json_text.h"
 #include "core/text.h"
+#include "loader/safetensors.h"
 #include "train/safetensors_torch.h"
 
 namespace penstock {
@@ -77,14 +78,8 @@ std::string shape_text(const ModelShape& shape) {
   return concat(shape.classes, " classes of ", shape.channels, " x ", shape.height, " x ", shape.width);
 }
 
-}  // namespace
-
-void save_checkpoint(const std::filesystem::path& path, const CheckpointInfo& info, const StateDict& state) {
-  write_tensors(path, state, {{kKey, json_text(to_json(info))}});
-}
-
-Checkpoint load_checkpoint(const std::filesystem::path& path) {
-  auto [tensors, metadata] = read_tensors(path);
+/// What the metadata of a checkpoint say.
+CheckpointInfo info_in(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata) {
   const auto found = metadata.find(kKey);
   if (found == metadata.end()) {
     throw corrupt_error(concat(path.string(), ": no ", in_quotes(kKey),
@@ -96,10 +91,26 @@ Checkpoint load_checkpoint(const std::filesystem::path& path) {
     const int version = json.at("format_version").get<int>();
     if (version != CheckpointInfo::kFormatVersion)
       throw corrupt_error(concat("format version is ", version, "; expected ", CheckpointInfo::kFormatVersion));
-    return {info_from(json), std::move(tensors)};
+    return info_from(json);
   } catch (const std::exception& error) {
     throw corrupt_error(concat(path.string(), ": checkpoint metadata: ", shortened(error.what())));
   }
+}
+
+}  // namespace
+
+void save_checkpoint(const std::filesystem::path& path, const CheckpointInfo& info, const StateDict& state) {
+  write_tensors(path, state, {{kKey, json_text(to_json(info))}});
+}
+
+Checkpoint load_checkpoint(const std::filesystem::path& path) {
+  auto [tensors, metadata] = read_tensors(path);
+  return {info_in(path, metadata), std::move(tensors)};
+}
+
+CheckpointInfo load_checkpoint_info(const std::filesystem::path& path) {
+  const Safetensors file(path);
+  return info_in(path, file.metadata());
 }
 
 void check_same_model(const std::filesystem::path& path, const CheckpointInfo& info, const std::string& arch,

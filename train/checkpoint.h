@@ -55,6 +55,9 @@ void save_checkpoint(const std::filesystem::path& path, const CheckpointInfo& in
 /// that is no safetensors file, no checkpoint, or of another format version.
 Checkpoint load_checkpoint(const std::filesystem::path& path);
 
+/// The same for what it says without its tensors, which are not read: they may be damaged.
+CheckpointInfo load_checkpoint_info(const std::filesystem::path& path);
+
 /// Throws config_error that names both sides if the checkpoint is for another arch, number of classes or picture size.
 void check_same_model(const std::filesystem::path& path, const CheckpointInfo& info, const std::string& arch,
                       const ModelShape& shape);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "train/comm/rendezvous.h"
+#include "train/launch_command.h"
 
 namespace penstock {
 
@@ -28,20 +29,35 @@ std::optional<LaunchedRank> rank_from_environment(const std::string& dist_url);
 /// Host and port of "tcp://host:port". Throws config_error that names --dist-url.
 std::pair<std::string, int> parse_dist_url(const std::string& dist_url);
 
-/// Starts `count` copies of this program (posix_spawn() of /proc/self/exe) with `arguments` (without the program's
-/// name) and the variables of torchrun, and waits for them. They meet on a loopback port. Returns the exit code of the
-/// first rank that failed (5 if a signal killed it), 0 if none failed, and 128 + signal after SIGINT, SIGTERM or
-/// SIGHUP, which are passed on; but if a rank then fails for a reason of its own, such as a disk on which it cannot
-/// save, its exit code and its message. After such a signal the ranks are killed if a second signal comes, if one of
-/// them is stopped, if none has used the processor or a disk for 5 s, and 30 s after the first of them has ended.
+/// Sets where the ranks meet, from "tcp://host:port", "file:///path" or "env://", which means MASTER_ADDR and
+/// MASTER_PORT. Throws config_error that names --dist-url or the variable.
+void meet_at(Rendezvous& rendezvous, const std::string& dist_url);
+
+/// How the ranks of a run have ended.
+struct RanksEnd {
+  int code = 0;            ///< The exit code of the run.
+  std::string last_line;   ///< What shall come last on stderr; "" if it is there already, or if nothing has failed.
+  std::string cause;       ///< "rank 1 was killed by signal 9 (Killed)"; "" if nothing has failed.
+  bool may_go_on = false;  ///< A rank was killed or lost, or a machine failed: the same ranks may succeed now.
+};
+
+/// Starts the ranks (posix_spawn()) and waits for them. The code is that of the first rank that failed (5 if a signal
+/// killed it, or if ssh did not reach or has lost its machine), 0 if none failed, and 128 + signal after SIGINT,
+/// SIGTERM or SIGHUP, which are passed on; but if a rank then fails for a reason of its own, such as a disk on which it
+/// cannot save, its exit code and its message. After such a signal the ranks are killed if a second signal comes, 30 s
+/// after the first of them has ended, and on this machine also if one of them is stopped, or if none has used the
+/// processor or a disk for 5 s.
 ///
 /// Each line that a rank writes to stderr is passed on with `[rank r] ` before it; stdout is passed on as it is. If a
-/// rank fails, the others get SIGTERM, and SIGKILL 10 s later. The last line on stderr is then the last one of the rank
-/// that failed first, or the signal that killed it. A rank that ends with a device error usually does so because
-/// another rank has ended; so for 5 s a rank that fails with another error is blamed instead.
+/// rank fails, the others get SIGTERM, and SIGKILL 10 s later. The last line is then the last one of the rank that
+/// failed first, or the signal that killed it. A rank that ends with a device error usually does so because another
+/// rank has ended; so for 5 s a rank that fails with another error is blamed instead.
 ///
 /// Errors: io_error if a rank cannot be started. Thread-safety: only one call at a time in a process; meanwhile it
 /// handles the stop signals and SIGCHLD.
+RanksEnd run_ranks(const std::vector<RankCommand>& commands);
+
+/// The same for local_ranks(), with the last line on stderr. Returns the exit code.
 int spawn_ranks(int count, const std::vector<std::string>& arguments);
 
 }  // namespace penstock

@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "train/launch.h"
+#include "train/launch_control.h"
 
 namespace penstock {
 namespace {
@@ -59,19 +60,6 @@ Rendezvous ranks_from(const char* rank, const char* world_size, const char* loca
   return rendezvous;
 }
 
-/// The first name of a Slurm node list: "node[07-09,12],other" gives node07.
-std::string first_host(const std::string& node_list) {
-  const auto end = node_list.find_first_of(",[");
-  std::string host = node_list.substr(0, end);
-  if (end != std::string::npos && node_list[end] == '[') {
-    const auto number_end = node_list.find_first_of(",-]", end + 1);
-    const auto close = node_list.find(']', end);
-    host += node_list.substr(end + 1, number_end - end - 1);
-    if (close != std::string::npos) host += node_list.substr(close + 1, node_list.find(',', close) - close - 1);
-  }
-  return host;
-}
-
 int derived_port(const std::string& job) {
   uint64_t id = 0;
   const char* end = job.data() + job.size();
@@ -82,15 +70,14 @@ int derived_port(const std::string& job) {
 
 /// Finds out where the ranks meet if the launcher gives no address.
 void meet(Rendezvous& rendezvous, const std::string& dist_url, const std::string& host, const std::string& job) {
-  if (!dist_url.empty() && dist_url != "env://") {
-    std::tie(rendezvous.host, rendezvous.port) = parse_dist_url(dist_url);
-    return;
-  }
+  if (!dist_url.empty() && dist_url != "env://") return meet_at(rendezvous, dist_url);
   rendezvous.host = has("MASTER_ADDR") ? variable("MASTER_ADDR") : host;
   if (rendezvous.world_size == 1) return;
   if (rendezvous.host.empty() || (job.empty() && !has("MASTER_PORT")))
     throw config_error(
-        "--dist-url is not given and the launcher gives no address; expected --dist-url tcp://host:port");
+        "--dist-url is not given and the launcher gives no address; expected --dist-url tcp://host:port, or "
+        "MASTER_ADDR "
+        "and MASTER_PORT");
   rendezvous.port = has("MASTER_PORT") ? number("MASTER_PORT", 1, 65535) : derived_port(job);
 }
 
@@ -110,7 +97,10 @@ LaunchedRank from_torchrun() {
       rendezvous.host = variable("MASTER_ADDR");
     }
   }
-  if (has("PENSTOCK_PARENT")) {
+  if (has("PENSTOCK_CONTROL")) {
+    launched.launcher = "penstock";
+    detail::obey_stdin();
+  } else if (has("PENSTOCK_PARENT")) {
     launched.launcher = "penstock";
     // The parent may have ended before the kernel was asked to watch it.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -127,7 +117,8 @@ LaunchedRank from_slurm(const std::string& dist_url) {
   const char* nodes = has("SLURM_STEP_NUM_NODES") ? "SLURM_STEP_NUM_NODES" : "SLURM_NNODES";
   std::string host = "127.0.0.1";
   if (number_or(nodes, 1, 1, kMaxRanks) > 1) {
-    host = first_host(variable(has("SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST"));
+    host =
+        expand_node_list(variable(has("SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST")).front();
     if (host.empty()) host = variable("SLURM_LAUNCH_NODE_IPADDR");
   }
   meet(launched.rendezvous, dist_url, host, variable("SLURM_JOB_ID"));
@@ -150,10 +141,22 @@ std::pair<std::string, int> parse_dist_url(const std::string& dist_url) {
   const std::string prefix = "tcp://";
   const auto colon = dist_url.rfind(':');
   if (!dist_url.starts_with(prefix) || colon <= prefix.size())
-    throw config_error(concat("--dist-url is ", in_quotes(dist_url), "; expected tcp://host:port"));
+    throw config_error(
+        concat("--dist-url is ", in_quotes(dist_url), "; expected tcp://host:port, file:///path or env://"));
   std::string host = dist_url.substr(prefix.size(), colon - prefix.size());
   if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
   return {host, number("--dist-url's port", dist_url.substr(colon + 1), 1, 65535)};
+}
+
+void meet_at(Rendezvous& rendezvous, const std::string& dist_url) {
+  const std::string file = "file://";
+  if (dist_url == "env://") return meet(rendezvous, "", "", "");
+  if (dist_url.starts_with(file + "/")) {
+    rendezvous.file = dist_url.substr(file.size());
+    rendezvous.host.clear();  // it may be another machine
+  } else {
+    std::tie(rendezvous.host, rendezvous.port) = parse_dist_url(dist_url);
+  }
 }
 
 std::optional<LaunchedRank> rank_from_environment(const std::string& dist_url) {

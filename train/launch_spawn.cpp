@@ -1,7 +1,7 @@
 // launch: starts ranks as child processes and waits until the last one has ended.
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,15 +10,13 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <filesystem>
-#include <map>
+#include <utility>
 
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "train/comm/address.h"
 #include "train/launch.h"
-#include "train/launch_activity.h"
+#include "train/launch_child.h"
 #include "train/stop_signals.h"
 
 namespace penstock {
@@ -68,18 +66,6 @@ class SignalPipe {
   std::array<struct sigaction, 4> previous_{};
 };
 
-struct Child {
-  int rank = 0;
-  pid_t pid = 0;
-  int errors = -1;      // our end of the pipe from its stderr; -1 after that was closed
-  std::string partial;  // the begin of a line that has not ended
-  std::string last_line;
-  bool is_running = true;
-  int status = 0;                // as waitpid() gives it
-  bool has_own_failure = false;  // it failed, and not because of a stop signal, this launcher or another rank
-  detail::Activity activity;     // what it was at the last look after a stop signal
-};
-
 void write_stderr(const std::string& text) {
   size_t done = 0;
   while (done < text.size()) {
@@ -89,87 +75,23 @@ void write_stderr(const std::string& text) {
   }
 }
 
-std::vector<std::string> environment_of(int rank, int count, int port) {
-  std::map<std::string, std::string> variables;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    const auto equals = text.find('=');
-    if (!text.starts_with("TORCHELASTIC_")) variables[text.substr(0, equals)] = text.substr(equals + 1);
-  }
-  variables["RANK"] = variables["LOCAL_RANK"] = std::to_string(rank);
-  variables["WORLD_SIZE"] = variables["LOCAL_WORLD_SIZE"] = std::to_string(count);
-  variables["MASTER_ADDR"] = "127.0.0.1";
-  variables["MASTER_PORT"] = std::to_string(port);
-  variables["PENSTOCK_PARENT"] = std::to_string(getpid());
-  std::vector<std::string> entries;
-  for (const auto& [name, value] : variables) entries.push_back(concat(name, "=", value));
-  return entries;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& strings) {
-  std::vector<char*> list;
-  for (auto& string : strings) list.push_back(string.data());
-  list.push_back(nullptr);
-  return list;
-}
-
-/// Starts a rank in a process group of its own: Ctrl-C in the terminal then reaches only the parent, which passes it on
-/// once.
-Child spawn_rank(int rank, int count, int port, std::vector<std::string> arguments) {
-  std::error_code error;
-  std::string program = std::filesystem::read_symlink("/proc/self/exe", error).string();
-  if (!std::filesystem::exists(program))
-    program = "/proc/self/exe";  // the program was replaced or removed since it started
-  arguments.insert(arguments.begin(), program);
-  auto entries = environment_of(rank, count, port);
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) throw errno_error("launch: pipe", "expected free descriptors");
-
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_adddup2(&files, ends[1], STDERR_FILENO);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  Child child{.rank = rank,
-              .pid = 0,
-              .errors = ends[0],
-              .partial = {},
-              .last_line = {},
-              .is_running = true,
-              .status = 0,
-              .activity = {}};
-  const int code = posix_spawn(&child.pid, program.c_str(), &files, &attributes, pointers(arguments).data(),
-                               pointers(entries).data());
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&files);
-  close(ends[1]);
-  if (code == 0) return child;
-  close(ends[0]);
-  throw io_error(concat("launch: ", program, ": ", std::strerror(code),
-                        "; expected a program that can be started as rank ", rank));
-}
-
 class Ranks {
  public:
-  void start(int count, const std::vector<std::string>& arguments) {
-    children_.reserve(static_cast<size_t>(count));
-    // Rank 0 will listen at this port in a moment. If another process takes it before, rank 0 reports that.
-    const int socket = detail::listen_at(detail::resolve("127.0.0.1").front(), 0);
-    const int port = detail::port_of(socket);
-    close(socket);
-    for (int rank = 0; rank < count; ++rank) children_.push_back(spawn_rank(rank, count, port, arguments));
+  void start(const std::vector<RankCommand>& commands) {
+    children_.reserve(commands.size());
+    for (const auto& command : commands) children_.push_back(detail::spawn_rank(command));
   }
   /// Kills the ranks that still run, which are there only after an exception.
   ~Ranks() {
     signal_all(SIGKILL);
     for (auto& child : children_) {
       if (child.is_running) waitpid(child.pid, nullptr, 0);
-      if (child.errors >= 0) close(child.errors);
+      for (const int descriptor : {child.errors, child.control})
+        if (descriptor >= 0) close(descriptor);
     }
   }
 
-  int wait_for_all() {
+  RanksEnd wait_for_all() {
     while (running_count() > 0) {
       wait_for_news();
       handle_signals();
@@ -183,12 +105,22 @@ class Ranks {
 
  private:
   int64_t running_count() const {
-    return std::count_if(children_.begin(), children_.end(), [](const Child& child) { return child.is_running; });
+    return std::count_if(children_.begin(), children_.end(),
+                         [](const detail::Child& child) { return child.is_running; });
   }
 
   void signal_all(int signal) {
     for (const auto& child : children_)
-      if (child.is_running) kill(child.pid, signal);
+      if (child.is_running) signal_one(child, signal);
+  }
+
+  /// A rank on another machine kills itself when its ssh is gone.
+  static void signal_one(const detail::Child& child, int signal) {
+    const auto byte = static_cast<unsigned char>(signal);
+    if (child.control < 0 || signal == SIGKILL)
+      kill(child.pid, signal);
+    else
+      send(child.control, &byte, 1, MSG_NOSIGNAL);
   }
 
   void wait_for_news() {
@@ -205,7 +137,7 @@ class Ranks {
   }
 
   /// Passes whole lines on. It reads what is there and does not block, because a grandchild may keep the pipe open.
-  void read_errors(Child& child) {
+  void read_errors(detail::Child& child) {
     std::array<char, 4096> buffer;
     pollfd polled{child.errors, POLLIN, 0};
     while (child.errors >= 0 && poll(&polled, 1, 0) > 0) {
@@ -223,7 +155,7 @@ class Ranks {
     }
   }
 
-  void pass_on(Child& child, const std::string& line) {
+  void pass_on(detail::Child& child, const std::string& line) {
     if (!line.empty()) child.last_line = line;
     last_written_ = concat("[rank ", child.rank, "] ", line);
     write_stderr(last_written_ + "\n");
@@ -245,7 +177,10 @@ class Ranks {
   }
 
   void look() {
-    for (auto& child : children_) child.activity = detail::activity_of(child.pid);
+    for (auto& child : children_) {
+      if (!child.host.empty()) return;  // an ssh that waits says nothing about the work of its rank
+      child.activity = detail::activity_of(child.pid);
+    }
     next_look_ns_ = now_ns() + static_cast<int64_t>(kStuckMs * 1e6);
   }
 
@@ -290,12 +225,12 @@ class Ranks {
   }
 
   /// The first failure takes the blame; after a stop signal the first that has another reason than that signal.
-  void blame(const Child& child) {
+  void blame(const detail::Child& child) {
     if (child.status == 0 || is_ending_ || (stop_signal_ != 0 && !child.has_own_failure)) return;
     if (first_failed_ == nullptr || (is_echo(*first_failed_) && !is_echo(child))) first_failed_ = &child;
   }
 
-  static bool is_echo(const Child& child) {
+  static bool is_echo(const detail::Child& child) {
     return WIFEXITED(child.status) && WEXITSTATUS(child.status) == static_cast<int>(ErrorKind::kDevice);
   }
 
@@ -331,28 +266,42 @@ class Ranks {
       kill_all();
   }
 
-  int conclude() {
+  RanksEnd conclude() {
     if (stop_signal_ != 0 && !gave_up_.empty())
       write_stderr(concat("launch: ", gave_up_, " after SIG", sigabbrev_np(stop_signal_),
                           ": all ranks were killed; the last checkpoint was saved before that\n"));
     const bool has_failed = first_failed_ != nullptr && (stop_signal_ == 0 || first_failed_->has_own_failure);
-    if (!has_failed) return stop_signal_ == 0 ? 0 : 128 + stop_signal_;
-    const Child& child = *first_failed_;
-    const bool was_killed = WIFSIGNALED(child.status);
-    const int code = was_killed ? static_cast<int>(ErrorKind::kDevice) : WEXITSTATUS(child.status);
-    std::string line = concat("[rank ", child.rank, "] ", child.last_line);
-    if (was_killed)
-      line = concat("rank ", child.rank, ": killed by signal ", WTERMSIG(child.status), " (",
-                    strsignal(WTERMSIG(child.status)), "); the other ranks were ended");
-    else if (child.last_line.empty())
-      line = concat("rank ", child.rank, ": exit code ", code, " without a message; the other ranks were ended");
-    if (line != last_written_) write_stderr(line + "\n");
-    return code;
+    if (!has_failed) return {.code = stop_signal_ == 0 ? 0 : 128 + stop_signal_};
+    const detail::Child& child = *first_failed_;
+    RanksEnd end = how_it_ended(child);
+    end.may_go_on = stop_signal_ == 0 && end.code == static_cast<int>(ErrorKind::kDevice);
+    if (end.last_line == last_written_) end.last_line.clear();
+    return end;
+  }
+
+  static RanksEnd how_it_ended(const detail::Child& child) {
+    constexpr int kSshFailed = 255;
+    constexpr int kDevice = static_cast<int>(ErrorKind::kDevice);
+    const std::string who = concat("rank ", child.rank);
+    if (WIFSIGNALED(child.status)) {
+      const int signal = WTERMSIG(child.status);
+      const std::string cause = concat("killed by signal ", signal, " (", strsignal(signal), ")");
+      return {kDevice, concat(who, ": ", cause, "; the other ranks were ended"), concat(who, " was ", cause)};
+    }
+    const int code = WEXITSTATUS(child.status);
+    if (code == kSshFailed && !child.host.empty())
+      return {kDevice,
+              concat(who, " on ", child.host, ": ", child.last_line.empty() ? "ssh failed" : child.last_line,
+                     "; expected a host that ssh reaches without a password, and that keeps running"),
+              concat(who, " on ", child.host, " was lost")};
+    const std::string message = concat("[", who, "] ", child.last_line);
+    const std::string silent = concat(who, ": exit code ", code, " without a message; the other ranks were ended");
+    return {code, child.last_line.empty() ? silent : message, concat(who, " ended with exit code ", code)};
   }
 
   SignalPipe signals_;  // made before the children, so that it misses none of their ends
-  std::vector<Child> children_;
-  const Child* first_failed_ = nullptr;
+  std::vector<detail::Child> children_;
+  const detail::Child* first_failed_ = nullptr;
   std::string last_written_;
   bool is_ending_ = false;    // a rank has failed, and the others were told to end
   bool has_killed_ = false;   // ranks were sent SIGKILL
@@ -366,10 +315,16 @@ class Ranks {
 
 }  // namespace
 
-int spawn_ranks(int count, const std::vector<std::string>& arguments) {
+RanksEnd run_ranks(const std::vector<RankCommand>& commands) {
   Ranks ranks;
-  ranks.start(count, arguments);
+  ranks.start(commands);
   return ranks.wait_for_all();
+}
+
+int spawn_ranks(int count, const std::vector<std::string>& arguments) {
+  const RanksEnd end = run_ranks(local_ranks(count, arguments));
+  if (!end.last_line.empty()) write_stderr(end.last_line + "\n");
+  return end.code;
 }
 
 }  // namespace penstock

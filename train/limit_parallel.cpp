@@ -205,6 +205,33 @@ double bubble_share(const std::vector<StepTimes>& ranks) {
   return time > 0 ? bubble / time : 0;
 }
 
+std::optional<SlowRank> slow_rank(const ParallelRun& run) {
+  constexpr double kMuchLonger = 1.1;
+  if (run.parts > 1 || run.ranks.size() < 2) return std::nullopt;
+  const auto work = [&](size_t rank) { return run.ranks[rank].total() - run.ranks[rank][Phase::kCommunication]; };
+  std::vector<size_t> order(run.ranks.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return work(a) > work(b); });
+  const StepTimes &slowest = run.ranks[order[0]], &next = run.ranks[order[1]];
+  const double longer = work(order[0]) - work(order[1]), shorter = slowest.total() - longer;
+  if (shorter <= 0 || slowest.total() < kMuchLonger * shorter) return std::nullopt;
+  const auto more = [&](Phase phase) { return slowest[phase] - next[phase]; };
+  const std::pair<double, const char*> causes[]{
+      {more(Phase::kWait) + more(Phase::kHostToDevice), "its loader"},
+      {more(Phase::kForward) + more(Phase::kBackward), "its forward and backward"},
+      {more(Phase::kOptimizer), "its update"},
+      {more(Phase::kOther), "what it does between them"}};
+  const auto most = std::max_element(std::begin(causes), std::end(causes));
+  return SlowRank{static_cast<int>(order[0]), slowest.total() / shorter, longer, most->second};
+}
+
+std::string to_text(const SlowRank& rank) {
+  char longer[32];
+  std::snprintf(longer, sizeof longer, "%.1f ms a step", rank.longer_ms);
+  return concat("rank ", rank.rank, " makes every step ", factor_text(rank.factor), " longer (", rank.cause, "; ",
+                longer, ")");
+}
+
 std::optional<TimedSums> timed_sums(const std::vector<StepTimes>& ranks) {
   const Collectives sums = sums_of(ranks);
   if (sums.all <= 0 || ranks[0].collectives <= 0) return std::nullopt;

@@ -33,6 +33,22 @@ struct SettingPrediction {
 /// waited for its loader is not counted, neither in the bubble nor in the steps.
 double bubble_share(const std::vector<StepTimes>& ranks);
 
+/// A rank for which all others wait at every step.
+struct SlowRank {
+  int rank = 0;
+  double factor = 1;       ///< A step now / a step if this rank worked as fast as the slowest of the others.
+  double longer_ms = 0;    ///< The difference of the two.
+  const char* cause = "";  ///< What takes most of that: "its loader".
+};
+/// None if no single rank makes a step at least 1.1 times as long, and for ranks that hold parts of a model, where
+/// parallel_limit() names the part.
+///
+/// All ranks meet at the sums of a step, so their steps take equally long, and the time in which a rank does not wait
+/// for the sums is its own work. If the rank with the most work had as much as the next one, each step would be shorter
+/// by the difference. Two ranks that are equally slow hide each other.
+std::optional<SlowRank> slow_rank(const ParallelRun& run);
+std::string to_text(const SlowRank& rank);  ///< "rank 3 makes every step 1.4x longer (its loader; 0.8 ms a step)"
+
 /// The sums over ranks at the rank that came last to them; the others also wait for that rank, which is no
 /// communication.
 struct TimedSums {

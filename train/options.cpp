@@ -43,6 +43,20 @@ void check_new_head(const TrainOptions& options) {
     throw config_error("--new-head with --evaluate: the new head would never be trained; expected one of the two");
 }
 
+void check_resume(const TrainOptions& options) {
+  if (options.resumes_if_possible() && options.only_evaluates)
+    throw config_error(
+        "--resume auto with --evaluate: there may be nothing to evaluate; expected --resume FILE or DIR");
+  if (options.resumes_if_possible() && options.out.empty())
+    throw config_error(
+        "--resume auto without --out, whose default is a new folder; expected --out with the run's folder");
+  // With auto, the weights of --pretrained are those that the first start begins with.
+  if (!options.resume.empty() && !options.pretrained.empty() && !options.resumes_if_possible()) {
+    throw config_error(concat("--resume ", options.resume.string(), " with --pretrained ", options.pretrained.string(),
+                              ": a checkpoint has all weights; expected one of the two"));
+  }
+}
+
 /// The number before the unit times the unit; none if `text` is anything else, or below 0.
 std::optional<double> quantity_in(const std::string& text, const std::map<std::string, double>& units) {
   double value = 0;
@@ -146,10 +160,11 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
     throw config_error(concat("--gpu is ", options.gpu, " with --device cpu; expected one of the two"));
   if (options.is_resident && options.layout != "f32")
     throw config_error("--resident with --layout u8: batches are rendered on the device; expected --layout f32");
-  if (!options.resume.empty() && !options.pretrained.empty()) {
-    throw config_error(concat("--resume ", options.resume.string(), " with --pretrained ", options.pretrained.string(),
-                              ": a checkpoint has all weights; expected one of the two"));
-  }
+  check_at_least("keep", options.keep, int64_t{1});
+  check_resume(options);
+  check_at_least("max-restarts", options.max_restarts, 0);
+  if (options.max_restarts > 0 && options.only_evaluates)
+    throw config_error(concat("--max-restarts is ", options.max_restarts, " with --evaluate; expected one of the two"));
 }
 
 ThreadCounts default_threads(int core_count, bool is_cuda) {

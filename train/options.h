@@ -58,9 +58,13 @@ struct TrainOptions {
 
   std::string device = "auto";
   int gpu = -1;
-  int threads = 0;                ///< Intra-op; 0: auto.
-  int nproc = 0;                  ///< 0: auto.
-  int world_size = 0, rank = -1;  ///< For ranks that no launcher started; 0 and -1: not given.
+  int threads = 0;  ///< Intra-op; 0: auto.
+  int nproc = 0;    ///< 0: auto.
+  std::filesystem::path hostfile;
+  std::string include, exclude;  ///< Of the hosts and slots in it.
+  int max_restarts = 0;
+  bool only_prints_commands = false;  ///< --dry-run.
+  int world_size = 0, rank = -1;      ///< For ranks that no launcher started; 0 and -1: not given.
   std::string dist_url, dist_backend = "auto";
   std::string hosting = "processes";  ///< What the ranks of --nproc are: processes, or threads of this process.
   std::string interface;      ///< Network interface, such as eth0, on which ranks communicate; empty: see Rendezvous.
@@ -70,7 +74,8 @@ struct TrainOptions {
 
   std::filesystem::path out;  ///< Auto: runs/<arch>-<mode>-<time>.
   SaveEvery save_every;
-  std::filesystem::path resume;
+  int64_t keep = 1;              ///< Checkpoints that are kept, besides the best one.
+  std::filesystem::path resume;  ///< A file; or "auto", see last_whole_checkpoint().
   bool only_evaluates = false;   ///< --evaluate.
   bool prints_schedule = false;  ///< --print-schedule: nothing is opened and trained.
   bool evaluates_each_epoch = true;
@@ -80,6 +85,7 @@ struct TrainOptions {
   int64_t emulated_load_ns = 0;  ///< Processor time that is wasted on each sample.
   std::string sim_net;           ///< --sim-net, the network between ranks: "25us,10GB/s"; empty: the one there is.
 
+  bool resumes_if_possible() const { return resume == "auto"; }
   bool is_emulated() const { return emulated_step_ns > 0 || emulated_load_ns > 0 || !sim_net.empty(); }
 };
 

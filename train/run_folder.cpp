@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "train/kept_checkpoints.h"
 #include "train/sinks/sink.h"
 
 namespace penstock {
@@ -20,9 +21,10 @@ namespace fs = std::filesystem;
 
 /// Whether a run writes files of this name.
 bool is_of_a_run(const std::string& name) {
-  for (const char* own : {"options.json", "summary.json", "model.safetensors", "checkpoint-last.safetensors",
-                          "checkpoint-best.safetensors", "trace.json", "evaluation.json", "evaluation.csv"})
+  for (const char* own :
+       {"options.json", "summary.json", "model.safetensors", "trace.json", "evaluation.json", "evaluation.csv"})
     if (name == own) return true;
+  if (is_checkpoint_name(name)) return true;
   for (const auto& [sink, entry] : SinkRegistry::entries()) {
     const std::string& files = entry.traits.files;
     const bool is_its_own = files.ends_with('*') ? name.starts_with(files.substr(0, files.size() - 1)) : name == files;
@@ -83,11 +85,13 @@ FolderLock::FolderLock(const fs::path& out) {
 FolderLock::~FolderLock() { close(lock_); }
 
 RunFolder::RunFolder(const fs::path& out, bool is_resumed) : lock_(checked(out)) {
-  if (is_resumed) return;
   std::error_code failure;
   std::vector<fs::path> earlier;
-  for (const auto& entry : fs::directory_iterator(out, failure))
-    if (is_of_a_run(entry.path().filename().string())) earlier.push_back(entry.path());
+  for (const auto& entry : fs::directory_iterator(out, failure)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_cut_short = is_checkpoint_name(name) && name.ends_with(kCutShort);
+    if (is_cut_short || (!is_resumed && is_of_a_run(name))) earlier.push_back(entry.path());
+  }
   for (const auto& path : earlier)
     if (!failure) fs::remove(path, failure);
   if (failure) throw cannot_write(out, failure);

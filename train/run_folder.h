@@ -38,7 +38,8 @@ class FolderLock {
 /// The folder of a run, which is locked from its first file to its last.
 class RunFolder {
  public:
-  /// Makes OUT and, unless `is_resumed`, removes the files of an earlier run in it. Throws config_error like
+  /// Makes OUT and removes the files of an earlier run in it; if `is_resumed`, only checkpoints whose writing was cut
+  /// short. Throws config_error like
   /// check_run_folder() and if another run is writing into OUT; throws io_error.
   RunFolder(const std::filesystem::path& out, bool is_resumed);
 

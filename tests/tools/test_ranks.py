@@ -15,7 +15,7 @@ import time
 import pytest
 
 from test_launchers import children_of, rank_of
-from train_tool import FAST, SMALL, TRAIN, environment, metrics, run, start, wait_for_steps
+from train_tool import FAST, SMALL, TRAIN, environment, free_port, metrics, run, start, wait_for_steps
 
 
 @pytest.fixture(scope="module")
@@ -24,12 +24,6 @@ def cache(tmp_path_factory):
     for data in (SMALL, ["--data", "digits(count=400,size=16,seed=1)", *SMALL[2:]]):
         run(folder, *data, "--epochs", 1, "--out", folder / "run")  # packs
     return folder
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def world(size=2, host="127.0.0.1"):

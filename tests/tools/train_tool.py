@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import time
 
@@ -46,6 +47,12 @@ def run(cache, *arguments, code=0, launcher=(), **options):
 def start(cache, *arguments, **options):
     return subprocess.Popen([TRAIN, *merged(arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             env=environment(cache), **options)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def summary(out):

@@ -101,6 +101,7 @@ TEST_F(LaunchTest, TheFirstHostOfASlurmNodeListIsTaken) {
   EXPECT_EQ(host("alpha,beta"), "alpha");
   EXPECT_EQ(host("n[3,5-9],m1"), "n3");
   EXPECT_EQ(host("rack1-n[012-014]-ib,x"), "rack1-n012-ib");
+  EXPECT_EQ(host("rack[2-3]-n[4,7]"), "rack2-n4");
 }
 
 TEST_F(LaunchTest, ABatchScriptOfSlurmIsNoRank) {
@@ -133,6 +134,21 @@ TEST_F(LaunchTest, ADistUrlSaysWhereToMeet) {
   EXPECT_EQ(parse_dist_url("tcp://[::1]:80"), (std::pair<std::string, int>("::1", 80)));
   for (const char* url : {"head:1", "tcp://head", "tcp://:1", "tcp://head:", "tcp://head:x", "tcp://head:70000"})
     EXPECT_THAT(refused(kSlurm, url), HasSubstr("--dist-url")) << url;
+}
+
+TEST_F(LaunchTest, EveryKindOfDistUrlIsAPlace) {
+  Rendezvous file, env, tcp;
+  meet_at(file, "file:///shared/run-7");
+  EXPECT_EQ(file.file, "/shared/run-7");
+  meet_at(tcp, "tcp://head:4321");
+  EXPECT_EQ(std::pair(tcp.host, tcp.port), (std::pair<std::string, int>("head", 4321)));
+  launched({{"MASTER_ADDR", "head"}, {"MASTER_PORT", "99"}});
+  env.world_size = 2;
+  meet_at(env, "env://");
+  EXPECT_EQ(std::pair(env.host, env.port), (std::pair<std::string, int>("head", 99)));
+  launched({});
+  EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { meet_at(env, "env://"); }), HasSubstr("MASTER_ADDR"));
+  EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { meet_at(env, "file://relative"); }), HasSubstr("file:///path"));
 }
 
 TEST_F(LaunchTest, ContradictionsAreRefused) {

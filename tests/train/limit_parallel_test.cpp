@@ -72,6 +72,32 @@ TEST(SumsTest, ALargerBatchHidesMoreButNotTheLastSum) {
   EXPECT_DOUBLE_EQ(more.high, 1000 * 400 / 242.0);
 }
 
+/// A rank of a step of 28 ms, with 2 ms of loader and `compute` ms of work; it waits for the sums otherwise.
+StepTimes meeting(double compute, double wait = 2) {
+  StepTimes step = rank_of(wait, compute, 0);
+  step[Phase::kCommunication] = 28 - wait - compute;
+  return step;
+}
+
+TEST(SlowRankTest, IsNamedWithWhatTakesItsTime) {
+  const auto loader = slow_rank({.ranks = {meeting(18), meeting(17), meeting(16), meeting(18, 10)}});
+  ASSERT_TRUE(loader);
+  EXPECT_EQ(loader->rank, 3);
+  EXPECT_DOUBLE_EQ(loader->factor, 28 / 20.0);
+  EXPECT_EQ(to_text(*loader), "rank 3 makes every step 1.4x longer (its loader; 8.0 ms a step)");
+  const auto compute = slow_rank({.ranks = {meeting(26), meeting(16)}});
+  ASSERT_TRUE(compute);
+  EXPECT_EQ(to_text(*compute), "rank 0 makes every step 1.6x longer (its forward and backward; 10.0 ms a step)");
+}
+
+TEST(SlowRankTest, NobodyIsNamedWhereNoSingleRankHoldsTheOthersUp) {
+  EXPECT_FALSE(slow_rank({.ranks = {meeting(25), meeting(25), meeting(10)}}));
+  EXPECT_FALSE(slow_rank({.ranks = {meeting(20), meeting(18)}}));  // 28 / 26 ms
+  EXPECT_FALSE(slow_rank({.ranks = {meeting(26)}}));
+  EXPECT_FALSE(slow_rank({.ranks = {meeting(26), meeting(10)}, .parts = 2}));
+  EXPECT_FALSE(slow_rank({}));
+}
+
 ParallelRun pipeline(double first, double second, double step_ms, int micro_batches = 4) {
   const auto rank = [&](double work) {
     StepTimes step = rank_of(0, work / 3, step_ms - work - 2);

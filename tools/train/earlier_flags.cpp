@@ -44,6 +44,8 @@ void add_flag(const std::string& name, const nlohmann::json& value, std::vector<
 
 std::vector<std::string> earlier_flags(const std::vector<std::string>& arguments) {
   const std::string resumed = value_of(arguments, "--resume");
+  // The same command starts a run and continues it, so it says everything itself.
+  if (resumed == "auto") return {};
   fs::path folder = checkpoint_of(resumed).parent_path();
   if (resumed.empty()) {
     if (!has(arguments, "-e") && !has(arguments, "--evaluate")) return {};

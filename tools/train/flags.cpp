@@ -141,15 +141,32 @@ void add_device_flags(CLI::App& app, TrainOptions& o) {
          "--nproc", o.nproc,
          "ranks to start on this machine (default: 1 in mode single; otherwise one per visible GPU, or 2 on the CPU)")
       ->group(group);
+  app.add_option(
+         "--hostfile", o.hostfile,
+         "file with lines `worker-0 slots=4`: start a rank for each slot of each host, over ssh, in this folder "
+         "and with this program there")
+      ->group(group);
+  app.add_option("--include", o.include, "hosts and slots of --hostfile to use: 'worker-0@worker-1:0,2'")->group(group);
+  app.add_option("--exclude", o.exclude, "hosts and slots of --hostfile not to use")->group(group);
+  app.add_option(
+         "--max-restarts", o.max_restarts,
+         "how often to start all ranks again, from the last whole checkpoint, after one was killed or a machine "
+         "has failed")
+      ->capture_default_str()
+      ->group(group);
+  app.add_flag("--dry-run", o.only_prints_commands, "print the commands that would start the ranks, and end");
+  app.get_option("--dry-run")->group(group);
   app.add_option("--world-size", o.world_size,
                  "number of ranks on all machines; with --rank, this process is one of them")
       ->group(group);
   app.add_option("--rank", o.rank, "rank of this process, if it was not started by torchrun, Slurm or Open MPI")
       ->group(group);
-  app.add_option(
-         "--dist-url", o.dist_url,
-         "where rank 0 listens: tcp://HOST:PORT. It listens on the address of HOST only; on every interface if HOST is "
-         "0.0.0.0 or ::, or a name that stands for several addresses or for a loopback address")
+  app.add_option("--dist-url", o.dist_url,
+                 "where ranks meet: tcp://HOST:PORT; file:///PATH, a file that all machines see and that is not there "
+                 "yet, into "
+                 "which rank 0 writes where it listens; or env://, MASTER_ADDR and MASTER_PORT. With tcp rank 0 "
+                 "listens on the address of HOST only; on every interface if HOST is "
+                 "0.0.0.0 or ::, or a name that stands for several addresses or for a loopback address")
       ->group(group);
   app.add_option("--dist-backend", o.dist_backend,
                  "library by which ranks communicate: nccl, gloo, or auto: nccl with CUDA, gloo on the CPU")
@@ -200,9 +217,14 @@ void add_run_flags(CLI::App& app, TrainOptions& o, std::vector<std::string>& sav
       ->expected(1, 2)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->group(group);
+  app.add_option("--keep", o.keep,
+                 "checkpoints to keep besides the best one; with more than 1 also as OUT/checkpoint-step-N.safetensors")
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--resume", o.resume,
                  "continue from this checkpoint, or from the last one in this folder of a run, with the same data, "
-                 "model, order and optimisation; flags that are given replace those of the earlier run")
+                 "model, order and optimisation; flags that are given replace those of the earlier run. auto: continue "
+                 "from the last whole checkpoint in OUT, or start if there is none; no flags are taken over")
       ->group(group);
   app.add_flag(
       "-e,--evaluate", o.only_evaluates,
@@ -318,7 +340,7 @@ TrainOptions parse_flags(int argc, char** argv) {
     // The pictures are normalised by the statistics of the split that the run was trained on.
     if (!earlier.empty() && app.count("--data") == 0) options.split = earlier_split;
   }
-  options.resume = checkpoint_of(options.resume);
+  if (!options.resumes_if_possible()) options.resume = checkpoint_of(options.resume);
   if (!values.save_every.empty()) options.save_every = save_every_of(values.save_every);
   options.emulated_step_ns = parse_duration_ns("--emulate-step", values.emulated_step);
   options.emulated_load_ns = parse_duration_ns("--emulate-load", values.emulated_load);

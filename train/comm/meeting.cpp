@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "train/comm/address.h"
+#include "train/comm/meeting_file.h"
 #include "train/short_message.h"
 
 namespace penstock::detail {
@@ -112,7 +113,10 @@ struct Progress {
   }
 };
 
-std::string place(const Rendezvous& rendezvous) { return concat(rendezvous.host, ":", rendezvous.port); }
+std::string place(const Rendezvous& rendezvous) {
+  if (!rendezvous.file.empty()) return concat("file://", rendezvous.file);
+  return concat(rendezvous.host, ":", rendezvous.port);
+}
 
 void wait_for_rank_0(Progress& progress, const Lookup& lookup) {
   const std::string& failure = lookup.failure();
@@ -135,20 +139,47 @@ Address wait_for_listener(Progress& progress, Lookup& lookup, int port) {
   }
 }
 
-c10::intrusive_ptr<c10d::Store> connect(Progress& progress, const Rendezvous& rendezvous) {
-  Lookup lookup(rendezvous.host);
+/// Where rank 0 listens, from the file into which it writes that.
+std::pair<std::string, int> wait_for_file(Progress& progress, const std::string& file) {
+  while (true) {
+    if (auto written = read_meeting_file(file)) return *written;
+    progress.wait_for("rank 0");
+    std::this_thread::sleep_for(kPollEvery);
+  }
+}
+
+/// Rank 0 of a run that meets by a file: listens at any free port.
+int listen_and_write(const Rendezvous& rendezvous, std::optional<MeetingFile>& file) {
+  std::optional<Address> address;
+  if (!rendezvous.interface.empty()) address = address_of_interface(rendezvous.interface);
+  const int socket = listen_at(address, 0);
+  file.emplace(rendezvous.file, address ? address->text() : host_name(), port_of(socket));
+  return socket;
+}
+
+/// `file` is written by rank 0 if the ranks meet by one.
+c10::intrusive_ptr<c10d::Store> connect(Progress& progress, const Rendezvous& rendezvous,
+                                        std::optional<MeetingFile>& file) {
+  auto [host, port] = std::pair(rendezvous.host, rendezvous.port);
   std::optional<int> listening;  // rank 0's socket
-  std::string host = rendezvous.host;
-  if (rendezvous.rank == 0 && !rendezvous.is_hosted) {
+  const bool listens = rendezvous.rank == 0 && !rendezvous.is_hosted, has_file = !rendezvous.file.empty();
+  if (listens && has_file) {
+    listening = listen_and_write(rendezvous, file);
+    std::tie(host, port) = *read_meeting_file(rendezvous.file);
+  } else if (has_file) {
+    std::tie(host, port) = wait_for_file(progress, rendezvous.file);
+  }
+  Lookup lookup(host);
+  if (listens && !has_file) {
     const auto address = address_to_listen_on(rendezvous.host, rendezvous.interface,
                                               [&](const std::string&) { return wait_for_addresses(progress, lookup); });
-    listening = listen_at(address, rendezvous.port);
+    listening = listen_at(address, port);
     if (address) host = address->text();
-  } else {
-    host = wait_for_listener(progress, lookup, rendezvous.port).text();
+  } else if (!listens) {
+    host = wait_for_listener(progress, lookup, port).text();
   }
   c10d::TCPStoreOptions options;
-  options.port = static_cast<uint16_t>(rendezvous.port);
+  options.port = static_cast<uint16_t>(port);
   options.isServer = listening.has_value();
   options.masterListenFd = listening;
   options.numWorkers = rendezvous.world_size;
@@ -166,7 +197,8 @@ Error store_error(const Rendezvous& rendezvous, const std::exception& error) {
 
 void attend(const std::shared_ptr<Progress>& progress, const Rendezvous& rendezvous, const Terms& terms) {
   try {
-    auto store = connect(*progress, rendezvous);
+    std::optional<MeetingFile> file;
+    auto store = connect(*progress, rendezvous, file);
     agree(*store, rendezvous, terms, [&](const std::string& ranks) { progress->wait_for(ranks); });
     progress->end(std::move(store), nullptr);
   } catch (const Error&) {

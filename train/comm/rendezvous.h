@@ -10,6 +10,7 @@ struct Rendezvous {
   int rank = 0, world_size = 1, local_rank = 0;
   std::string host = "127.0.0.1";
   int port = 0;
+  std::string file = "";          ///< If not empty: rank 0 writes its host and port there, and the others read them.
   std::string interface = "";     ///< --interface: for Gloo and NCCL, and for rank 0's store where `host` is remote.
   int meeting_seconds = 600;      ///< The longest wait for all ranks to be there.
   int step_seconds = 120;         ///< The longest collective.

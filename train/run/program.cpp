@@ -7,13 +7,15 @@
 #include <iostream>
 #include <stdexcept>
 
+#include "core/error.h"
 #include "core/limits.h"
+#include "core/number_text.h"
 #include "core/text.h"
 #include "train/comm/comm.h"
-#include "train/launch.h"
 #include "train/models/model.h"
 #include "train/run/rank_threads.h"
 #include "train/run/run.h"
+#include "train/run/spawner.h"
 #include "train/run/world.h"
 #include "train/short_message.h"
 #include "train/strategies/strategy.h"
@@ -39,7 +41,7 @@ void prepare_libtorch() {
 /// abort or wait for the others.
 void require_threads_of_ranks(const Setup& setup) {
   const auto& options = setup.options;
-  const int ranks = setup.world.rendezvous.world_size, loaders = setup.data.test ? 2 : 1;
+  const int ranks = setup.world.local_world_size, loaders = setup.data.test ? 2 : 1;
   const Mesh& mesh = setup.world.mesh;
   const int axes = mesh.data > 1 && mesh.pipe > 1 ? 3 : 1;  // of all ranks, and of each axis
   const int communicators = setup.world.has_rank_threads ? 0 : axes;
@@ -49,13 +51,14 @@ void require_threads_of_ranks(const Setup& setup) {
                   "fewer ranks, --threads or --workers");
 }
 
-int spawn(const Setup& setup, const TrainOptions& given, std::vector<std::string> arguments) {
-  require_threads_of_ranks(setup);
-  if (given.out.empty()) {  // the default contains the time, which each rank would read for itself
-    arguments.push_back("--out");
-    arguments.push_back(setup.options.out.string());
-  }
-  return spawn_ranks(setup.world.rendezvous.world_size, arguments);
+/// What --dry-run prints. Opens no data.
+std::string dry_text(const TrainOptions& options, const std::vector<std::string>& arguments) {
+  check(options, arch_names(), mode_names(), optimizer_names());
+  const World world = find_world(options, device_type(options));
+  if (!world.is_spawner)
+    throw config_error(concat("--dry-run with ", count_text(world.rendezvous.world_size, "rank"), " started by ",
+                              world.launcher, ": there is nothing to start; expected --nproc or --hostfile"));
+  return commands_text(options, world, arguments);
 }
 
 /// What --print-schedule prints.
@@ -103,9 +106,13 @@ int run_program(const TrainOptions& options, const std::vector<std::string>& arg
     return 0;
   }
   prepare_libtorch();
+  if (options.only_prints_commands) {
+    std::cout << dry_text(options, arguments) << std::flush;
+    return 0;
+  }
   Setup setup = set_up(options, [](const std::string& line) { std::cout << line << std::endl; });
+  if (setup.world.is_spawner || setup.world.has_rank_threads) require_threads_of_ranks(setup);
   if (setup.world.is_spawner) return spawn(setup, options, arguments);
-  if (setup.world.has_rank_threads) require_threads_of_ranks(setup);
   if (setup.world.rendezvous.world_size > 1) silence_c10d();
   // Without a CUDA driver Kineto prints an error that says only that there is none.
   if (setup.device == torch::kCPU) setenv("KINETO_LOG_LEVEL", "5", /*overwrite=*/0);

@@ -16,6 +16,7 @@
 #include "core/text.h"
 #include "train/comm/sim_net.h"
 #include "train/host_feeder.h"
+#include "train/kept_checkpoints.h"
 #include "train/limit_parallel.h"
 #include "train/models/model.h"
 #include "train/out_of_memory.h"
@@ -199,8 +200,6 @@ class Run {
   /// Whether this rank reports what there is once per process.
   bool counts_process() const { return is_first_ || !setup_.world.has_rank_threads; }
 
-  fs::path last_checkpoint() const { return options_.out / "checkpoint-last.safetensors"; }
-
   void save(const Position& position, TrainParts::Save which) {
     const StateDict state = strategy_->state();
     check_finite(state, position, options_.learning_rate);
@@ -208,7 +207,10 @@ class Run {
     CheckpointInfo info = setup_.info;
     info.position = position;
     const bool is_last = which == TrainParts::Save::kLast;
-    save_checkpoint(is_last ? last_checkpoint() : options_.out / "checkpoint-best.safetensors", info, state);
+    save_checkpoint(is_last ? path_of_checkpoint(options_.out, position.step, options_.keep)
+                            : options_.out / "checkpoint-best.safetensors",
+                    info, state);
+    if (is_last) keep_checkpoints(options_.out, position.step, options_.keep);
   }
 
   void say(const std::string& line) {
@@ -222,7 +224,7 @@ class Run {
       progress_.clear();
       std::cout << "stopped by SIG" << sigabbrev_np(result.stop_signal) << " at epoch " << result.position.epoch + 1
                 << ", step " << result.position.batch << " of it";
-      if (learns()) std::cout << "; go on with --resume " << last_checkpoint().string();
+      if (learns()) std::cout << "; go on with --resume " << (options_.out / kLastCheckpoint).string();
       std::cout << std::endl;
     }
     return 128 + result.stop_signal;
@@ -281,6 +283,10 @@ class Run {
       std::snprintf(line, sizeof line, "communication: %.1f ms per step, hidden share %.2f", sums->all_ms,
                     sums->hidden_share);
       text += line + mark;
+    }
+    if (const auto slow = slow_rank(parallel); slow && run.step_count > 0) {
+      summary["slow_rank"] = {{"rank", slow->rank}, {"factor", slow->factor}, {"cause", slow->cause}};
+      text += to_text(*slow) + mark;
     }
     return text;
   }

@@ -13,6 +13,7 @@
 #include "train/models/model.h"
 #include "train/models/pretrained.h"
 #include "train/out_of_memory.h"
+#include "train/run/resume_auto.h"
 #include "train/run_folder.h"
 #include "train/strategies/strategy.h"
 
@@ -173,7 +174,11 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   options.device = setup.device == torch::kCUDA ? "cuda" : "cpu";
   options.only_evaluates ? check_evaluation_folder(options) : check_run_folder(options.out);
   // The checkpoint is read first, because packing the data may take minutes.
-  if (!options.resume.empty())
+  const bool tells = setup.world.rendezvous.rank == 0 && !setup.world.is_spawner;
+  if (options.resumes_if_possible())
+    setup.checkpoint = resume_if_possible(
+        options, tells ? say : [](const std::string&) {});
+  else if (!options.resume.empty())
     setup.checkpoint = naming_memory("--resume " + options.resume.string(), "its tensors", "a smaller model",
                                      [&] { return load_checkpoint(options.resume); });
 

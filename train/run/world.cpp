@@ -44,9 +44,36 @@ Rendezvous rendezvous_from_flags(const TrainOptions& options) {
   Rendezvous rendezvous;
   rendezvous.rank = options.rank;
   rendezvous.world_size = options.world_size;
-  if (options.world_size > 1) std::tie(rendezvous.host, rendezvous.port) = parse_dist_url(options.dist_url);
+  if (options.world_size > 1) meet_at(rendezvous, options.dist_url);
   rendezvous.local_rank = std::max(options.gpu, 0);
   return rendezvous;
+}
+
+/// Throws config_error for flags that contradict --hostfile, and for --include and --exclude without it.
+std::vector<Host> hosts_from_flags(const TrainOptions& options) {
+  for (const auto& [flag, value] : {std::pair("--include", options.include), std::pair("--exclude", options.exclude)})
+    if (options.hostfile.empty() && !value.empty())
+      throw config_error(concat(flag, " is ", in_quotes(value), " without --hostfile; expected both"));
+  if (options.hostfile.empty()) return {};
+  auto hosts = chosen_hosts(read_hostfile(options.hostfile), options.include, options.exclude);
+  if (options.nproc > 0)
+    throw config_error(concat("--nproc is ", options.nproc, " with --hostfile; expected one of the two"));
+  if (options.dist_url.starts_with("file://"))
+    throw config_error(concat("--dist-url is ", in_quotes(options.dist_url), " with --hostfile; expected ",
+                              "tcp://host:port, or none: ranks then meet at the first host"));
+  const auto& first = hosts.front().name;
+  for (const auto& host : hosts)
+    if (options.dist_url.empty() && detail::is_loopback(first) && !detail::is_loopback(host.name))
+      throw config_error(concat("--hostfile ", options.hostfile.string(), ": the first host is ", first, ", where ",
+                                host.name, " cannot reach it; expected its name in the network"));
+  return hosts;
+}
+
+int rank_count_from_hosts(const TrainOptions& options, const std::vector<Host>& hosts) {
+  int count = 0;
+  for (const auto& host : hosts) count += static_cast<int>(host.slots.size());
+  check_agrees("world-size", options.world_size, count, "--hostfile");
+  return count;
 }
 
 int rank_count_from_flags(const TrainOptions& options, torch::DeviceType device) {
@@ -98,6 +125,22 @@ void check_hosting(const TrainOptions& options, const World& world, torch::Devic
         concat("--dist-backend is ", options.dist_backend, " with --hosting threads; expected auto, or processes"));
 }
 
+/// Throws config_error for flags of a process that starts ranks, where this process does not.
+void check_starter(const TrainOptions& options, const World& world) {
+  const std::string why =
+      world.has_rank_threads
+          ? "--hosting threads, which end together"
+          : concat("a rank that ", world.launcher == "flags" ? "--rank names" : concat(world.launcher, " has started"));
+  if (world.is_spawner) return;
+  if (options.max_restarts > 0)
+    throw config_error(
+        concat("--max-restarts is ", options.max_restarts, " with ", why, "; expected ",
+               world.has_rank_threads ? "--hosting processes" : "--resume auto, and restarts by what has started it"));
+  if (!options.hostfile.empty())
+    throw config_error(concat("--hostfile is ", options.hostfile.string(), " with ", why, "; expected ",
+                              world.has_rank_threads ? "--hosting processes" : "one of the two"));
+}
+
 void check_world(const TrainOptions& options, const World& world, torch::DeviceType device) {
   const int count = world.rendezvous.world_size;
   if (!world.has_rank_threads) check_descriptors(count);
@@ -121,7 +164,7 @@ void check_world(const TrainOptions& options, const World& world, torch::DeviceT
     throw config_error(concat("--gpu is ", options.gpu, " with --mode ", options.mode,
                               ", which names its devices itself; expected one of the two"));
   const auto visible = device == torch::kCUDA ? static_cast<int>(torch::cuda::device_count()) : count;
-  if (world.is_spawner && count > visible) {
+  if (world.is_spawner && world.hosts.empty() && count > visible) {
     throw config_error(concat("--nproc is ", count, " with ", visible,
                               " visible GPUs; expected at most one rank per GPU, ", "or --device cpu"));
   }
@@ -162,7 +205,8 @@ torch::Device rank_device(const TrainOptions& options, const World& world) {
 
 World find_world(const TrainOptions& options, torch::DeviceType device) {
   // A wrong --dist-url is refused even if a launcher or --nproc says where to meet.
-  if (!options.dist_url.empty() && options.dist_url != "env://") parse_dist_url(options.dist_url);
+  Rendezvous checked;
+  if (!options.dist_url.empty() && options.dist_url != "env://") meet_at(checked, options.dist_url);
   World world;
   if (const auto launched = rank_from_environment(options.dist_url)) {
     world.rendezvous = launched->rendezvous;
@@ -177,17 +221,25 @@ World find_world(const TrainOptions& options, torch::DeviceType device) {
     world.rendezvous = rendezvous_from_flags(options);
     world.launcher = "flags";
   } else {
-    world.rendezvous.world_size = rank_count_from_flags(options, device);
-    world.has_rank_threads = world.rendezvous.world_size > 1 && options.hosting == "threads";
-    world.is_spawner = world.rendezvous.world_size > 1 && !world.has_rank_threads;
+    world.hosts = hosts_from_flags(options);
+    const int count =
+        world.hosts.empty() ? rank_count_from_flags(options, device) : rank_count_from_hosts(options, world.hosts);
+    world.rendezvous.world_size = count;
+    world.has_rank_threads = count > 1 && options.hosting == "threads";
+    // A run of one rank that shall survive it has a process above that rank.
+    world.is_spawner = !world.has_rank_threads && (count > 1 || !world.hosts.empty() || options.max_restarts > 0);
   }
+  check_starter(options, world);
   world.rendezvous.interface = options.interface;
   world.rendezvous.step_seconds = options.timeout_seconds;
   world.rendezvous.meeting_seconds = 5 * options.timeout_seconds;
   // If the launcher is none or the flags, such variables come from a launcher that started another program around this
   // one.
   const int count = world.rendezvous.world_size;
-  world.local_world_size = world.launcher == "none" || world.launcher == "flags" ? count : local_world_size(count);
+  if (!world.hosts.empty())
+    world.local_world_size = static_cast<int>(world.hosts.front().slots.size());
+  else
+    world.local_world_size = world.launcher == "none" || world.launcher == "flags" ? count : local_world_size(count);
   const bool is_bound = world.launcher != "none" && bound_cores() < sysconf(_SC_NPROCESSORS_ONLN);
   world.ranks_sharing_cores = is_bound ? 1 : world.local_world_size;
   world.mesh = mesh_of(options, count, device);

@@ -3,8 +3,10 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "train/comm/comm.h"
+#include "train/hostfile.h"
 #include "train/options.h"
 #include "train/strategies/mesh.h"
 
@@ -16,6 +18,7 @@ struct World {
   std::string launcher = "none";  ///< torchrun, slurm, openmpi, penstock, flags (--rank and --world-size) or none.
   bool is_spawner = false;        ///< This process starts rendezvous.world_size ranks and trains nothing itself.
   bool has_rank_threads = false;  ///< All ranks are threads of this process.
+  std::vector<Host> hosts;        ///< Those of --hostfile that this process starts ranks on; none: this machine.
   int local_world_size = 1;       ///< Ranks on this machine.
   /// Ranks on this machine that share usable_cores(); 1 if the launcher has bound each rank to cores of its own.
   int ranks_sharing_cores = 1;
