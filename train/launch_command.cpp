@@ -32,7 +32,7 @@ std::map<std::string, std::string> variables_of(int rank, int world_size, int lo
 }
 
 /// The word as a POSIX shell reads it.
-std::string quoted(const std::string& word) {
+std::string shell_quoted(const std::string& word) {
   const bool is_plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || std::string_view("-_=+./:,@%").find(static_cast<char>(c)) != std::string_view::npos;
   });
@@ -42,15 +42,15 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
-std::string quoted(const std::map<std::string, std::string>& variables) {
+std::string shell_quoted(const std::map<std::string, std::string>& variables) {
   std::string text;
-  for (const auto& [name, value] : variables) text += concat(name, "=", quoted(value), " ");
+  for (const auto& [name, value] : variables) text += concat(name, "=", shell_quoted(value), " ");
   return text;
 }
 
-std::string quoted(const std::string& program, const std::vector<std::string>& arguments) {
-  std::string text = quoted(program);
-  for (const auto& argument : arguments) text += " " + quoted(argument);
+std::string shell_quoted(const std::string& program, const std::vector<std::string>& arguments) {
+  std::string text = shell_quoted(program);
+  for (const auto& argument : arguments) text += " " + shell_quoted(argument);
   return text;
 }
 
@@ -109,8 +109,8 @@ std::vector<RankCommand> ssh_ranks(const std::vector<Host>& hosts, const std::ve
       variables["PENSTOCK_CONTROL"] = "stdin";
       if (host.has_chosen_slots) variables["CUDA_VISIBLE_DEVICES"] = joined(host.slots);
       variables.merge(variables_that_go_along());
-      const std::string remote =
-          concat("cd ", quoted(folder), " && exec env ", quoted(variables), quoted(own_program(), arguments));
+      const std::string remote = concat("cd ", shell_quoted(folder), " && exec env ", shell_quoted(variables),
+                                        shell_quoted(own_program(), arguments));
       commands.push_back({.rank = rank,
                           .host = host.name,
                           .program = "ssh",
@@ -124,7 +124,7 @@ std::vector<RankCommand> ssh_ranks(const std::vector<Host>& hosts, const std::ve
 }
 
 std::string to_text(const RankCommand& command) {
-  return quoted(command.variables) + quoted(command.program, command.arguments);
+  return shell_quoted(command.variables) + shell_quoted(command.program, command.arguments);
 }
 
 std::vector<std::string> without_flag(std::vector<std::string> arguments, const std::string& name, bool has_value) {

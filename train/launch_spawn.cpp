@@ -271,9 +271,13 @@ class Ranks {
       write_stderr(concat("launch: ", gave_up_, " after SIG", sigabbrev_np(stop_signal_),
                           ": all ranks were killed; the last checkpoint was saved before that\n"));
     const bool has_failed = first_failed_ != nullptr && (stop_signal_ == 0 || first_failed_->has_own_failure);
-    if (!has_failed) return {.code = stop_signal_ == 0 ? 0 : 128 + stop_signal_};
+    RanksEnd end;
+    if (!has_failed) {
+      end.code = stop_signal_ == 0 ? 0 : 128 + stop_signal_;
+      return end;
+    }
     const detail::Child& child = *first_failed_;
-    RanksEnd end = how_it_ended(child);
+    end = how_it_ended(child);
     end.may_go_on = stop_signal_ == 0 && end.code == static_cast<int>(ErrorKind::kDevice);
     if (end.last_line == last_written_) end.last_line.clear();
     return end;
