@@ -3,7 +3,7 @@
 
     .venv/bin/python bench/train/zero_step.py --repeat 5
 
-ResNet-18 on pictures of 64 x 64, two ranks on the CPU over Gloo, one intra-op thread each. The four programs take turns,
+ResNet-18 on pictures of 64 x 64, two ranks on the CPU over Gloo, one intra-op thread each. The programs take turns,
 so that other load of the machine meets all of them, and medians of milliseconds per step are compared. PyTorch has
 DistributedDataParallel, with SGD or with ZeroRedundancyOptimizer around it, and random pictures in memory.
 """
@@ -27,7 +27,7 @@ def arguments():
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--batch", type=int, default=32, help="over both ranks")
-    parser.add_argument("--modes", default="ddp,zero", help="of train; zero(stage=2) and zero(stage=3) may be added")
+    parser.add_argument("--modes", default="ddp,ddp(step-in-backward=true),zero", help="of train; zero(stage=2) and zero(stage=3) may be added")
     parser.add_argument("--without-pytorch", action="store_true")
     return parser.parse_args()
 

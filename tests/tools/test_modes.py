@@ -218,6 +218,8 @@ def test_a_network_that_cannot_be_simulated_is_one_line(cache, tmp_path, flags, 
     ("mp(balance=time,cut=fc1)", 2, "--mode mp: balance is time with cut fc1; expected one of the two"),
     ("zero(stage=4)", 2, "--mode zero: stage is 4; expected 1, 2 or 3"),
     ("zero(stage=3,accumulate=2)", 2, "--mode zero: stage is 3 and accumulate is 2; expected stage 1 or 2"),
+    ("zero(stage=2,step-in-backward=true)", 2, "--mode zero: step-in-backward is true and stage is 2; expected stage 1"),
+    ("ddp(compress=fp16,step-in-backward=true)", 2, "--mode ddp: step-in-backward is true and compress is fp16; expected one"),
     ("single(accumulate=3)", 1, "--mode single: accumulate is 3 for --batch-size 32; expected micro-batches of equal size, as "
                                 "2 or 4"),
     ("ddp(accumulate=32)", 2, "--mode ddp: accumulate is 32 for --batch-size 32 over 2 ranks; expected micro-batches of equal "

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/clock.h"
+#include "tests/support/testing.h"
 #include "tests/train/plain_optimizer.h"
 #include "tests/train/rank_threads.h"
 #include "tests/train/strategy_batches.h"
@@ -165,6 +166,35 @@ TEST(ModesTest, EveryOptimizerTrainsTheSameModelInEveryMode) {
                 1e-12)
           << mode << ", " << world_size << " ranks, " << options.spec;
   }
+}
+
+/// In float32 the model has two buckets. The last of three batches has one row.
+TEST(ModesTest, AStepInBackwardHasTheBitsOfAStepAfterIt) {
+  auto samples = random_samples(25, kGrey, 4);
+  samples.images = samples.images.to(torch::kFloat32);
+  const auto trained = [&](const std::string& mode, int ranks, Network network, const OptimizerOptions& options) {
+    return train(mode, ranks, "mlp(hidden=600:600)", kGrey, samples, 12, 3, torch::kFloat32, network, options);
+  };
+  for (const auto& options : {kSgd, kAdamw})
+    for (const auto& [mode, ranks] : {Case{"ddp(", 2}, Case{"ddp(accumulate=2,", 3}, Case{"zero(", 3}})
+      for (const auto network : {Network::kGloo, Network::kThreads})
+        EXPECT_EQ(relative_difference(trained(mode + "sync-bn=false)", ranks, network, options),
+                                      trained(mode + "step-in-backward=true)", ranks, network, options)),
+                  0)
+            << mode << ", " << ranks << " ranks, " << options.spec;
+}
+
+TEST(ModesTest, AStepInBackwardNeedsAnOptimizerThatGoesTensorByTensor) {
+  const auto& mode = StrategyRegistry::entry("ddp");
+  const auto message = [&](const std::string& optimizer) {
+    return message_of(ErrorKind::kConfig, [&] {
+      mode.traits.mesh(parse_spec("mode", "ddp(step-in-backward=true)").with_keys(mode.keys),
+                       {.ranks = 2, .optimizer = optimizer});
+    });
+  };
+  EXPECT_EQ(message("lamb(eps=0.1)"),
+            "--mode ddp: step-in-backward is true with --optimizer lamb, which needs all gradients at once; expected "
+            "one of adam, adamw, sgd");
 }
 
 /// With one micro-batch BatchNorm sees what it sees in single.

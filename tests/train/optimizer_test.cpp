@@ -193,6 +193,29 @@ TEST_P(OptimizerContractTest, PiecesAreChangedAsTheirWhole) {
   }
 }
 
+/// For --mode 'ddp(step-in-backward=true)'.
+TEST_P(OptimizerContractTest, PartsInAnyOrderAreAStep) {
+  if (!OptimizerRegistry::entry(GetParam()).traits.steps_in_parts) return;
+  const auto whole = random_parameters(), parted = random_parameters();
+  const auto expected = make_optimizer(context(whole, {1, 0.5, 1}));
+  auto in_parts = context(parted, {1, 0.5, 1});
+  in_parts.parts = {2, 0, 2};
+  in_parts.part_count = 3;  // one of them is empty, as it may be at a rank of zero
+  const auto optimizer = make_optimizer(in_parts);
+  for (int step = 1; step <= 3; ++step) {
+    set_random_gradients(whole);
+    for (size_t i = 0; i < parted.size(); ++i) parted[i].mutable_grad() = whole[i].grad();
+    expected->step();
+    for (const size_t part : {1, 2, 0}) {
+      const auto before = parted[1].clone();
+      optimizer->step(part);
+      EXPECT_EQ(parted[1].equal(before), part != 0);
+    }
+    expect_equal(parted, whole, 0, concat("step ", step));
+    EXPECT_EQ(optimizer->state().step_count, expected->state().step_count);
+  }
+}
+
 /// A rank may have no piece of anything. Others may then wait for its sums.
 TEST_P(OptimizerContractTest, NoParametersAreASumOfNoPieces) {
   const auto one = random_parameters();

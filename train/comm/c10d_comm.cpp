@@ -115,6 +115,9 @@ class C10dWork : public Comm::Work {
     tensor_.reset();
     if (!keeps_works()) works_.clear();  // they hold their tensors
   }
+  bool is_done() override {
+    return std::all_of(works_.begin(), works_.end(), [](const auto& work) { return work->isCompleted(); });
+  }
   std::optional<double> under_way_ms() override {
     if (timing_->pending_count.load() > 0) return std::nullopt;
     return static_cast<double>(timing_->ns.load()) * 1e-6;

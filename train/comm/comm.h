@@ -28,6 +28,8 @@ class Comm {
     virtual ~Work() = default;
     /// Afterwards this holds no tensor any more, and another call does nothing.
     virtual void wait() = 0;
+    /// Whether wait() would return at once.
+    virtual bool is_done() = 0;
     /// Milliseconds in which this collective was under way and none that ended before it; none as long as it is.
     virtual std::optional<double> under_way_ms() { return 0; }
   };

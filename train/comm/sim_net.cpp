@@ -43,12 +43,19 @@ class SimWork final : public Comm::Work {
     if (is_done_) return;
     if (parts_.inner) parts_.inner->wait();
     parts_.told->wait();
-    const int64_t end_ns = parts_.sent_ns ? *parts_.sent_ns : parts_.due.max().item<int64_t>();
+    const int64_t end_ns = due_ns();
     sleep_until_ns(end_ns);
     is_done_ = true;
     if (!parts_.uplink) return;
     const int64_t before_ns = std::exchange(parts_.uplink->last_end_ns, end_ns);
     under_way_ms_ = static_cast<double>(end_ns - std::max(parts_.begin_ns, before_ns)) * 1e-6;
+  }
+
+  bool is_done() override {
+    if (is_done_) return true;
+    if ((parts_.inner && !parts_.inner->is_done()) || !parts_.told->is_done()) return false;
+    parts_.told->wait();
+    return now_ns() >= due_ns();
   }
 
   std::optional<double> under_way_ms() override {
@@ -57,6 +64,8 @@ class SimWork final : public Comm::Work {
   }
 
  private:
+  int64_t due_ns() const { return parts_.sent_ns ? *parts_.sent_ns : parts_.due.max().item<int64_t>(); }
+
   Parts parts_;
   bool is_done_ = false;
   double under_way_ms_ = 0;

@@ -62,6 +62,12 @@ class ThreadGroup {
     if (++collective.seen == size()) collectives_.erase(number);
   }
 
+  /// Requires that this rank has not waited for it.
+  bool is_done(int64_t number) {
+    const std::lock_guard lock(run_->mutex);
+    return collectives_[number].is_done;
+  }
+
   void send(int from, int to, int tag, const torch::Tensor& tensor) {
     auto copy = tensor.detach().clone();
     const std::lock_guard lock(run_->mutex);
@@ -136,13 +142,18 @@ class ThreadGroup {
 
 class ThreadWork final : public Comm::Work {
  public:
-  explicit ThreadWork(std::function<void()> wait = {}) : wait_(std::move(wait)) {}
+  /// `is_done` is asked until this rank has waited; empty: it is not known before.
+  explicit ThreadWork(std::function<void()> wait = {}, std::function<bool()> is_done = {})
+      : wait_(std::move(wait)), is_done_(std::move(is_done)) {}
   void wait() override {
     if (wait_) std::exchange(wait_, {})();
   }
 
+  bool is_done() override { return !wait_ || (is_done_ && is_done_()); }
+
  private:
   std::function<void()> wait_;
+  std::function<bool()> is_done_;
 };
 
 class ThreadComm final : public Comm {
@@ -159,7 +170,8 @@ class ThreadComm final : public Comm {
       for (size_t rank = 1; rank < all.size(); ++rank) sum += all[rank];
       for (auto& one : all) one.copy_(sum);
     });
-    return std::make_unique<ThreadWork>([this, number] { group_->wait(rank_, number, "all_reduce"); });
+    return std::make_unique<ThreadWork>([this, number] { group_->wait(rank_, number, "all_reduce"); },
+                                        [this, number] { return group_->is_done(number); });
   }
 
   std::unique_ptr<Work> reduce_scatter_sum(torch::Tensor& mine, torch::Tensor& all) override {

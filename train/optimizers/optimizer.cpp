@@ -6,16 +6,17 @@
 namespace penstock {
 
 Optimizer::Optimizer(OptimizerContext context, const std::vector<std::string>& slots, std::optional<int64_t> step_count)
-    : context_(std::move(context)), state_{.slots = {}, .step_count = step_count} {
+    : context_(std::move(context)), state_{.slots = {}, .step_count = step_count}, parts_(context_.part_count) {
   if (context_.rate_factors.empty()) context_.rate_factors.assign(context_.parameters.size(), 1);
   for (const auto& name : slots) state_.slots.push_back({name, {}});
   for (size_t i = 0; i < context_.parameters.size(); ++i) {
     const auto& parameter = context_.parameters[i];
     const double factor = context_.rate_factors[i];
+    auto& groups = parts_[context_.parts.empty() ? 0 : context_.parts[i]];
     auto group =
-        std::find_if(groups_.begin(), groups_.end(), [&](const Group& one) { return one.rate_factor == factor; });
-    if (group == groups_.end())
-      group = groups_.insert(groups_.end(), {factor, {}, std::vector<std::vector<torch::Tensor>>(slots.size())});
+        std::find_if(groups.begin(), groups.end(), [&](const Group& one) { return one.rate_factor == factor; });
+    if (group == groups.end())
+      group = groups.insert(groups.end(), {factor, {}, std::vector<std::vector<torch::Tensor>>(slots.size())});
     group->parameters.push_back(parameter);
     for (size_t slot = 0; slot < slots.size(); ++slot)
       group->slots[slot].push_back(state_.slots[slot].tensors.emplace_back(torch::zeros_like(parameter)));
@@ -23,8 +24,14 @@ Optimizer::Optimizer(OptimizerContext context, const std::vector<std::string>& s
 }
 
 void Optimizer::step() {
+  for (size_t part = 0; part < parts_.size(); ++part) step(part);
+}
+
+void Optimizer::step(size_t part) {
   at::NoGradGuard no_grad;
-  if (state_.step_count) ++*state_.step_count;
+  if (state_.step_count && stepped_count_ == 0) ++*state_.step_count;
+  stepped_count_ = (stepped_count_ + 1) % parts_.size();
+  part_ = part;
   update();
 }
 

@@ -31,6 +31,8 @@ struct OptimizerContext {
   /// sums over each tensor; the result, of the same size, those over all pieces of the parameter to which it belongs.
   /// Collective over the ranks that hold these pieces: all call it once per step, also with 0 tensors.
   std::function<torch::Tensor(const torch::Tensor& of_tensors)> sum_of_pieces = [](const auto& whole) { return whole; };
+  std::vector<size_t> parts = {};  // one entry per tensor: the part of a step that changes it; empty: 0 for all
+  size_t part_count = 1;
 };
 
 /// What an optimiser keeps from one step to the next.
@@ -57,6 +59,9 @@ class Optimizer {
 
   /// Changes each parameter by its gradient, which stays as it is. Requires that all gradients are defined.
   void step();
+  /// The same for the tensors of one part. A step is complete when every part has had its turn, in any order. Requires
+  /// one part, or Traits::steps_in_parts.
+  void step(size_t part);
   void set_learning_rate(double learning_rate) { context_.options.learning_rate = learning_rate; }
   /// For checkpoints, which also write to it.
   OptimizerState& state() { return state_; }
@@ -69,18 +74,20 @@ class Optimizer {
     std::vector<std::vector<torch::Tensor>> slots;  // one entry per slot: the tensors of these parameters
   };
 
-  /// One step over all parameters. Gradient mode is off, and state().step_count includes this step.
+  /// One step over groups(). Gradient mode is off, and state().step_count includes this step.
   virtual void update() = 0;
   /// With the present learning rate, and a rate factor for every parameter.
   const OptimizerContext& context() const { return context_; }
-  const std::vector<Group>& groups() const { return groups_; }
+  /// Those of the part that is being changed.
+  const std::vector<Group>& groups() const { return parts_[part_]; }
   static std::vector<torch::Tensor> gradients_of(const std::vector<torch::Tensor>& parameters);
   double learning_rate(const Group& group) const { return context_.options.learning_rate * group.rate_factor; }
 
  private:
   OptimizerContext context_;
   OptimizerState state_;
-  std::vector<Group> groups_;  // they share the tensors of context_ and state_
+  std::vector<std::vector<Group>> parts_;  // their groups share the tensors of context_ and state_
+  size_t part_ = 0, stepped_count_ = 0;    // the part that is being changed; how many have been in this step
 };
 
 struct OptimizerKind {
@@ -91,6 +98,8 @@ struct OptimizerKind {
   using Factory = std::function<std::unique_ptr<Optimizer>(const Spec&, const OptimizerContext&)>;
   struct Traits {
     double learning_rate = 1e-3;  ///< The default of --lr.
+    /// Whether the update of each tensor needs no gradient but its own, and update() goes by groups() alone.
+    bool steps_in_parts = false;
   };
 };
 using OptimizerRegistry = Registry<OptimizerKind>;

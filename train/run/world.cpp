@@ -179,7 +179,8 @@ Mesh mesh_of(const TrainOptions& options, int ranks, std::optional<torch::Device
   return mode.traits.mesh(spec.with_keys(mode.keys), {.ranks = ranks,
                                                       .default_ranks = gpus > 0 ? gpus : 2,
                                                       .batch_size = options.batch_size,
-                                                      .gpus = device ? gpus : -1});
+                                                      .gpus = device ? gpus : -1,
+                                                      .optimizer = options.optimizer});
 }
 
 torch::DeviceType device_type(const TrainOptions& options) {

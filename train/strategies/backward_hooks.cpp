@@ -22,10 +22,12 @@ class AfterAccumulation final : public torch::autograd::FunctionPostHook {
 }  // namespace
 
 BucketCountdown::BucketCountdown(const std::vector<torch::Tensor>& parameters, std::vector<std::vector<size_t>> members,
-                                 int backward_count, std::function<void(size_t)> on_complete)
+                                 int backward_count, std::function<void(size_t)> on_complete,
+                                 std::function<void()> on_gradient)
     : members_(std::move(members)),
       backward_count_(backward_count),
       on_complete_(std::move(on_complete)),
+      on_gradient_(std::move(on_gradient)),
       missing_(members_.size()) {
   for (size_t bucket = 0; bucket < members_.size(); ++bucket)
     for (const size_t i : members_[bucket]) add_hook(parameters[i], bucket);
@@ -46,6 +48,7 @@ void BucketCountdown::add_hook(const torch::Tensor& parameter, size_t bucket) {
   auto accumulator = torch::autograd::impl::grad_accumulator(parameter);
   auto hook = std::make_unique<AfterAccumulation>([this, bucket] {
     if (missing_[bucket] > 0 && --missing_[bucket] == 0) on_complete_(bucket);
+    on_gradient_();
   });
   hooks_.emplace_back(accumulator, accumulator->add_post_hook(std::move(hook)));
 }

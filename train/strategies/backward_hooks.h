@@ -16,10 +16,11 @@ namespace penstock::detail {
 /// is_complete() on the thread that runs backward; hooks run on autograd's thread of the device, one at a time.
 class BucketCountdown {
  public:
-  /// `on_complete` hears the number of a bucket, on the thread of the hook. `members`: one entry per bucket, indices of
-  /// parameters.
-  BucketCountdown(const std::vector<torch::Tensor>& parameters, std::vector<std::vector<size_t>> members,
-                  int backward_count, std::function<void(size_t bucket)> on_complete);
+  /// `on_complete` hears the number of a bucket, `on_gradient` then or otherwise that a gradient was added to, both on
+  /// the thread of the hook. `members`: one entry per bucket, indices of parameters.
+  BucketCountdown(
+      const std::vector<torch::Tensor>& parameters, std::vector<std::vector<size_t>> members, int backward_count,
+      std::function<void(size_t bucket)> on_complete, std::function<void()> on_gradient = [] {});
   ~BucketCountdown();
   BucketCountdown(const BucketCountdown&) = delete;
   BucketCountdown& operator=(const BucketCountdown&) = delete;
@@ -33,6 +34,7 @@ class BucketCountdown {
   std::vector<std::vector<size_t>> members_;
   int backward_count_;
   std::function<void(size_t)> on_complete_;
+  std::function<void()> on_gradient_;
   std::vector<size_t> missing_;  // one entry per bucket
   std::vector<std::pair<std::shared_ptr<torch::autograd::Node>, uintptr_t>> hooks_;
 };

@@ -28,7 +28,11 @@ Mesh ddp_mesh(const Spec& spec, const MeshRequest& request) {
   const int ranks = request.ranks > 0 ? request.ranks : request.default_ranks;
   detail::accumulate_of(spec, request.batch_size, ranks);  // throws
   detail::syncs_batch_norm(spec);                          // throws
-  if (compression_of(spec) == "powersgd") rank_of(spec);   // throws
+  const std::string compression = compression_of(spec);
+  if (compression == "powersgd") rank_of(spec);  // throws
+  if (detail::steps_in_backward(spec, request.optimizer) && !compression.empty())
+    throw config_error(concat("--mode ddp: step-in-backward is true and compress is ", compression,
+                              "; expected one of them: compressed sums are unpacked after backward"));
   return {.data = ranks};
 }
 
@@ -60,22 +64,23 @@ void choose_sync(const Spec& spec, const Model& model, detail::Choices& choices)
 }
 
 std::unique_ptr<Strategy> make_ddp(const Spec& spec, const StrategyContext& context) {
-  const Mesh mesh = ddp_mesh(spec, {.ranks = context.comm.world_size()});
+  const Mesh mesh = ddp_mesh(spec, {.ranks = context.comm.world_size(), .optimizer = context.optimizer.spec});
   const int micro_batches = detail::accumulate_of(spec, /*batch_size=*/0, mesh.data);
   detail::Choices choices{
       .mesh = mesh, .micro_batches = micro_batches, .schedule = detail::accumulation(micro_batches)};
   choices.syncs_batch_norm = detail::syncs_batch_norm(spec);
+  choices.steps_in_backward = detail::steps_in_backward(spec, context.optimizer.spec);
   choose_sync(spec, context.model, choices);
   return std::make_unique<detail::Engine>(context, choices);
 }
 
 const Registered<StrategyKind> kDdp{
     "ddp",
-    {"accumulate", "sync-bn", "compress", "rank"},
+    {"accumulate", "sync-bn", "compress", "rank", "step-in-backward"},
     "every rank holds the model; gradients are summed in buckets during backward; accumulate (default 1) as of single; "
     "with sync-bn=true BatchNorm sees the rows of all ranks; "
     "compress=fp16 sends gradients in 16 bits, compress=powersgd as products of two thin matrices of rank (default 2) "
-    "columns",
+    "columns; with step-in-backward=true the update of a bucket runs as soon as its sum is there",
     make_ddp,
     {.mesh = ddp_mesh, .check_model = detail::check_sync}};
 

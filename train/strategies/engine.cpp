@@ -100,9 +100,11 @@ Engine::Engine(const StrategyContext& context, const Choices& choices)
   broadcast(data_, part_.parameters());
   agree_on_buffers();
   if (choices.store) part_.keep_in(choices.store(part_, data_, recorder_));
-  update_ =
-      choices.update({part_.trained(), data_, context.optimizer, factors_of(part_.trained(), context.rate_factors)});
+  update_ = choices.update({part_.trained(), data_, context.optimizer,
+                            factors_of(part_.trained(), context.rate_factors), choices.steps_in_backward});
   sync_ = choices.sync(part_.trained(), data_, recorder_, choices.micro_batches);
+  if (choices.steps_in_backward && emulated_step_ns_ == 0)
+    sync_->hand_over([this](size_t bucket) { update_->step_bucket(bucket); });
   // Linux wakes a thread up to 50 us late, to save wake-ups, unless it asks for better: 4 % of a step of 1.2 ms.
   if (emulated_step_ns_ > 0) prctl(PR_SET_TIMERSLACK, 1UL);
 }
@@ -115,7 +117,7 @@ StepSums Engine::step(const DeviceBatch& batch) {
   sync_->finish();
   sums.compression_error = sync_->compression_error();
   recorder_.mark(Phase::kCommunication);
-  update_->step();
+  if (!choices_.steps_in_backward) update_->step();
   recorder_.mark(Phase::kOptimizer);
   update_->share();
   recorder_.mark(Phase::kCommunication);

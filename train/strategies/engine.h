@@ -37,6 +37,7 @@ struct Choices {
   std::function<std::shared_ptr<ParameterStore>(const ModelPart& part, Comm& data, Recorder& recorder)> store = {};
   Sliced sliced = {};
   bool syncs_batch_norm = false;            // over the data axis; only with one micro-batch
+  bool steps_in_backward = false;           // each bucket when its sum has landed; with make_bucket_sync() alone
   std::shared_ptr<Replicas> replicas = {};  // run the whole model, on several devices; the sync has them too
 };
 

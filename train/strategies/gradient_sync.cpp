@@ -1,6 +1,7 @@
 // GradientSync: none, and buckets that are reduced under backward.
 #include "train/strategies/gradient_sync.h"
 
+#include "core/error.h"
 #include "train/strategies/buckets.h"
 #include "train/strategies/gradient_scatter.h"
 #include "train/strategies/ordered_buckets.h"
@@ -29,18 +30,44 @@ class BucketSync final : public OrderedBuckets {
              Recorder& recorder, int backward_count)
       : OrderedBuckets(parameters, members, recorder, backward_count),
         comm_(comm),
+        recorder_(recorder),
         buckets_(bucket_gradients(parameters, members)) {}
 
   void begin() override {
     for (auto& bucket : buckets_) bucket.flat.zero_();
+    handed_count_ = 0;
     OrderedBuckets::begin();
   }
+
+  void finish() override {
+    if (!use_) return OrderedBuckets::finish();
+    start_rest();
+    while (handed_count_ < buckets_.size()) hand_over_next(Phase::kCommunication);
+  }
+
+  void hand_over(std::function<void(size_t)> use) override { use_ = std::move(use); }
 
  private:
   void start(size_t bucket) override { works().add(comm_.all_reduce_sum(buckets_[bucket].flat)); }
 
+  void after_gradient() override {
+    if (!use_) return;
+    while (handed_count_ < works().count() && works().is_done(handed_count_)) hand_over_next(Phase::kBackward);
+  }
+
+  /// `before`: what this rank did up to here.
+  void hand_over_next(Phase before) {
+    works().wait_for(handed_count_ + 1);
+    recorder_.mark(before);
+    use_(handed_count_++);
+    recorder_.mark(Phase::kOptimizer);
+  }
+
   Comm& comm_;
+  Recorder& recorder_;
   std::vector<Bucket> buckets_;
+  std::function<void(size_t)> use_;  // empty: nobody asks for single buckets
+  size_t handed_count_ = 0;
 };
 
 class ScatterSync final : public OrderedBuckets {
@@ -66,6 +93,10 @@ class ScatterSync final : public OrderedBuckets {
 };
 
 }  // namespace
+
+void GradientSync::hand_over(std::function<void(size_t)>) {
+  throw bug_error("a gradient sync that has no sums of single buckets; expected make_bucket_sync()");
+}
 
 std::unique_ptr<GradientSync> make_no_sync(const NamedTensors& trained) { return std::make_unique<NoSync>(trained); }
 

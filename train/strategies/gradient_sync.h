@@ -1,6 +1,8 @@
 // GradientSync: how the gradients of one step come together over the ranks that hold the same parameters.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,6 +33,10 @@ class GradientSync {
   /// The most bytes that all gradients took at a time of a step so far; 0: as many as between steps.
   virtual int64_t peak_bytes() const { return 0; }
 
+  /// From now on `use` hears of every bucket when its sum has landed: in backward, on its thread, or in finish(). The
+  /// gradients of its parameters are whole then. For make_bucket_sync() alone.
+  virtual void hand_over(std::function<void(size_t bucket)> use);
+
   /// Before begin(), at every rank: the next step also measures what compression costs.
   virtual void measure_next() {}
   /// After finish(): |sum as it was sent - true sum| / |true sum| over all gradients, f64 scalar on their device, of a
@@ -54,6 +60,14 @@ std::unique_ptr<GradientSync> make_no_sync(const NamedTensors& trained);
 /// A bucket starts when each of its gradients has been added to `backward_count` times, once by each backward of the
 /// step. Deviation from the paper: the sum is not divided by the world size, because the loss was divided by the global
 /// sample count before. Requires that a parameter's gradient stays the tensor that this makes it.
+///
+/// With hand_over() every hook asks whether the sum of the next bucket has landed. An update there is safe: autograd
+/// adds to a parameter's gradient when all operations through which it came have run, so that no later one of this
+/// backward reads the parameter, also if layers share it. Requires a model that uses no parameter behind detach().
+///
+///     time ->
+///     compute        | forward | grad b0 | grad b1 | update b0 | grad b2 | wait | update b1 | update b2
+///     communication                      | sum b0  | sum b1               | sum b2 |
 std::unique_ptr<GradientSync> make_bucket_sync(const NamedTensors& trained, Comm& comm, Recorder& recorder,
                                                int backward_count);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace penstock {
 
@@ -25,6 +26,7 @@ struct MeshRequest {
   int default_ranks = 2;   ///< What is usual here: one for each visible GPU, 2 on the CPU.
   int64_t batch_size = 0;  ///< Rows per step, over all ranks; 0: not known.
   int gpus = -1;           ///< Those that are visible, where the run is on CUDA; 0: it is on the CPU; -1: not known.
+  std::string optimizer = {};  ///< As --optimizer says; "": not known.
 };
 
 }  // namespace penstock

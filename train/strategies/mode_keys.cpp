@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "train/optimizers/optimizer.h"
 
 namespace penstock::detail {
 namespace {
@@ -65,6 +66,18 @@ bool syncs_batch_norm(const Spec& spec) {
     throw config_error(concat(flag(spec), ": sync-bn is true and accumulate is ", count,
                               "; expected one of them: BatchNorm would see a micro-batch of all ranks, not the batch"));
   return is_on;
+}
+
+bool steps_in_backward(const Spec& spec, const std::string& optimizer) {
+  const bool is_on = spec.get("step-in-backward", false);
+  if (!is_on || optimizer.empty()) return is_on;
+  const std::string name = parse_spec(OptimizerKind::kName, optimizer).name();
+  if (OptimizerRegistry::entry(name).traits.steps_in_parts) return true;
+  std::vector<std::string> others;
+  for (const auto& [other, entry] : OptimizerRegistry::entries())
+    if (entry.traits.steps_in_parts) others.push_back(other);
+  throw config_error(concat(flag(spec), ": step-in-backward is true with --optimizer ", name,
+                            ", which needs all gradients at once; expected one of ", join(others)));
 }
 
 }  // namespace penstock::detail

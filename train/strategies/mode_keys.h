@@ -33,4 +33,8 @@ int accumulate_of(const Spec& spec, int64_t batch_size, int ranks);
 /// `accumulate`: statistics of a micro-batch over all ranks are still not those of the batch.
 bool syncs_batch_norm(const Spec& spec);
 
+/// The key `step-in-backward` of the modes that sum gradients in buckets: each bucket's update runs when its sum has
+/// landed. Throws config_error with an optimiser (`optimizer`: its spec; "": not known) that needs all gradients.
+bool steps_in_backward(const Spec& spec, const std::string& optimizer);
+
 }  // namespace penstock::detail

@@ -7,7 +7,8 @@ OrderedBuckets::OrderedBuckets(const std::vector<torch::Tensor>& parameters,
                                const std::vector<std::vector<size_t>>& members, Recorder& recorder, int backward_count)
     : works_(recorder),
       bucket_count_(members.size()),
-      countdown_(parameters, members, backward_count, [this](size_t) { start_complete(); }) {}
+      countdown_(
+          parameters, members, backward_count, [this](size_t) { start_complete(); }, [this] { after_gradient(); }) {}
 
 void OrderedBuckets::begin() {
   works_.restart();

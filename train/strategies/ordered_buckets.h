@@ -28,6 +28,8 @@ class OrderedBuckets : public GradientSync {
  private:
   /// Adds the works of this bucket.
   virtual void start(size_t bucket) = 0;
+  /// Backward has added to a gradient, and the buckets that this completed have started.
+  virtual void after_gradient() {}
   void start_complete();
 
   StartedWorks works_;

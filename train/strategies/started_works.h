@@ -24,6 +24,8 @@ class StartedWorks {
   size_t count() const { return works_.size(); }
   /// The first `count` of this step are there when this returns.
   void wait_for(size_t count);
+  /// Whether work `index` of this step has ended.
+  bool is_done(size_t index) const { return works_[index]->is_done(); }
   size_t waited_count() const { return waited_count_; }
   /// What is kept now.
   std::vector<torch::Tensor> kept() const {

@@ -8,9 +8,9 @@ namespace {
 
 class WholeUpdate final : public Update {
  public:
-  explicit WholeUpdate(const UpdateContext& context)
-      : optimizer_(make_optimizer({values(context.trained), context.options, context.rate_factors})) {}
+  explicit WholeUpdate(const UpdateContext& context) : optimizer_(make_optimizer(context_of(context))) {}
   void step() override { optimizer_->step(); }
+  void step_bucket(size_t bucket) override { optimizer_->step(bucket); }
   Optimizer& optimizer() override { return *optimizer_; }
   std::vector<torch::Tensor> slot(size_t index) override { return optimizer_->state().slots[index].tensors; }
   void load_slot(size_t index, const std::vector<torch::Tensor>& whole) override {
@@ -19,6 +19,17 @@ class WholeUpdate final : public Update {
   }
 
  private:
+  static OptimizerContext context_of(const UpdateContext& update) {
+    OptimizerContext context{values(update.trained), update.options, update.rate_factors};
+    if (!update.in_buckets || update.trained.empty()) return context;
+    const auto buckets = assign_buckets(bytes_of(context.parameters));
+    context.parts.resize(context.parameters.size());
+    context.part_count = buckets.size();
+    for (size_t bucket = 0; bucket < buckets.size(); ++bucket)
+      for (const size_t i : buckets[bucket]) context.parts[i] = bucket;
+    return context;
+  }
+
   std::unique_ptr<Optimizer> optimizer_;
 };
 
@@ -37,9 +48,11 @@ class SlicedUpdate final : public Update {
     for (const auto& piece : pieces_) {
       parts_.push_back(buckets_[piece.bucket].slice.narrow(0, piece.slice_offset, piece.count));
       if (!context.rate_factors.empty()) pieces.rate_factors.push_back(context.rate_factors[piece.parameter]);
+      if (context.in_buckets) pieces.parts.push_back(piece.bucket);
       parameters.push_back(static_cast<int64_t>(piece.parameter));
     }
     pieces.parameters = parts_;
+    if (context.in_buckets && !buckets_.empty()) pieces.part_count = buckets_.size();
     if (!trained_.empty()) parameter_of_piece_ = torch::tensor(parameters).to(trained_.front().device());
     pieces.sum_of_pieces = [this](const torch::Tensor& of_pieces) { return sum_of_pieces(of_pieces); };
     optimizer_ = make_optimizer(pieces);
@@ -49,6 +62,13 @@ class SlicedUpdate final : public Update {
     at::NoGradGuard no_grad;
     for (size_t i = 0; i < pieces_.size(); ++i) parts_[i].mutable_grad() = gradient_of(pieces_[i]);
     optimizer_->step();
+  }
+
+  void step_bucket(size_t bucket) override {
+    at::NoGradGuard no_grad;
+    for (size_t i = 0; i < pieces_.size(); ++i)
+      if (pieces_[i].bucket == bucket) parts_[i].mutable_grad() = gradient_of(pieces_[i]);
+    optimizer_->step(bucket);
   }
 
   void share() override {

@@ -18,6 +18,9 @@ class Update {
   virtual ~Update() = default;
   /// Requires that every gradient is there, see GradientSync. This rank has its new parameters afterwards.
   virtual void step() = 0;
+  /// The same for the parameters of one bucket, whose gradients alone have to be there. A step is complete when every
+  /// bucket has had its turn, in any order. Requires UpdateContext::in_buckets.
+  virtual void step_bucket(size_t bucket) = 0;
   /// Every rank has all new parameters that it holds afterwards.
   virtual void share() {}
   /// That of the parameters, or pieces of them, that this rank changes.
@@ -35,6 +38,7 @@ struct UpdateContext {
   Comm& comm;
   OptimizerOptions options;
   std::vector<double> rate_factors;
+  bool in_buckets = false;  // those of assign_buckets() change one by one; requires OptimizerKind::steps_in_parts
 };
 
 /// Every rank changes every parameter that it holds.

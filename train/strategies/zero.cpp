@@ -27,6 +27,9 @@ Mesh zero_mesh(const Spec& spec, const MeshRequest& request) {
     throw config_error(concat("--mode zero: stage is 3 and accumulate is ", micro_batches,
                               "; expected stage 1 or 2: in stage 3 each backward gives its gradients back"));
   detail::syncs_batch_norm(spec);  // throws
+  if (detail::steps_in_backward(spec, request.optimizer) && stage_of(spec) > 1)
+    throw config_error(concat("--mode zero: step-in-backward is true and stage is ", stage_of(spec),
+                              "; expected stage 1, where gradients are summed whole"));
   return {.data = ranks};
 }
 
@@ -74,13 +77,14 @@ void slice_parameters(detail::Choices& choices, const Model& model) {
 
 std::unique_ptr<Strategy> make_zero(const Spec& spec, const StrategyContext& context) {
   const int stage = stage_of(spec);
-  const Mesh mesh = zero_mesh(spec, {.ranks = context.comm.world_size()});
+  const Mesh mesh = zero_mesh(spec, {.ranks = context.comm.world_size(), .optimizer = context.optimizer.spec});
   const int micro_batches = detail::accumulate_of(spec, /*batch_size=*/0, mesh.data);
   detail::Choices choices{.mesh = mesh,
                           .micro_batches = micro_batches,
                           .schedule = detail::accumulation(micro_batches),
                           .sliced = {.parameters = stage == 3, .gradients = stage >= 2, .optimizer = true},
-                          .syncs_batch_norm = detail::syncs_batch_norm(spec)};
+                          .syncs_batch_norm = detail::syncs_batch_norm(spec),
+                          .steps_in_backward = detail::steps_in_backward(spec, context.optimizer.spec)};
   if (stage == 1) slice_state(choices);
   if (stage == 2) slice_gradients(choices);
   if (stage == 3) slice_parameters(choices, context.model);
@@ -89,11 +93,11 @@ std::unique_ptr<Strategy> make_zero(const Spec& spec, const StrategyContext& con
 
 const Registered<StrategyKind> kZero{
     "zero",
-    {"stage", "accumulate", "sync-bn"},
+    {"stage", "accumulate", "sync-bn", "step-in-backward"},
     "as ddp, but each rank makes the update for its slice of the parameters: with stage 1 (the default) it keeps the "
     "optimiser's state of that slice alone, with stage 2 also the gradients, and with stage 3 also the parameters, "
-    "which are gathered while they are used; accumulate (default 1, with stages 1 and 2) as of single; sync-bn as "
-    "of ddp",
+    "which are gathered while they are used; accumulate (default 1, with stages 1 and 2) as of single; sync-bn, "
+    "and with stage 1 step-in-backward, as of ddp",
     make_zero,
     {.mesh = zero_mesh, .check_model = detail::check_sync}};
 
