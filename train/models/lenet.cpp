@@ -6,6 +6,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include "core/text.h"
+#include "train/models/batch_norm.h"
 #include "train/models/model.h"
 #include "train/models/relu_max_pool.h"
 
@@ -17,7 +18,7 @@ constexpr int64_t kMinSide = 12;
 
 class LeNet final : public Model {
  public:
-  explicit LeNet(const ModelShape& shape) {
+  LeNet(const ModelShape& shape, bool has_norms) {
     if (shape.height < kMinSide || shape.width < kMinSide)
       throw config_error(concat("arch lenet: pictures are ", shape.width, " x ", shape.height, "; expected at least ",
                                 kMinSide, " x ", kMinSide));
@@ -29,21 +30,36 @@ class LeNet final : public Model {
     Linear fc2 = register_module("fc2", Linear(120, 84));
     Linear fc3 = register_module("fc3", Linear(84, shape.classes));
 
-    add_stage("conv1", {"conv1"}, [conv1](const torch::Tensor& x) mutable { return detail::relu_max_pool(conv1(x)); });
-    add_stage("conv2", {"conv2"}, [conv2](const torch::Tensor& x) mutable { return detail::relu_max_pool(conv2(x)); });
+    if (has_norms) {
+      add_normalized("conv1", conv1, "bn1", 6);
+      add_normalized("conv2", conv2, "bn2", 16);
+    } else {
+      add_stage("conv1", {"conv1"}, [conv1](const auto& x) mutable { return detail::relu_max_pool(conv1(x)); });
+      add_stage("conv2", {"conv2"}, [conv2](const auto& x) mutable { return detail::relu_max_pool(conv2(x)); });
+    }
     add_stage("fc1", {"fc1"}, [fc1](const torch::Tensor& x) mutable { return torch::relu(fc1(x.flatten(1))); });
     add_stage("fc2", {"fc2"}, [fc2](const torch::Tensor& x) mutable { return torch::relu(fc2(x)); });
     add_stage("fc3", {"fc3"}, [fc3](const torch::Tensor& x) mutable { return fc3(x); });
   }
 
  private:
+  void add_normalized(const std::string& name, torch::nn::Conv2d conv, const std::string& norm_name, int64_t channels) {
+    BatchNorm2d norm = register_module(norm_name, BatchNorm2d(channels));
+    add_stage(name, {name, norm_name},
+              [conv, norm](const torch::Tensor& x) mutable { return detail::relu_max_pool(norm(conv(x))); });
+  }
+
   static int64_t pooled_twice(int64_t side) { return (side / 2 - 4) / 2; }
 };
 
-const Registered<ModelKind> kLenet{"lenet",
-                                   {},
-                                   "LeNet-5 with ReLU and max pooling; for pictures of 12 x 12 pixels or more",
-                                   [](const Spec&, const ModelShape& shape) { return std::make_unique<LeNet>(shape); }};
+const Registered<ModelKind> kLenet{
+    "lenet",
+    {"batch-norm"},
+    "LeNet-5 with ReLU and max pooling; for pictures of 12 x 12 pixels or more; with batch-norm=true BatchNorm follows "
+    "each convolution",
+    [](const Spec& spec, const ModelShape& shape) {
+      return std::make_unique<LeNet>(shape, spec.get("batch-norm", false));
+    }};
 
 }  // namespace
 }  // namespace penstock

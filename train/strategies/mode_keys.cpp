@@ -80,4 +80,8 @@ bool steps_in_backward(const Spec& spec, const std::string& optimizer) {
                             ", which needs all gradients at once; expected one of ", join(others)));
 }
 
+bool sees_whole_batches(const Spec& spec, int ranks) {
+  return syncs_batch_norm(spec) || (ranks == 1 && accumulate_of(spec, /*batch_size=*/0, ranks) == 1);
+}
+
 }  // namespace penstock::detail

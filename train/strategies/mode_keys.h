@@ -37,4 +37,7 @@ bool syncs_batch_norm(const Spec& spec);
 /// landed. Throws config_error with an optimiser (`optimizer`: its spec; "": not known) that needs all gradients.
 bool steps_in_backward(const Spec& spec, const std::string& optimizer);
 
+/// Whether BatchNorm sees all rows of a batch in a mode with these two keys.
+bool sees_whole_batches(const Spec& spec, int ranks);
+
 }  // namespace penstock::detail

@@ -147,6 +147,10 @@ std::string text_of(const Spec& spec, const Mesh& mesh, const SchedulePlan& plan
                 parts_text(model, parts, plan));
 }
 
+Promise pipeline_promise(const Spec& spec, const Mesh& mesh) {
+  return {.sees_whole_batches = mesh.data == 1 && plan_of(spec, mesh).micro_batches == 1};
+}
+
 std::unique_ptr<Strategy> make_pipeline(const Spec& spec, const StrategyContext& context) {
   const Mesh mesh = pipeline_mesh(spec, {.ranks = context.comm.world_size()});
   const SchedulePlan plan = plan_of(spec, mesh);
@@ -177,7 +181,13 @@ const Registered<StrategyKind> kPipeline{
     "measured on three micro-batches; recompute=except-last or always (default never) keeps less of a forward and runs "
     "it again; data (default 1) copies of it train together",
     make_pipeline,
-    {.mesh = pipeline_mesh, .check_model = ranges_of, .draw = drawing_of}};
+    {.mesh = pipeline_mesh,
+     .check_model = ranges_of,
+     .draw = drawing_of,
+     .promise = pipeline_promise,
+     .examples = {"pipeline(micro-batches=1)", "pipeline(schedule=gpipe)", "pipeline(schedule=interleaved)",
+                  "pipeline(schedule=zero-bubble)", "pipeline(recompute=always)", "pipeline(data=2,micro-batches=3)",
+                  "pipeline(data=2,schedule=zero-bubble)"}}};
 
 const Registered<StrategyKind> kModelParallel{
     "mp",
@@ -185,7 +195,7 @@ const Registered<StrategyKind> kModelParallel{
     "the model's stages are spread over ranks, one of which works at a time; cut=layer2 says where a part begins, "
     "otherwise they are balanced as in pipeline",
     make_pipeline,
-    {.mesh = pipeline_mesh, .check_model = ranges_of, .draw = drawing_of}};
+    {.mesh = pipeline_mesh, .check_model = ranges_of, .draw = drawing_of, .promise = pipeline_promise}};
 
 }  // namespace
 }  // namespace penstock

@@ -13,6 +13,10 @@ Mesh single_mesh(const Spec& spec, const MeshRequest& request) {
   return {};
 }
 
+Promise single_promise(const Spec& spec, const Mesh&) {
+  return {.sees_whole_batches = detail::accumulate_of(spec, /*batch_size=*/0, /*ranks=*/1) == 1};
+}
+
 std::unique_ptr<Strategy> make_single(const Spec& spec, const StrategyContext& context) {
   const Mesh mesh = single_mesh(spec, {.ranks = context.comm.world_size()});
   const int micro_batches = detail::accumulate_of(spec, /*batch_size=*/0, /*ranks=*/1);
@@ -27,7 +31,7 @@ const Registered<StrategyKind> kSingle{
     "one rank does everything; its rows of a batch go through the model in accumulate (default 1) equal pieces, whose "
     "gradients add up to one update: --batch-size stays the samples per update",
     make_single,
-    {.mesh = single_mesh}};
+    {.mesh = single_mesh, .promise = single_promise, .examples = {"single(accumulate=4)"}}};
 
 }  // namespace
 }  // namespace penstock

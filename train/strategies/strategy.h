@@ -115,6 +115,14 @@ class Strategy {
   virtual std::string left_out() const { return ""; }
 };
 
+/// How close a step of a mode comes to one of `single` on the same rows. Gradients are the same sums in another order.
+struct Promise {
+  /// BatchNorm's statistics are those of all rows of a batch: models with BatchNorm train the same, too.
+  bool sees_whole_batches = true;
+  /// The most that |gradient as sent - gradient| / |gradient| of one step may be where gradients are compressed.
+  double compression_error = 0;
+};
+
 struct StrategyKind {
   using Interface = Strategy;
   static constexpr const char* kName = "mode";
@@ -129,6 +137,10 @@ struct StrategyKind {
     /// What the ranks of one copy of the model do when in a step, as lines of text. Null: every rank runs its rows
     /// forward and backward, and waits for nobody between.
     std::function<std::string(const Spec&, const Mesh&)> draw = {};
+    /// Null: no compression, and whole batches where there is one copy of the model.
+    std::function<Promise(const Spec&, const Mesh&)> promise = {};
+    /// What `train verify-modes` runs beside the mode without keys: "ddp(accumulate=2)".
+    std::vector<std::string> examples = {};
   };
 };
 using StrategyRegistry = Registry<StrategyKind>;

@@ -75,6 +75,10 @@ void slice_parameters(detail::Choices& choices, const Model& model) {
   choices.text = text_of(model, choices.mesh.data);
 }
 
+Promise zero_promise(const Spec& spec, const Mesh& mesh) {
+  return {.sees_whole_batches = detail::sees_whole_batches(spec, mesh.data)};
+}
+
 std::unique_ptr<Strategy> make_zero(const Spec& spec, const StrategyContext& context) {
   const int stage = stage_of(spec);
   const Mesh mesh = zero_mesh(spec, {.ranks = context.comm.world_size(), .optimizer = context.optimizer.spec});
@@ -99,7 +103,11 @@ const Registered<StrategyKind> kZero{
     "which are gathered while they are used; accumulate (default 1, with stages 1 and 2) as of single; sync-bn, "
     "and with stage 1 step-in-backward, as of ddp",
     make_zero,
-    {.mesh = zero_mesh, .check_model = detail::check_sync}};
+    {.mesh = zero_mesh,
+     .check_model = detail::check_sync,
+     .promise = zero_promise,
+     .examples = {"zero(accumulate=2)", "zero(stage=2)", "zero(stage=2,accumulate=2)", "zero(stage=3)",
+                  "zero(stage=3,sync-bn=true)"}}};
 
 }  // namespace
 }  // namespace penstock

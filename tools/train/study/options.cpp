@@ -2,55 +2,17 @@
 #include "tools/train/study/options.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 #include "core/error.h"
-#include "core/spec.h"
 #include "core/text.h"
 #include "tools/cli.h"
 #include "tools/train/flags.h"
+#include "tools/train/lists.h"
 #include "train/run/program.h"
 
 namespace penstock {
 namespace {
-
-template <class Value>
-void check_different(const char* flag, const std::string& text, std::vector<Value> values) {
-  std::sort(values.begin(), values.end());
-  const auto twice = std::adjacent_find(values.begin(), values.end());
-  if (twice != values.end())
-    throw config_error(
-        concat(flag, " is ", in_quotes(text), ", with ", *twice, " twice; expected each value only once"));
-}
-
-std::vector<int> parse_counts(const char* flag, const std::string& text, int least, const char* example) {
-  std::vector<int> counts;
-  for (const auto& part : split(text, ',')) {
-    int count = 0;
-    const char* end = part.data() + part.size();
-    const auto [stop, failure] = std::from_chars(part.data(), end, count);
-    if (failure != std::errc() || stop != end || count < least)
-      throw config_error(
-          concat(flag, " is ", in_quotes(text), "; expected whole numbers, ", least, " or more, such as ", example));
-    counts.push_back(count);
-  }
-  check_different(flag, text, counts);
-  return counts;
-}
-
-std::vector<std::string> parse_modes(const std::string& text) {
-  const auto known = mode_names();
-  std::vector<std::string> modes;
-  for (const auto& spec : parse_spec_list("mode", text)) {
-    if (std::find(known.begin(), known.end(), spec.name()) == known.end())
-      throw config_error(concat("--modes: ", unknown_name("mode", spec.name(), known)));
-    modes.push_back(spec.text());
-  }
-  if (modes.empty()) throw config_error(concat("--modes is \"\"; expected modes of ", join(known)));
-  check_different("--modes", text, modes);
-  return modes;
-}
 
 /// "1,2": each number of ranks that one of the modes usually takes.
 std::string usual_ranks_of(const std::vector<std::string>& modes) {

@@ -1,0 +1,93 @@
+"""train verify-modes: its table and JSON, the broken modes that it must catch, and its messages about impossible commands."""
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+BIN = pathlib.Path(os.environ["PENSTOCK_BIN"]).resolve()
+MUTANTS = BIN.parent / "lib" / "libmutants.so"
+# By which class each must be caught. What one-step does not see is in later steps, or in what is not a gradient.
+CAUGHT_BY = {
+    "backward-early": {"one-step", "fp64"},
+    "bucket-left-out": {"one-step", "fp64"},
+    "division-forgotten": {"one-step", "fp64"},
+    "micro-batch-twice": {"one-step", "fp64"},
+    "momentum-lost": {"fp64"},
+    "padding-counted": {"fp64"},
+    "slice-not-gathered": {"fp64"},
+    "stale-buffers": {"fp64"},
+    "summed-twice": {"one-step", "fp64"},
+}
+
+
+def verify(*arguments, code=0):
+    done = subprocess.run([BIN / "train", "verify-modes", *arguments], capture_output=True, text=True, timeout=300)
+    assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
+    return done
+
+
+def test_modes_as_threads_and_as_processes_hold():
+    modes = "single,dp,ddp(sync-bn=true),ddp(compress=fp16),zero(stage=3),pipeline"
+    done = verify("--modes", modes, "--nproc", "2", "--steps", "8")
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == ["mode", "ranks", "hosting", "arch", "class", "difference", "bound", "verdict"]
+    rows = [line.split() for line in lines if line.endswith("holds")]
+    assert {row[2] for row in rows} == {"-", "threads", "processes"}
+    assert {row[4] for row in rows} == {"fp64", "one-step", "compressed"}
+    assert lines[-1] == f"{len(rows)} of {len(rows)} pairs hold"
+    assert any(line.startswith("not run: single, dp with 2 ranks: --mode single: launched with 2") for line in lines) or any(
+        line.startswith("not run: dp with 2 ranks: --mode dp: launched with 2 ranks") for line in lines)
+    assert all(float(row[5]) < float(row[6]) for row in rows)
+    assert any(0 < float(row[5]) for row in rows)  # otherwise nothing was compared with anything
+
+
+@pytest.fixture(scope="module")
+def judged():
+    modes = ",".join([*CAUGHT_BY, "control"])
+    done = verify("--plugin", MUTANTS, "--modes", modes, "--nproc", "2", "--hosting", "threads", "--steps", "8", "--json",
+                  code=1)
+    return json.loads(done.stdout), done.stderr.splitlines()
+
+
+@pytest.mark.parametrize("mutant", CAUGHT_BY)
+def test_every_mistake_is_caught_by_its_class(judged, mutant):
+    pairs = [pair for pair in judged[0]["pairs"] if pair["mode"] == mutant]
+    assert {pair["class"] for pair in pairs if not pair["holds"]} == CAUGHT_BY[mutant]
+    for equivalence in CAUGHT_BY[mutant]:
+        line = next(line for line in judged[1] if line.startswith(f"caught by {equivalence}: {mutant}, "))
+        assert " > 1e-" in line or mutant == "backward-early"
+
+
+def test_a_mode_of_a_plug_in_without_a_mistake_holds(judged):
+    pairs = [pair for pair in judged[0]["pairs"] if pair["mode"] == "control"]
+    assert {pair["class"] for pair in pairs} == {"one-step", "fp64"} and all(pair["holds"] for pair in pairs)
+    assert not judged[0]["holds"]
+
+
+def test_a_mistake_alone_is_told_in_a_line():
+    done = verify("--plugin", MUTANTS, "--modes", "bucket-left-out", "--arch", "lenet", "--nproc", "2", "--steps", "2", code=1)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("caught by fp64: bucket-left-out, ")]
+    assert len(lines) == 1 and " > 1e-12 (2 ranks, threads, lenet; largest in " in lines[0]
+    assert "processes" in done.stdout and "0 of 4 pairs hold" in done.stdout
+
+
+@pytest.mark.parametrize("arguments, expected", [
+    (["--modes", "dpp"], ['unknown mode "dpp"', 'did you mean "ddp"']),
+    (["--modes", "ddp,ddp"], ["--modes", "twice"]),
+    (["--modes", "mp", "--arch", "lenett"], ['unknown arch "lenett"']),
+    (["--modes", "ddp(stage=2)"], ['unknown key "stage"']),
+    (["--modes", "zero(stage=9)"], ["stage is 9; expected 1, 2 or 3"]),
+    (["--modes", "mp", "--arch", "mlp", "--nproc", "4"], ["4 parts of a model of 2 stages"]),
+    (["--modes", "pipeline(micro-batches=5)"], ["micro-batches for --batch-size 24"]),
+    (["--nproc", "0"], ["--nproc", "1 or more"]),
+    (["--hosting", "fibres"], ["--hosting", "threads"]),
+    (["--steps", "1"], ["--steps is 1; expected 2 or more"]),
+    (["--batch-size", "0"], ["--batch-size is 0"]),
+    (["--stepz", "3"], ["unknown flag", "--steps"]),
+])
+def test_impossible_commands_are_refused_in_a_line(arguments, expected):
+    done = verify(*arguments, code=2)
+    assert done.stderr.count("\n") == 1 and done.stdout == ""
+    assert all(part in done.stderr for part in expected), done.stderr

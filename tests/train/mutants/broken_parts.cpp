@@ -1,0 +1,139 @@
+// Mutants: modes put together from the parts of the others, with one part that is broken.
+#include <algorithm>
+
+#include "train/strategies/buckets.h"
+#include "train/strategies/engine.h"
+#include "train/strategies/ordered_buckets.h"
+#include "train/strategies/stage_cuts.h"
+
+namespace penstock::detail {
+namespace {
+
+/// Registers a mode of copies of the whole model.
+Registered<StrategyKind> mutant(const char* name, const char* help, const std::function<void(Choices&)>& choose) {
+  return {name,
+          {},
+          help,
+          [choose](const Spec&, const StrategyContext& context) {
+            Choices choices{.mesh = {.data = context.comm.world_size()}};
+            choices.sync = make_bucket_sync;
+            choose(choices);
+            return std::make_unique<Engine>(context, choices);
+          },
+          {.mesh = [](const Spec&, const MeshRequest& request) {
+            return Mesh{.data = request.ranks > 0 ? request.ranks : request.default_ranks};
+          }}};
+}
+
+class BucketLeftOut final : public OrderedBuckets {
+ public:
+  BucketLeftOut(const std::vector<torch::Tensor>& parameters, const std::vector<std::vector<size_t>>& members,
+                Comm& comm, Recorder& recorder, int backward_count)
+      : OrderedBuckets(parameters, members, recorder, backward_count),
+        comm_(comm),
+        buckets_(bucket_gradients(parameters, members)) {}
+  void begin() override {
+    for (auto& bucket : buckets_) bucket.flat.zero_();
+    OrderedBuckets::begin();
+  }
+
+ private:
+  void start(size_t bucket) override {
+    if (bucket > 0) works().add(comm_.all_reduce_sum(buckets_[bucket].flat));
+  }
+
+  Comm& comm_;
+  std::vector<Bucket> buckets_;
+};
+const auto kBucketLeftOut = mutant("bucket-left-out", "the first bucket is not summed over the ranks", [](auto& c) {
+  c.sync = [](const auto& trained, Comm& comm, Recorder& recorder, int backward_count) {
+    const auto parameters = values(trained);
+    return std::make_unique<BucketLeftOut>(parameters, assign_buckets(bytes_of(parameters)), comm, recorder,
+                                           backward_count);
+  };
+});
+
+/// Sums after the first backward of a step, and again after the last.
+class SummedTwice final : public OrderedBuckets {
+ public:
+  SummedTwice(const std::vector<torch::Tensor>& parameters, const std::vector<std::vector<size_t>>& members, Comm& comm,
+              Recorder& recorder)
+      : OrderedBuckets(parameters, members, recorder, /*backward_count=*/1),
+        comm_(comm),
+        buckets_(bucket_gradients(parameters, members)) {}
+  void begin() override {
+    for (auto& bucket : buckets_) bucket.flat.zero_();
+    OrderedBuckets::begin();
+  }
+  void finish() override {
+    OrderedBuckets::finish();
+    for (auto& bucket : buckets_) comm_.all_reduce_sum(bucket.flat)->wait();
+  }
+
+ private:
+  void start(size_t bucket) override { comm_.all_reduce_sum(buckets_[bucket].flat)->wait(); }
+
+  Comm& comm_;
+  std::vector<Bucket> buckets_;
+};
+
+void accumulate(Choices& choices) {
+  choices.micro_batches = 2;
+  choices.schedule = accumulation(2);
+}
+
+const auto kSummedTwice =
+    mutant("summed-twice", "what an accumulated batch has so far is summed again with its rest", [](Choices& c) {
+      accumulate(c);
+      c.sync = [](const auto& trained, Comm& comm, Recorder& recorder, int) {
+        const auto parameters = values(trained);
+        return std::make_unique<SummedTwice>(parameters, assign_buckets(bytes_of(parameters)), comm, recorder);
+      };
+    });
+
+const auto kMicroBatchTwice =
+    mutant("micro-batch-twice", "the first micro-batch runs in place of the second one, too", [](Choices& c) {
+      accumulate(c);
+      for (auto& operation : c.schedule) operation.micro_batch = 0;
+    });
+
+/// ZeRO's update without the gather.
+class SliceNotGathered final : public Update {
+ public:
+  explicit SliceNotGathered(const UpdateContext& context) : inner_(make_sliced_update(context)) {}
+  void step() override { inner_->step(); }
+  Optimizer& optimizer() override { return inner_->optimizer(); }
+  std::vector<torch::Tensor> slot(size_t index) override { return inner_->slot(index); }
+  void load_slot(size_t index, const std::vector<torch::Tensor>& whole) override { inner_->load_slot(index, whole); }
+
+ private:
+  std::unique_ptr<Update> inner_;
+};
+const auto kSliceNotGathered =
+    mutant("slice-not-gathered", "each rank of zero has the new parameters of its slice alone", [](Choices& c) {
+      c.sliced.optimizer = true;
+      c.update = [](const UpdateContext& context) { return std::make_unique<SliceNotGathered>(context); };
+    });
+
+/// A pipeline whose last rank begins with a backward.
+std::unique_ptr<Strategy> make_backward_early(const Spec&, const StrategyContext& context) {
+  const int ranks = context.comm.world_size(), rank = context.comm.rank(), micro_batches = 4;
+  Choices choices{.mesh = {.pipe = ranks}, .micro_batches = micro_batches};
+  choices.ranges = balanced(context.model.stages().size(), static_cast<size_t>(ranks), part_parameters(context.model));
+  choices.schedule = one_forward_one_backward(rank, ranks, micro_batches);
+  if (rank + 1 == ranks) std::swap(choices.schedule[0], choices.schedule[1]);
+  return std::make_unique<Engine>(context, choices);
+}
+const Registered<StrategyKind> kBackwardEarly{
+    "backward-early",
+    {},
+    "the last rank of a pipeline runs a backward before the forward whose activation it needs",
+    make_backward_early,
+    {.mesh =
+         [](const Spec&, const MeshRequest& request) {
+           return Mesh{.pipe = request.ranks > 0 ? request.ranks : request.default_ranks};
+         },
+     .promise = [](const Spec&, const Mesh&) { return Promise{.sees_whole_batches = false}; }}};
+
+}  // namespace
+}  // namespace penstock::detail

@@ -1,0 +1,102 @@
+// Mutants: modes that are `ddp` but for one mistake around it. `train verify-modes` must catch each of them.
+#include "train/models/model.h"
+#include "train/plugin.h"
+#include "train/strategies/strategy.h"
+
+PENSTOCK_TRAIN_PLUGIN();
+
+namespace penstock {
+namespace {
+
+/// Another mode, under another name.
+class Wrapped : public Strategy {
+ public:
+  Wrapped(const char* mode, const StrategyContext& context)
+      : inner_(StrategyRegistry::make(parse_spec("mode", mode), context)) {}
+
+  int data_rank() const override { return inner_->data_rank(); }
+  int data_world_size() const override { return inner_->data_world_size(); }
+  StepSums step(const DeviceBatch& batch) override { return inner_->step(batch); }
+  torch::Tensor evaluate(DeviceBatch& batch) override { return inner_->evaluate(batch); }
+  void set_learning_rate(double learning_rate) override { inner_->set_learning_rate(learning_rate); }
+  StateDict state() override { return inner_->state(); }
+  void load_state(const StateDict& state) override { inner_->load_state(state); }
+
+ private:
+  std::unique_ptr<Strategy> inner_;
+};
+
+/// Registers `Mutant`, a Wrapped.
+template <class Mutant>
+Registered<StrategyKind> mutant(const char* name, const char* help, const char* mode,
+                                const Promise& promise = {.sees_whole_batches = false}) {
+  return {name,
+          {},
+          help,
+          [mode](const Spec&, const StrategyContext& context) { return std::make_unique<Mutant>(mode, context); },
+          {.mesh =
+               [mode](const Spec&, const MeshRequest& request) {
+                 const Spec spec = parse_spec("mode", mode);
+                 return StrategyRegistry::entry(spec.name()).traits.mesh(spec, request);
+               },
+           .promise = [promise](const Spec&, const Mesh&) { return promise; }}};
+}
+
+const auto kControl = mutant<Wrapped>("control", "ddp as it is", "ddp(sync-bn=true)", {.sees_whole_batches = true});
+
+class DivisionForgotten final : public Wrapped {
+ public:
+  using Wrapped::Wrapped;
+  StepSums step(const DeviceBatch& batch) override {
+    DeviceBatch own = batch;
+    own.global_count = batch.count;
+    return Wrapped::step(own);
+  }
+};
+const auto kDivisionForgotten = mutant<DivisionForgotten>(
+    "division-forgotten", "each rank divides by its own rows, and nobody by the number of ranks", "ddp");
+
+class PaddingCounted final : public Wrapped {
+ public:
+  using Wrapped::Wrapped;
+  StepSums step(const DeviceBatch& batch) override {
+    DeviceBatch padded = batch;
+    padded.global_count = batch.rows * data_world_size();
+    return Wrapped::step(padded);
+  }
+};
+const auto kPaddingCounted =
+    mutant<PaddingCounted>("padding-counted", "rows of weight 0 count in the mean of a batch", "ddp");
+
+class StaleBuffers final : public Wrapped {
+ public:
+  StaleBuffers(const char* mode, const StrategyContext& context) : Wrapped(mode, context), model_(context.model) {}
+  StepSums step(const DeviceBatch& batch) override {
+    std::vector<torch::Tensor> before;
+    for (const auto& buffer : model_.buffers()) before.push_back(buffer.clone());
+    const auto sums = Wrapped::step(batch);
+    const auto buffers = model_.buffers();
+    for (size_t i = 0; i < buffers.size(); ++i) buffers[i].copy_(before[i]);
+    return sums;
+  }
+
+ private:
+  Model& model_;
+};
+const auto kStaleBuffers = mutant<StaleBuffers>("stale-buffers", "BatchNorm's running statistics stay as they are",
+                                                "ddp(sync-bn=true)", {.sees_whole_batches = true});
+
+class MomentumLost final : public Wrapped {
+ public:
+  using Wrapped::Wrapped;
+  void load_state(const StateDict& state) override {
+    StateDict without = state;
+    for (auto& [name, tensor] : without)
+      if (name.starts_with("optimizer.momentum.")) tensor = torch::zeros_like(tensor);
+    Wrapped::load_state(without);
+  }
+};
+const auto kMomentumLost = mutant<MomentumLost>("momentum-lost", "a run that goes on starts with no momentum", "ddp");
+
+}  // namespace
+}  // namespace penstock

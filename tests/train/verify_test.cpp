@@ -1,0 +1,112 @@
+// Verification: what counts as a difference, what is run of which mode, and that failures are told.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/text.h"
+#include "tests/support/testing.h"
+#include "train/verify/difference.h"
+#include "train/verify/matrix.h"
+#include "train/verify/samples.h"
+
+namespace penstock {
+namespace {
+
+using testing::Contains, testing::Each, testing::ElementsAre, testing::Field, testing::HasSubstr, testing::IsEmpty,
+    testing::Not, testing::SizeIs;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+TEST(DifferenceTest, IsRelativeToTheLargestElementOfTheTensorThatDiffersMost) {
+  const StateDict expected{{"a", torch::tensor({1.0, -10.0})}, {"b", torch::tensor({0.5})}};
+  StateDict state{{"a", torch::tensor({2.0, -10.0})}, {"b", torch::tensor({0.49})}};
+  EXPECT_EQ(largest_difference(expected, expected).relative, 0);
+  const auto difference = largest_difference(expected, state);
+  EXPECT_DOUBLE_EQ(difference.relative, 0.1);
+  EXPECT_EQ(difference.tensor, "a");
+}
+
+TEST(DifferenceTest, NumbersThatAreNotFiniteAndNamesThatDifferAreNeverEqual) {
+  const StateDict expected{{"a", torch::tensor({1.0, 2.0})}};
+  const double nan = std::nan("");
+  for (const StateDict& state :
+       {StateDict{{"a", torch::tensor({1.0, nan})}}, StateDict{{"b", torch::tensor({1.0, 2.0})}}, StateDict{},
+        StateDict{{"a", torch::tensor({1.0, 2.0})}, {"b", torch::tensor({1.0})}}})
+    EXPECT_EQ(largest_difference(expected, state).relative, kInfinity);
+  const StateDict not_a_number{{"a", torch::tensor({nan})}};
+  EXPECT_EQ(largest_difference(not_a_number, not_a_number).relative, kInfinity);
+}
+
+TEST(DifferenceTest, AGradientIsTheMomentumOrElseTheChangeOfTheParameters) {
+  const StateDict expected{{"model.w", torch::tensor({7.0, 6.0})}, {"optimizer.momentum.w", torch::tensor({3.0, 4.0})}};
+  const StateDict with_momentum{{"model.w", torch::tensor({0.0, 0.0})},
+                                {"optimizer.momentum.w", torch::tensor({3.0, 4.5})}};
+  EXPECT_DOUBLE_EQ(gradient_difference(expected, with_momentum), 0.1);
+  EXPECT_DOUBLE_EQ(gradient_difference(expected, {{"model.w", torch::tensor({7.0, 7.0})}}), 0.2);
+  EXPECT_EQ(gradient_difference(expected, {}), kInfinity);
+}
+
+TEST(SamplesTest, DigitsHaveMeanZeroAndTheLastBatchIsNotFull) {
+  const auto samples = digit_samples(10);
+  EXPECT_NEAR(samples.images.mean().item<double>(), 0, 1e-12);
+  EXPECT_EQ(samples.images.sizes(), (std::vector<int64_t>{10, 1, 28, 28}));
+  const auto last = part_of(samples, 8, 1, 1, 2);  // rows 8 and 9, both of rank 0
+  EXPECT_EQ(last.count, 0);
+  EXPECT_EQ(last.global_count, 2);
+}
+
+std::vector<Pair> pairs_of(const std::vector<Pair>& all, const std::string& mode) {
+  std::vector<Pair> pairs;
+  for (const auto& pair : all)
+    if (pair.mode == mode) pairs.push_back(pair);
+  return pairs;
+}
+
+TEST(MatrixTest, EveryRegisteredModeAndItsExamplesAreRun) {
+  const auto matrix = matrix_of({});
+  for (const auto& [name, entry] : StrategyRegistry::entries()) {
+    EXPECT_THAT(pairs_of(matrix.pairs, name), Not(IsEmpty())) << name;
+    for (const auto& example : entry.traits.examples) {
+      EXPECT_EQ(parse_spec("mode", example).name(), name);
+      EXPECT_THAT(pairs_of(matrix.pairs, example), Not(IsEmpty())) << example;
+    }
+  }
+}
+
+TEST(MatrixTest, AModeThatTakesNoneOfTheRanksRunsWithItsOwn) {
+  const auto matrix = matrix_of({.modes = {"dp"}, .archs = {"lenet"}});
+  ASSERT_THAT(matrix.pairs, SizeIs(2));  // one-step and fp64; one rank is not hosted in two ways
+  EXPECT_THAT(matrix.pairs, Each(Field(&Pair::ranks, 1)));
+  ASSERT_THAT(matrix.left_out, SizeIs(1));
+  EXPECT_THAT(matrix.left_out[0].ranks, ElementsAre(2, 4));
+  EXPECT_THAT(matrix.left_out[0].reason, HasSubstr("launched with 2 ranks"));
+}
+
+TEST(MatrixTest, BatchNormIsForModesThatSeeWholeBatches) {
+  const VerifyOptions options{.modes = {"ddp", "ddp(sync-bn=true)", "pipeline", "pipeline(micro-batches=1)", "mp"},
+                              .ranks = {2},
+                              .hostings = {Hosting::kThreads}};
+  const auto matrix = matrix_of(options);
+  for (const auto& mode : options.modes)
+    EXPECT_THAT(pairs_of(matrix.pairs, mode), SizeIs(mode == "ddp" || mode == "pipeline" ? 2 : 4)) << mode;
+  EXPECT_THAT(matrix.left_out, SizeIs(2));
+}
+
+TEST(MatrixTest, CompressionHasTheBoundOfTheMode) {
+  const auto matrix = matrix_of({.modes = {"ddp(compress=fp16)"}, .archs = {"lenet"}, .ranks = {4}});
+  ASSERT_THAT(matrix.pairs, SizeIs(2));  // as threads and as processes
+  EXPECT_EQ(matrix.pairs[0].equivalence, Equivalence::kCompressed);
+  EXPECT_EQ(matrix.pairs[0].bound, 4 / 2048.0);
+}
+
+TEST(MatrixTest, WhatCannotRunIsRefusedWhereItWasAskedForAndOtherwiseSaid) {
+  EXPECT_THAT(message_of(ErrorKind::kConfig, [] { matrix_of({.modes = {"zero(stage=9)"}}); }),
+              HasSubstr("stage is 9; expected 1, 2 or 3"));
+  const auto matrix = matrix_of({.modes = {"mp"}, .archs = {"mlp"}, .ranks = {2, 4}});
+  EXPECT_THAT(matrix.pairs, Each(Field(&Pair::ranks, 2)));
+  EXPECT_THAT(matrix.left_out, Contains(Field(&LeftOut::ranks, ElementsAre(4))));
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,93 @@
+// train verify-modes: its flags, and the pairs one after the other.
+#include "tools/train/verify/verify_modes.h"
+
+#include <iostream>
+
+#include "core/error.h"
+#include "core/number_text.h"
+#include "core/text.h"
+#include "tools/cli.h"
+#include "tools/plugins.h"
+#include "tools/train/lists.h"
+#include "tools/train/verify/table.h"
+#include "train/launch.h"
+#include "train/run/program.h"
+
+namespace penstock {
+namespace {
+
+struct Flags {
+  VerifyOptions options;
+  bool prints_json = false;
+};
+
+std::vector<Hosting> parse_hostings(const std::string& text) {
+  std::vector<Hosting> hostings;
+  for (const auto& part : split(text, ','))
+    hostings.push_back(
+        choice<Hosting>("--hosting", part, {{"threads", Hosting::kThreads}, {"processes", Hosting::kProcesses}}));
+  return hostings;
+}
+
+Flags parse(int argc, char** argv) {
+  Flags flags;
+  auto& options = flags.options;
+  std::string modes, archs = join(options.archs, ","), ranks = "2,4", hosting = "threads,processes";
+  std::vector<std::string> plugins;
+  CLI::App app(
+      "Trains with each mode and with `single` on embedded digits, on the CPU, and says how far apart they end. fp64: "
+      "parameters, buffers and the optimiser's state after --steps steps in float64, with a checkpoint in the middle "
+      "from which the run goes on, below 1e-12. one-step: the gradient of one step in float32, below 1e-6. compressed: "
+      "the same, below what the mode states. Takes two to three minutes on two cores; exit code 1 if a pair differs.",
+      "train verify-modes");
+  app.get_formatter()->column_width(34);
+  app.add_option("--modes", modes,
+                 concat("modes to verify, separated by commas (default: all of ", join(mode_names()),
+                        ", without keys and with some that matter)"));
+  app.add_option("-a,--arch", archs, concat("models, separated by commas: ", join(arch_names())))
+      ->capture_default_str();
+  app.add_option("--steps", options.step_count, "steps of the class fp64")->capture_default_str();
+  app.add_option("--nproc", ranks, "numbers of ranks; a mode that takes none of them runs with its own")
+      ->capture_default_str();
+  app.add_option("--hosting", hosting, "what ranks are: threads, processes or both")->capture_default_str();
+  app.add_option("-b,--batch-size", options.batch_size, "samples per step, over all ranks")->capture_default_str();
+  app.add_flag("--json", flags.prints_json, "print the results as JSON, at the end");
+  add_plugin_option(app, plugins);
+  parse_command_line(app, argc, argv);
+
+  if (app.count("--modes") > 0) options.modes = parse_modes(modes);
+  options.archs = parse_archs(archs);
+  options.ranks = parse_counts("--nproc", ranks, 1, "2,4");
+  options.hostings = parse_hostings(hosting);
+  if (options.step_count < 2) throw config_error(concat("--steps is ", options.step_count, "; expected 2 or more"));
+  if (options.batch_size < 1)
+    throw config_error(concat("--batch-size is ", options.batch_size, "; expected 1 or more"));
+  return flags;
+}
+
+}  // namespace
+
+int run_verify_modes(int argc, char** argv) {
+  const Flags flags = parse(argc, argv);
+  if (const auto launched = rank_from_environment(""))
+    throw config_error(concat("verify-modes: started by ", launched->launcher, "; expected to be started by hand"));
+  const Matrix matrix = matrix_of(flags.options);
+  const VerdictTable table(matrix.pairs);
+  // JSON is for programs, so that the table is for those who wait.
+  std::ostream& said = flags.prints_json ? std::cerr : std::cout;
+  said << table.head() << std::endl;
+  std::vector<Verdict> verdicts;
+  verify(matrix.pairs, flags.options, [&](const Verdict& verdict) {
+    said << table.line(verdict) << std::endl;
+    verdicts.push_back(verdict);
+  });
+  for (const auto& line : left_out_lines(matrix.left_out)) said << line << '\n';
+  for (const auto& line : caught_lines(verdicts)) said << line << '\n';
+  said << result_line(verdicts) << std::endl;
+  if (flags.prints_json) std::cout << json_text(verdicts, matrix.left_out) << std::endl;
+  for (const auto& verdict : verdicts)
+    if (!verdict.holds()) return 1;
+  return 0;
+}
+
+}  // namespace penstock

@@ -1,0 +1,186 @@
+// Launches: children that are ranks, and one child whose threads are ranks.
+#include "train/verify/launch.h"
+
+#include <ATen/Parallel.h>
+#include <c10/util/Logging.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "train/comm/address.h"
+#include "train/comm/thread_comm.h"
+#include "train/safetensors_torch.h"
+#include "train/short_message.h"
+#include "train/verify/trainee.h"
+
+namespace penstock {
+namespace {
+
+constexpr int kLimitSeconds = 120;      // of a launch
+constexpr int kMessageSeconds = 20;     // of a collective or a message
+constexpr size_t kMessageBytes = 4000;  // a pipe takes so many in one piece
+
+/// Initial weights come from the random numbers of the process, so that ranks that are threads take turns.
+std::unique_ptr<Model> make_model(const Launch& launch) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  at::manual_seed(1);
+  auto model = ModelRegistry::make(parse_spec("arch", launch.arch), ModelShape{});
+  model->to(launch.dtype);
+  return model;
+}
+
+void train(const Launch& launch, const Samples& given, Comm& comm, const std::filesystem::path& to) {
+  const Samples samples{given.images.to(launch.dtype), given.labels};
+  auto input_sizes = samples.images.sizes().vec();
+  input_sizes[0] = launch.batch_size;
+  Trainee one(
+      launch.mode, [&] { return make_model(launch); }, comm, launch.optimizer, launch.dtype, torch::kCPU, input_sizes);
+  comm.barrier();  // a step may set the random numbers of which others build their models
+  if (!launch.from.empty()) one.strategy->load_state(read_tensors(launch.from).tensors);
+  const int64_t batch_count = (samples.labels.size(0) + launch.batch_size - 1) / launch.batch_size;
+  for (int64_t step = launch.first_step; step < launch.end_step; ++step)
+    one.strategy->step(one.part(samples, launch.batch_size, step % batch_count));
+  const auto state = one.strategy->state();
+  if (comm.rank() == 0) write_tensors(to, state);
+  comm.barrier();  // no rank leaves while another one still needs it
+}
+
+/// Where the ranks of a launch say what went wrong; the first of them counts.
+class Complaints {
+ public:
+  Complaints() {
+    if (pipe2(ends_.data(), O_CLOEXEC) != 0) throw errno_error("verify: pipe", "expected free descriptors");
+  }
+  ~Complaints() {
+    for (const int end : ends_)
+      if (end >= 0) close(end);
+  }
+  Complaints(const Complaints&) = delete;
+  Complaints& operator=(const Complaints&) = delete;
+
+  void add(const std::string& message) const {
+    const std::string line = message.substr(0, kMessageBytes) + "\n";
+    [[maybe_unused]] const auto written = write(ends_[1], line.data(), line.size());
+  }
+  /// Returns when all children have ended.
+  std::string first() {
+    close(std::exchange(ends_[1], -1));
+    std::string said;
+    std::array<char, 4096> buffer;
+    for (ssize_t count; (count = read(ends_[0], buffer.data(), buffer.size())) != 0;) {
+      if (count > 0) said.append(buffer.data(), static_cast<size_t>(count));
+      if (count < 0 && errno != EINTR) break;
+    }
+    return said.substr(0, said.find('\n'));
+  }
+
+ private:
+  std::array<int, 2> ends_{};
+};
+
+/// Runs `body` as one rank, on a thread of its own or in a process of its own.
+void serve(Comm& comm, const Complaints& complaints, const std::function<void(Comm&)>& body) {
+  {
+    // As in run/rank_threads.cpp: the number is that of this thread alone.
+    static std::mutex mutex;
+    const std::lock_guard lock(mutex);
+    at::get_num_threads();
+    at::set_num_threads(1);
+  }
+  try {
+    body(comm);
+  } catch (const std::exception& failure) {
+    complaints.add(short_message(failure));  // before the others know: what they then say is not the first
+    comm.abort(short_message(failure));
+  }
+}
+
+void serve_threads(int count, const Complaints& complaints, const std::function<void(Comm&)>& body) {
+  auto comms = count == 1 ? std::vector<std::unique_ptr<Comm>>() : make_thread_comms(count, kMessageSeconds);
+  if (count == 1) comms.push_back(make_self_comm());
+  std::vector<std::thread> threads;
+  for (const auto& comm : comms) threads.emplace_back([&] { serve(*comm, complaints, body); });
+  for (auto& thread : threads) thread.join();
+}
+
+void serve_process(int rank, int count, int port, const Complaints& complaints,
+                   const std::function<void(Comm&)>& body) {
+  const auto comm = make_comm({.rank = rank,
+                               .world_size = count,
+                               .local_rank = rank,
+                               .port = port,
+                               .meeting_seconds = kMessageSeconds,
+                               .step_seconds = kMessageSeconds},
+                              torch::kCPU, "gloo");
+  serve(*comm, complaints, body);
+}
+
+/// A child that runs `body`, and ends without the destructors of what it shares with its parent.
+pid_t start(const Complaints& complaints, const std::function<void()>& body) {
+  const pid_t parent = getpid(), child = fork();
+  if (child < 0) throw errno_error("verify: fork", "expected a process to be possible");
+  if (child > 0) return child;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);
+  alarm(kLimitSeconds);
+  FLAGS_caffe2_log_level = static_cast<int>(c10::GLOG_FATAL);  // what c10d logs it also throws
+  try {
+    body();
+  } catch (const std::exception& failure) {
+    complaints.add(short_message(failure));
+  }
+  _exit(0);
+}
+
+/// What killed a child; "" if nothing did.
+std::string end_of(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (!WIFSIGNALED(status)) return "";
+  if (WTERMSIG(status) == SIGALRM) return concat("has not ended after ", kLimitSeconds, " s");
+  return concat("was ended by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
+}
+
+/// A port that was free a moment ago.
+int free_port() {
+  const int socket = detail::listen_at(detail::resolve("127.0.0.1").front(), 0);
+  const int port = detail::port_of(socket);
+  close(socket);
+  return port;
+}
+
+}  // namespace
+
+std::string run_launch(const Launch& launch, const Samples& samples, const std::filesystem::path& to) {
+  const auto body = [&](Comm& comm) { train(launch, samples, comm, to); };
+  Complaints complaints;
+  std::vector<pid_t> children;
+  if (launch.ranks == 1 || launch.hosting == Hosting::kThreads) {
+    children.push_back(start(complaints, [&] { serve_threads(launch.ranks, complaints, body); }));
+  } else {
+    const int port = free_port();
+    for (int rank = 0; rank < launch.ranks; ++rank)
+      children.push_back(start(complaints, [&] { serve_process(rank, launch.ranks, port, complaints, body); }));
+  }
+  std::string said = complaints.first();
+  for (size_t rank = 0; rank < children.size(); ++rank)
+    if (const auto end = end_of(children[rank]); said.empty() && !end.empty())
+      said = concat(children.size() > 1 ? concat("rank ", rank, " ") : "", end);
+  return said;
+}
+
+}  // namespace penstock

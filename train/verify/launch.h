@@ -1,0 +1,36 @@
+// Launches: training without a loader and without files of a run, in processes that live no longer than it.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "train/optimizers/optimizer.h"
+#include "train/verify/samples.h"
+
+namespace penstock {
+
+enum class Hosting { kThreads, kProcesses };
+
+struct Launch {
+  std::string mode, arch;
+  int ranks = 1;
+  Hosting hosting = Hosting::kThreads;  // of several ranks
+  torch::ScalarType dtype = torch::kFloat64;
+  OptimizerOptions optimizer = {};
+  int64_t batch_size = 0;
+  int64_t first_step = 0, end_step = 0;  // step k trains on batch k, counted around the samples
+  std::filesystem::path from = {};       // the state to go on from; empty: initial weights, always the same
+};
+
+/// Trains, each rank with one intra-op thread, and writes what Strategy::state() gives at rank 0 into `to`. Returns
+/// what went wrong in one line, or "".
+///
+/// The ranks are children of this process by fork(): a rank that crashes or hangs (two minutes are the limit) costs
+/// nothing but its own launch, and LibTorch and plug-ins need not be loaded again. Requires that this process has one
+/// thread and has not used a GPU.
+std::string run_launch(const Launch& launch, const Samples& samples, const std::filesystem::path& to);
+
+}  // namespace penstock

@@ -1,0 +1,125 @@
+// Matrix: every mode over every number of ranks that it takes.
+#include "train/verify/matrix.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "train/models/model.h"
+#include "train/strategies/strategy.h"
+
+namespace penstock {
+namespace {
+
+constexpr double kFp64Bound = 1e-12, kOneStepBound = 1e-6;
+
+std::vector<std::string> all_modes() {
+  std::vector<std::string> modes;
+  for (const auto& [name, entry] : StrategyRegistry::entries()) {
+    modes.push_back(name);
+    modes.insert(modes.end(), entry.traits.examples.begin(), entry.traits.examples.end());
+  }
+  return modes;
+}
+
+bool has_batch_norm(const Model& model) {
+  const auto buffers = model.named_buffers();
+  return std::any_of(buffers.begin(), buffers.end(),
+                     [](const auto& item) { return item.key().ends_with("running_mean"); });
+}
+
+/// What is run of one mode.
+class ModeRows {
+ public:
+  ModeRows(const VerifyOptions& options, const std::string& mode, Matrix& matrix)
+      : options_(options),
+        mode_(mode),
+        entry_(StrategyRegistry::entry(parse_spec("mode", mode).name())),
+        spec_(parse_spec("mode", mode).with_keys(entry_.keys)),
+        matrix_(matrix) {}
+
+  /// Those of the numbers of ranks that the mode takes.
+  std::vector<Mesh> meshes() {
+    std::vector<Mesh> meshes;
+    const auto try_one = [&](int ranks) {
+      try {
+        meshes.push_back(entry_.traits.mesh(spec_, {.ranks = ranks, .batch_size = options_.batch_size, .gpus = 0}));
+      } catch (const Error& error) {
+        leave_out("", ranks, error.what());
+      }
+    };
+    for (const int ranks : options_.ranks) try_one(ranks);
+    if (meshes.empty()) try_one(0);
+    return meshes;
+  }
+
+  void add(const Mesh& mesh, const std::string& arch, const Model& model) {
+    try {
+      if (entry_.traits.check_model) entry_.traits.check_model(spec_, model, mesh);
+    } catch (const Error& error) {
+      return leave_out(arch, mesh.size(), error.what());
+    }
+    const Promise promise = entry_.traits.promise ? entry_.traits.promise(spec_, mesh)
+                                                  : Promise{.sees_whole_batches = mesh.data * mesh.replicas == 1};
+    if (has_batch_norm(model) && !promise.sees_whole_batches)
+      return leave_out(
+          arch, mesh.size(),
+          concat("--mode ", spec_.name(), ": BatchNorm sees the rows of one rank, replica or micro-batch; ",
+                 "expected a model without it, or sync-bn=true"));
+    for (const Hosting hosting : options_.hostings) {
+      const auto add_one = [&](Equivalence equivalence, double bound) {
+        matrix_.pairs.push_back({mode_, arch, mesh.size(), hosting, equivalence, bound});
+      };
+      if (promise.compression_error > 0) {
+        add_one(Equivalence::kCompressed, promise.compression_error);
+      } else {
+        add_one(Equivalence::kOneStep, kOneStepBound);
+        add_one(Equivalence::kFp64, kFp64Bound);
+      }
+      if (mesh.size() == 1) return;  // there is nothing to host
+    }
+  }
+
+ private:
+  /// One entry for all numbers of ranks that are left out in the same place; it has the reason of the first one.
+  void leave_out(const std::string& arch, int ranks, const std::string& reason) {
+    const auto found = std::find_if(matrix_.left_out.begin(), matrix_.left_out.end(),
+                                    [&](const LeftOut& one) { return one.mode == mode_ && one.arch == arch; });
+    if (found == matrix_.left_out.end())
+      matrix_.left_out.push_back({mode_, arch, {ranks}, reason});
+    else
+      found->ranks.push_back(ranks);
+  }
+
+  const VerifyOptions& options_;
+  const std::string& mode_;
+  const StrategyRegistry::Entry& entry_;
+  Spec spec_;
+  Matrix& matrix_;
+};
+
+}  // namespace
+
+std::string name_of(Equivalence equivalence) {
+  if (equivalence == Equivalence::kFp64) return "fp64";
+  return equivalence == Equivalence::kOneStep ? "one-step" : "compressed";
+}
+
+std::string name_of(Hosting hosting) { return hosting == Hosting::kThreads ? "threads" : "processes"; }
+
+Matrix matrix_of(const VerifyOptions& options) {
+  Matrix matrix;
+  std::vector<std::unique_ptr<Model>> models;
+  for (const auto& arch : options.archs) models.push_back(ModelRegistry::make(parse_spec("arch", arch), ModelShape{}));
+  const auto modes = options.modes.empty() ? all_modes() : options.modes;
+  for (const auto& mode : modes) {
+    ModeRows rows(options, mode, matrix);
+    for (const auto& mesh : rows.meshes())
+      for (size_t i = 0; i < models.size(); ++i) rows.add(mesh, options.archs[i], *models[i]);
+    const bool runs = !matrix.pairs.empty() && matrix.pairs.back().mode == mode;
+    if (!runs && !options.modes.empty()) throw config_error(matrix.left_out.back().reason);
+  }
+  return matrix;
+}
+
+}  // namespace penstock

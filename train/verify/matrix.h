@@ -1,0 +1,57 @@
+// Matrix: which modes are held against `single`, over which ranks and models, and by what.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "train/verify/launch.h"
+
+namespace penstock {
+
+/// In what sense two trainings are the same.
+enum class Equivalence {
+  kFp64,        // all of the state after many steps in float64, with a stop in the middle from which the run goes on
+  kOneStep,     // the gradient of one step in float32, from equal weights
+  kCompressed,  // the same, by the bound that the mode states for its compression
+};
+std::string name_of(Equivalence equivalence);  ///< fp64, one-step, compressed
+std::string name_of(Hosting hosting);          ///< threads, processes
+
+/// One line of the table: a mode against `single`, which one rank trains.
+struct Pair {
+  std::string mode, arch;
+  int ranks = 1;
+  Hosting hosting = Hosting::kThreads;
+  Equivalence equivalence = Equivalence::kFp64;
+  double bound = 0;  // the difference must be below
+};
+
+/// What is not run, and why.
+struct LeftOut {
+  std::string mode;
+  std::string arch;  // empty: whatever the model
+  std::vector<int> ranks;
+  std::string reason;
+};
+
+struct VerifyOptions {
+  std::vector<std::string> modes = {};  // empty: every registered mode without keys, and its examples
+  std::vector<std::string> archs = {"lenet", "lenet(batch-norm=true)"};
+  std::vector<int> ranks = {2, 4};
+  std::vector<Hosting> hostings = {Hosting::kThreads, Hosting::kProcesses};
+  int64_t batch_size = 24;   // 2, 3, 4, 6 and 8 divide it
+  int64_t step_count = 200;  // of the class fp64
+};
+
+struct Matrix {
+  std::vector<Pair> pairs;
+  std::vector<LeftOut> left_out;
+};
+
+/// A mode that takes none of the numbers of ranks gets the one that it chooses itself. Throws config_error for unknown
+/// modes, models and keys, and
+/// for a mode of `modes` that cannot run with any of the numbers of ranks and models.
+Matrix matrix_of(const VerifyOptions& options);
+
+}  // namespace penstock

@@ -1,0 +1,24 @@
+// Trainee: how it is put together.
+#include "train/verify/trainee.h"
+
+namespace penstock {
+
+DeviceBatch Trainee::part(const Samples& samples, int64_t batch_size, int64_t index) const {
+  auto batch = part_of(samples, batch_size, index, strategy->data_rank(), strategy->data_world_size());
+  if (!strategy->is_fed()) batch.images = batch.labels = batch.weights = torch::Tensor();
+  return batch;
+}
+
+Trainee::Trainee(const std::string& mode, std::unique_ptr<Model> built, const ModelMaker& make, Comm& comm,
+                 const OptimizerOptions& options, torch::ScalarType dtype, const torch::Device& device,
+                 const std::vector<int64_t>& input_sizes)
+    : model(std::move(built)) {
+  model->to(dtype);
+  StrategyContext context{*model, comm, device, options, recorder};
+  context.input_sizes = input_sizes;
+  context.make_model = make;
+  context.say = [this](const std::string& line) { said.push_back(line); };
+  strategy = StrategyRegistry::make(parse_spec("mode", mode), context);
+}
+
+}  // namespace penstock

@@ -1,0 +1,43 @@
+// Trainee: the model and the strategy of one rank, without a loader and a run around them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "train/models/model.h"
+#include "train/strategies/strategy.h"
+#include "train/verify/samples.h"
+
+namespace penstock {
+
+using ModelMaker = std::function<std::unique_ptr<Model>()>;
+
+struct Trainee {
+  /// For modes that need one model.
+  Trainee(const std::string& mode, std::unique_ptr<Model> built, Comm& comm, const OptimizerOptions& options,
+          torch::ScalarType dtype = torch::kFloat64, const torch::Device& device = torch::kCPU,
+          const std::vector<int64_t>& input_sizes = {})
+      : Trainee(mode, std::move(built), {}, comm, options, dtype, device, input_sizes) {}
+  /// For any mode.
+  Trainee(const std::string& mode, const ModelMaker& make, Comm& comm, const OptimizerOptions& options,
+          torch::ScalarType dtype = torch::kFloat64, const torch::Device& device = torch::kCPU,
+          const std::vector<int64_t>& input_sizes = {})
+      : Trainee(mode, make(), make, comm, options, dtype, device, input_sizes) {}
+
+  /// This rank's part. Without tensors where the rank is not fed, as a feeder gives it.
+  DeviceBatch part(const Samples& samples, int64_t batch_size, int64_t index) const;
+
+  Recorder recorder;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Strategy> strategy;
+  std::vector<std::string> said;  // lines for people
+
+ private:
+  Trainee(const std::string& mode, std::unique_ptr<Model> built, const ModelMaker& make, Comm& comm,
+          const OptimizerOptions& options, torch::ScalarType dtype, const torch::Device& device,
+          const std::vector<int64_t>& input_sizes);
+};
+
+}  // namespace penstock

@@ -1,0 +1,127 @@
+// Verification: two launches per pair, and what they are held against.
+#include "train/verify/verify.h"
+
+#include <ATen/Parallel.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "train/safetensors_torch.h"
+#include "train/verify/difference.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Rows beyond whole batches: the last batch of an epoch is not full, and its last ranks have fewer rows or none.
+constexpr int64_t kWholeBatches = 3, kRestRows = 9;
+
+const OptimizerOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
+// After one step the momentum is the gradient.
+const OptimizerOptions kPlainSgd{.learning_rate = 1, .momentum = 0.9, .weight_decay = 0};
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (fs::temp_directory_path() / "penstock-verify-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw errno_error(name, "expected a folder that can be written (see TMPDIR)");
+    path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+class Verifier {
+ public:
+  explicit Verifier(const VerifyOptions& options)
+      : options_(options), samples_(digit_samples(kWholeBatches * options.batch_size + kRestRows)) {}
+
+  Verdict judge(const Pair& pair) {
+    Verdict verdict{.pair = pair, .difference = std::numeric_limits<double>::infinity(), .tensor = {}, .failure = {}};
+    const StateDict& expected = reference(pair);
+    const int64_t start_ns = now_ns();
+    verdict.failure = train(launch_of(pair), /*stops=*/pair.equivalence == Equivalence::kFp64);
+    if (verdict.failure.empty()) compare(expected, read_tensors(result_).tensors, verdict);
+    verdict.seconds = ms_since(start_ns) * 1e-3;
+    return verdict;
+  }
+
+ private:
+  static void compare(const StateDict& expected, const StateDict& state, Verdict& verdict) {
+    if (verdict.pair.equivalence == Equivalence::kFp64) {
+      auto largest = largest_difference(expected, state);
+      verdict.difference = largest.relative;
+      verdict.tensor = std::move(largest.tensor);
+    } else {
+      verdict.difference = gradient_difference(expected, state);
+    }
+  }
+
+  Launch launch_of(const Pair& pair) const {
+    const bool is_fp64 = pair.equivalence == Equivalence::kFp64;
+    return {.mode = pair.mode,
+            .arch = pair.arch,
+            .ranks = pair.ranks,
+            .hosting = pair.hosting,
+            .dtype = is_fp64 ? torch::kFloat64 : torch::kFloat32,
+            .optimizer = is_fp64 ? kSgd : kPlainSgd,
+            .batch_size = options_.batch_size,
+            .end_step = is_fp64 ? options_.step_count : 1};
+  }
+
+  /// With `stops`, in two launches, the second of which goes on where the first one ended.
+  std::string train(Launch launch, bool stops) {
+    if (!stops) return run_launch(launch, samples_, result_);
+    const int64_t end_step = std::exchange(launch.end_step, (launch.end_step + 1) / 2);
+    if (auto failure = run_launch(launch, samples_, middle_); !failure.empty()) return failure;
+    launch.first_step = std::exchange(launch.end_step, end_step);
+    launch.from = middle_;
+    auto failure = run_launch(launch, samples_, result_);
+    return failure.empty() ? failure : concat("going on from step ", launch.first_step, ": ", failure);
+  }
+
+  const StateDict& reference(const Pair& pair) {
+    auto launch = launch_of(pair);
+    launch.mode = "single";
+    launch.ranks = 1;
+    const auto [found, is_new] = references_.try_emplace({pair.arch, launch.dtype == torch::kFloat64});
+    if (is_new) {
+      if (const auto failure = train(launch, /*stops=*/false); !failure.empty())
+        throw device_error(concat("verify: single, arch ", pair.arch, ": ", failure, "; expected it to train"));
+      found->second = read_tensors(result_).tensors;
+    }
+    return found->second;
+  }
+
+  VerifyOptions options_;
+  Samples samples_;
+  TemporaryFolder folder_;
+  fs::path middle_ = folder_.path() / "middle.safetensors", result_ = folder_.path() / "result.safetensors";
+  std::map<std::pair<std::string, bool>, StateDict> references_;  // by arch, and whether it is fp64
+};
+
+}  // namespace
+
+void verify(const std::vector<Pair>& pairs, const VerifyOptions& options,
+            const std::function<void(const Verdict&)>& use) {
+  at::set_num_threads(1);  // no other thread may be there when a launch forks
+  Verifier verifier(options);
+  for (const auto& pair : pairs) use(verifier.judge(pair));
+}
+
+}  // namespace penstock

@@ -1,0 +1,27 @@
+// Verification: every pair of a matrix is trained and judged.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "train/verify/matrix.h"
+
+namespace penstock {
+
+struct Verdict {
+  Pair pair;
+  double difference = 0;  // infinity where there is no number
+  std::string tensor;     // in which it is largest, where that is known
+  std::string failure;    // why the training did not end; "" if it did
+  double seconds = 0;     // that it took, without that of `single`
+
+  bool holds() const { return failure.empty() && difference < pair.bound; }
+};
+
+/// Judges each pair and hands it to `use`. What a pair is held against is trained when the first pair needs it.
+/// Requires what run_launch() requires. Errors: device_error if `single` itself does not train.
+void verify(const std::vector<Pair>& pairs, const VerifyOptions& options,
+            const std::function<void(const Verdict&)>& use);
+
+}  // namespace penstock
