@@ -292,3 +292,24 @@ def test_a_folder_of_something_else_is_refused(study, cache, tmp_path):
     said = run(cache, *COMMAND, "--out", tmp_path, code=2).stderr
     assert said.startswith(f"train: --out {tmp_path}: holds files, but no study.json") and said.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_modes_stand_beside_each_other_with_what_they_train(cache, tmp_path):
+    out = tmp_path / "out"
+    modes = "single,ddp,ddp(compress=fp16)"
+    done = run(cache, *COMMAND[:1], "--workers", "1", *COMMAND[3:], "--modes", modes, "--nproc", "1,2", "--out", out)
+    rows = [row for row in markdown_rows(done.stdout) if row[0] in modes]
+    table = [dict(zip(markdown_rows(done.stdout)[5], row)) for row in rows[3:]]
+    assert [(row["mode"], row["ranks"]) for row in table] == [("single", "1"), ("ddp", "2"), ("ddp(compress=fp16)", "2")]
+    found = [summaries(out, number)[-1] for number in (1, 2, 3)]
+    for row, one in zip(table, found):
+        assert row["images/s"] == f"{one['images_per_second']:.0f}"
+        assert row["speed-up over single"] == f"{one['images_per_second'] / found[0]['images_per_second']:.2f}x"
+        assert len(row["peak memory of every rank"].split(", ")) == one["world_size"]
+        assert sum(one["peak_memory_bytes_of_ranks"]) == one["peak_memory_bytes"]
+    trained = [row["trains as single"] for row in table]
+    assert trained[:2] == ["same", "same"] and re.fullmatch(r"within 0\.000\d+", trained[2]), trained
+    assert "## Modes [emulated]" in (out / "study.md").read_text()
+    page = (out / "report.html").read_text()
+    assert "speed-up of every mode over single" in page and "<th>trains as single</th>" in page
+    assert (out / "chart-modes.png").stat().st_size > 5_000

@@ -35,6 +35,11 @@ Observed over_all_ranks(const Observed& mine, const StepTimes& step, Comm& comm,
   return run;
 }
 
+std::vector<int64_t> of_all_ranks(int64_t mine, Comm& comm, const torch::Device& device) {
+  const auto all = comm.all_gather(torch::tensor({mine}).to(device)).flatten().cpu();
+  return {all.const_data_ptr<int64_t>(), all.const_data_ptr<int64_t>() + all.numel()};
+}
+
 std::string ranks_text(const Feeder& feeder, Comm& comm, const torch::Device& device) {
   const auto mine =
       torch::tensor({static_cast<int64_t>(feeder.samples_per_epoch()), feeder.batches_per_epoch()}).to(device);

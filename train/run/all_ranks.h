@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "train/comm/comm.h"
 #include "train/feeder.h"
@@ -11,6 +12,9 @@ namespace penstock {
 
 /// Collective: over_ranks() of what all ranks have observed, with the mean step of each of them.
 Observed over_all_ranks(const Observed& mine, const StepTimes& step, Comm& comm, const torch::Device& device);
+
+/// Collective: one entry per rank.
+std::vector<int64_t> of_all_ranks(int64_t mine, Comm& comm, const torch::Device& device);
 
 /// Collective: a line `rank 1: 30000 samples, 938 steps per epoch` for every rank; "" for one rank alone.
 std::string ranks_text(const Feeder& feeder, Comm& comm, const torch::Device& device);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "core/atomic_file.h"
 #include "core/error.h"
@@ -234,21 +235,19 @@ class Run {
     const StateDict state = strategy_->state();
     // A run that was resumed after its last epoch has trained nothing, but it evaluates.
     if (!result.evaluation && test_feeder_ && learns()) result.evaluation = evaluate(options_.epochs);
-    auto memory = torch::tensor({counts_process() ? peak_memory_bytes() : int64_t{0}}).to(device_);
-    comm_.all_reduce_sum(memory)->wait();
+    const auto memory = of_all_ranks(counts_process() ? peak_memory_bytes() : 0, comm_, device_);
+    const int64_t all_memory = std::accumulate(memory.begin(), memory.end(), int64_t{0});
     const auto tensors = gather_memory(strategy_->memory(), comm_, device_);
-    const auto most_alive =
-        comm_.all_gather(torch::tensor({int64_t{strategy_->most_alive()}}).to(device_)).flatten().cpu();
+    const auto most_alive = of_all_ranks(strategy_->most_alive(), comm_, device_);
     const Observed run = observe_all(result);
     if (!is_first_) return 0;
     progress_.clear();
     if (learns()) save_model(options_.out / "model.safetensors", state, options_.arch);
     const Evaluation* evaluation = result.evaluation ? &*result.evaluation : nullptr;
-    auto summary = summary_json(setup_, &result, evaluation, memory.item<int64_t>());
+    auto summary = summary_json(setup_, &result, evaluation, all_memory);
+    summary["peak_memory_bytes_of_ranks"] = memory;  // 0 at a rank that is a thread of another's process
     if (!tensors.front().empty()) summary["tensor_memory"] = memory_json(tensors);
-    if (setup_.world.mesh.pipe > 1)
-      summary["most_alive_activations"] = std::vector<int64_t>(
-          most_alive.const_data_ptr<int64_t>(), most_alive.const_data_ptr<int64_t>() + most_alive.numel());
+    if (setup_.world.mesh.pipe > 1) summary["most_alive_activations"] = most_alive;
     const std::string waits = tell_waits(run, summary);
     const auto replicas = strategy_->replica_use();
     if (!replicas.empty()) summary["replicas"] = replicas_json(replicas, result.train_seconds);
@@ -260,8 +259,8 @@ class Run {
               << '\n';
     if (evaluation != nullptr && learns())
       std::cout << accuracy_text(*evaluation, options_.evaluated_split, class_names());
-    std::cout << memory_text(tensors) << replicas_text(replicas, result.train_seconds, memory.item<int64_t>()) << waits
-              << verdict << std::flush;
+    std::cout << memory_text(tensors) << replicas_text(replicas, result.train_seconds, all_memory) << waits << verdict
+              << std::flush;
     return 0;
   }
 

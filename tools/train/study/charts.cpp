@@ -7,6 +7,7 @@
 #include "core/atomic_file.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "tools/train/study/mode_table.h"
 #include "tools/train/study/process.h"
 
 namespace penstock {
@@ -78,6 +79,24 @@ std::string stages_plot(const StudyResults& results, const std::vector<Group>& g
   return "plot " + join(parts, ", \\\n  ") + "\n";
 }
 
+/// A bar per mode, with a line where `single` is.
+std::string modes_chart(const StudyResults& results, const std::string& mark) {
+  const auto all = speed_ups(results);
+  if (all.empty()) return "";
+  std::string text = "$modes << EOD\n";
+  for (const auto& [name, factor] : all) text += concat("\"", name, "\" ", factor, "\n");
+  text += "EOD\n";
+  for (const char* terminal : {"svg", "png"})
+    text += concat("set terminal @", terminal, terminal == std::string("svg") ? " name 'modes'\n" : "\n",
+                   "set output 'chart-modes.", terminal, "'\nset style fill solid border -1\nset boxwidth 0.6\n",
+                   "set title ", quoted("images per second, as a multiple of single" + mark),
+                   "\nset ylabel 'speed-up'\nunset xlabel\nset xrange [-0.7:", all.size(), " - 0.3]\n",
+                   "set xtics rotate by -30 noenhanced\nset bmargin 7\nset rmargin 12\n",
+                   "plot $modes using 0:2:xtic(1) with boxes lc rgb '#0072b2' title '', ",
+                   "1 with lines lc rgb '#555555' dt 2 title ''\n");
+  return text;
+}
+
 std::string script(const StudyResults& results) {
   const auto groups = groups_of(results);
   const std::string mark = results.is_emulated ? " [emulated]" : "";
@@ -111,14 +130,14 @@ std::string script(const StudyResults& results) {
                    "\nset ylabel 'ms per batch, median'\nunset xtics\nset xtics scale 0\nset xrange [*:*]\n",
                    "unset xlabel\n", stages_plot(results, groups), "set xlabel 'workers per rank'\nset bmargin\n");
   }
-  return text + "unset output\n";
+  return text + modes_chart(results, mark) + "unset output\n";
 }
 
 }  // namespace
 
 std::string draw_charts(const StudyResults& results, const fs::path& out) {
-  for (const char* name : {"chart-total.svg", "chart-total.png", "chart-stages.svg", "chart-stages.png"})
-    fs::remove(out / name);  // it would be that of an earlier report
+  for (const char* name : {"chart-total", "chart-stages", "chart-modes"})
+    for (const char* kind : {".svg", ".png"}) fs::remove(out / concat(name, kind));  // it would be of an earlier report
   write_text(out / "charts.gp", script(results));
   const fs::path errors = out / "charts.err";
   const auto end = run_process({"env", "-C", out.string(), "gnuplot", "charts.gp"}, "/dev/null", errors);

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "tools/train/study/html_text.h"
+#include "tools/train/study/mode_table.h"
 #include "tools/train/study/table.h"
 #include "tools/train/study/timeline.h"
 #include "train/recorder.h"
@@ -47,13 +48,13 @@ std::string element(const std::string& name, const std::string& text) {
   return concat("<", name, ">", html_text(text), "</", name.substr(0, name.find(' ')), ">\n");
 }
 
-std::string table_html(const StudyResults& results) {
-  const Table table = table_of(results);
+/// `groups`: one entry per row; a line is drawn where the group changes.
+std::string table_html(const Table& table, const std::vector<int>& groups) {
   std::string text = "<table>\n<thead><tr>";
   for (const auto& column : table.columns) text += concat("<th>", html_text(column), "</th>");
   text += "</tr></thead>\n<tbody>\n";
   for (size_t i = 0; i < table.rows.size(); ++i) {
-    const bool is_first = i > 0 && results.rows[i].row.group != results.rows[i - 1].row.group;
+    const bool is_first = i > 0 && groups[i] != groups[i - 1];
     text += is_first ? "<tr class=\"group\">" : "<tr>";
     for (const auto& cell : table.rows[i]) {
       text += concat("<td>", html_text(cell.value));
@@ -63,6 +64,18 @@ std::string table_html(const StudyResults& results) {
     text += "</tr>\n";
   }
   return text + "</tbody>\n</table>\n";
+}
+
+std::string tables_html(const StudyResults& results, const std::string& mark) {
+  std::vector<int> groups;
+  for (const auto& row : results.rows) groups.push_back(row.row.group);
+  std::string text = table_html(table_of(results), groups);
+  for (const auto& note : table_notes(results)) text += element("p class=\"quiet\"", note);
+  const Table modes = mode_table(results);
+  if (modes.rows.empty()) return text;
+  text += element("h2", "Modes" + mark) + table_html(modes, std::vector<int>(modes.rows.size()));
+  for (const auto& note : mode_table_notes()) text += element("p class=\"quiet\"", note);
+  return text;
 }
 
 /// gnuplot's file from <svg> on. Its ids get a prefix, because two charts share the page.
@@ -112,11 +125,12 @@ std::string page(const StudyResults& results, const fs::path& out, const std::st
              "<h1>Worker study", results.is_emulated ? " <span class=\"emulated\">[emulated]</span>" : "", "</h1>\n",
              element("pre", results.command), element("p", results.setting), "<ul>\n");
   for (const auto& line : findings(results)) text += element("li", line);
-  text += "</ul>\n" + table_html(results);
-  for (const auto& note : table_notes(results)) text += element("p class=\"quiet\"", note);
+  text += "</ul>\n" + tables_html(results, mark);
   text += element("h2", "Charts" + mark);
   if (!charts_note.empty()) text += element("p", charts_note);
   text += chart_html(out / "chart-total.svg", "total", "total training time of every row, measured and predicted");
+  if (!mode_table(results).rows.empty())
+    text += chart_html(out / "chart-modes.svg", "modes", "speed-up of every mode over single");
   text += chart_html(out / "chart-stages.svg", "stages", "load and update per batch of every row");
   text += element("h2", "Timelines" + mark) + legend_html();
   for (const auto& row : results.rows) text += timeline_html(row, mark);

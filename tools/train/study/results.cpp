@@ -42,6 +42,12 @@ Spread spread_over(const std::vector<Json>& repeats, const char* key) {
   return spread_of(std::move(values));
 }
 
+Spread phase_over(const std::vector<Json>& repeats, const char* phase) {
+  std::vector<double> values;
+  for (const auto& repeat : repeats) values.push_back(repeat.at("phase_ms").at(phase).get<double>());
+  return spread_of(std::move(values));
+}
+
 Spread storage_over(const std::vector<Json>& repeats) {
   std::vector<double> values;
   for (const auto& repeat : repeats) values.push_back(repeat.at("limit").at("service_ms").at("storage").get<double>());
@@ -177,6 +183,10 @@ StudyResults read_results(const StudyOptions& options, const std::vector<StudyRo
       result.load_ms = spread_over(repeats, "load_ms_per_step");
       result.update_ms = spread_over(repeats, "update_ms_per_step");
       result.total_s = spread_over(repeats, "train_seconds");
+      result.images_per_second = spread_over(repeats, "images_per_second");
+      result.communication_ms = phase_over(repeats, "communication");
+      result.bubble_ms = phase_over(repeats, "bubble");
+      result.rank_memory_bytes = repeats.back().at("peak_memory_bytes_of_ranks").get<std::vector<int64_t>>();
       result.storage_ms = storage_over(repeats);
       result.other_cores = most_other_cores(repeats);
       result.sentence = repeats.back().at("limit").at("sentence");

@@ -1,6 +1,7 @@
 // Results: what the runs of a study give together, row by row, and how well they predict each other.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -18,9 +19,13 @@ Spread spread_of(std::vector<double> values);  ///< Requires at least one value.
 
 struct RowResult {
   StudyRow row;
-  Spread load_ms, update_ms;       ///< Per step: waiting for the loader, and the rest.
-  Spread total_s;                  ///< The training, without start and evaluations.
-  std::optional<Spread> accuracy;  ///< 0..1; nothing without a test split.
+  Spread load_ms, update_ms;               ///< Per step: waiting for the loader, and the rest.
+  Spread total_s;                          ///< The training, without start and evaluations.
+  Spread images_per_second;                ///< Of all ranks.
+  Spread communication_ms, bubble_ms;      ///< Per step, at rank 0.
+  std::vector<int64_t> rank_memory_bytes;  ///< The peak of each rank's process in the last repeat; 0: of none.
+  std::string equivalence;                 ///< Whether the mode trains what `single` trains; "" where nobody asked.
+  std::optional<Spread> accuracy;          ///< 0..1; nothing without a test split.
   /// The total time that the first row of the group predicted for this row; for the first row, what the second row
   /// predicted. Nothing in a group of one row.
   std::optional<double> predicted_s;

@@ -9,6 +9,7 @@
 #include "core/text.h"
 #include "tools/train/study/charts.h"
 #include "tools/train/study/folder.h"
+#include "tools/train/study/mode_table.h"
 #include "tools/train/study/page.h"
 #include "tools/train/study/process.h"
 #include "tools/train/study/table.h"
@@ -37,17 +38,19 @@ class Study {
     for (size_t row = 0; row < rows_.size(); ++row)
       for (int repeat = 0; repeat < options_.repeat_count; ++repeat)
         folders[row].push_back(folder_.run(run_name(rows_, row, repeat)));
-    const auto results = read_results(options_, rows_, folders);
+    auto results = read_results(options_, rows_, folders);
+    verify_modes(options_, results);
     const std::string charts_note = draw_charts(results, options_.out);
     if (!charts_note.empty()) std::cerr << "study: " << charts_note << std::endl;
     write_text(options_.out / "study.md", markdown(results));
     write_text(options_.out / "study.csv", csv(results));
     write_text(options_.out / "report.html", page(results, options_.out, charts_note));
-    std::cout << markdown_table(results);
+    std::cout << markdown_table(table_of(results));
+    if (const Table modes = mode_table(results); !modes.rows.empty()) std::cout << '\n' << markdown_table(modes);
     for (const auto& line : findings(results)) std::cout << line << '\n';
     for (const auto& line : limits(results)) std::cout << line << '\n';
     std::cout << "written: " << (options_.out / "report.html").string() << ", study.md, study.csv"
-              << (charts_note.empty() ? ", chart-total and chart-stages as .svg and .png" : "") << std::endl;
+              << (charts_note.empty() ? ", charts as .svg and .png" : "") << std::endl;
   }
 
  private:

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "core/text.h"
+#include "tools/train/study/mode_table.h"
 
 namespace penstock {
 namespace {
@@ -114,8 +115,7 @@ std::vector<std::string> table_notes(const StudyResults& results) {
   return notes;
 }
 
-std::string markdown_table(const StudyResults& results) {
-  const Table table = table_of(results);
+std::string markdown_table(const Table& table) {
   std::string text = "| " + join(table.columns, " | ") + " |\n|";
   for (size_t i = 0; i < table.columns.size(); ++i) text += i == 0 || i + 1 == table.columns.size() ? "---|" : "---:|";
   for (const auto& row : table.rows) {
@@ -129,10 +129,14 @@ std::string markdown_table(const StudyResults& results) {
 std::string markdown(const StudyResults& results) {
   const std::string mark = results.is_emulated ? " [emulated]" : "";
   std::string text = concat("# Worker study", mark, "\n\n    ", results.command, "\n\n", results.setting, "\n\n",
-                            markdown_table(results), "\n");
+                            markdown_table(table_of(results)), "\n");
   for (const auto& line : findings(results)) text += concat("- ", line, "\n");
   text += "\n";
   for (const auto& note : table_notes(results)) text += concat(note, "\n");
+  if (const Table modes = mode_table(results); !modes.rows.empty()) {
+    text += concat("\n## Modes", mark, "\n\n", markdown_table(modes), "\n");
+    for (const auto& note : mode_table_notes()) text += concat(note, "\n");
+  }
   text += concat("\n## What limited each row", mark, "\n\n");
   for (const auto& row : results.rows) text += concat("- ", row_text(row.row), ": ", row.sentence, "\n");
   return text;

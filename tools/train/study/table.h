@@ -22,7 +22,7 @@ Table table_of(const StudyResults& results);
 /// Sentences that say what the columns mean.
 std::vector<std::string> table_notes(const StudyResults& results);
 
-std::string markdown_table(const StudyResults& results);
+std::string markdown_table(const Table& table);
 std::string markdown(const StudyResults& results);  ///< study.md
 std::string csv(const StudyResults& results);  ///< study.csv: with more digits, and ranges in columns of their own.
 

@@ -1,0 +1,141 @@
+// Mode table: speed-up over `single`, memory, waits and equivalence.
+#include "tools/train/study/mode_table.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "core/error.h"
+#include "core/number_text.h"
+#include "core/text.h"
+#include "train/verify/verify.h"
+
+namespace penstock {
+namespace {
+
+constexpr int64_t kVerifiedSteps = 20;
+
+std::string number(const char* format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+/// The row of each group that is the fastest; none if all have the same mode and number of ranks.
+std::vector<const RowResult*> fastest_rows(const StudyResults& results) {
+  std::vector<const RowResult*> fastest;
+  const auto is_alike = [&](const RowResult& row) {
+    return row.row.mode == results.rows.front().row.mode && row.row.ranks == results.rows.front().row.ranks;
+  };
+  if (std::all_of(results.rows.begin(), results.rows.end(), is_alike)) return fastest;
+  for (const auto& row : results.rows) {
+    if (fastest.empty() || fastest.back()->row.group != row.row.group)
+      fastest.push_back(&row);
+    else if (row.images_per_second.median > fastest.back()->images_per_second.median)
+      fastest.back() = &row;
+  }
+  return fastest;
+}
+
+/// `single` with the same ablation; null if the study has none.
+const RowResult* single_of(const std::vector<const RowResult*>& rows, const RowResult& row) {
+  for (const auto* one : rows)
+    if (one->row.mode == "single" && one->row.ablation == row.row.ablation) return one;
+  return nullptr;
+}
+
+/// "512 MB, 498 MB".
+std::string memory_text(const RowResult& row) {
+  std::vector<std::string> texts;
+  for (const int64_t bytes : row.rank_memory_bytes)
+    if (bytes > 0) texts.push_back(byte_text(static_cast<uint64_t>(bytes)));
+  return join(texts);
+}
+
+std::string share_of_step(const RowResult& row, const Spread& ms) {
+  const double step_ms = row.load_ms.median + row.update_ms.median;
+  return step_ms > 0 ? percent_text(ms.median / step_ms) : "-";
+}
+
+/// "same", "differs by 3.1e-02 (fp64)", or for compression "within 0.5".
+std::string equivalence_of(const StudyOptions& options, const StudyRow& row) {
+  VerifyOptions verified{.modes = {row.mode},
+                         .archs = {"lenet"},
+                         .ranks = {row.ranks},
+                         .hostings = {Hosting::kThreads},
+                         .batch_size = options.train.batch_size,
+                         .step_count = kVerifiedSteps};
+  std::string text;
+  try {
+    verify(matrix_of(verified).pairs, verified, [&](const Verdict& verdict) {
+      if (!verdict.holds() && text.empty())
+        text = verdict.failure.empty() ? concat("differs by ", number("%.1e", verdict.difference), " (",
+                                                name_of(verdict.pair.equivalence), ")")
+                                       : "fails";
+      if (verdict.pair.equivalence == Equivalence::kCompressed && verdict.holds())
+        text = concat("within ", number("%.2g", verdict.difference));
+    });
+  } catch (const Error&) {
+    return "-";  // the mode does not take LeNet
+  }
+  return text.empty() ? "same" : text;
+}
+
+}  // namespace
+
+void verify_modes(const StudyOptions& options, StudyResults& results) {
+  if (fastest_rows(results).empty()) return;
+  std::map<std::pair<std::string, int>, std::string> known;
+  for (auto& row : results.rows) {
+    const auto [found, is_new] = known.try_emplace({row.row.mode, row.row.ranks});
+    if (is_new) found->second = equivalence_of(options, row.row);
+    row.equivalence = found->second;
+  }
+}
+
+Table mode_table(const StudyResults& results) {
+  const auto rows = fastest_rows(results);
+  Table table{{"mode", "ranks", "augment", "workers", "images/s", "speed-up over single", "peak memory of every rank",
+               "accuracy", "load wait", "exposed communication", "bubble", "trains as single", "times"},
+              {}};
+  for (const auto* row : rows) {
+    const auto* single = single_of(rows, *row);
+    const double gain = single == nullptr ? 0 : row->images_per_second.median / single->images_per_second.median;
+    table.rows.push_back({{row->row.mode, ""},
+                          {std::to_string(row->row.ranks), ""},
+                          {row->row.is_augmented ? "on" : "off", ""},
+                          {std::to_string(row->row.workers), ""},
+                          {number("%.0f", row->images_per_second.median), ""},
+                          {single == nullptr ? "-" : number("%.2fx", gain), ""},
+                          {memory_text(*row), ""},
+                          {row->accuracy ? percent_text(row->accuracy->median, 2) : "-", ""},
+                          {share_of_step(*row, row->load_ms), ""},
+                          {share_of_step(*row, row->communication_ms), ""},
+                          {share_of_step(*row, row->bubble_ms), ""},
+                          {row->equivalence.empty() ? "-" : row->equivalence, ""},
+                          {results.is_emulated ? "emulated" : "measured", ""}});
+  }
+  return table;
+}
+
+std::vector<std::pair<std::string, double>> speed_ups(const StudyResults& results) {
+  const auto rows = fastest_rows(results);
+  std::vector<std::pair<std::string, double>> all;
+  for (const auto* row : rows)
+    if (const auto* single = single_of(rows, *row))
+      all.emplace_back(group_text(row->row), row->images_per_second.median / single->images_per_second.median);
+  return all;
+}
+
+std::vector<std::string> mode_table_notes() {
+  return {
+      concat("Each mode and number of ranks with the number of workers that was the fastest. Load wait, exposed "
+             "communication and bubble are shares of the time of rank 0: for its loader, for sums and messages that "
+             "nothing hides, and for its neighbours in a pipeline. Ranks that are threads have the memory of one "
+             "process."),
+      concat("trains as single: what train verify-modes finds in ", kVerifiedSteps,
+             " steps of LeNet with this batch size. Otherwise an accuracy that differs by little differs by the "
+             "order of sums.")};
+}
+
+}  // namespace penstock
