@@ -3,6 +3,7 @@
 
 #include <ATen/Parallel.h>
 #include <c10/util/Logging.h>
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,6 +1,7 @@
 // Mutants: modes put together from the parts of the others, with one part that is broken.
 #include <algorithm>
 
+#include "train/models/model.h"
 #include "train/strategies/buckets.h"
 #include "train/strategies/engine.h"
 #include "train/strategies/ordered_buckets.h"
