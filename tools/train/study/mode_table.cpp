@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kVerifiedSteps = 20;
 
-std::string number(const char* format, double value) {
+std::string formatted(const char* format, double value) {
   char text[64];
   std::snprintf(text, sizeof text, format, value);
   return text;
@@ -69,11 +69,11 @@ std::string equivalence_of(const StudyOptions& options, const StudyRow& row) {
   try {
     verify(matrix_of(verified).pairs, verified, [&](const Verdict& verdict) {
       if (!verdict.holds() && text.empty())
-        text = verdict.failure.empty() ? concat("differs by ", number("%.1e", verdict.difference), " (",
+        text = verdict.failure.empty() ? concat("differs by ", formatted("%.1e", verdict.difference), " (",
                                                 name_of(verdict.pair.equivalence), ")")
                                        : "fails";
       if (verdict.pair.equivalence == Equivalence::kCompressed && verdict.holds())
-        text = concat("within ", number("%.2g", verdict.difference));
+        text = concat("within ", formatted("%.2g", verdict.difference));
     });
   } catch (const Error&) {
     return "-";  // the mode does not take LeNet
@@ -105,8 +105,8 @@ Table mode_table(const StudyResults& results) {
                           {std::to_string(row->row.ranks), ""},
                           {row->row.is_augmented ? "on" : "off", ""},
                           {std::to_string(row->row.workers), ""},
-                          {number("%.0f", row->images_per_second.median), ""},
-                          {single == nullptr ? "-" : number("%.2fx", gain), ""},
+                          {formatted("%.0f", row->images_per_second.median), ""},
+                          {single == nullptr ? "-" : formatted("%.2fx", gain), ""},
                           {memory_text(*row), ""},
                           {row->accuracy ? percent_text(row->accuracy->median, 2) : "-", ""},
                           {share_of_step(*row, row->load_ms), ""},
