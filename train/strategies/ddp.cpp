@@ -93,7 +93,8 @@ const Registered<StrategyKind> kDdp{
     {.mesh = ddp_mesh,
      .check_model = detail::check_sync,
      .promise = ddp_promise,
-     .examples = {"ddp(accumulate=2)", "ddp(sync-bn=true)", "ddp(compress=fp16)", "ddp(compress=powersgd)"}}};
+     .examples = {"ddp(accumulate=2)", "ddp(step-in-backward=true)", "ddp(sync-bn=true)", "ddp(compress=fp16)",
+                  "ddp(compress=powersgd)"}}};
 
 }  // namespace
 }  // namespace penstock

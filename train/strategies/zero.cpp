@@ -106,8 +106,8 @@ const Registered<StrategyKind> kZero{
     {.mesh = zero_mesh,
      .check_model = detail::check_sync,
      .promise = zero_promise,
-     .examples = {"zero(accumulate=2)", "zero(stage=2)", "zero(stage=2,accumulate=2)", "zero(stage=3)",
-                  "zero(stage=3,sync-bn=true)"}}};
+     .examples = {"zero(accumulate=2)", "zero(step-in-backward=true)", "zero(stage=2)", "zero(stage=2,accumulate=2)",
+                  "zero(stage=3)", "zero(stage=3,sync-bn=true)"}}};
 
 }  // namespace
 }  // namespace penstock

@@ -103,6 +103,7 @@ class SliceNotGathered final : public Update {
  public:
   explicit SliceNotGathered(const UpdateContext& context) : inner_(make_sliced_update(context)) {}
   void step() override { inner_->step(); }
+  void step_bucket(size_t bucket) override { inner_->step_bucket(bucket); }
   Optimizer& optimizer() override { return inner_->optimizer(); }
   std::vector<torch::Tensor> slot(size_t index) override { return inner_->slot(index); }
   void load_slot(size_t index, const std::vector<torch::Tensor>& whole) override { inner_->load_slot(index, whole); }
