@@ -155,7 +155,8 @@ class Ranks {
     }
   }
 
-  void pass_on(detail::Child& child, const std::string& line) {
+  void pass_on(detail::Child& child, std::string line) {
+    if (line.ends_with('\r')) line.pop_back();  // ssh's own lines end like that
     if (!line.empty()) child.last_line = line;
     last_written_ = concat("[rank ", child.rank, "] ", line);
     write_stderr(last_written_ + "\n");

@@ -1,0 +1,109 @@
+"""srun and sbatch of a Slurm with one node, which these tests start where its programs are installed."""
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from train_tool import SMALL, TRAIN, environment, free_port, merged, run, wait_for_steps
+
+RUN = [*SMALL, "--mode", "ddp", "--epochs", "4", "--save-every", "0", "--print-freq", "1", "--resume", "auto"]
+CONFIGURATION = """
+ClusterName=one
+SlurmctldHost={host}
+SlurmctldPort={controller_port}
+SlurmdPort={node_port}
+AuthInfo=socket={folder}/munge.socket
+SlurmUser=root
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+NodeName={host} CPUs={cores}
+PartitionName=all Nodes=ALL Default=YES State=UP OverSubscribe=FORCE:4
+"""
+
+
+def wait_until(is_true):
+    deadline = time.monotonic() + 60
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cache")
+    run(folder, *SMALL, "--epochs", 1, "--out", folder / "run")  # packs
+    return folder
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory):
+    """Calls programs of Slurm."""
+    path = f"{os.environ['PATH']}:/usr/sbin"
+    missing = [name for name in ("munged", "slurmctld", "slurmd", "srun") if not shutil.which(name, path=path)]
+    if missing or os.geteuid() != 0:
+        pytest.skip(f"did not run: needs root and {', '.join(missing) or 'nothing else'} (Debian: slurm-wlm, munge)")
+    folder = tmp_path_factory.mktemp("slurm")
+    for name in ("state", "spool"):
+        (folder / name).mkdir()
+    (folder / "key").write_bytes(os.urandom(1024))
+    (folder / "key").chmod(0o600)
+    (folder / "slurm.conf").write_text(CONFIGURATION.format(
+        host=socket.gethostname(), folder=folder, controller_port=free_port(), node_port=free_port(), cores=os.cpu_count()))
+    env = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf"), "PATH": path}
+    munged = ["munged", "--foreground", "--force", f"--key-file={folder}/key"] + [
+        f"--{name}-file={folder}/munged.{name}" for name in ("pid", "log", "seed")] + [f"--socket={folder}/munge.socket"]
+    servers = [subprocess.Popen(munged, env=env, stderr=subprocess.DEVNULL)]
+    wait_until((folder / "munge.socket").exists)
+    for server in (["slurmctld", "-D", "-c"], ["slurmd", "-D"]):
+        servers.append(subprocess.Popen(server, env=env, stderr=subprocess.DEVNULL))
+
+    def call(*words, **options):
+        return subprocess.run([*map(str, words)], capture_output=True, text=True, timeout=120, env={**env, **options})
+
+    wait_until(lambda: "idle" in call("sinfo", "-h", "-o", "%t").stdout)
+    yield call
+    for server in reversed(servers):
+        server.send_signal(signal.SIGTERM)
+        server.wait(timeout=30)
+
+
+def test_srun_starts_ranks(cache, tmp_path, slurm):
+    done = slurm("srun", "-n", 2, TRAIN, *merged([*RUN, "--out", tmp_path / "run"]), **environment(cache))
+    assert done.returncode == 0 and "2 ranks started by slurm (gloo)" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_batch_job_that_is_told_to_end_saves_and_the_next_one_goes_on(cache, tmp_path, slurm):
+    """Slurm sends SIGTERM before its time limit (--signal=TERM@60) and requeues; both are done by hand here, because its
+    clock for time limits has minutes."""
+    left_alone, out = tmp_path / "left-alone", tmp_path / "run"
+    run(cache, *RUN, "--nproc", 2, "--out", left_alone)
+    words = " ".join(f"'{word}'" for word in map(str, [TRAIN, *merged([*RUN, "--out", out])]))
+    job = ["sbatch", "--parsable", "-n", 2, "-o", tmp_path / "log", "--wrap", f"srun {words}"]
+    number = slurm(*job, **environment(cache)).stdout.strip()
+
+    class Job:
+        @staticmethod
+        def poll():
+            return None if slurm("squeue", "-h", "-j", number).stdout else 0
+
+    wait_for_steps(Job, out, 15)
+    slurm("scancel", "--signal=TERM", number)
+    wait_until(lambda: Job.poll() == 0)
+    log = (tmp_path / "log").read_text()
+    assert "stopped by SIGTERM at epoch" in log and not (out / "model.safetensors").exists(), log
+    slurm(*job[:-2], "--wait", *job[-2:], **environment(cache))
+    log = (tmp_path / "log").read_text()
+    assert "resuming at epoch" in log and "2 ranks started by slurm" in log, log
+    assert (out / "model.safetensors").read_bytes() == (left_alone / "model.safetensors").read_bytes()
