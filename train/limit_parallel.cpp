@@ -227,7 +227,7 @@ std::optional<SlowRank> slow_rank(const ParallelRun& run) {
 
 std::string to_text(const SlowRank& rank) {
   char longer[32];
-  std::snprintf(longer, sizeof longer, "%.1f ms a step", rank.longer_ms);
+  std::snprintf(longer, sizeof longer, "%.1f ms per step", rank.longer_ms);
   return concat("rank ", rank.rank, " makes every step ", factor_text(rank.factor), " longer (", rank.cause, "; ",
                 longer, ")");
 }

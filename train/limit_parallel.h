@@ -47,7 +47,7 @@ struct SlowRank {
 /// for the sums is its own work. If the rank with the most work had as much as the next one, each step would be shorter
 /// by the difference. Two ranks that are equally slow hide each other.
 std::optional<SlowRank> slow_rank(const ParallelRun& run);
-std::string to_text(const SlowRank& rank);  ///< "rank 3 makes every step 1.4x longer (its loader; 0.8 ms a step)"
+std::string to_text(const SlowRank& rank);  ///< "rank 3 makes every step 1.4x longer (its loader; 0.8 ms per step)"
 
 /// The sums over ranks at the rank that came last to them; the others also wait for that rank, which is no
 /// communication.

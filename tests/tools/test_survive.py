@@ -208,5 +208,5 @@ def test_a_slow_rank_is_named(cache, tmp_path):
     slow = start(cache, *flags, "--rank", 1, "--emulate-load", "2ms")
     printed = run(cache, *flags, "--rank", 0).stdout
     slow.communicate(timeout=60)
-    assert re.search(r"^rank 1 makes every step \d+(\.\d+)?x longer \(its loader; \d+\.\d ms a step\)", printed, re.M), printed
+    assert re.search(r"^rank 1 makes every step \d+(\.\d+)?x longer \(its loader; \d+\.\d ms per step\)", printed, re.M), printed
     assert summary(out)["slow_rank"]["rank"] == 1

@@ -84,10 +84,10 @@ TEST(SlowRankTest, IsNamedWithWhatTakesItsTime) {
   ASSERT_TRUE(loader);
   EXPECT_EQ(loader->rank, 3);
   EXPECT_DOUBLE_EQ(loader->factor, 28 / 20.0);
-  EXPECT_EQ(to_text(*loader), "rank 3 makes every step 1.4x longer (its loader; 8.0 ms a step)");
+  EXPECT_EQ(to_text(*loader), "rank 3 makes every step 1.4x longer (its loader; 8.0 ms per step)");
   const auto compute = slow_rank({.ranks = {meeting(26), meeting(16)}});
   ASSERT_TRUE(compute);
-  EXPECT_EQ(to_text(*compute), "rank 0 makes every step 1.6x longer (its forward and backward; 10.0 ms a step)");
+  EXPECT_EQ(to_text(*compute), "rank 0 makes every step 1.6x longer (its forward and backward; 10.0 ms per step)");
 }
 
 TEST(SlowRankTest, NobodyIsNamedWhereNoSingleRankHoldsTheOthersUp) {
