@@ -51,6 +51,7 @@ std::vector<Flag> model_flags() {
       {"momentum", kTrainedAside, [](Options o) -> FlagValue { return o.momentum; }},
       {"weight-decay", kTrainedAside, [](Options o) -> FlagValue { return o.weight_decay; }},
       {"seed", kTrainedAside, [](Options o) -> FlagValue { return o.seed; }},
+      {"exact", kTrained, [](Options o) -> FlagValue { return int64_t{o.exact_shards}; }},
   };
 }
 

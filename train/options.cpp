@@ -34,6 +34,24 @@ void check_number(const std::string& flag, double value, double least, double be
     throw config_error(concat("--", flag, " is ", value, "; expected ", least, " or more and less than ", below));
 }
 
+void check_exact(const TrainOptions& options) {
+  constexpr int kMostShards = 4096;
+  const int shards = options.exact_shards;
+  if (shards == 0) return;
+  if (shards < 0 || shards > kMostShards || (shards & (shards - 1)) != 0)
+    throw config_error(
+        concat("--exact is ", shards, "; expected a power of two from 1 to ", kMostShards, ", or 0 for a run without"));
+  if (options.batch_size % shards != 0)
+    throw config_error(
+        concat("--exact is ", shards, " with --batch-size ", options.batch_size, "; expected a batch that it divides"));
+  if (options.shuffle == "rank-local")
+    throw config_error(concat("--exact is ", shards, " with --shuffle rank-local, which gives other batches to other ",
+                              "numbers of ranks; expected --shuffle global or none"));
+  if (options.is_resident)
+    throw config_error(concat("--exact is ", shards, " with --resident, which renders the rows of a rank at once; ",
+                              "expected one of the two"));
+}
+
 void check_new_head(const TrainOptions& options) {
   if (!options.has_new_head) return;
   if (options.pretrained.empty())
@@ -152,6 +170,7 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
   check_number("momentum", options.momentum, 0, 1);
   check_number("weight-decay", options.weight_decay, 0, INFINITY);
   check_new_head(options);
+  check_exact(options);
   if (!options.sim_net.empty()) parse_sim_net(options.sim_net);
   if (options.profile_steps > 0 && options.only_evaluates)
     throw config_error(

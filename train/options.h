@@ -55,6 +55,7 @@ struct TrainOptions {
   double weight_decay = 5e-4;
   std::string schedule = "cosine";
   uint64_t seed = 0;
+  int exact_shards = 0;  ///< --exact: the pieces of a batch that are computed one by one; 0: without it.
 
   std::string device = "auto";
   int gpu = -1;

@@ -63,6 +63,7 @@ TEST(AgreementTest, EveryAgreedFlagIsATermAndNoOtherIs) {
       {"momentum", [](auto& o) { o.momentum = 0.5; }},
       {"weight-decay", [](auto& o) { o.weight_decay = 0.5; }},
       {"seed", [](auto& o) { o.seed = 7; }},
+      {"exact", [](auto& o) { o.exact_shards = 16; }},
       {"device", [](auto& o) { o.device = "cuda"; }},
       {"gpu", [](auto& o) { o.gpu = 7; }},
       {"threads", [](auto& o) { o.threads = 7; }},

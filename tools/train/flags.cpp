@@ -112,6 +112,14 @@ void add_model_flags(CLI::App& app, TrainOptions& o) {
   app.add_option("--seed", o.seed, "seed of the initial weights, the order and the augmentation")
       ->capture_default_str()
       ->group(group);
+  app.add_option("--exact", o.exact_shards,
+                 "train the same bits in every mode, with any number of ranks that divides SHARDS (8 if no number is "
+                 "given): a batch is computed in SHARDS pieces, whose gradients are added in a fixed order, by one "
+                 "thread per rank and the kernels of AVX2; SHARDS is a power of two that divides the batch")
+      ->expected(0, 1)
+      ->default_str("8")
+      ->option_text("[SHARDS]")
+      ->group(group);
 }
 
 void add_device_flags(CLI::App& app, TrainOptions& o) {
@@ -287,6 +295,8 @@ void check_typed(const CLI::App& app, const TrainOptions& options) {
   check_least("--nproc", options.nproc, 1);
   check_least("--world-size", options.world_size, 1);
   check_least("--rank", options.rank, 0);
+  if (app.count("--exact") > 0 && options.only_evaluates)
+    throw config_error("--exact with --evaluate: no step is trained; expected one of the two");
   if (app.count("--lr") > 0 && options.learning_rate < 0)
     throw config_error(concat("--lr is ", options.learning_rate, "; expected 0 or more and less than inf"));
   if (app.count("--momentum") > 0 && parse_spec("optimizer", options.optimizer).name() != "sgd")
@@ -345,6 +355,7 @@ TrainOptions parse_flags(int argc, char** argv) {
   options.emulated_step_ns = parse_duration_ns("--emulate-step", values.emulated_step);
   options.emulated_load_ns = parse_duration_ns("--emulate-load", values.emulated_load);
   check_typed(app, options);
+  if (options.only_evaluates) options.exact_shards = 0;  // of the earlier run, perhaps
   return options;
 }
 

@@ -13,6 +13,7 @@
 #include "core/text.h"
 #include "train/comm/comm.h"
 #include "train/models/model.h"
+#include "train/run/exact.h"
 #include "train/run/rank_threads.h"
 #include "train/run/run.h"
 #include "train/run/spawner.h"
@@ -105,6 +106,8 @@ int run_program(const TrainOptions& options, const std::vector<std::string>& arg
     std::cout << schedule_text(options) << std::flush;
     return 0;
   }
+  if (options.exact_shards > 0)
+    for (const auto& line : pin_kernels()) std::cout << line << std::endl;
   prepare_libtorch();
   if (options.only_prints_commands) {
     std::cout << dry_text(options, arguments) << std::flush;

@@ -12,6 +12,7 @@
 #include "core/text.h"
 #include "train/models/layers.h"
 #include "train/models/model.h"
+#include "train/run/exact.h"
 #include "train/run/verdict.h"
 
 namespace penstock {
@@ -57,6 +58,7 @@ std::string opening_text(const Setup& setup, const Comm& comm) {
                             shape.height, " x ", shape.width, " in ", shape.classes, " classes; augment ",
                             (options.only_evaluates ? setup.eval_pipeline : setup.pipeline)->text(), "; batch ",
                             options.batch_size, "\n");
+  if (options.exact_shards > 0) text += exact_text(options);
   if (!options.sim_net.empty()) text += concat("emulated: a network of ", options.sim_net, " between ranks\n");
   if (options.emulated_step_ns > 0 || options.emulated_load_ns > 0) {
     text +=
@@ -72,7 +74,7 @@ std::string opening_text(const Setup& setup, const Comm& comm) {
   if (setup.checkpoint && !options.only_evaluates) {
     const auto& info = setup.checkpoint->info;
     text += concat("resuming at epoch ", info.position.epoch + 1, ", step ", info.position.batch, " of it");
-    if (info.threads != options.threads || info.world_size != comm.world_size())
+    if (options.exact_shards == 0 && (info.threads != options.threads || info.world_size != comm.world_size()))
       text += concat("; the checkpoint was written with ", count_text(info.world_size, "rank"), " of ",
                      count_text(info.threads, "intra-op thread"), ", so sums are rounded differently now");
     if (info.augment != setup.info.augment) text += concat("; augment was ", info.augment);
@@ -217,6 +219,7 @@ nlohmann::ordered_json summary_json(const Setup& setup, const TrainResult* resul
   json["mode"] = options.mode;
   json["device"] = options.device;
   json["batch_size"] = options.batch_size;
+  if (options.exact_shards > 0) json["exact_shards"] = options.exact_shards;
   json["seed"] = options.seed;
   json["schedule"] = options.schedule;
   json["optimizer"] = options.optimizer;

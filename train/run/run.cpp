@@ -69,7 +69,9 @@ class Run {
                         setup.rate_factors,
                         {options_.batch_size, setup.shape.channels, setup.shape.height, setup.shape.width},
                         [&setup] { return make_model(setup); },
-                        [this](const std::string& line) { say(line); }});
+                        [this](const std::string& line) { say(line); },
+                        options_.exact_shards,
+                        options_.seed});
     if (setup.checkpoint) load(*setup.checkpoint);
     if (options_.profile_steps > 0) profile_.emplace(options_, comm_, recorder_, device_.is_cuda(), counts_process());
     if (!options_.only_evaluates) feeder_ = make_feeder(setup.data.train, *setup.pipeline, train_loader_options());

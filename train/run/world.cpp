@@ -13,6 +13,7 @@
 #include "core/text.h"
 #include "train/comm/address.h"
 #include "train/launch.h"
+#include "train/run/exact.h"
 #include "train/strategies/strategy.h"
 
 namespace penstock {
@@ -176,9 +177,11 @@ Mesh mesh_of(const TrainOptions& options, int ranks, std::optional<torch::Device
   const Spec spec = parse_spec("mode", options.mode);
   const auto& mode = StrategyRegistry::entry(spec.name());
   const int gpus = device == torch::kCUDA ? static_cast<int>(torch::cuda::device_count()) : 0;
+  check_exact_mode(options);
   return mode.traits.mesh(spec.with_keys(mode.keys), {.ranks = ranks,
                                                       .default_ranks = gpus > 0 ? gpus : 2,
                                                       .batch_size = options.batch_size,
+                                                      .shards = options.exact_shards,
                                                       .gpus = device ? gpus : -1,
                                                       .optimizer = options.optimizer});
 }
@@ -253,10 +256,14 @@ void resolve_threads(TrainOptions& options, const World& world, torch::DeviceTyp
       default_threads(usable_cores() / std::max(1, world.ranks_sharing_cores), device == torch::kCUDA);
   if (options.workers < 0) options.workers = share.workers;
   const int computing = device == torch::kCPU ? world.mesh.replicas : 1;
+  if (options.exact_shards > 0 && options.threads < 1) options.threads = computing;
   if (options.threads < 1) options.threads = std::max(share.threads, computing);
   if (options.threads < computing)
     throw config_error(concat("--threads is ", options.threads, " with --mode ", options.mode, "; expected ", computing,
                               " or more, one for each of its replicas"));
+  if (options.exact_shards > 0 && options.threads > computing)
+    throw config_error(concat("--threads is ", options.threads, " with --exact ", options.exact_shards, "; expected ",
+                              computing, ", because kernels sum in another order with more"));
 }
 
 }  // namespace penstock

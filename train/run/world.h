@@ -39,7 +39,7 @@ Mesh mesh_of(const TrainOptions& options, int ranks, std::optional<torch::Device
 World find_world(const TrainOptions& options, torch::DeviceType device);
 
 /// Replaces "auto" by the numbers of workers and intra-op threads for a rank of this world. Throws config_error for
-/// fewer threads than the mode has replicas on the CPU.
+/// fewer threads than the mode has replicas on the CPU, and with --exact for more.
 void resolve_threads(TrainOptions& options, const World& world, torch::DeviceType device);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// BucketCountdown: tells when backward has completed all gradients of a bucket.
+// Hooks of backward: when the gradient of a parameter is there, and when all those of a bucket are.
 #pragma once
 
 #include <torch/csrc/autograd/function.h>
@@ -12,6 +12,20 @@
 
 namespace penstock::detail {
 
+/// As long as it lives, each backward that has added to the gradient of parameter i then calls `after(i)`, on
+/// autograd's thread of the device, one at a time.
+class AccumulationHooks {
+ public:
+  AccumulationHooks(const std::vector<torch::Tensor>& parameters, std::function<void(size_t parameter)> after);
+  ~AccumulationHooks();
+  AccumulationHooks(const AccumulationHooks&) = delete;
+  AccumulationHooks& operator=(const AccumulationHooks&) = delete;
+
+ private:
+  std::function<void(size_t)> after_;
+  std::vector<std::pair<std::shared_ptr<torch::autograd::Node>, uintptr_t>> hooks_;
+};
+
 /// Counts how often the gradients of each bucket are still to be added to in a step. Thread-safety: restart() and
 /// is_complete() on the thread that runs backward; hooks run on autograd's thread of the device, one at a time.
 class BucketCountdown {
@@ -21,22 +35,20 @@ class BucketCountdown {
   BucketCountdown(
       const std::vector<torch::Tensor>& parameters, std::vector<std::vector<size_t>> members, int backward_count,
       std::function<void(size_t bucket)> on_complete, std::function<void()> on_gradient = [] {});
-  ~BucketCountdown();
-  BucketCountdown(const BucketCountdown&) = delete;
-  BucketCountdown& operator=(const BucketCountdown&) = delete;
 
   void restart();
   bool is_complete(size_t bucket) const { return missing_[bucket] == 0; }
 
  private:
-  void add_hook(const torch::Tensor& parameter, size_t bucket);
+  void count(size_t parameter);
 
   std::vector<std::vector<size_t>> members_;
   int backward_count_;
   std::function<void(size_t)> on_complete_;
   std::function<void()> on_gradient_;
-  std::vector<size_t> missing_;  // one entry per bucket
-  std::vector<std::pair<std::shared_ptr<torch::autograd::Node>, uintptr_t>> hooks_;
+  std::vector<size_t> missing_;    // one entry per bucket
+  std::vector<size_t> bucket_of_;  // one entry per parameter
+  AccumulationHooks hooks_;        // last: they use the others
 };
 
 }  // namespace penstock::detail

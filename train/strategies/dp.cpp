@@ -10,7 +10,9 @@
 #include "core/number_text.h"
 #include "core/text.h"
 #include "train/strategies/engine.h"
+#include "train/strategies/mode_keys.h"
 #include "train/strategies/replicas.h"
+#include "train/strategies/tree_sync.h"
 
 namespace penstock {
 namespace {
@@ -80,7 +82,10 @@ Mesh dp_mesh(const Spec& spec, const MeshRequest& request) {
   if (rows > 0 && each * (replicas - 1) >= rows)
     throw config_error(concat("--mode dp: ", replicas, " replicas for --batch-size ", rows, ", each with up to ",
                               count_text(each, "row"), "; expected ", (rows + each - 1) / each, ", all with rows"));
-  return {.replicas = static_cast<int>(replicas), .gpu = output.is_cuda() ? output.index() : -1};
+  if (request.shards > 0)
+    detail::micro_batches_of_shards(spec, nullptr, request.shards, static_cast<int>(replicas), "replicas");  // throws
+  return {
+      .replicas = static_cast<int>(replicas), .shards = request.shards, .gpu = output.is_cuda() ? output.index() : -1};
 }
 
 std::string text_of(const std::vector<torch::Device>& devices, const torch::Device& output) {
@@ -93,13 +98,23 @@ std::string text_of(const std::vector<torch::Device>& devices, const torch::Devi
 
 std::unique_ptr<Strategy> make_dp(const Spec& spec, const StrategyContext& context) {
   const int gpus = context.device.is_cuda() ? static_cast<int>(torch::cuda::device_count()) : 0;
-  detail::Choices choices{.mesh = dp_mesh(spec, {.ranks = context.comm.world_size(), .gpus = gpus})};
+  detail::Choices choices{
+      .mesh = dp_mesh(spec, {.ranks = context.comm.world_size(), .shards = context.shards, .gpus = gpus})};
+  const int shards = choices.mesh.shards;
   const auto devices = devices_of(spec, gpus);
   choices.text = text_of(devices, context.device);
   choices.replicas =
-      std::make_shared<detail::Replicas>(context.model, context.device, devices, context.make_model, context.say);
-  choices.sync = [replicas = choices.replicas](const auto&, Comm&, Recorder&, int) {
-    return detail::make_replica_sync(replicas);
+      std::make_shared<detail::Replicas>(context.model, context.device, devices, context.make_model, context.say,
+                                         /*has_shards=*/shards > 0);
+  if (shards > 0) {
+    choices.micro_batches = shards / choices.mesh.replicas;
+    choices.schedule = detail::accumulation(choices.micro_batches);
+  }
+  choices.sync = [replicas = choices.replicas, shards](const auto& trained, Comm&, Recorder&, int backward_count) {
+    if (shards == 0) return detail::make_replica_sync(replicas);
+    return detail::make_collected_tree(
+        trained, backward_count, [replicas] { replicas->sum_gradients(); },
+        [replicas] { replicas->reset_gradients(); });
   };
   return std::make_unique<detail::Engine>(context, choices);
 }
@@ -111,7 +126,7 @@ const Registered<StrategyKind> kDp{
     "default is 2), devices=0:1 one on each of two GPUs (the default is all that are visible); output-device (default "
     "the first) is where the logits come together and the model is updated",
     make_dp,
-    {.mesh = dp_mesh, .examples = {"dp(devices=cpu:1)", "dp(devices=cpu:5)"}}};
+    {.mesh = dp_mesh, .examples = {"dp(devices=cpu:1)", "dp(devices=cpu:5)"}, .exact = StrategyKind::Exact::kAlways}};
 
 }  // namespace
 }  // namespace penstock

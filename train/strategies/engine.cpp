@@ -100,11 +100,17 @@ Engine::Engine(const StrategyContext& context, const Choices& choices)
   broadcast(data_, part_.parameters());
   agree_on_buffers();
   if (choices.store) part_.keep_in(choices.store(part_, data_, recorder_));
-  update_ = choices.update({part_.trained(), data_, context.optimizer,
-                            factors_of(part_.trained(), context.rate_factors), choices.steps_in_backward});
+  update_ =
+      choices.update({part_.trained(), data_, context.optimizer, factors_of(part_.trained(), context.rate_factors),
+                      choices.steps_in_backward, choices.mesh.shards > 0 ? kVectorAlignment : 1});
   sync_ = choices.sync(part_.trained(), data_, recorder_, choices.micro_batches);
   if (choices.steps_in_backward && emulated_step_ns_ == 0)
     sync_->hand_over([this](size_t bucket) { update_->step_bucket(bucket); });
+  if (choices.mesh.shards > 0) {
+    shards_.emplace(part_, data_, choices.replicas.get(), choices.mesh.shards, context.seed, device_,
+                    device_.is_cpu() && (choices.mesh.replicas > 1 || world_.backend() == "threads"));
+    runner_->tell(*shards_, *sync_);
+  }
   // Linux wakes a thread up to 50 us late, to save wake-ups, unless it asks for better: 4 % of a step of 1.2 ms.
   if (emulated_step_ns_ > 0) prctl(PR_SET_TIMERSLACK, 1UL);
 }
@@ -112,9 +118,11 @@ Engine::Engine(const StrategyContext& context, const Choices& choices)
 StepSums Engine::step(const DeviceBatch& batch) {
   if (emulated_step_ns_ > 0) return emulated(batch);
   sync_->begin();
+  if (shards_) shards_->begin(batch);
   auto sums = runner_->run(link_ ? link_->with_targets(batch) : batch);
   if (link_) link_->finish();
   sync_->finish();
+  if (shards_) shards_->finish();
   sums.compression_error = sync_->compression_error();
   recorder_.mark(Phase::kCommunication);
   if (!choices_.steps_in_backward) update_->step();

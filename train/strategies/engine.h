@@ -12,6 +12,7 @@
 #include "train/strategies/mesh.h"
 #include "train/strategies/model_part.h"
 #include "train/strategies/schedule_runner.h"
+#include "train/strategies/shards.h"
 #include "train/strategies/stage_link.h"
 #include "train/strategies/strategy.h"
 #include "train/strategies/synced_norms.h"
@@ -54,6 +55,9 @@ struct Choices {
 /// runs with its running statistics, and keeps them. (PyTorch does so for no row, and throws when the maps are 1 x 1.)
 /// With Choices::syncs_batch_norm they are those of the batch, and a rank without samples runs a batch of size 0 for
 /// the collectives in these layers.
+///
+/// With Mesh::shards the micro-batches of all ranks are these shards, and the bits of a step are the same in every mode
+/// and mesh: see Shards and make_tree_sync().
 ///
 /// From the constructor on the parameters and buffers are those of data rank 0. state() and the first evaluate() after
 /// a step give every rank its buffers again, as PyTorch's DDP checkpoints do.
@@ -103,6 +107,7 @@ class Engine final : public Strategy {
   std::unique_ptr<GradientSync> sync_;
   std::unique_ptr<Update> update_;
   std::optional<ScheduleRunner> runner_;
+  std::optional<Shards> shards_;  // none: without --exact
   int64_t emulated_step_ns_;
   bool are_buffers_agreed_ = false;
   std::string left_out_;  // as left_out()

@@ -19,18 +19,20 @@ void GradientScatter::start(size_t index) {
   auto alive = gradients();
   alive.push_back(flat);
   peak_bytes_ = std::max(peak_bytes_, storage_bytes(alive));
-  int64_t offset = 0;
-  for (const size_t i : bucket.members) {
-    const auto& parameter = parameters_[i];
+  int64_t end = 0;
+  for (size_t k = 0; k < bucket.members.size(); ++k) {
+    const auto& parameter = parameters_[bucket.members[k]];
+    const int64_t offset = bucket.offsets[k];
+    flat.narrow(0, end, offset - end).zero_();  // what alignment has left free
     auto place = flat.as_strided(parameter.sizes(), parameter.strides(), offset);
     if (parameter.grad().defined())
       place.copy_(parameter.grad());
     else
       place.zero_();
     parameter.mutable_grad().reset();
-    offset += parameter.numel();
+    end = offset + parameter.numel();
   }
-  flat.narrow(0, offset, flat.numel() - offset).zero_();
+  flat.narrow(0, end, flat.numel() - end).zero_();
   works_.add(comm_.reduce_scatter_sum(bucket.gradient, flat), flat);
 }
 

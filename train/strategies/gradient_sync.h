@@ -28,6 +28,9 @@ class GradientSync {
   virtual void begin() = 0;
   /// After the last backward of a step: what the update needs is there, summed over all ranks.
   virtual void finish() = 0;
+  /// Around every backward that adds to gradients, with the micro-batch that it is of.
+  virtual void begin_backward([[maybe_unused]] int micro_batch) {}
+  virtual void end_backward() {}
   /// Tensors with gradients that this keeps beside those of the parameters; they may share memory with them.
   virtual std::vector<torch::Tensor> buffers() const { return {}; }
   /// The most bytes that all gradients took at a time of a step so far; 0: as many as between steps.

@@ -11,6 +11,7 @@ namespace penstock {
 struct Mesh {
   int data = 1, pipe = 1;
   int replicas = 1;  ///< Copies of the model in each rank, each with a thread of its own that computes.
+  int shards = 0;    ///< Of --exact: pieces of a global batch that are computed one by one; 0: without it.
   int gpu = -1;      ///< Index of the GPU that a rank's batches go to, on CUDA; -1: that of its local rank.
 
   int size() const { return data * pipe; }
@@ -25,6 +26,7 @@ struct MeshRequest {
   int ranks = 0;           ///< As the user or a launcher says; 0: the mode may choose.
   int default_ranks = 2;   ///< What is usual here: one for each visible GPU, 2 on the CPU.
   int64_t batch_size = 0;  ///< Rows per step, over all ranks; 0: not known.
+  int shards = 0;          ///< As Mesh::shards: a power of two that divides the batch.
   int gpus = -1;           ///< Those that are visible, where the run is on CUDA; 0: it is on the CPU; -1: not known.
   std::string optimizer = {};  ///< As --optimizer says; "": not known.
 };

@@ -51,7 +51,20 @@ void check_divides(const Spec& spec, const std::string& what, const std::string&
                             divisors.empty() ? concat("a batch that ", copy_count * step, " divides") : divisors));
 }
 
-int accumulate_of(const Spec& spec, int64_t batch_size, int ranks) {
+int micro_batches_of_shards(const Spec& spec, const char* key, int shards, int copies, const std::string& copies_name) {
+  if (copies > shards || shards % copies != 0)
+    throw config_error(concat(flag(spec), ": ", copies, " ", copies_name, " with --exact ", shards,
+                              "; expected a number of ", copies_name, " that divides ", shards));
+  const int count = shards / copies;
+  if (const int given = key == nullptr ? count : spec.get(key, count); given != count)
+    throw config_error(concat(flag(spec), ": ", key, " is ", given, " with --exact ", shards,
+                              copies > 1 ? concat(" over ", copies, " ", copies_name) : "", "; expected ", count,
+                              ", a shard each, or no ", key));
+  return count;
+}
+
+int accumulate_of(const Spec& spec, int64_t batch_size, int ranks, int shards) {
+  if (shards > 0) return micro_batches_of_shards(spec, "accumulate", shards, ranks, "ranks");
   const int count = at_least_one(spec, "accumulate", 1);
   if (count > 1)
     check_divides(spec, concat("accumulate is ", count), "ranks",
@@ -59,8 +72,11 @@ int accumulate_of(const Spec& spec, int64_t batch_size, int ranks) {
   return count;
 }
 
-bool syncs_batch_norm(const Spec& spec) {
+bool syncs_batch_norm(const Spec& spec, int shards) {
   const bool is_on = spec.get("sync-bn", false);
+  if (is_on && shards > 0)
+    throw config_error(concat(flag(spec), ": sync-bn is true with --exact ", shards,
+                              "; expected one of them: with --exact BatchNorm normalises by a shard"));
   const int count = spec.get("accumulate", 1);
   if (is_on && count > 1)
     throw config_error(concat(flag(spec), ": sync-bn is true and accumulate is ", count,
@@ -68,8 +84,11 @@ bool syncs_batch_norm(const Spec& spec) {
   return is_on;
 }
 
-bool steps_in_backward(const Spec& spec, const std::string& optimizer) {
+bool steps_in_backward(const Spec& spec, const std::string& optimizer, int shards) {
   const bool is_on = spec.get("step-in-backward", false);
+  if (is_on && shards > 0)
+    throw config_error(concat(flag(spec), ": step-in-backward is true with --exact ", shards,
+                              "; expected one of them: sums are whole when all shards have come"));
   if (!is_on || optimizer.empty()) return is_on;
   const std::string name = parse_spec(OptimizerKind::kName, optimizer).name();
   if (OptimizerRegistry::entry(name).traits.steps_in_parts) return true;

@@ -26,16 +26,23 @@ struct Division {
 void check_divides(const Spec& spec, const std::string& what, const std::string& copies, const Division& division);
 
 /// The key `accumulate` of the modes whose ranks hold the whole model: the number of micro-batches that a rank's rows
-/// go through the model in. Throws config_error if they do not divide the rows of a rank.
-int accumulate_of(const Spec& spec, int64_t batch_size, int ranks);
+/// go through the model in. Throws config_error if they do not divide the rows of a rank. With `shards` (--exact) as
+/// micro_batches_of_shards().
+int accumulate_of(const Spec& spec, int64_t batch_size, int ranks, int shards = 0);
+
+/// The micro-batches of each of `copies` of the model that share the shards of --exact. Throws config_error if they do
+/// not divide them, and for another value of `key`, which says the number of micro-batches otherwise. Null: the mode
+/// has no such key.
+int micro_batches_of_shards(const Spec& spec, const char* key, int shards, int copies, const std::string& copies_name);
 
 /// The key `sync-bn` of the modes with several ranks that hold the whole model. Throws config_error together with
-/// `accumulate`: statistics of a micro-batch over all ranks are still not those of the batch.
-bool syncs_batch_norm(const Spec& spec);
+/// `accumulate`, and with `shards`: statistics of a micro-batch over all ranks are still not those of the batch.
+bool syncs_batch_norm(const Spec& spec, int shards = 0);
 
 /// The key `step-in-backward` of the modes that sum gradients in buckets: each bucket's update runs when its sum has
-/// landed. Throws config_error with an optimiser (`optimizer`: its spec; "": not known) that needs all gradients.
-bool steps_in_backward(const Spec& spec, const std::string& optimizer);
+/// landed. Throws config_error with an optimiser (`optimizer`: its spec; "": not known) that needs all gradients, and
+/// with `shards`.
+bool steps_in_backward(const Spec& spec, const std::string& optimizer, int shards = 0);
 
 /// Whether BatchNorm sees all rows of a batch in a mode with these two keys.
 bool sees_whole_batches(const Spec& spec, int ranks);

@@ -56,6 +56,7 @@ torch::Tensor ModelPart::forward(torch::Tensor x, size_t chunk) const {
 }
 
 torch::Tensor ModelPart::run(size_t stage, const torch::Tensor& x) const {
+  if (before_stage_) before_stage_(stage);
   if (store_) store_->enter(stage);
   auto output = model_.stages()[stage].forward(x);
   if (store_) store_->leave(stage, output);

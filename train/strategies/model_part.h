@@ -49,6 +49,9 @@ class ModelPart {
   /// Whether the parameter or buffer of this name is held here.
   bool holds(const std::string& name) const;
 
+  /// From now on `call` is called before each stage that this part runs.
+  void before_stages(std::function<void(size_t stage)> call) { before_stage_ = std::move(call); }
+
   /// From now on parameters are where `store` has them, and whole while a stage runs.
   void keep_in(std::shared_ptr<ParameterStore> store) { store_ = std::move(store); }
   const ParameterStore* store() const { return store_.get(); }  ///< Null: parameters are always whole.
@@ -69,6 +72,7 @@ class ModelPart {
   std::vector<StageRange> chunks_;
   size_t stage_count_;
   NamedTensors parameters_, buffers_, trained_;
+  std::function<void(size_t)> before_stage_;
   std::shared_ptr<ParameterStore> store_;  // shared with the update and the gradient sync
 };
 

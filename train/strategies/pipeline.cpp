@@ -8,6 +8,7 @@
 #include "train/strategies/mode_keys.h"
 #include "train/strategies/stage_costs.h"
 #include "train/strategies/timeline.h"
+#include "train/strategies/tree_sync.h"
 
 namespace penstock {
 namespace {
@@ -69,9 +70,15 @@ Mesh grid_of(const Spec& spec, const MeshRequest& request) {
 /// Throws config_error for keys that do not fit the mesh.
 SchedulePlan plan_of(const Spec& spec, const Mesh& mesh) {
   SchedulePlan plan{.name = schedule_name(spec), .ranks = mesh.pipe, .interleave = interleave_of(spec)};
-  if (spec.name() == "mp") return plan;
   const int step = plan.interleave > 1 ? plan.ranks : 1;
-  plan.micro_batches = at_least_one(spec, "micro-batches", mesh.pipe == 1 ? 1 : (3 + step) / step * step);
+  if (mesh.shards > 0) {
+    plan.takes_turns = spec.name() == "mp";
+    plan.micro_batches = detail::micro_batches_of_shards(spec, plan.takes_turns ? nullptr : "micro-batches",
+                                                         mesh.shards, mesh.data, "copies");
+  }
+  if (spec.name() == "mp") return plan;
+  if (mesh.shards == 0)
+    plan.micro_batches = at_least_one(spec, "micro-batches", mesh.pipe == 1 ? 1 : (3 + step) / step * step);
   plan.recompute = detail::recompute_named(spec.get("recompute", "never"));
   if (plan.micro_batches % step != 0)
     throw config_error(concat(flag(spec), ": ", count_text(plan.micro_batches, "micro-batch", "micro-batches"),
@@ -90,7 +97,8 @@ Balance balance_of(const Spec& spec) {
 
 Mesh pipeline_mesh(const Spec& spec, const MeshRequest& request) {
   balance_of(spec);  // throws
-  const Mesh mesh = grid_of(spec, request);
+  Mesh mesh = grid_of(spec, request);
+  mesh.shards = request.shards;
   const SchedulePlan plan = plan_of(spec, mesh);
   detail::schedules_of({.name = plan.name});  // throws for an unknown name
   detail::check_divides(spec, count_text(plan.micro_batches, "micro-batch", "micro-batches"), "copies of the model",
@@ -141,7 +149,7 @@ std::string parts_text(const Model& model, const MeasuredParts& all, const Sched
 std::string text_of(const Spec& spec, const Mesh& mesh, const SchedulePlan& plan, double bubble, const Model& model,
                     const MeasuredParts& parts) {
   const std::string recompute = spec.name() == "mp" ? "never" : spec.get("recompute", "never");
-  return concat("as ", mesh.data, " data x ", mesh.pipe, " pipe, ", plan.name, ", ",
+  return concat("as ", mesh.data, " data x ", mesh.pipe, " pipe, ", plan.takes_turns ? "in turn" : plan.name, ", ",
                 count_text(plan.micro_batches, "micro-batch", "micro-batches"),
                 recompute == "never" ? "" : ", recompute " + recompute, ", bubble ", percent_text(bubble), "; ",
                 parts_text(model, parts, plan));
@@ -152,7 +160,7 @@ Promise pipeline_promise(const Spec& spec, const Mesh& mesh) {
 }
 
 std::unique_ptr<Strategy> make_pipeline(const Spec& spec, const StrategyContext& context) {
-  const Mesh mesh = pipeline_mesh(spec, {.ranks = context.comm.world_size()});
+  const Mesh mesh = pipeline_mesh(spec, {.ranks = context.comm.world_size(), .shards = context.shards});
   const SchedulePlan plan = plan_of(spec, mesh);
   const MeasuredParts parts = parts_of(spec, context, mesh, plan);
   detail::Choices choices{.mesh = mesh, .ranges = parts.ranges, .micro_batches = plan.micro_batches};
@@ -161,6 +169,7 @@ std::unique_ptr<Strategy> make_pipeline(const Spec& spec, const StrategyContext&
   choices.bubble = detail::simulate(schedules).bubble();
   choices.text = text_of(spec, mesh, plan, choices.bubble, context.model, parts);
   if (mesh.data > 1) choices.sync = detail::make_bucket_sync;
+  if (mesh.shards > 0) choices.sync = detail::make_tree_sync;
   return std::make_unique<detail::Engine>(context, choices);
 }
 
@@ -187,7 +196,8 @@ const Registered<StrategyKind> kPipeline{
      .promise = pipeline_promise,
      .examples = {"pipeline(micro-batches=1)", "pipeline(schedule=gpipe)", "pipeline(schedule=interleaved)",
                   "pipeline(schedule=zero-bubble)", "pipeline(recompute=always)", "pipeline(data=2,micro-batches=3)",
-                  "pipeline(data=2,schedule=zero-bubble)"}}};
+                  "pipeline(data=2,schedule=zero-bubble)"},
+     .exact = StrategyKind::Exact::kAlways}};
 
 const Registered<StrategyKind> kModelParallel{
     "mp",
@@ -195,7 +205,11 @@ const Registered<StrategyKind> kModelParallel{
     "the model's stages are spread over ranks, one of which works at a time; cut=layer2 says where a part begins, "
     "otherwise they are balanced as in pipeline",
     make_pipeline,
-    {.mesh = pipeline_mesh, .check_model = ranges_of, .draw = drawing_of, .promise = pipeline_promise}};
+    {.mesh = pipeline_mesh,
+     .check_model = ranges_of,
+     .draw = drawing_of,
+     .promise = pipeline_promise,
+     .exact = StrategyKind::Exact::kAlways}};
 
 }  // namespace
 }  // namespace penstock

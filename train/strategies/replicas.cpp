@@ -13,6 +13,7 @@
 #include "core/text.h"
 #include "train/models/model.h"
 #include "train/recorder.h"
+#include "train/strategies/tree_sum.h"
 
 namespace penstock::detail {
 namespace {
@@ -81,10 +82,11 @@ struct Replicas::Replica {
 
 Replicas::Replicas(Model& model, const torch::Device& output, const std::vector<torch::Device>& devices,
                    const std::function<std::unique_ptr<Model>()>& make_model,
-                   std::function<void(const std::string&)> say)
+                   std::function<void(const std::string&)> say, bool has_shards)
     : model_(model),
       output_(output),
       say_(std::move(say)),
+      has_shards_(has_shards),
       parameters_(model.parameters()),
       buffers_(model.buffers()),
       sum_begin_(even_stretches(parameters_, devices.size())),
@@ -110,10 +112,10 @@ Replicas::~Replicas() {
   if (output_.is_cpu()) at::set_num_threads(intra_op_threads_);
 }
 
-torch::Tensor Replicas::forward(const torch::Tensor& input) {
+torch::Tensor Replicas::forward(const torch::Tensor& input, int64_t full_rows) {
   const bool trains = torch::GradMode::is_enabled(), is_in_training_mode = model_.is_training();
-  has_statistics_ = trains && is_in_training_mode;
-  cut(input.size(0));
+  has_statistics_ = trains && is_in_training_mode && !has_shards_;
+  cut(input.size(0), has_shards_ ? full_rows : input.size(0));
   bring_buffers();
   threads_.run([&](size_t number) {
     auto& replica = *replicas_[number];
@@ -168,25 +170,35 @@ void Replicas::sum_gradients() {
 void Replicas::sum_gradient(size_t parameter) {
   if (!parameters_[parameter].requires_grad()) return;
   torch::Tensor sum;
-  for (const auto& replica : replicas_) {
-    const auto& gradient = replica->parameters[parameter].grad();
+  TreeSum tree(has_shards_ ? count() : 1);
+  for (int number = 0; number < count(); ++number) {
+    const auto& gradient = replicas_[static_cast<size_t>(number)]->parameters[parameter].grad();
     if (!gradient.defined()) continue;
-    if (sum.defined())
+    if (has_shards_)
+      tree.put(number, moved(gradient, output_));
+    else if (sum.defined())
       sum.add_(moved(gradient, output_));
     else
       sum = moved(gradient, output_);
   }
+  if (has_shards_) sum = tree.take();
   parameters_[parameter].mutable_grad() = sum.defined() ? sum : torch::zeros_like(parameters_[parameter]);
 }
 
-void Replicas::cut(int64_t row_count) {
+void Replicas::cut(int64_t row_count, int64_t full_rows) {
   const auto count = static_cast<int64_t>(replicas_.size());
-  const int64_t each = (row_count + count - 1) / count;
+  const int64_t each = (full_rows + count - 1) / count;
   for (int64_t i = 0; i < count; ++i) {
     auto& replica = *replicas_[static_cast<size_t>(i)];
     replica.first_row = std::min(i * each, row_count);
     replica.row_count = std::min(each, row_count - replica.first_row);
   }
+}
+
+int64_t Replicas::row_count(int replica) const { return replicas_[static_cast<size_t>(replica)]->row_count; }
+
+const std::vector<torch::Tensor>& Replicas::buffers(int replica) const {
+  return replicas_[static_cast<size_t>(replica)]->buffers;
 }
 
 /// The update works in place, so that a replica that shares the model's memory has the new values without a copy.

@@ -20,7 +20,8 @@ namespace penstock::detail {
 ///                  replica 0                | forward r0 |              | backward r0 |
 ///                  replica 1                | forward r1 |              | backward r1 |
 ///
-/// Rows are cut as torch::chunk does it: every replica gets ceil(rows / replicas), the last ones fewer or none.
+/// Rows are cut as torch::chunk does it: every replica gets ceil(rows / replicas), the last ones fewer or none. With
+/// `has_shards` (--exact) ceil(rows of a full batch / replicas), and what differs between replicas is left to Shards.
 ///
 /// BatchNorm normalises by the rows of one replica. After each backward the running statistics are the mean of the
 /// replicas', weighted by their rows, so that all rows count (PyTorch's DataParallel keeps those of replica 0).
@@ -39,18 +40,26 @@ class Replicas {
   /// `devices`: one entry per replica; one of them is `output`. `make_model` makes another model like `model`; its
   /// weights do not matter. `say` hears the shapes of each replica's first input and output.
   Replicas(Model& model, const torch::Device& output, const std::vector<torch::Device>& devices,
-           const std::function<std::unique_ptr<Model>()>& make_model, std::function<void(const std::string&)> say);
+           const std::function<std::unique_ptr<Model>()>& make_model, std::function<void(const std::string&)> say,
+           bool has_shards = false);
   ~Replicas();
 
   /// Logits of all rows on the output device. Where gradients are enabled they are a leaf, from whose gradient
-  /// backward() goes on. Uses training mode where the model is in it.
-  torch::Tensor forward(const torch::Tensor& input);
+  /// backward() goes on. Uses training mode where the model is in it. `full_rows`: those of a full batch.
+  torch::Tensor forward(const torch::Tensor& input, int64_t full_rows);
   /// Adds to each replica's gradients. `gradient`: of the logits that the last forward() gave.
   void backward(const torch::Tensor& gradient);
   /// Leaves every replica's gradients undefined.
   void reset_gradients();
-  /// The model's gradients become the sums over the replicas; 0 for a parameter that none has used.
+  /// The model's gradients become the sums over the replicas, with shards as TreeSum has them; 0 for a parameter that
+  /// none has used.
   void sum_gradients();
+
+  int count() const { return static_cast<int>(replicas_.size()); }
+  /// Of the last forward(). With shards, a forward in training mode has changed the buffers of each replica as that
+  /// replica's rows do.
+  int64_t row_count(int replica) const;
+  const std::vector<torch::Tensor>& buffers(int replica) const;
 
   /// In the order of the replicas. On CUDA it waits for the devices.
   std::vector<ReplicaUse> use();
@@ -58,7 +67,7 @@ class Replicas {
  private:
   struct Replica;
 
-  void cut(int64_t row_count);
+  void cut(int64_t row_count, int64_t full_rows);
   void bring_parameters(Replica& replica) const;
   void bring_buffers();
   void merge_buffers();
@@ -68,7 +77,8 @@ class Replicas {
   Model& model_;
   torch::Device output_;
   std::function<void(const std::string&)> say_;  // empty: the shapes have been told
-  bool has_statistics_ = false;                  // the last forward has changed the replicas' running statistics
+  bool has_shards_;
+  bool has_statistics_ = false;  // the last forward has changed the replicas' running statistics
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::vector<torch::Tensor> parameters_, buffers_;  // the model's
   std::vector<size_t> sum_begin_;  // replica r's thread sums the gradients of parameters sum_begin_[r] to [r + 1] - 1

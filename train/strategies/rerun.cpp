@@ -19,6 +19,12 @@ void RandomState::restore() const {
   generator.set_state(state_);
 }
 
+bool RandomState::is_now() const {
+  auto generator = at::globalContext().defaultGenerator(device_);
+  const std::lock_guard lock(generator.mutex());
+  return generator.get_state().equal(state_);
+}
+
 Rerun::Rerun(const RandomState& before, const NamedTensors& buffers, const torch::Device& device)
     : now_(device), buffers_(values(buffers)) {
   at::NoGradGuard no_grad;

@@ -16,6 +16,7 @@ class RandomState {
 
   void keep();           ///< Takes the state as it is now.
   void restore() const;  ///< Makes it what it was at keep().
+  bool is_now() const;   ///< Whether nothing has been drawn since keep(), and nobody has set it.
 
  private:
   torch::Device device_;

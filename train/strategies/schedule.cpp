@@ -29,6 +29,7 @@ void mark_recomputed(Schedule& schedule, Recompute recompute) {
 }
 
 Schedule schedule_of(const SchedulePlan& plan, int rank) {
+  if (plan.takes_turns) return accumulation(plan.micro_batches);
   if (plan.name == "gpipe") return gpipe(plan.micro_batches);
   if (plan.name == "1f1b") return one_forward_one_backward(rank, plan.ranks, plan.micro_batches);
   if (plan.name == "interleaved") return interleaved(rank, plan.ranks, plan.micro_batches, plan.interleave);

@@ -33,6 +33,7 @@ struct SchedulePlan {
   int ranks = 1, micro_batches = 1;
   int interleave = 1;  // parts per rank; above 1 with `interleaved` alone
   Recompute recompute = Recompute::kNever;
+  bool takes_turns = false;  // each micro-batch is through before the next one begins, whatever the name
 };
 
 /// One entry per rank. Throws config_error naming the mode's key for an unknown name.

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "train/strategies/gradient_sync.h"
 #include "train/strategies/loss.h"
 #include "train/strategies/replicas.h"
+#include "train/strategies/shards.h"
 
 namespace penstock::detail {
 
@@ -37,6 +39,8 @@ StepSums ScheduleRunner::run(const DeviceBatch& batch) {
   for (const auto& operation : schedule_) {
     const Rows rows = rows_of(batch, operation.micro_batch);
     if (!runs(batch, rows)) continue;
+    const bool is_backward = operation.kind != Operation::Kind::kForward;
+    if (sync_ && is_backward) sync_->begin_backward(operation.micro_batch);
     switch (operation.kind) {
       case Operation::Kind::kForward:
         forward(batch, operation, rows);
@@ -49,6 +53,7 @@ StepSums ScheduleRunner::run(const DeviceBatch& batch) {
         weight_gradient(operation);
         break;
     }
+    if (sync_ && is_backward) sync_->end_backward();
   }
   return sums.loss.defined() ? sums : no_sums(device_);
 }
@@ -57,7 +62,7 @@ torch::Tensor ScheduleRunner::evaluate(const DeviceBatch& batch) {
   torch::Tensor output;
   for (int chunk = 0; chunk < static_cast<int>(part_.chunk_count()); ++chunk) {
     const int part = chunk * ranks_ + rank_;
-    output = run_part(part == 0 ? batch.images : link_->receive_activation(part, 0, batch.rows), chunk);
+    output = run_part(part == 0 ? batch.images : link_->receive_activation(part, 0, batch.rows), chunk, batch.rows);
     if (part_.is_last(chunk)) return output;
     link_->send_activation(part, 0, output);
   }
@@ -68,8 +73,12 @@ bool ScheduleRunner::runs(const DeviceBatch& batch, const Rows& rows) const {
   return rows.count > 0 || (spans_ranks_ && batch.global_count > 1);
 }
 
+int64_t ScheduleRunner::full_rows_of(const DeviceBatch& batch) const {
+  return (batch.rows + micro_batches_ - 1) / micro_batches_;
+}
+
 ScheduleRunner::Rows ScheduleRunner::rows_of(const DeviceBatch& batch, int micro_batch) const {
-  const int64_t each = (batch.rows + micro_batches_ - 1) / micro_batches_;
+  const int64_t each = full_rows_of(batch);
   const int64_t first = std::min(each * micro_batch, batch.count);
   return {first, std::min(each, batch.count - first)};
 }
@@ -78,8 +87,9 @@ ScheduleRunner::Alive& ScheduleRunner::alive_of(const Operation& operation) {
   return alive_[static_cast<size_t>(operation.chunk * micro_batches_ + operation.micro_batch)];
 }
 
-torch::Tensor ScheduleRunner::run_part(const torch::Tensor& input, size_t chunk) {
-  return replicas_ ? replicas_->forward(input) : part_.forward(input, chunk);
+/// `full_rows`: the rows of `input` where a batch is full.
+torch::Tensor ScheduleRunner::run_part(const torch::Tensor& input, size_t chunk, int64_t full_rows) {
+  return replicas_ ? replicas_->forward(input, full_rows) : part_.forward(input, chunk);
 }
 
 void ScheduleRunner::keep_graph(Alive& alive, const torch::Tensor& output) {
@@ -92,7 +102,7 @@ torch::Tensor ScheduleRunner::output_of(const DeviceBatch& batch, const Operatio
                                         Alive& alive) {
   part_.train((spans_ranks_ ? batch.global_count : rows.count) > 1);
   const auto input = alive.input.defined() ? alive.input : batch.images.narrow(0, rows.first, rows.count);
-  const auto output = run_part(input, operation.chunk);
+  const auto output = run_part(input, operation.chunk, full_rows_of(batch));
   if (!part_.is_last(operation.chunk)) return output;
   alive.logits = replicas_ ? output : output.detach();
   return Targets(batch, rows.first, rows.count).loss(output);
@@ -104,6 +114,7 @@ void ScheduleRunner::forward(const DeviceBatch& batch, const Operation& operatio
     alive.input = link_->receive_activation(part_of(operation), operation.micro_batch, rows.count).requires_grad_();
     recorder_.mark(Phase::kBubble);
   }
+  if (shards_) shards_->before_forward(operation.micro_batch);
   torch::Tensor output;
   if (operation.recomputes) {
     alive.random.emplace(device_).keep();
@@ -113,12 +124,14 @@ void ScheduleRunner::forward(const DeviceBatch& batch, const Operation& operatio
     output = output_of(batch, operation, rows, alive);
     keep_graph(alive, output);
   }
+  if (shards_) shards_->after_forward(operation.micro_batch, rows.count);
   if (!part_.is_last(operation.chunk)) link_->send_activation(part_of(operation), operation.micro_batch, output);
   recorder_.mark(Phase::kForward);
 }
 
 void ScheduleRunner::forward_again(const DeviceBatch& batch, const Operation& operation, const Rows& rows,
                                    Alive& alive) {
+  if (shards_) shards_->before_rerun(operation.micro_batch);
   const Rerun rerun(*alive.random, part_.buffers(), device_);
   keep_graph(alive, output_of(batch, operation, rows, alive));
   recorder_.mark(Phase::kForward);

@@ -14,7 +14,9 @@
 
 namespace penstock::detail {
 
+class GradientSync;
 class Replicas;
+class Shards;
 
 /// The sums of no rows.
 StepSums no_sums(const torch::Device& device);
@@ -30,6 +32,12 @@ class ScheduleRunner {
   ScheduleRunner(ModelPart& part, StageLink* link, int rank, int ranks, int micro_batches, Schedule schedule,
                  const torch::Device& device, Recorder& recorder, bool spans_ranks = false,
                  Replicas* replicas = nullptr);
+
+  /// From now on `shards` and `sync` hear of every micro-batch. They outlive this.
+  void tell(Shards& shards, GradientSync& sync) {
+    shards_ = &shards;
+    sync_ = &sync;
+  }
 
   /// One step: gradients are added to those of the parameters. Requires that `batch` has labels at the last part.
   StepSums run(const DeviceBatch& batch);
@@ -54,10 +62,11 @@ class ScheduleRunner {
   };
 
   bool runs(const DeviceBatch& batch, const Rows& rows) const;
+  int64_t full_rows_of(const DeviceBatch& batch) const;
   Rows rows_of(const DeviceBatch& batch, int micro_batch) const;
   Alive& alive_of(const Operation& operation);
   int part_of(const Operation& operation) const { return operation.chunk * ranks_ + rank_; }
-  torch::Tensor run_part(const torch::Tensor& input, size_t chunk);
+  torch::Tensor run_part(const torch::Tensor& input, size_t chunk, int64_t full_rows);
   void keep_graph(Alive& alive, const torch::Tensor& output);
   torch::Tensor output_of(const DeviceBatch& batch, const Operation& operation, const Rows& rows, Alive& alive);
   torch::Tensor gradient_of_output(const DeviceBatch& batch, const Operation& operation, const Alive& alive);
@@ -76,6 +85,8 @@ class ScheduleRunner {
   Recorder& recorder_;
   bool spans_ranks_;
   Replicas* replicas_;
+  Shards* shards_ = nullptr;  // null: nobody wants to hear of micro-batches, as the next
+  GradientSync* sync_ = nullptr;
   std::vector<torch::Tensor> trained_;
   std::vector<Alive> alive_;  // by chunk and micro-batch
   int alive_count_ = 0, most_alive_ = 0;

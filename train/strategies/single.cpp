@@ -2,6 +2,7 @@
 #include "core/text.h"
 #include "train/strategies/engine.h"
 #include "train/strategies/mode_keys.h"
+#include "train/strategies/tree_sync.h"
 
 namespace penstock {
 namespace {
@@ -9,8 +10,8 @@ namespace {
 Mesh single_mesh(const Spec& spec, const MeshRequest& request) {
   if (request.ranks > 1)
     throw config_error(concat("--mode single: launched with ", request.ranks, " ranks; expected 1 (use --mode ddp)"));
-  detail::accumulate_of(spec, request.batch_size, /*ranks=*/1);  // throws
-  return {};
+  detail::accumulate_of(spec, request.batch_size, /*ranks=*/1, request.shards);  // throws
+  return {.shards = request.shards};
 }
 
 Promise single_promise(const Spec& spec, const Mesh&) {
@@ -18,11 +19,12 @@ Promise single_promise(const Spec& spec, const Mesh&) {
 }
 
 std::unique_ptr<Strategy> make_single(const Spec& spec, const StrategyContext& context) {
-  const Mesh mesh = single_mesh(spec, {.ranks = context.comm.world_size()});
-  const int micro_batches = detail::accumulate_of(spec, /*batch_size=*/0, /*ranks=*/1);
-  return std::make_unique<detail::Engine>(
-      context,
-      detail::Choices{.mesh = mesh, .micro_batches = micro_batches, .schedule = detail::accumulation(micro_batches)});
+  const Mesh mesh = single_mesh(spec, {.ranks = context.comm.world_size(), .shards = context.shards});
+  const int micro_batches = detail::accumulate_of(spec, /*batch_size=*/0, /*ranks=*/1, mesh.shards);
+  detail::Choices choices{
+      .mesh = mesh, .micro_batches = micro_batches, .schedule = detail::accumulation(micro_batches)};
+  if (mesh.shards > 0) choices.sync = detail::make_tree_sync;
+  return std::make_unique<detail::Engine>(context, choices);
 }
 
 const Registered<StrategyKind> kSingle{
@@ -31,7 +33,10 @@ const Registered<StrategyKind> kSingle{
     "one rank does everything; its rows of a batch go through the model in accumulate (default 1) equal pieces, whose "
     "gradients add up to one update: --batch-size stays the samples per update",
     make_single,
-    {.mesh = single_mesh, .promise = single_promise, .examples = {"single(accumulate=4)"}}};
+    {.mesh = single_mesh,
+     .promise = single_promise,
+     .examples = {"single(accumulate=4)"},
+     .exact = StrategyKind::Exact::kAlways}};
 
 }  // namespace
 }  // namespace penstock

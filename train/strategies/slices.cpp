@@ -4,6 +4,11 @@
 #include <algorithm>
 
 namespace penstock::detail {
+namespace {
+
+int64_t round_up(int64_t count, int64_t multiple) { return (count + multiple - 1) / multiple * multiple; }
+
+}  // namespace
 
 torch::Tensor flattened(const torch::Tensor& tensor) { return tensor.as_strided({tensor.numel()}, {1}); }
 
@@ -12,23 +17,30 @@ torch::Tensor slice_of(const torch::Tensor& flat, const Comm& comm) {
   return flat.narrow(0, comm.rank() * count, count);
 }
 
+std::vector<int64_t> offsets_of(const std::vector<torch::Tensor>& parameters, const std::vector<size_t>& members,
+                                int64_t alignment) {
+  std::vector<int64_t> offsets{0};
+  for (const size_t i : members) offsets.push_back(round_up(offsets.back() + parameters[i].numel(), alignment));
+  return offsets;
+}
+
 std::vector<SlicedBucket> slice_parameters(const std::vector<torch::Tensor>& parameters,
-                                           const std::vector<std::vector<size_t>>& assignment, const Comm& comm) {
+                                           const std::vector<std::vector<size_t>>& assignment, const Comm& comm,
+                                           int64_t alignment) {
   at::NoGradGuard no_grad;
   std::vector<SlicedBucket> buckets;
   for (const auto& members : assignment) {
-    int64_t element_count = 0;
-    for (const size_t i : members) element_count += parameters[i].numel();
-    const int64_t ranks = comm.world_size(), slice = (element_count + ranks - 1) / ranks;
-    const auto whole = torch::zeros({slice * ranks}, parameters[members.front()].options().requires_grad(false));
-    int64_t offset = 0;
-    for (const size_t i : members) {
-      auto parameter = parameters[i];
-      whole.narrow(0, offset, parameter.numel()).copy_(flattened(parameter.detach()));
-      parameter.set_data(whole.as_strided(parameter.sizes(), parameter.strides(), offset));
-      offset += parameter.numel();
+    auto offsets = offsets_of(parameters, members, alignment);
+    const auto whole = torch::zeros({round_up(offsets.back(), comm.world_size() * alignment)},
+                                    parameters[members.front()].options().requires_grad(false));
+    offsets.pop_back();
+    for (size_t k = 0; k < members.size(); ++k) {
+      auto parameter = parameters[members[k]];
+      whole.narrow(0, offsets[k], parameter.numel()).copy_(flattened(parameter.detach()));
+      parameter.set_data(whole.as_strided(parameter.sizes(), parameter.strides(), offsets[k]));
     }
-    buckets.push_back({.members = members, .whole = whole, .slice = slice_of(whole, comm)});
+    buckets.push_back(
+        {.members = members, .offsets = std::move(offsets), .whole = whole, .slice = slice_of(whole, comm)});
   }
   return buckets;
 }
@@ -39,12 +51,11 @@ std::vector<Piece> pieces_of(const std::vector<SlicedBucket>& buckets, const std
   for (size_t bucket = 0; bucket < buckets.size(); ++bucket) {
     const int64_t slice = buckets[bucket].slice.numel();
     const int64_t slice_begin = rank * slice, slice_end = slice_begin + slice;
-    int64_t offset = 0;
-    for (const size_t i : buckets[bucket].members) {
-      const int64_t count = parameters[i].numel();
+    for (size_t k = 0; k < buckets[bucket].members.size(); ++k) {
+      const size_t i = buckets[bucket].members[k];
+      const int64_t offset = buckets[bucket].offsets[k], count = parameters[i].numel();
       const int64_t begin = std::max(offset, slice_begin), end = std::min(offset + count, slice_end);
       if (begin < end) pieces.push_back({i, bucket, begin - offset, end - begin, begin - slice_begin});
-      offset += count;
     }
   }
   return pieces;

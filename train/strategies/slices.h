@@ -11,16 +11,29 @@
 namespace penstock::detail {
 
 struct SlicedBucket {
-  std::vector<size_t> members;  // indices of parameters, in the order in which they lie
-  torch::Tensor whole;          // one dimension, padded with zeros to a multiple of the ranks
-  torch::Tensor slice;          // this rank's part of it: a view, or a tensor of its own
-  torch::Tensor gradient = {};  // this rank's part of the summed gradients; undefined where parameters have them whole
+  std::vector<size_t> members;   // indices of parameters, in the order in which they lie
+  std::vector<int64_t> offsets;  // one entry per member: where it begins in `whole`
+  torch::Tensor whole;           // one dimension, padded with zeros to a multiple of the ranks
+  torch::Tensor slice;           // this rank's part of it: a view, or a tensor of its own
+  torch::Tensor gradient = {};   // this rank's part of the summed gradients; undefined where parameters have them whole
 };
 
+/// Where each member begins, and where the last one ends, if each begins at a multiple of `alignment` elements.
+std::vector<int64_t> offsets_of(const std::vector<torch::Tensor>& parameters, const std::vector<size_t>& members,
+                                int64_t alignment = 1);
+
+/// Elements. Kernels compute the first elements of a tensor in vectors and the rest one by one, which may be rounded in
+/// another way: x + a * y in one operation or in two. With this alignment of parameters and slices, an element is in a
+/// vector of its slice if it is in one of its parameter. Vectors have 16 elements at most; kernels take up to 4 at
+/// once.
+constexpr int64_t kVectorAlignment = 64;
+
 /// Moves the parameters into buckets, of which each is a view from now on, with its strides. `assignment`: one entry
-/// per bucket, indices of parameters. Requires dense parameters, in a bucket of one dtype and device.
+/// per bucket, indices of parameters. `alignment`: of parameters and slices. Requires dense parameters, in a bucket of
+/// one dtype and device.
 std::vector<SlicedBucket> slice_parameters(const std::vector<torch::Tensor>& parameters,
-                                           const std::vector<std::vector<size_t>>& assignment, const Comm& comm);
+                                           const std::vector<std::vector<size_t>>& assignment, const Comm& comm,
+                                           int64_t alignment = 1);
 
 /// The part of a bucket's flat tensor that is this rank's.
 torch::Tensor slice_of(const torch::Tensor& flat, const Comm& comm);

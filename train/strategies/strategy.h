@@ -37,6 +37,8 @@ struct StrategyContext {
   std::vector<int64_t> input_sizes = {};            // of a full batch, over all ranks: N x C x H x W; empty: not known
   std::function<std::unique_ptr<Model>()> make_model = {};  // another one like `model`, on the CPU
   std::function<void(const std::string&)> say = {};         // hears lines for people; null: nobody reads them
+  int shards = 0;                                           // as MeshRequest::shards
+  uint64_t seed = 0;                                        // of the random numbers in a step, where there are shards
 };
 
 /// Sums over the samples of this rank's rows, on its device, not synchronised.
@@ -127,6 +129,9 @@ struct StrategyKind {
   using Interface = Strategy;
   static constexpr const char* kName = "mode";
   using Factory = std::function<std::unique_ptr<Strategy>(const Spec&, const StrategyContext&)>;
+  /// Which runs with --exact a mode takes. kElementwise: only optimisers whose update of an element depends on that
+  /// element alone, because a rank has pieces of parameters.
+  enum class Exact { kNever, kElementwise, kAlways };
   struct Traits {
     /// How the mode lays itself over the ranks, before data are opened. Its size is `request.ranks`, unless that is 0.
     /// Throws config_error for a number of ranks that it does not take.
@@ -141,6 +146,8 @@ struct StrategyKind {
     std::function<Promise(const Spec&, const Mesh&)> promise = {};
     /// What `train verify-modes` runs beside the mode without keys: "ddp(accumulate=2)".
     std::vector<std::string> examples = {};
+    /// A mode that takes shards computes them one by one, and reaches the bits of every other one that does.
+    Exact exact = Exact::kNever;
   };
 };
 using StrategyRegistry = Registry<StrategyKind>;

@@ -19,8 +19,8 @@ SyncedNorms::~SyncedNorms() {
   for (const auto& layer : layers_) layer->gather_by(nullptr);
 }
 
-void check_sync(const Spec& spec, const Model& model, const Mesh&) {
-  if (!syncs_batch_norm(spec)) return;
+void check_sync(const Spec& spec, const Model& model, const Mesh& mesh) {
+  if (!syncs_batch_norm(spec, mesh.shards)) return;
   for (const auto& item : model.named_modules("", /*include_self=*/false)) {
     const auto& module = *item.value();
     if (module.as<torch::nn::BatchNorm1dImpl>() == nullptr && module.as<torch::nn::BatchNorm2dImpl>() == nullptr &&

@@ -143,7 +143,7 @@ std::unique_ptr<Update> make_whole_update(const UpdateContext& context) {
 std::unique_ptr<Update> make_sliced_update(const UpdateContext& context,
                                            const std::shared_ptr<std::vector<SlicedBucket>>& shared) {
   const auto trained = values(context.trained);
-  auto buckets = slice_parameters(trained, assign_buckets(bytes_of(trained)), context.comm);
+  auto buckets = slice_parameters(trained, assign_buckets(bytes_of(trained)), context.comm, context.alignment);
   if (shared) {
     for (auto& bucket : buckets) bucket.gradient = torch::zeros_like(bucket.slice);
     *shared = buckets;

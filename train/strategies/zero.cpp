@@ -10,6 +10,7 @@
 #include "train/strategies/engine.h"
 #include "train/strategies/mode_keys.h"
 #include "train/strategies/sharded_parameters.h"
+#include "train/strategies/tree_sync.h"
 
 namespace penstock {
 namespace {
@@ -22,15 +23,18 @@ int stage_of(const Spec& spec) {
 
 Mesh zero_mesh(const Spec& spec, const MeshRequest& request) {
   const int ranks = request.ranks > 0 ? request.ranks : request.default_ranks;
-  const int micro_batches = detail::accumulate_of(spec, request.batch_size, ranks);
+  const int micro_batches = detail::accumulate_of(spec, request.batch_size, ranks, request.shards);
+  if (stage_of(spec) == 3 && request.shards > 0)
+    throw config_error(concat("--mode zero: stage is 3 with --exact ", request.shards,
+                              "; expected stage 1 or 2: in stage 3 each backward gives its gradients back"));
   if (stage_of(spec) == 3 && micro_batches > 1)
     throw config_error(concat("--mode zero: stage is 3 and accumulate is ", micro_batches,
                               "; expected stage 1 or 2: in stage 3 each backward gives its gradients back"));
-  detail::syncs_batch_norm(spec);  // throws
-  if (detail::steps_in_backward(spec, request.optimizer) && stage_of(spec) > 1)
+  detail::syncs_batch_norm(spec, request.shards);  // throws
+  if (detail::steps_in_backward(spec, request.optimizer, request.shards) && stage_of(spec) > 1)
     throw config_error(concat("--mode zero: step-in-backward is true and stage is ", stage_of(spec),
                               "; expected stage 1, where gradients are summed whole"));
-  return {.data = ranks};
+  return {.data = ranks, .shards = request.shards};
 }
 
 /// "that build the whole model, and then keep 1 / 2 of its parameters each; 7 units of stages are gathered in turn, the
@@ -51,15 +55,16 @@ std::string text_of(const Model& model, int ranks) {
 }
 
 void slice_state(detail::Choices& choices) {
-  choices.sync = detail::make_bucket_sync;
+  choices.sync = choices.mesh.shards > 0 ? detail::make_tree_sync : detail::make_bucket_sync;
   choices.update = [](const auto& update) { return detail::make_sliced_update(update); };
 }
 
 void slice_gradients(detail::Choices& choices) {
   const auto buckets = std::make_shared<std::vector<detail::SlicedBucket>>();
   choices.update = [buckets](const auto& update) { return detail::make_sliced_update(update, buckets); };
-  choices.sync = [buckets](const auto& trained, Comm& data, Recorder& recorder, int backward_count) {
-    return detail::make_scatter_sync(trained, data, recorder, backward_count, *buckets);
+  const auto make_sync = choices.mesh.shards > 0 ? detail::make_tree_scatter : detail::make_scatter_sync;
+  choices.sync = [buckets, make_sync](const auto& trained, Comm& data, Recorder& recorder, int backward_count) {
+    return make_sync(trained, data, recorder, backward_count, *buckets);
   };
 }
 
@@ -81,13 +86,14 @@ Promise zero_promise(const Spec& spec, const Mesh& mesh) {
 
 std::unique_ptr<Strategy> make_zero(const Spec& spec, const StrategyContext& context) {
   const int stage = stage_of(spec);
-  const Mesh mesh = zero_mesh(spec, {.ranks = context.comm.world_size(), .optimizer = context.optimizer.spec});
-  const int micro_batches = detail::accumulate_of(spec, /*batch_size=*/0, mesh.data);
+  const Mesh mesh = zero_mesh(
+      spec, {.ranks = context.comm.world_size(), .shards = context.shards, .optimizer = context.optimizer.spec});
+  const int micro_batches = detail::accumulate_of(spec, /*batch_size=*/0, mesh.data, mesh.shards);
   detail::Choices choices{.mesh = mesh,
                           .micro_batches = micro_batches,
                           .schedule = detail::accumulation(micro_batches),
                           .sliced = {.parameters = stage == 3, .gradients = stage >= 2, .optimizer = true},
-                          .syncs_batch_norm = detail::syncs_batch_norm(spec),
+                          .syncs_batch_norm = detail::syncs_batch_norm(spec, mesh.shards),
                           .steps_in_backward = detail::steps_in_backward(spec, context.optimizer.spec)};
   if (stage == 1) slice_state(choices);
   if (stage == 2) slice_gradients(choices);
@@ -107,7 +113,8 @@ const Registered<StrategyKind> kZero{
      .check_model = detail::check_sync,
      .promise = zero_promise,
      .examples = {"zero(accumulate=2)", "zero(step-in-backward=true)", "zero(stage=2)", "zero(stage=2,accumulate=2)",
-                  "zero(stage=3)", "zero(stage=3,sync-bn=true)"}}};
+                  "zero(stage=3)", "zero(stage=3,sync-bn=true)"},
+     .exact = StrategyKind::Exact::kElementwise}};
 
 }  // namespace
 }  // namespace penstock

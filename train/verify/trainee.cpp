@@ -11,12 +11,13 @@ DeviceBatch Trainee::part(const Samples& samples, int64_t batch_size, int64_t in
 
 Trainee::Trainee(const std::string& mode, std::unique_ptr<Model> built, const ModelMaker& make, Comm& comm,
                  const OptimizerOptions& options, torch::ScalarType dtype, const torch::Device& device,
-                 const std::vector<int64_t>& input_sizes)
+                 const std::vector<int64_t>& input_sizes, int shards)
     : model(std::move(built)) {
   model->to(dtype);
   StrategyContext context{*model, comm, device, options, recorder};
   context.input_sizes = input_sizes;
   context.make_model = make;
+  context.shards = shards;
   context.say = [this](const std::string& line) { said.push_back(line); };
   strategy = StrategyRegistry::make(parse_spec("mode", mode), context);
 }

@@ -19,12 +19,12 @@ struct Trainee {
   Trainee(const std::string& mode, std::unique_ptr<Model> built, Comm& comm, const OptimizerOptions& options,
           torch::ScalarType dtype = torch::kFloat64, const torch::Device& device = torch::kCPU,
           const std::vector<int64_t>& input_sizes = {})
-      : Trainee(mode, std::move(built), {}, comm, options, dtype, device, input_sizes) {}
+      : Trainee(mode, std::move(built), {}, comm, options, dtype, device, input_sizes, /*shards=*/0) {}
   /// For any mode.
   Trainee(const std::string& mode, const ModelMaker& make, Comm& comm, const OptimizerOptions& options,
           torch::ScalarType dtype = torch::kFloat64, const torch::Device& device = torch::kCPU,
-          const std::vector<int64_t>& input_sizes = {})
-      : Trainee(mode, make(), make, comm, options, dtype, device, input_sizes) {}
+          const std::vector<int64_t>& input_sizes = {}, int shards = 0)
+      : Trainee(mode, make(), make, comm, options, dtype, device, input_sizes, shards) {}
 
   /// This rank's part. Without tensors where the rank is not fed, as a feeder gives it.
   DeviceBatch part(const Samples& samples, int64_t batch_size, int64_t index) const;
@@ -37,7 +37,7 @@ struct Trainee {
  private:
   Trainee(const std::string& mode, std::unique_ptr<Model> built, const ModelMaker& make, Comm& comm,
           const OptimizerOptions& options, torch::ScalarType dtype, const torch::Device& device,
-          const std::vector<int64_t>& input_sizes);
+          const std::vector<int64_t>& input_sizes, int shards);
 };
 
 }  // namespace penstock

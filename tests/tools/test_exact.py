@@ -1,0 +1,88 @@
+"""train --exact: the bits of a run do not depend on its mode, ranks, hosting, workers and processor's instructions."""
+import signal
+import subprocess
+
+import pytest
+
+from train_tool import DATA, TRAIN, environment, merged, run, start, summary, wait_for_steps
+
+# 400 samples in batches of 32: the last batch of an epoch has 16.
+EXACT = ["--data", DATA, "-b", "32", "-j", "1", "--device", "cpu", "--epochs", "2", "--exact"]
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def expected(cache, tmp_path_factory):
+    out = tmp_path_factory.mktemp("single") / "run"
+    printed = run(cache, *EXACT, "--out", out).stdout
+    assert "exact: 8 shards of 4 rows per batch; kernels of AVX2, by one thread" in printed
+    assert summary(out)["exact_shards"] == 8
+    return out
+
+
+def bits(out):
+    return (out / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("flags", [
+    ["--mode", "ddp", "--nproc", 2],
+    ["--mode", "ddp", "--nproc", 4, "--hosting", "threads"],
+    ["--mode", "pipeline(schedule=zero-bubble)", "--nproc", 3],
+    ["--mode", "pipeline(data=2)", "--nproc", 4],
+    ["--mode", "zero(stage=2)", "--nproc", 2],
+    ["--mode", "dp"],
+    ["-j", "3", "--prefetch", "1"]])
+def test_every_mode_has_the_bits_of_single(cache, expected, tmp_path, flags):
+    run(cache, *EXACT, *flags, "--out", tmp_path / "run")
+    assert bits(tmp_path / "run") == bits(expected)
+
+
+def test_without_it_they_differ(cache, expected, tmp_path):
+    run(cache, *EXACT, 0, "--out", tmp_path / "run")
+    assert bits(tmp_path / "run") != bits(expected)
+    assert "exact_shards" not in summary(tmp_path / "run")
+
+
+def test_a_run_goes_on_in_another_mode_in_the_middle_of_an_epoch(cache, tmp_path):
+    """The options of the first run say that it is exact."""
+    first, on = tmp_path / "first", tmp_path / "on"
+    flags = ["--mode", "ddp", "--nproc", 4, "--hosting", "threads", "-p", 1, "--save-every", "1 steps", "--epochs", 200]
+    process = start(cache, *EXACT, *flags, "--out", first, "--schedule", "constant")
+    wait_for_steps(process, first, 4)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    printed = run(cache, "--resume", first, "--mode", "pipeline", "--nproc", 2, "--hosting", "processes", "--device",
+                  "cpu", "--epochs", 20, "--out", on).stdout
+    assert "exact: 8 shards" in printed and "rounded differently" not in printed
+    run(cache, *EXACT, "--schedule", "constant", "--epochs", 20, "--out", tmp_path / "whole")
+    assert bits(on) == bits(tmp_path / "whole")
+
+
+def test_the_environment_does_not_choose_kernels(cache, expected, tmp_path):
+    given = {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41", "MKL_CBWR": "COMPATIBLE",
+             "OMP_NUM_THREADS": "2"}
+    done = subprocess.run([TRAIN, *merged([*EXACT, "--out", tmp_path / "run"])], capture_output=True, text=True,
+                          timeout=300, env={**environment(cache), **given})
+    assert done.returncode == 0, done.stderr
+    assert "exact: ATEN_CPU_CAPABILITY is default in the environment; it is taken as avx2" in done.stdout
+    assert bits(tmp_path / "run") == bits(expected)
+
+
+@pytest.mark.parametrize("flags, message", [
+    (["--exact", 6], "--exact is 6; expected a power of two from 1 to 4096, or 0 for a run without"),
+    (["-b", 36], "--exact is 8 with --batch-size 36; expected a batch that it divides"),
+    (["--mode", "ddp", "--nproc", 3], "--mode ddp: 3 ranks with --exact 8; expected a number of ranks that divides 8"),
+    (["--threads", 2], "--threads is 2 with --exact 8; expected 1, because kernels sum in another order with more"),
+    (["--shuffle", "rank-local"], "--exact is 8 with --shuffle rank-local, which gives other batches to other numbers of "
+                                  "ranks; expected --shuffle global or none"),
+    (["--mode", "zero", "--nproc", 2, "--optimizer", "lamb"],
+     "--exact is 8 with --mode zero and --optimizer lamb, whose norms would be summed over pieces of parameters; "
+     "expected another mode or optimizer"),
+    (["-e"], "--exact with --evaluate: no step is trained; expected one of the two")])
+def test_what_it_cannot_be_with_is_one_line(cache, tmp_path, flags, message):
+    done = run(cache, *EXACT, *flags, "--out", tmp_path / "run", code=2)
+    assert done.stderr == f"train: {message}\n"

@@ -1,0 +1,70 @@
+// --exact: checks, and the kernels of one instruction set.
+#include "train/run/exact.h"
+
+#include <cstdlib>
+
+#include "core/error.h"
+#include "core/machine.h"
+#include "core/number_text.h"
+#include "core/text.h"
+#include "train/optimizers/optimizer.h"
+#include "train/strategies/strategy.h"
+
+namespace penstock {
+namespace {
+
+struct Variable {
+  const char* name;
+  const char* value;  // null: it must not be there
+};
+
+// With other instructions a sum has other partial sums, one for each element of a vector. The last ones would change
+// what MKL and oneDNN do with these instructions.
+constexpr Variable kVariables[] = {
+    {"ATEN_CPU_CAPABILITY", "avx2"},      {"ONEDNN_MAX_CPU_ISA", "AVX2"},       {"MKL_CBWR", "AVX2"},
+    {"DNNL_MAX_CPU_ISA", nullptr},        {"MKL_ENABLE_INSTRUCTIONS", nullptr}, {"ONEDNN_DEFAULT_FPMATH_MODE", nullptr},
+    {"DNNL_DEFAULT_FPMATH_MODE", nullptr}};
+
+}  // namespace
+
+void check_exact_mode(const TrainOptions& options) {
+  if (options.exact_shards == 0) return;
+  const std::string name = parse_spec("mode", options.mode).name();
+  const auto exact = StrategyRegistry::entry(name).traits.exact;
+  if (exact == StrategyKind::Exact::kNever) {
+    std::vector<std::string> able;
+    for (const auto& [other, entry] : StrategyRegistry::entries())
+      if (entry.traits.exact != StrategyKind::Exact::kNever) able.push_back(other);
+    throw config_error(concat("--exact is ", options.exact_shards, " with --mode ", options.mode,
+                              ", which does not compute shards one by one; expected ", join(able)));
+  }
+  const auto& optimizer = OptimizerRegistry::entry(parse_spec("optimizer", options.optimizer).name());
+  if (exact == StrategyKind::Exact::kElementwise && !optimizer.traits.is_elementwise)
+    throw config_error(concat("--exact is ", options.exact_shards, " with --mode ", options.mode, " and --optimizer ",
+                              options.optimizer, ", whose norms would be summed over pieces of parameters; expected ",
+                              "another mode or optimizer"));
+}
+
+std::vector<std::string> pin_kernels() {
+#if defined(__x86_64__)
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+    throw device_error(concat("--exact: this processor (", processor_name(), ") has no AVX2; expected one that has"));
+#endif
+  std::vector<std::string> lines;
+  for (const auto& [name, value] : kVariables) {
+    const char* const given = std::getenv(name);
+    if (given != nullptr && (value == nullptr || std::string(given) != value))
+      lines.push_back(concat("exact: ", name, " is ", given, " in the environment; it is ",
+                             value == nullptr ? "left out" : concat("taken as ", value)));
+    value == nullptr ? unsetenv(name) : setenv(name, value, /*overwrite=*/1);
+  }
+  return lines;
+}
+
+std::string exact_text(const TrainOptions& options) {
+  const int64_t rows = options.batch_size / options.exact_shards;
+  return concat("exact: ", count_text(options.exact_shards, "shard"), " of ", count_text(rows, "row"),
+                " per batch; kernels of AVX2, by one thread\n");
+}
+
+}  // namespace penstock
