@@ -62,10 +62,12 @@ void AtomicFile::write(std::span<const uint8_t> bytes) {
 
 void AtomicFile::write(std::string_view text) { write(as_bytes(text)); }
 
-void AtomicFile::overwrite(uint64_t offset, std::string_view text) {
+void AtomicFile::overwrite(uint64_t offset, std::span<const uint8_t> bytes) {
   flush();
-  write_at(offset, as_bytes(text));
+  write_at(offset, bytes);
 }
+
+void AtomicFile::overwrite(uint64_t offset, std::string_view text) { overwrite(offset, as_bytes(text)); }
 
 void AtomicFile::commit() {
   flush();

@@ -24,8 +24,10 @@ class AtomicFile {
 
   void write(std::span<const uint8_t> bytes);  ///< Appends the bytes.
   void write(std::string_view text);
-  /// Overwrites bytes that were appended before. Requires offset + bytes.size() <= byte_count().
+  /// Writes bytes at `offset`, also where none were appended: what lies before them is 0 until it is written.
+  void overwrite(uint64_t offset, std::span<const uint8_t> bytes);
   void overwrite(uint64_t offset, std::string_view text);
+  /// How many were appended.
   uint64_t byte_count() const { return written_count_ + buffer_.size(); }
   void commit();
 

@@ -21,6 +21,7 @@ namespace {
 constexpr size_t kLengthBytes = 8;
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the limit of the Python package
 constexpr int kMaxDepth = 3;                       // nested levels: header, tensor, shape
+constexpr size_t kAlignment = 64;                  // of the data in a file
 constexpr const char* kMetadataKey = "__metadata__";
 
 /// The number of bytes of a tensor. Nothing when it does not fit 64 bits or when the dtype is unknown.
@@ -226,19 +227,48 @@ std::string safetensors_header(std::span<const TensorView> tensors, const std::m
   return length + text;
 }
 
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vector<TensorView> tensors,
+                                     const std::map<std::string, std::string>& metadata)
+    : path_(path), tensors_(std::move(tensors)) {
+  std::stable_sort(tensors_.begin(), tensors_.end(),
+                   [](const auto& a, const auto& b) { return dtype_bytes(a.dtype) > dtype_bytes(b.dtype); });
+  header_bytes_ = safetensors_header(tensors_, metadata, kAlignment).size();
+  uint64_t offset = header_bytes_;
+  for (const auto& tensor : tensors_) {
+    const uint64_t byte_count = *tensor_bytes(tensor.dtype, tensor.shape);
+    entries_[tensor.name] = {.offset = offset, .byte_count = byte_count};
+    offset += byte_count;
+  }
+  file_ = std::make_unique<AtomicFile>(path);
+}
+
+SafetensorsWriter::~SafetensorsWriter() = default;
+
+void SafetensorsWriter::put(const std::string& name, std::span<const uint8_t> bytes) {
+  const auto found = entries_.find(name);
+  if (found == entries_.end() || found->second.byte_count != bytes.size() || found->second.is_put)
+    throw bug_error(concat(path_.string(), ": tensor ", in_quotes(name), " has ", bytes.size(), " bytes; expected ",
+                           found == entries_.end() ? "no such tensor" : std::to_string(found->second.byte_count),
+                           ", once"));
+  file_->overwrite(found->second.offset, bytes);
+  found->second.is_put = true;
+}
+
+void SafetensorsWriter::commit(const std::map<std::string, std::string>& metadata) {
+  for (const auto& [name, entry] : entries_)
+    if (!entry.is_put) throw bug_error(concat(path_.string(), ": tensor ", in_quotes(name), " was not written"));
+  const std::string header = safetensors_header(tensors_, metadata, kAlignment);
+  if (header.size() != header_bytes_)
+    throw bug_error(concat(path_.string(), ": a header of ", header.size(), " bytes; expected ", header_bytes_));
+  file_->overwrite(0, header);
+  file_->commit();
+}
+
 void write_safetensors(const std::filesystem::path& path, std::vector<TensorView> tensors,
                        const std::map<std::string, std::string>& metadata) {
-  std::stable_sort(tensors.begin(), tensors.end(),
-                   [](const auto& a, const auto& b) { return dtype_bytes(a.dtype) > dtype_bytes(b.dtype); });
-  for (const auto& tensor : tensors) {
-    if (tensor_bytes(tensor.dtype, tensor.shape) != tensor.bytes.size())
-      throw bug_error(concat(path.string(), ": tensor ", in_quotes(tensor.name), " has ", tensor.bytes.size(),
-                             " bytes; expected ", tensor.dtype, " ", shape_text(tensor.shape)));
-  }
-  AtomicFile file(path);
-  file.write(safetensors_header(tensors, metadata, 64));
-  for (const auto& tensor : tensors) file.write(tensor.bytes);
-  file.commit();
+  SafetensorsWriter file(path, tensors, metadata);
+  for (const auto& tensor : tensors) file.put(tensor.name, tensor.bytes);
+  file.commit(metadata);
 }
 
 }  // namespace penstock

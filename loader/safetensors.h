@@ -12,6 +12,8 @@
 
 namespace penstock {
 
+class AtomicFile;
+
 /// A view of one tensor of a safetensors file: row-major, little-endian.
 struct TensorView {
   std::string name;
@@ -71,10 +73,36 @@ class Safetensors {
 std::string safetensors_header(std::span<const TensorView> tensors, const std::map<std::string, std::string>& metadata,
                                size_t alignment);
 
-/// Writes the file `path`: first under a temporary name, then synced and renamed. Tensors are sorted by descending
-/// element size, otherwise in the order given, so that each one is aligned to its element size. The data begin at a
-/// multiple of 64 bytes.
-/// Errors: io_error; bug_error for a view whose number of bytes disagrees with its dtype and shape.
+/// Writes a file tensor by tensor, in any order. Tensors lie in it by descending element size, otherwise in the order
+/// given, so that each one is aligned to its element size. The data begin at a multiple of 64 bytes. The file is
+/// written under a temporary name; commit() syncs and renames it, and without it no file is left. Memory: the names.
+/// Errors: io_error; bug_error for a tensor that is put twice, or whose number of bytes disagrees with its dtype and
+/// shape, and for one that is not put. Thread-safety: none.
+class SafetensorsWriter {
+ public:
+  /// Names, dtypes and shapes of `tensors` are used, not their bytes. `metadata`: as commit() will have it, where texts
+  /// of the same length may stand for others.
+  SafetensorsWriter(const std::filesystem::path& path, std::vector<TensorView> tensors,
+                    const std::map<std::string, std::string>& metadata);
+  ~SafetensorsWriter();
+
+  void put(const std::string& name, std::span<const uint8_t> bytes);
+  void commit(const std::map<std::string, std::string>& metadata);
+
+ private:
+  struct Entry {
+    uint64_t offset, byte_count;  // in the file
+    bool is_put = false;
+  };
+
+  std::filesystem::path path_;
+  std::vector<TensorView> tensors_;  // in the order of the file
+  uint64_t header_bytes_;
+  std::map<std::string, Entry> entries_;  // by name
+  std::unique_ptr<AtomicFile> file_;
+};
+
+/// Writes the file `path` by a SafetensorsWriter.
 void write_safetensors(const std::filesystem::path& path, std::vector<TensorView> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 

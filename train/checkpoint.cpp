@@ -6,8 +6,6 @@
 #include "core/error.h"
 #include "core/json_text.h"
 #include "core/text.h"
-#include "loader/safetensors.h"
-#include "train/safetensors_torch.h"
 
 namespace penstock {
 namespace {
@@ -97,15 +95,38 @@ CheckpointInfo info_in(const std::filesystem::path& path, const std::map<std::st
   }
 }
 
+/// Those with this prefix.
+StateSizes without_prefix(const StateSizes& sizes, const std::string& prefix) {
+  StateSizes some;
+  for (const auto& [name, tensor] : sizes)
+    if (name.starts_with(prefix)) some.emplace_back(name.substr(prefix.size()), tensor);
+  return some;
+}
+
+void put_all(StateFile file, const StateDict& state) {
+  for (const auto& [name, tensor] : state) file.put(name, tensor);
+  file.commit();
+}
+
 }  // namespace
 
+StateFile::StateFile(const std::filesystem::path& path, const StateSizes& sizes, const CheckpointInfo& info)
+    : file_(path, sizes, {{kKey, json_text(to_json(info))}}) {}
+
+StateFile::StateFile(const std::filesystem::path& path, const StateSizes& sizes, const std::string& arch)
+    : prefix_(kModelPrefix), file_(path, without_prefix(sizes, prefix_), {{"arch", arch}}) {}
+
+void StateFile::put(const std::string& name, const torch::Tensor& tensor) {
+  if (name.starts_with(prefix_)) file_.put(name.substr(prefix_.size()), tensor);
+}
+
 void save_checkpoint(const std::filesystem::path& path, const CheckpointInfo& info, const StateDict& state) {
-  write_tensors(path, state, {{kKey, json_text(to_json(info))}});
+  put_all(StateFile(path, {state.begin(), state.end()}, info), state);
 }
 
 Checkpoint load_checkpoint(const std::filesystem::path& path) {
-  auto [tensors, metadata] = read_tensors(path);
-  return {info_in(path, metadata), std::move(tensors)};
+  auto [tensors, metadata, file] = read_tensors(path);
+  return {info_in(path, metadata), std::move(tensors), std::move(file)};
 }
 
 CheckpointInfo load_checkpoint_info(const std::filesystem::path& path) {
@@ -148,10 +169,7 @@ void check_same_order(const std::filesystem::path& path, const CheckpointInfo& i
 }
 
 void save_model(const std::filesystem::path& path, const StateDict& state, const std::string& arch) {
-  StateDict model;
-  for (const auto& [name, tensor] : state)
-    if (name.starts_with(kModelPrefix)) model.emplace(name.substr(std::string(kModelPrefix).size()), tensor);
-  write_tensors(path, model, {{"arch", arch}});
+  put_all(StateFile(path, {state.begin(), state.end()}, arch), state);
 }
 
 }  // namespace penstock

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "train/models/shape.h"
+#include "train/safetensors_torch.h"
 #include "train/strategies/strategy.h"
 
 namespace penstock {
@@ -43,16 +45,35 @@ struct CheckpointInfo {
 
 struct Checkpoint {
   CheckpointInfo info;
-  StateDict state;
+  StateDict state;                               // the mapped bytes of the file, which take no memory
+  std::shared_ptr<const Safetensors> file = {};  // check_read() after the last use of `state`
 };
 
-/// Writes the tensors under the names of Strategy::state(), and `info` as JSON under the metadata key "penstock". The
-/// file is written under another name, synced and renamed, so that `path` is always a whole checkpoint. Errors:
-/// io_error.
-void save_checkpoint(const std::filesystem::path& path, const CheckpointInfo& info, const StateDict& state);
+/// A file to which Strategy::for_each_state() writes. The file is written under another name, synced and renamed, so
+/// that `path` is always a whole one. Errors: io_error.
+class StateFile {
+ public:
+  /// A checkpoint: all tensors under their names, and `info` as JSON under the metadata key "penstock".
+  StateFile(const std::filesystem::path& path, const StateSizes& sizes, const CheckpointInfo& info);
+  /// Only the model, with parameter and buffer names without a prefix (`conv1.weight`), as --pretrained and other
+  /// programs read them.
+  StateFile(const std::filesystem::path& path, const StateSizes& sizes, const std::string& arch);
 
-/// Reads a checkpoint; its tensors are copies. Errors: io_error for a file that is missing; corrupt_error for a file
-/// that is no safetensors file, no checkpoint, or of another format version.
+  /// Writes it if it belongs into the file. Requires that this is its first time.
+  void put(const std::string& name, const torch::Tensor& tensor);
+  void commit() { file_.commit(); }
+
+ private:
+  std::string prefix_;  // of the names that belong into the file, where it is left out
+  TensorWriter file_;
+};
+
+/// Writes a state that is in memory as a whole.
+void save_checkpoint(const std::filesystem::path& path, const CheckpointInfo& info, const StateDict& state);
+void save_model(const std::filesystem::path& path, const StateDict& state, const std::string& arch);
+
+/// Opens a checkpoint. Errors: io_error for a file that is missing; corrupt_error for a file that is no safetensors
+/// file, no checkpoint, or of another format version.
 Checkpoint load_checkpoint(const std::filesystem::path& path);
 
 /// The same for what it says without its tensors, which are not read: they may be damaged.
@@ -69,9 +90,4 @@ void check_same_optimizer(const std::filesystem::path& path, const CheckpointInf
 /// some samples twice and on others never: if `now` has another seed, batch size, shuffle, tail or data set, or, with
 /// rank-local shuffling, another world size. At the start of an epoch all of these may change.
 void check_same_order(const std::filesystem::path& path, const CheckpointInfo& info, const CheckpointInfo& now);
-
-/// Writes only the model, with parameter and buffer names without a prefix (`conv1.weight`), as --pretrained and other
-/// programs read them.
-void save_model(const std::filesystem::path& path, const StateDict& state, const std::string& arch);
-
 }  // namespace penstock

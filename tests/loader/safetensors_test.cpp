@@ -57,6 +57,23 @@ TEST(SafetensorsTest, WrittenTensorsComeBackAligned) {
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"x"});
 }
 
+TEST(SafetensorsTest, AFileDoesNotDependOnTheOrderInWhichItGetsItsTensors) {
+  const TemporaryFolder folder;
+  const Bytes bytes{1, 2, 3}, doubles(16, 9), halves(4, 5);
+  const std::vector<TensorView> tensors{
+      {"a", "U8", {3}, bytes}, {"b", "F64", {1, 2}, doubles}, {"none", "F32", {0, 4}, {}}, {"c", "BF16", {2}, halves}};
+  write_safetensors(folder / "x", tensors, {{"step", "7"}});
+  SafetensorsWriter writer(folder / "y", tensors, {{"step", "?"}});
+  for (const size_t i : {3, 2, 0}) writer.put(tensors[i].name, tensors[i].bytes);
+  EXPECT_THAT(error_of([&] { writer.commit({{"step", "7"}}); }), HasSubstr("tensor \"b\" was not written"));
+  EXPECT_THAT(error_of([&] { writer.put("a", bytes); }), HasSubstr("expected 3, once"));
+  EXPECT_THAT(error_of([&] { writer.put("d", bytes); }), HasSubstr("no such tensor"));
+  writer.put("b", doubles);
+  EXPECT_THAT(error_of([&] { writer.commit({{"step", "70"}}); }), HasSubstr("header of"));
+  writer.commit({{"step", "7"}});
+  EXPECT_EQ(read_bytes(folder / "x"), read_bytes(folder / "y"));
+}
+
 TEST(SafetensorsTest, MissingAndForeignTensorsAreNamed) {
   const TemporaryFolder folder;
   const Bytes bytes(4);

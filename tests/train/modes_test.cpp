@@ -310,7 +310,7 @@ TEST(ModesTest, ARankKeepsTheMemoryOfItsOwnStagesAlone) {
 }
 
 /// What ZeRO is for: the momentum of a rank is its share of the parameters, rounded up once per bucket.
-TEST(ModesTest, ZerosStateIsWholeAtEveryRankAlthoughEachHoldsASlice) {
+TEST(ModesTest, ZerosStateIsWholeAlthoughEachRankHoldsASlice) {
   const auto samples = random_samples(12, kGrey, 4);
   StateDict expected;
   run_ranks(1, [&](Comm& comm) {
@@ -321,7 +321,8 @@ TEST(ModesTest, ZerosStateIsWholeAtEveryRankAlthoughEachHoldsASlice) {
   run_ranks(4, [&](Comm& comm) {
     Trainee one("zero", make("lenet", kGrey, torch::kFloat64), comm, kSgd);
     one.strategy->step(one.part(samples, 12, 0));
-    EXPECT_LE(relative_difference(expected, one.strategy->state()), 1e-12);
+    const auto state = one.strategy->state();
+    EXPECT_LE(relative_difference(comm.rank() == 0 ? expected : StateDict(), state), 1e-12);
   });
 }
 

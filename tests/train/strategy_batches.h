@@ -28,6 +28,14 @@ class TinyNorm final : public Model {
   }
 };
 
+/// What this rank has of a model that it holds whole, with copies under the names of Strategy::state().
+inline StateDict own_model(const Model& model) {
+  StateDict state;
+  for (const auto& item : model.named_parameters()) state["model." + item.key()] = item.value().detach().clone();
+  for (const auto& item : model.named_buffers()) state["model." + item.key()] = item.value().clone();
+  return state;
+}
+
 /// The largest difference in any tensor, relative to the largest element of that tensor.
 inline double relative_difference(const StateDict& one, const StateDict& other) {
   return largest_difference(one, other).relative;

@@ -44,7 +44,8 @@ class CountingStrategy final : public Strategy {
     return torch::tensor({0.0f, 5.0f, 0.0f}).expand({batch.rows, 3});
   }
   void set_learning_rate(double learning_rate) override { learning_rate_ = learning_rate; }
-  StateDict state() override { return {}; }
+  StateSizes state_sizes() override { return {}; }
+  void for_each_state(const UseTensor&) override {}
   void load_state(const StateDict&) override {}
 
   std::vector<std::pair<int64_t, int64_t>> steps;  // one entry per step: epoch, batch

@@ -62,7 +62,8 @@ std::string new_head_advice(const std::vector<std::string>& mismatches, const Mo
 }  // namespace
 
 void load_pretrained(Model& model, const std::filesystem::path& path, const std::vector<std::string>& left_out) {
-  auto all = read_tensors(path).tensors;
+  const auto file = read_tensors(path);
+  auto all = file.tensors;
   std::erase_if(all, [&](const auto& item) { return is_in_any(item.first, left_out); });
   auto given = all;
   std::vector<std::pair<torch::Tensor, torch::Tensor>> copies;
@@ -91,6 +92,7 @@ void load_pretrained(Model& model, const std::filesystem::path& path, const std:
   for (const auto& [name, tensor] : all) check_finite(path, name, tensor);
   at::NoGradGuard no_grad;
   for (auto& [mine, theirs] : copies) mine.copy_(theirs);
+  file.check_read();
 }
 
 }  // namespace penstock

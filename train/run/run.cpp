@@ -27,6 +27,7 @@
 #include "train/run/all_ranks.h"
 #include "train/run/memory_report.h"
 #include "train/run/report.h"
+#include "train/run/save.h"
 #include "train/run/verdict.h"
 #include "train/run_folder.h"
 #include "train/short_message.h"
@@ -39,19 +40,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kEvalRows = 256;  // rows per rank and batch, at least: an evaluation has no reason for small batches
-
-/// Throws config_error if a weight is not finite. The loss of the last step was computed before its update, so only the
-/// weights show whether that update made the run diverge. They are checked before the file that is there, the last good
-/// one, is replaced.
-void check_finite(const StateDict& state, const Position& position, double learning_rate) {
-  for (const auto& [name, tensor] : state) {
-    if (!tensor.is_floating_point() || torch::isfinite(tensor).all().item<bool>()) continue;
-    throw config_error(concat("epoch ", position.epoch + (position.batch > 0 ? 1 : 0), ", step ", position.step, ": ",
-                              name,
-                              " holds nan or infinity, the run diverged; expected finite numbers, try a lower --lr ",
-                              "than ", learning_rate, " (earlier checkpoints are as they were)"));
-  }
-}
 
 class Run {
  public:
@@ -160,6 +148,7 @@ class Run {
     } catch (const Error& error) {
       throw Error(error.kind(), concat(options_.resume.string(), ": ", error.what()));
     }
+    checkpoint.file->check_read();
   }
 
   const std::vector<std::string>& class_names() const { return setup_.data.train->manifest().class_names; }
@@ -204,16 +193,14 @@ class Run {
   bool counts_process() const { return is_first_ || !setup_.world.has_rank_threads; }
 
   void save(const Position& position, TrainParts::Save which) {
-    const StateDict state = strategy_->state();
-    check_finite(state, position, options_.learning_rate);
-    if (!is_first_) return;
     CheckpointInfo info = setup_.info;
     info.position = position;
     const bool is_last = which == TrainParts::Save::kLast;
-    save_checkpoint(is_last ? path_of_checkpoint(options_.out, position.step, options_.keep)
-                            : options_.out / "checkpoint-best.safetensors",
-                    info, state);
-    if (is_last) keep_checkpoints(options_.out, position.step, options_.keep);
+    write_checkpoint({*strategy_, comm_, device_},
+                     is_last ? path_of_checkpoint(options_.out, position.step, options_.keep)
+                             : options_.out / "checkpoint-best.safetensors",
+                     info, options_.learning_rate);
+    if (is_first_ && is_last) keep_checkpoints(options_.out, position.step, options_.keep);
   }
 
   void say(const std::string& line) {
@@ -234,7 +221,7 @@ class Run {
   }
 
   int finish(TrainResult result) {
-    const StateDict state = strategy_->state();
+    if (learns()) write_model({*strategy_, comm_, device_}, options_.out / "model.safetensors", options_.arch);
     // A run that was resumed after its last epoch has trained nothing, but it evaluates.
     if (!result.evaluation && test_feeder_ && learns()) result.evaluation = evaluate(options_.epochs);
     const auto memory = of_all_ranks(counts_process() ? peak_memory_bytes() : 0, comm_, device_);
@@ -244,7 +231,6 @@ class Run {
     const Observed run = observe_all(result);
     if (!is_first_) return 0;
     progress_.clear();
-    if (learns()) save_model(options_.out / "model.safetensors", state, options_.arch);
     const Evaluation* evaluation = result.evaluation ? &*result.evaluation : nullptr;
     auto summary = summary_json(setup_, &result, evaluation, all_memory);
     summary["peak_memory_bytes_of_ranks"] = memory;  // 0 at a rank that is a thread of another's process

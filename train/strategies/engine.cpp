@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "train/models/model.h"
+#include "train/strategies/fetched.h"
 #include "train/strategies/kept_state.h"
 #include "train/strategies/replicas.h"
 
@@ -55,14 +56,14 @@ constexpr const char* kSteps = "optimizer.steps";
 
 std::string slot_prefix(const OptimizerState::Slot& slot) { return concat("optimizer.", slot.name, "."); }
 
-/// One tensor of state().
+/// One tensor of for_each_state().
 struct StateEntry {
   std::string name;       // "optimizer.momentum.fc.weight"
   std::string of_tensor;  // "fc.weight", which says the stage; empty: every rank has it
   torch::Tensor like;     // with its sizes and dtype
 };
 
-/// All that state() gives of a model, in the model's order.
+/// All that for_each_state() gives of a model, in the model's order.
 std::vector<StateEntry> expected_state(const Model& model, const OptimizerState& optimizer) {
   std::vector<StateEntry> all;
   const auto add = [&](const std::string& prefix, const auto& tensors) {
@@ -160,17 +161,16 @@ void Engine::agree_on_buffers() {
   are_buffers_agreed_ = true;
 }
 
-void Engine::for_each_held(const std::function<void(const std::string& name, const torch::Tensor& tensor)>& use) {
+void Engine::for_each_held(const UseTensor& use) {
   part_.for_each_whole(
       [&](const std::string& name, const torch::Tensor& parameter) { use("model." + name, parameter); });
   for (const auto& [name, tensor] : part_.buffers()) use("model." + name, tensor);
   const auto& optimizer = update_->optimizer().state();
   for (size_t slot = 0; slot < optimizer.slots.size(); ++slot) {
-    const auto whole = update_->slot(slot);
     size_t trained = 0;
     for (const auto& [name, tensor] : part_.parameters())
       use(slot_prefix(optimizer.slots[slot]) + name,
-          tensor.requires_grad() ? whole[trained++] : torch::zeros_like(tensor));
+          tensor.requires_grad() ? update_->slot(slot, trained++) : torch::zeros_like(tensor));
   }
   if (optimizer.step_count) use(kSteps, torch::tensor(*optimizer.step_count));
 }
@@ -179,32 +179,44 @@ std::vector<ReplicaUse> Engine::replica_use() {
   return choices_.replicas ? choices_.replicas->use() : std::vector<ReplicaUse>();
 }
 
-StateDict Engine::state() {
+StateSizes Engine::state_sizes() {
+  StateSizes sizes;
+  for (const auto& entry : expected_state(model_, update_->optimizer().state()))
+    sizes.emplace_back(entry.name, entry.like);
+  for (auto& kept : kept_sizes(*sync_, data_)) sizes.push_back(std::move(kept));
+  return sizes;
+}
+
+/// The first rank of the data axis that holds the stage of this tensor.
+int Engine::holder_of(const std::string& tensor) const {
+  if (!link_ || tensor.empty()) return 0;
+  const size_t stage = stage_of(model_, tensor);
+  const auto& ranges = choices_.ranges;
+  const auto part = std::find_if(ranges.begin(), ranges.end(), [&](const auto& range) { return stage < range.end; });
+  return choices_.mesh.rank(0, static_cast<int>(part - ranges.begin()) % choices_.mesh.pipe);
+}
+
+void Engine::for_each_state(const UseTensor& use) {
   agree_on_buffers();
-  StateDict state;
+  const auto expected = expected_state(model_, update_->optimizer().state());
+  auto next = expected.begin();
+  // Rank 0 fetches what the ranks with other parts hold when its turn comes; each of them sends in the same order.
+  const auto go_to = [&](const std::string& name) {
+    for (; next != expected.end() && next->name != name; ++next) {
+      use(next->name, fetched(world_, holder_of(next->of_tensor), next->like, device_, next->name));
+    }
+  };
   for_each_held([&](const std::string& name, const torch::Tensor& tensor) {
-    state[name] = tensor.detach().to(torch::kCPU, /*non_blocking=*/false, /*copy=*/true);
+    if (world_.rank() == 0) {
+      go_to(name);
+      use(name, tensor);
+      ++next;
+    } else if (data_rank() == 0 && name != kSteps) {
+      fetched(world_, world_.rank(), tensor, device_, name);
+    }
   });
-  add_kept(state, *sync_, data_);
-  if (!link_ || data_rank() != 0) return state;
-  // The ranks of the first copy send what they hold to rank 0, in the order of the model.
-  const int mine = choices_.mesh.pipe_rank(world_.rank());
-  int tag = 0;
-  for (const auto& [name, of_tensor, like] : expected_state(model_, update_->optimizer().state())) {
-    if (of_tensor.empty()) continue;
-    const size_t stage = stage_of(model_, of_tensor);
-    const auto& ranges = choices_.ranges;
-    const auto part = std::find_if(ranges.begin(), ranges.end(), [&](const auto& range) { return stage < range.end; });
-    const auto holder = static_cast<int>(part - ranges.begin()) % choices_.mesh.pipe;
-    ++tag;
-    if (holder == 0) continue;
-    if (mine == holder) world_.send(state.at(name).to(device_), 0, tag, name)->wait();
-    if (mine != 0) continue;
-    auto tensor = torch::empty(like.sizes(), like.options().device(device_).requires_grad(false));
-    world_.receive(tensor, choices_.mesh.rank(0, holder), tag, name)->wait();
-    state[name] = tensor.cpu();
-  }
-  return state;
+  if (world_.rank() == 0) go_to("");
+  for_each_kept(*sync_, data_, use);
 }
 
 void Engine::load_state(const StateDict& state) {

@@ -59,8 +59,8 @@ struct Choices {
 /// With Mesh::shards the micro-batches of all ranks are these shards, and the bits of a step are the same in every mode
 /// and mesh: see Shards and make_tree_sync().
 ///
-/// From the constructor on the parameters and buffers are those of data rank 0. state() and the first evaluate() after
-/// a step give every rank its buffers again, as PyTorch's DDP checkpoints do.
+/// From the constructor on the parameters and buffers are those of data rank 0. for_each_state() and the first
+/// evaluate() after a step give every rank its buffers again, as PyTorch's DDP checkpoints do.
 class Engine final : public Strategy {
  public:
   /// Requires that `choices.mesh` has as many ranks as there are.
@@ -84,15 +84,18 @@ class Engine final : public Strategy {
   }
   void measure_next_step() override { sync_->measure_next(); }
   std::vector<ReplicaUse> replica_use() override;
-  StateDict state() override;
+  StateSizes state_sizes() override;
+  void for_each_state(const UseTensor& use) override;
   void load_state(const StateDict& state) override;
   std::string left_out() const override { return left_out_; }
 
  private:
   StepSums emulated(const DeviceBatch& batch);
   void agree_on_buffers();
-  /// All of this rank's that state() gives; each is valid while `use` has it.
-  void for_each_held(const std::function<void(const std::string& name, const torch::Tensor& tensor)>& use);
+  int holder_of(const std::string& tensor) const;
+  /// Collective over the data axis, at its first rank: all that its ranks hold of state_sizes(), whole, without what a
+  /// rank keeps for itself; each is valid while `use` has it.
+  void for_each_held(const UseTensor& use);
 
   Model& model_;
   Choices choices_;

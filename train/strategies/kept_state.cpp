@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/text.h"
+#include "train/strategies/fetched.h"
 
 namespace penstock::detail {
 namespace {
@@ -24,19 +25,21 @@ bool fits(const StateDict& state, const std::string& name, const torch::Tensor& 
 
 bool is_kept_entry(const std::string& name) { return name.starts_with(kPrefix); }
 
-void add_kept(StateDict& state, GradientSync& sync, Comm& data) {
+StateSizes kept_sizes(GradientSync& sync, const Comm& data) {
+  StateSizes sizes;
   const auto kept = sync.kept();
-  int tag = 0;
-  for (const auto& [name, tensor] : kept.tensors) {
-    state[entry_name(kept.owner, data.rank(), name)] = tensor.to(torch::kCPU, /*non_blocking=*/false, /*copy=*/true);
-    ++tag;
-    if (data.rank() != 0) data.send(tensor, 0, tag, name)->wait();
-    for (int rank = 1; data.rank() == 0 && rank < data.world_size(); ++rank) {
-      auto theirs = torch::empty_like(tensor);
-      data.receive(theirs, rank, tag, name)->wait();
-      state[entry_name(kept.owner, rank, name)] = theirs.cpu();
+  for (const auto& [name, tensor] : kept.tensors)
+    for (int rank = 0; rank < data.world_size(); ++rank) sizes.emplace_back(entry_name(kept.owner, rank, name), tensor);
+  return sizes;
+}
+
+void for_each_kept(GradientSync& sync, Comm& data, const UseTensor& use) {
+  const auto kept = sync.kept();
+  for (const auto& [name, tensor] : kept.tensors)
+    for (int rank = 0; rank < data.world_size(); ++rank) {
+      const auto one = fetched(data, rank, tensor, tensor.device(), name);
+      if (data.rank() == 0) use(entry_name(kept.owner, rank, name), one);
     }
-  }
 }
 
 std::string load_kept(const StateDict& state, GradientSync& sync, int rank, int world_size) {

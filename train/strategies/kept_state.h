@@ -12,8 +12,11 @@ namespace penstock::detail {
 /// Whether an entry of a checkpoint is a rank's own, which no other mode and number of ranks can use.
 bool is_kept_entry(const std::string& name);
 
-/// Collective over the ranks of `data`: adds this rank's entries to `state`, at rank 0 those of all ranks, on the CPU.
-void add_kept(StateDict& state, GradientSync& sync, Comm& data);
+/// The entries of all ranks of `data`.
+StateSizes kept_sizes(GradientSync& sync, const Comm& data);
+
+/// Collective over the ranks of `data`: rank 0's `use` gets these entries one by one.
+void for_each_kept(GradientSync& sync, Comm& data, const UseTensor& use);
 
 /// Loads this rank's entries if the checkpoint has those of exactly this sync and number of ranks. Otherwise none,
 /// which every rank decides alike, and the result says in one line what was left out; "" if there was nothing.

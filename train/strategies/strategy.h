@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/registry.h"
@@ -24,6 +25,9 @@ class Model;
 /// optimisers that need it the scalar `optimizer.steps`; and what a rank of a mode keeps for itself,
 /// `strategy.<owner>.<rank>.<entry>`, which other modes and world sizes leave out.
 using StateDict = std::map<std::string, torch::Tensor>;
+/// Such names, with tensors of the sizes and dtypes, which need no memory.
+using StateSizes = std::vector<std::pair<std::string, torch::Tensor>>;
+using UseTensor = std::function<void(const std::string& name, const torch::Tensor& tensor)>;
 
 /// What a strategy works on. All outlive it.
 struct StrategyContext {
@@ -109,9 +113,16 @@ class Strategy {
   /// What this rank's tensors take now; the kinds are the same at every rank. Empty if it is not known.
   virtual std::vector<KindMemory> memory() const { return {}; }
 
-  /// Collective. Rank 0 gets all tensors, the same at any world size; every other rank at least those that it holds.
-  virtual StateDict state() = 0;
-  /// The inverse. Throws corrupt_error naming a tensor that is missing, too many or of another shape.
+  /// The tensors of a checkpoint, in the order of the model; the same at every rank.
+  virtual StateSizes state_sizes() = 0;
+  /// Collective. Rank 0's `use` gets each of them once, whole, in that order and the same at any world size; that of
+  /// other ranks is not called. A tensor is on any device and valid as long as `use` runs: no rank collects those that
+  /// it does not hold.
+  virtual void for_each_state(const UseTensor& use) = 0;
+  /// Collective: at rank 0 copies of all of them on the CPU, elsewhere nothing. For small models.
+  StateDict state();
+  /// The inverse, with the whole state at every rank, of which it reads what it holds. Throws corrupt_error naming a
+  /// tensor that is missing, too many or of another shape.
   virtual void load_state(const StateDict& state) = 0;
   /// What the last load_state() left out because it is for another mode or world size, in one line; "" for nothing.
   virtual std::string left_out() const { return ""; }

@@ -2,6 +2,7 @@
 #include "train/strategies/update.h"
 
 #include "train/strategies/buckets.h"
+#include "train/strategies/fetched.h"
 
 namespace penstock::detail {
 namespace {
@@ -12,9 +13,11 @@ class WholeUpdate final : public Update {
   void step() override { optimizer_->step(); }
   void step_bucket(size_t bucket) override { optimizer_->step(bucket); }
   Optimizer& optimizer() override { return *optimizer_; }
-  std::vector<torch::Tensor> slot(size_t index) override { return optimizer_->state().slots[index].tensors; }
+  torch::Tensor slot(size_t index, size_t parameter) override {
+    return optimizer_->state().slots[index].tensors[parameter];
+  }
   void load_slot(size_t index, const std::vector<torch::Tensor>& whole) override {
-    const auto own = slot(index);
+    const auto& own = optimizer_->state().slots[index].tensors;
     for (size_t i = 0; i < whole.size(); ++i) own[i].copy_(whole[i]);
   }
 
@@ -81,14 +84,22 @@ class SlicedUpdate final : public Update {
 
   Optimizer& optimizer() override { return *optimizer_; }
 
-  std::vector<torch::Tensor> slot(size_t index) override {
+  torch::Tensor slot(size_t index, size_t parameter) override {
     at::NoGradGuard no_grad;
-    std::vector<torch::Tensor> whole;
-    for (const auto& parameter : trained_) whole.push_back(torch::zeros_like(parameter));
-    const auto& own = optimizer_->state().slots[index].tensors;
-    for (size_t i = 0; i < pieces_.size(); ++i) part_of(whole, pieces_[i]).copy_(own[i]);
-    // Every element is held by one rank and 0 at the others.
-    for (auto& tensor : whole) comm_.all_reduce_sum(tensor)->wait();
+    const auto& like = trained_[parameter];
+    const bool is_first = comm_.rank() == 0;
+    const auto whole = is_first ? torch::empty_like(like) : torch::Tensor();
+    for (int rank = 0; rank < comm_.world_size(); ++rank) {
+      const auto pieces = pieces_of(buckets_, trained_, rank);
+      for (size_t i = 0; i < pieces.size(); ++i) {
+        const auto& piece = pieces[i];
+        if (piece.parameter != parameter) continue;
+        const auto own = rank == comm_.rank() ? optimizer_->state().slots[index].tensors[i]
+                                              : torch::empty({piece.count}, like.options().device(torch::kMeta));
+        const auto part = fetched(comm_, rank, own, like.device(), "the optimiser's state");
+        if (is_first) flattened(whole).narrow(0, piece.first, piece.count).copy_(part);
+      }
+    }
     return whole;
   }
 
@@ -118,10 +129,6 @@ class SlicedUpdate final : public Update {
     const auto& slice = buckets_[piece.bucket].gradient;
     if (slice.defined()) return slice.narrow(0, piece.slice_offset, piece.count);
     return flattened(trained_[piece.parameter].grad()).narrow(0, piece.first, piece.count);
-  }
-
-  static torch::Tensor part_of(const std::vector<torch::Tensor>& whole, const Piece& piece) {
-    return flattened(whole[piece.parameter]).narrow(0, piece.first, piece.count);
   }
 
   Comm& comm_;

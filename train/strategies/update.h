@@ -25,10 +25,10 @@ class Update {
   virtual void share() {}
   /// That of the parameters, or pieces of them, that this rank changes.
   virtual Optimizer& optimizer() = 0;
-  /// Collective over the ranks that hold the same parameters: a slot of the optimiser, whole, one entry per trained
-  /// parameter, in their order. Valid until the next call of anything here.
-  virtual std::vector<torch::Tensor> slot(size_t index) = 0;
-  /// The inverse; `whole` in the same order, on any device.
+  /// Collective over the ranks that hold the same parameters, at the first of them: slot `index` of the optimiser,
+  /// whole, for one trained parameter. Elsewhere the result has no meaning.
+  virtual torch::Tensor slot(size_t index, size_t parameter) = 0;
+  /// The inverse for all of them: one entry per trained parameter, in their order, on any device.
   virtual void load_slot(size_t index, const std::vector<torch::Tensor>& whole) = 0;
 };
 

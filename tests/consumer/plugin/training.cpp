@@ -10,7 +10,8 @@ PENSTOCK_TRAIN_PLUGIN();
 
 namespace {
 
-using penstock::DeviceBatch, penstock::Phase, penstock::StateDict, penstock::StepSums, penstock::StrategyContext;
+using penstock::DeviceBatch, penstock::Phase, penstock::StateDict, penstock::StateSizes, penstock::StepSums,
+    penstock::StrategyContext, penstock::UseTensor;
 using penstock::Mesh, penstock::MeshRequest, penstock::ModelKind, penstock::Registered, penstock::StrategyKind;
 using penstock::Model, penstock::ModelShape, penstock::Recorder, penstock::Spec, penstock::Strategy;
 using penstock::Optimizer, penstock::OptimizerContext, penstock::OptimizerKind;
@@ -72,11 +73,13 @@ class Signs final : public Strategy {
     return model_.forward(batch.images);
   }
 
-  StateDict state() override {
-    StateDict state;
-    for (const auto& item : model_.named_parameters())
-      state["model." + item.key()] = item.value().detach().cpu().clone();
-    return state;
+  StateSizes state_sizes() override {
+    StateSizes sizes;
+    for (const auto& item : model_.named_parameters()) sizes.emplace_back("model." + item.key(), item.value());
+    return sizes;
+  }
+  void for_each_state(const UseTensor& use) override {
+    for (const auto& [name, tensor] : state_sizes()) use(name, tensor);
   }
   void load_state(const StateDict& state) override {
     const at::NoGradGuard no_grad;
