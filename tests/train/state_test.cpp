@@ -42,7 +42,7 @@ TEST(StateTest, RanksTogetherTakeTheMemoryOfTwoTensorsForAStateAndOfOneMorePerRa
                                     StateCase{"zero", 2}, StateCase{"zero(stage=3)", 2}, StateCase{"ddp", 2}})
     for (const auto network : {Network::kGloo, Network::kThreads}) {
       AllocationPeak peak;
-      const auto body = [&](Comm& comm) {
+      const auto body = [&, mode = mode](Comm& comm) {
         Trainee one(mode, make(kSixLayers), comm, kSgd);
         comm.barrier();
         peak.count([&] { one.strategy->for_each_state([](const auto&, const auto&) {}); });
