@@ -8,12 +8,11 @@
 
 #include "core/clock.h"
 #include "core/error.h"
-#include "core/limits.h"
-#include "core/number_text.h"
 #include "core/text.h"
 #include "loader/detail/histogram.h"
 #include "loader/detail/ring.h"
 #include "loader/detail/row_maker.h"
+#include "loader/detail/slot_pool.h"
 
 namespace penstock {
 namespace {
@@ -21,8 +20,6 @@ namespace {
 constexpr int kMaxWorkers = 1024, kMaxPrefetch = 4096;
 constexpr int64_t kMaxEpoch = int64_t{1} << 32;  // an epoch is 32 bits of the random stream's counter
 constexpr size_t kAlignment = 64;
-
-size_t rounded_up(size_t byte_count) { return (byte_count + kAlignment - 1) / kAlignment * kAlignment; }
 
 LoaderOptions checked(LoaderOptions options) {
   const auto demand = [](bool is_met, const char* name, int64_t value, const std::string& expected) {
@@ -47,49 +44,31 @@ LoaderOptions checked(LoaderOptions options) {
   return options;
 }
 
-/// The memory of all slots. The allocator is called once per slot.
-class SlotMemory {
+/// The blocks that the slots of a ring have at the moment.
+class Slots {
  public:
-  SlotMemory(const SlotAllocator& allocator, int slot_count, int64_t rows, size_t row_bytes, bool mixes)
-      : SlotMemory(allocator) {
-    const auto row_count = static_cast<size_t>(rows);
-    size_t pixel_bytes = 0;
-    if (__builtin_mul_overflow(row_count, row_bytes, &pixel_bytes) || pixel_bytes > size_t{1} << 46)
-      throw config_error(concat("loader: a batch has ", rows, " rows of ", row_bytes, " bytes; expected under 64 TiB"));
-    pixel_bytes = rounded_up(pixel_bytes);
-    const size_t label_bytes = (sizeof(int64_t) + sizeof(float)) * (mixes ? 2 : 1);
-    slot_bytes_ = pixel_bytes + rounded_up(row_count * (label_bytes + sizeof(uint64_t)));
-    slots_.reserve(static_cast<size_t>(slot_count));
-    for (int slot = 0; slot < slot_count; ++slot) {
-      auto* const memory = static_cast<std::byte*>(allocator_.allocate(slot_bytes_));
-      if (!memory) {
-        throw memory_error("loader",
-                           concat("batch ", slot + 1, " of ", slot_count, ", ", byte_text(slot_bytes_), " each"),
-                           "a smaller batch size (--batch-size) or less --prefetch");
-      }
-      auto* const labels = reinterpret_cast<int64_t*>(memory + pixel_bytes);
-      auto* const ids = reinterpret_cast<uint64_t*>(labels + row_count);
-      auto* const second_labels = mixes ? reinterpret_cast<int64_t*>(ids + row_count) : nullptr;
-      auto* const weights =
-          mixes ? reinterpret_cast<float*>(second_labels + row_count) : reinterpret_cast<float*>(ids + row_count);
-      slots_.push_back({memory, labels, ids, weights, second_labels, mixes ? weights + row_count : nullptr});
-    }
+  Slots(std::shared_ptr<detail::SlotPool> pool, int count) : Slots(std::move(pool)) {
+    blocks_.reserve(static_cast<size_t>(count));
+    for (int slot = 0; slot < count; ++slot) blocks_.push_back(pool_->take());
   }
-  ~SlotMemory() {  // also runs when the constructor throws half-way, because that one delegates
-    for (const auto& slot : slots_) allocator_.release(slot.pixels, slot_bytes_);
+  ~Slots() {  // also runs when the constructor throws half-way, because that one delegates
+    for (const auto& block : blocks_) pool_->give_back(block);
   }
-  SlotMemory(const SlotMemory&) = delete;
-  SlotMemory& operator=(const SlotMemory&) = delete;
+  Slots(const Slots&) = delete;
+  Slots& operator=(const Slots&) = delete;
 
-  const detail::SlotArrays& operator[](int slot) const { return slots_[static_cast<size_t>(slot)]; }
-  size_t byte_count() const { return slot_bytes_ * slots_.size(); }
+  const detail::SlotArrays& operator[](int slot) const { return blocks_[static_cast<size_t>(slot)]; }
+  /// Puts `block` in the place of the slot's block, and returns that one.
+  detail::SlotArrays exchange(int slot, const detail::SlotArrays& block) {
+    return std::exchange(blocks_[static_cast<size_t>(slot)], block);
+  }
+  const std::shared_ptr<detail::SlotPool>& pool() const { return pool_; }
 
  private:
-  explicit SlotMemory(const SlotAllocator& allocator) : allocator_(allocator) {}
+  explicit Slots(std::shared_ptr<detail::SlotPool> pool) : pool_(std::move(pool)) {}
 
-  SlotAllocator allocator_;
-  size_t slot_bytes_ = 0;
-  std::vector<detail::SlotArrays> slots_;
+  std::shared_ptr<detail::SlotPool> pool_;
+  std::vector<detail::SlotArrays> blocks_;
 };
 
 }  // namespace
@@ -99,10 +78,13 @@ struct Loader::State {
       : options(checked(std::move(given))),
         maker(std::move(dataset), std::move(pipeline), options),
         batches(maker.partition().batch_count()),
-        slots(options.allocator, detail::Ring::slot_count(options.prefetch), maker.partition().rows_per_rank(),
-              maker.row_bytes(), maker.mixes()),
+        slots(make_pool(), slot_count()),
         workers(static_cast<size_t>(std::max(options.workers, 1))),
-        ring(options.workers, options.prefetch, maker.partition().rows_per_rank(),
+        ring({.workers = options.workers,
+              .prefetch = options.prefetch,
+              .rows = maker.partition().rows_per_rank(),
+              .held = held_count(),
+              .on_wait = options.on_wait},
              [this](int64_t sequence, int slot, int64_t begin, int64_t end, int worker) {
                const int64_t start_ns = options.on_chunk ? now_ns() : 0;
                maker.make(sequence / batches, sequence % batches, begin, end, slots[slot],
@@ -111,10 +93,19 @@ struct Loader::State {
                  options.on_chunk({worker, sequence / batches, sequence % batches, begin, end, start_ns, now_ns()});
              }) {}
 
+  /// Batches that are given away leave nothing in the ring, so that it needs no slots for them.
+  int held_count() const { return options.gives_batches_away ? 0 : detail::Ring::kHeldSlots; }
+  int slot_count() const { return options.prefetch + held_count(); }
+  std::shared_ptr<detail::SlotPool> make_pool() const {
+    const detail::BatchShape shape{maker.partition().rows_per_rank(), maker.extent(), options.layout, maker.row_bytes(),
+                                   maker.mixes()};
+    return std::make_shared<detail::SlotPool>(options.allocator, shape, options.prefetch + detail::Ring::kHeldSlots);
+  }
+
   LoaderOptions options;
   detail::RowMaker maker;
   int64_t batches;  // per epoch
-  SlotMemory slots;
+  Slots slots;
   std::vector<detail::RowWorker> workers;
   int64_t start_ns = now_ns();
   detail::Histogram wait;
@@ -125,24 +116,29 @@ struct Loader::State {
 };
 
 struct Batch::Handle {
-  Handle(Loader::State& state, int64_t sequence, int slot)
-      : state(state),
-        slot(slot),
+  Handle(Loader::State& state, int64_t sequence)
+      : pool(state.slots.pool()),
         epoch(sequence / state.batches),
         index(sequence % state.batches),
         rows(state.maker.partition().rows(index)) {}
-  ~Handle() { state.ring.release(slot); }
+  ~Handle() {
+    if (state != nullptr)
+      state->ring.release(slot);
+    else if (arrays.pixels != nullptr)
+      pool->give_back(arrays);
+  }
 
   template <class T>
   std::span<T> all_rows(T* first) const {
-    return {first, first == nullptr ? 0 : static_cast<size_t>(state.maker.partition().rows_per_rank())};
+    return {first, first == nullptr ? 0 : static_cast<size_t>(pool->shape().rows)};
   }
-  const detail::SlotArrays& arrays() const { return state.slots[slot]; }
 
-  Loader::State& state;
-  int slot;
+  std::shared_ptr<detail::SlotPool> pool;  // shared: a batch that was given away may outlive its loader
   int64_t epoch, index;
   Partition::Rows rows;
+  detail::SlotArrays arrays;
+  Loader::State* state = nullptr;  // null: the batch has left its slot
+  int slot = 0;
 };
 
 Batch::Batch(std::unique_ptr<Handle> handle) : handle_(std::move(handle)) {}
@@ -152,23 +148,24 @@ Batch::~Batch() = default;
 
 int64_t Batch::epoch() const { return handle_->epoch; }
 int64_t Batch::index() const { return handle_->index; }
-int64_t Batch::rows() const { return handle_->state.maker.partition().rows_per_rank(); }
+int64_t Batch::rows() const { return handle_->pool->shape().rows; }
 int64_t Batch::count() const { return handle_->rows.count; }
 int64_t Batch::global_count() const { return handle_->rows.global_count; }
 uint64_t Batch::first_position() const { return handle_->rows.first_position; }
-Extent Batch::extent() const { return handle_->state.maker.extent(); }
-Layout Batch::layout() const { return handle_->state.options.layout; }
+Extent Batch::extent() const { return handle_->pool->shape().extent; }
+Layout Batch::layout() const { return handle_->pool->shape().layout; }
 std::span<const std::byte> Batch::pixels() const {
-  return {handle_->arrays().pixels, static_cast<size_t>(rows()) * handle_->state.maker.row_bytes()};
+  const auto& shape = handle_->pool->shape();
+  return {handle_->arrays.pixels, static_cast<size_t>(shape.rows) * shape.row_bytes};
 }
-std::span<const int64_t> Batch::labels() const { return handle_->all_rows(handle_->arrays().labels); }
-std::span<const uint64_t> Batch::ids() const { return handle_->all_rows(handle_->arrays().ids); }
-std::span<const float> Batch::weights() const { return handle_->all_rows(handle_->arrays().weights); }
-std::span<const int64_t> Batch::second_labels() const { return handle_->all_rows(handle_->arrays().second_labels); }
-std::span<const float> Batch::mix_weights() const { return handle_->all_rows(handle_->arrays().mix_weights); }
+std::span<const int64_t> Batch::labels() const { return handle_->all_rows(handle_->arrays.labels); }
+std::span<const uint64_t> Batch::ids() const { return handle_->all_rows(handle_->arrays.ids); }
+std::span<const float> Batch::weights() const { return handle_->all_rows(handle_->arrays.weights); }
+std::span<const int64_t> Batch::second_labels() const { return handle_->all_rows(handle_->arrays.second_labels); }
+std::span<const float> Batch::mix_weights() const { return handle_->all_rows(handle_->arrays.mix_weights); }
 
 Batch::Arrays Batch::arrays() {
-  const auto& slot = handle_->arrays();
+  const auto& slot = handle_->arrays;
   const auto rows_of = [this](auto* first) { return handle_->all_rows(first); };
   return {{slot.pixels, pixels().size()}, rows_of(slot.labels),        rows_of(slot.ids),
           rows_of(slot.weights),          rows_of(slot.second_labels), rows_of(slot.mix_weights)};
@@ -204,19 +201,30 @@ std::optional<Batch> Loader::next() {
     state.maker.dataset().check_files();
     return std::nullopt;
   }
+  auto handle = std::make_unique<Batch::Handle>(state, sequence);
+  // The memory that the slot gets in exchange is there first: without it no batch is taken, and none is lost.
+  if (state.options.gives_batches_away) handle->arrays = handle->pool->take();
   const int64_t start_ns = now_ns();
   const auto taken = state.ring.take();
   state.wait.add(now_ns() - start_ns);
   state.batch_count.fetch_add(1, std::memory_order_relaxed);
   if (taken.was_ready) state.ready_count.fetch_add(1, std::memory_order_relaxed);
-  return Batch(std::make_unique<Batch::Handle>(state, sequence, taken.slot));
+  if (state.options.gives_batches_away) {
+    handle->arrays = state.slots.exchange(taken.slot, handle->arrays);
+    state.ring.release(taken.slot);
+  } else {
+    handle->arrays = state.slots[taken.slot];
+    handle->state = &state;
+    handle->slot = taken.slot;
+  }
+  return Batch(std::move(handle));
 }
 
 int64_t Loader::batches_per_epoch() const { return state_->batches; }
 uint64_t Loader::samples_per_epoch() const { return state_->maker.partition().sample_count(); }
 Extent Loader::extent() const { return state_->maker.extent(); }
 const LoaderOptions& Loader::options() const { return state_->options; }
-size_t Loader::slot_bytes() const { return state_->slots.byte_count(); }
+size_t Loader::slot_bytes() const { return state_->slots.pool()->byte_count(); }
 
 void LoaderStatistics::find_storage_waits() {
   const bool has_read =

@@ -21,7 +21,7 @@ enum class OnCorrupt { kFail, kSubstitute };
 
 /// Gives a loader the memory of its slots. The trainer passes one that gives pinned memory. `allocate` returns memory
 /// aligned to 64 bytes or more, or null when there is none left. Only the loader's constructor and destructor call
-/// these functions.
+/// these functions; with LoaderOptions::gives_batches_away also next(), and whoever destroys a batch, on any thread.
 struct SlotAllocator {
   std::function<void*(size_t byte_count)> allocate;
   std::function<void(void*, size_t byte_count)> release;
@@ -55,6 +55,12 @@ struct LoaderOptions {
   /// Called after every chunk, by the worker that made it; several workers may call it at once. A chunk takes about 100
   /// us. Empty: nothing is called.
   std::function<void(const ChunkTime&)> on_chunk = {};
+  /// Called by next() about ten times per second while it waits for a batch that workers make. What it throws comes out
+  /// of next(), and the following next() returns that batch. Empty: nothing is called.
+  std::function<void()> on_wait = {};
+  /// Whether a batch takes its memory along. Then any number of batches may be held for any time, also after the loader
+  /// is gone, and none of them stops the loader: next() gives the slot other memory, from a pool that grows by need.
+  bool gives_batches_away = false;
 };
 
 /// The shards that Dataset::open() has to open for a loader with these options: with rank-local shuffling only the
@@ -76,7 +82,8 @@ Partition partition_of(const Dataset& dataset, const LoaderOptions& options);
 /// mix, a row whose partner is corrupt is substituted too. Padding rows have second label 0 and mix weight 1, and are
 /// no row's partner.
 ///
-/// Thread-safety: a Batch may be released on any thread; it must not outlive its loader.
+/// Thread-safety: a Batch may be released on any thread; it must not outlive its loader, unless that gives its batches
+/// away (LoaderOptions).
 class Batch {
  public:
   Batch(Batch&&) noexcept;
@@ -167,7 +174,9 @@ struct LoaderStatistics {
 ///
 /// Memory: prefetch + 2 slots, one allocation each, made by the constructor and then reused for all epochs. Batch k,
 /// counted over epochs, is always in slot k mod (prefetch + 2). The two batches that were taken last may be held
-/// without slowing the loader down; next() says what a batch does that is held longer.
+/// without slowing the loader down; next() says what a batch does that is held longer. A loader that gives its batches
+/// away has `prefetch` slots and as much memory more as the batches that are held; of what comes back it keeps up to
+/// prefetch + 2 blocks.
 ///
 /// Errors: the constructor throws config_error, and device_error when the system does not give the memory or the
 /// threads. What a worker throws is rethrown by the next() that would have returned that batch, naming shard, sample id
@@ -201,14 +210,14 @@ class Loader {
   /// has the same slot: neither it nor any later batch is begun before batch k is released, and the next() that would
   /// return it waits for that. One consumer thread that still holds batch k would wait there for ever, so release batch
   /// k before that call, or on another thread. After a start_epoch() elsewhere, the same holds for the first batch
-  /// whose number equals k modulo prefetch + 2.
+  /// whose number equals k modulo prefetch + 2. None of this holds for a loader that gives its batches away.
   std::optional<Batch> next();
 
   int64_t batches_per_epoch() const;   ///< The same at every rank: the steps per epoch.
   uint64_t samples_per_epoch() const;  ///< Samples of this rank, without padding.
   Extent extent() const;               ///< The extent of one rendered sample.
   const LoaderOptions& options() const;
-  size_t slot_bytes() const;            ///< Bytes of all slots together.
+  size_t slot_bytes() const;            ///< Bytes of all slots together, and of batches that were given away.
   LoaderStatistics statistics() const;  ///< May be called on any thread.
 
  private:

@@ -14,7 +14,7 @@ constexpr double kChunkNs = 100e3, kFastBatchNs = 100e3;
 // A batch that is made faster than this has not waited for a disk, and two questions to the kernel, of 1 us each, would
 // be noticeable. Its wall-clock time is therefore taken as its processor time.
 constexpr double kAskingClockNs = 500e3;
-constexpr auto kLinger = std::chrono::milliseconds(10);
+constexpr auto kLinger = std::chrono::milliseconds(10), kOnWaitEvery = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -28,15 +28,16 @@ std::optional<ThreadCounters> used_between(const ThreadCounters& start, const Th
   return is_whole ? std::optional(used) : std::nullopt;
 }
 
-Ring::Ring(int workers, int prefetch, int64_t rows, Fill fill)
-    : workers_(workers),
-      ahead_(workers == 0 ? 1 : prefetch),
-      rows_(rows),
+Ring::Ring(const Options& options, Fill fill)
+    : workers_(options.workers),
+      ahead_(options.workers == 0 ? 1 : options.prefetch),
+      rows_(options.rows),
+      on_wait_(options.on_wait),
       fill_(std::move(fill)),
-      slots_(static_cast<size_t>(slot_count(prefetch))),
-      shifts_(static_cast<size_t>(std::max(workers, 1))) {
-  for (int worker = workers; worker > 0; --worker) idle_workers_.push_back(worker - 1);
-  if (workers > 0) threads_ = std::make_unique<WorkerThreads>(workers);
+      slots_(static_cast<size_t>(options.prefetch + options.held)),
+      shifts_(static_cast<size_t>(std::max(options.workers, 1))) {
+  for (int worker = workers_; worker > 0; --worker) idle_workers_.push_back(worker - 1);
+  if (workers_ > 0) threads_ = std::make_unique<WorkerThreads>(workers_);
 }
 
 Ring::~Ring() {
@@ -98,7 +99,15 @@ void Ring::wait_for_batches(std::unique_lock<std::mutex>& lock) {
   // The consumer must not wait for a batch that is not issued yet, because that batch may need a slot that the consumer
   // holds.
   wanted_end_ = std::max(next_ + 1, is_fast ? std::min(issued_, next_ + ahead_ / 2) : 0);
-  ready_or_free_.wait(lock, [this] { return has_wanted(); });
+  const auto is_there = [this] { return has_wanted(); };
+  if (!on_wait_) ready_or_free_.wait(lock, is_there);
+  while (!has_wanted() && !ready_or_free_.wait_for(lock, kOnWaitEvery, is_there)) {
+    wanted_end_ = 0;  // on_wait_ may throw
+    lock.unlock();
+    on_wait_();
+    lock.lock();
+    wanted_end_ = next_ + 1;
+  }
   wanted_end_ = 0;
 }
 

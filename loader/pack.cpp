@@ -78,43 +78,35 @@ void check_class_names(const Source& source, const std::string& name) {
   }
 }
 
-void check_options(const PackOptions& options) {
-  if (options.split != "train" && options.split != "test" && options.split != "all")
-    throw config_error(concat("pack: split is ", in_quotes(options.split), "; expected train, test or all"));
-  if (options.shard_count < 1 || options.shard_count > kMaxShards)
-    throw config_error(concat("pack: shards is ", options.shard_count, "; expected 1 to ", kMaxShards));
-  if (options.jobs < 0)
-    throw config_error(concat("pack: jobs is ", options.jobs, "; expected 0 (one per core) or more"));
-  check_storage(options.storage);
-  if (options.output.empty()) throw config_error("pack: out is \"\"; expected a folder");
-  const auto folder = options.output / options.split;
-  if (!options.force && fs::exists(folder))
-    throw config_error(concat(folder.string(), ": exists already; expected a new folder, or --force to replace it"));
-  // Replacing deletes what is there. That must never be somebody's pictures, and the input may be this very folder.
-  if (fs::exists(folder) && !fs::is_regular_file(folder / "manifest.json"))
-    throw config_error(concat(folder.string(), ": no packed data set (no manifest.json); expected one to replace"));
-  if (!fs::exists(folder)) return;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    const bool is_part = name == "manifest.json" || (name.starts_with("shard-") && name.ends_with(".safetensors"));
-    if (!is_part || !entry.is_regular_file())
-      throw config_error(concat(entry.path().string(), ": is no part of a packed data set, and replacing ",
-                                folder.string(), " would delete it; expected it elsewhere"));
+/// `input` is the folder that the source reads, if it reads one.
+void check_source(const Source& source, const std::string& name, const std::filesystem::path& input,
+                  const PackOptions& options) {
+  if (source.size() == 0) {
+    throw io_error(concat("source ", name, ": no samples for split ", options.split,
+                          input.empty() ? "" : " in " + input.string(), "; expected one or more"));
   }
+  check_raw_source(options.storage, source, name);
+  check_class_names(source, name);
 }
 
 /// Returns the source to be packed, after everything that can be checked beforehand was found right.
 std::unique_ptr<Source> checked_source(const PackOptions& options) {
-  check_options(options);
+  check_pack_options(options);
   const Spec spec = parse_spec(SourceKind::kName, options.source);
   auto source = SourceRegistry::make(spec, options.input, options.split);
-  if (source->size() == 0) {
-    throw io_error(concat("source ", spec.text(), ": no samples for split ", options.split, " in ",
-                          options.input.string(), "; expected one or more"));
-  }
-  check_raw_source(options.storage, *source, spec.text());
-  check_class_names(*source, spec.text());
+  check_source(*source, spec.text(), options.input, options);
   return source;
+}
+
+/// Runs `body`, and turns an error of the file system into an io_error.
+template <class Body>
+void with_files(const Body& body) {
+  try {
+    body();
+  } catch (const fs::filesystem_error& error) {
+    throw io_error(
+        concat(error.path1().string(), ": ", error.code().message(), "; expected that pack can read or write it"));
+  }
 }
 
 /// The options as the manifest records them.
@@ -348,16 +340,47 @@ class Packing {
 
 }  // namespace
 
+void check_pack_options(const PackOptions& options) {
+  if (options.split != "train" && options.split != "test" && options.split != "all")
+    throw config_error(concat("pack: split is ", in_quotes(options.split), "; expected train, test or all"));
+  if (options.shard_count < 1 || options.shard_count > kMaxShards)
+    throw config_error(concat("pack: shards is ", options.shard_count, "; expected 1 to ", kMaxShards));
+  if (options.jobs < 0)
+    throw config_error(concat("pack: jobs is ", options.jobs, "; expected 0 (one per core) or more"));
+  check_storage(options.storage);
+  if (options.output.empty()) throw config_error("pack: out is \"\"; expected a folder");
+  const auto folder = options.output / options.split;
+  if (!options.force && fs::exists(folder))
+    throw config_error(concat(folder.string(), ": exists already; expected a new folder, or --force to replace it"));
+  // Replacing deletes what is there. That must never be somebody's pictures, and the input may be this very folder.
+  if (fs::exists(folder) && !fs::is_regular_file(folder / "manifest.json"))
+    throw config_error(concat(folder.string(), ": no packed data set (no manifest.json); expected one to replace"));
+  if (!fs::exists(folder)) return;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_part = name == "manifest.json" || (name.starts_with("shard-") && name.ends_with(".safetensors"));
+    if (!is_part || !entry.is_regular_file())
+      throw config_error(concat(entry.path().string(), ": is no part of a packed data set, and replacing ",
+                                folder.string(), " would delete it; expected it elsewhere"));
+  }
+}
+
 void check_packing(const PackOptions& options) { checked_source(options); }
 
 void pack(const PackOptions& options, const std::function<void(const PackProgress&)>& on_progress) {
-  try {
+  with_files([&] {
     const auto source = checked_source(options);
     Packing(options, *source, parse_spec(SourceKind::kName, options.source).text()).run(on_progress);
-  } catch (const fs::filesystem_error& error) {
-    throw io_error(
-        concat(error.path1().string(), ": ", error.code().message(), "; expected that pack can read or write it"));
-  }
+  });
+}
+
+void pack(const Source& source, const std::string& name, const PackOptions& options,
+          const std::function<void(const PackProgress&)>& on_progress) {
+  with_files([&] {
+    check_pack_options(options);
+    check_source(source, name, {}, options);
+    Packing(options, source, name).run(on_progress);
+  });
 }
 
 }  // namespace penstock

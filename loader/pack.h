@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "loader/problems.h"
+#include "loader/sources/source.h"
 #include "loader/storage.h"
 
 namespace penstock {
@@ -47,9 +48,16 @@ struct PackProgress {
 /// manifest), io_error (also for a full disk), corrupt_error naming file and sample.
 void pack(const PackOptions& options, const std::function<void(const PackProgress&)>& on_progress = {});
 
+/// The same for a source that is there already, in place of options.source and options.input. `name` stands for it in
+/// the manifest and in messages.
+void pack(const Source& source, const std::string& name, const PackOptions& options,
+          const std::function<void(const PackProgress&)>& on_progress = {});
+
 /// Throws what pack() would throw before it writes anything: for wrong options, an output that is in the way, or a
 /// source that is missing or empty.
 void check_packing(const PackOptions& options);
+/// The same for all but the source.
+void check_pack_options(const PackOptions& options);
 
 /// Checks the split in `split_folder`: its structure, file checksums, every CRC, that every sample decodes, labels and
 /// counts against the manifest, that class names differ, and that the split is the one in the folder's name. A flipped

@@ -123,14 +123,6 @@ std::vector<std::string> with_empty_values(int argc, char** argv) {
 
 }  // namespace
 
-std::string one_line(std::string message) {
-  for (char& c : message)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = c == '\n' ? ' ' : '?';
-  auto words = split(message, ' ');
-  for (auto& word : words) word = shortened(word);
-  return join(words, " ");
-}
-
 std::vector<std::string> flag_names(const CLI::App& app) {
   std::vector<std::string> flags;
   for (const auto* option : app.get_options()) {
@@ -170,9 +162,8 @@ void prepare_process() {
 int run_tool(const std::string& tool, const std::function<int()>& body) {
   prepare_process();
   const auto failed = [&](const std::string& message, int exit_code) {
-    constexpr size_t kMostBytes = 2000;  // our longest message lists all flags; a longer one quotes somebody's text
     std::fflush(stdout);
-    std::cerr << tool << ": " << shortened(one_line(message), kMostBytes) << '\n';
+    std::cerr << tool << ": " << error_line(message) << '\n';
     return exit_code;
   };
   try {

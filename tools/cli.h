@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/error_line.h"
 #include "core/text.h"
 
 namespace penstock {
@@ -20,11 +21,6 @@ void parse_command_line(CLI::App& app, int argc, char** argv);
 
 /// The flags that `app` itself understands (`--name` and `-n`), without those of its subcommands.
 std::vector<std::string> flag_names(const CLI::App& app);
-
-/// `message` without control characters, and without the middle of each word of more than 200 bytes. A message may
-/// quote names and contents of files that somebody else made: those must not begin a line of their own, steer the
-/// terminal or fill the screen.
-std::string one_line(std::string message);
 
 /// Runs `body` and returns the exit code of the tool. Before that, it opens those of the descriptors 0 to 2 that are
 /// closed, and makes a file that may not grow an error instead of a signal. An Error is printed on stderr as one line,

@@ -28,8 +28,8 @@ struct ThreadCounters {
 /// counters, or some of them, read as 0.
 std::optional<ThreadCounters> used_between(const ThreadCounters& start, const ThreadCounters& end);
 
-/// Batches have numbers (`sequence`), counted over epochs; batch s is made in slot s mod slot_count(). The rows of a
-/// batch are made in chunks, each by one worker. Chunks are cut in the order of batches:
+/// Batches have numbers (`sequence`), counted over epochs; batch s is made in slot s mod (prefetch + held). The rows of
+/// a batch are made in chunks, each by one worker. Chunks are cut in the order of batches:
 ///
 ///     sequence      d      d+1        f        i-1
 ///     slot       [ready] [ready] [filling .. filling]   free   held
@@ -55,8 +55,16 @@ class Ring {
   /// max(workers, 1) and used by one thread at a time.
   using Fill = std::function<void(int64_t sequence, int slot, int64_t begin, int64_t end, int worker)>;
 
-  /// With workers 0, take() makes the batch on the thread that calls it.
-  Ring(int workers, int prefetch, int64_t rows, Fill fill);
+  static constexpr int kHeldSlots = 2;  ///< Slots for batches that were taken last and are still in use.
+
+  struct Options {
+    int workers = 0;  ///< 0: take() makes the batch on the thread that calls it.
+    int prefetch = 1;
+    int64_t rows = 1;
+    int held = kHeldSlots;               ///< Slots besides those of the batches that are made ahead.
+    std::function<void()> on_wait = {};  ///< Called every 100 ms by a take() that waits for workers. It may throw.
+  };
+  Ring(const Options& options, Fill fill);
   ~Ring();  ///< Waits for the chunks in work, drops the rest.
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
@@ -83,7 +91,6 @@ class Ring {
   };
   std::vector<WorkerTime> worker_times();
 
-  static int slot_count(int prefetch) { return prefetch + 2; }
   int64_t next_sequence() const { return next_; }  ///< For the consumer thread.
 
  private:
@@ -138,6 +145,7 @@ class Ring {
   const int workers_;
   const int64_t ahead_;  // the most batches that are issued and not taken
   const int64_t rows_;
+  const std::function<void()> on_wait_;
   const Fill fill_;
 
   std::mutex mutex_;

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <future>
 #include <map>
+#include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <variant>
@@ -88,6 +90,63 @@ TEST(LifetimeContract, BatchKStandsInSlotKModSlots) {
     }
     EXPECT_EQ(slots.size(), 4U);
   }
+}
+
+TEST(LifetimeContract, BatchesThatAreGivenAwayStayAsTheyWereAndStopNobody) {
+  const TestData data({200});
+  for (const int workers : {0, 1, 3}) {
+    for (const int prefetch : {1, 2, 5}) {
+      auto lender = make_loader(data, {.workers = workers, .prefetch = prefetch, .batch_size = 8});
+      const auto dataset = data.open();
+      const LoaderOptions options{
+          .workers = workers, .prefetch = prefetch, .batch_size = 8, .gives_batches_away = true};
+      auto giver = std::make_unique<Loader>(dataset, pipeline_for(*dataset, kSpec), options);
+      std::vector<Batch> held;
+      std::vector<BatchCopy> expected;
+      for (const auto& [epoch, first] : std::vector<std::pair<int64_t, int64_t>>{{0, 0}, {1, 0}, {5, 20}}) {
+        lender.start_epoch(epoch, first);
+        consume(lender, [&](const Batch& batch) { expected.emplace_back(batch); });
+        giver->start_epoch(epoch, first);
+        while (auto batch = giver->next()) held.push_back(std::move(*batch));
+      }
+      giver.reset();  // the batches outlive it
+      ASSERT_EQ(held.size(), expected.size());
+      for (size_t i = 0; i < held.size(); ++i) EXPECT_EQ(BatchCopy(held[i]), expected[i]) << "batch " << i;
+    }
+  }
+}
+
+TEST(LifetimeContract, MemoryOfBatchesThatAreGivenAwayGrowsByNeedAndShrinksAgain) {
+  const TestData data({400});
+  std::atomic<int> blocks{0}, allocations{0};
+  {
+    auto loader = make_loader(data, {.workers = 2,
+                                     .prefetch = 3,
+                                     .batch_size = 8,
+                                     .allocator = {[&](size_t bytes) {
+                                                     ++blocks;
+                                                     ++allocations;
+                                                     return std::aligned_alloc(64, bytes);
+                                                   },
+                                                   [&](void* memory, size_t) {
+                                                     --blocks;
+                                                     std::free(memory);
+                                                   }},
+                                     .gives_batches_away = true});
+    EXPECT_EQ(blocks, 3);  // prefetch
+    loader.start_epoch(0);
+    std::optional<Batch> last;
+    while (auto batch = loader.next()) last = std::move(batch);  // at most two are held at a time, as in a Python loop
+    EXPECT_EQ(allocations, 5);                                   // prefetch + 2, as many as a loader has that lends
+    last.reset();
+    std::vector<Batch> all;
+    loader.start_epoch(1);
+    while (auto batch = loader.next()) all.push_back(std::move(*batch));
+    EXPECT_EQ(blocks, 3 + 50);
+    all.clear();
+    EXPECT_EQ(blocks, 3 + 5);  // prefetch + 2 are kept
+  }
+  EXPECT_EQ(blocks, 0);
 }
 
 TEST(LifetimeContract, ErrorsTravelInOrderAndNameTheSample) {

@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "loader/detail/ring.h"
@@ -27,10 +28,10 @@ class NumberRing {
  public:
   using Hook = std::function<void(int64_t sequence, int64_t begin, int64_t end)>;
 
-  NumberRing(int workers, int prefetch, Hook hook = {})
-      : numbers_(static_cast<size_t>(Ring::slot_count(prefetch)), std::vector<int64_t>(kRows, -1)),
+  NumberRing(int workers, int prefetch, Hook hook = {}, std::function<void()> on_wait = {})
+      : numbers_(static_cast<size_t>(prefetch + Ring::kHeldSlots), std::vector<int64_t>(kRows, -1)),
         busy_(static_cast<size_t>(std::max(workers, 1))),
-        ring(workers, prefetch, kRows,
+        ring({.workers = workers, .prefetch = prefetch, .rows = kRows, .on_wait = std::move(on_wait)},
              [this, hook](int64_t sequence, int slot, int64_t begin, int64_t end, int worker) {
                EXPECT_FALSE(busy_[static_cast<size_t>(worker)].exchange(true)) << "two threads are worker " << worker;
                EXPECT_EQ(slot, sequence % static_cast<int64_t>(numbers_.size()));
@@ -65,6 +66,20 @@ TEST(RingTest, DeliversBatchesInOrderForAnyWorkersAndPrefetch) {
       for (int64_t sequence = 5; sequence < 205; ++sequence) numbers.ring.release(numbers.take(sequence));
     }
   }
+}
+
+TEST(RingTest, AWaitingConsumerMayGiveUpAndTakeTheBatchLater) {
+  std::latch gate(1);
+  bool gives_up = true;
+  NumberRing numbers(
+      1, 2, [&](int64_t, int64_t, int64_t) { gate.wait(); },
+      [&] {
+        if (std::exchange(gives_up, false)) throw std::runtime_error("interrupted");
+        gate.count_down();  // the consumer is called again, and goes on waiting
+      });
+  numbers.ring.restart(0, 10);
+  EXPECT_THROW(numbers.ring.take(), std::runtime_error);
+  for (int64_t sequence = 0; sequence < 10; ++sequence) numbers.ring.release(numbers.take(sequence));
 }
 
 TEST(RingTest, MakesNoMoreThanPrefetchAheadAndNothingFromTheLimitOn) {

@@ -1,0 +1,19 @@
+"""Penstock: a native loader for training on images.
+
+    import penstock
+
+    loader = penstock.Loader("data/photos", batch_size=256, workers=8,
+                             augment="random-resized-crop(size=224),flip,trivial-augment,normalize")
+    for epoch in range(90):
+        loader.set_epoch(epoch)
+        for images, labels in loader:
+            ...
+"""
+from penstock import augment
+from penstock._native import version as __version__
+from penstock.errors import BugError, ConfigError, CorruptError, DeviceError, IoError
+from penstock._loader import Batch, Loader
+from penstock._pack import Packed, pack
+
+__all__ = ["Batch", "BugError", "ConfigError", "CorruptError", "DeviceError", "IoError", "Loader",
+           "Packed", "__version__", "augment", "pack"]

@@ -1,0 +1,356 @@
+"""Loader: an epoch of batches at a time, made by C++ threads in this process."""
+import atexit
+import importlib
+import operator
+import os
+import sys
+import threading
+import weakref
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+from penstock import _native
+from penstock._ranks import rank_and_world_size
+from penstock.errors import ConfigError, IoError
+
+_LAYOUTS = ("f32", "f16", "bf16", "u8")
+_ARRAYS = ("torch", "numpy", "dlpack")
+_open_loaders: "weakref.WeakSet[_native.Loader]" = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    # Workers that went on while the interpreter ends would use what is being destroyed.
+    _native.begin_to_end()
+    for native in list(_open_loaders):
+        native.close()
+
+
+def _whole(name: str, value: Any, least: int = -2**63, most: int = 2**63 - 1) -> int:
+    """The value as an int that C++ can take. Whether it makes sense is for C++ to say."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ConfigError(f"loader: {name} is {value!r:.200}; expected a whole number") from None
+    if not least <= number <= most:
+        raise ConfigError(f"loader: {name} is {number}; expected {least} to {most}")
+    return number
+
+
+def _name(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ConfigError(f"loader: {name} is {value!r:.200}; expected a name")
+    return value
+
+
+def _int(name: str, value: Any) -> int:
+    return _whole(name, value, -2**31, 2**31 - 1)
+
+
+class Batch(tuple):
+    """(images, labels), and what else is known about the batch.
+
+    The arrays are the loader's memory, without a copy. They are valid as long as anybody holds one of them, and may be
+    written to. Rows without a sample, which fill up the last batch of a rank, are cut off: `count` is the length of
+    every array, and may be 0 at a rank whose samples are used up.
+    """
+    _native: _native.Batch
+    _arrays: _native.Arrays
+
+    @property
+    def images(self) -> Any:
+        """count x C x H x W; with channels_last or layout u8, arrays other than torch's are count x H x W x C."""
+        return self[0]
+
+    @property
+    def labels(self) -> Any:
+        """int64, one per image."""
+        return self[1]
+
+    @property
+    def ids(self) -> Any:
+        """int64: the numbers that the samples have in the source that was packed."""
+        return self._native.ids(self._arrays)
+
+    @property
+    def weights(self) -> Any:
+        """f32: 1, or 0 for a corrupt sample that on_corrupt="substitute" has replaced by zeros."""
+        return self._native.weights(self._arrays)
+
+    @property
+    def second_labels(self) -> Any:
+        """int64: the label of the sample that mixup or cutmix has mixed in; None without them."""
+        return self._native.second_labels(self._arrays)
+
+    @property
+    def mix_weights(self) -> Any:
+        """f32: how much of the loss `labels` has; `second_labels` has the rest. None without mixup and cutmix."""
+        return self._native.mix_weights(self._arrays)
+
+    @property
+    def epoch(self) -> int:
+        return self._native.epoch
+
+    @property
+    def index(self) -> int:  # type: ignore[override]
+        """The number of the batch in its epoch."""
+        return self._native.index
+
+    @property
+    def count(self) -> int:  # type: ignore[override]
+        """The number of samples of this rank in the batch."""
+        return self._native.count
+
+    @property
+    def global_count(self) -> int:
+        """The number of samples of all ranks in the batch: what a sum of losses is to be divided by."""
+        return self._native.global_count
+
+
+def _batch(made: Tuple[Any, Any, "_native.Batch"], arrays: "_native.Arrays") -> Batch:
+    batch = Batch(made[:2])
+    batch._native = made[2]
+    batch._arrays = arrays
+    return batch
+
+
+class Loader:
+    """Batches of a packed data set, in the order of an epoch, made ahead of time by threads of this process.
+
+    Iterating gives one epoch: (images, labels) per step, as torch tensors where torch is imported, otherwise as NumPy
+    arrays. Every next iteration gives the next epoch, unless `set_epoch()` says which.
+
+    data: the folder of a packed data set (penstock.pack, shardprep pack), or of one of its splits.
+    split: "train", "test" or "all".
+    batch_size: samples per batch, over all ranks together. Rank r has its share of every batch, so that the batches do
+        not depend on the number of ranks.
+    workers: threads that make batches; None: one per core that this process may use; 0: the thread that iterates makes
+        them.
+    prefetch: batches that are made ahead.
+    augment: transforms in their order, such as "random-resized-crop(size=224),flip,normalize". docs/TRANSFORMS.md lists
+        them. Without normalize, images are 0 to 1; normalize without keys takes the mean and deviation of the data set.
+    layout: "f32", "f16" or "bf16" (normalised), or "u8" (levels 0 to 255, without normalize, always channels last).
+    channels_last: images lie in memory as N x H x W x C. Torch tensors are N x C x H x W all the same, in torch's memory
+        format channels_last.
+    shuffle: "global", "rank-local" (each rank has shards of its own) or "none"; True and False for "global" and "none".
+    tail: what happens to the samples that do not fill a batch: "pad" delivers them as a smaller batch, "drop" leaves
+        them out.
+    seed: of the order and of the augmentation.
+    rank, world_size: None: those of torch.distributed if it is initialised, else those of torchrun, Slurm or Open MPI.
+    epochs: no batch is made ahead for epochs from this number on; None: there is always a next epoch.
+    on_corrupt: "fail", or "substitute": a corrupt sample is zeroed and has weight 0.
+    decode, dct_scale: as the flags of loadbench.
+    arrays: "torch", "numpy" or "dlpack" (an object that jax.dlpack.from_dlpack() and others of that name take).
+
+    The batches depend on (data, augment, layout, dct_scale, on_corrupt, seed, shuffle, tail, batch size, epoch) and on
+    nothing else: not on workers, prefetch, timing or the number of ranks (but for "rank-local").
+
+    Memory: `prefetch` batches, and those that are held.
+
+    Raises ConfigError, IoError, CorruptError or DeviceError with a message of one line. An error of a batch comes from the
+    step that would have given it; the loader goes on with the batch after it.
+
+    Threads: a loader may be used on any thread. Signals of Python, such as Ctrl-C, interrupt a step that waits for
+    workers. A fork cannot use the loader of its parent.
+    """
+
+    def __init__(self, data: "str | os.PathLike[str]", *, split: str = "train", batch_size: int = 64,
+                 workers: Optional[int] = None, prefetch: int = 4, augment: str = "normalize", layout: str = "f32",
+                 channels_last: bool = False, shuffle: "str | bool" = "global", tail: str = "pad", seed: int = 0,
+                 rank: Optional[int] = None, world_size: Optional[int] = None, epochs: Optional[int] = None,
+                 on_corrupt: str = "fail", decode: str = "auto", dct_scale: str = "auto",
+                 arrays: Optional[str] = None) -> None:
+        if arrays is not None and arrays not in _ARRAYS:
+            raise ConfigError(f"loader: arrays is {arrays!r:.200}; expected one of {', '.join(_ARRAYS)}, or None")
+        if layout not in _LAYOUTS:
+            raise ConfigError(f"loader: layout is {layout!r:.200}; expected one of {', '.join(_LAYOUTS)}")
+        if isinstance(shuffle, bool):
+            shuffle = "global" if shuffle else "none"
+        rank, world_size = rank_and_world_size(rank, world_size)
+        workers = len(os.sched_getaffinity(0)) if workers is None else workers
+        self._arrays_name = arrays
+        self._options = {"batch_size": _whole("batch_size", batch_size), "seed": _whole("seed", seed, 0),
+                         "shuffle": _name("shuffle", shuffle), "tail": _name("tail", tail)}
+        self._native = _open(
+            data=_folder(data), split=_name("split", split), augment=_name("augment", augment),
+            workers=_int("workers", workers), prefetch=_int("prefetch", prefetch), rank=_int("rank", rank),
+            world_size=_int("world_size", world_size), epoch_count=-1 if epochs is None else _whole("epochs", epochs, 0),
+            layout=f"{layout}-nhwc" if channels_last and layout != "u8" else layout, on_corrupt=_name("on_corrupt", on_corrupt),
+            decode=_name("decode", decode), dct_scale=_name("dct_scale", dct_scale), **self._options)
+        _open_loaders.add(self._native)
+        self.rank, self.world_size = rank, world_size
+        # Where the next iteration begins, and how far the newest one has come.
+        self._epoch, self._next_batch, self._is_placed = 0, 0, True
+        self._turn = 0
+        self._lock = threading.Lock()
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Begins an epoch. An earlier iteration of this loader ends with a ConfigError at its next step."""
+        with self._lock:
+            if not self._is_placed:
+                self._epoch, self._next_batch = self._epoch + 1, 0
+            self._native.start_epoch(self._epoch, self._next_batch)
+            self._is_placed = False
+            self._turn += 1
+            return _Epoch(self, self._turn, self._epoch)
+
+    def __len__(self) -> int:
+        """Batches per epoch; the same at every rank."""
+        return self._native.batches_per_epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next iteration is epoch `epoch`, from its first batch on."""
+        epoch = _whole("epoch", epoch, 0, 2**32 - 1)
+        with self._lock:
+            self._epoch, self._next_batch, self._is_placed = epoch, 0, True
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the newest iteration, or the one that the next iteration was set to."""
+        return self._epoch
+
+    def batch(self, index: int, epoch: Optional[int] = None) -> Batch:
+        """Batch `index` of the epoch (default: `self.epoch`), made by the calling thread. Iterations do not notice."""
+        arrays = self._arrays()
+        epoch = self._epoch if epoch is None else _whole("epoch", epoch, 0, 2**32 - 1)
+        return _batch(self._native.batch(epoch, _whole("batch", index), arrays), arrays)
+
+    def state_dict(self) -> Dict[str, Any]:
+        """Where this loader is: after load_state_dict() the next iteration goes on behind the last batch that was
+        delivered. The order of all batches is the same for any number of ranks, so that a run may go on with others."""
+        with self._lock:
+            return {"epoch": self._epoch, "batch": self._next_batch, "samples": self._native.size, **self._options}
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        """Takes what state_dict() gave. Raises ConfigError if the loader of that state had another order of batches."""
+        here = self.state_dict()
+        try:
+            epoch, batch = _whole("epoch", state["epoch"], 0, 2**32 - 1), _whole("batch", state["batch"], 0)
+            differing = [key for key in here if key not in ("epoch", "batch") and state[key] != here[key]]
+        except (KeyError, TypeError) as error:
+            raise ConfigError(f"loader: state {state!r:.200} has no {error}; expected what state_dict() gave") from None
+        if differing:
+            key = differing[0]
+            raise ConfigError(f"loader: {key} is {here[key]!r} and was {state[key]!r} when the state was taken; "
+                              "expected the same, or a new run")
+        if batch > len(self):
+            raise ConfigError(f"loader: the state's batch is {batch}; expected 0 to {len(self)}")
+        with self._lock:
+            self._epoch, self._next_batch, self._is_placed = epoch, batch, True
+
+    def statistics(self) -> Dict[str, Any]:
+        """What workers and consumer did since the loader was made: times per stage, as `loadbench --json` has them."""
+        return self._native.statistics()
+
+    def digest(self, epochs: int = 1) -> List[str]:
+        """One digest per epoch 0 .. epochs - 1 of all that this rank gets: what `loadbench --digest` prints."""
+        return [self._native.digest(epoch) for epoch in range(_whole("epochs", epochs, 1))]
+
+    def close(self) -> None:
+        """Ends the workers' work and frees the memory. Batches that are held stay valid. May be called again."""
+        self._native.close()
+
+    def __enter__(self) -> "Loader":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @property
+    def class_names(self) -> List[str]:
+        return self._native.class_names
+
+    @property
+    def sample_count(self) -> int:
+        """Samples of this rank in an epoch."""
+        return self._native.samples_per_epoch
+
+    @property
+    def image_shape(self) -> Tuple[int, int, int]:
+        """C, H, W of one image."""
+        height, width, channels = self._native.extent
+        return channels, height, width
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory for batches: those that are made ahead, those that are held, and what is kept for later."""
+        return self._native.memory_bytes
+
+    def __repr__(self) -> str:
+        return (f"<penstock.Loader {self._native.folder}: {self._native.size} samples, {len(self)} batches of "
+                f"{self._options['batch_size']}, {self._native.augment or 'no augmentation'}>")
+
+    def _arrays(self) -> "_native.Arrays":
+        name = self._arrays_name or ("torch" if "torch" in sys.modules else "numpy")
+        if name == "numpy" and self._native.layout.startswith("bf16"):
+            raise ConfigError("loader: layout is bf16, which NumPy does not have; expected f32, f16 or u8, or "
+                              "`import torch` or arrays=\"dlpack\"")
+        if name != "dlpack":
+            # Here, because Ctrl-C while C++ imports it would become another exception.
+            importlib.import_module("numpy" if name == "numpy" else "torch.utils.dlpack")
+        return getattr(_native.Arrays, name)
+
+
+class _Epoch:
+    """One iteration. It is over once another one has begun, because both would take the same batches."""
+
+    def __init__(self, loader: Loader, turn: int, epoch: int) -> None:
+        self._loader, self._turn, self._epoch = loader, turn, epoch
+        self._arrays = loader._arrays()
+        self._is_over = False
+
+    def __iter__(self) -> "_Epoch":
+        return self
+
+    def __len__(self) -> int:
+        return len(self._loader) - self._loader._next_batch
+
+    def __next__(self) -> Batch:
+        loader = self._loader
+        if self._is_over:
+            raise StopIteration
+        if loader._turn != self._turn:
+            raise ConfigError(f"loader: a later iteration has begun while this one of epoch {self._epoch} was under way; "
+                              "expected one at a time, or a loader for each")
+        try:
+            made = loader._native.next(self._arrays)
+        except Exception:
+            self._place(loader._next_batch + 1)
+            raise
+        if made is None:
+            self._is_over = True
+            self._finish()
+            raise StopIteration
+        batch = _batch(made, self._arrays)
+        self._place(batch.index + 1)
+        return batch
+
+    def _place(self, next_batch: int) -> None:
+        loader = self._loader
+        with loader._lock:
+            if loader._turn == self._turn and not loader._is_placed:
+                loader._next_batch = min(next_batch, len(loader))
+
+    def _finish(self) -> None:
+        loader = self._loader
+        with loader._lock:
+            if loader._turn == self._turn and not loader._is_placed:
+                loader._epoch, loader._next_batch, loader._is_placed = self._epoch + 1, 0, True
+
+
+def _open(**options: Any) -> "_native.Loader":
+    try:
+        return _native.Loader(**options)
+    except IoError as error:
+        folder = options["data"]
+        has_folders = os.path.isdir(folder) and any(entry.is_dir() for entry in os.scandir(folder))
+        if "no manifest.json" not in str(error) or not has_folders or "(it has" in str(error):
+            raise
+        source, out = f"image-folder:{folder}", f"{folder.rstrip('/')}.packed"
+        raise IoError(f"{error}; penstock.pack({source!r}, {out!r}) makes one of a folder of class folders") from None
+
+
+def _folder(data: Any) -> str:
+    try:
+        return os.fsdecode(data)
+    except TypeError:
+        raise ConfigError(f"loader: data is {data!r:.200}; expected the folder of a packed data set") from None

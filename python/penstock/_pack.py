@@ -1,0 +1,254 @@
+"""pack(): turns a folder of pictures, or anything that can be iterated, into a data set that Loader reads."""
+import os
+import pathlib
+import re
+import sys
+import time
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+from penstock import _native
+from penstock.errors import ConfigError, IoError
+from penstock._loader import _int, _name, _whole
+
+_PICTURE_KEYS = ("image", "img", "picture", "jpg", "jpeg", "png")
+_LABEL_KEYS = ("label", "labels", "cls", "class", "fine_label", "target")
+
+
+class Packed(NamedTuple):
+    """What pack() did. `skipped` has a message per broken picture that was left out."""
+    folder: pathlib.Path
+    samples: int
+    seconds: float
+    skipped: List[str]
+
+
+def pack(source: Union[str, Iterable[Any]], out: "str | os.PathLike[str]", *, split: Union[str, Sequence[str]] = "train",
+         class_names: Optional[Sequence[str]] = None, shards: int = 8, shuffle_seed: Optional[int] = None, jobs: int = 0,
+         force: bool = False, on_corrupt: str = "fail", encode: str = "auto", resize: Optional[int] = None,
+         quality: int = 90, raw_share: float = 0.0, max_pixels: int = 2**28, transcode: bool = True, exif: bool = True,
+         progress: Optional[bool] = None) -> Packed:
+    """Packs pictures into OUT/<split>, which is there when all is well, and otherwise not at all.
+
+    source: "image-folder:photos", "mnist:DIR", "cifar10:DIR" or "digits", as `shardprep pack --source --input` has them;
+        or an iterable of (picture, label) or of dicts with such keys as image and label. A picture is the bytes of a JPEG
+        or PNG file, which are kept as they are; a path of one; NumPy u8, H x W x C or H x W; or a PIL image. A label is
+        a number, or a string, of which each is a class. Hugging Face's data sets and torchvision's are such iterables;
+        of the first, cast_column("image", datasets.Image(decode=False)) gives the bytes of the files.
+    class_names: of labels that are numbers. None: those of the iterable where it has some (`features["label"].names`,
+        `classes`), otherwise the numbers.
+    The other arguments are the flags of `shardprep pack`. progress: None shows a line on a terminal.
+
+    Raises ConfigError, IoError, CorruptError or DeviceError. What an iterable raises comes through; nothing is left then.
+    Disk: an iterable's pictures are on it twice until all are packed.
+    """
+    splits = [split] if isinstance(split, str) else list(split)
+    common: Dict[str, Any] = {
+        "output": _path("out", out), "shards": _int("shards", shards), "jobs": _int("jobs", jobs), "force": bool(force),
+        "shuffle_seed": -1 if shuffle_seed is None else _whole("shuffle_seed", shuffle_seed, 0),
+        "on_corrupt": _name("on_corrupt", on_corrupt), "encode": _name("encode", encode),
+        "resize": 0 if resize is None else _positive("resize", resize), "quality": _int("quality", quality),
+        "raw_share": _share(raw_share), "max_pixels": _whole("max_pixels", max_pixels), "transcode": bool(transcode),
+        "exif": bool(exif)}
+    line = _Progress(progress)
+    if isinstance(source, str):
+        if class_names is not None:
+            raise ConfigError("pack: class_names are given with a source by name, which has its own; expected one of the two")
+        name, folder = _source_and_folder(source)
+        options = [_native.pack_options(source=name, input=folder, split=_name("split", s), **common) for s in splits]
+        for option in options if len(options) > 1 else ():
+            _native.check_packing(option)
+        for option in options:
+            _native.pack(option, None, "", line)
+            line.end_split()
+    else:
+        if len(splits) != 1:
+            raise ConfigError(f"pack: split is {splits!r:.200} with an iterable; expected one split, and a call for each")
+        option = _native.pack_options(source="digits", input="", split=_name("split", splits[0]), **common)
+        _native.check_pack_options(option)  # before the iterable is asked for anything
+        spool = _spooled(source, _path("out", out), class_names, line)
+        _native.pack(option, spool, "iterable", line)
+        line.end_split()
+    return line.result(common["output"])
+
+
+def _source_and_folder(text: str) -> Tuple[str, str]:
+    """The two parts of "image-folder(test=val):photos"."""
+    match = re.fullmatch(r"([^(:]*(?:\([^)]*\))?)(?::(.*))?", text, re.DOTALL)
+    if match is None:
+        raise ConfigError(f"pack: source is {text!r:.200}; expected NAME:FOLDER, such as image-folder:photos")
+    if match[2] is None and os.path.isdir(text):
+        raise ConfigError(f"pack: source is the folder {text!r:.200}; expected NAME:FOLDER, such as 'image-folder:{text:.200}'")
+    return match[1], match[2] or ""
+
+
+def _path(name: str, value: Any) -> str:
+    try:
+        return os.fsdecode(value)
+    except TypeError:
+        raise ConfigError(f"pack: {name} is {value!r:.200}; expected a folder") from None
+
+
+def _positive(name: str, value: Any) -> int:
+    number = _int(name, value)
+    if number < 1:
+        raise ConfigError(f"pack: {name} is {number}; expected 1 or more, or None")
+    return number
+
+
+def _share(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ConfigError(f"pack: raw_share is {value!r:.200}; expected 0 to 1") from None
+
+
+def _names_of(items: Any) -> Optional[List[str]]:
+    """The class names that a data set of Hugging Face or torchvision has."""
+    features = getattr(items, "features", None)
+    if isinstance(features, dict):
+        for key in _LABEL_KEYS:
+            if getattr(features.get(key), "names", None):
+                return list(features[key].names)
+    classes = getattr(items, "classes", None)
+    return [str(name) for name in classes] if isinstance(classes, (list, tuple)) else None
+
+
+def _spooled(items: Iterable[Any], out: str, class_names: Optional[Sequence[str]], line: "_Progress") -> "_native.Spool":
+    spool = _native.Spool(out)
+    labels = _Labels(list(class_names) if class_names is not None else _names_of(items))
+    try:
+        steps = iter(items)
+    except TypeError:
+        raise ConfigError(f"pack: source is {items!r:.200}; expected a name or an iterable of (picture, label)") from None
+    for index, item in enumerate(steps):
+        picture, label = _picture_and_label(item, index)
+        _add(spool, picture, labels.number(label, index), index)
+        line.collected(index + 1)
+    labels.finish(spool)
+    return spool
+
+
+def _picture_and_label(item: Any, index: int) -> Tuple[Any, Any]:
+    if isinstance(item, dict):
+        picture = next((key for key in _PICTURE_KEYS if key in item), None)
+        label = next((key for key in _LABEL_KEYS if key in item), None)
+        if picture is None or label is None:
+            raise ConfigError(f"pack: item {index} is a dict of {', '.join(map(str, item))!s:.200}; expected a picture "
+                              f"({', '.join(_PICTURE_KEYS)}) and a label ({', '.join(_LABEL_KEYS)})")
+        return item[picture], item[label]
+    if isinstance(item, (tuple, list)) and len(item) >= 2:
+        return item[0], item[1]
+    raise ConfigError(f"pack: item {index} is {type(item).__name__}; expected (picture, label) or a dict")
+
+
+def _add(spool: "_native.Spool", picture: Any, label: int, index: int) -> None:
+    path = ""
+    if isinstance(picture, dict) and "bytes" in picture:  # Hugging Face's Image(decode=False)
+        path, picture = str(picture.get("path") or ""), picture["bytes"] or picture.get("path")
+    if isinstance(picture, (str, os.PathLike)):
+        path = os.fsdecode(picture)
+        try:
+            picture = pathlib.Path(path).read_bytes()
+        except OSError as error:
+            raise IoError(f"pack: item {index}, {path}: {error.strerror}; expected a file that can be read") from None
+    try:
+        if isinstance(picture, (bytes, bytearray, memoryview)):
+            spool.add_file(bytes(picture), label, os.path.basename(path) and f"{index:08}-{os.path.basename(path)}")
+        else:
+            spool.add_pixels(_pixels(picture, index), label)
+    except (ConfigError, IoError, ValueError) as error:
+        message = str(error)
+        raise type(error)(message if message.startswith("pack: ") else f"pack: item {index}: {message}") from None
+
+
+def _pixels(picture: Any, index: int) -> Any:
+    """Pixels as NumPy u8, H x W or H x W x C."""
+    import numpy
+    if hasattr(picture, "convert") and hasattr(picture, "mode"):  # PIL, without an import of it
+        picture = numpy.asarray(picture if picture.mode in ("L", "RGB") else
+                                picture.convert("L" if picture.mode == "1" else "RGB"))
+    if not isinstance(picture, numpy.ndarray) or picture.dtype != numpy.uint8:
+        what = f"an array of {picture.dtype}" if hasattr(picture, "dtype") else type(picture).__name__
+        raise ConfigError(f"pack: item {index}: the picture is {what}; expected bytes of a JPEG or PNG, a path, PIL, or "
+                          "NumPy u8, H x W x C")
+    return numpy.ascontiguousarray(picture)
+
+
+class _Labels:
+    """Labels as numbers: given numbers, or the places of class names."""
+
+    def __init__(self, names: Optional[List[str]]) -> None:
+        self._names = names
+        self._numbers = {name: number for number, name in enumerate(names or ())}
+        self._is_open = names is None
+        self._kind: Optional[type] = None
+        self._most = -1
+
+    def number(self, label: Any, index: int) -> int:
+        kind = str if isinstance(label, str) else int
+        if self._kind not in (None, kind):
+            raise ConfigError(f"pack: item {index}: the label is {label!r:.200} after labels of another kind; expected all "
+                              "numbers or all names")
+        self._kind = kind
+        if kind is str:
+            if label not in self._numbers:
+                if not self._is_open:
+                    raise ConfigError(f"pack: item {index}: the label is {label!r:.200}; expected one of class_names")
+                self._numbers[label] = len(self._numbers)
+            return self._numbers[label]
+        try:
+            number = _whole("label", label, 0, 2**31 - 1)
+        except ConfigError:
+            raise ConfigError(f"pack: item {index}: the label is {label!r:.200}; expected a number, 0 or more, or a name") from None
+        if self._names is not None and number >= len(self._names):
+            raise ConfigError(f"pack: item {index}: the label is {number}; expected 0 to {len(self._names) - 1}, as there "
+                              f"are {len(self._names)} class names")
+        self._most = max(self._most, number)
+        return number
+
+    def finish(self, spool: "_native.Spool") -> None:
+        """Classes that only labels have named are sorted, so that two splits of one data set have the same numbers."""
+        if self._names is not None:
+            spool.set_classes(self._names, list(range(len(self._names))))
+        elif self._kind is str:
+            names = sorted(self._numbers)
+            places = {name: place for place, name in enumerate(names)}
+            spool.set_classes(names, [places[name] for name in self._numbers])
+        else:
+            spool.set_classes([str(number) for number in range(self._most + 1)], list(range(self._most + 1)))
+
+
+class _Progress:
+    """A line on the terminal, and what was packed so far."""
+
+    def __init__(self, is_shown: Optional[bool]) -> None:
+        self._is_shown = sys.stderr is not None and sys.stderr.isatty() if is_shown is None else is_shown
+        self._begin = time.monotonic()
+        self._samples, self._done = 0, 0
+        self._skipped: List[str] = []
+
+    def collected(self, count: int) -> None:
+        if count % 256 == 0:
+            self._show(f"{count:,} pictures read")
+
+    def __call__(self, done: int, total: int, reused: int, seconds: float, skipped: List[str]) -> None:
+        """pack() of C++ calls this about ten times per second, and at its end."""
+        self._done = done
+        self._skipped += skipped
+        rate = (done - reused) / seconds if seconds > 0 else 0
+        left = f", {(total - done) / rate:.0f} s left" if rate > 0 else ""
+        self._show(f"{done:,} of {total:,} samples, {rate:,.0f}/s{left}")
+
+    def end_split(self) -> None:
+        self._samples += self._done
+
+    def result(self, folder: str) -> Packed:
+        if self._is_shown:
+            sys.stderr.write("\r\033[K")
+        return Packed(pathlib.Path(folder), self._samples - len(self._skipped), time.monotonic() - self._begin,
+                      self._skipped)
+
+    def _show(self, text: str) -> None:
+        if self._is_shown:
+            sys.stderr.write(f"\r\033[K{text}")
+            sys.stderr.flush()

@@ -1,0 +1,251 @@
+// penstock._native.Loader and Batch: options by their names, batches as arrays without a copy, statistics as a dict.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <array>
+#include <utility>
+
+#include "python/src/module.h"
+#include "python/src/native_loader.h"
+
+namespace penstock::python {
+namespace {
+
+using nanobind::literals::operator""_a;
+
+/// Which library's arrays Python gets.
+enum class Arrays { kTorch, kNumpy, kDlpack };
+
+/// `owner` is the Python object that keeps the memory alive. An array holds a reference to it.
+nb::object array(Arrays arrays, void* data, std::span<const size_t> shape, std::span<const int64_t> strides,
+                 nb::dlpack::dtype dtype, nb::handle owner) {
+  const auto as = [&](auto framework) {
+    using Array = nb::ndarray<decltype(framework), nb::device::cpu>;
+    return nb::cast(Array(data, shape.size(), shape.data(), owner, strides.empty() ? nullptr : strides.data(), dtype));
+  };
+  switch (arrays) {
+    case Arrays::kTorch:
+      return as(nb::pytorch());
+    case Arrays::kNumpy:
+      return as(nb::numpy());
+    case Arrays::kDlpack:
+      break;
+  }
+  return as(nb::array_api());
+}
+
+nb::dlpack::dtype dtype_of(Layout layout) {
+  using Code = nb::dlpack::dtype_code;
+  const auto make = [&](Code code) {
+    return nb::dlpack::dtype{static_cast<uint8_t>(code), static_cast<uint8_t>(8 * element_bytes(layout)), 1};
+  };
+  switch (layout) {
+    case Layout::kU8Nhwc:
+      return make(Code::UInt);
+    case Layout::kBf16Nchw:
+    case Layout::kBf16Nhwc:
+      return make(Code::Bfloat);
+    default:
+      return make(Code::Float);
+  }
+}
+
+/// The pixels of the rows that have a sample. Torch always gets N x C x H x W, whose strides say how it is stored, as
+/// torch.channels_last does. Others get the dimensions in the order in which they are stored.
+nb::object pixels(const nb::object& self, Arrays arrays) {
+  auto& batch = nb::cast<Batch&>(self);
+  const auto [height, width, channels] = batch.extent();
+  const auto n = static_cast<size_t>(batch.count()), c = static_cast<size_t>(channels), h = static_cast<size_t>(height),
+             w = static_cast<size_t>(width);
+  void* const data = batch.arrays().pixels.data();
+  const auto dtype = dtype_of(batch.layout());
+  if (is_planar(batch.layout())) return array(arrays, data, std::array{n, c, h, w}, {}, dtype, self);
+  if (arrays != Arrays::kTorch) return array(arrays, data, std::array{n, h, w, c}, {}, dtype, self);
+  const std::array strides{static_cast<int64_t>(h * w * c), int64_t{1}, static_cast<int64_t>(w * c),
+                           static_cast<int64_t>(c)};
+  return array(arrays, data, std::array{n, c, h, w}, strides, dtype, self);
+}
+
+/// One value per row that has a sample. None where the batch has no such values.
+template <class T>
+nb::object column(const nb::object& self, Arrays arrays, std::span<T> values) {
+  if (values.empty()) return nb::none();
+  const auto count = static_cast<size_t>(nb::cast<Batch&>(self).count());
+  // Ids are below 2^63 in every row that has a sample, and many libraries know no u64.
+  using Element = std::conditional_t<std::is_same_v<T, uint64_t>, int64_t, T>;
+  return array(arrays, values.data(), std::array{count}, {}, nb::dtype<Element>(), self);
+}
+
+nb::object labels(const nb::object& self, Arrays arrays) {
+  return column(self, arrays, nb::cast<Batch&>(self).arrays().labels);
+}
+
+/// The batch as (images, labels, batch).
+nb::tuple as_tuple(Batch&& batch, Arrays arrays) {
+  const nb::object self = nb::cast(std::move(batch));
+  return nb::make_tuple(pixels(self, arrays), labels(self, arrays), self);
+}
+
+nb::object next(NativeLoader& loader, Arrays arrays) {
+  std::optional<Batch> batch;
+  {
+    const Unlocked released;
+    batch = loader.next();
+  }
+  if (!batch) return nb::none();
+  return as_tuple(std::move(*batch), arrays);
+}
+
+nb::object batch_at(NativeLoader& loader, int64_t epoch, int64_t index, Arrays arrays) {
+  std::optional<Batch> batch;
+  {
+    const Unlocked released;
+    batch = loader.batch(epoch, index);
+  }
+  return as_tuple(std::move(*batch), arrays);
+}
+
+nb::dict stage_dict(const LoaderStatistics::StageTime& stage) {
+  nb::dict dict;
+  dict["count"] = stage.count;
+  dict["mean_us"] = stage.mean_us();
+  dict["p99_us"] = stage.p99_us;
+  dict["total_ms"] = stage.total_ms;
+  return dict;
+}
+
+nb::dict worker_dict(const LoaderStatistics::Worker& worker) {
+  nb::dict dict;
+  dict["busy_ms"] = worker.busy_ms;
+  dict["idle_ms"] = worker.idle_ms;
+  dict["cpu_ms"] = worker.cpu_ms;
+  dict["queued_ms"] = worker.queued_ms;
+  dict["storage_ms"] = worker.storage_ms;
+  dict["storage_bytes"] = worker.storage_bytes;
+  return dict;
+}
+
+nb::dict statistics(NativeLoader& loader) {
+  LoaderStatistics found;
+  {
+    const Unlocked released;
+    found = loader.statistics();
+  }
+  nb::dict stages, dict;
+  stages["read"] = stage_dict(found.read);
+  stages["plan"] = stage_dict(found.plan);
+  stages["decode"] = stage_dict(found.decode);
+  stages["render"] = stage_dict(found.render);
+  stages["storage"] = stage_dict(found.storage());
+  stages["wait"] = stage_dict(found.wait);
+  nb::list workers;
+  for (const auto& worker : found.workers) workers.append(worker_dict(worker));
+  dict["batch_count"] = found.batch_count;
+  dict["ready_count"] = found.ready_count;
+  dict["substituted_count"] = found.substituted_count;
+  dict["sample_bytes"] = found.sample_bytes;
+  dict["stages"] = stages;
+  dict["workers"] = workers;
+  return dict;
+}
+
+struct Names {
+  std::string layout, shuffle, tail, on_corrupt, decode, dct_scale;
+};
+
+LoaderOptions with_names(LoaderOptions options, const Names& names) {
+  options.layout = choice<Layout>("layout", names.layout,
+                                  {{"f32", Layout::kF32Nchw},
+                                   {"u8", Layout::kU8Nhwc},
+                                   {"f16", Layout::kF16Nchw},
+                                   {"bf16", Layout::kBf16Nchw},
+                                   {"f32-nhwc", Layout::kF32Nhwc},
+                                   {"f16-nhwc", Layout::kF16Nhwc},
+                                   {"bf16-nhwc", Layout::kBf16Nhwc}});
+  options.shuffle =
+      choice<Shuffle>("shuffle", names.shuffle,
+                      {{"global", Shuffle::kGlobal}, {"rank-local", Shuffle::kRankLocal}, {"none", Shuffle::kNone}});
+  options.tail = choice<Tail>("tail", names.tail, {{"pad", Tail::kPad}, {"drop", Tail::kDrop}});
+  options.on_corrupt = choice<OnCorrupt>("on_corrupt", names.on_corrupt,
+                                         {{"fail", OnCorrupt::kFail}, {"substitute", OnCorrupt::kSubstitute}});
+  options.decode = choice<DecodePath>("decode", names.decode,
+                                      {{"auto", DecodePath::kAuto},
+                                       {"index", DecodePath::kIndex},
+                                       {"region", DecodePath::kRegion},
+                                       {"full", DecodePath::kFull}});
+  options.scales_dct = choice<bool>("dct_scale", names.dct_scale, {{"auto", true}, {"off", false}});
+  return options;
+}
+
+void define_batch(nb::module_& module) {
+  nb::class_<Batch>(module, "Batch")
+      .def_prop_ro("epoch", &Batch::epoch)
+      .def_prop_ro("index", &Batch::index)
+      .def_prop_ro("count", &Batch::count)
+      .def_prop_ro("global_count", &Batch::global_count)
+      .def_prop_ro("first_position", &Batch::first_position)
+      .def("ids", [](const nb::object& self,
+                     Arrays arrays) { return column(self, arrays, nb::cast<Batch&>(self).arrays().ids); })
+      .def("weights", [](const nb::object& self,
+                         Arrays arrays) { return column(self, arrays, nb::cast<Batch&>(self).arrays().weights); })
+      .def("second_labels",
+           [](const nb::object& self, Arrays arrays) {
+             return column(self, arrays, nb::cast<Batch&>(self).arrays().second_labels);
+           })
+      .def("mix_weights", [](const nb::object& self, Arrays arrays) {
+        return column(self, arrays, nb::cast<Batch&>(self).arrays().mix_weights);
+      });
+}
+
+}  // namespace
+
+void define_loader(nb::module_& module) {
+  nb::enum_<Arrays>(module, "Arrays")
+      .value("torch", Arrays::kTorch)
+      .value("numpy", Arrays::kNumpy)
+      .value("dlpack", Arrays::kDlpack);
+  define_batch(module);
+  nb::class_<NativeLoader>(module, "Loader", nb::is_weak_referenceable())
+      .def(
+          "__init__",
+          [](NativeLoader* self, const std::string& data, const std::string& split, const std::string& augment,
+             int workers, int prefetch, int64_t batch_size, int rank, int world_size, uint64_t seed,
+             int64_t epoch_count, const std::string& layout, const std::string& shuffle, const std::string& tail,
+             const std::string& on_corrupt, const std::string& decode, const std::string& dct_scale) {
+            const LoaderOptions options{.workers = workers,
+                                        .prefetch = prefetch,
+                                        .batch_size = batch_size,
+                                        .rank = rank,
+                                        .world_size = world_size,
+                                        .seed = seed,
+                                        .epoch_count = epoch_count,
+                                        .on_wait = check_signals};
+            new (self) NativeLoader(data, split, augment,
+                                    with_names(options, {layout, shuffle, tail, on_corrupt, decode, dct_scale}));
+          },
+          nb::kw_only(), "data"_a, "split"_a, "augment"_a, "workers"_a, "prefetch"_a, "batch_size"_a, "rank"_a,
+          "world_size"_a, "seed"_a, "epoch_count"_a, "layout"_a, "shuffle"_a, "tail"_a, "on_corrupt"_a, "decode"_a,
+          "dct_scale"_a, Release())
+      .def("start_epoch", &NativeLoader::start_epoch, "epoch"_a, "first_batch"_a, Release())
+      .def("next", next, "arrays"_a)
+      .def("batch", batch_at, "epoch"_a, "index"_a, "arrays"_a)
+      .def("digest", &NativeLoader::digest, "epoch"_a, Release())
+      .def("statistics", statistics)
+      .def("close", &NativeLoader::close, Release())
+      .def_prop_ro("memory_bytes", &NativeLoader::memory_bytes, Release())
+      .def_prop_ro("batches_per_epoch", &NativeLoader::batches_per_epoch)
+      .def_prop_ro("samples_per_epoch", &NativeLoader::samples_per_epoch)
+      .def_prop_ro("size", [](const NativeLoader& self) { return self.dataset().size(); })
+      .def_prop_ro("folder", [](const NativeLoader& self) { return self.dataset().folder().string(); })
+      .def_prop_ro("class_names", [](const NativeLoader& self) { return self.dataset().manifest().class_names; })
+      .def_prop_ro("augment", [](const NativeLoader& self) { return self.pipeline().text(); })
+      .def_prop_ro("layout", [](const NativeLoader& self) { return layout_name(self.options().layout); })
+      .def_prop_ro("extent", [](const NativeLoader& self) {
+        return nb::make_tuple(self.extent().height, self.extent().width, self.extent().channels);
+      });
+}
+
+}  // namespace penstock::python

@@ -1,0 +1,92 @@
+// penstock._native: the module itself, and errors as Python's exceptions.
+#include "python/src/module.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <exception>
+#include <filesystem>
+#include <new>
+#include <thread>
+
+#include "core/error_line.h"
+#include "core/limits.h"
+#include "core/version.h"
+
+namespace penstock::python {
+namespace {
+
+/// The thread that ends the interpreter; none: it goes on.
+std::atomic<std::thread::id> ending_thread{};
+
+bool is_ending_elsewhere() {
+  const auto thread = ending_thread.load();
+  return thread != std::thread::id() && thread != std::this_thread::get_id();
+}
+
+const char* class_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kConfig:
+      return "ConfigError";
+    case ErrorKind::kIo:
+      return "IoError";
+    case ErrorKind::kCorrupt:
+      return "CorruptError";
+    case ErrorKind::kDevice:
+      return "DeviceError";
+    case ErrorKind::kBug:
+      break;
+  }
+  return "BugError";
+}
+
+/// A message may quote a file name that is not UTF-8.
+void raise(const Error& error) {
+  const std::string line = error_line(error.what());
+  const nb::object type = nb::module_::import_("penstock.errors").attr(class_of(error.kind()));
+  const nb::object text = nb::steal(PyUnicode_DecodeUTF8(line.data(), static_cast<Py_ssize_t>(line.size()), "replace"));
+  PyErr_SetObject(type.ptr(), text.ptr());
+}
+
+void translate(const std::exception_ptr& thrown, void*) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const Error& error) {
+    raise(error);
+  } catch (const std::filesystem::filesystem_error& error) {
+    raise(io_error(concat(error.path1().string(), ": ", error.code().message(), "; expected a path that can be used")));
+  } catch (const std::bad_alloc&) {
+    raise(
+        memory_error("penstock", "what is to be done", "fewer workers or jobs, a smaller batch, or smaller pictures"));
+  }
+}
+
+}  // namespace
+
+void define_errors() { nb::register_exception_translator(translate); }
+
+Unlocked::~Unlocked() {
+  while (is_ending_elsewhere()) pause();
+  PyEval_RestoreThread(state_);
+}
+
+void begin_to_end() { ending_thread = std::this_thread::get_id(); }
+
+void check_signals() {
+  if (is_ending_elsewhere()) return;
+  const nb::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+}  // namespace penstock::python
+
+NB_MODULE(_native, module) {
+  // A daemon thread that stopped while the interpreter ended still holds its loader, and nanobind would report it.
+  nanobind::set_leak_warnings(false);
+  module.doc() = "The C++ side of penstock. Use the package penstock.";
+  module.attr("version") = PENSTOCK_VERSION;
+  module.def("begin_to_end", penstock::python::begin_to_end);
+  penstock::python::define_errors();
+  penstock::python::define_loader(module);
+  penstock::python::define_pack(module);
+}

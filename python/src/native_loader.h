@@ -1,0 +1,62 @@
+// NativeLoader: a Loader as Python holds it: open to any thread, and to be closed at any moment.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "loader/loader.h"
+
+namespace penstock::python {
+
+/// Every function waits for its turn, so that calls on several threads at once are in order; none of them needs the
+/// GIL, and none may hold it. close() ends the loader for good: workers that go on while an interpreter ends would read
+/// what is destroyed under them.
+///
+/// Errors: config_error for a loader that is closed, that was made in another process (whose threads a fork leaves
+/// behind), or that is called by a signal handler which runs inside of its own next().
+class NativeLoader {
+ public:
+  /// `data` and `split` as for Dataset::open(), `augment` as for Pipeline.
+  NativeLoader(const std::string& data, const std::string& split, const std::string& augment, LoaderOptions options);
+  ~NativeLoader();
+
+  void start_epoch(int64_t epoch, int64_t first_batch);
+  std::optional<Batch> next();
+  /// Batch `index` of `epoch`, made by the calling thread. It does not disturb the epoch that next() goes through.
+  Batch batch(int64_t epoch, int64_t index);
+  /// The digest of this rank's part of an epoch, by a loader of its own.
+  std::string digest(int64_t epoch);
+  LoaderStatistics statistics();
+  size_t memory_bytes();
+  void close();
+
+  const Dataset& dataset() const { return *dataset_; }
+  const Pipeline& pipeline() const { return pipeline_; }
+  const LoaderOptions& options() const { return options_; }
+  const Extent& extent() const { return extent_; }
+  int64_t batches_per_epoch() const { return batches_per_epoch_; }
+  uint64_t samples_per_epoch() const { return samples_per_epoch_; }
+
+ private:
+  class Turn;
+
+  std::shared_ptr<const Dataset> dataset_;
+  Pipeline pipeline_;
+  LoaderOptions options_;
+  Extent extent_;
+  int64_t batches_per_epoch_ = 0;
+  uint64_t samples_per_epoch_ = 0;
+  pid_t process_;
+  std::mutex mutex_;
+  std::atomic<std::thread::id> owner_{};  // the thread whose turn it is
+  std::unique_ptr<Loader> loader_;        // null: closed
+  std::unique_ptr<Loader> single_;        // makes what batch() asks for; null until then
+};
+
+}  // namespace penstock::python

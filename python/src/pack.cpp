@@ -1,0 +1,95 @@
+// penstock._native.pack and Spool: packing a source by name, or the pictures of an iterable.
+#include "loader/pack.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "python/src/module.h"
+#include "python/src/spool.h"
+
+namespace penstock::python {
+namespace {
+
+using nanobind::literals::operator""_a;
+
+using Pixels = nb::ndarray<const uint8_t, nb::c_contig, nb::device::cpu>;
+
+void add_file(Spool& spool, const nb::bytes& bytes, int64_t label, const std::string& path) {
+  spool.add_file({static_cast<const uint8_t*>(bytes.data()), bytes.size()}, label, path);
+}
+
+/// `pixels`: H x W or H x W x C.
+void add_pixels(Spool& spool, const Pixels& pixels, int64_t label) {
+  const auto side = [&](size_t i) { return pixels.ndim() > i ? static_cast<int>(pixels.shape(i)) : 1; };
+  if (pixels.ndim() != 2 && pixels.ndim() != 3)
+    throw config_error(concat("pixels in ", pixels.ndim(), " dimensions; expected H x W or H x W x C"));
+  spool.add_pixels({pixels.data(), pixels.size()}, {side(0), side(1), side(2)}, label);
+}
+
+PackOptions options_of(const std::string& source, const std::string& input, const std::string& split,
+                       const std::string& output, int shards, int64_t shuffle_seed, int jobs, bool force,
+                       const std::string& on_corrupt, const std::string& encode, int resize, int quality,
+                       double raw_share, int64_t max_pixels, bool transcode, bool exif) {
+  PackOptions options{.source = source,
+                      .input = input,
+                      .split = split,
+                      .output = output,
+                      .shard_count = shards,
+                      .shuffle_seed = shuffle_seed,
+                      .jobs = jobs,
+                      .force = force};
+  options.skip_corrupt = choice<bool>("on_corrupt", on_corrupt, {{"fail", false}, {"skip", true}});
+  options.storage = {.encode = choice<Encode>("encode", encode,
+                                              {{"auto", Encode::kAuto},
+                                               {"coef", Encode::kCoefficients},
+                                               {"keep", Encode::kKeep},
+                                               {"jpeg", Encode::kJpeg},
+                                               {"raw", Encode::kRaw}}),
+                     .resize_short = resize,
+                     .quality = quality,
+                     .raw_share = raw_share,
+                     .max_pixels = max_pixels,
+                     .transcodes = transcode,
+                     .honours_exif = exif};
+  return options;
+}
+
+/// Calls `progress(done, total, reused, seconds, messages about pictures that were skipped)` about ten times per
+/// second.
+void pack_options(const PackOptions& options, const Spool* spool, const std::string& name,
+                  const nb::callable& progress) {
+  const auto report = [&](const PackProgress& made) {
+    check_signals();
+    const nb::gil_scoped_acquire gil;
+    progress(made.done_count, made.total_count, made.reused_count, made.seconds, made.skipped);
+  };
+  const Unlocked released;
+  if (spool != nullptr)
+    pack(*spool, name, options, report);
+  else
+    pack(options, report);
+}
+
+}  // namespace
+
+void define_pack(nb::module_& module) {
+  nb::class_<Spool>(module, "Spool")
+      .def(
+          "__init__", [](Spool* self, const std::string& folder) { new (self) Spool(folder); }, "folder"_a)
+      .def("add_file", add_file, "bytes"_a, "label"_a, "path"_a)
+      .def("add_pixels", add_pixels, "pixels"_a, "label"_a)
+      .def("set_classes", &Spool::set_classes, "names"_a, "numbers"_a)
+      .def("__len__", &Spool::size);
+  nb::class_<PackOptions>(module, "PackOptions");
+  module.def("pack_options", options_of, nb::kw_only(), "source"_a, "input"_a, "split"_a, "output"_a, "shards"_a,
+             "shuffle_seed"_a, "jobs"_a, "force"_a, "on_corrupt"_a, "encode"_a, "resize"_a, "quality"_a, "raw_share"_a,
+             "max_pixels"_a, "transcode"_a, "exif"_a);
+  module.def("check_pack_options", check_pack_options, "options"_a);
+  module.def("check_packing", check_packing, "options"_a, Release());
+  module.def("pack", pack_options, "options"_a, "spool"_a.none(), "name"_a, "progress"_a);
+}
+
+}  // namespace penstock::python

@@ -1,0 +1,63 @@
+// Spool: pictures from an iterable of Python, on the disk until pack() has read them.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "loader/sources/source.h"
+
+namespace penstock::python {
+
+/// An iterable gives its pictures once and in its order, while pack() deals them to shards by class and reads them on
+/// many threads, without Python. So they are first written one after the other into a file without a name, which is
+/// gone with the process, however that ends.
+///
+/// Memory: about 60 bytes per picture. Disk: the bytes of the pictures, as given.
+class Spool final : public Source {
+ public:
+  /// The file is made in `folder` or the nearest folder above it that exists. Throws io_error.
+  explicit Spool(const std::filesystem::path& folder);
+  ~Spool() override;
+  Spool(const Spool&) = delete;
+  Spool& operator=(const Spool&) = delete;
+
+  /// A JPEG or PNG file as it is. Throws corrupt_error for other bytes.
+  void add_file(std::span<const uint8_t> bytes, int64_t label, const std::string& path);
+  /// Pixels, H x W x C. Throws config_error for an extent that no picture has.
+  void add_pixels(std::span<const uint8_t> pixels, const Extent& extent, int64_t label);
+  /// Label i becomes numbers[i], whose name is names[numbers[i]]. Requires that both are as long as there are labels.
+  void set_classes(std::vector<std::string> names, const std::vector<int64_t>& numbers);
+
+  uint64_t size() const override { return entries_.size(); }
+  std::vector<std::string> class_names() const override { return class_names_; }
+  int64_t label(uint64_t index) const override { return entries_[index].label; }
+  SourceSample read(uint64_t index) const override;
+  std::string fingerprint() const override;
+  std::string where(uint64_t index) const override;
+  std::string path(uint64_t index) const override;
+  std::optional<Extent> raw_extent() const override;
+
+ private:
+  struct Entry {
+    uint64_t begin = 0, byte_count = 0;
+    int64_t label = 0;
+    Encoding encoding = Encoding::kRaw;
+    Extent extent;                            // of raw pixels; a file's header is read when it is packed
+    uint64_t path_begin = 0, path_bytes = 0;  // in paths_
+  };
+  void add(std::span<const uint8_t> bytes, Entry entry, const std::string& path);
+
+  int file_ = -1;
+  std::filesystem::path folder_;
+  std::vector<Entry> entries_;
+  std::string paths_;
+  std::vector<std::string> class_names_;
+  uint64_t byte_count_ = 0;
+  uint32_t checksum_ = 0;  // of all bytes, extents and labels
+};
+
+}  // namespace penstock::python

@@ -1,0 +1,57 @@
+"""augment.from_torchvision: transforms of torchvision, v1 and v2, as spec lists."""
+import penstock
+import pytest
+import torch
+import torchvision.transforms as v1
+from penstock.augment import from_torchvision
+from torchvision.transforms import v2
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+NORMALIZE = "normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225)"
+
+
+@pytest.mark.parametrize("of", [v1, v2])
+@pytest.mark.parametrize("make, expected", [
+    (lambda of: of.RandomResizedCrop(224), "random-resized-crop(size=224)"),
+    (lambda of: of.RandomResizedCrop((200, 100), scale=(0.5, 1), ratio=(1, 2), interpolation=v2.InterpolationMode.NEAREST),
+     "random-resized-crop(height=200,width=100,scale=0.5:1,ratio=1:2,filter=nearest)"),
+    (lambda of: of.Resize(256), "resize(size=256)"),
+    (lambda of: of.Resize((128, 64), antialias=False), "resize(height=128,width=64,filter=bilinear)"),
+    (lambda of: of.CenterCrop(224), "center-crop(size=224)"),
+    (lambda of: of.RandomCrop(32, padding=4), "crop(size=32,pad=4)"),
+    (lambda of: of.RandomHorizontalFlip(), "flip"),
+    (lambda of: of.RandomVerticalFlip(0.3), "vflip(p=0.3)"),
+    (lambda of: of.RandomRotation(15), "rotate(degrees=-15:15)"),
+    (lambda of: of.RandomAffine(10, translate=(0.1, 0.2), scale=(0.9, 1.1), shear=5, interpolation=v2.InterpolationMode.BILINEAR),
+     "affine(degrees=-10:10,translate=0.1:0.2,scale=0.9:1.1,shear=-5:5,filter=bilinear)"),
+    (lambda of: of.ColorJitter(0.4, hue=0.1), "color-jitter(brightness=0.6:1.4,hue=-0.1:0.1)"),
+    (lambda of: of.RandomGrayscale(), "grayscale"),
+    (lambda of: of.Grayscale(3), "grayscale(p=1)"),
+    (lambda of: of.TrivialAugmentWide(), "trivial-augment"),
+    (lambda of: of.RandomErasing(value=0.5), "erase(value=0.5)"),
+    (lambda of: of.Normalize(MEAN, STD), NORMALIZE),
+    (lambda of: of.Compose([of.RandomResizedCrop(224), of.Compose([of.RandomHorizontalFlip()]), of.PILToTensor(),
+                            of.ConvertImageDtype(torch.float32), of.Normalize(MEAN, STD)]), f"random-resized-crop(size=224),flip,{NORMALIZE}"),
+])
+def test_counterparts(pictures, of, make, expected):
+    spec = from_torchvision(make(of))
+    assert spec == expected
+    images = penstock.Loader(pictures, augment="random-resized-crop(size=300)," + spec, batch_size=4).batch(0).images  # it is a spec that Loader takes
+    assert images.shape[:2] == (4, 3)
+
+
+def test_mixes_of_batches():
+    assert from_torchvision([v2.MixUp(num_classes=3), v2.RandomHorizontalFlip()]) == "mixup(alpha=1),flip"
+    assert from_torchvision(v2.CutMix(num_classes=3)) == "cutmix"
+
+
+def test_what_has_no_counterpart_is_named_with_the_closest():
+    transforms = v2.Compose([v2.RandomResizedCrop(224, interpolation=v2.InterpolationMode.BICUBIC), v2.GaussianBlur(3),
+                             v2.RandAugment(), v2.RandomHorizontalFlip()])
+    with pytest.raises(penstock.ConfigError) as caught:
+        from_torchvision(transforms)
+    assert str(caught.value) == (
+        "augment: no counterpart for RandomResizedCrop with interpolation bicubic (closest: random-resized-crop(size=224)); "
+        "GaussianBlur (closest: leave it out); RandAugment (closest: trivial-augment); expected others, or closest=True, "
+        "which takes the closest")
+    assert from_torchvision(transforms, closest=True) == "random-resized-crop(size=224),trivial-augment,flip"

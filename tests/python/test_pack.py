@@ -1,0 +1,184 @@
+"""penstock.pack: sources by name as shardprep packs them, and anything that can be iterated."""
+import hashlib
+import io
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy
+import penstock
+import pytest
+import torchvision
+from PIL import Image
+
+from conftest import command
+
+DRAW = numpy.random.default_rng(3)
+
+
+def jpeg(size=(32, 24), mode="RGB"):
+    file = io.BytesIO()
+    Image.fromarray(DRAW.integers(0, 256, (*size[::-1], 3), dtype=numpy.uint8)).convert(mode).save(file, "JPEG", quality=95)
+    return file.getvalue()
+
+
+def hashes(folder):
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(pathlib.Path(folder).rglob("shard-*"))}
+
+
+def images_of(folder, **options):
+    """The unchanged pictures and labels in the order of their ids."""
+    loader = penstock.Loader(folder, layout="u8", augment="", shuffle="none", batch_size=1, arrays="numpy", **options)
+    rows = sorted(((int(batch.ids[0]), batch.images[0].copy(), int(batch.labels[0])) for batch in loader), key=lambda row: row[0])
+    return [row[1] for row in rows], [row[2] for row in rows], loader.class_names
+
+
+def verified(folder):
+    return command("shardprep", "verify", folder).returncode == 0
+
+
+def test_a_source_by_name_gives_shardpreps_bytes(tmp_path, capfd):
+    packed = penstock.pack("digits(count=300)", tmp_path / "python", split=["train", "test"], shards=3)
+    assert packed.samples == 600 and packed.folder == tmp_path / "python" and packed.skipped == []
+    done = command("shardprep", "pack", "--source", "digits(count=300)", "--split", "train,test", "--shards", 3, "--out",
+                   tmp_path / "tool")
+    assert done.returncode == 0
+    assert hashes(tmp_path / "python") == hashes(tmp_path / "tool") and len(hashes(tmp_path / "tool")) == 3
+    assert capfd.readouterr().err == ""  # no progress where stderr is no terminal
+
+
+def test_a_folder_after_the_name_is_the_input(pictures, tmp_path):
+    penstock.pack(f"image-folder:{pictures.parent}/source", tmp_path / "python", shards=2)
+    assert hashes(tmp_path / "python") == hashes(pictures)
+
+
+def test_an_iterable_of_files_gives_the_same_shards_but_for_ids_and_paths(pictures, tmp_path):
+    files = sorted((pictures.parent / "source").rglob("*.jpg"))
+    packed = penstock.pack(((path, path.parent.name) for path in files), tmp_path / "packed", shards=2)
+    assert packed.samples == 24 and verified(tmp_path / "packed")
+    crop = {"augment": "random-resized-crop(size=32)", "arrays": "numpy", "shuffle": "none", "batch_size": 24}
+    ours, theirs = (penstock.Loader(folder, **crop).batch(0) for folder in (tmp_path / "packed", pictures))
+    assert numpy.array_equal(ours.images, theirs.images) and numpy.array_equal(ours.labels, theirs.labels)
+    assert penstock.Loader(tmp_path / "packed", **crop).class_names == ["class0", "class1", "class2"]
+
+
+def test_bytes_are_kept_as_they_are(tmp_path):
+    files = [jpeg() for _ in range(5)]
+    items = [{"image": {"bytes": file, "path": f"{number}.jpg"}, "label": number % 2} for number, file in enumerate(files)]
+    penstock.pack(items, tmp_path / "packed")
+    assert command("shardprep", "unpack", tmp_path / "packed", "--out", tmp_path / "files").returncode == 0
+    found = sorted((tmp_path / "files").rglob("*.jpg"))
+    assert [path.read_bytes() for path in found] == files
+
+
+@pytest.mark.parametrize("make", [
+    lambda pixels: pixels,
+    lambda pixels: Image.fromarray(pixels),
+    lambda pixels: numpy.asfortranarray(pixels),
+], ids=["numpy", "pil", "fortran"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_pixels_come_back(tmp_path, make, channels):
+    pixels = [DRAW.integers(0, 256, (9, 7, 3)[:2 if channels == 1 else 3], dtype=numpy.uint8) for _ in range(6)]
+    penstock.pack([(make(picture), number % 2) for number, picture in enumerate(pixels)], tmp_path, class_names=["a", "b"])
+    images, labels, names = images_of(tmp_path)
+    assert all(numpy.array_equal(image.squeeze(), picture) for image, picture in zip(images, pixels, strict=True))
+    assert labels == [0, 1, 0, 1, 0, 1] and names == ["a", "b"]
+
+
+def test_class_names_come_from_torchvisions_data_sets(tmp_path):
+    dataset = torchvision.datasets.FakeData(8, (3, 10, 10), 3)
+    dataset.classes = ["x", "y", "z"]
+    penstock.pack(dataset, tmp_path)
+    images, labels, names = images_of(tmp_path)
+    assert names == ["x", "y", "z"] and labels == [int(label) for _, label in dataset]
+    assert numpy.array_equal(images[5], numpy.asarray(dataset[5][0]))
+
+
+def test_names_are_classes_in_alphabetical_order(tmp_path):
+    picture = DRAW.integers(0, 256, (9, 7, 3), dtype=numpy.uint8)
+    penstock.pack([(picture, name) for name in ("dog", "cat", "ant", "cat")], tmp_path)
+    assert images_of(tmp_path)[1:] == ([2, 1, 0, 1], ["ant", "cat", "dog"])
+
+
+PICTURE = numpy.zeros((9, 7, 3), dtype=numpy.uint8)
+
+
+@pytest.mark.parametrize("items, message", [
+    ([(PICTURE.astype("float32"), 0)], "pack: item 0: the picture is an array of float32; expected bytes of a JPEG or PNG"),
+    ([(PICTURE, 0), (None, 0)], "pack: item 1: the picture is NoneType; expected "),
+    ([(PICTURE, 0), 7], "pack: item 1 is int; expected (picture, label) or a dict"),
+    ([{"pixels": PICTURE, "label": 0}], "pack: item 0 is a dict of pixels, label; expected a picture (image, "),
+    ([(PICTURE, 0), (PICTURE, "cat")], "pack: item 1: the label is 'cat' after labels of another kind; expected "),
+    ([(PICTURE, -1)], "pack: item 0: the label is -1; expected a number, 0 or more, or a name"),
+    ([(PICTURE, 0.5)], "pack: item 0: the label is 0.5; expected "),
+    ([(PICTURE[:, :, :2], 0)], "pack: item 0: pixels of 9 x 7 x 2; expected H x W x 1 or H x W x 3"),
+    ([(PICTURE[0, 0], 0)], "pack: item 0: pixels in 1 dimensions; expected "),
+    ([(PICTURE[:0], 0)], "pack: item 0: pixels of 0 x 7 x 3; expected "),
+    (7, "pack: source is 7; expected a name or an iterable of (picture, label)"),
+])
+def test_wrong_items(tmp_path, items, message):
+    with pytest.raises(penstock.ConfigError) as caught:
+        penstock.pack(items, tmp_path / "packed")
+    assert str(caught.value).startswith(message) and "\n" not in str(caught.value), str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind, arguments, options, message", [
+    (penstock.ConfigError, ["filks"], {}, 'unknown source "filks"'),
+    (penstock.ConfigError, ["{here}"], {}, "pack: source is the folder '{here}'; expected NAME:FOLDER, such as 'image-folder:{here}'"),
+    (penstock.IoError, ["image-folder:/nowhere"], {}, None),
+    (penstock.ConfigError, ["digits"], {"shards": 0}, "pack: shards is 0; expected 1 to "),
+    (penstock.ConfigError, ["digits"], {"jobs": -1}, "pack: jobs is -1; expected 0 "),
+    (penstock.ConfigError, ["digits"], {"encode": "jpg"}, 'encode: unknown value "jpg"; did you mean "jpeg"?'),
+    (penstock.ConfigError, ["digits"], {"split": "tain"}, 'pack: split is "tain"; expected train, test or all'),
+    (penstock.ConfigError, [[]], {"shards": "x"}, "loader: shards is 'x'; expected a whole number"),
+    (penstock.ConfigError, [iter(int, 1)], {"quality": 0}, "pack: quality is 0; expected 1 to 100"),
+    (penstock.IoError, [[]], {}, "source iterable: no samples for split train; expected one or more"),
+    (penstock.CorruptError, [[(b"GIF89a", 0)]], {}, "pack: item 0: "),
+    (penstock.CorruptError, [[(jpeg()[:300], 0)]], {}, "item 0: "),
+    (penstock.IoError, [[("/nowhere/1.jpg", 0)]], {}, "pack: item 0, /nowhere/1.jpg: No such file or directory; expected "),
+])
+def test_wrong_arguments(tmp_path, kind, arguments, options, message):
+    arguments = [part.format(here=tmp_path) if isinstance(part, str) else part for part in arguments]
+    with pytest.raises(kind) as caught:
+        penstock.pack(*arguments, tmp_path / "packed", **options)
+    assert type(caught.value) is kind and "\n" not in str(caught.value)
+    assert message is None or str(caught.value).startswith(message.format(here=tmp_path)), str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_broken_pictures_may_be_left_out(tmp_path):
+    good = jpeg()
+    packed = penstock.pack([(good, 0), (good[:300], 0), (good, 1)], tmp_path, on_corrupt="skip")
+    assert packed.samples == 2 and len(packed.skipped) == 1 and packed.skipped[0].startswith("item 1: ")
+
+
+def test_an_iterable_that_raises_half_way_leaves_nothing(tmp_path):
+    def items():
+        yield PICTURE, 0
+        raise KeyError("mine")
+    with pytest.raises(KeyError, match="mine"):
+        penstock.pack(items(), tmp_path / "packed")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_leaves_nothing_or_all(tmp_path):
+    code = "import sys, penstock\nprint('begun', flush=True)\npenstock.pack('digits(count=300000)', sys.argv[1])"
+    process = subprocess.Popen([sys.executable, "-c", code, tmp_path / "packed"], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    process.stdout.readline()
+    while not any(tmp_path.rglob("shard-*")):  # it packs
+        assert process.poll() is None
+    process.send_signal(2)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == -2 and errors.endswith("KeyboardInterrupt\n"), errors
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_packing_into_one_folder_is_refused(tmp_path):
+    penstock.pack([(PICTURE, 0)], tmp_path)
+    with pytest.raises(penstock.ConfigError, match="exists already"):
+        penstock.pack(iter(int, 1), tmp_path)  # before the iterable, which has no end, is asked
+    penstock.pack([(PICTURE, 0), (PICTURE, 0)], tmp_path, force=True)
+    assert len(images_of(tmp_path)[0]) == 2 and os.listdir(tmp_path) == ["train"]
