@@ -20,6 +20,13 @@ def test_it_is_small_and_brings_its_libraries():
         assert [line for line in needed.splitlines() if library in line and "penstock.libs" in line], needed
 
 
+def test_it_is_typed():
+    names = zipfile.ZipFile(WHEEL).namelist()
+    assert {"penstock/py.typed", "penstock/_native.pyi"} <= set(names)
+    stub = zipfile.ZipFile(WHEEL).read("penstock/_native.pyi").decode()
+    assert "def start_epoch(self, epoch: int, first_batch: int) -> None" in stub
+
+
 def test_it_imports_nothing_large():
     done = python("import sys, penstock; print([name for name in ('numpy', 'torch', 'asyncio') if name in sys.modules])")
     assert done.stdout == "[]\n", done.stderr
