@@ -10,10 +10,10 @@
 namespace penstock::detail {
 namespace {
 
-// One float of each size, so that every order of sums has other bits.
+// Chosen so that the sums below have other bits in other orders.
 std::vector<float> leaves_of(int count) {
   std::vector<float> leaves;
-  for (int i = 0; i < count; ++i) leaves.push_back(std::sin(static_cast<float>(i + 1)) * std::pow(3.F, i % 5));
+  for (int i = 0; i < count; ++i) leaves.push_back(1000.F / static_cast<float>(6 * i % 22 + 1));
   return leaves;
 }
 
@@ -31,6 +31,7 @@ TEST(TreeSumTest, AddsNeighboursFirstInWhateverOrderTheyCome) {
   std::vector<int> order(8);
   std::iota(order.begin(), order.end(), 0);
   EXPECT_NE(std::accumulate(v.begin(), v.end(), 0.F), expected);
+  EXPECT_NE(((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7])), expected);
   EXPECT_EQ(sum_in_order(v, order), expected);
   EXPECT_EQ(sum_in_order(v, {7, 6, 5, 4, 3, 2, 1, 0}), expected);
   EXPECT_EQ(sum_in_order(v, {4, 1, 6, 0, 7, 3, 2, 5}), expected);
