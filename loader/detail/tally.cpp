@@ -5,6 +5,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "loader/detail/level_sums.h"
+
 namespace penstock::detail {
 namespace {
 
@@ -21,17 +23,12 @@ void Tally::add(int64_t label, const Picture& picture) {
   }
   const size_t first = picture.channels == 1 ? 0 : 1, channel_count = static_cast<size_t>(picture.channels);
   for (int row = 0; row < picture.height; ++row) {
-    const uint8_t* level = picture.pixels + row * picture.row_stride;
+    const auto sums = level_sums(picture.pixels + row * picture.row_stride, picture.width, picture.channels);
     for (size_t channel = 0; channel < channel_count; ++channel) {
-      uint64_t sum = 0, sum_of_squares = 0;
-      for (size_t i = channel; i < static_cast<size_t>(picture.width) * channel_count; i += channel_count) {
-        sum += level[i];
-        sum_of_squares += uint64_t{level[i]} * level[i];
-      }
       auto& levels = levels_[first + channel];
       levels.count += static_cast<uint64_t>(picture.width);
-      levels.sum += sum;
-      levels.sum_of_squares += sum_of_squares;
+      levels.sum += sums[channel].sum;
+      levels.sum_of_squares += sums[channel].sum_of_squares;
     }
   }
 }
