@@ -327,6 +327,34 @@ def test_a_splits_own_folder_is_no_other_split(tmp_path, command):
     assert error.startswith(f'shardprep: --split: is "test" with {tmp_path}/train, the folder of split train; expected')
 
 
+def test_show_writes_the_pictures_of_the_first_samples_or_of_one_sample(tmp_path):
+    pack(tmp_path, shards=1)
+    for grid, pixels, last in (("3x4", (54, 40), "12 samples"), ("20x4", (54, 278), "60 samples")):
+        out = run("show", tmp_path, "--out", tmp_path / "sheet.png", "--grid", grid, "--shuffle", "none").stdout
+        assert out.startswith("row 1: 0 ") and out.endswith(f"sheet.png: {pixels[1]} x {pixels[0]} pixels, {last}\n")
+        sheet = np.asarray(Image.open(tmp_path / "sheet.png"))
+        assert sheet.shape == pixels[::-1]
+        for sample_id, (label, *_, data) in samples_of(tmp_path / "train").items():
+            row, column = divmod(sample_id, 4)
+            if row < int(grid.split("x")[0]):
+                cell = sheet[14 * row:14 * row + 12, 14 * column:14 * column + 12]
+                assert cell.tobytes() == data, sample_id
+                assert re.search(rf"\b{sample_id} {label}[,\n]", out)
+    out = run("show", tmp_path, "--out", tmp_path / "sheet.png", "--grid", "2x5", "--sample", 7, "--augment", "affine(degrees=40)").stdout
+    assert out.endswith("10 epochs of one sample\n") and out.count(" 7 ") == 10
+    sheet = np.asarray(Image.open(tmp_path / "sheet.png"))
+    assert len({sheet[14 * i:14 * i + 12, 14 * j:14 * j + 12].tobytes() for i in range(2) for j in range(5)}) == 10
+    for arguments, code, message in (
+            (["--sample", 60], 2, "sheet: sample is 60; expected 0 to 59"),
+            (["--grid", "0x3"], 2, "sheet: rows is 0; expected 1 to 1000"),
+            (["--augment", "fip"], 2, 'unknown transform "fip"; did you mean "flip"?'),
+            (["--out", tmp_path / "none/x.png"], 3, "x.png: No such file or directory; expected a file to write to")):
+        out = ["--out", tmp_path / "y.png"] if "--out" not in arguments else []
+        error = run("show", tmp_path, *out, *arguments, code=code).stderr
+        assert error.startswith("shardprep: ") and message in error and error.count("\n") == 1
+    assert not (tmp_path / "y.png").exists()
+
+
 @pytest.mark.parametrize("arguments, code, message", [
     ([], 2, "no command; expected one of pack, info, verify"),
     (["verfy"], 2, 'unknown command "verfy"; did you mean "verify"?'),
@@ -357,6 +385,10 @@ def test_a_splits_own_folder_is_no_other_split(tmp_path, command):
     (["verify", ".", "--split", "tset"], 2, '--split: unknown split "tset"; did you mean "test"?'),
     (["verify", ".", "--jobs", "-2"], 2, "--jobs is -2; expected 0 (one per core) or more"),
     (["verify", ""], 2, 'DIR: is ""; expected the folder of a data set'),
+    (["show", "nowhere"], 2, "--out: is missing; expected a value"),
+    (["show", "nowhere", "--out", "x.png"], 3, "nowhere: no manifest.json"),
+    (["show", "nowhere", "--out", "x.png", "--grid", "8"], 2, '--grid: is "8"; expected ROWSxCOLUMNS, for example 8x8'),
+    (["show", "nowhere", "--out", "x.png", "--grid", "8x8x"], 2, '--grid: is "8x8x"; expected ROWSxCOLUMNS'),
 ])
 def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, arguments, code, message):
     error = run(*arguments, code=code, cwd=tmp_path).stderr
