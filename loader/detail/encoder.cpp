@@ -68,7 +68,9 @@ Extent reduced(const Extent& upright, int resize_short) {
 }  // namespace
 
 Encoder::Encoder(const StorageOptions& options, std::shared_ptr<const Codebook> codebook)
-    : options_(options), codebook_(std::move(codebook)) {}
+    : options_(options),
+      codebook_(std::move(codebook)),
+      writer_(codebook_ ? std::make_unique<const StoreWriter>(*codebook_) : nullptr) {}
 
 Encoder::~Encoder() = default;
 
@@ -151,7 +153,7 @@ bool Encoder::store_coefficients(const JpegHeader& header, Encoded& picture) con
   constexpr uint8_t kEndOfImage[] = {0xFF, 0xD9};
   const JpegGeometry geometry(header);
   HuffmanSource coefficients(header, geometry, picture.bytes);
-  const auto store = encode_store(geometry, coefficients, *codebook_);
+  const auto store = writer_->write(geometry, coefficients);
   const std::span<const uint8_t> file = picture.bytes;
   StoreSource stored(store, geometry, *codebook_);
   const auto scan = encode_scan(header, geometry, stored);
@@ -188,7 +190,7 @@ std::shared_ptr<const Codebook> codebook_for(const Source& source, const Storage
   });
   TrainingSample all;
   for (const auto& sample : samples) all.append(sample);
-  const bool is_empty = std::all_of(all.blocks.begin(), all.blocks.end(), [](const auto& b) { return b.empty(); });
+  const bool is_empty = std::all_of(all.blocks.begin(), all.blocks.end(), [](const auto& b) { return b.size() == 0; });
   if (is_empty) return nullptr;
   return std::make_shared<const Codebook>(train_codebook(all, jobs));
 }

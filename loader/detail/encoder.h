@@ -13,6 +13,7 @@
 namespace penstock::detail {
 
 class Codebook;
+class StoreWriter;
 struct JpegHeader;
 
 /// A picture as it goes into the shard.
@@ -47,7 +48,8 @@ class Encoder {
   bool store_coefficients(const JpegHeader& header, Encoded& picture) const;
 
   StorageOptions options_;
-  std::shared_ptr<const Codebook> codebook_;  // shared with the shards' writers
+  std::shared_ptr<const Codebook> codebook_;   // shared with the shards' writers
+  std::unique_ptr<const StoreWriter> writer_;  // null without a codebook
 };
 
 /// Trains the codebook for `source` on up to 256 of its pictures, evenly spread. `jobs` is the number of threads (0:

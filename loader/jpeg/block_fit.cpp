@@ -1,49 +1,125 @@
-// best_fit() in Highway SIMD, compiled once for each instruction set. The best set is chosen at run time.
+// FitTable in Highway SIMD, compiled once for each instruction set. The best set is chosen at run time.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "loader/jpeg/block_fit.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // After foreach_target.h
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
+#include <cstring>
 
 #include "hwy/highway.h"
 #include "loader/jpeg/block_fit.h"
+
+#ifndef PENSTOCK_BLOCK_FIT_JOB
+#define PENSTOCK_BLOCK_FIT_JOB
+namespace penstock::detail {
+
+struct FitJob {
+  const uint8_t* base;   // kStoreEntries sums to begin with
+  const uint8_t* rows;   // kStoreEntries addends per need
+  const uint8_t* least;  // one addend per need, the same for all entries
+  const Need *begin, *end;
+  int entry_count;
+};
+
+struct LeastSum {
+  int entry = 0, sum = 0;
+  int common = 0;  // what the needs cost with every entry
+};
+
+constexpr int kFull = 255;  // a sum of 255 bits or more
+
+}  // namespace penstock::detail
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace penstock::detail::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// The bits that one entry costs for the values and exceptions of one block. A coefficient that is 0 costs nothing, one
-/// that fits its width costs that width, and any other costs an exception. The DC's width is not counted here, because
-/// it is in the base already.
-HWY_INLINE int value_bits(const uint8_t* needs, const uint8_t* widths) {
-  const hn::CappedTag<uint8_t, kBlockSize> d;
-  const hn::Repartition<uint64_t, decltype(d)> d64;
-  const auto exception = hn::Set(d, kExceptionBits);
-  auto sums = hn::Zero(d64);
-  for (size_t i = 0; i < kBlockSize; i += hn::Lanes(d)) {
-    const auto need = hn::Load(d, needs + i), width = hn::Load(d, widths + i);
-    auto cost = width;
-    if (i == 0) cost = hn::IfThenZeroElse(hn::FirstN(d, 1), cost);
-    // need > width (unsigned) exactly when the saturated difference need - width is not 0. Highway 1.0.3 would compare
-    // u8 by flipping the top bit of both.
-    const auto misfit = hn::Ne(hn::SaturatedSub(need, width), hn::Zero(d));
-    cost = hn::IfThenElse(misfit, exception, cost);
-    cost = hn::IfThenZeroElse(hn::Eq(need, hn::Zero(d)), cost);
-    sums = hn::Add(sums, hn::SumsOf8(cost));
+using D8 = hn::CappedTag<uint8_t, 64>;
+using V8 = hn::Vec<D8>;
+
+/// Writes the sums of kVectors (1, 2 or 4) vectors of entries from entry `first` on, and returns their minima, lane by
+/// lane. `common` becomes the sum of what is the same for all entries.
+template <int kVectors>
+HWY_INLINE V8 add_up(const FitJob& job, size_t first, uint8_t* sums, int& common) {
+  const D8 d;
+  // With fewer than four vectors the others are dead code.
+  const size_t lanes = hn::Lanes(d), b_at = kVectors > 1 ? lanes : 0, c_at = kVectors > 2 ? 2 * lanes : 0,
+               e_at = kVectors > 2 ? 3 * lanes : 0;
+  const uint8_t* base = job.base + first;
+  V8 a = hn::Load(d, base), b = hn::Load(d, base + b_at), c = hn::Load(d, base + c_at), e = hn::Load(d, base + e_at);
+  common = 0;
+  for (const Need* need = job.begin; need != job.end; ++need) {
+    common += job.least[*need];
+    const uint8_t* row = job.rows + size_t{*need} * kStoreEntries + first;
+    a = hn::SaturatedAdd(a, hn::Load(d, row));
+    if constexpr (kVectors > 1) b = hn::SaturatedAdd(b, hn::Load(d, row + b_at));
+    if constexpr (kVectors > 2) {
+      c = hn::SaturatedAdd(c, hn::Load(d, row + c_at));
+      e = hn::SaturatedAdd(e, hn::Load(d, row + e_at));
+    }
   }
-  return static_cast<int>(hn::GetLane(hn::SumOfLanes(d64, sums)));
+  hn::Store(a, d, sums + first);
+  if constexpr (kVectors == 1) return a;
+  hn::Store(b, d, sums + first + b_at);
+  if constexpr (kVectors == 2) return hn::Min(a, b);
+  hn::Store(c, d, sums + first + c_at);
+  hn::Store(e, d, sums + first + e_at);
+  return hn::Min(hn::Min(a, b), hn::Min(c, e));
 }
 
-HWY_NOINLINE BlockFit best_fit(const uint8_t* needs, const EntryWidths* widths, const uint16_t* base_bits,
-                               int entry_count) {
-  BlockFit best{.entry = 0, .bits = INT32_MAX};
-  for (int entry = 0; entry < entry_count; ++entry) {
-    const int bits = base_bits[entry] + value_bits(needs, widths[entry].data());
-    if (bits < best.bits) best = {entry, bits};
+/// Highway 1.0.3 has no MinOfLanes for u8.
+HWY_INLINE uint8_t least_lane(V8 sums) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::GetLane(sums);
+#else
+  const hn::Repartition<uint16_t, D8> d16;
+  const auto pairs = hn::BitCast(d16, sums);
+  const auto least = hn::Min(hn::And(pairs, hn::Set(d16, uint16_t{0xFF})), hn::ShiftRight<8>(pairs));
+  return static_cast<uint8_t>(hn::GetLane(hn::MinOfLanes(d16, least)));
+#endif
+}
+
+/// The first of kStoreEntries sums that is `wanted`. Has no branch, since nobody can predict it. Requires that there is
+/// one among the first `count`.
+HWY_INLINE int find_first(const uint8_t* sums, size_t count, int wanted) {
+#if HWY_TARGET == HWY_SCALAR
+  return static_cast<int>(std::find(sums, sums + count, wanted) - sums);
+#else
+  const D8 d;
+  const auto all_wanted = hn::Set(d, static_cast<uint8_t>(wanted));
+  alignas(64) uint8_t bits[kStoreEntries / 8 + 8] = {};  // StoreMaskBits() may write 8 bytes
+  for (size_t at = 0; at < count; at += hn::Lanes(d))
+    hn::StoreMaskBits(d, hn::Eq(hn::Load(d, sums + at), all_wanted), bits + at / 8);
+  uint64_t words[kStoreEntries / 64];
+  std::memcpy(words, bits, sizeof words);
+  unsigned filled = 1u << kStoreEntries / 64 >> 1;
+  for (int i = 0; i < kStoreEntries / 64; ++i) filled |= unsigned{words[i] != 0} << i;
+  const int word = std::countr_zero(filled);
+  return 64 * word + std::countr_zero(words[word]);
+#endif
+}
+
+/// Finds the entry with the least sum, the first one of several.
+HWY_NOINLINE LeastSum least_sum(const FitJob& given) {
+  const FitJob job = given;
+  const size_t lanes = hn::Lanes(D8()), count = static_cast<size_t>(job.entry_count);
+  alignas(64) uint8_t sums[kStoreEntries];
+  LeastSum fit;
+  V8 minima;
+  if (count <= lanes) {
+    minima = add_up<1>(job, 0, sums, fit.common);
+  } else if (count <= 2 * lanes) {
+    minima = add_up<2>(job, 0, sums, fit.common);
+  } else {
+    minima = add_up<4>(job, 0, sums, fit.common);
+    for (size_t first = 4 * lanes; first < count; first += 4 * lanes)
+      minima = hn::Min(minima, add_up<4>(job, first, sums, fit.common));
   }
-  return best;
+  fit.sum = least_lane(minima);
+  fit.entry = find_first(sums, count, fit.sum);
+  return fit;
 }
 
 }  // namespace penstock::detail::HWY_NAMESPACE
@@ -52,29 +128,47 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace penstock::detail {
 
-HWY_EXPORT(best_fit);
+HWY_EXPORT(least_sum);
 
-BlockNeeds block_needs(const int16_t* block) {
-  BlockNeeds needs;
-  needs[0] = 0;
-  for (int i = 1; i < kBlockSize; ++i) {
-    const unsigned magnitude = std::abs(int{block[i]});
-    const int need = magnitude == 0 ? 0 : 1 + std::bit_width(magnitude - 1);
-    needs[i] = static_cast<uint8_t>(block[i] == 1 << (kMaxWidth - 1) ? kNoFit : std::min(need, kNoFit));
+void FitTable::set(const ClassWidths& widths, int entry_count) {
+  entry_count_ = entry_count;
+  base_.fill(kFull);
+  for (int entry = 0; entry < entry_count; ++entry)
+    base_[entry] = static_cast<uint8_t>(widths[entry][0] + (kBlockSize - 1) -
+                                        std::count(widths[entry].begin() + 1, widths[entry].end(), 0));
+  for (int k = 0; k < kBlockSize; ++k) {
+    Row held{};  // one element per entry: its width for coefficient k
+    for (int entry = 0; entry < entry_count; ++entry) held[entry] = widths[entry][k];
+    for (int width = 1; width <= (k == 0 ? kNoFitDc : kNoFit); ++width) {
+      Row& row = excess_[need_of(k, width)];
+      for (int entry = 0; entry < kStoreEntries; ++entry)
+        row[entry] = held[entry] < width ? kExceptionBits : k == 0 ? 0 : held[entry];
+      const uint8_t least = *std::min_element(row.begin(), row.begin() + entry_count);
+      for (uint8_t& bits : row) bits = static_cast<uint8_t>(bits - least);
+      least_[need_of(k, width)] = least;
+    }
   }
-  return needs;
 }
 
-uint8_t dc_need(int difference) {
-  if (difference == 0) return 0;
-  const int need = 1 + std::bit_width(static_cast<unsigned>(difference < 0 ? -(difference + 1) : difference));
-  return static_cast<uint8_t>(std::min(need, kNoFitDc));
+BlockFit FitTable::best(std::span<const Need> needs) const {
+  const auto [entry, sum, common] = HWY_DYNAMIC_DISPATCH(least_sum)({.base = base_.data(),
+                                                                     .rows = excess_[0].data(),
+                                                                     .least = least_.data(),
+                                                                     .begin = needs.data(),
+                                                                     .end = needs.data() + needs.size(),
+                                                                     .entry_count = entry_count_});
+  if (sum < kFull) return {entry, sum + common};
+  return best_of_large_sums(needs, common);
 }
 
-BlockFit best_fit(const BlockNeeds& needs, const ClassWidths& widths,
-                  const std::array<uint16_t, kStoreEntries>& base_bits, int entry_count) {
-  alignas(64) const BlockNeeds aligned = needs;
-  return HWY_DYNAMIC_DISPATCH(best_fit)(aligned.data(), widths.data(), base_bits.data(), entry_count);
+BlockFit FitTable::best_of_large_sums(std::span<const Need> needs, int common) const {
+  std::array<uint16_t, kStoreEntries> sums;  // at most 64 x 24 + 75 bits
+  std::copy(base_.begin(), base_.end(), sums.begin());
+  for (const Need need : needs)
+    for (int entry = 0; entry < kStoreEntries; ++entry)
+      sums[entry] = static_cast<uint16_t>(sums[entry] + excess_[need][entry]);
+  const auto least = std::min_element(sums.begin(), sums.begin() + entry_count_);
+  return {static_cast<int>(least - sums.begin()), *least + common};
 }
 
 }  // namespace penstock::detail

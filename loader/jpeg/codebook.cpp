@@ -31,7 +31,6 @@ void fill_entry(CodebookTables& tables, int entry) {
     tables.fields[entry][i / 8] |= ((uint64_t{1} << widths[i]) - 1) << i % 8 * 8;
     for (int bit = 0; bit < 4; ++bit) tables.width_bits[entry][bit] |= uint64_t{widths[i]} >> bit << 63 >> (63 - i);
   }
-  tables.base_bits[entry / kStoreEntries][entry % kStoreEntries] = static_cast<uint16_t>(head.dc_width + head.counts);
   if (entry % kStoreEntries == kRawEntry) head.counts += 1u << 16;
 }
 

@@ -20,7 +20,7 @@ using EntryWidths = std::array<uint8_t, kBlockSize>;
 using ClassWidths = std::array<EntryWidths, kStoreEntries>;
 
 /// The codebook as the decoders read it. Tables have one element per entry of each class, at index class *
-/// kStoreEntries + entry. They take 121 KB, of which each kernel reads half or less.
+/// kStoreEntries + entry. They take 120 KB, of which each kernel reads half or less.
 ///
 /// An example: the entry with DC width 6 and the widths 3, 2, 2 at the coefficients 1, 8, 9 (as in store_format.h).
 ///
@@ -28,7 +28,6 @@ using ClassWidths = std::array<EntryWidths, kStoreEntries>;
 ///   order       1, 8, 9, then zeros: bit j of a block's mask belongs to coefficient order[j]
 ///   fields      row 0 is 0x0700 (byte 1 has 3 low bits), row 1 is 0x0303 (bytes 0 and 1 have 2 low bits), others 0
 ///   width_bits  3 is 011 and 2 is 010 in binary: [0] = 0x002 (coefficient 1), [1] = 0x302 (all three), [2] = [3] = 0
-///   base_bits   6 + 3 = 9 bits
 ///
 /// A block of this entry whose mask bits are 1, 0, 1 has values at the coefficients 1 and 9 only. Decoding it:
 ///
@@ -52,8 +51,6 @@ struct CodebookTables {
   // Element b: bit k is bit b of coefficient k's width.
   alignas(64) std::array<std::array<uint64_t, 4>, kCount> width_bits;
   std::array<Head, kCount> heads;
-  // Bits of DC field and mask, equal for all blocks of an entry.
-  std::array<std::array<uint16_t, kStoreEntries>, kStoreClasses> base_bits;
 
   const EntryWidths& widths_of(int entry) const { return widths[entry / kStoreEntries][entry % kStoreEntries]; }
 };
@@ -65,7 +62,7 @@ struct CodebookTables {
 /// Stored, it has kByteCount bytes: for class 0 and then class 1, for each entry 0 .. 253, 64 widths of 4 bits, the
 /// lower half of a byte first. A u32 follows: the CRC-32C of all bytes before it.
 ///
-/// Memory: 121 KB. Thread-safety: immutable after construction.
+/// Memory: 120 KB. Thread-safety: immutable after construction.
 class Codebook {
  public:
   static constexpr size_t kByteCount = size_t{kStoreClasses} * kTrainedEntries * kBlockSize / 2 + 4;

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "loader/detail/parallel.h"
+#include "loader/jpeg/block_fit.h"
 #include "loader/jpeg/store_layout.h"
 
 namespace penstock::detail {
@@ -15,10 +17,9 @@ namespace {
 // time; 12 rounds give 0.04 % fewer bytes in one and a half times the time.
 constexpr int kRoundsASplit = 8;
 constexpr size_t kChunk = 4096;  // number of blocks that a thread takes at once
-constexpr int kNeedLimit = 16;   // all needs are below this
 
-/// For each coefficient and each need: the number of an entry's blocks that have this need.
-using Histogram = std::array<std::array<uint32_t, kNeedLimit>, kBlockSize>;
+/// For each need: the number of an entry's blocks that have it.
+using Histogram = std::array<uint32_t, kNeedCount>;
 
 /// The finaliser of splitmix64 (Steele, Lea and Flood 2014). It makes choices that look random and depend on `value`
 /// alone.
@@ -28,16 +29,18 @@ uint64_t mixed(uint64_t value) {
   return value ^ value >> 31;
 }
 
-/// The width that takes the fewest bits for these needs. A width above 0 costs every block one mask bit for an AC, and
-/// its whole width for a DC.
-uint8_t best_width(const std::array<uint32_t, kNeedLimit>& counts, int64_t block_count, bool is_dc) {
+/// The width of coefficient k that takes the fewest bits for these needs. A width above 0 costs every block one mask
+/// bit for an AC, and its whole width for a DC.
+uint8_t best_width(const Histogram& histogram, int64_t block_count, int k) {
+  const bool is_dc = k == 0;
   const int limit = is_dc ? kMaxDcWidth : kMaxWidth;
+  const uint32_t* counts = &histogram[need_of(k, 1)];
   int64_t best_bits = INT64_MAX;
   int best = 0;
   for (int width = 0; width <= limit; ++width) {
     int64_t bits = is_dc ? block_count * width : width > 0 ? block_count : 0;
-    for (int need = 1; need < kNeedLimit; ++need)
-      bits += int64_t{counts[need]} * (need > width ? kExceptionBits : is_dc ? 0 : width);
+    for (int need = 1; need <= limit + 1; ++need)
+      bits += int64_t{counts[need - 1]} * (need > width ? kExceptionBits : is_dc ? 0 : width);
     if (bits < best_bits) best_bits = bits, best = width;
   }
   return static_cast<uint8_t>(best);
@@ -57,14 +60,10 @@ void limit_rows(EntryWidths& widths) {
   }
 }
 
-uint16_t base_bits_of(const EntryWidths& widths) {
-  return static_cast<uint16_t>(widths[0] + (kBlockSize - 1) - std::count(widths.begin() + 1, widths.end(), 0));
-}
-
 class ClassTrainer {
  public:
-  ClassTrainer(const std::vector<BlockNeeds>& blocks, int jobs)
-      : blocks_(blocks), jobs_(jobs), chosen_(blocks.size()) {}
+  ClassTrainer(const NeedLists& blocks, int jobs)
+      : blocks_(blocks), jobs_(jobs), chosen_(blocks.size()), counted_(blocks.size(), int16_t{-1}) {}
 
   ClassWidths train() {
     count_ = 1;
@@ -96,40 +95,47 @@ class ClassTrainer {
   }
 
   void assign() {
+    fits_.set(widths_, count_);
     const size_t chunks = (blocks_.size() + kChunk - 1) / kChunk;
     run_parallel(chunks, jobs_, [this](size_t chunk, const std::atomic<bool>&) {
       const size_t end = std::min(blocks_.size(), (chunk + 1) * kChunk);
-      for (size_t i = chunk * kChunk; i < end; ++i) chosen_[i] = best_fit(blocks_[i], widths_, base_bits_, count_);
+      for (size_t i = chunk * kChunk; i < end; ++i) chosen_[i] = fits_.best(blocks_[i]);
     });
   }
 
   void tally() {
-    histograms_.assign(static_cast<size_t>(count_), {});
     members_.fill({});
     for (size_t i = 0; i < blocks_.size(); ++i) {
-      Member& member = members_[chosen_[i].entry];
+      const int entry = chosen_[i].entry;
+      Member& member = members_[entry];
       ++member.block_count;
       member.bits += static_cast<uint64_t>(chosen_[i].bits);
       const uint64_t rank = mixed(i + rounds_ * blocks_.size());
       if (rank < member.rank) member.rank = rank, member.block = i;
-      Histogram& histogram = histograms_[chosen_[i].entry];
-      for (int k = 0; k < kBlockSize; ++k) ++histogram[k][blocks_[i][k]];
+      // Most blocks stay with their entry.
+      const int before = std::exchange(counted_[i], static_cast<int16_t>(entry));
+      if (before == entry) continue;
+      for (const Need need : blocks_[i]) ++histograms_[entry][need];
+      if (before < 0) continue;
+      for (const Need need : blocks_[i]) --histograms_[before][need];
     }
   }
 
   void refit(int entry) {
     for (int k = 0; k < kBlockSize; ++k)
-      widths_[entry][k] = best_width(histograms_[entry][k], static_cast<int64_t>(members_[entry].block_count), k == 0);
-    finish(entry);
+      widths_[entry][k] = best_width(histograms_[entry], static_cast<int64_t>(members_[entry].block_count), k);
+    limit_rows(widths_[entry]);
   }
 
   /// Makes entry `to` the mean of entry `from` and the needs of one of its blocks.
   void split(int from, int to) {
     widths_[to] = widths_[from];
-    const BlockNeeds& needs = blocks_[members_[from].block];
+    EntryWidths needs{};
+    for (const Need need : blocks_[members_[from].block])
+      needs[coefficient_of(need)] = static_cast<uint8_t>(width_of(need));
     for (int k = 1; k < kBlockSize; ++k)
       widths_[to][k] = static_cast<uint8_t>(std::min((widths_[from][k] + needs[k] + 1) / 2, kMaxWidth));
-    finish(to);
+    limit_rows(widths_[to]);
   }
 
   /// Splits the costliest entry to give entry `entry` a new start. The costliest entry's account of bits is halved, so
@@ -141,19 +147,15 @@ class ClassTrainer {
     if (costliest->block_count > 0) split(static_cast<int>(costliest - members_.begin()), entry);
   }
 
-  void finish(int entry) {
-    limit_rows(widths_[entry]);
-    base_bits_[entry] = base_bits_of(widths_[entry]);
-  }
-
-  const std::vector<BlockNeeds>& blocks_;
+  const NeedLists& blocks_;
   const int jobs_;
   std::vector<BlockFit> chosen_;  // one entry per block
-  alignas(64) ClassWidths widths_{};
-  std::array<uint16_t, kStoreEntries> base_bits_{};
+  ClassWidths widths_{};
+  FitTable fits_;
   int count_ = 0;  // number of entries so far
   uint64_t rounds_ = 0;
-  std::vector<Histogram> histograms_;
+  std::vector<int16_t> counted_;  // one entry per block: the codebook entry whose histogram counts it; -1: none
+  std::vector<Histogram> histograms_ = std::vector<Histogram>(kTrainedEntries);
   std::array<Member, kStoreEntries> members_;
 };
 
@@ -177,8 +179,8 @@ TrainingSample sample_blocks(const JpegGeometry& geometry, CoefficientSource& so
       const int component = layout.component[k];
       // A component's first block in a group differs from the base by at most half a step, which is next to nothing.
       const bool is_first = k < layout.mcu_blocks && (k == 0 || layout.component[k - 1] != component);
-      BlockNeeds& needs = sample.blocks[layout.entry_base[k] / kStoreEntries].emplace_back(block_needs(block));
-      needs[0] = dc_need(block[0] - (is_first ? dc_base(block[0]) * kDcBaseStep : before[component]));
+      const int difference = block[0] - (is_first ? dc_base(block[0]) * kDcBaseStep : before[component]);
+      sample.blocks[layout.entry_base[k] / kStoreEntries].add(BlockNeeds(block, difference).list());
       before[component] = block[0];
     }
   }
@@ -187,15 +189,15 @@ TrainingSample sample_blocks(const JpegGeometry& geometry, CoefficientSource& so
 
 void TrainingSample::append(const TrainingSample& other) {
   for (int i = 0; i < kStoreClasses; ++i)
-    blocks[i].insert(blocks[i].end(), other.blocks[i].begin(), other.blocks[i].end());
+    for (size_t block = 0; block < other.blocks[i].size(); ++block) blocks[i].add(other.blocks[i][block]);
 }
 
 Codebook train_codebook(const TrainingSample& sample, int jobs) {
   auto widths = std::make_unique<std::array<ClassWidths, kStoreClasses>>();
   for (int i = 0; i < kStoreClasses; ++i)
-    if (!sample.blocks[i].empty()) (*widths)[i] = std::make_unique<ClassTrainer>(sample.blocks[i], jobs)->train();
+    if (sample.blocks[i].size() > 0) (*widths)[i] = std::make_unique<ClassTrainer>(sample.blocks[i], jobs)->train();
   for (int i = 0; i < kStoreClasses; ++i)
-    if (sample.blocks[i].empty()) (*widths)[i] = (*widths)[1 - i];
+    if (sample.blocks[i].size() == 0) (*widths)[i] = (*widths)[1 - i];
   return Codebook(*widths);
 }
 

@@ -3,19 +3,38 @@
 
 #include <array>
 #include <cstddef>
+#include <span>
 #include <vector>
 
-#include "loader/jpeg/block_fit.h"
+#include "loader/jpeg/block_needs.h"
 #include "loader/jpeg/codebook.h"
 #include "loader/jpeg/coefficients.h"
 #include "loader/jpeg/geometry.h"
 
 namespace penstock::detail {
 
+/// The needs of many blocks, one list after the other.
+class NeedLists {
+ public:
+  void add(std::span<const Need> needs) {
+    needs_.insert(needs_.end(), needs.begin(), needs.end());
+    ends_.push_back(needs_.size());
+  }
+  size_t size() const { return ends_.size(); }
+  std::span<const Need> operator[](size_t block) const {
+    const size_t begin = block == 0 ? 0 : ends_[block - 1];
+    return {needs_.data() + begin, ends_[block] - begin};
+  }
+
+ private:
+  std::vector<Need> needs_;
+  std::vector<size_t> ends_;  // one per block: where its list ends
+};
+
 /// The needs of sampled blocks, by class. Their order influences the result, so that the samples of pictures must be
 /// appended in a fixed order and not in the order in which threads finish.
 struct TrainingSample {
-  std::array<std::vector<BlockNeeds>, kStoreClasses> blocks;
+  std::array<NeedLists, kStoreClasses> blocks;
   void append(const TrainingSample& other);
 };
 

@@ -12,6 +12,7 @@
 
 #include "hwy/highway.h"
 #include "loader/jpeg/huffman_kernel.h"
+#include "loader/jpeg/nonzero-inl.h"
 
 #ifndef PENSTOCK_HUFFMAN_PLACES
 #define PENSTOCK_HUFFMAN_PLACES
@@ -51,8 +52,6 @@ constexpr auto kNegative = make_negative();
 
 HWY_BEFORE_NAMESPACE();
 namespace penstock::detail::HWY_NAMESPACE {
-
-namespace hn = hwy::HWY_NAMESPACE;
 
 /// Fills the buffer to at least 56 bits. For example, with bit_count 20 it loads 8 bytes from `next`, puts them after
 /// those 20 bits, advances `next` by 5 bytes and sets bit_count to 60. The 4 bits that remain at the end of the buffer
@@ -187,21 +186,7 @@ HWY_INLINE bool decode_ac(const HuffmanTable& table, BitPosition& at, int16_t* b
 /// McuRun::rows of a block. It is computed some time after the block was written, because a load of what has just been
 /// stored in smaller parts must wait for all of these stores.
 HWY_INLINE uint8_t used_rows(const int16_t* block) {
-#if HWY_TARGET == HWY_SCALAR
-  int last = 63;
-  while (last > 0 && block[last] == 0) --last;
-#else
-  const hn::CappedTag<int16_t, 32> d;
-  uint64_t places = 0;
-  for (size_t i = 0; i < kBlockSize; i += hn::Lanes(d)) {
-    uint32_t bits = 0;
-    uint8_t bytes[8];
-    hn::StoreMaskBits(d, hn::Ne(hn::Load(d, block + i), hn::Zero(d)), bytes);
-    std::memcpy(&bits, bytes, hn::Lanes(d) / 8);
-    places |= uint64_t{bits} << i;
-  }
-  const int last = 63 - __builtin_clzll(places | 1);
-#endif
+  const int last = 63 - __builtin_clzll(nonzero_places(block) | 1);
   return static_cast<uint8_t>(last / 8 + (last > 0));
 }
 

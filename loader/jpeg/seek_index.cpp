@@ -114,13 +114,16 @@ std::vector<uint8_t> build_seek_index(const JpegHeader& header, const JpegGeomet
     append(index, static_cast<uint32_t>(dc[i].least), 2);
   }
   for (const uint32_t bit : points.row_bits) append(index, bit, 4);
-  BitWriter writer(index);
+  auto point_bits = static_cast<size_t>(lengths.width());
+  for (int i = 0; i < count; ++i) point_bits += static_cast<size_t>(dc[i].width());
+  const size_t bits_begin = index.size(), bits_end = bits_begin + (point_bits * points.lengths.size() + 7) / 8;
+  index.resize(bits_end + 8);  // which the writer needs
+  BitWriter writer(index.data() + bits_begin);
   for (size_t point = 0; point < points.lengths.size(); ++point) {
     writer.put(static_cast<uint32_t>(points.lengths[point] - lengths.least), lengths.width());
     for (int i = 0; i < count; ++i) writer.put(static_cast<uint32_t>(points.dc[point][i] - dc[i].least), dc[i].width());
   }
-  writer.finish();
-  index.insert(index.end(), kPaddingBytes, 0);
+  index.resize(bits_end + kPaddingBytes);
   return index;
 }
 

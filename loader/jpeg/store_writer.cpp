@@ -1,9 +1,9 @@
-// encode_store(): works group by group, with three passes over the blocks of a group: DC fields, masks, values.
+// StoreWriter: works group by group, with three passes over the blocks of a group: DC fields, masks, values.
 #include "loader/jpeg/store_writer.h"
 
 #include <algorithm>
 #include <array>
-#include <span>
+#include <bit>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -12,7 +12,29 @@
 #include "loader/jpeg/store_layout.h"
 
 namespace penstock::detail {
+
+struct StoreWriter::Tables {
+  static constexpr uint8_t kNoMaskBit = 63;  // of the DC, and of a coefficient of width 0
+
+  explicit Tables(const Codebook& given) : codebook(given.tables()) {
+    for (int i = 0; i < kStoreClasses; ++i) fits[i].set(codebook.widths[i], kTrainedEntries + 1);
+    for (int entry = 0; entry < CodebookTables::kCount; ++entry) {
+      mask_bits[entry].fill(kNoMaskBit);
+      for (int bit = 0; bit < codebook.heads[entry].mask_bits(); ++bit)
+        mask_bits[entry][codebook.order[entry][bit]] = static_cast<uint8_t>(bit);
+    }
+  }
+
+  const CodebookTables& codebook;
+  std::array<FitTable, kStoreClasses> fits;
+  // One row per entry: the mask's bit of each coefficient, which is the inverse of CodebookTables::order.
+  std::array<std::array<uint8_t, kBlockSize>, CodebookTables::kCount> mask_bits{};
+};
+
 namespace {
+
+/// The most bytes that DC fields, masks and values of a group take, and 8 more for the BitWriter.
+constexpr int kMaxBitBytes = kMaxGroupBlocks * (kMaxDcWidth + kBlockSize - 1 + 8 * kMaxRowBits) / 8 + 8;
 
 void put_number(std::vector<uint8_t>& bytes, size_t at, uint32_t value, int byte_count) {
   for (int i = 0; i < byte_count; ++i) bytes[at + static_cast<size_t>(i)] = static_cast<uint8_t>(value >> 8 * i);
@@ -24,7 +46,8 @@ bool is_exceptional(int value) {
 
 class GroupWriter {
  public:
-  GroupWriter(const StoreLayout& layout, const Codebook& codebook) : layout_(layout), tables_(codebook.tables()) {}
+  GroupWriter(const StoreLayout& layout, const StoreWriter::Tables& tables)
+      : layout_(layout), codebook_(tables.codebook), tables_(tables) {}
 
   /// Appends a group of `block_count` blocks.
   void write(const int16_t* blocks, int block_count, std::vector<uint8_t>& bytes) {
@@ -38,12 +61,12 @@ class GroupWriter {
     bytes.push_back(static_cast<uint8_t>(exceptions_.size()));
     for (int i = 0; i < layout_.component_count; ++i) bytes.push_back(static_cast<uint8_t>(bases[i]));
     for (int i = 0; i < block_count; ++i) bytes.push_back(static_cast<uint8_t>(entries_[i] % kStoreEntries));
-    BitWriter bits(bytes);
+    BitWriter bits(bits_.data());
     for (int i = 0; i < block_count; ++i)
-      bits.put(dc_fields_[i], static_cast<int>(tables_.heads[entries_[i]].dc_width));
+      bits.put(dc_fields_[i], static_cast<int>(codebook_.heads[entries_[i]].dc_width));
     for (int i = 0; i < block_count; ++i) put_mask(i, bits);
     for (int i = 0; i < block_count; ++i) put_values(i, bits);
-    bits.finish();
+    bytes.insert(bytes.end(), bits_.data(), bits.finish());
     for (const uint32_t exception : exceptions_) {
       bytes.resize(bytes.size() + kExceptionBytes);
       put_number(bytes, bytes.size() - kExceptionBytes, exception, kExceptionBytes);
@@ -55,33 +78,47 @@ class GroupWriter {
  private:
   const int16_t* block(int i) const { return blocks_ + i * kBlockSize; }
 
-  /// Chooses the entry, the DC field and the exceptions of block i.
+  /// Chooses the entry, the DC field, the values and the exceptions of block i.
   void choose(int i) {
-    const int base = layout_.entry_base[i], which = base / kStoreEntries;
+    const int base = layout_.entry_base[i];
     int& chain = chain_[layout_.component[i]];
-    needs_ = block_needs(block(i));
-    needs_[0] = dc_need(block(i)[0] - chain);
-    const BlockFit fit = best_fit(needs_, tables_.widths[which], tables_.base_bits[which], kTrainedEntries + 1);
+    const BlockNeeds needs(block(i), block(i)[0] - chain);
+    const BlockFit fit = tables_.fits[base / kStoreEntries].best(needs.list());
     entries_[i] = static_cast<uint16_t>(base + fit.entry);
-    dc_fields_[i] = 0;
-    if (fit.bits > static_cast<int>(8 * kRawBytes) || !add_exceptions(i)) {
+    if (fit.bits > static_cast<int>(8 * kRawBytes) || !divide(i, needs)) {
       entries_[i] = static_cast<uint16_t>(base + kRawEntry);
+      dc_fields_[i] = 0;
+      valued_[i] = masks_[i] = 0;
       return;
     }
-    const int width = tables_.widths_of(entries_[i])[0], half = 1 << width >> 1;
+    const int width = codebook_.widths_of(entries_[i])[0], half = 1 << width >> 1;
     const int difference = width == 0 ? 0 : std::clamp(block(i)[0] - chain, -half, half - 1);
     dc_fields_[i] = static_cast<uint32_t>(difference + half);
     chain += difference;
   }
 
-  /// Adds the exceptions of block i. Returns false and adds none when a value does not fit its bits or when the group
-  /// would have too many.
-  bool add_exceptions(int i) {
+  /// Divides the needs of block i into values and exceptions. Returns false when the exceptions cannot be stored.
+  bool divide(int i, const BlockNeeds& needs) {
+    const EntryWidths& widths = codebook_.widths_of(entries_[i]);
+    const auto& bit_of = tables_.mask_bits[entries_[i]];
+    uint64_t exceptional = 0, mask = 0;
+    for (const Need need : needs.list()) {
+      const int k = coefficient_of(need);
+      const bool fits = width_of(need) <= widths[k];
+      exceptional |= uint64_t{!fits} << k;
+      mask |= uint64_t{fits} << bit_of[k];
+    }
+    masks_[i] = mask & ~(uint64_t{1} << StoreWriter::Tables::kNoMaskBit);
+    valued_[i] = needs.places() & ~exceptional;
+    return exceptional == 0 || add_exceptions(i, exceptional);
+  }
+
+  /// Adds the exceptions of block i, whose places are `exceptional`. Returns false and adds none when one does not fit
+  /// its bits or when the group would have too many.
+  bool add_exceptions(int i, uint64_t exceptional) {
     const size_t count_before = exceptions_.size();
-    const EntryWidths& widths = tables_.widths_of(entries_[i]);
-    for (int k = 0; k < kBlockSize; ++k) {
-      if (needs_[k] <= widths[k]) continue;
-      const int value = block(i)[k];
+    for (; exceptional != 0; exceptional &= exceptional - 1) {
+      const int k = std::countr_zero(exceptional), value = block(i)[k];
       if (!is_exceptional(value) || exceptions_.size() == kMaxExceptions) {
         exceptions_.resize(count_before);
         return false;
@@ -93,24 +130,17 @@ class GroupWriter {
   }
 
   void put_mask(int i, BitWriter& bits) const {
-    const int count = tables_.heads[entries_[i]].mask_bits();
-    for (int j = 0; j < count; ++j) bits.put(is_valued(i, tables_.order[entries_[i]][j]), 1);
+    const int count = codebook_.heads[entries_[i]].mask_bits();
+    bits.put(static_cast<uint32_t>(masks_[i]), std::min(count, 32));
+    bits.put(static_cast<uint32_t>(masks_[i] >> 32), std::max(count - 32, 0));
   }
 
   void put_values(int i, BitWriter& bits) const {
-    const int count = tables_.heads[entries_[i]].mask_bits();
-    for (int j = 0; j < count; ++j) {
-      const int k = tables_.order[entries_[i]][j];
-      if (!is_valued(i, k)) continue;
-      const int width = tables_.widths_of(entries_[i])[k], value = block(i)[k];
+    const EntryWidths& widths = codebook_.widths_of(entries_[i]);
+    for (uint64_t left = valued_[i]; left != 0; left &= left - 1) {
+      const int k = std::countr_zero(left), width = widths[k], value = block(i)[k];
       bits.put(static_cast<uint32_t>(value + (1 << width >> 1) - (value > 0)), width);
     }
-  }
-
-  /// Whether the mask bit of coefficient k is set. For an exception it is not.
-  bool is_valued(int i, int k) const {
-    const int value = block(i)[k], limit = 1 << tables_.widths_of(entries_[i])[k] >> 1;
-    return value != 0 && value >= -limit && value <= (limit == 1 << (kMaxWidth - 1) ? limit - 1 : limit);
   }
 
   void put_raw(int i, std::vector<uint8_t>& bytes) const {
@@ -121,20 +151,27 @@ class GroupWriter {
   }
 
   const StoreLayout& layout_;
-  const CodebookTables& tables_;
+  const CodebookTables& codebook_;
+  const StoreWriter::Tables& tables_;
   const int16_t* blocks_ = nullptr;
-  BlockNeeds needs_;                                 // needs of the block that choose() is working on
   std::array<int, 4> chain_{};                       // one per component: the DC that the differences alone give
   std::array<uint16_t, kMaxGroupBlocks> entries_{};  // one per block: index in CodebookTables
   std::array<uint32_t, kMaxGroupBlocks> dc_fields_{};
+  std::array<uint64_t, kMaxGroupBlocks> valued_{};  // one per block: bit k is set when coefficient k has a value
+  std::array<uint64_t, kMaxGroupBlocks> masks_{};   // one per block: the same bits as the store has them
   std::vector<uint32_t> exceptions_;
+  std::array<uint8_t, kMaxBitBytes> bits_;
 };
 
 }  // namespace
 
-std::vector<uint8_t> encode_store(const JpegGeometry& geometry, CoefficientSource& source, const Codebook& codebook) {
+StoreWriter::StoreWriter(const Codebook& codebook) : tables_(std::make_unique<const Tables>(codebook)) {}
+
+StoreWriter::~StoreWriter() = default;
+
+std::vector<uint8_t> StoreWriter::write(const JpegGeometry& geometry, CoefficientSource& source) const {
   const StoreLayout layout(geometry);
-  GroupWriter writer(layout, codebook);
+  GroupWriter writer(layout, *tables_);
   GroupBlocks blocks;
   std::array<uint8_t, kMaxGroupBlocks> rows;
   std::vector<uint8_t> bytes(layout.groups_begin());

@@ -170,7 +170,7 @@ TEST(JpegCodecTest, AutoReadsTheCoefficientsUnderTheRegionAlone) {
   const detail::JpegGeometry geometry(header);
   testing_data::LibjpegSource source(file, geometry);
   const detail::Codebook codebook = detail::train_codebook({}, 1);
-  auto store = detail::encode_store(geometry, source, codebook);
+  auto store = detail::StoreWriter(codebook).write(geometry, source);
   for (size_t row = 0; row < 16; ++row) {  // the left half: the first of two groups of every row
     uint32_t begin;
     uint16_t length;

@@ -50,7 +50,7 @@ struct Stored {
  private:
   std::vector<uint8_t> encode(const Codebook& codebook) {
     MemorySource source(geometry, expected);
-    std::vector<uint8_t> encoded = encode_store(geometry, source, codebook);
+    std::vector<uint8_t> encoded = StoreWriter(codebook).write(geometry, source);
     encoded.shrink_to_fit();
     return encoded;
   }
@@ -333,24 +333,6 @@ TEST(CodebookTest, TrainingSavesBytes) {
   EXPECT_LT(own_bytes, none_bytes * 3 / 4);
   EXPECT_LT(own_bytes, jpeg.bytes.size() * 6 / 5);
   expect_round_trip(Stored(jpeg.geometry, all, none), none, "a codebook without a sample");
-}
-
-TEST(BlockFitTest, NeedsAreTheLeastWidths) {
-  int16_t block[kBlockSize] = {77, 1, -1, 2, -2, 3, -3, 127, 128, -128, -129, 32767, -32768, 64, 65};
-  const auto needs = block_needs(block);
-  EXPECT_EQ(std::vector<int>(needs.begin(), needs.begin() + 16),
-            (std::vector<int>{0, 1, 1, 2, 2, 3, 3, 8, 9, 8, 9, 9, 9, 7, 8, 0}));
-  for (const auto& [difference, need] : {std::pair{0, 0},
-                                         {-1, 1},
-                                         {1, 2},
-                                         {-2, 2},
-                                         {2, 3},
-                                         {2047, 12},
-                                         {-2048, 12},
-                                         {2048, 13},
-                                         {-2049, 13},
-                                         {65535, 13}})
-    EXPECT_EQ(dc_need(difference), need) << difference;
 }
 
 }  // namespace
