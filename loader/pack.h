@@ -43,7 +43,7 @@ struct PackProgress {
 /// last. The packing after one that was killed goes on with the shards that are missing. A packing that fails leaves no
 /// files.
 /// Memory: up to 16 bytes per sample, besides what the source holds. Each job also needs what its ShardWriter holds,
-/// and one picture, decoded and encoded. At the start, JPEGs need about 60 MB of blocks to train a codebook with.
+/// and one picture, decoded and encoded. At the start, JPEGs need about 40 MB of blocks to train a codebook with.
 /// Errors: config_error (also when OUTPUT/<split> exists, unless `force` is set and it holds only shards and a
 /// manifest), io_error (also for a full disk), corrupt_error naming file and sample.
 void pack(const PackOptions& options, const std::function<void(const PackProgress&)>& on_progress = {});

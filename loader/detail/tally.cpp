@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "loader/detail/level_sums.h"
+#include "augment/detail/level_sums.h"
 
 namespace penstock::detail {
 namespace {

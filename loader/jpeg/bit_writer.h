@@ -2,6 +2,7 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -25,6 +26,19 @@ class BitWriter {
     held_ >>= count_ / 8 * 8;
     count_ %= 8;
   }
+
+  /// Puts the first `bit_count` bits of what another writer has written from `from` on.
+  void put_all(const uint8_t* from, size_t bit_count) {
+    uint32_t word;
+    for (; bit_count >= 32; bit_count -= 32, from += 4) {
+      std::memcpy(&word, from, sizeof word);
+      put(word, 32);
+    }
+    std::memcpy(&word, from, sizeof word);
+    put(word & ((1u << bit_count) - 1), static_cast<int>(bit_count));
+  }
+  /// The number of bits written, for a writer that began at `begin`.
+  size_t bits_since(const uint8_t* begin) const { return static_cast<size_t>(8 * (at_ - begin) + count_); }
 
   /// Returns the end of what was written. The last byte is filled up with bits 0.
   uint8_t* finish() const { return at_ + (count_ > 0); }

@@ -67,9 +67,9 @@ constexpr int width_of(Need need) { return kNeedParts[need].width; }
 class BlockNeeds {
  public:
   /// Requires that `block` has an alignment of 64 bytes.
-  BlockNeeds(const int16_t* block, int dc_difference) : places_(nonzero_places(block) & ~uint64_t{1}) {
-    if (dc_difference != 0) needs_[count_++] = need_of(0, dc_need(dc_difference));
-    for (uint64_t left = places_; left != 0; left &= left - 1) {
+  BlockNeeds(const int16_t* block, int dc_difference) : dc_(dc_need(dc_difference)) {
+    if (dc_ > 0) needs_[count_++] = need_of(0, dc_);
+    for (uint64_t left = nonzero_places(block) & ~uint64_t{1}; left != 0; left &= left - 1) {
       const int k = std::countr_zero(left);
       const unsigned place = static_cast<unsigned>(block[k] + 128);
       needs_[count_++] = need_of(k, place < kAcNeeds.size() ? kAcNeeds[place] : kNoFit);
@@ -77,11 +77,12 @@ class BlockNeeds {
   }
 
   std::span<const Need> list() const { return {needs_.data(), count_}; }
-  /// Bit k is set when AC coefficient k is not 0.
-  uint64_t places() const { return places_; }
+  std::span<const Need> ac_list() const { return list().subspan(dc_ > 0); }
+  /// The need of the DC difference.
+  int dc() const { return dc_; }
 
  private:
-  uint64_t places_;
+  int dc_;
   size_t count_ = 0;
   std::array<Need, kBlockSize> needs_;
 };

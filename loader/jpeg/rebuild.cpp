@@ -5,6 +5,8 @@
 #include <array>
 #include <bit>
 #include <cstdlib>
+#include <cstring>
+#include <span>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -13,8 +15,8 @@
 namespace penstock::detail {
 namespace {
 
-/// Writes bits, the highest one first, and a zero byte after every 0xFF, from a place on that has room for them and for
-/// 16 bytes more. It is copied for every block, so that its state is in registers while the block is written.
+/// Writes bits, the highest one first, from a place on that has room for them and for 8 bytes more. No branch depends
+/// on the bits, which nobody can predict. It is copied for every MCU, so that its state is in registers meanwhile.
 class ScanBits {
  public:
   explicit ScanBits(uint8_t* to) : at_(to) {}
@@ -22,46 +24,36 @@ class ScanBits {
   /// Requires bit_count <= 31 and value < 2^bit_count.
   [[gnu::always_inline]] void put(uint32_t value, int bit_count) {
     held_ = held_ << bit_count | value;
-    held_count_ += bit_count;
-    if (held_count_ < 32) return;
-    held_count_ -= 32;
-    const auto word = static_cast<uint32_t>(held_ >> held_count_);
-    // A byte is 0xFF when the complement has a byte 0. This test finds such a byte (Mycroft 1987).
-    if (((~word - 0x01010101U) & word & 0x80808080U) != 0) {
-      at_ = put_stuffed(at_, word);
-      return;
-    }
-    for (int i = 0; i < 4; ++i) at_[i] = static_cast<uint8_t>(word >> (24 - 8 * i));
-    at_ += 4;
+    count_ += bit_count;
+    const uint64_t next = __builtin_bswap64(held_ << (64 - count_));
+    std::memcpy(at_, &next, sizeof next);
+    at_ += count_ / 8;
+    count_ %= 8;
   }
+  /// Fills the last byte up with ones.
   void pad() {
-    if (held_count_ % 8 != 0) put((1U << (8 - held_count_ % 8)) - 1, 8 - held_count_ % 8);
-    for (; held_count_ > 0; held_count_ -= 8) at_ = put_byte(at_, static_cast<uint8_t>(held_ >> (held_count_ - 8)));
+    if (count_ > 0) put((1U << (8 - count_)) - 1, 8 - count_);
   }
-  /// Requires that the last call was pad().
-  void put_marker(uint8_t marker) {
-    *at_++ = 0xFF;
-    *at_++ = marker;
-  }
-  uint8_t* at() const { return at_; }
+  uint8_t* end() const { return at_; }  // of the whole bytes
+  /// Goes on at `to`, where the bits that are not yet a whole byte are written again.
   void move(uint8_t* to) { at_ = to; }
 
  private:
-  // Static, because an object whose address is known elsewhere is not kept in registers.
-  static uint8_t* put_stuffed(uint8_t* at, uint32_t word) {
-    for (int shift = 24; shift >= 0; shift -= 8) at = put_byte(at, static_cast<uint8_t>(word >> shift));
-    return at;
-  }
-  static uint8_t* put_byte(uint8_t* at, uint8_t byte) {
-    *at++ = byte;
-    if (byte == 0xFF) *at++ = 0;
-    return at;
-  }
-
   uint8_t* at_;
-  uint64_t held_ = 0;
-  int held_count_ = 0;  // fewer than 32: the number of lowest bits of held_ that are not yet written
+  uint64_t held_ = 0;  // the bits written last; older ones are on top
+  int count_ = 0;      // below 8: the number of lowest bits of held_ that are not a whole byte yet
 };
+
+/// Appends `bytes` with a zero byte after every 0xFF.
+void append_stuffed(std::span<const uint8_t> bytes, std::vector<uint8_t>& to) {
+  for (const uint8_t *at = bytes.data(), *end = at + bytes.size(); at != end;) {
+    const auto* found = static_cast<const uint8_t*>(std::memchr(at, 0xFF, static_cast<size_t>(end - at)));
+    const uint8_t* stop = found ? found + 1 : end;
+    to.insert(to.end(), at, stop);
+    if (found) to.push_back(0);
+    at = stop;
+  }
+}
 
 /// The code and its length for each symbol (T.81, annex C).
 class SymbolCoder {
@@ -130,9 +122,9 @@ void put_ac(ScanBits& writer, const SymbolCoder& encoder, const int16_t* block) 
   if (before < kBlockSize - 1) encoder.put(writer, 0, 0);
 }
 
-/// The most bytes of an MCU: 64 symbols of 31 bits per block, every byte of them stuffed, and a restart marker. It also
-/// has 64 bytes for what is held back, and for what pad() adds.
-constexpr size_t kMcuRoom = 2 * kMaxMcuBlocks * kBlockSize * 31 / 8 + 64;
+constexpr size_t kPlainBytes = 16384;  // bytes that are stuffed together
+/// The most bytes of an MCU: 64 symbols of 31 bits per block; and 16 for what is held back, and beyond the last bit.
+constexpr size_t kMcuBytes = kMaxMcuBlocks * kBlockSize * 31 / 8 + 16;
 
 class ScanEncoder {
  public:
@@ -145,14 +137,14 @@ class ScanEncoder {
   }
 
   void put_mcu(const int16_t* block) {
-    make_room();
-    ScanBits writer = writer_;
     if (restart_interval_ > 0 && mcu_ > 0 && mcu_ % restart_interval_ == 0) {
-      writer.pad();
-      writer.put_marker(static_cast<uint8_t>(0xD0 + (mcu_ / restart_interval_ - 1) % 8));
+      writer_.pad();
+      stuff();
+      bytes_.insert(bytes_.end(), {0xFF, static_cast<uint8_t>(0xD0 + (mcu_ / restart_interval_ - 1) % 8)});
       predictors_ = {};
     }
     ++mcu_;
+    ScanBits writer = writer_;
     for (int i = 0; i < geometry_.component_count; ++i) {
       const auto& component = geometry_.components[i];
       for (int j = 0; j < component.h * component.v; ++j, block += kBlockSize) {
@@ -163,22 +155,20 @@ class ScanEncoder {
       }
     }
     writer_ = writer;
+    if (writer_.end() >= plain_.data() + kPlainBytes) stuff();
   }
 
   std::vector<uint8_t> finish() {
-    make_room();
     writer_.pad();
-    bytes_.resize(static_cast<size_t>(writer_.at() - bytes_.data()));
+    stuff();
     return std::move(bytes_);
   }
 
  private:
-  /// Makes sure that the next MCU fits.
-  void make_room() {
-    const auto used = static_cast<size_t>(writer_.at() - bytes_.data());
-    if (bytes_.size() - used >= kMcuRoom) return;
-    bytes_.resize(2 * bytes_.size() + kMcuRoom);
-    writer_.move(bytes_.data() + used);
+  /// Moves the whole bytes of `plain_` to `bytes_`.
+  void stuff() {
+    append_stuffed({plain_.data(), writer_.end()}, bytes_);
+    writer_.move(plain_.data());
   }
 
   const JpegGeometry& geometry_;
@@ -186,8 +176,8 @@ class ScanEncoder {
   std::vector<SymbolCoder> dc_, ac_;
   std::array<int16_t, 4> predictors_{};
   int64_t mcu_ = 0;
-  std::vector<uint8_t> bytes_ = std::vector<uint8_t>(kMcuRoom);
-  ScanBits writer_{bytes_.data()};
+  std::vector<uint8_t> bytes_, plain_ = std::vector<uint8_t>(kPlainBytes + kMcuBytes);
+  ScanBits writer_{plain_.data()};
 };
 
 }  // namespace

@@ -14,20 +14,16 @@
 namespace penstock::detail {
 
 struct StoreWriter::Tables {
-  static constexpr uint8_t kNoMaskBit = 63;  // of the DC, and of a coefficient of width 0
-
   explicit Tables(const Codebook& given) : codebook(given.tables()) {
     for (int i = 0; i < kStoreClasses; ++i) fits[i].set(codebook.widths[i], kTrainedEntries + 1);
-    for (int entry = 0; entry < CodebookTables::kCount; ++entry) {
-      mask_bits[entry].fill(kNoMaskBit);
+    for (int entry = 0; entry < CodebookTables::kCount; ++entry)
       for (int bit = 0; bit < codebook.heads[entry].mask_bits(); ++bit)
         mask_bits[entry][codebook.order[entry][bit]] = static_cast<uint8_t>(bit);
-    }
   }
 
   const CodebookTables& codebook;
   std::array<FitTable, kStoreClasses> fits;
-  // One row per entry: the mask's bit of each coefficient, which is the inverse of CodebookTables::order.
+  // One row per entry: the mask's bit of each coefficient that has one, which is the inverse of CodebookTables::order.
   std::array<std::array<uint8_t, kBlockSize>, CodebookTables::kCount> mask_bits{};
 };
 
@@ -53,6 +49,7 @@ class GroupWriter {
   void write(const int16_t* blocks, int block_count, std::vector<uint8_t>& bytes) {
     blocks_ = blocks;
     exceptions_.clear();
+    values_ = BitWriter(value_bytes_.data());
     std::array<int8_t, 4> bases{};
     for (int i = layout_.mcu_blocks - 1; i >= 0; --i) bases[layout_.component[i]] = dc_base(blocks[i * kBlockSize]);
     for (int i = 0; i < layout_.component_count; ++i) chain_[i] = bases[i] * kDcBaseStep;
@@ -65,7 +62,7 @@ class GroupWriter {
     for (int i = 0; i < block_count; ++i)
       bits.put(dc_fields_[i], static_cast<int>(codebook_.heads[entries_[i]].dc_width));
     for (int i = 0; i < block_count; ++i) put_mask(i, bits);
-    for (int i = 0; i < block_count; ++i) put_values(i, bits);
+    bits.put_all(value_bytes_.data(), values_.bits_since(value_bytes_.data()));
     bytes.insert(bytes.end(), bits_.data(), bits.finish());
     for (const uint32_t exception : exceptions_) {
       bytes.resize(bytes.size() + kExceptionBytes);
@@ -88,29 +85,42 @@ class GroupWriter {
     if (fit.bits > static_cast<int>(8 * kRawBytes) || !divide(i, needs)) {
       entries_[i] = static_cast<uint16_t>(base + kRawEntry);
       dc_fields_[i] = 0;
-      valued_[i] = masks_[i] = 0;
+      masks_[i] = 0;
       return;
     }
-    const int width = codebook_.widths_of(entries_[i])[0], half = 1 << width >> 1;
-    const int difference = width == 0 ? 0 : std::clamp(block(i)[0] - chain, -half, half - 1);
-    dc_fields_[i] = static_cast<uint32_t>(difference + half);
-    chain += difference;
+    const int difference = block(i)[0] - chain, width = codebook_.widths_of(entries_[i])[0], half = 1 << width >> 1;
+    if (needs.dc() <= width) {
+      // A branch, which is nearly always taken: so the next block can be begun before this one's entry is known.
+      chain = block(i)[0];
+      dc_fields_[i] = static_cast<uint32_t>(difference + half);
+    } else {
+      const int nearest = width == 0 ? 0 : std::clamp(difference, -half, half - 1);
+      chain += nearest;
+      dc_fields_[i] = static_cast<uint32_t>(nearest + half);
+    }
   }
 
-  /// Divides the needs of block i into values and exceptions. Returns false when the exceptions cannot be stored.
+  /// Writes the values of block i and notes its mask and its exceptions. Returns false when the exceptions cannot be
+  /// stored. There is one loop, since the end of a loop over needs is hard to predict and takes as long as three needs.
   bool divide(int i, const BlockNeeds& needs) {
     const EntryWidths& widths = codebook_.widths_of(entries_[i]);
     const auto& bit_of = tables_.mask_bits[entries_[i]];
-    uint64_t exceptional = 0, mask = 0;
-    for (const Need need : needs.list()) {
-      const int k = coefficient_of(need);
+    const int16_t* values = block(i);
+    uint64_t exceptional = needs.dc() > widths[0], mask = 0;
+    BitWriter writer = values_;
+    for (const Need need : needs.ac_list()) {
+      const int k = coefficient_of(need), value = values[k];
       const bool fits = width_of(need) <= widths[k];
       exceptional |= uint64_t{!fits} << k;
       mask |= uint64_t{fits} << bit_of[k];
+      const int width = fits ? widths[k] : 0;
+      const auto field = static_cast<uint32_t>(value + (1 << width >> 1) - (value > 0));
+      writer.put(fits ? field : 0, width);
     }
-    masks_[i] = mask & ~(uint64_t{1} << StoreWriter::Tables::kNoMaskBit);
-    valued_[i] = needs.places() & ~exceptional;
-    return exceptional == 0 || add_exceptions(i, exceptional);
+    if (exceptional != 0 && !add_exceptions(i, exceptional)) return false;
+    masks_[i] = mask;
+    values_ = writer;
+    return true;
   }
 
   /// Adds the exceptions of block i, whose places are `exceptional`. Returns false and adds none when one does not fit
@@ -135,14 +145,6 @@ class GroupWriter {
     bits.put(static_cast<uint32_t>(masks_[i] >> 32), std::max(count - 32, 0));
   }
 
-  void put_values(int i, BitWriter& bits) const {
-    const EntryWidths& widths = codebook_.widths_of(entries_[i]);
-    for (uint64_t left = valued_[i]; left != 0; left &= left - 1) {
-      const int k = std::countr_zero(left), width = widths[k], value = block(i)[k];
-      bits.put(static_cast<uint32_t>(value + (1 << width >> 1) - (value > 0)), width);
-    }
-  }
-
   void put_raw(int i, std::vector<uint8_t>& bytes) const {
     for (int k = 0; k < kBlockSize; ++k) {
       bytes.resize(bytes.size() + 2);
@@ -157,10 +159,10 @@ class GroupWriter {
   std::array<int, 4> chain_{};                       // one per component: the DC that the differences alone give
   std::array<uint16_t, kMaxGroupBlocks> entries_{};  // one per block: index in CodebookTables
   std::array<uint32_t, kMaxGroupBlocks> dc_fields_{};
-  std::array<uint64_t, kMaxGroupBlocks> valued_{};  // one per block: bit k is set when coefficient k has a value
-  std::array<uint64_t, kMaxGroupBlocks> masks_{};   // one per block: the same bits as the store has them
+  std::array<uint64_t, kMaxGroupBlocks> masks_{};  // one per block: its mask, as the store has it
   std::vector<uint32_t> exceptions_;
-  std::array<uint8_t, kMaxBitBytes> bits_;
+  std::array<uint8_t, kMaxBitBytes> bits_, value_bytes_;
+  BitWriter values_{value_bytes_.data()};
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // level_sums() is what a plain loop gives.
-#include "loader/detail/level_sums.h"
+#include "augment/detail/level_sums.h"
 
 #include <gtest/gtest.h>
 

@@ -340,7 +340,7 @@ def test_show_writes_the_pictures_of_the_first_samples_or_of_one_sample(tmp_path
                 cell = sheet[14 * row:14 * row + 12, 14 * column:14 * column + 12]
                 assert cell.tobytes() == data, sample_id
                 assert re.search(rf"\b{sample_id} {label}[,\n]", out)
-    out = run("show", tmp_path, "--out", tmp_path / "sheet.png", "--grid", "2x5", "--sample", 7, "--augment", "affine(degrees=40)").stdout
+    out = run("show", tmp_path, "--out", tmp_path / "sheet.png", "--grid", "2x5", "--sample", 7, "--augment", "affine(degrees=40,interpolation=bilinear)").stdout
     assert out.endswith("10 epochs of one sample\n") and out.count(" 7 ") == 10
     sheet = np.asarray(Image.open(tmp_path / "sheet.png"))
     assert len({sheet[14 * i:14 * i + 12, 14 * j:14 * j + 12].tobytes() for i in range(2) for j in range(5)}) == 10
