@@ -3,8 +3,8 @@
 #define HWY_TARGET_INCLUDE "augment/detail/level_sums.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // After foreach_target.h
-#include "hwy/highway.h"
 #include "augment/detail/level_sums.h"
+#include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace penstock::detail::HWY_NAMESPACE {
