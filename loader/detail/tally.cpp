@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "augment/detail/level_sums.h"
+#include "loader/level_sums.h"
 
 namespace penstock::detail {
 namespace {

@@ -1,5 +1,5 @@
 // level_sums() is what a plain loop gives.
-#include "augment/detail/level_sums.h"
+#include "loader/level_sums.h"
 
 #include <gtest/gtest.h>
 

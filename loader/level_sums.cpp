@@ -1,10 +1,10 @@
 // level_sums() in Highway SIMD, compiled once for each instruction set. The best set is chosen at run time.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "augment/detail/level_sums.cpp"
+#define HWY_TARGET_INCLUDE "loader/level_sums.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // After foreach_target.h
-#include "augment/detail/level_sums.h"
 #include "hwy/highway.h"
+#include "loader/level_sums.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace penstock::detail::HWY_NAMESPACE {
