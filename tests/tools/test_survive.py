@@ -161,6 +161,18 @@ def test_another_number_of_ranks_goes_on(cache, tmp_path):
     assert [line["step"] for line in metrics(out) if line["kind"] == "step"] == list(range(1, 53))
 
 
+def test_with_exact_sums_another_number_of_ranks_ends_with_the_same_bits(cache, tmp_path):
+    alone, out = tmp_path / "alone", tmp_path / "run"
+    run(cache, *RUN, "--exact", "--out", alone)
+    process = start(cache, *RUN, *DDP, "--exact", "--max-restarts", 1, "--out", out)
+    kill_at(process, out, 10, victim=0)
+    wait_for_restart(process, out)
+    kill_at(process, out, 25)
+    process.communicate()
+    assert "resuming at epoch" in run(cache, *RUN, "--mode", "ddp", "--nproc", 4, "--exact", "--out", out).stdout
+    assert weights(out) == weights(alone)
+
+
 def test_torchrun_brings_a_run_back(cache, left_alone, tmp_path):
     out = tmp_path / "run"
     launcher = [*map(str, TORCHRUN), "2", "--max-restarts", "1", "--rdzv-backend", "c10d", "--rdzv-endpoint",
