@@ -40,6 +40,19 @@ def test_the_interpreter_ends_whatever_the_loader_is_doing(digits, ending):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_daemon_threads_in_the_middle_of_a_batch_do_not_abort_the_process(digits):
+    done = python("""
+import sys, threading, penstock
+for _ in range(4):
+    loader = penstock.Loader(sys.argv[1], batch_size=1000, workers=0, arrays="dlpack",
+                             augment="affine(degrees=10,interpolation=bilinear),normalize")
+    steps = iter(loader)
+    next(steps)  # the thread below makes the next epochs
+    threading.Thread(target=lambda loader=loader: [None for _ in range(10**6) for batch in loader], daemon=True).start()
+""", digits)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_an_exception_in_the_loop_leaves_through_the_loop(digits):
     done = python(MAKE + "for batch in loader: raise KeyError('mine')", digits)
     assert done.returncode == 1 and done.stderr.endswith("KeyError: 'mine'\n")
