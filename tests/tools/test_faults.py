@@ -233,14 +233,13 @@ def large_weights(path):
     return path
 
 
-@pytest.mark.parametrize("flag", ["--resume", "--pretrained"])
-def test_a_file_that_memory_is_too_small_for_is_named_with_its_flag(data, tmp_path, flag):
+@pytest.mark.parametrize("flag, message", [("--resume", 'no "penstock" in its metadata'), ("--pretrained", "is missing")])
+def test_a_file_that_is_larger_than_memory_is_mapped_and_judged_by_its_header(data, tmp_path, flag, message):
     weights = large_weights(tmp_path / "weights.safetensors")
     limit = 30_000_000_000  # enough for the map of the file, not for a copy beside it
-    done = train(data, tmp_path / "run", "-j", 0, flag, weights, code=DEVICE,
+    done = train(data, tmp_path / "run", "-j", 0, flag, weights, code=CORRUPT,
                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
-    assert is_one_line(done.stderr, re.escape(f"train: {flag} {weights}: ") + r"no memory for 20.0 GB of its tensors \(.*\); "
-                       "expected a smaller model, or more memory"), done.stderr
+    assert message in done.stderr and "no memory" not in done.stderr, done.stderr
 
 
 def test_a_model_that_memory_is_too_small_for_is_named_with_its_size(data, tmp_path):
