@@ -105,7 +105,7 @@ class SliceNotGathered final : public Update {
   void step() override { inner_->step(); }
   void step_bucket(size_t bucket) override { inner_->step_bucket(bucket); }
   Optimizer& optimizer() override { return inner_->optimizer(); }
-  std::vector<torch::Tensor> slot(size_t index) override { return inner_->slot(index); }
+  torch::Tensor slot(size_t index, size_t parameter) override { return inner_->slot(index, parameter); }
   void load_slot(size_t index, const std::vector<torch::Tensor>& whole) override { inner_->load_slot(index, whole); }
 
  private:
