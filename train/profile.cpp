@@ -2,6 +2,8 @@
 #include "train/profile.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -56,6 +58,21 @@ TraceLane lane_of(const std::string& name, const std::vector<Lap>& laps) {
                            {{"step", lap.step}, {"epoch", lap.epoch}}});
   }
   return lane;
+}
+
+/// The numbers that tell a message from all others of at most 4,096 steps and as many ranks.
+std::string id_of(const MessageEnd& message) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%03x%03x%03x%07x", static_cast<unsigned>(message.step & 0xfff),
+                static_cast<unsigned>(message.from & 0xfff), static_cast<unsigned>(message.to & 0xfff),
+                static_cast<unsigned>(message.tag & 0xfffffff));
+  return text.data();
+}
+
+std::vector<TraceArrow> arrows_of(const std::vector<MessageEnd>& messages) {
+  std::vector<TraceArrow> arrows;
+  for (const auto& message : messages) arrows.push_back({message.what, id_of(message), message.is_sent, message.ns});
+  return arrows;
 }
 
 }  // namespace
@@ -142,6 +159,7 @@ std::vector<TraceLane> Profile::lanes() const {
   std::vector<TraceLane> lanes;
   add_loader_lanes(lanes);
   lanes.push_back(lane_of("trainer", laps_.host));
+  lanes.back().arrows = arrows_of(laps_.messages);
   if (is_on_cuda_) lanes.push_back(lane_of("device", laps_.device));
   add_op_lanes(lanes);
   return lanes;

@@ -20,7 +20,8 @@
 namespace penstock {
 
 /// --profile for one rank. The trace has a row for each loader worker, for the trainer's phases and, on CUDA, for those
-/// of the device, then for the operators of each thread and stream. Times are those of now_ns(); for ranks on different
+/// of the device, then for the operators of each thread and stream. Arrows lead from where the trainer of one rank
+/// sends a message to where that of another one has received it. Times are those of now_ns(); for ranks on different
 /// machines, zero is the moment when they leave a barrier together.
 ///
 /// The first profiled step is the tenth of this process, or an earlier one if the run has too few steps after that. All

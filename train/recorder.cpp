@@ -67,6 +67,9 @@ void Recorder::number_laps(int64_t step, int64_t epoch) {
     lap->step = step;
     lap->epoch = epoch;
   }
+  auto& messages = laps_->messages;
+  for (auto message = messages.rbegin(); message != messages.rend() && message->step == 0; ++message)
+    message->step = step;
 }
 
 void Recorder::settle_laps() {
@@ -75,6 +78,7 @@ void Recorder::settle_laps() {
   const bool goes_on = open != host.begin() && open != host.end() && std::prev(open)->end_ns == open->begin_ns;
   if (goes_on) number_laps(std::prev(open)->step, std::prev(open)->epoch);
   if (!goes_on) host.erase(open, host.end());
+  std::erase_if(laps_->messages, [](const MessageEnd& message) { return message.step == 0; });
   if (!device_clock_) return;
   device_clock_->read(times_, true);
   auto& device = laps_->device;  // one entry per lap of the host, in the same order

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/clock.h"
@@ -27,7 +29,7 @@ constexpr std::array<const char*, kPhaseCount> kPhaseNames{"wait",          "hos
 struct StepTimes {
   std::array<double, kPhaseCount> phase{};
   double collectives = 0;  ///< Time in which a collective was running, whether a rank waited for it or not.
-  /// Part of `collectives`: that of the last one of each step, which starts when backward has ended.
+  /// Part of `collectives`: those that start when backward has ended, as the last sum of gradients of each step does.
   double last_collective = 0;
   double process_cpu = 0;  ///< Processor time of all threads of the process.
   double queued = 0;       ///< Time in which the training thread queued for a core.
@@ -48,10 +50,20 @@ struct Lap {
   int64_t begin_ns = 0, end_ns = 0;
 };
 
+/// Where a message between two ranks of the run began or ended.
+struct MessageEnd {
+  std::string what;          ///< "the activation of micro-batch 3"
+  bool is_sent = false;      ///< Otherwise it has arrived.
+  int from = 0, to = 0;      ///< Ranks of the run.
+  int tag = 0;               ///< With both ranks and the step it is that of no other message.
+  int64_t step = 0, ns = 0;  ///< As of a Lap; the ends of one message have the same step.
+};
+
 /// The laps of some steps, in order. There are no gaps between the laps of one step.
 struct Laps {
   std::vector<Lap> host;
-  std::vector<Lap> device;  ///< On CUDA: the same laps, with the times of the device.
+  std::vector<MessageEnd> messages;  ///< In the same steps.
+  std::vector<Lap> device;           ///< On CUDA: the same laps, with the times of the device.
 };
 
 namespace detail {
@@ -78,21 +90,47 @@ class Recorder {
     times_[phase] += static_cast<double>(now - last_ns_) * 1e-6;
     last_ns_ = now;
   }
-  void add_collective(double milliseconds, bool is_last) {
+  void add_collective(double milliseconds, bool is_after_backward) {
     times_.collectives += milliseconds;
-    if (is_last) times_.last_collective += milliseconds;
+    if (is_after_backward) times_.last_collective += milliseconds;
   }
+
+  /// What this rank does from now on, where a Communication interrupts it. Costs a store to memory.
+  void enter(Phase phase) { phase_ = phase; }
+  /// As long as this lives, time belongs to Phase::kCommunication: the rank starts a collective or waits for one in the
+  /// middle of the phase that it has entered. One within another changes nothing.
+  class Communication {
+   public:
+    explicit Communication(Recorder& recorder)
+        : recorder_(recorder), phase_(std::exchange(recorder.phase_, Phase::kCommunication)) {
+      if (phase_ != Phase::kCommunication) recorder_.mark(phase_);
+    }
+    ~Communication() {
+      if (phase_ != Phase::kCommunication) recorder_.mark(Phase::kCommunication);
+      recorder_.phase_ = phase_;
+    }
+    Communication(const Communication&) = delete;
+    Communication& operator=(const Communication&) = delete;
+
+   private:
+    Recorder& recorder_;
+    Phase phase_;
+  };
   /// Starts a stretch of steps. The time since the last mark() belongs to no phase.
   void restart();
+  /// This rank is about to send a message, or one has just arrived. Costs nothing unless laps are kept.
+  void note_message(const std::string& what, bool is_sent, int from, int to, int tag) {
+    if (laps_) laps_->messages.push_back({what, is_sent, from, to, tag, 0, now_ns()});
+  }
   /// The times of this stretch so far. With `is_complete` it waits until the device has passed the last mark; otherwise
   /// it leaves out marks that the device has not passed yet.
   StepTimes times(bool is_complete = true);
 
   /// From now on until take_laps(), all laps are kept as well. On CUDA, each restart() meanwhile waits for the device.
   void keep_laps();
-  /// All laps since the last end_step() or restart() belong to step `step` (1 or more) of `epoch`. Laps between an
-  /// end_step() and the next restart() belong to the step that has ended. Laps between two restart()s without an
-  /// end_step() belong to no step and are left out.
+  /// All laps and messages since the last end_step() or restart() belong to step `step` (1 or more) of `epoch`. Laps
+  /// between an end_step() and the next restart() belong to the step that has ended. Laps between two restart()s
+  /// without an end_step() belong to no step and are left out.
   void end_step(int64_t step, int64_t epoch = 0) {
     if (laps_) number_laps(step, epoch);
   }
@@ -104,6 +142,7 @@ class Recorder {
   void settle_laps();
 
   StepTimes times_;
+  Phase phase_ = Phase::kCommunication;  // as enter() has it
   int64_t last_ns_ = now_ns();
   int64_t start_cpu_ns_ = 0, start_queued_ns_ = 0;
   double start_busy_ms_ = 0;

@@ -59,6 +59,13 @@ void add_event(Lines& lines, const TraceEvent& event, int rank, size_t lane, int
   lines.add(line + "}");
 }
 
+void add_arrow(Lines& lines, const TraceArrow& arrow, int rank, size_t lane, int64_t origin_ns) {
+  // Without "bp":"e" the arrow would end at the event that begins next.
+  lines.add(concat(arrow.is_begin ? R"({"ph":"s")" : R"({"ph":"f","bp":"e")", R"(,"name":)", dumped(arrow.name),
+                   R"(,"cat":"message","id":")", arrow.id, R"(","pid":)", rank, R"(,"tid":)", lane, R"(,"ts":)",
+                   micros(arrow.ns - origin_ns), "}"));
+}
+
 /// Adds the events of a part. Returns false if there is no such file.
 bool add_part(Lines& lines, const fs::path& path) {
   std::ifstream file(path);
@@ -111,6 +118,7 @@ void write_trace_part(AtomicFile& file, int rank, const std::vector<TraceLane>& 
     lines.add(metadata("thread_name", rank, lane, {{"name", lanes[i].name}}));
     lines.add(metadata("thread_sort_index", rank, lane, {{"sort_index", lane}}));
     for (const auto& event : lanes[i].events) add_event(lines, event, rank, lane, origin_ns);
+    for (const auto& arrow : lanes[i].arrows) add_arrow(lines, arrow, rank, lane, origin_ns);
   }
   file.write("\n]\n");
 }

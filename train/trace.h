@@ -20,10 +20,19 @@ struct TraceEvent {
   std::vector<std::pair<const char*, int64_t>> arguments = {};  ///< What a viewer shows about the event, in this order.
 };
 
+/// One end of an arrow, which a viewer draws from its begin to the end with the same name and id. It belongs to the
+/// event of its row that contains its time.
+struct TraceArrow {
+  std::string name, id;  ///< The id in hexadecimal digits, 16 at most.
+  bool is_begin = false;
+  int64_t ns = 0;
+};
+
 /// One row of the trace. Two of its events do not overlap, or one contains the other.
 struct TraceLane {
   std::string name;
   std::vector<TraceEvent> events = {};
+  std::vector<TraceArrow> arrows = {};
 };
 
 /// Spreads events over lanes, in each of which any two events do not overlap or one contains the other; viewers draw

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from train_tool import FAST, metrics, run, summary
+from train_tool import FAST, SMALL, metrics, run, summary
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,8 @@ def single(cache, tmp_path_factory):
 
 
 @pytest.mark.parametrize("mode, ranks", [("zero", 2), ("zero", 3), ("zero(stage=2)", 2), ("zero(stage=3)", 2), ("pipeline", 2),
-                                         ("pipeline(schedule=gpipe)", 3), ("pipeline(data=2,micro-batches=2)", 4), ("mp", 2),
+                                         ("pipeline(schedule=gpipe)", 3), ("pipeline(data=2,zero=1,micro-batches=2)", 4),
+                                         ("mp(devices=cpu:2)", 2),
                                          ("pipeline(schedule=interleaved,recompute=always)", 2), ("ddp(accumulate=2)", 2)])
 def test_a_mode_trains_what_single_trains(cache, single, tmp_path, mode, ranks):
     """f32 sums in another order drift apart, so that losses are compared after few steps; tests/train/modes_test.cpp has
@@ -154,13 +155,20 @@ def test_a_run_goes_on_in_other_modes_and_world_sizes(cache, single, tmp_path):
 def test_a_simulated_network_is_waited_for_and_every_line_says_emulated(cache, tmp_path, mode):
     printed = run(cache, *FAST, "--mode", mode, "--sim-net", "1ms,1GB/s", "--out", tmp_path / "run").stdout
     assert "emulated: a network of 1ms,1GB/s between ranks\n" in printed
-    lines = [line for line in printed.splitlines() if line.startswith(("Epoch", "Total training time", "bubble", "co", "load"))]
-    assert len(lines) >= 4 and all("[emulated]" in line for line in lines)
+    lines = [line for line in printed.splitlines()
+             if line.startswith(("Epoch", "Total training time", "memory", "bubble", "co", "load"))]
+    assert len(lines) >= 5 and all("[emulated]" in line for line in lines)
     found = summary(tmp_path / "run")
     assert found["emulated"] and found["limit"]["emulated"] and all(line["emulated"] for line in metrics(tmp_path / "run"))
     # An all-reduce of two ranks takes two delays; a rank of a pipeline waits for two that are made one after the other.
     waited = found["phase_ms"]["bubble"] + found["phase_ms"]["communication"] + found["hidden_communication_ms"]
     assert waited >= 2
+
+
+def test_one_rank_has_no_network_to_simulate(cache, tmp_path):
+    printed = run(cache, *SMALL, "--epochs", 1, "--sim-net", "1s,1GB/s", "--out", tmp_path / "run").stdout
+    assert "--sim-net 1s,1GB/s: one rank has nobody to talk to, so no network is emulated\n" in printed
+    assert "[emulated]" not in printed and summary(tmp_path / "run")["emulated"] is False
 
 
 @pytest.mark.parametrize("mode, setting, values", [
@@ -193,7 +201,10 @@ def test_a_network_that_cannot_be_simulated_is_one_line(cache, tmp_path, flags, 
 @pytest.mark.parametrize("mode, ranks, message", [
     ("pipeline(micro-batches=5)", 2, "--mode pipeline: 5 micro-batches for --batch-size 32; expected micro-batches of "
                                      "equal size, as 4 or 8"),
-    ("pipeline(data=2)", 3, "--mode pipeline: data is 2 with 3 ranks; expected a number that divides them"),
+    ("pipeline(data=2)", 3, "--mode pipeline: data is 2 with 3 ranks; expected ranks = data x parts, as 2 x 2 = 4"),
+    ("pipeline(zero=1)", 2, "--mode pipeline: zero is 1 with one copy of the model; expected data=2 or more"),
+    ("mp(devices=cpu:3)", 2, "--mode mp: devices is cpu:3 with 2 ranks on this machine; expected 3 ranks, one for each device"),
+    ("mp(devices=0:1)", 2, "--mode mp: devices is 0:1 in a run on the CPU; expected threads, such as cpu:2"),
     ("pipeline(cut=fc1)", 3, "--mode pipeline: 1 cut with 3 ranks; expected 2 ranks, one for each part"),
     ("pipeline(schedule=2f2b)", 2, "--mode pipeline: unknown schedule \"2f2b\""),
     ("pipeline(micro-batches=6,schedule=interleaved)", 4, "--mode pipeline: 6 micro-batches with schedule=interleaved over 4 "

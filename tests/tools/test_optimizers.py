@@ -32,6 +32,16 @@ def test_an_optimizer_goes_on_in_another_mode_with_its_state(cache, tmp_path, op
     assert whole["test_loss"] < first
 
 
+def test_an_evaluation_asks_for_no_optimizer(cache, tmp_path):
+    out = tmp_path / "run"
+    run(cache, *FAST, "--epochs", 1, "--optimizer", "adamw", "--out", out)
+    (out / "options.json").unlink()  # which would say --optimizer
+    done = run(cache, *SMALL, "-e", "--resume", out / "checkpoint-last.safetensors", "--out", tmp_path / "evaluated")
+    assert "Accuracy over the" in done.stdout
+    found = json.loads((tmp_path / "evaluated/evaluation.json").read_text())
+    assert found["loss"] == pytest.approx(metrics(out)[-1]["test_loss"], rel=1e-6)
+
+
 def test_another_optimizer_than_the_checkpoints_is_refused_in_a_line(cache, tmp_path):
     for first, second in (("sgd", "adamw"), ("adamw", "sgd"), ("adam", "adamw")):
         out = tmp_path / f"{first}-{second}"

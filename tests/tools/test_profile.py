@@ -21,7 +21,7 @@ def cache(tmp_path_factory):
 
 
 def check_format(trace):
-    """The object form of the Trace Event Format, with the phases X (complete) and M (metadata)."""
+    """The object form of the Trace Event Format, with the phases X (complete), M (metadata), s and f (ends of arrows)."""
     assert isinstance(trace, dict) and isinstance(trace["traceEvents"], list) and trace["traceEvents"]
     assert trace["displayTimeUnit"] in ("ms", "ns") and isinstance(trace["otherData"], dict)
     for event in trace["traceEvents"]:
@@ -33,6 +33,9 @@ def check_format(trace):
             assert isinstance(event["cat"], str) and event["cat"], event
             assert isinstance(event["dur"], (int, float)) and event["dur"] >= 0, event
             assert event.keys() <= {"ph", "name", "cat", "pid", "tid", "ts", "dur", "args"}, event
+        elif event["ph"] in "sf":
+            assert event["cat"] == "message" and re.fullmatch(r"[0-9a-f]{16}", event["id"]), event
+            assert event.get("bp") == ("e" if event["ph"] == "f" else None), event
         else:
             argument = {"process_name": ("name", str), "thread_name": ("name", str),
                         "process_sort_index": ("sort_index", int), "thread_sort_index": ("sort_index", int)}
@@ -49,6 +52,7 @@ class Rank:
         self.name = next(event["args"]["name"] for event in metadata if event["name"] == "process_name")
         self.rows = {event["tid"]: event["args"]["name"] for event in metadata if event["name"] == "thread_name"}
         self.events = [event for event in events if event["ph"] == "X"]
+        self.arrows = [event for event in events if event["ph"] in "sf"]
         assert {event["tid"] for event in self.events} <= self.rows.keys()
         assert len(set(self.rows.values())) == len(self.rows)
 
@@ -163,8 +167,29 @@ def test_ranks_show_the_same_moments(profiled):
     """No rank has the sum of the gradients before every rank has begun to compute its gradients."""
     ranks = [rank.steps() for rank in profiled[1]]
     for step in range(10, 30):
-        laps = [{lap["name"]: lap for lap in rank[step]} for rank in ranks]
-        assert max(lap["backward"]["ts"] for lap in laps) <= min(end(lap["communication"]) for lap in laps)
+        firsts = [{lap["name"]: lap for lap in reversed(rank[step])} for rank in ranks]
+        lasts = [{lap["name"]: lap for lap in rank[step]} for rank in ranks]
+        assert max(lap["backward"]["ts"] for lap in firsts) <= min(end(lap["communication"]) for lap in lasts)
+
+
+@pytest.mark.parametrize("mode, ranks, hosting, per_step", [
+    ("pipeline", 2, "processes", 1 + 2 * 4), ("pipeline(schedule=interleaved,data=2,micro-batches=2)", 4, "threads", 2 * (1 + 12))])
+def test_every_message_is_an_arrow_from_one_rank_to_another(cache, tmp_path, mode, ranks, hosting, per_step):
+    """The profile spans an evaluation, whose messages are no part of it."""
+    run(cache, *FAST, "--mode", mode, "--nproc", ranks, "--hosting", hosting, "--profile", "--out", tmp_path / "run")
+    trace = load(tmp_path / "run")
+    profiled_ranks = [Rank(trace, pid) for pid in range(ranks)]
+    ends = collections.defaultdict(dict)
+    for number, rank in enumerate(profiled_ranks):
+        for arrow in rank.arrows:
+            assert arrow["ph"] not in ends[arrow["id"]], arrow
+            ends[arrow["id"]][arrow["ph"]] = arrow
+            around = [lap for lap in rank.row("trainer") if lap["ts"] <= arrow["ts"] <= end(lap)]
+            assert rank.rows[arrow["tid"]] == "trainer" and around, (number, arrow)
+    assert len(ends) == 20 * per_step
+    for both in ends.values():
+        assert both.keys() == {"s", "f"} and both["s"]["pid"] != both["f"]["pid"] and both["s"]["name"] == both["f"]["name"]
+        assert both["s"]["ts"] <= both["f"]["ts"]
 
 
 def test_a_profile_changes_no_weight(cache, tmp_path):

@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "tests/support/testing.h"
@@ -127,6 +128,34 @@ TEST_P(GroupTest, ReduceScatterGivesEachRankTheSumOfItsRow) {
       const int factor = world_size * (world_size + 1) / 2;
       EXPECT_TRUE(mine.equal((torch::arange(4, torch::kFloat64) + 4 * comm.rank()) * factor)) << mine;
     });
+}
+
+TEST_P(GroupTest, ACollectiveTellsHowLongItWasUnderWay) {
+  constexpr int64_t kLateNs = 10'000'000;
+  std::latch is_called(1);
+  ranks(2, [&](Comm& comm) {
+    auto sum = torch::ones({4}), all = torch::zeros({4}), mine = torch::ones({2});
+    if (comm.rank() == 1) {
+      is_called.wait();
+      burn_cpu(kLateNs);  // for so long rank 0 is alone in the first one
+    }
+    const int64_t begin_ns = now_ns();
+    std::vector<std::unique_ptr<Comm::Work>> works;
+    works.push_back(comm.all_reduce_sum(sum));
+    if (comm.rank() == 0) is_called.count_down();
+    works.push_back(comm.reduce_scatter_sum(mine, all));
+    works.push_back(comm.all_gather_into(all, mine));
+    for (const auto& work : works) work->wait();
+    double under_way_ms = 0;
+    for (const auto& work : works) {
+      while (!work->under_way_ms()) std::this_thread::yield();  // a thread of Gloo says when
+      under_way_ms += *work->under_way_ms();
+    }
+    EXPECT_GT(under_way_ms, comm.rank() == 0 ? kLateNs * 1e-6 : 0);
+    if (!GetParam().sim_net) {  // there it is the longer of two times
+      EXPECT_LE(under_way_ms, ms_since(begin_ns));
+    }
+  });
 }
 
 TEST_P(GroupTest, MessagesOfTwoRanksAreToldApartByTheirTags) {

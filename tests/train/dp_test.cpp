@@ -256,10 +256,10 @@ TEST(DpTest, ItIsOneRankThatNamesItsDevices) {
     return StrategyRegistry::entry("dp").traits.mesh(spec, request);
   };
   EXPECT_EQ(mesh("dp", {.gpus = 0}), (Mesh{.replicas = 2}));
-  EXPECT_EQ(mesh("dp", {.gpus = 3}), (Mesh{.replicas = 3, .gpu = 0}));
+  EXPECT_EQ(mesh("dp", {.gpus = 3}), (Mesh{.replicas = 3, .gpus = {0}}));
   EXPECT_EQ(mesh("dp(devices=2:0,output-device=0)", {.ranks = 1, .batch_size = 2, .gpus = 3}),
-            (Mesh{.replicas = 2, .gpu = 0}));
-  EXPECT_EQ(mesh("dp(devices=2:0)", {.gpus = 3}), (Mesh{.replicas = 2, .gpu = 2}));
+            (Mesh{.replicas = 2, .gpus = {0}}));
+  EXPECT_EQ(mesh("dp(devices=2:0)", {.gpus = 3}), (Mesh{.replicas = 2, .gpus = {2}}));
   EXPECT_EQ(refusal("dp", {.ranks = 2, .gpus = 0}),
             "--mode dp: launched with 2 ranks; expected 1, whose replicas are threads (use --mode ddp)");
 }

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
+#include "core/text.h"
 #include "tests/train/rank_threads.h"
 #include "tests/train/strategy_batches.h"
 #include "train/run/memory_report.h"
@@ -84,6 +85,23 @@ TEST(MemoryTest, PartsOfAModelAreCountedByThemselves) {
     sum += rank[0].formula_bytes;
   }
   EXPECT_EQ(sum, 61'706 * sizeof(double));
+}
+
+/// Of which each copy keeps a slice, of what ZeRO's stages say.
+TEST(MemoryTest, CopiesOfAPartKeepSlicesOfItsState) {
+  for (const int zero : {1, 2}) {
+    double sum = 0;
+    for (const auto& rank :
+         after_two_steps(concat("pipeline(cut=fc1,data=2,micro-batches=2,zero=", zero, ")"), 4, "lenet")) {
+      EXPECT_EQ(rank[0].formula, "phi");
+      EXPECT_EQ(rank[1].formula, zero == 2 ? "phi / 2" : "phi");
+      EXPECT_EQ(rank[2].formula, "phi / 2");
+      for (const auto& kind : rank)
+        EXPECT_NEAR(static_cast<double>(kind.bytes), kind.formula_bytes, 2 * sizeof(double)) << kind.kind;
+      sum += rank[2].formula_bytes;
+    }
+    EXPECT_EQ(sum, 61'706 * sizeof(double));
+  }
 }
 
 /// The buckets hold fc6 and fc5; fc4 and fc3; fc2 and fc1. When the last one starts, the first one's gradients are

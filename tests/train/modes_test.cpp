@@ -134,6 +134,10 @@ TEST(ModesTest, EveryModeTrainsTheSameModel) {
                                          Case{"pipeline(schedule=interleaved,data=2,micro-batches=2)", 4},
                                          Case{"pipeline(schedule=zero-bubble)", 3},
                                          Case{"pipeline(schedule=zero-bubble,data=2,micro-batches=6)", 4},
+                                         Case{"pipeline(data=2,zero=1,micro-batches=3)", 4},
+                                         Case{"pipeline(data=3,zero=2)", 6},
+                                         Case{"pipeline(schedule=interleaved,data=2,zero=2,micro-batches=2)", 4},
+                                         Case{"pipeline(schedule=zero-bubble,data=2,zero=2,micro-batches=3)", 4},
                                          Case{"pipeline(recompute=always)", 3},
                                          Case{"pipeline(schedule=interleaved,recompute=always)", 2},
                                          Case{"pipeline(schedule=zero-bubble,recompute=except-last)", 2},
@@ -160,7 +164,8 @@ TEST(ModesTest, EveryOptimizerTrainsTheSameModelInEveryMode) {
     const auto expected = plain_loop(*model, samples, 12, 3, 1, options);
     for (const auto& [mode, world_size] :
          {Case{"single", 1}, Case{"ddp", 2}, Case{"zero", 3}, Case{"zero(stage=2)", 2}, Case{"zero(stage=3)", 2},
-          Case{"pipeline", 2}, Case{"pipeline(data=2,micro-batches=3)", 4}})
+          Case{"pipeline", 2}, Case{"pipeline(data=2,micro-batches=3)", 4},
+          Case{"pipeline(data=2,zero=2,micro-batches=3)", 4}})
       EXPECT_LE(relative_difference(expected, train(mode, world_size, "lenet", kGrey, samples, 12, 3, torch::kFloat64,
                                                     Network::kThreads, options)),
                 1e-12)
@@ -230,9 +235,9 @@ TEST(ModesTest, APartialLastBatchGoesThroughAPipelineToo) {
   const auto expected = plain_loop(*model, samples, 10, 3, 1);
   for (const auto& [mode, world_size] :
        {Case{"pipeline(micro-batches=5)", 2}, Case{"pipeline(micro-batches=5,data=2)", 4},
-        Case{"pipeline(micro-batches=5,schedule=zero-bubble)", 2}, Case{"zero", 4}, Case{"zero(stage=2)", 4},
-        Case{"zero(stage=3)", 4}, Case{"single(accumulate=5)", 1}, Case{"ddp(accumulate=5)", 2},
-        Case{"dp(devices=cpu:4)", 1}})
+        Case{"pipeline(micro-batches=5,data=2,zero=2)", 4}, Case{"pipeline(micro-batches=5,schedule=zero-bubble)", 2},
+        Case{"zero", 4}, Case{"zero(stage=2)", 4}, Case{"zero(stage=3)", 4}, Case{"single(accumulate=5)", 1},
+        Case{"ddp(accumulate=5)", 2}, Case{"dp(devices=cpu:4)", 1}})
     EXPECT_LE(relative_difference(expected, train(mode, world_size, "mlp", kGrey, samples, 10, 3, torch::kFloat64)),
               1e-12)
         << mode;
@@ -249,10 +254,15 @@ TEST_P(GoingOnTest, ARunGoesOnInAnotherModeAndWorldSize) {
   const auto make_lenet = [] { return make("lenet", kGrey, torch::kFloat64); };
   const auto model = make_lenet();
   const auto expected = plain_loop(*model, samples, 12, 4, 1, options);
-  const std::vector<Case> modes{{"single", 1},        {"ddp", 2},
-                                {"zero", 3},          {"zero(stage=2)", 2},
-                                {"pipeline", 2},      {"pipeline(schedule=interleaved,data=2)", 4},
-                                {"zero(stage=3)", 3}, {"dp(devices=cpu:3)", 1}};
+  const std::vector<Case> modes{{"single", 1},
+                                {"ddp", 2},
+                                {"zero", 3},
+                                {"zero(stage=2)", 2},
+                                {"pipeline", 2},
+                                {"pipeline(schedule=interleaved,data=2)", 4},
+                                {"zero(stage=3)", 3},
+                                {"pipeline(data=2,zero=1,micro-batches=3)", 4},
+                                {"dp(devices=cpu:3)", 1}};
   for (size_t i = 0; i < modes.size(); ++i) {
     const auto& [first, first_ranks] = modes[i];
     const auto& [second, second_ranks] = modes[(i + 2) % modes.size()];

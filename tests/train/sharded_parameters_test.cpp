@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "core/text.h"
+#include "tests/train/lone_comm.h"
 #include "tests/train/rank_threads.h"
 #include "tests/train/strategy_batches.h"
 #include "train/strategies/tensor_memory.h"
@@ -42,32 +43,16 @@ TEST(ShardedParametersTest, AUnitIsAsManyStagesAsReachItsSize) {
 }
 
 /// The communicator of a single rank, which notes gathers and scatters by their sizes.
-class NotingComm final : public Comm {
+class NotingComm final : public LoneComm {
  public:
-  int rank() const override { return 0; }
-  int world_size() const override { return 1; }
-  std::string backend() const override { return "noting"; }
-  std::unique_ptr<Work> all_reduce_sum(torch::Tensor& tensor) override { return self_->all_reduce_sum(tensor); }
   std::unique_ptr<Work> reduce_scatter_sum(torch::Tensor& mine, torch::Tensor& all) override {
     note("R", all);
-    return self_->reduce_scatter_sum(mine, all);
+    return LoneComm::reduce_scatter_sum(mine, all);
   }
-  void broadcast(torch::Tensor&, int) override {}
-  torch::Tensor all_gather(const torch::Tensor& tensor) override { return self_->all_gather(tensor); }
   std::unique_ptr<Work> all_gather_into(torch::Tensor& all, const torch::Tensor& mine) override {
     note("G", all);
-    return self_->all_gather_into(all, mine);
+    return LoneComm::all_gather_into(all, mine);
   }
-  void barrier() override {}
-  std::unique_ptr<Work> send(const torch::Tensor& tensor, int peer, int tag, const std::string& what) override {
-    return self_->send(tensor, peer, tag, what);
-  }
-  std::unique_ptr<Work> receive(torch::Tensor& tensor, int peer, int tag, const std::string& what) override {
-    return self_->receive(tensor, peer, tag, what);
-  }
-  std::unique_ptr<Comm> split(int color) override { return self_->split(color); }
-  void at_step(int64_t) override {}
-  void abort(const std::string&) override {}
 
   std::string take() { return join(std::exchange(noted_, {}), " "); }
 
@@ -79,7 +64,6 @@ class NotingComm final : public Comm {
   }
 
   std::vector<std::string> noted_;
-  std::unique_ptr<Comm> self_ = make_self_comm();
 };
 
 /// As the drawing in the header has it.

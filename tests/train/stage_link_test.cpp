@@ -13,7 +13,8 @@ namespace {
 /// Gloo ends the process of a rank that gets a message of another length than it waits for.
 TEST(StageLinkTest, AnActivationOfOtherSizesIsRefusedBeforeItIsSent) {
   run_ranks(2, [](Comm& comm) {
-    StageLink link(comm, 2, torch::kCPU);
+    Recorder recorder;
+    StageLink link(comm, 2, torch::kCPU, recorder);
     if (comm.rank() == 1) {
       EXPECT_EQ(link.receive_activation(1, 0, 2).sizes(), (std::vector<int64_t>{2, 3, 4}));
       EXPECT_EQ(link.receive_activation(1, 1, 5).sizes(), (std::vector<int64_t>{5, 3, 4}));
@@ -37,7 +38,8 @@ TEST(StageLinkTest, AnActivationOfOtherSizesIsRefusedBeforeItIsSent) {
 
 TEST(StageLinkTest, AnActivationIsHeldUntilItsGradientHasCome) {
   run_ranks(2, [](Comm& comm) {
-    StageLink link(comm, 2, torch::kCPU);
+    Recorder recorder;
+    StageLink link(comm, 2, torch::kCPU, recorder);
     if (comm.rank() == 1) {
       link.send_gradient(1, 0, link.receive_activation(1, 0, 2));
       link.finish();

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "core/text.h"
+#include "tests/train/lone_comm.h"
 #include "tests/train/rank_threads.h"
 #include "tests/train/strategy_batches.h"
 
@@ -135,34 +136,13 @@ TEST(DdpTest, EvaluationUsesTheBuffersOfRankZero) {
 }
 
 /// The communicator of a single rank, which records what `probe` returns whenever a reduction starts.
-class RecordingComm final : public Comm {
+class RecordingComm final : public LoneComm {
  public:
   explicit RecordingComm(std::function<bool()> probe) : probe_(std::move(probe)) {}
-  int rank() const override { return 0; }
-  int world_size() const override { return 1; }
-  std::string backend() const override { return "recording"; }
   std::unique_ptr<Work> all_reduce_sum(torch::Tensor& tensor) override {
     started_.push_back({tensor.numel(), probe_()});
-    return self_->all_reduce_sum(tensor);
+    return LoneComm::all_reduce_sum(tensor);
   }
-  std::unique_ptr<Work> reduce_scatter_sum(torch::Tensor& mine, torch::Tensor& all) override {
-    return self_->reduce_scatter_sum(mine, all);
-  }
-  void broadcast(torch::Tensor&, int) override {}
-  torch::Tensor all_gather(const torch::Tensor& tensor) override { return self_->all_gather(tensor); }
-  std::unique_ptr<Work> all_gather_into(torch::Tensor& all, const torch::Tensor& mine) override {
-    return self_->all_gather_into(all, mine);
-  }
-  void barrier() override {}
-  std::unique_ptr<Work> send(const torch::Tensor& tensor, int peer, int tag, const std::string& what) override {
-    return self_->send(tensor, peer, tag, what);
-  }
-  std::unique_ptr<Work> receive(torch::Tensor& tensor, int peer, int tag, const std::string& what) override {
-    return self_->receive(tensor, peer, tag, what);
-  }
-  std::unique_ptr<Comm> split(int color) override { return self_->split(color); }
-  void at_step(int64_t) override {}
-  void abort(const std::string&) override {}
 
   using Started = std::vector<std::pair<int64_t, bool>>;
   Started take() { return std::exchange(started_, {}); }
@@ -170,7 +150,6 @@ class RecordingComm final : public Comm {
  private:
   std::function<bool()> probe_;
   Started started_;
-  std::unique_ptr<Comm> self_ = make_self_comm();
 };
 
 // In float64 fc3 has 48 kB, fc2 2.9 MB and fc1 3.8 MB. The first bucket ends with fc2.weight, with which it reaches 1

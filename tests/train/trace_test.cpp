@@ -34,7 +34,10 @@ TEST(TraceTest, PartsOfRanksBecomeOneTrace) {
   const TemporaryFolder folder("trace");
   const auto& out = folder.path();
   write_part(out, 0, {{"trainer", {{"wait", "step", 5'000'000'001, 5'000'001'501, {{"step", 3}}}}}}, 5'000'000'000);
-  write_part(out, 2, {{"idle"}, {"say \"hi\"\n\xff", {{"a\\b", "op", 1'000, 1'000}}}}, 2'000);
+  write_part(out, 2,
+             {{"idle", {}, {{"a \"message\"", "00f", true, 3'000}, {"a message", "01", false, 2'500}}},
+              {"say \"hi\"\n\xff", {{"a\\b", "op", 1'000, 1'000}}}},
+             2'000);
   EXPECT_TRUE(read(trace_part_path(out, 0)).is_array());  // a part is a trace by itself
   std::vector<std::string> said;
   merge_trace(out, 3, {{"world_size", 3}}, [&](const std::string& line) { said.push_back(line); });
@@ -62,6 +65,21 @@ TEST(TraceTest, PartsOfRanksBecomeOneTrace) {
       metadata("process_sort_index", 2, 0, {{"sort_index", 2}}),
       metadata("thread_name", 2, 1, {{"name", "idle"}}),
       metadata("thread_sort_index", 2, 1, {{"sort_index", 1}}),
+      json{{"ph", "s"},
+           {"name", "a \"message\""},
+           {"cat", "message"},
+           {"id", "00f"},
+           {"pid", 2},
+           {"tid", 1},
+           {"ts", 1.0}},
+      json{{"ph", "f"},
+           {"bp", "e"},
+           {"name", "a message"},
+           {"cat", "message"},
+           {"id", "01"},
+           {"pid", 2},
+           {"tid", 1},
+           {"ts", 0.5}},
       metadata("thread_name", 2, 2, {{"name", "say \"hi\"\n\ufffd"}}),
       metadata("thread_sort_index", 2, 2, {{"sort_index", 2}}),
       json{{"ph", "X"}, {"name", "a\\b"}, {"cat", "op"}, {"pid", 2}, {"tid", 2}, {"ts", -1.0}, {"dur", 0.0}}};
@@ -98,14 +116,17 @@ TEST(RecorderTest, LapsAreOfTheStepThatEndsBehindThem) {
   recorder.end_step(6);
   recorder.keep_laps();
   for (const auto phase : {Phase::kWait, Phase::kForward}) recorder.mark(phase);
+  recorder.note_message("a test", /*is_sent=*/true, 2, 3, 5);
   recorder.end_step(7);
   recorder.mark(Phase::kWait);
   recorder.end_step(8);
   recorder.mark(Phase::kOther);  // reading the loss still belongs to step 8
   recorder.restart();
   recorder.mark(Phase::kWait);  // an evaluation belongs to no step
+  recorder.note_message("a test", true, 2, 3, 5);
   recorder.restart();
   recorder.mark(Phase::kBackward);
+  recorder.note_message("a test", false, 3, 2, 5);
   recorder.end_step(9);
   const Laps laps = recorder.take_laps();
 
@@ -116,6 +137,9 @@ TEST(RecorderTest, LapsAreOfTheStepThatEndsBehindThem) {
   for (size_t i = 1; i < 4; ++i) EXPECT_EQ(laps.host[i].begin_ns, laps.host[i - 1].end_ns);
   EXPECT_GT(laps.host[4].begin_ns, laps.host[3].end_ns);
   EXPECT_TRUE(laps.device.empty());
+  ASSERT_EQ(laps.messages.size(), 2u);
+  EXPECT_EQ(laps.messages[0].step, 7);
+  EXPECT_EQ(laps.messages[1].step, 9);
 }
 
 }  // namespace

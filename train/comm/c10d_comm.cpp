@@ -12,7 +12,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <mutex>
 #include <numeric>
 #include <utility>
 
@@ -21,6 +20,7 @@
 #include "core/limits.h"
 #include "core/text.h"
 #include "train/comm/address.h"
+#include "train/comm/busy_time.h"
 #include "train/comm/meeting.h"
 #include "train/comm/roll_call.h"
 
@@ -77,21 +77,7 @@ class Witness {
   int step_seconds_;
 };
 
-/// When collectives of one group were under way; of those that overlap, each counts from where the one before ended.
-/// They end on Gloo's threads.
-class BusyTime {
- public:
-  /// The collective that began at `begin_ns` ends now. Gives how long it was the oldest one.
-  int64_t end(int64_t begin_ns) {
-    const std::lock_guard lock(mutex_);
-    const int64_t now = now_ns();
-    return now - std::max(begin_ns, std::exchange(last_end_ns_, now));
-  }
-
- private:
-  std::mutex mutex_;
-  int64_t last_end_ns_ = 0;
-};
+using detail::BusyTime;  // of one group; its collectives end on Gloo's threads
 
 using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
 
@@ -128,7 +114,7 @@ class C10dWork : public Comm::Work {
     timing_->pending_count.store(works_.size());
     for (const auto& work : works_)
       work->getFuture()->addCallback([busy, begin_ns = now_ns(), timing = timing_](c10::ivalue::Future&) {
-        timing->ns.fetch_add(busy->end(begin_ns));
+        timing->ns.fetch_add(busy->add(begin_ns, now_ns()));
         timing->pending_count.fetch_sub(1);
       });
   }

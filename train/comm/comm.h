@@ -14,6 +14,9 @@
 
 namespace penstock {
 
+/// Tags of messages are below this: simulated networks use those above.
+constexpr int kTagLimit = 1 << 28;
+
 /// One rank's end of a group of ranks. Every rank makes the same calls in the same order with tensors of equal shape
 /// and dtype on its device.
 ///
@@ -30,7 +33,8 @@ class Comm {
     virtual void wait() = 0;
     /// Whether wait() would return at once.
     virtual bool is_done() = 0;
-    /// Milliseconds in which this collective was under way and none that ended before it; none as long as it is.
+    /// Milliseconds in which this collective was under way and none was of which this is known already; none as long as
+    /// it is.
     virtual std::optional<double> under_way_ms() { return 0; }
   };
 

@@ -8,16 +8,24 @@
 #include <utility>
 
 #include "core/clock.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "train/comm/busy_time.h"
 
 namespace penstock {
 namespace {
 
-constexpr int kDueTag = 1 << 28;  // added to the tag of a message; the tags of messages are below
+/// Of the message that tells when the one with this tag is due.
+int due_tag(int tag) {
+  if (tag >= kTagLimit) throw bug_error(concat("a message with tag ", tag, "; expected less than ", kTagLimit));
+  return tag + kTagLimit;
+}
 
-/// One rank's link, and until when its collectives were under way.
+/// One rank's link, and when its collectives were under way.
 struct Uplink {
+  explicit Uplink(const SimNet& net) : link(net) {}
   detail::Link link;
-  int64_t last_end_ns = 0;
+  detail::BusyTime busy;
 };
 
 void sleep_until_ns(int64_t ns) {
@@ -46,9 +54,7 @@ class SimWork final : public Comm::Work {
     const int64_t end_ns = due_ns();
     sleep_until_ns(end_ns);
     is_done_ = true;
-    if (!parts_.uplink) return;
-    const int64_t before_ns = std::exchange(parts_.uplink->last_end_ns, end_ns);
-    under_way_ms_ = static_cast<double>(end_ns - std::max(parts_.begin_ns, before_ns)) * 1e-6;
+    if (parts_.uplink) under_way_ms_ = static_cast<double>(parts_.uplink->busy.add(parts_.begin_ns, end_ns)) * 1e-6;
   }
 
   bool is_done() override {
@@ -115,14 +121,14 @@ class SimNetComm final : public Comm {
     const auto times = uplink_->link.send(now_ns(), {bytes_of(tensor), 1});
     auto inner = inner_->send(tensor, peer, tag, what);
     auto due = torch::full({1}, times.due_ns, torch::kInt64);
-    auto told = inner_->send(due, peer, tag + kDueTag, what);
+    auto told = inner_->send(due, peer, due_tag(tag), what);
     return std::make_unique<SimWork>(SimWork::Parts{
         .inner = std::move(inner), .told = std::move(told), .due = std::move(due), .sent_ns = times.sent_ns});
   }
   std::unique_ptr<Work> receive(torch::Tensor& tensor, int peer, int tag, const std::string& what) override {
     auto due = torch::zeros({1}, torch::kInt64);
     auto inner = inner_->receive(tensor, peer, tag, what);
-    auto told = inner_->receive(due, peer, tag + kDueTag, what);
+    auto told = inner_->receive(due, peer, due_tag(tag), what);
     return std::make_unique<SimWork>(
         SimWork::Parts{.inner = std::move(inner), .told = std::move(told), .due = std::move(due)});
   }
@@ -159,7 +165,7 @@ class SimNetComm final : public Comm {
 
 std::unique_ptr<Comm> make_sim_net(std::unique_ptr<Comm> inner, const SimNet& net) {
   if (inner->world_size() == 1) return inner;
-  return std::make_unique<SimNetComm>(std::move(inner), std::make_shared<Uplink>(Uplink{detail::Link(net)}));
+  return std::make_unique<SimNetComm>(std::move(inner), std::make_shared<Uplink>(net));
 }
 
 }  // namespace penstock

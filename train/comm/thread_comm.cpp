@@ -9,8 +9,10 @@
 #include <numeric>
 #include <tuple>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "train/comm/busy_time.h"
 
 namespace penstock {
 namespace {
@@ -50,22 +52,25 @@ class ThreadGroup {
     at::NoGradGuard no_grad;
     combine(collective.tensors);
     lock.lock();
-    collective.is_done = true;
+    collective.end_ns = now_ns();
     run_->changed.notify_all();
     return number;
   }
 
-  void wait(int rank, int64_t number, const std::string& operation) {
+  /// Gives the time when it had ended.
+  int64_t wait(int rank, int64_t number, const std::string& operation) {
     std::unique_lock lock(run_->mutex);
     auto& collective = collectives_[number];
-    wait_until(lock, rank, operation, [&] { return collective.is_done; });
+    wait_until(lock, rank, operation, [&] { return collective.end_ns > 0; });
+    const int64_t end_ns = collective.end_ns;
     if (++collective.seen == size()) collectives_.erase(number);
+    return end_ns;
   }
 
   /// Requires that this rank has not waited for it.
   bool is_done(int64_t number) {
     const std::lock_guard lock(run_->mutex);
-    return collectives_[number].is_done;
+    return collectives_[number].end_ns > 0;
   }
 
   void send(int from, int to, int tag, const torch::Tensor& tensor) {
@@ -109,7 +114,7 @@ class ThreadGroup {
   struct Collective {
     Tensors tensors;
     int posted = 0, seen = 0;  // ranks
-    bool is_done = false;
+    int64_t end_ns = 0;        // 0: it has not ended
   };
 
   template <class Condition>
@@ -140,20 +145,44 @@ class ThreadGroup {
   std::map<std::pair<int64_t, int64_t>, std::shared_ptr<ThreadGroup>> parts_;
 };
 
+/// A message.
 class ThreadWork final : public Comm::Work {
  public:
-  /// `is_done` is asked until this rank has waited; empty: it is not known before.
-  explicit ThreadWork(std::function<void()> wait = {}, std::function<bool()> is_done = {})
-      : wait_(std::move(wait)), is_done_(std::move(is_done)) {}
+  explicit ThreadWork(std::function<void()> wait = {}) : wait_(std::move(wait)) {}
   void wait() override {
     if (wait_) std::exchange(wait_, {})();
   }
-
-  bool is_done() override { return !wait_ || (is_done_ && is_done_()); }
+  bool is_done() override { return !wait_; }  // before, nobody looks into the mail
 
  private:
   std::function<void()> wait_;
-  std::function<bool()> is_done_;
+};
+
+/// A collective of one rank.
+class CollectiveWork final : public Comm::Work {
+ public:
+  struct Parts {
+    std::shared_ptr<ThreadGroup> group;  // null: it was waited for
+    int rank = 0;
+    int64_t number = 0, begin_ns = 0;
+    std::string operation;
+    std::function<void()> finish;  // called when all have been combined; or empty
+    std::shared_ptr<detail::BusyTime> busy;
+  };
+  explicit CollectiveWork(Parts parts) : parts_(std::move(parts)) {}
+  void wait() override {
+    if (!parts_.group) return;
+    const Parts parts = std::exchange(parts_, {});
+    const int64_t end_ns = parts.group->wait(parts.rank, parts.number, parts.operation);
+    if (parts.finish) parts.finish();
+    under_way_ms_ = static_cast<double>(parts.busy->add(parts.begin_ns, end_ns)) * 1e-6;
+  }
+  bool is_done() override { return !parts_.group || parts_.group->is_done(parts_.number); }
+  std::optional<double> under_way_ms() override { return parts_.group ? std::nullopt : std::optional(under_way_ms_); }
+
+ private:
+  Parts parts_;
+  double under_way_ms_ = 0;
 };
 
 class ThreadComm final : public Comm {
@@ -165,29 +194,25 @@ class ThreadComm final : public Comm {
   std::string backend() const override { return "threads"; }
 
   std::unique_ptr<Work> all_reduce_sum(torch::Tensor& tensor) override {
-    const int64_t number = group_->post(rank_, tensor, [](auto& all) {
+    return started("all_reduce", tensor, [](auto& all) {
       auto sum = all[0].clone();
       for (size_t rank = 1; rank < all.size(); ++rank) sum += all[rank];
       for (auto& one : all) one.copy_(sum);
     });
-    return std::make_unique<ThreadWork>([this, number] { group_->wait(rank_, number, "all_reduce"); },
-                                        [this, number] { return group_->is_done(number); });
   }
 
   std::unique_ptr<Work> reduce_scatter_sum(torch::Tensor& mine, torch::Tensor& all) override {
     auto rows = all.view({world_size(), -1});
-    const int64_t number = group_->post(rank_, rows, [](auto& ranks) {
+    const auto sum_rows = [](auto& ranks) {
       for (size_t row = 0; row < ranks.size(); ++row) {
         const auto index = static_cast<int64_t>(row);
         auto sum = ranks[0][index].clone();
         for (size_t rank = 1; rank < ranks.size(); ++rank) sum += ranks[rank][index];
         ranks[row][index].copy_(sum);
       }
-    });
-    return std::make_unique<ThreadWork>([this, number, mine, rows]() mutable {
-      group_->wait(rank_, number, "reduce_scatter");
-      mine.copy_(rows[rank_].view_as(mine));
-    });
+    };
+    return started("reduce_scatter", rows, sum_rows,
+                   [this, mine, rows]() mutable { mine.copy_(rows[rank_].view_as(mine)); });
   }
 
   void broadcast(torch::Tensor& tensor, int root) override {
@@ -209,8 +234,7 @@ class ThreadComm final : public Comm {
     auto rows = all.view({world_size(), -1});
     auto own = rows[rank_];
     if (own.const_data_ptr() != mine.const_data_ptr()) own.copy_(mine.view_as(own));
-    const int64_t number = group_->post(rank_, rows, share_rows);
-    return std::make_unique<ThreadWork>([this, number] { group_->wait(rank_, number, "all_gather"); });
+    return started("all_gather", rows, share_rows);
   }
 
   void barrier() override {
@@ -253,6 +277,14 @@ class ThreadComm final : public Comm {
         if (row != to) all[to][static_cast<int64_t>(row)].copy_(all[row][static_cast<int64_t>(row)]);
   }
 
+  /// `finish` is called in wait(), when all have been combined.
+  std::unique_ptr<Work> started(const std::string& operation, const torch::Tensor& tensor,
+                                const ThreadGroup::Combine& combine, std::function<void()> finish = {}) {
+    const int64_t begin_ns = now_ns(), number = group_->post(rank_, tensor, combine);
+    return std::make_unique<CollectiveWork>(
+        CollectiveWork::Parts{group_, rank_, number, begin_ns, operation, std::move(finish), busy_});
+  }
+
   void run(const std::string& operation, const torch::Tensor& tensor, const ThreadGroup::Combine& combine) {
     group_->wait(rank_, group_->post(rank_, tensor, combine), operation);
   }
@@ -260,6 +292,7 @@ class ThreadComm final : public Comm {
   std::shared_ptr<ThreadGroup> group_;
   int rank_;
   int64_t split_count_ = 0;
+  std::shared_ptr<detail::BusyTime> busy_ = std::make_shared<detail::BusyTime>();
 };
 
 }  // namespace

@@ -67,7 +67,7 @@ nlohmann::ordered_json memory_json(const MemoryOfRanks& ranks) {
   return json;
 }
 
-std::string memory_text(const MemoryOfRanks& ranks) {
+std::string memory_text(const MemoryOfRanks& ranks, const std::string& mark) {
   if (ranks.size() < 2 || ranks.front().empty()) return "";
   std::vector<std::string> parts;
   for (size_t kind = 0; kind < ranks.front().size(); ++kind) {
@@ -80,7 +80,7 @@ std::string memory_text(const MemoryOfRanks& ranks) {
                            " (", memory.formula, ": ", byte_text(static_cast<uint64_t>(memory.formula_bytes)),
                            share ? concat(", ", percent_text(*share, 1), " of what was measured)") : std::string(")")));
   }
-  return concat("memory of the fullest rank: ", join(parts), "\n");
+  return concat("memory of the fullest rank: ", join(parts), mark);
 }
 
 }  // namespace penstock

@@ -21,7 +21,7 @@ MemoryOfRanks gather_memory(const std::vector<KindMemory>& mine, Comm& comm, con
 nlohmann::ordered_json memory_json(const MemoryOfRanks& ranks);
 
 /// `memory of the fullest rank: parameters 44.7 MB (phi: 44.7 MB, 100.0 % of what was measured), gradients
-/// 22.4 MB, in a step up to 44.8 MB (phi / 2: ...`, with a line end; "" for one rank, and if nothing is known.
-std::string memory_text(const MemoryOfRanks& ranks);
+/// 22.4 MB, in a step up to 44.8 MB (phi / 2: ...`, then `mark`; "" for one rank, and if nothing is known.
+std::string memory_text(const MemoryOfRanks& ranks, const std::string& mark = "\n");
 
 }  // namespace penstock

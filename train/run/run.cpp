@@ -243,19 +243,20 @@ class Run {
     write_text(options_.out / "summary.json", json_text(summary, 2) + "\n");
     char seconds[32];
     std::snprintf(seconds, sizeof(seconds), "%.1f s", result.train_seconds);
-    std::cout << "Total training time: " << seconds << resumed_text() << (options_.is_emulated() ? " [emulated]" : "")
-              << '\n';
+    std::cout << "Total training time: " << seconds << resumed_text() << line_end();
     if (evaluation != nullptr && learns())
       std::cout << accuracy_text(*evaluation, options_.evaluated_split, class_names());
-    std::cout << memory_text(tensors) << replicas_text(replicas, result.train_seconds, all_memory) << waits << verdict
-              << std::flush;
+    std::cout << memory_text(tensors, line_end()) << replicas_text(replicas, result.train_seconds, all_memory) << waits
+              << verdict << std::flush;
     return 0;
   }
+
+  std::string line_end() const { return options_.is_emulated() ? " [emulated]\n" : "\n"; }
 
   /// Adds to the summary what the ranks waited for each other, and returns the lines about it.
   std::string tell_waits(const Observed& run, nlohmann::ordered_json& summary) const {
     const ParallelRun& parallel = run.parallel;
-    const std::string mark = options_.is_emulated() ? " [emulated]\n" : "\n";
+    const std::string mark = line_end();
     std::string text;
     summary["micro_batches"] = parallel.micro_batches;
     if (run.step_count > 0 && parallel.predicted_bubble > 0) {

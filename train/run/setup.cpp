@@ -164,6 +164,10 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   Setup setup;
   setup.device = device_type(options);
   setup.world = find_world(options, setup.device);
+  if (!options.sim_net.empty() && setup.world.rendezvous.world_size == 1) {
+    say(concat("--sim-net ", options.sim_net, ": one rank has nobody to talk to, so no network is emulated"));
+    options.sim_net.clear();  // the results are those of this machine
+  }
   // Before data are packed, at every rank, and also where there is only one.
   if (!options.interface.empty()) detail::address_of_interface(options.interface);
   resolve_weights(options);
@@ -181,6 +185,8 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   else if (!options.resume.empty())
     setup.checkpoint = naming_memory("--resume " + options.resume.string(), "its tensors", "a smaller model",
                                      [&] { return load_checkpoint(options.resume); });
+  // Which is not asked for a step, but has a part of the checkpoint.
+  if (options.only_evaluates && setup.checkpoint) options.optimizer = setup.checkpoint->info.optimizer;
 
   // Ranks that are threads share what is open, so that all shards are needed.
   const bool is_shared = setup.world.has_rank_threads;

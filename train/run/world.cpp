@@ -161,9 +161,13 @@ void check_world(const TrainOptions& options, const World& world, torch::DeviceT
   if (options.gpu >= 0 && count > 1 && options.rank < 0)
     throw config_error(
         concat("--gpu is ", options.gpu, " with ", count, " ranks; expected one rank, or CUDA_VISIBLE_DEVICES"));
-  if (options.gpu >= 0 && world.mesh.gpu >= 0)
+  if (options.gpu >= 0 && !world.mesh.gpus.empty())
     throw config_error(concat("--gpu is ", options.gpu, " with --mode ", options.mode,
                               ", which names its devices itself; expected one of the two"));
+  // --gpu says where a rank is that --rank names, because which of its machine it is nobody says.
+  if (!world.mesh.gpus.empty() && count > 1 && world.launcher == "flags")
+    throw config_error(concat("--mode ", options.mode, " with --rank ", options.rank,
+                              ": devices are those of the ranks that a launcher or --nproc starts; expected --gpu"));
   const auto visible = device == torch::kCUDA ? static_cast<int>(torch::cuda::device_count()) : count;
   if (world.is_spawner && world.hosts.empty() && count > visible) {
     throw config_error(concat("--nproc is ", count, " with ", visible,
@@ -173,7 +177,7 @@ void check_world(const TrainOptions& options, const World& world, torch::DeviceT
 
 }  // namespace
 
-Mesh mesh_of(const TrainOptions& options, int ranks, std::optional<torch::DeviceType> device) {
+Mesh mesh_of(const TrainOptions& options, int ranks, std::optional<torch::DeviceType> device, int local_ranks) {
   const Spec spec = parse_spec("mode", options.mode);
   const auto& mode = StrategyRegistry::entry(spec.name());
   const int gpus = device == torch::kCUDA ? static_cast<int>(torch::cuda::device_count()) : 0;
@@ -183,7 +187,8 @@ Mesh mesh_of(const TrainOptions& options, int ranks, std::optional<torch::Device
                                                       .batch_size = options.batch_size,
                                                       .shards = options.exact_shards,
                                                       .gpus = device ? gpus : -1,
-                                                      .optimizer = options.optimizer});
+                                                      .optimizer = options.optimizer,
+                                                      .local_ranks = local_ranks});
 }
 
 torch::DeviceType device_type(const TrainOptions& options) {
@@ -197,7 +202,9 @@ torch::DeviceType device_type(const TrainOptions& options) {
 
 torch::Device rank_device(const TrainOptions& options, const World& world) {
   if (device_type(options) == torch::kCPU) return torch::kCPU;
-  const int own = world.mesh.gpu >= 0 ? world.mesh.gpu : world.rendezvous.local_rank;
+  const int local = world.rendezvous.local_rank;
+  const auto& gpus = world.mesh.gpus;
+  const int own = gpus.empty() ? local : gpus.at(static_cast<size_t>(local));
   const int index = options.gpu >= 0 ? options.gpu : own;
   const auto count = static_cast<int>(torch::cuda::device_count());
   if (index >= count) {
@@ -246,7 +253,7 @@ World find_world(const TrainOptions& options, torch::DeviceType device) {
     world.local_world_size = world.launcher == "none" || world.launcher == "flags" ? count : local_world_size(count);
   const bool is_bound = world.launcher != "none" && bound_cores() < sysconf(_SC_NPROCESSORS_ONLN);
   world.ranks_sharing_cores = is_bound ? 1 : world.local_world_size;
-  world.mesh = mesh_of(options, count, device);
+  world.mesh = mesh_of(options, count, device, world.local_world_size);
   check_world(options, world, device);
   return world;
 }

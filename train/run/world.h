@@ -32,8 +32,8 @@ torch::DeviceType device_type(const TrainOptions& options);
 torch::Device rank_device(const TrainOptions& options, const World& world);
 
 /// How the mode lays itself over so many ranks; 0: as many as are usual. Without a device, as on the CPU, but devices
-/// that the mode names are not looked for. Throws config_error.
-Mesh mesh_of(const TrainOptions& options, int ranks, std::optional<torch::DeviceType> device);
+/// that the mode names are not looked for. `local_ranks` as in MeshRequest. Throws config_error.
+Mesh mesh_of(const TrainOptions& options, int ranks, std::optional<torch::DeviceType> device, int local_ranks = 0);
 
 /// Throws config_error if launcher and flags, mode and ranks, or batch and ranks contradict each other.
 World find_world(const TrainOptions& options, torch::DeviceType device);

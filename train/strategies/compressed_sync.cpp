@@ -50,8 +50,11 @@ class CompressedSync final : public OrderedBuckets {
  private:
   void start(size_t bucket) override {
     at::NoGradGuard no_grad;
-    if (is_measured_) works().add(comm_.all_reduce_sum(truths_.emplace_back(buckets_[bucket].flat.clone())));
-    works().add(codecs_[bucket]->start());
+    if (is_measured_) {
+      auto& truth = truths_.emplace_back(buckets_[bucket].flat.clone());
+      works().start([&] { return comm_.all_reduce_sum(truth); });
+    }
+    works().start([&] { return codecs_[bucket]->start(); });  // compressing is a part of what sending costs
   }
 
   torch::Tensor measured() const {

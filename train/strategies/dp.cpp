@@ -2,13 +2,9 @@
 // PyTorch calls DataParallel.
 #include <torch/cuda.h>
 
-#include <algorithm>
-#include <charconv>
-#include <limits>
-#include <optional>
-
 #include "core/number_text.h"
 #include "core/text.h"
+#include "train/strategies/devices.h"
 #include "train/strategies/engine.h"
 #include "train/strategies/mode_keys.h"
 #include "train/strategies/replicas.h"
@@ -17,46 +13,11 @@
 namespace penstock {
 namespace {
 
-constexpr int kMost = 65'536;  // replicas
-
-std::optional<int> whole_number(const std::string& text) {
-  int value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, failure] = std::from_chars(text.data(), end, value);
-  if (failure != std::errc() || stop != end) return {};
-  return value;
-}
-
-/// The replicas of `devices=cpu:4`, or of `devices=0:2`, which are GPUs; without that key every visible GPU, or two on
-/// the CPU. `gpus` as in MeshRequest.
-std::vector<torch::Device> devices_of(const Spec& spec, int gpus) {
-  const std::string fallback = "cpu:2", text = spec.get("devices", gpus > 0 ? "" : fallback.c_str());
-  std::vector<torch::Device> devices;
-  if (text.empty()) {
-    for (int gpu = 0; gpu < gpus; ++gpu) devices.emplace_back(torch::kCUDA, static_cast<c10::DeviceIndex>(gpu));
-    return devices;
-  }
-  const auto refuse = [&](const std::string& why) { return config_error(concat("--mode dp: devices is ", text, why)); };
-  const auto parts = split(text, ':');
-  if (parts.front() == "cpu") {
-    const auto count = parts.size() == 2 ? whole_number(parts[1]) : std::nullopt;
-    if (!count || *count < 1 || *count > kMost)
-      throw refuse(concat("; expected a number of replicas from 1 to ", kMost, ", such as cpu:4"));
-    if (gpus > 0) throw refuse(" in a run on CUDA; expected GPUs, such as 0:1, or --device cpu");
-    return std::vector<torch::Device>(static_cast<size_t>(*count), torch::kCPU);
-  }
-  for (const auto& part : parts) {
-    const auto gpu = whole_number(part);
-    if (!gpu || *gpu < 0 || *gpu > std::numeric_limits<c10::DeviceIndex>::max())
-      throw refuse("; expected GPUs, such as 0:1, or threads of the CPU, such as cpu:4");
-    if (gpus == 0) throw refuse(" in a run on the CPU; expected threads, such as cpu:2");
-    if (gpus > 0 && *gpu >= gpus)
-      throw refuse(concat(", and ", count_text(gpus, "GPU is", "GPUs are"), " visible; expected numbers below ", gpus));
-    const torch::Device device(torch::kCUDA, static_cast<c10::DeviceIndex>(*gpu));
-    if (std::find(devices.begin(), devices.end(), device) != devices.end())
-      throw refuse(concat(", which names GPU ", *gpu, " twice; expected it once"));
-    devices.push_back(device);
-  }
+/// Those of the key; without it every visible GPU, or two on the CPU. `gpus` as in MeshRequest.
+std::vector<torch::Device> replica_devices(const Spec& spec, int gpus) {
+  if (spec.has("devices")) return detail::devices_of(spec, "replicas", gpus);
+  std::vector<torch::Device> devices(gpus > 0 ? 0 : 2, torch::kCPU);
+  for (int gpu = 0; gpu < gpus; ++gpu) devices.emplace_back(torch::kCUDA, static_cast<c10::DeviceIndex>(gpu));
   return devices;
 }
 
@@ -75,7 +36,7 @@ Mesh dp_mesh(const Spec& spec, const MeshRequest& request) {
   if (request.ranks > 1)
     throw config_error(concat("--mode dp: launched with ", request.ranks,
                               " ranks; expected 1, whose replicas are threads (use --mode ddp)"));
-  const auto devices = devices_of(spec, request.gpus);
+  const auto devices = replica_devices(spec, request.gpus);
   const auto output = output_device(spec, devices);
   const auto replicas = static_cast<int64_t>(devices.size()), rows = request.batch_size;
   const int64_t each = (rows + replicas - 1) / replicas;
@@ -84,8 +45,7 @@ Mesh dp_mesh(const Spec& spec, const MeshRequest& request) {
                               count_text(each, "row"), "; expected ", (rows + each - 1) / each, ", all with rows"));
   if (request.shards > 0)
     detail::micro_batches_of_shards(spec, nullptr, request.shards, static_cast<int>(replicas), "replicas");  // throws
-  return {
-      .replicas = static_cast<int>(replicas), .shards = request.shards, .gpu = output.is_cuda() ? output.index() : -1};
+  return {.replicas = static_cast<int>(replicas), .shards = request.shards, .gpus = detail::gpu_indices({output})};
 }
 
 std::string text_of(const std::vector<torch::Device>& devices, const torch::Device& output) {
@@ -101,7 +61,7 @@ std::unique_ptr<Strategy> make_dp(const Spec& spec, const StrategyContext& conte
   detail::Choices choices{
       .mesh = dp_mesh(spec, {.ranks = context.comm.world_size(), .shards = context.shards, .gpus = gpus})};
   const int shards = choices.mesh.shards;
-  const auto devices = devices_of(spec, gpus);
+  const auto devices = replica_devices(spec, gpus);
   choices.text = text_of(devices, context.device);
   choices.replicas =
       std::make_shared<detail::Replicas>(context.model, context.device, devices, context.make_model, context.say,

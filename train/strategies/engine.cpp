@@ -92,8 +92,9 @@ Engine::Engine(const StrategyContext& context, const Choices& choices)
   if (choices.mesh.size() != world_.world_size())
     throw bug_error(concat("a mesh of ", choices.mesh.size(), " ranks for ", world_.world_size()));
   if (choices.mesh.pipe > 1)
-    link_.emplace(pipe_comm_ ? *pipe_comm_ : world_, static_cast<int>(choices.ranges.size()), device_);
-  if (choices.syncs_batch_norm && data_.world_size() > 1) norms_.emplace(model_, data_);
+    link_.emplace(pipe_comm_ ? *pipe_comm_ : world_, static_cast<int>(choices.ranges.size()), device_, recorder_,
+                  choices.mesh.rank(data_rank(), 0));
+  if (choices.syncs_batch_norm && data_.world_size() > 1) norms_.emplace(model_, data_, recorder_);
   if (norms_ && norms_->empty()) norms_.reset();
   runner_.emplace(part_, link_ ? &*link_ : nullptr, choices.mesh.pipe_rank(world_.rank()), choices.mesh.pipe,
                   choices.micro_batches, choices.schedule, device_, recorder_, norms_.has_value(),
@@ -101,9 +102,9 @@ Engine::Engine(const StrategyContext& context, const Choices& choices)
   broadcast(data_, part_.parameters());
   agree_on_buffers();
   if (choices.store) part_.keep_in(choices.store(part_, data_, recorder_));
-  update_ =
-      choices.update({part_.trained(), data_, context.optimizer, factors_of(part_.trained(), context.rate_factors),
-                      choices.steps_in_backward, choices.mesh.shards > 0 ? kVectorAlignment : 1});
+  update_ = choices.update({part_.trained(), data_, recorder_, context.optimizer,
+                            factors_of(part_.trained(), context.rate_factors), choices.steps_in_backward,
+                            choices.mesh.shards > 0 ? kVectorAlignment : 1});
   sync_ = choices.sync(part_.trained(), data_, recorder_, choices.micro_batches);
   if (choices.steps_in_backward && emulated_step_ns_ == 0)
     sync_->hand_over([this](size_t bucket) { update_->step_bucket(bucket); });
@@ -122,6 +123,7 @@ StepSums Engine::step(const DeviceBatch& batch) {
   if (shards_) shards_->begin(batch);
   auto sums = runner_->run(link_ ? link_->with_targets(batch) : batch);
   if (link_) link_->finish();
+  recorder_.enter(Phase::kCommunication);
   sync_->finish();
   if (shards_) shards_->finish();
   sums.compression_error = sync_->compression_error();

@@ -33,7 +33,7 @@ void GradientScatter::start(size_t index) {
     end = offset + parameter.numel();
   }
   flat.narrow(0, end, flat.numel() - end).zero_();
-  works_.add(comm_.reduce_scatter_sum(bucket.gradient, flat), flat);
+  works_.start([&] { return comm_.reduce_scatter_sum(bucket.gradient, flat); }, flat);
 }
 
 void GradientScatter::reset() {

@@ -48,7 +48,9 @@ class BucketSync final : public OrderedBuckets {
   void hand_over(std::function<void(size_t)> use) override { use_ = std::move(use); }
 
  private:
-  void start(size_t bucket) override { works().add(comm_.all_reduce_sum(buckets_[bucket].flat)); }
+  void start(size_t bucket) override {
+    works().start([&] { return comm_.all_reduce_sum(buckets_[bucket].flat); });
+  }
 
   void after_gradient() override {
     if (!use_) return;

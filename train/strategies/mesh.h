@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace penstock {
 
@@ -12,7 +13,8 @@ struct Mesh {
   int data = 1, pipe = 1;
   int replicas = 1;  ///< Copies of the model in each rank, each with a thread of its own that computes.
   int shards = 0;    ///< Of --exact: pieces of a global batch that are computed one by one; 0: without it.
-  int gpu = -1;      ///< Index of the GPU that a rank's batches go to, on CUDA; -1: that of its local rank.
+  /// On CUDA: the GPU that a rank's batches go to, one entry per rank of a machine; empty: local rank i takes GPU i.
+  std::vector<int> gpus = {};
 
   int size() const { return data * pipe; }
   int data_rank(int rank) const { return rank / pipe; }
@@ -29,6 +31,7 @@ struct MeshRequest {
   int shards = 0;          ///< As Mesh::shards: a power of two that divides the batch.
   int gpus = -1;           ///< Those that are visible, where the run is on CUDA; 0: it is on the CPU; -1: not known.
   std::string optimizer = {};  ///< As --optimizer says; "": not known.
+  int local_ranks = 0;         ///< Those of `ranks` that are on this machine; 0: not known.
 };
 
 }  // namespace penstock

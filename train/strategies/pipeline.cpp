@@ -4,8 +4,10 @@
 #include "core/text.h"
 #include "train/models/layers.h"
 #include "train/models/model.h"
+#include "train/strategies/devices.h"
 #include "train/strategies/engine.h"
 #include "train/strategies/mode_keys.h"
+#include "train/strategies/slice_choices.h"
 #include "train/strategies/stage_costs.h"
 #include "train/strategies/timeline.h"
 #include "train/strategies/tree_sync.h"
@@ -14,7 +16,7 @@ namespace penstock {
 namespace {
 
 using detail::at_least_one, detail::flag;
-using detail::Balance, detail::MeasuredParts, detail::SchedulePlan, detail::StageRange;
+using detail::Balance, detail::MeasuredParts, detail::SchedulePlan, detail::Sliced, detail::StageRange;
 
 std::vector<std::string> cuts_of(const Spec& spec) {
   const std::string text = spec.get("cut", "");
@@ -41,7 +43,9 @@ int interleave_of(const Spec& spec) {
 Mesh grid_of_cuts(const Spec& spec, int ranks, int data, int parts, int interleave) {
   const bool is_whole = parts % interleave == 0;
   if (is_whole && (ranks == 0 || parts / interleave * data == ranks)) return {.data = data, .pipe = parts / interleave};
-  std::string expected = concat(parts * data, " ranks, one for each part");
+  std::string expected = concat(
+      parts * data, " ranks, ",
+      data > 1 ? concat(parts, " parts for each of ", data, " copies of the model") : std::string("one for each part"));
   if (interleave > 1)
     expected = ranks == 0 ? concat("a number of parts that ", interleave, " divides")
                           : concat(ranks / data * interleave - 1, " cuts, for ", interleave, " parts per rank");
@@ -50,14 +54,32 @@ Mesh grid_of_cuts(const Spec& spec, int ranks, int data, int parts, int interlea
                             interleave > 1 ? concat(" and interleave ", interleave) : "", "; expected ", expected));
 }
 
+/// One per rank of a machine; empty: the ranks choose by their local rank.
+std::vector<torch::Device> devices_of_ranks(const Spec& spec, const MeshRequest& request) {
+  if (!spec.has("devices")) return {};
+  auto devices = detail::devices_of(spec, "ranks", request.gpus);
+  if (request.local_ranks > 0 && static_cast<size_t>(request.local_ranks) != devices.size())
+    throw config_error(concat(flag(spec), ": devices is ", spec.get("devices", ""), " with ",
+                              count_text(request.local_ranks, "rank"), " on this machine; expected ",
+                              count_text(devices.size(), "rank"), ", one for each device"));
+  return devices;
+}
+
+/// 0: as many as the parts that cuts make.
+int rank_count(const Spec& spec, const MeshRequest& request, int data) {
+  if (request.ranks > 0) return request.ranks;
+  if (spec.has("devices")) return static_cast<int>(devices_of_ranks(spec, request).size());
+  return cuts_of(spec).empty() ? std::max(request.default_ranks / data, 2) * data : 0;
+}
+
 Mesh grid_of(const Spec& spec, const MeshRequest& request) {
   const int data = spec.name() == "mp" ? 1 : at_least_one(spec, "data", 1);
   const auto parts = static_cast<int>(cuts_of(spec).size()) + 1;
-  int ranks = request.ranks;
-  if (ranks == 0 && parts == 1) ranks = std::max(request.default_ranks, 2 * data);
+  const int ranks = rank_count(spec, request, data);
   if (ranks % data != 0)
     throw config_error(concat(flag(spec), ": data is ", data, " with ", count_text(ranks, "rank"),
-                              "; expected a number that divides them"));
+                              "; expected ranks = data x parts, as ", data, " x ", ranks / data + 1, " = ",
+                              data * (ranks / data + 1)));
   const int interleave = interleave_of(spec);
   const Mesh mesh =
       parts > 1 ? grid_of_cuts(spec, ranks, data, parts, interleave) : Mesh{.data = data, .pipe = ranks / data};
@@ -65,6 +87,19 @@ Mesh grid_of(const Spec& spec, const MeshRequest& request) {
     throw config_error(concat(flag(spec), ": schedule=interleaved with ", count_text(mesh.size(), "rank"), " for ",
                               count_text(data, "copy", "copies"), " of the model; expected 2 ranks or more per copy"));
   return mesh;
+}
+
+/// What of a part its copies keep in slices, as stages of ZeRO: 0, 1 or 2.
+int zero_of(const Spec& spec, const Mesh& mesh) {
+  if (spec.name() == "mp") return 0;
+  const int zero = spec.get("zero", 0);
+  if (zero < 0 || zero > 2)
+    throw config_error(concat(flag(spec), ": zero is ", zero, "; expected 1 or 2",
+                              zero == 3 ? ": every micro-batch would gather the parameters again" : ""));
+  if (zero > 0 && mesh.data == 1)
+    throw config_error(concat(flag(spec), ": zero is ", zero,
+                              " with one copy of the model; expected data=2 or more, of which each keeps a slice"));
+  return zero;
 }
 
 /// Throws config_error for keys that do not fit the mesh.
@@ -95,12 +130,28 @@ Balance balance_of(const Spec& spec) {
   return detail::balance_named(flag(spec), spec.get("balance", "parameters"));
 }
 
+/// Throws config_error if a step would have more messages than there are tags; see StageLink::activation_tag().
+void check_messages(const Spec& spec, const SchedulePlan& plan) {
+  constexpr int64_t kMost = kTagLimit / 4;
+  const int64_t parts = int64_t{plan.ranks} * plan.interleave;
+  if (parts * plan.micro_batches > kMost)
+    throw config_error(concat(flag(spec), ": ", plan.micro_batches, " micro-batches through ", parts,
+                              " parts; expected ", kMost / parts, " micro-batches or fewer"));
+}
+
 Mesh pipeline_mesh(const Spec& spec, const MeshRequest& request) {
   balance_of(spec);  // throws
   Mesh mesh = grid_of(spec, request);
   mesh.shards = request.shards;
+  mesh.gpus = detail::gpu_indices(devices_of_ranks(spec, request));
+  if (zero_of(spec, mesh) > 0 && request.shards > 0 && !request.optimizer.empty() &&
+      !OptimizerRegistry::entry(parse_spec("optimizer", request.optimizer).name()).traits.is_elementwise)
+    throw config_error(concat(flag(spec), ": zero with --exact ", request.shards, " and --optimizer ",
+                              request.optimizer, ", whose norms would be summed over pieces of parameters; expected ",
+                              "no zero, or another optimizer"));
   const SchedulePlan plan = plan_of(spec, mesh);
   detail::schedules_of({.name = plan.name});  // throws for an unknown name
+  check_messages(spec, plan);
   detail::check_divides(spec, count_text(plan.micro_batches, "micro-batch", "micro-batches"), "copies of the model",
                         {.batch_size = request.batch_size,
                          .copies = mesh.data,
@@ -120,7 +171,8 @@ std::vector<StageRange> ranges_of(const Spec& spec, const Model& model, const Me
   return detail::balanced(stages, parts, detail::part_parameters(model));
 }
 
-MeasuredParts parts_of(const Spec& spec, const StrategyContext& context, const Mesh& mesh, const SchedulePlan& plan) {
+MeasuredParts parts_of(const Spec& spec, const StrategyContext& context, const Mesh& mesh, const SchedulePlan& plan,
+                       const Sliced& sliced) {
   const Balance balance = balance_of(spec);
   if (balance == Balance::kParameters || mesh.pipe == 1) return {ranges_of(spec, context.model, mesh), {}};
   std::vector<int> alive;  // of each part: its share of what is alive at its rank
@@ -128,7 +180,11 @@ MeasuredParts parts_of(const Spec& spec, const StrategyContext& context, const M
   for (int part = 0; part < plan.ranks * plan.interleave; ++part)
     alive.push_back((detail::most_alive(schedules[static_cast<size_t>(part % plan.ranks)]) + plan.interleave - 1) /
                     plan.interleave);
-  return detail::measured_parts(context, balance, int64_t{mesh.data} * plan.micro_batches, alive);
+  return detail::measured_parts(context, balance,
+                                {.alive = alive,
+                                 .micro_batches = int64_t{mesh.data} * plan.micro_batches,
+                                 .sliced = sliced,
+                                 .copies = mesh.data});
 }
 
 /// "part 0: conv1..conv2 (2,572 parameters, 12 ms), ...".
@@ -149,10 +205,11 @@ std::string parts_text(const Model& model, const MeasuredParts& all, const Sched
 std::string text_of(const Spec& spec, const Mesh& mesh, const SchedulePlan& plan, double bubble, const Model& model,
                     const MeasuredParts& parts) {
   const std::string recompute = spec.name() == "mp" ? "never" : spec.get("recompute", "never");
+  const int zero = zero_of(spec, mesh);
   return concat("as ", mesh.data, " data x ", mesh.pipe, " pipe, ", plan.takes_turns ? "in turn" : plan.name, ", ",
                 count_text(plan.micro_batches, "micro-batch", "micro-batches"),
-                recompute == "never" ? "" : ", recompute " + recompute, ", bubble ", percent_text(bubble), "; ",
-                parts_text(model, parts, plan));
+                recompute == "never" ? "" : ", recompute " + recompute, zero == 0 ? "" : concat(", zero ", zero),
+                ", bubble ", percent_text(bubble), "; ", parts_text(model, parts, plan));
 }
 
 Promise pipeline_promise(const Spec& spec, const Mesh& mesh) {
@@ -162,14 +219,18 @@ Promise pipeline_promise(const Spec& spec, const Mesh& mesh) {
 std::unique_ptr<Strategy> make_pipeline(const Spec& spec, const StrategyContext& context) {
   const Mesh mesh = pipeline_mesh(spec, {.ranks = context.comm.world_size(), .shards = context.shards});
   const SchedulePlan plan = plan_of(spec, mesh);
-  const MeasuredParts parts = parts_of(spec, context, mesh, plan);
-  detail::Choices choices{.mesh = mesh, .ranges = parts.ranges, .micro_batches = plan.micro_batches};
+  const int zero = zero_of(spec, mesh);
+  detail::Choices choices{.mesh = mesh, .micro_batches = plan.micro_batches};
+  if (mesh.data > 1) choices.sync = detail::make_bucket_sync;
+  if (mesh.shards > 0) choices.sync = detail::make_tree_sync;
+  if (zero == 1) detail::slice_state(choices);
+  if (zero == 2) detail::slice_gradients(choices);
+  const MeasuredParts parts = parts_of(spec, context, mesh, plan, choices.sliced);
+  choices.ranges = parts.ranges;
   const auto schedules = detail::schedules_of(plan);
   choices.schedule = schedules[static_cast<size_t>(mesh.pipe_rank(context.comm.rank()))];
   choices.bubble = detail::simulate(schedules).bubble();
   choices.text = text_of(spec, mesh, plan, choices.bubble, context.model, parts);
-  if (mesh.data > 1) choices.sync = detail::make_bucket_sync;
-  if (mesh.shards > 0) choices.sync = detail::make_tree_sync;
   return std::make_unique<detail::Engine>(context, choices);
 }
 
@@ -183,12 +244,14 @@ std::string drawing_of(const Spec& spec, const Mesh& mesh) {
 
 const Registered<StrategyKind> kPipeline{
     "pipeline",
-    {"micro-batches", "schedule", "interleave", "recompute", "cut", "balance", "data"},
+    {"micro-batches", "schedule", "interleave", "recompute", "cut", "balance", "data", "zero", "devices"},
     "the model's stages are spread over ranks, and micro-batches (default 4) go through them by schedule (default "
     "1f1b; or gpipe, zero-bubble, or interleaved with interleave=2 parts per rank); cut=layer2:layer4 says where parts "
     "begin, otherwise they are cut so that their parameters are balanced, or with balance=time or memory what is "
     "measured on three micro-batches; recompute=except-last or always (default never) keeps less of a forward and runs "
-    "it again; data (default 1) copies of it train together",
+    "it again; data (default 1) copies of it train together, of which with zero=1 each keeps the optimiser's state of "
+    "a slice alone, with zero=2 also the gradients; devices=0:2 are the GPUs of a machine's ranks, in their order "
+    "(default: rank i takes GPU i), devices=cpu:3 are three ranks on the CPU",
     make_pipeline,
     {.mesh = pipeline_mesh,
      .check_model = ranges_of,
@@ -196,14 +259,14 @@ const Registered<StrategyKind> kPipeline{
      .promise = pipeline_promise,
      .examples = {"pipeline(micro-batches=1)", "pipeline(schedule=gpipe)", "pipeline(schedule=interleaved)",
                   "pipeline(schedule=zero-bubble)", "pipeline(recompute=always)", "pipeline(data=2,micro-batches=3)",
-                  "pipeline(data=2,schedule=zero-bubble)"},
+                  "pipeline(data=2,schedule=zero-bubble,zero=2)"},
      .exact = StrategyKind::Exact::kAlways}};
 
 const Registered<StrategyKind> kModelParallel{
     "mp",
-    {"cut", "balance"},
+    {"cut", "balance", "devices"},
     "the model's stages are spread over ranks, one of which works at a time; cut=layer2 says where a part begins, "
-    "otherwise they are balanced as in pipeline",
+    "otherwise they are balanced as in pipeline; devices as there",
     make_pipeline,
     {.mesh = pipeline_mesh,
      .check_model = ranges_of,

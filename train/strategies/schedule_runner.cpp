@@ -115,6 +115,7 @@ void ScheduleRunner::forward(const DeviceBatch& batch, const Operation& operatio
     recorder_.mark(Phase::kBubble);
   }
   if (shards_) shards_->before_forward(operation.micro_batch);
+  recorder_.enter(Phase::kForward);
   torch::Tensor output;
   if (operation.recomputes) {
     alive.random.emplace(device_).keep();
@@ -132,6 +133,7 @@ void ScheduleRunner::forward(const DeviceBatch& batch, const Operation& operatio
 void ScheduleRunner::forward_again(const DeviceBatch& batch, const Operation& operation, const Rows& rows,
                                    Alive& alive) {
   if (shards_) shards_->before_rerun(operation.micro_batch);
+  recorder_.enter(Phase::kForward);
   const Rerun rerun(*alive.random, part_.buffers(), device_);
   keep_graph(alive, output_of(batch, operation, rows, alive));
   recorder_.mark(Phase::kForward);
@@ -150,6 +152,7 @@ void ScheduleRunner::backward(const DeviceBatch& batch, const Operation& operati
   Alive& alive = alive_of(operation);
   if (operation.recomputes) forward_again(batch, operation, rows, alive);
   const auto gradient = gradient_of_output(batch, operation, alive);
+  recorder_.enter(Phase::kBackward);
   const bool is_first = part_.is_first(operation.chunk);
   if (operation.kind == Operation::Kind::kBackward) {
     if (alive.output.requires_grad()) alive.output.backward(gradient);  // everything up to here may be frozen
@@ -177,6 +180,7 @@ void ScheduleRunner::backward(const DeviceBatch& batch, const Operation& operati
 void ScheduleRunner::weight_gradient(const Operation& operation) {
   Alive alive = std::exchange(alive_of(operation), {});
   --alive_count_;
+  recorder_.enter(Phase::kBackward);
   if (alive.rest)
     alive.rest->finish(trained_);
   else if (alive.output.requires_grad())

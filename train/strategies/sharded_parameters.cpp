@@ -81,7 +81,6 @@ ShardedUnits make_units(const ModelPart& part, const Comm& comm) {
 
 ShardedParameters::ShardedParameters(const ModelPart& part, Comm& comm, Recorder& recorder)
     : comm_(comm),
-      recorder_(recorder),
       all_(make_units(part, comm)),
       units_(all_.units),
       first_trained_(first_with(all_.trained_of_unit)),
@@ -185,7 +184,7 @@ void ShardedParameters::start_gather(size_t index) {
   unit.is_whole = true;
   for (auto& bucket : unit.buckets) {
     take_memory(bucket.whole);
-    works_.add(comm_.all_gather_into(bucket.whole, bucket.slice));
+    works_.start([&] { return comm_.all_gather_into(bucket.whole, bucket.slice); });
   }
   unit.gather_end = works_.count();
   peak_bytes_ = std::max(peak_bytes_, storage_bytes(tensors()));
@@ -193,11 +192,7 @@ void ShardedParameters::start_gather(size_t index) {
 
 void ShardedParameters::gather_in_step(size_t index) {
   start_gather(index);
-  const size_t end = units_[index].gather_end;
-  if (works_.waited_count() >= end) return;
-  recorder_.mark(backward_unit_ < units_.size() ? Phase::kBackward : Phase::kForward);
-  works_.wait_for(end);
-  recorder_.mark(Phase::kCommunication);
+  works_.wait_for(units_[index].gather_end);
 }
 
 void ShardedParameters::release(size_t index) {

@@ -85,7 +85,6 @@ class ShardedParameters final : public ParameterStore {
   void finish_unit(size_t unit);
 
   Comm& comm_;
-  Recorder& recorder_;
   ShardedUnits all_;
   std::vector<ShardedUnit>& units_;
   size_t first_trained_;  // unit; the number of units if nothing is trained

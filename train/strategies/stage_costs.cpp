@@ -193,12 +193,12 @@ PartCost part_ms(const std::vector<StageCost>& costs) {
 }
 
 PartCost part_bytes(const Model& model, const std::vector<StageCost>& costs, const std::vector<int>& alive,
-                    int state_count) {
+                    double beside) {
   std::vector<double> bytes(costs.size(), 0), activation_bytes;
   for (const auto& item : model.named_parameters()) {
     const auto& tensor = item.value();
-    const double copies = tensor.requires_grad() ? 2.0 + state_count : 1.0;  // with its gradient
-    bytes[stage_of(model, item.key())] += copies * static_cast<double>(tensor.numel() * tensor.element_size());
+    const double held = tensor.requires_grad() ? 1 + beside : 1;
+    bytes[stage_of(model, item.key())] += held * static_cast<double>(tensor.numel() * tensor.element_size());
   }
   for (const auto& cost : costs) activation_bytes.push_back(cost.activation_bytes);
   return [alive, lasting = part_sum(bytes), activations = part_sum(activation_bytes)](size_t part, StageRange stages) {
@@ -206,18 +206,18 @@ PartCost part_bytes(const Model& model, const std::vector<StageCost>& costs, con
   };
 }
 
-MeasuredParts measured_parts(const StrategyContext& context, Balance balance, int64_t micro_batches,
-                             const std::vector<int>& alive) {
+MeasuredParts measured_parts(const StrategyContext& context, Balance balance, const PartUse& use) {
   if (context.input_sizes.empty())
     throw bug_error("balance: the sizes of a batch are not known; expected StrategyContext::input_sizes");
   auto sizes = context.input_sizes;
-  sizes.front() /= micro_batches;
+  sizes.front() /= use.micro_batches;
   const auto costs = agreed_stage_costs(context.comm, context.model, sizes, context.device);
   const auto optimizer = make_optimizer({.parameters = {}, .options = context.optimizer});
-  const auto state_count = static_cast<int>(optimizer->state().slots.size());
-  const auto cost = balance == Balance::kTime ? part_ms(costs) : part_bytes(context.model, costs, alive, state_count);
-  MeasuredParts parts{balanced(costs.size(), alive.size(), cost), {}};
-  for (size_t part = 0; part < alive.size(); ++part) {
+  const double beside = 1.0 / (use.sliced.gradients ? use.copies : 1) +
+                        static_cast<double>(optimizer->state().slots.size()) / (use.sliced.optimizer ? use.copies : 1);
+  const auto cost = balance == Balance::kTime ? part_ms(costs) : part_bytes(context.model, costs, use.alive, beside);
+  MeasuredParts parts{balanced(costs.size(), use.alive.size(), cost), {}};
+  for (size_t part = 0; part < use.alive.size(); ++part) {
     const double value = cost(part, parts.ranges[part]);
     parts.costs.push_back(balance == Balance::kTime ? ms_text(value) : byte_text(static_cast<uint64_t>(value)));
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "train/comm/comm.h"
+#include "train/strategies/memory.h"
 #include "train/strategies/stage_cuts.h"
 #include "train/strategies/strategy.h"
 
@@ -42,10 +43,11 @@ std::vector<StageCost> agreed_stage_costs(Comm& comm, Model& model, const std::v
 /// Milliseconds of a part, per micro-batch.
 PartCost part_ms(const std::vector<StageCost>& costs);
 
-/// Bytes of a part: parameters, their gradients and the optimiser's state, which has `state_count` tensors per trained
-/// parameter; and the activations of the micro-batches that are alive at once. `alive`: one entry per part.
+/// Bytes of a part: parameters, their gradients and the optimiser's state, which are `beside` tensors per trained
+/// parameter, of slices a fraction; and the activations of the micro-batches that are alive at once. `alive`: one entry
+/// per part.
 PartCost part_bytes(const Model& model, const std::vector<StageCost>& costs, const std::vector<int>& alive,
-                    int state_count);
+                    double beside);
 
 /// `costs`: what was measured of each part, "12 ms" or "23.4 MB"; empty if nothing was.
 struct MeasuredParts {
@@ -53,9 +55,15 @@ struct MeasuredParts {
   std::vector<std::string> costs;
 };
 
-/// Collective: the model in as many parts as `alive` has entries. `micro_batches`: how many a full batch is cut into,
-/// over all copies of the model. Requires `balance` to be time or memory.
-MeasuredParts measured_parts(const StrategyContext& context, Balance balance, int64_t micro_batches,
-                             const std::vector<int>& alive);
+/// What a model is cut for.
+struct PartUse {
+  std::vector<int> alive;     // one entry per part: micro-batches whose activations are alive at once
+  int64_t micro_batches = 1;  // that a full batch is cut into, over all copies of the model
+  Sliced sliced = {};         // over the copies
+  int copies = 1;
+};
+
+/// Collective: the model in as many parts as `use.alive` has entries. Requires `balance` to be time or memory.
+MeasuredParts measured_parts(const StrategyContext& context, Balance balance, const PartUse& use);
 
 }  // namespace penstock::detail

@@ -34,6 +34,7 @@ std::string of_micro_batch(const char* what, int micro_batch) {
 }  // namespace
 
 void StageLink::send(torch::Tensor tensor, int peer, int tag, const std::string& what) {
+  recorder_.note_message(what, /*is_sent=*/true, first_rank_ + pipe_.rank(), first_rank_ + peer, tag);
   auto work = pipe_.send(tensor, peer, tag, what);
   under_way_.push_back({tag, std::move(tensor), std::move(work)});
 }
@@ -48,6 +49,7 @@ void StageLink::release(int tag) {
 
 torch::Tensor StageLink::receive(torch::Tensor tensor, int peer, int tag, const std::string& what) {
   pipe_.receive(tensor, peer, tag, what)->wait();
+  recorder_.note_message(what, /*is_sent=*/false, first_rank_ + peer, first_rank_ + pipe_.rank(), tag);
   return tensor;
 }
 

@@ -6,22 +6,30 @@
 
 #include "train/comm/comm.h"
 #include "train/device_batch.h"
+#include "train/recorder.h"
 
 namespace penstock::detail {
 
 /// Part q of the model is at rank q modulo the number of ranks, so that messages go around when a rank holds several.
 /// Sends return at once; receives wait. What was sent keeps its memory until finish(), an activation until its gradient
-/// has come. A tensor's sizes without its rows are told once
-/// per part, before its first activation: the rows of each message are known to both ranks.
+/// has come. A tensor's sizes without its rows are told once per part, before its first activation: the rows of each
+/// message are known to both ranks.
 ///
 /// Errors: device_error as Comm has it, naming the message: "the activation of micro-batch 3 from rank 0". bug_error
 /// for an activation of other sizes than the first one, before it is sent: Gloo ends the process of a rank that
 /// receives more or fewer bytes than it expects. Thread-safety: the training thread's alone.
 class StageLink {
  public:
-  /// `pipe`: the ranks that hold the parts, two or more.
-  StageLink(Comm& pipe, int part_count, const torch::Device& device)
-      : pipe_(pipe), part_count_(part_count), device_(device), sent_(part_count), received_(part_count) {}
+  /// `pipe`: the ranks that hold the parts, two or more, which are ranks `first_rank` and on of the run. `recorder`
+  /// hears of each message.
+  StageLink(Comm& pipe, int part_count, const torch::Device& device, Recorder& recorder, int first_rank = 0)
+      : pipe_(pipe),
+        part_count_(part_count),
+        device_(device),
+        recorder_(recorder),
+        first_rank_(first_rank),
+        sent_(part_count),
+        received_(part_count) {}
 
   /// What `part` gives, to the part after it; and what it takes, from the part before it.
   void send_activation(int part, int micro_batch, const torch::Tensor& activation);
@@ -59,6 +67,8 @@ class StageLink {
   Comm& pipe_;
   int part_count_;
   torch::Device device_;
+  Recorder& recorder_;
+  int first_rank_;
   std::vector<Shape> sent_, received_;  // one entry per part: what it gives, and what it takes
   std::vector<Message> under_way_;      // what was sent and not waited for
 };

@@ -6,7 +6,9 @@
 namespace penstock::detail {
 
 void StartedWorks::restart() {
-  for (auto& work : works_) timed_.push_back({std::move(work), &work == &works_.back()});
+  for (auto& work : works_)
+    timed_.push_back({std::move(work), after_backward_ == AfterBackward::kAll ||
+                                           (after_backward_ == AfterBackward::kLast && &work == &works_.back())});
   works_.clear();
   kept_.clear();
   waited_count_ = 0;
@@ -14,7 +16,7 @@ void StartedWorks::restart() {
   for (; !timed_.empty(); timed_.pop_front()) {
     const auto under_way_ms = timed_.front().work->under_way_ms();
     if (!under_way_ms) break;
-    recorder_.add_collective(*under_way_ms, timed_.front().is_last);
+    recorder_.add_collective(*under_way_ms, timed_.front().is_after_backward);
   }
 }
 
@@ -24,6 +26,8 @@ void StartedWorks::add(std::unique_ptr<Comm::Work> work, const torch::Tensor& ke
 }
 
 void StartedWorks::wait_for(size_t count) {
+  if (waited_count_ >= count) return;
+  const Recorder::Communication communication(recorder_);
   for (; waited_count_ < count; ++waited_count_) {
     works_[waited_count_]->wait();
     kept_[waited_count_].reset();

@@ -12,14 +12,25 @@
 
 namespace penstock::detail {
 
-/// Waits for collectives in their order, and tells the recorder how long they were under way.
+/// Which collectives of a step cannot run while there still is something to compute.
+enum class AfterBackward { kNone, kLast, kAll };
+
+/// Waits for collectives in their order, and tells the recorder how long they were under way. The time in which a rank
+/// starts them and waits for them is communication, wherever in a step it is.
 class StartedWorks {
  public:
-  explicit StartedWorks(Recorder& recorder) : recorder_(recorder) {}
+  explicit StartedWorks(Recorder& recorder, AfterBackward after_backward = AfterBackward::kLast)
+      : recorder_(recorder), after_backward_(after_backward) {}
 
   /// A new step. Requires that all were waited for.
   void restart();
-  /// `kept` lives until the collective was waited for.
+  /// `begin` starts a collective, in which the ranks of one process may do its work; it gives the Work. `kept` lives
+  /// until the collective was waited for.
+  template <class Begin>
+  void start(const Begin& begin, const torch::Tensor& kept = {}) {
+    const Recorder::Communication communication(recorder_);
+    add(begin(), kept);
+  }
   void add(std::unique_ptr<Comm::Work> work, const torch::Tensor& kept = {});
   size_t count() const { return works_.size(); }
   /// The first `count` of this step are there when this returns.
@@ -34,12 +45,13 @@ class StartedWorks {
 
  private:
   Recorder& recorder_;
+  AfterBackward after_backward_;
   std::vector<std::unique_ptr<Comm::Work>> works_;  // of this step
   std::vector<torch::Tensor> kept_;                 // one entry per work; undefined once it was waited for
   size_t waited_count_ = 0;
   struct Timed {
     std::unique_ptr<Comm::Work> work;
-    bool is_last;  // of its step
+    bool is_after_backward;
   };
   std::deque<Timed> timed_;  // of earlier steps; on a device they may still be under way
 };

@@ -9,10 +9,22 @@
 
 namespace penstock::detail {
 
-SyncedNorms::SyncedNorms(const Model& model, Comm& data) {
+SyncedNorms::SyncedNorms(const Model& model, Comm& data, Recorder& recorder)
+    : data_(data), recorder_(recorder), works_(recorder, AfterBackward::kNone) {
   for (const auto& module : model.modules(/*include_self=*/false))
     if (auto layer = std::dynamic_pointer_cast<BatchNorm2dImpl>(module)) layers_.push_back(std::move(layer));
-  for (const auto& layer : layers_) layer->gather_by([&data](const auto& tensor) { return data.all_gather(tensor); });
+  for (const auto& layer : layers_) layer->gather_by([this](const auto& mine) { return gather(mine); });
+}
+
+torch::Tensor SyncedNorms::gather(const torch::Tensor& mine) {
+  const Recorder::Communication communication(recorder_);
+  auto sizes = mine.sizes().vec();
+  sizes.insert(sizes.begin(), data_.world_size());
+  auto all = torch::empty(sizes, mine.options());
+  works_.restart();
+  works_.start([&] { return data_.all_gather_into(all, mine); });
+  works_.wait_for(1);
+  return all;
 }
 
 SyncedNorms::~SyncedNorms() {

@@ -7,6 +7,7 @@
 #include "core/spec.h"
 #include "train/comm/comm.h"
 #include "train/strategies/mesh.h"
+#include "train/strategies/started_works.h"
 
 namespace penstock {
 
@@ -20,7 +21,7 @@ namespace detail {
 /// order, also if it has no rows.
 class SyncedNorms {
  public:
-  SyncedNorms(const Model& model, Comm& data);
+  SyncedNorms(const Model& model, Comm& data, Recorder& recorder);
   ~SyncedNorms();
   SyncedNorms(const SyncedNorms&) = delete;
   SyncedNorms& operator=(const SyncedNorms&) = delete;
@@ -28,6 +29,11 @@ class SyncedNorms {
   bool empty() const { return layers_.empty(); }
 
  private:
+  torch::Tensor gather(const torch::Tensor& mine);
+
+  Comm& data_;
+  Recorder& recorder_;
+  StartedWorks works_;  // the one of the layer that is running, and those whose times are not known yet
   std::vector<std::shared_ptr<BatchNorm2dImpl>> layers_;
 };
 

@@ -3,6 +3,7 @@
 
 #include "train/strategies/buckets.h"
 #include "train/strategies/fetched.h"
+#include "train/strategies/started_works.h"
 
 namespace penstock::detail {
 namespace {
@@ -45,7 +46,8 @@ class SlicedUpdate final : public Update {
         trained_(values(context.trained)),
         buckets_(std::move(buckets)),
         pieces_(pieces_of(buckets_, trained_, comm_.rank())),
-        gathers_(gathers) {
+        gathers_(gathers),
+        works_(context.recorder, AfterBackward::kAll) {
     OptimizerContext pieces{.parameters = {}, .options = context.options};
     std::vector<int64_t> parameters;
     for (const auto& piece : pieces_) {
@@ -77,9 +79,9 @@ class SlicedUpdate final : public Update {
   void share() override {
     if (!gathers_) return;
     at::NoGradGuard no_grad;
-    std::vector<std::unique_ptr<Comm::Work>> works;
-    for (auto& bucket : buckets_) works.push_back(comm_.all_gather_into(bucket.whole, bucket.slice));
-    for (const auto& work : works) work->wait();
+    works_.restart();
+    for (auto& bucket : buckets_) works_.start([&] { return comm_.all_gather_into(bucket.whole, bucket.slice); });
+    works_.wait_for(works_.count());
   }
 
   Optimizer& optimizer() override { return *optimizer_; }
@@ -137,6 +139,7 @@ class SlicedUpdate final : public Update {
   std::vector<Piece> pieces_;
   std::vector<torch::Tensor> parts_;  // one entry per piece: a view of its bucket's slice
   bool gathers_;
+  StartedWorks works_;                // the gathers of a step
   torch::Tensor parameter_of_piece_;  // i64, one entry per piece
   std::unique_ptr<Optimizer> optimizer_;
 };

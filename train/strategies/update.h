@@ -36,6 +36,7 @@ class Update {
 struct UpdateContext {
   const NamedTensors& trained;
   Comm& comm;
+  Recorder& recorder;
   OptimizerOptions options;
   std::vector<double> rate_factors;
   bool in_buckets = false;  // those of assign_buckets() change one by one; requires OptimizerKind::steps_in_parts

@@ -10,7 +10,7 @@
 #include "train/strategies/engine.h"
 #include "train/strategies/mode_keys.h"
 #include "train/strategies/sharded_parameters.h"
-#include "train/strategies/tree_sync.h"
+#include "train/strategies/slice_choices.h"
 
 namespace penstock {
 namespace {
@@ -54,20 +54,6 @@ std::string text_of(const Model& model, int ranks) {
                 " gathered in turn, the largest of ", byte_text(static_cast<uint64_t>(largest)));
 }
 
-void slice_state(detail::Choices& choices) {
-  choices.sync = choices.mesh.shards > 0 ? detail::make_tree_sync : detail::make_bucket_sync;
-  choices.update = [](const auto& update) { return detail::make_sliced_update(update); };
-}
-
-void slice_gradients(detail::Choices& choices) {
-  const auto buckets = std::make_shared<std::vector<detail::SlicedBucket>>();
-  choices.update = [buckets](const auto& update) { return detail::make_sliced_update(update, buckets); };
-  const auto make_sync = choices.mesh.shards > 0 ? detail::make_tree_scatter : detail::make_scatter_sync;
-  choices.sync = [buckets, make_sync](const auto& trained, Comm& data, Recorder& recorder, int backward_count) {
-    return make_sync(trained, data, recorder, backward_count, *buckets);
-  };
-}
-
 void slice_parameters(detail::Choices& choices, const Model& model) {
   const auto parameters = std::make_shared<std::shared_ptr<detail::ShardedParameters>>();
   choices.store = [parameters](const auto& part, Comm& data, Recorder& recorder) {
@@ -77,6 +63,7 @@ void slice_parameters(detail::Choices& choices, const Model& model) {
     return detail::make_shard_update(update, (*parameters)->trained());
   };
   choices.sync = [parameters](const auto&, Comm&, Recorder&, int) { return detail::make_shard_sync(*parameters); };
+  choices.sliced = {.parameters = true, .gradients = true, .optimizer = true};
   choices.text = text_of(model, choices.mesh.data);
 }
 
@@ -92,11 +79,10 @@ std::unique_ptr<Strategy> make_zero(const Spec& spec, const StrategyContext& con
   detail::Choices choices{.mesh = mesh,
                           .micro_batches = micro_batches,
                           .schedule = detail::accumulation(micro_batches),
-                          .sliced = {.parameters = stage == 3, .gradients = stage >= 2, .optimizer = true},
                           .syncs_batch_norm = detail::syncs_batch_norm(spec, mesh.shards),
                           .steps_in_backward = detail::steps_in_backward(spec, context.optimizer.spec)};
-  if (stage == 1) slice_state(choices);
-  if (stage == 2) slice_gradients(choices);
+  if (stage == 1) detail::slice_state(choices);
+  if (stage == 2) detail::slice_gradients(choices);
   if (stage == 3) slice_parameters(choices, context.model);
   return std::make_unique<detail::Engine>(context, choices);
 }
