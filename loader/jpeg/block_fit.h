@@ -16,11 +16,11 @@ struct BlockFit {
 };
 
 /// What every need costs with every entry of a class. A block's bits with all entries are the sum of the rows of its
-/// needs, and four in five coefficients have no need. A coefficient that fits its width costs that width, and any other
+/// needs, and most coefficients have no need. A coefficient that fits its width costs that width, and any other
 /// costs an exception. The width of the DC and the mask bits are the same for all blocks of an entry.
 ///
 /// A row holds only what each entry costs beyond the cheapest one, so that sums fit a byte. Where even the least of
-/// them does not (1 block in 100,000), best() adds up 16 bits.
+/// them does not, best() adds up 16 bits.
 ///
 /// Memory: 149 KB. Thread-safety: const; best() may be called from any thread.
 class FitTable {
