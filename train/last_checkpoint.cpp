@@ -20,8 +20,6 @@ struct Candidate {
   int64_t step = 0;
 };
 
-std::string without_advice(const std::string& message) { return message.substr(0, message.rfind("; expected")); }
-
 /// With --keep the last checkpoint has two names.
 bool is_same_file(const fs::path& a, const fs::path& b) {
   std::error_code ignored;
@@ -49,7 +47,7 @@ std::optional<FoundCheckpoint> last_whole_checkpoint(const fs::path& out,
       candidates.push_back({path, load_checkpoint_info(path).position.step});
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kCorrupt) throw;
-      pass_over(path, without_advice(error.what()));
+      pass_over(path, error.what());
     }
   }
   std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
@@ -61,7 +59,7 @@ std::optional<FoundCheckpoint> last_whole_checkpoint(const fs::path& out,
       return FoundCheckpoint{path, load_checkpoint(path)};
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kCorrupt) throw;
-      pass_over(path, without_advice(error.what()));
+      pass_over(path, error.what());
     }
   }
   if (!passed_over.empty())
