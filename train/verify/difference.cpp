@@ -1,6 +1,7 @@
 // Differences: by tensor, and of norms.
 #include "train/verify/difference.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -8,6 +9,17 @@ namespace penstock {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+double largest_element(const torch::Tensor& tensor) { return tensor.to(torch::kFloat64).abs().max().item<double>(); }
+
+/// What a difference in this tensor is relative to.
+double scale_of(const std::string& name, const StateDict& state) {
+  const double own = largest_element(state.at(name));
+  const std::string optimizer = "optimizer.";  // optimizer.momentum.fc1.weight
+  const auto dot = name.starts_with(optimizer) ? name.find('.', optimizer.size()) : std::string::npos;
+  const auto parameter = dot == std::string::npos ? state.end() : state.find("model." + name.substr(dot + 1));
+  return parameter == state.end() ? own : std::max(own, largest_element(parameter->second));
+}
 
 double squared_norm(const torch::Tensor& tensor) { return tensor.to(torch::kFloat64).square().sum().item<double>(); }
 
@@ -18,10 +30,9 @@ Difference largest_difference(const StateDict& expected, const StateDict& state)
   for (const auto& [name, tensor] : expected) {
     if (!state.contains(name)) return {kInfinity, name};
     if (tensor.numel() == 0) continue;
-    const auto exact = tensor.to(torch::kFloat64), other = state.at(name).to(torch::kFloat64);
-    const auto difference = (exact - other).abs().max().item<double>();
+    const double difference = largest_element(tensor.to(torch::kFloat64) - state.at(name).to(torch::kFloat64));
     if (difference == 0) continue;
-    const double relative = difference / exact.abs().max().item<double>();
+    const double relative = difference / scale_of(name, expected);
     if (!std::isfinite(relative)) return {kInfinity, name};
     if (relative > largest.relative) largest = {relative, name};
   }

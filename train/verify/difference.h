@@ -12,7 +12,9 @@ struct Difference {
   std::string tensor = {};  // the one in which it is; empty: there is none
 };
 
-/// The largest difference in any tensor, relative to the largest element that `expected` has in that tensor.
+/// The largest difference in any tensor, relative to the largest element that `expected` has in that tensor. What the
+/// optimiser keeps of a parameter counts relative to the parameter where that is larger: at the end of a training the
+/// momentum is so small that rounding is all of it.
 Difference largest_difference(const StateDict& expected, const StateDict& state);
 
 /// |g' - g| / |g| of all gradients together, from the states after one step of sgd from zero momentum with learning

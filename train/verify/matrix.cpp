@@ -61,32 +61,47 @@ class ModeRows {
     }
     const Promise promise = entry_.traits.promise ? entry_.traits.promise(spec_, mesh)
                                                   : Promise{.sees_whole_batches = mesh.data * mesh.replicas == 1};
+    add_exact(mesh, arch);
     if (has_batch_norm(model) && !promise.sees_whole_batches)
       return leave_out(
           arch, mesh.size(),
           concat("--mode ", spec_.name(), ": BatchNorm sees the rows of one rank, replica or micro-batch; ",
                  "expected a model without it, or sync-bn=true"));
-    for (const Hosting hosting : options_.hostings) {
-      const auto add_one = [&](Equivalence equivalence, double bound) {
-        matrix_.pairs.push_back({mode_, arch, mesh.size(), hosting, equivalence, bound});
-      };
-      if (promise.compression_error > 0) {
-        add_one(Equivalence::kCompressed, promise.compression_error);
-      } else {
-        add_one(Equivalence::kOneStep, kOneStepBound);
-        add_one(Equivalence::kFp64, kFp64Bound);
-      }
-      if (mesh.size() == 1) return;  // there is nothing to host
-    }
+    if (promise.compression_error > 0)
+      return add_hosted(mesh, arch, Equivalence::kCompressed, promise.compression_error);
+    // The backward of BatchNorm in float32 rounds the gradient by 1e-5: that of `single` itself is not known better.
+    if (!has_batch_norm(model)) add_hosted(mesh, arch, Equivalence::kOneStep, kOneStepBound);
+    add_hosted(mesh, arch, Equivalence::kFp64, kFp64Bound);
   }
 
  private:
+  void add_exact(const Mesh& mesh, const std::string& arch) {
+    if (entry_.traits.exact == StrategyKind::Exact::kNever) return;
+    try {
+      entry_.traits.mesh(
+          spec_, {.ranks = mesh.size(), .batch_size = options_.batch_size, .shards = kVerifiedShards, .gpus = 0});
+    } catch (const Error& error) {
+      return leave_out(arch, mesh.size(), error.what(), name_of(Equivalence::kBitwise));
+    }
+    add_hosted(mesh, arch, Equivalence::kBitwise, 0);
+  }
+
+  void add_hosted(const Mesh& mesh, const std::string& arch, Equivalence equivalence, double bound) {
+    const int ranks = mesh.size();
+    for (const Hosting hosting : options_.hostings) {
+      if (hosting == Hosting::kProcesses && ranks > options_.most_processes && options_.hostings.size() > 1) continue;
+      matrix_.pairs.push_back({mode_, arch, ranks, hosting, equivalence, bound});
+      if (ranks == 1) return;  // there is nothing to host
+    }
+  }
+
   /// One entry for all numbers of ranks that are left out in the same place; it has the reason of the first one.
-  void leave_out(const std::string& arch, int ranks, const std::string& reason) {
-    const auto found = std::find_if(matrix_.left_out.begin(), matrix_.left_out.end(),
-                                    [&](const LeftOut& one) { return one.mode == mode_ && one.arch == arch; });
+  void leave_out(const std::string& arch, int ranks, const std::string& reason, const std::string& equivalence = "") {
+    const auto found = std::find_if(matrix_.left_out.begin(), matrix_.left_out.end(), [&](const LeftOut& one) {
+      return one.mode == mode_ && one.arch == arch && one.equivalence == equivalence;
+    });
     if (found == matrix_.left_out.end())
-      matrix_.left_out.push_back({mode_, arch, {ranks}, reason});
+      matrix_.left_out.push_back({mode_, arch, {ranks}, equivalence, reason});
     else
       found->ranks.push_back(ranks);
   }
@@ -102,6 +117,7 @@ class ModeRows {
 
 std::string name_of(Equivalence equivalence) {
   if (equivalence == Equivalence::kFp64) return "fp64";
+  if (equivalence == Equivalence::kBitwise) return "bitwise";
   return equivalence == Equivalence::kOneStep ? "one-step" : "compressed";
 }
 

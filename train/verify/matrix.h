@@ -14,8 +14,10 @@ enum class Equivalence {
   kFp64,        // all of the state after many steps in float64, with a stop in the middle from which the run goes on
   kOneStep,     // the gradient of one step in float32, from equal weights
   kCompressed,  // the same, by the bound that the mode states for its compression
+  kBitwise,     // all of the state in float32 with --exact, after a tenth of the steps of kFp64 and with such a stop
 };
-std::string name_of(Equivalence equivalence);  ///< fp64, one-step, compressed
+std::string name_of(Equivalence equivalence);  ///< fp64, one-step, compressed, bitwise
+constexpr int kVerifiedShards = 8;             ///< Of --exact.
 std::string name_of(Hosting hosting);          ///< threads, processes
 
 /// One line of the table: a mode against `single`, which one rank trains.
@@ -24,7 +26,7 @@ struct Pair {
   int ranks = 1;
   Hosting hosting = Hosting::kThreads;
   Equivalence equivalence = Equivalence::kFp64;
-  double bound = 0;  // the difference must be below
+  double bound = 0;  // the difference must be below, or 0
 };
 
 /// What is not run, and why.
@@ -32,6 +34,7 @@ struct LeftOut {
   std::string mode;
   std::string arch;  // empty: whatever the model
   std::vector<int> ranks;
+  std::string equivalence;  // empty: all
   std::string reason;
 };
 
@@ -40,6 +43,7 @@ struct VerifyOptions {
   std::vector<std::string> archs = {"lenet", "lenet(batch-norm=true)"};
   std::vector<int> ranks = {2, 4};
   std::vector<Hosting> hostings = {Hosting::kThreads, Hosting::kProcesses};
+  int most_processes = 2;    // ranks; more are threads alone, unless these are not asked for
   int64_t batch_size = 24;   // 2, 3, 4, 6 and 8 divide it
   int64_t step_count = 200;  // of the class fp64
 };

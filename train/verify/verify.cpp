@@ -3,6 +3,7 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
@@ -55,7 +56,7 @@ class Verifier {
     Verdict verdict{.pair = pair, .difference = std::numeric_limits<double>::infinity(), .tensor = {}, .failure = {}};
     const StateDict& expected = reference(pair);
     const int64_t start_ns = now_ns();
-    verdict.failure = train(launch_of(pair), /*stops=*/pair.equivalence == Equivalence::kFp64);
+    verdict.failure = train(launch_of(pair), /*stops=*/compares_states(pair));
     if (verdict.failure.empty()) compare(expected, read_tensors(result_).tensors, verdict);
     verdict.seconds = ms_since(start_ns) * 1e-3;
     return verdict;
@@ -63,7 +64,7 @@ class Verifier {
 
  private:
   static void compare(const StateDict& expected, const StateDict& state, Verdict& verdict) {
-    if (verdict.pair.equivalence == Equivalence::kFp64) {
+    if (compares_states(verdict.pair)) {
       auto largest = largest_difference(expected, state);
       verdict.difference = largest.relative;
       verdict.tensor = std::move(largest.tensor);
@@ -72,16 +73,25 @@ class Verifier {
     }
   }
 
+  /// Whether it is many steps, and not one gradient.
+  static bool compares_states(const Pair& pair) {
+    return pair.equivalence == Equivalence::kFp64 || pair.equivalence == Equivalence::kBitwise;
+  }
+
   Launch launch_of(const Pair& pair) const {
-    const bool is_fp64 = pair.equivalence == Equivalence::kFp64;
-    return {.mode = pair.mode,
-            .arch = pair.arch,
-            .ranks = pair.ranks,
-            .hosting = pair.hosting,
-            .dtype = is_fp64 ? torch::kFloat64 : torch::kFloat32,
-            .optimizer = is_fp64 ? kSgd : kPlainSgd,
-            .batch_size = options_.batch_size,
-            .end_step = is_fp64 ? options_.step_count : 1};
+    Launch launch{.mode = pair.mode,
+                  .arch = pair.arch,
+                  .ranks = pair.ranks,
+                  .hosting = pair.hosting,
+                  .dtype = pair.equivalence == Equivalence::kFp64 ? torch::kFloat64 : torch::kFloat32,
+                  .optimizer = compares_states(pair) ? kSgd : kPlainSgd,
+                  .batch_size = options_.batch_size,
+                  .end_step = pair.equivalence == Equivalence::kFp64 ? options_.step_count : 1};
+    if (pair.equivalence == Equivalence::kBitwise) {
+      launch.shards = kVerifiedShards;
+      launch.end_step = std::max<int64_t>(options_.step_count / 10, 2);  // eight times the operations per step
+    }
+    return launch;
   }
 
   /// With `stops`, in two launches, the second of which goes on where the first one ended.
@@ -99,7 +109,7 @@ class Verifier {
     auto launch = launch_of(pair);
     launch.mode = "single";
     launch.ranks = 1;
-    const auto [found, is_new] = references_.try_emplace({pair.arch, launch.dtype == torch::kFloat64});
+    const auto [found, is_new] = references_.try_emplace({pair.arch, {launch.dtype, launch.shards}});
     if (is_new) {
       if (const auto failure = train(launch, /*stops=*/false); !failure.empty())
         throw device_error(concat("verify: single, arch ", pair.arch, ": ", failure, "; expected it to train"));
@@ -112,7 +122,8 @@ class Verifier {
   Samples samples_;
   TemporaryFolder folder_;
   fs::path middle_ = folder_.path() / "middle.safetensors", result_ = folder_.path() / "result.safetensors";
-  std::map<std::pair<std::string, bool>, StateDict> references_;  // by arch, and whether it is fp64
+  /// By arch, dtype and shards.
+  std::map<std::pair<std::string, std::pair<torch::ScalarType, int>>, StateDict> references_;
 };
 
 }  // namespace

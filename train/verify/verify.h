@@ -16,7 +16,7 @@ struct Verdict {
   std::string failure;    // why the training did not end; "" if it did
   double seconds = 0;     // that it took, without that of `single`
 
-  bool holds() const { return failure.empty() && difference < pair.bound; }
+  bool holds() const { return failure.empty() && (difference == 0 || difference < pair.bound); }
 };
 
 /// Judges each pair and hands it to `use`. What a pair is held against is trained when the first pair needs it.

@@ -75,8 +75,8 @@ std::string VerdictTable::line(const Verdict& verdict) const {
 std::vector<std::string> left_out_lines(const std::vector<LeftOut>& left_out) {
   std::vector<std::pair<std::string, std::vector<std::string>>> groups;  // by ranks, arch and reason, in their order
   for (const auto& one : left_out) {
-    const std::string where =
-        concat(" with ", ranks_text(one.ranks), one.arch.empty() ? "" : " and " + one.arch, ": ", one.reason);
+    const std::string where = concat(" with ", ranks_text(one.ranks), one.arch.empty() ? "" : " and " + one.arch,
+                                     one.equivalence.empty() ? "" : ", " + one.equivalence, ": ", one.reason);
     const auto found =
         std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return group.first == where; });
     if (found == groups.end())
@@ -145,7 +145,11 @@ std::string json_text(const std::vector<Verdict>& verdicts, const std::vector<Le
          {"seconds", verdict.seconds}});
   }
   for (const auto& one : left_out)
-    json["not_run"].push_back({{"mode", one.mode}, {"arch", one.arch}, {"ranks", one.ranks}, {"reason", one.reason}});
+    json["not_run"].push_back({{"mode", one.mode},
+                               {"arch", one.arch},
+                               {"ranks", one.ranks},
+                               {"class", one.equivalence},
+                               {"reason", one.reason}});
   json["holds"] = holds;
   return json.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
