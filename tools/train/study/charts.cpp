@@ -84,12 +84,12 @@ std::string modes_chart(const StudyResults& results, const std::string& mark) {
   const auto all = speed_ups(results);
   if (all.empty()) return "";
   std::string text = "$modes << EOD\n";
-  for (const auto& [name, factor] : all) text += concat("\"", name, "\" ", factor, "\n");
+  for (const auto& [name, factor] : all) text += concat(in_quotes(name), " ", factor, "\n");
   text += "EOD\n";
   for (const char* terminal : {"svg", "png"})
     text += concat("set terminal @", terminal, terminal == std::string("svg") ? " name 'modes'\n" : "\n",
                    "set output 'chart-modes.", terminal, "'\nset style fill solid border -1\nset boxwidth 0.6\n",
-                   "set title ", quoted("images per second, as a multiple of single" + mark),
+                   "set title ", gnuplot_quoted("images per second, as a multiple of single" + mark),
                    "\nset ylabel 'speed-up'\nunset xlabel\nset xrange [-0.7:", all.size(), " - 0.3]\n",
                    "set xtics rotate by -30 noenhanced\nset bmargin 7\nset rmargin 12\n",
                    "plot $modes using 0:2:xtic(1) with boxes lc rgb '#0072b2' title '', ",
