@@ -176,7 +176,7 @@ def test_ranks_show_the_same_moments(profiled):
     ("pipeline", 2, "processes", 1 + 2 * 4), ("pipeline(schedule=interleaved,data=2,micro-batches=2)", 4, "threads", 2 * (1 + 12))])
 def test_every_message_is_an_arrow_from_one_rank_to_another(cache, tmp_path, mode, ranks, hosting, per_step):
     """The profile spans an evaluation, whose messages are no part of it."""
-    run(cache, *FAST, "--mode", mode, "--nproc", ranks, "--hosting", hosting, "--profile", "--out", tmp_path / "run")
+    run(cache, *RUN, "--mode", mode, "--nproc", ranks, "--hosting", hosting, "--profile", "--out", tmp_path / "run")
     trace = load(tmp_path / "run")
     profiled_ranks = [Rank(trace, pid) for pid in range(ranks)]
     ends = collections.defaultdict(dict)
