@@ -235,9 +235,12 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vec
   header_bytes_ = safetensors_header(tensors_, metadata, kAlignment).size();
   uint64_t offset = header_bytes_;
   for (const auto& tensor : tensors_) {
-    const uint64_t byte_count = *tensor_bytes(tensor.dtype, tensor.shape);
-    entries_[tensor.name] = {.offset = offset, .byte_count = byte_count};
-    offset += byte_count;
+    const auto byte_count = tensor_bytes(tensor.dtype, tensor.shape);
+    if (!byte_count)
+      throw bug_error(concat(path_.string(), ": tensor ", in_quotes(tensor.name), " is ", tensor.dtype, " of ",
+                             tensor.shape.size(), " dimensions; expected a known dtype and a size below 2^64 bytes"));
+    entries_[tensor.name] = {.offset = offset, .byte_count = *byte_count};
+    offset += *byte_count;
   }
   file_ = std::make_unique<AtomicFile>(path);
 }

@@ -36,7 +36,7 @@ def parse() -> argparse.Namespace:
 
 
 def loader_of(options: argparse.Namespace, split: str, augment: str) -> penstock.Loader:
-    # Rank and world size come from torch.distributed. Without --tail drop, a rank may have no rows in the last batch.
+    # Rank and world size come from torch.distributed. With tail="pad" a rank may have no rows in the last batch.
     return penstock.Loader(options.data, split=split, batch_size=options.batch_size, workers=options.workers,
                            augment=augment, shuffle=split == "train", tail="drop" if split == "train" else "pad",
                            channels_last=True)
@@ -92,6 +92,7 @@ def main() -> None:
     steps = 0
     for epoch in range(train.epoch, options.epochs):
         wrapped.train()
+        loss = torch.tensor(float("nan"))  # of an epoch that is resumed at its end
         for images, labels in train:
             images, labels = images.to(device), labels.to(device)
             with torch.autocast(device.type, torch.bfloat16, enabled=options.amp):

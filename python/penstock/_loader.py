@@ -144,7 +144,7 @@ class Loader:
     The batches depend on (data, augment, layout, dct_scale, on_corrupt, seed, shuffle, tail, batch size, epoch) and on
     nothing else: not on workers, prefetch, timing or the number of ranks (but for "rank-local").
 
-    Memory: `prefetch` batches, and those that are held.
+    Memory: `prefetch` batches, those that are held, and up to `prefetch` + 2 more that are kept for later.
 
     Raises ConfigError, IoError, CorruptError or DeviceError with a message of one line. An error of a batch comes from the
     step that would have given it; the loader goes on with the batch after it.

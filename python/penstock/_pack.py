@@ -153,7 +153,8 @@ def _add(spool: "_native.Spool", picture: Any, label: int, index: int) -> None:
             raise IoError(f"pack: item {index}, {path}: {error.strerror}; expected a file that can be read") from None
     try:
         if isinstance(picture, (bytes, bytearray, memoryview)):
-            spool.add_file(bytes(picture), label, os.path.basename(path) and f"{index:08}-{os.path.basename(path)}")
+            name = os.path.basename(path).encode("utf-8", "replace").decode()  # names of files may be any bytes
+            spool.add_file(bytes(picture), label, name and f"{index:08}-{name}")
         else:
             spool.add_pixels(_pixels(picture, index), label)
     except (ConfigError, IoError, ValueError) as error:

@@ -235,7 +235,7 @@ TEST(ExactTest, DropoutDrawsTheSameNumbersForAShardInEveryMode) {
 TEST(ExactTest, ThreadsThatWouldShareRandomNumbersAreRefused) {
   auto training = resnet_training();
   training.make = make_dropout;
-  for (const auto& one : {Case{"ddp", 2}, Case{"dp"}})
+  for (const auto& one : {Case{"ddp", 2}, Case{"dp"}, Case{"dp(devices=cpu:1)"}})
     EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { train(training, one); }),
               "--exact: the model draws random numbers, as dropout does, and all threads of this process draw from the "
               "same; expected ranks that are processes (--hosting processes, and not --mode dp)")

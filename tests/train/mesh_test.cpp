@@ -42,8 +42,8 @@ TEST(MeshTest, OnlyCopiesOfAModelCanKeepSlices) {
       refusal("pipeline(zero=1)", {.ranks = 2}),
       "--mode pipeline: zero is 1 with one copy of the model; expected data=2 or more, of which each keeps a slice");
   EXPECT_EQ(refusal("pipeline(zero=3,data=2)", {.ranks = 4}),
-            "--mode pipeline: zero is 3; expected 1 or 2: every micro-batch would gather the parameters again");
-  EXPECT_EQ(refusal("pipeline(zero=-1,data=2)", {.ranks = 4}), "--mode pipeline: zero is -1; expected 1 or 2");
+            "--mode pipeline: zero is 3; expected 0, 1 or 2: every micro-batch would gather the parameters again");
+  EXPECT_EQ(refusal("pipeline(zero=-1,data=2)", {.ranks = 4}), "--mode pipeline: zero is -1; expected 0, 1 or 2");
 }
 
 TEST(MeshTest, NormsOverSlicesAreNotExact) {

@@ -165,7 +165,10 @@ c10::intrusive_ptr<c10d::Store> connect(Progress& progress, const Rendezvous& re
   const bool listens = rendezvous.rank == 0 && !rendezvous.is_hosted, has_file = !rendezvous.file.empty();
   if (listens && has_file) {
     listening = listen_and_write(rendezvous, file);
-    std::tie(host, port) = *read_meeting_file(rendezvous.file);
+    const auto own = read_meeting_file(rendezvous.file);
+    if (!own)
+      throw io_error(concat("--dist-url file://", rendezvous.file, ": was removed while ranks met; expected it to stay"));
+    std::tie(host, port) = *own;
   } else if (has_file) {
     std::tie(host, port) = wait_for_file(progress, rendezvous.file);
   }

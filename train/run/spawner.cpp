@@ -66,7 +66,8 @@ int spawn(const Setup& setup, const TrainOptions& given, std::vector<std::string
       if (!end.last_line.empty()) std::cerr << end.last_line << std::endl;
       return end.code;
     }
-    has_saved = has_saved || time_of_last_checkpoint(out) != before;
+    const auto now = time_of_last_checkpoint(out);  // none: the files of an earlier run were removed
+    has_saved = has_saved || (now && now != before);
     std::cerr << concat("launch: ", end.cause, "; restart ", restart, " of ", given.max_restarts, ", from ",
                         has_saved ? where_it_goes_on(out) : "where the run began", "\n")
               << std::flush;

@@ -110,7 +110,7 @@ Engine::Engine(const StrategyContext& context, const Choices& choices)
     sync_->hand_over([this](size_t bucket) { update_->step_bucket(bucket); });
   if (choices.mesh.shards > 0) {
     shards_.emplace(part_, data_, choices.replicas.get(), choices.mesh.shards, context.seed, device_,
-                    device_.is_cpu() && (choices.mesh.replicas > 1 || world_.backend() == "threads"));
+                    choices.replicas != nullptr || (device_.is_cpu() && world_.backend() == "threads"));
     runner_->tell(*shards_, *sync_);
   }
   // Linux wakes a thread up to 50 us late, to save wake-ups, unless it asks for better: 4 % of a step of 1.2 ms.

@@ -94,7 +94,7 @@ int zero_of(const Spec& spec, const Mesh& mesh) {
   if (spec.name() == "mp") return 0;
   const int zero = spec.get("zero", 0);
   if (zero < 0 || zero > 2)
-    throw config_error(concat(flag(spec), ": zero is ", zero, "; expected 1 or 2",
+    throw config_error(concat(flag(spec), ": zero is ", zero, "; expected 0, 1 or 2",
                               zero == 3 ? ": every micro-batch would gather the parameters again" : ""));
   if (zero > 0 && mesh.data == 1)
     throw config_error(concat(flag(spec), ": zero is ", zero,

@@ -46,7 +46,7 @@ class LocalTree : public GradientSync {
   }
 
  private:
-  /// Of gradients, in addition to those in the trees.
+  /// Bytes of gradients beside those in the trees.
   virtual int64_t other_bytes() const { return 0; }
 
   std::vector<torch::Tensor> parameters_;
@@ -178,11 +178,11 @@ class RankTree final : public LocalTree {
     if (comm_.world_size() > 2) {
       gathered_[bucket] = torch::empty({comm_.world_size() * flat.numel()}, flat.options());
       note_peak();
-      works_.add(comm_.all_gather_into(gathered_[bucket], flat));
+      works_.start([&] { return comm_.all_gather_into(gathered_[bucket], flat); });
     } else if (slices_.empty()) {
-      works_.add(comm_.all_reduce_sum(flat));
+      works_.start([&] { return comm_.all_reduce_sum(flat); });
     } else {
-      works_.add(comm_.reduce_scatter_sum(slices_[bucket].gradient, flat));
+      works_.start([&] { return comm_.reduce_scatter_sum(slices_[bucket].gradient, flat); });
     }
   }
 

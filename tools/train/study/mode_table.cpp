@@ -75,7 +75,8 @@ std::string equivalence_of(const StudyOptions& options, const StudyRow& row) {
       if (verdict.pair.equivalence == Equivalence::kCompressed && verdict.holds())
         text = concat("within ", formatted("%.2g", verdict.difference));
     });
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kConfig) throw;
     return "-";  // the mode does not take LeNet
   }
   return text.empty() ? "same" : text;
