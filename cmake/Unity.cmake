@@ -1,6 +1,6 @@
 # Compiles the files of a folder eight at a time. Most of the time of a file of train/ is the same in every file: 3 s for templates that
-# LibTorch's precompiled header names and that GCC instantiates anew in each, 1 s for JSON, 8 s for CLI11. So names in anonymous namespaces
-# are unique in a folder.
+# LibTorch's precompiled header names and that GCC instantiates anew in each, 1 s for JSON, 8 s for CLI11. Names in anonymous
+# namespaces must therefore be unique in a folder.
 option(PENSTOCK_UNITY "Compile several files at a time: less time for all of them, more after a change of one" ON)
 
 # penstock_unity(TARGET SOURCE...)

@@ -70,8 +70,9 @@ void check_resume(const TrainOptions& options) {
         "--resume auto without --out, whose default is a new folder; expected --out with the run's folder");
   // A restart has --resume auto, which takes over no flags.
   if (options.max_restarts > 0 && !options.resume.empty() && !options.resumes_if_possible())
-    throw config_error(concat("--max-restarts is ", options.max_restarts, " with --resume ", options.resume.string(),
-                              ", whose flags a restart would not take over; expected --resume auto, with the flags of that run"));
+    throw config_error(
+        concat("--max-restarts is ", options.max_restarts, " with --resume ", options.resume.string(),
+               ", whose flags a restart would not take over; expected --resume auto, with the flags of that run"));
   // With auto, the weights of --pretrained are those that the first start begins with.
   if (!options.resume.empty() && !options.pretrained.empty() && !options.resumes_if_possible()) {
     throw config_error(concat("--resume ", options.resume.string(), " with --pretrained ", options.pretrained.string(),

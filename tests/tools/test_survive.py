@@ -203,6 +203,7 @@ def test_auto_refuses_a_folder_of_another_run(cache, left_alone, tmp_path, flags
     (["--resume", "auto"], "--resume auto without --out, whose default is a new folder; expected --out with the run's folder"),
     (["--resume", "auto", "-e", "--out", "x"], "--resume auto with --evaluate: there may be nothing to evaluate"),
     (["--keep", 0], "--keep is 0; expected 1 or more"),
+    (["--resume", "gone", "--max-restarts", 1], "--max-restarts is 1 with --resume gone, whose flags a restart would not take over"),
     (["--max-restarts", -1], "--max-restarts is -1; expected 0 or more"),
     ([*DDP, "--hosting", "threads", "--max-restarts", 1],
      "--max-restarts is 1 with --hosting threads, which end together; expected --hosting processes"),

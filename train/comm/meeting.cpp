@@ -167,7 +167,8 @@ c10::intrusive_ptr<c10d::Store> connect(Progress& progress, const Rendezvous& re
     listening = listen_and_write(rendezvous, file);
     const auto own = read_meeting_file(rendezvous.file);
     if (!own)
-      throw io_error(concat("--dist-url file://", rendezvous.file, ": was removed while ranks met; expected it to stay"));
+      throw io_error(
+          concat("--dist-url file://", rendezvous.file, ": was removed while ranks met; expected it to stay"));
     std::tie(host, port) = *own;
   } else if (has_file) {
     std::tie(host, port) = wait_for_file(progress, rendezvous.file);

@@ -78,9 +78,10 @@ class ModeRows {
   void add_exact(const Mesh& mesh, const std::string& arch) {
     if (entry_.traits.exact == StrategyKind::Exact::kNever) return;
     if (options_.batch_size % kVerifiedShards != 0)
-      return leave_out(arch, mesh.size(), concat("--batch-size is ", options_.batch_size, "; expected a number that ",
-                                                 kVerifiedShards, " divides"),
-                       name_of(Equivalence::kBitwise));
+      return leave_out(
+          arch, mesh.size(),
+          concat("--batch-size is ", options_.batch_size, "; expected a number that ", kVerifiedShards, " divides"),
+          name_of(Equivalence::kBitwise));
     try {
       entry_.traits.mesh(
           spec_, {.ranks = mesh.size(), .batch_size = options_.batch_size, .shards = kVerifiedShards, .gpus = 0});
