@@ -213,7 +213,7 @@ def test_a_run_that_diverges_says_so_and_leaves_the_last_good_checkpoint(cache, 
     before = last.read_bytes()
     for flags, what in ((["--lr", "1e9"], "the loss has become nan"),
                         # There is only one step, and its loss is that of the weights before it.
-                        (["--lr", "1e300", "-b", 400], "model.conv1.bias holds nan or infinity")):
+                        (["--lr", "1e300", "-b", 400], "model.conv1.weight holds nan or infinity")):
         said = run(cache, *SMALL, "--epochs", 2, *flags, "--resume", last, code=2).stderr
         assert said.count("\n") == 1 and re.match(r"train: epoch 2, step \d+: ", said), said
         assert what in said and f"try a lower --lr than {float(flags[1]):g} " in said, said
