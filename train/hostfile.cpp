@@ -96,7 +96,7 @@ std::vector<std::string> numbers_of(const std::string& list, const std::string& 
     if (!low || !high || *high < *low || *high - *low >= kMaxNodes)
       throw config_error(
           concat("node list ", in_quotes(list), ": ", in_quotes(range), "; expected numbers such as 01-03"));
-    for (int number = *low; number <= *high; ++number) {
+    for (int64_t number = *low; number <= *high; ++number) {
       std::string digits = std::to_string(number);
       if (digits.size() < low_text.size()) digits.insert(0, low_text.size() - digits.size(), '0');
       numbers.push_back(std::move(digits));

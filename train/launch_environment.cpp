@@ -73,11 +73,14 @@ void meet(Rendezvous& rendezvous, const std::string& dist_url, const std::string
   if (!dist_url.empty() && dist_url != "env://") return meet_at(rendezvous, dist_url);
   rendezvous.host = has("MASTER_ADDR") ? variable("MASTER_ADDR") : host;
   if (rendezvous.world_size == 1) return;
-  if (rendezvous.host.empty() || (job.empty() && !has("MASTER_PORT")))
+  const bool has_address = !rendezvous.host.empty() && (!job.empty() || has("MASTER_PORT"));
+  if (!has_address && dist_url == "env://")
+    throw config_error(concat("--dist-url env://: ", rendezvous.host.empty() ? "MASTER_ADDR" : "MASTER_PORT",
+                              " is not set; expected MASTER_ADDR and MASTER_PORT"));
+  if (!has_address)
     throw config_error(
         "--dist-url is not given and the launcher gives no address; expected --dist-url tcp://host:port, or "
-        "MASTER_ADDR "
-        "and MASTER_PORT");
+        "MASTER_ADDR and MASTER_PORT");
   rendezvous.port = has("MASTER_PORT") ? number("MASTER_PORT", 1, 65535) : derived_port(job);
 }
 
@@ -150,7 +153,7 @@ std::pair<std::string, int> parse_dist_url(const std::string& dist_url) {
 
 void meet_at(Rendezvous& rendezvous, const std::string& dist_url) {
   const std::string file = "file://";
-  if (dist_url == "env://") return meet(rendezvous, "", "", "");
+  if (dist_url == "env://") return meet(rendezvous, dist_url, "", "");
   if (dist_url.starts_with(file + "/")) {
     rendezvous.file = dist_url.substr(file.size());
     rendezvous.host.clear();  // it may be another machine

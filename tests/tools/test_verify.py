@@ -84,6 +84,7 @@ def test_a_mistake_alone_is_told_in_a_line():
     (["--hosting", "fibres"], ["--hosting", "threads"]),
     (["--steps", "1"], ["--steps is 1; expected 2 or more"]),
     (["--batch-size", "0"], ["--batch-size is 0"]),
+    (["--batch-size", "99999999999"], ["--batch-size is 99999999999; expected 1 to 65536"]),
     (["--stepz", "3"], ["unknown flag", "--steps"]),
 ])
 def test_impossible_commands_are_refused_in_a_line(arguments, expected):

@@ -64,8 +64,9 @@ Flags parse(int argc, char** argv) {
   options.hostings = parse_hostings(hosting);
   if (app.count("--hosting") > 0) options.most_processes = std::numeric_limits<int>::max();
   if (options.step_count < 2) throw config_error(concat("--steps is ", options.step_count, "; expected 2 or more"));
-  if (options.batch_size < 1)
-    throw config_error(concat("--batch-size is ", options.batch_size, "; expected 1 or more"));
+  constexpr int64_t kMostRows = 65'536;
+  if (options.batch_size < 1 || options.batch_size > kMostRows)
+    throw config_error(concat("--batch-size is ", options.batch_size, "; expected 1 to ", kMostRows));
   return flags;
 }
 
