@@ -102,6 +102,7 @@ TEST_F(LaunchTest, TheFirstHostOfASlurmNodeListIsTaken) {
   EXPECT_EQ(host("n[3,5-9],m1"), "n3");
   EXPECT_EQ(host("rack1-n[012-014]-ib,x"), "rack1-n012-ib");
   EXPECT_EQ(host("rack[2-3]-n[4,7]"), "rack2-n4");
+  EXPECT_EQ(host("n[2147483647]"), "n2147483647");
 }
 
 TEST_F(LaunchTest, ABatchScriptOfSlurmIsNoRank) {
