@@ -148,7 +148,8 @@ TEST_F(LaunchTest, EveryKindOfDistUrlIsAPlace) {
   meet_at(env, "env://");
   EXPECT_EQ(std::pair(env.host, env.port), (std::pair<std::string, int>("head", 99)));
   launched({});
-  EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { meet_at(env, "env://"); }), HasSubstr("--dist-url env://: MASTER_ADDR is not set"));
+  EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { meet_at(env, "env://"); }),
+              HasSubstr("--dist-url env://: MASTER_ADDR is not set"));
   EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { meet_at(env, "file://relative"); }), HasSubstr("file:///path"));
 }
 
