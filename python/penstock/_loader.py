@@ -215,7 +215,7 @@ class Loader:
         return _batch(self._native.batch(epoch, _whole("batch", index), arrays), arrays)
 
     def state_dict(self) -> Dict[str, Any]:
-        """Where this loader is: after load_state_dict() the next iteration goes on behind the last batch that was
+        """Where this loader is: after load_state_dict() the next iteration goes on after the last batch that was
         delivered. The order of all batches is the same for any number of ranks, so that a run may go on with others."""
         with self._lock:
             return {"epoch": self._epoch, "batch": self._next_batch, "samples": self._native.size, **self._options}

@@ -103,7 +103,7 @@ TEST(CommunicationTimeTest, GathersOfSyncedNormsAreNoPartOfForwardAndBackward) {
       "communication");
 }
 
-/// Of three buckets the last one waits for the first one in backward, so that only two take memory.
+/// There are three buckets. The last one waits in backward for the first one, so that only two take memory.
 TEST(CommunicationTimeTest, AScatterThatWaitsInBackwardIsNoPartOfIt) {
   MirrorComm comm;
   Recorder recorder;

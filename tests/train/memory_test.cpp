@@ -87,7 +87,7 @@ TEST(MemoryTest, PartsOfAModelAreCountedByThemselves) {
   EXPECT_EQ(sum, 61'706 * sizeof(double));
 }
 
-/// Of which each copy keeps a slice, of what ZeRO's stages say.
+/// Each copy keeps a slice of what ZeRO's stages name.
 TEST(MemoryTest, CopiesOfAPartKeepSlicesOfItsState) {
   for (const int zero : {1, 2}) {
     double sum = 0;

@@ -33,8 +33,8 @@ class Comm {
     virtual void wait() = 0;
     /// Whether wait() would return at once.
     virtual bool is_done() = 0;
-    /// Milliseconds in which this collective was under way and none was of which this is known already; none as long as
-    /// it is.
+    /// Milliseconds in which this collective was under way, without time that already counts for another one of the
+    /// group; none while it is under way.
     virtual std::optional<double> under_way_ms() { return 0; }
   };
 

@@ -15,7 +15,7 @@
 namespace penstock {
 namespace {
 
-/// Of the message that tells when the one with this tag is due.
+/// The tag of the message that tells when the one with `tag` is due.
 int due_tag(int tag) {
   if (tag >= kTagLimit) throw bug_error(concat("a message with tag ", tag, "; expected less than ", kTagLimit));
   return tag + kTagLimit;

@@ -18,8 +18,8 @@ struct Variable {
   const char* value;  // null: it must not be there
 };
 
-// With other instructions a sum has other partial sums, one for each element of a vector. The last ones would change
-// what MKL and oneDNN do with these instructions.
+// With other instructions a sum has other partial sums, one for each element of a vector. Those that must not be there
+// would change what MKL and oneDNN do with these instructions.
 constexpr Variable kVariables[] = {
     {"ATEN_CPU_CAPABILITY", "avx2"},      {"ONEDNN_MAX_CPU_ISA", "AVX2"},       {"MKL_CBWR", "AVX2"},
     {"DNNL_MAX_CPU_ISA", nullptr},        {"MKL_ENABLE_INSTRUCTIONS", nullptr}, {"ONEDNN_DEFAULT_FPMATH_MODE", nullptr},

@@ -185,7 +185,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   else if (!options.resume.empty())
     setup.checkpoint = naming_memory("--resume " + options.resume.string(), "its tensors", "a smaller model",
                                      [&] { return load_checkpoint(options.resume); });
-  // Which is not asked for a step, but has a part of the checkpoint.
+  // An evaluation makes no update, but load_state() expects the state of the checkpoint's optimiser.
   if (options.only_evaluates && setup.checkpoint) options.optimizer = setup.checkpoint->info.optimizer;
 
   // Ranks that are threads share what is open, so that all shards are needed.

@@ -164,7 +164,7 @@ void check_world(const TrainOptions& options, const World& world, torch::DeviceT
   if (options.gpu >= 0 && !world.mesh.gpus.empty())
     throw config_error(concat("--gpu is ", options.gpu, " with --mode ", options.mode,
                               ", which names its devices itself; expected one of the two"));
-  // --gpu says where a rank is that --rank names, because which of its machine it is nobody says.
+  // A rank that --rank names says its GPU by --gpu: nobody tells it its place on its machine.
   if (!world.mesh.gpus.empty() && count > 1 && world.launcher == "flags")
     throw config_error(concat("--mode ", options.mode, " with --rank ", options.rank,
                               ": devices are those of the ranks that a launcher or --nproc starts; expected --gpu"));
@@ -237,7 +237,7 @@ World find_world(const TrainOptions& options, torch::DeviceType device) {
         world.hosts.empty() ? rank_count_from_flags(options, device) : rank_count_from_hosts(options, world.hosts);
     world.rendezvous.world_size = count;
     world.has_rank_threads = count > 1 && options.hosting == "threads";
-    // A run of one rank that shall survive it has a process above that rank.
+    // With --max-restarts a single rank, too, is a child, so that this process survives it.
     world.is_spawner = !world.has_rank_threads && (count > 1 || !world.hosts.empty() || options.max_restarts > 0);
   }
   check_starter(options, world);

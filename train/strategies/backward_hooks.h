@@ -30,8 +30,9 @@ class AccumulationHooks {
 /// is_complete() on the thread that runs backward; hooks run on autograd's thread of the device, one at a time.
 class BucketCountdown {
  public:
-  /// `on_complete` hears the number of a bucket, `on_gradient` then or otherwise that a gradient was added to, both on
-  /// the thread of the hook. `members`: one entry per bucket, indices of parameters.
+  /// `on_complete` is called with the number of a bucket when its last gradient is there; `on_gradient` after every
+  /// gradient, and after `on_complete`. Both run on the thread of the hook. `members`: one entry per bucket, indices of
+  /// parameters.
   BucketCountdown(
       const std::vector<torch::Tensor>& parameters, std::vector<std::vector<size_t>> members, int backward_count,
       std::function<void(size_t bucket)> on_complete, std::function<void()> on_gradient = [] {});

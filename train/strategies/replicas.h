@@ -56,8 +56,8 @@ class Replicas {
   void sum_gradients();
 
   int count() const { return static_cast<int>(replicas_.size()); }
-  /// Of the last forward(). With shards, a forward in training mode has changed the buffers of each replica as that
-  /// replica's rows do.
+  /// Both are those of the last forward(). With shards, a forward in training mode has changed the buffers of each
+  /// replica as that replica's rows do.
   int64_t row_count(int replica) const;
   const std::vector<torch::Tensor>& buffers(int replica) const;
 

@@ -85,8 +85,8 @@ class ScheduleRunner {
   Recorder& recorder_;
   bool spans_ranks_;
   Replicas* replicas_;
-  Shards* shards_ = nullptr;  // null: nobody wants to hear of micro-batches, as the next
-  GradientSync* sync_ = nullptr;
+  Shards* shards_ = nullptr;      // null without --exact
+  GradientSync* sync_ = nullptr;  // null without --exact
   std::vector<torch::Tensor> trained_;
   std::vector<Alive> alive_;  // by chunk and micro-batch
   int alive_count_ = 0, most_alive_ = 0;

@@ -1,4 +1,4 @@
-// Shards: what makes a micro-batch the same computation at whatever rank, and its traces the same for all (--exact).
+// Shards: makes a micro-batch the same computation at every rank, and merges what it changes in buffers (--exact).
 #pragma once
 
 #include <torch/types.h>

@@ -43,9 +43,9 @@ std::vector<StageCost> agreed_stage_costs(Comm& comm, Model& model, const std::v
 /// Milliseconds of a part, per micro-batch.
 PartCost part_ms(const std::vector<StageCost>& costs);
 
-/// Bytes of a part: parameters, their gradients and the optimiser's state, which are `beside` tensors per trained
-/// parameter, of slices a fraction; and the activations of the micro-batches that are alive at once. `alive`: one entry
-/// per part.
+/// Bytes of a part: its parameters; `beside` more tensors of the size of each trained parameter, which are the gradient
+/// and the optimiser's state, a slice counting as its fraction; and the activations of the micro-batches that are alive
+/// at once. `alive`: one entry per part.
 PartCost part_bytes(const Model& model, const std::vector<StageCost>& costs, const std::vector<int>& alive,
                     double beside);
 

@@ -199,13 +199,13 @@ class RankTree final : public LocalTree {
   }
 
   Comm& comm_;
-  std::vector<std::vector<size_t>> members_;  // one entry per bucket, as of the next five
-  std::vector<SlicedBucket> slices_;          // or empty
+  std::vector<std::vector<size_t>> members_;  // one entry per bucket; of its parameters
+  std::vector<SlicedBucket> slices_;          // one entry per bucket, or empty
   StartedWorks works_;
-  std::vector<torch::Tensor> flats_, gathered_;
-  std::vector<size_t> missing_;        // parameters
-  std::vector<torch::Tensor> places_;  // one entry per parameter, as of the next
-  std::vector<size_t> bucket_of_;
+  std::vector<torch::Tensor> flats_, gathered_;  // one entry per bucket
+  std::vector<size_t> missing_;                  // one entry per bucket: its parameters without a sum
+  std::vector<torch::Tensor> places_;            // one entry per parameter
+  std::vector<size_t> bucket_of_;                // one entry per parameter
   size_t started_count_ = 0;
   AccumulationHooks hooks_;  // last: they use the others
 };

@@ -78,7 +78,7 @@ int run_verify_modes(int argc, char** argv) {
     throw config_error(concat("verify-modes: started by ", launched->launcher, "; expected to be started by hand"));
   const Matrix matrix = matrix_of(flags.options);
   const VerdictTable table(matrix.pairs);
-  // JSON is for programs, so that the table is for those who wait.
+  // With --json stdout has the JSON alone; the table goes to stderr.
   std::ostream& said = flags.prints_json ? std::cerr : std::cout;
   said << table.head() << std::endl;
   std::vector<Verdict> verdicts;
