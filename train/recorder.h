@@ -106,7 +106,10 @@ class Recorder {
       if (phase_ != Phase::kCommunication) recorder_.mark(phase_);
     }
     ~Communication() {
-      if (phase_ != Phase::kCommunication) recorder_.mark(Phase::kCommunication);
+      try {
+        if (phase_ != Phase::kCommunication) recorder_.mark(Phase::kCommunication);
+      } catch (...) {  // the device has failed, and its next operation says so; from here it would end the process
+      }
       recorder_.phase_ = phase_;
     }
     Communication(const Communication&) = delete;

@@ -100,7 +100,7 @@ def test_other_programs_are_told(data, tmp_path):
     """A program that keeps every core busy has more than a tenth of one."""
     others = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(os.cpu_count() or 1)]
     try:
-        done = loadbench("--data", data, "--workers", 1, "--epochs", 100, "--batch-size", 16, "--augment", AUGMENT,
+        done = loadbench("--data", data, "--workers", 1, "--epochs", 3000, "--batch-size", 16, "--augment", AUGMENT,
                          "--json", tmp_path / "bench.json")
     finally:
         for other in others:

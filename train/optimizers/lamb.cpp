@@ -74,7 +74,7 @@ const Registered<OptimizerKind> kLamb{
     "AdamW whose step of each parameter is as large as the parameter, for large batches (You et al. 2020): beta1=0.9, "
     "beta2=0.999, eps=1e-6",
     [](const Spec& spec, const OptimizerContext& context) { return std::make_unique<Lamb>(spec, context); },
-    {.learning_rate = 1e-3, .is_elementwise = false}};
+    {.learning_rate = 1e-3}};
 
 }  // namespace
 }  // namespace penstock

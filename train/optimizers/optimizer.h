@@ -100,7 +100,8 @@ struct OptimizerKind {
     double learning_rate = 1e-3;  ///< The default of --lr.
     /// Whether the update of each tensor needs no gradient but its own, and update() goes by groups() alone.
     bool steps_in_parts = false;
-    bool is_elementwise = true;  ///< What becomes of an element depends on that element and its gradients alone.
+    /// Whether what becomes of an element depends on that element and its gradients alone.
+    bool is_elementwise = false;
   };
 };
 using OptimizerRegistry = Registry<OptimizerKind>;
