@@ -102,6 +102,15 @@ ServiceTimes unsettled() {
   return run.times;
 }
 
+TEST(OtherProgramsTest, ARangeBesideThemAndADiskHoldsTheErrorsOfBoth) {
+  Observed run{.times = from_disk(1), .workers = 1, .step_ms = 10, .images_per_second = 100};
+  run.times.other_threads = 1;
+  for (const auto& prediction : find_limit(run).predictions) {
+    EXPECT_LE(prediction.low * 1.13, prediction.images_per_second * 1.0001);
+    EXPECT_GE(prediction.high, prediction.images_per_second * 1.1299);
+  }
+}
+
 struct Case {
   const char* name;
   Observed run;
