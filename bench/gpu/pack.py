@@ -1,0 +1,81 @@
+"""pack: makes the bundle: stripped programs, the libraries that another machine lacks, and raw data sets."""
+
+import pathlib
+import shutil
+import subprocess
+
+from bundle import PROGRAMS, Bundle, needed_libraries
+from problem import Problem
+
+MIB = 1 << 20
+# glibc and GCC's libraries are on any machine that runs Python; LibTorch and CUDA come with its torch package.
+SYSTEM = ("libc.so", "libm.so", "libdl.so", "librt.so", "libpthread.so", "libutil.so", "libgcc_s.so", "libstdc++.so", "libgomp.so")
+TORCH = ("site-packages/torch/", "site-packages/nvidia/")
+
+
+def travels(name, path):
+    """Whether a bundle brings this library."""
+    return not name.startswith(SYSTEM) and not any(part in str(path) for part in TORCH)
+
+
+def copy_programs(source, folder):
+    libraries = {}
+    (folder / "bin").mkdir(parents=True)
+    (folder / "lib").mkdir()
+    for name in PROGRAMS:
+        libraries.update(needed_libraries(source.program(name)))
+        subprocess.run(["strip", "-o", folder / "bin" / name, source.program(name)], check=True)
+    for name, path in libraries.items():
+        if travels(name, path):
+            subprocess.run(["strip", "--strip-unneeded", "-o", folder / "lib" / name, path.resolve()], check=True)
+
+
+def copy_data(data, folder, photos):
+    for name in ("mnist", "cifar10", "imagenet-sample"):
+        if not (data / name).is_dir():
+            raise Problem(f"{data / name}: not there; expected the data sets in PENSTOCK_DATA or ../shared/data", 3)
+        files = sorted(path for path in (data / name).iterdir() if path.is_file())
+        (folder / "data" / name).mkdir(parents=True)
+        for path in files[:photos] if name == "imagenet-sample" else files:
+            shutil.copy(path, folder / "data" / name)
+
+
+def weight(folder):
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def checkout_weight(root):
+    """Bytes of the files that travel with the bundle: tracked ones, and others that git does not ignore."""
+    said = subprocess.run(["git", "-C", root, "ls-files", "-z", "-c", "-o", "--exclude-standard"], capture_output=True)
+    names = {name for name in said.stdout.decode().split("\0") if name}
+    return sum((root / name).lstat().st_size for name in names if (root / name).is_file())
+
+
+def described(root):
+    said = subprocess.run(["git", "-C", root, "describe", "--always", "--dirty"], capture_output=True, text=True)
+    return said.stdout.strip() or "unknown"
+
+
+def pack(root, folder, photos, limit_mib):
+    if photos < 0:
+        raise Problem(f"--photos is {photos}; expected 0 or more")
+    part = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(part, ignore_errors=True)
+    source = Bundle(root, pathlib.Path("/nonexistent"))
+    copy_programs(source, part)
+    copy_data(source.data, part, photos)
+    (part / "commit").write_text(described(root) + "\n")
+    sizes = {name: weight(part / name) for name in ("bin", "lib", "data")}
+    sizes["checkout"] = checkout_weight(root)
+    said = ", ".join(f"{name} {size / MIB:.1f}" for name, size in sizes.items())
+    total = sum(sizes.values()) / MIB
+    if total > limit_mib:
+        shutil.rmtree(part)
+        raise Problem(f"the bundle and the checkout weigh {total:.1f} MiB ({said}); expected at most {limit_mib:g}: "
+                      f"fewer --photos than {photos}")
+    if (folder / "results.json").exists():  # what another machine has shown so far
+        shutil.copy(folder / "results.json", part)
+    shutil.rmtree(folder, ignore_errors=True)
+    part.rename(folder)
+    print(f"packed {folder}: {total:.1f} of {limit_mib:g} MiB ({said})")
+    return 0
