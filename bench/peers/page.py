@@ -1,6 +1,7 @@
-"""Tables and chart of docs/peers.md, from .peers/results.json: python bench/peers/page.py.
+"""Tables and charts of docs/peers.md, from .peers/results.json: python bench/peers/page.py.
 
-Only the part of the page between the two comments is replaced. The chart is docs/peers.svg, drawn by gnuplot.
+Only the part of the page between the two comments is replaced. The charts are docs/peers-*.svg, one per workload, drawn by gnuplot;
+README shows that of photographs.
 """
 
 import pathlib
@@ -45,55 +46,45 @@ def bars(record):
     return sorted(found, key=lambda bar: bar[1])
 
 
-def plot(name, record):
-    """gnuplot's commands for one panel: one bar per loader, with its range as a line."""
+def chart(name, record):
+    """gnuplot's commands for the chart of one workload: one bar per loader, with its range as a line."""
     data = bars(record)
     block = "\n".join(f'"{title}" {median} {low} {high} {color}' for title, median, low, high, color in data)
     title = WORKLOADS[name].title.split(":")[0]
-    return f"""$data_{name} << EOD
+    return f"""$data << EOD
 {block}
 EOD
-set title '{title}: images a second, {CHART_WORKERS} workers, median and range'
+set terminal svg size 860,{24 * len(data) + 80} font 'sans,11' background 'white'
+set border 1
+set xtics nomirror
+set ytics nomirror scale 0
+set lmargin at screen 0.33
+set title '{title}: images per second, {CHART_WORKERS} workers, median and range'
 set yrange [-0.6:{len(data) - 0.4}]
 set xrange [0:{1.15 * max(high for _, _, _, high, _ in data)}]
-plot $data_{name} using (0):0:(0):2:($0 - 0.35):($0 + 0.35):5:ytic(1) with boxxyerror lc rgb variable fs solid notitle, \\
+plot $data using (0):0:(0):2:($0 - 0.35):($0 + 0.35):5:ytic(1) with boxxyerror lc rgb variable fs solid notitle, \\
   '' using 2:0:3:4 with xerrorbars pt -1 lc rgb '#404040' notitle, \\
   '' using 4:0:(sprintf('  %.0f', $2)) with labels left font ',10' notitle
 """
 
 
-def chart(records):
-    """The panels, one below the other, each as high as its bars need."""
-    heights = [26 * len(bars(record)) + 90 for record in records.values()]
-    commands = [
-        f"set terminal svg size 860,{sum(heights)} font 'sans,11'",
-        "set border 1",
-        "set xtics nomirror",
-        "set ytics nomirror scale 0",
-        "set lmargin at screen 0.33",
-        "set multiplot",
-    ]
-    top = sum(heights)
-    for height, (name, record) in zip(heights, records.items()):
-        top -= height
-        commands += [f"set size 1,{height / sum(heights)}", f"set origin 0,{top / sum(heights)}", plot(name, record)]
-    return "\n".join(commands)
+def drawn(name, record):
+    return subprocess.run(["gnuplot"], input=chart(name, record), capture_output=True, text=True, check=True).stdout
 
 
 def write(source, docs):
-    """docs/peers.md's tables and docs/peers.svg, from the results in `source`."""
+    """docs/peers.md's tables and charts, from the results in `source`."""
     records = photo_records(source)
     if not records:
         sys.exit(f"page: {source}: no photographs in it; expected those of script/peers --workload photos,photos256")
-    parts = [f"![Images a second, {CHART_WORKERS} workers](peers.svg)\n"]
-    parts += [
-        table.markdown(WORKLOADS[name].title, record["rows"], OWN[name], record["missing"]) + "\n" + table.heading(record)
-        for name, record in records.items()
-    ]
+    parts = []
+    for name, record in records.items():
+        workload = table.markdown(WORKLOADS[name].title, record["rows"], OWN[name], record["missing"]).split("\n", 1)
+        parts.append(f"{workload[0]}\n\n![Images per second, {CHART_WORKERS} workers](peers-{name}.svg)\n{workload[1]}\n"
+                     + table.heading(record))
+        (docs / f"peers-{name}.svg").write_text(drawn(name, record))
     path = docs / "peers.md"
     path.write_text(replaced(path.read_text(), "\n".join(parts)))
-    drawn = subprocess.run(["gnuplot"], input=chart(records), capture_output=True, text=True, check=True)
-    (docs / "peers.svg").write_text(drawn.stdout)
 
 
 if __name__ == "__main__":

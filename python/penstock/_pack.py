@@ -32,8 +32,8 @@ def pack(source: Union[str, Iterable[Any]], out: "str | os.PathLike[str]", *, sp
     source: "image-folder:photos", "mnist:DIR", "cifar10:DIR" or "digits", as `shardprep pack --source --input` has them;
         or an iterable of (picture, label) or of dicts with such keys as image and label. A picture is the bytes of a JPEG
         or PNG file, which are kept as they are; a path of one; NumPy u8, H x W x C or H x W; or a PIL image. A label is
-        a number, or a string, of which each is a class. Hugging Face's data sets and torchvision's are such iterables;
-        of the first, cast_column("image", datasets.Image(decode=False)) gives the bytes of the files.
+        a number, or a string, of which each is a class. Data sets of Hugging Face and torchvision and pipelines of WebDataset
+        are such iterables; of the first, cast_column("image", datasets.Image(decode=False)) gives the bytes of the files.
     class_names: of labels that are numbers. None: those of the iterable where it has some (`features["label"].names`,
         `classes`), otherwise the numbers.
     The other arguments are the flags of `shardprep pack`. progress: None shows a line on a terminal.
@@ -186,6 +186,8 @@ class _Labels:
         self._most = -1
 
     def number(self, label: Any, index: int) -> int:
+        if isinstance(label, bytes):  # WebDataset's .cls and .txt, as they stand in the archive
+            label = int(label) if label.strip().isdigit() else label.decode("utf-8", "replace")
         kind = str if isinstance(label, str) else int
         if self._kind not in (None, kind):
             raise ConfigError(f"pack: item {index}: the label is {label!r:.200} after labels of another kind; expected all "

@@ -1,24 +1,42 @@
 """The examples run on small data, and a run that is stopped ends like one that is not."""
+import importlib
 import os
 import pathlib
 import subprocess
 import sys
 
 import pytest
+import torch
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "python/examples"
+sys.path.insert(0, str(EXAMPLES))
 
 
-def run(*arguments, launcher=(sys.executable,)):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+def run(*arguments, launcher=(sys.executable,), environment=()):
+    """Lines that a process prints."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **dict(environment)}
     done = subprocess.run([*launcher, *map(str, arguments)], capture_output=True, text=True, timeout=120, env=environment,
                           check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
-def test_cifar10_learns(tmp_path):
-    lines = run(EXAMPLES / "cifar10.py", "digits(count=2000,size=16)", "--data", tmp_path / "data", "--epochs", 2)
+@pytest.fixture
+def run_here(monkeypatch, capsys):
+    """The same in this process, which has imported torch already: that takes longer than the training of a test."""
+    def run_main(example, *arguments):
+        monkeypatch.setattr(sys, "argv", [str(example), *map(str, arguments)])
+        importlib.import_module(example.stem).main()
+        return capsys.readouterr().out.splitlines()
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield run_main
+    torch.set_num_threads(threads)
+
+
+def test_cifar10_learns(run_here, tmp_path):
+    lines = run_here(EXAMPLES / "cifar10.py", "digits(count=2000,size=16)", "--data", tmp_path / "data", "--epochs", 2)
     assert [line.split(":")[0] for line in lines] == ["epoch 0", "epoch 1"]
     assert float(lines[-1].split("accuracy ")[1].split("%")[0]) > 60
 
@@ -32,19 +50,32 @@ def photos(pictures):
     return source
 
 
-def imagenet(photos, folder, name, *arguments, **options):
-    return run(EXAMPLES / "imagenet.py", f"image-folder:{photos}", "--data", folder / "data", "--size", 32, "--epochs", 2,
-               "--batch-size", 6, "--workers", 1, "--lr", 0.01, "--resume", folder / name, *arguments, **options)
+def imagenet(photos, folder, name, *arguments):
+    return (EXAMPLES / "imagenet.py", f"image-folder:{photos}", "--data", folder / "data", "--size", 32, "--epochs", 2,
+            "--batch-size", 6, "--workers", 1, "--lr", 0.01, "--resume", folder / name, *arguments)
 
 
-def test_imagenet_resumes_in_the_middle_of_an_epoch(photos, tmp_path):
-    whole = imagenet(photos, tmp_path, "whole.pt")
+def test_imagenet_resumes_in_the_middle_of_an_epoch(run_here, photos, tmp_path):
+    small = ("--arch", "shufflenet_v2_x0_5")  # ResNet-18's checkpoints have 90 MB
+    whole = run_here(*imagenet(photos, tmp_path, "whole.pt", *small))
     assert len(whole) == 2
-    assert imagenet(photos, tmp_path, "part.pt", "--stop-after", 6) == whole[:1]
-    assert imagenet(photos, tmp_path, "part.pt") == whole[1:]
+    assert run_here(*imagenet(photos, tmp_path, "part.pt", *small, "--stop-after", 6)) == whole[:1]
+    assert run_here(*imagenet(photos, tmp_path, "part.pt", *small)) == whole[1:]
+    ends = [torch.load(tmp_path / name)["model"] for name in ("whole.pt", "part.pt")]
+    assert all(torch.equal(ends[0][key], ends[1][key]) for key in ends[0])
 
 
-def test_imagenet_by_torchrun(photos, tmp_path):
+def test_imagenet_by_torchrun_with_autocast(photos, tmp_path):
     launcher = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-    lines = imagenet(photos, tmp_path, "run.pt", launcher=launcher)
+    lines = run(*imagenet(photos, tmp_path, "run.pt", "--amp"), launcher=launcher)
     assert [line.split(":")[0] for line in lines] == ["epoch 0", "epoch 1"]
+
+
+def test_drawings_are_an_iterable_of_ones_own(run_here, tmp_path):
+    import penstock
+    run_here(EXAMPLES / "drawings.py", tmp_path / "data", "--count", 20)
+    sizes = {split: penstock.Loader(tmp_path / "data", split=split, augment="random-resized-crop(size=32)").sample_count
+             for split in ("train", "test")}
+    assert sizes == {"train": 20, "test": 4}
+    assert penstock.Loader(tmp_path / "data", augment="resize(size=32),center-crop(size=32)").class_names == [
+        "balloon", "boat", "house", "tree"]

@@ -153,8 +153,9 @@ def test_the_page_keeps_its_text_and_the_chart_shows_every_loader(tmp_path):
     page.write(source, tmp_path)
     text = (tmp_path / "peers.md").read_text()
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
+    assert "\n\n![Images per second, 2 workers](peers-photos.svg)\n\n| loader |" in text
     assert "| FFCV, the same JPEGs | 2 | 110 (100-120) | 8.67 (8.33-9.00) |" in text
-    drawing = (tmp_path / "peers.svg").read_text()
+    drawing = (tmp_path / "peers-photos.svg").read_text()
     assert all(title in drawing for title, _ in rates)
 
 
