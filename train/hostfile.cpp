@@ -2,7 +2,7 @@
 #include "train/hostfile.h"
 
 #include <algorithm>
-#include <charconv>
+#include <cctype>
 #include <fstream>
 #include <numeric>
 #include <optional>
@@ -10,18 +10,30 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "core/whole_number.h"
 
 namespace penstock {
 namespace {
 
 constexpr int kMaxSlots = 1024, kMaxNodes = 1 << 20;
+constexpr size_t kMostFileBytes = 1 << 20;  // 30,000 hosts and more; --hostfile /dev/zero never ends
 
 std::optional<int> number_in(const std::string& text) {
-  int value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end || value < 0) return std::nullopt;
-  return value;
+  const auto number = whole_number(text);
+  return number && *number >= 0 ? number : std::nullopt;
+}
+
+/// The whole file. Throws io_error and config_error.
+std::string read_whole(const std::string& where, const std::filesystem::path& path) {
+  std::ifstream file(path);
+  if (!file) throw errno_error(where, "expected a file with lines such as worker-0 slots=4");
+  std::string text(kMostFileBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (text.size() > kMostFileBytes)
+    throw config_error(
+        concat(where, ": more than ", kMostFileBytes, " bytes; expected a file with lines such as worker-0 slots=4"));
+  return text;
 }
 
 /// A name goes into the command line of ssh, where one that begins with a dash would be an option. `@` and `:` separate
@@ -85,6 +97,10 @@ std::vector<Choice> parse_choices(const std::string& flag, const std::string& te
   return choices;
 }
 
+Error too_many_nodes(const std::string& list) {
+  return config_error(concat("node list ", in_quotes(list), ": more than ", kMaxNodes, " nodes; expected fewer"));
+}
+
 /// The texts in the brackets: "01-03,7" gives 01, 02, 03 and 7.
 std::vector<std::string> numbers_of(const std::string& list, const std::string& ranges) {
   std::vector<std::string> numbers;
@@ -93,9 +109,10 @@ std::vector<std::string> numbers_of(const std::string& list, const std::string& 
     const std::string low_text = range.substr(0, dash);
     const auto low = number_in(low_text);
     const auto high = dash == std::string::npos ? low : number_in(range.substr(dash + 1));
-    if (!low || !high || *high < *low || *high - *low >= kMaxNodes)
+    if (!low || !high || *high < *low)
       throw config_error(
           concat("node list ", in_quotes(list), ": ", in_quotes(range), "; expected numbers such as 01-03"));
+    if (numbers.size() + static_cast<size_t>(*high - *low) >= kMaxNodes) throw too_many_nodes(list);
     for (int64_t number = *low; number <= *high; ++number) {
       std::string digits = std::to_string(number);
       if (digits.size() < low_text.size()) digits.insert(0, low_text.size() - digits.size(), '0');
@@ -129,8 +146,7 @@ void expand(const std::string& list, const std::string& before, const std::strin
     throw config_error(concat("node list ", in_quotes(list), ": a bracket without its other one; expected both"));
   for (const auto& number : numbers_of(list, part.substr(open + 1, close - open - 1))) {
     expand(list, concat(before, part.substr(0, open), number), part.substr(close + 1), names);
-    if (names.size() > kMaxNodes)
-      throw config_error(concat("node list ", in_quotes(list), ": more than ", kMaxNodes, " nodes; expected fewer"));
+    if (names.size() > kMaxNodes) throw too_many_nodes(list);
   }
 }
 
@@ -138,8 +154,7 @@ void expand(const std::string& list, const std::string& before, const std::strin
 
 std::vector<Host> read_hostfile(const std::filesystem::path& path) {
   const std::string where = concat("--hostfile ", path.string());
-  std::ifstream file(path);
-  if (!file) throw errno_error(where, "expected a file with lines such as worker-0 slots=4");
+  std::istringstream file(read_whole(where, path));
   std::vector<Host> hosts;
   std::vector<int> lines;  // one entry per host: the number of its line
   std::string line;

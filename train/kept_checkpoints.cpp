@@ -46,7 +46,7 @@ void remove_file(const fs::path& path) {
 
 bool is_checkpoint_name(const std::string& name) {
   const std::string whole = name.ends_with(kCutShort) ? name.substr(0, name.size() - std::strlen(kCutShort)) : name;
-  return whole == kLastCheckpoint || whole == "checkpoint-best.safetensors" || step_in(whole);
+  return whole == kLastCheckpoint || whole == kBestCheckpoint || step_in(whole);
 }
 
 fs::path path_of_checkpoint(const fs::path& out, int64_t step, int64_t keep) {

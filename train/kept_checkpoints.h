@@ -9,6 +9,7 @@
 namespace penstock {
 
 inline constexpr const char* kLastCheckpoint = "checkpoint-last.safetensors";
+inline constexpr const char* kBestCheckpoint = "checkpoint-best.safetensors";
 inline constexpr const char* kCutShort = ".tmp";  ///< Ends the name of a file while it is written.
 
 /// Whether a file of this name is a checkpoint, or one whose writing was cut short.

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 
 #include "core/text.h"
@@ -31,24 +32,13 @@ std::map<std::string, std::string> variables_of(int rank, int world_size, int lo
           {"MASTER_PORT", std::to_string(meeting_place.second)}};
 }
 
-/// The word as a POSIX shell reads it.
-std::string shell_quoted(const std::string& word) {
-  const bool is_plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || std::string_view("-_=+./:,@%").find(static_cast<char>(c)) != std::string_view::npos;
-  });
-  if (is_plain) return word;
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
-std::string shell_quoted(const std::map<std::string, std::string>& variables) {
+std::string quoted_variables(const std::map<std::string, std::string>& variables) {
   std::string text;
   for (const auto& [name, value] : variables) text += concat(name, "=", shell_quoted(value), " ");
   return text;
 }
 
-std::string shell_quoted(const std::string& program, const std::vector<std::string>& arguments) {
+std::string quoted_command(const std::string& program, const std::vector<std::string>& arguments) {
   std::string text = shell_quoted(program);
   for (const auto& argument : arguments) text += " " + shell_quoted(argument);
   return text;
@@ -74,6 +64,16 @@ std::string joined(const std::vector<int>& numbers) {
 }
 
 }  // namespace
+
+std::string shell_quoted(const std::string& word) {
+  const bool is_plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view("-_=+./:,@%").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (is_plain) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
 
 std::vector<RankCommand> local_ranks(int count, const std::vector<std::string>& arguments) {
   // Rank 0 will listen at this port in a moment. If another process takes it before, rank 0 reports that.
@@ -109,8 +109,8 @@ std::vector<RankCommand> ssh_ranks(const std::vector<Host>& hosts, const std::ve
       variables["PENSTOCK_CONTROL"] = "stdin";
       if (host.has_chosen_slots) variables["CUDA_VISIBLE_DEVICES"] = joined(host.slots);
       variables.merge(variables_that_go_along());
-      const std::string remote = concat("cd ", shell_quoted(folder), " && exec env ", shell_quoted(variables),
-                                        shell_quoted(own_program(), arguments));
+      const std::string remote = concat("cd ", shell_quoted(folder), " && exec env ", quoted_variables(variables),
+                                        quoted_command(own_program(), arguments));
       commands.push_back({.rank = rank,
                           .host = host.name,
                           .program = "ssh",
@@ -124,7 +124,7 @@ std::vector<RankCommand> ssh_ranks(const std::vector<Host>& hosts, const std::ve
 }
 
 std::string to_text(const RankCommand& command) {
-  return shell_quoted(command.variables) + shell_quoted(command.program, command.arguments);
+  return quoted_variables(command.variables) + quoted_command(command.program, command.arguments);
 }
 
 std::vector<std::string> without_flag(std::vector<std::string> arguments, const std::string& name, bool has_value) {

@@ -30,6 +30,9 @@ std::vector<RankCommand> local_ranks(int count, const std::vector<std::string>& 
 std::vector<RankCommand> ssh_ranks(const std::vector<Host>& hosts, const std::vector<std::string>& arguments,
                                    const std::pair<std::string, int>& meeting_place, int timeout_seconds);
 
+/// The word as a POSIX shell reads it: `a(b)` in quotation marks.
+std::string shell_quoted(const std::string& word);
+
 /// One line that a shell would take: `RANK=1 ... train --mode ddp`.
 std::string to_text(const RankCommand& command);
 

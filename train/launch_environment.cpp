@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "core/whole_number.h"
 #include "train/launch.h"
 #include "train/launch_control.h"
 
@@ -27,12 +28,10 @@ std::string variable(const char* name) {
 bool has(const char* name) { return !variable(name).empty(); }
 
 int number(const char* name, const std::string& text, int low, int high) {
-  int value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end || value < low || value > high)
+  const auto value = whole_number(text);
+  if (!value || *value < low || *value > high)
     throw config_error(concat(name, " is ", in_quotes(text), "; expected a number from ", low, " to ", high));
-  return value;
+  return *value;
 }
 
 int number(const char* name, int low, int high) { return number(name, variable(name), low, high); }

@@ -59,7 +59,10 @@ void check_run_folder(const fs::path& out) {
   if (status.type() == fs::file_type::none) throw cannot_write(out, failure);
   if (!fs::exists(status)) return;
   if (!fs::is_directory(status)) throw config_error(concat("--out ", out.string(), ": a file; expected a folder"));
-  if (!fs::is_empty(out) && !fs::exists(out / "options.json")) {
+  const bool is_empty = fs::is_empty(out, failure);
+  const bool is_of_run = !failure && fs::exists(out / "options.json", failure);
+  if (failure) throw cannot_write(out, failure);
+  if (!is_empty && !is_of_run) {
     throw config_error(concat("--out ", out.string(), ": holds files, but no options.json of an earlier run; ",
                               "expected a new folder, an empty one, or a run's"));
   }

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from test_launchers import children_of, is_alive, rank_of
-from train_tool import SMALL, TRAIN, environment, free_port, merged, run, start, wait_for_steps
+from train_tool import SMALL, TRAIN, environment, free_port, merged, packed_cache, run, start, wait_for_steps  # noqa: F401
 
 RUN = [*SMALL, "--mode", "ddp", "--epochs", "2", "--save-every", "3 steps", "--print-freq", "1"]
 HOSTS = "127.0.0.1 slots=1  # both are this machine\nlocalhost slots=1\n"
@@ -20,13 +20,6 @@ if [ "$1" = nowhere ]; then echo "ssh: connect to host nowhere port 22: No route
 cd /
 exec bash -c "$2"
 """
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("cache")
-    run(folder, *SMALL, "--epochs", 1, "--out", folder / "run")  # packs
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -157,6 +150,9 @@ def test_ranks_meet_by_a_file(cache, left_alone, tmp_path):
     done = run(cache, *RUN, "--world-size", 2, "--rank", 1, *flags, code=2)
     assert done.stderr == f"train: --dist-url file://{place}: is no file of a rank 0; expected a path where nothing is\n"
     assert place.read_text() == "a file of somebody"
+    flags[1] = "file:///dev/zero"
+    done = run(cache, *RUN, "--world-size", 2, "--rank", 1, *flags, code=2)
+    assert done.stderr == "train: --dist-url file:///dev/zero: is no file of a rank 0; expected a path where nothing is\n"
 
 
 def test_ranks_meet_by_variables(cache, left_alone, tmp_path):

@@ -387,8 +387,8 @@ def test_show_writes_the_pictures_of_the_first_samples_or_of_one_sample(tmp_path
     (["verify", ""], 2, 'DIR: is ""; expected the folder of a data set'),
     (["show", "nowhere"], 2, "--out: is missing; expected a value"),
     (["show", "nowhere", "--out", "x.png"], 3, "nowhere: no manifest.json"),
-    (["show", "nowhere", "--out", "x.png", "--grid", "8"], 2, '--grid: is "8"; expected ROWSxCOLUMNS, for example 8x8'),
-    (["show", "nowhere", "--out", "x.png", "--grid", "8x8x"], 2, '--grid: is "8x8x"; expected ROWSxCOLUMNS'),
+    (["show", "nowhere", "--out", "x.png", "--grid", "8"], 2, '--grid is "8"; expected ROWSxCOLUMNS, for example 8x8'),
+    (["show", "nowhere", "--out", "x.png", "--grid", "8x8x"], 2, '--grid is "8x8x"; expected ROWSxCOLUMNS'),
 ])
 def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, arguments, code, message):
     error = run(*arguments, code=code, cwd=tmp_path).stderr

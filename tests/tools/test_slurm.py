@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from train_tool import SMALL, TRAIN, environment, free_port, merged, run, wait_for_steps
+from train_tool import SMALL, TRAIN, environment, free_port, merged, packed_cache, run, wait_for_steps  # noqa: F401
 
 RUN = [*SMALL, "--mode", "ddp", "--epochs", "4", "--save-every", "0", "--print-freq", "1", "--resume", "auto"]
 CONFIGURATION = """
@@ -38,13 +38,6 @@ def wait_until(is_true):
     while not is_true():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("cache")
-    run(folder, *SMALL, "--epochs", 1, "--out", folder / "run")  # packs
-    return folder
 
 
 @pytest.fixture(scope="module")

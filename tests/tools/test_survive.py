@@ -41,6 +41,13 @@ def kill_at(process, out, steps, victim=None):
     os.kill(process.pid if victim is None else rank_pid(process, victim), signal.SIGKILL)
 
 
+def start_and_kill(cache, command, out, steps):
+    """Returns what the run had printed."""
+    process = start(cache, *command)
+    kill_at(process, out, steps)
+    return process.communicate()[0]
+
+
 def rank_pid(process, rank):
     return next(pid for pid in children_of(process.pid) if rank_of(pid) == rank)
 
@@ -49,9 +56,7 @@ def rank_pid(process, rank):
 def test_one_command_starts_a_run_and_goes_on_with_it(cache, left_alone, tmp_path, mode, flags):
     out = tmp_path / "run"
     command = [*RUN, *flags, "--keep", 2, "--out", out]
-    first = start(cache, *command)
-    kill_at(first, out, 20)
-    assert f"--resume auto: no checkpoint in {out}; the run starts\n" in first.communicate()[0]
+    assert f"--resume auto: no checkpoint in {out}; the run starts\n" in start_and_kill(cache, command, out, 20)
     done = run(cache, *command)
     assert re.search(r"^resuming at epoch \d, step \d+ of it$", done.stdout, re.M), done.stdout
     assert weights(out) == weights(left_alone / mode)
@@ -64,9 +69,7 @@ def test_one_command_starts_a_run_and_goes_on_with_it(cache, left_alone, tmp_pat
 def test_a_checkpoint_that_is_cut_short_is_passed_over(cache, left_alone, tmp_path):
     out = tmp_path / "run"
     command = [*RUN, "--keep", 3, "--out", out]
-    process = start(cache, *command)
-    kill_at(process, out, 30)
-    process.communicate()
+    start_and_kill(cache, command, out, 30)
     last = out / "checkpoint-last.safetensors"
     os.truncate(last, last.stat().st_size // 2)
     (out / "checkpoint-step-99.safetensors.tmp").write_bytes(b"begun")
@@ -83,9 +86,7 @@ def test_a_checkpoint_that_is_cut_short_is_passed_over(cache, left_alone, tmp_pa
 def test_a_full_disk_leaves_the_checkpoint_before(cache, left_alone, tmp_path):
     out = tmp_path / "run"
     command = [*RUN, "--keep", 2, "--out", out]
-    process = start(cache, *command)
-    kill_at(process, out, 10)
-    process.communicate()
+    start_and_kill(cache, command, out, 10)
     before = {path.name: path.read_bytes() for path in out.glob("*.safetensors")}
 
     def fill_disk():  # every file ends at half of a checkpoint
@@ -153,9 +154,7 @@ def test_what_no_restart_mends_is_not_tried_again(cache, tmp_path):
 
 def test_another_number_of_ranks_goes_on(cache, tmp_path):
     out = tmp_path / "run"
-    process = start(cache, *RUN, *DDP, "--out", out)
-    kill_at(process, out, 20)
-    process.communicate()
+    start_and_kill(cache, [*RUN, *DDP, "--out", out], out, 20)
     printed = run(cache, *RUN, "--mode", "ddp", "--nproc", 3, "--out", out).stdout
     assert "the checkpoint was written with 2 ranks" in printed
     assert [line["step"] for line in metrics(out) if line["kind"] == "step"] == list(range(1, 53))

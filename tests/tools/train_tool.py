@@ -6,6 +6,8 @@ import socket
 import subprocess
 import time
 
+import pytest
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TRAIN = pathlib.Path(os.environ["PENSTOCK_BIN"]).resolve() / "train"
 DATA = "digits(count=400,size=16)"
@@ -42,6 +44,15 @@ def run(cache, *arguments, code=0, launcher=(), **options):
                           timeout=300, env=environment(cache), **options)
     assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
     return done
+
+
+@pytest.fixture(scope="module", name="cache")
+def packed_cache(tmp_path_factory):
+    """The fixture `cache` of a test file that imports this: the data of SMALL are packed, so that ranks that a test
+    starts at the same time do not pack them at once."""
+    folder = tmp_path_factory.mktemp("cache")
+    run(folder, *SMALL, "--epochs", 1, "--out", folder / "run")
+    return folder
 
 
 def start(cache, *arguments, **options):

@@ -47,6 +47,8 @@ TEST_F(HostfileTest, BadLinesAreNamed) {
               HasSubstr("line 3: a is in line 1 already; expected every host once"));
   EXPECT_THAT(message_of(ErrorKind::kIo, [] { read_hostfile("/nowhere"); }),
               HasSubstr("--hostfile /nowhere: No such file"));
+  EXPECT_EQ(message_of(ErrorKind::kConfig, [] { read_hostfile("/dev/zero"); }),
+            "--hostfile /dev/zero: more than 1048576 bytes; expected a file with lines such as worker-0 slots=4");
 }
 
 TEST_F(HostfileTest, IncludeAndExcludeAreThoseOfDeepSpeed) {
@@ -76,6 +78,11 @@ TEST_F(HostfileTest, ListsOfSlurmAreExpanded) {
   EXPECT_THAT(expand_node_list("n[098-101]"), ElementsAre("n098", "n099", "n100", "n101"));
   for (const char* list : {"n[1-", "n1]", "n[a-b]", "n[3-1]", "n[]", "n[1-99999999]"})
     EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { expand_node_list(list); }), HasSubstr("node list")) << list;
+  // Many ranges, each of which is allowed.
+  std::string many = "n[1-1000000";
+  for (int i = 0; i < 999; ++i) many += ",1-1000000";
+  EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { expand_node_list(many + "]"); }),
+              HasSubstr(": more than 1048576 nodes; expected fewer"));
 }
 
 TEST_F(HostfileTest, EverySlotIsOneSsh) {

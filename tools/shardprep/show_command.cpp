@@ -30,7 +30,7 @@ void read_grid(const std::string& text, SheetOptions& sheet) {
   if (std::sscanf(text.c_str(), "%4dx%4d%n", &sheet.rows, &sheet.columns, &end) == 2 &&
       static_cast<size_t>(end) == text.size())
     return;
-  throw config_error(concat("--grid: is ", in_quotes(text), "; expected ROWSxCOLUMNS, for example 8x8"));
+  throw config_error(concat("--grid is ", in_quotes(text), "; expected ROWSxCOLUMNS, for example 8x8"));
 }
 
 void write_file(const fs::path& path, const std::vector<uint8_t>& bytes) {

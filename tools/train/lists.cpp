@@ -2,11 +2,11 @@
 #include "tools/train/lists.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "core/error.h"
 #include "core/spec.h"
 #include "core/text.h"
+#include "core/whole_number.h"
 #include "train/run/program.h"
 
 namespace penstock {
@@ -39,13 +39,11 @@ std::vector<std::string> parse_specs(const char* flag, const char* kind, const s
 std::vector<int> parse_counts(const char* flag, const std::string& text, int least, const char* example) {
   std::vector<int> counts;
   for (const auto& part : split(text, ',')) {
-    int count = 0;
-    const char* end = part.data() + part.size();
-    const auto [stop, failure] = std::from_chars(part.data(), end, count);
-    if (failure != std::errc() || stop != end || count < least)
+    const auto count = whole_number(part);
+    if (!count || *count < least)
       throw config_error(
           concat(flag, " is ", in_quotes(text), "; expected whole numbers, ", least, " or more, such as ", example));
-    counts.push_back(count);
+    counts.push_back(*count);
   }
   check_different(flag, text, counts);
   return counts;

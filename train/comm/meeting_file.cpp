@@ -4,10 +4,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
-#include <iterator>
 #include <sstream>
+#include <utility>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -16,6 +17,7 @@ namespace penstock::detail {
 namespace {
 
 constexpr std::string_view kOpening = "penstock rendezvous at ";
+constexpr size_t kMostBytes = 512;  // of a whole file: host names have 255 at most
 
 std::string where(const std::filesystem::path& path) { return concat("--dist-url file://", path.string()); }
 
@@ -41,12 +43,14 @@ MeetingFile::~MeetingFile() { unlink(path_.c_str()); }
 
 std::optional<std::pair<std::string, int>> read_meeting_file(const std::filesystem::path& path) {
   std::ifstream file(path);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::string text(kMostBytes + 1, '\0');  // file:///dev/zero never ends
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
   if (text.size() <= kOpening.size() && kOpening.starts_with(text)) return std::nullopt;  // not there, or not whole
   std::string host;
   int port = 0;
   std::istringstream rest(text.substr(std::min(kOpening.size(), text.size())));
-  if (!text.starts_with(kOpening) || !(rest >> host))
+  if (!text.starts_with(kOpening) || text.size() > kMostBytes || !(rest >> host))
     throw config_error(concat(where(path), ": is no file of a rank 0; expected a path where nothing is"));
   if (!text.ends_with('\n') || !(rest >> port)) return std::nullopt;
   return std::pair(host == host_name() ? "127.0.0.1" : host, port);

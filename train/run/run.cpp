@@ -198,7 +198,7 @@ class Run {
     const bool is_last = which == TrainParts::Save::kLast;
     write_checkpoint({*strategy_, comm_, device_},
                      is_last ? path_of_checkpoint(options_.out, position.step, options_.keep)
-                             : options_.out / "checkpoint-best.safetensors",
+                             : options_.out / kBestCheckpoint,
                      info, options_.learning_rate);
     if (is_first_ && is_last) keep_checkpoints(options_.out, position.step, options_.keep);
   }

@@ -33,7 +33,7 @@ std::vector<RankCommand> commands_of(const TrainOptions& options, const World& w
 /// Tells the checkpoints of an earlier run, which is still in OUT until the first rank has opened it, from this run's.
 std::optional<fs::file_time_type> time_of_last_checkpoint(const fs::path& out) {
   std::optional<fs::file_time_type> latest;
-  for (const char* name : {kLastCheckpoint, "checkpoint-best.safetensors"}) {
+  for (const char* name : {kLastCheckpoint, kBestCheckpoint}) {
     std::error_code failure;
     const auto time = fs::last_write_time(out / name, failure);
     if (!failure && (!latest || time > *latest)) latest = time;

@@ -2,27 +2,19 @@
 #include "train/strategies/devices.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <optional>
 
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "core/whole_number.h"
 #include "train/strategies/mode_keys.h"
 
 namespace penstock::detail {
 namespace {
 
 constexpr int kMostOnCpu = 65'536;  // on threads of the CPU
-
-std::optional<int> whole_number(const std::string& text) {
-  int value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, failure] = std::from_chars(text.data(), end, value);
-  if (failure != std::errc() || stop != end) return {};
-  return value;
-}
 
 }  // namespace
 

@@ -9,6 +9,7 @@
 #include "tools/cli.h"
 #include "tools/train/flags.h"
 #include "tools/train/lists.h"
+#include "train/launch_command.h"
 #include "train/run/program.h"
 
 namespace penstock {
@@ -68,14 +69,6 @@ TrainOptions parse_passed_on(const std::vector<std::string>& passed_on) {
   check(train, arch_names(), mode_names(), optimizer_names());
   check_passed_on(train);
   return train;
-}
-
-std::string shell_quoted(const std::string& word) {
-  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+,./:@%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
 }
 
 std::string join_counts(const std::vector<int>& counts) {

@@ -24,7 +24,7 @@ class VerdictTable {
 /// "not run: dp with 2, 4 ranks: --mode dp: launched with 2 ranks; expected 1, ...". One line per reason.
 std::vector<std::string> left_out_lines(const std::vector<LeftOut>& left_out);
 
-/// "caught by fp64: ddp, 0.031 > 1e-12 (2 ranks, threads, lenet; largest in conv1.weight), and 3 more of 8 pairs". One
+/// "caught by fp64: ddp, 3.1e-02 > 1e-12 (2 ranks, threads, lenet; largest in conv1.weight), 4 of 8 pairs". One
 /// line per mode and class that does not hold.
 std::vector<std::string> caught_lines(const std::vector<Verdict>& verdicts);
 
