@@ -1,7 +1,7 @@
 # Writes OUTPUT with a hash of all sources under ROOT, when that has changed: cmake -DROOT= -DOUTPUT= -DVERSION= -P.
 set(text "")
 foreach(folder core augment loader train tools)
-  file(GLOB_RECURSE sources RELATIVE ${ROOT} ${ROOT}/${folder}/*.cpp ${ROOT}/${folder}/*.h)
+  file(GLOB_RECURSE sources RELATIVE ${ROOT} ${ROOT}/${folder}/*.cpp ${ROOT}/${folder}/*.h ${ROOT}/${folder}/*.cu)
   list(SORT sources)
   foreach(source ${sources})
     file(SHA256 ${ROOT}/${source} hash)

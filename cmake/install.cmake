@@ -32,7 +32,7 @@ if(PENSTOCK_TRAIN)
 endif()
 foreach(folder core augment loader)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/penstock COMPONENT loader
-          FILES_MATCHING PATTERN "*.h" PATTERN "detail" EXCLUDE PATTERN "jpeg" EXCLUDE)
+          FILES_MATCHING PATTERN "*.h" PATTERN "detail" EXCLUDE PATTERN "jpeg" EXCLUDE PATTERN "device" EXCLUDE)
 endforeach()
 install(EXPORT penstock-targets NAMESPACE penstock:: DESTINATION ${package_folder} COMPONENT loader)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/penstock-config-version.cmake COMPATIBILITY SameMinorVersion)

@@ -11,33 +11,6 @@
 #include "loader/detail/map_guard.h"
 #include "loader/detail/row_maker.h"
 
-namespace penstock {
-namespace {
-
-/// Samples of each rank when shards belong to ranks; one entry per rank.
-std::vector<uint64_t> rank_sizes_of(const Dataset& dataset, int world_size) {
-  std::vector<uint64_t> sizes(static_cast<size_t>(world_size));
-  for (int shard = 0; shard < dataset.shard_count(); ++shard)
-    sizes[static_cast<size_t>(shard % world_size)] += dataset.shard_begin(shard + 1) - dataset.shard_begin(shard);
-  return sizes;
-}
-
-}  // namespace
-
-Partition partition_of(const Dataset& dataset, const LoaderOptions& options) {
-  if (options.shuffle != Shuffle::kRankLocal)
-    return {dataset.size(), options.batch_size, options.rank, options.world_size, options.tail};
-  if (dataset.shard_count() < options.world_size) {
-    throw config_error(
-        concat("loader: rank-local shuffling of ", dataset.shard_count(), " shards over ", options.world_size,
-               " ranks; expected a shard or more for each rank: pack with more --shards, or shuffle globally"));
-  }
-  return Partition::rank_local(rank_sizes_of(dataset, options.world_size), options.batch_size, options.rank,
-                               options.tail);
-}
-
-}  // namespace penstock
-
 namespace penstock::detail {
 namespace {
 
@@ -104,30 +77,15 @@ RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, co
     : dataset_(std::move(dataset)),
       pipeline_(std::move(pipeline)),
       seed_(options.seed),
-      rank_(options.rank),
       shuffle_(options.shuffle),
       layout_(options.layout),
       on_corrupt_(options.on_corrupt),
       decode_(options.decode),
       scales_dct_(options.scales_dct),
       emulated_load_ns_(options.emulated_load_ns),
-      partition_(make_partition(options)),
+      samples_(*dataset_, options),
       extent_(find_extent()),
       row_bytes_(rendered_bytes(options.layout, extent_)) {}
-
-Partition RowMaker::make_partition(const LoaderOptions& options) {
-  local_count_ = dataset_->size();
-  Partition partition = partition_of(*dataset_, options);
-  if (shuffle_ != Shuffle::kRankLocal) return partition;
-  const auto rank_sizes = rank_sizes_of(*dataset_, options.world_size);
-  local_count_ = 0;
-  for (int shard = options.rank; shard < dataset_->shard_count(); shard += options.world_size) {
-    spans_.push_back({local_count_, dataset_->shard_begin(shard)});
-    local_count_ += dataset_->shard_begin(shard + 1) - dataset_->shard_begin(shard);
-  }
-  for (int rank = 0; rank < options.rank; ++rank) first_position_ += rank_sizes[static_cast<size_t>(rank)];
-  return partition;
-}
 
 Extent RowMaker::find_extent() const {
   const auto& manifest = dataset_->manifest();
@@ -138,25 +96,9 @@ Extent RowMaker::find_extent() const {
   return {plan.output_height, plan.output_width, manifest.channels};
 }
 
-Order RowMaker::order_of(int64_t epoch) const {
-  if (shuffle_ == Shuffle::kNone) return Order::sequential(local_count_);
-  // Ranks that shuffle their own shards must not all use one permutation.
-  const uint64_t rank_key = shuffle_ == Shuffle::kRankLocal ? (static_cast<uint64_t>(rank_) + 1) << 32 : 0;
-  return Order::shuffled(local_count_, seed_, static_cast<uint64_t>(epoch) | rank_key);
-}
-
-uint64_t RowMaker::index_at(const Order& order, uint64_t position) const {
-  const uint64_t local = order.at(position - first_position_);
-  if (spans_.empty()) return local;
-  const auto after = std::upper_bound(spans_.begin(), spans_.end(), local,
-                                      [](uint64_t value, const Span& span) { return value < span.first_local; });
-  const Span& span = *std::prev(after);
-  return span.first_index + (local - span.first_local);
-}
-
 /// With rank-local shuffling the partners are this rank's own rows, because no other rank's shards are open here.
 RowMaker::BatchContext RowMaker::context_of(int64_t epoch, int64_t index) const {
-  BatchContext context{.epoch = epoch, .rows = partition_.rows(index), .order = order_of(epoch)};
+  BatchContext context{.epoch = epoch, .rows = samples_.partition().rows(index), .order = samples_.order_of(epoch)};
   if (!mixes()) return context;
   const auto& rows = context.rows;
   const bool is_local = shuffle_ == Shuffle::kRankLocal;
@@ -232,7 +174,7 @@ int64_t RowMaker::find_rows(const BatchContext& context, int64_t begin, int64_t 
   // samples at once.
   for (int64_t row = begin; row < end; ++row) {
     worker.rows[static_cast<size_t>(row - begin)].index =
-        index_at(context.order, context.rows.first_position + static_cast<uint64_t>(row));
+        samples_.index_at(context.order, context.rows.first_position + static_cast<uint64_t>(row));
   }
   const int64_t found_count = look_up(worker.rows, end - begin, worker, failure);
   if (context.mix.kind == BatchMix::Kind::kNone) return found_count;
@@ -241,7 +183,7 @@ int64_t RowMaker::find_rows(const BatchContext& context, int64_t begin, int64_t 
   for (int64_t k = 0; k < found_count; ++k) {
     const int64_t partner = context.mix.partner(context.mix_row + begin + k);
     worker.partners[static_cast<size_t>(k)].index =
-        index_at(context.order, context.mix_position + static_cast<uint64_t>(partner));
+        samples_.index_at(context.order, context.mix_position + static_cast<uint64_t>(partner));
   }
   return look_up(worker.partners, found_count, worker, failure);
 }

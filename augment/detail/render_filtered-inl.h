@@ -22,11 +22,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace penstock::detail::HWY_NAMESPACE {
 
-constexpr int kLineBits = 7;  // one level is 2^7 in the mixed line
-constexpr int kMixedShift = kWeightBits - kLineBits;
-constexpr int kHalfOfMixed = 1 << (kMixedShift - 1);
-constexpr float kLevel = 1.f / (1 << (kLineBits + kWeightBits));  // turns a sum into levels
-constexpr int kSpareLine = 64;                                    // i16 values
+constexpr float kLevel = kLevelOfSum;
+constexpr int kSpareLine = 64;  // i16 values
 
 /// The picture rows that one output row is made of, and their weights.
 struct RowTaps {

@@ -1,6 +1,7 @@
 // sampling: decides how the pixels of a plan are found, in one place for both footprint() and render().
 #pragma once
 
+#include <cmath>
 #include <utility>
 
 #include "augment/detail/taps.h"

@@ -15,6 +15,7 @@
 #include "loader/loader.h"
 #include "loader/order.h"
 #include "loader/partition.h"
+#include "loader/sample_order.h"
 
 namespace penstock::detail {
 
@@ -55,7 +56,7 @@ class RowMaker {
   RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, const LoaderOptions& options);
 
   const Dataset& dataset() const { return *dataset_; }
-  const Partition& partition() const { return partition_; }
+  const Partition& partition() const { return samples_.partition(); }
   const Extent& extent() const { return extent_; }  // of one rendered sample
   size_t row_bytes() const { return row_bytes_; }   // bytes of its pixels
   bool mixes() const { return pipeline_.batch_mix().kind != BatchMix::Kind::kNone; }
@@ -65,9 +66,6 @@ class RowMaker {
 
  private:
   class Laps;
-  struct Span {  // the samples of a shard that rank-local shuffling gives to this rank
-    uint64_t first_local, first_index;
-  };
   struct BatchContext {
     int64_t epoch;
     Partition::Rows rows;
@@ -77,11 +75,8 @@ class RowMaker {
     int64_t mix_row = 0;        // the position in `mix` of this rank's row 0
   };
 
-  Partition make_partition(const LoaderOptions& options);
   Extent find_extent() const;
-  Order order_of(int64_t epoch) const;
   BatchContext context_of(int64_t epoch, int64_t index) const;
-  uint64_t index_at(const Order& order, uint64_t position) const;
   void make_group(const BatchContext& context, int64_t begin, int64_t end, const SlotArrays& slot,
                   RowWorker& worker) const;
   int64_t find_rows(const BatchContext& context, int64_t begin, int64_t end, RowWorker& worker,
@@ -107,17 +102,13 @@ class RowMaker {
   std::shared_ptr<const Dataset> dataset_;
   Pipeline pipeline_;
   uint64_t seed_;
-  int rank_;
   Shuffle shuffle_;
   Layout layout_;
   OnCorrupt on_corrupt_;
   DecodePath decode_;
   bool scales_dct_;
   int64_t emulated_load_ns_;
-  std::vector<Span> spans_;      // one entry per shard of this rank; empty unless rank-local
-  uint64_t first_position_ = 0;  // this rank's first position; 0 unless rank-local
-  uint64_t local_count_ = 0;     // samples that the order permutes
-  Partition partition_;
+  SampleOrder samples_;
   Extent extent_;
   size_t row_bytes_;
 };

@@ -4,15 +4,10 @@
 #include <array>
 
 #include "augment/plan.h"
+#include "loader/jpeg/block_limits.h"
 #include "loader/jpeg/header.h"
 
 namespace penstock::detail {
-
-constexpr int kBlockSize = 64;     // coefficients in a block
-constexpr int kMaxMcuBlocks = 10;  // the most blocks that T.81, B.2.3 allows in an MCU
-/// The number of MCUs that are read together: the default distance between points of a seek index, and the size of a
-/// group of the coefficient store.
-constexpr int kGroupMcus = 8;
 
 struct JpegGeometry {
   struct Component {

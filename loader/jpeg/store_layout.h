@@ -14,8 +14,6 @@
 
 namespace penstock::detail {
 
-constexpr int kMaxGroupBlocks = kGroupMcus * kMaxMcuBlocks;
-
 struct StoreLayout {
   /// Throws corrupt_error when an MCU has more blocks than a scan may have.
   explicit StoreLayout(const JpegGeometry& geometry)

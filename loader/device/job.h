@@ -1,0 +1,130 @@
+// The work of the device decoder as plain data: what the host computes of a picture and its plan, and what kernels
+// read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "augment/tap_weights.h"
+#include "loader/jpeg/block_limits.h"
+#include "loader/jpeg/store_format.h"
+
+namespace penstock::detail {
+
+/// A codebook as the kernels read it, 66 KB. Index: class * kStoreEntries + entry.
+struct DeviceCodebook {
+  uint8_t widths[kStoreClasses * kStoreEntries][kBlockSize];
+  uint8_t order[kStoreClasses * kStoreEntries][kBlockSize];  // element j: the coefficient of the mask's bit j
+  uint8_t mask_bits[kStoreClasses * kStoreEntries];
+};
+
+/// 64 factors of dequantisation, row by row.
+struct QuantTable {
+  int16_t factors[kBlockSize];
+};
+
+/// Blocks or samples [left, right) x [top, bottom).
+struct Box {
+  int32_t left, top, right, bottom;
+};
+
+/// One component of one row of the batch. Samples are numbered within the whole component at its scale.
+struct ComponentJob {
+  int32_t h, v, first_block;   // blocks in an MCU; number of the first one
+  int32_t dct_size;            // samples per block, across and down: 1, 2, 4 or 8
+  int32_t expand_x, expand_y;  // pixels per sample
+  int32_t is_fancy_x, is_fancy_y;
+  int32_t width, height;  // samples of the whole component
+  Box blocks;             // that are transformed
+  int32_t stride;         // bytes between rows of the plane, which begins at the first sample of `blocks`
+  uint32_t quant;         // index of its QuantTable
+  uint64_t plane;         // position of the plane in the scratch memory
+};
+
+/// How output pixels find their levels.
+enum class Sampling : int32_t { kNothing, kNearest, kBilinear, kFiltered };
+
+/// One axis of the output, for kFiltered.
+struct AxisJob {
+  Axis axis;
+  int32_t begin, end;       // output pixels whose centres are in the picture
+  int32_t tap_count;        // of every output pixel
+  int32_t pixel_end;        // no pixel at or after this one was decoded
+  uint64_t first, weights;  // positions in the scratch memory: i32 [n], u16 [n][tap_count]
+};
+
+struct ErasedJob {
+  int32_t top, left, bottom, right;
+  float level[3];
+};
+
+/// One row of the batch. Coordinates of the render part are counted from the corner of the plan's view.
+struct RowJob {
+  static constexpr int kMaxErased = 4;
+
+  // The stored picture.
+  uint64_t store;  // position of its store among the stores: a multiple of 4
+  uint64_t store_bytes;
+  uint32_t codebook;
+  int32_t component_count, mcu_blocks, mcu_columns, mcu_rows;
+  ComponentJob components[3];
+  // What is decoded of it: MCUs, and pixels at the DCT scale.
+  Box mcus;
+  int32_t is_ycc, channels;                             // channels of the output
+  int32_t pixel_width, pixel_height, pixel_x, pixel_y;  // the region; (x, y) is its corner in the picture
+  uint64_t pixels;                                      // position in the scratch memory: u8 H x W x channels
+  uint64_t first_group, first_tile;                     // tasks of the rows before this one
+  // How it is rendered.
+  Sampling sampling;
+  int32_t turns;  // output columns run along columns of the picture or, where it turns, along its rows
+  int32_t view_width, view_height, window_x, window_y;  // the window is the region's corner in the view
+  double map[6];                                        // xx, xy, x0, yx, yy, y0
+  AxisJob columns, rows;                                // of the output
+  float fill[3], color[3][4];
+  int32_t is_recolored, erased_count;
+  ErasedJob erased[kMaxErased];
+};
+
+/// What every kernel is given, by value. All pointers are to memory of the device that runs it.
+struct KernelArguments {
+  const uint32_t* stores;
+  const DeviceCodebook* codebooks;
+  const QuantTable* quant_tables;
+  const RowJob* jobs;
+  uint8_t* scratch;
+  float* output;     // N x C x H x W
+  uint32_t* status;  // one entry per row, 0 before the first kernel; see GroupDecoder
+  int32_t row_count, output_height, output_width, channels;
+  float scale[3], bias[3];
+};
+
+/// The number of bytes that a store takes on the device: stores begin at multiples of 16, so that bits can be read in
+/// whole words.
+constexpr uint64_t kStoreAlignment = 16;
+constexpr uint64_t stored_bytes(uint64_t byte_count) {
+  return (byte_count + kStoreAlignment - 1) / kStoreAlignment * kStoreAlignment;
+}
+
+/// The threads of a block of each kernel, and the outputs that it computes.
+constexpr int kGroupThreads = 32;   // one warp per group
+constexpr int kPixelThreads = 256;  // one pixel per thread
+constexpr int kTapThreads = 64;     // one output pixel of one axis per thread
+constexpr int kRenderThreads = 64;  // one output pixel per thread, all of one output row
+
+constexpr int divided_up(int value, int unit) { return (value + unit - 1) / unit; }
+
+/// The row whose tasks contain `task`: the last one whose `first` is at or before it. Rows without tasks are skipped,
+/// because the row after them has the same `first`.
+inline int row_of_task(const RowJob* jobs, int row_count, uint64_t RowJob::*first, uint64_t task) {
+  int low = 0, high = row_count - 1;
+  while (low < high) {
+    const int middle = (low + high + 1) / 2;
+    if (jobs[middle].*first <= task)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
+}  // namespace penstock::detail

@@ -1,0 +1,223 @@
+// weigh_taps_of() and render_row(): from pixels to rows of the batch: crop, resize, colour matrix, normalise, erase.
+//
+// They do the operations of render() one by one, in the same order and precision, so that the result is render()'s to
+// the bit where f64 and f32 arithmetic are IEEE's: sums of taps are integers, and products are never fused with sums.
+#pragma once
+
+#include "augment/tap_weights.h"
+#include "core/thread_block.h"
+#include "loader/device/job.h"
+
+namespace penstock::detail {
+
+/// Task: kTapThreads output pixels of one axis of one row of the batch: first the columns, then the rows.
+/// Block: kTapThreads.
+inline void weigh_taps_of(const ThreadBlock& block, const KernelArguments& given, uint64_t task) {
+  const int column_blocks = divided_up(given.output_width, kTapThreads);
+  const int blocks = column_blocks + divided_up(given.output_height, kTapThreads);
+  const RowJob& job = given.jobs[task / static_cast<uint64_t>(blocks)];
+  if (job.sampling != Sampling::kFiltered) return;
+  const int part = static_cast<int>(task % static_cast<uint64_t>(blocks));
+  const AxisJob& axis = part < column_blocks ? job.columns : job.rows;
+  const int first_pixel = (part < column_blocks ? part : part - column_blocks) * kTapThreads;
+  block.each([&](int thread) {
+    const int i = first_pixel + thread;
+    if (i < axis.begin || i >= axis.end) return;
+    auto* const weights = reinterpret_cast<uint16_t*>(given.scratch + axis.weights) + i * axis.tap_count;
+    const double reach = axis.axis.reach();
+    const auto put = [&](int tap, uint32_t weight) { weights[tap] = static_cast<uint16_t>(weight); };
+    reinterpret_cast<int32_t*>(given.scratch + axis.first)[i] =
+        weigh_taps<0>(axis.axis, axis.axis.center(i), reach, 1 / reach, axis.tap_count, put).begin;
+  });
+}
+
+constexpr int kSegment = 512;  // pixels of the mixed line that are held at a time: with a reduction of up to 7, all
+
+/// Memory: 4 KB. It is not initialised.
+struct RenderShared {
+  int16_t line[kSegment * 3];        // levels * 2^7
+  int32_t sums[kRenderThreads * 3];  // 2^21 to a level
+};
+
+/// Renders up to kRenderThreads neighbouring output pixels of one output row.
+class RowRenderer {
+ public:
+  RowRenderer(const ThreadBlock& block, RenderShared& shared, const KernelArguments& given, int row, int output_row,
+              int first_column)
+      : block_(block),
+        shared_(shared),
+        given_(given),
+        job_(given.jobs[row]),
+        row_(row),
+        output_row_(output_row),
+        first_column_(first_column),
+        count_(given.output_width - first_column < kRenderThreads ? given.output_width - first_column
+                                                                  : kRenderThreads) {}
+
+  void run() {
+    if (given_.status[row_] != 0) return write_zeros();
+    if (job_.sampling == Sampling::kFiltered) return filtered();
+    block_.each([&](int thread) {
+      if (thread >= count_) return;
+      float levels[3];
+      point(first_column_ + thread, levels);
+      write(first_column_ + thread, levels);
+    });
+  }
+
+ private:
+  /// A row whose store was refused is delivered as zeros; the host learns of it from the status.
+  void write_zeros() {
+    block_.each([&](int thread) {
+      if (thread >= count_) return;
+      for (int i = 0; i < given_.channels; ++i) *output_at(first_column_ + thread, i) = 0;
+    });
+  }
+
+  float* output_at(int column, int channel) const {
+    const auto plane = static_cast<int64_t>(row_) * given_.channels + channel;
+    return given_.output + (plane * given_.output_height + output_row_) * given_.output_width + column;
+  }
+
+  /// The pixel in column x and row y of the view. Coordinates outside of what was decoded take its edge: such a pixel
+  /// has weight 0.
+  const uint8_t* pixel(int x, int y) const {
+    const auto inside = [](int value, int count) { return value < 0 ? 0 : value >= count ? count - 1 : value; };
+    const int column = inside(x - job_.window_x, job_.pixel_width), row = inside(y - job_.window_y, job_.pixel_height);
+    return given_.scratch + job_.pixels + (static_cast<int64_t>(row) * job_.pixel_width + column) * job_.channels;
+  }
+
+  void fill(float (&levels)[3]) const {
+    for (int i = 0; i < 3; ++i) levels[i] = job_.fill[i];
+  }
+
+  /// As Sampler of augment/detail/render_lanes-inl.h.
+  void point(int column, float (&levels)[3]) const {
+    const auto at = [&](const double* map) {
+      const auto from_row = static_cast<float>(map[1] * (output_row_ + 0.5) + map[2]);
+      return (static_cast<float>(column) + 0.5f) * static_cast<float>(map[0]) + from_row;
+    };
+    const float x = at(job_.map), y = at(job_.map + 3);
+    const auto width = static_cast<float>(job_.view_width), height = static_cast<float>(job_.view_height);
+    if (job_.sampling == Sampling::kNothing || !(x >= 0 && x < width && y >= 0 && y < height)) return fill(levels);
+    if (job_.sampling == Sampling::kNearest) {
+      const uint8_t* from = pixel(static_cast<int>(x), static_cast<int>(y));
+      for (int i = 0; i < job_.channels; ++i) levels[i] = from[i];
+      return;
+    }
+    const auto shifted = [](float v, float size) {
+      const float moved = v - 0.5f > 0 ? v - 0.5f : 0;
+      return moved < size - 1 ? moved : size - 1;
+    };
+    const float u = shifted(x, width), v = shifted(y, height);
+    const int left = static_cast<int>(u), upper = static_cast<int>(v);
+    const float wx = u - static_cast<float>(left), wy = v - static_cast<float>(upper);
+    const uint8_t *a = pixel(left, upper), *b = pixel(left, upper + 1), *c = pixel(left + 1, upper),
+                  *d = pixel(left + 1, upper + 1);
+    const auto mix = [](float from, float to, float weight) { return from + weight * (to - from); };
+    for (int i = 0; i < job_.channels; ++i) levels[i] = mix(mix(a[i], b[i], wy), mix(c[i], d[i], wy), wx);
+  }
+
+  const int32_t* firsts(const AxisJob& axis) const {
+    return reinterpret_cast<const int32_t*>(given_.scratch + axis.first);
+  }
+  const uint16_t* weights(const AxisJob& axis, int i) const {
+    return reinterpret_cast<const uint16_t*>(given_.scratch + axis.weights) + i * axis.tap_count;
+  }
+
+  /// As filtered_rows() of augment/detail/render_filtered-inl.h: the pixels of this output row are mixed into a line,
+  /// and each output pixel sums taps of the line. Where the map turns, the line runs along a column of the picture.
+  void filtered() {
+    const AxisJob& across = job_.columns;
+    const int begin = first_column_ > across.begin ? first_column_ : across.begin;
+    const int end = first_column_ + count_ < across.end ? first_column_ + count_ : across.end;
+    const bool is_inside = output_row_ >= job_.rows.begin && output_row_ < job_.rows.end && begin < end;
+    if (is_inside) {
+      block_.each([&](int thread) {
+        for (int i = 0; i < 3; ++i) shared_.sums[3 * thread + i] = 0;
+      });
+      // A map that mirrors has its first taps on the right.
+      const int one = firsts(across)[begin], other = firsts(across)[end - 1];
+      const int low = one < other ? one : other, high = (one < other ? other : one) + across.tap_count;
+      const int stop = high < across.pixel_end ? high : across.pixel_end;
+      for (int at = low; at < stop; at += kSegment) sum_segment(at, stop - at < kSegment ? stop - at : kSegment);
+    }
+    block_.each([&](int thread) {
+      const int column = first_column_ + thread;
+      if (thread >= count_) return;
+      float levels[3];
+      fill(levels);
+      if (is_inside && column >= begin && column < end)
+        for (int i = 0; i < 3; ++i) levels[i] = static_cast<float>(shared_.sums[3 * thread + i]) * kLevelOfSum;
+      write(column, levels);
+    });
+  }
+
+  /// Mixes `count` pixels of the line from pixel `at` on, and adds their taps to the sums.
+  void sum_segment(int at, int count) {
+    const AxisJob &across = job_.columns, &down = job_.rows;
+    const int first_row = firsts(down)[output_row_], channels = job_.channels;
+    const uint16_t* row_weights = weights(down, output_row_);
+    block_.each([&](int thread) {
+      for (int i = thread; i < count * channels; i += block_.size) {
+        const int p = at + i / channels, channel = i % channels;
+        int sum = kHalfOfMixed;
+        for (int tap = 0; tap < down.tap_count; ++tap) {
+          const int q = first_row + tap;
+          const uint8_t* from = job_.turns ? pixel(q, p) : pixel(p, q);
+          sum += row_weights[tap] * from[channel];
+        }
+        shared_.line[i] = static_cast<int16_t>(sum >> kMixedShift);
+      }
+    });
+    block_.each([&](int thread) {
+      const int column = first_column_ + thread;
+      if (thread >= count_ || column < across.begin || column >= across.end) return;
+      const uint16_t* column_weights = weights(across, column);
+      const int first = firsts(across)[column];
+      for (int tap = 0; tap < across.tap_count; ++tap) {
+        const int in_line = first + tap - at;
+        if (in_line < 0 || in_line >= count) continue;
+        for (int i = 0; i < channels; ++i)
+          shared_.sums[3 * thread + i] += column_weights[tap] * shared_.line[in_line * channels + i];
+      }
+    });
+  }
+
+  /// Colour matrix, normalisation and erased rectangles, as Finisher and erase() do them.
+  void write(int column, const float (&levels)[3]) const {
+    float out[3];
+    for (int i = 0; i < given_.channels; ++i) {
+      const float* m = job_.color[i];
+      if (!job_.is_recolored)
+        out[i] = levels[i];
+      else if (given_.channels == 1)
+        out[i] = levels[0] * m[0] + m[3];
+      else
+        out[i] = ((levels[0] * m[0] + levels[1] * m[1]) + levels[2] * m[2]) + m[3];
+    }
+    for (int k = 0; k < job_.erased_count; ++k) {
+      const ErasedJob& rect = job_.erased[k];
+      if (output_row_ < rect.top || output_row_ >= rect.bottom || column < rect.left || column >= rect.right) continue;
+      for (int i = 0; i < given_.channels; ++i) out[i] = rect.level[i];
+    }
+    for (int i = 0; i < given_.channels; ++i) *output_at(column, i) = out[i] * given_.scale[i] + given_.bias[i];
+  }
+
+  const ThreadBlock& block_;
+  RenderShared& shared_;
+  const KernelArguments& given_;
+  const RowJob& job_;
+  const int row_, output_row_, first_column_, count_;
+};
+
+/// Task: kRenderThreads pixels of an output row, in the order of the batch. Block: kRenderThreads.
+inline void render_row(const ThreadBlock& block, RenderShared& shared, const KernelArguments& given, uint64_t task) {
+  const auto parts = static_cast<uint64_t>(divided_up(given.output_width, kRenderThreads));
+  const auto height = static_cast<uint64_t>(given.output_height);
+  RowRenderer(block, shared, given, static_cast<int>(task / parts / height), static_cast<int>(task / parts % height),
+              static_cast<int>(task % parts) * kRenderThreads)
+      .run();
+}
+
+}  // namespace penstock::detail

@@ -1,0 +1,258 @@
+// The device's decoder: its kernels, run on the processor, make the rows that the loader makes, to the bit.
+#include "loader/device_decoder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+
+#include "augment/transform.h"
+#include "core/text.h"
+#include "tests/augment/pictures.h"
+#include "tests/loader/device_pictures.h"
+#include "tests/loader/storage_test_data.h"
+
+namespace penstock {
+namespace {
+
+using testing::HasSubstr;
+using testing_data::coefficient_picture;
+using testing_data::CpuDevice;
+using testing_data::DeviceRow;
+using testing_data::encode_jpeg;
+using testing_data::error_of;
+using testing_data::jpeg_kinds;
+using testing_data::loader_row;
+
+const Normalization kLevels{.scale = {1, 1, 1}, .bias = {}};
+
+/// Where the coefficients begin among the sample's bytes.
+size_t store_begin(const Sample& sample) {
+  uint32_t lengths[2];
+  std::memcpy(lengths, sample.bytes.data(), sizeof lengths);
+  return sizeof lengths + lengths[0] + lengths[1];
+}
+
+/// The plan whose output is the picture decoded at `scale` eighths, pixel by pixel.
+Plan decoded_plan(const Plan& whole, int scale) {
+  Plan plan = whole;
+  const auto length = [&](int full) { return (full * scale + 7) / 8; };
+  plan.resample(Affine::scaling(8.0 / scale, 8.0 / scale), length(whole.output_height), length(whole.output_width));
+  return plan;
+}
+
+/// Runs the kernels for one row, with the threads of a phase in both orders, and compares it with the loader's.
+void expect_loaders_row(CpuDevice& device, const Sample& sample, const DeviceRow& row, int channels, bool scales_dct,
+                        const Normalization& normalization = kLevels) {
+  const auto expected = loader_row(sample, row.plan, normalization, channels, scales_dct);
+  for (const bool is_reversed : {false, true}) {
+    const auto found = device.run({row}, normalization, channels, scales_dct, is_reversed);
+    ASSERT_EQ(found.status, std::vector<uint32_t>(1));
+    ASSERT_EQ(found.values.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i)
+      ASSERT_EQ(found.values[i], expected[i]) << "value " << i << (is_reversed ? ", threads reversed" : "");
+  }
+}
+
+TEST(DeviceDecoderTest, PixelsAreTheCodecsAtEveryScaleAndSampling) {
+  for (const auto& kind : jpeg_kinds()) {
+    for (const auto& [height, width] : {std::pair{1, 1}, {7, 3}, {16, 17}, {61, 150}}) {
+      Rng rng(41, 0, static_cast<uint64_t>(width), 0);
+      const auto picture = coefficient_picture(encode_jpeg(kind, height, width, rng.between(20, 100), rng));
+      CpuDevice device;
+      const size_t number = device.add(picture.sample);
+      const int channels = picture.sample.extent.channels == 3 || rng.chance(0.5) ? 3 : 1;
+      for (const int scale : {1, 2, 4, 8}) {
+        SCOPED_TRACE(concat(kind.name, ", ", height, " x ", width, ", scale ", scale));
+        const DeviceRow row{number, decoded_plan(device.pictures().whole(number), scale)};
+        expect_loaders_row(device, picture.sample, row, channels, /*scales_dct=*/true);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(DeviceDecoderTest, RowsOfAnyPlanAreTheLoadersToTheBit) {
+  for (uint64_t trial = 0; trial < 600; ++trial) {
+    SCOPED_TRACE(concat("trial ", trial));
+    Rng rng(42, 0, trial, 0);
+    const auto& kind = jpeg_kinds()[trial % jpeg_kinds().size()];
+    const int height = rng.between(1, 90), width = rng.between(1, 130);
+    const auto picture = coefficient_picture(encode_jpeg(kind, height, width, 90, rng));
+    CpuDevice device;
+    DeviceRow row{device.add(picture.sample), test::random_plan(height, width, rng)};
+    const int channels = picture.sample.extent.channels == 3 || rng.chance(0.5) ? 3 : 1;
+    expect_loaders_row(device, picture.sample, row, channels, rng.chance(0.5),
+                       Normalization::of({0.4, 0.5, 0.6}, {0.2, 0.25, 0.3}));
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(DeviceDecoderTest, ABatchHasTheRowsOfEachPlan) {
+  CpuDevice device;
+  std::vector<testing_data::CoefficientPicture> pictures;
+  std::vector<DeviceRow> rows;
+  const Pipeline pipeline("random-resized-crop(height=70,width=101),flip(p=0.5),normalize", {.channels = 3});
+  for (uint64_t i = 0; i < 12; ++i) {
+    Rng rng(43, 0, i, 0);
+    pictures.push_back(
+        coefficient_picture(encode_jpeg(jpeg_kinds()[i], 100 + 37 * static_cast<int>(i % 5), 160, 85, rng)));
+    pictures.back().sample.orientation = static_cast<uint8_t>(1 + i % 8);
+    rows.push_back({device.add(pictures.back().sample), {}});
+  }
+  Plan outside = Plan::identity(70, 101);  // a row without tasks in the middle of the batch
+  outside.resample(Affine::translation(1000, 1000), 70, 101);
+  for (size_t i = 0; i < rows.size(); ++i)
+    rows[i].plan = i == 5 ? outside : pipeline.plan(device.pictures().whole(i), 1, 0, i);
+  for (const bool scales_dct : {false, true}) {
+    const auto found = device.run(rows, pipeline.normalization(), 3, scales_dct);
+    const size_t row_size = found.values.size() / rows.size();
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const auto expected = loader_row(pictures[i].sample, rows[i].plan, pipeline.normalization(), 3, scales_dct);
+      ASSERT_TRUE(
+          std::equal(expected.begin(), expected.end(), found.values.begin() + static_cast<ptrdiff_t>(i * row_size)))
+          << "row " << i << ", " << scales_dct;
+    }
+  }
+}
+
+TEST(DeviceDecoderTest, ALineLongerThanItsSharedMemoryIsTheSame) {
+  Rng rng(44, 0, 0, 0);
+  const auto picture = coefficient_picture(encode_jpeg({"420", {2, 2}}, 9, 3000, 70, rng));
+  CpuDevice device;
+  DeviceRow row{device.add(picture.sample), Plan::identity(9, 3000)};
+  for (const int width : {1, 5, 70}) {
+    row.plan = Plan::identity(9, 3000);
+    row.plan.resample(Affine::scaling(3000.0 / width, 3), 3, width);
+    row.plan.filter = Filter::kAntialias;
+    expect_loaders_row(device, picture.sample, row, 3, false);
+  }
+}
+
+/// The pixels of the codec, or nothing if it refuses the sample.
+std::vector<float> row_or_nothing(const Sample& sample, const Plan& plan) {
+  try {
+    return loader_row(sample, plan, kLevels, 3);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kCorrupt) << error.what();
+    return {};
+  }
+}
+
+TEST(DeviceDecoderTest, DamagedStoresAreRefusedOrDecodedAsByTheCodec) {
+  int refused_count = 0, decoded_count = 0;
+  for (uint64_t trial = 0; trial < 1500; ++trial) {
+    SCOPED_TRACE(concat("trial ", trial));
+    Rng rng(45, 0, trial, 0);
+    const auto& kind = jpeg_kinds()[trial % 4];
+    auto picture = coefficient_picture(encode_jpeg(kind, 24, 170, 90, rng));
+    CpuDevice device;
+    const size_t begin = store_begin(picture.sample);
+    const size_t number = device.add(picture.sample);
+    const size_t store_bytes = picture.bytes.size() - begin;
+    for (int k = rng.between(1, 4); k > 0; --k) {
+      // Every second time the change is in the tables of groups or in the first heads.
+      const int limit = static_cast<int>(trial % 2 == 0 ? store_bytes : std::min<size_t>(store_bytes, 100));
+      const auto at = static_cast<size_t>(rng.between(0, limit - 1));
+      const auto flip = static_cast<uint8_t>(1 << rng.between(0, 7));
+      picture.bytes[begin + at] ^= flip;
+      device.stores()[at] ^= flip;
+    }
+    Plan plan = Plan::identity(24, 170);
+    plan.resample(Affine::translation(rng.between(0, 150), rng.between(0, 20)), 4, 20);
+    const auto expected = row_or_nothing(picture.sample, plan);
+    const auto found = device.run({{number, plan}}, kLevels, 3, false, trial % 3 == 0);
+    ASSERT_EQ(found.status[0], expected.empty() ? 1U : 0U);
+    if (expected.empty()) {
+      ++refused_count;
+      ASSERT_EQ(found.values, std::vector<float>(found.values.size(), 0.f));
+    } else {
+      ++decoded_count;
+      ASSERT_EQ(found.values, expected);
+    }
+  }
+  EXPECT_GT(refused_count, 50);
+  EXPECT_GT(decoded_count, 50);
+}
+
+TEST(DeviceDecoderTest, RandomStoresAreNeverReadOutside) {
+  Rng rng(46, 0, 0, 0);
+  const auto picture = coefficient_picture(encode_jpeg({"420", {2, 2}}, 40, 300, 90, rng));
+  CpuDevice device;
+  const size_t number = device.add(picture.sample);
+  for (int trial = 0; trial < 300; ++trial) {
+    auto stores = device.stores();
+    const size_t begin = trial % 3 == 0 ? 0 : trial % 3 == 1 ? 12 : 26;
+    for (size_t i = begin; i < stores.size(); ++i) stores[i] = static_cast<uint8_t>(rng.next() >> 24);
+    const auto found = device.run({{number, Plan::identity(40, 300)}}, kLevels, 3);
+    EXPECT_LE(found.status[0], 1U);
+  }
+}
+
+TEST(DeviceDecoderTest, WhatTheKernelsDoNotDoIsRefused) {
+  Rng rng(47, 0, 0, 0);
+  const auto file = encode_jpeg({"444"}, 10, 10, 90, rng);
+  auto picture = coefficient_picture(file);
+  DevicePictures pictures;
+  EXPECT_EQ(error_of([&] {
+              pictures.add({.extent = {10, 10, 3}, .encoding = Encoding::kJpeg, .bytes = file});
+            }),
+            "2 is stored as JPEG; expected JPEG coefficients, as shardprep pack --encode coef stores them");
+  Sample shorter = picture.sample;
+  shorter.bytes = shorter.bytes.first(store_begin(shorter));
+  EXPECT_THAT(error_of([&] { pictures.add(shorter); }), HasSubstr("4 coefficient store: 0 bytes"));
+  EXPECT_EQ(pictures.size(), 0U);
+  pictures.add(picture.sample);
+  KernelBatch batch(pictures, kLevels, 3);
+  Plan plan = Plan::identity(10, 10);
+  plan.adjust(ColorOp::kHue, 0.1F);
+  EXPECT_THAT(error_of([&] { batch.add(0, plan, false); }),
+              HasSubstr("2 device decoder: the list of transforms changes colours"));
+}
+
+TEST(DeviceDecoderTest, SourcesNameEveryHeaderThatTheyInclude) {
+  std::vector<std::string> names;
+  for (const auto& source : kernel_sources()) names.emplace_back(source.name);
+  ASSERT_EQ(names.front(), "loader/device/kernels.cu");
+  for (const auto& source : kernel_sources()) {
+    const std::string text = source.text;
+    for (size_t at = 0; (at = text.find("#include ", at)) != std::string::npos; ++at) {
+      const size_t begin = at + 10;
+      const auto name = text.substr(begin, text.find_first_of("\">", begin) - begin);
+      EXPECT_THAT(names, testing::Contains(name)) << source.name;
+    }
+  }
+}
+
+TEST(DeviceDecoderTest, PhotographsAreTheCodecs) {
+  const char* data = std::getenv("PENSTOCK_DATA");
+  const auto folder = std::filesystem::path(data ? data : PENSTOCK_ROOT "/../shared/data") / "imagenet-sample";
+  if (!std::filesystem::is_directory(folder)) {
+    ASSERT_EQ(data, nullptr) << "PENSTOCK_DATA has no " << folder;
+    std::cerr << folder << " is not there: no photograph was compared (PENSTOCK_DATA names another place)\n";
+    return;
+  }
+  const Pipeline pipeline("random-resized-crop(size=224),flip(p=0.5)", {.channels = 3});
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    auto picture = coefficient_picture(testing_data::read_bytes(entry.path()));
+    ASSERT_EQ(picture.sample.encoding, Encoding::kCoefficients) << entry.path();
+    CpuDevice device;
+    const size_t number = device.add(picture.sample);
+    const Plan whole = device.pictures().whole(number);
+    std::vector<Plan> plans{pipeline.plan(whole, 5, 0, static_cast<uint64_t>(count))};
+    if (count % 4 == 0) plans.push_back(whole);  // all 199 as a whole take 9 s
+    for (const Plan& plan : plans) {
+      const auto expected = loader_row(picture.sample, plan, kLevels, 3);
+      ASSERT_TRUE(device.run({{number, plan}}, kLevels, 3).values == expected) << entry.path();
+    }
+    ++count;
+  }
+  EXPECT_EQ(count, 199);
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,120 @@
+// Pictures stored as coefficients, and batches of them made by the device's kernels on the processor.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "loader/codecs/codec.h"
+#include "loader/detail/encoder.h"
+#include "loader/device_decoder.h"
+#include "loader/jpeg/codebook.h"
+#include "loader/jpeg/codebook_training.h"
+#include "loader/jpeg/header.h"
+#include "tests/loader/jpeg_pictures.h"
+
+namespace penstock::testing_data {
+
+/// A codebook that is trained once, on pictures of several qualities.
+inline std::shared_ptr<const detail::Codebook> device_codebook() {
+  static const auto codebook = [] {
+    detail::TrainingSample sample;
+    for (const int quality : {30, 75, 95}) {
+      Rng rng(40, 0, static_cast<uint64_t>(quality), 0);
+      const auto file = encode_jpeg({"420", {2, 2}}, 160, 200, quality, rng);
+      const detail::JpegGeometry geometry(detail::parse_jpeg_header(file));
+      LibjpegSource source(file, geometry);
+      sample.append(detail::sample_blocks(geometry, source, 4000));
+    }
+    return std::make_shared<const detail::Codebook>(detail::train_codebook(sample, 2));
+  }();
+  return codebook;
+}
+
+/// A JPEG as a shard would hold it.
+struct CoefficientPicture {
+  std::vector<uint8_t> bytes;
+  Sample sample;
+};
+
+inline CoefficientPicture coefficient_picture(std::vector<uint8_t> file) {
+  static DecodeScratch scratch;
+  const Extent extent = detail::jpeg_extent(detail::parse_jpeg_header(file));
+  auto encoded = detail::Encoder({.encode = Encode::kCoefficients}, device_codebook())
+                     .encode(0, {std::move(file), Encoding::kJpeg, extent}, scratch);
+  CoefficientPicture picture{.bytes = std::move(encoded.bytes), .sample = {}};
+  picture.sample = {.extent = encoded.extent,
+                    .encoding = encoded.encoding,
+                    .bytes = picture.bytes,
+                    .codebook = device_codebook().get()};
+  return picture;
+}
+
+struct DeviceRow {
+  size_t picture = 0;
+  Plan plan;
+};
+
+/// What the kernels make of a batch. Every buffer has exactly the size that is asked for, so that AddressSanitizer
+/// detects an access outside of it, and is filled with rubbish before.
+struct DeviceOutput {
+  std::vector<float> values;
+  std::vector<uint32_t> status;
+};
+
+class CpuDevice {
+ public:
+  size_t add(const Sample& sample) {
+    const auto added = pictures_.add(sample);
+    stores_.resize(pictures_.byte_count() / 4);
+    stores_.shrink_to_fit();
+    std::copy(added.store.begin(), added.store.end(), stores().begin() + static_cast<ptrdiff_t>(added.begin));
+    return added.number;
+  }
+  /// The bytes of all stores, to be damaged.
+  std::span<uint8_t> stores() { return {reinterpret_cast<uint8_t*>(stores_.data()), stores_.size() * 4}; }
+  const DevicePictures& pictures() const { return pictures_; }
+
+  DeviceOutput run(const std::vector<DeviceRow>& rows, const Normalization& normalization, int channels,
+                   bool scales_dct = false, bool is_reversed = false) {
+    KernelBatch batch(pictures_, normalization, channels);
+    for (const auto& row : rows) batch.add(row.picture, row.plan, scales_dct);
+    const Plan& any = rows.front().plan;
+    DeviceOutput output{
+        .values = std::vector<float>(rows.size() * static_cast<size_t>(channels * any.output_height * any.output_width),
+                                     -12345.f),
+        .status = std::vector<uint32_t>(rows.size())};
+    // Of the alignment that a device's allocator gives.
+    std::vector<uint64_t> scratch((batch.scratch_bytes() + 7) / 8, 0xA5A5A5A5A5A5A5A5);
+    const auto arguments = batch.arguments({.stores = stores_.data(),
+                                            .codebooks = pictures_.codebooks().data(),
+                                            .quant_tables = pictures_.quant_tables().data(),
+                                            .jobs = batch.jobs().data(),
+                                            .scratch = scratch.data(),
+                                            .output = output.values.data(),
+                                            .status = output.status.data()});
+    run_on_cpu(batch, arguments, is_reversed);
+    return output;
+  }
+
+ private:
+  DevicePictures pictures_;
+  std::vector<uint32_t> stores_;
+};
+
+/// One row as the loader makes it: decoded by the coefficient codec, then rendered.
+inline std::vector<float> loader_row(const Sample& sample, const Plan& given, const Normalization& normalization,
+                                     int channels, bool scales_dct = false) {
+  static DecodeScratch scratch;
+  const int scale = scales_dct ? dct_scale(given) : 8;
+  const Plan plan = at_dct_scale(given, scale);
+  const Picture picture =
+      codec_for(sample.encoding)
+          .decode(sample, {.region = footprint(plan), .dct_scale = scale, .channels = channels}, scratch);
+  std::vector<float> values(static_cast<size_t>(channels * plan.output_height * plan.output_width));
+  render(picture, plan, normalization, Layout::kF32Nchw, values.data());
+  return values;
+}
+
+}  // namespace penstock::testing_data
