@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/detail/histogram.h"
+#include "loader/detail/map_guard.h"
 #include "loader/detail/ring.h"
 #include "loader/detail/row_maker.h"
 #include "loader/detail/slot_pool.h"
@@ -187,6 +188,7 @@ void Loader::start_epoch(int64_t epoch, int64_t first_batch) {
     throw config_error(
         concat("loader: epoch ", epoch, " of ", state.batches, " batches; expected under 2^63 batches in all"));
   if (limit < 0) limit = INT64_MAX;
+  detail::keep_map_handler();
   state.epoch = epoch;
   state.epoch_end = end;
   state.ring.restart(end - state.batches + first_batch, state.batches == 0 ? 0 : std::max(end, limit));
@@ -201,6 +203,7 @@ std::optional<Batch> Loader::next() {
     state.maker.dataset().check_files();
     return std::nullopt;
   }
+  detail::keep_map_handler();  // before any slot goes back, so that workers that go on have it
   auto handle = std::make_unique<Batch::Handle>(state, sequence);
   // The memory that the slot gets in exchange is there first: without it no batch is taken, and none is lost.
   if (state.options.gives_batches_away) handle->arrays = handle->pool->take();

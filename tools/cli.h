@@ -3,10 +3,10 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
+#include "core/choice.h"
 #include "core/error.h"
 #include "core/error_line.h"
 #include "core/text.h"
@@ -34,16 +34,6 @@ std::string help_lines() {
   std::string lines;
   for (const auto& [name, entry] : Registry::entries()) lines += concat("\n  ", name, ": ", entry.help);
   return lines;
-}
-
-/// What `text`, the value of `flag`, stands for. Throws a config_error that lists the known values.
-template <class Value>
-Value choice(const char* flag, const std::string& text, const std::map<std::string, Value>& known) {
-  const auto found = known.find(text);
-  if (found != known.end()) return found->second;
-  std::vector<std::string> names;
-  for (const auto& [name, value] : known) names.push_back(name);
-  throw config_error(concat(flag, ": ", unknown_name("value", text, names)));
 }
 
 }  // namespace penstock

@@ -6,7 +6,6 @@
 
 #include "core/number_text.h"
 #include "core/text.h"
-#include "train/limit.h"
 
 namespace penstock {
 namespace {
@@ -136,11 +135,11 @@ std::string gain_text(const std::string& what, double gain, double own_rate) {
   return concat(what, " would give about ", factor_text(gain), " (", rate_text(own_rate * gain), ")");
 }
 
-std::optional<ParallelLimit> limit_of_sums(const ParallelRun& run, double own_rate) {
+std::optional<UpdateLimit> limit_of_sums(const ParallelRun& run, double own_rate) {
   const Collectives sums = sums_of(run.ranks);
   const double total = run.ranks[0].total();
   if (sums.exposed < kMuchCommunication * total) return std::nullopt;
-  ParallelLimit limit{Bound::kCommunication, {}, {}};
+  UpdateLimit limit{Bound::kCommunication, {}, {}};
   limit.fact = concat("communication-bound: for ", percent_text(sums.exposed / total),
                       " of the time backward did not hide the sums over ranks");
   const auto larger = batch_prediction(run, kAdvisedFactor, own_rate);
@@ -159,7 +158,7 @@ std::optional<ParallelLimit> limit_of_sums(const ParallelRun& run, double own_ra
   return limit;
 }
 
-std::optional<ParallelLimit> limit_of_pipeline(const ParallelRun& run, double own_rate) {
+std::optional<UpdateLimit> limit_of_pipeline(const ParallelRun& run, double own_rate) {
   const double bubble = bubble_share(run.ranks);
   if (bubble < kMuchBubble) return std::nullopt;
   const PipelineStep step = pipeline_step(run);
@@ -174,7 +173,7 @@ std::optional<ParallelLimit> limit_of_pipeline(const ParallelRun& run, double ow
   if (is_uneven)
     advice.push_back(concat("parts that take equally long (balance=time) would give up to ", factor_text(equal_gain)));
   if (is_uneven && equal_gain > gain) std::reverse(advice.begin(), advice.end());
-  ParallelLimit limit{Bound::kCommunication, {}, {}};
+  UpdateLimit limit{Bound::kCommunication, {}, {}};
   limit.advice = advice.empty() ? "another number of micro-batches would give nothing" : join(advice);
   const std::string waited = concat("ranks waited ", percent_text(bubble), " of the time for their neighbours");
   if (step.messages >= kMuchCommunication * step.total) {
@@ -250,9 +249,14 @@ std::vector<SettingPrediction> setting_predictions(const ParallelRun& run, doubl
   return predictions;
 }
 
-std::optional<ParallelLimit> parallel_limit(const ParallelRun& run, double images_per_second) {
+std::optional<UpdateLimit> parallel_limit(const ParallelRun& run, double images_per_second) {
   if (has_pipeline(run)) return limit_of_pipeline(run, images_per_second);
   return has_sums(run) ? limit_of_sums(run, images_per_second) : std::nullopt;
+}
+
+RunLimit find_run_limit(const ObservedRun& run) {
+  return {find_limit(run, parallel_limit(run.parallel, run.images_per_second)),
+          setting_predictions(run.parallel, run.images_per_second)};
 }
 
 }  // namespace penstock

@@ -6,11 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "loader/limit.h"
 #include "train/recorder.h"
 
 namespace penstock {
-
-enum class Bound;  // limit.h
 
 /// How the ranks of a run shared its work.
 struct ParallelRun {
@@ -71,12 +70,17 @@ std::optional<TimedSums> timed_sums(const std::vector<StepTimes>& ranks);
 /// range is from all of it to none of it in this proportion.
 std::vector<SettingPrediction> setting_predictions(const ParallelRun& run, double images_per_second);
 
-/// What the sentence at the end of a run says if ranks waited for each other for much of the time.
-struct ParallelLimit {
-  Bound bound;         ///< kCommunication, kBubble or kPart.
-  std::string fact;    ///< "bubble-bound: ranks waited 38 % of the time for their neighbours"
-  std::string advice;  ///< "micro-batches=8 would give about 1.2x (14,300 images/s)"
+/// What the sentence at the end of a run says if ranks waited for each other for much of the time. The bound is
+/// kCommunication, kBubble or kPart.
+std::optional<UpdateLimit> parallel_limit(const ParallelRun& run, double images_per_second);
+
+/// How a run of several ranks went.
+struct ObservedRun : Observed {
+  ParallelRun parallel = {};
 };
-std::optional<ParallelLimit> parallel_limit(const ParallelRun& run, double images_per_second);
+struct RunLimit : Limit {
+  std::vector<SettingPrediction> setting_predictions;  ///< For other values of other settings than the workers.
+};
+RunLimit find_run_limit(const ObservedRun& run);
 
 }  // namespace penstock

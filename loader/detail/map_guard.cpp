@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <memory>
 #include <mutex>
@@ -36,24 +37,70 @@ struct MapHandler {
 
   static inline std::atomic<Entry*> entries{nullptr};
   static inline size_t page_bytes = 0;
-  static inline struct sigaction previous {};
+  static inline std::atomic<bool> is_installed{false};
+  static constexpr int kMostLevels = 8;
+  static inline std::array<struct sigaction, kMostLevels> previous{};  // what the handler of each level has replaced
+  static inline int level_count = 0;                                   // levels that have been in use, with `mutex`
 
-  static inline std::mutex mutex;  // locked to make or destroy a guard, but never by the handler
+  static inline std::mutex mutex;  // locked to make or destroy a guard or to put back the handler; never by the handler
   static inline Entry* first_free = nullptr;
+
+  using Action = void (*)(int, siginfo_t*, void*);
+
+  /// The handlers, one function per level. The handler of level k passes on to previous[k], which may call the handler
+  /// of a lower level, that it has replaced itself.
+  template <size_t... kLevels>
+  static constexpr std::array<Action, kMostLevels> make_actions(std::index_sequence<kLevels...>) {
+    return {on_bus_error<kLevels>...};
+  }
+  static const std::array<Action, kMostLevels>& actions() {
+    static constexpr auto kActions = make_actions(std::make_index_sequence<kMostLevels>());
+    return kActions;
+  }
+
+  static bool is_own(const struct sigaction& action) {
+    return (action.sa_flags & SA_SIGINFO) != 0 &&
+           std::find(actions().begin(), actions().end(), action.sa_sigaction) != actions().end();
+  }
+
+  /// Installs the handler on top of `current`. A program that installs a handler again (faulthandler.disable() and
+  /// enable()) gets the level that it had. Requires `mutex`.
+  static void install_on(const struct sigaction& current) {
+    const auto same = std::find_if(previous.begin(), previous.begin() + level_count, [&](const auto& one) {
+      return one.sa_flags == current.sa_flags && one.sa_sigaction == current.sa_sigaction;
+    });
+    const auto level = static_cast<int>(same - previous.begin());
+    if (level == kMostLevels) return;  // eight different handlers: the program wants its own
+    previous[static_cast<size_t>(level)] = current;
+    level_count = std::max(level_count, level + 1);
+    struct sigaction action {};
+    action.sa_sigaction = actions()[static_cast<size_t>(level)];
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGBUS, &action, nullptr);
+  }
 
   static void install() {
     page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    struct sigaction action {};
-    action.sa_sigaction = on_bus_error;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGBUS, &action, &previous);
+    keep();
+    is_installed = true;
   }
 
+  static void keep() {
+    struct sigaction current {};
+    sigaction(SIGBUS, nullptr, &current);
+    if (is_own(current)) return;
+    const std::lock_guard lock(mutex);
+    sigaction(SIGBUS, nullptr, &current);
+    if (!is_own(current)) install_on(current);
+  }
+
+  template <size_t kLevel>
   static void on_bus_error(int signal, siginfo_t* info, void* context) {
     const int error = errno;
     const bool is_page = info->si_code == BUS_ADRERR || info->si_code == BUS_MCEERR_AR;
-    if (!is_page || !replace_page(reinterpret_cast<uintptr_t>(info->si_addr))) pass_on(signal, info, context);
+    if (!is_page || !replace_page(reinterpret_cast<uintptr_t>(info->si_addr)))
+      pass_on(previous[kLevel], signal, info, context);
     errno = error;
   }
 
@@ -79,15 +126,19 @@ struct MapHandler {
     return false;
   }
 
-  static void pass_on(int signal, siginfo_t* info, void* context) {
-    if ((previous.sa_flags & SA_SIGINFO) != 0) return previous.sa_sigaction(signal, info, context);
+  static void pass_on(const struct sigaction& replaced, int signal, siginfo_t* info, void* context) {
+    if ((replaced.sa_flags & SA_SIGINFO) != 0) return replaced.sa_sigaction(signal, info, context);
     const bool was_sent = info->si_code <= 0;  // by kill(): otherwise the instruction runs again and faults again
-    if (previous.sa_handler == SIG_IGN && was_sent) return;
-    if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) return previous.sa_handler(signal);
+    if (replaced.sa_handler == SIG_IGN && was_sent) return;
+    if (replaced.sa_handler != SIG_DFL && replaced.sa_handler != SIG_IGN) return replaced.sa_handler(signal);
     ::signal(signal, SIG_DFL);
     if (was_sent) raise(signal);
   }
 };
+
+void keep_map_handler() {
+  if (MapHandler::is_installed) MapHandler::keep();
+}
 
 MapGuard::MapGuard(std::span<const uint8_t> map) {
   static std::once_flag installed;

@@ -22,14 +22,15 @@ struct Include {
   bool is_quoted;
 };
 
-constexpr std::array kLayers{"core", "augment", "loader", "train", "tools"};
+/// Nothing includes tools or python, of which neither includes the other.
+constexpr std::array kLayers{"core", "augment", "loader", "train", "tools", "python"};
 
 bool begins_with(const std::string& text, const std::string& prefix) { return text.rfind(prefix, 0) == 0; }
 
 std::vector<Include> includes() {
   static const std::regex pattern(R"re(^\s*#\s*include\s*([<"])([^>"]+)[>"])re");
   std::vector<Include> found;
-  for (const char* top : {"core", "augment", "loader", "train", "tools", "tests", "bench"}) {
+  for (const char* top : {"core", "augment", "loader", "train", "tools", "python", "tests", "bench"}) {
     const fs::path root = fs::path(PENSTOCK_ROOT);
     if (!fs::exists(root / top)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
@@ -59,6 +60,16 @@ TEST(LayersContract, AFolderIncludesOnlyItselfAndTheFoldersBelowIt) {
     if (layer_of(file) < 0 || layer_of(target) < 0) continue;
     EXPECT_LE(layer_of(target), layer_of(file)) << file << " includes " << target;
   }
+}
+
+TEST(LayersContract, ThePythonModuleIncludesNothingAboveTheLoader) {
+  bool is_scanned = false;
+  for (const auto& [file, target, is_quoted] : includes()) {
+    if (!begins_with(file, "python/")) continue;
+    is_scanned = true;
+    EXPECT_FALSE(begins_with(target, "train/") || begins_with(target, "tools/")) << file << " includes " << target;
+  }
+  EXPECT_TRUE(is_scanned);
 }
 
 TEST(LayersContract, QuotedIncludesNameAFileFromTheRepositoryRoot) {

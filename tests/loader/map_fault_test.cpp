@@ -10,6 +10,7 @@
 #include <numeric>
 #include <thread>
 
+#include "loader/detail/map_guard.h"
 #include "loader/detail/mapped_file.h"
 #include "loader/read_from.h"
 #include "loader/safetensors.h"
@@ -190,6 +191,71 @@ TEST(MapFaultDeathTest, AFaultOutsideOfTheseMapsGoesToWhoeverHandledItBefore) {
         raise(SIGBUS);
       },
       testing::KilledBySignal(SIGBUS), "");
+}
+
+struct sigaction replaced_by_program {};
+
+/// As Python's faulthandler: puts back what it has replaced, and sends the signal again.
+void report_and_go_on(int signal) {
+  sigaction(signal, &replaced_by_program, nullptr);
+  raise(signal);
+}
+
+void install_as_faulthandler() {
+  struct sigaction action {};
+  action.sa_handler = report_and_go_on;
+  action.sa_flags = SA_NODEFER | SA_ONSTACK;
+  sigaction(SIGBUS, &action, &replaced_by_program);
+}
+
+/// Ends with 7 if the page that was cut off reads as zero.
+void read_cut_page(const fs::path& path) {
+  const MappedFile file(write_file(path, 2 * kPage));
+  fs::resize_file(path, kPage);
+  detail::keep_map_handler();
+  _exit(file.bytes()[kPage] == 0 ? 7 : 1);
+}
+
+TEST(MapFaultDeathTest, AHandlerOfTheProgramThatCameLaterGetsOtherFaultsOnly) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const TemporaryFolder folder("map-fault");
+  const auto path = write_file(folder.path() / "file", kPage);
+  EXPECT_EXIT(
+      {
+        const MappedFile file(path);
+        install_as_faulthandler();
+        read_cut_page(folder.path() / "cut");
+      },
+      testing::ExitedWithCode(7), "");
+  EXPECT_EXIT(
+      {
+        const MappedFile file(path);
+        signal(SIGBUS, exit_with_42);
+        detail::keep_map_handler();
+        fault_elsewhere(path);
+      },
+      testing::ExitedWithCode(42), "");
+}
+
+TEST(MapFaultDeathTest, AHandlerThatPassesOnToTheGuardsEndsTheProcessAndNotInACircle) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const TemporaryFolder folder("map-fault");
+  const auto path = write_file(folder.path() / "file", kPage);
+  for (const bool faults : {true, false}) {
+    EXPECT_EXIT(
+        {
+          signal(SIGBUS, SIG_DFL);
+          const MappedFile file(path);
+          for (int i = 0; i < 20; ++i) {  // it may come and go any number of times
+            install_as_faulthandler();
+            detail::keep_map_handler();
+            if (i < 19) sigaction(SIGBUS, &replaced_by_program, nullptr);
+          }
+          if (faults) fault_elsewhere(path);
+          raise(SIGBUS);
+        },
+        testing::KilledBySignal(SIGBUS), "");
+  }
 }
 
 TEST(MapFaultTest, APageThatTheDiskDoesNotGiveIsNamed) {

@@ -4,8 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "train/limit.h"
-
 namespace penstock {
 namespace {
 
@@ -147,12 +145,12 @@ TEST(PipelinePredictionTest, AScheduleWithASmallerBubbleFillsFaster) {
   EXPECT_NEAR(setting_predictions(run, 1000)[2].images_per_second, 1000 * 47 / (42.5 + 2), 1e-6);
 }
 
-Observed observed(const ParallelRun& run, double rate = 1000) {
-  return {.times = {.load_ms = 5, .update_ms = run.ranks[0].total(), .update_cpu_ms = 20, .cores = 4, .ranks = 2},
-          .workers = 1,
-          .step_ms = run.ranks[0].total(),
-          .images_per_second = rate,
-          .parallel = run};
+ObservedRun observed(const ParallelRun& run, double rate = 1000) {
+  return {{.times = {.load_ms = 5, .update_ms = run.ranks[0].total(), .update_cpu_ms = 20, .cores = 4, .ranks = 2},
+           .workers = 1,
+           .step_ms = run.ranks[0].total(),
+           .images_per_second = rate},
+          run};
 }
 
 struct Case {
@@ -164,7 +162,7 @@ struct Case {
 class ParallelSentenceTest : public testing::TestWithParam<Case> {};
 
 TEST_P(ParallelSentenceTest, SaysWhatLimitsAndWhatWouldHelp) {
-  const Limit limit = find_limit(observed(GetParam().run));
+  const RunLimit limit = find_run_limit(observed(GetParam().run));
   EXPECT_EQ(limit.sentence, GetParam().sentence);
   EXPECT_EQ(name_of(limit.bound), std::string(name_of(GetParam().bound)));
   EXPECT_FALSE(limit.setting_predictions.empty());
@@ -199,7 +197,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(ParallelSentenceTest, ARunThatWaitsForItsLoaderIsLoadBound) {
   auto run = observed(pipeline(20, 60, 67));
   run.times.load_ms = 200;
-  EXPECT_THAT(find_limit(run).sentence, testing::StartsWith("load-bound: "));
+  EXPECT_THAT(find_run_limit(run).sentence, testing::StartsWith("load-bound: "));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "core/text.h"
 #include "loader/codecs/codec.h"
 #include "loader/disk.h"
+#include "loader/limit.h"
 
 namespace penstock {
 namespace {
@@ -39,8 +40,7 @@ std::string storage_lines(const Dataset& dataset, const BenchOptions& options, c
   const double image_bytes =
       static_cast<double>(statistics.sample_bytes) / static_cast<double>(std::max<uint64_t>(statistics.read.count, 1));
   std::string text = concat(
-      "limit: ", grouped(static_cast<uint64_t>(std::llround(best.images_per_second))), " images/s with ",
-      count_text(static_cast<uint64_t>(best.workers), "worker"),
+      "limit: ", rate_text(best.images_per_second), " with ", count_text(static_cast<uint64_t>(best.workers), "worker"),
       best.other_cores > 0 ? others_text(best.other_cores, this_machine().cores) : "",
       "; waiting for the storage takes ", percent_text(storage_share(statistics)),
       " of a sample's time: ", storage_text(disk ? disk->most : 0, best.images_per_second, image_bytes), "\nnext: ");
@@ -152,7 +152,7 @@ std::string advice(const Dataset& dataset, const BenchOptions& options, const st
   if (storage_share(best->statistics) >= kStorageShare) return storage_lines(dataset, options, *best);
   const int core_count = this_machine().cores;
   const StageShare stage = greatest_stage(best->statistics);
-  return concat("limit: ", grouped(static_cast<uint64_t>(std::llround(best->images_per_second))), " images/s with ",
+  return concat("limit: ", rate_text(best->images_per_second), " with ",
                 count_text(static_cast<uint64_t>(best->workers), "worker"), " on ",
                 count_text(static_cast<uint64_t>(core_count), "core"),
                 best->other_cores > 0 ? others_text(best->other_cores, core_count) : "", "; ", stage.name, " takes ",

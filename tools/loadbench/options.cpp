@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/text.h"
+#include "loader/option_names.h"
 #include "tools/cli.h"
 #include "tools/loader_help.h"
 #include "tools/plugins.h"
@@ -109,26 +110,12 @@ BenchOptions parse_bench_options(int argc, char** argv) {
   options.has_all_ranks = all_ranks->count() > 0;
 
   options.workers = parse_workers(workers);
-  loader.shuffle =
-      choice<Shuffle>("--shuffle", shuffle,
-                      {{"global", Shuffle::kGlobal}, {"rank-local", Shuffle::kRankLocal}, {"none", Shuffle::kNone}});
-  loader.tail = choice<Tail>("--tail", tail, {{"pad", Tail::kPad}, {"drop", Tail::kDrop}});
-  loader.layout = choice<Layout>("--layout", layout,
-                                 {{"f32", Layout::kF32Nchw},
-                                  {"u8", Layout::kU8Nhwc},
-                                  {"f16", Layout::kF16Nchw},
-                                  {"bf16", Layout::kBf16Nchw},
-                                  {"f32-nhwc", Layout::kF32Nhwc},
-                                  {"f16-nhwc", Layout::kF16Nhwc},
-                                  {"bf16-nhwc", Layout::kBf16Nhwc}});
-  loader.on_corrupt = choice<OnCorrupt>("--on-corrupt", on_corrupt,
-                                        {{"fail", OnCorrupt::kFail}, {"substitute", OnCorrupt::kSubstitute}});
-  loader.decode = choice<DecodePath>("--decode", decode,
-                                     {{"auto", DecodePath::kAuto},
-                                      {"index", DecodePath::kIndex},
-                                      {"region", DecodePath::kRegion},
-                                      {"full", DecodePath::kFull}});
-  loader.scales_dct = choice<bool>("--dct-scale", dct_scale, {{"auto", true}, {"off", false}});
+  loader.shuffle = choice("--shuffle", shuffle, shuffle_names());
+  loader.tail = choice("--tail", tail, tail_names());
+  loader.layout = choice("--layout", layout, layout_names());
+  loader.on_corrupt = choice("--on-corrupt", on_corrupt, on_corrupt_names());
+  loader.decode = choice("--decode", decode, decode_names());
+  loader.scales_dct = choice("--dct-scale", dct_scale, dct_scale_names());
   check(options);
   return options;
 }

@@ -7,6 +7,7 @@
 #include "core/number_text.h"
 #include "core/text.h"
 #include "loader/dataset.h"
+#include "loader/option_names.h"
 #include "loader/pack.h"
 #include "loader/sources/source.h"
 #include "tools/cli.h"
@@ -94,12 +95,7 @@ void pack_split(PackOptions options, const std::string& split, bool is_quiet) {
 
 StorageOptions storage_options(const PackArguments& arguments) {
   StorageOptions storage = arguments.options.storage;
-  storage.encode = choice<Encode>("--encode", arguments.encode,
-                                  {{"auto", Encode::kAuto},
-                                   {"coef", Encode::kCoefficients},
-                                   {"keep", Encode::kKeep},
-                                   {"jpeg", Encode::kJpeg},
-                                   {"raw", Encode::kRaw}});
+  storage.encode = choice("--encode", arguments.encode, encode_names());
   storage.transcodes = choice<bool>("--transcode", arguments.transcode, {{"on", true}, {"off", false}});
   storage.honours_exif = !arguments.ignores_exif;
   return storage;

@@ -18,7 +18,7 @@ std::vector<double*> numbers_of(Observed& run, StepTimes& step) {
 
 }  // namespace
 
-Observed over_all_ranks(const Observed& mine, const StepTimes& step, Comm& comm, const torch::Device& device) {
+ObservedRun over_all_ranks(const Observed& mine, const StepTimes& step, Comm& comm, const torch::Device& device) {
   Observed own = mine;
   StepTimes own_step = step;
   std::vector<double> packed;
@@ -30,7 +30,7 @@ Observed over_all_ranks(const Observed& mine, const StepTimes& step, Comm& comm,
     const double* from = gathered[static_cast<int64_t>(rank)].const_data_ptr<double>();
     for (double* number : numbers_of(all[rank], steps[rank])) *number = *from++;
   }
-  Observed run = over_ranks(mine, all);
+  ObservedRun run{over_ranks(mine, all), {}};
   run.parallel.ranks = std::move(steps);
   return run;
 }

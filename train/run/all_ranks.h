@@ -6,12 +6,12 @@
 
 #include "train/comm/comm.h"
 #include "train/feeder.h"
-#include "train/limit.h"
+#include "train/limit_parallel.h"
 
 namespace penstock {
 
 /// Collective: over_ranks() of what all ranks have observed, with the mean step of each of them.
-Observed over_all_ranks(const Observed& mine, const StepTimes& step, Comm& comm, const torch::Device& device);
+ObservedRun over_all_ranks(const Observed& mine, const StepTimes& step, Comm& comm, const torch::Device& device);
 
 /// Collective: one entry per rank.
 std::vector<int64_t> of_all_ranks(int64_t mine, Comm& comm, const torch::Device& device);

@@ -228,7 +228,7 @@ class Run {
     const int64_t all_memory = std::accumulate(memory.begin(), memory.end(), int64_t{0});
     const auto tensors = gather_memory(strategy_->memory(), comm_, device_);
     const auto most_alive = of_all_ranks(strategy_->most_alive(), comm_, device_);
-    const Observed run = observe_all(result);
+    const ObservedRun run = observe_all(result);
     if (!is_first_) return 0;
     progress_.clear();
     const Evaluation* evaluation = result.evaluation ? &*result.evaluation : nullptr;
@@ -254,7 +254,7 @@ class Run {
   std::string line_end() const { return options_.is_emulated() ? " [emulated]\n" : "\n"; }
 
   /// Adds to the summary what the ranks waited for each other, and returns the lines about it.
-  std::string tell_waits(const Observed& run, nlohmann::ordered_json& summary) const {
+  std::string tell_waits(const ObservedRun& run, nlohmann::ordered_json& summary) const {
     const ParallelRun& parallel = run.parallel;
     const std::string mark = line_end();
     std::string text;
@@ -288,7 +288,7 @@ class Run {
   }
 
   /// Collective: what was measured in this run, over all ranks.
-  Observed observe_all(const TrainResult& result) {
+  ObservedRun observe_all(const TrainResult& result) {
     const bool computes = device_.is_cpu() && options_.emulated_step_ns == 0;
     const ServiceTimes machine{.update_threads = computes ? static_cast<double>(options_.threads) : 1,
                                .cores = usable_cores(),
@@ -300,7 +300,7 @@ class Run {
                                    .is_emulated = options_.is_emulated(),
                                    .process_queued_ms = queued_share_ * result.a_step.total()},
                                   result.a_step, result.loader, result.step_count);
-    Observed run = over_all_ranks(mine, result.a_step, comm_, device_);
+    ObservedRun run = over_all_ranks(mine, result.a_step, comm_, device_);
     run.parallel.parts = setup_.world.mesh.pipe;
     run.parallel.micro_batches = strategy_->micro_batches();
     run.parallel.micro_batch_step = strategy_->micro_batch_step();
@@ -319,9 +319,9 @@ class Run {
   }
 
   /// Adds what limited the run to its summary, and returns the lines about it.
-  std::string judge(Observed run, nlohmann::ordered_json& summary) const {
+  std::string judge(ObservedRun run, nlohmann::ordered_json& summary) const {
     ask_storage(run, *setup_.data.train, shard_share());
-    const Limit limit = find_limit(run);
+    const RunLimit limit = find_run_limit(run);
     const auto configuration = configuration_of(setup_);
     summary["limit"] = limit_json(run, limit);
     summary["configuration"] = configuration;

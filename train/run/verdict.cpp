@@ -8,16 +8,15 @@
 #include <torch/version.h>
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/number_text.h"
 #include "core/spec.h"
 #include "core/text.h"
-#include "loader/disk.h"
 #include "train/flag_table.h"
 #include "train/run/world.h"
 
@@ -26,17 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-
-/// Threads that compute together wait for the slowest one, and LibTorch's threads spin while they wait. If one of them
-/// queues for a core, the step stands still and the others use processor time. Both are taken out of the step's own
-/// times here.
-void take_out_waits_of_helpers(double helpers_queued, double main_queued, ServiceTimes& times) {
-  constexpr double kMost = 0.8;  // share of the step; the counters include the evaluations of the run
-  if (helpers_queued <= 0) return;
-  const double stalled = std::min(helpers_queued, kMost * times.update_ms);
-  times.update_ms -= stalled;
-  times.update_cpu_ms = std::max(times.update_ms, times.update_cpu_ms - stalled - main_queued);
-}
 
 }  // namespace
 
@@ -50,89 +38,13 @@ std::string gpu_name(const torch::Device& device) {
 }
 
 Observed observe(Observed run, const StepTimes& step, const LoaderStatistics& loader, int64_t step_count) {
-  LoaderStatistics::Worker all;
-  for (const auto& worker : loader.workers) {
-    all.busy_ms += worker.busy_ms;
-    all.cpu_ms += worker.cpu_ms;
-    all.queued_ms += worker.queued_ms;
-    all.storage_ms += worker.storage_ms;
-    all.storage_bytes += worker.storage_bytes;
-  }
-  const auto steps = static_cast<double>(std::max<int64_t>(step_count, 1));
-  auto& times = run.times;
-  run.step_count = step_count;
-  run.step_ms = step.total();
-  run.wait_ms = step[Phase::kWait];
-  const double available_ms = run.step_ms * steps * static_cast<double>(loader.workers.size());
-  run.loader_idle_share = available_ms > 0 ? std::clamp(1 - all.busy_ms / available_ms, 0.0, 1.0) : 0;
-  times.communication_ms = step[Phase::kCommunication];
-  // The kernel counts only the queueing of the whole step. It is divided between waiting and working in proportion to
-  // their lengths. The phases of a device contain no queueing.
-  const double running = run.step_ms > 0 && !times.is_async ? std::max(0.0, 1 - step.queued / run.step_ms) : 1;
-  times.update_ms = (run.step_ms - run.wait_ms) * running;
-  if (run.workers > 0 && !times.is_async) {
-    // The training thread sleeps while it waits for a batch, so it queues only in the rest of its step, where it needs
-    // the processor.
-    const double updating = run.step_ms - run.wait_ms;
-    const double own_cpu = std::max(0.0, step.process_cpu - all.cpu_ms / steps) / times.update_threads;
-    times.update_ms = std::max(updating - step.queued, std::min(updating * running, own_cpu));
-  }
-  times.storage_ms = all.storage_ms / steps;
-  run.storage_bytes = static_cast<double>(all.storage_bytes) / steps;
-  if (run.workers == 0) {
-    times.load_ms = times.is_async ? all.busy_ms / steps : run.wait_ms * running;
-    times.storage_ms = std::min(times.storage_ms, times.load_ms);
-    times.load_cpu_ms = times.load_ms - times.storage_ms;
-  } else {
-    times.load_cpu_ms = all.cpu_ms / steps;
-    times.load_ms = std::max(times.load_cpu_ms + times.storage_ms, (all.busy_ms - all.queued_ms) / steps);
-  }
-  times.update_cpu_ms = std::max(0.0, step.process_cpu - times.load_cpu_ms);
-  const double helpers_queued =
-      times.update_threads > 1 ? run.process_queued_ms - step.queued - (run.workers > 0 ? all.queued_ms / steps : 0)
-                               : 0;
-  take_out_waits_of_helpers(std::max(0.0, helpers_queued), step.queued, times);
-  // Without workers, the queueing of the training thread includes that of loading.
-  run.queued_ms = step.queued + std::max(0.0, helpers_queued) + (run.workers > 0 ? all.queued_ms / steps : 0);
-  run.busy_cores = run.step_ms > 0 ? step.busy_cores / run.step_ms : 0;
-  if (loader.read.count > 0)
-    run.image_bytes = static_cast<double>(loader.sample_bytes) / static_cast<double>(loader.read.count);
-  return run;
-}
-
-Observed over_ranks(Observed mine, const std::vector<Observed>& all) {
-  const auto count = static_cast<double>(all.size());
-  double wait = mine.wait_ms, load_cpu = 0, update_cpu = 0, storage = 0, queued = 0;
-  for (const auto& rank : all) {
-    wait = std::max(wait, rank.wait_ms);
-    mine.times.load_ms = std::max(mine.times.load_ms, rank.times.load_ms);
-    load_cpu += rank.times.load_cpu_ms / count;
-    update_cpu += rank.times.update_cpu_ms / count;
-    storage += rank.times.storage_ms / count;
-    queued += rank.queued_ms / count;
-  }
-  const double echo = std::min(wait - mine.wait_ms, mine.times.communication_ms);
-  mine.wait_ms += echo;
-  mine.times.communication_ms -= echo;
-  mine.times.update_ms = std::max(0.0, mine.times.update_ms - echo);
-  mine.times.load_cpu_ms = load_cpu;
-  mine.times.update_cpu_ms = update_cpu;
-  mine.times.storage_ms = std::min(storage, mine.times.load_ms);
-  mine.queued_ms = queued;
-  if (mine.step_ms <= 0) return mine;
-  const double ranks = mine.times.ranks;
-  mine.times.storage_readers = std::max(1.0, ranks * mine.times.storage_ms / mine.step_ms);
-  mine.times.other_threads =
-      other_threads(mine.busy_cores, ranks * (load_cpu + update_cpu) / mine.step_ms, ranks * queued / mine.step_ms);
-  return mine;
-}
-
-void ask_storage(Observed& run, const Dataset& dataset, const RankShards& share) {
-  constexpr double kWorthAsking = 0.05;  // share of a step
-  if (run.times.storage_ms < kWorthAsking * run.step_ms) return;
-  const auto rate = measure_disk(shard_files(dataset));
-  settle_storage(run, rate ? rate->one : 0, rate ? rate->most : 0);
-  run.coefficient_share = coefficient_share(dataset, share);
+  const MeasuredStep measured{.total_ms = step.total(),
+                              .wait_ms = step[Phase::kWait],
+                              .communication_ms = step[Phase::kCommunication],
+                              .process_cpu_ms = step.process_cpu,
+                              .queued_ms = step.queued,
+                              .busy_cores_ms = step.busy_cores};
+  return observe(std::move(run), measured, loader, step_count);
 }
 
 nlohmann::json configuration_of(const Setup& setup) {
@@ -148,7 +60,7 @@ nlohmann::json configuration_of(const Setup& setup) {
   return json;
 }
 
-Json limit_json(const Observed& run, const Limit& limit) {
+Json limit_json(const Observed& run, const RunLimit& limit) {
   const ServiceTimes& times = run.times;
   Json json{{"bound", name_of(limit.bound)},
             {"sentence", limit.sentence},
@@ -286,16 +198,9 @@ std::optional<PastPrediction> find_past_prediction(const fs::path& out, const nl
 }
 
 std::string comparison_text(const PastPrediction& past, const Settings& settings, const Observed& run) {
-  const double rate = run.images_per_second;
-  const std::string range = past.high > past.low
-                                ? concat(rate < past.low || rate > past.high ? ", outside" : ", within",
-                                         " its range of ", rate_text(past.low), " to ", rate_text(past.high))
-                                : std::string();
-  const double error = run.images_per_second > 0 ? past.images_per_second / run.images_per_second - 1 : 0;
-  return concat("prediction: ", past.summary.parent_path().string(), " (", text_of(past.setting, past.value), ") said ",
-                rate_text(past.images_per_second), " for ", text_of(past.setting, settings.at(past.setting)),
-                "; it was ", rate_text(run.images_per_second), ": ", percent_text(std::abs(error), 1),
-                error > 0 ? " too much" : " too little", range, run.is_emulated ? " [emulated]" : "");
+  return promise_text(concat(past.summary.parent_path().string(), " (", text_of(past.setting, past.value), ")"),
+                      text_of(past.setting, settings.at(past.setting)),
+                      {.images_per_second = past.images_per_second, .low = past.low, .high = past.high}, run);
 }
 
 }  // namespace penstock

@@ -10,23 +10,16 @@
 #include <string>
 #include <vector>
 
-#include "train/limit.h"
+#include "loader/observe.h"
+#include "train/limit_parallel.h"
 #include "train/run/setup.h"
 #include "train/run_folder.h"
 #include "train/trainer.h"
 
 namespace penstock {
 
-/// Fills in what the model of limit.h needs from the measurements of this rank. `run` has everything else already.
+/// As observe() of loader/observe.h, for a step of a Recorder.
 Observed observe(Observed run, const StepTimes& step, const LoaderStatistics& loader, int64_t step_count);
-
-/// The same for a step of all ranks. Loading takes as long as at the slowest rank. If this rank waited for others that
-/// waited for their loaders, this time counts as loading too.
-Observed over_ranks(Observed mine, const std::vector<Observed>& all);
-
-/// If the run waited for its storage, measures how fast that is and how much smaller the data could be. This reads for
-/// half a second and compresses some samples, which are of the shards of `share`.
-void ask_storage(Observed& run, const Dataset& dataset, const RankShards& share);
 
 /// The name of the GPU, "NVIDIA H200"; "" for the CPU, or if CUDA does not give it.
 std::string gpu_name(const torch::Device& device);
@@ -37,7 +30,7 @@ nlohmann::json configuration_of(const Setup& setup);
 
 /// `bound`, `sentence`, the measured times, `predictions`, which are images/s for each number of workers from 0 to the
 /// number of cores, and at least to 8, and `setting_predictions`, which are those for other settings.
-nlohmann::ordered_json limit_json(const Observed& run, const Limit& limit);
+nlohmann::ordered_json limit_json(const Observed& run, const RunLimit& limit);
 
 /// What predictions are made for: `workers`, `batch-size` and `micro-batches`, each with its value.
 using Settings = std::map<std::string, int64_t>;

@@ -1,5 +1,5 @@
 // limit: advice from the model of limit_model.cpp, and the sentence with it.
-#include "train/limit.h"
+#include "loader/limit.h"
 
 #include <algorithm>
 #include <cmath>
@@ -208,7 +208,7 @@ std::string fact(const Observed& run, Bound bound) {
     case Bound::kCores:
       return cores_fact(run);
     case Bound::kCompute:
-    case Bound::kBubble:  // limit_parallel() has said these
+    case Bound::kBubble:  // an UpdateLimit has said these
     case Bound::kPart:
       break;
   }
@@ -230,7 +230,7 @@ std::string caveat(const Observed& run) {
 
 }  // namespace
 
-Limit find_limit(const Observed& run) {
+Limit find_limit(const Observed& run, const std::optional<UpdateLimit>& update) {
   const double now = predicted_step_ms(run.times, run.workers);
   ServiceTimes free_load = run.times;
   free_load.load_ms = free_load.load_cpu_ms = free_load.storage_ms = free_load.storage_busy_ms = 0;
@@ -242,14 +242,26 @@ Limit find_limit(const Observed& run) {
     limit.speed_up = now / predicted_step_ms(run.times, limit.best_workers);
     limit.limit = now / predicted_step_ms(free_load, 1);
   }
-  limit.setting_predictions = setting_predictions(run.parallel, run.images_per_second);
   const bool is_update_slowest = limit.bound == Bound::kCompute || limit.bound == Bound::kCommunication;
-  const auto ranks = is_update_slowest ? parallel_limit(run.parallel, run.images_per_second) : std::nullopt;
-  if (ranks) limit.bound = ranks->bound;
+  const bool is_told = is_update_slowest && update.has_value();
+  if (is_told) limit.bound = update->bound;
   limit.sentence =
-      concat(ranks ? ranks->fact : fact(run, limit.bound), others_fact(run), "; ",
-             ranks ? ranks->advice : advice(run, limit), run.is_emulated ? " [emulated]" : "", caveat(run));
+      concat(is_told ? update->fact : fact(run, limit.bound), others_fact(run), "; ",
+             is_told ? update->advice : advice(run, limit), run.is_emulated ? " [emulated]" : "", caveat(run));
   return limit;
+}
+
+std::string promise_text(const std::string& who, const std::string& what, const Prediction& promised,
+                         const Observed& run) {
+  const double rate = run.images_per_second;
+  const std::string range = promised.high > promised.low
+                                ? concat(rate < promised.low || rate > promised.high ? ", outside" : ", within",
+                                         " its range of ", rate_text(promised.low), " to ", rate_text(promised.high))
+                                : std::string();
+  const double error = rate > 0 ? promised.images_per_second / rate - 1 : 0;
+  return concat("prediction: ", who, " said ", rate_text(promised.images_per_second), " for ", what, "; it was ",
+                rate_text(rate), ": ", percent_text(std::abs(error), 1), error > 0 ? " too much" : " too little", range,
+                run.is_emulated ? " [emulated]" : "");
 }
 
 std::string rate_text(double images_per_second) {

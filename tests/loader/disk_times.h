@@ -1,7 +1,7 @@
 // Times of a loader that waits for its disk, for tests.
 #pragma once
 
-#include "train/limit.h"
+#include "loader/limit.h"
 
 namespace penstock {
 

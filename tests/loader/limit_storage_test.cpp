@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/train/disk_times.h"
+#include "tests/loader/disk_times.h"
 
 namespace penstock {
 namespace {

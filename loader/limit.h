@@ -1,11 +1,10 @@
-// limit: which resource limits a run, and how fast it would be with other numbers of workers.
+// limit: which resource limits a loop over a loader, and how fast it would be with other numbers of workers.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
-
-#include "train/limit_parallel.h"
 
 namespace penstock {
 
@@ -70,7 +69,6 @@ struct Observed {
   double image_bytes = 0;  ///< Mean number of stored bytes per image; 0: not known.
   double storage_bytes = 0;  ///< Bytes per step read from block devices; 0: none, or the file system does not count.
   double disk_bytes_per_second = 0;  ///< Rate of the storage for many readers; 0: not measured.
-  ParallelRun parallel = {};
   double coefficient_share = 0;  ///< Bytes that --encode coef would store / bytes stored now; 0: not known, or no gain.
 };
 
@@ -99,10 +97,16 @@ struct Limit {
   int best_workers = 0;  ///< The number advised: more if that gives 5 % or more, fewer if they are enough.
   double speed_up = 1;   ///< Predicted rate with best_workers / predicted rate with the run's own.
   double limit = 1;      ///< The same ratio if batches cost nothing.
-  std::vector<Prediction>
-      predictions;  ///< One entry per number of workers, from 0. The sentence's numbers are from here.
-  std::vector<SettingPrediction> setting_predictions;  ///< For other values of other settings than the workers.
-  std::string sentence;                                ///< One line for people.
+  /// One entry per number of workers, from 0. The sentence's numbers are from here.
+  std::vector<Prediction> predictions;
+  std::string sentence;  ///< One line for people.
+};
+
+/// What the sentence says where somebody knows more about the update than its times.
+struct UpdateLimit {
+  Bound bound;
+  std::string fact;    ///< "bubble-bound: ranks waited 38 % of the time for their neighbours"
+  std::string advice;  ///< "micro-batches=8 would give about 1.2x (14,300 images/s)"
 };
 
 /// The slowest resource of the model, and the sentence at the end of a run:
@@ -110,8 +114,13 @@ struct Limit {
 ///     load-bound: the trainer waited 71 % of the time; 2 more workers would give about 2.1x (14,300 images/s), the
 ///     limit is 3.9x (compute)
 ///
-/// If the update is the slowest and its ranks waited for each other, the sentence is about that (limit_parallel.h).
-Limit find_limit(const Observed& run);
+/// If the update is the slowest, the sentence is about `update`, where that is given.
+Limit find_limit(const Observed& run, const std::optional<UpdateLimit>& update = std::nullopt);
+
+/// How far a promise was from what came: `prediction: runs/a (1 worker) said 14,300 images/s for 2 workers; it was
+/// 13,900 images/s: 2.9 % too much`. `who` is "runs/a (1 worker)", `what` is "2 workers".
+std::string promise_text(const std::string& who, const std::string& what, const Prediction& promised,
+                         const Observed& run);
 
 namespace detail {
 

@@ -1,10 +1,10 @@
 // limit: the numbers that the model gives, and the sentence for each kind of run.
-#include "train/limit.h"
+#include "loader/limit.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/train/disk_times.h"
+#include "tests/loader/disk_times.h"
 
 namespace penstock {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/machine.h"
-#include "train/limit.h"
+#include "loader/limit.h"
 
 namespace penstock {
 namespace {

@@ -1,0 +1,23 @@
+// choice(): what a word that a user has typed stands for.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace penstock {
+
+/// What `text`, the value of flag or argument `name`, stands for. Throws a config_error that lists the known values.
+template <class Value>
+Value choice(const char* name, const std::string& text, const std::map<std::string, Value>& known) {
+  const auto found = known.find(text);
+  if (found != known.end()) return found->second;
+  std::vector<std::string> words;
+  for (const auto& [word, value] : known) words.push_back(word);
+  throw config_error(concat(name, ": ", unknown_name("value", text, words)));
+}
+
+}  // namespace penstock
