@@ -12,8 +12,10 @@
 from penstock import augment
 from penstock._native import version as __version__
 from penstock.errors import BugError, ConfigError, CorruptError, DeviceError, IoError
+from penstock._dataset import Dataset, Sample, Sheet, show
+from penstock._limit import Limit, Watch
 from penstock._loader import Batch, Loader
 from penstock._pack import Packed, pack
 
-__all__ = ["Batch", "BugError", "ConfigError", "CorruptError", "DeviceError", "IoError", "Loader",
-           "Packed", "__version__", "augment", "pack"]
+__all__ = ["Batch", "BugError", "ConfigError", "CorruptError", "Dataset", "DeviceError", "IoError", "Limit", "Loader",
+           "Packed", "Sample", "Sheet", "Watch", "__version__", "augment", "pack", "show"]

@@ -1,16 +1,19 @@
 """Loader: an epoch of batches at a time, made by C++ threads in this process."""
 import atexit
+import collections
 import importlib
-import operator
 import os
 import sys
 import threading
 import weakref
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Tuple
 
 from penstock import _native
+from penstock._arguments import folder, int32, open_data, text, whole
+from penstock._device import Copy, Feed, find_device, page_locking
+from penstock._limit import Limit, Watch, foresee
 from penstock._ranks import rank_and_world_size
-from penstock.errors import ConfigError, IoError
+from penstock.errors import ConfigError
 
 _LAYOUTS = ("f32", "f16", "bf16", "u8")
 _ARRAYS = ("torch", "numpy", "dlpack")
@@ -25,27 +28,6 @@ def _close_all() -> None:
         native.close()
 
 
-def _whole(name: str, value: Any, least: int = -2**63, most: int = 2**63 - 1) -> int:
-    """The value as an int that C++ can take. Whether it makes sense is for C++ to say."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise ConfigError(f"loader: {name} is {value!r:.200}; expected a whole number") from None
-    if not least <= number <= most:
-        raise ConfigError(f"loader: {name} is {number}; expected {least} to {most}")
-    return number
-
-
-def _name(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise ConfigError(f"loader: {name} is {value!r:.200}; expected a name")
-    return value
-
-
-def _int(name: str, value: Any) -> int:
-    return _whole(name, value, -2**31, 2**31 - 1)
-
-
 class Batch(tuple):
     """(images, labels), and what else is known about the batch.
 
@@ -55,6 +37,7 @@ class Batch(tuple):
     """
     _native: _native.Batch
     _arrays: _native.Arrays
+    _copy: Optional[Copy] = None  # of a batch on a device
 
     @property
     def images(self) -> Any:
@@ -68,23 +51,23 @@ class Batch(tuple):
 
     @property
     def ids(self) -> Any:
-        """int64: the numbers that the samples have in the source that was packed."""
+        """int64: the numbers that the samples have in the source that was packed. Always in the memory of the host."""
         return self._native.ids(self._arrays)
 
     @property
     def weights(self) -> Any:
         """f32: 1, or 0 for a corrupt sample that on_corrupt="substitute" has replaced by zeros."""
-        return self._native.weights(self._arrays)
+        return self._native.weights(self._arrays) if self._copy is None else self._copy.extras[0]
 
     @property
     def second_labels(self) -> Any:
         """int64: the label of the sample that mixup or cutmix has mixed in; None without them."""
-        return self._native.second_labels(self._arrays)
+        return self._native.second_labels(self._arrays) if self._copy is None else self._copy.extras[1]
 
     @property
     def mix_weights(self) -> Any:
         """f32: how much of the loss `labels` has; `second_labels` has the rest. None without mixup and cutmix."""
-        return self._native.mix_weights(self._arrays)
+        return self._native.mix_weights(self._arrays) if self._copy is None else self._copy.extras[2]
 
     @property
     def epoch(self) -> int:
@@ -110,6 +93,12 @@ def _batch(made: Tuple[Any, Any, "_native.Batch"], arrays: "_native.Arrays") -> 
     batch = Batch(made[:2])
     batch._native = made[2]
     batch._arrays = arrays
+    return batch
+
+
+def _on_device(copy: Copy) -> Batch:
+    batch = _batch((copy.images, copy.labels, copy.source._native), copy.source._arrays)
+    batch._copy = copy
     return batch
 
 
@@ -139,6 +128,8 @@ class Loader:
     epochs: no batch is made ahead for epochs from this number on; None: there is always a next epoch.
     on_corrupt: "fail", or "substitute": a corrupt sample is zeroed and has weight 0.
     decode, dct_scale: as the flags of loadbench.
+    device: "cuda" or "cuda:1": torch tensors in the memory of that device, copied and normalised there on a stream of its
+        own while the step before computes. The values of f32 are those of levels that were rounded to u8 first.
     arrays: "torch", "numpy" or "dlpack" (an object that jax.dlpack.from_dlpack() and others of that name take).
 
     The batches depend on (data, augment, layout, dct_scale, on_corrupt, seed, shuffle, tail, batch size, epoch) and on
@@ -158,7 +149,7 @@ class Loader:
                  channels_last: bool = False, shuffle: "str | bool" = "global", tail: str = "pad", seed: int = 0,
                  rank: Optional[int] = None, world_size: Optional[int] = None, epochs: Optional[int] = None,
                  on_corrupt: str = "fail", decode: str = "auto", dct_scale: str = "auto",
-                 arrays: Optional[str] = None) -> None:
+                 device: Any = None, arrays: Optional[str] = None) -> None:
         if arrays is not None and arrays not in _ARRAYS:
             raise ConfigError(f"loader: arrays is {arrays!r:.200}; expected one of {', '.join(_ARRAYS)}, or None")
         if layout not in _LAYOUTS:
@@ -167,15 +158,23 @@ class Loader:
             shuffle = "global" if shuffle else "none"
         rank, world_size = rank_and_world_size(rank, world_size)
         workers = len(os.sched_getaffinity(0)) if workers is None else workers
-        self._arrays_name = arrays
-        self._options = {"batch_size": _whole("batch_size", batch_size), "seed": _whole("seed", seed, 0),
-                         "shuffle": _name("shuffle", shuffle), "tail": _name("tail", tail)}
-        self._native = _open(
-            data=_folder(data), split=_name("split", split), augment=_name("augment", augment),
-            workers=_int("workers", workers), prefetch=_int("prefetch", prefetch), rank=_int("rank", rank),
-            world_size=_int("world_size", world_size), epoch_count=-1 if epochs is None else _whole("epochs", epochs, 0),
-            layout=f"{layout}-nhwc" if channels_last and layout != "u8" else layout, on_corrupt=_name("on_corrupt", on_corrupt),
-            decode=_name("decode", decode), dct_scale=_name("dct_scale", dct_scale), **self._options)
+        place = find_device(device)
+        if place is not None and arrays not in (None, "torch"):
+            raise ConfigError(f"loader: arrays is {arrays!r} with device {str(place)!r}; expected torch's, or device=None")
+        self._arrays_name = "torch" if place is not None else arrays
+        self._options = {"batch_size": whole("batch_size", batch_size), "seed": whole("seed", seed, 0),
+                         "shuffle": text("shuffle", shuffle), "tail": text("tail", tail)}
+        own_layout = "u8" if place is not None or layout == "u8" else f"{layout}-nhwc" if channels_last else layout
+        allocate, release = page_locking() if place is not None else (0, 0)
+        self._configuration = dict(
+            data=folder(data), split=text("split", split), augment=text("augment", augment),
+            workers=int32("workers", workers), prefetch=int32("prefetch", prefetch), rank=int32("rank", rank),
+            world_size=int32("world_size", world_size), epoch_count=-1 if epochs is None else whole("epochs", epochs, 0),
+            layout=own_layout, on_corrupt=text("on_corrupt", on_corrupt), decode=text("decode", decode),
+            dct_scale=text("dct_scale", dct_scale), **self._options)
+        self._native = open_data(_native.Loader, allocate=allocate, release=release, **self._configuration)
+        self._feed = None if place is None else Feed(importlib.import_module("torch"), place, layout, channels_last,
+                                                     self._native.normalization)
         _open_loaders.add(self._native)
         self.rank, self.world_size = rank, world_size
         # Where the next iteration begins, and how far the newest one has come.
@@ -199,7 +198,7 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """The next iteration is epoch `epoch`, from its first batch on."""
-        epoch = _whole("epoch", epoch, 0, 2**32 - 1)
+        epoch = whole("epoch", epoch, 0, 2**32 - 1)
         with self._lock:
             self._epoch, self._next_batch, self._is_placed = epoch, 0, True
 
@@ -211,8 +210,14 @@ class Loader:
     def batch(self, index: int, epoch: Optional[int] = None) -> Batch:
         """Batch `index` of the epoch (default: `self.epoch`), made by the calling thread. Iterations do not notice."""
         arrays = self._arrays()
-        epoch = self._epoch if epoch is None else _whole("epoch", epoch, 0, 2**32 - 1)
-        return _batch(self._native.batch(epoch, _whole("batch", index), arrays), arrays)
+        epoch = self._epoch if epoch is None else whole("epoch", epoch, 0, 2**32 - 1)
+        batch = _batch(self._native.batch(epoch, whole("batch", index), arrays), arrays)
+        return batch if self._feed is None else self._delivered(self._feed.begin(batch))
+
+    def _delivered(self, copy: Copy) -> Batch:
+        assert self._feed is not None
+        self._feed.deliver(copy)
+        return _on_device(copy)
 
     def state_dict(self) -> Dict[str, Any]:
         """Where this loader is: after load_state_dict() the next iteration goes on after the last batch that was
@@ -224,7 +229,7 @@ class Loader:
         """Takes what state_dict() gave. Raises ConfigError if the loader of that state had another order of batches."""
         here = self.state_dict()
         try:
-            epoch, batch = _whole("epoch", state["epoch"], 0, 2**32 - 1), _whole("batch", state["batch"], 0)
+            epoch, batch = whole("epoch", state["epoch"], 0, 2**32 - 1), whole("batch", state["batch"], 0)
             differing = [key for key in here if key not in ("epoch", "batch") and state[key] != here[key]]
         except (KeyError, TypeError) as error:
             raise ConfigError(f"loader: state {state!r:.200} has no {error}; expected what state_dict() gave") from None
@@ -241,12 +246,37 @@ class Loader:
         """What workers and consumer did since the loader was made: times per stage, as `loadbench --json` has them."""
         return self._native.statistics()
 
+    def limit(self, step_ms: float, *, step_cpu_ms: Optional[float] = None) -> Limit:
+        """What would limit a loop whose step takes `step_ms` once its batch is there, `step_cpu_ms` of that processor time
+        of all its threads (None: one thread works all the time), and what other numbers of workers would give. It judges by the batches of
+        this loader so far; if they are fewer than 8, some are made for this, for a second at most."""
+        return foresee(self._native, step_ms, step_cpu_ms)
+
+    def watch(self, *, name: str = "", history: "Optional[str | os.PathLike[str]]" = None,
+              say: Optional[Callable[[str], Any]] = print) -> Watch:
+        """`with loader.watch(): for images, labels in loader: ...` measures the loop, and says what limited it:
+
+            load-bound: the trainer waited 71 % of the time; 1 more worker would give about 1.7x (541 images/s), ...
+            prediction: the watch before (1 worker) said 541 images/s for 2 workers; it was 531 images/s: 1.9 % too much
+
+        The second line is there if an earlier watch of the same loader, with other workers, has promised something.
+        What happens between epochs, such as an evaluation, does not count; the rest of the process should be idle.
+
+        name: of the loop, to tell loops over the same data apart. history: a JSON file that keeps the promises for the
+        next process. say: takes the lines; None: they are only in `watch.limit` and `watch.promise`.
+        """
+        configuration = {key: value for key, value in self._configuration.items() if key not in ("workers", "epoch_count")}
+        configuration.update(data=self._native.folder, cores=_native.usable_cores())
+        return Watch(self._native, configuration, name, history, say)
+
     def digest(self, epochs: int = 1) -> List[str]:
         """One digest per epoch 0 .. epochs - 1 of all that this rank gets: what `loadbench --digest` prints."""
-        return [self._native.digest(epoch) for epoch in range(_whole("epochs", epochs, 1))]
+        return [self._native.digest(epoch) for epoch in range(whole("epochs", epochs, 1))]
 
     def close(self) -> None:
         """Ends the workers' work and frees the memory. Batches that are held stay valid. May be called again."""
+        if self._feed is not None:
+            self._feed.close()
         self._native.close()
 
     def __enter__(self) -> "Loader":
@@ -297,6 +327,7 @@ class _Epoch:
         self._loader, self._turn, self._epoch = loader, turn, epoch
         self._arrays = loader._arrays()
         self._is_over = False
+        self._copies: Deque[Any] = collections.deque()  # what comes next: a Copy, an exception, or None at the end
 
     def __iter__(self) -> "_Epoch":
         return self
@@ -312,17 +343,34 @@ class _Epoch:
             raise ConfigError(f"loader: a later iteration has begun while this one of epoch {self._epoch} was under way; "
                               "expected one at a time, or a loader for each")
         try:
-            made = loader._native.next(self._arrays)
+            batch = self._taken() if loader._feed is None else self._copied(loader._feed)
         except Exception:
             self._place(loader._next_batch + 1)
             raise
-        if made is None:
+        if batch is None:
             self._is_over = True
             self._finish()
             raise StopIteration
-        batch = _batch(made, self._arrays)
         self._place(batch.index + 1)
         return batch
+
+    def _taken(self) -> Optional[Batch]:
+        made = self._loader._native.next(self._arrays)
+        return None if made is None else _batch(made, self._arrays)
+
+    def _copied(self, feed: Feed) -> Optional[Batch]:
+        """The copy of the next batch begins before this one is given, so that a step hides it. What a signal interrupts
+        here is done by the next call."""
+        while len(self._copies) < 2 and not (self._copies and not isinstance(self._copies[0], Copy)):
+            try:
+                batch = self._taken()
+                self._copies.append(None if batch is None else feed.begin(batch))
+            except Exception as error:
+                self._copies.append(error)
+        found = self._copies.popleft()
+        if isinstance(found, Exception):
+            raise found
+        return None if found is None else self._loader._delivered(found)
 
     def _place(self, next_batch: int) -> None:
         loader = self._loader
@@ -335,22 +383,3 @@ class _Epoch:
         with loader._lock:
             if loader._turn == self._turn and not loader._is_placed:
                 loader._epoch, loader._next_batch, loader._is_placed = self._epoch + 1, 0, True
-
-
-def _open(**options: Any) -> "_native.Loader":
-    try:
-        return _native.Loader(**options)
-    except IoError as error:
-        folder = options["data"]
-        has_folders = os.path.isdir(folder) and any(entry.is_dir() for entry in os.scandir(folder))
-        if "no manifest.json" not in str(error) or not has_folders or "(it has" in str(error):
-            raise
-        source, out = f"image-folder:{folder}", f"{folder.rstrip('/')}.packed"
-        raise IoError(f"{error}; penstock.pack({source!r}, {out!r}) makes one of a folder of class folders") from None
-
-
-def _folder(data: Any) -> str:
-    try:
-        return os.fsdecode(data)
-    except TypeError:
-        raise ConfigError(f"loader: data is {data!r:.200}; expected the folder of a packed data set") from None

@@ -7,8 +7,8 @@ import time
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from penstock import _native
+from penstock._arguments import int32, text, whole
 from penstock.errors import ConfigError, IoError
-from penstock._loader import _int, _name, _whole
 
 _PICTURE_KEYS = ("image", "img", "picture", "jpg", "jpeg", "png")
 _LABEL_KEYS = ("label", "labels", "cls", "class", "fine_label", "target")
@@ -43,18 +43,19 @@ def pack(source: Union[str, Iterable[Any]], out: "str | os.PathLike[str]", *, sp
     """
     splits = [split] if isinstance(split, str) else list(split)
     common: Dict[str, Any] = {
-        "output": _path("out", out), "shards": _int("shards", shards), "jobs": _int("jobs", jobs), "force": bool(force),
-        "shuffle_seed": -1 if shuffle_seed is None else _whole("shuffle_seed", shuffle_seed, 0),
-        "on_corrupt": _name("on_corrupt", on_corrupt), "encode": _name("encode", encode),
-        "resize": 0 if resize is None else _positive("resize", resize), "quality": _int("quality", quality),
-        "raw_share": _share(raw_share), "max_pixels": _whole("max_pixels", max_pixels), "transcode": bool(transcode),
+        "output": _path("out", out), "shards": int32("shards", shards, "pack"), "jobs": int32("jobs", jobs, "pack"),
+        "force": bool(force),
+        "shuffle_seed": -1 if shuffle_seed is None else whole("shuffle_seed", shuffle_seed, 0, where="pack"),
+        "on_corrupt": text("on_corrupt", on_corrupt, "pack"), "encode": text("encode", encode, "pack"),
+        "resize": 0 if resize is None else _positive("resize", resize), "quality": int32("quality", quality, "pack"),
+        "raw_share": _share(raw_share), "max_pixels": whole("max_pixels", max_pixels, where="pack"), "transcode": bool(transcode),
         "exif": bool(exif)}
     line = _Progress(progress)
     if isinstance(source, str):
         if class_names is not None:
             raise ConfigError("pack: class_names are given with a source by name, which has its own; expected one of the two")
         name, folder = _source_and_folder(source)
-        options = [_native.pack_options(source=name, input=folder, split=_name("split", s), **common) for s in splits]
+        options = [_native.pack_options(source=name, input=folder, split=text("split", s, "pack"), **common) for s in splits]
         for option in options if len(options) > 1 else ():
             _native.check_packing(option)
         for option in options:
@@ -63,7 +64,7 @@ def pack(source: Union[str, Iterable[Any]], out: "str | os.PathLike[str]", *, sp
     else:
         if len(splits) != 1:
             raise ConfigError(f"pack: split is {splits!r:.200} with an iterable; expected one split, and a call for each")
-        option = _native.pack_options(source="digits", input="", split=_name("split", splits[0]), **common)
+        option = _native.pack_options(source="digits", input="", split=text("split", splits[0], "pack"), **common)
         _native.check_pack_options(option)  # before the iterable is asked for anything
         spool = _spooled(source, _path("out", out), class_names, line)
         _native.pack(option, spool, "iterable", line)
@@ -89,7 +90,7 @@ def _path(name: str, value: Any) -> str:
 
 
 def _positive(name: str, value: Any) -> int:
-    number = _int(name, value)
+    number = int32(name, value, "pack")
     if number < 1:
         raise ConfigError(f"pack: {name} is {number}; expected 1 or more, or None")
     return number
@@ -200,7 +201,7 @@ class _Labels:
                 self._numbers[label] = len(self._numbers)
             return self._numbers[label]
         try:
-            number = _whole("label", label, 0, 2**31 - 1)
+            number = whole("label", label, 0, 2**31 - 1, where="pack")
         except ConfigError:
             raise ConfigError(f"pack: item {index}: the label is {label!r:.200}; expected a number, 0 or more, or a name") from None
         if self._names is not None and number >= len(self._names):

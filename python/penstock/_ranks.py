@@ -16,6 +16,11 @@ def _number(name: str) -> int:
     return int(text)
 
 
+def ranks_of_machine() -> int:
+    """How many ranks share the cores of this machine."""
+    return max([_number(name) for name in ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE") if os.environ.get(name)], default=1) or 1
+
+
 def rank_and_world_size(rank: Optional[int], world_size: Optional[int]) -> Tuple[int, int]:
     """The given values; without any, those of torch.distributed once it is initialised, else the launcher's, else (0, 1)."""
     if (rank is None) != (world_size is None):

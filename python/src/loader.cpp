@@ -6,8 +6,11 @@
 #include <nanobind/stl/vector.h>
 
 #include <array>
+#include <cstdint>
 #include <utility>
 
+#include "core/choice.h"
+#include "loader/option_names.h"
 #include "python/src/module.h"
 #include "python/src/native_loader.h"
 
@@ -152,31 +155,31 @@ nb::dict statistics(NativeLoader& loader) {
   return dict;
 }
 
+/// Memory that cudaHostAlloc and cudaFreeHost give, whose addresses these are: page-locked, so that a device can copy
+/// from it while the host goes on. 0: memory of the heap. They are called without the GIL, on any thread.
+SlotAllocator page_locked(uintptr_t allocate, uintptr_t release) {
+  if (allocate == 0) return {};
+  constexpr unsigned kPortable = 1;  // cudaHostAllocPortable: for all devices
+  const auto host_alloc = reinterpret_cast<int (*)(void**, size_t, unsigned)>(allocate);
+  const auto free_host = reinterpret_cast<int (*)(void*)>(release);
+  return {[host_alloc](size_t byte_count) -> void* {
+            void* memory = nullptr;
+            return host_alloc(&memory, byte_count, kPortable) == 0 ? memory : nullptr;
+          },
+          [free_host](void* memory, size_t) { free_host(memory); }};
+}
+
 struct Names {
   std::string layout, shuffle, tail, on_corrupt, decode, dct_scale;
 };
 
 LoaderOptions with_names(LoaderOptions options, const Names& names) {
-  options.layout = choice<Layout>("layout", names.layout,
-                                  {{"f32", Layout::kF32Nchw},
-                                   {"u8", Layout::kU8Nhwc},
-                                   {"f16", Layout::kF16Nchw},
-                                   {"bf16", Layout::kBf16Nchw},
-                                   {"f32-nhwc", Layout::kF32Nhwc},
-                                   {"f16-nhwc", Layout::kF16Nhwc},
-                                   {"bf16-nhwc", Layout::kBf16Nhwc}});
-  options.shuffle =
-      choice<Shuffle>("shuffle", names.shuffle,
-                      {{"global", Shuffle::kGlobal}, {"rank-local", Shuffle::kRankLocal}, {"none", Shuffle::kNone}});
-  options.tail = choice<Tail>("tail", names.tail, {{"pad", Tail::kPad}, {"drop", Tail::kDrop}});
-  options.on_corrupt = choice<OnCorrupt>("on_corrupt", names.on_corrupt,
-                                         {{"fail", OnCorrupt::kFail}, {"substitute", OnCorrupt::kSubstitute}});
-  options.decode = choice<DecodePath>("decode", names.decode,
-                                      {{"auto", DecodePath::kAuto},
-                                       {"index", DecodePath::kIndex},
-                                       {"region", DecodePath::kRegion},
-                                       {"full", DecodePath::kFull}});
-  options.scales_dct = choice<bool>("dct_scale", names.dct_scale, {{"auto", true}, {"off", false}});
+  options.layout = choice("layout", names.layout, layout_names());
+  options.shuffle = choice("shuffle", names.shuffle, shuffle_names());
+  options.tail = choice("tail", names.tail, tail_names());
+  options.on_corrupt = choice("on_corrupt", names.on_corrupt, on_corrupt_names());
+  options.decode = choice("decode", names.decode, decode_names());
+  options.scales_dct = choice("dct_scale", names.dct_scale, dct_scale_names());
   return options;
 }
 
@@ -214,7 +217,8 @@ void define_loader(nb::module_& module) {
           [](NativeLoader* self, const std::string& data, const std::string& split, const std::string& augment,
              int workers, int prefetch, int64_t batch_size, int rank, int world_size, uint64_t seed,
              int64_t epoch_count, const std::string& layout, const std::string& shuffle, const std::string& tail,
-             const std::string& on_corrupt, const std::string& decode, const std::string& dct_scale) {
+             const std::string& on_corrupt, const std::string& decode, const std::string& dct_scale, uintptr_t allocate,
+             uintptr_t release) {
             const LoaderOptions options{.workers = workers,
                                         .prefetch = prefetch,
                                         .batch_size = batch_size,
@@ -222,13 +226,14 @@ void define_loader(nb::module_& module) {
                                         .world_size = world_size,
                                         .seed = seed,
                                         .epoch_count = epoch_count,
+                                        .allocator = page_locked(allocate, release),
                                         .on_wait = check_signals};
             new (self) NativeLoader(data, split, augment,
                                     with_names(options, {layout, shuffle, tail, on_corrupt, decode, dct_scale}));
           },
           nb::kw_only(), "data"_a, "split"_a, "augment"_a, "workers"_a, "prefetch"_a, "batch_size"_a, "rank"_a,
           "world_size"_a, "seed"_a, "epoch_count"_a, "layout"_a, "shuffle"_a, "tail"_a, "on_corrupt"_a, "decode"_a,
-          "dct_scale"_a, Release())
+          "dct_scale"_a, "allocate"_a, "release"_a, Release())
       .def("start_epoch", &NativeLoader::start_epoch, "epoch"_a, "first_batch"_a, Release())
       .def("next", next, "arrays"_a)
       .def("batch", batch_at, "epoch"_a, "index"_a, "arrays"_a)
@@ -242,6 +247,13 @@ void define_loader(nb::module_& module) {
       .def_prop_ro("folder", [](const NativeLoader& self) { return self.dataset().folder().string(); })
       .def_prop_ro("class_names", [](const NativeLoader& self) { return self.dataset().manifest().class_names; })
       .def_prop_ro("augment", [](const NativeLoader& self) { return self.pipeline().text(); })
+      .def_prop_ro("normalization",
+                   [](const NativeLoader& self) {
+                     const auto& [scale, bias] = self.pipeline().normalization();
+                     const auto channels = static_cast<size_t>(self.extent().channels);
+                     return nb::make_tuple(std::vector(scale.begin(), scale.begin() + channels),
+                                           std::vector(bias.begin(), bias.begin() + channels));
+                   })
       .def_prop_ro("layout", [](const NativeLoader& self) { return layout_name(self.options().layout); })
       .def_prop_ro("extent", [](const NativeLoader& self) {
         return nb::make_tuple(self.extent().height, self.extent().width, self.extent().channels);

@@ -7,10 +7,13 @@
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <string>
 #include <thread>
 
+#include "core/error.h"
 #include "core/error_line.h"
 #include "core/limits.h"
+#include "core/text.h"
 #include "core/version.h"
 
 namespace penstock::python {
@@ -87,6 +90,8 @@ NB_MODULE(_native, module) {
   module.attr("version") = PENSTOCK_VERSION;
   module.def("begin_to_end", penstock::python::begin_to_end);
   penstock::python::define_errors();
+  penstock::python::define_dataset(module);
   penstock::python::define_loader(module);
+  penstock::python::define_limit(module);
   penstock::python::define_pack(module);
 }

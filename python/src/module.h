@@ -3,18 +3,13 @@
 
 #include <nanobind/nanobind.h>
 
-#include <map>
-#include <string>
-#include <vector>
-
-#include "core/error.h"
-#include "core/text.h"
-
 namespace penstock::python {
 
 namespace nb = nanobind;
 
 void define_errors();
+void define_dataset(nb::module_& module);
+void define_limit(nb::module_& module);
 void define_loader(nb::module_& module);
 void define_pack(nb::module_& module);
 
@@ -38,15 +33,5 @@ void begin_to_end();
 
 /// Throws what a signal handler of Python has raised, for example KeyboardInterrupt. For threads without the GIL.
 void check_signals();
-
-/// What `text`, the value of argument `name`, stands for. Throws a config_error that lists the known values.
-template <class Value>
-Value choice(const char* name, const std::string& text, const std::map<std::string, Value>& known) {
-  const auto found = known.find(text);
-  if (found != known.end()) return found->second;
-  std::vector<std::string> names;
-  for (const auto& [word, value] : known) names.push_back(word);
-  throw config_error(concat(name, ": ", unknown_name("value", text, names)));
-}
 
 }  // namespace penstock::python

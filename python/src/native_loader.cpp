@@ -5,9 +5,11 @@
 
 #include <utility>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/digest.h"
+#include "loader/observe.h"
 #include "python/src/module.h"
 
 namespace penstock::python {
@@ -80,12 +82,20 @@ NativeLoader::~NativeLoader() {
 
 void NativeLoader::start_epoch(int64_t epoch, int64_t first_batch) {
   const Turn turn(*this);
+  if (watch_) watch_->pause();
   loader_->start_epoch(epoch, first_batch);
 }
 
 std::optional<Batch> NativeLoader::next() {
   const Turn turn(*this);
-  return loader_->next();
+  if (!watch_) return loader_->next();
+  watch_->begin_wait();
+  auto batch = loader_->next();
+  if (batch)
+    watch_->end_wait(batch->global_count());
+  else
+    watch_->pause();
+  return batch;
 }
 
 Batch NativeLoader::batch(int64_t epoch, int64_t index) {
@@ -120,6 +130,53 @@ std::string NativeLoader::digest(int64_t epoch) {
 LoaderStatistics NativeLoader::statistics() {
   const Turn turn(*this);
   return loader_->statistics();
+}
+
+void NativeLoader::begin_watch() {
+  const Turn turn(*this);
+  watch_.emplace(loader_->statistics());
+}
+
+Observed NativeLoader::end_watch(Observed run) {
+  const Turn turn(*this);
+  if (!watch_ || watch_->step_count() == 0)
+    throw config_error("watch: 0 batches were taken from this loader; expected a loop over it");
+  watch_->pause();
+  run.workers = options_.workers;
+  run = watch_->observed(std::move(run), loader_->statistics());
+  watch_.reset();
+  return run;
+}
+
+LoaderStatistics NativeLoader::try_out() const {
+  constexpr int kMostBatches = 32;
+  constexpr double kLongest_ms = 1000;
+  LoaderOptions options = options_;
+  options.epoch_count = 0;
+  options.gives_batches_away = false;
+  Loader loader(dataset_, pipeline_, options);
+  loader.start_epoch(0);
+  const int64_t start_ns = now_ns();
+  for (int i = 0; i < kMostBatches && ms_since(start_ns) < kLongest_ms; ++i) {
+    if (!loader.next()) break;
+    options_.on_wait();
+  }
+  return loader.statistics();
+}
+
+Observed NativeLoader::foresee(Observed run, double step_ms, double step_cpu_ms) {
+  constexpr uint64_t kEnough = 8;
+  const Turn turn(*this);
+  LoaderStatistics made = loader_->statistics();
+  if (made.batch_count < kEnough) made = try_out();
+  // The statistics also count what was made ahead. A mix makes every sample twice.
+  const double samples_per_image = pipeline_.batch_mix().kind == BatchMix::Kind::kNone ? 1 : 2;
+  const auto images = static_cast<double>(made.read.count) / samples_per_image;
+  if (images == 0) throw config_error("limit: an epoch of this loader has 0 samples; expected some to judge by");
+  const double rank_images = static_cast<double>(samples_per_epoch_) / static_cast<double>(batches_per_epoch_);
+  run.workers = options_.workers;
+  return penstock::foresee(std::move(run), made, images / rank_images, rank_images * options_.world_size, step_ms,
+                           step_cpu_ms);
 }
 
 size_t NativeLoader::memory_bytes() {

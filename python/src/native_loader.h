@@ -10,7 +10,9 @@
 #include <string>
 #include <thread>
 
+#include "loader/limit.h"
 #include "loader/loader.h"
+#include "loader/watch.h"
 
 namespace penstock::python {
 
@@ -33,6 +35,13 @@ class NativeLoader {
   /// The digest of this rank's part of an epoch, by a loader of its own.
   std::string digest(int64_t epoch);
   LoaderStatistics statistics();
+  /// From here on next() is measured, and what happens between its calls. An earlier measurement is dropped.
+  void begin_watch();
+  /// Ends it. `run` has what Watch::observed() asks for, without workers. Throws config_error if no batch was taken.
+  Observed end_watch(Observed run);
+  /// How a loop would go (foresee() of loader/observe.h). With fewer than 8 batches of its own to judge by, the loader
+  /// makes up to 32 for this, for a second at most.
+  Observed foresee(Observed run, double step_ms, double step_cpu_ms);
   size_t memory_bytes();
   void close();
 
@@ -45,6 +54,7 @@ class NativeLoader {
 
  private:
   class Turn;
+  LoaderStatistics try_out() const;
 
   std::shared_ptr<const Dataset> dataset_;
   Pipeline pipeline_;
@@ -57,6 +67,7 @@ class NativeLoader {
   std::atomic<std::thread::id> owner_{};  // the thread whose turn it is
   std::unique_ptr<Loader> loader_;        // null: closed
   std::unique_ptr<Loader> single_;        // makes what batch() asks for; null until then
+  std::optional<Watch> watch_;            // empty: the loop is not measured
 };
 
 }  // namespace penstock::python

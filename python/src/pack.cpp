@@ -7,6 +7,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "core/choice.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/option_names.h"
 #include "python/src/module.h"
 #include "python/src/spool.h"
 
@@ -42,12 +46,7 @@ PackOptions options_of(const std::string& source, const std::string& input, cons
                       .jobs = jobs,
                       .force = force};
   options.skip_corrupt = choice<bool>("on_corrupt", on_corrupt, {{"fail", false}, {"skip", true}});
-  options.storage = {.encode = choice<Encode>("encode", encode,
-                                              {{"auto", Encode::kAuto},
-                                               {"coef", Encode::kCoefficients},
-                                               {"keep", Encode::kKeep},
-                                               {"jpeg", Encode::kJpeg},
-                                               {"raw", Encode::kRaw}}),
+  options.storage = {.encode = choice("encode", encode, encode_names()),
                      .resize_short = resize,
                      .quality = quality,
                      .raw_share = raw_share,

@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import threading
 
 import numpy
 import penstock
@@ -132,7 +133,7 @@ def test_wrong_items(tmp_path, items, message):
     (penstock.ConfigError, ["digits"], {"jobs": -1}, "pack: jobs is -1; expected 0 "),
     (penstock.ConfigError, ["digits"], {"encode": "jpg"}, 'encode: unknown value "jpg"; did you mean "jpeg"?'),
     (penstock.ConfigError, ["digits"], {"split": "tain"}, 'pack: split is "tain"; expected train, test or all'),
-    (penstock.ConfigError, [[]], {"shards": "x"}, "loader: shards is 'x'; expected a whole number"),
+    (penstock.ConfigError, [[]], {"shards": "x"}, "pack: shards is 'x'; expected a whole number"),
     (penstock.ConfigError, [iter(int, 1)], {"quality": 0}, "pack: quality is 0; expected 1 to 100"),
     (penstock.IoError, [[]], {}, "source iterable: no samples for split train; expected one or more"),
     (penstock.CorruptError, [[(b"GIF89a", 0)]], {}, "pack: item 0: "),
@@ -174,6 +175,47 @@ def test_ctrl_c_leaves_nothing_or_all(tmp_path):
     _, errors = process.communicate(timeout=60)
     assert process.returncode == -2 and errors.endswith("KeyboardInterrupt\n"), errors
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("source", ["'digits'", "[(numpy.zeros((9, 7, 3), dtype=numpy.uint8), 0)]"])
+def test_two_processes_do_not_pack_into_one_folder(tmp_path, source):
+    code = "import sys, penstock\npenstock.pack('digits(count=300000)', sys.argv[1])"
+    first = subprocess.Popen([sys.executable, "-c", code, tmp_path / "packed"], stderr=subprocess.PIPE, text=True)
+    while not any(tmp_path.rglob("shard-*")):  # it packs
+        assert first.poll() is None
+    second = subprocess.run([sys.executable, "-c", f"""
+import sys, numpy, penstock
+try:
+    penstock.pack({source}, sys.argv[1])
+except penstock.IoError as error:
+    print(error)
+""", tmp_path / "packed"], capture_output=True, text=True, timeout=60, check=False)
+    assert first.poll() is None
+    first.send_signal(2)
+    first.communicate(timeout=60)
+    assert second.stderr == "" and second.stdout.count("\n") == 1, second.stderr
+    assert "another process is packing into it; expected one at a time" in second.stdout
+
+
+def test_two_threads_do_not_either(tmp_path):
+    """One of them packs all of it, and the others are told."""
+    outcomes, barrier = [], threading.Barrier(4)
+
+    def work():
+        barrier.wait()
+        try:
+            outcomes.append(penstock.pack("digits(count=2000,size=32)", tmp_path, jobs=1).samples)
+        except penstock.IoError as error:
+            outcomes.append("one at a time" in str(error))
+        except penstock.ConfigError as error:
+            outcomes.append("exists already" in str(error))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == [True, True, True, 2000] and os.listdir(tmp_path) == ["train"]
 
 
 def test_a_second_packing_into_one_folder_is_refused(tmp_path):

@@ -1,5 +1,6 @@
 """Ctrl-C, exceptions, threads, forks and the end of the interpreter: no hang, no leak, no crash."""
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -201,6 +202,76 @@ def test_faulthandler_still_says_where(digits, order, name):
     done = python(code, digits)
     assert done.returncode == -getattr(signal, name)
     assert done.stderr.startswith("Fatal Python error: ") and 'File "<string>"' in done.stderr
+
+
+CUT = """
+import os
+def cut():
+    shard = os.path.join(sys.argv[1], "train", sorted(name for name in os.listdir(sys.argv[1] + "/train") if "shard" in name)[0])
+    os.truncate(shard, os.path.getsize(shard) // 2 // 4096 * 4096)
+"""
+
+
+@pytest.mark.parametrize("order", [
+    "faulthandler.enable(); {make}; steps = iter(loader); next(steps); cut()",
+    "{make}; steps = iter(loader); next(steps); faulthandler.enable(); next(steps); cut()",
+    "{make}; faulthandler.enable(); cut(); steps = iter(loader)",
+    "{make}; faulthandler.enable(); steps = iter(loader); faulthandler.disable(); faulthandler.enable(); next(steps); cut()",
+])
+def test_a_shard_cut_short_is_an_exception_whenever_faulthandler_was_enabled(digits, tmp_path, order):
+    shutil.copytree(digits, tmp_path / "data")
+    make = "loader = penstock.Loader(sys.argv[1], batch_size=50, workers=2, prefetch=1)"
+    done = python(f"""
+import sys, faulthandler, penstock
+{CUT}
+{order.format(make=make)}
+try:
+    list(steps)
+except penstock.IoError as error:
+    print("cut short" in str(error))
+""", tmp_path / "data")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+
+
+def test_a_single_sample_of_a_cut_shard_is_an_exception_too(digits, tmp_path):
+    shutil.copytree(digits, tmp_path / "data")
+    done = python(f"""
+import sys, faulthandler, penstock
+{CUT}
+data = penstock.Dataset(sys.argv[1])
+faulthandler.enable(); cut()
+try:
+    list(data)
+except penstock.IoError as error:
+    print("cut short" in str(error))
+""", tmp_path / "data")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+
+
+@pytest.mark.parametrize("name", ["SIGBUS", "SIGSEGV"])
+def test_faulthandler_still_says_where_after_the_guard_is_back(digits, name):
+    code = MAKE + f"""
+import faulthandler, os, signal
+steps = iter(loader); next(steps); faulthandler.enable(); next(steps)
+os.kill(os.getpid(), signal.{name})"""
+    done = python(code, digits)
+    assert done.returncode == -getattr(signal, name)
+    assert done.stderr.startswith("Fatal Python error: ") and 'File "<string>"' in done.stderr
+
+
+def test_a_fork_reads_single_samples(digits):
+    done = python("""
+import os, sys, warnings, penstock
+warnings.simplefilter("ignore")
+data = penstock.Dataset(sys.argv[1])
+before = data[5].image
+next(iter(penstock.Loader(sys.argv[1], workers=1)))
+if os.fork() == 0:
+    print((data[5].image == before).all(), flush=True)
+    os._exit(0)
+os.wait()
+""", digits)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
 
 
 def test_memory_does_not_grow(digits):

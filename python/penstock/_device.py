@@ -1,0 +1,123 @@
+"""Batches on a CUDA device: page-locked slots, copies on a stream of their own, levels normalised there.
+
+    copy stream      [copy k+1]        [copy k+2]
+    consumer         [ step k ........][ step k+1 ......]
+    host             copy k+1, give k, launch step k, copy k+2, give k+1, ...
+
+The loader makes levels (u8, a quarter of the bytes of f32), which the device normalises.
+"""
+import collections
+import ctypes
+import importlib
+from typing import Any, Deque, NamedTuple, Optional, Tuple
+
+from penstock.errors import ConfigError, DeviceError
+
+_MOST_COPIES = 4  # that may be under way; each holds the memory of a batch
+
+
+def find_device(device: Any) -> Any:
+    """The CUDA device as a torch.device; None for the memory of the host. Raises DeviceError where torch has no such device."""
+    if device is None or str(device) == "cpu":
+        return None
+    if str(device).partition(":")[0] != "cuda":
+        raise ConfigError(f"loader: device is {str(device)!r:.200}; expected None, \"cpu\", \"cuda\" or \"cuda:1\"")
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError:
+        raise DeviceError(f"loader: device is {str(device)!r:.200}, and torch is not installed; expected device=None, or torch "
+                          "with CUDA") from None
+    if not torch.cuda.is_available():
+        raise DeviceError(f"loader: device is {str(device)!r:.200}, and torch {torch.__version__} sees no CUDA device; expected "
+                          "device=None, or a machine with one")
+    try:
+        found = torch.device(device)
+    except RuntimeError:
+        raise ConfigError(f"loader: device is {str(device)!r:.200}; expected \"cuda\" or \"cuda:1\"") from None
+    index = torch.cuda.current_device() if found.index is None else found.index
+    if index >= torch.cuda.device_count():
+        raise DeviceError(f"loader: device is {str(device)!r:.200}; expected cuda:0 to cuda:{torch.cuda.device_count() - 1}")
+    return torch.device("cuda", index)
+
+
+def page_locking() -> Tuple[int, int]:
+    """The addresses of cudaHostAlloc and cudaFreeHost in the CUDA runtime that torch has loaded."""
+    version = importlib.import_module("torch").version.cuda or ""
+    for name in (f"libcudart.so.{version.partition('.')[0]}", f"libcudart.so.{version}"):
+        try:
+            runtime = ctypes.CDLL(name)
+            return tuple(ctypes.cast(function, ctypes.c_void_p).value or 0
+                         for function in (runtime.cudaHostAlloc, runtime.cudaFreeHost))  # type: ignore[return-value]
+        except (OSError, AttributeError):
+            continue
+    raise DeviceError(f"loader: torch for CUDA {version} has loaded no libcudart, which the loader needs for page-locked "
+                      "memory; expected torch's own wheel, or device=None")
+
+
+class Copy(NamedTuple):
+    """A batch that is under way. `source` keeps its memory until `copied` has passed."""
+    images: Any
+    labels: Any
+    extras: Tuple[Any, Any, Any]  # weights, second labels, mix weights
+    copied: Any
+    source: Any
+
+
+class Feed:
+    """Copies batches to the device.
+
+    Every tensor is allocated on the copy stream. The consumer's stream waits for the copy, and the allocator is told that
+    this stream uses the tensor (record_stream), so that its memory is not given to the next copy while a step still
+    reads it.
+    """
+
+    def __init__(self, torch: Any, device: Any, layout: str, channels_last: bool,
+                 normalization: Tuple[Any, Any]) -> None:
+        self._torch, self._device = torch, device
+        self._dtype = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "u8": None}[layout]
+        self._format = torch.channels_last if channels_last else torch.contiguous_format
+        self._scale, self._bias = (torch.tensor(values, device=device).view(1, -1, 1, 1) for values in normalization)
+        self._stream = torch.cuda.Stream(device)
+        self._stream.wait_stream(torch.cuda.current_stream(device))  # on which scale and bias were written
+        self._under_way: Deque[Copy] = collections.deque()
+
+    def begin(self, batch: Any) -> Copy:
+        """Starts the copy of a batch of the host."""
+        with self._torch.cuda.stream(self._stream):
+            images = self._normalised(self._moved(batch.images))
+            labels = self._moved(batch.labels)
+            extras = (self._moved(batch.weights), self._moved(batch.second_labels), self._moved(batch.mix_weights))
+            copied = self._torch.cuda.Event()
+            copied.record(self._stream)
+        copy = Copy(images, labels, extras, copied, batch)
+        self._under_way.append(copy)
+        while self._under_way and (len(self._under_way) > _MOST_COPIES or self._under_way[0].copied.query()):
+            self._under_way.popleft().copied.synchronize()
+        return copy
+
+    def deliver(self, copy: Copy) -> None:
+        """From here on the consumer's current stream may use the tensors."""
+        consumer = self._torch.cuda.current_stream(self._device)
+        consumer.wait_event(copy.copied)
+        for tensor in (copy.images, copy.labels, *copy.extras):
+            if tensor is not None:
+                self._record_stream(tensor, consumer)
+
+    def close(self) -> None:
+        """Waits for all copies, so that the memory that they read may go."""
+        while self._under_way:
+            self._under_way.popleft().copied.synchronize()
+
+    def _moved(self, tensor: Any) -> Optional[Any]:
+        return None if tensor is None else tensor.to(self._device, non_blocking=True)
+
+    def _normalised(self, levels: Any) -> Any:
+        """Computed in f32 and then rounded, as the loader does it on the host."""
+        if self._dtype is None:
+            return levels
+        values = levels.to(self._torch.float32, memory_format=self._format).mul_(self._scale).add_(self._bias)
+        return values.to(self._dtype)
+
+    @staticmethod
+    def _record_stream(tensor: Any, stream: Any) -> None:
+        tensor.record_stream(stream)

@@ -1,0 +1,153 @@
+"""Limit and Watch: what limits a loop over a Loader, and how far an earlier promise was from what came."""
+import json
+import os
+import pathlib
+import sys
+import tempfile
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from penstock import _native
+from penstock._arguments import milliseconds, text
+from penstock._ranks import ranks_of_machine
+from penstock.errors import ConfigError, IoError
+
+_KEPT = 100  # watches in a file
+_watches: List[Dict[str, Any]] = []  # of this process, the newest last
+
+
+class Limit:
+    """What limits a loop. str() is the sentence, as `train` ends with it:
+
+        load-bound: the trainer waited 71 % of the time; 2 more workers would give about 2.1x (14,300 images/s), the limit
+        is 3.9x (compute)
+
+    bound: "load", "storage", "compute", "communication" or "cores".
+    workers, best_workers: the loader's own, and those that are advised.
+    speed_up, limit: how many times as fast it would be with best_workers, and if batches cost nothing.
+    images_per_second, step_ms, wait_ms, steps: as measured, or as foreseen (then steps is 0). Of all ranks.
+    predictions: one dict per number of workers, from 0: workers, images_per_second, low, high.
+    """
+    sentence: str
+    bound: str
+    workers: int
+    best_workers: int
+    speed_up: float
+    limit: float
+    images_per_second: float
+    step_ms: float
+    wait_ms: float
+    steps: int
+    predictions: List[Dict[str, float]]
+
+    def __init__(self, values: Dict[str, Any]) -> None:
+        self.__dict__.update(values)
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    def __repr__(self) -> str:
+        return f"<penstock.Limit {self.sentence}>"
+
+
+class Watch:
+    """Measures the loop inside of its `with`, and says at its end what limited it, and how wrong the last promise was.
+
+    limit: the Limit, once the loop has ended; None before, and where no batch was taken.
+    promise: the line about the last promise; None where there was none.
+    """
+
+    def __init__(self, native: "_native.Loader", configuration: Dict[str, Any], name: str,
+                 history: "Optional[str | os.PathLike[str]]", say: Optional[Callable[[str], Any]]) -> None:
+        self._native = native
+        self._say = say
+        self._file = None if history is None else _path(history)
+        if self._file is not None:
+            _read(self._file)  # what is wrong with it shows before the loop and not after it
+        self._configuration = {**configuration, "name": text("name", name, "watch")}
+        self.limit: Optional[Limit] = None
+        self.promise: Optional[str] = None
+
+    def __enter__(self) -> "Watch":
+        _native.begin_watch(self._native)
+        return self
+
+    def __exit__(self, kind: Any, *error: object) -> None:
+        if kind is not None:  # the loop did not end as it should: nothing is promised
+            return
+        threads, is_async = _loop_threads()
+        self.limit = Limit(_native.end_watch(self._native, ranks_of_machine(), threads, is_async))
+        self._configuration.update(threads=threads, is_async=is_async)
+        self.promise = self._compare(self.limit)
+        for line in filter(None, (self.limit.sentence, self.promise)):
+            if self._say is not None:
+                self._say(line)
+
+    def _compare(self, limit: Limit) -> Optional[str]:
+        """The line about the newest watch of the same loop with another number of workers. Keeps this watch."""
+        watches = _watches if self._file is None else _read(self._file)
+        same = [one for one in watches if one["configuration"] == self._configuration and one["workers"] != limit.workers]
+        line = None
+        for promise in same[-1]["predictions"] if same else ():
+            if promise["workers"] == limit.workers:
+                line = _native.promise_text(f"the watch before ({_workers(same[-1]['workers'])})", _workers(limit.workers),
+                                            promise["images_per_second"], promise["low"], promise["high"],
+                                            limit.images_per_second)
+        watches = [*watches, {"configuration": self._configuration, "workers": limit.workers,
+                              "predictions": limit.predictions}][-_KEPT:]
+        if self._file is None:
+            _watches[:] = watches
+        else:
+            _write(self._file, watches)
+        return line
+
+
+def foresee(native: "_native.Loader", step_ms: Any, step_cpu_ms: Any) -> Limit:
+    step = milliseconds("step_ms", step_ms, "limit")
+    cpu = step if step_cpu_ms is None else milliseconds("step_cpu_ms", step_cpu_ms, "limit")
+    return Limit(_native.foresee(native, step, cpu, ranks_of_machine()))
+
+
+def _loop_threads() -> Tuple[float, bool]:
+    """The threads that compute a step on the CPU, and whether a device computes it instead."""
+    torch = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "get_num_threads"):
+        return 1, False
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        return 1, True
+    return torch.get_num_threads(), False
+
+
+def _workers(count: int) -> str:
+    return f"{count} worker" if count == 1 else f"{count} workers"
+
+
+def _path(history: Any) -> pathlib.Path:
+    try:
+        return pathlib.Path(os.fsdecode(history))
+    except TypeError:
+        raise ConfigError(f"watch: history is {history!r:.200}; expected a file, or None") from None
+
+
+def _read(file: pathlib.Path) -> List[Dict[str, Any]]:
+    try:
+        watches = json.loads(file.read_text(encoding="utf-8"))["watches"]
+        for one in watches:
+            one["configuration"], one["workers"], one["predictions"]  # a KeyError where one has none
+        return watches
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise IoError(f"watch: history is {str(file)!r:.200}: {error.strerror}; expected a file of earlier watches") from None
+    except (ValueError, KeyError, TypeError):
+        raise ConfigError(f"watch: history is {str(file)!r:.200}, which no watch has written; expected another file, or "
+                          "one that is not there yet") from None
+
+
+def _write(file: pathlib.Path, watches: List[Dict[str, Any]]) -> None:
+    """Never leaves half a file."""
+    try:
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=file.parent, prefix=f".{file.name}.", delete=False) as aside:
+            json.dump({"watches": watches}, aside)
+        os.replace(aside.name, file)
+    except OSError as error:
+        raise IoError(f"watch: history is {str(file)!r:.200}: {error.strerror}; expected a file that can be written") from None

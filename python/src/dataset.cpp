@@ -1,0 +1,95 @@
+// penstock._native.Dataset and sheet(): single samples, and many of them on one sheet, as NumPy arrays.
+#include "loader/dataset.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <array>
+#include <memory>
+#include <utility>
+
+#include "core/choice.h"
+#include "loader/codecs/codec.h"
+#include "loader/option_names.h"
+#include "loader/picture.h"
+#include "loader/sheet.h"
+#include "python/src/module.h"
+
+namespace penstock::python {
+namespace {
+
+using nanobind::literals::operator""_a;
+
+/// nanobind takes no shared_ptr to a const object.
+struct OpenDataset {
+  std::shared_ptr<const Dataset> dataset;
+};
+
+/// NumPy u8, H x W x C, which owns the pixels.
+nb::object array_of(std::vector<uint8_t> pixels, const Extent& extent) {
+  auto owned = std::make_unique<std::vector<uint8_t>>(std::move(pixels));
+  const std::array shape{static_cast<size_t>(extent.height), static_cast<size_t>(extent.width),
+                         static_cast<size_t>(extent.channels)};
+  uint8_t* const data = owned->data();
+  const nb::capsule owner(owned.release(),
+                          [](void* memory) noexcept { delete static_cast<std::vector<uint8_t>*>(memory); });
+  return nb::cast(nb::ndarray<uint8_t, nb::numpy, nb::device::cpu>(data, shape.size(), shape.data(), owner));
+}
+
+/// Sample `index` as (pixels, label, id, path, encoding). The path is bytes, because names of files may be any.
+nb::tuple sample(const OpenDataset& self, uint64_t index) {
+  const Dataset& dataset = *self.dataset;
+  DecodedPicture picture;
+  {
+    const Unlocked released;
+    picture = decode_picture(dataset, index);
+  }
+  const Sample found = dataset.at(index);
+  return nb::make_tuple(array_of(std::move(picture.pixels), picture.extent), found.label, found.id,
+                        nb::bytes(found.path.data(), found.path.size()), codec_traits(found.encoding).name);
+}
+
+/// A sheet as (pixels, PNG, labels, ids). `sample`: this one in all cells.
+nb::tuple sheet(const OpenDataset& self, const std::string& augment, int rows, int columns, uint64_t seed,
+                int64_t epoch, const std::string& shuffle, std::optional<uint64_t> sample) {
+  Sheet made;
+  std::vector<uint8_t> png;
+  {
+    const Unlocked released;
+    const SheetOptions options{.rows = rows,
+                               .columns = columns,
+                               .seed = seed,
+                               .epoch = epoch,
+                               .shuffle = choice("shuffle", shuffle, shuffle_names()),
+                               .sample = sample};
+    made = make_sheet(self.dataset, Pipeline(augment, self.dataset->manifest().statistics), options);
+    png = made.png();
+  }
+  return nb::make_tuple(array_of(std::move(made.pixels), made.extent), nb::bytes(png.data(), png.size()), made.labels,
+                        made.ids);
+}
+
+}  // namespace
+
+void define_dataset(nb::module_& module) {
+  nb::class_<OpenDataset>(module, "Dataset")
+      .def(
+          "__init__",
+          [](OpenDataset* self, const std::string& data, const std::string& split) {
+            new (self) OpenDataset{Dataset::open(data, split)};
+          },
+          "data"_a, "split"_a, Release())
+      .def("sample", sample, "index"_a)
+      .def_prop_ro("size", [](const OpenDataset& self) { return self.dataset->size(); })
+      .def_prop_ro("folder", [](const OpenDataset& self) { return self.dataset->folder().string(); })
+      .def_prop_ro("split", [](const OpenDataset& self) { return self.dataset->manifest().split; })
+      .def_prop_ro("class_names", [](const OpenDataset& self) { return self.dataset->manifest().class_names; })
+      .def_prop_ro("class_counts", [](const OpenDataset& self) { return self.dataset->manifest().class_counts; });
+  module.def("sheet", sheet, "data"_a, "augment"_a, "rows"_a, "columns"_a, "seed"_a, "epoch"_a, "shuffle"_a,
+             "sample"_a.none());
+}
+
+}  // namespace penstock::python

@@ -1,0 +1,87 @@
+// penstock._native.begin_watch(), end_watch() and foresee(): what limits a loop over a Loader.
+#include "loader/limit.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include "core/machine.h"
+#include "loader/observe.h"
+#include "python/src/module.h"
+#include "python/src/native_loader.h"
+
+namespace penstock::python {
+namespace {
+
+using nanobind::literals::operator""_a;
+
+nb::dict limit_dict(const Observed& run, const Limit& limit) {
+  nb::list predictions;
+  for (const auto& one : limit.predictions) {
+    nb::dict prediction;
+    prediction["workers"] = one.workers;
+    prediction["images_per_second"] = one.images_per_second;
+    prediction["low"] = one.low;
+    prediction["high"] = one.high;
+    predictions.append(prediction);
+  }
+  nb::dict dict;
+  dict["sentence"] = limit.sentence;
+  dict["bound"] = name_of(limit.bound);
+  dict["workers"] = run.workers;
+  dict["best_workers"] = limit.best_workers;
+  dict["speed_up"] = limit.speed_up;
+  dict["limit"] = limit.limit;
+  dict["images_per_second"] = run.images_per_second;
+  dict["step_ms"] = run.step_ms;
+  dict["wait_ms"] = run.wait_ms;
+  dict["steps"] = run.step_count;
+  dict["predictions"] = predictions;
+  return dict;
+}
+
+/// A loop that waited for its storage costs half a second here.
+Limit judge(const NativeLoader& loader, Observed& run) {
+  ask_storage(run, loader.dataset(), needed_shards(loader.options()));
+  return find_limit(run);
+}
+
+nb::dict end_watch(NativeLoader& loader, int ranks, double update_threads, bool is_async) {
+  Observed run{
+      .times = {.update_threads = update_threads, .cores = usable_cores(), .ranks = ranks, .is_async = is_async}};
+  Limit limit;
+  {
+    const Unlocked released;
+    run = loader.end_watch(run);
+    limit = judge(loader, run);
+  }
+  return limit_dict(run, limit);
+}
+
+nb::dict foresee(NativeLoader& loader, double step_ms, double step_cpu_ms, int ranks) {
+  Observed run{.times = {.cores = usable_cores(), .ranks = ranks}};
+  Limit limit;
+  {
+    const Unlocked released;
+    run = loader.foresee(run, step_ms, step_cpu_ms);
+    limit = judge(loader, run);
+  }
+  return limit_dict(run, limit);
+}
+
+std::string promised(const std::string& who, const std::string& what, double images_per_second, double low, double high,
+                     double measured) {
+  return promise_text(who, what, {.images_per_second = images_per_second, .low = low, .high = high},
+                      {.images_per_second = measured});
+}
+
+}  // namespace
+
+void define_limit(nb::module_& module) {
+  module.def("begin_watch", &NativeLoader::begin_watch, "loader"_a, Release());
+  module.def("end_watch", end_watch, "loader"_a, "ranks"_a, "update_threads"_a, "is_async"_a);
+  module.def("foresee", foresee, "loader"_a, "step_ms"_a, "step_cpu_ms"_a, "ranks"_a);
+  module.def("usable_cores", usable_cores);
+  module.def("promise_text", promised, "who"_a, "what"_a, "images_per_second"_a, "low"_a, "high"_a, "measured"_a);
+}
+
+}  // namespace penstock::python
