@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "train/launch_command.h"
 #include "train/run/program.h"
 
 namespace penstock {
@@ -25,18 +26,6 @@ std::string file_name(const std::string& text) {
       name += '-';
   }
   return name;
-}
-
-/// The words without `flag VALUE` and `flag=VALUE`.
-std::vector<std::string> without_flag(const std::vector<std::string>& words, const std::string& flag) {
-  std::vector<std::string> kept;
-  for (size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == flag)
-      ++i;
-    else if (!words[i].starts_with(flag + "="))
-      kept.push_back(words[i]);
-  }
-  return kept;
 }
 
 }  // namespace
