@@ -100,3 +100,30 @@ def test_a_batch_job_that_is_told_to_end_saves_and_the_next_one_goes_on(cache, t
     log = (tmp_path / "log").read_text()
     assert "resuming at epoch" in log and "2 ranks started by slurm" in log, log
     assert (out / "model.safetensors").read_bytes() == (left_alone / "model.safetensors").read_bytes()
+
+
+def test_a_job_that_slurm_requeues_goes_on_by_itself(cache, tmp_path, slurm):
+    """Slurm kills the ranks of a job that it requeues, as it does when a node fails, and starts the same script again."""
+    left_alone, out = tmp_path / "left-alone", tmp_path / "run"
+    flags = [*RUN, "--epochs", "8", "--save-every", "3 steps"]
+    run(cache, *flags, "--nproc", 2, "--out", left_alone)
+    words = " ".join(f"'{word}'" for word in map(str, [TRAIN, *merged([*flags, "--out", out])]))
+    number = slurm("sbatch", "--parsable", "--requeue", "--open-mode=append", "-n", 2, "-o", tmp_path / "log", "--wrap",
+                   f"srun {words}", **environment(cache)).stdout.strip()
+
+    class Job:
+        @staticmethod
+        def poll():
+            return None if slurm("squeue", "-h", "-j", number).stdout else 0
+
+    wait_for_steps(Job, out, 15)
+    requeued = slurm("scontrol", "requeue", number)
+    assert requeued.returncode == 0, requeued.stderr
+
+    # Slurm holds a requeued job back for two minutes, on which nothing here depends.
+    wait_until(lambda: "BeginTime" in slurm("squeue", "-h", "-j", number, "-o", "%r").stdout)
+    slurm("scontrol", "update", f"JobId={number}", "StartTime=now")
+    wait_until(lambda: Job.poll() == 0)
+    log = (tmp_path / "log").read_text()
+    assert log.count("2 ranks started by slurm") == 2 and log.count("resuming at epoch") == 1, log
+    assert (out / "model.safetensors").read_bytes() == (left_alone / "model.safetensors").read_bytes()
