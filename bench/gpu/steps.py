@@ -76,7 +76,7 @@ def finding_steps(sizes):
         yield Step(f"mnist-{split}", ["shardprep", "pack", "--quiet", "--force", "--source", sizes.mnist, "--split", split,
                                       "--out", "{data}/mnist",
                                       *(["--input", "{input}/mnist"] if sizes.mnist == "mnist" else [])],
-                   60, kind="plain", makes=f"{{data}}/mnist/{split}/manifest.json")
+                   60, kind="plain", after=("start",), makes=f"{{data}}/mnist/{split}/manifest.json")
     for position, count in enumerate(sizes.workers):
         # Until the fastest and the slowest are known with and without the affine, nothing else is as useful.
         for augment in (True, False):
@@ -114,7 +114,7 @@ def photo_steps(sizes):
     """Photographs: does one core feed the device?"""
     yield Step("photos", ["shardprep", "pack", "--quiet", "--force", "--source", "image-folder", "--out", "{data}/photos",
                           "--input", "{photos}"], 120, kind="plain",
-               makes="{data}/photos/train/manifest.json")
+               after=("start",), makes="{data}/photos/train/manifest.json")
     size, batch = sizes.photo_size, sizes.photo_batch
     for arch in ("resnet18", "resnet50"):
         for count in sizes.photo_workers:
