@@ -9,6 +9,7 @@
 #include "loader/read_from.h"
 #include "train/device_render.h"
 #include "train/feeder.h"
+#include "train/resident_photographs.h"
 
 namespace penstock {
 namespace {
@@ -68,9 +69,10 @@ class ResidentFeeder final : public Feeder {
   void upload(const LoaderOptions& options) {
     const auto& manifest = dataset_->manifest();
     if (!manifest.extent) {
-      throw config_error(
-          concat("--resident: the pictures of ", dataset_->folder().string(),
-                 " have several sizes; expected pictures of one size, packed with shardprep pack --encode raw"));
+      throw config_error(concat(
+          "--resident: the pictures of ", dataset_->folder().string(),
+          " have several sizes; expected pictures of one size, packed with shardprep pack --encode raw, or JPEGs "
+          "packed with --encode coef"));
     }
     const Extent extent = *manifest.extent;
     refuse_what_only_the_host_renders(extent);
@@ -88,7 +90,8 @@ class ResidentFeeder final : public Feeder {
       const Sample sample = dataset_->at(index);
       if (sample.encoding != Encoding::kRaw || static_cast<int64_t>(sample.bytes.size()) != picture_bytes) {
         throw config_error(concat("--resident: ", dataset_->where(index), " is a ", codec_traits(sample.encoding).name,
-                                  " picture; expected raw pixels, as shardprep pack --encode raw stores them"));
+                                  " picture; expected raw pixels, as shardprep pack --encode raw stores them, or JPEG "
+                                  "coefficients alone (--encode coef)"));
       }
       const auto row = static_cast<int64_t>(row_of_.size());
       read_from(*dataset_, index, [&] {
@@ -155,6 +158,8 @@ class ResidentFeeder final : public Feeder {
 std::unique_ptr<Feeder> make_resident_feeder(std::shared_ptr<const Dataset> dataset, const Pipeline& pipeline,
                                              const LoaderOptions& options, const torch::Device& device,
                                              Recorder& recorder) {
+  if (const auto example = dataset->example(); example && example->encoding == Encoding::kCoefficients)
+    return make_resident_photographs(std::move(dataset), pipeline, options, device, recorder);
   return std::make_unique<ResidentFeeder>(std::move(dataset), pipeline, options, device, recorder);
 }
 

@@ -55,7 +55,8 @@ void add_data_flags(CLI::App& app, TrainOptions& o) {
   app.add_option("--prefetch", o.prefetch, "batches that the workers make ahead")->capture_default_str()->group(group);
   app.add_flag(
       "--resident", o.is_resident,
-      "keep all pixels in the memory of the device and render the batches there; needs raw pictures of one size");
+      "keep all pictures in the memory of the device and make the batches there; needs raw pictures of one size, or "
+      "photographs that are stored as coefficients (shardprep pack --encode coef), which are then decoded there");
   app.get_option("--resident")->group(group);
   app.add_option(
          "--layout", o.layout,

@@ -1,0 +1,41 @@
+// Photographs decoded on CUDA: the kernels give there what they give on the processor, to the bit.
+#include <gtest/gtest.h>
+
+#include "core/text.h"
+#include "tests/train/jpeg_dataset.h"
+#include "train/resident_photographs.h"
+
+namespace penstock {
+namespace {
+
+/// Filters along the axes, bilinear points, and copies, at the full and at smaller DCT scales.
+TEST(CudaPhotographsTest, BatchesAreThoseOfTheProcessorToTheBit) {
+  const auto dataset = jpeg_dataset();
+  for (const char* augment :
+       {"random-resized-crop(size=24),flip(p=0.5),normalize", "resize(height=9,width=10),normalize",
+        "center-crop(size=30),affine(degrees=30,interpolation=bilinear,fill=40),normalize",
+        "center-crop(size=40),shift(pad=3),normalize,erase(p=0.7)"}) {
+    const Pipeline pipeline(augment, dataset->manifest().statistics);
+    const LoaderOptions options{.workers = 0, .prefetch = 2, .batch_size = 32, .rank = 0, .world_size = 1, .seed = 7};
+    Recorder recorder;
+    const auto expected = make_resident_photographs(dataset, pipeline, options, torch::kCPU, recorder);
+    const auto found = make_resident_photographs(dataset, pipeline, options, torch::Device(torch::kCUDA, 0), recorder);
+    for (const int64_t epoch : {0, 1}) {
+      expected->start_epoch(epoch, 0);
+      found->start_epoch(epoch, 0);
+      while (const auto batch = expected->next()) {
+        SCOPED_TRACE(concat(augment, ", epoch ", epoch, ", batch ", batch->index));
+        const auto on_device = found->next();
+        ASSERT_TRUE(on_device);
+        EXPECT_TRUE(on_device->images.is_cuda());
+        EXPECT_TRUE(torch::equal(on_device->labels.cpu(), batch->labels));
+        EXPECT_TRUE(torch::equal(on_device->weights.cpu(), batch->weights));
+        EXPECT_TRUE(torch::equal(on_device->images.cpu(), batch->images));
+      }
+      EXPECT_FALSE(found->next());  // throws if the device has refused a group
+    }
+  }
+}
+
+}  // namespace
+}  // namespace penstock
