@@ -33,6 +33,20 @@ def test_samples_are_what_a_loader_without_transforms_gives(digits):
     assert [sample.label for sample in data] == batch.labels.tolist() and [sample.id for sample in data] == batch.ids.tolist()
 
 
+def test_grey_among_colours_has_three_channels_and_turned_pictures_are_upright(tmp_path):
+    draw = numpy.random.default_rng(5)
+    grey = draw.integers(0, 256, (9, 7, 1), dtype=numpy.uint8)
+    colours = Image.fromarray(draw.integers(0, 256, (4, 6, 3), dtype=numpy.uint8)).resize((60, 40), Image.Resampling.BICUBIC)
+    file, exif = io.BytesIO(), Image.Exif()
+    exif[274] = 6  # to be turned by 90 degrees
+    colours.save(file, "JPEG", quality=95, exif=exif)
+    penstock.pack([(grey, 0), (file.getvalue(), 0)], tmp_path / "packed", shards=1)
+    samples = {sample.id: sample.image for sample in penstock.Dataset(tmp_path / "packed")}
+    assert samples[0].shape == (9, 7, 3) and (samples[0] == grey).all()
+    upright = numpy.asarray(colours.transpose(Image.Transpose.ROTATE_270)).astype(int)
+    assert samples[1].shape == (60, 40, 3) and numpy.abs(samples[1] - upright).mean() < 4
+
+
 def test_indices_are_those_of_a_sequence(digits):
     data = penstock.Dataset(digits / "train")
     assert data[-1].id == data[999].id and data[-1000].id == data[numpy.int64(0)].id
