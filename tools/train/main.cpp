@@ -8,9 +8,11 @@
 #include "tools/train/flags.h"
 #include "tools/train/study/study.h"
 #include "tools/train/verify/verify_modes.h"
+#include "train/run/freed_memory.h"
 #include "train/run/program.h"
 
 int main(int argc, char** argv) {
+  penstock::keep_freed_memory();
   return penstock::run_tool("train", [&] {
     penstock::load_plugins({argv, argv + argc}, TORCH_VERSION);
     if (argc > 1 && std::strcmp(argv[1], "study") == 0) return penstock::run_study(argc - 1, argv + 1);
