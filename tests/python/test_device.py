@@ -62,6 +62,10 @@ class FakeTorch:
         self.calls.append(("leave", stream.name))
 
 
+# The functions and the memory live as long as the process, as those of CUDA do: a loader may be collected after its test.
+KEPT = []
+
+
 @pytest.fixture
 def fake(monkeypatch):
     """Loaders with device="fake" get a Feed that notes its calls, and memory from functions as those of CUDA are."""
@@ -82,6 +86,7 @@ def fake(monkeypatch):
         return 0
 
     fake.functions = allocate, release
+    KEPT.append(fake)
     monkeypatch.setattr(_loader, "find_device", lambda device: torch.device("cpu") if device == "fake" else None)
     monkeypatch.setattr(_loader, "page_locking",
                         lambda: tuple(ctypes.cast(function, ctypes.c_void_p).value for function in (allocate, release)))
@@ -163,6 +168,7 @@ def test_slots_are_page_locked_and_given_back(digits, fake):
 def test_no_page_locked_memory_is_one_line(digits, fake, monkeypatch):
     refuse = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint)(lambda *_: 2)
     release = fake.functions[1]
+    KEPT.append(refuse)
     monkeypatch.setattr(_loader, "page_locking",
                         lambda: tuple(ctypes.cast(function, ctypes.c_void_p).value for function in (refuse, release)))
     failure(penstock.DeviceError, penstock.Loader, digits, device="fake")
