@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 
 #include <map>
+#include <optional>
 #include <random>
+#include <set>
 #include <tuple>
+#include <vector>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -184,6 +187,73 @@ TEST(ScheduleTest, EveryOperationIsDoneOnceAfterWhatItNeedsAndWithinTheStatedMem
       if (is_split && plan.micro_batches >= plan.ranks)
         EXPECT_NEAR(timeline.bubble(), waits / (3 * work + waits), 1e-12);
     }
+}
+
+/// Ranks that run their schedules as StageLink lets them: who sends a gradient first waits until the peer asks for the
+/// gradient that was sent before it, or has got it.
+class StepByStep {
+ public:
+  explicit StepByStep(const SchedulePlan& plan)
+      : ranks_(plan.ranks), part_count_(plan.ranks * plan.interleave), schedules_(schedules_of(plan)) {
+    next_.resize(schedules_.size());
+    sent_.resize(schedules_.size());
+  }
+
+  /// Whether all come to their end.
+  bool run() {
+    for (bool moves = true; moves;) {
+      moves = false;
+      for (size_t rank = 0; rank < schedules_.size(); ++rank)
+        while (advance(rank)) moves = true;
+    }
+    for (size_t rank = 0; rank < schedules_.size(); ++rank)
+      if (next_[rank] < schedules_[rank].size()) return false;
+    return true;
+  }
+
+ private:
+  using Key = std::tuple<Kind, int, int>;
+
+  Key key_of(size_t rank, size_t index) const {
+    const auto& one = schedules_[rank][index];
+    return {one.kind, one.chunk * ranks_ + static_cast<int>(rank), one.micro_batch};
+  }
+
+  bool advance(size_t rank) {
+    if (next_[rank] == schedules_[rank].size()) return false;
+    const auto [kind, part, m] = key_of(rank, next_[rank]);
+    for (const auto& needed : needs(kind, part, m, part_count_))
+      if (!done_.contains(needed)) return false;
+    if ((kind == Kind::kBackward || kind == Kind::kInputGradient) && part > 0) {
+      const size_t peer = (rank + schedules_.size() - 1) % schedules_.size();
+      const bool is_asked_for =
+          sent_[rank] && next_[peer] < schedules_[peer].size() && key_of(peer, next_[peer]) == *sent_[rank];
+      if (sent_[rank] && !is_asked_for && !done_.contains(*sent_[rank])) return false;
+      sent_[rank] = Key{kind, part - 1, m};
+    }
+    done_.insert(key_of(rank, next_[rank]++));
+    return true;
+  }
+
+  int ranks_, part_count_;
+  std::vector<Schedule> schedules_;
+  std::vector<size_t> next_;              // one entry per rank, as of `sent_`
+  std::vector<std::optional<Key>> sent_;  // what takes the gradient that was sent last
+  std::set<Key> done_;
+};
+
+TEST(ScheduleTest, NoScheduleComesToAStopWhenOneGradientIsOnItsWayAtATime) {
+  for (const std::string name : {"gpipe", "1f1b", "interleaved", "zero-bubble"})
+    for (int ranks = name == "interleaved" ? 2 : 1; ranks <= 6; ++ranks)
+      for (int count = 1; count <= 4; ++count)
+        for (const int interleave : name == "interleaved" ? std::vector{2, 3} : std::vector{1}) {
+          const SchedulePlan plan{.name = name,
+                                  .ranks = ranks,
+                                  .micro_batches = name == "interleaved" ? count * ranks : 3 * count,
+                                  .interleave = interleave};
+          EXPECT_TRUE(StepByStep(plan).run())
+              << name << ": P " << ranks << ", M " << plan.micro_batches << ", v " << interleave;
+        }
 }
 
 TEST(TimelineTest, RanksThatWaitForEachOtherAreABug) {

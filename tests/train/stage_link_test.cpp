@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "tests/support/testing.h"
+#include "tests/train/allocation_peak.h"
 #include "tests/train/rank_threads.h"
 
 namespace penstock::detail {
@@ -50,6 +51,28 @@ TEST(StageLinkTest, AnActivationIsHeldUntilItsGradientHasCome) {
     EXPECT_GT(activation.storage().use_count(), 1U);
     link.receive_gradient(0, 0, activation);
     EXPECT_EQ(activation.storage().use_count(), 1U);
+    link.finish();
+  });
+}
+
+/// Without a limit all eight would stay until finish().
+TEST(StageLinkTest, OneGradientIsOnItsWayAtATime) {
+  constexpr int kGradients = 8;
+  constexpr int64_t kElements = 100'000;
+  run_ranks(2, [](Comm& comm) {
+    Recorder recorder;
+    StageLink link(comm, 2, torch::kCPU, recorder);
+    const auto like = torch::ones({1, kElements});
+    if (comm.rank() == 0) {
+      for (int i = 0; i < kGradients; ++i) EXPECT_EQ(link.receive_gradient(0, i, like)[0][0].item<float>(), i);
+    } else {
+      AllocationPeak peak;
+      peak.count([&] {
+        for (int i = 0; i < kGradients; ++i)
+          link.send_gradient(1, i, torch::full({1, kElements}, static_cast<float>(i)));
+      });
+      EXPECT_LE(peak.bytes(), 2 * kElements * 4 + 10'000);
+    }
     link.finish();
   });
 }

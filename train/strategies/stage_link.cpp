@@ -91,8 +91,13 @@ torch::Tensor StageLink::receive_activation(int part, int micro_batch, int64_t r
 }
 
 void StageLink::send_gradient(int part, int micro_batch, const torch::Tensor& gradient) {
-  send(gradient.contiguous(), rank_of(part - 1), gradient_tag(part, micro_batch),
-       of_micro_batch("gradient", micro_batch));
+  // The peer has asked for the gradient before this one already, as a rule: it does so when its forward is through,
+  // from which this rank has made a forward and a backward since.
+  recorder_.mark(Phase::kBackward);
+  if (last_gradient_tag_) release(*last_gradient_tag_);
+  recorder_.mark(Phase::kBubble);
+  last_gradient_tag_ = gradient_tag(part, micro_batch);
+  send(gradient.contiguous(), rank_of(part - 1), *last_gradient_tag_, of_micro_batch("gradient", micro_batch));
 }
 
 torch::Tensor StageLink::receive_gradient(int part, int micro_batch, const torch::Tensor& like) {
@@ -130,6 +135,7 @@ DeviceBatch StageLink::with_targets(const DeviceBatch& batch) {
 void StageLink::finish() {
   for (const auto& message : under_way_) message.work->wait();
   under_way_.clear();
+  last_gradient_tag_.reset();
 }
 
 }  // namespace penstock::detail

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "train/comm/comm.h"
@@ -11,9 +12,12 @@
 namespace penstock::detail {
 
 /// Part q of the model is at rank q modulo the number of ranks, so that messages go around when a rank holds several.
-/// Sends return at once; receives wait. What was sent keeps its memory until finish(), an activation until its gradient
-/// has come. A tensor's sizes without its rows are told once per part, before its first activation: the rows of each
-/// message are known to both ranks.
+/// Sends return at once, but for a gradient, which first waits until the one before it has arrived; receives wait. What
+/// was sent keeps its memory until finish(), an activation until its gradient has come, and a gradient until the next
+/// one is sent: beside the activations that the schedule keeps alive, one gradient is on its way. No schedule comes to
+/// a stop by that: the peer asks for the gradients in the order in which they are sent, and what it does before that
+/// needs nothing that comes later (tests/train/schedule_test.cpp runs all of them so). A tensor's sizes without its
+/// rows are told once per part, before its first activation: the rows of each message are known to both ranks.
 ///
 /// Errors: device_error as Comm has it, naming the message: "the activation of micro-batch 3 from rank 0". bug_error
 /// for an activation of other sizes than the first one, before it is sent: Gloo ends the process of a rank that
@@ -34,7 +38,8 @@ class StageLink {
   /// What `part` gives, to the part after it; and what it takes, from the part before it.
   void send_activation(int part, int micro_batch, const torch::Tensor& activation);
   torch::Tensor receive_activation(int part, int micro_batch, int64_t rows);
-  /// The gradient of what `part` takes, to the part before it; and of what it gives, from the part after it.
+  /// The gradient of what `part` takes, to the part before it; and of what it gives, from the part after it. Sending
+  /// belongs to Phase::kBackward, and its wait to Phase::kBubble.
   void send_gradient(int part, int micro_batch, const torch::Tensor& gradient);
   torch::Tensor receive_gradient(int part, int micro_batch, const torch::Tensor& like);
 
@@ -69,8 +74,9 @@ class StageLink {
   torch::Device device_;
   Recorder& recorder_;
   int first_rank_;
-  std::vector<Shape> sent_, received_;  // one entry per part: what it gives, and what it takes
-  std::vector<Message> under_way_;      // what was sent and not waited for
+  std::vector<Shape> sent_, received_;    // one entry per part: what it gives, and what it takes
+  std::vector<Message> under_way_;        // what was sent and not waited for
+  std::optional<int> last_gradient_tag_;  // of what was sent in this step
 };
 
 }  // namespace penstock::detail
