@@ -30,11 +30,17 @@ struct Collectives {
   double all = 0, exposed = 0, last = 0;
 };
 
+/// How long a rank has waited before it comes to its sums: for its loader, and for the other parts of its copy of the
+/// model.
+double late(const StepTimes& rank) { return rank[Phase::kWait] + rank[Phase::kBubble]; }
+
+/// `ranks`: those that sum with each other.
 Collectives sums_of(const std::vector<StepTimes>& ranks) {
   std::optional<Collectives> least;
-  const double longest = longest_wait(ranks);
+  double latest = 0;
+  for (const auto& rank : ranks) latest = std::max(latest, late(rank));
   for (const auto& rank : ranks) {
-    const double echoed = echo(rank, longest, Phase::kCommunication);
+    const double echoed = std::min(latest - late(rank), rank[Phase::kCommunication]);
     const double exposed = rank[Phase::kCommunication] - echoed;
     if (!least || exposed < least->exposed)
       least = {std::max(exposed, rank.collectives - echoed), exposed, std::min(rank.last_collective, exposed)};
@@ -231,10 +237,23 @@ std::string to_text(const SlowRank& rank) {
                 longer, ")");
 }
 
-std::optional<TimedSums> timed_sums(const std::vector<StepTimes>& ranks) {
-  const Collectives sums = sums_of(ranks);
-  if (sums.all <= 0 || ranks[0].collectives <= 0) return std::nullopt;
-  return TimedSums{sums.all, 1 - sums.exposed / sums.all};
+std::optional<TimedSums> timed_sums(const ParallelRun& run) {
+  const auto parts = static_cast<size_t>(run.parts);
+  double all = 0, exposed = 0;
+  for (size_t part = 0; part < parts; ++part) {
+    std::vector<StepTimes> copies;
+    double timed = 0;
+    for (size_t rank = part; rank < run.ranks.size(); rank += parts) {
+      copies.push_back(run.ranks[rank]);
+      timed += copies.back().collectives;
+    }
+    if (timed <= 0) continue;
+    const Collectives sums = sums_of(copies);
+    all += sums.all;
+    exposed += sums.exposed;
+  }
+  if (all <= 0) return std::nullopt;
+  return TimedSums{all / run.parts, 1 - exposed / all};
 }
 
 std::vector<SettingPrediction> setting_predictions(const ParallelRun& run, double images_per_second) {

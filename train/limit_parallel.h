@@ -49,13 +49,14 @@ std::optional<SlowRank> slow_rank(const ParallelRun& run);
 std::string to_text(const SlowRank& rank);  ///< "rank 3 makes every step 1.4x longer (its loader; 0.8 ms per step)"
 
 /// The sums over ranks at the rank that came last to them; the others also wait for that rank, which is no
-/// communication.
+/// communication. Where ranks hold parts of the model, the copies of each part have sums of their own: this is the mean
+/// of all parts.
 struct TimedSums {
   double all_ms = 0;        ///< Per step, whether the rank waited or not.
   double hidden_share = 0;  ///< The share, 0..1, in which it did something else.
 };
 /// None if no collective was timed.
-std::optional<TimedSums> timed_sums(const std::vector<StepTimes>& ranks);
+std::optional<TimedSums> timed_sums(const ParallelRun& run);
 
 /// What a run with another batch size, or in a pipeline another number of micro-batches, would reach; empty if nothing
 /// is known. `images_per_second` is that of the run.

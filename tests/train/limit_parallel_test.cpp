@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 namespace penstock {
 namespace {
 
@@ -41,12 +43,32 @@ ParallelRun two_ranks(const StepTimes& step) { return {.ranks = {step, step}, .b
 
 TEST(SumsTest, TheRankThatComesLastTellsWhatIsHidden) {
   StepTimes last = summing(5, 40, 5), first = summing(30, 65, 30);
-  EXPECT_DOUBLE_EQ(timed_sums({first, last})->hidden_share, 1 - 5 / 40.0);
-  EXPECT_DOUBLE_EQ(timed_sums({first, last})->all_ms, 40);
+  const auto of = [](const std::vector<StepTimes>& ranks) { return timed_sums({.ranks = ranks}); };
+  EXPECT_DOUBLE_EQ(of({first, last})->hidden_share, 1 - 5 / 40.0);
+  EXPECT_DOUBLE_EQ(of({first, last})->all_ms, 40);
   last[Phase::kWait] = 25;  // in which the first one waited in its sums
-  EXPECT_DOUBLE_EQ(timed_sums({first, last})->all_ms, 40);
-  EXPECT_FALSE(timed_sums({rank_of(0, 8, 0), rank_of(0, 8, 0)}));
-  EXPECT_FALSE(timed_sums({}));
+  EXPECT_DOUBLE_EQ(of({first, last})->all_ms, 40);
+  EXPECT_FALSE(of({rank_of(0, 8, 0), rank_of(0, 8, 0)}));
+  EXPECT_FALSE(of({}));
+}
+
+/// The first part alone has a loader, and the last one waits in its bubble for it: neither is a wait for a sum.
+TEST(SumsTest, TheCopiesOfAPartSumWithEachOtherAlone) {
+  StepTimes first = summing(10, 40, 5), last = summing(2, 20, 2);
+  first[Phase::kWait] = 50;
+  last[Phase::kBubble] = 60;
+  const auto sums = timed_sums({.ranks = {first, last, first, last}, .parts = 2});
+  ASSERT_TRUE(sums);
+  EXPECT_DOUBLE_EQ(sums->all_ms, (40 + 20) / 2.0);
+  EXPECT_DOUBLE_EQ(sums->hidden_share, 1 - (10 + 2) / 60.0);
+  StepTimes other = first;  // it waited for a part of its copy, and not for its loader
+  std::swap(other[Phase::kWait], other[Phase::kBubble]);
+  EXPECT_DOUBLE_EQ(timed_sums({.ranks = {first, last, other, last}, .parts = 2})->hidden_share, 1 - (10 + 2) / 60.0);
+  StepTimes early = last;  // its neighbour gave it work 15 ms before
+  early[Phase::kBubble] -= 15;
+  early[Phase::kCommunication] += 15;
+  early.collectives += 15;
+  EXPECT_DOUBLE_EQ(timed_sums({.ranks = {first, last, first, early}, .parts = 2})->hidden_share, 1 - (10 + 2) / 60.0);
 }
 
 TEST(SumsTest, ALargerBatchHasTheSameSums) {

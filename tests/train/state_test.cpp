@@ -21,13 +21,15 @@ namespace {
 const OptimizerOptions kSgd{.learning_rate = 0.05, .momentum = 0.9};
 constexpr ModelShape kGrey{.channels = 1, .height = 28, .width = 28, .classes = 10};
 
-const std::string kSixLayers = "mlp(hidden=784:784:784:784:784:784)";  // of 784 x 784 numbers each
+// 400 x 400 numbers each: more than 1 MiB in f64, so that zero(stage=3) gathers them one by one.
+const std::string kSixLayers = "mlp(hidden=400:400:400:400:400:400)";
+constexpr ModelShape kOf400{.channels = 1, .height = 20, .width = 20, .classes = 10};
 
-std::unique_ptr<Model> make(const std::string& arch) {
+std::unique_ptr<Model> make(const std::string& arch, const ModelShape& shape = kGrey) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   at::manual_seed(1);
-  return ModelRegistry::make(parse_spec("arch", arch), kGrey);
+  return ModelRegistry::make(parse_spec("arch", arch), shape);
 }
 
 struct StateCase {
@@ -37,13 +39,13 @@ struct StateCase {
 
 /// Model and momentum together are twelve times the largest tensor, and what one rank holds of them is six times that.
 TEST(StateTest, RanksTogetherTakeTheMemoryOfTwoTensorsForAStateAndOfOneMorePerRank) {
-  constexpr int64_t kLargest = 784 * 784 * 8;
+  constexpr int64_t kLargest = 400 * 400 * 8;
   for (const auto& [mode, ranks] : {StateCase{"mp", 2}, StateCase{"pipeline(schedule=interleaved)", 2},
                                     StateCase{"zero", 2}, StateCase{"zero(stage=3)", 2}, StateCase{"ddp", 2}})
     for (const auto network : {Network::kGloo, Network::kThreads}) {
       AllocationPeak peak;
       const auto body = [&, mode = mode](Comm& comm) {
-        Trainee one(mode, make(kSixLayers), comm, kSgd);
+        Trainee one(mode, make(kSixLayers, kOf400), comm, kSgd);
         comm.barrier();
         peak.count([&] { one.strategy->for_each_state([](const auto&, const auto&) {}); });
         comm.barrier();

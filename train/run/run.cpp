@@ -265,7 +265,7 @@ class Run {
       text += concat("bubble: ranks waited ", percent_text(measured), " of the time for their neighbours; ",
                      percent_text(parallel.predicted_bubble), " is the bubble of parts that take equally long", mark);
     }
-    if (const auto sums = timed_sums(parallel.ranks)) {
+    if (const auto sums = timed_sums(parallel)) {
       summary["hidden_share"] = sums->hidden_share;
       char line[80];
       std::snprintf(line, sizeof line, "communication: %.1f ms per step, hidden share %.2f", sums->all_ms,
