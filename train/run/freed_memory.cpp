@@ -1,3 +1,4 @@
+// Thresholds of glibc's allocator, and the switch of LibTorch's.
 #include "train/run/freed_memory.h"
 
 #include <cstdlib>

@@ -196,10 +196,10 @@ class Run {
     CheckpointInfo info = setup_.info;
     info.position = position;
     const bool is_last = which == TrainParts::Save::kLast;
-    write_checkpoint({*strategy_, comm_, device_},
-                     is_last ? path_of_checkpoint(options_.out, position.step, options_.keep)
-                             : options_.out / kBestCheckpoint,
-                     info, options_.learning_rate);
+    write_checkpoint(
+        {*strategy_, comm_, device_},
+        is_last ? path_of_checkpoint(options_.out, position.step, options_.keep) : options_.out / kBestCheckpoint, info,
+        options_.learning_rate);
     if (is_first_ && is_last) keep_checkpoints(options_.out, position.step, options_.keep);
   }
 
