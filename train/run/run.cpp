@@ -16,6 +16,7 @@
 #include "core/number_text.h"
 #include "core/text.h"
 #include "train/comm/sim_net.h"
+#include "train/gpu_use.h"
 #include "train/host_feeder.h"
 #include "train/kept_checkpoints.h"
 #include "train/limit_parallel.h"
@@ -166,6 +167,7 @@ class Run {
     write_text(options_.out / "options.json", to_json(options_));
     const int64_t resumed_step = is_resumed ? setup_.info.position.step : -1;
     sinks_ = make_sinks({options_.out, resumed_step, std::cout});
+    gpu_use_ = watch_gpu(device_, [](const std::string& line) { std::cerr << concat("train: ", line, "\n"); });
     std::cout << opening_text(setup_, comm_) << mode_text(setup_, *strategy_, comm_.world_size()) << std::flush;
   }
 
@@ -176,7 +178,8 @@ class Run {
                      {},         {},
                      {},         profile_ ? &*profile_ : nullptr};
     if (is_first_) {
-      parts.on_metrics = [this](const Metrics& metrics) {
+      parts.on_metrics = [this](Metrics metrics) {
+        if (gpu_use_) gpu_use_->put(metrics);
         for (const auto& sink : sinks_) sink->write(metrics);
       };
     }
@@ -352,6 +355,7 @@ class Run {
   double queued_share_ = 0;  // time that threads queued for a core, summed over the threads / time of the training
   std::optional<RunFolder> folder_;
   std::vector<std::unique_ptr<Sink>> sinks_;
+  std::unique_ptr<GpuUse> gpu_use_;  // null: there is no GPU, or no NVML
   ProgressBar progress_{std::cout, isatty(STDOUT_FILENO) != 0};
 };
 

@@ -38,6 +38,8 @@ class JsonlSink final : public Sink {
     if (metrics.test_accuracy) json["test_accuracy"] = *metrics.test_accuracy;
     if (metrics.test_loss) json["test_loss"] = *metrics.test_loss;
     if (metrics.compression_error) json["compression_error"] = *metrics.compression_error;
+    if (metrics.gpu_busy_percent) json["gpu_busy_percent"] = *metrics.gpu_busy_percent;
+    if (metrics.gpu_memory_bytes) json["gpu_memory_bytes"] = *metrics.gpu_memory_bytes;
     file_.line(json.dump());
   }
 

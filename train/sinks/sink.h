@@ -16,6 +16,14 @@
 
 namespace penstock {
 
+/// What NVML says of the GPU of rank 0 at one moment.
+struct GpuSample {
+  double seconds = 0;              ///< Since this process began to sample, shortly before its first step.
+  double busy_percent = 0;         ///< Share of the last 1/6 s or more in which a kernel ran.
+  double memory_busy_percent = 0;  ///< Share of it in which device memory was read or written.
+  int64_t memory_bytes = 0, memory_total_bytes = 0;  ///< Of the whole GPU, all its processes.
+};
+
 /// The figures of the steps since the previous record of the same kind. Means and rates are over all ranks; times are
 /// those of rank 0.
 struct Metrics {
@@ -39,6 +47,10 @@ struct Metrics {
   std::optional<double> test_loss = {}, test_accuracy = {};
   /// In step records of modes that send compressed gradients: StepSums::compression_error of the last step.
   std::optional<double> compression_error = {};
+  /// Since the last record of this kind; nothing where NVML has not been asked. Memory: the most of any moment.
+  std::optional<double> gpu_busy_percent = {};
+  std::optional<int64_t> gpu_memory_bytes = {};
+  std::vector<GpuSample> gpu_samples = {};  ///< Since the last record of any kind.
 };
 
 /// Errors: io_error. Thread-safety: for the training thread only.

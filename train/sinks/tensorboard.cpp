@@ -72,6 +72,9 @@ std::string summary_of(const Metrics& metrics) {
   if (metrics.test_loss) values += value(group + "test_loss", *metrics.test_loss);
   if (metrics.test_accuracy) values += value(group + "test_accuracy", *metrics.test_accuracy);
   if (metrics.compression_error) values += value(group + "compression_error", *metrics.compression_error);
+  if (metrics.gpu_busy_percent) values += value(group + "gpu_busy_percent", *metrics.gpu_busy_percent);
+  if (metrics.gpu_memory_bytes)
+    values += value(group + "gpu_memory_bytes", static_cast<double>(*metrics.gpu_memory_bytes));
   return values;
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "tools/train/study/gpu_chart.h"
 #include "tools/train/study/html_text.h"
 #include "tools/train/study/mode_table.h"
 #include "tools/train/study/table.h"
@@ -41,6 +42,8 @@ text.turn { font-weight: 600; fill: #1c1c1c; paint-order: stroke; stroke: #fff; 
 .legend svg { width: 12px; height: 12px; vertical-align: -1px; margin-right: 4px; }
 .wait { fill: #d55e00; } .host_to_device { fill: #e6c700; } .forward { fill: #56b4e9; } .backward { fill: #0072b2; }
 .communication { fill: #cc79a7; } .bubble { fill: #e69f00; } .optimizer { fill: #009e73; } .other { fill: #a8a8a8; }
+.gpu polyline { fill: none; stroke-width: 1.5; } .gpu .busy { stroke: #0072b2; } .gpu .full { stroke: #d55e00; }
+.gpu text { fill: #0072b2; } .gpu text.full { fill: #d55e00; }
 .even { fill: #7a7a9e; } .odd { fill: #b3b3cc; }
 )";
 
@@ -111,6 +114,11 @@ std::string timeline_html(const RowResult& row, const std::string& mark) {
     text += timeline_svg(timeline) + element("p class=\"quiet\"", timeline_text(timeline) + mark);
   } catch (const Error& error) {
     text += element("p class=\"quiet\"", concat("no timeline: ", error.what()));
+  }
+  try {
+    text += gpu_chart(row.folder / "gpu.csv");
+  } catch (const Error& error) {
+    text += element("p class=\"quiet\"", concat("no chart of the GPU: ", error.what()));
   }
   return text + "</section>\n";
 }

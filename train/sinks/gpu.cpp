@@ -1,0 +1,58 @@
+// gpu: writes gpu.csv, one row per sample of the GPU's use. In a run without such samples there is no file.
+#include <charconv>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "core/text.h"
+#include "train/sinks/log_file.h"
+#include "train/sinks/sink.h"
+
+namespace penstock {
+namespace {
+
+/// The step in a line, which is its first column; the header counts as step 0.
+int64_t gpu_step(const std::string& line) {
+  if (line.starts_with("step")) return 0;
+  int64_t step = INT64_MAX;
+  std::from_chars(line.data(), line.data() + line.size(), step);
+  return step;
+}
+
+class GpuSink final : public Sink {
+ public:
+  GpuSink(std::filesystem::path folder, int64_t resumed_step)
+      : path_(std::move(folder) / "gpu.csv"), resumed_step_(resumed_step) {}
+
+  void write(const Metrics& metrics) override {
+    if (metrics.gpu_samples.empty()) return;
+    if (!file_) file_ = std::make_unique<detail::LogFile>(path_, resumed_step_, gpu_step);
+    if (file_->is_empty()) file_->line("step,seconds,busy_percent,memory_busy_percent,memory_bytes,memory_total_bytes");
+    std::ostringstream rows;
+    for (const auto& sample : metrics.gpu_samples)
+      rows << (&sample == &metrics.gpu_samples.front() ? "" : "\n") << metrics.step << ',' << sample.seconds << ','
+           << sample.busy_percent << ',' << sample.memory_busy_percent << ',' << sample.memory_bytes << ','
+           << sample.memory_total_bytes;
+    file_->line(rows.str());
+  }
+
+ private:
+  std::filesystem::path path_;
+  int64_t resumed_step_;
+  std::unique_ptr<detail::LogFile> file_;  // null: no sample has come yet
+};
+
+const Registered<SinkKind> kGpu{
+    "gpu",
+    {},
+    "gpu.csv: one row per sample of the GPU's use, about ten per second; its step is that of the record after it",
+    [](const Spec&, const SinkContext& context) {
+      return std::make_unique<GpuSink>(context.folder, context.resumed_step);
+    },
+    {.files = "gpu.csv"}};
+
+}  // namespace
+}  // namespace penstock
