@@ -7,6 +7,7 @@
 #include "core/text.h"
 #include "loader/codecs/codec.h"
 #include "loader/read_from.h"
+#include "train/cuda_device.h"
 #include "train/device_render.h"
 #include "train/feeder.h"
 #include "train/resident_photographs.h"
@@ -83,6 +84,8 @@ class ResidentFeeder final : public Feeder {
       for (uint64_t index = dataset_->shard_begin(shard); index < dataset_->shard_begin(shard + 1); ++index)
         indices.push_back(index);
     }
+    if (const auto free_bytes = free_device_bytes(device_))
+      require_room_for_pictures(static_cast<int64_t>(indices.size()), picture_bytes, *free_bytes);
     auto pictures = torch::empty({static_cast<int64_t>(indices.size()), extent.height, extent.width, extent.channels},
                                  torch::kUInt8);
     row_of_.reserve(indices.size());

@@ -182,7 +182,7 @@ void add_device_flags(CLI::App& app, TrainOptions& o) {
       ->capture_default_str()
       ->group(group);
   app.add_option("--hosting", o.hosting,
-                 "what the ranks of --nproc are: processes, or threads of this process (on the CPU only)")
+                 "what the ranks of --nproc are: processes, or threads of this process; with CUDA they share one GPU")
       ->capture_default_str()
       ->group(group);
   app.add_option(

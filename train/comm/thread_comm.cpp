@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <thread>
 #include <tuple>
 
 #include "core/clock.h"
@@ -34,7 +35,10 @@ class ThreadGroup {
 
   /// `world_ranks`: one entry per rank of the group, its rank in the run.
   ThreadGroup(std::shared_ptr<ThreadRun> run, std::vector<int> world_ranks)
-      : run_(std::move(run)), world_ranks_(std::move(world_ranks)), next_(world_ranks_.size(), 0) {}
+      : run_(std::move(run)),
+        world_ranks_(std::move(world_ranks)),
+        next_(world_ranks_.size(), 0),
+        threads_(next_.size()) {}
 
   int size() const { return static_cast<int>(next_.size()); }
   int world_rank(int rank) const { return world_ranks_[static_cast<size_t>(rank)]; }
@@ -61,6 +65,7 @@ class ThreadGroup {
   int64_t wait(int rank, int64_t number, const std::string& operation) {
     std::unique_lock lock(run_->mutex);
     auto& collective = collectives_[number];
+    refuse_to_wait_in_backward(collective, rank, operation);
     wait_until(lock, rank, operation, [&] { return collective.end_ns > 0; });
     const int64_t end_ns = collective.end_ns;
     if (++collective.seen == size()) collectives_.erase(number);
@@ -71,6 +76,12 @@ class ThreadGroup {
   bool is_done(int64_t number) {
     const std::lock_guard lock(run_->mutex);
     return collectives_[number].end_ns > 0;
+  }
+
+  /// The rank trains on the calling thread.
+  void use_this_thread(int rank) {
+    const std::lock_guard lock(run_->mutex);
+    threads_[static_cast<size_t>(rank)] = std::this_thread::get_id();
   }
 
   void send(int from, int to, int tag, const torch::Tensor& tensor) {
@@ -117,6 +128,19 @@ class ThreadGroup {
     int64_t end_ns = 0;        // 0: it has not ended
   };
 
+  /// Autograd has one thread per GPU, and it runs the hooks of all ranks that share the GPU: while it waits for a rank,
+  /// that rank cannot come. On the CPU every rank runs its own hooks.
+  void refuse_to_wait_in_backward(const Collective& collective, int rank, const std::string& operation) const {
+    const auto index = static_cast<size_t>(rank);
+    const auto& own = collective.tensors[index];
+    const auto& thread = threads_[index];
+    const bool is_its_own = thread == std::thread::id() || thread == std::this_thread::get_id();
+    if (is_its_own || collective.end_ns > 0 || !own.defined() || !own.is_cuda()) return;
+    throw device_error(concat("rank ", world_rank(rank), ": threads: ", operation,
+                              ": is waited for in backward, which ranks that share a GPU do on one thread; expected ",
+                              "ranks that are processes (--hosting processes)"));
+  }
+
   template <class Condition>
   void wait_until(std::unique_lock<std::mutex>& lock, int rank, const std::string& operation,
                   const Condition& is_there) {
@@ -139,7 +163,8 @@ class ThreadGroup {
 
   std::shared_ptr<ThreadRun> run_;
   std::vector<int> world_ranks_;
-  std::vector<int64_t> next_;  // one entry per rank: the number of its next collective
+  std::vector<int64_t> next_;             // one entry per rank: the number of its next collective
+  std::vector<std::thread::id> threads_;  // one entry per rank: the one that trains, once it is known
   std::map<int64_t, Collective> collectives_;
   std::map<std::tuple<int, int, int>, std::deque<torch::Tensor>> mail_;  // by sender, receiver and tag
   std::map<std::pair<int64_t, int64_t>, std::shared_ptr<ThreadGroup>> parts_;
@@ -263,7 +288,9 @@ class ThreadComm final : public Comm {
     }
     const int64_t number = split_count_++;  // counted by every rank, also by one that is alone in its part
     if (world_ranks.size() == 1) return make_self_comm();
-    return std::make_unique<ThreadComm>(group_->part(number, color, world_ranks), own);
+    auto group = group_->part(number, color, world_ranks);
+    group->use_this_thread(own);
+    return std::make_unique<ThreadComm>(std::move(group), own);
   }
 
   void at_step(int64_t step) override { group_->at_step(rank_, step); }
@@ -285,7 +312,9 @@ class ThreadComm final : public Comm {
         CollectiveWork::Parts{group_, rank_, number, begin_ns, operation, std::move(finish), busy_});
   }
 
+  /// No hook calls this.
   void run(const std::string& operation, const torch::Tensor& tensor, const ThreadGroup::Combine& combine) {
+    group_->use_this_thread(rank_);
     group_->wait(rank_, group_->post(rank_, tensor, combine), operation);
   }
 

@@ -2,6 +2,7 @@
 #include "train/run/rank_threads.h"
 
 #include <ATen/Parallel.h>
+#include <c10/core/DeviceGuard.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -16,6 +17,7 @@
 #include "train/comm/thread_comm.h"
 #include "train/models/model.h"
 #include "train/run/run.h"
+#include "train/run/world.h"
 #include "train/short_message.h"
 
 namespace penstock {
@@ -76,6 +78,7 @@ class RankThreads {
       at::set_num_threads(setups_[rank].options.threads);
     }
     try {
+      const c10::DeviceGuard current_device(rank_device(setups_[rank].options, setups_[rank].world));
       codes_[rank] = run_rank(setups_[rank], *comms_[rank]);
     } catch (const std::exception& failure) {
       fail(std::current_exception());  // before the others know: what they then throw is not the first error

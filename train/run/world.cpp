@@ -12,6 +12,7 @@
 #include "core/machine.h"
 #include "core/text.h"
 #include "train/comm/address.h"
+#include "train/cuda_device.h"
 #include "train/launch.h"
 #include "train/run/exact.h"
 #include "train/strategies/strategy.h"
@@ -113,14 +114,15 @@ void check_sim_net(const TrainOptions& options, const World& world, torch::Devic
                               " on CUDA, which is nccl; expected --dist-backend gloo"));
 }
 
-void check_hosting(const TrainOptions& options, const World& world, torch::DeviceType device) {
+void check_hosting(const TrainOptions& options, const World& world) {
   if (options.hosting != "threads") return;
   if (world.launcher != "none")
     throw config_error(concat("--hosting is threads for a rank that ",
                               world.launcher == "flags" ? "--rank names" : world.launcher + " has started",
                               "; expected processes, or --nproc alone"));
-  if (device != torch::kCPU && world.has_rank_threads)
-    throw config_error("--hosting is threads on CUDA; expected processes, or --device cpu");
+  if (world.has_rank_threads && !world.mesh.gpus.empty())
+    throw config_error(concat("--hosting is threads with --mode ", options.mode,
+                              ", which names devices, and threads share one GPU; expected processes"));
   if (options.dist_backend != "auto")
     throw config_error(
         concat("--dist-backend is ", options.dist_backend, " with --hosting threads; expected auto, or processes"));
@@ -145,20 +147,20 @@ void check_starter(const TrainOptions& options, const World& world) {
 void check_world(const TrainOptions& options, const World& world, torch::DeviceType device) {
   const int count = world.rendezvous.world_size;
   if (!world.has_rank_threads) check_descriptors(count);
-  check_hosting(options, world, device);
+  check_hosting(options, world);
   check_sim_net(options, world, device);
   if (options.dist_backend == "nccl" && device == torch::kCPU)
     throw config_error("--dist-backend is nccl on the CPU; expected gloo or auto, or --device cuda");
   // NCCL runs the messages of two ranks on one stream in the order of the calls, so that 1f1b's, which cross, would
   // wait for each other for ever.
-  if (device == torch::kCUDA && world.mesh.pipe > 1 && options.dist_backend != "gloo")
+  if (device == torch::kCUDA && world.mesh.pipe > 1 && options.dist_backend != "gloo" && !world.has_rank_threads)
     throw config_error(concat("--dist-backend is ", options.dist_backend,
                               " with parts of a model on GPUs, where messages ",
                               "between parts need gloo; expected --dist-backend gloo"));
   if (options.batch_size < world.mesh.data)
     throw config_error(concat("--batch-size is ", options.batch_size, " with ", world.mesh.data, " ranks; expected ",
                               world.mesh.data, " or more"));
-  if (options.gpu >= 0 && count > 1 && options.rank < 0)
+  if (options.gpu >= 0 && count > 1 && options.rank < 0 && !world.has_rank_threads)
     throw config_error(
         concat("--gpu is ", options.gpu, " with ", count, " ranks; expected one rank, or CUDA_VISIBLE_DEVICES"));
   if (options.gpu >= 0 && !world.mesh.gpus.empty())
@@ -195,14 +197,15 @@ torch::DeviceType device_type(const TrainOptions& options) {
   const bool has_cuda = options.device != "cpu" && torch::cuda::is_available();
   if ((options.device == "cuda" || options.gpu >= 0) && !has_cuda) {
     throw device_error(concat(options.gpu >= 0 ? concat("--gpu ", options.gpu) : "--device cuda",
-                              ": no CUDA device is visible; expected one, or --device cpu"));
+                              ": no CUDA device is visible: ", no_device_text(no_device()),
+                              "; expected one, or --device cpu"));
   }
   return has_cuda ? torch::kCUDA : torch::kCPU;
 }
 
 torch::Device rank_device(const TrainOptions& options, const World& world) {
   if (device_type(options) == torch::kCPU) return torch::kCPU;
-  const int local = world.rendezvous.local_rank;
+  const int local = world.has_rank_threads ? 0 : world.rendezvous.local_rank;  // threads share one GPU
   const auto& gpus = world.mesh.gpus;
   const int own = gpus.empty() ? local : gpus.at(static_cast<size_t>(local));
   const int index = options.gpu >= 0 ? options.gpu : own;

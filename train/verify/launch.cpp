@@ -1,16 +1,19 @@
 // Launches: children that are ranks, and one child whose threads are ranks.
 #include "train/verify/launch.h"
 
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <c10/util/Logging.h>
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <torch/cuda.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <mutex>
@@ -22,6 +25,7 @@
 #include "core/text.h"
 #include "train/comm/address.h"
 #include "train/comm/thread_comm.h"
+#include "train/cuda_device.h"
 #include "train/safetensors_torch.h"
 #include "train/short_message.h"
 #include "train/verify/trainee.h"
@@ -32,6 +36,10 @@ namespace {
 constexpr int kLimitSeconds = 120;      // of a launch
 constexpr int kMessageSeconds = 20;     // of a collective or a message
 constexpr size_t kMessageBytes = 4000;  // a pipe takes so many in one piece
+
+torch::Device device_of(const Launch& launch) {
+  return launch.is_on_gpu ? torch::Device(torch::kCUDA, 0) : torch::Device(torch::kCPU);
+}
 
 /// Initial weights come from the random numbers of the process, so that ranks that are threads take turns.
 std::unique_ptr<Model> make_model(const Launch& launch) {
@@ -44,11 +52,12 @@ std::unique_ptr<Model> make_model(const Launch& launch) {
 }
 
 void train(const Launch& launch, const Samples& given, Comm& comm, const std::filesystem::path& to) {
-  const Samples samples{given.images.to(launch.dtype), given.labels};
+  const torch::Device device = device_of(launch);
+  const Samples samples{given.images.to(device, launch.dtype), given.labels.to(device)};
   auto input_sizes = samples.images.sizes().vec();
   input_sizes[0] = launch.batch_size;
   Trainee one(
-      launch.mode, [&] { return make_model(launch); }, comm, launch.optimizer, launch.dtype, torch::kCPU, input_sizes,
+      launch.mode, [&] { return make_model(launch); }, comm, launch.optimizer, launch.dtype, device, input_sizes,
       launch.shards);
   comm.barrier();  // a step may set the random numbers of which others build their models
   if (!launch.from.empty()) one.strategy->load_state(read_tensors(launch.from).tensors);
@@ -58,6 +67,18 @@ void train(const Launch& launch, const Samples& given, Comm& comm, const std::fi
   const auto state = one.strategy->state();
   if (comm.rank() == 0) write_tensors(to, state);
   comm.barrier();  // no rank leaves while another one still needs it
+}
+
+/// In a child that computes on a GPU. Sums in a fixed order, and convolutions of float32 with all of its 24 bits: by
+/// default LibTorch rounds their factors to the 11 bits of TF32, which is 1e-3 of a gradient.
+void prepare_gpu() {
+  if (!torch::cuda::is_available())
+    throw device_error(concat("--device cuda: no CUDA device is visible: ", no_device_text(no_device()),
+                              "; expected one, or --device cpu"));
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
+  at::globalContext().setAllowTF32CuDNN(false);
 }
 
 /// Where the ranks of a launch say what went wrong; the first of them counts.
@@ -118,20 +139,20 @@ void serve_threads(int count, const Complaints& complaints, const std::function<
   for (auto& thread : threads) thread.join();
 }
 
-void serve_process(int rank, int count, int port, const Complaints& complaints,
+void serve_process(int rank, const Launch& launch, int port, const Complaints& complaints,
                    const std::function<void(Comm&)>& body) {
   const auto comm = make_comm({.rank = rank,
-                               .world_size = count,
+                               .world_size = launch.ranks,
                                .local_rank = rank,
                                .port = port,
                                .meeting_seconds = kMessageSeconds,
                                .step_seconds = kMessageSeconds},
-                              torch::kCPU, "gloo");
+                              device_of(launch), "gloo");
   serve(*comm, complaints, body);
 }
 
 /// A child that runs `body`, and ends without the destructors of what it shares with its parent.
-pid_t start(const Complaints& complaints, const std::function<void()>& body) {
+pid_t start(const Complaints& complaints, bool is_on_gpu, const std::function<void()>& body) {
   const pid_t parent = getpid(), child = fork();
   if (child < 0) throw errno_error("verify: fork", "expected a process to be possible");
   if (child > 0) return child;
@@ -140,6 +161,7 @@ pid_t start(const Complaints& complaints, const std::function<void()>& body) {
   alarm(kLimitSeconds);
   FLAGS_caffe2_log_level = static_cast<int>(c10::GLOG_FATAL);  // what c10d logs it also throws
   try {
+    if (is_on_gpu) prepare_gpu();
     body();
   } catch (const std::exception& failure) {
     complaints.add(short_message(failure));
@@ -172,11 +194,12 @@ std::string run_launch(const Launch& launch, const Samples& samples, const std::
   Complaints complaints;
   std::vector<pid_t> children;
   if (launch.ranks == 1 || launch.hosting == Hosting::kThreads) {
-    children.push_back(start(complaints, [&] { serve_threads(launch.ranks, complaints, body); }));
+    children.push_back(start(complaints, launch.is_on_gpu, [&] { serve_threads(launch.ranks, complaints, body); }));
   } else {
     const int port = free_port();
     for (int rank = 0; rank < launch.ranks; ++rank)
-      children.push_back(start(complaints, [&] { serve_process(rank, launch.ranks, port, complaints, body); }));
+      children.push_back(
+          start(complaints, launch.is_on_gpu, [&] { serve_process(rank, launch, port, complaints, body); }));
   }
   std::string said = complaints.first();
   for (size_t rank = 0; rank < children.size(); ++rank)

@@ -21,6 +21,7 @@ struct Launch {
   torch::ScalarType dtype = torch::kFloat64;
   OptimizerOptions optimizer = {};
   int64_t batch_size = 0;
+  bool is_on_gpu = false;                // all ranks on GPU 0; otherwise on the CPU
   int shards = 0;                        // of --exact; 0: without it
   int64_t first_step = 0, end_step = 0;  // step k trains on batch k, counted around the samples
   std::filesystem::path from = {};       // the state to go on from; empty: initial weights, always the same

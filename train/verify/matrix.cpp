@@ -43,7 +43,8 @@ class ModeRows {
     std::vector<Mesh> meshes;
     const auto try_one = [&](int ranks) {
       try {
-        meshes.push_back(entry_.traits.mesh(spec_, {.ranks = ranks, .batch_size = options_.batch_size, .gpus = 0}));
+        meshes.push_back(
+            entry_.traits.mesh(spec_, {.ranks = ranks, .batch_size = options_.batch_size, .gpus = gpu_count()}));
       } catch (const Error& error) {
         leave_out("", ranks, error.what());
       }
@@ -75,6 +76,9 @@ class ModeRows {
   }
 
  private:
+  /// Ranks share the GPU. The machine is not asked: this process must not use it (run_launch()).
+  int gpu_count() const { return options_.is_on_gpu ? 1 : 0; }
+
   void add_exact(const Mesh& mesh, const std::string& arch) {
     if (entry_.traits.exact == StrategyKind::Exact::kNever) return;
     if (options_.batch_size % kVerifiedShards != 0)
@@ -84,7 +88,8 @@ class ModeRows {
           name_of(Equivalence::kBitwise));
     try {
       entry_.traits.mesh(
-          spec_, {.ranks = mesh.size(), .batch_size = options_.batch_size, .shards = kVerifiedShards, .gpus = 0});
+          spec_,
+          {.ranks = mesh.size(), .batch_size = options_.batch_size, .shards = kVerifiedShards, .gpus = gpu_count()});
     } catch (const Error& error) {
       return leave_out(arch, mesh.size(), error.what(), name_of(Equivalence::kBitwise));
     }

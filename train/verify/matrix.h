@@ -43,6 +43,7 @@ struct VerifyOptions {
   std::vector<std::string> archs = {"lenet", "lenet(batch-norm=true)"};
   std::vector<int> ranks = {2, 4};
   std::vector<Hosting> hostings = {Hosting::kThreads, Hosting::kProcesses};
+  bool is_on_gpu = false;    // all ranks on GPU 0; otherwise on the CPU
   int most_processes = 2;    // ranks; more are threads alone, unless these are not asked for
   int64_t batch_size = 24;   // 2, 3, 4, 6 and 8 divide it
   int64_t step_count = 200;  // of the class fp64

@@ -35,8 +35,9 @@ DeviceBatch part_of(const Samples& samples, int64_t batch_size, int64_t index, i
   auto sizes = samples.images.sizes().vec();
   sizes[0] = batch.rows;
   batch.images = torch::zeros(sizes, samples.images.options());
-  batch.labels = torch::zeros({batch.rows}, torch::kInt64);
-  batch.weights = torch::zeros({batch.rows});
+  const auto device = samples.images.device();
+  batch.labels = torch::zeros({batch.rows}, torch::dtype(torch::kInt64).device(device));
+  batch.weights = torch::zeros({batch.rows}, torch::dtype(torch::kFloat32).device(device));
   if (batch.count == 0) return batch;
   const auto first = static_cast<int64_t>(rows.first_position);
   batch.images.narrow(0, 0, batch.count).copy_(samples.images.narrow(0, first, batch.count));

@@ -88,6 +88,7 @@ class Verifier {
                   .dtype = pair.equivalence == Equivalence::kFp64 ? torch::kFloat64 : torch::kFloat32,
                   .optimizer = compares_states(pair) ? kSgd : kPlainSgd,
                   .batch_size = options_.batch_size,
+                  .is_on_gpu = options_.is_on_gpu,
                   .end_step = pair.equivalence == Equivalence::kFp64 ? options_.step_count : 1};
     if (pair.equivalence == Equivalence::kBitwise) {
       launch.shards = kVerifiedShards;

@@ -33,10 +33,10 @@ std::vector<Hosting> parse_hostings(const std::string& text) {
 Flags parse(int argc, char** argv) {
   Flags flags;
   auto& options = flags.options;
-  std::string modes, archs = join(options.archs, ","), ranks = "2,4", hosting = "threads,processes";
+  std::string modes, archs = join(options.archs, ","), ranks = "2,4", hosting = "threads,processes", device = "cpu";
   std::vector<std::string> plugins;
   CLI::App app(
-      "Trains with each mode and with `single` on embedded digits, on the CPU, and says how far apart they end. fp64: "
+      "Trains with each mode and with `single` on embedded digits and says how far apart they end. fp64: "
       "parameters, buffers and the optimiser's state after --steps steps in float64, with a checkpoint in the middle "
       "from which the run goes on, below 1e-12. one-step: the gradient of one step in float32, below 1e-6. compressed: "
       "the same, below what the mode states. bitwise: no difference with --exact 8, after a tenth of --steps. Takes "
@@ -52,8 +52,11 @@ Flags parse(int argc, char** argv) {
   app.add_option("--nproc", ranks, "numbers of ranks; a mode that takes none of them runs with its own")
       ->capture_default_str();
   app.add_option("--hosting", hosting,
-                 "what ranks are: threads, processes or both (default: both, but more than two are threads alone)");
+                 "what ranks are: threads, processes or both (default: both, but more than two are threads alone; with "
+                 "--device cuda processes)");
   app.add_option("-b,--batch-size", options.batch_size, "samples per step, over all ranks")->capture_default_str();
+  app.add_option("--device", device, "where all ranks compute: cpu, or cuda: GPU 0, which they share")
+      ->capture_default_str();
   app.add_flag("--json", flags.prints_json, "print the results as JSON, at the end");
   add_plugin_option(app, plugins);
   parse_command_line(app, argc, argv);
@@ -62,7 +65,10 @@ Flags parse(int argc, char** argv) {
   options.archs = parse_archs(archs);
   options.ranks = parse_counts("--nproc", ranks, 1, "2,4");
   options.hostings = parse_hostings(hosting);
-  if (app.count("--hosting") > 0) options.most_processes = std::numeric_limits<int>::max();
+  options.is_on_gpu = choice<bool>("--device", device, {{"cpu", false}, {"cuda", true}});
+  // Threads that share a GPU cannot run every mode (make_thread_comms()).
+  if (options.is_on_gpu && app.count("--hosting") == 0) options.hostings = {Hosting::kProcesses};
+  if (app.count("--hosting") > 0 || options.is_on_gpu) options.most_processes = std::numeric_limits<int>::max();
   if (options.step_count < 2) throw config_error(concat("--steps is ", options.step_count, "; expected 2 or more"));
   constexpr int64_t kMostRows = 65'536;
   if (options.batch_size < 1 || options.batch_size > kMostRows)

@@ -1,0 +1,73 @@
+// CUDA device: asks the run time, the driver and the environment, in the order in which they rule a device out.
+#include "train/cuda_device.h"
+
+#ifdef PENSTOCK_HAS_CUDA
+#include <cuda_runtime_api.h>
+#endif
+
+#include <cstdlib>
+
+#include "core/error.h"
+#include "core/number_text.h"
+#include "core/text.h"
+
+namespace penstock {
+namespace {
+
+/// "13.0"
+std::string cuda_version(int number) { return concat(number / 1000, ".", number % 1000 / 10); }
+
+}  // namespace
+
+NoDevice no_device() {
+  NoDevice why;
+  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
+    why.visible_devices = visible;
+    why.has_visible_devices = true;
+  }
+#ifdef PENSTOCK_HAS_CUDA
+  cudaRuntimeGetVersion(&why.runtime);
+  cudaDriverGetVersion(&why.driver);
+  int count = 0;
+  if (const auto error = cudaGetDeviceCount(&count); error != cudaSuccess && error != cudaErrorNoDevice)
+    why.error = cudaGetErrorString(error);
+  cudaGetLastError();  // otherwise the next call of the run time would find it
+#endif
+  return why;
+}
+
+std::string no_device_text(const NoDevice& why) {
+  if (why.runtime == 0) return "this LibTorch is without CUDA";
+  if (why.driver == 0) return "there is no NVIDIA driver";
+  if (why.driver < why.runtime)
+    return concat("the NVIDIA driver is for CUDA ", cuda_version(why.driver), ", older than LibTorch's ",
+                  cuda_version(why.runtime));
+  if (!why.error.empty()) return why.error;
+  if (why.has_visible_devices)
+    return concat("CUDA_VISIBLE_DEVICES is ", in_quotes(why.visible_devices), ", which names no GPU of this machine");
+  return "the driver counts none";
+}
+
+std::optional<int64_t> free_device_bytes([[maybe_unused]] const c10::Device& device) {
+#ifdef PENSTOCK_HAS_CUDA
+  // LibTorch has not allocated anything of this size yet, so that its cache counts for nothing.
+  size_t free_bytes = 0, all_bytes = 0;
+  if (device.is_cuda() && cudaMemGetInfo(&free_bytes, &all_bytes) == cudaSuccess)
+    return static_cast<int64_t>(free_bytes);
+#endif
+  return std::nullopt;
+}
+
+void require_room_for_pictures(int64_t picture_count, int64_t picture_bytes, int64_t free_bytes) {
+  const int64_t fitting = free_bytes / picture_bytes;
+  if (picture_count <= fitting) return;
+  throw device_error(concat(
+      "--resident: ", grouped(static_cast<uint64_t>(picture_count)), " pictures take ",
+      byte_text(static_cast<uint64_t>(picture_count * picture_bytes)), ", and ",
+      byte_text(static_cast<uint64_t>(free_bytes)), " of the device's memory are free; expected at most ",
+      grouped(static_cast<uint64_t>(fitting)), " pictures, ",
+      percent_text(static_cast<double>(fitting) / static_cast<double>(picture_count)),
+      " of them: more ranks with --shuffle rank-local, smaller pictures (shardprep pack --resize), or no --resident"));
+}
+
+}  // namespace penstock

@@ -1,0 +1,29 @@
+// CUDA device: why none is visible, and how much memory one has left.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace penstock {
+
+/// What the run time and the environment say where no device is visible.
+struct NoDevice {
+  int driver = 0, runtime = 0;       ///< Versions of CUDA as 1000 * major + 10 * minor; driver 0: there is none.
+  std::string error = {};            ///< What the run time says; "" if it counts 0 devices.
+  std::string visible_devices = {};  ///< CUDA_VISIBLE_DEVICES.
+  bool has_visible_devices = false;  ///< Whether it is set.
+};
+
+NoDevice no_device();                             ///< Requires that no device is visible.
+std::string no_device_text(const NoDevice& why);  ///< "the NVIDIA driver is for CUDA 12.4, older than LibTorch's 13.0"
+
+/// Bytes that this process can still allocate on a CUDA device; nothing on the CPU.
+std::optional<int64_t> free_device_bytes(const c10::Device& device);
+
+/// Throws device_error with both numbers, and how many would fit, unless so many pictures fit into `free_bytes`.
+void require_room_for_pictures(int64_t picture_count, int64_t picture_bytes, int64_t free_bytes);
+
+}  // namespace penstock
