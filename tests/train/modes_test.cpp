@@ -1,6 +1,7 @@
 // Modes: every one of them, over any number of ranks, trains the model that a plain loop over all rows trains.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <set>
@@ -12,6 +13,7 @@
 #include "tests/train/plain_optimizer.h"
 #include "tests/train/rank_threads.h"
 #include "tests/train/strategy_batches.h"
+#include "train/verify/matrix.h"
 
 namespace penstock {
 namespace {
@@ -108,49 +110,56 @@ TEST(ModesTest, SingleAndDdpHaveTheBitsOfAPlainLoop) {
   }
 }
 
+/// What the registry names: every mode with its examples, also those of a plug-in, where `single` over this batch is
+/// the same training. Two and four ranks, or the number that a mode chooses.
+std::vector<Case> registered_cases(int64_t batch_size) {
+  std::vector<Case> cases;
+  const VerifyOptions options{.archs = {"lenet"}, .hostings = {Hosting::kThreads}, .batch_size = batch_size};
+  for (const auto& pair : matrix_of(options).pairs)
+    if (pair.equivalence == Equivalence::kFp64) cases.push_back({pair.mode, pair.ranks});
+  return cases;
+}
+
 /// The class fp64: gradients are the same sums in another order.
 TEST(ModesTest, EveryModeTrainsTheSameModel) {
   const auto samples = random_samples(36, kGrey, 4);
   const auto model = make("lenet", kGrey, torch::kFloat64);
   const auto expected = plain_loop(*model, samples, 12, 3, 1);
-  for (const auto& [mode, world_size] : {Case{"ddp", 3},
-                                         Case{"zero", 1},
-                                         Case{"zero", 2},
-                                         Case{"zero", 3},
-                                         Case{"zero(stage=2)", 1},
-                                         Case{"zero(stage=2)", 3},
-                                         Case{"zero(stage=3)", 1},
-                                         Case{"zero(stage=3)", 3},
-                                         Case{"mp", 2},
-                                         Case{"mp", 5},
-                                         Case{"mp(cut=fc1)", 2},
-                                         Case{"mp(balance=memory)", 3},
-                                         Case{"pipeline", 1},
-                                         Case{"pipeline", 2},
-                                         Case{"pipeline(schedule=gpipe)", 3},
-                                         Case{"pipeline(micro-batches=12)", 2},
-                                         Case{"pipeline(data=2,micro-batches=3)", 4},
-                                         Case{"pipeline(balance=time,data=2,micro-batches=3)", 4},
-                                         Case{"pipeline(balance=memory,schedule=interleaved)", 2},
-                                         Case{"pipeline(schedule=interleaved)", 2},
-                                         Case{"pipeline(schedule=interleaved,data=2,micro-batches=2)", 4},
-                                         Case{"pipeline(schedule=zero-bubble)", 3},
-                                         Case{"pipeline(schedule=zero-bubble,data=2,micro-batches=6)", 4},
-                                         Case{"pipeline(data=2,zero=1,micro-batches=3)", 4},
-                                         Case{"pipeline(data=3,zero=2)", 6},
-                                         Case{"pipeline(schedule=interleaved,data=2,zero=2,micro-batches=2)", 4},
-                                         Case{"pipeline(schedule=zero-bubble,data=2,zero=2,micro-batches=3)", 4},
-                                         Case{"pipeline(recompute=always)", 3},
-                                         Case{"pipeline(schedule=interleaved,recompute=always)", 2},
-                                         Case{"pipeline(schedule=zero-bubble,recompute=except-last)", 2},
-                                         Case{"single(accumulate=4)", 1},
-                                         Case{"ddp(accumulate=2)", 3},
-                                         Case{"zero(accumulate=3)", 2},
-                                         Case{"zero(stage=2,accumulate=2)", 3},
-                                         Case{"ddp(accumulate=2,compress=powersgd,rank=1000)", 3},
-                                         Case{"dp(devices=cpu:1)", 1},
-                                         Case{"dp", 1},
-                                         Case{"dp(devices=cpu:5)", 1}})
+  auto cases = registered_cases(12);
+  for (const auto& name : StrategyRegistry::names())
+    EXPECT_TRUE(std::any_of(cases.begin(), cases.end(), [&](const Case& one) { return one.mode == name; })) << name;
+  // Odd numbers of ranks, and keys that no example has.
+  for (const Case& more : {Case{"ddp", 3},
+                           Case{"zero", 1},
+                           Case{"zero", 3},
+                           Case{"zero(stage=2)", 1},
+                           Case{"zero(stage=2)", 3},
+                           Case{"zero(stage=3)", 1},
+                           Case{"zero(stage=3)", 3},
+                           Case{"mp", 5},
+                           Case{"mp(cut=fc1)", 2},
+                           Case{"mp(balance=memory)", 3},
+                           Case{"pipeline", 1},
+                           Case{"pipeline(schedule=gpipe)", 3},
+                           Case{"pipeline(micro-batches=12)", 2},
+                           Case{"pipeline(balance=time,data=2,micro-batches=3)", 4},
+                           Case{"pipeline(balance=memory,schedule=interleaved)", 2},
+                           Case{"pipeline(schedule=interleaved,data=2,micro-batches=2)", 4},
+                           Case{"pipeline(schedule=zero-bubble)", 3},
+                           Case{"pipeline(schedule=zero-bubble,data=2,micro-batches=6)", 4},
+                           Case{"pipeline(data=2,zero=1,micro-batches=3)", 4},
+                           Case{"pipeline(data=3,zero=2)", 6},
+                           Case{"pipeline(schedule=interleaved,data=2,zero=2,micro-batches=2)", 4},
+                           Case{"pipeline(schedule=zero-bubble,data=2,zero=2,micro-batches=3)", 4},
+                           Case{"pipeline(recompute=always)", 3},
+                           Case{"pipeline(schedule=interleaved,recompute=always)", 2},
+                           Case{"pipeline(schedule=zero-bubble,recompute=except-last)", 2},
+                           Case{"ddp(accumulate=2)", 3},
+                           Case{"zero(accumulate=3)", 2},
+                           Case{"zero(stage=2,accumulate=2)", 3},
+                           Case{"ddp(accumulate=2,compress=powersgd,rank=1000)", 3}})
+    cases.push_back(more);
+  for (const auto& [mode, world_size] : cases)
     for (const auto network : {Network::kGloo, Network::kThreads})
       EXPECT_LE(relative_difference(expected,
                                     train(mode, world_size, "lenet", kGrey, samples, 12, 3, torch::kFloat64, network)),

@@ -221,7 +221,9 @@ TEST(EmulatedStepTest, WaitsAndLeavesModelAndBatchAlone) {
   const auto images = batch.images.clone();
   recorder.restart();
   const auto sums = strategy->step(batch);
-  EXPECT_GE(recorder.times()[Phase::kForward], 3);  // a wait is never shorter than requested
+  const auto times = recorder.times();
+  EXPECT_GE(times[Phase::kForward], 1);  // a wait is never shorter than requested
+  EXPECT_GE(times[Phase::kForward] + times[Phase::kBackward], 3);
   EXPECT_EQ(sums.loss.item<double>(), 0);
   EXPECT_TRUE(batch.images.equal(images));
   for (const auto& [name, tensor] : strategy->state()) EXPECT_TRUE(tensor.equal(before.at(name))) << name;

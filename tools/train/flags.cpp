@@ -202,8 +202,10 @@ void add_emulation_flags(CLI::App& app, std::string& step, std::string& load, st
   const auto group = "Emulation of a device, a loader or a network that is not there (results are marked `emulated`)";
   app.add_option(
          "--emulate-step", step,
-         "wait for this time, for example 1.2ms, in place of forward, backward and update; the wait uses no processor "
-         "time, and nothing is learned")
+         "a device that takes this time, for example 1.2ms, for forward, backward and update of a whole batch: each "
+         "rank "
+         "waits for its share of it, as --mode divides it, which uses no processor time; nothing is learned, and what "
+         "ranks send each other has its true size")
       ->group(group);
   app.add_option("--emulate-load", load,
                  "waste this processor time, for example 100us, on each sample, as a slower loader would")

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <iostream>
@@ -60,7 +61,8 @@ class Run {
                         [&setup] { return make_model(setup); },
                         [this](const std::string& line) { say(line); },
                         options_.exact_shards,
-                        options_.seed});
+                        options_.seed,
+                        options_.sim_net.empty() ? std::nullopt : std::optional(parse_sim_net(options_.sim_net))});
     if (setup.checkpoint) load(*setup.checkpoint);
     if (options_.profile_steps > 0) profile_.emplace(options_, comm_, recorder_, device_.is_cuda(), counts_process());
     if (!options_.only_evaluates) feeder_ = make_feeder(setup.data.train, *setup.pipeline, train_loader_options());
@@ -231,6 +233,7 @@ class Run {
     const int64_t all_memory = std::accumulate(memory.begin(), memory.end(), int64_t{0});
     const auto tensors = gather_memory(strategy_->memory(), comm_, device_);
     const auto most_alive = of_all_ranks(strategy_->most_alive(), comm_, device_);
+    const auto activations = of_all_ranks(strategy_->activation_bytes(), comm_, device_);
     const ObservedRun run = observe_all(result);
     if (!is_first_) return 0;
     progress_.clear();
@@ -238,7 +241,10 @@ class Run {
     auto summary = summary_json(setup_, &result, evaluation, all_memory);
     summary["peak_memory_bytes_of_ranks"] = memory;  // 0 at a rank that is a thread of another's process
     if (!tensors.front().empty()) summary["tensor_memory"] = memory_json(tensors);
-    if (setup_.world.mesh.pipe > 1) summary["most_alive_activations"] = most_alive;
+    if (setup_.world.mesh.pipe > 1) {
+      summary["most_alive_activations"] = most_alive;
+      summary["activation_bytes"] = *std::max_element(activations.begin(), activations.end());
+    }
     const std::string waits = tell_waits(run, summary);
     const auto replicas = strategy_->replica_use();
     if (!replicas.empty()) summary["replicas"] = replicas_json(replicas, result.train_seconds);
@@ -379,7 +385,8 @@ int run_rank(Setup& setup) {
   if (setup.world.rendezvous.world_size > 1) meeting.terms = terms_of(setup);
   meeting.say = [](const std::string& line) { std::cerr << concat("train: ", line, "\n") << std::flush; };
   auto comm = make_comm(setup.world.rendezvous, device, setup.options.dist_backend, meeting);
-  if (!setup.options.sim_net.empty()) comm = make_sim_net(std::move(comm), parse_sim_net(setup.options.sim_net));
+  if (!setup.options.sim_net.empty() && comm->world_size() > 1)
+    comm = make_sim_net(std::move(comm), parse_sim_net(setup.options.sim_net));
   try {
     return run_rank(setup, *comm);
   } catch (const std::exception& error) {

@@ -164,7 +164,8 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   Setup setup;
   setup.device = device_type(options);
   setup.world = find_world(options, setup.device);
-  if (!options.sim_net.empty() && setup.world.rendezvous.world_size == 1) {
+  const bool copies_to_replicas = setup.world.mesh.replicas > 1 && options.emulated_step_ns > 0;
+  if (!options.sim_net.empty() && setup.world.rendezvous.world_size == 1 && !copies_to_replicas) {
     say(concat("--sim-net ", options.sim_net, ": one rank has nobody to talk to, so no network is emulated"));
     options.sim_net.clear();  // the results are those of this machine
   }

@@ -39,10 +39,10 @@ class BucketCountdown {
 
   void restart();
   bool is_complete(size_t bucket) const { return missing_[bucket] == 0; }
-
- private:
+  /// What a hook calls.
   void count(size_t parameter);
 
+ private:
   std::vector<std::vector<size_t>> members_;
   int backward_count_;
   std::function<void(size_t)> on_complete_;

@@ -1,11 +1,7 @@
 // Engine: forward, backward, update and checkpoints of what one rank holds.
 #include "train/strategies/engine.h"
 
-#include <sys/prctl.h>
-
 #include <algorithm>
-#include <chrono>
-#include <thread>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -87,8 +83,7 @@ Engine::Engine(const StrategyContext& context, const Choices& choices)
       data_(data_comm_ ? *data_comm_ : world_),
       device_(context.device),
       recorder_(context.recorder),
-      part_(model_, ranges_of(choices, model_, world_.rank()), device_),
-      emulated_step_ns_(context.emulated_step_ns) {
+      part_(model_, ranges_of(choices, model_, world_.rank()), device_) {
   if (choices.mesh.size() != world_.world_size())
     throw bug_error(concat("a mesh of ", choices.mesh.size(), " ranks for ", world_.world_size()));
   if (choices.mesh.pipe > 1)
@@ -106,19 +101,34 @@ Engine::Engine(const StrategyContext& context, const Choices& choices)
                             factors_of(part_.trained(), context.rate_factors), choices.steps_in_backward,
                             choices.mesh.shards > 0 ? kVectorAlignment : 1});
   sync_ = choices.sync(part_.trained(), data_, recorder_, choices.micro_batches);
-  if (choices.steps_in_backward && emulated_step_ns_ == 0)
+  if (choices.steps_in_backward && context.emulated_step_ns == 0)
     sync_->hand_over([this](size_t bucket) { update_->step_bucket(bucket); });
   if (choices.mesh.shards > 0) {
     shards_.emplace(part_, data_, choices.replicas.get(), choices.mesh.shards, context.seed, device_,
                     choices.replicas != nullptr || (device_.is_cpu() && world_.backend() == "threads"));
     runner_->tell(*shards_, *sync_);
   }
-  // Linux wakes a thread up to 50 us late, to save wake-ups, unless it asks for better: 4 % of a step of 1.2 ms.
-  if (emulated_step_ns_ > 0) prctl(PR_SET_TIMERSLACK, 1UL);
+  if (context.emulated_step_ns > 0) emulate(context);
+}
+
+void Engine::emulate(const StrategyContext& context) {
+  const auto& mesh = choices_.mesh;
+  EmulatedWork work{.step_ns = context.emulated_step_ns,
+                    .shares = int64_t{mesh.data} * mesh.replicas,
+                    .micro_batches = choices_.micro_batches,
+                    .rank = mesh.pipe_rank(world_.rank()),
+                    .ranks = mesh.pipe,
+                    .schedule = choices_.schedule,
+                    .chunks = ranges_of(choices_, model_, world_.rank()),
+                    .net = context.sim_net};
+  for (const auto& [name, parameter] : part_.parameters())
+    work.replica_bytes += static_cast<int64_t>(parameter.nbytes()) * (mesh.replicas - 1);
+  emulated_step_.emplace(part_, link_ ? &*link_ : nullptr, data_.world_size() > 1 ? sync_.get() : nullptr, recorder_,
+                         std::move(work));
 }
 
 StepSums Engine::step(const DeviceBatch& batch) {
-  if (emulated_step_ns_ > 0) return emulated(batch);
+  if (emulated_step_) return emulated(batch);
   sync_->begin();
   if (shards_) shards_->begin(batch);
   auto sums = runner_->run(link_ ? link_->with_targets(batch) : batch);
@@ -136,13 +146,16 @@ StepSums Engine::step(const DeviceBatch& batch) {
   return sums;
 }
 
-/// Sleeps, and sends what gradients there are (zeros) where there is somebody to send them to.
-StepSums Engine::emulated(const DeviceBatch&) {
-  const bool is_alone = world_.world_size() == 1;
-  if (!is_alone) sync_->begin();
-  std::this_thread::sleep_for(std::chrono::nanoseconds(emulated_step_ns_));
-  recorder_.mark(Phase::kForward);
-  if (!is_alone) sync_->finish();
+StepSums Engine::emulated(const DeviceBatch& batch) {
+  const bool has_copies = data_.world_size() > 1;
+  if (has_copies) sync_->begin();
+  emulated_step_->run(link_ ? link_->with_targets(batch) : batch);
+  if (link_) link_->finish();
+  recorder_.enter(Phase::kCommunication);
+  if (has_copies) {
+    sync_->finish();
+    update_->share();
+  }
   recorder_.mark(Phase::kCommunication);
   return no_sums(device_);
 }

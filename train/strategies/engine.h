@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "train/strategies/emulated_step.h"
 #include "train/strategies/gradient_sync.h"
 #include "train/strategies/memory.h"
 #include "train/strategies/mesh.h"
@@ -76,6 +77,7 @@ class Engine final : public Strategy {
   double predicted_bubble() const override { return choices_.bubble; }
   bool is_fed() const override { return part_.is_first(); }
   int most_alive() const override { return runner_->most_alive(); }
+  int64_t activation_bytes() const override { return link_ ? link_->activation_bytes() : 0; }
   StepSums step(const DeviceBatch& batch) override;
   torch::Tensor evaluate(DeviceBatch& batch) override;
   void set_learning_rate(double learning_rate) override { update_->optimizer().set_learning_rate(learning_rate); }
@@ -90,6 +92,7 @@ class Engine final : public Strategy {
   std::string left_out() const override { return left_out_; }
 
  private:
+  void emulate(const StrategyContext& context);
   StepSums emulated(const DeviceBatch& batch);
   void agree_on_buffers();
   int holder_of(const std::string& tensor) const;
@@ -110,8 +113,8 @@ class Engine final : public Strategy {
   std::unique_ptr<GradientSync> sync_;
   std::unique_ptr<Update> update_;
   std::optional<ScheduleRunner> runner_;
-  std::optional<Shards> shards_;  // none: without --exact
-  int64_t emulated_step_ns_;
+  std::optional<Shards> shards_;               // none: without --exact
+  std::optional<EmulatedStep> emulated_step_;  // none: steps are real
   bool are_buffers_agreed_ = false;
   std::string left_out_;  // as left_out()
 };

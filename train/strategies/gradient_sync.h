@@ -31,6 +31,9 @@ class GradientSync {
   /// Around every backward that adds to gradients, with the micro-batch that it is of.
   virtual void begin_backward([[maybe_unused]] int micro_batch) {}
   virtual void end_backward() {}
+  /// For an emulated step: as if a backward had added to the gradient of this one of the trained parameters. A sync
+  /// that begins no sum before finish() does nothing.
+  virtual void gradient_is_there([[maybe_unused]] size_t parameter) {}
   /// Tensors with gradients that this keeps beside those of the parameters; they may share memory with them.
   virtual std::vector<torch::Tensor> buffers() const { return {}; }
   /// The most bytes that all gradients took at a time of a step so far; 0: as many as between steps.

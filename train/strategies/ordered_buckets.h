@@ -18,6 +18,7 @@ class OrderedBuckets : public GradientSync {
 
   void begin() override;
   void finish() override;
+  void gradient_is_there(size_t parameter) override { countdown_.count(parameter); }
 
  protected:
   StartedWorks& works() { return works_; }

@@ -70,6 +70,7 @@ void StageLink::send_activation(int part, int micro_batch, const torch::Tensor& 
     sent = {sizes.vec(), activation.scalar_type()};
     send(packed_sizes(activation).to(device_), peer, kFirstSizesTag + next, "the sizes of activations");
   }
+  activation_bytes_ = std::max(activation_bytes_, static_cast<int64_t>(activation.nbytes()));
   send(activation.detach().contiguous(), peer, activation_tag(next, micro_batch),
        of_micro_batch("activation", micro_batch));
 }

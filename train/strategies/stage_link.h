@@ -46,6 +46,9 @@ class StageLink {
   /// The batch with its labels, weights and mixing at the last part, as the first part has them; elsewhere as given.
   DeviceBatch with_targets(const DeviceBatch& batch);
 
+  /// Of the largest activation that this rank has sent so far: that of a micro-batch.
+  int64_t activation_bytes() const { return activation_bytes_; }
+
   /// Waits until everything that was sent may be written to again.
   void finish();
 
@@ -74,6 +77,7 @@ class StageLink {
   torch::Device device_;
   Recorder& recorder_;
   int first_rank_;
+  int64_t activation_bytes_ = 0;
   std::vector<Shape> sent_, received_;    // one entry per part: what it gives, and what it takes
   std::vector<Message> under_way_;        // what was sent and not waited for
   std::optional<int> last_gradient_tag_;  // of what was sent in this step

@@ -6,12 +6,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/registry.h"
 #include "train/comm/comm.h"
+#include "train/comm/link.h"
 #include "train/device_batch.h"
 #include "train/optimizers/optimizer.h"
 #include "train/recorder.h"
@@ -36,13 +38,14 @@ struct StrategyContext {
   torch::Device device;  // of this rank
   OptimizerOptions optimizer;
   Recorder& recorder;
-  int64_t emulated_step_ns = 0;                     // instead of forward, backward and update; communication stays
+  int64_t emulated_step_ns = 0;                     // see EmulatedStep; 0: forward, backward and update are real
   std::map<std::string, double> rate_factors = {};  // of the learning rate, by parameter; 1 for the others
   std::vector<int64_t> input_sizes = {};            // of a full batch, over all ranks: N x C x H x W; empty: not known
   std::function<std::unique_ptr<Model>()> make_model = {};  // another one like `model`, on the CPU
   std::function<void(const std::string&)> say = {};         // hears lines for people; null: nobody reads them
   int shards = 0;                                           // as MeshRequest::shards
   uint64_t seed = 0;                                        // of the random numbers in a step, where there are shards
+  std::optional<SimNet> sim_net = {};  // over which an emulated step copies to replicas; messages of ranks know it
 };
 
 /// Sums over the samples of this rank's rows, on its device, not synchronised.
@@ -98,6 +101,9 @@ class Strategy {
   virtual bool is_fed() const { return true; }
   /// The most micro-batches whose intermediate activations this rank has kept at once; 1 where a batch runs whole.
   virtual int most_alive() const { return 1; }
+  /// Bytes of the activation of one micro-batch that this rank sends to the next one; 0 where it sends none, and before
+  /// the first step.
+  virtual int64_t activation_bytes() const { return 0; }
   /// Forward, backward, communication and update. Marks the recorder's phases.
   virtual StepSums step(const DeviceBatch& batch) = 0;
   /// Collective. At a rank that holds the last stage: logits of the batch in evaluation mode, rows x classes, no
