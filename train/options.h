@@ -81,9 +81,8 @@ struct TrainOptions {
   bool prints_schedule = false;  ///< --print-schedule: nothing is opened and trained.
   bool evaluates_each_epoch = true;
   int64_t print_freq = 100;
-  int64_t profile_steps = 0;  ///< --profile; 0: none.
-  int64_t emulated_step_ns =
-      0;  ///< Of a device that takes this for forward, backward and update of a batch; 0: real ones.
+  int64_t profile_steps = 0;     ///< --profile; 0: none.
+  int64_t emulated_step_ns = 0;  ///< A wait stands for a device that takes this for a whole batch; 0: steps are real.
   int64_t emulated_load_ns = 0;  ///< Processor time that is wasted on each sample.
   std::string sim_net;           ///< --sim-net, the network between ranks: "25us,10GB/s"; empty: the one there is.
 

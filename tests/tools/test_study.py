@@ -294,22 +294,45 @@ def test_a_folder_of_something_else_is_refused(study, cache, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
+def predicted_ms(mode, single, one):
+    """The step of a mode over a network of 1 ms and 1 GB/s, by its formula, from the summary of `single`."""
+    phase = single["phase_ms"]
+    fixed, load, compute = phase["host_to_device"] + phase["other"], phase["wait"], phase["forward"] + phase["backward"]
+    parameters = single["tensor_memory"]["parameters"]["bytes"][0]
+    if mode == "dp":  # the parameters to the other replica, and its gradients back
+        return fixed + load + compute / 2 + 2 * (parameters / 1e6 + 1)
+    if mode.startswith("ddp"):  # one bucket of 16-bit numbers, which backward cannot hide; two ranks, two delays
+        return fixed + load / 2 + compute / 2 + parameters / 2 / 1e6 + 2
+    # 1f1b, two parts, four micro-batches: a bubble of 1 / 5, and five messages one after the other.
+    return fixed + load + compute / (2 * 0.8) + 5 * (one["activation_bytes"] / 1e6 + 1)
+
+
 def test_modes_stand_beside_each_other_with_what_they_train(cache, tmp_path):
     out = tmp_path / "out"
-    modes = "single,ddp,ddp(compress=fp16)"
-    done = run(cache, *COMMAND[:1], "--workers", "1", *COMMAND[3:], "--modes", modes, "--nproc", "1,2", "--out", out)
-    rows = [row for row in markdown_rows(done.stdout) if row[0] in modes]
-    table = [dict(zip(markdown_rows(done.stdout)[5], row)) for row in rows[3:]]
-    assert [(row["mode"], row["ranks"]) for row in table] == [("single", "1"), ("ddp", "2"), ("ddp(compress=fp16)", "2")]
-    found = [summaries(out, number)[-1] for number in (1, 2, 3)]
+    modes = ["single", "dp", "ddp(compress=fp16)", "pipeline", "zero(stage=3)"]
+    done = run(cache, *COMMAND[:1], "--workers", "1", *COMMAND[3:], "--modes", ",".join(modes), "--nproc", "1,2",
+               "--sim-net", "1ms,1GB/s", "--out", out)
+    text = markdown_rows(done.stdout)
+    table = [dict(zip(text[len(modes) + 2], row)) for row in text[len(modes) + 4:]]
+    assert [(row["mode"], row["ranks"]) for row in table] == [(mode, "1" if i < 2 else "2") for i, mode in enumerate(modes)]
+    found = [summaries(out, number)[-1] for number in range(1, len(modes) + 1)]
     for row, one in zip(table, found):
         assert row["images/s"] == f"{one['images_per_second']:.0f}"
         assert row["speed-up over single"] == f"{one['images_per_second'] / found[0]['images_per_second']:.2f}x"
         assert len(row["peak memory of every rank"].split(", ")) == one["world_size"]
         assert sum(one["peak_memory_bytes_of_ranks"]) == one["peak_memory_bytes"]
+        assert float(row["total s"]) == pytest.approx(one["train_seconds"], abs=6e-4)
+    for row, one in list(zip(table, found))[1:4]:
+        steps = sum(found[0]["phase_ms"].values())
+        expected = found[0]["train_seconds"] * predicted_ms(row["mode"], found[0], one) / steps
+        assert float(row["predicted s"]) == pytest.approx(expected, abs=6e-4), row
+        error = 100 * (float(row["predicted s"]) / float(row["total s"]) - 1)
+        assert int(row["error"].rstrip(" %")) == pytest.approx(error, abs=1), row
+    assert [(row["predicted s"], row["error"]) for row in (table[0], table[4])] == [("-", "-"), ("no prediction", "-")]
     trained = [row["trains as single"] for row in table]
-    assert trained[:2] == ["same", "same"] and re.fullmatch(r"within 0\.000\d+", trained[2]), trained
+    assert trained[:2] + trained[3:] == ["same"] * 4 and re.fullmatch(r"within 0\.000\d+", trained[2]), trained
     assert "## Modes [emulated]" in (out / "study.md").read_text()
     page = (out / "report.html").read_text()
     assert "speed-up of every mode over single" in page and "<th>trains as single</th>" in page
+    assert "ddp: o + l / W + u + t / W" in page  # the formulas
     assert (out / "chart-modes.png").stat().st_size > 5_000

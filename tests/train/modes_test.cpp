@@ -157,7 +157,8 @@ TEST(ModesTest, EveryModeTrainsTheSameModel) {
                            Case{"ddp(accumulate=2)", 3},
                            Case{"zero(accumulate=3)", 2},
                            Case{"zero(stage=2,accumulate=2)", 3},
-                           Case{"ddp(accumulate=2,compress=powersgd,rank=1000)", 3}})
+                           Case{"ddp(accumulate=2,compress=powersgd,rank=1000)", 3},
+                           Case{"dp(devices=cpu:5)", 1}})
     cases.push_back(more);
   for (const auto& [mode, world_size] : cases)
     for (const auto network : {Network::kGloo, Network::kThreads})

@@ -203,8 +203,7 @@ void add_emulation_flags(CLI::App& app, std::string& step, std::string& load, st
   app.add_option(
          "--emulate-step", step,
          "a device that takes this time, for example 1.2ms, for forward, backward and update of a whole batch: each "
-         "rank "
-         "waits for its share of it, as --mode divides it, which uses no processor time; nothing is learned, and what "
+         "rank waits for its share, as --mode divides it, which uses no processor time; nothing is learned, and what "
          "ranks send each other has its true size")
       ->group(group);
   app.add_option("--emulate-load", load,

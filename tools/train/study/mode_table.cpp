@@ -21,6 +21,8 @@ std::string formatted(const char* format, double value) {
   return text;
 }
 
+std::string seconds_text(double seconds) { return formatted(seconds < 10 ? "%.3f" : "%.1f", seconds); }
+
 /// The row of each group that is the fastest; none if all have the same mode and number of ranks.
 std::vector<const RowResult*> fastest_rows(const StudyResults& results) {
   std::vector<const RowResult*> fastest;
@@ -42,6 +44,20 @@ const RowResult* single_of(const std::vector<const RowResult*>& rows, const RowR
   for (const auto* one : rows)
     if (one->row.mode == "single" && one->row.ablation == row.row.ablation) return one;
   return nullptr;
+}
+
+/// By the formula of the mode; none for `single` itself, without it, and where there is no formula. All rows make as
+/// many steps, so that totals are to each other as steps are.
+std::optional<double> predicted_total_s(const StudyResults& results, const RowResult* single, const RowResult& row) {
+  if (single == nullptr || single == &row || single->step.total() <= 0) return std::nullopt;
+  const auto step_ms = predicted_step_ms(row.row.mode, row.row.ranks, single->step, row.step, results.net);
+  if (!step_ms) return std::nullopt;
+  return single->total_s.median * *step_ms / single->step.total();
+}
+
+/// What stands in place of a prediction.
+std::string prediction_missing(const RowResult* single, const RowResult& row) {
+  return single == nullptr || single == &row ? "-" : "no prediction";
 }
 
 /// "512 MB, 498 MB".
@@ -97,10 +113,12 @@ void verify_modes(const StudyOptions& options, StudyResults& results) {
 Table mode_table(const StudyResults& results) {
   const auto rows = fastest_rows(results);
   Table table{{"mode", "ranks", "augment", "workers", "images/s", "speed-up over single", "peak memory of every rank",
-               "accuracy", "load wait", "exposed communication", "bubble", "trains as single", "times"},
+               "accuracy", "load wait", "exposed communication", "bubble", "trains as single", "total s", "predicted s",
+               "error", "times"},
               {}};
   for (const auto* row : rows) {
     const auto* single = single_of(rows, *row);
+    const auto predicted = predicted_total_s(results, single, *row);
     const double gain = single == nullptr ? 0 : row->images_per_second.median / single->images_per_second.median;
     table.rows.push_back({{row->row.mode, ""},
                           {std::to_string(row->row.ranks), ""},
@@ -114,6 +132,9 @@ Table mode_table(const StudyResults& results) {
                           {share_of_step(*row, row->communication_ms), ""},
                           {share_of_step(*row, row->bubble_ms), ""},
                           {row->equivalence.empty() ? "-" : row->equivalence, ""},
+                          {seconds_text(row->total_s.median), ""},
+                          {predicted ? seconds_text(*predicted) : prediction_missing(single, *row), ""},
+                          {predicted ? formatted("%+.0f %%", 100 * (*predicted / row->total_s.median - 1)) : "-", ""},
                           {results.is_emulated ? "emulated" : "measured", ""}});
   }
   return table;
@@ -129,7 +150,7 @@ std::vector<std::pair<std::string, double>> speed_ups(const StudyResults& result
 }
 
 std::vector<std::string> mode_table_notes() {
-  return {
+  std::vector<std::string> notes{
       concat("Each mode and number of ranks with the number of workers that was the fastest. Load wait, exposed "
              "communication and bubble are shares of the time of rank 0: for its loader, for sums and messages that "
              "nothing hides, and for its neighbours in a pipeline. Ranks that are threads have the memory of one "
@@ -137,6 +158,9 @@ std::vector<std::string> mode_table_notes() {
       concat("trains as single: what train verify-modes finds in ", kVerifiedSteps,
              " steps of LeNet with this batch size. Otherwise an accuracy that differs by little differs by the "
              "order of sums.")};
+  const auto formulas = prediction_notes();
+  notes.insert(notes.end(), formulas.begin(), formulas.end());
+  return notes;
 }
 
 }  // namespace penstock

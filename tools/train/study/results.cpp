@@ -48,6 +48,29 @@ Spread phase_over(const std::vector<Json>& repeats, const char* phase) {
   return spread_of(std::move(values));
 }
 
+/// Only the phases are times; the rest is the same in all repeats.
+StepParts step_parts(const std::vector<Json>& repeats, const StudyOptions& options) {
+  const auto phase = [&](const char* name) { return phase_over(repeats, name).median; };
+  const Json& last = repeats.back();
+  const Json& configuration = last.at("configuration");
+  StepParts parts;
+  parts.load = phase("wait");
+  parts.forward = phase("forward");
+  parts.backward = phase("backward");
+  parts.optimizer = phase("optimizer");
+  parts.other = phase("host_to_device") + phase("other");
+  parts.threads = last.at("threads").get<double>();
+  parts.cores = configuration.at("cores").get<double>();
+  parts.uses_cores = configuration.at("device") == "cpu" && options.train.emulated_step_ns == 0;
+  if (last.contains("tensor_memory"))
+    parts.parameter_bytes = last.at("tensor_memory").at("parameters").at("bytes").at(0).get<double>();
+  parts.activation_bytes = last.value("activation_bytes", 0.0);
+  if (last.contains("replicas")) parts.replicas = static_cast<int>(last.at("replicas").size());
+  if (last.contains("bubble")) parts.predicted_bubble = last.at("bubble").at("predicted").get<double>();
+  parts.micro_batches = last.value("micro_batches", 1);
+  return parts;
+}
+
 Spread storage_over(const std::vector<Json>& repeats) {
   std::vector<double> values;
   for (const auto& repeat : repeats) values.push_back(repeat.at("limit").at("service_ms").at("storage").get<double>());
@@ -172,7 +195,8 @@ std::optional<double> RowResult::error() const {
 
 StudyResults read_results(const StudyOptions& options, const std::vector<StudyRow>& rows,
                           const std::vector<std::vector<fs::path>>& folders) {
-  StudyResults results{options.command(), {}, options.train.is_emulated(), options.repeat_count, {}};
+  StudyResults results{options.command(), {}, options.train.is_emulated(), {}, options.repeat_count, {}};
+  if (!options.train.sim_net.empty()) results.net = parse_sim_net(options.train.sim_net);
   std::vector<std::vector<Json>> summaries;
   for (size_t i = 0; i < rows.size(); ++i) {
     auto& repeats = summaries.emplace_back();
@@ -186,6 +210,7 @@ StudyResults read_results(const StudyOptions& options, const std::vector<StudyRo
       result.images_per_second = spread_over(repeats, "images_per_second");
       result.communication_ms = phase_over(repeats, "communication");
       result.bubble_ms = phase_over(repeats, "bubble");
+      result.step = step_parts(repeats, options);
       result.rank_memory_bytes = repeats.back().at("peak_memory_bytes_of_ranks").get<std::vector<int64_t>>();
       result.storage_ms = storage_over(repeats);
       result.other_cores = most_other_cores(repeats);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tools/train/study/plan.h"
+#include "tools/train/study/predicted_step.h"
 
 namespace penstock {
 
@@ -23,6 +24,7 @@ struct RowResult {
   Spread total_s;                          ///< The training, without start and evaluations.
   Spread images_per_second;                ///< Of all ranks.
   Spread communication_ms, bubble_ms;      ///< Per step, at rank 0.
+  StepParts step;                          ///< What predictions of modes begin with.
   std::vector<int64_t> rank_memory_bytes;  ///< The peak of each rank's process in the last repeat; 0: of none.
   std::string equivalence;                 ///< Whether the mode trains what `single` trains; "" where nobody asked.
   std::optional<Spread> accuracy;          ///< 0..1; nothing without a test split.
@@ -43,6 +45,7 @@ struct StudyResults {
   std::string command;
   std::string setting;  ///< Data, model, processor: what all rows share.
   bool is_emulated = false;
+  std::optional<SimNet> net;  ///< That of --sim-net.
   int repeat_count = 1;
   std::vector<RowResult> rows;
 };
