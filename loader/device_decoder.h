@@ -85,7 +85,7 @@ class KernelBatch {
 
   void clear();
   /// Appends a row. `scales_dct`: whether the picture is decoded at the smallest DCT scale that the plan allows.
-  /// Requires one output size for all rows. Throws what require_device_renders() throws.
+  /// Requires one output size for all rows. Throws what require_kernels_render() throws.
   void add(size_t picture, const Plan& plan, bool scales_dct);
 
   std::span<const std::byte> jobs() const;  ///< To be copied to the device.

@@ -1,8 +1,7 @@
 // decode_group(): from the coefficient store (loader/jpeg/store_format.h) to samples, one warp per group of 8 MCUs.
 //
-//   one thread per block    its entry; then, from sums over the entries before it, its DC field and its mask; then,
-//   from
-//                           sums over the masks before it, its values
+//   one thread per block    its entry; from sums over the entries before it, its DC field and its mask;
+//                           from sums over the masks before it, its values
 //   one thread per column   of four blocks at a time: dequantise and transform columns
 //   one thread per line     of the same four blocks: transform lines and write samples
 //

@@ -179,7 +179,7 @@ def test_ctrl_c_leaves_nothing_or_all(tmp_path):
 
 @pytest.mark.parametrize("source", ["'digits'", "[(numpy.zeros((9, 7, 3), dtype=numpy.uint8), 0)]"])
 def test_two_processes_do_not_pack_into_one_folder(tmp_path, source):
-    code = "import sys, penstock\npenstock.pack('digits(count=300000)', sys.argv[1])"
+    code = "import sys, penstock\npenstock.pack('digits(count=2000000)', sys.argv[1])"
     first = subprocess.Popen([sys.executable, "-c", code, tmp_path / "packed"], stderr=subprocess.PIPE, text=True)
     while not any(tmp_path.rglob("shard-*")):  # it packs
         assert first.poll() is None

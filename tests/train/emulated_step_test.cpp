@@ -94,10 +94,13 @@ TEST(EmulatedStepTest, RanksOfAPipelineWaitForEachOther) {
         recorder.restart();
         strategy->step(batch);
         const auto times = recorder.times();
-        // Stages conv1 and conv2 of five at rank 0.
-        const double own = comm.rank() == 0 ? 12 : 18, other_forward = 4, other = 18;
-        EXPECT_GE(times[Phase::kForward] + times[Phase::kBackward], own - 0.01);
-        EXPECT_GE(times[Phase::kBubble], comm.rank() == 0 ? other - 0.01 : other_forward - 0.5);
+        // Stages conv1 and conv2 of five at rank 0, whose backward begins when all of rank 1 has ended. A slow machine
+        // makes each of these times longer, and none shorter.
+        const double own = comm.rank() == 0 ? 12 : 18, computed = times[Phase::kForward] + times[Phase::kBackward];
+        EXPECT_GE(computed, own - 0.01);
+        if (comm.rank() == 0) {
+          EXPECT_GE(computed + times[Phase::kBubble], 30 - 0.01);
+        }
       },
       /*step_seconds=*/60, Network::kThreads);
 }

@@ -3,6 +3,7 @@
 #include "train/run/freed_memory.h"
 
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <torch/types.h>
 
@@ -30,9 +31,10 @@ long faults_of_a_step() {
 }
 
 TEST(FreedMemoryTest, TheNextStepFindsIt) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // OpenMP's threads do not survive a fork
   EXPECT_EXIT(
       {
-        setenv("THP_MEM_ALLOC_ENABLE", "0", 1);  // huge pages would hide faults
+        prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);  // huge pages would hide faults
         keep_freed_memory();
         faults_of_a_step();
         const long second = faults_of_a_step();
