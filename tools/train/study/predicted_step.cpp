@@ -90,6 +90,7 @@ std::optional<double> predicted_step_ms(const std::string& mode, int ranks, cons
   const std::string& name = spec.name();
   if (name == "single") return single.total();
   if (name == "dp") return formula.of_replicas();
+  if (name == "pipeline" && spec.get("zero", 0) > 0) return std::nullopt;
   if (name == "mp" || name == "pipeline") return formula.of_parts(/*takes_turns=*/name == "mp");
   if (name != "ddp" && name != "zero") return std::nullopt;
   const std::string compression = spec.get("compress", "");
@@ -111,7 +112,9 @@ std::vector<std::string> prediction_notes() {
       "and gpipe, M + P - 1 in the other schedules; bubble is that of equal parts, 1 - 1 / P in mp.",
       "On the cores of this machine, a rank counts as slower by the threads of single / the threads that it has, or "
       "its "
-      "share of the cores if that is less. zero(stage=3), powersgd, sync-bn and modes of plug-ins have no prediction."};
+      "share of the cores if that is less. zero(stage=3), pipeline(zero=1), powersgd, sync-bn and modes of plug-ins "
+      "have "
+      "no prediction."};
 }
 
 }  // namespace penstock
