@@ -267,16 +267,18 @@ def test_weights_that_are_not_finite_are_named(cache, trained, tmp_path, value):
           f'broken.safetensors: tensor "fc2.weight" holds {value} at [3, 5] and 1 more like it; expected finite weights')
 
 
-def test_resident_needs_raw_pixels_and_says_how_to_get_them(cache, tmp_path):
+def test_resident_needs_pixels_or_coefficients_of_one_size_and_says_how_to_get_them(cache, tmp_path):
     folder = tmp_path / "photos/train/a"
     folder.mkdir(parents=True)
     for name in ("one.jpg", "two.jpg"):
         Image.fromarray(np.zeros((20, 20, 3), np.uint8)).save(folder / name)
-    fails(cache, tmp_path, ["--data", f"image-folder:{tmp_path / 'photos'}", "--resident", "--device", "cpu"], CONFIG,
-          "is a JPEG", "shardprep pack --encode raw")
+    subprocess.run([TRAIN.parent / "shardprep", "pack", "--source", "image-folder", "--input", tmp_path / "photos", "--encode", "keep",
+                    "--out", tmp_path / "files", "--quiet"], check=True)
+    fails(cache, tmp_path, ["--data", tmp_path / "files", "--resident", "--device", "cpu"], CONFIG,
+          "shardprep pack --encode raw", "--encode coef")
     Image.fromarray(np.zeros((30, 20, 3), np.uint8)).save(folder / "three.jpg")
     fails(cache, tmp_path, ["--data", f"image-folder:{tmp_path / 'photos'}", "--resident", "--device", "cpu"], CONFIG,
-          "several sizes", "shardprep pack --encode raw")
+          "30 x 20", "expected all of one size")
 
 
 def test_evaluate_needs_weights_and_a_test_split(cache, tmp_path):
