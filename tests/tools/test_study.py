@@ -311,7 +311,7 @@ def test_modes_stand_beside_each_other_with_what_they_train(cache, tmp_path):
     out = tmp_path / "out"
     modes = ["single", "dp", "ddp(compress=fp16)", "pipeline", "zero(stage=3)"]
     done = run(cache, *COMMAND[:1], "--workers", "1", *COMMAND[3:], "--modes", ",".join(modes), "--nproc", "1,2",
-               "--sim-net", "1ms,1GB/s", "--out", out)
+               "--sim-net", "1ms,1GB/s", "--threads", "2", "--out", out)
     text = markdown_rows(done.stdout)
     table = [dict(zip(text[len(modes) + 2], row)) for row in text[len(modes) + 4:]]
     assert [(row["mode"], row["ranks"]) for row in table] == [(mode, "1" if i < 2 else "2") for i, mode in enumerate(modes)]
