@@ -53,7 +53,7 @@ TEST(PredictionTest, WithIntraOpThreadsMoreWorkersThanCoresArePromisedARange) {
                .step_ms = 9,
                .images_per_second = 100};
   const auto range = [&](int workers) {
-    const auto& prediction = find_limit(run).predictions[static_cast<size_t>(workers)];
+    const auto prediction = find_limit(run).predictions[static_cast<size_t>(workers)];
     return prediction.high - prediction.low;
   };
   EXPECT_EQ(range(2), 0);
@@ -105,7 +105,8 @@ ServiceTimes unsettled() {
 TEST(OtherProgramsTest, ARangeBesideThemAndADiskHoldsTheErrorsOfBoth) {
   Observed run{.times = from_disk(1), .workers = 1, .step_ms = 10, .images_per_second = 100};
   run.times.other_threads = 1;
-  for (const auto& prediction : find_limit(run).predictions) {
+  const Limit limit = find_limit(run);
+  for (const auto& prediction : limit.predictions) {
     EXPECT_LE(prediction.low * 1.13, prediction.images_per_second * 1.0001);
     EXPECT_GE(prediction.high, prediction.images_per_second * 1.1299);
   }
