@@ -13,15 +13,15 @@ namespace penstock {
 DecodedPicture decode_picture(const Dataset& dataset, uint64_t index) {
   detail::keep_map_handler();
   const Sample sample = dataset.checked_at(index);
-  const auto& [height, width, own_channels] = sample.extent;
-  const Plan plan = Plan::upright(sample.orientation, height, width);
+  const Extent& stored = sample.extent;
+  const Plan plan = Plan::upright(sample.orientation, stored.height, stored.width);
   const int channels = dataset.manifest().channels;
   DecodedPicture decoded{{plan.output_height, plan.output_width, channels}, {}};
   decoded.pixels.resize(rendered_bytes(Layout::kU8Nhwc, decoded.extent));
   DecodeScratch scratch;
   read_from(dataset, index, [&] {
     try {
-      const DecodeRequest request{.region = {0, 0, width, height}, .channels = channels};
+      const DecodeRequest request{.region = {0, 0, stored.width, stored.height}, .channels = channels};
       const Picture picture = codec_for(sample.encoding).decode(sample, request, scratch);
       render(picture, plan, {}, Layout::kU8Nhwc, decoded.pixels.data());
     } catch (const Error& error) {
