@@ -85,7 +85,7 @@ class CpuDevice {
         .values = std::vector<float>(rows.size() * static_cast<size_t>(channels * any.output_height * any.output_width),
                                      -12345.f),
         .status = std::vector<uint32_t>(rows.size())};
-    // Of the alignment that a device's allocator gives.
+    // Aligned as memory from a device's allocator is.
     std::vector<uint64_t> scratch((batch.scratch_bytes() + 7) / 8, 0xA5A5A5A5A5A5A5A5);
     const auto arguments = batch.arguments({.stores = stores_.data(),
                                             .codebooks = pictures_.codebooks().data(),

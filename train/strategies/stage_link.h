@@ -46,7 +46,7 @@ class StageLink {
   /// The batch with its labels, weights and mixing at the last part, as the first part has them; elsewhere as given.
   DeviceBatch with_targets(const DeviceBatch& batch);
 
-  /// Of the largest activation that this rank has sent so far: that of a micro-batch.
+  /// The size of the largest activation that this rank has sent so far, which is one micro-batch's.
   int64_t activation_bytes() const { return activation_bytes_; }
 
   /// Waits until everything that was sent may be written to again.
