@@ -2,6 +2,7 @@
 #include "train/cuda_device.h"
 
 #ifdef PENSTOCK_HAS_CUDA
+#include <c10/cuda/CUDAGuard.h>
 #include <cuda_runtime_api.h>
 #endif
 
@@ -51,22 +52,22 @@ std::string no_device_text(const NoDevice& why) {
 std::optional<int64_t> free_device_bytes([[maybe_unused]] const c10::Device& device) {
 #ifdef PENSTOCK_HAS_CUDA
   // LibTorch has not allocated anything of this size yet, so that its cache counts for nothing.
+  if (!device.is_cuda()) return std::nullopt;
+  const c10::cuda::CUDAGuard guard(device);
   size_t free_bytes = 0, all_bytes = 0;
-  if (device.is_cuda() && cudaMemGetInfo(&free_bytes, &all_bytes) == cudaSuccess)
-    return static_cast<int64_t>(free_bytes);
+  if (cudaMemGetInfo(&free_bytes, &all_bytes) == cudaSuccess) return static_cast<int64_t>(free_bytes);
 #endif
   return std::nullopt;
 }
 
-void require_room_for_pictures(int64_t picture_count, int64_t picture_bytes, int64_t free_bytes) {
-  const int64_t fitting = free_bytes / picture_bytes;
-  if (picture_count <= fitting) return;
+void require_room(const char* what, int64_t picture_count, int64_t byte_count, int64_t free_bytes) {
+  if (byte_count <= free_bytes) return;
+  const double share = static_cast<double>(free_bytes) / static_cast<double>(byte_count);
   throw device_error(concat(
-      "--resident: ", grouped(static_cast<uint64_t>(picture_count)), " pictures take ",
-      byte_text(static_cast<uint64_t>(picture_count * picture_bytes)), ", and ",
-      byte_text(static_cast<uint64_t>(free_bytes)), " of the device's memory are free; expected at most ",
-      grouped(static_cast<uint64_t>(fitting)), " pictures, ",
-      percent_text(static_cast<double>(fitting) / static_cast<double>(picture_count)),
+      "--resident: ", what, grouped(static_cast<uint64_t>(picture_count)), " pictures take ",
+      byte_text(static_cast<uint64_t>(byte_count)), ", and ", byte_text(static_cast<uint64_t>(free_bytes)),
+      " of the device's memory are free; expected at most ",
+      grouped(static_cast<uint64_t>(share * static_cast<double>(picture_count))), " pictures, ", percent_text(share),
       " of them: more ranks with --shuffle rank-local, smaller pictures (shardprep pack --resize), or no --resident"));
 }
 

@@ -23,7 +23,8 @@ std::string no_device_text(const NoDevice& why);  ///< "the NVIDIA driver is for
 /// Bytes that this process can still allocate on a CUDA device; nothing on the CPU.
 std::optional<int64_t> free_device_bytes(const c10::Device& device);
 
-/// Throws device_error with both numbers, and how many would fit, unless so many pictures fit into `free_bytes`.
-void require_room_for_pictures(int64_t picture_count, int64_t picture_bytes, int64_t free_bytes);
+/// Throws device_error with both numbers, and how many pictures would fit, unless `byte_count` bytes fit into
+/// `free_bytes`. `what` stands before "60,000 pictures take": nothing, or "the coefficients of ".
+void require_room(const char* what, int64_t picture_count, int64_t byte_count, int64_t free_bytes);
 
 }  // namespace penstock

@@ -8,7 +8,6 @@
 #endif
 
 #include <array>
-#include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
@@ -86,32 +85,6 @@ std::unique_ptr<DeviceKernels> make_device_kernels(const torch::Device& device) 
   if (!device.is_cpu())
     throw device_error(concat("device decoder: has no kernels for ", device.str(), "; expected cpu or cuda"));
   return std::make_unique<CpuKernels>();
-}
-
-std::optional<int64_t> free_kernel_memory([[maybe_unused]] const torch::Device& device) {
-#ifdef PENSTOCK_HAS_CUDA
-  size_t free_bytes = 0, all_bytes = 0;
-  if (device.is_cuda()) {
-    const c10::cuda::CUDAGuard guard(device);
-    check_cuda(cudaMemGetInfo(&free_bytes, &all_bytes), "its free memory");
-    return static_cast<int64_t>(free_bytes);
-  }
-#endif
-  return std::nullopt;
-}
-
-void require_room_for_coefficients(int64_t picture_count, int64_t byte_count, int64_t free_bytes) {
-  if (byte_count <= free_bytes) return;
-  const auto gigabytes = [](int64_t bytes) {
-    return concat(std::llround(static_cast<double>(bytes) * 1e-7) / 100., " GB");
-  };
-  const double share = static_cast<double>(free_bytes) / static_cast<double>(byte_count);
-  throw device_error(concat(
-      "--resident: the coefficients of ", picture_count, " pictures take ", gigabytes(byte_count), ", and ",
-      gigabytes(free_bytes), " of the device's memory are free; expected at most that: ",
-      static_cast<int64_t>(share * static_cast<double>(picture_count)), " pictures (", static_cast<int>(100 * share),
-      " %) would fit. Use more ranks with --shuffle rank-local, smaller pictures (shardprep pack "
-      "--resize), or no --resident"));
 }
 
 }  // namespace penstock

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 
@@ -24,11 +23,5 @@ class DeviceKernels {
 };
 
 std::unique_ptr<DeviceKernels> make_device_kernels(const torch::Device& device);
-
-/// Bytes that are free on a CUDA device; nothing on the CPU.
-std::optional<int64_t> free_kernel_memory(const torch::Device& device);
-
-/// Throws device_error with both numbers, and what share would fit, unless `byte_count` bytes fit into `free_bytes`.
-void require_room_for_coefficients(int64_t picture_count, int64_t byte_count, int64_t free_bytes);
 
 }  // namespace penstock

@@ -85,7 +85,8 @@ class ResidentFeeder final : public Feeder {
         indices.push_back(index);
     }
     if (const auto free_bytes = free_device_bytes(device_))
-      require_room_for_pictures(static_cast<int64_t>(indices.size()), picture_bytes, *free_bytes);
+      require_room("", static_cast<int64_t>(indices.size()), static_cast<int64_t>(indices.size()) * picture_bytes,
+                   *free_bytes);
     auto pictures = torch::empty({static_cast<int64_t>(indices.size()), extent.height, extent.width, extent.channels},
                                  torch::kUInt8);
     row_of_.reserve(indices.size());

@@ -11,6 +11,7 @@
 #include "loader/device_decoder.h"
 #include "loader/read_from.h"
 #include "loader/sample_order.h"
+#include "train/cuda_device.h"
 #include "train/device_kernels.h"
 
 namespace penstock {
@@ -128,8 +129,8 @@ class ResidentPhotographs final : public Feeder {
     });
     if (count == 0)
       throw config_error(concat("--resident: ", dataset_->folder().string(), " has no pictures; expected some"));
-    if (const auto free_bytes = free_kernel_memory(device_))
-      require_room_for_coefficients(count, byte_count, *free_bytes);
+    if (const auto free_bytes = free_device_bytes(device_))
+      require_room("the coefficients of ", count, byte_count, *free_bytes);
     photographs_.resize(dataset_->size());
     StagedCopy stores(byte_count, device_);
     for_each_sample([&](uint64_t index) { upload(index, stores); });

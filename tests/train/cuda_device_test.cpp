@@ -23,15 +23,17 @@ TEST(NoDeviceTest, NamesTheFirstThingThatRulesADeviceOut) {
 }
 
 TEST(RoomForPicturesTest, SaysBothNumbersAndWhatWouldFit) {
-  EXPECT_NO_THROW(require_room_for_pictures(60'000, 784, 47'040'000));
-  EXPECT_EQ(message_of(ErrorKind::kDevice, [] { require_room_for_pictures(60'000, 784, 39'200'783); }),
+  EXPECT_NO_THROW(require_room("", 60'000, 47'040'000, 47'040'000));
+  EXPECT_EQ(message_of(ErrorKind::kDevice, [] { require_room("", 60'000, 47'040'000, 39'200'783); }),
             "--resident: 60,000 pictures take 47.0 MB, and 39.2 MB of the device's memory are free; expected at most "
             "50,000 pictures, 83 % of them: more ranks with --shuffle rank-local, smaller pictures (shardprep pack "
             "--resize), or no --resident");
-  EXPECT_EQ(message_of(ErrorKind::kDevice, [] { require_room_for_pictures(1000, 1'000'000, 250'000'000); }),
-            "--resident: 1,000 pictures take 1.0 GB, and 250.0 MB of the device's memory are free; expected at most "
-            "250 pictures, 25 % of them: more ranks with --shuffle rank-local, smaller pictures (shardprep pack "
-            "--resize), or no --resident");
+  EXPECT_EQ(
+      message_of(ErrorKind::kDevice, [] { require_room("the coefficients of ", 1000, 1'000'000'000, 250'000'000); }),
+      "--resident: the coefficients of 1,000 pictures take 1.0 GB, and 250.0 MB of the device's memory are free; "
+      "expected at most "
+      "250 pictures, 25 % of them: more ranks with --shuffle rank-local, smaller pictures (shardprep pack "
+      "--resize), or no --resident");
 }
 
 TEST(FreeMemoryTest, IsNotAskedForOnTheCpu) { EXPECT_FALSE(free_device_bytes(c10::Device(c10::kCPU))); }

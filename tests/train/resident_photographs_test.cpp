@@ -107,15 +107,6 @@ TEST(ResidentPhotographsTest, WhatOnlyTheHostDoesIsRefusedAtTheStart) {
   EXPECT_THAT(message("flip,mixup(alpha=0.2)"), HasSubstr("expected no mixup and no cutmix"));
 }
 
-TEST(ResidentPhotographsTest, CoefficientsWithoutRoomAreRefusedWithBothNumbers) {
-  require_room_for_coefficients(1000, 40'000'000'000, 40'000'000'000);
-  EXPECT_EQ(
-      message_of(ErrorKind::kDevice, [] { require_room_for_coefficients(1281167, 150'000'000'000, 138'500'000'000); }),
-      "--resident: the coefficients of 1281167 pictures take 150 GB, and 138.5 GB of the device's memory are free; "
-      "expected at most that: 1182944 pictures (92 %) would fit. Use more ranks with --shuffle rank-local, smaller "
-      "pictures (shardprep pack --resize), or no --resident");
-}
-
 /// Needs the CUDA libraries of LibTorch, and no device.
 TEST(KernelCompilerTest, KernelsCompileForHopper) {
 #ifdef PENSTOCK_HAS_CUDA
