@@ -61,14 +61,27 @@ std::string checked_number(const std::string& flag, const std::string& type, con
   return std::to_string(value);
 }
 
+bool is_number(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  return type == "INT" || type == "UINT" || type == "FLOAT";
+}
+
 /// Checks the numbers of `app` and its subcommands before CLI11 reads them.
 void check_numbers(CLI::App* app) {
   for (auto* option : app->get_options()) {
     const std::string flag = option->get_name(), type = option->get_type_name();
-    if (type == "INT" || type == "UINT" || type == "FLOAT")
+    if (is_number(*option))
       option->transform([=](const std::string& text) { return checked_number(flag, type, text); });
   }
   for (auto* command : subcommands(app)) check_numbers(command);
+}
+
+/// CLI11 does not check the empty value of an option that may also stand alone, and reads it as 0.
+void refuse_empty_numbers(CLI::App* app) {
+  for (auto* option : app->get_options())
+    for (const auto& text : option->results())
+      if (text.empty() && is_number(*option)) checked_number(option->get_name(), option->get_type_name(), text);
+  for (auto* command : subcommands(app)) refuse_empty_numbers(command);
 }
 
 Error unexpected_argument(CLI::App* app, const std::string& argument) {
@@ -140,6 +153,7 @@ void parse_command_line(CLI::App& app, int argc, char** argv) {
   for (const auto& word : words) pointers.push_back(word.c_str());
   try {
     app.parse(static_cast<int>(pointers.size()), pointers.data());
+    refuse_empty_numbers(&app);
   } catch (const CLI::Success& asked) {  // --help, --version
     std::exit(app.exit(asked));
   } catch (const CLI::ParseError& error) {

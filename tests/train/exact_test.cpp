@@ -147,7 +147,13 @@ const std::vector<Case> kCases{{"ddp", 1},
                                {"zero", 2},
                                {"zero", 4},
                                {"zero(stage=2)", 2},
-                               {"zero(stage=2)", 4, Network::kGloo}};
+                               {"zero(stage=2)", 4, Network::kGloo},
+                               {"zero(stage=3)", 2},
+                               {"zero(stage=3)", 4, Network::kGloo},
+                               {"zero(stage=3)", 8},
+                               {"pipeline(data=2,zero=1)", 4},
+                               {"pipeline(data=4,zero=1)", 8},
+                               {"pipeline(data=2,schedule=zero-bubble,zero=2)", 4}};
 
 TEST(ExactTest, EveryModeTrainsTheBitsOfSingle) {
   for (const auto& training : {lenet_training(), resnet_training()}) {
@@ -155,6 +161,19 @@ TEST(ExactTest, EveryModeTrainsTheBitsOfSingle) {
     for (const auto& one : kCases)
       EXPECT_EQ(differing(expected, train(training, one)), Names()) << one.mode << ", " << one.world_size << " ranks";
   }
+}
+
+/// Three units of stages, of 1.9, 1.4 and 1.5 MB: while backward is in one, another one is gathered and a third one
+/// sent.
+TEST(ExactTest, UnitsOfParametersAreSummedInTheSameTree) {
+  auto training = lenet_training();
+  training.make = [] {
+    return make([] { return ModelRegistry::make(parse_spec("arch", "mlp(hidden=600:600:600)"), kGrey); });
+  };
+  const auto expected = train(training, {"single"});
+  for (const auto& one : {Case{"zero(stage=3)", 1}, Case{"zero(stage=3)", 2, Network::kGloo}, Case{"zero(stage=3)", 4},
+                          Case{"zero(stage=3)", 8}})
+    EXPECT_EQ(differing(expected, train(training, one)), Names()) << one.world_size << " ranks";
 }
 
 TEST(ExactTest, WithoutItTheBitsDiffer) {
@@ -179,8 +198,8 @@ TEST(ExactTest, EveryOptimizerTrainsTheBitsOfSingle) {
     training.options.spec = spec;
     training.options.learning_rate = 0.003;
     const auto expected = train(training, {"single"});
-    std::vector<Case> cases{{"ddp", 2}, {"pipeline", 2}};
-    if (spec != "lamb") cases.insert(cases.end(), {{"zero", 4}, {"zero(stage=2)", 2}});
+    const std::vector<Case> cases{{"ddp", 2},           {"pipeline", 2},      {"zero", 4},
+                                  {"zero(stage=2)", 2}, {"zero(stage=3)", 4}, {"pipeline(data=2,zero=1)", 4}};
     for (const auto& one : cases)
       EXPECT_EQ(differing(expected, train(training, one)), Names()) << one.mode << ", " << spec;
   }
@@ -189,7 +208,8 @@ TEST(ExactTest, EveryOptimizerTrainsTheBitsOfSingle) {
 TEST(ExactTest, ARunGoesOnInAnotherModeAndWorldSizeWithTheSameBits) {
   const auto training = resnet_training();
   const auto expected = train(training, {"single"});
-  const std::vector<Case> cases{{"single"}, {"ddp", 4}, {"pipeline(data=2)", 4}, {"zero", 2}, {"dp"}, {"mp", 2}};
+  const std::vector<Case> cases{{"single"}, {"ddp", 4}, {"pipeline(data=2)", 4}, {"zero", 2},
+                                {"dp"},     {"mp", 2},  {"zero(stage=3)", 4}};
   for (size_t i = 0; i < cases.size(); ++i) {
     const auto &first = cases[i], &second = cases[(i + 1) % cases.size()];
     const auto state = train(training, first, 0, 1);

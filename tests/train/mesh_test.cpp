@@ -5,6 +5,7 @@
 
 #include "core/text.h"
 #include "tests/support/testing.h"
+#include "train/optimizers/optimizer.h"
 #include "train/strategies/strategy.h"
 
 namespace penstock {
@@ -46,12 +47,22 @@ TEST(MeshTest, OnlyCopiesOfAModelCanKeepSlices) {
   EXPECT_EQ(refusal("pipeline(zero=-1,data=2)", {.ranks = 4}), "--mode pipeline: zero is -1; expected 0, 1 or 2");
 }
 
-TEST(MeshTest, NormsOverSlicesAreNotExact) {
-  EXPECT_EQ(mesh("pipeline(data=2,zero=1)", {.ranks = 4, .shards = 8, .optimizer = "adamw"}),
-            (Mesh{.data = 2, .pipe = 2, .shards = 8}));
-  EXPECT_EQ(refusal("pipeline(data=2,zero=1)", {.ranks = 4, .shards = 8, .optimizer = "lamb"}),
-            "--mode pipeline: zero with --exact 8 and --optimizer lamb, whose norms would be summed over pieces of "
-            "parameters; expected no zero, or another optimizer");
+/// An optimiser of somebody else's, which does not say that it takes pieces.
+const Registered<OptimizerKind> kUnsliced{"unsliced",
+                                          {},
+                                          "sgd without a trait",
+                                          [](const Spec&, const OptimizerContext& context) {
+                                            return OptimizerRegistry::make(parse_spec("optimizer", "sgd"), context);
+                                          },
+                                          {}};
+
+TEST(MeshTest, SlicesAreExactForOptimizersThatTakePieces) {
+  for (const std::string optimizer : {"adamw", "lamb"})
+    EXPECT_EQ(mesh("pipeline(data=2,zero=1)", {.ranks = 4, .shards = 8, .optimizer = optimizer}),
+              (Mesh{.data = 2, .pipe = 2, .shards = 8}));
+  EXPECT_EQ(refusal("pipeline(data=2,zero=1)", {.ranks = 4, .shards = 8, .optimizer = "unsliced"}),
+            "--mode pipeline: zero with --exact 8 and --optimizer unsliced, which gives pieces of parameters other "
+            "bits; expected no zero, or another optimizer");
 }
 
 TEST(MeshTest, DevicesAreThoseOfAMachinesRanks) {

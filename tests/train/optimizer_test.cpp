@@ -181,7 +181,9 @@ TEST_P(OptimizerContractTest, PiecesAreChangedAsTheirWhole) {
     for (const auto& parameter : cut) pieces.push_back(parameter.view(-1).tensor_split({2})[static_cast<size_t>(half)]);
   const auto expected = make_optimizer(context(whole));
   auto of_pieces = context(pieces);
-  of_pieces.sum_of_pieces = [](const torch::Tensor& sums) { return sums.view({2, 3, -1}).sum(0).repeat({2, 1}); };
+  of_pieces.squared_norms = [](const std::vector<Tensors>& lists) {
+    return squared_norms_of_whole(lists).view({2, 3, -1}).sum(0).repeat({2, 1});
+  };
   const auto optimizer = make_optimizer(of_pieces);
   for (int step = 1; step <= 3; ++step) {
     set_random_gradients(whole);
@@ -217,14 +219,14 @@ TEST_P(OptimizerContractTest, PartsInAnyOrderAreAStep) {
 }
 
 /// A rank may have no piece of anything. Others may then wait for its sums.
-TEST_P(OptimizerContractTest, NoParametersAreASumOfNoPieces) {
+TEST_P(OptimizerContractTest, NoParametersHaveNormsOfNothing) {
   const auto one = random_parameters();
   int count_with = 0, count_without = 0;
   const auto steps = [](OptimizerContext context, int& count) {
-    context.sum_of_pieces = [&](const torch::Tensor& sums) {
-      EXPECT_EQ(sums.size(0), static_cast<int64_t>(context.parameters.size()));
+    context.squared_norms = [&](const std::vector<Tensors>& lists) {
+      for (const auto& list : lists) EXPECT_EQ(list.size(), context.parameters.size());
       ++count;
-      return sums;
+      return squared_norms_of_whole(lists);
     };
     const auto optimizer = make_optimizer(context);
     set_random_gradients(context.parameters);

@@ -59,7 +59,9 @@ class NotingComm final : public LoneComm {
  private:
   void note(const char* what, const torch::Tensor& all) {
     const std::vector<int64_t> sizes{kFirst, kSecond, kThird};
-    const auto found = std::find(sizes.begin(), sizes.end(), all.numel());
+    const auto found = std::find_if(sizes.begin(), sizes.end(), [&](int64_t size) {
+      return all.numel() >= size && all.numel() < size + 6 * detail::kVectorAlignment;  // with --exact there are gaps
+    });
     noted_.push_back(concat(what, found == sizes.end() ? -1 : found - sizes.begin()));
   }
 
@@ -80,6 +82,21 @@ TEST(ShardedParametersTest, ARankWithoutRowsMakesTheCollectivesOfTheOthers) {
   }
   one.strategy->evaluate(batch);
   EXPECT_EQ(comm.take(), "G0 G1 G2");
+}
+
+/// One pass per leaf, and gradients are sent in the last one. With 2 of 4 rows the second leaf has none.
+TEST(ShardedParametersTest, WithLeavesAllPassesAreGatheredAndTheLastOneIsSent) {
+  const auto samples = random_samples(4, kGrey, 3);
+  NotingComm comm;
+  Trainee one(
+      "zero(stage=3)", [] { return make(kThreeUnits); }, comm, kSgd, torch::kFloat64, torch::kCPU, {}, /*shards=*/2);
+  comm.take();
+  auto batch = one.part(samples, 4, 0);
+  for (const int64_t count : {4, 0, 2}) {
+    batch.count = count;
+    one.strategy->step(batch);
+    EXPECT_EQ(comm.take(), "G0 G1 G2 G1 G0 G0 G1 G2 G1 R2 G0 R1 R0") << count << " rows";
+  }
 }
 
 /// Backward does not come to a unit of frozen parameters that lies before everything that is trained.

@@ -52,7 +52,7 @@ const Registered<OptimizerKind> kAdam{
     [](const Spec& spec, const OptimizerContext& context) {
       return std::make_unique<Adam>(spec, context, FusedStep{at::_fused_adam_});
     },
-    {.learning_rate = 1e-3, .steps_in_parts = true, .is_elementwise = true}};
+    {.learning_rate = 1e-3, .steps_in_parts = true, .takes_pieces = true}};
 
 const Registered<OptimizerKind> kAdamw{
     "adamw",
@@ -61,7 +61,7 @@ const Registered<OptimizerKind> kAdamw{
     [](const Spec& spec, const OptimizerContext& context) {
       return std::make_unique<Adam>(spec, context, FusedStep{at::_fused_adamw_});
     },
-    {.learning_rate = 1e-3, .steps_in_parts = true, .is_elementwise = true}};
+    {.learning_rate = 1e-3, .steps_in_parts = true, .takes_pieces = true}};
 
 }  // namespace
 }  // namespace penstock

@@ -7,11 +7,6 @@
 namespace penstock {
 namespace {
 
-/// The norm of each tensor, squared: f64, one dimension.
-torch::Tensor squared_norms(const std::vector<torch::Tensor>& tensors) {
-  return at::stack(at::_foreach_norm(tensors)).to(torch::kFloat64).square();
-}
-
 /// You et al. 2020, "Large batch optimization for deep learning: training BERT in 76 minutes", algorithm 2, with phi
 /// the identity: m and v as in Adam; r = m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay * p; p -=
 /// learning_rate * |p| / |r| * r, with norms over a whole parameter. Deviation: where one of the norms is 0, their
@@ -57,10 +52,7 @@ class Lamb final : public Optimizer {
 
   /// |p| / |r| of the formula: f64, one entry per parameter. Collective where the parameters are pieces.
   torch::Tensor trust_ratios(const std::vector<torch::Tensor>& steps) const {
-    const auto& parameters = context().parameters;
-    const auto own = parameters.empty() ? torch::zeros({0, 2}, torch::kFloat64)
-                                        : at::stack({squared_norms(parameters), squared_norms(steps)}, /*dim=*/1);
-    const auto norms = context().sum_of_pieces(own).sqrt();
+    const auto norms = context().squared_norms({context().parameters, steps}).sqrt();
     const auto of_parameters = norms.select(1, 0), of_steps = norms.select(1, 1);
     return at::where((of_parameters > 0) & (of_steps > 0), of_parameters / of_steps, 1.0);
   }
@@ -74,7 +66,7 @@ const Registered<OptimizerKind> kLamb{
     "AdamW whose step of each parameter is as large as the parameter, for large batches (You et al. 2020): beta1=0.9, "
     "beta2=0.999, eps=1e-6",
     [](const Spec& spec, const OptimizerContext& context) { return std::make_unique<Lamb>(spec, context); },
-    {.learning_rate = 1e-3}};
+    {.learning_rate = 1e-3, .takes_pieces = true}};
 
 }  // namespace
 }  // namespace penstock

@@ -5,6 +5,14 @@
 
 namespace penstock {
 
+torch::Tensor squared_norms_of_whole(const std::vector<std::vector<torch::Tensor>>& lists) {
+  std::vector<torch::Tensor> columns;
+  for (const auto& list : lists)
+    columns.push_back(list.empty() ? torch::zeros({0}, torch::kFloat64)
+                                   : at::stack(at::_foreach_norm(list)).to(torch::kFloat64).square());
+  return at::stack(columns, /*dim=*/1);
+}
+
 Optimizer::Optimizer(OptimizerContext context, const std::vector<std::string>& slots, std::optional<int64_t> step_count)
     : context_(std::move(context)), state_{.slots = {}, .step_count = step_count}, parts_(context_.part_count) {
   if (context_.rate_factors.empty()) context_.rate_factors.assign(context_.parameters.size(), 1);

@@ -22,15 +22,19 @@ struct OptimizerOptions {
   std::string spec = "sgd";
 };
 
+/// The squared norm of each tensor: f64, tensors x lists. Requires lists of equal length.
+torch::Tensor squared_norms_of_whole(const std::vector<std::vector<torch::Tensor>>& lists);
+
 /// What an optimiser works on.
 struct OptimizerContext {
   std::vector<torch::Tensor> parameters;  // dense, of one dtype and device; whole parameters, or pieces of them
   OptimizerOptions options;
   std::vector<double> rate_factors = {};  // of the learning rate, one entry per tensor; empty: 1 for all
-  /// For optimisers that need sums over a whole parameter, such as its norm. `of_tensors` (f64, tensors x K) has the
-  /// sums over each tensor; the result, of the same size, those over all pieces of the parameter to which it belongs.
+  /// For optimisers that need norms of whole parameters. Each of `lists` has one tensor per entry of `parameters`, of
+  /// its sizes; the result has the squared norm of each over all pieces of its parameter: f64, tensors x lists.
   /// Collective over the ranks that hold these pieces: all call it once per step, also with 0 tensors.
-  std::function<torch::Tensor(const torch::Tensor& of_tensors)> sum_of_pieces = [](const auto& whole) { return whole; };
+  std::function<torch::Tensor(const std::vector<std::vector<torch::Tensor>>& lists)> squared_norms =
+      squared_norms_of_whole;
   std::vector<size_t> parts = {};  // one entry per tensor: the part of a step that changes it; empty: 0 for all
   size_t part_count = 1;
 };
@@ -100,8 +104,9 @@ struct OptimizerKind {
     double learning_rate = 1e-3;  ///< The default of --lr.
     /// Whether the update of each tensor needs no gradient but its own, and update() goes by groups() alone.
     bool steps_in_parts = false;
-    /// Whether what becomes of an element depends on that element and its gradients alone.
-    bool is_elementwise = false;
+    /// Whether the bits of an element do not depend on how parameters are cut: what is needed of other elements comes
+    /// from OptimizerContext::squared_norms.
+    bool takes_pieces = false;
   };
 };
 using OptimizerRegistry = Registry<OptimizerKind>;

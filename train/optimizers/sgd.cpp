@@ -39,7 +39,7 @@ const Registered<OptimizerKind> kSgd{
     "stochastic gradient descent with --momentum and weight decay; "
     "nesterov=true looks ahead along the momentum (default false)",
     [](const Spec& spec, const OptimizerContext& context) { return std::make_unique<Sgd>(spec, context); },
-    {.learning_rate = 0.05, .steps_in_parts = true, .is_elementwise = true}};
+    {.learning_rate = 0.05, .steps_in_parts = true, .takes_pieces = true}};
 
 }  // namespace
 }  // namespace penstock

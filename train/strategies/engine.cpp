@@ -99,7 +99,7 @@ Engine::Engine(const StrategyContext& context, const Choices& choices)
   if (choices.store) part_.keep_in(choices.store(part_, data_, recorder_));
   update_ = choices.update({part_.trained(), data_, recorder_, context.optimizer,
                             factors_of(part_.trained(), context.rate_factors), choices.steps_in_backward,
-                            choices.mesh.shards > 0 ? kVectorAlignment : 1});
+                            choices.mesh.shards > 0});
   sync_ = choices.sync(part_.trained(), data_, recorder_, choices.micro_batches);
   if (choices.steps_in_backward && context.emulated_step_ns == 0)
     sync_->hand_over([this](size_t bucket) { update_->step_bucket(bucket); });

@@ -6,28 +6,24 @@
 #include <cstdint>
 #include <vector>
 
+#include "train/strategies/bucket_gradients.h"
 #include "train/strategies/slices.h"
 #include "train/strategies/started_works.h"
 
 namespace penstock::detail {
 
-/// Thread-safety: that of its caller.
-class GradientScatter {
+/// Each backward of a bucket is a sum of its own. Thread-safety: that of its caller.
+class GradientScatter final : public BucketGradients {
  public:
   /// Requires that `buckets` have their `gradient` and name `parameters` by their indices. `works` outlives this.
   GradientScatter(std::vector<torch::Tensor> parameters, std::vector<SlicedBucket> buckets, Comm& comm,
                   StartedWorks& works);
-  /// The members of this bucket have no gradients from now on; the sum over the ranks is on its way to the bucket's
-  /// `gradient`. A parameter without a gradient counts as zeros. Memory: the flat bucket, until its work was waited
-  /// for.
-  void start(size_t bucket);
-  /// No parameter has a gradient from now on.
-  void reset();
-
-  /// All gradients that are alive beside those of the parameters.
-  std::vector<torch::Tensor> buffers() const;
-  /// The most bytes that all gradients took when a bucket started.
-  int64_t peak_bytes() const { return peak_bytes_; }
+  void reset() override;
+  /// The sum over the ranks is on its way to the bucket's `gradient`. Memory: the flat bucket, until its work was
+  /// waited for.
+  void start(size_t bucket) override;
+  std::vector<torch::Tensor> buffers() const override;
+  int64_t peak_bytes() const override { return peak_bytes_; }
 
  private:
   std::vector<torch::Tensor> gradients() const;

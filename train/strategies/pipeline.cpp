@@ -145,10 +145,10 @@ Mesh pipeline_mesh(const Spec& spec, const MeshRequest& request) {
   mesh.shards = request.shards;
   mesh.gpus = detail::gpu_indices(devices_of_ranks(spec, request));
   if (zero_of(spec, mesh) > 0 && request.shards > 0 && !request.optimizer.empty() &&
-      !OptimizerRegistry::entry(parse_spec("optimizer", request.optimizer).name()).traits.is_elementwise)
+      !OptimizerRegistry::entry(parse_spec("optimizer", request.optimizer).name()).traits.takes_pieces)
     throw config_error(concat(flag(spec), ": zero with --exact ", request.shards, " and --optimizer ",
-                              request.optimizer, ", whose norms would be summed over pieces of parameters; expected ",
-                              "no zero, or another optimizer"));
+                              request.optimizer, ", which gives pieces of parameters other bits; expected no zero, or ",
+                              "another optimizer"));
   const SchedulePlan plan = plan_of(spec, mesh);
   detail::schedules_of({.name = plan.name});  // throws for an unknown name
   check_messages(spec, plan);
@@ -259,7 +259,7 @@ const Registered<StrategyKind> kPipeline{
      .promise = pipeline_promise,
      .examples = {"pipeline(micro-batches=1)", "pipeline(schedule=gpipe)", "pipeline(schedule=interleaved)",
                   "pipeline(schedule=zero-bubble)", "pipeline(recompute=always)", "pipeline(data=2,micro-batches=3)",
-                  "pipeline(data=2,schedule=zero-bubble,zero=2)"},
+                  "pipeline(data=2,zero=1)", "pipeline(data=2,schedule=zero-bubble,zero=2)"},
      .exact = StrategyKind::Exact::kAlways}};
 
 const Registered<StrategyKind> kModelParallel{

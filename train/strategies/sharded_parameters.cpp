@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "train/strategies/buckets.h"
+#include "train/strategies/gradient_scatter.h"
 #include "train/strategies/tensor_memory.h"
+#include "train/strategies/tree_scatter.h"
 
 namespace penstock::detail {
 
@@ -29,8 +31,8 @@ namespace {
 
 /// A bucket of which this rank keeps its slice alone.
 SlicedBucket only_slice(const std::vector<torch::Tensor>& parameters, const std::vector<size_t>& members,
-                        const Comm& comm) {
-  auto bucket = slice_parameters(parameters, {members}, comm).front();
+                        const Comm& comm, int64_t alignment) {
+  auto bucket = slice_parameters(parameters, {members}, comm, alignment).front();
   bucket.slice = bucket.slice.clone();
   release_memory(bucket.whole);
   return bucket;
@@ -42,9 +44,15 @@ size_t first_with(const std::vector<std::optional<size_t>>& trained_of_unit) {
   return static_cast<size_t>(found - trained_of_unit.begin());
 }
 
+std::unique_ptr<BucketGradients> make_gradients(const ModelPart& part, const std::vector<SlicedBucket>& trained,
+                                                Comm& comm, StartedWorks& works, int leaf_count) {
+  if (leaf_count == 0) return std::make_unique<GradientScatter>(values(part.trained()), trained, comm, works);
+  return std::make_unique<TreeScatter>(values(part.trained()), trained, comm, works, leaf_count);
+}
+
 }  // namespace
 
-ShardedUnits make_units(const ModelPart& part, const Comm& comm) {
+ShardedUnits make_units(const ModelPart& part, const Comm& comm, int64_t alignment) {
   const auto stages = part.stages_of_parameters();
   const auto parameters = values(part.parameters()), trained = values(part.trained());
   const auto bytes = bytes_of(parameters);
@@ -69,23 +77,24 @@ ShardedUnits make_units(const ModelPart& part, const Comm& comm) {
   for (size_t u = 0; u < all.units.size(); ++u) {
     auto& buckets = all.units[u].buckets;
     if (!trained_members[u].empty()) {
-      auto& bucket = buckets.emplace_back(only_slice(trained, trained_members[u], comm));
+      auto& bucket = buckets.emplace_back(only_slice(trained, trained_members[u], comm, alignment));
       bucket.gradient = torch::zeros_like(bucket.slice);
       all.trained_of_unit[u] = all.trained.size();
       all.trained.push_back(bucket);
     }
-    if (!frozen_members[u].empty()) buckets.push_back(only_slice(parameters, frozen_members[u], comm));
+    if (!frozen_members[u].empty()) buckets.push_back(only_slice(parameters, frozen_members[u], comm, alignment));
   }
   return all;
 }
 
-ShardedParameters::ShardedParameters(const ModelPart& part, Comm& comm, Recorder& recorder)
+ShardedParameters::ShardedParameters(const ModelPart& part, Comm& comm, Recorder& recorder, int leaf_count)
     : comm_(comm),
-      all_(make_units(part, comm)),
+      all_(make_units(part, comm, leaf_count > 0 ? kVectorAlignment : 1)),
       units_(all_.units),
       first_trained_(first_with(all_.trained_of_unit)),
       works_(recorder),
-      scatter_(values(part.trained()), all_.trained, comm, works_) {}
+      gradients_(make_gradients(part, all_.trained, comm, works_, leaf_count)),
+      pass_count_(std::max(leaf_count, 1)) {}
 
 void ShardedParameters::enter(size_t stage) {
   const size_t unit = all_.unit_of_stage[stage];
@@ -132,14 +141,19 @@ std::vector<torch::Tensor> ShardedParameters::tensors() const {
 }
 
 void ShardedParameters::begin() {
-  scatter_.reset();
+  gradients_->reset();
   works_.restart();
   is_in_step_ = true;
+  pass_ = 0;
+  begin_pass();
+}
+
+void ShardedParameters::begin_pass() {
   has_run_forward_ = false;
   backward_unit_ = units_.size();
 }
 
-void ShardedParameters::finish() {
+void ShardedParameters::end_pass() {
   // A rank without rows: the others wait for its slices and its zeros.
   if (!has_run_forward_)
     for (size_t unit = 0; unit < units_.size(); ++unit) {
@@ -151,7 +165,14 @@ void ShardedParameters::finish() {
     finish_unit(first_trained_);
   }
   release(units_.size() - 1);
+  ++pass_;
+  begin_pass();
+}
+
+void ShardedParameters::finish() {
+  while (pass_ < pass_count_) end_pass();  // the passes without rows are the last ones at every rank
   works_.wait_for(works_.count());
+  gradients_->finish();
   is_in_step_ = false;
 }
 
@@ -174,7 +195,7 @@ void ShardedParameters::back_to(size_t unit) {
 }
 
 void ShardedParameters::finish_unit(size_t unit) {
-  if (const auto trained = all_.trained_of_unit[unit]) scatter_.start(*trained);
+  if (const auto trained = all_.trained_of_unit[unit]) gradients_->start(*trained);
   release(unit);
 }
 
@@ -208,6 +229,7 @@ class ShardSync final : public GradientSync {
   explicit ShardSync(std::shared_ptr<ShardedParameters> parameters) : parameters_(std::move(parameters)) {}
   void begin() override { parameters_->begin(); }
   void finish() override { parameters_->finish(); }
+  void end_backward() override { parameters_->end_pass(); }
   std::vector<torch::Tensor> buffers() const override { return parameters_->gradients().buffers(); }
   int64_t peak_bytes() const override { return parameters_->gradients().peak_bytes(); }
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "train/strategies/gradient_scatter.h"
+#include "train/strategies/bucket_gradients.h"
 #include "train/strategies/gradient_sync.h"
 #include "train/strategies/model_part.h"
 #include "train/strategies/parameter_store.h"
@@ -37,8 +37,9 @@ struct ShardedUnits {
   std::vector<size_t> unit_of_stage;
 };
 
-/// Moves the parameters of `part` into units, of which this rank keeps its slices.
-ShardedUnits make_units(const ModelPart& part, const Comm& comm);
+/// Moves the parameters of `part` into units, of which this rank keeps its slices. `alignment`: of parameters and
+/// slices.
+ShardedUnits make_units(const ModelPart& part, const Comm& comm, int64_t alignment = 1);
 
 /// The parameters of a model of U units. G: gather, R: reduce-scatter of gradients; `-`: memory is given back.
 ///
@@ -55,11 +56,15 @@ ShardedUnits make_units(const ModelPart& part, const Comm& comm);
 /// depends on the units alone. A rank that has no rows in a batch makes them too, after the step of the others, in
 /// finish().
 ///
+/// With leaves (--exact) a step has several such passes, one per leaf, and R is in the last one alone: see TreeScatter.
+///
 /// A parameter stays the same tensor with the same storage, which loses its memory and gets memory again: what autograd
 /// has saved for backward holds the storage, and finds the same values in it.
 class ShardedParameters final : public ParameterStore {
  public:
-  ShardedParameters(const ModelPart& part, Comm& comm, Recorder& recorder);
+  /// `leaf_count`: micro-batches of this rank in a step, whose gradients are summed by a tree; 0: the step is one pass,
+  /// and gradients are summed in any order.
+  ShardedParameters(const ModelPart& part, Comm& comm, Recorder& recorder, int leaf_count = 0);
 
   void enter(size_t stage) override;
   void leave(size_t stage, const torch::Tensor& output) override;
@@ -71,7 +76,9 @@ class ShardedParameters final : public ParameterStore {
   /// Around the forward and backward of a step, as in GradientSync.
   void begin();
   void finish();
-  const GradientScatter& gradients() const { return scatter_; }
+  /// After each backward but the last of a step, which may also have it.
+  void end_pass();
+  const BucketGradients& gradients() const { return *gradients_; }
   /// For the update: the slices of the trained parameters and of their gradients.
   const std::vector<SlicedBucket>& trained() const { return all_.trained; }
 
@@ -83,15 +90,17 @@ class ShardedParameters final : public ParameterStore {
   void leave_unit(size_t unit);
   void back_to(size_t unit);
   void finish_unit(size_t unit);
+  void begin_pass();
 
   Comm& comm_;
   ShardedUnits all_;
   std::vector<ShardedUnit>& units_;
   size_t first_trained_;  // unit; the number of units if nothing is trained
   StartedWorks works_;
-  GradientScatter scatter_;
+  std::unique_ptr<BucketGradients> gradients_;
+  int pass_count_, pass_ = 0;  // of a step; how many of this one have ended
   bool is_in_step_ = false, has_run_forward_ = false;
-  size_t backward_unit_ = 0;  // where backward is; the number of units before it begins
+  size_t backward_unit_ = 0;  // where backward of this pass is; the number of units before it begins
   int64_t peak_bytes_ = 0;
 };
 

@@ -146,9 +146,9 @@ struct StrategyKind {
   using Interface = Strategy;
   static constexpr const char* kName = "mode";
   using Factory = std::function<std::unique_ptr<Strategy>(const Spec&, const StrategyContext&)>;
-  /// Which runs with --exact a mode takes. kElementwise: only optimisers whose update of an element depends on that
-  /// element alone, because a rank has pieces of parameters.
-  enum class Exact { kNever, kElementwise, kAlways };
+  /// Which runs with --exact a mode takes. kPieces: only optimisers with Traits::takes_pieces, because a rank has
+  /// pieces of parameters.
+  enum class Exact { kNever, kPieces, kAlways };
   struct Traits {
     /// How the mode lays itself over the ranks, before data are opened. Its size is `request.ranks`, unless that is 0.
     /// Throws config_error for a number of ranks that it does not take.

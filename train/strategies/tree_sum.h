@@ -42,6 +42,4 @@ class TreeSum {
 /// The sum over the first dimension, as TreeSum has it. `rows` is destroyed. Requires a power of two of them.
 torch::Tensor tree_sum_of_rows(const torch::Tensor& rows);
 
-constexpr bool is_power_of_two(int64_t number) { return number > 0 && (number & (number - 1)) == 0; }
-
 }  // namespace penstock::detail

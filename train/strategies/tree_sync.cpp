@@ -2,14 +2,14 @@
 #include "train/strategies/tree_sync.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "train/strategies/backward_hooks.h"
 #include "train/strategies/buckets.h"
+#include "train/strategies/leaf_sums.h"
+#include "train/strategies/rank_sums.h"
 #include "train/strategies/started_works.h"
 #include "train/strategies/tensor_memory.h"
-#include "train/strategies/tree_sum.h"
 
 namespace penstock::detail {
 namespace {
@@ -17,42 +17,32 @@ namespace {
 /// Sums the leaves of this rank. What becomes of the sums is up to the classes below.
 class LocalTree : public GradientSync {
  public:
-  LocalTree(const NamedTensors& trained, int backward_count)
-      : parameters_(values(trained)), trees_(parameters_.size(), TreeSum(backward_count)) {}
+  LocalTree(const NamedTensors& trained, int backward_count) : leaves_(values(trained), backward_count) {}
 
   void begin() override {
-    for (const auto& parameter : parameters_) parameter.mutable_grad().reset();
+    for (const auto& parameter : parameters()) parameter.mutable_grad().reset();
   }
   void begin_backward(int micro_batch) override { leaf_ = micro_batch; }
   int64_t peak_bytes() const override { return peak_bytes_; }
 
  protected:
-  const std::vector<torch::Tensor>& parameters() const { return parameters_; }
+  LeafSums& leaves() { return leaves_; }
+  const std::vector<torch::Tensor>& parameters() const { return leaves_.parameters(); }
   /// Takes the gradient of a parameter, if it has one. Returns whether its sum is there.
   bool take_leaf(size_t parameter, const torch::Tensor& root = {}) {
-    auto gradient = std::exchange(parameters_[parameter].mutable_grad(), {});
-    if (!gradient.defined()) return false;
-    const int64_t before = trees_[parameter].bytes();
-    const bool is_complete = trees_[parameter].put(leaf_, std::move(gradient), root);
-    bytes_ += trees_[parameter].bytes() - before;
+    const bool is_complete = leaves_.take(parameter, leaf_, root);
     note_peak();
     return is_complete;
   }
-  void note_peak() { peak_bytes_ = std::max(peak_bytes_, bytes_ + other_bytes()); }
-  /// Undefined for a parameter that no backward has reached.
-  torch::Tensor take_sum(size_t parameter) {
-    bytes_ -= trees_[parameter].bytes();
-    return trees_[parameter].take();
-  }
+  void note_peak() { peak_bytes_ = std::max(peak_bytes_, leaves_.bytes() + other_bytes()); }
 
  private:
   /// Bytes of gradients beside those in the trees.
   virtual int64_t other_bytes() const { return 0; }
 
-  std::vector<torch::Tensor> parameters_;
-  std::vector<TreeSum> trees_;
+  LeafSums leaves_;
   int leaf_ = 0;
-  int64_t bytes_ = 0, peak_bytes_ = 0;
+  int64_t peak_bytes_ = 0;
 };
 
 /// One rank: its sums are the gradients.
@@ -64,7 +54,7 @@ class OwnTree : public LocalTree {
   }
   void finish() override {
     for (size_t i = 0; i < parameters().size(); ++i) {
-      auto sum = take_sum(i);
+      auto sum = leaves().sum(i);
       parameters()[i].mutable_grad() = sum.defined() ? std::move(sum) : torch::zeros_like(parameters()[i]);
     }
   }
@@ -94,12 +84,11 @@ class RankTree final : public LocalTree {
   RankTree(const NamedTensors& trained, const std::vector<std::vector<size_t>>& members, Comm& comm, Recorder& recorder,
            int backward_count, std::vector<SlicedBucket> slices)
       : LocalTree(trained, backward_count),
-        comm_(comm),
         members_(members),
         slices_(std::move(slices)),
         works_(recorder),
+        sums_(comm, works_),
         flats_(members.size()),
-        gathered_(members.size()),
         missing_(members.size()),
         places_(parameters().size()),
         bucket_of_(parameters().size()),
@@ -122,7 +111,7 @@ class RankTree final : public LocalTree {
     while (started_count_ < members_.size()) start(started_count_++);
     for (size_t bucket = 0; bucket < members_.size(); ++bucket) {
       works_.wait_for(bucket + 1);
-      land(bucket);
+      sums_.land();
     }
     if (!slices_.empty()) {
       flats_.assign(flats_.size(), {});
@@ -141,7 +130,8 @@ class RankTree final : public LocalTree {
  private:
   int64_t other_bytes() const override {
     auto list = buffers();
-    list.insert(list.end(), gathered_.begin(), gathered_.end());
+    const auto gathered = sums_.gathered();
+    list.insert(list.end(), gathered.begin(), gathered.end());
     return storage_bytes(list);
   }
 
@@ -166,46 +156,19 @@ class RankTree final : public LocalTree {
   }
 
   void start(size_t bucket) {
-    at::NoGradGuard no_grad;
-    for (const size_t i : members_[bucket]) {
-      const auto sum = take_sum(i);
-      if (!sum.defined())
-        places_[i].zero_();
-      else if (sum.const_data_ptr() != places_[i].const_data_ptr())
-        places_[i].copy_(sum);  // some leaves have not come
-    }
-    auto& flat = flats_[bucket];
-    if (comm_.world_size() > 2) {
-      gathered_[bucket] = torch::empty({comm_.world_size() * flat.numel()}, flat.options());
-      note_peak();
-      works_.start([&] { return comm_.all_gather_into(gathered_[bucket], flat); });
-    } else if (slices_.empty()) {
-      works_.start([&] { return comm_.all_reduce_sum(flat); });
-    } else {
-      works_.start([&] { return comm_.reduce_scatter_sum(slices_[bucket].gradient, flat); });
-    }
+    for (const size_t i : members_[bucket]) leaves().write(i, places_[i]);
+    sums_.start(flats_[bucket], slices_.empty() ? flats_[bucket] : slices_[bucket].gradient);
+    note_peak();
   }
 
-  /// The collective of this bucket has ended.
-  void land(size_t bucket) {
-    if (!gathered_[bucket].defined()) return;
-    const auto all = std::exchange(gathered_[bucket], {}).view({comm_.world_size(), -1});
-    if (slices_.empty()) {
-      flats_[bucket].copy_(tree_sum_of_rows(all));
-      return;
-    }
-    auto& slice = slices_[bucket].gradient;
-    slice.copy_(tree_sum_of_rows(all.narrow(1, comm_.rank() * slice.numel(), slice.numel())));
-  }
-
-  Comm& comm_;
   std::vector<std::vector<size_t>> members_;  // one entry per bucket; of its parameters
   std::vector<SlicedBucket> slices_;          // one entry per bucket, or empty
   StartedWorks works_;
-  std::vector<torch::Tensor> flats_, gathered_;  // one entry per bucket
-  std::vector<size_t> missing_;                  // one entry per bucket: its parameters without a sum
-  std::vector<torch::Tensor> places_;            // one entry per parameter
-  std::vector<size_t> bucket_of_;                // one entry per parameter
+  RankSums sums_;
+  std::vector<torch::Tensor> flats_;   // one entry per bucket
+  std::vector<size_t> missing_;        // one entry per bucket: its parameters without a sum
+  std::vector<torch::Tensor> places_;  // one entry per parameter
+  std::vector<size_t> bucket_of_;      // one entry per parameter
   size_t started_count_ = 0;
   AccumulationHooks hooks_;  // last: they use the others
 };

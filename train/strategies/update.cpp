@@ -1,12 +1,31 @@
 // Update: whole, and sliced over the ranks.
 #include "train/strategies/update.h"
 
+#include "train/strategies/block_norms.h"
 #include "train/strategies/buckets.h"
 #include "train/strategies/fetched.h"
 #include "train/strategies/started_works.h"
 
 namespace penstock::detail {
 namespace {
+
+using Lists = std::vector<std::vector<torch::Tensor>>;
+
+/// One list of scalars per column, all of one length.
+torch::Tensor table_of(const Lists& columns) {
+  std::vector<torch::Tensor> stacked;
+  for (const auto& column : columns)
+    stacked.push_back(column.empty() ? torch::zeros({0}, torch::kFloat64) : at::stack(column));
+  return at::stack(stacked, /*dim=*/1);
+}
+
+/// As OptimizerContext::squared_norms for whole parameters, with the bits of pieces.
+torch::Tensor exact_norms_of_whole(const Lists& lists) {
+  Lists norms(lists.size());
+  for (size_t list = 0; list < lists.size(); ++list)
+    for (const auto& tensor : lists[list]) norms[list].push_back(sum_by_halves(block_sums(tensor)));
+  return table_of(norms);
+}
 
 class WholeUpdate final : public Update {
  public:
@@ -25,6 +44,7 @@ class WholeUpdate final : public Update {
  private:
   static OptimizerContext context_of(const UpdateContext& update) {
     OptimizerContext context{values(update.trained), update.options, update.rate_factors};
+    if (update.is_exact) context.squared_norms = exact_norms_of_whole;
     if (!update.in_buckets || update.trained.empty()) return context;
     const auto buckets = assign_buckets(bytes_of(context.parameters));
     context.parts.resize(context.parameters.size());
@@ -59,7 +79,9 @@ class SlicedUpdate final : public Update {
     pieces.parameters = parts_;
     if (context.in_buckets && !buckets_.empty()) pieces.part_count = buckets_.size();
     if (!trained_.empty()) parameter_of_piece_ = torch::tensor(parameters).to(trained_.front().device());
-    pieces.sum_of_pieces = [this](const torch::Tensor& of_pieces) { return sum_of_pieces(of_pieces); };
+    pieces.squared_norms = [this, is_exact = context.is_exact](const Lists& lists) {
+      return is_exact ? exact_norms(lists) : sum_of_pieces(squared_norms_of_whole(lists));
+    };
     optimizer_ = make_optimizer(pieces);
   }
 
@@ -116,7 +138,8 @@ class SlicedUpdate final : public Update {
   }
 
  private:
-  /// As OptimizerContext::sum_of_pieces. A parameter lies in one bucket, so that this rank has one piece of it at most.
+  /// The sums over all pieces of the parameter to which each of this rank's belongs. A parameter lies in one bucket, so
+  /// that this rank has one piece of it at most.
   torch::Tensor sum_of_pieces(const torch::Tensor& of_pieces) const {
     if (trained_.empty()) return of_pieces;
     const auto device = trained_.front().device();
@@ -125,6 +148,30 @@ class SlicedUpdate final : public Update {
     sums.index_copy_(0, parameter_of_piece_, of_pieces.to(device));
     comm_.all_reduce_sum(sums)->wait();
     return sums.index_select(0, parameter_of_piece_);
+  }
+
+  /// Each block lies in the piece of one rank, and x + 0 is x in any order. Sends 1 / 16 of the bytes of the parameters
+  /// for two lists of f32.
+  torch::Tensor exact_norms(const Lists& lists) const {
+    std::vector<int64_t> first_blocks{0};  // one entry per parameter, and the end
+    for (const auto& parameter : trained_) first_blocks.push_back(first_blocks.back() + block_count(parameter.numel()));
+    Lists norms(lists.size());
+    if (trained_.empty()) return table_of(norms);
+    auto blocks = torch::zeros({static_cast<int64_t>(lists.size()), first_blocks.back()},
+                               torch::dtype(torch::kFloat64).device(trained_.front().device()));
+    const auto rows = blocks.unbind();
+    for (size_t list = 0; list < lists.size(); ++list)
+      for (size_t i = 0; i < pieces_.size(); ++i) {
+        const auto own = block_sums(lists[list][i]);
+        const int64_t first = first_blocks[pieces_[i].parameter] + pieces_[i].first / kVectorAlignment;
+        rows[list].narrow(0, first, own.numel()).copy_(own);
+      }
+    comm_.all_reduce_sum(blocks)->wait();
+    for (size_t list = 0; list < lists.size(); ++list)
+      for (const auto& piece : pieces_)
+        norms[list].push_back(
+            sum_by_halves(rows[list].slice(0, first_blocks[piece.parameter], first_blocks[piece.parameter + 1])));
+    return table_of(norms);
   }
 
   torch::Tensor gradient_of(const Piece& piece) const {
@@ -153,7 +200,8 @@ std::unique_ptr<Update> make_whole_update(const UpdateContext& context) {
 std::unique_ptr<Update> make_sliced_update(const UpdateContext& context,
                                            const std::shared_ptr<std::vector<SlicedBucket>>& shared) {
   const auto trained = values(context.trained);
-  auto buckets = slice_parameters(trained, assign_buckets(bytes_of(trained)), context.comm, context.alignment);
+  auto buckets = slice_parameters(trained, assign_buckets(bytes_of(trained)), context.comm,
+                                  context.is_exact ? kVectorAlignment : 1);
   if (shared) {
     for (auto& bucket : buckets) bucket.gradient = torch::zeros_like(bucket.slice);
     *shared = buckets;

@@ -40,7 +40,7 @@ struct UpdateContext {
   OptimizerOptions options;
   std::vector<double> rate_factors;
   bool in_buckets = false;  // those of assign_buckets() change one by one; requires OptimizerKind::steps_in_parts
-  int64_t alignment = 1;    // of slices, as slice_parameters() has it
+  bool is_exact = false;    // the bits do not depend on how parameters are cut; slices have kVectorAlignment
 };
 
 /// Every rank changes every parameter that it holds.

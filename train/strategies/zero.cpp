@@ -24,10 +24,7 @@ int stage_of(const Spec& spec) {
 Mesh zero_mesh(const Spec& spec, const MeshRequest& request) {
   const int ranks = request.ranks > 0 ? request.ranks : request.default_ranks;
   const int micro_batches = detail::accumulate_of(spec, request.batch_size, ranks, request.shards);
-  if (stage_of(spec) == 3 && request.shards > 0)
-    throw config_error(concat("--mode zero: stage is 3 with --exact ", request.shards,
-                              "; expected stage 1 or 2: in stage 3 each backward gives its gradients back"));
-  if (stage_of(spec) == 3 && micro_batches > 1)
+  if (stage_of(spec) == 3 && request.shards == 0 && micro_batches > 1)
     throw config_error(concat("--mode zero: stage is 3 and accumulate is ", micro_batches,
                               "; expected stage 1 or 2: in stage 3 each backward gives its gradients back"));
   detail::syncs_batch_norm(spec, request.shards);  // throws
@@ -56,8 +53,9 @@ std::string text_of(const Model& model, int ranks) {
 
 void slice_parameters(detail::Choices& choices, const Model& model) {
   const auto parameters = std::make_shared<std::shared_ptr<detail::ShardedParameters>>();
-  choices.store = [parameters](const auto& part, Comm& data, Recorder& recorder) {
-    return *parameters = std::make_shared<detail::ShardedParameters>(part, data, recorder);
+  const int leaf_count = choices.mesh.shards > 0 ? choices.micro_batches : 0;
+  choices.store = [parameters, leaf_count](const auto& part, Comm& data, Recorder& recorder) {
+    return *parameters = std::make_shared<detail::ShardedParameters>(part, data, recorder, leaf_count);
   };
   choices.update = [parameters](const auto& update) {
     return detail::make_shard_update(update, (*parameters)->trained());
@@ -100,7 +98,7 @@ const Registered<StrategyKind> kZero{
      .promise = zero_promise,
      .examples = {"zero(accumulate=2)", "zero(step-in-backward=true)", "zero(stage=2)", "zero(stage=2,accumulate=2)",
                   "zero(stage=3)", "zero(stage=3,sync-bn=true)"},
-     .exact = StrategyKind::Exact::kElementwise}};
+     .exact = StrategyKind::Exact::kPieces}};
 
 }  // namespace
 }  // namespace penstock
