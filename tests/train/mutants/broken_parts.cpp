@@ -6,6 +6,7 @@
 #include "train/strategies/engine.h"
 #include "train/strategies/ordered_buckets.h"
 #include "train/strategies/stage_cuts.h"
+#include "train/strategies/tree_sync.h"
 
 namespace penstock::detail {
 namespace {
@@ -116,6 +117,43 @@ const auto kSliceNotGathered =
       c.sliced.optimizer = true;
       c.update = [](const UpdateContext& context) { return std::make_unique<SliceNotGathered>(context); };
     });
+
+/// The sum of --exact, in which each shard is the next leaf of its rank's part of the tree.
+class LeavesShifted final : public GradientSync {
+ public:
+  LeavesShifted(const NamedTensors& trained, Comm& comm, Recorder& recorder, int leaf_count)
+      : inner_(make_tree_sync(trained, comm, recorder, leaf_count)), leaf_count_(leaf_count) {}
+  void begin() override { inner_->begin(); }
+  void finish() override { inner_->finish(); }
+  void begin_backward(int micro_batch) override { inner_->begin_backward((micro_batch + 1) % leaf_count_); }
+  void end_backward() override { inner_->end_backward(); }
+  std::vector<torch::Tensor> buffers() const override { return inner_->buffers(); }
+
+ private:
+  std::unique_ptr<GradientSync> inner_;
+  int leaf_count_;
+};
+const Registered<StrategyKind> kLeavesShifted{
+    "leaves-shifted",
+    {},
+    "with --exact the shards of a rank are added in another order",
+    [](const Spec&, const StrategyContext& context) {
+      Choices choices{.mesh = {.data = context.comm.world_size(), .shards = context.shards}};
+      choices.sync = make_bucket_sync;
+      if (context.shards > 0) {
+        choices.micro_batches = context.shards / choices.mesh.data;
+        choices.schedule = accumulation(choices.micro_batches);
+        choices.sync = [](const auto& trained, Comm& comm, Recorder& recorder, int leaf_count) {
+          return std::make_unique<LeavesShifted>(trained, comm, recorder, leaf_count);
+        };
+      }
+      return std::make_unique<Engine>(context, choices);
+    },
+    {.mesh =
+         [](const Spec&, const MeshRequest& request) {
+           return Mesh{.data = request.ranks > 0 ? request.ranks : request.default_ranks, .shards = request.shards};
+         },
+     .exact = StrategyKind::Exact::kAlways}};
 
 /// A pipeline whose last rank begins with a backward.
 std::unique_ptr<Strategy> make_backward_early(const Spec&, const StrategyContext& context) {

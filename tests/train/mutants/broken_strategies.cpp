@@ -30,7 +30,8 @@ class Wrapped : public Strategy {
 /// Registers `Mutant`, a Wrapped.
 template <class Mutant>
 Registered<StrategyKind> mutant(const char* name, const char* help, const char* mode,
-                                const Promise& promise = {.sees_whole_batches = false}) {
+                                const Promise& promise = {.sees_whole_batches = false},
+                                StrategyKind::Exact exact = StrategyKind::Exact::kNever) {
   return {name,
           {},
           help,
@@ -40,7 +41,8 @@ Registered<StrategyKind> mutant(const char* name, const char* help, const char* 
                  const Spec spec = parse_spec("mode", mode);
                  return StrategyRegistry::entry(spec.name()).traits.mesh(spec, request);
                },
-           .promise = [promise](const Spec&, const Mesh&) { return promise; }}};
+           .promise = [promise](const Spec&, const Mesh&) { return promise; },
+           .exact = exact}};
 }
 
 const auto kControl = mutant<Wrapped>("control", "ddp as it is", "ddp(sync-bn=true)", {.sees_whole_batches = true});
@@ -66,8 +68,8 @@ class PaddingCounted final : public Wrapped {
     return Wrapped::step(padded);
   }
 };
-const auto kPaddingCounted =
-    mutant<PaddingCounted>("padding-counted", "rows of weight 0 count in the mean of a batch", "ddp");
+const auto kPaddingCounted = mutant<PaddingCounted>("padding-counted", "rows of weight 0 count in the mean of a batch",
+                                                    "ddp", {.sees_whole_batches = false}, StrategyKind::Exact::kAlways);
 
 class StaleBuffers final : public Wrapped {
  public:
@@ -86,6 +88,10 @@ class StaleBuffers final : public Wrapped {
 };
 const auto kStaleBuffers = mutant<StaleBuffers>("stale-buffers", "BatchNorm's running statistics stay as they are",
                                                 "ddp(sync-bn=true)", {.sees_whole_batches = true});
+
+const auto kStaleShardBuffers =
+    mutant<StaleBuffers>("stale-shard-buffers", "with --exact the statistics of the shards are left out", "ddp",
+                         {.sees_whole_batches = false}, StrategyKind::Exact::kAlways);
 
 class MomentumLost final : public Wrapped {
  public:
