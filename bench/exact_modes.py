@@ -11,8 +11,8 @@ import subprocess
 import sys
 import time
 
-# 49 batches of 16 and one of 8 per epoch, 200 steps in 4 epochs; checkpoints in the middle of epochs.
-TRAINING = ["--data", "digits(count=792,size=32)", "-b", 16, "--epochs", 4, "--lr", 0.01, "--device", "cpu",
+# 49 batches of 16 and one of 11 per epoch, 200 steps in 4 epochs; checkpoints in the middle of epochs.
+TRAINING = ["--data", "digits(count=795,size=32)", "-b", 16, "--epochs", 4, "--lr", 0.01, "--device", "cpu",
             "--eval-at-end", "--save-every", "70 steps", "--keep", 4]
 THREADS = ["--hosting", "threads"]
 WORKERS = ["-j", 3, "--prefetch", 1]
