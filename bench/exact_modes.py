@@ -13,7 +13,8 @@ import time
 
 # 49 batches of 16 and one of 11 per epoch, 200 steps in 4 epochs; checkpoints in the middle of epochs.
 TRAINING = ["--data", "digits(count=795,size=32)", "-b", 16, "--epochs", 4, "--lr", 0.01, "--device", "cpu",
-            "--eval-at-end", "--save-every", "70 steps", "--keep", 4]
+            "--eval-at-end"]
+CHECKPOINTS = ["--save-every", "70 steps", "--keep", 4]  # of runs that others go on from
 THREADS = ["--hosting", "threads"]
 WORKERS = ["-j", 3, "--prefetch", 1]
 
@@ -57,6 +58,8 @@ def command_of(name, options):
         words += ["--resume", options.out / begin[0] / f"checkpoint-step-{begin[1]}.safetensors"]
     else:
         words += [*TRAINING, "--arch", options.arch, "--exact"]
+    if any(other and other[0] == name for *_, other in RUNS.values()):
+        words += CHECKPOINTS
     words += [*(flags if "-j" in flags else ["-j", 1, *flags]), "--mode", mode, "--out", options.out / name]
     return [str(word) for word in (words + ["--nproc", ranks] if ranks > 1 else words)]
 

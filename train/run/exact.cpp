@@ -41,8 +41,8 @@ void check_exact_mode(const TrainOptions& options) {
   const auto& optimizer = OptimizerRegistry::entry(parse_spec("optimizer", options.optimizer).name());
   if (exact == StrategyKind::Exact::kPieces && !optimizer.traits.takes_pieces)
     throw config_error(concat("--exact is ", options.exact_shards, " with --mode ", options.mode, " and --optimizer ",
-                              options.optimizer,
-                              ", which gives pieces of parameters other bits; expected another mode ", "or optimizer"));
+                              options.optimizer, ", which gives pieces of parameters other bits; expected another ",
+                              "mode or optimizer"));
 }
 
 std::vector<std::string> pin_kernels() {

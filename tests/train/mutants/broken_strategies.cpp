@@ -68,8 +68,8 @@ class PaddingCounted final : public Wrapped {
     return Wrapped::step(padded);
   }
 };
-const auto kPaddingCounted = mutant<PaddingCounted>("padding-counted", "rows of weight 0 count in the mean of a batch",
-                                                    "ddp", {.sees_whole_batches = false}, StrategyKind::Exact::kAlways);
+const auto kPaddingCounted =
+    mutant<PaddingCounted>("padding-counted", "rows of weight 0 count in the mean of a batch", "ddp");
 
 class StaleBuffers final : public Wrapped {
  public:
