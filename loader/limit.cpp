@@ -20,6 +20,7 @@ constexpr int64_t kFewSteps = 50;
 constexpr double kShort_ms = 2000;
 constexpr double kShared = 0.9;  // if the run itself keeps its cores this busy, other programs are not mentioned
 constexpr int kListedWorkers = 8;
+constexpr double kMostLimit = 1000;  // a larger one comes from an update that took no time that could be measured
 // On an idle machine 24 promises about a disk of 20 MB/s, none with a range, were wrong by up to 13 %
 // (docs/finding.md). A range for other programs, beside which nobody can tell the two apart, is wider by that.
 constexpr double kStorageNoise = 1.13;
@@ -165,7 +166,7 @@ std::string advice(const Observed& run, const Limit& limit) {
   const int change = limit.best_workers - run.workers;
   const std::string ceiling =
       limit.limit >= detail::kNoise
-          ? concat(", the limit is ", factor_text(limit.limit), " (",
+          ? concat(", the limit is ", limit.limit > kMostLimit ? "over 1,000x" : factor_text(limit.limit), " (",
                    run.times.communication_ms > run.times.update_ms / 2 ? "communication" : "compute", ")")
           : std::string();
   const std::string bytes = bytes_text(run, limit.bound);

@@ -2,10 +2,13 @@
 #include "loader/watch.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "core/clock.h"
 #include "core/machine.h"
+#include "core/number_text.h"
+#include "core/text.h"
 #include "loader/observe.h"
 
 namespace penstock {
@@ -29,16 +32,17 @@ LoaderStatistics since(const LoaderStatistics& before, LoaderStatistics now) {
 
 }  // namespace
 
-Watch::Counters Watch::Counters::now() {
+Watch::Counters Watch::Counters::now(pid_t thread) {
   return {.process_cpu = static_cast<double>(cpu_ns(CLOCK_PROCESS_CPUTIME_ID)) * 1e-6,
-          .queued = static_cast<double>(queued_ns(this_thread())) * 1e-6,
+          .queued = static_cast<double>(queued_ns(thread)) * 1e-6,
           .all_queued = queued_threads_ms(),
           .busy_cores = busy_cores_ms()};
 }
 
 void Watch::begin_wait() {
   if (!is_running_) {
-    begin_ = Counters::now();
+    thread_ = this_thread();
+    begin_ = Counters::now(thread_);
     begin_ns_ = now_ns();
     is_running_ = true;
   }
@@ -54,7 +58,7 @@ void Watch::end_wait(int64_t global_count) {
 void Watch::pause() {
   if (!is_running_) return;
   total_ns_ += now_ns() - begin_ns_;
-  const Counters end = Counters::now();
+  const Counters end = Counters::now(thread_);
   // A thread that has ended takes its queueing along, so that the sum over all threads may fall.
   sum_.process_cpu += end.process_cpu - begin_.process_cpu;
   sum_.queued += std::max(0.0, end.queued - begin_.queued);
@@ -75,6 +79,14 @@ Observed Watch::observed(Observed run, const LoaderStatistics& now) const {
                           .busy_cores_ms = sum_.busy_cores / steps};
   const Observed mine = observe(std::move(run), step, since(before_, now), step_count_);
   return over_ranks(mine, {mine});
+}
+
+std::string too_short_text(const Observed& run) {
+  constexpr double kLeast_ms = 100;
+  const double total_ms = run.step_ms * static_cast<double>(run.step_count);
+  if (total_ms >= kLeast_ms) return "";
+  return concat("too short to say what limits the loop: ", count_text(static_cast<uint64_t>(run.step_count), "step"),
+                " in ", static_cast<int>(total_ms), " ms; expected 50 steps and 2 s, or more");
 }
 
 }  // namespace penstock

@@ -1,4 +1,5 @@
 """Limit and Watch: what limits a loop over a Loader, and how far an earlier promise was from what came."""
+import contextlib
 import json
 import os
 import pathlib
@@ -21,11 +22,11 @@ class Limit:
         load-bound: the trainer waited 71 % of the time; 2 more workers would give about 2.1x (14,300 images/s), the limit
         is 3.9x (compute)
 
-    bound: "load", "storage", "compute", "communication" or "cores".
+    bound: "load", "storage", "compute", "communication" or "cores"; "" for a watch of less than 100 ms, which says nothing.
     workers, best_workers: the loader's own, and those that are advised.
     speed_up, limit: how many times as fast it would be with best_workers, and if batches cost nothing.
     images_per_second, step_ms, wait_ms, steps: as measured, or as foreseen (then steps is 0). Of all ranks.
-    predictions: one dict per number of workers, from 0: workers, images_per_second, low, high.
+    predictions: one dict per number of workers, from 0: workers, images_per_second, low, high. Empty where bound is "".
     """
     sentence: str
     bound: str
@@ -52,8 +53,10 @@ class Limit:
 class Watch:
     """Measures the loop inside of its `with`, and says at its end what limited it, and how wrong the last promise was.
 
-    limit: the Limit, once the loop has ended; None before, and where no batch was taken.
-    promise: the line about the last promise; None where there was none.
+    limit: the Limit, once the loop has ended; None before it, and after an exception.
+    promise: the line about the last promise; None if there was none.
+
+    Of several ranks the first one says it and keeps the promise; the others have their `limit` only.
     """
 
     def __init__(self, native: "_native.Loader", configuration: Dict[str, Any], name: str,
@@ -73,11 +76,16 @@ class Watch:
 
     def __exit__(self, kind: Any, *error: object) -> None:
         if kind is not None:  # the loop did not end as it should: nothing is promised
+            with contextlib.suppress(ConfigError):  # of a loader that was closed
+                _native.drop_watch(self._native)
             return
         threads, is_async = _loop_threads()
         self.limit = Limit(_native.end_watch(self._native, ranks_of_machine(), threads, is_async))
+        if self._configuration["rank"] != 0:
+            return
         self._configuration.update(threads=threads, is_async=is_async)
-        self.promise = self._compare(self.limit)
+        if self.limit.predictions:
+            self.promise = self._compare(self.limit)
         for line in filter(None, (self.limit.sentence, self.promise)):
             if self._say is not None:
                 self._say(line)

@@ -1,4 +1,4 @@
-// penstock._native.begin_watch(), end_watch() and foresee(): what limits a loop over a Loader.
+// penstock._native.begin_watch(), end_watch(), drop_watch() and foresee(): what limits a loop over a Loader.
 #include "loader/limit.h"
 
 #include <nanobind/nanobind.h>
@@ -6,6 +6,7 @@
 
 #include "core/machine.h"
 #include "loader/observe.h"
+#include "loader/watch.h"
 #include "python/src/module.h"
 #include "python/src/native_loader.h"
 
@@ -26,7 +27,7 @@ nb::dict limit_dict(const Observed& run, const Limit& limit) {
   }
   nb::dict dict;
   dict["sentence"] = limit.sentence;
-  dict["bound"] = name_of(limit.bound);
+  dict["bound"] = limit.predictions.empty() ? "" : name_of(limit.bound);
   dict["workers"] = run.workers;
   dict["best_workers"] = limit.best_workers;
   dict["speed_up"] = limit.speed_up;
@@ -52,7 +53,9 @@ nb::dict end_watch(NativeLoader& loader, int ranks, double update_threads, bool 
   {
     const Unlocked released;
     run = loader.end_watch(run);
-    limit = judge(loader, run);
+    limit.best_workers = run.workers;
+    limit.sentence = too_short_text(run);
+    if (limit.sentence.empty()) limit = judge(loader, run);
   }
   return limit_dict(run, limit);
 }
@@ -79,6 +82,7 @@ std::string promised(const std::string& who, const std::string& what, double ima
 void define_limit(nb::module_& module) {
   module.def("begin_watch", &NativeLoader::begin_watch, "loader"_a, Release());
   module.def("end_watch", end_watch, "loader"_a, "ranks"_a, "update_threads"_a, "is_async"_a);
+  module.def("drop_watch", &NativeLoader::drop_watch, "loader"_a, Release());
   module.def("foresee", foresee, "loader"_a, "step_ms"_a, "step_cpu_ms"_a, "ranks"_a);
   module.def("usable_cores", usable_cores);
   module.def("promise_text", promised, "who"_a, "what"_a, "images_per_second"_a, "low"_a, "high"_a, "measured"_a);

@@ -139,13 +139,17 @@ void NativeLoader::begin_watch() {
 
 Observed NativeLoader::end_watch(Observed run) {
   const Turn turn(*this);
-  if (!watch_ || watch_->step_count() == 0)
+  auto watch = std::exchange(watch_, std::nullopt);
+  if (!watch || watch->step_count() == 0)
     throw config_error("watch: 0 batches were taken from this loader; expected a loop over it");
-  watch_->pause();
+  watch->pause();
   run.workers = options_.workers;
-  run = watch_->observed(std::move(run), loader_->statistics());
+  return watch->observed(std::move(run), loader_->statistics());
+}
+
+void NativeLoader::drop_watch() {
+  const Turn turn(*this);
   watch_.reset();
-  return run;
 }
 
 LoaderStatistics NativeLoader::try_out() const {

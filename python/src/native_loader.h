@@ -39,6 +39,7 @@ class NativeLoader {
   void begin_watch();
   /// Ends it. `run` has what Watch::observed() asks for, without workers. Throws config_error if no batch was taken.
   Observed end_watch(Observed run);
+  void drop_watch();  ///< Ends it without a result.
   /// How a loop would go (foresee() of loader/observe.h). With fewer than 8 batches of its own to judge by, the loader
   /// makes up to 32 for this, for a second at most.
   Observed foresee(Observed run, double step_ms, double step_cpu_ms);

@@ -1,7 +1,11 @@
 // Watch and foresee(): what a loop of anybody's own tells the model of limit.h.
 #include "loader/watch.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+
+#include <thread>
 
 #include "core/clock.h"
 #include "loader/observe.h"
@@ -56,6 +60,39 @@ TEST(WatchTest, CountsWhatWorkersDidSinceItBegan) {
   EXPECT_DOUBLE_EQ(run.image_bytes, 3000);
 }
 
+/// Lets the calling thread queue for a core: it shares one with another thread.
+void queue_for(int64_t ns) {
+  cpu_set_t before, one;
+  sched_getaffinity(0, sizeof before, &before);
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  sched_setaffinity(0, sizeof one, &one);
+  std::thread other([ns] { burn_cpu(ns); });  // on the same core
+  burn_cpu(ns);
+  other.join();
+  sched_setaffinity(0, sizeof before, &before);
+}
+
+TEST(WatchTest, MayBeEndedByAThreadThatHasQueuedForSomethingElse) {
+  const LoaderStatistics nothing;
+  Watch watch(nothing);
+  queue_for(40 * kMs);
+  int64_t loop_queued_ns = 0;
+  std::thread([&] {
+    take_batch(watch, 0, kMs);
+    loop_queued_ns = queued_ns(this_thread());
+  }).join();
+  watch.pause();
+  const Observed run = watch.observed({.workers = 1}, nothing);
+  EXPECT_LE(run.queued_ms, static_cast<double>(loop_queued_ns) * 1e-6);
+}
+
+TEST(WatchTest, SaysThatALoopWasTooShortInsteadOfWhatLimitedIt) {
+  EXPECT_EQ(too_short_text({.step_ms = 2.5, .step_count = 10}),
+            "too short to say what limits the loop: 10 steps in 25 ms; expected 50 steps and 2 s, or more");
+  EXPECT_EQ(too_short_text({.step_ms = 25, .step_count = 4}), "");
+}
+
 LoaderStatistics made(double busy_ms) {
   LoaderStatistics loader;
   loader.read.count = 640;
@@ -72,6 +109,11 @@ TEST(ForeseeTest, ALoopThatWaitsForItsLoaderGainsByWorkers) {
   EXPECT_EQ(find_limit(run).sentence,
             "load-bound: the trainer waited 75 % of the time; 3 more workers would give about 3.2x (5,120 images/s), "
             "the limit is 4.0x (compute)");
+}
+
+TEST(ForeseeTest, AStepOfNoLengthHasNoNumberForItsLimit) {
+  const Observed run = foresee({.times = {.cores = 4}, .workers = 1}, made(400), 10, 64, 0, 0);
+  EXPECT_THAT(find_limit(run).sentence, testing::HasSubstr(", the limit is over 1,000x (compute)"));
 }
 
 TEST(ForeseeTest, ALoopThatIsSlowItselfLetsItsWorkersWait) {
