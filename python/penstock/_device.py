@@ -7,8 +7,10 @@
 The loader makes levels (u8, a quarter of the bytes of f32), which the device normalises.
 """
 import collections
+import contextlib
 import ctypes
 import importlib
+import weakref
 from typing import Any, Deque, NamedTuple, Optional, Tuple
 
 from penstock.errors import ConfigError, DeviceError
@@ -40,6 +42,12 @@ def find_device(device: Any) -> Any:
     return torch.device("cuda", index)
 
 
+def current(device: Any) -> Any:
+    """In its `with` the device is the thread's current one. CUDA's runtime gives page-locked memory only beside a context on
+    the current device, which takes some hundred MB there: on a rank's own device, and not on device 0 for every rank."""
+    return contextlib.nullcontext() if device is None else importlib.import_module("torch").cuda.device(device)
+
+
 def page_locking() -> Tuple[int, int]:
     """The addresses of cudaHostAlloc and cudaFreeHost in the CUDA runtime that torch has loaded."""
     version = importlib.import_module("torch").version.cuda or ""
@@ -63,6 +71,12 @@ class Copy(NamedTuple):
     source: Any
 
 
+def _wait_for(copies: Deque[Copy]) -> None:
+    while copies:
+        copies[0].copied.synchronize()
+        copies.popleft()
+
+
 class Feed:
     """Copies batches to the device.
 
@@ -76,10 +90,11 @@ class Feed:
         self._torch, self._device = torch, device
         self._dtype = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "u8": None}[layout]
         self._format = torch.channels_last if channels_last else torch.contiguous_format
-        self._scale, self._bias = (torch.tensor(values, device=device).view(1, -1, 1, 1) for values in normalization)
         self._stream = torch.cuda.Stream(device)
-        self._stream.wait_stream(torch.cuda.current_stream(device))  # on which scale and bias were written
+        with torch.cuda.stream(self._stream):  # which owns their memory, so that nobody gets it before this stream is done
+            self._scale, self._bias = (torch.tensor(values, device=device).view(1, -1, 1, 1) for values in normalization)
         self._under_way: Deque[Copy] = collections.deque()
+        weakref.finalize(self, _wait_for, self._under_way)  # also at the end of the process
 
     def begin(self, batch: Any) -> Copy:
         """Starts the copy of a batch of the host."""
@@ -105,8 +120,7 @@ class Feed:
 
     def close(self) -> None:
         """Waits for all copies, so that the memory that they read may go."""
-        while self._under_way:
-            self._under_way.popleft().copied.synchronize()
+        _wait_for(self._under_way)
 
     def _moved(self, tensor: Any) -> Optional[Any]:
         return None if tensor is None else tensor.to(self._device, non_blocking=True)

@@ -10,7 +10,7 @@ from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Tuple
 
 from penstock import _native
 from penstock._arguments import folder, int32, open_data, text, whole
-from penstock._device import Copy, Feed, find_device, page_locking
+from penstock._device import Copy, Feed, current, find_device, page_locking
 from penstock._limit import Limit, Watch, foresee
 from penstock._ranks import rank_and_world_size
 from penstock.errors import ConfigError
@@ -167,12 +167,14 @@ class Loader:
         own_layout = "u8" if place is not None or layout == "u8" else f"{layout}-nhwc" if channels_last else layout
         allocate, release = page_locking() if place is not None else (0, 0)
         self._configuration = dict(
-            data=folder(data), split=text("split", split), augment=text("augment", augment),
+            data=folder(data), split=text("split", split), augment=text("augment", augment, expected='a list as text, such as "flip,normalize"'),
             workers=int32("workers", workers), prefetch=int32("prefetch", prefetch), rank=int32("rank", rank),
             world_size=int32("world_size", world_size), epoch_count=-1 if epochs is None else whole("epochs", epochs, 0),
             layout=own_layout, on_corrupt=text("on_corrupt", on_corrupt), decode=text("decode", decode),
             dct_scale=text("dct_scale", dct_scale), **self._options)
-        self._native = open_data(_native.Loader, allocate=allocate, release=release, **self._configuration)
+        with current(place):
+            self._native = open_data(_native.Loader, allocate=allocate, release=release, **self._configuration)
+        self._place = place
         self._feed = None if place is None else Feed(importlib.import_module("torch"), place, layout, channels_last,
                                                      self._native.normalization)
         _open_loaders.add(self._native)
@@ -211,7 +213,9 @@ class Loader:
         """Batch `index` of the epoch (default: `self.epoch`), made by the calling thread. Iterations do not notice."""
         arrays = self._arrays()
         epoch = self._epoch if epoch is None else whole("epoch", epoch, 0, 2**32 - 1)
-        batch = _batch(self._native.batch(epoch, whole("batch", index), arrays), arrays)
+        index = whole("batch", index)
+        with current(self._place):
+            batch = _batch(self._native.batch(epoch, index, arrays), arrays)
         return batch if self._feed is None else self._delivered(self._feed.begin(batch))
 
     def _delivered(self, copy: Copy) -> Batch:
@@ -263,7 +267,8 @@ class Loader:
         What happens between epochs, such as an evaluation, does not count; the rest of the process should be idle.
 
         name: of the loop, to tell loops over the same data apart. history: a JSON file that keeps the promises for the
-        next process. say: takes the lines; None: they are only in `watch.limit` and `watch.promise`.
+        next process. say: takes the lines; None: they are only in `watch.limit` and `watch.promise`. Of several ranks
+        the first one says the lines and keeps the promise.
         """
         configuration = {key: value for key, value in self._configuration.items() if key not in ("workers", "epoch_count")}
         configuration.update(data=self._native.folder, cores=_native.usable_cores())
@@ -363,7 +368,8 @@ class _Epoch:
         here is done by the next call."""
         while len(self._copies) < 2 and not (self._copies and not isinstance(self._copies[0], Copy)):
             try:
-                batch = self._taken()
+                with current(self._loader._place):
+                    batch = self._taken()
                 self._copies.append(None if batch is None else feed.begin(batch))
             except Exception as error:
                 self._copies.append(error)

@@ -56,6 +56,12 @@ class FakeTorch:
         return getattr(torch, name)
 
     @contextlib.contextmanager
+    def current(self, device):
+        self.is_current = device is not None
+        yield
+        self.is_current = False
+
+    @contextlib.contextmanager
     def stream(self, stream):
         self.calls.append(("enter", stream.name))
         yield
@@ -70,13 +76,14 @@ KEPT = []
 def fake(monkeypatch):
     """Loaders with device="fake" get a Feed that notes its calls, and memory from functions as those of CUDA are."""
     fake = FakeTorch()
-    fake.memory, fake.alive = [], 0
+    fake.memory, fake.alive, fake.elsewhere = [], 0, 0
 
     @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t, ctypes.c_uint)
     def allocate(out, byte_count, flags):
         block = ctypes.create_string_buffer(byte_count + 64)
         fake.memory.append(block)
         fake.alive += 1
+        fake.elsewhere += not fake.is_current
         out[0] = (ctypes.addressof(block) + 63) // 64 * 64
         return 0 if flags == 1 else 1
 
@@ -90,6 +97,7 @@ def fake(monkeypatch):
     monkeypatch.setattr(_loader, "find_device", lambda device: torch.device("cpu") if device == "fake" else None)
     monkeypatch.setattr(_loader, "page_locking",
                         lambda: tuple(ctypes.cast(function, ctypes.c_void_p).value for function in (allocate, release)))
+    monkeypatch.setattr(_loader, "current", fake.current)
     monkeypatch.setattr(_loader, "Feed", lambda _, *arguments: _device.Feed(fake, *arguments))
     monkeypatch.setattr(_device.Feed, "_record_stream",
                         staticmethod(lambda tensor, stream: fake.calls.append(("record_stream", stream.name))))
@@ -155,10 +163,22 @@ def test_memory_is_kept_while_it_is_copied(digits, fake):
     assert not loader._feed._under_way
 
 
+def test_a_loader_that_goes_waits_for_its_copies(digits, fake):
+    images, labels = next(iter(penstock.Loader(digits, batch_size=100, device="fake")))
+    assert fake.calls.count(("synchronize",)) == 2
+
+
+def test_what_the_copy_stream_reads_is_its_own(digits, fake):
+    loader = penstock.Loader(digits, batch_size=100, device="fake")
+    assert fake.calls == [("enter", "copy"), ("leave", "copy")]  # scale and bias
+    assert loader._feed._scale.shape == (1, 1, 1, 1)
+
+
 def test_slots_are_page_locked_and_given_back(digits, fake):
     loader = penstock.Loader(digits, batch_size=100, device="fake", workers=1)
     kept = list(loader)
-    assert fake.alive >= 4
+    loader.batch(0)
+    assert fake.alive > 10 and fake.elsewhere == 0
     del kept
     loader.close()
     del loader
