@@ -2,31 +2,48 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
+import zipfile
 
 from problem import Problem
 
 PROGRAMS = ("train", "shardprep", "cuda_test")
 DATA = "PENSTOCK_DATA"
+WHEELS = "PENSTOCK_WHEELS"
 
 
 class Bundle:
-    """With FOLDER/bin its programs and its FOLDER/data; without it those of this checkout: PENSTOCK_BIN or
-    build/release/bin, and PENSTOCK_DATA or ../shared/data."""
+    """With FOLDER/bin its programs, its FOLDER/data and its FOLDER/wheels; without it those of this checkout: PENSTOCK_BIN or
+    build/release/bin, PENSTOCK_DATA or ../shared/data, and PENSTOCK_WHEELS or build/wheel."""
 
     def __init__(self, root, folder):
         self.is_packed = (folder / "bin").is_dir()
         self.bin = folder / "bin" if self.is_packed else pathlib.Path(
             os.environ.get("PENSTOCK_BIN", root / "build/release/bin")).resolve()
         self.data = folder / "data" if self.is_packed else pathlib.Path(os.environ.get(DATA, root / "../shared/data"))
+        self.wheels = folder / "wheels" if self.is_packed else pathlib.Path(os.environ.get(WHEELS, root / "build/wheel"))
         self.libraries = [folder / "lib"] if self.is_packed else []
         for name in PROGRAMS:
             if not (self.bin / name).exists():
                 raise Problem(f"{self.bin / name}: not there; expected script/gpu pack, or script/build release", 3)
 
     def program(self, name):
-        return str(self.bin / name)
+        """`python` is the one that runs this."""
+        return sys.executable if name == "python" else str(self.bin / name)
+
+    def unpacked_package(self, work):
+        """The folder with the Python package from the wheel that fits this Python; None if there is none."""
+        own, is_stable = "cp{}{}".format(*sys.version_info), sys.version_info >= (3, 12)
+        fitting = [path for path in sorted(self.wheels.glob("penstock-*.whl"))
+                   if f"-{own}-{own}-" in path.name or is_stable and "-cp312-abi3-" in path.name]
+        if not fitting:
+            return None
+        shutil.rmtree(work / "package", ignore_errors=True)
+        with zipfile.ZipFile(fitting[0]) as wheel:
+            wheel.extractall(work / "package")
+        return work / "package"
 
     def has_data(self, name):
         return (self.data / name).is_dir()
@@ -48,8 +65,6 @@ def torch_folders():
         raise Problem(f"{sys.executable} has no torch; expected torch 2.11.0, whose LibTorch the programs use", 5)
     torch = pathlib.Path(found.origin).parent
     return [torch / "lib", *sorted(torch.parent.glob("nvidia/*/lib"))]
-
-
 
 
 def needed_libraries(program):

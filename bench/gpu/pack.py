@@ -40,6 +40,12 @@ def copy_data(data, folder, photos):
             shutil.copy(path, folder / "data" / name)
 
 
+def copy_wheels(wheels, folder):
+    (folder / "wheels").mkdir()
+    for path in sorted(wheels.glob("penstock-*.whl")):
+        shutil.copy(path, folder / "wheels")
+
+
 def weight(folder):
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
@@ -64,8 +70,9 @@ def pack(root, folder, photos, limit_mib):
     source = Bundle(root, pathlib.Path("/nonexistent"))
     copy_programs(source, part)
     copy_data(source.data, part, photos)
+    copy_wheels(source.wheels, part)
     (part / "commit").write_text(described(root) + "\n")
-    sizes = {name: weight(part / name) for name in ("bin", "lib", "data")}
+    sizes = {name: weight(part / name) for name in ("bin", "lib", "data", "wheels")}
     sizes["checkout"] = checkout_weight(root)
     said = ", ".join(f"{name} {size / MIB:.1f}" for name, size in sizes.items())
     total = sum(sizes.values()) / MIB
@@ -78,4 +85,6 @@ def pack(root, folder, photos, limit_mib):
     shutil.rmtree(folder, ignore_errors=True)
     part.rename(folder)
     print(f"packed {folder}: {total:.1f} of {limit_mib:g} MiB ({said})")
+    if sizes["wheels"] == 0:
+        print(f"without the Python package, as there is no wheel in {source.wheels}; expected script/wheel before, for the steps `python`")
     return 0

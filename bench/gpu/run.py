@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import report
@@ -29,6 +30,7 @@ class Runner:
         self.logs.mkdir(parents=True)
         self.env = bundle.environment(work)
         self.flags = self.known_flags()
+        self.package = bundle.unpacked_package(work)
 
     def known_flags(self):
         """The flags of this build, as its --help says; those of verify-modes with its name before them."""
@@ -38,8 +40,13 @@ class Runner:
             flags |= {mark + flag for flag in re.findall(r"^ +(?:-\w, *)?(--[a-z][a-z0-9-]*)", done.stdout, re.MULTILINE)}
         return flags  # empty where train does not start at all: the step `start` then says why
 
+    def environment(self, step):
+        """A step of Python gets the package from its wheel, whose libraries are its own: those of the bundle stay out of its way."""
+        return {**os.environ, "PYTHONPATH": str(self.package)} if step.command[0] == "python" else self.env
+
     def filled(self, word):
-        places = {"runs": self.work / "runs", "data": self.work / "data", "photos": self.work / "photos", "input": self.bundle.data}
+        places = {"runs": self.work / "runs", "data": self.work / "data", "photos": self.work / "photos", "input": self.bundle.data,
+                  "here": pathlib.Path(__file__).parent}
         return re.sub(r"\{(\w+)\}", lambda found: str(places[found[1]]), word)
 
     def place_photos(self):
@@ -63,6 +70,9 @@ class Runner:
         missing = [flag for flag in step.needs if self.flags and flag not in self.flags]
         if missing:
             return {**result, "status": NOT_BUILT, "why": f"this train has no {', '.join(missing)}"}
+        if step.command[0] == "python" and self.package is None:
+            why = f"{self.bundle.wheels} has no wheel for Python {'{}.{}'.format(*sys.version_info)}; script/wheel makes it"
+            return {**result, "status": NOT_BUILT, "why": why}
         for name in step.after:
             if done.get(name, {}).get("status") != PASSED:
                 return {**result, "status": LEFT_OUT, "why": f"{name} has not passed"}
@@ -73,20 +83,20 @@ class Runner:
             self.place_photos()
         words = [self.bundle.program(step.command[0]), *map(self.filled, step.command[1:])]
         shutil.rmtree(self.work / "runs" / step.name, ignore_errors=True)
-        code, result["wall"] = self.call(words, self.logs / f"{step.name}.log", min(step.limit, left))
+        code, result["wall"] = self.call(words, self.logs / f"{step.name}.log", min(step.limit, left), self.environment(step))
         result["command"] = " ".join(words)
         if code is None and left < step.limit:
             return {**result, "status": NOT_REACHED, "why": f"the budget ended after {result['wall']:.0f} s of it"}
         why = f"took more than {step.limit:.0f} s" if code is None else why_failed(step, code, self, result)
         return {**result, "status": FAILED, "why": why} if why else {**result, "status": PASSED}
 
-    def call(self, words, path, seconds):
+    def call(self, words, path, seconds, env):
         """(exit code, or None if the time was over; seconds)."""
         start = time.monotonic()
         with path.open("w") as log:
             log.write("$ " + " ".join(words) + "\n")
             log.flush()
-            process = subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=self.env,
+            process = subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=env,
                                        start_new_session=True)
             try:
                 code = process.wait(seconds)

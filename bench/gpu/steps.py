@@ -11,9 +11,10 @@ PUBLISHED_SECONDS = {0: 72.8, 2: 35.0, 4: 18.5}
 @dataclass
 class Step:
     name: str
-    command: list  # a program of the bundle and its arguments
+    command: list  # a program of the bundle, or python, and its arguments
     limit: float  # seconds after which it is ended and has failed
-    kind: str = "train"  # train: it writes OUT/summary.json; cuda_test, verify and plain: what its output must say differs
+    # train: it writes OUT/summary.json, as door.py does too; cuda_test, verify and plain: what its output must say differs
+    kind: str = "train"
     least_accuracy: float = 0
     needs: tuple = ()  # flags of train without which this step is not built yet
     after: tuple = ()  # steps that must have passed
@@ -131,8 +132,22 @@ def photo_step(sizes, name, arch, size, batch, *flags, needs=()):
                 150, needs=needs, after=("start", "photos"), checks={"arch": arch})
 
 
+def python_steps(sizes):
+    """penstock.Loader(device="cuda") in Python: what it gives, and how fast."""
+    door = ("python", "{here}/door.py")
+    yield Step("python", [*door, "check", "--device", sizes.device, "--out", "{runs}/python"], 120, after=("start",),
+               checks={"broken": []})
+    rate = (*door, "rate", "{data}/photos", "--device", sizes.device, "--batch-size", str(sizes.photo_batch),
+            "--augment", CROP.format(size=sizes.photo_size), "--epochs", str(sizes.photo_epochs))
+    for count in sizes.photo_workers:
+        for name, flags in (("", []), ("by-hand-", ["--by-hand"])):
+            step = f"python-photos-{name}workers-{count}"
+            yield Step(step, [*rate, *flags, "--workers", str(count), "--out", f"{{runs}}/{step}"], 120, after=("start", "photos"),
+                       checks={"workers": count})
+
+
 def steps_of(sizes):
     """All steps in order of worth."""
     finding, photos = list(finding_steps(sizes)), list(photo_steps(sizes))
-    modes, recipe = list(mode_steps(sizes)), list(recipe_steps(sizes))
-    return [*device_steps(sizes), *finding, *recipe, *photos, *modes]
+    modes, recipe, python = list(mode_steps(sizes)), list(recipe_steps(sizes)), list(python_steps(sizes))
+    return [*device_steps(sizes), python[0], *finding, *recipe, *photos, *python[1:], *modes]

@@ -4,7 +4,9 @@ import os
 import pathlib
 import stat
 import subprocess
+import sys
 import tarfile
+import zipfile
 
 import numpy as np
 import pytest
@@ -45,7 +47,7 @@ else:
 def gpu(tmp_path, *words, code=0, **env):
     """Runs script/gpu. Returns what it printed, its error line and results.json's steps."""
     done = subprocess.run([ROOT / "script/gpu", "--folder", tmp_path / "bundle", *map(str, words)], capture_output=True, text=True,
-                          timeout=700, env={**os.environ, "OMP_NUM_THREADS": "1", **env})
+                          timeout=700, env={**os.environ, "OMP_NUM_THREADS": "1", "PENSTOCK_WHEELS": str(tmp_path / "wheels"), **env})
     assert done.returncode == code, f"{done.returncode}\n{done.stdout[-3000:]}{done.stderr}"
     path = tmp_path / "out/results.json"
     return done.stdout, done.stderr, json.loads(path.read_text())["steps"] if path.exists() else {}
@@ -92,6 +94,23 @@ def test_what_is_not_built_is_not_passed(tmp_path, fake):
     printed, _, steps = run(tmp_path, **fake)
     assert steps["cifar10-94"]["status"] == "not built" and "--recipe" in steps["cifar10-94"]["why"]
     assert "not built" in printed and "0 FAILED" in printed
+
+
+def wheel(folder, tag, code):
+    folder.mkdir(exist_ok=True)
+    with zipfile.ZipFile(folder / f"penstock-0.1.0-{tag}-manylinux_2_35_x86_64.whl", "w") as file:
+        file.writestr("penstock/__init__.py", code)
+
+
+def test_the_steps_of_python_use_the_wheel_that_fits(tmp_path, fake):
+    wheel(tmp_path / "wheels", "cp39-cp39", "raise SystemExit('this wheel is for another Python')")
+    _, _, steps = run(tmp_path, "--only", "python", **fake)
+    assert steps["python"]["status"] == "not built" and "no wheel for Python 3." in steps["python"]["why"]
+    tag = "cp{}{}".format(*sys.version_info)
+    wheel(tmp_path / "wheels", "cp312-abi3" if sys.version_info >= (3, 12) else f"{tag}-{tag}", "raise SystemExit('this wheel fits')")
+    _, _, steps = run(tmp_path, "--only", "python", code=1, **fake)
+    assert steps["python"]["why"] == "exit code 1: this wheel fits"
+    assert {"python-photos-workers-1", "python-photos-by-hand-workers-1"} < set(steps)
 
 
 def test_the_first_failure_comes_first_and_others_are_still_run(tmp_path, fake):
@@ -198,6 +217,7 @@ def test_a_bundle_holds_what_another_machine_lacks_and_runs(tmp_path):
     assert "of 64 MiB (bin " in printed
     bundle = tmp_path / "bundle"
     assert len(list((bundle / "data/imagenet-sample").iterdir())) == 2
+    assert "no wheel in" in printed
     libraries = {path.name.split(".so")[0] for path in (bundle / "lib").iterdir()}
     assert {"libpenstock", "libpenstock_train", "libtbb", "libjpeg", "libhwy", "libisal", "libspng", "libxxhash"} <= libraries
     assert not libraries & {"libc", "libstdc++", "libgomp", "libtorch_cpu", "libc10", "libcudart", "libnccl"}
