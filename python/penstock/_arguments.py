@@ -1,6 +1,7 @@
 """Arguments of Python as values that C++ can take. What is wrong with them is a ConfigError of one line."""
 import operator
 import os
+import re
 from typing import Any
 
 from penstock.errors import ConfigError, IoError
@@ -21,9 +22,9 @@ def int32(name: str, value: Any, where: str = "loader") -> int:
     return whole(name, value, -2**31, 2**31 - 1, where)
 
 
-def text(name: str, value: Any, where: str = "loader") -> str:
+def text(name: str, value: Any, where: str = "loader", expected: str = "a name") -> str:
     if not isinstance(value, str):
-        raise ConfigError(f"{where}: {name} is {value!r:.200}; expected a name")
+        raise ConfigError(f"{where}: {name} is {value!r:.200}; expected {expected}")
     return value
 
 
@@ -39,9 +40,12 @@ def milliseconds(name: str, value: Any, where: str = "loader") -> float:
 
 def folder(data: Any, where: str = "loader") -> str:
     try:
-        return os.fsdecode(data)
+        place = os.fsdecode(data)
     except TypeError:
-        raise ConfigError(f"{where}: data is {data!r:.200}; expected the folder of a packed data set") from None
+        place = ""
+    if not place:
+        raise ConfigError(f"{where}: data is {data!r:.200}; expected the folder of a packed data set")
+    return place
 
 
 def open_data(kind: Any, **options: Any) -> Any:
@@ -51,7 +55,10 @@ def open_data(kind: Any, **options: Any) -> Any:
     except IoError as error:
         place = options["data"]
         has_folders = os.path.isdir(place) and any(entry.is_dir() for entry in os.scandir(place))
-        if "no manifest.json" not in str(error) or not has_folders or "(it has" in str(error):
+        is_source = re.match(r"(image-folder|mnist|cifar10)(\([^)]*\))?:(.+)", place, re.DOTALL)
+        if "no manifest.json" not in str(error) or not (has_folders or is_source) or "(it has" in str(error):
             raise
-        source, out = f"image-folder:{place}", f"{place.rstrip('/')}.packed"
-        raise IoError(f"{error}; penstock.pack({source!r}, {out!r}) makes one of a folder of class folders") from None
+        source = place if is_source else f"image-folder:{place}"
+        out = f"{(is_source[3] if is_source else place).rstrip('/')}.packed"
+        what = "that source" if is_source else "a folder of class folders"
+        raise IoError(f"{error}; penstock.pack({source!r}, {out!r}) makes one of {what}") from None

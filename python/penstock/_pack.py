@@ -4,7 +4,7 @@ import pathlib
 import re
 import sys
 import time
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from penstock import _native
 from penstock._arguments import int32, text, whole
@@ -57,19 +57,27 @@ def pack(source: Union[str, Iterable[Any]], out: "str | os.PathLike[str]", *, sp
         name, folder = _source_and_folder(source)
         options = [_native.pack_options(source=name, input=folder, split=text("split", s, "pack"), **common) for s in splits]
         for option in options if len(options) > 1 else ():
-            _native.check_packing(option)
+            _as_python_says_it(_native.check_packing, option)
         for option in options:
-            _native.pack(option, None, "", line)
+            _as_python_says_it(_native.pack, option, None, "", line)
             line.end_split()
     else:
         if len(splits) != 1:
             raise ConfigError(f"pack: split is {splits!r:.200} with an iterable; expected one split, and a call for each")
         option = _native.pack_options(source="digits", input="", split=text("split", splits[0], "pack"), **common)
-        _native.check_pack_options(option)  # before the iterable is asked for anything
+        _as_python_says_it(_native.check_pack_options, option)  # before the iterable is asked for anything
         spool = _spooled(source, _path("out", out), class_names, line)
-        _native.pack(option, spool, "iterable", line)
+        _as_python_says_it(_native.pack, option, spool, "iterable", line)
         line.end_split()
     return line.result(common["output"])
+
+
+def _as_python_says_it(function: Callable[..., None], *arguments: Any) -> None:
+    """An error names the argument of Python in place of the flag."""
+    try:
+        function(*arguments)
+    except ConfigError as error:
+        raise ConfigError(str(error).replace("--force", "force=True")) from None
 
 
 def _source_and_folder(text: str) -> Tuple[str, str]:
@@ -103,6 +111,17 @@ def _share(value: Any) -> float:
         raise ConfigError(f"pack: raw_share is {value!r:.200}; expected 0 to 1") from None
 
 
+def _given_names(names: Any) -> List[str]:
+    try:
+        found = [] if isinstance(names, (str, bytes)) else list(names)
+    except TypeError:
+        found = []
+    wrong = [name for name in found if not isinstance(name, str)] or ([] if found else [names])
+    if wrong:
+        raise ConfigError(f"pack: class_names has {wrong[0]!r:.200}; expected a list of names, one per class")
+    return found
+
+
 def _names_of(items: Any) -> Optional[List[str]]:
     """The class names that a data set of Hugging Face or torchvision has."""
     features = getattr(items, "features", None)
@@ -115,8 +134,11 @@ def _names_of(items: Any) -> Optional[List[str]]:
 
 
 def _spooled(items: Iterable[Any], out: str, class_names: Optional[Sequence[str]], line: "_Progress") -> "_native.Spool":
+    if isinstance(items, os.PathLike):
+        _source_and_folder(os.fsdecode(items))
+        raise ConfigError(f"pack: source is {items!r:.200}; expected NAME:FOLDER, such as image-folder:photos, or an iterable")
+    labels = _Labels(_names_of(items) if class_names is None else _given_names(class_names))
     spool = _native.Spool(out)
-    labels = _Labels(list(class_names) if class_names is not None else _names_of(items))
     try:
         steps = iter(items)
     except TypeError:

@@ -33,6 +33,7 @@ def test_the_exceptions_are_pythons_own_kinds():
     ({"split": 3}, "loader: split is 3; expected a name"),
     ({"rank": 1}, "loader: rank is given without world_size; expected both or none"),
     ({"rank": 2, "world_size": 2}, "loader: rank is 2; expected 0 to 1"),
+    ({"augment": ["flip"]}, "loader: augment is ['flip']; expected a list as text, such as \"flip,normalize\""),
     ({"augment": "filp"}, 'unknown transform "filp"; did you mean "flip"? known: '),
     ({"augment": "affine(degree=3)"}, 'transform affine: unknown key "degree"; did you mean "degrees"? '),
     ({"augment": "flip("}, None),
@@ -51,6 +52,9 @@ def test_a_path_that_is_no_data_set(tmp_path):
     said = failure(penstock.IoError, penstock.Loader, tmp_path)
     assert said.endswith(f"; penstock.pack('image-folder:{tmp_path}', '{tmp_path}.packed') makes one of a folder of class folders")
     failure(penstock.ConfigError, penstock.Loader, 7)
+    assert failure(penstock.ConfigError, penstock.Loader, "") == "loader: data is ''; expected the folder of a packed data set"
+    assert failure(penstock.IoError, penstock.Loader, "mnist:digits").endswith(
+        "; penstock.pack('mnist:digits', 'digits.packed') makes one of that source")
 
 
 def test_pictures_of_different_sizes_name_what_would_help(pictures):

@@ -128,6 +128,11 @@ def test_wrong_items(tmp_path, items, message):
 @pytest.mark.parametrize("kind, arguments, options, message", [
     (penstock.ConfigError, ["filks"], {}, 'unknown source "filks"'),
     (penstock.ConfigError, ["{here}"], {}, "pack: source is the folder '{here}'; expected NAME:FOLDER, such as 'image-folder:{here}'"),
+    (penstock.ConfigError, [pathlib.Path("/")], {}, "pack: source is the folder '/'; expected NAME:FOLDER, such as 'image-folder:/'"),
+    (penstock.ConfigError, [pathlib.Path("/nowhere")], {}, "pack: source is PosixPath('/nowhere'); expected NAME:FOLDER, such as "),
+    (penstock.ConfigError, [[(jpeg(), 0)]], {"class_names": [1, 2]}, "pack: class_names has 1; expected a list of names, one per class"),
+    (penstock.ConfigError, [[(jpeg(), 0)]], {"class_names": "ab"}, "pack: class_names has 'ab'; expected a list of names"),
+    (penstock.ConfigError, [[(jpeg(), 0)]], {"class_names": 2}, "pack: class_names has 2; expected a list of names"),
     (penstock.IoError, ["image-folder:/nowhere"], {}, None),
     (penstock.ConfigError, ["digits"], {"shards": 0}, "pack: shards is 0; expected 1 to "),
     (penstock.ConfigError, ["digits"], {"jobs": -1}, "pack: jobs is -1; expected 0 "),
@@ -220,7 +225,7 @@ def test_two_threads_do_not_either(tmp_path):
 
 def test_a_second_packing_into_one_folder_is_refused(tmp_path):
     penstock.pack([(PICTURE, 0)], tmp_path)
-    with pytest.raises(penstock.ConfigError, match="exists already"):
+    with pytest.raises(penstock.ConfigError, match="exists already; expected a new folder, or force=True to replace it$"):
         penstock.pack(iter(int, 1), tmp_path)  # before the iterable, which has no end, is asked
     penstock.pack([(PICTURE, 0), (PICTURE, 0)], tmp_path, force=True)
     assert len(images_of(tmp_path)[0]) == 2 and os.listdir(tmp_path) == ["train"]
