@@ -33,20 +33,26 @@ def accuracy(model: nn.Module, loader: penstock.Loader) -> float:
     return hits / loader.sample_count
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(description: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", help="cifar10:DIR, mnist:DIR, image-folder:DIR or digits")
     parser.add_argument("--data", type=pathlib.Path, default="data/example", help="folder for the packed data set")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--batch-size", type=int, default=128)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--lr", type=float, default=0.1)
-    options = parser.parse_args()
+    return parser
 
+
+def pack_once(options: argparse.Namespace) -> None:
     for split in ("train", "test"):
         if not (options.data / split).exists():
             penstock.pack(options.source, options.data, split=split)
 
+
+def main() -> None:
+    options = arguments(__doc__).parse_args()
+    pack_once(options)
     torch.manual_seed(0)
     train = loader_of(options.data, "train", "shift(pad=4),flip,normalize", options)
     test = loader_of(options.data, "test", "normalize", options)

@@ -16,7 +16,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from torch import nn
 
 import penstock
-from cifar10 import loader_of, network
+from cifar10 import arguments, loader_of, network, pack_once
 
 
 class Pictures(lightning.LightningDataModule):
@@ -25,9 +25,7 @@ class Pictures(lightning.LightningDataModule):
         self.options = options
 
     def prepare_data(self) -> None:  # Lightning calls this on one rank, and lets the others wait
-        for split in ("train", "test"):
-            if not (self.options.data / split).exists():
-                penstock.pack(self.options.source, self.options.data, split=split)
+        pack_once(self.options)
 
     def train_dataloader(self) -> penstock.Loader:
         return loader_of(self.options.data, "train", "shift(pad=4),flip,normalize", self.options)
@@ -70,13 +68,7 @@ class Classifier(lightning.LightningModule):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source", help="cifar10:DIR, mnist:DIR, image-folder:DIR or digits")
-    parser.add_argument("--data", type=pathlib.Path, default="data/example", help="folder for the packed data set")
-    parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--batch-size", type=int, default=128)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--lr", type=float, default=0.1)
+    parser = arguments(__doc__)
     parser.add_argument("--out", type=pathlib.Path, default="run", help="folder for checkpoints")
     parser.add_argument("--save-every", type=int, default=100, help="steps between checkpoints")
     parser.add_argument("--resume", type=pathlib.Path, help="checkpoint to go on from")
