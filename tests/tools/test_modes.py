@@ -34,16 +34,38 @@ def test_a_mode_trains_what_single_trains(cache, single, tmp_path, mode, ranks):
     opening = re.search(rf"^mode {re.escape(mode)}, {ranks} ranks (.*)$", printed, re.MULTILINE)[1]
     whole = r"with conv1\.\.fc3 \([\d,]+ parameters\) each"
     parts = r"as \d data x \d pipe, .*, \d micro-batch(es)?.*, bubble \d+ %; part 0( at rank 0)?: conv1.* parameters\)"
-    slices = rf"that build the whole model, and then keep 1 / {ranks} of its parameters each; 1 unit of stages is gathered .*"
+    slices = rf"that keep 1 / {ranks} of the parameters each; 1 unit of stages is gathered .*"
     assert re.fullmatch(slices if "stage=3" in mode else whole if mode.startswith(("zero", "ddp")) else parts, opening)
     assert ("bubble: ranks waited" in printed) == (not mode.startswith(("zero", "ddp")))
     assert "memory of the fullest rank: parameters " in printed
     assert all(0.97 <= kind["formula_share"] <= 1.001 for kind in found["tensor_memory"].values())
 
 
+def weights(out):
+    return (out / "model.safetensors").read_bytes()
+
+
+def test_parts_start_from_the_weights_that_single_starts_from(cache, single, tmp_path):
+    """With --lr 0 the weights at the end are those of the start: of the file, but for a new head, which is drawn."""
+    still = [*FAST, "--epochs", 1, "--lr", 0, "--pretrained", single / "model.safetensors", "--new-head", "--seed", 3]
+    run(cache, *still, "--out", tmp_path / "single")
+    assert weights(tmp_path / "single") != weights(single)
+    for mode, *flags in (("zero(stage=3)",), ("pipeline(schedule=interleaved)",), ("mp", "--hosting", "threads")):
+        out = tmp_path / re.sub(r"\W", "", mode)
+        run(cache, *still, "--mode", mode, "--nproc", 2, *flags, "--out", out)
+        assert weights(out) == weights(tmp_path / "single"), mode
+
+
+def test_a_checkpoint_goes_into_parts(cache, single, tmp_path):
+    for mode in ("zero(stage=3)", "pipeline"):
+        out = tmp_path / mode[:4]
+        run(cache, *FAST, "--epochs", 3, "--lr", 0, "--resume", single, "--mode", mode, "--nproc", 2, "--out", out)
+        assert weights(out) == weights(single), mode
+
+
 def test_the_memory_of_slices_is_told(cache, tmp_path):
     printed = run(cache, *FAST, "--mode", "zero(stage=3)", "--nproc", 2, "--out", tmp_path / "run").stdout
-    assert ("mode zero(stage=3), 2 ranks that build the whole model, and then keep 1 / 2 of its parameters each; 1 unit of "
+    assert ("mode zero(stage=3), 2 ranks that keep 1 / 2 of the parameters each; 1 unit of "
             "stages is gathered in turn, the largest of ") in printed
     memory = summary(tmp_path / "run")["tensor_memory"]
     assert [memory[kind]["formula"] for kind in ("parameters", "gradients", "optimizer")] == ["phi / 2"] * 3

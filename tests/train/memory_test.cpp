@@ -8,7 +8,7 @@
 #include "tests/train/rank_threads.h"
 #include "tests/train/strategy_batches.h"
 #include "train/run/memory_report.h"
-#include "train/strategies/tensor_memory.h"
+#include "train/tensor_memory.h"
 
 namespace penstock {
 namespace {

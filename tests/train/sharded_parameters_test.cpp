@@ -9,7 +9,7 @@
 #include "tests/train/lone_comm.h"
 #include "tests/train/rank_threads.h"
 #include "tests/train/strategy_batches.h"
-#include "train/strategies/tensor_memory.h"
+#include "train/tensor_memory.h"
 
 namespace penstock {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "core/text.h"
 #include "train/models/model.h"
+#include "train/models/weight_stream.h"
 
 namespace penstock {
 namespace {
@@ -31,7 +32,9 @@ class Mlp final : public Model {
  private:
   std::pair<std::string, torch::nn::Linear> add_linear(int layer, int64_t inputs, int64_t outputs) {
     const std::string name = concat("fc", layer);
-    return {name, register_module(name, torch::nn::Linear(inputs, outputs))};
+    const auto linear = register_module(name, torch::nn::Linear(inputs, outputs));
+    detail::drawn(name, *linear);
+    return {name, linear};
   }
 };
 

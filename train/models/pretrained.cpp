@@ -61,12 +61,14 @@ std::string new_head_advice(const std::vector<std::string>& mismatches, const Mo
 
 }  // namespace
 
-void load_pretrained(Model& model, const std::filesystem::path& path, const std::vector<std::string>& left_out) {
+void for_each_pretrained(const Model& model, const std::filesystem::path& path,
+                         const std::vector<std::string>& left_out,
+                         const std::function<void(const std::string&, const torch::Tensor&)>& use) {
   const auto file = read_tensors(path);
   auto all = file.tensors;
   std::erase_if(all, [&](const auto& item) { return is_in_any(item.first, left_out); });
   auto given = all;
-  std::vector<std::pair<torch::Tensor, torch::Tensor>> copies;
+  std::vector<std::pair<std::string, torch::Tensor>> matched;
   std::vector<std::string> mismatches;
   const auto match = [&](const std::string& name, const torch::Tensor& mine) {
     if (is_in_any(name, left_out)) return;
@@ -79,7 +81,7 @@ void load_pretrained(Model& model, const std::filesystem::path& path, const std:
       mismatches.push_back(concat(name, " is ", shape_text(found->second), ", the model's is ", shape_text(mine)));
     else if (found->second.is_floating_point() != mine.is_floating_point())
       mismatches.push_back(concat(name, " is ", found->second.scalar_type(), ", the model's is ", mine.scalar_type()));
-    copies.emplace_back(mine, found->second);
+    matched.emplace_back(name, found->second);
     given.erase(found);
   };
   for (const auto& item : model.named_parameters()) match(item.key(), item.value());
@@ -90,9 +92,17 @@ void load_pretrained(Model& model, const std::filesystem::path& path, const std:
                                "; expected the weights of this architecture, pictures and class count",
                                new_head_advice(mismatches, model)));
   for (const auto& [name, tensor] : all) check_finite(path, name, tensor);
-  at::NoGradGuard no_grad;
-  for (auto& [mine, theirs] : copies) mine.copy_(theirs);
+  for (const auto& [name, tensor] : matched) use(name, tensor);
   file.check_read();
+}
+
+void load_pretrained(Model& model, const std::filesystem::path& path, const std::vector<std::string>& left_out) {
+  at::NoGradGuard no_grad;
+  const auto parameters = model.named_parameters(), buffers = model.named_buffers();
+  for_each_pretrained(model, path, left_out, [&](const std::string& name, const torch::Tensor& tensor) {
+    torch::Tensor mine = parameters.contains(name) ? parameters[name] : buffers[name];
+    mine.copy_(tensor);
+  });
 }
 
 }  // namespace penstock

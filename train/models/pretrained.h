@@ -1,7 +1,10 @@
 // Pretrained: copies weights from a file into a model.
 #pragma once
 
+#include <torch/types.h>
+
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,6 +20,14 @@ class Model;
 /// Errors: corrupt_error that names the first three tensors that are missing, unexpected, of another shape or of
 /// another kind of number, with the number of the others; or that names the first element that is NaN or infinite. The
 /// model is then unchanged. Also io_error and corrupt_error about the file itself.
+///
+/// Memory: the file is mapped, and takes none.
 void load_pretrained(Model& model, const std::filesystem::path& path, const std::vector<std::string>& left_out = {});
+
+/// The same for a model that is not here as a whole: `use` gets those tensors one by one, valid as long as it runs.
+/// Only names, sizes and dtypes of `model` count. Nothing is used if the file does not fit.
+void for_each_pretrained(const Model& model, const std::filesystem::path& path,
+                         const std::vector<std::string>& left_out,
+                         const std::function<void(const std::string& name, const torch::Tensor& tensor)>& use);
 
 }  // namespace penstock

@@ -8,6 +8,7 @@
 
 #include "core/text.h"
 #include "train/models/batch_norm.h"
+#include "train/models/weight_stream.h"
 
 namespace penstock::detail {
 namespace {
@@ -19,8 +20,11 @@ using torch::nn::Conv2d, torch::nn::Conv2dOptions, torch::nn::Linear, torch::nn:
 // point, with only padding around it.
 constexpr int64_t kMinSide = 17;
 
+/// Its weight gets its initial value in ResNet::initialise().
 Conv2d convolution(int64_t inputs, int64_t outputs, int64_t kernel, int64_t stride) {
-  return Conv2d(Conv2dOptions(inputs, outputs, kernel).stride(stride).padding(kernel / 2).bias(false));
+  Conv2d convolution(Conv2dOptions(inputs, outputs, kernel).stride(stride).padding(kernel / 2).bias(false));
+  draws_later(convolution->weight);
+  return convolution;
 }
 
 /// A residual block: convolutions with BatchNorm, rectified linear units between them, and a shortcut around them.
@@ -68,8 +72,7 @@ TORCH_MODULE(Block);
 class ResNet final : public Model {
  public:
   ResNet(ResNetBlock kind, const std::array<int, 4>& block_counts, const ModelShape& shape) {
-    Conv2d conv1 =
-        register_module("conv1", Conv2d(Conv2dOptions(shape.channels, 64, 7).stride(2).padding(3).bias(false)));
+    Conv2d conv1 = register_module("conv1", convolution(shape.channels, 64, 7, 2));
     BatchNorm2d bn1 = register_module("bn1", BatchNorm2d(64));
     add_stage("stem", {"conv1", "bn1"}, [conv1, bn1](const Tensor& x) mutable {
       return torch::max_pool2d(bn1(conv1(x)).relu_(), /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
@@ -90,6 +93,7 @@ class ResNet final : public Model {
       register_module(name, blocks);
     }
     Linear fc = register_module("fc", Linear(channels, shape.classes));
+    drawn("fc", *fc);
     add_stage("head", {"fc"}, [fc](const Tensor& x) mutable { return fc(x.mean({2, 3})); });
     initialise();
   }
@@ -99,9 +103,10 @@ class ResNet final : public Model {
   /// signals (He et al. 2015, "Delving deep into rectifiers", eq. 14). BatchNorm with 1 and 0, and the linear layer
   /// from a uniform distribution, are LibTorch's defaults.
   void initialise() {
-    for (const auto& module : modules(/*include_self=*/false))
-      if (auto* conv = module->as<torch::nn::Conv2dImpl>())
-        torch::nn::init::kaiming_normal_(conv->weight, 0, torch::kFanOut, torch::kReLU);
+    for (const auto& item : named_modules("", /*include_self=*/false))
+      if (auto* conv = item.value()->as<torch::nn::Conv2dImpl>())
+        draw(item.key() + ".weight", conv->weight,
+             [](const Tensor& weight) { torch::nn::init::kaiming_normal_(weight, 0, torch::kFanOut, torch::kReLU); });
   }
 };
 

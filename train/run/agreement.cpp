@@ -13,6 +13,7 @@
 #include "train/flag_table.h"
 #include "train/models/model.h"
 #include "train/run/source_id.h"
+#include "train/safetensors_torch.h"
 
 namespace penstock {
 namespace {
@@ -36,13 +37,6 @@ uint32_t checksum(const std::string& name, const torch::Tensor& tensor, uint32_t
   return checksum(bytes.data_ptr(), bytes.nbytes(), checksum(name, before));
 }
 
-std::string identity_of(const Model& model) {
-  uint32_t sum = 0;
-  for (const auto& item : model.named_parameters()) sum = checksum(item.key(), item.value(), sum);
-  for (const auto& item : model.named_buffers()) sum = checksum(item.key(), item.value(), sum);
-  return concat("weights with checksum ", hex(sum));
-}
-
 std::string identity_of(const Checkpoint& checkpoint) {
   uint32_t sum = 0;
   for (const auto& [name, tensor] : checkpoint.state) sum = checksum(name, tensor, sum);
@@ -64,7 +58,7 @@ std::map<std::string, std::string> contents_of(const Setup& setup) {
   std::map<std::string, std::string> contents{{"data", identity_of(setup.data.train->manifest())},
                                               {"augment", setup.data.augment},
                                               {"eval-augment", setup.data.eval_augment}};
-  if (!setup.options.pretrained.empty()) contents["pretrained"] = identity_of(*setup.model);
+  if (!setup.pretrained.empty()) contents["pretrained"] = setup.pretrained;
   if (!setup.options.plugins.empty()) contents["plugin"] = identity_of(setup.options.plugins);
   if (setup.checkpoint) contents["resume"] = identity_of(*setup.checkpoint);
   return contents;
@@ -77,6 +71,14 @@ std::string identity_of(const Manifest& manifest) {
   for (const auto& name : manifest.class_names) sum = checksum(name, sum);
   for (const auto& shard : manifest.shards) sum = checksum(shard.xxh3, sum);
   return concat(manifest.sample_count, " samples with checksum ", hex(sum));
+}
+
+std::string identity_of_weights(const std::filesystem::path& path) {
+  const auto file = read_tensors(path);
+  uint32_t sum = 0;
+  for (const auto& [name, tensor] : file.tensors) sum = checksum(name, tensor, sum);
+  file.check_read();
+  return concat("weights with checksum ", hex(sum));
 }
 
 Terms terms_of(const Setup& setup) {

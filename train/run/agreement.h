@@ -1,6 +1,9 @@
 // Agreement: what must be equal at all ranks of a run, so that they train the same thing.
 #pragma once
 
+#include <filesystem>
+#include <string>
+
 #include "train/comm/terms.h"
 #include "train/run/setup.h"
 
@@ -12,5 +15,8 @@ Terms terms_of(const Setup& setup);
 
 /// `400 samples with checksum 3f2a01bc`: equal for data sets with equal class names and equal bytes in all shards.
 std::string identity_of(const Manifest& manifest);
+
+/// `weights with checksum 3f2a01bc`: of the tensors of a file and their names.
+std::string identity_of_weights(const std::filesystem::path& path);
 
 }  // namespace penstock

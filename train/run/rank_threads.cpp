@@ -38,7 +38,11 @@ Setup setup_of_rank(Setup& all, int rank) {
   own.eval_pipeline = all.eval_pipeline;
   own.shape = all.shape;
   own.rate_factors = all.rate_factors;
-  own.model = rank == 0 ? std::move(all.model) : make_model(all);
+  own.is_outline = all.is_outline;
+  if (rank == 0)
+    own.model = std::move(all.model);
+  else
+    own.model = all.is_outline ? make_outline(all) : make_model(all);
   own.checkpoint = all.checkpoint;  // its tensors are shared and only read
   own.info = all.info;
   return own;

@@ -62,7 +62,9 @@ class Run {
                         [this](const std::string& line) { say(line); },
                         options_.exact_shards,
                         options_.seed,
-                        options_.sim_net.empty() ? std::nullopt : std::optional(parse_sim_net(options_.sim_net))});
+                        options_.sim_net.empty() ? std::nullopt : std::optional(parse_sim_net(options_.sim_net)),
+                        setup.is_outline ? [&setup](const UseTensor& use) { for_each_weight(setup, use); }
+                                         : std::function<void(const UseTensor&)>()});
     if (setup.checkpoint) load(*setup.checkpoint);
     if (options_.profile_steps > 0) profile_.emplace(options_, comm_, recorder_, device_.is_cuda(), counts_process());
     if (!options_.only_evaluates) feeder_ = make_feeder(setup.data.train, *setup.pipeline, train_loader_options());

@@ -3,6 +3,8 @@
 
 #include <ATen/Parallel.h>
 
+#include <mutex>
+
 #include "core/error.h"
 #include "core/limits.h"
 #include "core/number_text.h"
@@ -12,7 +14,9 @@
 #include "train/models/layers.h"
 #include "train/models/model.h"
 #include "train/models/pretrained.h"
+#include "train/models/weight_stream.h"
 #include "train/out_of_memory.h"
+#include "train/run/agreement.h"
 #include "train/run/resume_auto.h"
 #include "train/run_folder.h"
 #include "train/strategies/strategy.h"
@@ -136,6 +140,27 @@ void start_intra_op_threads(int count) {
   at::parallel_for(0, count, /*grain_size=*/1, [](int64_t, int64_t) {});
 }
 
+/// Draws the weights as --seed says.
+std::unique_ptr<Model> drawn_model(const Setup& setup) {
+  const auto& options = setup.options;
+  at::manual_seed(options.seed);
+  return naming_memory("--arch " + options.arch, "its weights", "a smaller model",
+                       [&] { return ModelRegistry::make(parse_spec("arch", options.arch), setup.shape); });
+}
+
+/// Calls `read` with the path of --pretrained, if it is given.
+template <class Read>
+void naming_pretrained(const Setup& setup, const Read& read) {
+  const auto& path = setup.options.pretrained;
+  if (!path.empty())
+    naming_memory("--pretrained " + path.string(), "its tensors", "a smaller model", [&] { read(path); });
+}
+
+/// What of a model is not read from --pretrained.
+std::vector<std::string> new_modules(const Setup& setup, const Model& model) {
+  return setup.options.has_new_head ? new_head_modules(model) : std::vector<std::string>();
+}
+
 }  // namespace
 
 OptimizerOptions optimizer_options(const TrainOptions& options) {
@@ -144,17 +169,38 @@ OptimizerOptions optimizer_options(const TrainOptions& options) {
 
 std::unique_ptr<Model> make_model(const Setup& setup) {
   const auto& options = setup.options;
-  at::manual_seed(options.seed);
-  auto model = naming_memory("--arch " + options.arch, "its weights", "a smaller model",
-                             [&] { return ModelRegistry::make(parse_spec("arch", options.arch), setup.shape); });
-  if (!options.pretrained.empty()) {
-    const auto left_out = options.has_new_head ? new_head_modules(*model) : std::vector<std::string>();
-    naming_memory("--pretrained " + options.pretrained.string(), "its tensors", "a smaller model",
-                  [&] { load_pretrained(*model, options.pretrained, left_out); });
-  }
+  auto model = drawn_model(setup);
+  naming_pretrained(setup, [&](const auto& path) { load_pretrained(*model, path, new_modules(setup, *model)); });
   freeze_layers(*model, options.freeze);
   return model;
 }
+
+namespace {
+
+/// Weights come from the random numbers of the process.
+std::unique_ptr<Model> stream_model(const Setup& setup, const UseTensor& use) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  std::unique_ptr<Model> model;
+  {
+    WeightStream stream(use);
+    model = drawn_model(setup);
+    stream.finish(*model);
+  }
+  naming_pretrained(setup,
+                    [&](const auto& path) { for_each_pretrained(*model, path, new_modules(setup, *model), use); });
+  return model;
+}
+
+}  // namespace
+
+std::unique_ptr<Model> make_outline(const Setup& setup) {
+  auto model = stream_model(setup, [](const auto&, const auto&) {});
+  freeze_layers(*model, setup.options.freeze);
+  return model;
+}
+
+void for_each_weight(const Setup& setup, const UseTensor& use) { stream_model(setup, use); }
 
 Setup set_up(TrainOptions options, const std::function<void(const std::string&)>& say) {
   check(options, ModelRegistry::names(), StrategyRegistry::names(), OptimizerRegistry::names());
@@ -206,10 +252,13 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   setup.info = info_of(setup);
 
   start_intra_op_threads(setup.world.is_spawner || is_shared ? 1 : setup.options.threads);
-  setup.model = make_model(setup);
-  setup.rate_factors = rate_factors(*setup.model, setup.options.layer_rates);
   const Spec mode = parse_spec("mode", setup.options.mode);
   const auto& traits = StrategyRegistry::entry(mode.name()).traits;
+  setup.is_outline = setup.world.is_spawner || (traits.holds_part && traits.holds_part(mode, setup.world.mesh));
+  setup.model = setup.is_outline ? make_outline(setup) : make_model(setup);
+  if (!setup.options.pretrained.empty() && !setup.world.is_spawner && setup.world.rendezvous.world_size > 1)
+    setup.pretrained = identity_of_weights(setup.options.pretrained);
+  setup.rate_factors = rate_factors(*setup.model, setup.options.layer_rates);
   if (traits.check_model) traits.check_model(mode, *setup.model, setup.world.mesh);
   if (setup.checkpoint) {
     check_same_model(setup.options.resume, setup.checkpoint->info, setup.options.arch, setup.shape);

@@ -23,6 +23,8 @@ struct Setup {
   ModelShape shape;
   std::map<std::string, double> rate_factors;  ///< For StrategyContext.
   std::unique_ptr<Model> model;                ///< Initialised from the seed, or pretrained; on the CPU.
+  bool is_outline = false;                     ///< The model has names and sizes and no memory; see for_each_weight().
+  std::string pretrained;  ///< identity_of_weights() of --pretrained, for ranks that compare it; "": not needed.
   std::optional<Checkpoint> checkpoint;
   CheckpointInfo info;  ///< That of this run; its position is where the run starts.
 };
@@ -37,6 +39,12 @@ OptimizerOptions optimizer_options(const TrainOptions& options);
 /// The model as it is before the first step: with weights that depend on the seed alone, or pretrained, and with its
 /// frozen layers; on the CPU. Sets LibTorch's random numbers to what they are after one model was made.
 std::unique_ptr<Model> make_model(const Setup& setup);
+
+/// The same model without memory for its weights, which for_each_weight() gives one by one: `use` has each as long as
+/// it runs, some of them twice, and what it gets last counts. Both throw what is wrong with pretrained weights, and may
+/// be called by several threads.
+std::unique_ptr<Model> make_outline(const Setup& setup);
+void for_each_weight(const Setup& setup, const UseTensor& use);
 
 /// Threads that LibTorch starts for `--threads count` in addition to the caller's: those of OpenMP, and those of its
 /// own pool.

@@ -83,7 +83,7 @@ Engine::Engine(const StrategyContext& context, const Choices& choices)
       data_(data_comm_ ? *data_comm_ : world_),
       device_(context.device),
       recorder_(context.recorder),
-      part_(model_, ranges_of(choices, model_, world_.rank()), device_) {
+      part_(model_, ranges_of(choices, model_, world_.rank()), device_, /*is_outline=*/context.weights != nullptr) {
   if (choices.mesh.size() != world_.world_size())
     throw bug_error(concat("a mesh of ", choices.mesh.size(), " ranks for ", world_.world_size()));
   if (choices.mesh.pipe > 1)
@@ -94,9 +94,14 @@ Engine::Engine(const StrategyContext& context, const Choices& choices)
   runner_.emplace(part_, link_ ? &*link_ : nullptr, choices.mesh.pipe_rank(world_.rank()), choices.mesh.pipe,
                   choices.micro_batches, choices.schedule, device_, recorder_, norms_.has_value(),
                   choices.replicas.get());
-  broadcast(data_, part_.parameters());
-  agree_on_buffers();
+  if (!context.weights) broadcast(data_, part_.parameters());
   if (choices.store) part_.keep_in(choices.store(part_, data_, recorder_));
+  if (context.weights) {
+    context.weights([this](const std::string& name, const torch::Tensor& value) { part_.load(name, value); });
+    world_.barrier();  // ranks that are threads draw from the same random numbers
+    if (!choices.store) broadcast(data_, part_.parameters());
+  }
+  agree_on_buffers();
   update_ = choices.update({part_.trained(), data_, recorder_, context.optimizer,
                             factors_of(part_.trained(), context.rate_factors), choices.steps_in_backward,
                             choices.mesh.shards > 0});
@@ -250,9 +255,8 @@ void Engine::load_state(const StateDict& state) {
                                              [&, &name = name](const auto& entry) { return entry.name == name; }))
       throw corrupt_error(concat("tensor ", name, " is one too many; expected the model's tensors alone"));
   at::NoGradGuard no_grad;
-  part_.for_each_whole(
-      [&](const std::string& name, torch::Tensor parameter) { parameter.copy_(state.at("model." + name)); });
-  for (const auto& [name, tensor] : part_.buffers()) tensor.detach().copy_(state.at("model." + name));
+  for (const auto* held : {&part_.parameters(), &part_.buffers()})
+    for (const auto& item : *held) part_.load(item.first, state.at("model." + item.first));
   for (size_t slot = 0; slot < optimizer.slots.size(); ++slot) {
     std::vector<torch::Tensor> whole;
     for (const auto& [name, tensor] : part_.trained())

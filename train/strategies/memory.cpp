@@ -6,7 +6,7 @@
 
 #include "core/text.h"
 #include "train/strategies/buckets.h"
-#include "train/strategies/tensor_memory.h"
+#include "train/tensor_memory.h"
 
 namespace penstock::detail {
 namespace {

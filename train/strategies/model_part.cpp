@@ -5,7 +5,7 @@
 
 #include "train/models/layers.h"
 #include "train/models/model.h"
-#include "train/strategies/tensor_memory.h"
+#include "train/tensor_memory.h"
 
 namespace penstock::detail {
 
@@ -24,7 +24,7 @@ size_t stage_of(const Model& model, const std::string& tensor) {
   return found == stages.end() ? 0 : static_cast<size_t>(found - stages.begin());
 }
 
-ModelPart::ModelPart(Model& model, std::vector<StageRange> chunks, const torch::Device& device)
+ModelPart::ModelPart(Model& model, std::vector<StageRange> chunks, const torch::Device& device, bool is_outline)
     : model_(model), chunks_(std::move(chunks)), stage_count_(model.stages().size()) {
   at::NoGradGuard no_grad;
   const auto take = [&](const torch::OrderedDict<std::string, torch::Tensor>& tensors, NamedTensors& held) {
@@ -34,7 +34,13 @@ ModelPart::ModelPart(Model& model, std::vector<StageRange> chunks, const torch::
         release_memory(tensor);
         continue;
       }
-      if (tensor.device() != device) tensor.set_data(tensor.to(device));
+      if (is_outline) {
+        const auto empty = torch::empty_like(tensor, tensor.options().device(device).requires_grad(false));
+        release_memory(empty);
+        tensor.set_data(empty);
+      } else if (tensor.device() != device) {
+        tensor.set_data(tensor.to(device));
+      }
       held.emplace_back(item.key(), tensor);
     }
   };
@@ -69,7 +75,7 @@ std::vector<size_t> ModelPart::stages_of_parameters() const {
   return stages;
 }
 
-void ModelPart::for_each_whole(const std::function<void(const std::string&, torch::Tensor)>& use) const {
+void ModelPart::for_each_whole(const std::function<void(const std::string&, const torch::Tensor&)>& use) const {
   const auto stages = stages_of_parameters();
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const auto& [name, parameter] = parameters_[i];
@@ -78,6 +84,18 @@ void ModelPart::for_each_whole(const std::function<void(const std::string&, torc
     use(name, parameter.detach());
     if (store_ && (i + 1 == stages.size() || stages[i + 1] != stage)) store_->put_back(stage);
   }
+}
+
+void ModelPart::load(const std::string& name, const torch::Tensor& value) {
+  at::NoGradGuard no_grad;
+  for (size_t i = 0; store_ && i < parameters_.size(); ++i)
+    if (parameters_[i].first == name) return store_->load(i, value);
+  for (const auto* held : {&parameters_, &buffers_})
+    for (const auto& [own, tensor] : *held) {
+      if (own != name) continue;
+      if (tensor.storage().nbytes() == 0) take_memory(tensor);
+      tensor.detach().copy_(value);
+    }
 }
 
 void ModelPart::train(bool on) {

@@ -35,8 +35,9 @@ struct StageRange {
 class ModelPart {
  public:
   /// Moves what `chunks` hold to `device`. They are in the order of the model and do not overlap. A tensor that no
-  /// stage names belongs to the first stage. Requires a model on the CPU, or whole on `device`.
-  ModelPart(Model& model, std::vector<StageRange> chunks, const torch::Device& device);
+  /// stage names belongs to the first stage. Requires a model on the CPU, or whole on `device`; of an outline nothing
+  /// has memory before load().
+  ModelPart(Model& model, std::vector<StageRange> chunks, const torch::Device& device, bool is_outline = false);
 
   /// The first stage takes images, the last gives logits; between them are activations.
   torch::Tensor forward(torch::Tensor x, size_t chunk = 0) const;
@@ -55,9 +56,10 @@ class ModelPart {
   /// From now on parameters are where `store` has them, and whole while a stage runs.
   void keep_in(std::shared_ptr<ParameterStore> store) { store_ = std::move(store); }
   const ParameterStore* store() const { return store_.get(); }  ///< Null: parameters are always whole.
-  /// Collective over the ranks that hold the same stages. Each parameter is whole while `use` has it, and keeps what
-  /// `use` writes to it, which must be the same at every rank.
-  void for_each_whole(const std::function<void(const std::string& name, torch::Tensor parameter)>& use) const;
+  /// Collective over the ranks that hold the same stages. Each parameter is whole while `use` has it, to be read.
+  void for_each_whole(const std::function<void(const std::string& name, const torch::Tensor& parameter)>& use) const;
+  /// Copies the value of a parameter or buffer from any device, if it is held here.
+  void load(const std::string& name, const torch::Tensor& value);
 
   size_t stage_count() const { return stage_count_; }  ///< Of the whole model.
   std::vector<size_t> stages_of_parameters() const;    ///< One entry per parameter.

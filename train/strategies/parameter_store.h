@@ -19,10 +19,12 @@ class ParameterStore {
   virtual void enter(size_t stage) = 0;
   virtual void leave(size_t stage, const torch::Tensor& output) = 0;
 
-  /// Outside of forward and backward: the parameters of `stage` are whole in between, and have afterwards what they had
-  /// when put_back() was called.
+  /// Outside of forward and backward: the parameters of `stage` are whole in between, to be read.
   virtual void gather(size_t stage) = 0;
   virtual void put_back(size_t stage) = 0;
+  /// Outside of forward and backward, and not collective: sets a parameter, which counts as ModelPart::parameters()
+  /// does.
+  virtual void load(size_t parameter, const torch::Tensor& value) = 0;
 
   /// What it keeps beside the parameters, and the most bytes that both took at a time so far.
   virtual std::vector<torch::Tensor> tensors() const = 0;

@@ -242,6 +242,8 @@ std::string drawing_of(const Spec& spec, const Mesh& mesh) {
                 detail::drawing_of(plan));
 }
 
+bool holds_part(const Spec&, const Mesh& mesh) { return mesh.pipe > 1; }
+
 const Registered<StrategyKind> kPipeline{
     "pipeline",
     {"micro-batches", "schedule", "interleave", "recompute", "cut", "balance", "data", "zero", "devices"},
@@ -256,6 +258,7 @@ const Registered<StrategyKind> kPipeline{
     {.mesh = pipeline_mesh,
      .check_model = ranges_of,
      .draw = drawing_of,
+     .holds_part = holds_part,
      .promise = pipeline_promise,
      .examples = {"pipeline(micro-batches=1)", "pipeline(schedule=gpipe)", "pipeline(schedule=interleaved)",
                   "pipeline(schedule=zero-bubble)", "pipeline(recompute=always)", "pipeline(data=2,micro-batches=3)",
@@ -271,6 +274,7 @@ const Registered<StrategyKind> kModelParallel{
     {.mesh = pipeline_mesh,
      .check_model = ranges_of,
      .draw = drawing_of,
+     .holds_part = holds_part,
      .promise = pipeline_promise,
      .exact = StrategyKind::Exact::kAlways}};
 

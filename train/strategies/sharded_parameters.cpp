@@ -6,8 +6,8 @@
 
 #include "train/strategies/buckets.h"
 #include "train/strategies/gradient_scatter.h"
-#include "train/strategies/tensor_memory.h"
 #include "train/strategies/tree_scatter.h"
+#include "train/tensor_memory.h"
 
 namespace penstock::detail {
 
@@ -38,6 +38,15 @@ SlicedBucket only_slice(const std::vector<torch::Tensor>& parameters, const std:
   return bucket;
 }
 
+/// Notes where the members of the last bucket of a unit lie. `index_of`: what parameter each member is; empty: the one
+/// with its number.
+void place(ShardedUnits& all, size_t unit, const std::vector<size_t>& members, const std::vector<size_t>& index_of) {
+  const size_t bucket = all.units[unit].buckets.size() - 1;
+  const auto& offsets = all.units[unit].buckets[bucket].offsets;
+  for (size_t k = 0; k < members.size(); ++k)
+    all.places[index_of.empty() ? members[k] : index_of[members[k]]] = {unit, bucket, offsets[k]};
+}
+
 size_t first_with(const std::vector<std::optional<size_t>>& trained_of_unit) {
   const auto found = std::find_if(trained_of_unit.begin(), trained_of_unit.end(),
                                   [](const auto& trained) { return trained.has_value(); });
@@ -65,15 +74,18 @@ ShardedUnits make_units(const ModelPart& part, const Comm& comm, int64_t alignme
   }
   // One entry per unit: indices in `trained` and in `parameters`.
   std::vector<std::vector<size_t>> trained_members(all.units.size()), frozen_members(all.units.size());
-  size_t trained_count = 0;
+  std::vector<size_t> of_trained;  // one entry per trained parameter: its index in `parameters`
   for (size_t i = 0; i < parameters.size(); ++i) {
     const size_t unit = all.unit_of_stage[stages[i]];
-    if (parameters[i].requires_grad())
-      trained_members[unit].push_back(trained_count++);
-    else
+    if (parameters[i].requires_grad()) {
+      trained_members[unit].push_back(of_trained.size());
+      of_trained.push_back(i);
+    } else {
       frozen_members[unit].push_back(i);
+    }
   }
   all.trained_of_unit.resize(all.units.size());
+  all.places.resize(parameters.size());
   for (size_t u = 0; u < all.units.size(); ++u) {
     auto& buckets = all.units[u].buckets;
     if (!trained_members[u].empty()) {
@@ -81,14 +93,19 @@ ShardedUnits make_units(const ModelPart& part, const Comm& comm, int64_t alignme
       bucket.gradient = torch::zeros_like(bucket.slice);
       all.trained_of_unit[u] = all.trained.size();
       all.trained.push_back(bucket);
+      place(all, u, trained_members[u], of_trained);
     }
-    if (!frozen_members[u].empty()) buckets.push_back(only_slice(parameters, frozen_members[u], comm, alignment));
+    if (!frozen_members[u].empty()) {
+      buckets.push_back(only_slice(parameters, frozen_members[u], comm, alignment));
+      place(all, u, frozen_members[u], {});
+    }
   }
   return all;
 }
 
 ShardedParameters::ShardedParameters(const ModelPart& part, Comm& comm, Recorder& recorder, int leaf_count)
     : comm_(comm),
+      parameters_(values(part.parameters())),
       all_(make_units(part, comm, leaf_count > 0 ? kVectorAlignment : 1)),
       units_(all_.units),
       first_trained_(first_with(all_.trained_of_unit)),
@@ -123,11 +140,18 @@ void ShardedParameters::gather(size_t stage) {
   }
 }
 
-void ShardedParameters::put_back(size_t stage) {
+void ShardedParameters::put_back(size_t stage) { release(all_.unit_of_stage[stage]); }
+
+void ShardedParameters::load(size_t parameter, const torch::Tensor& value) {
   at::NoGradGuard no_grad;
-  const size_t unit = all_.unit_of_stage[stage];
-  for (auto& bucket : units_[unit].buckets) bucket.slice.copy_(slice_of(bucket.whole, comm_));
-  release(unit);
+  const auto& place = all_.places[parameter];
+  const auto& slice = units_[place.unit].buckets[place.bucket].slice;
+  const int64_t slice_begin = comm_.rank() * slice.numel();
+  const int64_t begin = std::max(place.offset, slice_begin);
+  const int64_t end = std::min(place.offset + value.numel(), slice_begin + slice.numel());
+  if (begin >= end) return;
+  const auto like = torch::empty_like(parameters_[parameter]).copy_(value);  // with the parameter's strides
+  slice.narrow(0, begin - slice_begin, end - begin).copy_(flattened(like).narrow(0, begin - place.offset, end - begin));
 }
 
 std::vector<torch::Tensor> ShardedParameters::tensors() const {

@@ -35,10 +35,16 @@ struct ShardedUnits {
   std::vector<SlicedBucket> trained;  // the buckets with trained parameters, whose members count as part.trained() does
   std::vector<std::optional<size_t>> trained_of_unit;  // one entry per unit: which of them it has
   std::vector<size_t> unit_of_stage;
+  /// Where a parameter lies.
+  struct Place {
+    size_t unit, bucket;  // the bucket counts in its unit
+    int64_t offset;       // in the bucket
+  };
+  std::vector<Place> places;  // one entry per parameter of the part
 };
 
-/// Moves the parameters of `part` into units, of which this rank keeps its slices. `alignment`: of parameters and
-/// slices.
+/// Moves the parameters of `part` into units, of which this rank keeps its slices: zeros of those without memory.
+/// `alignment`: of parameters and slices.
 ShardedUnits make_units(const ModelPart& part, const Comm& comm, int64_t alignment = 1);
 
 /// The parameters of a model of U units. G: gather, R: reduce-scatter of gradients; `-`: memory is given back.
@@ -70,6 +76,7 @@ class ShardedParameters final : public ParameterStore {
   void leave(size_t stage, const torch::Tensor& output) override;
   void gather(size_t stage) override;
   void put_back(size_t stage) override;
+  void load(size_t parameter, const torch::Tensor& value) override;
   std::vector<torch::Tensor> tensors() const override;
   int64_t peak_bytes() const override { return peak_bytes_; }
 
@@ -93,6 +100,7 @@ class ShardedParameters final : public ParameterStore {
   void begin_pass();
 
   Comm& comm_;
+  std::vector<torch::Tensor> parameters_;  // of the part, in its order
   ShardedUnits all_;
   std::vector<ShardedUnit>& units_;
   size_t first_trained_;  // unit; the number of units if nothing is trained

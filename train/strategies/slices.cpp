@@ -36,7 +36,8 @@ std::vector<SlicedBucket> slice_parameters(const std::vector<torch::Tensor>& par
     offsets.pop_back();
     for (size_t k = 0; k < members.size(); ++k) {
       auto parameter = parameters[members[k]];
-      whole.narrow(0, offsets[k], parameter.numel()).copy_(flattened(parameter.detach()));
+      if (parameter.storage().nbytes() > 0)
+        whole.narrow(0, offsets[k], parameter.numel()).copy_(flattened(parameter.detach()));
       parameter.set_data(whole.as_strided(parameter.sizes(), parameter.strides(), offsets[k]));
     }
     buckets.push_back(

@@ -29,8 +29,8 @@ std::vector<int64_t> offsets_of(const std::vector<torch::Tensor>& parameters, co
 constexpr int64_t kVectorAlignment = 64;
 
 /// Moves the parameters into buckets, of which each is a view from now on, with its strides. `assignment`: one entry
-/// per bucket, indices of parameters. `alignment`: of parameters and slices. Requires dense parameters, in a bucket of
-/// one dtype and device.
+/// per bucket, indices of parameters. One without memory is zeros there. `alignment`: of parameters and slices.
+/// Requires dense parameters, in a bucket of one dtype and device.
 std::vector<SlicedBucket> slice_parameters(const std::vector<torch::Tensor>& parameters,
                                            const std::vector<std::vector<size_t>>& assignment, const Comm& comm,
                                            int64_t alignment = 1);

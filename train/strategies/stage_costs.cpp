@@ -45,6 +45,7 @@ class AllocationCounter final : public c10::MemoryReportingInfoBase {
 };
 
 /// A stage's tensors on a device as long as this lives, buffers as copies; then the model has those that it had before.
+/// Tensors without memory get some, with small random weights and statistics of 1.
 class BorrowedStage {
  public:
   BorrowedStage(Model& model, size_t stage, const torch::Device& device) {
@@ -52,11 +53,16 @@ class BorrowedStage {
     for (const auto& item : model.named_parameters()) {
       if (stage_of(model, item.key()) != stage) continue;
       if (item.value().requires_grad()) trained_.push_back(item.value());
-      if (item.value().device() != device) replace(item.value(), item.value().to(device));
+      if (has_no_memory(item.value()))
+        replace(item.value(), torch::empty_like(item.value(), device).normal_(0, 0.05));
+      else if (item.value().device() != device)
+        replace(item.value(), item.value().to(device));
     }
     for (const auto& item : model.named_buffers())
       if (stage_of(model, item.key()) == stage)
-        replace(item.value(), item.value().to(device, /*non_blocking=*/false, /*copy=*/true));
+        replace(item.value(), has_no_memory(item.value())
+                                  ? torch::ones_like(item.value(), device)
+                                  : item.value().to(device, /*non_blocking=*/false, /*copy=*/true));
   }
   ~BorrowedStage() {
     for (auto& [tensor, data] : originals_) tensor.set_data(data);
@@ -67,6 +73,10 @@ class BorrowedStage {
   const std::vector<torch::Tensor>& trained() const { return trained_; }
 
  private:
+  static bool has_no_memory(const torch::Tensor& tensor) {
+    return tensor.numel() > 0 && tensor.storage().nbytes() == 0;
+  }
+
   void replace(torch::Tensor tensor, const torch::Tensor& data) {
     originals_.emplace_back(tensor, tensor.detach());
     tensor.set_data(data.detach());

@@ -33,7 +33,7 @@ using UseTensor = std::function<void(const std::string& name, const torch::Tenso
 
 /// What a strategy works on. All outlive it.
 struct StrategyContext {
-  Model& model;  // on the CPU, or whole on `device`; the strategy moves what it holds
+  Model& model;  // on the CPU, or whole on `device`; the strategy moves what it holds; see also `weights`
   Comm& comm;
   torch::Device device;  // of this rank
   OptimizerOptions optimizer;
@@ -46,6 +46,9 @@ struct StrategyContext {
   int shards = 0;                                           // as MeshRequest::shards
   uint64_t seed = 0;                                        // of the random numbers in a step, where there are shards
   std::optional<SimNet> sim_net = {};  // over which an emulated step copies to replicas; messages of ranks know it
+  /// Null: the model has its initial weights. Otherwise its tensors have no memory, and this gives the weights one by
+  /// one, each valid as long as `use` runs, some of them twice; what comes last counts. Only where Traits::holds_part.
+  std::function<void(const UseTensor& use)> weights = {};
 };
 
 /// Sums over the samples of this rank's rows, on its device, not synchronised.
@@ -159,6 +162,8 @@ struct StrategyKind {
     /// What the ranks of one copy of the model do when in a step, as lines of text. Null: every rank runs its rows
     /// forward and backward, and waits for nobody between.
     std::function<std::string(const Spec&, const Mesh&)> draw = {};
+    /// Whether ranks hold a part of the model each, and take StrategyContext::weights. Null: every rank holds it whole.
+    std::function<bool(const Spec&, const Mesh&)> holds_part = {};
     /// Null: no compression, and whole batches where there is one copy of the model.
     std::function<Promise(const Spec&, const Mesh&)> promise = {};
     /// What `train verify-modes` runs beside the mode without keys: "ddp(accumulate=2)".

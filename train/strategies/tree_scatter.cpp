@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "train/strategies/tensor_memory.h"
+#include "train/tensor_memory.h"
 
 namespace penstock::detail {
 

@@ -9,7 +9,7 @@
 #include "train/strategies/leaf_sums.h"
 #include "train/strategies/rank_sums.h"
 #include "train/strategies/started_works.h"
-#include "train/strategies/tensor_memory.h"
+#include "train/tensor_memory.h"
 
 namespace penstock::detail {
 namespace {

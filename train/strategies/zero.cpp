@@ -34,8 +34,7 @@ Mesh zero_mesh(const Spec& spec, const MeshRequest& request) {
   return {.data = ranks, .shards = request.shards};
 }
 
-/// "that build the whole model, and then keep 1 / 2 of its parameters each; 7 units of stages are gathered in turn, the
-/// largest of 18.9 MB".
+/// "that keep 1 / 2 of the parameters each; 7 units of stages are gathered in turn, the largest of 18.9 MB".
 std::string text_of(const Model& model, int ranks) {
   std::vector<int64_t> stage_bytes(model.stages().size(), 0);
   for (const auto& item : model.named_parameters())
@@ -46,9 +45,9 @@ std::string text_of(const Model& model, int ranks) {
     largest =
         std::max(largest, std::accumulate(stage_bytes.begin() + static_cast<std::ptrdiff_t>(unit.first),
                                           stage_bytes.begin() + static_cast<std::ptrdiff_t>(unit.end), int64_t{0}));
-  return concat("that build the whole model, and then keep 1 / ", ranks, " of its parameters each; ",
-                count_text(units.size(), "unit"), " of stages ", units.size() == 1 ? "is" : "are",
-                " gathered in turn, the largest of ", byte_text(static_cast<uint64_t>(largest)));
+  return concat("that keep 1 / ", ranks, " of the parameters each; ", count_text(units.size(), "unit"), " of stages ",
+                units.size() == 1 ? "is" : "are", " gathered in turn, the largest of ",
+                byte_text(static_cast<uint64_t>(largest)));
 }
 
 void slice_parameters(detail::Choices& choices, const Model& model) {
@@ -95,6 +94,7 @@ const Registered<StrategyKind> kZero{
     make_zero,
     {.mesh = zero_mesh,
      .check_model = detail::check_sync,
+     .holds_part = [](const Spec& spec, const Mesh& mesh) { return stage_of(spec) == 3 && mesh.data > 1; },
      .promise = zero_promise,
      .examples = {"zero(accumulate=2)", "zero(step-in-backward=true)", "zero(stage=2)", "zero(stage=2,accumulate=2)",
                   "zero(stage=3)", "zero(stage=3,sync-bn=true)"},

@@ -1,5 +1,5 @@
 // Tensor memory: counts, gives back and takes.
-#include "train/strategies/tensor_memory.h"
+#include "train/tensor_memory.h"
 
 #include <unordered_set>
 
