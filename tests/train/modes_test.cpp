@@ -177,7 +177,7 @@ TEST(ModesTest, EveryOptimizerTrainsTheSameModelInEveryMode) {
     for (const auto& [mode, world_size] :
          {Case{"single", 1}, Case{"ddp", 2}, Case{"zero", 3}, Case{"zero(stage=2)", 2}, Case{"zero(stage=3)", 2},
           Case{"pipeline", 2}, Case{"pipeline(data=2,micro-batches=3)", 4},
-          Case{"pipeline(data=2,zero=2,micro-batches=3)", 4}})
+          Case{"pipeline(data=2,zero=2,micro-batches=3)", 4}, Case{"dp(devices=cpu:3)", 1}})
       EXPECT_LE(relative_difference(expected, train(mode, world_size, "lenet", kGrey, samples, 12, 3, torch::kFloat64,
                                                     Network::kThreads, options)),
                 1e-12)

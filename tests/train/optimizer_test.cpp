@@ -4,6 +4,9 @@
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
+#include <functional>
+#include <thread>
+
 #include "core/error.h"
 #include "core/text.h"
 #include "tests/support/testing.h"
@@ -132,6 +135,28 @@ TEST_P(OptimizerContractTest, GradientsStayAsTheyWere) {
   optimizer->step();
   expect_equal(gradients_of(parameters), before, 0, "gradients");
   for (size_t i = 0; i < parameters.size(); ++i) EXPECT_FALSE(parameters[i].equal(random_parameters()[i]));
+}
+
+/// Of the optimisers that can do it, those of plug-ins included.
+TEST_P(OptimizerContractTest, PartsOnThreadsHaveTheBitsOfOneStep) {
+  if (!OptimizerRegistry::entry(GetParam()).traits.steps_in_parts) return;
+  const auto mine = random_parameters(), theirs = random_parameters();
+  auto in_parts = context(mine);
+  in_parts.parts = {1, 0, 1};
+  in_parts.part_count = 2;
+  const auto threaded = make_optimizer(in_parts), whole = make_optimizer(context(theirs));
+  for (int step = 1; step <= 3; ++step) {
+    set_random_gradients(mine);
+    for (size_t i = 0; i < mine.size(); ++i) theirs[i].mutable_grad() = mine[i].grad().clone();
+    threaded->step_on([](const std::function<void(size_t)>& body) {
+      std::thread first([&] { body(0); }), second([&] { body(1); });
+      first.join();
+      second.join();
+    });
+    whole->step();
+    expect_equal(mine, theirs, 0, concat("step ", step));
+  }
+  EXPECT_EQ(threaded->state().step_count, whole->state().step_count);
 }
 
 TEST_P(OptimizerContractTest, ItGoesOnFromItsStateBitForBit) {

@@ -24,16 +24,18 @@ class Adam final : public Optimizer {
       : Optimizer(context, {"first_moment", "second_moment"}, /*step_count=*/0),
         moments_(detail::read_moments(spec, /*eps=*/1e-8)),
         fused_step_(fused_step) {
-    if (!context.parameters.empty())
-      step_count_ = torch::zeros({}, torch::dtype(torch::kFloat32).device(context.parameters.front().device()));
+    if (context.parameters.empty()) return;
+    const auto options = torch::dtype(torch::kFloat32).device(context.parameters.front().device());
+    for (size_t part = 0; part < context.part_count; ++part) step_counts_.push_back(torch::zeros({}, options));
   }
 
  private:
   void update() override {
     if (groups().empty()) return;
-    step_count_.fill_(*state().step_count);
+    auto& step_count = step_counts_[part()];
+    step_count.fill_(*state().step_count);
     for (const auto& group : groups()) {
-      const std::vector<torch::Tensor> step_counts(group.parameters.size(), step_count_);
+      const std::vector<torch::Tensor> step_counts(group.parameters.size(), step_count);
       fused_step_(group.parameters, gradients_of(group.parameters), group.slots[0], group.slots[1], {}, step_counts,
                   learning_rate(group), moments_.beta1, moments_.beta2, context().options.weight_decay, moments_.eps,
                   /*amsgrad=*/false, /*maximize=*/false, {}, {});
@@ -42,7 +44,8 @@ class Adam final : public Optimizer {
 
   detail::MomentOptions moments_;
   FusedStep fused_step_;
-  torch::Tensor step_count_;  // f32 scalar where the parameters are, as the kernels want it; exact up to 2^24 steps
+  // One entry per part: an f32 scalar where the parameters are, as the kernels want it; exact up to 2^24 steps.
+  std::vector<torch::Tensor> step_counts_;
 };
 
 const Registered<OptimizerKind> kAdam{

@@ -4,6 +4,11 @@
 #include <algorithm>
 
 namespace penstock {
+namespace {
+
+thread_local size_t present_part = 0;  // that this thread is changing, of any optimiser
+
+}  // namespace
 
 torch::Tensor squared_norms_of_whole(const std::vector<std::vector<torch::Tensor>>& lists) {
   std::vector<torch::Tensor> columns;
@@ -36,12 +41,23 @@ void Optimizer::step() {
 }
 
 void Optimizer::step(size_t part) {
-  at::NoGradGuard no_grad;
   if (state_.step_count && stepped_count_ == 0) ++*state_.step_count;
   stepped_count_ = (stepped_count_ + 1) % parts_.size();
-  part_ = part;
+  update_part(part);
+}
+
+void Optimizer::step_on(const std::function<void(const std::function<void(size_t)>&)>& run) {
+  if (state_.step_count) ++*state_.step_count;
+  run([this](size_t part) { update_part(part); });
+}
+
+void Optimizer::update_part(size_t part) {
+  at::NoGradGuard no_grad;
+  present_part = part;
   update();
 }
+
+size_t Optimizer::part() { return present_part; }
 
 std::vector<torch::Tensor> Optimizer::gradients_of(const std::vector<torch::Tensor>& parameters) {
   std::vector<torch::Tensor> gradients;

@@ -66,6 +66,9 @@ class Optimizer {
   /// The same for the tensors of one part. A step is complete when every part has had its turn, in any order. Requires
   /// one part, or Traits::steps_in_parts.
   void step(size_t part);
+  /// As step(), with all parts at the same time: `run` calls what it is given once for each part, on any threads, and
+  /// returns when all calls have. Requires Traits::steps_in_parts.
+  void step_on(const std::function<void(const std::function<void(size_t part)>&)>& run);
   void set_learning_rate(double learning_rate) { context_.options.learning_rate = learning_rate; }
   /// For checkpoints, which also write to it.
   OptimizerState& state() { return state_; }
@@ -78,20 +81,24 @@ class Optimizer {
     std::vector<std::vector<torch::Tensor>> slots;  // one entry per slot: the tensors of these parameters
   };
 
-  /// One step over groups(). Gradient mode is off, and state().step_count includes this step.
+  /// One step over groups(). Gradient mode is off, and state().step_count includes this step. With
+  /// Traits::steps_in_parts it may be called by several threads at once, which have different groups().
   virtual void update() = 0;
   /// With the present learning rate, and a rate factor for every parameter.
   const OptimizerContext& context() const { return context_; }
-  /// Those of the part that is being changed.
-  const std::vector<Group>& groups() const { return parts_[part_]; }
+  /// Those of the part that this thread is changing.
+  const std::vector<Group>& groups() const { return parts_[part()]; }
+  static size_t part();  // that this thread is changing
   static std::vector<torch::Tensor> gradients_of(const std::vector<torch::Tensor>& parameters);
   double learning_rate(const Group& group) const { return context_.options.learning_rate * group.rate_factor; }
 
  private:
+  void update_part(size_t part);
+
   OptimizerContext context_;
   OptimizerState state_;
   std::vector<std::vector<Group>> parts_;  // their groups share the tensors of context_ and state_
-  size_t part_ = 0, stepped_count_ = 0;    // the part that is being changed; how many have been in this step
+  size_t stepped_count_ = 0;               // parts that have been changed in this step
 };
 
 struct OptimizerKind {

@@ -76,6 +76,10 @@ std::unique_ptr<Strategy> make_dp(const Spec& spec, const StrategyContext& conte
         trained, backward_count, [replicas] { replicas->sum_gradients(); },
         [replicas] { replicas->reset_gradients(); });
   };
+  if (context.device.is_cpu())
+    choices.update = [replicas = choices.replicas](const auto& update) {
+      return detail::make_replica_update(update, replicas);
+    };
   return std::make_unique<detail::Engine>(context, choices);
 }
 

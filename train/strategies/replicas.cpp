@@ -167,6 +167,15 @@ void Replicas::sum_gradients() {
   });
 }
 
+void Replicas::update(const std::function<void(size_t)>& body) {
+  threads_.run([&](size_t number) {
+    auto& recorder = replicas_[number]->recorder;
+    recorder.mark(Phase::kWait);
+    body(number);
+    recorder.mark(Phase::kOptimizer);
+  });
+}
+
 void Replicas::sum_gradient(size_t parameter) {
   if (!parameters_[parameter].requires_grad()) return;
   torch::Tensor sum;
@@ -273,7 +282,8 @@ std::vector<ReplicaUse> Replicas::use() {
   std::vector<ReplicaUse> list;
   for (const auto& replica : replicas_) {
     const StepTimes times = replica->recorder.times();
-    const double busy_ms = times[Phase::kForward] + times[Phase::kBackward] + times[Phase::kCommunication];
+    const double busy_ms =
+        times[Phase::kForward] + times[Phase::kBackward] + times[Phase::kCommunication] + times[Phase::kOptimizer];
     list.push_back({replica->device.str(), busy_ms, peak_bytes(replica->device)});
   }
   return list;
@@ -281,6 +291,16 @@ std::vector<ReplicaUse> Replicas::use() {
 
 std::unique_ptr<GradientSync> make_replica_sync(std::shared_ptr<Replicas> replicas) {
   return std::make_unique<ReplicaSync>(std::move(replicas));
+}
+
+std::unique_ptr<Update> make_replica_update(const UpdateContext& context, const std::shared_ptr<Replicas>& replicas) {
+  const auto count = static_cast<size_t>(replicas->count());
+  const auto& traits = OptimizerRegistry::entry(parse_spec("optimizer", context.options.spec).name()).traits;
+  if (count == 1 || !traits.steps_in_parts) return make_whole_update(context);
+  const auto begins = even_stretches(values(context.trained), count);
+  UpdateThreads threads{.parts = {}, .count = count, .run = [replicas](const auto& body) { replicas->update(body); }};
+  for (size_t part = 0; part < count; ++part) threads.parts.resize(begins[part + 1], part);
+  return make_threaded_update(context, std::move(threads));
 }
 
 }  // namespace penstock::detail

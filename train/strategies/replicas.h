@@ -9,6 +9,7 @@
 #include "train/strategies/gradient_sync.h"
 #include "train/strategies/replica_threads.h"
 #include "train/strategies/strategy.h"
+#include "train/strategies/update.h"
 
 namespace penstock::detail {
 
@@ -16,9 +17,11 @@ namespace penstock::detail {
 /// device, where the logits are gathered and the gradients summed. Everything else that changes the model, such as an
 /// update or a checkpoint, deals with that one alone: forward() brings its parameters and buffers to the others.
 ///
-///     time ->      output device  | scatter |            | gather, loss |             | sum | update
-///                  replica 0                | forward r0 |              | backward r0 |
-///                  replica 1                | forward r1 |              | backward r1 |
+///     time ->      output device  | scatter |            | gather, loss |             |       |
+///                  replica 0                | forward r0 |              | backward r0 | sum p | update p
+///                  replica 1                | forward r1 |              | backward r1 | sum q | update q
+///
+/// p and q are shares of the parameters. On GPUs the output device makes the update alone.
 ///
 /// Rows are cut as torch::chunk does it: every replica gets ceil(rows / replicas), the last ones fewer or none. With
 /// `has_shards` (--exact) ceil(rows of a full batch / replicas), and what differs between replicas is left to Shards.
@@ -55,6 +58,9 @@ class Replicas {
   /// none has used.
   void sum_gradients();
 
+  /// Calls `body` once for each replica, on its thread, as a part of the update.
+  void update(const std::function<void(size_t replica)>& body);
+
   int count() const { return static_cast<int>(replicas_.size()); }
   /// Both are those of the last forward(). With shards, a forward in training mode has changed the buffers of each
   /// replica as that replica's rows do.
@@ -88,5 +94,9 @@ class Replicas {
 
 /// For an update of the model that `replicas` have run.
 std::unique_ptr<GradientSync> make_replica_sync(std::shared_ptr<Replicas> replicas);
+
+/// Each replica's thread updates a share of the parameters, if the optimiser goes tensor by tensor: on the CPU, where
+/// all replicas have the same parameters in memory. With any other one the training thread updates all of them.
+std::unique_ptr<Update> make_replica_update(const UpdateContext& context, const std::shared_ptr<Replicas>& replicas);
 
 }  // namespace penstock::detail

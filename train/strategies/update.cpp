@@ -1,6 +1,8 @@
 // Update: whole, and sliced over the ranks.
 #include "train/strategies/update.h"
 
+#include <utility>
+
 #include "train/strategies/block_norms.h"
 #include "train/strategies/buckets.h"
 #include "train/strategies/fetched.h"
@@ -29,8 +31,14 @@ torch::Tensor exact_norms_of_whole(const Lists& lists) {
 
 class WholeUpdate final : public Update {
  public:
-  explicit WholeUpdate(const UpdateContext& context) : optimizer_(make_optimizer(context_of(context))) {}
-  void step() override { optimizer_->step(); }
+  explicit WholeUpdate(const UpdateContext& context, UpdateThreads threads = {})
+      : optimizer_(make_optimizer(context_of(context, threads))), run_(std::move(threads.run)) {}
+  void step() override {
+    if (run_)
+      optimizer_->step_on(run_);
+    else
+      optimizer_->step();
+  }
   void step_bucket(size_t bucket) override { optimizer_->step(bucket); }
   Optimizer& optimizer() override { return *optimizer_; }
   torch::Tensor slot(size_t index, size_t parameter) override {
@@ -42,9 +50,13 @@ class WholeUpdate final : public Update {
   }
 
  private:
-  static OptimizerContext context_of(const UpdateContext& update) {
+  static OptimizerContext context_of(const UpdateContext& update, const UpdateThreads& threads) {
     OptimizerContext context{values(update.trained), update.options, update.rate_factors};
     if (update.is_exact) context.squared_norms = exact_norms_of_whole;
+    if (threads.run) {
+      context.parts = threads.parts;
+      context.part_count = threads.count;
+    }
     if (!update.in_buckets || update.trained.empty()) return context;
     const auto buckets = assign_buckets(bytes_of(context.parameters));
     context.parts.resize(context.parameters.size());
@@ -55,6 +67,7 @@ class WholeUpdate final : public Update {
   }
 
   std::unique_ptr<Optimizer> optimizer_;
+  std::function<void(const std::function<void(size_t)>&)> run_;  // empty: on the training thread
 };
 
 /// The update of this rank's slices.
@@ -195,6 +208,10 @@ class SlicedUpdate final : public Update {
 
 std::unique_ptr<Update> make_whole_update(const UpdateContext& context) {
   return std::make_unique<WholeUpdate>(context);
+}
+
+std::unique_ptr<Update> make_threaded_update(const UpdateContext& context, UpdateThreads threads) {
+  return std::make_unique<WholeUpdate>(context, std::move(threads));
 }
 
 std::unique_ptr<Update> make_sliced_update(const UpdateContext& context,

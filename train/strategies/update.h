@@ -1,6 +1,7 @@
 // Update: which rank changes which parameters by their gradients, and where the optimiser's state lies.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -45,6 +46,15 @@ struct UpdateContext {
 
 /// Every rank changes every parameter that it holds.
 std::unique_ptr<Update> make_whole_update(const UpdateContext& context);
+
+/// The same on several threads.
+struct UpdateThreads {
+  std::vector<size_t> parts;  // one entry per trained parameter: which of the calls of `run` changes it
+  size_t count = 0;           // of these calls
+  std::function<void(const std::function<void(size_t part)>&)> run;  // as Optimizer::step_on() has it
+};
+/// Requires OptimizerKind::steps_in_parts.
+std::unique_ptr<Update> make_threaded_update(const UpdateContext& context, UpdateThreads threads);
 
 /// Each rank changes its slice of every bucket and has the state of that slice alone; then the slices are gathered
 /// (Rajbhandari et al. 2020, "ZeRO", sec. 5.1, stage 1). Buckets are those of `bucket_gradients`, padded to a multiple
