@@ -1,11 +1,9 @@
-"""Penstock beside Lightning, Hugging Face's data sets, WebDataset and JAX, which script/setup ecosystem installs."""
+"""Penstock beside Lightning, Hugging Face's data sets and WebDataset, which script/setup ecosystem installs."""
 import io
 import pathlib
 import tarfile
 
-import jax
 import datasets
-import numpy
 import penstock
 import pytest
 import torch
@@ -93,17 +91,3 @@ def test_a_pipeline_of_webdataset(files, tmp_path):
     penstock.pack(pipeline.to_tuple("jpg", "cls"), tmp_path / "tuples")
     for name in ("packed", "tuples"):
         assert holds(tmp_path / name, files) and labels_of(tmp_path / name) == [label for _, label in files]
-
-
-def test_jax_takes_batches_without_a_copy(pictures):
-    expected = list(penstock.Loader(pictures, augment=CROP, batch_size=7, arrays="numpy"))
-    taken = []
-    for batch in penstock.Loader(pictures, augment=CROP, batch_size=7, workers=1, arrays="dlpack"):
-        images, labels = jax.dlpack.from_dlpack(batch.images), jax.dlpack.from_dlpack(batch.labels)
-        taken.append((images, labels, memoryview(batch.images)))
-    for (images, labels, memory), batch in zip(taken, expected, strict=True):
-        assert isinstance(images, jax.Array) and images.dtype == "float32"
-        assert images.unsafe_buffer_pointer() == numpy.asarray(memory).ctypes.data
-        assert numpy.array_equal(images, batch.images) and numpy.array_equal(labels, batch.labels)
-        mean = jax.jit(lambda x: x.mean((1, 2, 3)))(images)
-        assert numpy.allclose(mean, batch.images.mean((1, 2, 3)), atol=1e-5)
