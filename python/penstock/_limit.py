@@ -4,7 +4,7 @@ import json
 import os
 import pathlib
 import sys
-import tempfile
+import threading
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from penstock import _native
@@ -66,6 +66,7 @@ class Watch:
         self._file = None if history is None else _path(history)
         if self._file is not None:
             _read(self._file)  # what is wrong with it shows before the loop and not after it
+            _make_folder(self._file)
         self._configuration = {**configuration, "name": text("name", name, "watch")}
         self.limit: Optional[Limit] = None
         self.promise: Optional[str] = None
@@ -151,11 +152,20 @@ def _read(file: pathlib.Path) -> List[Dict[str, Any]]:
                           "one that is not there yet") from None
 
 
+def _make_folder(file: pathlib.Path) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise IoError(f"watch: history is {str(file)!r:.200}: {error.strerror}; expected a file that can be written") from None
+
+
 def _write(file: pathlib.Path, watches: List[Dict[str, Any]]) -> None:
     """Never leaves half a file."""
+    aside = file.with_name(f".{file.name}.{os.getpid()}.{threading.get_ident()}")
     try:
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=file.parent, prefix=f".{file.name}.", delete=False) as aside:
-            json.dump({"watches": watches}, aside)
-        os.replace(aside.name, file)
+        aside.write_text(json.dumps({"watches": watches}), encoding="utf-8")
+        os.replace(aside, file)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            aside.unlink(missing_ok=True)
         raise IoError(f"watch: history is {str(file)!r:.200}: {error.strerror}; expected a file that can be written") from None

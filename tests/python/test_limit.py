@@ -73,13 +73,14 @@ def test_the_next_watch_says_how_wrong_the_last_promise_was(digits, tmp_path):
     said = []
     for workers in (1, 2, 2, 1):
         loader = penstock.Loader(digits, batch_size=10, augment=AUGMENT, workers=workers)
-        with loader.watch(name="mine", history=tmp_path / "watches.json", say=said.append):
+        with loader.watch(name="mine", history=tmp_path / "runs/watches.json", say=said.append):
             work_on(loader)
     promises = [line for line in said if line.startswith("prediction: ")]
     number = "[0-9,]+ images/s"
     pattern = rf"prediction: the watch before \(1 worker\) said {number} for 2 workers; it was {number}: [0-9.]+ % too (much|little)"
     assert len(promises) == 3 and all(re.match(pattern, line) for line in promises[:2]) and "(2 workers) said" in promises[2]
-    kept = json.loads((tmp_path / "watches.json").read_text())["watches"]
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["watches.json"]
+    kept = json.loads((tmp_path / "runs/watches.json").read_text())["watches"]
     assert [one["workers"] for one in kept] == [1, 2, 2, 1]
     said_rate = float(re.search("said ([0-9,]+)", promises[0])[1].replace(",", ""))
     assert said_rate == pytest.approx(kept[0]["predictions"][2]["images_per_second"], abs=0.51)
@@ -141,6 +142,9 @@ def test_wrong_watches(digits, tmp_path):
     (tmp_path / "other.json").write_text("[1]")
     assert "which no watch has written" in failure(penstock.ConfigError, loader.watch, history=tmp_path / "other.json")
     failure(penstock.IoError, loader.watch, history=tmp_path)
+
+    failure(penstock.IoError, loader.watch, history="/proc/nowhere/watches.json")
+    failure(penstock.IoError, loader.watch, history=tmp_path / "other.json/watches.json")
 
     def nothing():
         with loader.watch():
