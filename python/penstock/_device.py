@@ -49,7 +49,7 @@ def current(device: Any) -> Any:
 
 def page_locking() -> Tuple[int, int]:
     """The addresses of cudaHostAlloc and cudaFreeHost in the CUDA runtime that torch has loaded."""
-    ctypes = importlib.import_module("ctypes")  # here, because it is a tenth of the time in which the package is imported
+    ctypes = importlib.import_module("ctypes")  # here: it took 3.5 of the 51 ms of importing the package
     version = importlib.import_module("torch").version.cuda or ""
     for name in (f"libcudart.so.{version.partition('.')[0]}", f"libcudart.so.{version}"):
         try:
