@@ -10,7 +10,7 @@ using Assignment = std::vector<std::vector<size_t>>;
 
 TEST(BucketsTest, TheTensorThatReachesTheLimitClosesItsBucket) {
   //                 index:  0   1   2   3   4   5   6
-  EXPECT_EQ(assign_buckets({50, 10, 10, 30, 5, 4, 6}, /*first_limit=*/10, /*limit=*/40),
+  EXPECT_EQ(assign_buckets({50, 10, 10, 30, 5, 4, 6}, /*outer_limit=*/10, /*limit=*/40),
             (Assignment{{6, 5}, {4, 3, 2}, {1, 0}}));
   EXPECT_EQ(assign_buckets({100, 1}, 1, 40), (Assignment{{1}, {0}}));
   EXPECT_EQ(assign_buckets({3, 100}, 10, 40), (Assignment{{1}, {0}}));
@@ -18,9 +18,19 @@ TEST(BucketsTest, TheTensorThatReachesTheLimitClosesItsBucket) {
   EXPECT_EQ(assign_buckets({}, 10, 40), Assignment{});
 }
 
-TEST(BucketsTest, TheFirstLimitIs1MiBAndTheOthersAre25) {
+/// No backward hides the last bucket.
+TEST(BucketsTest, TheLastBucketIsSmallTooIfItsTensorsAre) {
+  EXPECT_EQ(assign_buckets({4, 5, 2, 20, 10}, /*outer_limit=*/10, /*limit=*/40), (Assignment{{4}, {3, 2}, {1, 0}}));
+  EXPECT_EQ(assign_buckets({4, 5, 2, 29, 10}, 10, 40), (Assignment{{4}, {3, 2}, {1, 0}}));
+  EXPECT_EQ(assign_buckets({4, 7, 20, 10}, 10, 40), (Assignment{{3}, {2, 1}, {0}}));
+  EXPECT_EQ(assign_buckets({11, 2, 20, 10}, 10, 40), (Assignment{{3}, {2, 1, 0}}));
+  EXPECT_EQ(assign_buckets({4, 9}, 10, 40), (Assignment{{1}, {0}}));  // of one bucket
+}
+
+TEST(BucketsTest, TheOuterLimitIs1MiBAndTheOtherOne25) {
   constexpr int64_t kMiB = 1 << 20;
   EXPECT_EQ(assign_buckets({kMiB, 24 * kMiB, 1 * kMiB, kMiB / 2, kMiB / 2}), (Assignment{{4, 3}, {2, 1}, {0}}));
+  EXPECT_EQ(assign_buckets({kMiB, kMiB, 2 * kMiB}), (Assignment{{2}, {1}, {0}}));
 }
 
 TEST(BucketsTest, GradientsAreViewsOfTheirBucketInItsOrder) {

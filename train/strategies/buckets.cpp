@@ -1,9 +1,28 @@
 // Buckets: the assignment of parameters, and gradients as views.
 #include "train/strategies/buckets.h"
 
+#include <utility>
+
 namespace penstock::detail {
 
-std::vector<std::vector<size_t>> assign_buckets(const std::vector<int64_t>& tensor_bytes, int64_t first_limit,
+namespace {
+
+/// Cuts the last bucket in two, of which the second takes no more than `limit`; or leaves it as it is.
+void cut_last(std::vector<std::vector<size_t>>& buckets, const std::vector<int64_t>& tensor_bytes, int64_t limit) {
+  auto begin = buckets.back().end();
+  for (int64_t bytes = 0; begin != buckets.back().begin(); --begin) {
+    bytes += tensor_bytes[*(begin - 1)];
+    if (bytes > limit) break;
+  }
+  if (begin == buckets.back().begin() || begin == buckets.back().end()) return;
+  std::vector<size_t> last(begin, buckets.back().end());
+  buckets.back().erase(begin, buckets.back().end());
+  buckets.push_back(std::move(last));
+}
+
+}  // namespace
+
+std::vector<std::vector<size_t>> assign_buckets(const std::vector<int64_t>& tensor_bytes, int64_t outer_limit,
                                                 int64_t limit) {
   std::vector<std::vector<size_t>> buckets;
   int64_t bucket_bytes = 0;
@@ -12,8 +31,9 @@ std::vector<std::vector<size_t>> assign_buckets(const std::vector<int64_t>& tens
     if (!is_open) buckets.emplace_back();
     buckets.back().push_back(i);
     bucket_bytes = (is_open ? bucket_bytes : 0) + tensor_bytes[i];
-    is_open = bucket_bytes < (buckets.size() == 1 ? first_limit : limit);
+    is_open = bucket_bytes < (buckets.size() == 1 ? outer_limit : limit);
   }
+  if (!buckets.empty()) cut_last(buckets, tensor_bytes, outer_limit);
   return buckets;
 }
 

@@ -9,15 +9,18 @@
 
 namespace penstock::detail {
 
-constexpr int64_t kFirstBucketBytes = int64_t{1} << 20;  // small, so that communication starts early in backward
+// The first bucket is small, so that communication starts early in backward, and so is the last one, which no backward
+// hides.
+constexpr int64_t kOuterBucketBytes = int64_t{1} << 20;
 constexpr int64_t kBucketBytes = int64_t{25}
                                  << 20;  // large enough to reach the link's bandwidth (Li et al. 2020, sec. 3.2.3)
 
 /// Indices of the tensors of each bucket, in reverse order: backward completes the last layers' gradients first. A
 /// bucket is closed by the tensor with which it reaches its limit (so it may exceed it, and a tensor is never cut). The
-/// algorithm of PyTorch's compute_bucket_assignment_by_size for one dtype and device.
+/// algorithm of PyTorch's compute_bucket_assignment_by_size for one dtype and device, but for the last bucket: what is
+/// more than `outer_limit` in it goes into one of its own before it, unless the first tensor is larger than that.
 std::vector<std::vector<size_t>> assign_buckets(const std::vector<int64_t>& tensor_bytes,
-                                                int64_t first_limit = kFirstBucketBytes, int64_t limit = kBucketBytes);
+                                                int64_t outer_limit = kOuterBucketBytes, int64_t limit = kBucketBytes);
 
 /// What each tensor takes.
 std::vector<int64_t> bytes_of(const std::vector<torch::Tensor>& tensors);

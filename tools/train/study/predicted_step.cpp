@@ -2,14 +2,13 @@
 #include "tools/train/study/predicted_step.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/spec.h"
 
 namespace penstock {
 namespace {
 
-constexpr double kMiB = 1 << 20, kBucketBytes = 25 * kMiB;  // as the buckets of gradients are cut; the first has 1 MiB
+constexpr double kLastBucketBytes = 1 << 20;  // as buckets of gradients are cut, if the tensors in it are smaller
 
 /// One mode over some ranks.
 class Formula {
@@ -70,8 +69,7 @@ class Formula {
   double exposed_ms(double bytes, double copies, double backward) const {
     if (copies < 2) return 0;
     const double sent = 2 * (copies - 1) / copies, delays = 2 * (copies - 1);
-    const double rest = std::fmod(std::max(0.0, bytes - kMiB), kBucketBytes);
-    const double last = bytes <= kMiB ? bytes : rest > 0 ? rest : kBucketBytes;
+    const double last = std::min(bytes, kLastBucketBytes);
     return std::max(transfer_ms(sent * bytes, delays) - backward, transfer_ms(sent * last, delays));
   }
 
