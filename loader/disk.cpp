@@ -21,7 +21,7 @@
 namespace penstock {
 namespace {
 
-constexpr size_t kPieceBytes = 128 * 1024, kAlignment = 4096;
+constexpr size_t kPieceBytes = 128 * 1024, kDirectAlignment = 4096;
 constexpr int64_t kTimed_ns = 125'000'000;
 constexpr int kReaders = 8, kTurns = 2;
 
@@ -76,7 +76,7 @@ double rate_of(const Pieces& pieces, int reader_count) {
   std::atomic<bool> has_failed{false};
   const int64_t start_ns = now_ns();
   const auto work = [&](int reader) {
-    const std::unique_ptr<void, FreeMemory> memory(std::aligned_alloc(kAlignment, kPieceBytes));
+    const std::unique_ptr<void, FreeMemory> memory(std::aligned_alloc(kDirectAlignment, kPieceBytes));
     Rng rng(/*seed=*/0, static_cast<uint32_t>(reader_count), static_cast<uint64_t>(reader), 0);
     do {
       const uint64_t piece = rng.next() % pieces.count();

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kMaxWorkers = 1024, kMaxPrefetch = 4096;
 constexpr int64_t kMaxEpoch = int64_t{1} << 32;  // an epoch is 32 bits of the random stream's counter
-constexpr size_t kAlignment = 64;
+constexpr size_t kSlotAlignment = 64;
 
 LoaderOptions checked(LoaderOptions options) {
   const auto demand = [](bool is_met, const char* name, int64_t value, const std::string& expected) {
@@ -39,7 +39,7 @@ LoaderOptions checked(LoaderOptions options) {
   demand(options.emulated_load_ns >= 0, "emulated load", options.emulated_load_ns, "0 ns or more");
   demand(options.epoch_count >= -1, "epoch count", options.epoch_count, "-1 (no end) or more");
   if (!options.allocator.allocate) {
-    options.allocator.allocate = [](size_t byte_count) { return std::aligned_alloc(kAlignment, byte_count); };
+    options.allocator.allocate = [](size_t byte_count) { return std::aligned_alloc(kSlotAlignment, byte_count); };
     options.allocator.release = [](void* memory, size_t) { std::free(memory); };
   }
   return options;

@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFileName = "manifest.json";
-constexpr int kMaxDepth = 3;  // manifest, list of shards, shard
+constexpr int kMaxManifestDepth = 3;  // manifest, list of shards, shard
 
 /// Typed access to one object of the manifest, with errors that name file and key.
 class Fields {
@@ -124,7 +124,7 @@ Manifest read_manifest(const std::filesystem::path& split_folder) {
   const auto path = split_folder / kFileName;
   const auto bytes = detail::read_file(path);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  const json object = detail::parse_strict_json(text, path.string(), kMaxDepth);
+  const json object = detail::parse_strict_json(text, path.string(), kMaxManifestDepth);
   const Fields fields(object, path.string());
   if (fields.count("format_version") != Manifest::kFormatVersion)
     throw fields.unexpected("format_version",

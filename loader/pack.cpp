@@ -110,7 +110,7 @@ void with_files(const Body& body) {
 }
 
 /// The options as the manifest records them.
-std::string storage_text(const StorageOptions& storage) {
+std::string encoding_text(const StorageOptions& storage) {
   std::string text = concat("encode=", encode_name(storage.encode));
   if (storage.resize_short > 0) text += concat(",resize=", storage.resize_short);
   if (storage.resize_short > 0 || storage.encode == Encode::kJpeg) text += concat(",quality=", storage.quality);
@@ -188,7 +188,7 @@ class Packing {
     const std::string text =
         concat(Manifest::kFormatVersion, '\n', source_text_, '\n', source_.fingerprint(), '\n', options_.split, '\n',
                options_.shard_count, '\n', options_.shuffle_seed, '\n', options_.skip_corrupt, '\n',
-               storage_text(options_.storage), '\n', join(class_names_, "\n"));
+               encoding_text(options_.storage), '\n', join(class_names_, "\n"));
     return detail::xxh3_hex({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
   }
 
@@ -298,7 +298,7 @@ class Packing {
     manifest.split = options_.split;
     manifest.source = source_text_;
     manifest.shuffle_seed = options_.shuffle_seed;
-    manifest.storage = storage_text(options_.storage);
+    manifest.storage = encoding_text(options_.storage);
     manifest.class_names = class_names_;
     detail::Tally total(class_names_.size());
     for (const auto& shard : finished_) {

@@ -20,8 +20,8 @@ namespace {
 
 constexpr size_t kLengthBytes = 8;
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the limit of the Python package
-constexpr int kMaxDepth = 3;                       // nested levels: header, tensor, shape
-constexpr size_t kAlignment = 64;                  // of the data in a file
+constexpr int kMaxHeaderDepth = 3;                 // nested levels: header, tensor, shape
+constexpr size_t kDataAlignment = 64;              // of the data in a file
 constexpr const char* kMetadataKey = "__metadata__";
 
 /// The number of bytes of a tensor. Nothing when it does not fit 64 bits or when the dtype is unknown.
@@ -142,7 +142,7 @@ void Safetensors::File::parse() {
                                "; expected it inside the file and at most ", kMaxHeaderBytes));
   }
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length);
-  const auto header = detail::parse_strict_json(text, file, kMaxDepth);
+  const auto header = detail::parse_strict_json(text, file, kMaxHeaderDepth);
   if (!header.is_object() || text.front() != '{')
     throw corrupt_error(
         concat(file, ": header begins with ", in_quotes(text.substr(0, 1)), "; expected a JSON object"));
@@ -232,7 +232,7 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vec
     : path_(path), tensors_(std::move(tensors)) {
   std::stable_sort(tensors_.begin(), tensors_.end(),
                    [](const auto& a, const auto& b) { return dtype_bytes(a.dtype) > dtype_bytes(b.dtype); });
-  header_bytes_ = safetensors_header(tensors_, metadata, kAlignment).size();
+  header_bytes_ = safetensors_header(tensors_, metadata, kDataAlignment).size();
   uint64_t offset = header_bytes_;
   for (const auto& tensor : tensors_) {
     const auto byte_count = tensor_bytes(tensor.dtype, tensor.shape);
@@ -260,7 +260,7 @@ void SafetensorsWriter::put(const std::string& name, std::span<const uint8_t> by
 void SafetensorsWriter::commit(const std::map<std::string, std::string>& metadata) {
   for (const auto& [name, entry] : entries_)
     if (!entry.is_put) throw bug_error(concat(path_.string(), ": tensor ", in_quotes(name), " was not written"));
-  const std::string header = safetensors_header(tensors_, metadata, kAlignment);
+  const std::string header = safetensors_header(tensors_, metadata, kDataAlignment);
   if (header.size() != header_bytes_)
     throw bug_error(concat(path_.string(), ": a header of ", header.size(), " bytes; expected ", header_bytes_));
   file_->overwrite(0, header);

@@ -14,7 +14,7 @@
 namespace penstock {
 namespace {
 
-constexpr uint64_t kAlignment = 64;  // alignment of the columns: a cache line
+constexpr uint64_t kColumnAlignment = 64;  // alignment of the columns: a cache line
 
 template <class Element>
 std::span<const uint8_t> as_bytes(const std::vector<Element>& column) {
@@ -122,7 +122,7 @@ uint64_t ShardWriter::finish() {
   } else {
     tensors.push_back({"bytes", "U8", {state.offsets.back()}, {}});
   }
-  const std::vector<uint8_t> padding((kAlignment - state.offsets.back() % kAlignment) % kAlignment);
+  const std::vector<uint8_t> padding((kColumnAlignment - state.offsets.back() % kColumnAlignment) % kColumnAlignment);
   if (!padding.empty()) tensors.push_back({"padding", "U8", {padding.size()}, padding});
   for (auto& column : state.columns()) tensors.push_back(std::move(column));
   for (const auto& tensor : tensors) state.file.write(tensor.bytes);  // pictures have an empty view: they are written

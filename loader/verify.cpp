@@ -53,7 +53,7 @@ void check_sample(const ShardReader& shard, size_t row, const Manifest& manifest
 }
 
 /// Checks the samples first, because they have names, and then the file as a whole, which finds every other bit.
-void check_shard(const fs::path& path, const Manifest::Shard& entry, const Manifest& manifest, Finding& finding) {
+void check_shard_whole(const fs::path& path, const Manifest::Shard& entry, const Manifest& manifest, Finding& finding) {
   auto& problems = finding.problems;
   problems.passes("", [&] {
     const ShardReader shard(path);
@@ -140,7 +140,7 @@ Problems verify(const std::filesystem::path& split_folder, int jobs) {
   const size_t class_count = manifest.class_names.size();
   std::vector<Finding> findings(manifest.shards.size(), Finding{{}, detail::Tally(class_count), {}});
   detail::run_parallel(findings.size(), jobs, [&](size_t i, const std::atomic<bool>&) {
-    check_shard(split_folder / manifest.shards[i].file, manifest.shards[i], manifest, findings[i]);
+    check_shard_whole(split_folder / manifest.shards[i].file, manifest.shards[i], manifest, findings[i]);
   });
 
   detail::Tally total(class_count);

@@ -13,8 +13,7 @@ namespace penstock {
 namespace {
 
 using nlohmann::json;
-
-constexpr Normalization kLevels{.scale = {1, 1, 1}, .bias = {0, 0, 0}};
+using test::is_tie, test::kLevels;
 
 class GoldenTest : public testing::Test {
  protected:
@@ -89,17 +88,6 @@ Plan affine_plan(const json& one, const Picture& picture) {
   plan.fill = {fill, fill, fill};
   plan.filter = one["interpolation"] == "bilinear" ? Filter::kBilinear : Filter::kNearest;
   return plan;
-}
-
-/// Whether Pillow may take the pixel on the other side of a border. For a nearest affine it adds up steps in 16.16
-/// fixed point, each with an error of up to 2^-17. After 30 steps a coordinate this close to a pixel's border may fall
-/// on either side.
-bool is_tie(const Plan& plan, size_t pixel) {
-  const double column = static_cast<double>(pixel % plan.output_width) + 0.5;
-  const double row = static_cast<double>(pixel / plan.output_width) + 0.5;
-  const Affine& m = plan.map;
-  const double x = m.xx * column + m.xy * row + m.x0, y = m.yx * column + m.yy * row + m.y0;
-  return std::fabs(x - std::round(x)) < 5e-4 || std::fabs(y - std::round(y)) < 5e-4;
 }
 
 TEST_F(GoldenTest, NearestAffineEqualsPillowButForRoundingTies) {

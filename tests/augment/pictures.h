@@ -12,6 +12,9 @@
 
 namespace penstock::test {
 
+inline constexpr Normalization kLevels{.scale = {1, 1, 1}, .bias = {0, 0, 0}};
+inline const Normalization kNormalization = Normalization::of({0.1307, 0.45, 0.6}, {0.3081, 0.22, 0.5});
+
 /// A picture in an allocation that is exactly as long as its pixels, so that AddressSanitizer detects a read outside of
 /// them.
 struct OwnedPicture {
@@ -109,6 +112,17 @@ inline Plan random_plan(int height, int width, Rng& rng) {
     plan.erase({top, left, rng.between(top, new_height), rng.between(left, new_width), {level, 7, 250}});
   }
   return plan;
+}
+
+/// Whether Pillow may take the pixel on the other side of a border. For a nearest affine it adds up steps in 16.16
+/// fixed point, each with an error of up to 2^-17. After 30 steps a coordinate this close to a pixel's border may fall
+/// on either side.
+inline bool is_tie(const Plan& plan, size_t pixel) {
+  const double column = static_cast<double>(pixel % plan.output_width) + 0.5;
+  const double row = static_cast<double>(pixel / plan.output_width) + 0.5;
+  const Affine& m = plan.map;
+  const double x = m.xx * column + m.xy * row + m.x0, y = m.yx * column + m.yy * row + m.y0;
+  return std::fabs(x - std::round(x)) < 5e-4 || std::fabs(y - std::round(y)) < 5e-4;
 }
 
 inline std::vector<uint8_t> rendered(const Picture& picture, const Plan& plan, const Normalization& to, Layout layout) {

@@ -15,10 +15,9 @@ namespace penstock {
 namespace {
 
 using nlohmann::json;
+using test::kLevels;
 
-constexpr Normalization kLevels{.scale = {1, 1, 1}, .bias = {0, 0, 0}};
-
-const json& golden() {
+const json& golden_filters() {
   static const json parsed = json::parse(std::ifstream(PENSTOCK_ROOT "/tests/golden/filters.json"));
   return parsed;
 }
@@ -66,11 +65,11 @@ test::OwnedPicture stored_under(int orientation, const Picture& upright) {
 
 class FilterGoldenTest : public testing::Test {
  protected:
-  FilterGoldenTest() : pixels_(golden()["pixels"].get<std::vector<uint8_t>>()) {
+  FilterGoldenTest() : pixels_(golden_filters()["pixels"].get<std::vector<uint8_t>>()) {
     picture_ = {.pixels = pixels_.data(),
-                .row_stride = golden()["width"].get<int>() * 3,
-                .height = golden()["height"],
-                .width = golden()["width"],
+                .row_stride = golden_filters()["width"].get<int>() * 3,
+                .height = golden_filters()["height"],
+                .width = golden_filters()["width"],
                 .channels = 3};
   }
 
@@ -81,8 +80,8 @@ class FilterGoldenTest : public testing::Test {
 };
 
 TEST_F(FilterGoldenTest, ResizedCropEqualsTorchvisionsAntialias) {
-  ASSERT_EQ(golden()["crops"].size(), 9u);
-  for (const auto& one : golden()["crops"]) {
+  ASSERT_EQ(golden_filters()["crops"].size(), 9u);
+  for (const auto& one : golden_filters()["crops"]) {
     const Plan whole = Plan::identity(picture_.height, picture_.width);
     const auto made = levels(picture_, crop_plan(whole, rect_of(one), one["height"], one["width"]));
     const auto expected = one["expected"].get<std::vector<float>>();
@@ -96,7 +95,7 @@ TEST_F(FilterGoldenTest, EveryOrientationGivesTheSameResizedCrop) {
     const auto stored = stored_under(orientation, picture_);
     const Plan upright = Plan::upright(orientation, stored.view.height, stored.view.width);
     ASSERT_EQ(upright.output_height, picture_.height);
-    for (const auto& one : golden()["crops"]) {
+    for (const auto& one : golden_filters()["crops"]) {
       const auto made = levels(stored.view, crop_plan(upright, rect_of(one), one["height"], one["width"]));
       const auto expected = one["expected"].get<std::vector<float>>();
       for (size_t i = 0; i < made.size(); ++i)
@@ -126,8 +125,8 @@ TEST(OrientationTest, UprightIsPillowsExifTranspose) {
   std::vector<uint8_t> stored(12);
   for (int i = 0; i < 12; ++i) stored[i] = static_cast<uint8_t>(i);
   const Picture picture{.pixels = stored.data(), .row_stride = 4, .height = 3, .width = 4, .channels = 1};
-  ASSERT_EQ(golden()["orientations"].size(), 10u);
-  for (const auto& one : golden()["orientations"]) {
+  ASSERT_EQ(golden_filters()["orientations"].size(), 10u);
+  for (const auto& one : golden_filters()["orientations"]) {
     Plan plan = Plan::upright(one["orientation"], 3, 4);
     ASSERT_EQ(plan.output_height, one["height"].get<int>()) << one["orientation"];
     ASSERT_EQ(plan.output_width, one["width"].get<int>()) << one["orientation"];

@@ -6,23 +6,15 @@
 #include <set>
 
 #include "augment/transform.h"
-#include "core/error.h"
 #include "tests/augment/pictures.h"
+#include "tests/augment/refusal.h"
 
 namespace penstock {
 namespace {
 
 using testing::HasSubstr;
 
-std::string refusal(const std::string& spec) {
-  try {
-    Pipeline(spec, {.channels = 3});
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kConfig) << error.what();
-    return error.what();
-  }
-  return "accepted: " + spec;
-}
+std::string color_refusal(const std::string& spec) { return test::refusal(spec, {.channels = 3}); }
 
 Plan plan_of(const std::string& spec, int id, int height = 40, int width = 60) {
   return Pipeline(spec, {.channels = 3}).plan(height, width, 1, 0, static_cast<uint64_t>(id));
@@ -68,10 +60,10 @@ TEST(CropTest, SmallerPictureLiesWhollyInTheWindow) {
 }
 
 TEST(CropTest, RefusesBadArguments) {
-  EXPECT_THAT(refusal("crop"), HasSubstr("expected size=PIXELS, or height=PIXELS,width=PIXELS"));
-  EXPECT_THAT(refusal("crop(height=4,pad=1)"), HasSubstr("height and width are not both given"));
-  EXPECT_THAT(refusal("crop(size=4,pad=-1)"), HasSubstr("pad is -1; expected 0 to 65535 pixels"));
-  EXPECT_THAT(refusal("crop(size=4,fill=300)"), HasSubstr("fill is 300; expected a level from 0 to 255"));
+  EXPECT_THAT(color_refusal("crop"), HasSubstr("expected size=PIXELS, or height=PIXELS,width=PIXELS"));
+  EXPECT_THAT(color_refusal("crop(height=4,pad=1)"), HasSubstr("height and width are not both given"));
+  EXPECT_THAT(color_refusal("crop(size=4,pad=-1)"), HasSubstr("pad is -1; expected 0 to 65535 pixels"));
+  EXPECT_THAT(color_refusal("crop(size=4,fill=300)"), HasSubstr("fill is 300; expected a level from 0 to 255"));
 }
 
 TEST(RandomResizedCropTest, SamplesOneRectangleThatLiesInThePicture) {
@@ -113,15 +105,15 @@ TEST(RandomResizedCropTest, WhatFitsNowhereIsTheMiddle) {
 }
 
 TEST(RandomResizedCropTest, RefusesBadArguments) {
-  EXPECT_THAT(refusal("random-resized-crop"), HasSubstr("expected size=PIXELS, or height=PIXELS,width=PIXELS"));
-  EXPECT_THAT(refusal("random-resized-crop(size=8,scale=0:1)"), HasSubstr("scale is 0:1; expected fractions"));
-  EXPECT_THAT(refusal("random-resized-crop(size=8,scale=0.5:1.5)"), HasSubstr("scale is 0.5:1.5"));
-  EXPECT_THAT(refusal("random-resized-crop(size=8,ratio=0:1)"), HasSubstr("ratio is 0; expected more than 0"));
-  EXPECT_THAT(refusal("random-resized-crop(size=8,filter=cubic)"),
+  EXPECT_THAT(color_refusal("random-resized-crop"), HasSubstr("expected size=PIXELS, or height=PIXELS,width=PIXELS"));
+  EXPECT_THAT(color_refusal("random-resized-crop(size=8,scale=0:1)"), HasSubstr("scale is 0:1; expected fractions"));
+  EXPECT_THAT(color_refusal("random-resized-crop(size=8,scale=0.5:1.5)"), HasSubstr("scale is 0.5:1.5"));
+  EXPECT_THAT(color_refusal("random-resized-crop(size=8,ratio=0:1)"), HasSubstr("ratio is 0; expected more than 0"));
+  EXPECT_THAT(color_refusal("random-resized-crop(size=8,filter=cubic)"),
               HasSubstr("filter is \"cubic\"; expected antialias, bilinear or nearest"));
-  EXPECT_THAT(refusal("random-resized-crop(size=8,filter=nearest,interpolation=nearest)"),
+  EXPECT_THAT(color_refusal("random-resized-crop(size=8,filter=nearest,interpolation=nearest)"),
               HasSubstr("filter and interpolation are given; expected one of them"));
-  EXPECT_THAT(refusal("random-resized-crop(size=8,ratios=1)"), HasSubstr("unknown key \"ratios\""));
+  EXPECT_THAT(color_refusal("random-resized-crop(size=8,ratios=1)"), HasSubstr("unknown key \"ratios\""));
 }
 
 TEST(RotateTest, TurnsCounterClockwiseWithinItsRange) {
@@ -135,9 +127,9 @@ TEST(RotateTest, TurnsCounterClockwiseWithinItsRange) {
   }
   EXPECT_NEAR(least, 20, 0.1);
   EXPECT_NEAR(greatest, 50, 0.1);
-  EXPECT_THAT(refusal("rotate"), HasSubstr("degrees is not given; expected degrees=D or degrees=low:high"));
-  EXPECT_THAT(refusal("rotate(degrees=-3)"), HasSubstr("degrees is -3; expected 0 or more, or low:high"));
-  EXPECT_THAT(refusal("rotate(degrees=3,filter=antialias)"), HasSubstr("expected nearest or bilinear"));
+  EXPECT_THAT(color_refusal("rotate"), HasSubstr("degrees is not given; expected degrees=D or degrees=low:high"));
+  EXPECT_THAT(color_refusal("rotate(degrees=-3)"), HasSubstr("degrees is -3; expected 0 or more, or low:high"));
+  EXPECT_THAT(color_refusal("rotate(degrees=3,filter=antialias)"), HasSubstr("expected nearest or bilinear"));
 }
 
 TEST(FillTest, StaysUnlessATransformGivesOne) {
@@ -180,12 +172,13 @@ TEST(ColorJitterTest, KeysThatAreNotGivenAreLeftAlone) {
   const Plan plan = plan_of("color-jitter(hue=0.5)", 0);
   ASSERT_EQ(plan.color_step_count, 1);
   EXPECT_EQ(plan.color_steps[0].op, ColorOp::kHue);
-  EXPECT_THAT(refusal("color-jitter"), HasSubstr("no amount is given; expected one of brightness, contrast"));
-  EXPECT_THAT(refusal("color-jitter(hue=0.6)"), HasSubstr("hue is 0.6; expected 0 to 0.5"));
-  EXPECT_THAT(refusal("color-jitter(hue=-0.6:0.1)"), HasSubstr("hue is -0.6:0.1; expected 0 to 0.5, or low:high"));
-  EXPECT_THAT(refusal("color-jitter(contrast=-1)"), HasSubstr("contrast is -1; expected 0 or more"));
-  EXPECT_THAT(refusal("color-jitter(contrast=2:1)"), HasSubstr("contrast is 2:1"));
-  EXPECT_THAT(refusal("color-jitter(contrast=1:2:3)"), HasSubstr("contrast has 3 numbers; expected 1 or 2"));
+  EXPECT_THAT(color_refusal("color-jitter"), HasSubstr("no amount is given; expected one of brightness, contrast"));
+  EXPECT_THAT(color_refusal("color-jitter(hue=0.6)"), HasSubstr("hue is 0.6; expected 0 to 0.5"));
+  EXPECT_THAT(color_refusal("color-jitter(hue=-0.6:0.1)"),
+              HasSubstr("hue is -0.6:0.1; expected 0 to 0.5, or low:high"));
+  EXPECT_THAT(color_refusal("color-jitter(contrast=-1)"), HasSubstr("contrast is -1; expected 0 or more"));
+  EXPECT_THAT(color_refusal("color-jitter(contrast=2:1)"), HasSubstr("contrast is 2:1"));
+  EXPECT_THAT(color_refusal("color-jitter(contrast=1:2:3)"), HasSubstr("contrast has 3 numbers; expected 1 or 2"));
 }
 
 TEST(GrayscaleTest, HappensWithProbabilityPAndLeavesGreyLevels) {
@@ -197,7 +190,7 @@ TEST(GrayscaleTest, HappensWithProbabilityPAndLeavesGreyLevels) {
   const Picture picture{.pixels = red.data(), .row_stride = 3, .height = 1, .width = 1, .channels = 3};
   EXPECT_EQ(test::rendered(picture, plan_of("grayscale(p=1)", 0, 1, 1), {}, Layout::kU8Nhwc),
             (std::vector<uint8_t>{76, 76, 76}));
-  EXPECT_EQ(refusal("grayscale(p=2)"), "transform grayscale: p is 2; expected 0 to 1");
+  EXPECT_EQ(color_refusal("grayscale(p=2)"), "transform grayscale: p is 2; expected 0 to 1");
 }
 
 TEST(TrivialAugmentTest, EveryOperationIsDrawnAsOften) {
@@ -221,12 +214,12 @@ TEST(TrivialAugmentTest, EveryOperationIsDrawnAsOften) {
 }
 
 TEST(PipelineTest, RefusesColoursBehindEraseAndTooManySteps) {
-  EXPECT_EQ(refusal("erase,grayscale"),
+  EXPECT_EQ(color_refusal("erase,grayscale"),
             "transform grayscale: comes after erase, whose rectangle it would have to recolour; expected every "
             "colour transform before the first erase");
-  EXPECT_THAT(refusal("erase,trivial-augment"), HasSubstr("comes after erase"));
-  EXPECT_EQ(refusal("color-jitter(brightness=1,contrast=1,saturation=1,hue=0.1),"
-                    "color-jitter(brightness=1,contrast=1,saturation=1,hue=0.1),grayscale"),
+  EXPECT_THAT(color_refusal("erase,trivial-augment"), HasSubstr("comes after erase"));
+  EXPECT_EQ(color_refusal("color-jitter(brightness=1,contrast=1,saturation=1,hue=0.1),"
+                          "color-jitter(brightness=1,contrast=1,saturation=1,hue=0.1),grayscale"),
             "transform grayscale: brings the list to 9 colour steps; expected at most 8");
   EXPECT_EQ(Pipeline("color-jitter(hue=0.1),trivial-augment,flip", {}).color_steps(), 2);
 }

@@ -13,16 +13,15 @@ namespace penstock {
 namespace {
 
 using nlohmann::json;
+using test::is_tie, test::kLevels;
 
-constexpr Normalization kLevels{.scale = {1, 1, 1}, .bias = {0, 0, 0}};
-
-const json& golden() {
-  static const json golden = json::parse(std::ifstream(PENSTOCK_ROOT "/tests/golden/colors.json"));
-  return golden;
+const json& golden_colors() {
+  static const json parsed = json::parse(std::ifstream(PENSTOCK_ROOT "/tests/golden/colors.json"));
+  return parsed;
 }
 
 test::OwnedPicture picture_of(const std::string& name) {
-  const auto& stored = golden()["pictures"][name];
+  const auto& stored = golden_colors()["pictures"][name];
   test::OwnedPicture picture;
   picture.pixels = stored["pixels"].get<std::vector<uint8_t>>();
   const int height = stored["height"], width = stored["width"];
@@ -65,7 +64,7 @@ std::vector<float> made_by_steps(const json& one) {
 
 TEST(ColorGoldenTest, StepsEqualTorchvisionOnFloats) {
   int level_count = 0;
-  for (const auto& one : golden()["steps"]) {
+  for (const auto& one : golden_colors()["steps"]) {
     if (one["f32"].is_null()) continue;
     const auto made = made_by_steps(one);
     const auto expected = one["f32"].get<std::vector<float>>();
@@ -78,7 +77,7 @@ TEST(ColorGoldenTest, StepsEqualTorchvisionOnFloats) {
 
 TEST(ColorGoldenTest, LookUpsEqualTorchvisionOnBytes) {
   int case_count = 0;
-  for (const auto& one : golden()["steps"]) {
+  for (const auto& one : golden_colors()["steps"]) {
     if (!one["f32"].is_null()) continue;
     EXPECT_EQ(made_by_steps(one), one["u8"].get<std::vector<float>>()) << one["steps"] << " on " << one["picture"];
     ++case_count;
@@ -91,7 +90,7 @@ TEST(ColorGoldenTest, StepsStayNearTorchvisionOnBytes) {
   // at most 3 for 99.9 % of the levels, and 4 at most.
   double sum = 0;
   std::vector<float> differences;
-  for (const auto& one : golden()["steps"]) {
+  for (const auto& one : golden_colors()["steps"]) {
     const auto made = made_by_steps(one);
     const auto expected = one["u8"].get<std::vector<float>>();
     for (size_t i = 0; i < made.size(); ++i) {
@@ -105,19 +104,10 @@ TEST(ColorGoldenTest, StepsStayNearTorchvisionOnBytes) {
   EXPECT_LE(differences.back(), 5);
 }
 
-/// Pillow's fixed point may fall on either side of a border between two pixels (see NearestAffineEqualsPillow...).
-bool is_tie(const Plan& plan, size_t pixel) {
-  const double column = static_cast<double>(pixel % plan.output_width) + 0.5;
-  const double row = static_cast<double>(pixel / plan.output_width) + 0.5;
-  const Affine& m = plan.map;
-  const double x = m.xx * column + m.xy * row + m.x0, y = m.yx * column + m.yy * row + m.y0;
-  return std::fabs(x - std::round(x)) < 5e-4 || std::fabs(y - std::round(y)) < 5e-4;
-}
-
 TEST(TrivialAugmentGoldenTest, EveryOperationEqualsTorchvision) {
   const auto picture = picture_of("small");
   int tie_count = 0;
-  for (const auto& one : golden()["trivial"]) {
+  for (const auto& one : golden_colors()["trivial"]) {
     const detail::TrivialDraw draw{
         .op = one["op"].get<detail::TrivialOp>(), .bin = one["bin"], .is_negative = one["negative"]};
     Plan plan = Plan::identity(picture.view.height, picture.view.width);
@@ -135,7 +125,7 @@ TEST(TrivialAugmentGoldenTest, EveryOperationEqualsTorchvision) {
           << one["bin"] << " " << one["negative"];
     }
   }
-  EXPECT_EQ(golden()["trivial"].size(), 63u);
+  EXPECT_EQ(golden_colors()["trivial"].size(), 63u);
   // Most ties are at 135 degrees, where a diagonal falls on the borders of pixels.
   EXPECT_LE(tie_count, 63 * 672 / 500);
 }
@@ -171,7 +161,7 @@ CropStatistics crops_of(const json& one, int count) {
 
 TEST(RandomResizedCropGoldenTest, DrawsAreDistributedAsTorchvisions) {
   constexpr int kCount = 40000;  // as many as in make_colors.py; tolerances are 5 standard errors of the difference
-  for (const auto& one : golden()["crops"]) {
+  for (const auto& one : golden_colors()["crops"]) {
     const CropStatistics sums = crops_of(one, kCount);
     const auto deciles = one["area_deciles"].get<std::vector<double>>();
     for (size_t i = 0; i < deciles.size(); ++i)

@@ -8,24 +8,15 @@
 
 #include "augment/affine_map.h"
 #include "augment/transform.h"
-#include "core/error.h"
+#include "tests/augment/refusal.h"
 
 namespace penstock {
 namespace {
 
+using test::refusal;
 using testing::HasSubstr;
 
 const DataStatistics kColor{.channels = 3, .mean = {0.49, 0.48, 0.45}, .deviation = {0.25, 0.24, 0.26}};
-
-std::string refusal(const std::string& spec, const DataStatistics& statistics = {}) {
-  try {
-    Pipeline(spec, statistics);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kConfig) << error.what();
-    return error.what();
-  }
-  return "accepted: " + spec;
-}
 
 bool same(const Plan& a, const Plan& b) {
   const auto numbers = [](const Plan& p) {

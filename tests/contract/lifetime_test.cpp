@@ -26,7 +26,7 @@ using testing_data::TestData;
 
 constexpr const char* kSpec = "affine(degrees=10,translate=0.1),flip(p=0.5)";
 
-Loader make_loader(const TestData& data, LoaderOptions options, const std::string& spec = kSpec) {
+Loader make_random_loader(const TestData& data, LoaderOptions options, const std::string& spec = kSpec) {
   const auto dataset = data.open();
   return {dataset, pipeline_for(*dataset, spec), std::move(options)};
 }
@@ -46,18 +46,18 @@ TEST(LifetimeContract, MemoryIsAllocatedOnceAndDoesNotGrow) {
   std::atomic<int> allocations{0}, releases{0};
   std::atomic<size_t> byte_count{0};
   {
-    auto loader = make_loader(data, {.workers = 2,
-                                     .prefetch = 3,
-                                     .batch_size = 16,
-                                     .allocator = {[&](size_t bytes) {
-                                                     ++allocations;
-                                                     byte_count += bytes;
-                                                     return std::aligned_alloc(64, bytes);
-                                                   },
-                                                   [&](void* memory, size_t) {
-                                                     ++releases;
-                                                     std::free(memory);
-                                                   }}});
+    auto loader = make_random_loader(data, {.workers = 2,
+                                            .prefetch = 3,
+                                            .batch_size = 16,
+                                            .allocator = {[&](size_t bytes) {
+                                                            ++allocations;
+                                                            byte_count += bytes;
+                                                            return std::aligned_alloc(64, bytes);
+                                                          },
+                                                          [&](void* memory, size_t) {
+                                                            ++releases;
+                                                            std::free(memory);
+                                                          }}});
     const auto run_epochs = [&](int64_t first, int64_t count) {
       for (int64_t epoch = first; epoch < first + count; ++epoch) {
         loader.start_epoch(epoch);
@@ -78,7 +78,7 @@ TEST(LifetimeContract, MemoryIsAllocatedOnceAndDoesNotGrow) {
 TEST(LifetimeContract, BatchKStandsInSlotKModSlots) {
   const TestData data({100});
   for (const int workers : {0, 3}) {
-    auto loader = make_loader(data, {.workers = workers, .prefetch = 2, .batch_size = 16});
+    auto loader = make_random_loader(data, {.workers = workers, .prefetch = 2, .batch_size = 16});
     std::map<int64_t, const std::byte*> slots;
     for (const auto& [epoch, first] : std::vector<std::pair<int64_t, int64_t>>{{0, 0}, {1, 0}, {7, 3}, {2, 1}}) {
       loader.start_epoch(epoch, first);
@@ -96,7 +96,7 @@ TEST(LifetimeContract, BatchesThatAreGivenAwayStayAsTheyWereAndStopNobody) {
   const TestData data({200});
   for (const int workers : {0, 1, 3}) {
     for (const int prefetch : {1, 2, 5}) {
-      auto lender = make_loader(data, {.workers = workers, .prefetch = prefetch, .batch_size = 8});
+      auto lender = make_random_loader(data, {.workers = workers, .prefetch = prefetch, .batch_size = 8});
       const auto dataset = data.open();
       const LoaderOptions options{
           .workers = workers, .prefetch = prefetch, .batch_size = 8, .gives_batches_away = true};
@@ -120,19 +120,19 @@ TEST(LifetimeContract, MemoryOfBatchesThatAreGivenAwayGrowsByNeedAndShrinksAgain
   const TestData data({400});
   std::atomic<int> blocks{0}, allocations{0};
   {
-    auto loader = make_loader(data, {.workers = 2,
-                                     .prefetch = 3,
-                                     .batch_size = 8,
-                                     .allocator = {[&](size_t bytes) {
-                                                     ++blocks;
-                                                     ++allocations;
-                                                     return std::aligned_alloc(64, bytes);
-                                                   },
-                                                   [&](void* memory, size_t) {
-                                                     --blocks;
-                                                     std::free(memory);
-                                                   }},
-                                     .gives_batches_away = true});
+    auto loader = make_random_loader(data, {.workers = 2,
+                                            .prefetch = 3,
+                                            .batch_size = 8,
+                                            .allocator = {[&](size_t bytes) {
+                                                            ++blocks;
+                                                            ++allocations;
+                                                            return std::aligned_alloc(64, bytes);
+                                                          },
+                                                          [&](void* memory, size_t) {
+                                                            --blocks;
+                                                            std::free(memory);
+                                                          }},
+                                            .gives_batches_away = true});
     EXPECT_EQ(blocks, 3);  // prefetch
     loader.start_epoch(0);
     std::optional<Batch> last;
@@ -154,7 +154,7 @@ TEST(LifetimeContract, ErrorsTravelInOrderAndNameTheSample) {
   data.corrupt(37);
   data.corrupt(150);
   for (const int workers : {0, 1, 4}) {
-    auto loader = make_loader(data, {.workers = workers, .batch_size = 20, .shuffle = Shuffle::kNone});
+    auto loader = make_random_loader(data, {.workers = workers, .batch_size = 20, .shuffle = Shuffle::kNone});
     for (int64_t epoch = 0; epoch < 3; ++epoch) {
       loader.start_epoch(epoch);
       for (int64_t batch = 0; batch < 10; ++batch) {
@@ -185,7 +185,7 @@ TEST(LifetimeContract, OfTwoCorruptSamplesInABatchTheLowerRowIsNamed) {
   data.corrupt(40);
   data.corrupt(90);
   for (int trial = 0; trial < 20; ++trial) {
-    auto loader = make_loader(data, {.workers = 4, .batch_size = 128, .shuffle = Shuffle::kNone});
+    auto loader = make_random_loader(data, {.workers = 4, .batch_size = 128, .shuffle = Shuffle::kNone});
     loader.start_epoch(0);
     try {
       loader.next();
@@ -200,11 +200,11 @@ TEST(LifetimeContract, ACorruptSampleIsSubstitutedWhenAsked) {
   const TestData data({100});
   data.corrupt(37);
   for (const int workers : {0, 2}) {
-    auto loader = make_loader(data, {.workers = workers,
-                                     .batch_size = 10,
-                                     .shuffle = Shuffle::kNone,
-                                     .epoch_count = 1,
-                                     .on_corrupt = OnCorrupt::kSubstitute});
+    auto loader = make_random_loader(data, {.workers = workers,
+                                            .batch_size = 10,
+                                            .shuffle = Shuffle::kNone,
+                                            .epoch_count = 1,
+                                            .on_corrupt = OnCorrupt::kSubstitute});
     loader.start_epoch(0);
     consume(loader, [](const Batch& batch) {
       ASSERT_EQ(batch.count(), 10);
@@ -227,7 +227,7 @@ TEST(LifetimeContract, ASampleThatDoesNotDecodeIsNamedOrSubstituted) {
   const TestData data({20}, {{12, 12, 1}, {12, 12, 1}}, 13);
   for (const int workers : {0, 2}) {
     LoaderOptions options{.workers = workers, .batch_size = 10, .shuffle = Shuffle::kNone};
-    auto strict = make_loader(data, options);
+    auto strict = make_random_loader(data, options);
     strict.start_epoch(0);
     EXPECT_TRUE(strict.next());
     try {
@@ -238,7 +238,7 @@ TEST(LifetimeContract, ASampleThatDoesNotDecodeIsNamedOrSubstituted) {
       EXPECT_NE(std::string(error.what()).find("sample 13 (id 1013) at byte "), std::string::npos) << error.what();
     }
     options.on_corrupt = OnCorrupt::kSubstitute;
-    auto lenient = make_loader(data, options);
+    auto lenient = make_random_loader(data, options);
     lenient.start_epoch(0);
     std::vector<float> weights;
     consume(lenient,
@@ -250,7 +250,7 @@ TEST(LifetimeContract, ASampleThatDoesNotDecodeIsNamedOrSubstituted) {
 TEST(LifetimeContract, ABatchMayBeReleasedOnAnotherThread) {
   const TestData data({300});
   for (const int workers : {0, 2}) {
-    auto loader = make_loader(data, {.workers = workers, .prefetch = 2, .batch_size = 16});
+    auto loader = make_random_loader(data, {.workers = workers, .prefetch = 2, .batch_size = 16});
     loader.start_epoch(0);
     std::vector<std::future<void>> releases;
     consume(loader, [](const Batch&) {});
@@ -268,7 +268,7 @@ TEST(LifetimeContract, ABatchMayBeReleasedOnAnotherThread) {
 TEST(LifetimeContract, TheLoaderEndsAtAnyMoment) {
   const TestData data({300});
   for (int trial = 0; trial < 60; ++trial) {
-    auto loader = make_loader(data, {.workers = trial % 5, .prefetch = 4, .batch_size = 16});
+    auto loader = make_random_loader(data, {.workers = trial % 5, .prefetch = 4, .batch_size = 16});
     if (trial % 4 == 0) continue;
     loader.start_epoch(0);
     for (int batch = 0; batch < trial % 7; ++batch) ASSERT_TRUE(loader.next());
@@ -288,8 +288,8 @@ TEST(LifetimeContract, RandomRestartsAgreeWithTheCallersThread) {
     }
   };
   for (const int workers : {1, 3}) {
-    auto expected = make_loader(data, {.workers = 0, .prefetch = 1, .batch_size = 12});
-    auto loader = make_loader(data, {.workers = workers, .prefetch = 3, .batch_size = 12});
+    auto expected = make_random_loader(data, {.workers = 0, .prefetch = 1, .batch_size = 12});
+    auto loader = make_random_loader(data, {.workers = workers, .prefetch = 3, .batch_size = 12});
     std::mt19937 random(11);
     int64_t epoch = 0;
     for (int trial = 0; trial < 200; ++trial) {

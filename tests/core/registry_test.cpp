@@ -27,7 +27,7 @@ const Registered<PumpKind> kRegistered{"gear", {"flow"}, "flow=N (default 3)", [
                                        }};
 const Registered<PumpKind> kOther{"screw", {}, "", [](const Spec&, int) { return std::make_unique<Pump>(0); }};
 
-std::string refusal(const std::string& text) {
+std::string pump_refusal(const std::string& text) {
   try {
     Registry<PumpKind>::make(parse_spec("pump", text), 1);
   } catch (const Error& error) {
@@ -44,14 +44,14 @@ TEST(RegistryTest, MakesByNameAndPassesArguments) {
 }
 
 TEST(RegistryTest, NamesUnknownNamesAndKeys) {
-  EXPECT_EQ(refusal("geer"), "unknown pump \"geer\"; did you mean \"gear\"? known: gear, screw");
-  EXPECT_EQ(refusal("turbine"), "unknown pump \"turbine\"; known: gear, screw");
-  EXPECT_EQ(refusal("gear(flw=1)"), "pump gear: unknown key \"flw\"; did you mean \"flow\"? it takes flow");
+  EXPECT_EQ(pump_refusal("geer"), "unknown pump \"geer\"; did you mean \"gear\"? known: gear, screw");
+  EXPECT_EQ(pump_refusal("turbine"), "unknown pump \"turbine\"; known: gear, screw");
+  EXPECT_EQ(pump_refusal("gear(flw=1)"), "pump gear: unknown key \"flw\"; did you mean \"flow\"? it takes flow");
 }
 
 TEST(RegistryTest, UnknownKeysAreNamedBeforeBadValues) {
-  EXPECT_EQ(refusal("gear(flow=many)"), "pump gear: flow is \"many\"; expected a whole number");
-  EXPECT_EQ(refusal("gear(flow=many,x=1)"), "pump gear: unknown key \"x\"; it takes flow");
+  EXPECT_EQ(pump_refusal("gear(flow=many)"), "pump gear: flow is \"many\"; expected a whole number");
+  EXPECT_EQ(pump_refusal("gear(flow=many,x=1)"), "pump gear: unknown key \"x\"; it takes flow");
 }
 
 TEST(RegistryTest, RegisteringTwiceIsABug) {

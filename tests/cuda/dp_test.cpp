@@ -1,16 +1,16 @@
 // dp on CUDA: replicas on GPUs train what the CPU trains, and one on another device than the output gets copies.
 #include <gtest/gtest.h>
 
+#include "tests/cuda/device.h"
 #include "tests/train/strategy_batches.h"
 #include "train/strategies/replicas.h"
 
 namespace penstock {
 namespace {
 
-const torch::Device kGpu(torch::kCUDA, 0);
 constexpr ModelShape kShape{.channels = 1, .height = 12, .width = 12, .classes = 4};
 
-std::unique_ptr<Model> make_tiny() {
+std::unique_ptr<Model> make_tiny_f64() {
   at::manual_seed(1);
   auto model = std::make_unique<TinyNorm>();
   model->to(torch::kFloat64);
@@ -46,9 +46,9 @@ TEST(CudaDpTest, ReplicasOnAllGpusTrainWhatTheCpuTrains) {
 
 TEST(CudaDpTest, AReplicaOnAnotherDeviceThanTheOutputGetsCopiesAndGivesGradients) {
   const auto samples = random_samples(8, kShape, 3);
-  const auto alone = make_tiny(), model = make_tiny();
+  const auto alone = make_tiny_f64(), model = make_tiny_f64();
   model->to(kGpu);
-  detail::Replicas replicas(*model, kGpu, {torch::kCPU, kGpu}, make_tiny, {});
+  detail::Replicas replicas(*model, kGpu, {torch::kCPU, kGpu}, make_tiny_f64, {});
   for (int step = 0; step < 2; ++step) {
     model->train();
     replicas.reset_gradients();

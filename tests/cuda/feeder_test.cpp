@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/text.h"
+#include "tests/cuda/device.h"
 #include "tests/train/small_dataset.h"
 #include "train/host_feeder.h"
 
@@ -11,7 +12,6 @@ namespace penstock {
 namespace {
 
 const std::string kAugment = "affine(degrees=20,translate=0.1,fill=30),normalize";
-const torch::Device kCuda(torch::kCUDA, 0);
 
 LoaderOptions loader_options(bool is_pinned) {
   LoaderOptions options{.workers = 2, .prefetch = 3, .batch_size = 32, .rank = 0, .world_size = 1, .seed = 3};
@@ -22,7 +22,7 @@ LoaderOptions loader_options(bool is_pinned) {
 /// Work for the device after a step: 4 products of about 0.4 ms each on an H200. The host is then several batches ahead
 /// of the device, and a copy or a slot that does not wait for the device overwrites what has not been read yet.
 void delay_device() {
-  static const auto factor = torch::rand({2048, 2048}, torch::device(kCuda));
+  static const auto factor = torch::rand({2048, 2048}, torch::device(kGpu));
   static auto product = torch::empty_like(factor);
   for (int i = 0; i < 4; ++i) torch::mm_out(product, factor, factor);
 }
@@ -75,8 +75,8 @@ TEST(CudaFeederTest, CopiedBatchesAreTheHostsToTheBit) {
   const auto dataset = small_dataset();
   Recorder recorder;
   const auto feeder = make_host_feeder(
-      std::make_unique<Loader>(dataset, Pipeline(kAugment, dataset->manifest().statistics), loader_options(true)),
-      kCuda, recorder);
+      std::make_unique<Loader>(dataset, Pipeline(kAugment, dataset->manifest().statistics), loader_options(true)), kGpu,
+      recorder);
   expect_same_batches(*feeder, kAugment, 0);
 }
 
@@ -84,7 +84,7 @@ TEST(CudaFeederTest, BatchesRenderedOnTheDeviceAreTheHostsToRounding) {
   const auto dataset = small_dataset();
   Recorder recorder;
   const auto feeder = make_resident_feeder(dataset, Pipeline(kAugment, dataset->manifest().statistics),
-                                           loader_options(false), kCuda, recorder);
+                                           loader_options(false), kGpu, recorder);
   expect_same_batches(*feeder, kAugment, 1e-5);
 }
 
@@ -96,7 +96,7 @@ TEST(CudaFeederTest, BytesAreNormalisedOnTheDevice) {
   options.layout = Layout::kU8Nhwc;
   Recorder recorder;
   const auto feeder =
-      make_host_feeder(std::make_unique<Loader>(dataset, pipeline, options), kCuda, recorder, pipeline.normalization());
+      make_host_feeder(std::make_unique<Loader>(dataset, pipeline, options), kGpu, recorder, pipeline.normalization());
   expect_same_batches(*feeder, augment, 1e-6);
 }
 

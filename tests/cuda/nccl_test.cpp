@@ -4,13 +4,12 @@
 
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
+#include "tests/cuda/device.h"
 #include "tests/train/strategy_batches.h"
 #include "train/comm/c10d_comm.h"
 
 namespace penstock {
 namespace {
-
-const torch::Device kGpu(torch::kCUDA, 0);
 
 TEST(CudaModelTest, LogitsAreThoseOfTheCpu) {
   const ModelShape shape{.channels = 3, .height = 33, .width = 40, .classes = 7};

@@ -7,16 +7,15 @@
 #include <thread>
 #include <vector>
 
+#include "tests/cuda/device.h"
 #include "tests/train/strategy_batches.h"
 #include "train/comm/thread_comm.h"
 
 namespace penstock {
 namespace {
 
-const torch::Device kSharedGpu(torch::kCUDA, 0);
-
 /// Weights come from the random numbers of the process, so that ranks make their models in turn.
-std::unique_ptr<Model> make_lenet() {
+std::unique_ptr<Model> make_lenet_f64() {
   static std::mutex making;
   const std::lock_guard lock(making);
   at::manual_seed(1);
@@ -26,7 +25,7 @@ std::unique_ptr<Model> make_lenet() {
 }
 
 StateDict train_rank(const std::string& mode, const Samples& samples, Comm& comm, const torch::Device& device) {
-  Trainee one(mode, make_lenet(), comm, {.learning_rate = 0.05, .momentum = 0.9}, torch::kFloat64, device,
+  Trainee one(mode, make_lenet_f64(), comm, {.learning_rate = 0.05, .momentum = 0.9}, torch::kFloat64, device,
               {13, 1, 28, 28});
   comm.barrier();  // from here on the comm knows this rank's thread
   for (int64_t i = 0; i < 2; ++i) one.strategy->step(one.part(samples, 13, i));
@@ -42,7 +41,7 @@ StateDict train_two_ranks(const std::string& mode, const Samples& samples, std::
   for (const auto& comm : comms)
     threads.emplace_back([&] {
       try {
-        auto own = train_rank(mode, samples, *comm, kSharedGpu);
+        auto own = train_rank(mode, samples, *comm, kGpu);
         if (comm->rank() == 0) state = std::move(own);
       } catch (const std::exception& error) {
         {
@@ -59,7 +58,7 @@ StateDict train_two_ranks(const std::string& mode, const Samples& samples, std::
 
 TEST(CudaThreadRanksTest, EveryModeReachesTheParametersOfTheCpu) {
   const auto samples = random_samples(26, {}, 3);
-  const Samples on_gpu{samples.images.to(kSharedGpu), samples.labels.to(kSharedGpu)};
+  const Samples on_gpu{samples.images.to(kGpu), samples.labels.to(kGpu)};
   const auto self = make_self_comm();
   const auto expected = train_rank("single", samples, *self, torch::kCPU);
   for (const std::string mode : {"ddp", "ddp(accumulate=2)", "ddp(step-in-backward=true)", "zero", "zero(stage=2)",
@@ -73,7 +72,7 @@ TEST(CudaThreadRanksTest, EveryModeReachesTheParametersOfTheCpu) {
 TEST(CudaThreadRanksTest, AModeThatWaitsInBackwardIsRefusedAtOnce) {
   auto samples = random_samples(26, {}, 3);
   std::vector<std::string> failures;
-  train_two_ranks("zero(stage=3)", {samples.images.to(kSharedGpu), samples.labels.to(kSharedGpu)}, failures);
+  train_two_ranks("zero(stage=3)", {samples.images.to(kGpu), samples.labels.to(kGpu)}, failures);
   ASSERT_THAT(failures, testing::Not(testing::IsEmpty()));
   EXPECT_THAT(failures.front(), testing::HasSubstr("is waited for in backward"));
 }

@@ -3,15 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <iostream>
-
 #include "augment/detail/render_job.h"
 #include "loader/jpeg/pixel_kernels.h"
 #include "loader/jpeg/pixels.h"
 #include "tests/loader/jpeg_pictures.h"
+#include "tests/loader/photographs.h"
 #include "tests/loader/storage_test_data.h"
+#include "tests/support/case_stride.h"
 #include "tests/support/forced_target.h"
 
 namespace penstock {
@@ -179,23 +177,17 @@ TEST(JpegKernelsTest, EverySetConvertsEveryColorAlike) {
 }
 
 TEST(JpegPixelsTest, PhotographsAreLibjpegs) {
-  const char* data = std::getenv("PENSTOCK_DATA");
-  const auto folder = std::filesystem::path(data ? data : PENSTOCK_ROOT "/../shared/data") / "imagenet-sample";
-  if (!std::filesystem::is_directory(folder)) {
-    ASSERT_EQ(data, nullptr) << "PENSTOCK_DATA has no " << folder;
-    std::cerr << folder << " is not there: no photograph was compared (PENSTOCK_DATA names another place)\n";
-    return;
-  }
-  int count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    const auto file = testing_data::read_bytes(entry.path());
+  const auto paths = testing_data::photographs(kCaseStride);
+  size_t count = 0;
+  for (const auto& path : paths) {
+    const auto file = testing_data::read_bytes(path);
     if (!parse_jpeg_header(file).is_decodable()) continue;
-    SCOPED_TRACE(entry.path());
+    SCOPED_TRACE(path);
     Rng rng(26, 0, file.size(), 0);
     expect_pixels_of_libjpeg(file, 4, rng);
     ++count;
   }
-  EXPECT_GT(count, 100);
+  EXPECT_GE(count, paths.size() / 2);
 }
 
 }  // namespace

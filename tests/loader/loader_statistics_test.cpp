@@ -12,13 +12,9 @@ namespace penstock {
 namespace {
 
 using testing_data::consume;
+using testing_data::make_loader;
 using testing_data::pipeline_for;
 using testing_data::TestData;
-
-Loader make_loader(const TestData& data, LoaderOptions options, const std::string& spec = "") {
-  const auto dataset = data.open();
-  return {dataset, pipeline_for(*dataset, spec), std::move(options)};
-}
 
 TEST(LoaderStatisticsTest, CountsSamplesBatchesAndReadiness) {
   const TestData data({100});

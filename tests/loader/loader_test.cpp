@@ -20,28 +20,15 @@
 #include "tests/loader/jpeg_pictures.h"
 #include "tests/loader/loader_test_data.h"
 #include "tests/loader/storage_test_data.h"
+#include "tests/support/testing.h"
 
 namespace penstock {
 namespace {
 
 using testing_data::consume;
+using testing_data::make_loader;
 using testing_data::pipeline_for;
 using testing_data::TestData;
-
-std::string message_of(const std::function<void()>& action, ErrorKind kind) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
-Loader make_loader(const TestData& data, LoaderOptions options, const std::string& spec = "") {
-  const auto dataset = data.open();
-  return {dataset, pipeline_for(*dataset, spec), std::move(options)};
-}
 
 TEST(LoaderTest, AnObserverSeesEveryRowMadeOnce) {
   const TestData data({40, 30});
@@ -75,7 +62,7 @@ TEST(LoaderTest, AnObserverSeesEveryRowMadeOnce) {
 TEST(LoaderTest, RefusesOptionsBeforeAnyThreadStarts) {
   const TestData data({20});
   const auto message = [&](LoaderOptions options) {
-    return message_of([&] { make_loader(data, std::move(options)); }, ErrorKind::kConfig);
+    return message_of(ErrorKind::kConfig, [&] { make_loader(data, std::move(options)); });
   };
   EXPECT_EQ(message({.workers = -1}), "loader: workers is -1; expected 0 or more");
   EXPECT_EQ(message({.workers = 5000}), "loader: workers is 5000; expected 1024 or fewer");
@@ -98,7 +85,7 @@ TEST(LoaderTest, SaysHowMuchMemoryIsMissingForWhat) {
   const SlotAllocator allocator{
       .allocate = [&](size_t byte_count) { return ++allocated > 2 ? nullptr : std::aligned_alloc(64, byte_count); },
       .release = [](void* memory, size_t) { std::free(memory); }};
-  EXPECT_EQ(message_of([&] { make_loader(data, {.allocator = allocator}); }, ErrorKind::kDevice),
+  EXPECT_EQ(message_of(ErrorKind::kDevice, [&] { make_loader(data, {.allocator = allocator}); }),
             "loader: no memory for batch 3 of 6, 38.1 KB each; expected a smaller batch size (--batch-size) or less "
             "--prefetch, or more memory");
 }
@@ -106,11 +93,11 @@ TEST(LoaderTest, SaysHowMuchMemoryIsMissingForWhat) {
 TEST(LoaderTest, RefusesPlacesThatAreNotThere) {
   const TestData data({20});
   auto loader = make_loader(data, {.batch_size = 8});
-  EXPECT_EQ(message_of([&] { loader.next(); }, ErrorKind::kBug),
+  EXPECT_EQ(message_of(ErrorKind::kBug, [&] { loader.next(); }),
             "loader: next() in epoch -1; expected start_epoch() before it");
-  EXPECT_EQ(message_of([&] { loader.start_epoch(-1); }, ErrorKind::kConfig),
+  EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { loader.start_epoch(-1); }),
             "loader: epoch is -1; expected 0 to 4294967295");
-  EXPECT_EQ(message_of([&] { loader.start_epoch(0, 4); }, ErrorKind::kConfig),
+  EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { loader.start_epoch(0, 4); }),
             "loader: first batch is 4; expected 0 to 3");
   loader.start_epoch(0, 3);
   EXPECT_FALSE(loader.next());
@@ -164,7 +151,7 @@ TEST(LoaderTest, DecodesWhatThePlanLooksAtAlone) {
     return consume(loader);
   };
   EXPECT_EQ(batches(DecodePath::kAuto), 1);
-  EXPECT_NE(message_of([&] { batches(DecodePath::kFull); }, ErrorKind::kCorrupt).find("expected a whole picture"),
+  EXPECT_NE(message_of(ErrorKind::kCorrupt, [&] { batches(DecodePath::kFull); }).find("expected a whole picture"),
             std::string::npos);
 }
 
@@ -226,7 +213,7 @@ TEST(LoaderTest, TellsWhichSampleComesOutInAnotherSize) {
   const TestData data({4}, {{12, 12, 1}, {12, 12, 1}, {9, 14, 1}});
   auto loader = make_loader(data, {.batch_size = 4, .shuffle = Shuffle::kNone});
   loader.start_epoch(0);
-  const auto message = message_of([&] { loader.next(); }, ErrorKind::kConfig);
+  const auto message = message_of(ErrorKind::kConfig, [&] { loader.next(); });
   EXPECT_TRUE(message.starts_with("sample 2 (id 1002) of ")) << message;
   EXPECT_NE(message.find(": is 9 x 14 after the transforms, and the first sample is 12 x 12; expected all of one size: "
                          "add resize(height=12,width=12), center-crop(size=12) or random-resized-crop(size=12)"),

@@ -96,6 +96,11 @@ inline Pipeline pipeline_for(const Dataset& dataset, const std::string& spec) {
   return {spec, dataset.manifest().statistics};
 }
 
+inline Loader make_loader(const TestData& data, LoaderOptions options, const std::string& spec = "") {
+  const auto dataset = data.open();
+  return {dataset, pipeline_for(*dataset, spec), std::move(options)};
+}
+
 /// A copy of everything in a batch, so that batches can be compared after they were released.
 struct BatchCopy {
   int64_t epoch, index, count, global_count;

@@ -3,8 +3,6 @@
 
 #include <gmock/gmock.h>
 
-#include <mutex>
-
 #include "core/error.h"
 #include "tests/support/testing.h"
 #include "tests/train/rank_threads.h"
@@ -12,9 +10,6 @@
 
 namespace penstock {
 namespace {
-
-const OptimizerOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
-constexpr ModelShape kSmallPhotos{.channels = 3, .height = 33, .width = 33, .classes = 5};
 
 /// What a layer makes of `x`: its output, the gradients of (output * weights).sum(), and its running statistics.
 StateDict passed(const torch::Tensor& x, const torch::Tensor& weights, const GatherRanks& gather) {
@@ -66,16 +61,9 @@ TEST(BatchNorm2dTest, LargeMeansDoNotCostTheVarianceItsDigits) {
 }
 
 StateDict train(const std::string& mode, int world_size, const Samples& samples, int64_t batch_size, int64_t steps) {
-  static std::mutex mutex;  // a model is built from the global random numbers
   StateDict state;
   run_ranks(world_size, [&](Comm& comm) {
-    std::unique_ptr<Model> model;
-    {
-      const std::lock_guard lock(mutex);
-      at::manual_seed(1);
-      model = ModelRegistry::make(parse_spec("arch", "resnet18"), kSmallPhotos);
-    }
-    Trainee one(mode, std::move(model), comm, kSgd);
+    Trainee one(mode, make("resnet18", kSmallPhotos), comm, kSgd);
     for (int64_t step = 0; step < steps; ++step) one.strategy->step(one.part(samples, batch_size, step));
     if (auto all = one.strategy->state(); comm.rank() == 0) state = std::move(all);
   });

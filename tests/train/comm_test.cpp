@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "tests/support/testing.h"
+#include "tests/train/free_port.h"
 #include "tests/train/rank_threads.h"
 #include "train/comm/address.h"
 
@@ -290,15 +291,6 @@ std::vector<std::string> listeners(const char* table, int port) {
       addresses.push_back(local.substr(0, colon));
   }
   return addresses;
-}
-
-int listen_on_loopback() { return detail::listen_at(detail::resolve("127.0.0.1").front(), 0); }
-
-int free_port() {
-  const int socket = listen_on_loopback();
-  const int port = detail::port_of(socket);
-  close(socket);
-  return port;
 }
 
 TEST(CommTest, ALoopbackRendezvousListensOnLoopbackOnly) {

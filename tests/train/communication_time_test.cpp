@@ -12,8 +12,6 @@
 namespace penstock {
 namespace {
 
-const OptimizerOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
-constexpr ModelShape kGrey{.channels = 1, .height = 28, .width = 28, .classes = 10};
 constexpr double kSumMs = 3, kGatherMs = 7;
 
 TEST(BusyTimeTest, WhatOverlapsCountsOnceInWhateverOrderItIsTold) {

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <mutex>
 
 #include "core/error.h"
 #include "tests/support/testing.h"
@@ -14,17 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr ModelShape kGrey{.channels = 1, .height = 12, .width = 12, .classes = 4};
-const OptimizerOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
 const OptimizerOptions kStill{.learning_rate = 0, .momentum = 0, .weight_decay = 0};  // gradients stay the same
-
-/// A model is built from the global random numbers, so rank threads take turns.
-std::unique_ptr<Model> make(const std::string& arch) {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  at::manual_seed(1);
-  return ModelRegistry::make(parse_spec("arch", arch), kGrey);
-}
 
 StateDict gradients(const Model& model) {
   StateDict all;
@@ -50,7 +39,7 @@ struct OneStep {
 OneStep one_step(const std::string& mode, const Samples& samples, int world_size) {
   OneStep found;
   run_ranks(world_size, [&](Comm& comm) {
-    Trainee one(mode, make("lenet"), comm, kStill);
+    Trainee one(mode, make("lenet", kSmallGrey), comm, kStill);
     const auto batch = one.part(samples, samples.labels.size(0), 0);
     EXPECT_FALSE(one.strategy->step(batch).compression_error.defined());
     one.strategy->measure_next_step();
@@ -63,7 +52,7 @@ OneStep one_step(const std::string& mode, const Samples& samples, int world_size
 }
 
 TEST(CompressedSyncTest, SixteenBitsCostNoMoreThanTheirBound) {
-  const auto half = random_samples(6, kGrey, 3);
+  const auto half = random_samples(6, kSmallGrey, 3);
   const Samples samples{half.images.repeat({2, 1, 1, 1}), half.labels.repeat({2})};  // |g_1| + |g_2| = |g_1 + g_2|
   const auto truth = one_step("ddp", samples, 2), sent = one_step("ddp(compress=fp16)", samples, 2);
   EXPECT_EQ(truth.error, -1);
@@ -78,7 +67,7 @@ TEST(CompressedSyncTest, SixteenBitsCostNoMoreThanTheirBound) {
 }
 
 TEST(CompressedSyncTest, TheErrorThatIsToldIsThatOfTheSumOverAllRanks) {
-  const auto samples = random_samples(9, kGrey, 3);
+  const auto samples = random_samples(9, kSmallGrey, 3);
   const auto truth = one_step("ddp", samples, 3), sent = one_step("ddp(compress=powersgd,rank=1)", samples, 3);
   EXPECT_NEAR(sent.error, relative_norm(sent.gradients, truth.gradients), 1e-12);
   EXPECT_GT(sent.error, 0.01);
@@ -86,11 +75,11 @@ TEST(CompressedSyncTest, TheErrorThatIsToldIsThatOfTheSumOverAllRanks) {
 
 /// Two samples give the layers of an MLP gradients of rank 2: sums of two outer products.
 TEST(PowerSgdTest, GradientsOfNoMoreThanItsRankAreExact) {
-  const auto samples = random_samples(6, kGrey, 3);
+  const auto samples = random_samples(6, kSmallGrey, 3);
   const auto train = [&](const std::string& mode, int world_size) {
     StateDict parameters;
     run_ranks(world_size, [&](Comm& comm) {
-      Trainee one(mode, make("mlp(hidden=20:15)"), comm, kSgd);
+      Trainee one(mode, make("mlp(hidden=20:15)", kSmallGrey), comm, kSgd);
       for (int64_t step = 0; step < 3; ++step) one.strategy->step(one.part(samples, 2, step));
       if (comm.rank() == 0)
         for (const auto& item : one.model->named_parameters()) parameters[item.key()] = item.value().detach().clone();
@@ -104,13 +93,13 @@ TEST(PowerSgdTest, GradientsOfNoMoreThanItsRankAreExact) {
 
 /// The algorithm in the paper's words, for the first layer of an MLP and two ranks.
 TEST(PowerSgdTest, ThreeStepsAreThoseOfThePaper) {
-  const auto samples = random_samples(12, kGrey, 3);
+  const auto samples = random_samples(12, kSmallGrey, 3);
   std::vector<torch::Tensor> own(2), sent;  // each rank's gradient; what came of each step
   torch::Tensor factor;
   run_ranks(2, [&](Comm& comm) {
-    Trainee one("ddp(compress=powersgd,rank=2)", make("mlp(hidden=20:15)"), comm, kStill);
+    Trainee one("ddp(compress=powersgd,rank=2)", make("mlp(hidden=20:15)", kSmallGrey), comm, kStill);
     const auto batch = one.part(samples, 12, 0);
-    const auto plain = make("mlp(hidden=20:15)");
+    const auto plain = make("mlp(hidden=20:15)", kSmallGrey);
     plain->to(torch::kFloat64);
     torch::cross_entropy_loss(plain->forward(batch.images), batch.labels, {}, at::Reduction::Sum).backward();
     own[static_cast<size_t>(comm.rank())] = plain->named_parameters()["fc1.weight"].grad() / 12;
@@ -132,11 +121,11 @@ TEST(PowerSgdTest, ThreeStepsAreThoseOfThePaper) {
 }
 
 TEST(PowerSgdTest, WhatAStepLeavesOutComesInLaterOnes) {
-  const auto samples = random_samples(12, kGrey, 3);
+  const auto samples = random_samples(12, kSmallGrey, 3);
   const auto truth = one_step("ddp", samples, 2).gradients;
   constexpr int kSteps = 40;
   run_ranks(2, [&](Comm& comm) {
-    Trainee one("ddp(compress=powersgd,rank=1)", make("lenet"), comm, kStill);
+    Trainee one("ddp(compress=powersgd,rank=1)", make("lenet", kSmallGrey), comm, kStill);
     StateDict sums;
     for (int step = 0; step < kSteps; ++step) {
       one.strategy->step(one.part(samples, 12, 0));
@@ -155,11 +144,11 @@ TEST(PowerSgdTest, WhatAStepLeavesOutComesInLaterOnes) {
 }
 
 TEST(PowerSgdTest, ARunGoesOnFromItsStateBitForBit) {
-  const auto samples = random_samples(24, kGrey, 5);
+  const auto samples = random_samples(24, kSmallGrey, 5);
   const std::string mode = "ddp(compress=powersgd,rank=1)";
   StateDict saved, whole;
   run_ranks(2, [&](Comm& comm) {
-    Trainee one(mode, make("lenet"), comm, kSgd);
+    Trainee one(mode, make("lenet", kSmallGrey), comm, kSgd);
     for (int64_t step = 0; step < 4; ++step) {
       if (step == 2)
         if (auto state = one.strategy->state(); comm.rank() == 0) saved = std::move(state);
@@ -170,7 +159,7 @@ TEST(PowerSgdTest, ARunGoesOnFromItsStateBitForBit) {
   ASSERT_TRUE(saved.contains("strategy.powersgd.1.error.fc1.weight"));
   ASSERT_GT(saved.at("strategy.powersgd.1.error.fc1.weight").abs().max().item<double>(), 0);
   run_ranks(2, [&](Comm& comm) {
-    Trainee one(mode, make("lenet"), comm, kSgd);
+    Trainee one(mode, make("lenet", kSmallGrey), comm, kSgd);
     one.strategy->load_state(saved);
     EXPECT_EQ(one.strategy->left_out(), "");
     for (int64_t step = 2; step < 4; ++step) one.strategy->step(one.part(samples, 6, step));
@@ -183,14 +172,14 @@ TEST(PowerSgdTest, ARunGoesOnFromItsStateBitForBit) {
 TEST(PowerSgdTest, OtherModesKeysAndNumbersOfRanksLeaveOutWhatARankKept) {
   StateDict saved;
   run_ranks(2, [&](Comm& comm) {
-    Trainee one("ddp(compress=powersgd)", make("lenet"), comm, kSgd);
+    Trainee one("ddp(compress=powersgd)", make("lenet", kSmallGrey), comm, kSgd);
     if (auto state = one.strategy->state(); comm.rank() == 0) saved = std::move(state);
   });
   for (const auto& [mode, world_size] : {std::pair{"single", 1}, std::pair{"ddp", 2}, std::pair{"zero", 2},
                                          std::pair{"ddp(compress=powersgd,rank=1)", 2},
                                          std::pair{"ddp(compress=powersgd)", 1}, std::pair{"ddp(compress=fp16)", 2}})
     run_ranks(world_size, [&](Comm& comm) {
-      Trainee one(mode, make("lenet"), comm, kSgd);
+      Trainee one(mode, make("lenet", kSmallGrey), comm, kSgd);
       one.strategy->load_state(saved);
       EXPECT_EQ(
           one.strategy->left_out(),
@@ -203,7 +192,7 @@ TEST(PowerSgdTest, OtherModesKeysAndNumbersOfRanksLeaveOutWhatARankKept) {
 TEST(CompressedSyncTest, KeysThatMeanNothingAreRefused) {
   const auto comm = make_self_comm();
   const auto refused = [&](const std::string& mode) {
-    return message_of(ErrorKind::kConfig, [&] { Trainee(mode, make("lenet"), *comm, kSgd); });
+    return message_of(ErrorKind::kConfig, [&] { Trainee(mode, make("lenet", kSmallGrey), *comm, kSgd); });
   };
   EXPECT_THAT(refused("ddp(compress=topk)"), HasSubstr("--mode ddp: unknown compression \"topk\""));
   EXPECT_EQ(refused("ddp(rank=2)"), "--mode ddp: rank is 2, which is of compress=powersgd; expected that, or no rank");

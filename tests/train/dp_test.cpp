@@ -20,18 +20,6 @@ namespace {
 
 using testing::ElementsAre, testing::HasSubstr, testing::IsEmpty;
 
-constexpr ModelShape kSmall{.channels = 1, .height = 12, .width = 12, .classes = 4};
-constexpr ModelShape kPhotos{.channels = 3, .height = 33, .width = 33, .classes = 5};
-const OptimizerOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
-
-std::unique_ptr<Model> make(const std::string& arch, const ModelShape& shape = kSmall) {
-  at::manual_seed(1);
-  return ModelRegistry::make(parse_spec("arch", arch), shape);
-}
-
-std::unique_ptr<Model> make_lenet() { return make("lenet"); }
-std::unique_ptr<Model> make_tiny() { return std::make_unique<TinyNorm>(); }
-
 StateDict trained(const std::string& mode, const std::string& arch, const ModelShape& shape, int64_t batch_size) {
   const auto comm = make_self_comm();
   auto samples = random_samples(3 * batch_size, shape, 3);
@@ -56,22 +44,22 @@ class Watched final : public Model {
 
 TEST(DpTest, OneReplicaHasTheBitsOfSingle) {
   at::set_num_threads(1);
-  for (const auto& [arch, shape] : {std::pair{"lenet", kSmall}, std::pair{"resnet18", kPhotos}})
+  for (const auto& [arch, shape] : {std::pair{"lenet", kSmallGrey}, std::pair{"resnet18", kSmallPhotos}})
     EXPECT_EQ(relative_difference(trained("single", arch, shape, 6), trained("dp(devices=cpu:1)", arch, shape, 6)), 0)
         << arch;
 }
 
 TEST(DpTest, TheBitsDoNotDependOnTiming) {
   at::set_num_threads(1);
-  const auto expected = trained("dp(devices=cpu:3)", "lenet", kSmall, 13);
+  const auto expected = trained("dp(devices=cpu:3)", "lenet", kSmallGrey, 13);
   for (int i = 0; i < 5; ++i)
-    EXPECT_EQ(relative_difference(expected, trained("dp(devices=cpu:3)", "lenet", kSmall, 13)), 0);
+    EXPECT_EQ(relative_difference(expected, trained("dp(devices=cpu:3)", "lenet", kSmallGrey, 13)), 0);
 }
 
 /// Seven rows on two replicas are four and three.
 TEST(DpTest, RunningStatisticsAreTheReplicasWeightedByTheirRows) {
   const auto comm = make_self_comm();
-  const auto samples = random_samples(14, kSmall, 3);
+  const auto samples = random_samples(14, kSmallGrey, 3);
   Trainee one("dp(devices=cpu:2)", make_tiny, *comm, kSgd);
   torch::Tensor mean = torch::zeros({1}, torch::kFloat64), variance = torch::ones({1}, torch::kFloat64);
   for (int64_t step = 0; step < 2; ++step) {
@@ -89,7 +77,7 @@ TEST(DpTest, RunningStatisticsAreTheReplicasWeightedByTheirRows) {
 /// Three rows on two replicas are two and one; and one row on two is one and none.
 TEST(DpTest, AReplicaWithOneRowHasNoStatistics) {
   const auto comm = make_self_comm();
-  const auto samples = random_samples(3, kSmall, 3);
+  const auto samples = random_samples(3, kSmallGrey, 3);
   Trainee one("dp(devices=cpu:2)", make_tiny, *comm, kSgd);
   one.strategy->step(one.part(samples, 3, 0));
   const auto expected = 0.1 * samples.images.narrow(0, 0, 2).mean();
@@ -107,7 +95,7 @@ TEST(DpTest, ABufferThatNoForwardChangesKeepsItsBits) {
   };
   const auto comm = make_self_comm();
   Trainee one("dp(devices=cpu:3)", make_constant, *comm, kSgd, torch::kFloat32);
-  auto samples = random_samples(7, kSmall, 3);
+  auto samples = random_samples(7, kSmallGrey, 3);
   samples.images = samples.images.to(torch::kFloat32);
   for (int i = 0; i < 3; ++i) one.strategy->step(one.part(samples, 7, 0));
   EXPECT_TRUE(one.strategy->state().at("model.constant").equal(torch::full({5}, 0.1)));
@@ -115,8 +103,8 @@ TEST(DpTest, ABufferThatNoForwardChangesKeepsItsBits) {
 
 TEST(DpTest, EveryReplicasShapesAreToldOnce) {
   const auto comm = make_self_comm();
-  const auto samples = random_samples(64, kSmall, 3);
-  Trainee one("dp(devices=cpu:3)", make_lenet, *comm, kSgd);
+  const auto samples = random_samples(64, kSmallGrey, 3);
+  Trainee one("dp(devices=cpu:3)", make_small_lenet, *comm, kSgd);
   auto batch = one.part(samples, 64, 0);
   one.strategy->evaluate(batch);
   EXPECT_THAT(one.said, IsEmpty());
@@ -141,7 +129,7 @@ TEST(DpTest, ReplicasRunAtTheSameTime) {
   };
   const auto comm = make_self_comm();
   Trainee one("dp(devices=cpu:2)", make_meeting, *comm, kSgd);
-  one.strategy->step(one.part(random_samples(4, kSmall, 3), 4, 0));
+  one.strategy->step(one.part(random_samples(4, kSmallGrey, 3), 4, 0));
   EXPECT_EQ(met, 2);
 }
 
@@ -158,7 +146,7 @@ TEST(DpTest, IntraOpThreadsAreDividedAmongTheReplicas) {
   at::set_num_threads(3);
   {
     Trainee one("dp(devices=cpu:2)", make_counting, *comm, kSgd);
-    one.strategy->step(one.part(random_samples(5, kSmall, 3), 5, 0));
+    one.strategy->step(one.part(random_samples(5, kSmallGrey, 3), 5, 0));
     EXPECT_EQ(threads, (std::map<int64_t, int>{{3, 2}, {2, 1}}));
     EXPECT_EQ(at::get_num_threads(), 1);
   }
@@ -169,13 +157,13 @@ TEST(DpTest, IntraOpThreadsAreDividedAmongTheReplicas) {
 TEST(DpTest, ReplicasOnTheCpuShareTheParametersAndNotTheGradients) {
   std::vector<Model*> made;
   const auto make_known = [&] {
-    auto model = make("lenet");
+    auto model = make_small_lenet();
     made.push_back(model.get());
     return model;
   };
   const auto comm = make_self_comm();
   Trainee one("dp(devices=cpu:2)", make_known, *comm, kSgd);
-  one.strategy->step(one.part(random_samples(4, kSmall, 3), 4, 0));
+  one.strategy->step(one.part(random_samples(4, kSmallGrey, 3), 4, 0));
   ASSERT_EQ(made.size(), 2U);
   ASSERT_EQ(made[0], one.model.get());
   const auto parameters = made[0]->parameters(), others = made[1]->parameters();
@@ -192,7 +180,7 @@ TEST(DpTest, WhatAReplicaThrowsIsThrownByTheStep) {
     });
   };
   const auto comm = make_self_comm();
-  const auto samples = random_samples(8, kSmall, 3);
+  const auto samples = random_samples(8, kSmallGrey, 3);
   Trainee one("dp(devices=cpu:2)", make_failing, *comm, kSgd);
   EXPECT_EQ(message_of(ErrorKind::kDevice, [&] { one.strategy->step(one.part(samples, 5, 0)); }),
             "no memory on the second replica; expected more");
@@ -201,8 +189,8 @@ TEST(DpTest, WhatAReplicaThrowsIsThrownByTheStep) {
 
 TEST(DpTest, TheBusyTimeOfEachReplicaIsThatOfItsSteps) {
   const auto comm = make_self_comm();
-  Trainee one("dp(devices=cpu:2)", make_lenet, *comm, kSgd);
-  auto batch = one.part(random_samples(4, kSmall, 3), 4, 0);
+  Trainee one("dp(devices=cpu:2)", make_small_lenet, *comm, kSgd);
+  auto batch = one.part(random_samples(4, kSmallGrey, 3), 4, 0);
   one.strategy->evaluate(batch);
   for (const auto& replica : one.strategy->replica_use()) EXPECT_EQ(replica.busy_ms, 0);
   one.strategy->step(batch);
@@ -214,7 +202,7 @@ TEST(DpTest, TheBusyTimeOfEachReplicaIsThatOfItsSteps) {
   }
 }
 
-std::string refusal(const std::string& mode, const MeshRequest& request) {
+std::string dp_refusal(const std::string& mode, const MeshRequest& request) {
   const Spec spec = parse_spec("mode", mode);
   const auto& entry = StrategyRegistry::entry(spec.name());
   return message_of(ErrorKind::kConfig, [&] { entry.traits.mesh(spec.with_keys(entry.keys), request); });
@@ -223,30 +211,30 @@ std::string refusal(const std::string& mode, const MeshRequest& request) {
 TEST(DpTest, DevicesThatAreNotThereAreRefused) {
   const MeshRequest cpu{.batch_size = 64, .gpus = 0}, two{.batch_size = 64, .gpus = 2};
   for (const char* text : {"cpu", "cpu:0", "cpu:-1", "cpu:x", "cpu:2:3", "cpu:99999999999"})
-    EXPECT_EQ(refusal(concat("dp(devices=", text, ")"), cpu),
+    EXPECT_EQ(dp_refusal(concat("dp(devices=", text, ")"), cpu),
               concat("--mode dp: devices is ", text, "; expected a number of replicas from 1 to 65536, such as cpu:4"));
   for (const char* text : {"x", "0:", "-1", "0:cpu:2", "1000"})
     EXPECT_EQ(
-        refusal(concat("dp(devices=", text, ")"), {}),
+        dp_refusal(concat("dp(devices=", text, ")"), {}),
         concat("--mode dp: devices is ", text, "; expected GPUs, such as 0:1, or threads of the CPU, such as cpu:4"));
-  EXPECT_EQ(refusal("dp(devices=0:1)", cpu),
+  EXPECT_EQ(dp_refusal("dp(devices=0:1)", cpu),
             "--mode dp: devices is 0:1 in a run on the CPU; expected threads, such as cpu:2");
-  EXPECT_EQ(refusal("dp(devices=cpu:2)", two),
+  EXPECT_EQ(dp_refusal("dp(devices=cpu:2)", two),
             "--mode dp: devices is cpu:2 in a run on CUDA; expected GPUs, such as 0:1, or --device cpu");
-  EXPECT_EQ(refusal("dp(devices=0:2)", two),
+  EXPECT_EQ(dp_refusal("dp(devices=0:2)", two),
             "--mode dp: devices is 0:2, and 2 GPUs are visible; expected numbers below 2");
-  EXPECT_EQ(refusal("dp(devices=1:0:1)", two),
+  EXPECT_EQ(dp_refusal("dp(devices=1:0:1)", two),
             "--mode dp: devices is 1:0:1, which names GPU 1 twice; expected it once");
-  EXPECT_EQ(refusal("dp(devices=0:1,output-device=2)", two),
+  EXPECT_EQ(dp_refusal("dp(devices=0:1,output-device=2)", two),
             "--mode dp: output-device is 2; expected one of the GPUs of devices");
-  EXPECT_EQ(refusal("dp(output-device=0)", cpu),
+  EXPECT_EQ(dp_refusal("dp(output-device=0)", cpu),
             "--mode dp: output-device is 0; expected none where the replicas are on the CPU");
 }
 
 TEST(DpTest, ReplicasWithoutRowsAreRefused) {
-  EXPECT_EQ(refusal("dp(devices=cpu:5)", {.batch_size = 4, .gpus = 0}),
+  EXPECT_EQ(dp_refusal("dp(devices=cpu:5)", {.batch_size = 4, .gpus = 0}),
             "--mode dp: 5 replicas for --batch-size 4, each with up to 1 row; expected 4, all with rows");
-  EXPECT_EQ(refusal("dp(devices=cpu:4)", {.batch_size = 6, .gpus = 0}),
+  EXPECT_EQ(dp_refusal("dp(devices=cpu:4)", {.batch_size = 6, .gpus = 0}),
             "--mode dp: 4 replicas for --batch-size 6, each with up to 2 rows; expected 3, all with rows");
 }
 
@@ -260,7 +248,7 @@ TEST(DpTest, ItIsOneRankThatNamesItsDevices) {
   EXPECT_EQ(mesh("dp(devices=2:0,output-device=0)", {.ranks = 1, .batch_size = 2, .gpus = 3}),
             (Mesh{.replicas = 2, .gpus = {0}}));
   EXPECT_EQ(mesh("dp(devices=2:0)", {.gpus = 3}), (Mesh{.replicas = 2, .gpus = {2}}));
-  EXPECT_EQ(refusal("dp", {.ranks = 2, .gpus = 0}),
+  EXPECT_EQ(dp_refusal("dp", {.ranks = 2, .gpus = 0}),
             "--mode dp: launched with 2 ranks; expected 1, whose replicas are threads (use --mode ddp)");
 }
 

@@ -15,9 +15,6 @@ namespace {
 
 using detail::EmulatedWork, detail::Operation, detail::operation_ns;
 
-const OptimizerOptions kSgd{.learning_rate = 0.05, .momentum = 0.9};
-constexpr ModelShape kGrey{.channels = 1, .height = 28, .width = 28, .classes = 10};
-
 int64_t whole_ns(const EmulatedWork& work, size_t stages, bool recomputes = false) {
   return operation_ns(work, stages, {.kind = Operation::Kind::kForward, .recomputes = recomputes}) +
          operation_ns(work, stages, {.kind = Operation::Kind::kBackward, .recomputes = recomputes});

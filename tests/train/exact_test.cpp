@@ -15,27 +15,25 @@
 namespace penstock {
 namespace {
 
-constexpr ModelShape kGrey{.channels = 1, .height = 28, .width = 28, .classes = 10};
-constexpr ModelShape kSmallPhotos{.channels = 3, .height = 13, .width = 13, .classes = 5};
+constexpr ModelShape kTinyPhotos{.channels = 3, .height = 13, .width = 13, .classes = 5};
 constexpr int kShards = 8, kBatch = 16;
 // 16, 16 and 7: the last batch has shards of 2, 2, 2 and 1 rows, and four without any.
 constexpr int64_t kSamples = 39, kSteps = 3;
-const OptimizerOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
 
-using torch::nn::BatchNorm2d, torch::nn::Conv2d, torch::nn::Conv2dOptions;
+using torch::nn::Conv2d, torch::nn::Conv2dOptions;
 
 /// A ResNet of two blocks, with BatchNorm, shortcuts and 7 x 7 maps. `dropout`: of the last stage's input.
 class SmallResNet final : public Model {
  public:
   explicit SmallResNet(double dropout = 0) {
     Conv2d conv = register_module("conv", Conv2d(Conv2dOptions(3, 12, 3).stride(2).padding(1).bias(false)));
-    BatchNorm2d norm = register_module("norm", BatchNorm2d(12));
+    torch::nn::BatchNorm2d norm = register_module("norm", torch::nn::BatchNorm2d(12));
     add_stage("stem", {"conv", "norm"}, [conv, norm](const torch::Tensor& x) mutable { return norm(conv(x)).relu_(); });
     for (const std::string name : {"a", "b"}) {
       Conv2d first = register_module(name + "1", Conv2d(Conv2dOptions(12, 12, 3).padding(1).bias(false)));
-      BatchNorm2d first_norm = register_module(name + "1n", BatchNorm2d(12));
+      torch::nn::BatchNorm2d first_norm = register_module(name + "1n", torch::nn::BatchNorm2d(12));
       Conv2d second = register_module(name + "2", Conv2d(Conv2dOptions(12, 12, 3).padding(1).bias(false)));
-      BatchNorm2d second_norm = register_module(name + "2n", BatchNorm2d(12));
+      torch::nn::BatchNorm2d second_norm = register_module(name + "2n", torch::nn::BatchNorm2d(12));
       add_stage("block-" + name, {name + "1", name + "1n", name + "2", name + "2n"},
                 [=](const torch::Tensor& x) mutable {
                   return (second_norm(second(first_norm(first(x)).relu_())) + x).relu_();
@@ -49,21 +47,18 @@ class SmallResNet final : public Model {
 };
 
 /// A model is built from the global random numbers, so rank threads take turns.
-std::unique_ptr<Model> make(const std::function<std::unique_ptr<Model>()>& build) {
+std::unique_ptr<Model> in_turn(const std::function<std::unique_ptr<Model>()>& build) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   at::manual_seed(1);
   return build();
 }
 
-std::unique_ptr<Model> make_lenet() {
-  return make([] { return ModelRegistry::make(parse_spec("arch", "lenet"), kGrey); });
-}
 std::unique_ptr<Model> make_resnet() {
-  return make([]() -> std::unique_ptr<Model> { return std::make_unique<SmallResNet>(); });
+  return in_turn([]() -> std::unique_ptr<Model> { return std::make_unique<SmallResNet>(); });
 }
 std::unique_ptr<Model> make_dropout() {
-  return make([]() -> std::unique_ptr<Model> { return std::make_unique<SmallResNet>(0.5); });
+  return in_turn([]() -> std::unique_ptr<Model> { return std::make_unique<SmallResNet>(0.5); });
 }
 
 struct Case {
@@ -85,7 +80,7 @@ Training lenet_training() {
 }
 
 Training resnet_training() {
-  auto samples = random_samples(kSamples, kSmallPhotos, 4);
+  auto samples = random_samples(kSamples, kTinyPhotos, 4);
   samples.images = samples.images.to(torch::kFloat32);
   return {make_resnet, samples};
 }
@@ -167,9 +162,7 @@ TEST(ExactTest, EveryModeTrainsTheBitsOfSingle) {
 /// sent.
 TEST(ExactTest, UnitsOfParametersAreSummedInTheSameTree) {
   auto training = lenet_training();
-  training.make = [] {
-    return make([] { return ModelRegistry::make(parse_spec("arch", "mlp(hidden=600:600:600)"), kGrey); });
-  };
+  training.make = [] { return make("mlp(hidden=600:600:600)"); };
   const auto expected = train(training, {"single"});
   for (const auto& one : {Case{"zero(stage=3)", 1}, Case{"zero(stage=3)", 2, Network::kGloo}, Case{"zero(stage=3)", 4},
                           Case{"zero(stage=3)", 8}})

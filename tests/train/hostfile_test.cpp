@@ -29,11 +29,11 @@ class HostfileTest : public testing::Test {
   TemporaryFolder folder_{"hostfile"};
 };
 
-const Host kFirst{"worker-0", {0, 1}}, kSecond{"worker-1", {0, 1, 2}};
-const std::vector<Host> kTwo{kFirst, kSecond};
+const Host kWorker0{"worker-0", {0, 1}}, kWorker1{"worker-1", {0, 1, 2}};
+const std::vector<Host> kWorkers{kWorker0, kWorker1};
 
 TEST_F(HostfileTest, LinesAreHostsWithSlots) {
-  EXPECT_EQ(hosts_in("# all\nworker-0 slots=2\n\n  worker-1\tslots=3  # new\n"), kTwo);
+  EXPECT_EQ(hosts_in("# all\nworker-0 slots=2\n\n  worker-1\tslots=3  # new\n"), kWorkers);
 }
 
 TEST_F(HostfileTest, BadLinesAreNamed) {
@@ -52,16 +52,17 @@ TEST_F(HostfileTest, BadLinesAreNamed) {
 }
 
 TEST_F(HostfileTest, IncludeAndExcludeAreThoseOfDeepSpeed) {
-  EXPECT_EQ(chosen_hosts(kTwo, "", ""), kTwo);
-  EXPECT_THAT(chosen_hosts(kTwo, "worker-1:0,2@worker-0", ""), ElementsAre(kFirst, Host{"worker-1", {0, 2}, true}));
-  EXPECT_THAT(chosen_hosts(kTwo, "worker-1", ""), ElementsAre(kSecond));
-  EXPECT_THAT(chosen_hosts(kTwo, "", "worker-1:0"), ElementsAre(kFirst, Host{"worker-1", {1, 2}, true}));
-  EXPECT_THAT(chosen_hosts(kTwo, "", "worker-0"), ElementsAre(kSecond));
+  EXPECT_EQ(chosen_hosts(kWorkers, "", ""), kWorkers);
+  EXPECT_THAT(chosen_hosts(kWorkers, "worker-1:0,2@worker-0", ""),
+              ElementsAre(kWorker0, Host{"worker-1", {0, 2}, true}));
+  EXPECT_THAT(chosen_hosts(kWorkers, "worker-1", ""), ElementsAre(kWorker1));
+  EXPECT_THAT(chosen_hosts(kWorkers, "", "worker-1:0"), ElementsAre(kWorker0, Host{"worker-1", {1, 2}, true}));
+  EXPECT_THAT(chosen_hosts(kWorkers, "", "worker-0"), ElementsAre(kWorker1));
 }
 
 TEST_F(HostfileTest, WrongChoicesAreRefused) {
   const auto refused = [](const std::string& include, const std::string& exclude) {
-    return message_of(ErrorKind::kConfig, [&] { chosen_hosts(kTwo, include, exclude); });
+    return message_of(ErrorKind::kConfig, [&] { chosen_hosts(kWorkers, include, exclude); });
   };
   EXPECT_THAT(refused("worker-0", "worker-1"), HasSubstr("expected one of the two"));
   EXPECT_THAT(refused("worker-2", ""), HasSubstr("--include: unknown host \"worker-2\"; did you mean"));
@@ -87,7 +88,7 @@ TEST_F(HostfileTest, ListsOfSlurmAreExpanded) {
 
 TEST_F(HostfileTest, EverySlotIsOneSsh) {
   const auto commands =
-      ssh_ranks({kFirst, {"worker-1", {0, 2}, true}}, {"--mode", "pipeline(data=2)"}, {"head", 4321}, 600);
+      ssh_ranks({kWorker0, {"worker-1", {0, 2}, true}}, {"--mode", "pipeline(data=2)"}, {"head", 4321}, 600);
   ASSERT_EQ(commands.size(), 4U);
   for (const auto& command : commands) EXPECT_EQ(command.program, "ssh");
   const std::string text = to_text(commands[3]);
@@ -98,7 +99,7 @@ TEST_F(HostfileTest, EverySlotIsOneSsh) {
     EXPECT_THAT(text, HasSubstr(part));
   EXPECT_THAT(commands[3].arguments.back(), testing::EndsWith(" --mode 'pipeline(data=2)'"));
   EXPECT_EQ(to_text(commands[0]).find("CUDA_VISIBLE_DEVICES"), std::string::npos);
-  EXPECT_THAT(to_text(ssh_ranks(kTwo, {}, {}, 5).back()), HasSubstr("MASTER_ADDR=worker-0 "));
+  EXPECT_THAT(to_text(ssh_ranks(kWorkers, {}, {}, 5).back()), HasSubstr("MASTER_ADDR=worker-0 "));
 }
 
 TEST(WithoutFlagTest, TakesEveryFormAway) {

@@ -13,19 +13,14 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr ModelShape kSmall{.channels = 1, .height = 20, .width = 20, .classes = 4};
-const OptimizerOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-2};
+constexpr ModelShape kOf20{.channels = 1, .height = 20, .width = 20, .classes = 4};
+const OptimizerOptions kDecayed{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-2};
 
-std::unique_ptr<Model> make(const std::string& spec) {
-  at::manual_seed(1);
-  return ModelRegistry::make(parse_spec("arch", spec), kSmall);
-}
-
-std::unique_ptr<Model> make_lenet() { return make("lenet"); }
+std::unique_ptr<Model> make_lenet_of_20() { return make("lenet", kOf20); }
 
 /// The names of the frozen parameters, without those that begin like an earlier one.
 std::vector<std::string> frozen_after(const std::string& arch, const std::string& list) {
-  const auto model = make(arch);
+  const auto model = make(arch, kOf20);
   freeze_layers(*model, list);
   std::vector<std::string> names;
   for (const auto& item : model->named_parameters())
@@ -41,13 +36,13 @@ TEST(LayersTest, AStageOrAModuleIsNamed) {
                                       "layer2.0.downsample.1.bias", "fc.weight", "fc.bias"}));
   EXPECT_EQ(frozen_after("mlp(hidden=8:8:8:8:8:8:8:8:8:8)", "fc1").size(), 2U);  // not fc10
   EXPECT_EQ(frozen_after("lenet", ""), std::vector<std::string>());
-  EXPECT_EQ(head_modules(*make("resnet18")), (std::vector<std::string>{"fc"}));
+  EXPECT_EQ(head_modules(*make("resnet18", kOf20)), (std::vector<std::string>{"fc"}));
 }
 
 class NoStages final : public Model {};
 
 TEST(LayersTest, ANewHeadIsForModelsOfWhichSomethingIsLeft) {
-  EXPECT_EQ(new_head_modules(*make("lenet")), (std::vector<std::string>{"fc3"}));
+  EXPECT_EQ(new_head_modules(*make("lenet", kOf20)), (std::vector<std::string>{"fc3"}));
   EXPECT_EQ(message_of(ErrorKind::kConfig, [] { new_head_modules(TinyNorm()); }),
             "--new-head: all parameters are in the last stage (norm, fc, idle), none would be taken from --pretrained; "
             "expected a model of several stages");
@@ -70,7 +65,7 @@ TEST(LayersTest, UnknownLayersListThoseThatExist) {
 }
 
 TEST(LayersTest, FactorsAreReadAndWhatIsWrongIsNamed) {
-  const auto model = make("lenet");
+  const auto model = make("lenet", kOf20);
   freeze_layers(*model, "conv1");
   EXPECT_EQ(rate_factors(*model, "conv2=0.1,fc3=1e1"),
             (std::map<std::string, double>{
@@ -99,7 +94,7 @@ TEST_P(FineTuningContractTest, FrozenLayersStayAsTheyAre) {
     model->freeze("norm");
     return model;
   };
-  Trainee one(GetParam(), make_frozen, *comm_, kSgd);
+  Trainee one(GetParam(), make_frozen, *comm_, kDecayed);
   const auto before = one.strategy->state();
   one.strategy->step(one.part(samples_, 16, 0));
   auto batch = one.part(samples_, 16, 0);
@@ -121,7 +116,7 @@ TEST_P(FineTuningContractTest, ACheckpointDoesNotKnowWhatWasFrozen) {
       if (!frozen.empty()) model->freeze(frozen);
       return model;
     };
-    return Trainee(GetParam(), make_model, *comm_, kSgd);
+    return Trainee(GetParam(), make_model, *comm_, kDecayed);
   };
   auto all = trained(""), part = trained("norm");
   all.strategy->step(all.part(samples_, 16, 0));
@@ -137,7 +132,7 @@ TEST_P(FineTuningContractTest, ACheckpointDoesNotKnowWhatWasFrozen) {
 TEST_P(FineTuningContractTest, AFactorScalesTheStepsOfItsLayer) {
   const auto step_of = [&](const std::map<std::string, double>& factors) {
     Recorder recorder;
-    const auto model = make("lenet");
+    const auto model = make("lenet", kOf20);
     model->to(torch::kFloat64);
     const auto strategy =
         StrategyRegistry::make(parse_spec("mode", GetParam()), StrategyContext{*model,
@@ -148,15 +143,15 @@ TEST_P(FineTuningContractTest, AFactorScalesTheStepsOfItsLayer) {
                                                                                0,
                                                                                factors,
                                                                                {},
-                                                                               make_lenet});
-    const auto samples = random_samples(8, kSmall, 3);
+                                                                               make_lenet_of_20});
+    const auto samples = random_samples(8, kOf20, 3);
     auto before = strategy->state();
     strategy->set_learning_rate(0.02);
     strategy->step(part_of(samples, 8, 0, 0, 1));
     for (auto& [name, tensor] : before) tensor = strategy->state().at(name) - tensor;
     return before;
   };
-  const auto model = make("lenet");
+  const auto model = make("lenet", kOf20);
   const auto plain = step_of({}), scaled = step_of(rate_factors(*model, "conv2=0.5,fc3=4"));
   for (const auto& [name, step] : plain) {
     const double factor = name.starts_with("model.conv2") ? 0.5 : name.starts_with("model.fc3") ? 4 : 1;
@@ -177,7 +172,7 @@ TEST(FineTuningTest, RanksReachTheParametersOfOne) {
     model.freeze("norm");
     const auto strategy = StrategyRegistry::make(
         parse_spec("mode", mode),
-        StrategyContext{model, comm, torch::kCPU, kSgd, recorder, 0, rate_factors(model, "fc=3")});
+        StrategyContext{model, comm, torch::kCPU, kDecayed, recorder, 0, rate_factors(model, "fc=3")});
     for (int64_t i = 0; i < 3; ++i)
       strategy->step(part_of(samples, 5, i, strategy->data_rank(), strategy->data_world_size()));
     return strategy->state();

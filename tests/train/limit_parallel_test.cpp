@@ -175,13 +175,13 @@ ObservedRun observed(const ParallelRun& run, double rate = 1000) {
           run};
 }
 
-struct Case {
+struct SentenceCase {
   const char* name;
   ParallelRun run;
   Bound bound;
   const char* sentence;
 };
-class ParallelSentenceTest : public testing::TestWithParam<Case> {};
+class ParallelSentenceTest : public testing::TestWithParam<SentenceCase> {};
 
 TEST_P(ParallelSentenceTest, SaysWhatLimitsAndWhatWouldHelp) {
   const RunLimit limit = find_run_limit(observed(GetParam().run));
@@ -193,27 +193,31 @@ TEST_P(ParallelSentenceTest, SaysWhatLimitsAndWhatWouldHelp) {
 INSTANTIATE_TEST_SUITE_P(
     Runs, ParallelSentenceTest,
     testing::Values(
-        Case{"sums", two_ranks(summing(38, 38, 38)), Bound::kCommunication,
-             "communication-bound: for 38 % of the time backward did not hide the sums over ranks; -b 256 would give "
-             "about 1.4x (1,429 images/s) or more"},
-        Case{"sumsOfALargeModel", two_ranks(summing(70, 80, 20)), Bound::kCommunication,
-             "communication-bound: for 70 % of the time backward did not hide the sums over ranks; -b 256 would give "
-             "about 2.6x (2,597 images/s) or more, 2.2x to 2.6x depending on how much of the sums it hides, 1 rank "
-             "would give 1.7x or more"},
-        Case{"hiddenSums", two_ranks(summing(10, 80, 10)), Bound::kCompute,
-             "compute-bound: the loader waited 0 % of the time; more workers would give nothing"},
-        Case{
+        SentenceCase{
+            "sums", two_ranks(summing(38, 38, 38)), Bound::kCommunication,
+            "communication-bound: for 38 % of the time backward did not hide the sums over ranks; -b 256 would give "
+            "about 1.4x (1,429 images/s) or more"},
+        SentenceCase{
+            "sumsOfALargeModel", two_ranks(summing(70, 80, 20)), Bound::kCommunication,
+            "communication-bound: for 70 % of the time backward did not hide the sums over ranks; -b 256 would give "
+            "about 2.6x (2,597 images/s) or more, 2.2x to 2.6x depending on how much of the sums it hides, 1 rank "
+            "would give 1.7x or more"},
+        SentenceCase{"hiddenSums", two_ranks(summing(10, 80, 10)), Bound::kCompute,
+                     "compute-bound: the loader waited 0 % of the time; more workers would give nothing"},
+        SentenceCase{
             "bubble", pipeline(40, 40, 52), Bound::kBubble,
             "bubble-bound: ranks waited 19 % of the time for their neighbours; micro-batches=16 would give about 1.17x "
             "(1,169 images/s)"},
-        Case{"part", pipeline(20, 60, 67), Bound::kPart,
-             "part 1 is the slowest: it takes 75 % of the time of all parts, and ranks waited 37 % of the time for "
-             "their neighbours; parts that take equally long (balance=time) would give up to 1.3x"},
-        Case{"messages", pipeline(40, 40, 100), Bound::kCommunication,
-             "communication-bound: messages took 48 % of the time; ranks waited 58 % of the time for their neighbours; "
-             "micro-batches=2 would give about 1.10x (1,101 images/s)"},
-        Case{"fullPipeline", pipeline(40, 40, 43, 40), Bound::kCompute,
-             "compute-bound: the loader waited 0 % of the time; more workers would give nothing"}),
+        SentenceCase{
+            "part", pipeline(20, 60, 67), Bound::kPart,
+            "part 1 is the slowest: it takes 75 % of the time of all parts, and ranks waited 37 % of the time for "
+            "their neighbours; parts that take equally long (balance=time) would give up to 1.3x"},
+        SentenceCase{
+            "messages", pipeline(40, 40, 100), Bound::kCommunication,
+            "communication-bound: messages took 48 % of the time; ranks waited 58 % of the time for their neighbours; "
+            "micro-batches=2 would give about 1.10x (1,101 images/s)"},
+        SentenceCase{"fullPipeline", pipeline(40, 40, 43, 40), Bound::kCompute,
+                     "compute-bound: the loader waited 0 % of the time; more workers would give nothing"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST(ParallelSentenceTest, ARunThatWaitsForItsLoaderIsLoadBound) {

@@ -15,6 +15,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "tests/support/testing.h"
+#include "tests/train/free_port.h"
 #include "train/comm/address.h"
 
 namespace {
@@ -36,15 +37,6 @@ namespace penstock {
 namespace {
 
 using testing::AllOf, testing::HasSubstr;
-
-int listen_on_loopback() { return detail::listen_at(detail::resolve("127.0.0.1").front(), 0); }
-
-int free_port() {
-  const int socket = listen_on_loopback();
-  const int port = detail::port_of(socket);
-  close(socket);
-  return port;
-}
 
 const Terms kTerms{{"--arch", "lenet"}, {"--lr", "0.1"}, {"--seed", "0"}};
 

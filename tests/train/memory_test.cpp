@@ -1,7 +1,6 @@
 // Memory: what every mode's tensors take is measured, and is what its formula says; and how that is told.
 #include <gtest/gtest.h>
 
-#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "core/text.h"
@@ -12,17 +11,6 @@
 
 namespace penstock {
 namespace {
-
-const OptimizerOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
-constexpr ModelShape kGrey{.channels = 1, .height = 28, .width = 28, .classes = 10};
-
-/// A model is built from the global random numbers, so rank threads take turns.
-std::unique_ptr<Model> make(const std::string& arch) {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  at::manual_seed(1);
-  return ModelRegistry::make(parse_spec("arch", arch), kGrey);
-}
 
 /// The memory of every rank after two steps.
 MemoryOfRanks after_two_steps(const std::string& mode, int world_size, const std::string& arch,

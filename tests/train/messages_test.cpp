@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <mutex>
 #include <tuple>
 
 #include "tests/train/rank_threads.h"
@@ -10,17 +9,6 @@
 
 namespace penstock {
 namespace {
-
-const OptimizerOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
-constexpr ModelShape kGrey{.channels = 1, .height = 28, .width = 28, .classes = 10};
-
-/// A model is built from the global random numbers, so rank threads take turns.
-std::unique_ptr<Model> make_lenet() {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  at::manual_seed(1);
-  return ModelRegistry::make(parse_spec("arch", "lenet"), kGrey);
-}
 
 /// One entry per rank: its laps of steps 2 to 4, with an evaluation after step 3, which belongs to none.
 std::vector<Laps> laps_of_ranks(const std::string& mode, int world_size, Network network) {

@@ -16,7 +16,7 @@ namespace {
 
 using testing::AllOf, testing::HasSubstr;
 
-std::unique_ptr<Model> make(const std::string& spec, const ModelShape& shape = {}) {
+std::unique_ptr<Model> model_of(const std::string& spec, const ModelShape& shape = {}) {
   return ModelRegistry::make(parse_spec("arch", spec), shape);
 }
 
@@ -30,7 +30,7 @@ constexpr ModelShape kColour{.channels = 3, .height = 33, .width = 40, .classes 
 
 TEST(ModelContractTest, StagesNameEveryParameterExactlyOnce) {
   for (const auto& arch : ModelRegistry::names()) {
-    const auto model = make(arch, kColour);
+    const auto model = model_of(arch, kColour);
     std::multiset<std::string> covered, all;
     for (const auto& stage : model->stages()) {
       EXPECT_FALSE(stage.name.empty()) << arch;
@@ -46,7 +46,7 @@ TEST(ModelContractTest, StagesNameEveryParameterExactlyOnce) {
 
 TEST(ModelContractTest, ForwardIsTheCompositionOfTheStages) {
   for (const auto& arch : ModelRegistry::names()) {
-    const auto model = make(arch, kColour);
+    const auto model = model_of(arch, kColour);
     model->eval();
     at::NoGradGuard no_grad;
     const auto images = torch::rand({2, 3, 33, 40});
@@ -59,7 +59,7 @@ TEST(ModelContractTest, ForwardIsTheCompositionOfTheStages) {
 
 TEST(ModelContractTest, EveryParameterGetsAGradient) {
   for (const auto& arch : ModelRegistry::names()) {
-    const auto model = make(arch, kColour);
+    const auto model = model_of(arch, kColour);
     model->forward(torch::rand({4, 3, 33, 40})).pow(2).sum().backward();
     for (const auto& item : model->named_parameters())
       EXPECT_TRUE(item.value().grad().defined()) << arch << " " << item.key();
@@ -69,7 +69,7 @@ TEST(ModelContractTest, EveryParameterGetsAGradient) {
 TEST(ModelContractTest, TheSeedDecidesTheInitialWeights) {
   const auto weights = [](const std::string& arch, int seed) {
     at::manual_seed(seed);
-    return make(arch)->parameters();
+    return model_of(arch)->parameters();
   };
   for (const auto& arch : ModelRegistry::names()) {
     const auto one = weights(arch, 1), again = weights(arch, 1), other = weights(arch, 2);
@@ -83,38 +83,38 @@ TEST(ModelContractTest, TheSeedDecidesTheInitialWeights) {
 }
 
 TEST(ModelTest, ParameterCountsAreThePublishedOnes) {
-  EXPECT_EQ(parameter_count(*make("lenet")), 61'706);
-  EXPECT_EQ(parameter_count(*make("mlp(hidden=256:128)")), 784 * 256 + 256 + 256 * 128 + 128 + 128 * 10 + 10);
+  EXPECT_EQ(parameter_count(*model_of("lenet")), 61'706);
+  EXPECT_EQ(parameter_count(*model_of("mlp(hidden=256:128)")), 784 * 256 + 256 + 256 * 128 + 128 + 128 * 10 + 10);
   const ModelShape imagenet{.channels = 3, .height = 224, .width = 224, .classes = 1000};
-  EXPECT_EQ(parameter_count(*make("resnet18", imagenet)), 11'689'512);
-  EXPECT_EQ(parameter_count(*make("resnet50", imagenet)), 25'557'032);
+  EXPECT_EQ(parameter_count(*model_of("resnet18", imagenet)), 11'689'512);
+  EXPECT_EQ(parameter_count(*model_of("resnet50", imagenet)), 25'557'032);
 }
 
 TEST(ModelTest, ResNetConvolutionsStartWithTheVarianceOfHeEtAl) {
-  const auto model = make("resnet18", kColour);
+  const auto model = model_of("resnet18", kColour);
   const auto weight = model->named_parameters()["layer3.1.conv2.weight"];
   EXPECT_NEAR(weight.std().item<double>(), std::sqrt(2.0 / (256 * 9)), 2e-4);
   EXPECT_NEAR(weight.mean().item<double>(), 0, 2e-4);
 }
 
 TEST(ModelTest, SmallestPicturesWorkAndSmallerOnesAreNamed) {
-  EXPECT_EQ(make("lenet", {.height = 12, .width = 12})->forward(torch::rand({1, 1, 12, 12})).size(1), 10);
-  EXPECT_THAT(message_of(ErrorKind::kConfig, [] { make("lenet", {.height = 11, .width = 28}); }),
+  EXPECT_EQ(model_of("lenet", {.height = 12, .width = 12})->forward(torch::rand({1, 1, 12, 12})).size(1), 10);
+  EXPECT_THAT(message_of(ErrorKind::kConfig, [] { model_of("lenet", {.height = 11, .width = 28}); }),
               AllOf(HasSubstr("arch lenet"), HasSubstr("28 x 11"), HasSubstr("12 x 12")));
   for (const char* arch : {"resnet18", "resnet50"}) {
-    EXPECT_EQ(make(arch, {.height = 17, .width = 17})->forward(torch::rand({2, 1, 17, 17})).size(1), 10);
-    EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { make(arch, {.height = 28, .width = 16}); }),
+    EXPECT_EQ(model_of(arch, {.height = 17, .width = 17})->forward(torch::rand({2, 1, 17, 17})).size(1), 10);
+    EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { model_of(arch, {.height = 28, .width = 16}); }),
                 AllOf(HasSubstr(arch), HasSubstr("16 x 28"), HasSubstr("17 x 17")));
   }
 }
 
 TEST(ModelTest, BadNamesAndKeysAreNamed) {
-  EXPECT_THAT(message_of(ErrorKind::kConfig, [] { make("lenett"); }),
+  EXPECT_THAT(message_of(ErrorKind::kConfig, [] { model_of("lenett"); }),
               AllOf(HasSubstr("lenett"), HasSubstr("resnet50")));
-  EXPECT_THAT(message_of(ErrorKind::kConfig, [] { make("mlp(hiden=3)"); }),
+  EXPECT_THAT(message_of(ErrorKind::kConfig, [] { model_of("mlp(hiden=3)"); }),
               AllOf(HasSubstr("hiden"), HasSubstr("hidden")));
-  EXPECT_THAT(message_of(ErrorKind::kConfig, [] { make("mlp(hidden=128:0)"); }), HasSubstr("hidden has 0"));
-  EXPECT_THAT(message_of(ErrorKind::kConfig, [] { make("mlp(hidden=1.5)"); }), HasSubstr("hidden has 1.5"));
+  EXPECT_THAT(message_of(ErrorKind::kConfig, [] { model_of("mlp(hidden=128:0)"); }), HasSubstr("hidden has 0"));
+  EXPECT_THAT(message_of(ErrorKind::kConfig, [] { model_of("mlp(hidden=1.5)"); }), HasSubstr("hidden has 1.5"));
 }
 
 class PretrainedTest : public testing::Test {
@@ -134,7 +134,7 @@ class PretrainedTest : public testing::Test {
   }
 
   TemporaryFolder folder_{"pretrained"};
-  std::unique_ptr<Model> source_ = make("resnet18", kColour), model_ = make("resnet18", kColour);
+  std::unique_ptr<Model> source_ = model_of("resnet18", kColour), model_ = model_of("resnet18", kColour);
   std::map<std::string, torch::Tensor> tensors_;
 };
 

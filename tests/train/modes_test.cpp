@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <set>
 #include <tuple>
 
@@ -18,20 +17,13 @@
 namespace penstock {
 namespace {
 
-const OptimizerOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
 // Where a gradient is below eps, Adam multiplies the rounding of its sum by learning_rate / eps: with 0.001 that came
 // to 2e-13.
 const OptimizerOptions kAdamw{.learning_rate = 1e-4, .weight_decay = 1e-2, .spec = "adamw"};
 const OptimizerOptions kLamb{.learning_rate = 0.01, .weight_decay = 1e-2, .spec = "lamb"};
-constexpr ModelShape kGrey{.channels = 1, .height = 28, .width = 28, .classes = 10};
-constexpr ModelShape kSmallPhotos{.channels = 3, .height = 33, .width = 33, .classes = 5};
 
-/// A model is built from the global random numbers, so rank threads take turns.
-std::unique_ptr<Model> make(const std::string& arch, const ModelShape& shape, torch::ScalarType dtype) {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  at::manual_seed(1);
-  auto model = ModelRegistry::make(parse_spec("arch", arch), shape);
+std::unique_ptr<Model> make_typed(const std::string& arch, const ModelShape& shape, torch::ScalarType dtype) {
+  auto model = make(arch, shape);
   model->to(dtype);
   return model;
 }
@@ -73,7 +65,7 @@ StateDict train(const std::string& mode, int world_size, const std::string& arch
                 Network network = Network::kGloo, const OptimizerOptions& options = kSgd) {
   StateDict state;
   const auto body = [&](Comm& comm) {
-    const auto make_one = [&] { return make(arch, shape, dtype); };
+    const auto make_one = [&] { return make_typed(arch, shape, dtype); };
     Trainee one(mode, make_one, comm, options, dtype, torch::kCPU,
                 {batch_size, shape.channels, shape.height, shape.width});
     comm.barrier();  // recomputation sets the random numbers of which other ranks build their models
@@ -89,7 +81,7 @@ StateDict train(const std::string& mode, int world_size, const std::string& arch
   return state;
 }
 
-struct Case {
+struct ModeCase {
   std::string mode;
   int world_size;
 };
@@ -100,9 +92,9 @@ TEST(ModesTest, SingleAndDdpHaveTheBitsOfAPlainLoop) {
   for (const auto& [arch, shape] : {std::pair{"lenet", kGrey}, std::pair{"resnet18", kSmallPhotos}}) {
     auto samples = random_samples(24, shape, 3);
     samples.images = samples.images.to(torch::kFloat32);
-    for (const auto& [mode, world_size] : {Case{"single", 1}, Case{"ddp", 1}, Case{"ddp", 2}}) {
+    for (const auto& [mode, world_size] : {ModeCase{"single", 1}, ModeCase{"ddp", 1}, ModeCase{"ddp", 2}}) {
       at::set_num_threads(1);
-      const auto model = make(arch, shape, torch::kFloat32);
+      const auto model = make_typed(arch, shape, torch::kFloat32);
       const auto expected = plain_loop(*model, samples, 8, 3, world_size);
       const auto state = train(mode, world_size, arch, shape, samples, 8, 3, torch::kFloat32);
       EXPECT_EQ(relative_difference(expected, state), 0) << mode << ", " << world_size << " ranks, " << arch;
@@ -112,8 +104,8 @@ TEST(ModesTest, SingleAndDdpHaveTheBitsOfAPlainLoop) {
 
 /// What the registry names: every mode with its examples, also those of a plug-in, where `single` over this batch is
 /// the same training. Two and four ranks, or the number that a mode chooses.
-std::vector<Case> registered_cases(int64_t batch_size) {
-  std::vector<Case> cases;
+std::vector<ModeCase> registered_cases(int64_t batch_size) {
+  std::vector<ModeCase> cases;
   const VerifyOptions options{.archs = {"lenet"}, .hostings = {Hosting::kThreads}, .batch_size = batch_size};
   for (const auto& pair : matrix_of(options).pairs)
     if (pair.equivalence == Equivalence::kFp64) cases.push_back({pair.mode, pair.ranks});
@@ -123,42 +115,42 @@ std::vector<Case> registered_cases(int64_t batch_size) {
 /// The class fp64: gradients are the same sums in another order.
 TEST(ModesTest, EveryModeTrainsTheSameModel) {
   const auto samples = random_samples(36, kGrey, 4);
-  const auto model = make("lenet", kGrey, torch::kFloat64);
+  const auto model = make_typed("lenet", kGrey, torch::kFloat64);
   const auto expected = plain_loop(*model, samples, 12, 3, 1);
   auto cases = registered_cases(12);
   for (const auto& name : StrategyRegistry::names())
-    EXPECT_TRUE(std::any_of(cases.begin(), cases.end(), [&](const Case& one) { return one.mode == name; })) << name;
+    EXPECT_TRUE(std::any_of(cases.begin(), cases.end(), [&](const ModeCase& one) { return one.mode == name; })) << name;
   // Odd numbers of ranks, and keys that no example has.
-  for (const Case& more : {Case{"ddp", 3},
-                           Case{"zero", 1},
-                           Case{"zero", 3},
-                           Case{"zero(stage=2)", 1},
-                           Case{"zero(stage=2)", 3},
-                           Case{"zero(stage=3)", 1},
-                           Case{"zero(stage=3)", 3},
-                           Case{"mp", 5},
-                           Case{"mp(cut=fc1)", 2},
-                           Case{"mp(balance=memory)", 3},
-                           Case{"pipeline", 1},
-                           Case{"pipeline(schedule=gpipe)", 3},
-                           Case{"pipeline(micro-batches=12)", 2},
-                           Case{"pipeline(balance=time,data=2,micro-batches=3)", 4},
-                           Case{"pipeline(balance=memory,schedule=interleaved)", 2},
-                           Case{"pipeline(schedule=interleaved,data=2,micro-batches=2)", 4},
-                           Case{"pipeline(schedule=zero-bubble)", 3},
-                           Case{"pipeline(schedule=zero-bubble,data=2,micro-batches=6)", 4},
-                           Case{"pipeline(data=2,zero=1,micro-batches=3)", 4},
-                           Case{"pipeline(data=3,zero=2)", 6},
-                           Case{"pipeline(schedule=interleaved,data=2,zero=2,micro-batches=2)", 4},
-                           Case{"pipeline(schedule=zero-bubble,data=2,zero=2,micro-batches=3)", 4},
-                           Case{"pipeline(recompute=always)", 3},
-                           Case{"pipeline(schedule=interleaved,recompute=always)", 2},
-                           Case{"pipeline(schedule=zero-bubble,recompute=except-last)", 2},
-                           Case{"ddp(accumulate=2)", 3},
-                           Case{"zero(accumulate=3)", 2},
-                           Case{"zero(stage=2,accumulate=2)", 3},
-                           Case{"ddp(accumulate=2,compress=powersgd,rank=1000)", 3},
-                           Case{"dp(devices=cpu:5)", 1}})
+  for (const ModeCase& more : {ModeCase{"ddp", 3},
+                               ModeCase{"zero", 1},
+                               ModeCase{"zero", 3},
+                               ModeCase{"zero(stage=2)", 1},
+                               ModeCase{"zero(stage=2)", 3},
+                               ModeCase{"zero(stage=3)", 1},
+                               ModeCase{"zero(stage=3)", 3},
+                               ModeCase{"mp", 5},
+                               ModeCase{"mp(cut=fc1)", 2},
+                               ModeCase{"mp(balance=memory)", 3},
+                               ModeCase{"pipeline", 1},
+                               ModeCase{"pipeline(schedule=gpipe)", 3},
+                               ModeCase{"pipeline(micro-batches=12)", 2},
+                               ModeCase{"pipeline(balance=time,data=2,micro-batches=3)", 4},
+                               ModeCase{"pipeline(balance=memory,schedule=interleaved)", 2},
+                               ModeCase{"pipeline(schedule=interleaved,data=2,micro-batches=2)", 4},
+                               ModeCase{"pipeline(schedule=zero-bubble)", 3},
+                               ModeCase{"pipeline(schedule=zero-bubble,data=2,micro-batches=6)", 4},
+                               ModeCase{"pipeline(data=2,zero=1,micro-batches=3)", 4},
+                               ModeCase{"pipeline(data=3,zero=2)", 6},
+                               ModeCase{"pipeline(schedule=interleaved,data=2,zero=2,micro-batches=2)", 4},
+                               ModeCase{"pipeline(schedule=zero-bubble,data=2,zero=2,micro-batches=3)", 4},
+                               ModeCase{"pipeline(recompute=always)", 3},
+                               ModeCase{"pipeline(schedule=interleaved,recompute=always)", 2},
+                               ModeCase{"pipeline(schedule=zero-bubble,recompute=except-last)", 2},
+                               ModeCase{"ddp(accumulate=2)", 3},
+                               ModeCase{"zero(accumulate=3)", 2},
+                               ModeCase{"zero(stage=2,accumulate=2)", 3},
+                               ModeCase{"ddp(accumulate=2,compress=powersgd,rank=1000)", 3},
+                               ModeCase{"dp(devices=cpu:5)", 1}})
     cases.push_back(more);
   for (const auto& [mode, world_size] : cases)
     for (const auto network : {Network::kGloo, Network::kThreads})
@@ -172,12 +164,12 @@ TEST(ModesTest, EveryModeTrainsTheSameModel) {
 TEST(ModesTest, EveryOptimizerTrainsTheSameModelInEveryMode) {
   const auto samples = random_samples(36, kGrey, 4);
   for (const auto& options : {kAdamw, kLamb}) {
-    const auto model = make("lenet", kGrey, torch::kFloat64);
+    const auto model = make_typed("lenet", kGrey, torch::kFloat64);
     const auto expected = plain_loop(*model, samples, 12, 3, 1, options);
     for (const auto& [mode, world_size] :
-         {Case{"single", 1}, Case{"ddp", 2}, Case{"zero", 3}, Case{"zero(stage=2)", 2}, Case{"zero(stage=3)", 2},
-          Case{"pipeline", 2}, Case{"pipeline(data=2,micro-batches=3)", 4},
-          Case{"pipeline(data=2,zero=2,micro-batches=3)", 4}, Case{"dp(devices=cpu:3)", 1}})
+         {ModeCase{"single", 1}, ModeCase{"ddp", 2}, ModeCase{"zero", 3}, ModeCase{"zero(stage=2)", 2},
+          ModeCase{"zero(stage=3)", 2}, ModeCase{"pipeline", 2}, ModeCase{"pipeline(data=2,micro-batches=3)", 4},
+          ModeCase{"pipeline(data=2,zero=2,micro-batches=3)", 4}, ModeCase{"dp(devices=cpu:3)", 1}})
       EXPECT_LE(relative_difference(expected, train(mode, world_size, "lenet", kGrey, samples, 12, 3, torch::kFloat64,
                                                     Network::kThreads, options)),
                 1e-12)
@@ -221,12 +213,12 @@ TEST(ModesTest, AStepInBackwardNeedsAnOptimizerThatGoesTensorByTensor) {
 /// With one micro-batch BatchNorm sees what it sees in single.
 TEST(ModesTest, AResNetInPartsTrainsTheSameModel) {
   const auto samples = random_samples(8, kSmallPhotos, 4);
-  const auto model = make("resnet18", kSmallPhotos, torch::kFloat64);
+  const auto model = make_typed("resnet18", kSmallPhotos, torch::kFloat64);
   const auto expected = plain_loop(*model, samples, 4, 2, 1);
   for (const auto& [mode, world_size] :
-       {Case{"mp", 2}, Case{"mp(cut=layer1.1:layer4)", 3}, Case{"mp(balance=memory)", 2}, Case{"zero", 1},
-        Case{"zero(stage=3)", 1}, Case{"pipeline(micro-batches=1,schedule=zero-bubble)", 2},
-        Case{"dp(devices=cpu:1)", 1}})
+       {ModeCase{"mp", 2}, ModeCase{"mp(cut=layer1.1:layer4)", 3}, ModeCase{"mp(balance=memory)", 2},
+        ModeCase{"zero", 1}, ModeCase{"zero(stage=3)", 1},
+        ModeCase{"pipeline(micro-batches=1,schedule=zero-bubble)", 2}, ModeCase{"dp(devices=cpu:1)", 1}})
     EXPECT_LE(relative_difference(expected,
                                   train(mode, world_size, "resnet18", kSmallPhotos, samples, 4, 2, torch::kFloat64)),
               1e-12)
@@ -237,7 +229,7 @@ TEST(ModesTest, AResNetInPartsTrainsTheSameModel) {
 TEST(ModesTest, APartialLastBatchGoesAroundAnInterleavedPipelineToo) {
   const auto samples = random_samples(23, kGrey, 4);
   const std::string arch = "mlp(hidden=12:12:12)";
-  const auto model = make(arch, kGrey, torch::kFloat64);
+  const auto model = make_typed(arch, kGrey, torch::kFloat64);
   const auto expected = plain_loop(*model, samples, 12, 2, 1);
   const auto state =
       train("pipeline(schedule=interleaved,micro-batches=6)", 2, arch, kGrey, samples, 12, 2, torch::kFloat64);
@@ -247,13 +239,14 @@ TEST(ModesTest, APartialLastBatchGoesAroundAnInterleavedPipelineToo) {
 /// Batches of 10, 10 and 3 rows: micro-batches of the last one are smaller, or have no rows at all.
 TEST(ModesTest, APartialLastBatchGoesThroughAPipelineToo) {
   const auto samples = random_samples(23, kGrey, 4);
-  const auto model = make("mlp", kGrey, torch::kFloat64);
+  const auto model = make_typed("mlp", kGrey, torch::kFloat64);
   const auto expected = plain_loop(*model, samples, 10, 3, 1);
   for (const auto& [mode, world_size] :
-       {Case{"pipeline(micro-batches=5)", 2}, Case{"pipeline(micro-batches=5,data=2)", 4},
-        Case{"pipeline(micro-batches=5,data=2,zero=2)", 4}, Case{"pipeline(micro-batches=5,schedule=zero-bubble)", 2},
-        Case{"zero", 4}, Case{"zero(stage=2)", 4}, Case{"zero(stage=3)", 4}, Case{"single(accumulate=5)", 1},
-        Case{"ddp(accumulate=5)", 2}, Case{"dp(devices=cpu:4)", 1}})
+       {ModeCase{"pipeline(micro-batches=5)", 2}, ModeCase{"pipeline(micro-batches=5,data=2)", 4},
+        ModeCase{"pipeline(micro-batches=5,data=2,zero=2)", 4},
+        ModeCase{"pipeline(micro-batches=5,schedule=zero-bubble)", 2}, ModeCase{"zero", 4},
+        ModeCase{"zero(stage=2)", 4}, ModeCase{"zero(stage=3)", 4}, ModeCase{"single(accumulate=5)", 1},
+        ModeCase{"ddp(accumulate=5)", 2}, ModeCase{"dp(devices=cpu:4)", 1}})
     EXPECT_LE(relative_difference(expected, train(mode, world_size, "mlp", kGrey, samples, 10, 3, torch::kFloat64)),
               1e-12)
         << mode;
@@ -267,18 +260,18 @@ INSTANTIATE_TEST_SUITE_P(Optimizers, GoingOnTest, testing::Values(kSgd, kAdamw, 
 TEST_P(GoingOnTest, ARunGoesOnInAnotherModeAndWorldSize) {
   const auto& options = GetParam();
   const auto samples = random_samples(48, kGrey, 4);
-  const auto make_lenet = [] { return make("lenet", kGrey, torch::kFloat64); };
+  const auto make_lenet = [] { return make_typed("lenet", kGrey, torch::kFloat64); };
   const auto model = make_lenet();
   const auto expected = plain_loop(*model, samples, 12, 4, 1, options);
-  const std::vector<Case> modes{{"single", 1},
-                                {"ddp", 2},
-                                {"zero", 3},
-                                {"zero(stage=2)", 2},
-                                {"pipeline", 2},
-                                {"pipeline(schedule=interleaved,data=2)", 4},
-                                {"zero(stage=3)", 3},
-                                {"pipeline(data=2,zero=1,micro-batches=3)", 4},
-                                {"dp(devices=cpu:3)", 1}};
+  const std::vector<ModeCase> modes{{"single", 1},
+                                    {"ddp", 2},
+                                    {"zero", 3},
+                                    {"zero(stage=2)", 2},
+                                    {"pipeline", 2},
+                                    {"pipeline(schedule=interleaved,data=2)", 4},
+                                    {"zero(stage=3)", 3},
+                                    {"pipeline(data=2,zero=1,micro-batches=3)", 4},
+                                    {"dp(devices=cpu:3)", 1}};
   for (size_t i = 0; i < modes.size(); ++i) {
     const auto& [first, first_ranks] = modes[i];
     const auto& [second, second_ranks] = modes[(i + 2) % modes.size()];
@@ -302,12 +295,12 @@ TEST_P(GoingOnTest, ARunGoesOnInAnotherModeAndWorldSize) {
 
 TEST(ModesTest, EvaluationHasItsLogitsAtTheLastPartAlone) {
   const auto samples = random_samples(6, kGrey, 4);
-  const auto whole = make("lenet", kGrey, torch::kFloat64);
+  const auto whole = make_typed("lenet", kGrey, torch::kFloat64);
   at::NoGradGuard no_grad;
   const auto expected = whole->forward(samples.images);
-  for (const auto& [mode, world_size] : {Case{"pipeline", 3}, Case{"pipeline(schedule=interleaved)", 2}})
+  for (const auto& [mode, world_size] : {ModeCase{"pipeline", 3}, ModeCase{"pipeline(schedule=interleaved)", 2}})
     run_ranks(world_size, [&, mode = mode](Comm& comm) {
-      Trainee one(mode, make("lenet", kGrey, torch::kFloat64), comm, kSgd);
+      Trainee one(mode, make_typed("lenet", kGrey, torch::kFloat64), comm, kSgd);
       auto batch = one.part(samples, 6, 0);
       const bool is_last = comm.rank() + 1 == comm.world_size();
       EXPECT_TRUE(!is_last || !batch.labels.defined());
@@ -326,7 +319,7 @@ TEST(ModesTest, ARankKeepsTheMemoryOfItsOwnStagesAlone) {
       {"pipeline(schedule=interleaved,cut=conv2:fc1:fc3)", {"conv1", "fc1", "fc2"}}};
   for (const auto& [mode, held] : of_rank_0)
     run_ranks(2, [&, mode = mode, held = held](Comm& comm) {
-      Trainee one(mode, make("lenet", kGrey, torch::kFloat64), comm, kSgd);
+      Trainee one(mode, make_typed("lenet", kGrey, torch::kFloat64), comm, kSgd);
       for (const auto& item : one.model->named_parameters()) {
         const bool is_held = held.contains(item.key().substr(0, item.key().find('.'))) == (comm.rank() == 0);
         EXPECT_EQ(item.value().storage().nbytes() > 0, is_held) << mode << ": " << item.key();
@@ -340,12 +333,12 @@ TEST(ModesTest, ZerosStateIsWholeAlthoughEachRankHoldsASlice) {
   const auto samples = random_samples(12, kGrey, 4);
   StateDict expected;
   run_ranks(1, [&](Comm& comm) {
-    Trainee one("single", make("lenet", kGrey, torch::kFloat64), comm, kSgd);
+    Trainee one("single", make_typed("lenet", kGrey, torch::kFloat64), comm, kSgd);
     one.strategy->step(one.part(samples, 12, 0));
     expected = one.strategy->state();
   });
   run_ranks(4, [&](Comm& comm) {
-    Trainee one("zero", make("lenet", kGrey, torch::kFloat64), comm, kSgd);
+    Trainee one("zero", make_typed("lenet", kGrey, torch::kFloat64), comm, kSgd);
     one.strategy->step(one.part(samples, 12, 0));
     const auto state = one.strategy->state();
     EXPECT_LE(relative_difference(comm.rank() == 0 ? expected : StateDict(), state), 1e-12);
@@ -358,7 +351,7 @@ TEST(ModesTest, WaitingForANeighbourIsTheBubble) {
   run_ranks(
       2,
       [&](Comm& comm) {
-        Trainee one("pipeline(micro-batches=2)", make("lenet", kGrey, torch::kFloat64), comm, kSgd);
+        Trainee one("pipeline(micro-batches=2)", make_typed("lenet", kGrey, torch::kFloat64), comm, kSgd);
         one.recorder.restart();
         if (comm.rank() == 1) is_measured.count_down();
         if (comm.rank() == 0) {

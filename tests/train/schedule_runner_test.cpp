@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <mutex>
-
 #include "tests/train/rank_threads.h"
 #include "tests/train/strategy_batches.h"
 #include "train/strategies/backward_hooks.h"
@@ -13,27 +11,16 @@
 namespace penstock::detail {
 namespace {
 
-const OptimizerOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
-constexpr ModelShape kGrey{.channels = 1, .height = 28, .width = 28, .classes = 10};
-constexpr ModelShape kSmallPhotos{.channels = 3, .height = 33, .width = 33, .classes = 5};
-
 /// All tensors of rank 0 after some steps in float32.
 StateDict train(const std::string& mode, int world_size, const std::string& arch, const ModelShape& shape,
                 int64_t step_count) {
   auto samples = random_samples(8 * step_count, shape, 3);
   samples.images = samples.images.to(torch::kFloat32);
   StateDict state;
-  std::mutex mutex;
   run_ranks(
       world_size,
       [&](Comm& comm) {
-        std::unique_ptr<Model> model;
-        {
-          const std::lock_guard lock(mutex);  // a model is built from the global random numbers
-          at::manual_seed(1);
-          model = ModelRegistry::make(parse_spec("arch", arch), shape);
-        }
-        Trainee one(mode, std::move(model), comm, kSgd, torch::kFloat32);
+        Trainee one(mode, make(arch, shape), comm, kSgd, torch::kFloat32);
         comm.barrier();  // a forward that is run again sets the random numbers of which other ranks build their models
         for (int64_t i = 0; i < step_count; ++i) one.strategy->step(one.part(samples, 8, i));
         auto all = one.strategy->state();

@@ -14,18 +14,12 @@
 namespace penstock {
 namespace {
 
-const OptimizerOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
-constexpr ModelShape kGrey{.channels = 1, .height = 28, .width = 28, .classes = 10};
 // In float64 fc1 has 2.5 MB, fc2 and fc3 1.3 MB each, fc4 32 kB: three units, of which fc3 and fc4 are the last.
 constexpr const char* kThreeUnits = "mlp(hidden=400:400:400)";
 constexpr int64_t kFirst = 785 * 400, kSecond = 401 * 400, kThird = 401 * 400 + 401 * 10;
 
-/// A model is built from the global random numbers, so rank threads take turns.
-std::unique_ptr<Model> make(const std::string& arch, const std::vector<std::string>& frozen = {}) {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  at::manual_seed(1);
-  auto model = ModelRegistry::make(parse_spec("arch", arch), kGrey);
+std::unique_ptr<Model> make_frozen(const std::string& arch, const std::vector<std::string>& frozen) {
+  auto model = make(arch);
   for (const auto& module : frozen) model->freeze(module);
   return model;
 }
@@ -104,7 +98,7 @@ TEST(ShardedParametersTest, FrozenUnitsAreGatheredWhereBackwardNeedsThem) {
   const auto samples = random_samples(4, kGrey, 3);
   const auto collectives = [&](const std::vector<std::string>& frozen) {
     NotingComm comm;
-    Trainee one("zero(stage=3)", make(kThreeUnits, frozen), comm, kSgd);
+    Trainee one("zero(stage=3)", make_frozen(kThreeUnits, frozen), comm, kSgd);
     comm.take();
     std::string with_rows, without;
     auto batch = one.part(samples, 4, 0);
@@ -151,7 +145,7 @@ TEST(ShardedParametersTest, UnitsThatAreFrozenAndRanksWithoutRowsTrainWhatSingle
   const auto train = [&](const std::string& mode, int ranks, const std::vector<std::string>& frozen, Network network) {
     StateDict state;
     const auto body = [&](Comm& comm) {
-      Trainee one(mode, make(kThreeUnits, frozen), comm, kSgd);
+      Trainee one(mode, make_frozen(kThreeUnits, frozen), comm, kSgd);
       for (int64_t step = 0; step < 3; ++step) {
         one.strategy->step(one.part(samples, 10, step));
         auto batch = one.part(samples, 10, step);

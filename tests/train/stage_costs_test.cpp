@@ -17,13 +17,7 @@
 namespace penstock::detail {
 namespace {
 
-constexpr ModelShape kGrey{.channels = 1, .height = 28, .width = 28, .classes = 10};
-constexpr ModelShape kPhotos{.channels = 3, .height = 64, .width = 64, .classes = 5};
-
-std::unique_ptr<Model> make(const std::string& arch, const ModelShape& shape) {
-  at::manual_seed(1);
-  return ModelRegistry::make(parse_spec("arch", arch), shape);
-}
+constexpr ModelShape kPhotosOf64{.channels = 3, .height = 64, .width = 64, .classes = 5};
 
 using Cuts = std::vector<size_t>;
 
@@ -132,7 +126,7 @@ TEST(StageCostsTest, AFrozenBeginningKeepsNothingForABackward) {
 }
 
 TEST(StageCostsTest, AResNetIsCutElsewhereThanByItsParameters) {
-  const auto model = make("resnet18", kPhotos);
+  const auto model = make("resnet18", kPhotosOf64);
   const auto by_parameters = cuts(balanced(10, 2, part_parameters(*model)));
   EXPECT_EQ(by_parameters, Cuts{8});
   const auto costs = measure({8, 3, 64, 64}, *model);

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <mutex>
 
 #include "core/atomic_file.h"
 #include "tests/support/testing.h"
@@ -18,19 +17,9 @@
 namespace penstock {
 namespace {
 
-const OptimizerOptions kSgd{.learning_rate = 0.05, .momentum = 0.9};
-constexpr ModelShape kGrey{.channels = 1, .height = 28, .width = 28, .classes = 10};
-
 // 400 x 400 numbers each: more than 1 MiB in f64, so that zero(stage=3) gathers them one by one.
-const std::string kSixLayers = "mlp(hidden=400:400:400:400:400:400)";
+const std::string kSixOf400 = "mlp(hidden=400:400:400:400:400:400)";
 constexpr ModelShape kOf400{.channels = 1, .height = 20, .width = 20, .classes = 10};
-
-std::unique_ptr<Model> make(const std::string& arch, const ModelShape& shape = kGrey) {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  at::manual_seed(1);
-  return ModelRegistry::make(parse_spec("arch", arch), shape);
-}
 
 struct StateCase {
   std::string mode;
@@ -45,7 +34,7 @@ TEST(StateTest, RanksTogetherTakeTheMemoryOfTwoTensorsForAStateAndOfOneMorePerRa
     for (const auto network : {Network::kGloo, Network::kThreads}) {
       AllocationPeak peak;
       const auto body = [&, mode = mode](Comm& comm) {
-        Trainee one(mode, make(kSixLayers, kOf400), comm, kSgd);
+        Trainee one(mode, make(kSixOf400, kOf400), comm, kSgd);
         comm.barrier();
         peak.count([&] { one.strategy->for_each_state([](const auto&, const auto&) {}); });
         comm.barrier();

@@ -1,8 +1,6 @@
 // ddp: reaches the parameters of single with any number of ranks, and communicates during backward.
 #include <gtest/gtest.h>
 
-#include <mutex>
-
 #include "core/text.h"
 #include "tests/train/lone_comm.h"
 #include "tests/train/rank_threads.h"
@@ -11,17 +9,7 @@
 namespace penstock {
 namespace {
 
-const OptimizerOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
-
-/// Models are initialised from the global random numbers, so threads that are ranks must take turns.
-std::unique_ptr<Model> make(const std::string& spec, const ModelShape& shape, int seed) {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  at::manual_seed(seed);
-  return ModelRegistry::make(parse_spec("arch", spec), shape);
-}
-
-struct Training {
+struct DdpTraining {
   std::string arch;
   ModelShape shape;
   int64_t batch_size, step_count;
@@ -29,7 +17,7 @@ struct Training {
 
 /// One entry per rank: its model after the first steps over `samples`. Ranks start from different weights, and those of
 /// rank 0 must be used.
-std::vector<StateDict> train(const std::string& mode, int world_size, const Training& training,
+std::vector<StateDict> train(const std::string& mode, int world_size, const DdpTraining& training,
                              const Samples& samples) {
   std::vector<StateDict> states(static_cast<size_t>(world_size));
   run_ranks(world_size, [&](Comm& comm) {
@@ -41,15 +29,13 @@ std::vector<StateDict> train(const std::string& mode, int world_size, const Trai
   return states;
 }
 
-constexpr ModelShape kGrey{.channels = 1, .height = 28, .width = 28, .classes = 10};
-
 class DdpEquivalenceTest : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Archs, DdpEquivalenceTest, testing::Values("lenet", "mlp"));
 
 TEST_P(DdpEquivalenceTest, OneStepGivesTheParametersOfSingle) {
   for (const int64_t batch_size : {12, 13}) {
     const auto samples = random_samples(batch_size, kGrey, 3);
-    const Training training{GetParam(), kGrey, batch_size, 1};
+    const DdpTraining training{GetParam(), kGrey, batch_size, 1};
     const auto expected = train("single", 1, training, samples)[0];
     for (const int world_size : {1, 2, 3, 4})
       for (const auto& state : train("ddp", world_size, training, samples))
@@ -60,7 +46,7 @@ TEST_P(DdpEquivalenceTest, OneStepGivesTheParametersOfSingle) {
 TEST_P(DdpEquivalenceTest, StepsWithMomentumAndAPartialLastBatchDoToo) {
   // Three batches of 13, 13 and 3 samples; the last ranks have no samples of the last batch.
   const auto samples = random_samples(29, kGrey, 4);
-  const Training training{GetParam(), kGrey, 13, 3};
+  const DdpTraining training{GetParam(), kGrey, 13, 3};
   const auto expected = train("single", 1, training, samples)[0];
   for (const int world_size : {2, 3, 4})
     for (const auto& state : train("ddp", world_size, training, samples))
@@ -80,7 +66,7 @@ TEST(DdpResNetTest, OneStepOverEqualPartsGivesTheParametersOfSingle) {
   const ModelShape shape{.channels = 3, .height = 33, .width = 33, .classes = 5};
   const auto part = random_samples(3, shape, 3);
   const Samples samples{part.images.repeat({2, 1, 1, 1}), part.labels.repeat({2})};
-  const Training training{"resnet18", shape, 6, 1};
+  const DdpTraining training{"resnet18", shape, 6, 1};
   const auto without_variance = [](StateDict state) {
     std::erase_if(state, [](const auto& item) { return item.first.ends_with("running_var"); });
     return state;

@@ -12,25 +12,15 @@ namespace {
 
 using testing::AllOf, testing::HasSubstr;
 
-constexpr ModelShape kSmall{.channels = 1, .height = 12, .width = 12, .classes = 4};
-const OptimizerOptions kSgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
-
-std::unique_ptr<Model> make(const std::string& spec, int seed = 1) {
-  at::manual_seed(seed);
-  return ModelRegistry::make(parse_spec("arch", spec), kSmall);
-}
-
-std::unique_ptr<Model> make_lenet() { return make("lenet"); }
-std::unique_ptr<Model> make_other_lenet() { return make("lenet", 2); }
-std::unique_ptr<Model> make_tiny() { return std::make_unique<TinyNorm>(); }
+std::unique_ptr<Model> make_other_lenet() { return make("lenet", kSmallGrey, 2); }
 
 class StrategyContractTest : public testing::TestWithParam<std::string> {
  protected:
   Trainee trainee(const std::string& arch = "lenet", int seed = 1) {
-    return {GetParam(), [=] { return make(arch, seed); }, *comm_, kSgd};
+    return {GetParam(), [=] { return make(arch, kSmallGrey, seed); }, *comm_, kSgd};
   }
   std::unique_ptr<Comm> comm_ = make_self_comm();
-  Samples samples_ = random_samples(16, kSmall, 5);
+  Samples samples_ = random_samples(16, kSmallGrey, 5);
 };
 INSTANTIATE_TEST_SUITE_P(Modes, StrategyContractTest, testing::ValuesIn(StrategyRegistry::names()));
 INSTANTIATE_TEST_SUITE_P(Stages, StrategyContractTest, testing::Values("zero(stage=2)", "zero(stage=3)"));
@@ -102,7 +92,7 @@ TEST_P(StrategyContractTest, StateNamesEveryTensorUnsharded) {
 TEST_P(StrategyContractTest, StateNamesTheSlotsAndStepsOfTheOptimizer) {
   auto options = kSgd;
   options.spec = "adamw";
-  Trainee one(GetParam(), make_lenet, *comm_, options);
+  Trainee one(GetParam(), make_small_lenet, *comm_, options);
   for (int64_t i = 0; i < 3; ++i) one.strategy->step(one.part(samples_, 4, i));
   const auto state = one.strategy->state();
   for (const auto& item : one.model->named_parameters())
@@ -118,7 +108,8 @@ TEST_P(StrategyContractTest, ARunGoesOnFromItsStateBitForBit) {
   for (const auto& spec : OptimizerRegistry::names()) {
     auto options = kSgd;
     options.spec = spec;
-    Trainee whole(GetParam(), make_lenet, *comm_, options), resumed(GetParam(), make_other_lenet, *comm_, options);
+    Trainee whole(GetParam(), make_small_lenet, *comm_, options),
+        resumed(GetParam(), make_other_lenet, *comm_, options);
     for (int64_t i = 0; i < 2; ++i) whole.strategy->step(whole.part(samples_, 4, i));
     resumed.strategy->load_state(whole.strategy->state());
     for (int64_t i = 2; i < 4; ++i)
@@ -211,7 +202,7 @@ TEST_P(StrategyContractTest, EveryPhaseIsMarked) {
 TEST(EmulatedStepTest, WaitsAndLeavesModelAndBatchAlone) {
   const auto comm = make_self_comm();
   Recorder recorder;
-  const auto model = make("mlp");
+  const auto model = make("mlp", kSmallGrey);
   const auto strategy = StrategyRegistry::make(
       parse_spec("mode", "single"),
       StrategyContext{*model, *comm, torch::kCPU, kSgd, recorder, /*emulated_step_ns=*/3'000'000});
@@ -231,7 +222,7 @@ TEST(EmulatedStepTest, WaitsAndLeavesModelAndBatchAlone) {
 
 TEST(SingleTest, TwoRanksAreRefused) {
   run_ranks(2, [](Comm& comm) {
-    EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { Trainee("single", make("mlp"), comm, kSgd); }),
+    EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { Trainee("single", make("mlp", kSmallGrey), comm, kSgd); }),
               "--mode single: launched with 2 ranks; expected 1 (use --mode ddp)");
   });
 }

@@ -12,7 +12,8 @@ namespace penstock::detail {
 namespace {
 
 /// Registers a mode of copies of the whole model.
-Registered<StrategyKind> mutant(const char* name, const char* help, const std::function<void(Choices&)>& choose) {
+Registered<StrategyKind> mutant_of_parts(const char* name, const char* help,
+                                         const std::function<void(Choices&)>& choose) {
   return {name,
           {},
           help,
@@ -47,13 +48,14 @@ class BucketLeftOut final : public OrderedBuckets {
   Comm& comm_;
   std::vector<Bucket> buckets_;
 };
-const auto kBucketLeftOut = mutant("bucket-left-out", "the first bucket is not summed over the ranks", [](auto& c) {
-  c.sync = [](const auto& trained, Comm& comm, Recorder& recorder, int backward_count) {
-    const auto parameters = values(trained);
-    return std::make_unique<BucketLeftOut>(parameters, assign_buckets(bytes_of(parameters)), comm, recorder,
-                                           backward_count);
-  };
-});
+const auto kBucketLeftOut =
+    mutant_of_parts("bucket-left-out", "the first bucket is not summed over the ranks", [](auto& c) {
+      c.sync = [](const auto& trained, Comm& comm, Recorder& recorder, int backward_count) {
+        const auto parameters = values(trained);
+        return std::make_unique<BucketLeftOut>(parameters, assign_buckets(bytes_of(parameters)), comm, recorder,
+                                               backward_count);
+      };
+    });
 
 /// Sums after the first backward of a step, and again after the last.
 class SummedTwice final : public OrderedBuckets {
@@ -84,8 +86,8 @@ void accumulate(Choices& choices) {
   choices.schedule = accumulation(2);
 }
 
-const auto kSummedTwice =
-    mutant("summed-twice", "what an accumulated batch has so far is summed again with its rest", [](Choices& c) {
+const auto kSummedTwice = mutant_of_parts(
+    "summed-twice", "what an accumulated batch has so far is summed again with its rest", [](Choices& c) {
       accumulate(c);
       c.sync = [](const auto& trained, Comm& comm, Recorder& recorder, int) {
         const auto parameters = values(trained);
@@ -94,7 +96,7 @@ const auto kSummedTwice =
     });
 
 const auto kMicroBatchTwice =
-    mutant("micro-batch-twice", "the first micro-batch runs in place of the second one, too", [](Choices& c) {
+    mutant_of_parts("micro-batch-twice", "the first micro-batch runs in place of the second one, too", [](Choices& c) {
       accumulate(c);
       for (auto& operation : c.schedule) operation.micro_batch = 0;
     });
@@ -112,8 +114,8 @@ class SliceNotGathered final : public Update {
  private:
   std::unique_ptr<Update> inner_;
 };
-const auto kSliceNotGathered =
-    mutant("slice-not-gathered", "each rank of zero has the new parameters of its slice alone", [](Choices& c) {
+const auto kSliceNotGathered = mutant_of_parts(
+    "slice-not-gathered", "each rank of zero has the new parameters of its slice alone", [](Choices& c) {
       c.sliced.optimizer = true;
       c.update = [](const UpdateContext& context) { return std::make_unique<SliceNotGathered>(context); };
     });
