@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/json_text.h"
 #include "core/text.h"
+#include "loader/option_names.h"
 #include "train/flag_table.h"
 
 namespace penstock {
@@ -22,6 +23,13 @@ constexpr int kMaxTimeout = 7 * 24 * 3600;
 void check_name(const std::string& flag, const std::string& name, const std::vector<std::string>& known) {
   if (std::find(known.begin(), known.end(), name) == known.end())
     throw config_error(concat("--", flag, ": ", unknown_name(flag, name, known)));
+}
+
+template <class Value>
+void check_name(const std::string& flag, const std::string& name, const std::map<std::string, Value>& known) {
+  std::vector<std::string> names;
+  for (const auto& [one, value] : known) names.push_back(one);
+  check_name(flag, name, names);
 }
 
 template <class Number>
@@ -148,11 +156,11 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
   check_name("device", options.device, {"auto", "cpu", "cuda"});
   for (const auto& split : {options.split, options.evaluated_split})
     check_name("split", split, {"all", "test", "train"});
-  check_name("shuffle", options.shuffle, {"global", "none", "rank-local"});
-  check_name("tail", options.tail, {"drop", "pad"});
+  check_name("shuffle", options.shuffle, shuffle_names());
+  check_name("tail", options.tail, tail_names());
   check_name("layout", options.layout, {"f32", "u8"});
-  check_name("decode", options.decode, {"auto", "full", "index", "region"});
-  check_name("dct-scale", options.dct_scale, {"auto", "off"});
+  check_name("decode", options.decode, decode_names());
+  check_name("dct-scale", options.dct_scale, dct_scale_names());
   check_name("schedule", options.schedule, {"constant", "cosine", "step"});
   check_name("dist-backend", options.dist_backend, {"auto", "gloo", "nccl"});
   check_name("hosting", options.hosting, {"processes", "threads"});
@@ -197,20 +205,13 @@ ThreadCounts default_threads(int core_count, bool is_cuda) {
   return {kWorkers, std::max(1, core_count - kWorkers)};
 }
 
-Shuffle shuffle_of(const TrainOptions& options) {
-  if (options.shuffle == "none") return Shuffle::kNone;
-  return options.shuffle == "global" ? Shuffle::kGlobal : Shuffle::kRankLocal;
-}
+Shuffle shuffle_of(const TrainOptions& options) { return shuffle_names().at(options.shuffle); }
 
-Tail tail_of(const TrainOptions& options) { return options.tail == "pad" ? Tail::kPad : Tail::kDrop; }
+Tail tail_of(const TrainOptions& options) { return tail_names().at(options.tail); }
 
 Layout layout_of(const TrainOptions& options) { return options.layout == "f32" ? Layout::kF32Nchw : Layout::kU8Nhwc; }
 
-DecodePath decode_of(const TrainOptions& options) {
-  if (options.decode == "index") return DecodePath::kIndex;
-  if (options.decode == "region") return DecodePath::kRegion;
-  return options.decode == "full" ? DecodePath::kFull : DecodePath::kAuto;
-}
+DecodePath decode_of(const TrainOptions& options) { return decode_names().at(options.decode); }
 
 std::string to_json(const TrainOptions& options) {
   nlohmann::json json;

@@ -1,4 +1,5 @@
 // coefficients: a JPEG stored as quantised coefficients; our own pixel stage gives the pixels that libjpeg-turbo would.
+#include "core/text.h"
 #include "loader/codecs/codec.h"
 #include "loader/detail/picture_checks.h"
 #include "loader/jpeg/coefficient_sample.h"
@@ -13,7 +14,8 @@ namespace {
 class CoefficientCodec final : public Codec {
  public:
   Picture decode(const Sample& sample, const DecodeRequest& request, DecodeScratch& scratch) const override {
-    if (sample.codebook == nullptr) throw bug_error("coefficients: no codebook; expected the shard's");
+    if (sample.codebook == nullptr)
+      throw bug_error(concat("coefficients: sample ", sample.id, " has no codebook; expected that of its shard"));
     if (request.region.width == 0 || request.region.height == 0) return {.channels = request.channels};
     const auto parts = CoefficientSample::parse(sample.bytes);
     if (request.path == DecodePath::kRegion || request.path == DecodePath::kFull) {

@@ -3,6 +3,7 @@ import hashlib
 import io
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import threading
@@ -188,6 +189,7 @@ def test_two_processes_do_not_pack_into_one_folder(tmp_path, source):
     first = subprocess.Popen([sys.executable, "-c", code, tmp_path / "packed"], stderr=subprocess.PIPE, text=True)
     while not any(tmp_path.rglob("shard-*")):  # it packs
         assert first.poll() is None
+    first.send_signal(signal.SIGSTOP)  # however long the second takes, the first still packs
     second = subprocess.run([sys.executable, "-c", f"""
 import sys, numpy, penstock
 try:
@@ -195,8 +197,8 @@ try:
 except penstock.IoError as error:
     print(error)
 """, tmp_path / "packed"], capture_output=True, text=True, timeout=60, check=False)
-    assert first.poll() is None
-    first.send_signal(2)
+    first.send_signal(signal.SIGINT)
+    first.send_signal(signal.SIGCONT)
     first.communicate(timeout=60)
     assert second.stderr == "" and second.stdout.count("\n") == 1, second.stderr
     assert "another process is packing into it; expected one at a time" in second.stdout
