@@ -132,14 +132,14 @@ void check_packed(const fs::path& folder, const std::string& split) {
       concat("--data ", folder.string(), ": not a packed data set, but files of a source; expected --data ", likely));
 }
 
-/// The folder of the split for evaluations; "" if there is none, and then `note` gets the reason.
-fs::path test_folder(const DataName& name, const fs::path& train_folder, const TrainOptions& options, std::string& note,
-                     const std::function<void(const std::string&)>& say) {
+/// The folder of the split for evaluations; "" if there is none, and then `reason` says why.
+fs::path test_folder(const DataName& name, const fs::path& train_folder, const TrainOptions& options,
+                     std::string& reason, const std::function<void(const std::string&)>& say) {
   const std::string& split = options.evaluated_split;
   if (name.source.empty()) {
     const fs::path folder = train_folder.parent_path() / split;
     if (is_there(folder / "manifest.json")) return folder;
-    note = concat("no ", split, " split at ", folder.string(), ", so nothing is evaluated");
+    reason = concat("no ", split, " split at ", folder.string());
     return {};
   }
   std::unique_ptr<const Source> source;
@@ -147,7 +147,7 @@ fs::path test_folder(const DataName& name, const fs::path& train_folder, const T
     source = make_source(name, split);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kCorrupt) throw;
-    note = concat("no ", split, " split (", error.what(), "), so nothing is evaluated");
+    reason = concat("no ", split, " split (", error.what(), ")");
     return {};
   }
   return pack_source(*source, name, split, options.cache, say);
@@ -196,23 +196,22 @@ TrainingData open_training_data(const TrainOptions& options, RankShards share,
   const DataName name = parse_data_name(options.data, options.split);
   TrainingData data;
   if (name.source.empty() && is_source(options.data)) {
-    data.note = concat("--data ", options.data, " is the packed data set ./", options.data, ", not the source; ",
-                       options.data, "() names the source");
+    data.notes.push_back(concat("--data ", options.data, " is the packed data set ./", options.data,
+                                ", not the source; ", options.data, "() names the source"));
   }
   if (name.source.empty()) check_packed(name.folder, options.split);
   data.train =
       Dataset::open(name.source.empty() ? name.folder : pack_into_cache(name, options.split, options.cache, say),
                     options.split, share);
-  std::string no_test;
-  const auto add_note = [&](const std::string& note) { data.note += concat(data.note.empty() ? "" : "; ", note); };
-  const fs::path test = test_folder(name, fs::absolute(data.train->folder()).lexically_normal(), options, no_test, say);
-  if (!no_test.empty()) add_note(no_test);
+  const fs::path test =
+      test_folder(name, fs::absolute(data.train->folder()).lexically_normal(), options, data.no_test, say);
+  if (!data.no_test.empty()) data.notes.push_back(data.no_test + ", so nothing is evaluated");
   if (!test.empty()) data.test = Dataset::open(test);
   data.augment = with_normalize(options.augment);
   data.eval_augment =
       options.eval_augment.empty() ? deterministic_part(data.augment) : with_normalize(options.eval_augment);
   if (data.augment != options.augment && !options.augment.empty())
-    add_note("normalize was added to --augment, with the data set's mean and deviation");
+    data.notes.emplace_back("normalize was added to --augment, with the data set's mean and deviation");
   return data;
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "loader/dataset.h"
 #include "train/options.h"
@@ -38,7 +39,8 @@ struct TrainingData {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> test;  ///< What is evaluated; null if there is no such split.
   std::string augment, eval_augment;    ///< Resolved: both contain normalize.
-  std::string note;                     ///< A text for people about what was added or is missing; may be empty.
+  std::string no_test;                  ///< Why there is no test split; empty if there is one.
+  std::vector<std::string> notes;       ///< For people: what was added or is missing, a line each.
 };
 
 /// Opens both splits, and packs them before if needed. Evaluations use the split options.evaluated_split of a packed

@@ -325,10 +325,10 @@ def test_modes_stand_beside_each_other_with_what_they_train(cache, tmp_path):
     for row, one in list(zip(table, found))[1:4]:
         steps = sum(found[0]["phase_ms"].values())
         expected = found[0]["train_seconds"] * predicted_ms(row["mode"], found[0], one) / steps
-        assert float(row["predicted s"]) == pytest.approx(expected, abs=6e-4), row
-        error = 100 * (float(row["predicted s"]) / float(row["total s"]) - 1)
-        assert int(row["error"].rstrip(" %")) == pytest.approx(error, abs=1), row
-    assert [(row["predicted s"], row["error"]) for row in (table[0], table[4])] == [("-", "-"), ("no prediction", "-")]
+        assert float(row["formula s"]) == pytest.approx(expected, abs=6e-4), row
+        error = 100 * (float(row["formula s"]) / float(row["total s"]) - 1)
+        assert int(row["formula error"].rstrip(" %")) == pytest.approx(error, abs=1), row
+    assert [(row["formula s"], row["formula error"]) for row in (table[0], table[4])] == [("-", "-"), ("no prediction", "-")]
     trained = [row["trains as single"] for row in table]
     assert trained[:2] + trained[3:] == ["same"] * 4 and re.fullmatch(r"within 0\.000\d+", trained[2]), trained
     assert "## Modes [emulated]" in (out / "study.md").read_text()

@@ -65,7 +65,7 @@ std::string opening_text(const Setup& setup, const Comm& comm) {
         concat("emulated: ", static_cast<double>(options.emulated_step_ns) * 1e-6, " ms per step (0: the real one), ",
                static_cast<double>(options.emulated_load_ns) * 1e-3, " us more processor time per sample\n");
   }
-  if (!data.note.empty()) text += concat("note: ", data.note, "\n");
+  for (const auto& note : data.notes) text += concat("note: ", note, "\n");
   text += model_text(setup);
   text += concat("arch ", options.arch, ", mode ", options.mode, ", ", count_text(comm.world_size(), "rank"), started,
                  " (", comm.backend(), ") on ", options.device, options.is_resident ? ", data resident" : "",

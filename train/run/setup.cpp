@@ -74,7 +74,7 @@ void check_data(const Setup& setup) {
   const auto& options = setup.options;
   const int world_size = setup.world.mesh.data;
   if (options.only_evaluates && !setup.data.test)
-    throw config_error(concat("--evaluate with --data ", options.data, ": ", setup.data.note, "; expected a ",
+    throw config_error(concat("--evaluate with --data ", options.data, ": ", setup.data.no_test, "; expected a ",
                               options.evaluated_split, " split"));
   if (options.only_evaluates && setup.data.test->size() == 0)
     throw config_error(concat("--evaluate with --data ", options.data, ": 0 ", options.evaluated_split,

@@ -113,8 +113,8 @@ void verify_modes(const StudyOptions& options, StudyResults& results) {
 Table mode_table(const StudyResults& results) {
   const auto rows = fastest_rows(results);
   Table table{{"mode", "ranks", "augment", "workers", "images/s", "speed-up over single", "peak memory of every rank",
-               "accuracy", "load wait", "exposed communication", "bubble", "trains as single", "total s", "predicted s",
-               "error", "times"},
+               "accuracy", "load wait", "exposed communication", "bubble", "trains as single", "total s", "formula s",
+               "formula error", "times"},
               {}};
   for (const auto* row : rows) {
     const auto* single = single_of(rows, *row);

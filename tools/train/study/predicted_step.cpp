@@ -98,7 +98,8 @@ std::optional<double> predicted_step_ms(const std::string& mode, int ranks, cons
 
 std::vector<std::string> prediction_notes() {
   return {
-      "predicted s: by the formula of the mode, from the step of single in this study: t is its forward and backward, "
+      "formula s: the total by the formula of the mode, from the step of single in this study: t is its forward and "
+      "backward, "
       "u its update, l its load wait, o the rest. With W ranks, P parts, M micro-batches, D copies of a pipeline, phi "
       "the bytes of the parameters, a those of a micro-batch's activation, and a network of --sim-net (otherwise "
       "messages count as taking no time): "
