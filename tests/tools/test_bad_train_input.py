@@ -286,7 +286,7 @@ def test_evaluate_needs_weights_and_a_test_split(cache, tmp_path):
     subprocess.run([TRAIN.parent / "shardprep", "pack", "--source", "digits(count=20,size=16)", "--out", tmp_path / "data", "--quiet"],
                    check=True)
     fails(cache, tmp_path, [*FAST, "-e", "--pretrained", "x.safetensors", "--data", tmp_path / "data"], CONFIG,
-          "no test split at", "expected a test split")
+          f"--evaluate with --data {tmp_path}/data: no test split at {tmp_path}/data/test; expected a test split")
 
 
 def test_somebodys_folder_is_not_written_into(cache, tmp_path):
