@@ -11,7 +11,7 @@
 namespace penstock {
 namespace {
 
-const std::string kAugment = "affine(degrees=20,translate=0.1,fill=30),normalize";
+const std::string kFeederAugment = "affine(degrees=20,translate=0.1,fill=30),normalize";
 
 LoaderOptions loader_options(bool is_pinned) {
   LoaderOptions options{.workers = 2, .prefetch = 3, .batch_size = 32, .rank = 0, .world_size = 1, .seed = 3};
@@ -75,17 +75,17 @@ TEST(CudaFeederTest, CopiedBatchesAreTheHostsToTheBit) {
   const auto dataset = small_dataset();
   Recorder recorder;
   const auto feeder = make_host_feeder(
-      std::make_unique<Loader>(dataset, Pipeline(kAugment, dataset->manifest().statistics), loader_options(true)), kGpu,
-      recorder);
-  expect_same_batches(*feeder, kAugment, 0);
+      std::make_unique<Loader>(dataset, Pipeline(kFeederAugment, dataset->manifest().statistics), loader_options(true)),
+      kGpu, recorder);
+  expect_same_batches(*feeder, kFeederAugment, 0);
 }
 
 TEST(CudaFeederTest, BatchesRenderedOnTheDeviceAreTheHostsToRounding) {
   const auto dataset = small_dataset();
   Recorder recorder;
-  const auto feeder = make_resident_feeder(dataset, Pipeline(kAugment, dataset->manifest().statistics),
+  const auto feeder = make_resident_feeder(dataset, Pipeline(kFeederAugment, dataset->manifest().statistics),
                                            loader_options(false), kGpu, recorder);
-  expect_same_batches(*feeder, kAugment, 1e-5);
+  expect_same_batches(*feeder, kFeederAugment, 1e-5);
 }
 
 TEST(CudaFeederTest, BytesAreNormalisedOnTheDevice) {
