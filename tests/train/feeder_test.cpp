@@ -9,7 +9,7 @@
 namespace penstock {
 namespace {
 
-LoaderOptions loader_options() {
+LoaderOptions feeder_options() {
   return {.workers = 1, .prefetch = 2, .batch_size = 32, .rank = 0, .world_size = 1, .seed = 5};
 }
 
@@ -20,8 +20,8 @@ std::unique_ptr<Loader> make_loader(const LoaderOptions& options,
 
 TEST(HostFeederTest, TensorsViewTheLoadersBatches) {
   Recorder recorder;
-  const auto feeder = make_host_feeder(make_loader(loader_options()), torch::kCPU, recorder);
-  const auto loader = make_loader(loader_options());
+  const auto feeder = make_host_feeder(make_loader(feeder_options()), torch::kCPU, recorder);
+  const auto loader = make_loader(feeder_options());
   feeder->start_epoch(1, 2);
   loader->start_epoch(1, 2);
   int batch_count = 0;
@@ -45,7 +45,7 @@ TEST(HostFeederTest, TensorsViewTheLoadersBatches) {
 TEST(CountingFeederTest, CountsAreThoseOfTheLoader) {
   for (const auto shuffle : {Shuffle::kGlobal, Shuffle::kRankLocal})
     for (const int rank : {0, 1}) {
-      auto options = loader_options();
+      auto options = feeder_options();
       options.rank = rank;
       options.world_size = 2;
       options.shuffle = shuffle;
@@ -73,8 +73,8 @@ TEST(CountingFeederTest, CountsAreThoseOfTheLoader) {
 TEST(HostFeederTest, MixedBatchesBringTheirSecondLabels) {
   Recorder recorder;
   const auto feeder =
-      make_host_feeder(make_loader(loader_options(), "mixup(alpha=1),normalize"), torch::kCPU, recorder);
-  const auto loader = make_loader(loader_options(), "mixup(alpha=1),normalize");
+      make_host_feeder(make_loader(feeder_options(), "mixup(alpha=1),normalize"), torch::kCPU, recorder);
+  const auto loader = make_loader(feeder_options(), "mixup(alpha=1),normalize");
   feeder->start_epoch(0, 0);
   loader->start_epoch(0, 0);
   const auto batch = feeder->next();
@@ -95,7 +95,7 @@ TEST(PinnedSlotsTest, MemoryThatCannotBeHadIsNull) {
 
 TEST(HostFeederTest, CountsAreTheLoaders) {
   Recorder recorder;
-  const auto feeder = make_host_feeder(make_loader(loader_options()), torch::kCPU, recorder);
+  const auto feeder = make_host_feeder(make_loader(feeder_options()), torch::kCPU, recorder);
   EXPECT_EQ(feeder->batches_per_epoch(), 5);
   EXPECT_EQ(feeder->samples_per_epoch(), 130u);
 }
@@ -104,7 +104,7 @@ TEST(HostFeederTest, BytesAreNormalisedLikeTheHostsFloats) {
   // The geometry moves whole pixels, so that a byte holds each level exactly.
   const std::string augment = "shift(pad=2),normalize";
   const Pipeline pipeline(augment, small_dataset()->manifest().statistics);
-  auto options = loader_options();
+  auto options = feeder_options();
   Recorder recorder;
   const auto floats = make_host_feeder(make_loader(options, augment), torch::kCPU, recorder);
   options.layout = Layout::kU8Nhwc;
@@ -119,7 +119,7 @@ TEST(HostFeederTest, BytesAreNormalisedLikeTheHostsFloats) {
 
 TEST(HostFeederTest, TimeGoesToWaiting) {
   Recorder recorder;
-  const auto feeder = make_host_feeder(make_loader(loader_options()), torch::kCPU, recorder);
+  const auto feeder = make_host_feeder(make_loader(feeder_options()), torch::kCPU, recorder);
   feeder->start_epoch(0, 0);
   recorder.restart();
   while (feeder->next()) {

@@ -38,30 +38,30 @@ int64_t differing_pixels(const std::string& augment, const LoaderOptions& option
   return count;
 }
 
-LoaderOptions resident_options() {
+LoaderOptions loader_options() {
   return {.workers = 0, .prefetch = 2, .batch_size = 32, .rank = 0, .world_size = 1, .seed = 7};
 }
 
 TEST(ResidentFeederTest, NearestIsTheHostPathToTheBit) {
   EXPECT_EQ(
-      differing_pixels("affine(degrees=30,translate=0.2,scale=0.7:1.3,shear=10,fill=40),normalize", resident_options()),
+      differing_pixels("affine(degrees=30,translate=0.2,scale=0.7:1.3,shear=10,fill=40),normalize", loader_options()),
       0);
 }
 
 /// One level is 0.01 here. The two feeders round in different places.
 TEST(ResidentFeederTest, BilinearIsTheHostPathToRounding) {
   EXPECT_EQ(differing_pixels("affine(degrees=30,translate=0.2,interpolation=bilinear,fill=40),normalize",
-                             resident_options(), 1e-6),
+                             loader_options(), 1e-6),
             0);
 }
 
 TEST(ResidentFeederTest, ErasedRectanglesShiftsAndFlipsAreTheHostPathToTheBit) {
-  EXPECT_EQ(differing_pixels("shift(pad=3),flip(p=0.5),normalize,erase(p=0.7)", resident_options()), 0);
+  EXPECT_EQ(differing_pixels("shift(pad=3),flip(p=0.5),normalize,erase(p=0.7)", loader_options()), 0);
 }
 
 TEST(ResidentFeederTest, ResizesAndCropsAreTheHostPathToTheBit) {
   EXPECT_EQ(
-      differing_pixels("resize(height=27,width=31,filter=bilinear),center-crop(size=24),normalize", resident_options()),
+      differing_pixels("resize(height=27,width=31,filter=bilinear),center-crop(size=24),normalize", loader_options()),
       0);
 }
 
@@ -69,7 +69,7 @@ TEST(ResidentFeederTest, WhatOnlyTheHostRendersIsRefusedAtTheStart) {
   for (const char* spec : {"color-jitter(brightness=0.2)", "grayscale(p=0.01)", "trivial-augment", "resize(size=20)",
                            "random-resized-crop(size=20,filter=bilinear)"}) {
     try {
-      differing_pixels(spec, resident_options());
+      differing_pixels(spec, loader_options());
       ADD_FAILURE() << "accepted: " << spec;
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kConfig) << error.what();
@@ -82,7 +82,7 @@ TEST(ResidentFeederTest, EveryRankShuffleTailAndRestartFollowsTheLoader) {
   for (const Shuffle shuffle : {Shuffle::kNone, Shuffle::kGlobal, Shuffle::kRankLocal}) {
     for (const Tail tail : {Tail::kPad, Tail::kDrop}) {
       for (const int rank : {0, 2}) {
-        auto options = resident_options();
+        auto options = loader_options();
         options.shuffle = shuffle;
         options.tail = tail;
         options.rank = rank;
@@ -124,7 +124,7 @@ TEST(ResidentFeederTest, MixesAreRefusedAtTheStart) {
   const Pipeline pipeline("flip,mixup(alpha=0.2)", small_dataset()->manifest().statistics);
   EXPECT_EQ(
       message_of(ErrorKind::kConfig,
-                 [&] { make_resident_feeder(small_dataset(), pipeline, resident_options(), torch::kCPU, recorder); }),
+                 [&] { make_resident_feeder(small_dataset(), pipeline, loader_options(), torch::kCPU, recorder); }),
       "--resident: the transforms flip,mixup(alpha=0.2) mix rows of a batch, which only the loader on the host can do; "
       "expected no mixup and no cutmix");
 }
@@ -138,8 +138,7 @@ TEST(ResidentFeederTest, PicturesOfSeveralSizesAreRefused) {
   const auto dataset = Dataset::open(folder.path());
   Recorder recorder;
   const auto message = message_of(ErrorKind::kConfig, [&] {
-    make_resident_feeder(dataset, Pipeline("normalize", manifest.statistics), resident_options(), torch::kCPU,
-                         recorder);
+    make_resident_feeder(dataset, Pipeline("normalize", manifest.statistics), loader_options(), torch::kCPU, recorder);
   });
   EXPECT_NE(message.find("one size"), std::string::npos) << message;
 }
