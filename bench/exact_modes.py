@@ -4,9 +4,11 @@ Prints a table as Markdown; exit code 1 if one run ends with other bits than the
 are those of PENSTOCK_BIN, or build/release/bin. A run that is already in --out is not run again."""
 import argparse
 import hashlib
+import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -65,14 +67,19 @@ def command_of(name, options):
 
 
 def train(name, options):
-    """The digest of what a run ends with, and how long it took. The run before it, if there is one, has to be there."""
-    weights, log = options.out / name / "model.safetensors", options.out / f"{name}.log"
+    """The digest of what a run ends with, and how long it took. The run before it, if there is one, has to be there.
+    A run of the same command and the same program, which an interrupted call has left, is not made again."""
+    weights, log, made_by = options.out / name / "model.safetensors", options.out / f"{name}.log", options.out / f"{name}.json"
     start = time.monotonic()
-    if not weights.exists():
+    command = command_of(name, options)
+    made = json.dumps({"train": hashlib.sha256(options.train.read_bytes()).hexdigest(), "command": command})
+    if not weights.exists() or not made_by.exists() or made_by.read_text(encoding="utf-8") != made:
+        shutil.rmtree(options.out / name, ignore_errors=True)
         with open(log, "w", encoding="utf-8") as file:
-            code = subprocess.run(command_of(name, options), stdout=file, stderr=subprocess.STDOUT).returncode
+            code = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT).returncode
         if code != 0:
             sys.exit(f"exact: {name}: train ended with exit code {code}; see {log}")
+        made_by.write_text(made, encoding="utf-8")
     return hashlib.sha256(weights.read_bytes()).hexdigest(), time.monotonic() - start
 
 

@@ -16,7 +16,7 @@ namespace penstock {
 ///
 /// Costs two clock calls per step, and about 10 us per thread of the process and epoch.
 /// Thread-safety: for one thread at a time. The time for which an epoch's first thread queues for a core is the loop's,
-/// whichever thread ends the watch.
+/// whichever thread ends the watch; it counts as none if that thread has ended before.
 class Watch {
  public:
   explicit Watch(const LoaderStatistics& now) : before_(now) {}

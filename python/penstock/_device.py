@@ -71,10 +71,18 @@ class Copy(NamedTuple):
     source: Any
 
 
+def _wait_for_first(copies: Deque[Copy]) -> None:
+    """The copy goes after it has ended, so that Ctrl-C while this waits leaves it there; another thread may have been faster."""
+    with contextlib.suppress(IndexError):
+        first = copies[0]
+        first.copied.synchronize()
+        if copies[0] is first:
+            copies.popleft()
+
+
 def _wait_for(copies: Deque[Copy]) -> None:
     while copies:
-        copies[0].copied.synchronize()
-        copies.popleft()
+        _wait_for_first(copies)
 
 
 class Feed:
@@ -107,7 +115,7 @@ class Feed:
         copy = Copy(images, labels, extras, copied, batch)
         self._under_way.append(copy)
         while self._under_way and (len(self._under_way) > _MOST_COPIES or self._under_way[0].copied.query()):
-            self._under_way.popleft().copied.synchronize()
+            _wait_for_first(self._under_way)
         return copy
 
     def deliver(self, copy: Copy) -> None:

@@ -21,7 +21,8 @@ void for_each_tensor(const torch::nn::Module& module, const Use& use) {
 }  // namespace
 
 WeightStream::WeightStream(Use use) : use_(std::move(use)) {
-  if (std::exchange(current_stream, this) != nullptr) throw bug_error("two weight streams of one thread; expected one");
+  if (current_stream != nullptr) throw bug_error("two weight streams of one thread; expected one");
+  current_stream = this;
 }
 
 WeightStream::~WeightStream() { current_stream = nullptr; }

@@ -190,9 +190,10 @@ std::vector<StageCost> agreed_stage_costs(Comm& comm, Model& model, const std::v
     return StageCost{numbers[0].item<double>(), numbers[1].item<double>()};
   };
   comm.barrier();  // ranks that are threads of one process have its random generators together: none draws meanwhile
-  if (comm.rank() == 0) return measure_stages(model, input_sizes, device, agreed);
   std::vector<StageCost> costs;
+  if (comm.rank() == 0) costs = measure_stages(model, input_sizes, device, agreed);
   while (costs.size() < model.stages().size()) costs.push_back(agreed({}));
+  comm.barrier();  // only now has rank 0 put the random numbers back, from which the others may draw weights next
   return costs;
 }
 

@@ -19,8 +19,8 @@ namespace penstock::detail {
 /// stays. So gradients are sent once per step.
 ///
 /// Memory: as TreeSum has it, up to log2(leaves) + 1 times the gradients. With one leaf per rank, two buckets on their
-/// way. No other order of the collectives takes less: the ranks' leaves lie side by side in the tree, so that between
-/// two micro-batches no sum over ranks is due.
+/// way; with W > 2 ranks W times their gradients beside them. No other order of the collectives takes less: the ranks'
+/// leaves lie side by side in the tree, so that between two micro-batches no sum over ranks is due.
 class TreeScatter final : public BucketGradients {
  public:
   /// As GradientScatter. Requires a power of two of leaves.
