@@ -18,12 +18,14 @@ struct Variable {
   const char* value;  // null: it must not be there
 };
 
-// With other instructions a sum has other partial sums, one for each element of a vector. Those that must not be there
-// would change what MKL and oneDNN do with these instructions.
-constexpr Variable kVariables[] = {
-    {"ATEN_CPU_CAPABILITY", "avx2"},      {"ONEDNN_MAX_CPU_ISA", "AVX2"},       {"MKL_CBWR", "AVX2"},
-    {"DNNL_MAX_CPU_ISA", nullptr},        {"MKL_ENABLE_INSTRUCTIONS", nullptr}, {"ONEDNN_DEFAULT_FPMATH_MODE", nullptr},
-    {"DNNL_DEFAULT_FPMATH_MODE", nullptr}};
+// With other instructions a sum has other partial sums, one for each element of a vector. MKL takes AVX2 on Intel's
+// processors alone; on others it ignores MKL_CBWR=AVX2 without a word and chooses by itself. COMPATIBLE (SSE2) is the
+// one branch that it has on all of them. Those that must not be there would change what MKL and oneDNN do with these
+// instructions.
+constexpr Variable kVariables[] = {{"ATEN_CPU_CAPABILITY", "avx2"},      {"ONEDNN_MAX_CPU_ISA", "AVX2"},
+                                   {"MKL_CBWR", "COMPATIBLE"},           {"DNNL_MAX_CPU_ISA", nullptr},
+                                   {"MKL_ENABLE_INSTRUCTIONS", nullptr}, {"ONEDNN_DEFAULT_FPMATH_MODE", nullptr},
+                                   {"DNNL_DEFAULT_FPMATH_MODE", nullptr}};
 
 }  // namespace
 

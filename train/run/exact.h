@@ -11,10 +11,10 @@ namespace penstock {
 /// Throws config_error if the mode of `options` cannot train with --exact, or not with its optimiser.
 void check_exact_mode(const TrainOptions& options);
 
-/// Lets LibTorch, oneDNN and MKL take the kernels for AVX2 on every processor, whatever the environment says, and those
-/// that this process starts too. Must be called before the first operation of LibTorch, because each library reads its
-/// variables once. Returns a line for every variable of the environment that had another value. Throws device_error on
-/// a processor without AVX2 and FMA.
+/// Lets LibTorch and oneDNN take the kernels for AVX2 on every processor, and MKL those that it has on all of them,
+/// whatever the environment says, and those that this process starts too. Must be called before the first operation of
+/// LibTorch, because each library reads its variables once. Returns a line for every variable of the environment that
+/// had another value. Throws device_error on a processor without AVX2 and FMA.
 std::vector<std::string> pin_kernels();
 
 /// "exact: 8 shards of 8 rows per batch, ...\n".
