@@ -4,6 +4,11 @@
 // and all threads have finished it before anything after it begins. What threads hand over from phase to phase is in a
 // struct of the block, which on a device lies in shared memory. Everything outside of a phase must be the same in every
 // thread, because on a device each thread computes it for itself and on the CPU it is computed once.
+//
+// Two rules that no test on the CPU can check. The barrier at the end of each() waits for every thread of the block, so
+// that a branch or a loop around it must not depend on the thread, and a phase ends early with a return from its own
+// function alone. And what the code between two phases reads, the second of them must not write: on a device one thread
+// may be in that phase already while another one still reads.
 #pragma once
 
 namespace penstock {

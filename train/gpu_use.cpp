@@ -18,14 +18,15 @@ namespace {
 
 constexpr const char* kNvmlLibrary = "libnvidia-ml.so.1";  // of the driver
 
-/// "0000:3B:00.0"; empty on the CPU.
+/// "0000:3B:00.0"; empty on the CPU. Throws device_error if the run time does not say it.
 std::string pci_bus_id(const c10::Device& device) {
+  if (!device.is_cuda()) return {};
 #ifdef PENSTOCK_HAS_CUDA
   char text[32] = "";
-  if (device.is_cuda() && cudaDeviceGetPCIBusId(text, sizeof(text), device.has_index() ? device.index() : 0) == 0)
-    return text;
+  if (cudaDeviceGetPCIBusId(text, sizeof(text), device.has_index() ? device.index() : 0) == cudaSuccess) return text;
+  cudaGetLastError();  // otherwise the next call of the run time would find it
 #endif
-  return {};
+  throw device_error(concat("the address of ", device.str(), " on the PCI bus is not known; expected one"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Nvml: the six functions that are needed, declared here after nvml.h of CUDA 13. Their binary interface has been the
-// same since CUDA 4; those that changed have a number at the end of their names.
+// Nvml: the six functions that are needed, declared here after nvml.h of CUDA 13. Where NVIDIA changed one of them, the
+// new one has a number at the end of its name, so that a driver that has these names has these functions.
 #include "train/nvml.h"
 
 #include <dlfcn.h>

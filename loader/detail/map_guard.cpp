@@ -71,8 +71,8 @@ struct MapHandler {
     });
     const auto level = static_cast<int>(same - previous.begin());
     if (level == kMostLevels) return;  // eight different handlers: the program wants its own
-    previous[static_cast<size_t>(level)] = current;
-    level_count = std::max(level_count, level + 1);
+    // The handler of a level that has been in use may be running on another thread and reads `previous` of it.
+    if (level == level_count) previous[static_cast<size_t>(level_count++)] = current;
     struct sigaction action {};
     action.sa_sigaction = actions()[static_cast<size_t>(level)];
     action.sa_flags = SA_SIGINFO | SA_ONSTACK;

@@ -146,6 +146,10 @@ void KernelBatch::add(size_t picture, const Plan& given, bool scales_dct) {
                            state.output_height, "x", state.output_width, "; expected one size"));
   const detail::StoredPicture& stored = state.pictures.pictures[picture];
   const detail::JpegGeometry geometry = stored.geometry();
+  if (geometry.component_count > state.channels)
+    throw bug_error(concat("device decoder: picture ", picture, " has ", geometry.component_count,
+                           " components for rows of ", state.channels,
+                           " channels; expected as many channels at least"));
   const int scale = scales_dct ? dct_scale(given) : 8;
   const Plan plan = scale == 8 ? given : at_dct_scale(given, scale);
   const Region region = footprint(plan);
@@ -200,7 +204,7 @@ void require_kernels_render(const Plan& plan, const std::string& where) {
   if (plan.color_step_count == 0) return;
   throw config_error(concat(where,
                             ": the list of transforms changes colours (color-jitter, grayscale, trivial-augment)",
-                            ", which the device cannot render; expected a list without that, or no --resident"));
+                            ", which the device cannot render; expected a list without that"));
 }
 
 }  // namespace penstock

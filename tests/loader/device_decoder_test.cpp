@@ -210,6 +210,9 @@ TEST(DeviceDecoderTest, WhatTheKernelsDoNotDoIsRefused) {
   plan.adjust(ColorOp::kHue, 0.1F);
   EXPECT_THAT(error_of([&] { batch.add(0, plan, false); }),
               HasSubstr("2 device decoder: the list of transforms changes colours"));
+  KernelBatch grey(pictures, kLevels, 1);
+  EXPECT_THAT(error_of([&] { grey.add(0, Plan::identity(10, 10), false); }),
+              HasSubstr("6 device decoder: picture 0 has 3 components for rows of 1 channels"));
 }
 
 TEST(DeviceDecoderTest, SourcesNameEveryHeaderThatTheyInclude) {

@@ -129,6 +129,17 @@ TEST(GpuUseTest, ARunOnTheCpuIsWatchedOnlyIfSomebodyAsks) {
   EXPECT_TRUE(said[0].starts_with("PENSTOCK_NVML: /no/libnvidia-ml.so.1: ")) << said[0];
 }
 
+TEST(GpuUseTest, AGpuWithoutAnAddressIsNotTakenForGpu0) {
+  std::vector<std::string> said;
+  const Variable asked("PENSTOCK_NVML", fake_nvml());
+  EXPECT_EQ(watch_gpu(c10::Device(c10::kCUDA, 99), [&](const std::string& line) { said.push_back(line); }), nullptr);
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_EQ(
+      said[0],
+      "PENSTOCK_NVML: the address of cuda:99 on the PCI bus is not known; expected one; the use of the GPU is not "
+      "recorded");
+}
+
 std::vector<std::string> gpu_csv(const std::filesystem::path& folder) {
   std::ifstream file(folder / "gpu.csv");
   std::vector<std::string> lines;
@@ -155,6 +166,8 @@ TEST(GpuSinkTest, WritesARowPerSampleAndARunThatGoesOnDropsLaterOnes) {
   const auto lines = gpu_csv(folder.path());
   ASSERT_EQ(lines.size(), 4U);  // the row of step 20 is after the step that the run goes on from
   EXPECT_EQ(lines[3], "15,0.2,90,20,1073741824,8589934592");
+  write(20, 10, {});
+  EXPECT_EQ(gpu_csv(folder.path()).size(), 3U) << "rows after step 10 are left, although no sample has come";
 }
 
 }  // namespace

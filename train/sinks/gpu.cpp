@@ -25,11 +25,14 @@ int64_t gpu_step(const std::string& line) {
 class GpuSink final : public Sink {
  public:
   GpuSink(std::filesystem::path folder, int64_t resumed_step)
-      : path_(std::move(folder) / "gpu.csv"), resumed_step_(resumed_step) {}
+      : path_(std::move(folder) / "gpu.csv"), resumed_step_(resumed_step) {
+    // The rows after the step that the run goes on from must go, also if no sample comes any more.
+    if (std::filesystem::exists(path_)) open();
+  }
 
   void write(const Metrics& metrics) override {
     if (metrics.gpu_samples.empty()) return;
-    if (!file_) file_ = std::make_unique<detail::LogFile>(path_, resumed_step_, gpu_step);
+    if (!file_) open();
     if (file_->is_empty()) file_->line("step,seconds,busy_percent,memory_busy_percent,memory_bytes,memory_total_bytes");
     std::ostringstream rows;
     for (const auto& sample : metrics.gpu_samples)
@@ -40,9 +43,11 @@ class GpuSink final : public Sink {
   }
 
  private:
+  void open() { file_ = std::make_unique<detail::LogFile>(path_, resumed_step_, gpu_step); }
+
   std::filesystem::path path_;
   int64_t resumed_step_;
-  std::unique_ptr<detail::LogFile> file_;  // null: no sample has come yet
+  std::unique_ptr<detail::LogFile> file_;  // null: there is none, and no sample has come yet
 };
 
 const Registered<SinkKind> kGpu{
