@@ -27,9 +27,11 @@ def arguments(words):
     verbs = parser.add_subparsers(dest="verb", required=True)
     packing = verbs.add_parser("pack", help="put programs, libraries and data into the bundle")
     packing.add_argument("--photos", type=int, default=100, help="photographs to take along")
+    # The machine at hand takes no more at once.
     packing.add_argument("--limit", type=float, default=64, help="MiB that the bundle and the checkout may weigh together")
     running = verbs.add_parser("run", help="run the steps that are not done yet, the most useful first")
     running.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: the same steps with small sizes")
+    # A command there has ten minutes, of which a minute is for the start and for what is copied.
     running.add_argument("--budget", type=seconds, default=540.0, help="seconds for all steps together, such as 540s")
     running.add_argument("--out", type=pathlib.Path, help="results.json, table.md, logs.tar.gz (default: build/gpu-results-DEVICE)")
     running.add_argument("--work", type=pathlib.Path, help="packed data and runs (default: build/gpu-work-DEVICE)")

@@ -18,16 +18,26 @@ def travels(name, path):
     return not name.startswith(SYSTEM) and not any(part in str(path) for part in TORCH)
 
 
+def strip(path, target, *options):
+    """Copies a program or a library without its symbols."""
+    try:
+        done = subprocess.run(["strip", *options, "-o", target, path], capture_output=True, text=True)
+    except OSError as error:
+        raise Problem(f"strip: {error.strerror}; expected binutils", 3) from error
+    if done.returncode != 0:
+        raise Problem(f"{path}: {done.stderr.strip() or 'strip failed'}; expected a program or a library", 3)
+
+
 def copy_programs(source, folder):
     libraries = {}
     (folder / "bin").mkdir(parents=True)
     (folder / "lib").mkdir()
     for name in PROGRAMS:
         libraries.update(needed_libraries(source.program(name)))
-        subprocess.run(["strip", "-o", folder / "bin" / name, source.program(name)], check=True)
+        strip(source.program(name), folder / "bin" / name)
     for name, path in libraries.items():
         if travels(name, path):
-            subprocess.run(["strip", "--strip-unneeded", "-o", folder / "lib" / name, path.resolve()], check=True)
+            strip(path.resolve(), folder / "lib" / name, "--strip-unneeded")
 
 
 def copy_data(data, folder, photos):
@@ -67,6 +77,14 @@ def pack(root, folder, photos, limit_mib):
         raise Problem(f"--photos is {photos}; expected 0 or more")
     part = folder.with_name(folder.name + ".partial")
     shutil.rmtree(part, ignore_errors=True)
+    try:
+        return fill(root, folder, part, photos, limit_mib)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def fill(root, folder, part, photos, limit_mib):
+    """Makes the bundle in `part`, which becomes `folder` when it is whole."""
     source = Bundle(root, pathlib.Path("/nonexistent"))
     copy_programs(source, part)
     copy_data(source.data, part, photos)
@@ -77,7 +95,6 @@ def pack(root, folder, photos, limit_mib):
     said = ", ".join(f"{name} {size / MIB:.1f}" for name, size in sizes.items())
     total = sum(sizes.values()) / MIB
     if total > limit_mib:
-        shutil.rmtree(part)
         raise Problem(f"the bundle and the checkout weigh {total:.1f} MiB ({said}); expected at most {limit_mib:g}: "
                       f"fewer --photos than {photos}")
     if (folder / "results.json").exists():  # what another machine has shown so far

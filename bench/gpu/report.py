@@ -56,11 +56,25 @@ def table(names, steps, title):
     return "\n".join(lines) + "\n"
 
 
+def largest_share(sizes, most):
+    """The number of bytes to which each of the sizes is cut so that their sum is at most `most`."""
+    left, share = most, most
+    for count, size in zip(range(len(sizes), 0, -1), sorted(sizes)):
+        share = left // count
+        if size > share:
+            return share
+        left -= size
+    return share
+
+
 def keep_logs(folder, target):
     """Puts every log into one file. If they weigh too much, the longest keep their ends alone."""
-    share = MOST_BYTES // 2
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.stat().st_size > share // 8:
-            path.write_bytes(b"(cut)\n" + path.read_bytes()[-(share // 8):])
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    mark = b"(cut)\n"
+    # A tar has up to 1.5 KB beside the bytes of a file; text that cannot be compressed does not grow by a thousandth.
+    share = largest_share([path.stat().st_size for path in paths], MOST_BYTES * 9 // 10 - 2048 * len(paths)) - len(mark)
+    for path in paths:
+        if path.stat().st_size > share + len(mark):
+            path.write_bytes(mark + path.read_bytes()[-share:])
     with tarfile.open(target, "w:gz") as tar:
         tar.add(folder, arcname="logs")

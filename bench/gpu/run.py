@@ -1,5 +1,6 @@
 """run: the steps that are not done yet, one after the other, each with a log, a time limit and a status."""
 
+import hashlib
 import os
 import pathlib
 import re
@@ -12,7 +13,7 @@ import time
 import report
 import results
 import steps as all_steps
-from bundle import Bundle
+from bundle import PROGRAMS, Bundle
 from judge import why_failed
 from results import FAILED, LEFT_OUT, NOT_BUILT, NOT_REACHED, PASSED
 
@@ -31,6 +32,7 @@ class Runner:
         self.env = bundle.environment(work)
         self.flags = self.known_flags()
         self.package = bundle.unpacked_package(work)
+        self.programs = self.digest_of_programs()
 
     def known_flags(self):
         """The flags of this build, as its --help says; those of verify-modes with its name before them."""
@@ -43,6 +45,13 @@ class Runner:
     def environment(self, step):
         """A step of Python gets the package from its wheel, whose libraries are its own: those of the bundle stay out of its way."""
         return {**os.environ, "PYTHONPATH": str(self.package)} if step.command[0] == "python" else self.env
+
+    def digest_of_programs(self):
+        """A digest of what the steps run: our programs and libraries."""
+        digest = hashlib.blake2b(digest_size=16)
+        for path in [*(self.bundle.bin / name for name in PROGRAMS), *sorted((self.bundle.bin.parent / "lib").glob("libpenstock*.so*"))]:
+            digest.update(path.name.encode() + path.read_bytes())
+        return digest.hexdigest()
 
     def filled(self, word):
         places = {"runs": self.work / "runs", "data": self.work / "data", "photos": self.work / "photos", "input": self.bundle.data,
@@ -63,6 +72,10 @@ class Runner:
     def is_done(self, step, done):
         has_made = not step.makes or pathlib.Path(self.filled(step.makes)).exists()
         return done.get(step.name, {}).get("status") == PASSED and has_made
+
+    def is_stale(self, step, done):
+        """Whether the step has passed with other programs than these."""
+        return done[step.name].get("programs") != self.programs
 
     def execute(self, step, done):
         """The result of a step: its status, why that is not `passed`, its figures."""
@@ -128,11 +141,17 @@ def run(root, folder, out, work, options):
     asked = [step for step in every if not wanted or step.name.startswith(wanted)]
     needed = {name for step in asked for name in step.after}
     plan = [step for step in every if step in asked or step.name in needed]
-    for step in plan:
-        if not (runner.is_done(step, done) and not (options.again and step in asked)):
-            done[step.name] = {**runner.execute(step, done), "commit": commit}
-            results.save(out / "results.json", options.device, commit, done)
-            print(report.line(step.name, done[step.name]), flush=True)
+    new = [step for step in plan if not runner.is_done(step, done)]
+    # What has passed with other programs comes after all that has not passed at all.
+    old = [step for step in plan if step not in new and (runner.is_stale(step, done) or options.again and step in asked)]
+    is_left = False
+    for step in new + old:
+        result = {**runner.execute(step, done), "commit": commit, "programs": runner.programs}
+        if step in old and result["status"] in (NOT_REACHED, LEFT_OUT):
+            is_left, result = True, {**done[step.name], "why": f"passed with the programs of {done[step.name].get('commit')}"}
+        done[step.name] = result
+        results.save(out / "results.json", options.device, commit, done)
+        print(report.line(step.name, done[step.name]), flush=True)
     names = [step.name for step in every if step.name in done]
     report.keep_logs(runner.logs, out / "logs.tar.gz")
     text = report.table(names, done, f"script/gpu run --device {options.device}, commit {commit}")
@@ -142,4 +161,4 @@ def run(root, folder, out, work, options):
     if failure:
         print(failure)
         return 1
-    return 4 if any(done[step.name]["status"] in (NOT_REACHED, LEFT_OUT) for step in plan) else 0
+    return 4 if is_left or any(done[step.name]["status"] in (NOT_REACHED, LEFT_OUT) for step in plan) else 0

@@ -12,7 +12,9 @@ PUBLISHED_SECONDS = {0: 72.8, 2: 35.0, 4: 18.5}
 class Step:
     name: str
     command: list  # a program of the bundle, or python, and its arguments
-    limit: float  # seconds after which it is ended and has failed
+    # Seconds after which it is ended and has failed: several times what it should take, so that one that hangs leaves the
+    # budget to the others.
+    limit: float
     # train: it writes OUT/summary.json, as door.py does too; cuda_test, verify and plain: what its output must say differs
     kind: str = "train"
     least_accuracy: float = 0
@@ -93,7 +95,8 @@ def resident_steps(sizes):
     for augment in (True, False):
         kind = "affine" if augment else "plain"
         yield finding_step(sizes, f"finding-{kind}-resident", augment, "--resident")
-        yield finding_step(sizes, f"finding-{kind}-graph", augment, "--resident", "--graph", needs=("--graph",))
+        yield finding_step(sizes, f"finding-{kind}-graph", augment, "--resident", "--graph", needs=("--graph",),
+                           graph=sizes.device == "cuda")
 
 
 def mode_steps(sizes):

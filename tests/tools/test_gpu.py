@@ -137,6 +137,38 @@ def test_a_later_call_runs_only_what_has_not_passed(tmp_path, fake):
     assert {"mnist-train", "mnist-test", "photos"} <= set(begun) and "start" not in begun
 
 
+def test_what_has_passed_with_other_programs_runs_again_after_the_rest(tmp_path, fake):
+    only = ("--only", "mode-single,mode-dp")
+    run(tmp_path, *only, code=1, FAKE=json.dumps({"mode-dp": {"code": 2, "said": "train: broken"}}), **fake)
+    with (tmp_path / "bin/cuda_test").open("a") as program:
+        program.write("# another build\n")
+    printed, _, steps = run(tmp_path, *only, **fake)
+    begun = [line.split(":")[0] for line in printed.split("\n\n")[0].splitlines()]
+    assert begun == ["mode-dp", "start", "mode-single"] and {step["status"] for step in steps.values()} == {"passed"}
+    # Where the budget ends before, what they have shown stays, and the exit code says that something is left.
+    with (tmp_path / "bin/cuda_test").open("a") as program:
+        program.write("# a third one\n")
+    printed, _, steps = run(tmp_path, *only, "--budget", "1s", code=4, **fake)
+    assert steps["mode-single"]["status"] == "passed" and "passed with the programs of " in steps["mode-single"]["why"]
+
+
+def test_logs_that_weigh_too_much_together_keep_their_ends(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "bench/gpu"))
+    import report
+    monkeypatch.setattr(report, "MOST_BYTES", 200_000)
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    rng = np.random.default_rng(1)
+    for number in range(12):  # none of them is too long alone
+        (logs / f"{number}.log").write_bytes(rng.bytes(1000 if number < 4 else 30_000) + b"the end")
+    report.keep_logs(logs, tmp_path / "logs.tar.gz")
+    assert 150_000 < (tmp_path / "logs.tar.gz").stat().st_size <= 200_000
+    with tarfile.open(tmp_path / "logs.tar.gz") as tar:
+        kept = {name: tar.extractfile(f"logs/{name}.log").read() for name in map(str, range(12))}
+    assert all(text.endswith(b"the end") for text in kept.values())
+    assert all(len(kept[str(number)]) == 1007 for number in range(4)) and kept["11"].startswith(b"(cut)\n")
+
+
 @pytest.mark.parametrize("what,why", [
     ({"device": "cuda"}, "device is cuda in summary.json; expected cpu"),
     ({"accuracy": 0.1}, "accuracy is 0.1; expected 0.3 or more"),
@@ -201,6 +233,19 @@ def test_results_of_another_device_and_missing_programs_are_refused(tmp_path, fa
     (tmp_path / "bin/shardprep").unlink()
     _, errors, _ = run(tmp_path, code=3, **fake)
     assert errors == f"gpu: {tmp_path}/bin/shardprep: not there; expected script/gpu pack, or script/build release\n"
+
+
+def test_a_pack_that_fails_is_one_line_and_leaves_nothing(tmp_path, fake):
+    for name in ("train", "shardprep", "cuda_test"):  # ldd knows what /bin/true needs, and strip what it is
+        (tmp_path / "bin" / name).unlink()
+        (tmp_path / "bin" / name).symlink_to("/bin/true")
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools/strip").write_text("#!/bin/sh\necho strip: no space >&2\nexit 1\n")
+    (tmp_path / "tools/strip").chmod(0o755)
+    path = f"{tmp_path / 'tools'}:{os.environ['PATH']}"
+    _, errors, _ = gpu(tmp_path, "pack", code=3, **{**fake, "PATH": path})
+    assert len(errors.splitlines()) == 1 and "strip: no space; expected a program or a library" in errors
+    assert not (tmp_path / "bundle").exists() and not (tmp_path / "bundle.partial").exists()
 
 
 def test_a_bundle_holds_what_another_machine_lacks_and_runs(tmp_path):
