@@ -60,14 +60,27 @@ std::optional<int64_t> free_device_bytes([[maybe_unused]] const c10::Device& dev
   return std::nullopt;
 }
 
+int64_t bytes_for_pictures(int64_t free_bytes) { return free_bytes - free_bytes / 8; }
+
+int64_t pictures_that_fit(int64_t picture_count, int64_t byte_count, int64_t free_bytes) {
+  const int64_t usable_bytes = bytes_for_pictures(free_bytes);
+  if (byte_count <= usable_bytes) return picture_count;
+  const double share = static_cast<double>(usable_bytes) / static_cast<double>(byte_count);
+  return static_cast<int64_t>(share * static_cast<double>(picture_count));
+}
+
+std::string room_text(const char* what, int64_t picture_count, int64_t byte_count, int64_t free_bytes) {
+  return concat("--resident: ", what, grouped(static_cast<uint64_t>(picture_count)), " pictures take ",
+                byte_text(static_cast<uint64_t>(byte_count)), ", and ", byte_text(static_cast<uint64_t>(free_bytes)),
+                " of the device's memory are free, of which an eighth is left for training; ");
+}
+
 void require_room(const char* what, int64_t picture_count, int64_t byte_count, int64_t free_bytes) {
-  if (byte_count <= free_bytes) return;
-  const double share = static_cast<double>(free_bytes) / static_cast<double>(byte_count);
+  const int64_t fit = pictures_that_fit(picture_count, byte_count, free_bytes);
+  if (fit == picture_count) return;
   throw device_error(concat(
-      "--resident: ", what, grouped(static_cast<uint64_t>(picture_count)), " pictures take ",
-      byte_text(static_cast<uint64_t>(byte_count)), ", and ", byte_text(static_cast<uint64_t>(free_bytes)),
-      " of the device's memory are free; expected at most ",
-      grouped(static_cast<uint64_t>(share * static_cast<double>(picture_count))), " pictures, ", percent_text(share),
+      room_text(what, picture_count, byte_count, free_bytes), "expected at most ", grouped(static_cast<uint64_t>(fit)),
+      " pictures, ", percent_text(static_cast<double>(fit) / static_cast<double>(picture_count)),
       " of them: more ranks with --shuffle rank-local, smaller pictures (shardprep pack --resize), or no --resident"));
 }
 

@@ -23,8 +23,19 @@ std::string no_device_text(const NoDevice& why);  ///< "the NVIDIA driver is for
 /// Bytes that this process can still allocate on a CUDA device; nothing on the CPU.
 std::optional<int64_t> free_device_bytes(const c10::Device& device);
 
-/// Throws device_error with both numbers, and how many pictures would fit, unless `byte_count` bytes fit into
-/// `free_bytes`. `what` stands before "60,000 pictures take": nothing, or "the coefficients of ".
+/// How many of them pictures may take. The rest is for the gradients, activations and workspaces of a step, which
+/// nobody knows before the first one; the model and the state of its optimiser have taken their memory before. The
+/// eighth is chosen, not measured: 18 GB of an H200.
+int64_t bytes_for_pictures(int64_t free_bytes);
+
+/// How many of `picture_count` pictures of `byte_count` bytes in all may stay in a device with so many free bytes.
+int64_t pictures_that_fit(int64_t picture_count, int64_t byte_count, int64_t free_bytes);
+/// "--resident: 60,000 pictures take 47.0 MB, and 39.2 MB of the device's memory are free, of which an eighth is left
+/// for training; ". `what` stands before "60,000 pictures take": nothing, or "the coefficients of ".
+std::string room_text(const char* what, int64_t picture_count, int64_t byte_count, int64_t free_bytes);
+
+/// Throws device_error with both numbers, and how many pictures would fit, unless `byte_count` bytes are at most
+/// bytes_for_pictures(free_bytes). `what` stands before "60,000 pictures take": nothing, or "the coefficients of ".
 void require_room(const char* what, int64_t picture_count, int64_t byte_count, int64_t free_bytes);
 
 }  // namespace penstock

@@ -37,38 +37,35 @@ void pack_row(const PlannedRow& row, double* to) {
 /// Renders one batch of plans. N is the number of rows.
 class BatchRenderer {
  public:
-  BatchRenderer(const torch::Tensor& pictures, const PlanBatch& plans, const Normalization& normalization)
+  BatchRenderer(const torch::Tensor& pictures, const PlanBatch& plans, const DeviceNormalization& normalization)
       : plans_(plans),
         device_(pictures.device()),
         input_height_(pictures.size(1)),
         input_width_(pictures.size(2)),
         channels_(pictures.size(3)),
         pixels_(pictures.view({-1, channels_})),
-        scale_(per_channel(normalization.scale)),
-        bias_(per_channel(normalization.bias)) {}
+        scale_(normalization.scale),
+        bias_(normalization.bias) {}
 
   torch::Tensor render() {
     work_out_coordinates();
     torch::Tensor levels;  // f32 N x C x H x W
-    if (!plans_.is_bilinear)
+    if (!plans_.needs.is_bilinear)
       levels = nearest();
-    else if (!plans_.is_nearest)
+    else if (!plans_.needs.is_nearest)
       levels = bilinear();
     else
       levels = torch::where(column(kFilter).view({-1, 1, 1, 1}).gt(0), bilinear(), nearest());
     levels = torch::where(inside_.unsqueeze(1), levels, levels_at(kFill));
-    if (plans_.is_recolored) levels = recolored(levels);
-    return erased(levels * scale_ + bias_).contiguous();
+    if (plans_.needs.is_recolored) levels = recolored(levels);
+    auto rendered = erased(levels * scale_ + bias_).contiguous();
+    if (plans_.needs.is_substituted) rendered.mul_(plans_.weights().view({-1, 1, 1, 1}));
+    return rendered;
   }
 
  private:
   torch::Tensor column(int index) const { return plans_.rows.select(1, index); }
   torch::Tensor f32(int index) const { return column(index).to(torch::kFloat32).view({-1, 1, 1}); }
-
-  torch::Tensor per_channel(const std::array<float, 3>& values) const {
-    return torch::tensor(at::ArrayRef<float>(values.data(), channels_), torch::device(device_))
-        .view({1, channels_, 1, 1});
-  }
 
   /// The C levels in the columns from `first` on, N x C x 1 x 1.
   torch::Tensor levels_at(int first) const {
@@ -128,7 +125,7 @@ class BatchRenderer {
   torch::Tensor erased(torch::Tensor values) const {
     const auto rows = torch::arange(plans_.output.height, torch::device(device_)).view({1, -1, 1});
     const auto columns = torch::arange(plans_.output.width, torch::device(device_)).view({1, 1, -1});
-    for (int k = 0; k < plans_.erased_count; ++k) {
+    for (int k = 0; k < plans_.needs.erased_count; ++k) {
       const int first = kErased + k * kErasedColumns;
       const auto edge = [&](int i) { return column(first + i).view({-1, 1, 1}); };
       const auto in_rect = rows.ge(edge(0))
@@ -153,22 +150,32 @@ class BatchRenderer {
 torch::Tensor PlanBatch::labels() const { return rows.select(1, kLabel).to(torch::kInt64); }
 torch::Tensor PlanBatch::weights() const { return rows.select(1, kWeight).to(torch::kFloat32); }
 
-PlanBatch pack_plans(std::span<const PlannedRow> rows, int channels, const torch::Device& device) {
-  const Plan& first = rows.front().plan;
-  PlanBatch batch;
-  batch.output = {first.output_height, first.output_width, channels};
-  auto packed = torch::empty({static_cast<int64_t>(rows.size()), kColumns},
-                             torch::dtype(torch::kFloat64).pinned_memory(device.is_cuda()));
-  double* to = packed.data_ptr<double>();
+PlanBatch make_room_for_plans(int64_t row_count, int channels, const torch::Device& device) {
+  PlanBatch room;
+  room.output.channels = channels;
+  room.rows = torch::empty({row_count, kColumns}, torch::dtype(torch::kFloat64).pinned_memory(device.is_cuda()));
+  return room;
+}
+
+void pack_plans_into(PlanBatch& room, int64_t first, std::span<const PlannedRow> rows) {
+  double* to = room.rows.data_ptr<double>() + first * kColumns;
+  PlanNeeds& needs = room.needs;
   for (const auto& row : rows) {
     require_device_renders(row.plan);
     pack_row(row, to);
     to += kColumns;
-    (row.plan.filter == Filter::kBilinear ? batch.is_bilinear : batch.is_nearest) = true;
-    batch.is_recolored |= row.plan.color != kSameColor;
-    batch.erased_count = std::max(batch.erased_count, row.plan.erased_count);
+    room.output.height = row.plan.output_height, room.output.width = row.plan.output_width;
+    (row.plan.filter == Filter::kBilinear ? needs.is_bilinear : needs.is_nearest) = true;
+    needs.is_recolored |= row.plan.color != kSameColor;
+    needs.is_substituted |= row.weight == 0;
+    needs.erased_count = std::max(needs.erased_count, row.plan.erased_count);
   }
-  batch.rows = packed.to(device, /*non_blocking=*/true);
+}
+
+PlanBatch pack_plans(std::span<const PlannedRow> rows, int channels, const torch::Device& device) {
+  PlanBatch batch = make_room_for_plans(static_cast<int64_t>(rows.size()), channels, device);
+  pack_plans_into(batch, 0, rows);
+  batch.rows = batch.rows.to(device, /*non_blocking=*/true);
   return batch;
 }
 
@@ -182,7 +189,17 @@ void require_device_renders(const Plan& plan) {
                               ", which the device cannot render; expected a list without that, or no --resident"));
 }
 
-torch::Tensor device_render(const torch::Tensor& pictures, const PlanBatch& plans, const Normalization& normalization) {
+DeviceNormalization::DeviceNormalization(const Normalization& normalization, int64_t channels,
+                                         const torch::Device& device) {
+  const auto copy = [&](const std::array<float, 3>& values) {
+    return torch::tensor(at::ArrayRef<float>(values.data(), static_cast<size_t>(channels)), torch::device(device))
+        .view({1, channels, 1, 1});
+  };
+  scale = copy(normalization.scale), bias = copy(normalization.bias);
+}
+
+torch::Tensor device_render(const torch::Tensor& pictures, const PlanBatch& plans,
+                            const DeviceNormalization& normalization) {
   at::NoGradGuard no_grad;
   return BatchRenderer(pictures, plans, normalization).render();
 }

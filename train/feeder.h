@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "loader/loader.h"
 #include "train/device_batch.h"
@@ -21,6 +23,14 @@ class Feeder {
   virtual int64_t batches_per_epoch() const = 0;
   virtual uint64_t samples_per_epoch() const = 0;  ///< Samples of this rank.
   virtual LoaderStatistics statistics() const = 0;
+
+  /// For a step that makes its batch itself (CapturedStep), before the first epoch: from now on next() gives batches
+  /// without tensors, and make() sets those of the batch that came last. False: this feeder makes its batches itself.
+  virtual bool leave_making() { return false; }
+  /// Requires leave_making(). For batches of equal `rows`, `count` and kind_of_making() these are the same operations,
+  /// which read the same memory; what they are does not depend on the batch, and nothing is copied from the host.
+  virtual void make([[maybe_unused]] DeviceBatch& batch) {}
+  virtual int64_t kind_of_making() const { return 0; }
 };
 
 /// A feeder over a loader. On CUDA it copies from pinned slots (pinned_slots()), on a stream of its own, one batch
@@ -29,11 +39,20 @@ class Feeder {
 std::unique_ptr<Feeder> make_host_feeder(std::unique_ptr<Loader> loader, const torch::Device& device,
                                          Recorder& recorder, const Normalization& normalization = {});
 
+/// What a resident feeder does where the pictures are too many for the memory of the device.
+struct ResidentRoom {
+  std::optional<int64_t> free_bytes = {};                 ///< Nothing: what the device says; the CPU has no limit.
+  std::function<void(const std::string&)> say = nullptr;  ///< Hears in one line how many stay on the device.
+};
+
 /// A feeder that keeps this rank's samples as u8 pixels on the device, and renders batches there from plans. Samples,
 /// plans and order are those of a loader with these options; the pixels are equal up to rounding.
+///
+/// Where they do not fit, as many as fit stay there, and the others are copied to the device with the batch that they
+/// are in. Errors: device_error with both numbers if there is no room for two batches, or if coefficients do not fit.
 std::unique_ptr<Feeder> make_resident_feeder(std::shared_ptr<const Dataset> dataset, const Pipeline& pipeline,
                                              const LoaderOptions& options, const torch::Device& device,
-                                             Recorder& recorder);
+                                             Recorder& recorder, const ResidentRoom& room = {});
 
 /// For a rank that needs no images: the batches of the loader with these options as counts, without tensors.
 std::unique_ptr<Feeder> make_counting_feeder(const Dataset& dataset, const LoaderOptions& options);

@@ -30,6 +30,7 @@ std::vector<Flag> data_flags() {
       {"workers", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.workers}; }},
       {"prefetch", kOwn, [](Options o) -> FlagValue { return int64_t{o.prefetch}; }},
       {"resident", kAgreed, [](Options o) -> FlagValue { return o.is_resident; }},  // it rounds in another order
+      {"graph", kOwn, [](Options o) -> FlagValue { return o.captures_steps; }},     // it gives the same bits
       {"layout", kTrained, [](Options o) -> FlagValue { return o.layout; }},
       {"decode", kOwn, [](Options o) -> FlagValue { return o.decode; }},  // all ways give the same pixels
       {"dct-scale", kTrained, [](Options o) -> FlagValue { return o.dct_scale; }},

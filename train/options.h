@@ -42,6 +42,7 @@ struct TrainOptions {
   int workers = -1;                                 ///< -1: auto.
   int prefetch = 4;
   bool is_resident = false;
+  bool captures_steps = false;  ///< --graph.
 
   std::string arch = "lenet", mode = "single";
   std::filesystem::path pretrained;

@@ -7,6 +7,8 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "train/captured_step.h"
+#include "train/device_graph.h"
 #include "train/schedule.h"
 #include "train/stop.h"
 
@@ -70,7 +72,9 @@ class Training {
         at_(start),
         vote_(parts.comm, parts.device),
         batch_count_(parts.feeder.batches_per_epoch()),
-        device_sums_(torch::zeros({2}, torch::dtype(torch::kFloat64).device(parts.device))) {}
+        device_sums_(torch::zeros({2}, torch::dtype(torch::kFloat64).device(parts.device))) {
+    if (options.captures_steps) begin_capture();
+  }
 
   TrainResult run() {
     if (parts_.profile != nullptr) parts_.profile->plan(options_.epochs * batch_count_ - done_steps());
@@ -84,6 +88,7 @@ class Training {
     result_.images_per_second = all_.images_per_second();
     result_.a_step = all_.a_step();
     result_.step_count = all_.step_count;
+    if (captured_ && parts_.device.is_cuda()) result_.replay_count = captured_->replay_count();
     result_.loader = parts_.feeder.statistics();
     return result_;
   }
@@ -116,12 +121,8 @@ class Training {
         learning_rate_at(options_.schedule, options_.learning_rate, done_steps(), options_.epochs * batch_count_);
     parts_.strategy.set_learning_rate(learning_rate_);
     if ((at_.step + 1) % options_.print_freq == 0) parts_.strategy.measure_next_step();
-    const StepSums sums = parts_.strategy.step(batch);
-    compression_error_ = sums.compression_error;
-    device_sums_[0].add_(sums.loss);
-    device_sums_[1].add_(sums.correct);
+    own_since_read_ += captured_ ? captured_->run(batch) : step_and_add(batch);
     since_read_.sample_count += batch.global_count;
-    own_since_read_ += sums.count;
     stretch_.sample_count += batch.global_count;
     ++stretch_.step_count;
     ++at_.batch;
@@ -129,6 +130,32 @@ class Training {
     is_saved_ = false;
     parts_.recorder.mark(Phase::kOther);
     parts_.recorder.end_step(at_.step, at_.epoch + 1);
+  }
+
+  /// Adds the sums of a step to device_sums_. Returns the rows that they are of.
+  int64_t step_and_add(const DeviceBatch& batch) {
+    const StepSums sums = parts_.strategy.step(batch);
+    compression_error_ = sums.compression_error;
+    device_sums_[0].add_(sums.loss);
+    device_sums_[1].add_(sums.correct);
+    return sums.count;
+  }
+
+  /// The CPU has the same steps, so that a rehearsal there runs them; one line says that there is no graph.
+  void begin_capture() {
+    auto* halves = dynamic_cast<StepHalves*>(&parts_.strategy);
+    std::string why = halves == nullptr ? "this mode's cannot be captured" : halves->why_not_captured();
+    if (why.empty() && !parts_.feeder.leave_making())
+      why = "its batches are not made by the same operations in every step; expected --resident with raw pictures";
+    if (why.empty())
+      captured_.emplace(parts_.strategy, *halves, parts_.feeder, parts_.recorder, make_device_graph(parts_.device),
+                        device_sums_, [this](const std::string& line) { say(line); });
+    if (why.empty() && !parts_.device.is_cuda()) why = "the CPU has none";
+    if (!why.empty()) say("--graph: the steps run without a graph, because " + why);
+  }
+
+  void say(const std::string& line) const {
+    if (parts_.say) parts_.say(line);
   }
 
   int64_t step_count() const { return all_.step_count + stretch_.step_count; }
@@ -302,8 +329,9 @@ class Training {
   Times printed_times_, epoch_, all_;
   std::array<LoaderReadiness, 2> readiness_;  // one entry per kind of record
   double learning_rate_ = 0;
-  torch::Tensor compression_error_;  // of the last step; undefined: it was not measured
-  bool is_saved_ = true;             // the last checkpoint was saved at at_
+  torch::Tensor compression_error_;       // of the last step; undefined: it was not measured
+  bool is_saved_ = true;                  // the last checkpoint was saved at at_
+  std::optional<CapturedStep> captured_;  // none: steps run as they are
   TrainResult result_;
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "train/checkpoint.h"
@@ -31,8 +32,9 @@ struct TrainParts {
   std::function<void(const Metrics&)> on_metrics;     ///< At rank 0; elsewhere empty.
   std::function<Evaluation(int64_t epoch)> evaluate;  ///< Collective; empty: there is nothing to evaluate on.
   enum class Save { kLast, kBest };
-  std::function<void(const Position&, Save)> save;  ///< Collective; empty: there are no checkpoints.
-  Profile* profile = nullptr;                       ///< Given at every rank or at none.
+  std::function<void(const Position&, Save)> save;   ///< Collective; empty: there are no checkpoints.
+  Profile* profile = nullptr;                        ///< Given at every rank or at none.
+  std::function<void(const std::string&)> say = {};  ///< Hears lines for people; empty: nobody reads them.
 };
 
 struct TrainResult {
@@ -44,6 +46,7 @@ struct TrainResult {
   StepTimes a_step;                      ///< Mean milliseconds per step of this process.
   LoaderStatistics loader;               ///< Those of this rank at the end of the run.
   int64_t step_count = 0;                ///< Steps of this process.
+  int64_t replay_count = 0;              ///< How many of them were replays of a graph on the device.
   std::optional<Evaluation> evaluation;  ///< The last one, if it was made with the final parameters.
 };
 
@@ -53,6 +56,8 @@ struct TrainResult {
 /// then the sums stay on the device. Loss and accuracy are sums over all ranks, divided by the true number of samples.
 /// Checkpoints are written every --save-every steps or epochs and at the end; if the step is the last one of an epoch,
 /// after the evaluation of that epoch. After a stop signal it saves and returns.
+///
+/// With --graph the steps are captured (CapturedStep), or `say` hears why they are not.
 ///
 /// Errors: config_error at every rank as soon as it reads a loss that is not finite: the run has diverged, and nothing
 /// more is saved.

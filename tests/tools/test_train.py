@@ -96,12 +96,25 @@ def test_nothing_but_the_runs_files_is_left(finished):
 
 
 @pytest.mark.parametrize("changed", [
-    ["-j", "0"], ["-j", "3", "--prefetch", "1"], ["--resident"], ["--save-every", "7", "steps"], ["--print-freq", "1"],
+    ["-j", "0"], ["-j", "3", "--prefetch", "1"], ["--resident"], ["--resident", "--graph"], ["--save-every", "7", "steps"], ["--print-freq", "1"],
     ["--eval-at-end"]], ids=" ".join)
 def test_weights_do_not_depend_on_how_the_model_is_fed(finished, cache, tmp_path, changed):
     out, _ = finished
     run(cache, *FAST, *changed, "--out", tmp_path / "run")
     assert (tmp_path / "run/model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("flags,why", [
+    (["--resident"], "the CPU has none"),
+    ([], "its batches are not made by the same operations in every step; expected --resident with raw pictures"),
+    (["--resident", "--mode", "ddp"], "this mode's cannot be captured; expected --mode single"),
+    (["--exact"], "--exact computes the shards of a batch one by one; expected no --exact"),
+    (["--resident", "--emulate-step", "1us"], "an emulated step computes nothing")], ids=lambda value: " ".join(value) if isinstance(value, list) else "")
+def test_a_step_that_is_no_graph_is_told_in_one_line(cache, tmp_path, flags, why):
+    told = run(cache, *FAST, "--epochs", 1, "--graph", *flags, "--out", tmp_path / "run").stdout
+    lines = [line for line in told.splitlines() if line.startswith("--graph: ")]
+    assert lines == [f"--graph: the steps run without a graph, because {why}"]
+    assert summary(tmp_path / "run")["graph"] is False
 
 
 def test_evaluate_alone_finds_the_same_accuracy(finished, cache):

@@ -47,6 +47,7 @@ TEST(AgreementTest, EveryAgreedFlagIsATermAndNoOtherIs) {
       {"workers", [](auto& o) { o.workers = 7; }},
       {"prefetch", [](auto& o) { o.prefetch = 7; }},
       {"resident", [](auto& o) { o.is_resident = true; }},
+      {"graph", [](auto& o) { o.captures_steps = true; }},
       {"layout", [](auto& o) { o.layout = "u8"; }},
       {"decode", [](auto& o) { o.decode = "full"; }},
       {"dct-scale", [](auto& o) { o.dct_scale = "off"; }},

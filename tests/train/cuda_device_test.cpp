@@ -23,16 +23,17 @@ TEST(NoDeviceTest, NamesTheFirstThingThatRulesADeviceOut) {
 }
 
 TEST(RoomForPicturesTest, SaysBothNumbersAndWhatWouldFit) {
-  EXPECT_NO_THROW(require_room("", 60'000, 47'040'000, 47'040'000));
+  EXPECT_NO_THROW(require_room("", 60'000, 47'040'000, 53'760'000));
   EXPECT_EQ(message_of(ErrorKind::kDevice, [] { require_room("", 60'000, 47'040'000, 39'200'783); }),
-            "--resident: 60,000 pictures take 47.0 MB, and 39.2 MB of the device's memory are free; expected at most "
-            "50,000 pictures, 83 % of them: more ranks with --shuffle rank-local, smaller pictures (shardprep pack "
+            "--resident: 60,000 pictures take 47.0 MB, and 39.2 MB of the device's memory are free, of which an eighth "
+            "is left for training; expected at most 43,750 pictures, 73 % of them: more ranks with --shuffle "
+            "rank-local, smaller pictures (shardprep pack "
             "--resize), or no --resident");
   EXPECT_EQ(
       message_of(ErrorKind::kDevice, [] { require_room("the coefficients of ", 1000, 1'000'000'000, 250'000'000); }),
-      "--resident: the coefficients of 1,000 pictures take 1.0 GB, and 250.0 MB of the device's memory are free; "
-      "expected at most "
-      "250 pictures, 25 % of them: more ranks with --shuffle rank-local, smaller pictures (shardprep pack "
+      "--resident: the coefficients of 1,000 pictures take 1.0 GB, and 250.0 MB of the device's memory are free, of "
+      "which an eighth is left for training; expected at most 218 pictures, 22 % of them: more ranks with --shuffle "
+      "rank-local, smaller pictures (shardprep pack "
       "--resize), or no --resident");
 }
 

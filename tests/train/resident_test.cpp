@@ -11,12 +11,12 @@ namespace {
 /// The number of pixels in an epoch that differ by more than `tolerance` between the two feeders. Counts, labels and
 /// weights must be equal.
 int64_t differing_pixels(const std::string& augment, const LoaderOptions& options, double tolerance = 0,
-                         int64_t epoch = 1, int64_t first_batch = 0) {
+                         int64_t epoch = 1, int64_t first_batch = 0, const ResidentRoom& room = {}) {
   const auto dataset = small_dataset();
   const Pipeline pipeline(augment, dataset->manifest().statistics);
   Recorder recorder;
   const auto host = make_host_feeder(std::make_unique<Loader>(dataset, pipeline, options), torch::kCPU, recorder);
-  const auto resident = make_resident_feeder(dataset, pipeline, options, torch::kCPU, recorder);
+  const auto resident = make_resident_feeder(dataset, pipeline, options, torch::kCPU, recorder, room);
   EXPECT_EQ(host->batches_per_epoch(), resident->batches_per_epoch());
   EXPECT_EQ(host->samples_per_epoch(), resident->samples_per_epoch());
   host->start_epoch(epoch, first_batch);
@@ -94,6 +94,30 @@ TEST(ResidentFeederTest, EveryRankShuffleTailAndRestartFollowsTheLoader) {
   }
 }
 
+/// 130 pictures of 400 bytes. Of 40,000 free bytes 35,000 may be taken: 87 pictures, 32 of which are those of a batch.
+TEST(ResidentFeederTest, PicturesThatDoNotFitAreCopiedWithTheirBatches) {
+  std::vector<std::string> said;
+  const ResidentRoom room{.free_bytes = 40'000, .say = [&](const std::string& line) { said.push_back(line); }};
+  for (const int64_t epoch : {0, 3})
+    EXPECT_EQ(differing_pixels("affine(degrees=10),normalize", loader_options(), 0, epoch, 0, room), 0);
+  ASSERT_EQ(said.size(), 2U);
+  EXPECT_EQ(said[0],
+            "--resident: 130 pictures take 52.0 KB, and 40.0 KB of the device's memory are free, of which an eighth is "
+            "left for training; 55 pictures, 42 % of them, stay there, and the others are copied with their batches");
+  EXPECT_NE(message_of(ErrorKind::kDevice,
+                       [&] { differing_pixels("normalize", loader_options(), 0, 1, 0, {.free_bytes = 29'000}); })
+                .find("expected at most 63 pictures, 48 % of them"),
+            std::string::npos);
+  Recorder recorder;
+  const Pipeline pipeline("normalize", small_dataset()->manifest().statistics);
+  const auto make = [&](int64_t free_bytes) {
+    return make_resident_feeder(small_dataset(), pipeline, loader_options(), torch::kCPU, recorder,
+                                {.free_bytes = free_bytes});
+  };
+  EXPECT_FALSE(make(40'000)->leave_making()) << "a graph copies nothing from the host";
+  EXPECT_TRUE(make(52'000 * 8 / 7 + 1)->leave_making());
+}
+
 TEST(DeviceRenderTest, ColourMatricesOfRgbAreRendersToTheBit) {
   constexpr int kHeight = 9, kWidth = 11;
   const auto pictures = torch::randint(0, 256, {4, kHeight, kWidth, 3}, at::make_generator<at::CPUGeneratorImpl>(3),
@@ -109,7 +133,7 @@ TEST(DeviceRenderTest, ColourMatricesOfRgbAreRendersToTheBit) {
     if (i > 1) row.plan.erase({1, 2, 4, 5, {200, 100, 50}});
     rows.push_back(row);
   }
-  const auto batch = device_render(pictures, pack_plans(rows, 3, torch::kCPU), normalization);
+  const auto batch = device_render(pictures, pack_plans(rows, 3, torch::kCPU), {normalization, 3, torch::kCPU});
   for (const auto& row : rows) {
     std::vector<float> expected(3 * 7 * 8);
     const auto picture = pictures[row.picture];

@@ -15,7 +15,6 @@ namespace penstock {
 namespace {
 
 using testing::ElementsAre;
-using testing::Pair;
 
 constexpr int64_t kBatches = 5, kBatchSize = 8, kSamples = 36;  // the last batch holds 4
 
@@ -217,7 +216,8 @@ TEST(TrainEpochsTest, CheckpointsComeEverySoManyStepsAndAtTheEnd) {
   Trial trial(*comm);
   trial.options.save_every = {3, 0};
   trial.run();
-  EXPECT_THAT(trial.saved, ElementsAre(Pair(3, "last"), Pair(6, "last"), Pair(9, "last"), Pair(10, "last")));
+  EXPECT_THAT(trial.saved, ElementsAre(testing::Pair(3, "last"), testing::Pair(6, "last"), testing::Pair(9, "last"),
+                                       testing::Pair(10, "last")));
   EXPECT_EQ(trial.last.epoch, 2);
   EXPECT_EQ(trial.last.batch, 0);
 }
@@ -231,8 +231,8 @@ TEST(TrainEpochsTest, TheBestEvaluationIsKept) {
   trial.accuracies = {0.5, 0.4, 0.6};
   const auto result = trial.run();
   EXPECT_THAT(trial.evaluated, ElementsAre(0, 1, 2));
-  EXPECT_THAT(trial.saved,
-              ElementsAre(Pair(5, "best"), Pair(5, "last"), Pair(10, "last"), Pair(15, "best"), Pair(15, "last")));
+  EXPECT_THAT(trial.saved, ElementsAre(testing::Pair(5, "best"), testing::Pair(5, "last"), testing::Pair(10, "last"),
+                                       testing::Pair(15, "best"), testing::Pair(15, "last")));
   EXPECT_EQ(result.position.best_accuracy, 0.6);
   EXPECT_EQ(result.evaluation->accuracy, 0.6);
 }
@@ -257,7 +257,8 @@ TEST(TrainEpochsTest, GoingOnInTheMiddleEndsWithTheSameEpochFigures) {
   train_epochs(parts, first.options, {});
   Trial second(*comm);
   second.run(positions.at(1));  // position after step 6, which is the first step of the second epoch
-  EXPECT_THAT(second.strategy.steps, ElementsAre(Pair(1, 1), Pair(1, 2), Pair(1, 3), Pair(1, 4)));
+  EXPECT_THAT(second.strategy.steps,
+              ElementsAre(testing::Pair(1, 1), testing::Pair(1, 2), testing::Pair(1, 3), testing::Pair(1, 4)));
   EXPECT_DOUBLE_EQ(second.metrics.back().loss, (8 * 1 + 8 * 2 + 8 * 3 + 8 * 4 + 4 * 5) / 36.0);
 }
 
@@ -278,7 +279,7 @@ TEST(TrainEpochsTest, ASignalAtOneRankStopsAllAtTheSameStepAndSaves) {
     const auto all = comm.all_gather(steps);
     EXPECT_TRUE(torch::equal(all[0], all[1]));
     EXPECT_LT(result.position.step, 6);
-    EXPECT_THAT(trial.saved, ElementsAre(Pair(result.position.step, "last")));
+    EXPECT_THAT(trial.saved, ElementsAre(testing::Pair(result.position.step, "last")));
   });
 }
 

@@ -58,6 +58,11 @@ void add_data_flags(CLI::App& app, TrainOptions& o) {
       "keep all pictures in the memory of the device and make the batches there; needs raw pictures of one size, or "
       "photographs that are stored as coefficients (shardprep pack --encode coef), which are then decoded there");
   app.get_option("--resident")->group(group);
+  app.add_flag("--graph", o.captures_steps,
+               "with --resident on CUDA: capture a step, from the plans of its batch to the gradients, once as a CUDA "
+               "graph, and replay it in every step; the bits are those of a run without it. Where a step cannot be "
+               "captured, a line says why, and steps run without a graph");
+  app.get_option("--graph")->group(group);
   app.add_option(
          "--layout", o.layout,
          "pixels that the loader makes. f32: normalised; u8: a quarter of the bytes, which the device then normalises")

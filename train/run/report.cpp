@@ -94,6 +94,12 @@ std::string mode_text(const Setup& setup, const Strategy& strategy, int rank_cou
                 count_text(rank_count, "rank"), " ", division.empty() ? whole : division, "\n");
 }
 
+std::string resumed_text(const Setup& setup) {
+  if (!setup.checkpoint) return "";
+  const Position& start = setup.info.position;
+  return concat(" since epoch ", start.epoch + 1, ", step ", start.batch, " of it, where --resume went on");
+}
+
 std::string accuracy_text(const Evaluation& evaluation, const std::string& split,
                           const std::vector<std::string>& class_names) {
   std::string text = concat("Accuracy over the ", evaluation.sample_count, " ", split,
@@ -209,6 +215,10 @@ nlohmann::ordered_json summary_json(const Setup& setup, const TrainResult* resul
     for (int phase = 0; phase < kPhaseCount; ++phase)
       json["phase_ms"][kPhaseNames[phase]] = result->a_step[Phase{phase}];
     json["hidden_communication_ms"] = result->a_step.hidden_communication();
+    if (setup.options.captures_steps) {
+      json["graph"] = result->replay_count > 0;
+      json["replayed_steps"] = result->replay_count;
+    }
   }
   const auto& options = setup.options;
   json["world_size"] = options.world_size;

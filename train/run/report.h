@@ -23,6 +23,10 @@ std::string opening_text(const Setup& setup, const Comm& comm);
 ///
 /// Before it stands Strategy::left_out(), where there is anything.
 std::string mode_text(const Setup& setup, const Strategy& strategy, int rank_count);
+/// The total time has only the steps after --resume: " since epoch 3, step 10 of it, where --resume went on". ""
+/// without
+/// --resume.
+std::string resumed_text(const Setup& setup);
 
 /// `Accuracy over the 10000 test samples: 98.95 %`, and one line per class.
 std::string accuracy_text(const Evaluation& evaluation, const std::string& split,

@@ -141,7 +141,9 @@ class Run {
   std::unique_ptr<Feeder> make_feeder(const std::shared_ptr<const Dataset>& dataset, const Pipeline& pipeline,
                                       LoaderOptions options) {
     if (!strategy_->is_fed()) return make_counting_feeder(*dataset, options);
-    if (options_.is_resident) return make_resident_feeder(dataset, pipeline, options, device_, recorder_);
+    if (options_.is_resident)
+      return make_resident_feeder(dataset, pipeline, options, device_, recorder_,
+                                  {.free_bytes = {}, .say = [this](const std::string& line) { say(line); }});
     if (device_.is_cuda()) options.allocator = pinned_slots();
     return make_host_feeder(std::make_unique<Loader>(dataset, pipeline, options), device_, recorder_,
                             pipeline.normalization());
@@ -176,11 +178,17 @@ class Run {
   }
 
   TrainParts parts() {
-    TrainParts parts{*strategy_, comm_,
-                     *feeder_,   recorder_,
-                     device_,    is_first_ ? &progress_ : nullptr,
-                     {},         {},
-                     {},         profile_ ? &*profile_ : nullptr};
+    TrainParts parts{*strategy_,
+                     comm_,
+                     *feeder_,
+                     recorder_,
+                     device_,
+                     is_first_ ? &progress_ : nullptr,
+                     {},
+                     {},
+                     {},
+                     profile_ ? &*profile_ : nullptr,
+                     [this](const std::string& line) { say(line); }};
     if (is_first_) {
       parts.on_metrics = [this](Metrics metrics) {
         if (gpu_use_) gpu_use_->put(metrics);
@@ -254,7 +262,7 @@ class Run {
     write_text(options_.out / "summary.json", json_text(summary, 2) + "\n");
     char seconds[32];
     std::snprintf(seconds, sizeof(seconds), "%.1f s", result.train_seconds);
-    std::cout << "Total training time: " << seconds << resumed_text() << line_end();
+    std::cout << "Total training time: " << seconds << resumed_text(setup_) << line_end();
     if (evaluation != nullptr && learns())
       std::cout << accuracy_text(*evaluation, options_.evaluated_split, class_names());
     std::cout << memory_text(tensors, line_end()) << replicas_text(replicas, result.train_seconds, all_memory) << waits
@@ -288,14 +296,6 @@ class Run {
       text += to_text(*slow) + mark;
     }
     return text;
-  }
-
-  /// The total time has only the steps after --resume, so the line says " since epoch 3, step 10 of it, where --resume
-  /// went on".
-  std::string resumed_text() const {
-    if (!setup_.checkpoint) return "";
-    const Position& start = setup_.info.position;
-    return concat(" since epoch ", start.epoch + 1, ", step ", start.batch, " of it, where --resume went on");
   }
 
   /// Collective: what was measured in this run, over all ranks.

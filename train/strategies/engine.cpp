@@ -134,6 +134,12 @@ void Engine::emulate(const StrategyContext& context) {
 
 StepSums Engine::step(const DeviceBatch& batch) {
   if (emulated_step_) return emulated(batch);
+  auto sums = compute_gradients(batch);
+  finish_step();
+  return sums;
+}
+
+StepSums Engine::compute_gradients(const DeviceBatch& batch) {
   sync_->begin();
   if (shards_) shards_->begin(batch);
   auto sums = runner_->run(link_ ? link_->with_targets(batch) : batch);
@@ -143,12 +149,34 @@ StepSums Engine::step(const DeviceBatch& batch) {
   if (shards_) shards_->finish();
   sums.compression_error = sync_->compression_error();
   recorder_.mark(Phase::kCommunication);
+  return sums;
+}
+
+void Engine::finish_step() {
   if (!choices_.steps_in_backward) update_->step();
   recorder_.mark(Phase::kOptimizer);
   update_->share();
   recorder_.mark(Phase::kCommunication);
   are_buffers_agreed_ = false;
-  return sums;
+}
+
+std::string Engine::why_not_captured() const {
+  if (emulated_step_) return "an emulated step computes nothing";
+  if (shards_) return "--exact computes the shards of a batch one by one; expected no --exact";
+  return choices_.can_be_captured ? "" : "this mode's cannot be captured; expected --mode single";
+}
+
+std::vector<torch::Tensor> Engine::gradients() {
+  std::vector<torch::Tensor> gradients;
+  for (const auto& [name, parameter] : part_.trained()) gradients.push_back(parameter.grad());
+  return gradients;
+}
+
+/// A step between the replays of a graph leaves other tensors as gradients of the parameters than the graph writes to.
+void Engine::update(const std::vector<torch::Tensor>& gradients) {
+  const auto& trained = part_.trained();
+  for (size_t i = 0; i < trained.size(); ++i) trained[i].second.mutable_grad() = gradients[i];
+  finish_step();
 }
 
 StepSums Engine::emulated(const DeviceBatch& batch) {

@@ -15,6 +15,7 @@
 #include "train/strategies/schedule_runner.h"
 #include "train/strategies/shards.h"
 #include "train/strategies/stage_link.h"
+#include "train/strategies/step_halves.h"
 #include "train/strategies/strategy.h"
 #include "train/strategies/synced_norms.h"
 #include "train/strategies/update.h"
@@ -41,6 +42,7 @@ struct Choices {
   bool syncs_batch_norm = false;            // over the data axis; only with one micro-batch
   bool steps_in_backward = false;           // each bucket when its sum has landed; with make_bucket_sync() alone
   std::shared_ptr<Replicas> replicas = {};  // run the whole model, on several devices; the sync has them too
+  bool can_be_captured = false;             // as StepHalves has it; with make_no_sync() alone
 };
 
 /// One step: this rank's operations of the schedule, the sum of gradients over the data axis, one update. Ranks of one
@@ -62,7 +64,7 @@ struct Choices {
 ///
 /// From the constructor on the parameters and buffers are those of data rank 0. for_each_state() and the first
 /// evaluate() after a step give every rank its buffers again, as PyTorch's DDP checkpoints do.
-class Engine final : public Strategy {
+class Engine final : public Strategy, public StepHalves {
  public:
   /// Requires that `choices.mesh` has as many ranks as there are.
   Engine(const StrategyContext& context, const Choices& choices);
@@ -85,6 +87,10 @@ class Engine final : public Strategy {
     return measured_memory(part_, *sync_, update_->optimizer().state(), choices_.sliced, data_.world_size());
   }
   void measure_next_step() override { sync_->measure_next(); }
+  std::string why_not_captured() const override;
+  StepSums compute_gradients(const DeviceBatch& batch) override;
+  std::vector<torch::Tensor> gradients() override;
+  void update(const std::vector<torch::Tensor>& gradients) override;
   std::vector<ReplicaUse> replica_use() override;
   StateSizes state_sizes() override;
   void for_each_state(const UseTensor& use) override;
@@ -94,6 +100,7 @@ class Engine final : public Strategy {
  private:
   void emulate(const StrategyContext& context);
   StepSums emulated(const DeviceBatch& batch);
+  void finish_step();
   void agree_on_buffers();
   int holder_of(const std::string& tensor) const;
   /// Collective over the data axis, at its first rank: all that its ranks hold of state_sizes(), whole, without what a

@@ -24,6 +24,7 @@ std::unique_ptr<Strategy> make_single(const Spec& spec, const StrategyContext& c
   detail::Choices choices{
       .mesh = mesh, .micro_batches = micro_batches, .schedule = detail::accumulation(micro_batches)};
   if (mesh.shards > 0) choices.sync = detail::make_tree_sync;
+  choices.can_be_captured = true;
   return std::make_unique<detail::Engine>(context, choices);
 }
 
