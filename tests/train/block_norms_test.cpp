@@ -33,7 +33,8 @@ TEST(BlockNormsTest, TheyAddUpToTheSquaredNorm) {
 /// Numbers whose sum depends on the order: 1e16 + 1 is 1e16 in float64.
 TEST(BlockNormsTest, HalvesAreAddedToEachOther) {
   const auto numbers = torch::tensor({1e16, 1.0, 1.0, -1e16, 1.0}, torch::kFloat64);
-  // Of eight: (1e16 + 1), 1 + 0, 1 + 0, -1e16 + 0; then (1e16 + 1) + 1 and 1 - 1e16; then their sum.
+  // The five numbers and three zeros are added in three rounds, each number to the one half a list further on:
+  // 1e16 + 1, 1 + 0, 1 + 0, -1e16 + 0; then (1e16 + 1) + 1 and 1 - 1e16; then their sum.
   EXPECT_EQ(sum_by_halves(numbers).item<double>(), ((1e16 + 1.0) + 1.0) + (1.0 + -1e16));
   EXPECT_EQ(sum_by_halves(torch::tensor({3.0}, torch::kFloat64)).item<double>(), 3);
 }

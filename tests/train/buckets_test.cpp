@@ -24,7 +24,7 @@ TEST(BucketsTest, TheLastBucketIsSmallTooIfItsTensorsAre) {
   EXPECT_EQ(assign_buckets({4, 5, 2, 29, 10}, 10, 40), (Assignment{{4}, {3, 2}, {1, 0}}));
   EXPECT_EQ(assign_buckets({4, 7, 20, 10}, 10, 40), (Assignment{{3}, {2, 1}, {0}}));
   EXPECT_EQ(assign_buckets({11, 2, 20, 10}, 10, 40), (Assignment{{3}, {2, 1, 0}}));
-  EXPECT_EQ(assign_buckets({4, 9}, 10, 40), (Assignment{{1}, {0}}));  // of one bucket
+  EXPECT_EQ(assign_buckets({4, 9}, 10, 40), (Assignment{{1}, {0}}));  // cut, although one bucket would hold both
 }
 
 TEST(BucketsTest, TheOuterLimitIs1MiBAndTheOtherOne25) {

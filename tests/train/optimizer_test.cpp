@@ -137,7 +137,7 @@ TEST_P(OptimizerContractTest, GradientsStayAsTheyWere) {
   for (size_t i = 0; i < parameters.size(); ++i) EXPECT_FALSE(parameters[i].equal(random_parameters()[i]));
 }
 
-/// Of the optimisers that can do it, those of plug-ins included.
+/// Every optimiser that can update in parts is tried, those of plug-ins included.
 TEST_P(OptimizerContractTest, PartsOnThreadsHaveTheBitsOfOneStep) {
   if (!OptimizerRegistry::entry(GetParam()).traits.steps_in_parts) return;
   const auto mine = random_parameters(), theirs = random_parameters();

@@ -6,7 +6,7 @@
 namespace penstock {
 namespace {
 
-thread_local size_t present_part = 0;  // that this thread is changing, of any optimiser
+thread_local size_t present_part = 0;  // the part that this thread is changing, of any optimiser
 
 }  // namespace
 

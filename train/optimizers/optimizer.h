@@ -86,9 +86,9 @@ class Optimizer {
   virtual void update() = 0;
   /// With the present learning rate, and a rate factor for every parameter.
   const OptimizerContext& context() const { return context_; }
-  /// Those of the part that this thread is changing.
+  /// The groups of the part that this thread is changing.
   const std::vector<Group>& groups() const { return parts_[part()]; }
-  static size_t part();  // that this thread is changing
+  static size_t part();  // the number of the part that this thread is changing
   static std::vector<torch::Tensor> gradients_of(const std::vector<torch::Tensor>& parameters);
   double learning_rate(const Group& group) const { return context_.options.learning_rate * group.rate_factor; }
 

@@ -50,7 +50,7 @@ std::unique_ptr<Update> make_whole_update(const UpdateContext& context);
 /// The same on several threads.
 struct UpdateThreads {
   std::vector<size_t> parts;  // one entry per trained parameter: which of the calls of `run` changes it
-  size_t count = 0;           // of these calls
+  size_t count = 0;           // how many such calls there are
   std::function<void(const std::function<void(size_t part)>&)> run;  // as Optimizer::step_on() has it
 };
 /// Requires OptimizerKind::steps_in_parts.
