@@ -90,6 +90,7 @@ def run_rank(rank, options, port):
     if rank == 0:
         print(f"{1e3 * statistics.fmean(times[UNCOUNTED:]):.4f}", flush=True)
     dist.barrier()
+    del step, model  # before the group: a DDP model that ends later can wait for Gloo's thread for ever (torch 2.11)
     dist.destroy_process_group()
 
 

@@ -61,20 +61,7 @@ def save(path: pathlib.Path, parts: dict) -> None:
     os.replace(aside, path)
 
 
-def main() -> None:
-    options = parse()
-    local_rank = int(os.environ.get("LOCAL_RANK", 0))
-    device = torch.device("cuda", local_rank) if torch.cuda.is_available() else torch.device("cpu")
-    if "RANK" in os.environ:
-        distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    is_first = not distributed.is_initialized() or distributed.get_rank() == 0
-    if is_first:
-        for split in ("train", "test"):
-            if not (options.data / split).exists():
-                penstock.pack(options.source, options.data, split=split)
-    if distributed.is_initialized():
-        distributed.barrier()
-
+def fit(options: argparse.Namespace, device: torch.device, is_first: bool) -> None:
     train = loader_of(options, "train", f"random-resized-crop(size={options.size}),flip,normalize")
     test = loader_of(options, "test", f"resize(size={options.size * 256 // 224}),center-crop(size={options.size}),normalize")
     torch.manual_seed(0)
@@ -111,6 +98,24 @@ def main() -> None:
         if is_first:
             save(options.resume, parts)
             print(f"epoch {epoch}: loss {loss.item():.6f}, test accuracy {top1:.2%}", flush=True)
+
+
+def main() -> None:
+    options = parse()
+    local_rank = int(os.environ.get("LOCAL_RANK", 0))
+    device = torch.device("cuda", local_rank) if torch.cuda.is_available() else torch.device("cpu")
+    if "RANK" in os.environ:
+        distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    is_first = not distributed.is_initialized() or distributed.get_rank() == 0
+    if is_first:
+        for split in ("train", "test"):
+            if not (options.data / split).exists():
+                penstock.pack(options.source, options.data, split=split)
+    if distributed.is_initialized():
+        distributed.barrier()
+    fit(options, device, is_first)
+    # The wrapped model is gone here. If it ended after the group, as it would at the end of one function, its destructor
+    # would wait for Gloo's thread with Python's lock held, and that thread for the lock (seen with torch 2.11).
     if distributed.is_initialized():
         distributed.destroy_process_group()
 
