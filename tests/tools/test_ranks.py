@@ -62,6 +62,18 @@ def test_ranks_that_differ_are_refused_at_all_of_them(cache, tmp_path, flags, me
     assert not (tmp_path / "run").exists()
 
 
+def test_ranks_with_other_pretrained_weights_are_refused(cache, tmp_path):
+    files = [tmp_path / str(seed) / "model.safetensors" for seed in (1, 2)]
+    for seed, file in zip((1, 2), files):
+        run(cache, *SMALL, "--epochs", 1, "--seed", seed, "--out", file.parent)
+    common = [*FAST, *world(), "--out", tmp_path / "run"]
+    ends = ends_of([start(cache, *common, "--rank", rank, "--pretrained", files[rank]) for rank in (0, 1)])
+    assert ends[0] == ends[1]
+    code, lines = ends[0]
+    assert code == 2 and len(lines) == 1 and lines[0].startswith("train: rank 1: --pretrained is "), lines
+    assert not (tmp_path / "run").exists()
+
+
 def test_every_flag_stands_in_options_json(cache, tmp_path):
     """Whoever adds a flag says in the flag table whether ranks must agree on it."""
     flags = re.findall(r"^ +(?:-\w,\s*)?(--[\w,-]+)", run(cache, "--help").stdout, re.MULTILINE)
