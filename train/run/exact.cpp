@@ -66,7 +66,7 @@ std::vector<std::string> pin_kernels() {
 std::string exact_text(const TrainOptions& options) {
   const int64_t rows = options.batch_size / options.exact_shards;
   return concat("exact: ", count_text(options.exact_shards, "shard"), " of ", count_text(rows, "row"),
-                " per batch; kernels of AVX2, by one thread per rank or replica\n");
+                " per batch; kernels that every processor with AVX2 has, by one thread per rank or replica\n");
 }
 
 }  // namespace penstock
