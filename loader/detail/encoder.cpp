@@ -26,7 +26,7 @@ namespace penstock::detail {
 namespace {
 
 constexpr uint64_t kTrainingPictures = 256;
-constexpr size_t kTrainingBlocks = 400000;             // takes 1.2 s of one core
+constexpr size_t kTrainingBlocks = 400000;             // takes 0.8 s of one core
 constexpr int kMaxJpegSide = 65500;                    // pixels; libjpeg's limit
 constexpr uint64_t kRawShareKey = 0x7261772d73686172;  // key of the hash that chooses the pictures
 

@@ -16,10 +16,10 @@ class BitWriter {
  public:
   explicit BitWriter(uint8_t* to) : at_(to) {}
 
-  /// Requires value < 2^width and width <= 32.
-  void put(uint32_t value, int width) {
-    held_ |= uint64_t{value} << count_;
-    count_ += width;
+  /// Requires value < 2^width and width <= 56.
+  void put(uint64_t value, int width) {
+    held_ |= value << count_;
+    count_ += static_cast<unsigned>(width);
     const uint64_t all = held_;
     std::memcpy(at_, &all, sizeof all);
     at_ += count_ / 8;
@@ -38,7 +38,7 @@ class BitWriter {
     put(word & ((1u << bit_count) - 1), static_cast<int>(bit_count));
   }
   /// The number of bits written, for a writer that began at `begin`.
-  size_t bits_since(const uint8_t* begin) const { return static_cast<size_t>(8 * (at_ - begin) + count_); }
+  size_t bits_since(const uint8_t* begin) const { return 8 * static_cast<size_t>(at_ - begin) + count_; }
 
   /// Returns the end of what was written. The last byte is filled up with bits 0.
   uint8_t* finish() const { return at_ + (count_ > 0); }
@@ -46,7 +46,7 @@ class BitWriter {
  private:
   uint8_t* at_;
   uint64_t held_ = 0;
-  int count_ = 0;  // below 8: the number of lowest bits of held_ that are in use
+  unsigned count_ = 0;  // below 8: the number of lowest bits of held_ that are in use
 };
 
 }  // namespace penstock::detail

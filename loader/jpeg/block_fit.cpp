@@ -92,12 +92,15 @@ HWY_INLINE int find_first(const uint8_t* sums, size_t count, int wanted) {
   alignas(64) uint8_t bits[kStoreEntries / 8 + 8] = {};  // StoreMaskBits() may write 8 bytes
   for (size_t at = 0; at < count; at += hn::Lanes(d))
     hn::StoreMaskBits(d, hn::Eq(hn::Load(d, sums + at), all_wanted), bits + at / 8);
-  uint64_t words[kStoreEntries / 64];
-  std::memcpy(words, bits, sizeof words);
-  unsigned filled = 1u << kStoreEntries / 64 >> 1;
-  for (int i = 0; i < kStoreEntries / 64; ++i) filled |= unsigned{words[i] != 0} << i;
-  const int word = std::countr_zero(filled);
-  return 64 * word + std::countr_zero(words[word]);
+  // A vector of all words would wait until what was stored in smaller parts has left for the cache.
+  uint64_t place = 0;
+  for (int i = kStoreEntries / 64 - 1; i >= 0; --i) {
+    uint64_t word;
+    std::memcpy(&word, bits + 8 * i, sizeof word);
+    const auto first = static_cast<uint64_t>(std::countr_zero(word)), is_empty = uint64_t{word == 0};
+    place = first + (place & (0 - is_empty));  // the first one of an empty word is 64
+  }
+  return static_cast<int>(place);
 #endif
 }
 

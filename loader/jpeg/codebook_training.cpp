@@ -14,8 +14,8 @@
 namespace penstock::detail {
 namespace {
 
-// The number of rounds after each doubling of the entries. 4 rounds give 0.3 % more bytes in three quarters of the
-// time; 12 rounds give 0.04 % fewer bytes in one and a half times the time.
+// The number of rounds after each doubling of the entries. 4 rounds give 0.3 % more bytes in 0.7 of the time; 12 rounds
+// take 1.2 times the time and give no fewer bytes.
 constexpr int kRoundsASplit = 8;
 constexpr size_t kChunk = 4096;  // number of blocks that a thread takes at once
 
@@ -101,7 +101,11 @@ class ClassTrainer {
     ++rounds_;
   }
 
+  /// Gives each block the first of its cheapest entries. One round in four changes no entry, and then no block moves.
   void assign() {
+    if (assigned_count_ == count_ && std::equal(widths_.begin(), widths_.begin() + count_, assigned_.begin())) return;
+    assigned_ = widths_;
+    assigned_count_ = count_;
     fits_.set(widths_, count_);
     const size_t chunks = (blocks_.size() + kChunk - 1) / kChunk;
     run_parallel(chunks, jobs_, [this](size_t chunk, const std::atomic<bool>&) {
@@ -160,7 +164,9 @@ class ClassTrainer {
   std::vector<BlockFit> chosen_;  // one entry per block
   ClassWidths widths_{};
   FitTable fits_;
-  int count_ = 0;  // number of entries so far
+  int count_ = 0;           // number of entries so far
+  ClassWidths assigned_{};  // the first assigned_count_ of them gave chosen_
+  int assigned_count_ = 0;
   uint64_t rounds_ = 0;
   std::vector<int16_t> counted_;  // one entry per block: the codebook entry whose histogram counts it; -1: none
   std::vector<Histogram> histograms_ = std::vector<Histogram>(kTrainedEntries);

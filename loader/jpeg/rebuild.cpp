@@ -22,7 +22,7 @@ class ScanBits {
   explicit ScanBits(uint8_t* to) : at_(to) {}
 
   /// Requires bit_count <= 31 and value < 2^bit_count.
-  [[gnu::always_inline]] void put(uint32_t value, int bit_count) {
+  [[gnu::always_inline]] void put(uint32_t value, unsigned bit_count) {
     held_ = held_ << bit_count | value;
     count_ += bit_count;
     const uint64_t next = __builtin_bswap64(held_ << (64 - count_));
@@ -40,8 +40,8 @@ class ScanBits {
 
  private:
   uint8_t* at_;
-  uint64_t held_ = 0;  // the bits written last; older ones are on top
-  int count_ = 0;      // below 8: the number of lowest bits of held_ that are not a whole byte yet
+  uint64_t held_ = 0;   // the bits written last; older ones are on top
+  unsigned count_ = 0;  // below 8: the number of lowest bits of held_ that are not a whole byte yet
 };
 
 /// Appends `bytes` with a zero byte after every 0xFF.
@@ -74,7 +74,7 @@ class SymbolCoder {
     const auto [code, length] = codes_[run << 4 | size];
     if (length == 0) fail(run, value);
     const uint32_t bits = static_cast<uint32_t>(value + (value >> 31)) & ((1U << size) - 1);
-    writer.put(uint32_t{code} << size | bits, length + size);
+    writer.put(uint32_t{code} << size | bits, static_cast<unsigned>(length + size));
   }
 
  private:

@@ -14,7 +14,7 @@
 namespace penstock::detail {
 
 struct StoreWriter::Tables {
-  explicit Tables(const Codebook& given) : codebook(given.tables()) {
+  Tables(const Codebook& given, ValueKernel kernel) : codebook(given.tables()), put_values(kernel) {
     for (int i = 0; i < kStoreClasses; ++i) fits[i].set(codebook.widths[i], kTrainedEntries + 1);
     for (int entry = 0; entry < CodebookTables::kCount; ++entry)
       for (int bit = 0; bit < codebook.heads[entry].mask_bits(); ++bit)
@@ -22,6 +22,7 @@ struct StoreWriter::Tables {
   }
 
   const CodebookTables& codebook;
+  const ValueKernel put_values;
   std::array<FitTable, kStoreClasses> fits;
   // One row per entry: the mask's bit of each coefficient that has one, which is the inverse of CodebookTables::order.
   std::array<std::array<uint8_t, kBlockSize>, CodebookTables::kCount> mask_bits{};
@@ -101,24 +102,19 @@ class GroupWriter {
   }
 
   /// Writes the values of block i and notes its mask and its exceptions. Returns false when the exceptions cannot be
-  /// stored. There is one loop, since the end of a loop over needs is hard to predict and takes as long as three needs.
+  /// stored.
   bool divide(int i, const BlockNeeds& needs) {
-    const EntryWidths& widths = codebook_.widths_of(entries_[i]);
-    const auto& bit_of = tables_.mask_bits[entries_[i]];
-    const int16_t* values = block(i);
-    uint64_t exceptional = needs.dc() > widths[0], mask = 0;
+    const int entry = entries_[i];
     BitWriter writer = values_;
-    for (const Need need : needs.ac_list()) {
-      const int k = coefficient_of(need), value = values[k];
-      const bool fits = width_of(need) <= widths[k];
-      exceptional |= uint64_t{!fits} << k;
-      mask |= uint64_t{fits} << bit_of[k];
-      const int width = fits ? widths[k] : 0;
-      const auto field = static_cast<uint32_t>(value + (1 << width >> 1) - (value > 0));
-      writer.put(fits ? field : 0, width);
-    }
+    const BlockPlaces places = tables_.put_values({.tables = &codebook_,
+                                                   .entry = entry,
+                                                   .block = block(i),
+                                                   .needs = needs.ac_list(),
+                                                   .mask_bits = tables_.mask_bits[entry].data()},
+                                                  writer);
+    const uint64_t exceptional = places.exceptional | uint64_t{needs.dc() > codebook_.widths_of(entry)[0]};
     if (exceptional != 0 && !add_exceptions(i, exceptional)) return false;
-    masks_[i] = mask;
+    masks_[i] = places.mask;
     values_ = writer;
     return true;
   }
@@ -167,7 +163,8 @@ class GroupWriter {
 
 }  // namespace
 
-StoreWriter::StoreWriter(const Codebook& codebook) : tables_(std::make_unique<const Tables>(codebook)) {}
+StoreWriter::StoreWriter(const Codebook& codebook, ValueKernel kernel)
+    : tables_(std::make_unique<const Tables>(codebook, kernel)) {}
 
 StoreWriter::~StoreWriter() = default;
 

@@ -8,6 +8,7 @@
 #include "loader/jpeg/codebook.h"
 #include "loader/jpeg/coefficients.h"
 #include "loader/jpeg/geometry.h"
+#include "loader/jpeg/value_kernel.h"
 
 namespace penstock::detail {
 
@@ -16,7 +17,7 @@ namespace penstock::detail {
 class StoreWriter {
  public:
   /// Takes 0.2 ms. `codebook` must outlive the writer.
-  explicit StoreWriter(const Codebook& codebook);
+  explicit StoreWriter(const Codebook& codebook, ValueKernel kernel = value_kernels().back().kernel);
   ~StoreWriter();
 
   /// Stores every coefficient of `source` in the bytes of store_format.h. With the same codebook they can be read back

@@ -1,4 +1,5 @@
-// The coefficient store: every kernel reads back what was written, and broken bytes do no harm.
+// The coefficient store: every kernel writes the same bytes and reads back what was written, and broken bytes do no
+// harm.
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -9,6 +10,7 @@
 #include "loader/jpeg/codebook_training.h"
 #include "loader/jpeg/store_source.h"
 #include "loader/jpeg/store_writer.h"
+#include "loader/jpeg/value_kernel.h"
 #include "tests/loader/jpeg_coefficients_data.h"
 #include "tests/support/forced_target.h"
 
@@ -50,7 +52,9 @@ struct Stored {
  private:
   std::vector<uint8_t> encode(const Codebook& codebook) {
     MemorySource source(geometry, expected);
-    std::vector<uint8_t> encoded = StoreWriter(codebook).write(geometry, source);
+    std::vector<uint8_t> encoded = StoreWriter(codebook, put_values_portable).write(geometry, source);
+    for (const auto& [name, kernel] : value_kernels())
+      EXPECT_TRUE(StoreWriter(codebook, kernel).write(geometry, source) == encoded) << name;
     encoded.shrink_to_fit();
     return encoded;
   }
@@ -312,6 +316,14 @@ TEST(CodebookTest, TrainingDependsOnTheSampleAlone) {
   const TrainingSample sample = sample_of(jpeg.geometry, libjpeg_coefficients(jpeg.bytes, jpeg.geometry));
   const auto expected = train_codebook(sample, 1).bytes();
   EXPECT_EQ(train_codebook(sample, 3).bytes(), expected);
+}
+
+TEST(CodebookTest, TheEntriesOfASampleAreThoseOfATrainingWithoutShortcuts) {
+  const JpegGeometry geometry = geometry_of(400, 400, 3, 2, 1);
+  const auto bytes = train_codebook(sample_of(geometry, random_coefficients(geometry, 0.2, 300, 11)), 2).bytes();
+  uint32_t checksum = 0;
+  std::memcpy(&checksum, bytes.data() + bytes.size() - sizeof checksum, sizeof checksum);
+  EXPECT_EQ(checksum, 0xDC5344B3) << "expected the codebook of a training that assigns every block in every round";
 }
 
 TEST(CodebookTest, EveryInstructionSetTrainsTheSame) {
