@@ -1,13 +1,14 @@
 // Device decoder: photographs stay in a device's memory as coefficients, and batches are decoded, cropped, resized and
 // normalised there, by plan. This is the host's part of it, without a device: what is copied there and started there.
 //
-// Four kernels make a batch. They are functions of (block, task), which a CUDA device compiles at run time
+// Five kernels make a batch. They are functions of (block, task), which a CUDA device compiles at run time
 // (kernel_sources()) and which this library compiles for the processor (run_on_cpu()).
 //
 //   weigh    plans -> weights of the antialias filter
 //   decode   coefficient groups under the plans -> samples of the components
 //   color    samples -> pixels under the plans: chroma upsampling and colour conversion
 //   render   pixels -> rows of the batch: f32, N x C x H x W, normalised
+//   recolor  colour steps of the rows that have any, and then their normalisation
 #pragma once
 
 #include <array>
@@ -85,22 +86,21 @@ class KernelBatch {
 
   void clear();
   /// Appends a row. `scales_dct`: whether the picture is decoded at the smallest DCT scale that the plan allows.
-  /// Requires one output size for all rows. Throws what require_kernels_render() throws.
+  /// Requires one output size for all rows, and as many channels as the picture has components.
   void add(size_t picture, const Plan& plan, bool scales_dct);
 
   std::span<const std::byte> jobs() const;  ///< To be copied to the device.
   uint64_t scratch_bytes() const;
   /// The one argument of every kernel, passed by value.
   std::span<const std::byte> arguments(const DeviceAddresses& addresses);
-  std::array<KernelLaunch, 4> launches() const;  ///< To be started one after the other. Some may have no blocks.
+  static constexpr size_t kKernelCount = 5;
+  /// To be started one after the other. Some may have no blocks.
+  std::array<KernelLaunch, kKernelCount> launches() const;
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
-
-/// Throws config_error, as "<where>: ..", if the plan has colour steps, which the kernels do not do.
-void require_kernels_render(const Plan& plan, const std::string& where);
 
 /// Runs the kernels on the processor, on one thread. `is_reversed`: see ThreadBlock.
 void run_on_cpu(const KernelBatch& batch, std::span<const std::byte> arguments, bool is_reversed = false);

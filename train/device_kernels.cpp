@@ -71,7 +71,7 @@ class CudaKernels final : public DeviceKernels {
  private:
   torch::Device device_;
   cudaLibrary_t library_ = nullptr;
-  std::array<cudaKernel_t, 4> kernels_{};  // looked up when they are first started
+  std::array<cudaKernel_t, KernelBatch::kKernelCount> kernels_{};  // looked up when they are first started
 };
 
 #endif

@@ -107,15 +107,11 @@ class ResidentPhotographs final : public Feeder {
     uint32_t number = kCorrupt;  // among pictures_
   };
 
-  /// A random draw may leave a transform out, so several plans are tried, as by the feeder of raw pixels.
   void refuse_what_only_the_host_renders() const {
     if (pipeline_.batch_mix().kind != BatchMix::Kind::kNone)
       throw config_error(
           concat("--resident: the transforms ", pipeline_.text(),
                  " mix rows of a batch, which only the loader on the host can do; expected no mixup and no cutmix"));
-    Plan plan = Plan::identity(1, 1);
-    plan.color_step_count = pipeline_.color_steps();
-    require_kernels_render(plan, "--resident");
   }
 
   /// Copies this rank's coefficients to the device: all samples, or with rank-local shuffling those of its shards.

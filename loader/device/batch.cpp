@@ -103,6 +103,28 @@ void describe_colors(const Plan& plan, RowJob& job) {
   }
 }
 
+void describe_steps(const Plan& plan, RowJob& job, Scratch scratch) {
+  static_assert(RowJob::kMaxColorSteps == Plan::kMaxColorSteps);
+  static_assert(static_cast<int>(ColorOp::kBrightness) == ColorStepJob::kBrightness &&
+                static_cast<int>(ColorOp::kContrast) == ColorStepJob::kContrast &&
+                static_cast<int>(ColorOp::kSaturation) == ColorStepJob::kSaturation &&
+                static_cast<int>(ColorOp::kHue) == ColorStepJob::kHue &&
+                static_cast<int>(ColorOp::kSharpness) == ColorStepJob::kSharpness &&
+                static_cast<int>(ColorOp::kPosterize) == ColorStepJob::kPosterize &&
+                static_cast<int>(ColorOp::kSolarize) == ColorStepJob::kSolarize &&
+                static_cast<int>(ColorOp::kAutoContrast) == ColorStepJob::kAutoContrast &&
+                static_cast<int>(ColorOp::kEqualize) == ColorStepJob::kEqualize);
+  job.color_step_count = plan.color_step_count;
+  bool sharpens = false;
+  for (int k = 0; k < plan.color_step_count; ++k) {
+    const ColorStep& step = plan.color_steps[k];
+    job.color_steps[k] = {static_cast<ColorStepJob::Op>(step.op), step.amount};
+    sharpens |= step.op == ColorOp::kSharpness;
+  }
+  if (sharpens)
+    job.plane_copy = scratch.take(static_cast<uint64_t>(plan.output_width) * plan.output_height * sizeof(float));
+}
+
 uint64_t group_count(const RowJob& job) {
   const int across = divided_up(job.mcus.right, kGroupMcus) - job.mcus.left / kGroupMcus;
   return job.pixel_width == 0 ? 0 : static_cast<uint64_t>(across) * (job.mcus.bottom - job.mcus.top);
@@ -121,7 +143,7 @@ struct KernelBatch::State {
   int channels;
   int output_height = 0, output_width = 0;
   uint64_t scratch_bytes = 0, group_count = 0, tile_count = 0;
-  bool has_filtered = false;
+  bool has_filtered = false, has_steps = false;
   std::vector<detail::RowJob> jobs;
   detail::KernelArguments arguments{};
 };
@@ -134,11 +156,10 @@ KernelBatch::~KernelBatch() = default;
 void KernelBatch::clear() {
   state_->jobs.clear();
   state_->scratch_bytes = state_->group_count = state_->tile_count = 0;
-  state_->has_filtered = false;
+  state_->has_filtered = state_->has_steps = false;
 }
 
 void KernelBatch::add(size_t picture, const Plan& given, bool scales_dct) {
-  require_kernels_render(given, "device decoder");
   State& state = *state_;
   if (state.jobs.empty()) state.output_height = given.output_height, state.output_width = given.output_width;
   if (given.output_height != state.output_height || given.output_width != state.output_width)
@@ -162,9 +183,11 @@ void KernelBatch::add(size_t picture, const Plan& given, bool scales_dct) {
   if (region.width > 0 && region.height > 0) detail::describe_region(geometry, region, scale, job, scratch);
   detail::describe_sampling(plan, job, scratch);
   detail::describe_colors(plan, job);
+  detail::describe_steps(plan, job, scratch);
   state.group_count += detail::group_count(job);
   state.tile_count += detail::tile_count(job);
   state.has_filtered |= job.sampling == detail::Sampling::kFiltered;
+  state.has_steps |= job.color_step_count > 0;
   state.jobs.push_back(job);
 }
 
@@ -187,7 +210,7 @@ std::span<const std::byte> KernelBatch::arguments(const DeviceAddresses& address
   return std::as_bytes(std::span(&to, 1));
 }
 
-std::array<KernelLaunch, 4> KernelBatch::launches() const {
+std::array<KernelLaunch, KernelBatch::kKernelCount> KernelBatch::launches() const {
   const State& state = *state_;
   const auto blocks = [](int count, int threads) { return static_cast<uint64_t>(detail::divided_up(count, threads)); };
   const uint64_t rows = state.jobs.size();
@@ -197,14 +220,8 @@ std::array<KernelLaunch, 4> KernelBatch::launches() const {
            {"penstock_decode", detail::kGroupThreads, state.group_count},
            {"penstock_color", detail::kPixelThreads, state.tile_count},
            {"penstock_render", detail::kRenderThreads,
-            rows * static_cast<uint64_t>(state.output_height) * blocks(state.output_width, detail::kRenderThreads)}}};
-}
-
-void require_kernels_render(const Plan& plan, const std::string& where) {
-  if (plan.color_step_count == 0) return;
-  throw config_error(concat(where,
-                            ": the list of transforms changes colours (color-jitter, grayscale, trivial-augment)",
-                            ", which the device cannot render; expected a list without that"));
+            rows * static_cast<uint64_t>(state.output_height) * blocks(state.output_width, detail::kRenderThreads)},
+           {"penstock_recolor", detail::kRecolorThreads, state.has_steps ? rows : 0}}};
 }
 
 }  // namespace penstock

@@ -58,9 +58,26 @@ struct ErasedJob {
   float level[3];
 };
 
+/// A ColorStep.
+struct ColorStepJob {
+  enum Op : int32_t {  // as ColorOp
+    kBrightness,
+    kContrast,
+    kSaturation,
+    kHue,
+    kSharpness,
+    kPosterize,
+    kSolarize,
+    kAutoContrast,
+    kEqualize
+  };
+  Op op;
+  float amount;
+};
+
 /// One row of the batch. Coordinates of the render part are counted from the corner of the plan's view.
 struct RowJob {
-  static constexpr int kMaxErased = 4;
+  static constexpr int kMaxErased = 4, kMaxColorSteps = 8;
 
   // The stored picture.
   uint64_t store;  // position of its store among the stores: a multiple of 4
@@ -83,6 +100,10 @@ struct RowJob {
   float fill[3], color[3][4];
   int32_t is_recolored, erased_count;
   ErasedJob erased[kMaxErased];
+  // How it is recoloured.
+  uint64_t plane_copy;  // position in the scratch memory: f32, one plane of the output; only where a step sharpens
+  int32_t color_step_count;
+  ColorStepJob color_steps[kMaxColorSteps];
 };
 
 /// What every kernel is given, by value. All pointers are to memory of the device that runs it.
@@ -106,10 +127,11 @@ constexpr uint64_t stored_bytes(uint64_t byte_count) {
 }
 
 /// The threads of a block of each kernel, and the outputs that it computes.
-constexpr int kGroupThreads = 32;   // one warp per group
-constexpr int kPixelThreads = 256;  // one pixel per thread
-constexpr int kTapThreads = 64;     // one output pixel of one axis per thread
-constexpr int kRenderThreads = 64;  // one output pixel per thread, all of one output row
+constexpr int kGroupThreads = 32;     // one warp per group
+constexpr int kPixelThreads = 256;    // one pixel per thread
+constexpr int kTapThreads = 64;       // one output pixel of one axis per thread
+constexpr int kRenderThreads = 64;    // one output pixel per thread, all of one output row
+constexpr int kRecolorThreads = 256;  // all pixels of one row of the batch, which some steps have to look at together
 
 constexpr int divided_up(int value, int unit) { return (value + unit - 1) / unit; }
 

@@ -2,6 +2,7 @@
 // headers beside this file (loader/device_decoder.h).
 #include "loader/device/color_kernel.h"
 #include "loader/device/decode_kernel.h"
+#include "loader/device/recolor_kernel.h"
 #include "loader/device/render_kernel.h"
 
 using namespace penstock;
@@ -23,4 +24,9 @@ extern "C" __global__ void penstock_color(const __grid_constant__ KernelArgument
 extern "C" __global__ void penstock_render(const __grid_constant__ KernelArguments given) {
   __shared__ RenderShared shared;
   render_row({static_cast<int>(blockDim.x)}, shared, given, blockIdx.x);
+}
+
+extern "C" __global__ void penstock_recolor(const __grid_constant__ KernelArguments given) {
+  __shared__ RecolorShared shared;
+  recolor_row({static_cast<int>(blockDim.x)}, shared, given, blockIdx.x);
 }

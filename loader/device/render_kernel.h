@@ -6,6 +6,7 @@
 
 #include "augment/tap_weights.h"
 #include "core/thread_block.h"
+#include "loader/device/finish_pixel.h"
 #include "loader/device/job.h"
 
 namespace penstock::detail {
@@ -184,7 +185,7 @@ class RowRenderer {
     });
   }
 
-  /// Colour matrix, normalisation and erased rectangles, as Finisher and erase() do them.
+  /// Applies the colour matrix. Where colour steps follow, recolor_row() finishes the pixel after them.
   void write(int column, const float (&levels)[3]) const {
     float out[3];
     for (int i = 0; i < given_.channels; ++i) {
@@ -196,12 +197,8 @@ class RowRenderer {
       else
         out[i] = ((levels[0] * m[0] + levels[1] * m[1]) + levels[2] * m[2]) + m[3];
     }
-    for (int k = 0; k < job_.erased_count; ++k) {
-      const ErasedJob& rect = job_.erased[k];
-      if (output_row_ < rect.top || output_row_ >= rect.bottom || column < rect.left || column >= rect.right) continue;
-      for (int i = 0; i < given_.channels; ++i) out[i] = rect.level[i];
-    }
-    for (int i = 0; i < given_.channels; ++i) *output_at(column, i) = out[i] * given_.scale[i] + given_.bias[i];
+    if (job_.color_step_count == 0) finish_pixel(given_, job_, output_row_, column, out);
+    for (int i = 0; i < given_.channels; ++i) *output_at(column, i) = out[i];
   }
 
   const ThreadBlock& block_;

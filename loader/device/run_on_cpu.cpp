@@ -6,6 +6,7 @@
 #include "core/text.h"
 #include "loader/device/color_kernel.h"
 #include "loader/device/decode_kernel.h"
+#include "loader/device/recolor_kernel.h"
 #include "loader/device/render_kernel.h"
 #include "loader/device_decoder.h"
 
@@ -18,7 +19,8 @@ void run_on_cpu(const KernelBatch& batch, std::span<const std::byte> arguments, 
   std::memcpy(&given, arguments.data(), sizeof given);
   const auto group = std::make_unique<detail::GroupShared>();
   const auto render = std::make_unique<detail::RenderShared>();
-  const auto [weigh_launch, decode_launch, color_launch, render_launch] = batch.launches();
+  const auto recolor = std::make_unique<detail::RecolorShared>();
+  const auto [weigh_launch, decode_launch, color_launch, render_launch, recolor_launch] = batch.launches();
   const auto run = [&](const KernelLaunch& launch, const auto& kernel) {
     const ThreadBlock block{launch.threads, is_reversed};
     for (uint64_t task = 0; task < launch.blocks; ++task) kernel(block, task);
@@ -28,6 +30,8 @@ void run_on_cpu(const KernelBatch& batch, std::span<const std::byte> arguments, 
       [&](const ThreadBlock& block, uint64_t task) { detail::decode_group(block, *group, given, task); });
   run(color_launch, [&](const ThreadBlock& block, uint64_t task) { detail::color_tile(block, given, task); });
   run(render_launch, [&](const ThreadBlock& block, uint64_t task) { detail::render_row(block, *render, given, task); });
+  run(recolor_launch,
+      [&](const ThreadBlock& block, uint64_t task) { detail::recolor_row(block, *recolor, given, task); });
 }
 
 }  // namespace penstock

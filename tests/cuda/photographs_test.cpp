@@ -14,6 +14,8 @@ TEST(CudaPhotographsTest, BatchesAreThoseOfTheProcessorToTheBit) {
   for (const char* augment :
        {"random-resized-crop(size=24),flip(p=0.5),normalize", "resize(height=9,width=10),normalize",
         "center-crop(size=30),affine(degrees=30,interpolation=bilinear,fill=40),normalize",
+        "center-crop(size=40),color-jitter(brightness=0.4,contrast=0.4,saturation=0.4,hue=0.1),normalize,erase(p=0.7)",
+        "random-resized-crop(size=24),trivial-augment,normalize",
         "center-crop(size=40),shift(pad=3),normalize,erase(p=0.7)"}) {
     const Pipeline pipeline(augment, dataset->manifest().statistics);
     const LoaderOptions options{.workers = 0, .prefetch = 2, .batch_size = 32, .rank = 0, .world_size = 1, .seed = 7};

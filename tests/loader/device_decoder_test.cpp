@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <utility>
 
 #include "augment/transform.h"
 #include "core/text.h"
@@ -90,6 +91,65 @@ TEST(DeviceDecoderTest, RowsOfAnyPlanAreTheLoadersToTheBit) {
   }
 }
 
+/// A step with an amount as transforms give it.
+ColorStep random_step(Rng& rng) {
+  const auto op = static_cast<ColorOp>(rng.between(0, 8));
+  if (op == ColorOp::kHue) return {op, static_cast<float>(rng.uniform() - 0.5)};
+  if (op == ColorOp::kPosterize) return {op, static_cast<float>(rng.between(1, 8))};
+  if (op == ColorOp::kSolarize) return {op, static_cast<float>(rng.between(0, 255))};
+  return {op, static_cast<float>(2 * rng.uniform())};
+}
+
+/// 1 to 8 of them, in any order.
+void add_random_steps(Plan& plan, Rng& rng) {
+  const int erased_count = std::exchange(plan.erased_count, 0);  // steps come before them
+  for (int k = rng.between(1, Plan::kMaxColorSteps); k > 0; --k) {
+    const ColorStep step = random_step(rng);
+    plan.adjust(step.op, step.amount);
+  }
+  plan.erased_count = erased_count;
+}
+
+TEST(DeviceDecoderTest, ColourStepsAreTheLoadersToTheBit) {
+  for (uint64_t trial = 0; trial < 300; trial += kCaseStride) {
+    SCOPED_TRACE(concat("trial ", trial));
+    Rng rng(48, 0, trial, 0);
+    const auto& kind = jpeg_kinds()[trial % jpeg_kinds().size()];
+    const int height = rng.between(1, 40), width = rng.between(1, 50);
+    const auto picture = coefficient_picture(encode_jpeg(kind, height, width, 90, rng));
+    CpuDevice device;
+    DeviceRow row{device.add(picture.sample), test::random_plan(height, width, rng)};
+    add_random_steps(row.plan, rng);
+    const int channels = picture.sample.extent.channels == 3 || rng.chance(0.5) ? 3 : 1;
+    expect_loaders_row(device, picture.sample, row, channels, rng.chance(0.5),
+                       Normalization::of({0.4, 0.5, 0.6}, {0.2, 0.25, 0.3}));
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(DeviceDecoderTest, RowsWithAndWithoutColourStepsAreInOneBatch) {
+  Rng rng(49, 0, 0, 0);
+  const auto picture = coefficient_picture(encode_jpeg({"420", {2, 2}}, 70, 90, 85, rng));
+  CpuDevice device;
+  const size_t number = device.add(picture.sample);
+  const Pipeline pipeline(
+      "random-resized-crop(size=31),color-jitter(brightness=0.4,contrast=0.4,saturation=0.4,hue=0.2),grayscale(p=0.3),"
+      "normalize,erase(p=0.5)",
+      {.channels = 3});
+  const Pipeline plain("random-resized-crop(size=31)", {.channels = 3});
+  std::vector<DeviceRow> rows;
+  for (uint64_t i = 0; i < 9; ++i)
+    rows.push_back({number, (i % 3 == 1 ? plain : pipeline).plan(device.pictures().whole(number), 1, 0, i)});
+  const auto found = device.run(rows, pipeline.normalization(), 3);
+  const size_t row_size = found.values.size() / rows.size();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto expected = loader_row(picture.sample, rows[i].plan, pipeline.normalization(), 3);
+    ASSERT_TRUE(
+        std::equal(expected.begin(), expected.end(), found.values.begin() + static_cast<ptrdiff_t>(i * row_size)))
+        << "row " << i;
+  }
+}
+
 TEST(DeviceDecoderTest, ABatchHasTheRowsOfEachPlan) {
   CpuDevice device;
   std::vector<testing_data::CoefficientPicture> pictures;
@@ -162,6 +222,7 @@ TEST(DeviceDecoderTest, DamagedStoresAreRefusedOrDecodedAsByTheCodec) {
     }
     Plan plan = Plan::identity(24, 170);
     plan.resample(Affine::translation(rng.between(0, 150), rng.between(0, 20)), 4, 20);
+    if (trial % 7 < 3) plan.adjust(ColorOp::kSolarize, 0);  // makes 255 of 0
     const auto expected = row_or_nothing(picture.sample, plan);
     const auto found = device.run({{number, plan}}, kLevels, 3, false, trial % 3 == 0);
     ASSERT_EQ(found.status[0], expected.empty() ? 1U : 0U);
@@ -205,11 +266,6 @@ TEST(DeviceDecoderTest, WhatTheKernelsDoNotDoIsRefused) {
   EXPECT_THAT(error_of([&] { pictures.add(shorter); }), HasSubstr("4 coefficient store: 0 bytes"));
   EXPECT_EQ(pictures.size(), 0U);
   pictures.add(picture.sample);
-  KernelBatch batch(pictures, kLevels, 3);
-  Plan plan = Plan::identity(10, 10);
-  plan.adjust(ColorOp::kHue, 0.1F);
-  EXPECT_THAT(error_of([&] { batch.add(0, plan, false); }),
-              HasSubstr("2 device decoder: the list of transforms changes colours"));
   KernelBatch grey(pictures, kLevels, 1);
   EXPECT_THAT(error_of([&] { grey.add(0, Plan::identity(10, 10), false); }),
               HasSubstr("6 device decoder: picture 0 has 3 components for rows of 1 channels"));
@@ -229,22 +285,28 @@ TEST(DeviceDecoderTest, SourcesNameEveryHeaderThatTheyInclude) {
   }
 }
 
-TEST(DeviceDecoderTest, PhotographsAreTheCodecs) {
+TEST(DeviceDecoderTest, PhotographsAreTheLoadersToTheBit) {
+  const auto paths = testing_data::photographs(kCaseStride);
+  if (paths.empty()) GTEST_SKIP() << testing_data::no_photographs();
   const Pipeline pipeline("random-resized-crop(size=224),flip(p=0.5)", {.channels = 3});
-  int count = 0;
-  for (const auto& path : testing_data::photographs(kCaseStride)) {
-    const auto picture = coefficient_picture(testing_data::read_bytes(path));
-    ASSERT_EQ(picture.sample.encoding, Encoding::kCoefficients) << path;
+  for (size_t i = 0; i < paths.size(); ++i) {
+    const auto picture = coefficient_picture(testing_data::read_bytes(paths[i]));
+    ASSERT_EQ(picture.sample.encoding, Encoding::kCoefficients) << paths[i];
     CpuDevice device;
     const size_t number = device.add(picture.sample);
-    const Plan whole = device.pictures().whole(number);
-    std::vector<Plan> plans{pipeline.plan(whole, 5, 0, static_cast<uint64_t>(count))};
-    if (count % 4 == 0) plans.push_back(whole);  // all 199 as a whole take 9 s
+    const Plan whole = device.pictures().whole(number), crop = pipeline.plan(whole, 5, 0, i);
+    std::vector<Plan> plans{crop};
+    if (i % 4 == 0) plans.push_back(whole);  // all 199 as a whole take 9 s
+    if (i % 3 == 0) {                        // all 199 with colour steps take 3.5 s
+      Rng rng(50, 0, i, 0);
+      plans.push_back(crop);
+      add_random_steps(plans.back(), rng);
+    }
     for (const Plan& plan : plans) {
       const auto expected = loader_row(picture.sample, plan, kLevels, 3);
-      ASSERT_TRUE(device.run({{number, plan}}, kLevels, 3).values == expected) << path;
+      ASSERT_TRUE(device.run({{number, plan}}, kLevels, 3).values == expected)
+          << paths[i] << ", " << plan.color_step_count << " colour steps";
     }
-    ++count;
   }
 }
 

@@ -6,19 +6,29 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <iostream>
+#include <string>
 #include <vector>
 
 namespace penstock::testing_data {
 
-/// Every `stride`-th photograph of the data folder, in the order of their names. Where there are none, says so in one
-/// line and returns nothing; where PENSTOCK_DATA names the folder, that fails the test.
-inline std::vector<std::filesystem::path> photographs(size_t stride) {
+inline std::filesystem::path photograph_folder() {
   const char* data = std::getenv("PENSTOCK_DATA");
-  const auto folder = std::filesystem::path(data ? data : PENSTOCK_ROOT "/../shared/data") / "imagenet-sample";
+  return std::filesystem::path(data ? data : PENSTOCK_ROOT "/../shared/data") / "imagenet-sample";
+}
+
+/// Why a test is skipped for which photographs() found none.
+inline std::string no_photographs() {
+  return photograph_folder().string() +
+         ": no such folder, so no photograph was compared; expected photographs there, " +
+         "or in the folder imagenet-sample of PENSTOCK_DATA";
+}
+
+/// Every `stride`-th photograph of the data folder, in the order of their names. Where the folder is missing, returns
+/// nothing, and fails the test if PENSTOCK_DATA names it.
+inline std::vector<std::filesystem::path> photographs(size_t stride) {
+  const auto folder = photograph_folder();
   if (!std::filesystem::is_directory(folder)) {
-    EXPECT_EQ(data, nullptr) << "PENSTOCK_DATA has no " << folder;
-    std::cerr << folder << " is not there: no photograph was compared (PENSTOCK_DATA names another place)\n";
+    EXPECT_EQ(std::getenv("PENSTOCK_DATA"), nullptr) << no_photographs();
     return {};
   }
   std::vector<std::filesystem::path> all, chosen;
