@@ -158,25 +158,26 @@ class Loader:
             shuffle = "global" if shuffle else "none"
         rank, world_size = rank_and_world_size(rank, world_size)
         workers = len(os.sched_getaffinity(0)) if workers is None else workers
-        place = find_device(device)
-        if place is not None and arrays not in (None, "torch"):
-            raise ConfigError(f"loader: arrays is {arrays!r} with device {str(place)!r}; expected torch's, or device=None")
-        self._arrays_name = "torch" if place is not None else arrays
+        device = find_device(device)
+        if device is not None and arrays not in (None, "torch"):
+            raise ConfigError(f"loader: arrays is {arrays!r} with device {str(device)!r}; expected torch's, or device=None")
+        self._arrays_name = "torch" if device is not None else arrays
         self._options = {"batch_size": whole("batch_size", batch_size), "seed": whole("seed", seed, 0),
                          "shuffle": text("shuffle", shuffle), "tail": text("tail", tail)}
-        own_layout = "u8" if place is not None or layout == "u8" else f"{layout}-nhwc" if channels_last else layout
-        allocate, release = page_locking() if place is not None else (0, 0)
+        own_layout = "u8" if device is not None or layout == "u8" else f"{layout}-nhwc" if channels_last else layout
+        allocate, release = page_locking() if device is not None else (0, 0)
         self._configuration = dict(
-            data=folder(data), split=text("split", split), augment=text("augment", augment, expected='a list as text, such as "flip,normalize"'),
+            data=folder(data), split=text("split", split),
+            augment=text("augment", augment, expected='a list as text, such as "flip,normalize"'),
             workers=int32("workers", workers), prefetch=int32("prefetch", prefetch), rank=int32("rank", rank),
             world_size=int32("world_size", world_size), epoch_count=-1 if epochs is None else whole("epochs", epochs, 0),
             layout=own_layout, on_corrupt=text("on_corrupt", on_corrupt), decode=text("decode", decode),
             dct_scale=text("dct_scale", dct_scale), **self._options)
-        with current(place):
+        with current(device):
             self._native = open_data(_native.Loader, allocate=allocate, release=release, **self._configuration)
-        self._place = place
-        self._feed = None if place is None else Feed(importlib.import_module("torch"), place, layout, channels_last,
-                                                     self._native.normalization)
+        self._device = device
+        self._feed = None if device is None else Feed(importlib.import_module("torch"), device, layout, channels_last,
+                                                      self._native.normalization)
         _open_loaders.add(self._native)
         self.rank, self.world_size = rank, world_size
         # Where the next iteration begins, and how far the newest one has come.
@@ -214,7 +215,7 @@ class Loader:
         arrays = self._arrays()
         epoch = self._epoch if epoch is None else whole("epoch", epoch, 0, 2**32 - 1)
         index = whole("batch", index)
-        with current(self._place):
+        with current(self._device):
             batch = _batch(self._native.batch(epoch, index, arrays), arrays)
         return batch if self._feed is None else self._delivered(self._feed.begin(batch))
 
@@ -350,13 +351,13 @@ class _Epoch:
         try:
             batch = self._taken() if loader._feed is None else self._copied(loader._feed)
         except Exception:
-            self._place(loader._next_batch + 1)
+            self._move_to(loader._next_batch + 1)
             raise
         if batch is None:
             self._is_over = True
             self._finish()
             raise StopIteration
-        self._place(batch.index + 1)
+        self._move_to(batch.index + 1)
         return batch
 
     def _taken(self) -> Optional[Batch]:
@@ -368,7 +369,7 @@ class _Epoch:
         here is done by the next call."""
         while len(self._copies) < 2 and not (self._copies and not isinstance(self._copies[0], Copy)):
             try:
-                with current(self._loader._place):
+                with current(self._loader._device):
                     batch = self._taken()
                 self._copies.append(None if batch is None else feed.begin(batch))
             except Exception as error:
@@ -378,7 +379,7 @@ class _Epoch:
             raise found
         return None if found is None else self._loader._delivered(found)
 
-    def _place(self, next_batch: int) -> None:
+    def _move_to(self, next_batch: int) -> None:
         loader = self._loader
         with loader._lock:
             if loader._turn == self._turn and not loader._is_placed:

@@ -1,5 +1,6 @@
 """The wheel for the stable ABI gives in later Pythons, in which nothing else is installed, what the other one gives."""
 import os
+import subprocess
 import zipfile
 
 import pytest
@@ -46,6 +47,20 @@ def test_it_gives_what_the_other_wheel_gives(digits, pictures, tmp_path, interpr
     assert len(done.stdout.splitlines()) == 9
 
 
-def test_its_module_uses_the_stable_abi_alone():
+# The oldest Python lists the names of the stable ABI in a test of its own, which needs a compiled module to be imported.
+LISTED = r"""
+import pathlib, re, test
+source = (pathlib.Path(test.__path__[0]) / "test_stable_abi_ctypes.py").read_text()
+print(*re.findall(r"^ +.(_?Py\w+).,$", source, re.MULTILINE))
+"""
+
+
+def test_its_module_takes_names_of_the_stable_abi_alone(tmp_path):
     wheel = next(wheel for wheel in WHEELS if "-cp312-abi3-" in wheel.name)
-    assert "penstock/_native.abi3.so" in zipfile.ZipFile(wheel).namelist()
+    module = zipfile.ZipFile(wheel).extract("penstock/_native.abi3.so", tmp_path)
+    undefined = subprocess.run(["nm", "--dynamic", "--undefined-only", "--just-symbols", module], capture_output=True, text=True,
+                               check=True).stdout.split()
+    taken = {name for name in undefined if name.startswith(("Py", "_Py"))}
+    listed = python(LISTED, interpreter=STABLE[0])
+    assert listed.returncode == 0, listed.stderr
+    assert "PyModuleDef_Init" in taken and taken - set(listed.stdout.split()) == set()
