@@ -8,9 +8,9 @@
 #include <cstring>
 
 #include "augment/detail/color_planes.h"
-#include "augment/detail/half.h"
 #include "augment/detail/render_job.h"
 #include "augment/detail/sampling.h"
+#include "augment/half.h"
 #include "core/error.h"
 #include "core/text.h"
 

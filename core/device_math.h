@@ -22,4 +22,7 @@ inline int trailing_zeros(uint64_t bits) {
 #endif
 }
 
+inline uint32_t bits_of(float value) { return __builtin_bit_cast(uint32_t, value); }
+inline float float_of(uint32_t bits) { return __builtin_bit_cast(float, bits); }
+
 }  // namespace penstock

@@ -7,7 +7,7 @@
 //   weigh    plans -> weights of the antialias filter
 //   decode   coefficient groups under the plans -> samples of the components
 //   color    samples -> pixels under the plans: chroma upsampling and colour conversion
-//   render   pixels -> rows of the batch: f32, N x C x H x W, normalised
+//   render   pixels -> rows of the batch: f32, f16 or bf16, N x C x H x W, normalised
 //   recolor  colour steps of the rows that have any, and then their normalisation
 #pragma once
 
@@ -69,7 +69,7 @@ struct KernelLaunch {
 struct DeviceAddresses {
   const void *stores = nullptr, *codebooks = nullptr, *quant_tables = nullptr, *jobs = nullptr;
   void* scratch = nullptr;  ///< KernelBatch::scratch_bytes(); need not be cleared
-  float* output = nullptr;  ///< f32, N x C x H x W
+  void* output = nullptr;   ///< N x C x H x W, of the layout of the batch
   uint32_t* status =
       nullptr;  ///< One entry per row, 0 before the first kernel. Afterwards 1 for a row that is corrupt.
 };
@@ -80,13 +80,14 @@ struct DeviceAddresses {
 /// them if its f32 and f64 arithmetic is IEEE's, which CUDA's is without fused products.
 class KernelBatch {
  public:
-  /// `channels` are those of the output.
-  KernelBatch(const DevicePictures& pictures, const Normalization& normalization, int channels);
+  /// `channels` are those of the output. Requires a planar layout.
+  KernelBatch(const DevicePictures& pictures, const Normalization& normalization, int channels,
+              Layout layout = Layout::kF32Nchw);
   ~KernelBatch();
 
   void clear();
   /// Appends a row. `scales_dct`: whether the picture is decoded at the smallest DCT scale that the plan allows.
-  /// Requires one output size for all rows, and as many channels as the picture has components.
+  /// Requires one output size for all rows, and at least as many channels as the picture has components.
   void add(size_t picture, const Plan& plan, bool scales_dct);
 
   std::span<const std::byte> jobs() const;  ///< To be copied to the device.

@@ -121,8 +121,9 @@ void describe_steps(const Plan& plan, RowJob& job, Scratch scratch) {
     job.color_steps[k] = {static_cast<ColorStepJob::Op>(step.op), step.amount};
     sharpens |= step.op == ColorOp::kSharpness;
   }
-  if (sharpens)
-    job.plane_copy = scratch.take(static_cast<uint64_t>(plan.output_width) * plan.output_height * sizeof(float));
+  const uint64_t plane_bytes = static_cast<uint64_t>(plan.output_width) * plan.output_height * sizeof(float);
+  if (plan.color_step_count > 0) job.planes = scratch.take(plane_bytes * static_cast<uint64_t>(job.channels));
+  if (sharpens) job.plane_copy = scratch.take(plane_bytes);
 }
 
 uint64_t group_count(const RowJob& job) {
@@ -134,6 +135,12 @@ uint64_t tile_count(const RowJob& job) {
   return (static_cast<uint64_t>(job.pixel_width) * job.pixel_height + kPixelThreads - 1) / kPixelThreads;
 }
 
+Element element_of(Layout layout) {
+  if (!is_planar(layout))
+    throw bug_error(concat("device decoder: rows of layout ", layout_name(layout), "; expected f32, f16 or bf16"));
+  return layout == Layout::kF32Nchw ? Element::kF32 : layout == Layout::kF16Nchw ? Element::kF16 : Element::kBf16;
+}
+
 }  // namespace
 }  // namespace detail
 
@@ -141,6 +148,7 @@ struct KernelBatch::State {
   const DevicePictures::State& pictures;
   Normalization normalization;
   int channels;
+  detail::Element element;
   int output_height = 0, output_width = 0;
   uint64_t scratch_bytes = 0, group_count = 0, tile_count = 0;
   bool has_filtered = false, has_steps = false;
@@ -148,9 +156,13 @@ struct KernelBatch::State {
   detail::KernelArguments arguments{};
 };
 
-KernelBatch::KernelBatch(const DevicePictures& pictures, const Normalization& normalization, int channels)
-    : state_(std::make_unique<State>(
-          State{.pictures = *pictures.state_, .normalization = normalization, .channels = channels, .jobs = {}})) {}
+KernelBatch::KernelBatch(const DevicePictures& pictures, const Normalization& normalization, int channels,
+                         Layout layout)
+    : state_(std::make_unique<State>(State{.pictures = *pictures.state_,
+                                           .normalization = normalization,
+                                           .channels = channels,
+                                           .element = detail::element_of(layout),
+                                           .jobs = {}})) {}
 KernelBatch::~KernelBatch() = default;
 
 void KernelBatch::clear() {
@@ -202,7 +214,7 @@ std::span<const std::byte> KernelBatch::arguments(const DeviceAddresses& address
   to.quant_tables = static_cast<const detail::QuantTable*>(addresses.quant_tables);
   to.jobs = static_cast<const detail::RowJob*>(addresses.jobs);
   to.scratch = static_cast<uint8_t*>(addresses.scratch);
-  to.output = addresses.output;
+  to.output = addresses.output, to.element = state.element;
   to.status = addresses.status;
   to.row_count = static_cast<int32_t>(state.jobs.size());
   to.output_height = state.output_height, to.output_width = state.output_width, to.channels = state.channels;

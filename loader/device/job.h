@@ -53,6 +53,9 @@ struct AxisJob {
   uint64_t first, weights;  // positions in the scratch memory: i32 [n], u16 [n][tap_count]
 };
 
+/// The type of the output's elements, as the planar layouts have it.
+enum class Element : int32_t { kF32, kF16, kBf16 };
+
 struct ErasedJob {
   int32_t top, left, bottom, right;
   float level[3];
@@ -101,7 +104,8 @@ struct RowJob {
   int32_t is_recolored, erased_count;
   ErasedJob erased[kMaxErased];
   // How it is recoloured.
-  uint64_t plane_copy;  // position in the scratch memory: f32, one plane of the output; only where a step sharpens
+  uint64_t planes;      // position in the scratch memory: f32, C x H x W, the levels before and between the steps
+  uint64_t plane_copy;  // position in the scratch memory: f32, H x W; only where a step sharpens
   int32_t color_step_count;
   ColorStepJob color_steps[kMaxColorSteps];
 };
@@ -113,8 +117,9 @@ struct KernelArguments {
   const QuantTable* quant_tables;
   const RowJob* jobs;
   uint8_t* scratch;
-  float* output;     // N x C x H x W
+  void* output;      // N x C x H x W
   uint32_t* status;  // one entry per row, 0 before the first kernel; see GroupDecoder
+  Element element;   // of the output
   int32_t row_count, output_height, output_width, channels;
   float scale[3], bias[3];
 };

@@ -70,8 +70,9 @@ class RowRecolorer {
         shared_(shared),
         given_(given),
         job_(given.jobs[row]),
+        row_(row),
         pixels_(given.output_height * given.output_width),
-        levels_(given.output + static_cast<int64_t>(row) * given.channels * pixels_),
+        levels_(planes_of(given, job_)),
         is_refused_(given.status[row] != 0) {}
 
   void run() {
@@ -264,8 +265,7 @@ class RowRecolorer {
     each_pixel([&](int pixel) {
       float levels[3];
       load(pixel, levels);
-      finish_pixel(given_, job_, pixel / given_.output_width, pixel % given_.output_width, levels);
-      store(levels, pixel);
+      finish_pixel(given_, job_, {row_, pixel / given_.output_width, pixel % given_.output_width}, levels);
     });
   }
 
@@ -273,12 +273,12 @@ class RowRecolorer {
   RecolorShared& shared_;
   const KernelArguments& given_;
   const RowJob& job_;
-  const int pixels_;  // of the output
+  const int row_, pixels_;  // of the batch; of the output
   float* const levels_;
   const bool is_refused_;
 };
 
-/// Task: a row of the batch, whose levels render_row() has written. Block: kRecolorThreads.
+/// Task: a row of the batch, whose levels render_row() has written to its planes. Block: kRecolorThreads.
 inline void recolor_row(const ThreadBlock& block, RecolorShared& shared, const KernelArguments& given, uint64_t task) {
   RowRecolorer(block, shared, given, static_cast<int>(task)).run();
 }

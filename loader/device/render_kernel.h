@@ -71,14 +71,11 @@ class RowRenderer {
   void write_zeros() {
     block_.each([&](int thread) {
       if (thread >= count_) return;
-      for (int i = 0; i < given_.channels; ++i) *output_at(first_column_ + thread, i) = 0;
+      for (int i = 0; i < given_.channels; ++i) store_value(given_, output_at(first_column_ + thread), i, 0);
     });
   }
 
-  float* output_at(int column, int channel) const {
-    const auto plane = static_cast<int64_t>(row_) * given_.channels + channel;
-    return given_.output + (plane * given_.output_height + output_row_) * given_.output_width + column;
-  }
+  OutputPixel output_at(int column) const { return {row_, output_row_, column}; }
 
   /// The pixel in column x and row y of the view. Coordinates outside of what was decoded take its edge: such a pixel
   /// has weight 0.
@@ -197,8 +194,10 @@ class RowRenderer {
       else
         out[i] = ((levels[0] * m[0] + levels[1] * m[1]) + levels[2] * m[2]) + m[3];
     }
-    if (job_.color_step_count == 0) finish_pixel(given_, job_, output_row_, column, out);
-    for (int i = 0; i < given_.channels; ++i) *output_at(column, i) = out[i];
+    if (job_.color_step_count == 0) return finish_pixel(given_, job_, output_at(column), out);
+    const int64_t pixels = static_cast<int64_t>(given_.output_height) * given_.output_width;
+    float* const to = planes_of(given_, job_) + static_cast<int64_t>(output_row_) * given_.output_width + column;
+    for (int i = 0; i < given_.channels; ++i) to[i * pixels] = out[i];
   }
 
   const ThreadBlock& block_;

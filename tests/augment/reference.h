@@ -7,8 +7,8 @@
 #include <cstring>
 #include <vector>
 
-#include "augment/detail/half.h"
 #include "augment/detail/sampling.h"
+#include "augment/half.h"
 #include "augment/plan.h"
 #include "augment/render.h"
 

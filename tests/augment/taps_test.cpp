@@ -6,7 +6,7 @@
 #include <bit>
 #include <cmath>
 
-#include "augment/detail/half.h"
+#include "augment/half.h"
 #include "core/rng.h"
 
 namespace penstock::detail {

@@ -9,8 +9,8 @@
 
 #include "augment/batch_plan.h"
 #include "augment/detail/cutmix_rect.h"
-#include "augment/detail/half.h"
 #include "augment/detail/render_job.h"
+#include "augment/half.h"
 #include "augment/transform.h"
 #include "core/error.h"
 #include "core/rng.h"

@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "augment/detail/half.h"
 #include "augment/detail/render_job.h"
+#include "augment/half.h"
 #include "augment/render.h"
 #include "core/error.h"
 #include "tests/augment/pictures.h"

@@ -127,6 +127,26 @@ TEST(DeviceDecoderTest, ColourStepsAreTheLoadersToTheBit) {
   }
 }
 
+TEST(DeviceDecoderTest, HalvesAreTheLoadersToTheBit) {
+  for (uint64_t trial = 0; trial < 200; trial += kCaseStride) {
+    Rng rng(51, 0, trial, 0);
+    const int height = rng.between(1, 40), width = rng.between(1, 50);
+    const auto picture = coefficient_picture(encode_jpeg({"420", {2, 2}}, height, width, 90, rng));
+    CpuDevice device;
+    DeviceRow row{device.add(picture.sample), test::random_plan(height, width, rng)};
+    if (trial % 2 == 0) add_random_steps(row.plan, rng);
+    // Small deviations, for values that f16 does not reach, and large ones, for subnormal values.
+    const double deviation = trial % 3 == 0 ? 1e-6 : trial % 3 == 1 ? 0.25 : 4e4;
+    const auto normalization = Normalization::of({0.4, 0.5, 0.6}, {deviation, deviation, deviation});
+    for (const Layout layout : {Layout::kF16Nchw, Layout::kBf16Nchw}) {
+      const auto found = device.run({row}, normalization, 3, false, false, layout);
+      ASSERT_EQ(found.halves, testing_data::loader_row_of<uint16_t>(picture.sample, row.plan, normalization, 3,
+                                                                    /*scales_dct=*/false, layout))
+          << layout_name(layout) << ", trial " << trial;
+    }
+  }
+}
+
 TEST(DeviceDecoderTest, RowsWithAndWithoutColourStepsAreInOneBatch) {
   Rng rng(49, 0, 0, 0);
   const auto picture = coefficient_picture(encode_jpeg({"420", {2, 2}}, 70, 90, 85, rng));
@@ -266,6 +286,8 @@ TEST(DeviceDecoderTest, WhatTheKernelsDoNotDoIsRefused) {
   EXPECT_THAT(error_of([&] { pictures.add(shorter); }), HasSubstr("4 coefficient store: 0 bytes"));
   EXPECT_EQ(pictures.size(), 0U);
   pictures.add(picture.sample);
+  EXPECT_THAT(error_of([&] { KernelBatch(pictures, kLevels, 3, Layout::kU8Nhwc); }),
+              HasSubstr("6 device decoder: rows of layout u8; expected f32, f16 or bf16"));
   KernelBatch grey(pictures, kLevels, 1);
   EXPECT_THAT(error_of([&] { grey.add(0, Plan::identity(10, 10), false); }),
               HasSubstr("6 device decoder: picture 0 has 3 components for rows of 1 channels"));

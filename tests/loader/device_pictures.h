@@ -59,7 +59,8 @@ struct DeviceRow {
 /// What the kernels make of a batch. Every buffer has exactly the size that is asked for, so that AddressSanitizer
 /// detects an access outside of it, and is filled with rubbish before.
 struct DeviceOutput {
-  std::vector<float> values;
+  std::vector<float> values;     // of f32
+  std::vector<uint16_t> halves;  // bits, of f16 and bf16
   std::vector<uint32_t> status;
 };
 
@@ -77,14 +78,16 @@ class CpuDevice {
   const DevicePictures& pictures() const { return pictures_; }
 
   DeviceOutput run(const std::vector<DeviceRow>& rows, const Normalization& normalization, int channels,
-                   bool scales_dct = false, bool is_reversed = false) {
-    KernelBatch batch(pictures_, normalization, channels);
+                   bool scales_dct = false, bool is_reversed = false, Layout layout = Layout::kF32Nchw) {
+    KernelBatch batch(pictures_, normalization, channels, layout);
     for (const auto& row : rows) batch.add(row.picture, row.plan, scales_dct);
     const Plan& any = rows.front().plan;
-    DeviceOutput output{
-        .values = std::vector<float>(rows.size() * static_cast<size_t>(channels * any.output_height * any.output_width),
-                                     -12345.f),
-        .status = std::vector<uint32_t>(rows.size())};
+    const size_t count = rows.size() * static_cast<size_t>(channels * any.output_height * any.output_width);
+    const bool is_f32 = layout == Layout::kF32Nchw;
+    DeviceOutput output{.values = std::vector<float>(is_f32 ? count : 0, -12345.f),
+                        .halves = std::vector<uint16_t>(is_f32 ? 0 : count, 0xABCD),
+                        .status = std::vector<uint32_t>(rows.size())};
+    void* const to = is_f32 ? static_cast<void*>(output.values.data()) : output.halves.data();
     // Aligned as memory from a device's allocator is.
     std::vector<uint64_t> scratch((batch.scratch_bytes() + 7) / 8, 0xA5A5A5A5A5A5A5A5);
     const auto arguments = batch.arguments({.stores = stores_.data(),
@@ -92,7 +95,7 @@ class CpuDevice {
                                             .quant_tables = pictures_.quant_tables().data(),
                                             .jobs = batch.jobs().data(),
                                             .scratch = scratch.data(),
-                                            .output = output.values.data(),
+                                            .output = to,
                                             .status = output.status.data()});
     run_on_cpu(batch, arguments, is_reversed);
     return output;
@@ -103,18 +106,25 @@ class CpuDevice {
   std::vector<uint32_t> stores_;
 };
 
-/// One row as the loader makes it: decoded by the coefficient codec, then rendered.
-inline std::vector<float> loader_row(const Sample& sample, const Plan& given, const Normalization& normalization,
-                                     int channels, bool scales_dct = false) {
+/// One row as the loader makes it: decoded by the coefficient codec, then rendered in the layout, which has elements of
+/// type T.
+template <class T>
+std::vector<T> loader_row_of(const Sample& sample, const Plan& given, const Normalization& normalization, int channels,
+                             bool scales_dct, Layout layout) {
   static DecodeScratch scratch;
   const int scale = scales_dct ? dct_scale(given) : 8;
   const Plan plan = at_dct_scale(given, scale);
   const Picture picture =
       codec_for(sample.encoding)
           .decode(sample, {.region = footprint(plan), .dct_scale = scale, .channels = channels}, scratch);
-  std::vector<float> values(static_cast<size_t>(channels * plan.output_height * plan.output_width));
-  render(picture, plan, normalization, Layout::kF32Nchw, values.data());
+  std::vector<T> values(static_cast<size_t>(channels * plan.output_height * plan.output_width));
+  render(picture, plan, normalization, layout, values.data());
   return values;
+}
+
+inline std::vector<float> loader_row(const Sample& sample, const Plan& plan, const Normalization& normalization,
+                                     int channels, bool scales_dct = false) {
+  return loader_row_of<float>(sample, plan, normalization, channels, scales_dct, Layout::kF32Nchw);
 }
 
 }  // namespace penstock::testing_data
