@@ -24,9 +24,19 @@ constexpr double kMostLimit = 1000;  // a larger one comes from an update that t
 // On an idle machine 24 promises about a disk of 20 MB/s, none with a range, were wrong by up to 13 %
 // (docs/finding.md). A range for other programs, beside which nobody can tell the two apart, is wider by that.
 constexpr double kStorageNoise = 1.13;
+// Two ranks with one thread each wait for each other as the threads of one step do. On two cores such runs differed by
+// up to 16 % between repeats, those of one thread by up to 10 % (docs/finding.md).
+constexpr double kSpinNoise = 1.16;
 
 double own_cores_ms(const ServiceTimes& times) {
-  return times.ranks * (times.update_cpu_ms + times.load_cpu_ms) / times.cores;
+  return times.ranks * (times.update_cpu_ms + times.spun_ms + times.load_cpu_ms) / times.cores;
+}
+
+/// Whether the threads of one step, which wait for each other, share their cores with workers or other programs. How
+/// long such a step takes is chance: if one thread has no core, the others spin until it does.
+bool is_crowded(const ServiceTimes& times, int workers) {
+  if (times.update_threads <= 1) return false;
+  return times.other_threads > 0 || times.ranks * (workers + times.update_threads) > times.cores;
 }
 
 bool is_storage_open(const ServiceTimes& times) { return times.storage_busy_high_ms > times.storage_busy_low_ms; }
@@ -37,28 +47,31 @@ bool waits_for_storage(const ServiceTimes& times) {
   return times.storage_ms > kWorthIt * times.load_ms;
 }
 
-/// The times of the run, and the same times in other cases that cannot be excluded: the storage is busy for less or
-/// more time than was assumed, the intra-op threads keep cores while they wait, the other programs end, want twice as
-/// many cores, or hold up fewer or more of the step's threads.
-std::vector<ServiceTimes> other_cases(const ServiceTimes& times) {
+/// The times of the run, and the same times with a storage that is busy for less or more time than was assumed.
+std::vector<ServiceTimes> storage_cases(const ServiceTimes& times) {
   std::vector<ServiceTimes> cases{times};
-  if (is_storage_open(times)) {
-    for (const double busy_ms : {times.storage_busy_low_ms, times.storage_busy_high_ms}) {
-      cases.push_back(times);
-      cases.back().storage_busy_ms = busy_ms;
-    }
+  if (!is_storage_open(times)) return cases;
+  for (const double busy_ms : {times.storage_busy_low_ms, times.storage_busy_high_ms}) {
+    cases.push_back(times);
+    cases.back().storage_busy_ms = busy_ms;
   }
-  // OpenMP's threads spin for a while after a parallel region, or until the next: what that takes from workers that are
-  // not there yet, nobody has measured.
+  return cases;
+}
+
+/// The cases of the storage, and each of them if the other programs end, want twice as many cores, or hold up fewer or
+/// more of the step's threads.
+std::vector<ServiceTimes> other_cases(const ServiceTimes& times) {
+  std::vector<ServiceTimes> cases = storage_cases(times);
+  if (times.other_threads <= 0) return cases;
   if (times.update_threads > 1) {
     cases.push_back(times);
-    cases.back().spins = true;
+    cases.back().crowding = Crowding::kKeep;
   }
-  if (times.other_threads <= 0) return cases;
   for (size_t i = 0, count = cases.size(); i < count; ++i) {
     for (const double factor : {0.0, 2.0}) {
       cases.push_back(cases[i]);
       cases.back().other_threads *= factor;
+      cases.back().spinning_threads *= factor;
     }
   }
   if (times.update_threads <= 1) return cases;
@@ -74,24 +87,63 @@ std::vector<ServiceTimes> other_cases(const ServiceTimes& times) {
   return cases;
 }
 
+/// The ends of what the step of several threads can take beside workers, without other programs.
+///
+/// The run may have been lucky or unlucky, and so may be the one that is promised. While a thread of the step queued, a
+/// worker or another rank had its core. So the step itself, with a core for every thread, took what it did, or less by
+/// at most the time for which those ran. With the shorter step, the workers get all the cores that they ask for, or the
+/// threads of the step keep theirs by spinning.
+std::vector<ServiceTimes> ends_of_chance(const Observed& run) {
+  std::vector<ServiceTimes> ends;
+  for (ServiceTimes times : storage_cases(run.times)) {
+    const double longest = std::max(times.update_ms, run.step_ms - run.wait_ms);
+    const double others =
+        (run.workers > 0 ? times.ranks * times.load_cpu_ms : 0) + (times.ranks - 1) * times.update_cpu_ms;
+    times.spinning_threads = 0;
+    ends.push_back(times);
+    ends.back().update_ms = longest;
+    ends.back().update_cpu_ms = std::max(times.update_cpu_ms, longest);
+    times.update_ms = std::max(times.update_ms, longest - others);
+    times.crowding = Crowding::kKeep;
+    ends.push_back(times);
+    times.update_cpu_ms = std::min(times.update_cpu_ms, times.update_threads * times.update_ms);
+    times.crowding = Crowding::kYield;
+    ends.push_back(times);
+  }
+  return ends;
+}
+
+/// By how much the ends of a range are wider than the model's. Independent errors add up like the sides of a triangle.
+double noise_of(const ServiceTimes& times, bool is_by_chance) {
+  const double storage = times.other_threads > 0 && waits_for_storage(times) ? std::log(kStorageNoise) : 0;
+  return std::exp(std::hypot(storage, is_by_chance ? std::log(kSpinNoise) : 0));
+}
+
+/// Widens `range` so that it holds the rates of `cases`, where `now_ms` per step is the rate of the run.
+void widen(Prediction& range, const std::vector<ServiceTimes>& cases, double images_per_second, double now_ms) {
+  for (const auto& times : cases) {
+    const double step_ms = predicted_step_ms(times, range.workers);
+    const double rate = step_ms > 0 ? images_per_second * now_ms / step_ms : 0;
+    range.low = std::min(range.low, rate);
+    range.high = std::max(range.high, rate);
+  }
+}
+
 /// The rates for every number of workers up to the largest of: the run's own, the number of cores, 8. In the other
 /// cases the rate with the run's own workers is relative to the measured one too, because they are compared with the
-/// run as it went.
+/// run as it went. The ends of chance are compared with the step that was measured, since chance is part of it.
 std::vector<Prediction> predictions_of(const Observed& run) {
-  const auto cases = other_cases(run.times);
+  const auto cases = other_cases(run.times), ends = ends_of_chance(run);
   const double now = predicted_step_ms(run.times, run.workers);
-  const double noise = run.times.other_threads > 0 && waits_for_storage(run.times) ? kStorageNoise : 1;
   std::vector<Prediction> predictions;
   for (int workers = 0; workers <= std::max({run.workers, run.times.cores, kListedWorkers}); ++workers) {
-    const auto rate = [&](const ServiceTimes& times) {
-      const double step = predicted_step_ms(times, workers);
-      return step > 0 ? run.images_per_second * now / step : 0;
-    };
-    Prediction prediction{workers, rate(run.times), rate(run.times), rate(run.times)};
-    for (const auto& other : cases) {
-      prediction.low = std::min(prediction.low, rate(other));
-      prediction.high = std::max(prediction.high, rate(other));
-    }
+    const double step = predicted_step_ms(run.times, workers);
+    const double rate = step > 0 ? run.images_per_second * now / step : 0;
+    Prediction prediction{workers, rate, rate, rate};
+    widen(prediction, cases, run.images_per_second, now);
+    const bool is_by_chance = is_crowded(run.times, run.workers) || is_crowded(run.times, workers);
+    if (is_by_chance && run.times.other_threads <= 0) widen(prediction, ends, run.images_per_second, run.step_ms);
+    const double noise = noise_of(run.times, is_by_chance);
     prediction.low /= noise;
     prediction.high *= noise;
     predictions.push_back(prediction);
@@ -130,20 +182,25 @@ std::string range_text(const Observed& run, const Limit& limit) {
   std::vector<std::string> causes;
   if (run.times.other_threads > 0) causes.emplace_back("the other programs");
   if (is_storage_open(run.times)) causes.emplace_back("how busy the storage is");
-  if (run.times.update_threads > 1) causes.emplace_back("how long the intra-op threads spin");
+  if (is_crowded(run.times, run.workers) || is_crowded(run.times, limit.best_workers))
+    causes.emplace_back("how long the intra-op threads spin");
   return concat(", ", factor_text(best.low / own.images_per_second), " to ",
                 factor_text(best.high / own.images_per_second), " depending on ", join(causes, " and "));
 }
 
 /// " or up to 2.5x depending on how busy the storage is", if it is not certain that more workers would gain nothing.
 std::string hope_text(const Observed& run, const Limit& limit) {
-  if (!is_storage_open(run.times)) return "";
+  const int most = most_workers(run);
+  const bool is_by_chance = run.times.other_threads <= 0 && is_crowded(run.times, most);
   const double own = limit.predictions[static_cast<size_t>(run.workers)].images_per_second;
   double best = own;
-  for (int workers = run.workers; workers <= most_workers(run); ++workers)
+  for (int workers = run.workers + (is_by_chance ? 1 : 0); workers <= most; ++workers)
     best = std::max(best, limit.predictions[static_cast<size_t>(workers)].high);
-  if (own <= 0 || best < detail::kNoise * own) return "";
-  return concat(" or up to ", factor_text(best / own), " depending on how busy the storage is");
+  std::vector<std::string> causes;
+  if (is_storage_open(run.times)) causes.emplace_back("how busy the storage is");
+  if (is_by_chance) causes.emplace_back("how long the intra-op threads spin");
+  if (causes.empty() || own <= 0 || best < detail::kNoise * (is_by_chance ? kSpinNoise : 1) * own) return "";
+  return concat(" or up to ", factor_text(best / own), " depending on ", join(causes, " and "));
 }
 
 /// ", half the bytes would give 1.9x": the gain from storing the data in fewer bytes, with the run's own workers.

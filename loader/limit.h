@@ -8,6 +8,10 @@
 
 namespace penstock {
 
+/// What the threads that compute a step together do with their cores while workers want them: share them evenly, keep
+/// them by spinning, or give way.
+enum class Crowding { kShare, kKeep, kYield };
+
 /// What one step of one rank takes, as measured. Times are milliseconds per step.
 struct ServiceTimes {
   double load_ms = 0;          ///< One worker, which always gets a core, makes a rank's part of a batch in this time.
@@ -19,14 +23,16 @@ struct ServiceTimes {
   /// The range of storage_busy_ms; both are equal if it is known.
   double storage_busy_low_ms = 0, storage_busy_high_ms = 0;
   double update_ms = 0;         ///< The step, if every batch were ready and every thread had a core.
-  double update_cpu_ms = 0;     ///< Processor time of all threads except the workers.
+  double update_cpu_ms = 0;     ///< Processor time of all threads except the workers, without `spun_ms`.
+  double spun_ms = 0;           ///< The same threads spun for this time while one of them had no core.
   double update_threads = 1;    ///< The training thread and those that compute with it.
   double communication_ms = 0;  ///< Part of `update_ms` in which the rank waited for the others.
   int cores = 1;                ///< Cores of this machine, for all its ranks together.
   int ranks = 1;                ///< Ranks on this machine.
   bool is_async = false;        ///< The device works on its own while the host makes the next batch.
-  bool spins = false;           ///< Threads that compute together keep their cores while they wait for each other.
+  Crowding crowding = Crowding::kShare;
   double other_threads = 0;     ///< Mean number of threads of other programs that want a core.
+  double spinning_threads = 0;  ///< Mean number of this run's own threads that spin or queue instead of computing.
 };
 
 /// Milliseconds per step with `workers` workers per rank.
@@ -85,8 +91,10 @@ void settle_storage(Observed& run, double one, double most);
 /// Mean number of cores that other programs had.
 double other_cores(const Observed& run);
 
-/// The rate with a number of workers. If other programs used the cores, or if it is not known whether the storage gives
-/// more to more readers, the rate is between `low` and `high`; otherwise both are the rate itself.
+/// The rate with a number of workers. If other programs used the cores, if it is not known whether the storage gives
+/// more to more readers, or if a step computes with several threads and these and the workers are more than the cores
+/// (in the run or with that number of workers), the rate is between `low` and `high`; otherwise both are the rate
+/// itself.
 struct Prediction {
   int workers = 0;
   double images_per_second = 0, low = 0, high = 0;

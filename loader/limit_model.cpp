@@ -47,15 +47,16 @@ double stretched_step_ms(const ServiceTimes& times, int workers, double share) {
   return std::max(turns, storage_least_ms(times));
 }
 
-/// The share of a core with which this run's threads and those of other programs, all with the same share, use all
-/// cores. It is found by bisection, because the run's threads want a core for a larger part of the step as the share
-/// falls.
+/// The share of a core with which this run's threads, those of them that only spin, and those of other programs, all
+/// with the same share, use all cores. It is found by bisection, because the run's threads want a core for a larger
+/// part of the step as the share falls.
 double even_share(const ServiceTimes& times, int workers) {
+  const double others = times.other_threads + times.spinning_threads;
   double low = 0.01, high = 1;
   for (int i = 0; i < 40; ++i) {
     const double share = (low + high) / 2;
     const double own_threads = cpu_ms(times) / (share * stretched_step_ms(times, workers, share));
-    (times.cores >= share * (own_threads + times.other_threads) ? low : high) = share;
+    (times.cores >= share * (own_threads + others) ? low : high) = share;
   }
   return low;
 }
@@ -64,11 +65,11 @@ double even_share(const ServiceTimes& times, int workers) {
 
 double predicted_step_ms(const ServiceTimes& times, int workers) {
   double step = std::max(stretched_step_ms(times, workers, 1), cpu_ms(times) / times.cores);
-  if (workers > 0) step = std::max(step, crowded_update_ms(times, workers));
+  if (workers > 0 && times.crowding != Crowding::kYield) step = std::max(step, crowded_update_ms(times, workers));
   const double wanted = times.ranks * (workers + times.update_threads);
-  if (times.spins && workers > 0 && wanted > times.cores)
+  if (times.crowding == Crowding::kKeep && workers > 0 && wanted > times.cores)
     step = std::max(step, stretched_step_ms(times, workers, times.cores / wanted));
-  if (times.other_threads <= 0 || step <= 0) return step;
+  if (times.other_threads + times.spinning_threads <= 0 || step <= 0) return step;
   return std::max(step, stretched_step_ms(times, workers, even_share(times, workers)));
 }
 
@@ -117,7 +118,7 @@ double other_threads(double busy_cores, double own_cores, double queued_cores) {
 
 double other_cores(const Observed& run) {
   if (run.times.other_threads <= 0 || run.step_ms <= 0) return 0;
-  return std::max(0.0, run.busy_cores - cpu_ms(run.times) / run.step_ms);
+  return std::max(0.0, run.busy_cores - (cpu_ms(run.times) + run.times.ranks * run.times.spun_ms) / run.step_ms);
 }
 
 }  // namespace penstock

@@ -16,7 +16,9 @@ void take_out_waits_of_helpers(double helpers_queued, double main_queued, Servic
   if (helpers_queued <= 0) return;
   const double stalled = std::min(helpers_queued, kMost * times.update_ms);
   times.update_ms -= stalled;
-  times.update_cpu_ms = std::max(times.update_ms, times.update_cpu_ms - stalled - main_queued);
+  const double all_cpu_ms = times.update_cpu_ms;
+  times.update_cpu_ms = std::max(times.update_ms, all_cpu_ms - stalled - main_queued);
+  times.spun_ms = std::max(0.0, all_cpu_ms - times.update_cpu_ms);
 }
 
 LoaderStatistics::Worker sum_of(const std::vector<LoaderStatistics::Worker>& workers) {
@@ -91,12 +93,13 @@ Observed observe(Observed run, const MeasuredStep& step, const LoaderStatistics&
 
 Observed over_ranks(Observed mine, const std::vector<Observed>& all) {
   const auto count = static_cast<double>(all.size());
-  double wait = mine.wait_ms, load_cpu = 0, update_cpu = 0, storage = 0, queued = 0;
+  double wait = mine.wait_ms, load_cpu = 0, update_cpu = 0, spun = 0, storage = 0, queued = 0;
   for (const auto& rank : all) {
     wait = std::max(wait, rank.wait_ms);
     mine.times.load_ms = std::max(mine.times.load_ms, rank.times.load_ms);
     load_cpu += rank.times.load_cpu_ms / count;
     update_cpu += rank.times.update_cpu_ms / count;
+    spun += rank.times.spun_ms / count;
     storage += rank.times.storage_ms / count;
     queued += rank.queued_ms / count;
   }
@@ -106,13 +109,19 @@ Observed over_ranks(Observed mine, const std::vector<Observed>& all) {
   mine.times.update_ms = std::max(0.0, mine.times.update_ms - echo);
   mine.times.load_cpu_ms = load_cpu;
   mine.times.update_cpu_ms = update_cpu;
+  mine.times.spun_ms = spun;
   mine.times.storage_ms = std::min(storage, mine.times.load_ms);
   mine.queued_ms = queued;
   if (mine.step_ms <= 0) return mine;
   const double ranks = mine.times.ranks;
   mine.times.storage_readers = std::max(1.0, ranks * mine.times.storage_ms / mine.step_ms);
-  mine.times.other_threads =
-      other_threads(mine.busy_cores, ranks * (load_cpu + update_cpu) / mine.step_ms, ranks * queued / mine.step_ms);
+  const double working = ranks * (load_cpu + update_cpu) / mine.step_ms, spinning = ranks * spun / mine.step_ms;
+  const double queueing = ranks * queued / mine.step_ms;
+  mine.times.other_threads = other_threads(mine.busy_cores, working + spinning, queueing);
+  // Threads that spin take cores from the others as another program would, but they are none.
+  if (spinning > 0)
+    mine.times.spinning_threads =
+        std::max(0.0, other_threads(mine.busy_cores, working, queueing) - mine.times.other_threads);
   return mine;
 }
 

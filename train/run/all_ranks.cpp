@@ -10,8 +10,8 @@ namespace {
 /// A reference to every number of `run` and `step` that the other ranks need.
 std::vector<double*> numbers_of(Observed& run, StepTimes& step) {
   std::vector<double*> numbers{
-      &run.wait_ms,          &run.times.load_ms, &run.times.load_cpu_ms, &run.times.update_cpu_ms,
-      &run.times.storage_ms, &run.queued_ms,     &step.collectives,      &step.last_collective};
+      &run.wait_ms,       &run.times.load_ms, &run.times.load_cpu_ms, &run.times.update_cpu_ms, &run.times.storage_ms,
+      &run.times.spun_ms, &run.queued_ms,     &step.collectives,      &step.last_collective};
   for (double& phase : step.phase) numbers.push_back(&phase);
   return numbers;
 }
