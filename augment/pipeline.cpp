@@ -66,8 +66,11 @@ std::string deterministic_part(const std::string& spec_list) {
 Plan Pipeline::plan(const Plan& whole, uint64_t seed, uint32_t epoch, uint64_t sample_id) const {
   Plan plan = whole;
   for (size_t i = 0; i < transforms_.size(); ++i) {
-    Rng rng(seed, epoch, sample_id, static_cast<uint16_t>(i));
-    transforms_[i]->edit(plan, rng);
+    const Transform& transform = *transforms_[i];
+    const bool alternates = transform.alternates();
+    Rng rng(seed, alternates ? 0 : epoch, sample_id, static_cast<uint16_t>(i));
+    transform.edit(plan, rng);
+    if (alternates && epoch % 2 == 1) transform.alternate(plan);
   }
   return plan;
 }

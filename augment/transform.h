@@ -29,6 +29,9 @@ class Transform {
   virtual int color_steps() const { return 0; }
   /// Draws from `rng`, which is this transform's own stream for this sample and epoch, and edits `plan`.
   virtual void edit(Plan& plan, Rng& rng) const = 0;
+  /// Whether it draws the same numbers for a sample in every epoch; in odd epochs alternate() then follows edit().
+  virtual bool alternates() const { return false; }
+  virtual void alternate(Plan&) const {}
   /// Non-null only for `normalize`.
   virtual const Normalization* normalization() const { return nullptr; }
   /// Non-null only for `mixup` and `cutmix`.
@@ -74,7 +77,8 @@ class Pipeline {
  public:
   Pipeline(std::string_view spec_list, const DataStatistics& statistics);
 
-  /// The plan of sample `sample_id` in `epoch` under `seed`. Transform i draws from Rng(seed, epoch, sample_id, i).
+  /// The plan of sample `sample_id` in `epoch` under `seed`. Transform i draws from Rng(seed, epoch, sample_id, i), one
+  /// that alternates from that of epoch 0.
   Plan plan(int input_height, int input_width, uint64_t seed, uint32_t epoch, uint64_t sample_id) const {
     return plan(Plan::identity(input_height, input_width), seed, epoch, sample_id);
   }

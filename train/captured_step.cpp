@@ -73,6 +73,7 @@ int64_t CapturedStep::run(const DeviceBatch& batch) {
     kind_ = kind, warm_ups_ = 0, is_captured_ = false;
     graph_->reset();
   }
+  halves_.begin_step();
   if (warm_ups_ < kWarmUps) {
     graph_->warm_up(work_of(batch));
     ++warm_ups_;

@@ -1,6 +1,7 @@
 // Checkpoints: writing tensors and JSON into a safetensors file, and reading them.
 #include "train/checkpoint.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
@@ -12,6 +13,7 @@ namespace {
 
 constexpr const char* kKey = "penstock";
 constexpr const char* kModelPrefix = "model.";
+constexpr const char* kAveragePrefix = "average.";
 
 nlohmann::json to_json(const CheckpointInfo& info) {
   const auto& position = info.position;
@@ -95,6 +97,13 @@ CheckpointInfo info_in(const std::filesystem::path& path, const std::map<std::st
   }
 }
 
+/// Of the weights that are saved for others to use.
+const char* weights_prefix(const StateSizes& sizes) {
+  const bool has = std::any_of(sizes.begin(), sizes.end(),
+                               [](const auto& entry) { return entry.first.starts_with(kAveragePrefix); });
+  return has ? kAveragePrefix : kModelPrefix;
+}
+
 /// Those with this prefix.
 StateSizes without_prefix(const StateSizes& sizes, const std::string& prefix) {
   StateSizes some;
@@ -114,10 +123,24 @@ StateFile::StateFile(const std::filesystem::path& path, const StateSizes& sizes,
     : file_(path, sizes, {{kKey, json_text(to_json(info))}}) {}
 
 StateFile::StateFile(const std::filesystem::path& path, const StateSizes& sizes, const std::string& arch)
-    : prefix_(kModelPrefix), file_(path, without_prefix(sizes, prefix_), {{"arch", arch}}) {}
+    : prefix_(weights_prefix(sizes)), file_(path, without_prefix(sizes, prefix_), {{"arch", arch}}) {}
 
 void StateFile::put(const std::string& name, const torch::Tensor& tensor) {
   if (name.starts_with(prefix_)) file_.put(name.substr(prefix_.size()), tensor);
+}
+
+bool has_average(const StateDict& state) {
+  const auto next = state.lower_bound(kAveragePrefix);
+  return next != state.end() && next->first.starts_with(kAveragePrefix);
+}
+
+void check_same_average(const std::filesystem::path& path, const StateDict& state, const std::string& average) {
+  if (has_average(state) == !average.empty()) return;
+  throw config_error(concat("--resume ", path.string(),
+                            average.empty()
+                                ? ": a checkpoint with an average of the weights; expected --average, as "
+                                : ": a checkpoint without an average of the weights; expected no --average, as ",
+                            "in the run that wrote it"));
 }
 
 void save_checkpoint(const std::filesystem::path& path, const CheckpointInfo& info, const StateDict& state) {

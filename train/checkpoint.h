@@ -55,8 +55,8 @@ class StateFile {
  public:
   /// A checkpoint: all tensors under their names, and `info` as JSON under the metadata key "penstock".
   StateFile(const std::filesystem::path& path, const StateSizes& sizes, const CheckpointInfo& info);
-  /// Only the model, with parameter and buffer names without a prefix (`conv1.weight`), as --pretrained and other
-  /// programs read them.
+  /// Only the model, or its average if there is one, with parameter and buffer names without a prefix
+  /// (`conv1.weight`), as --pretrained and other programs read them.
   StateFile(const std::filesystem::path& path, const StateSizes& sizes, const std::string& arch);
 
   /// Writes it if it belongs into the file. Requires that this is its first time.
@@ -85,6 +85,12 @@ void check_same_model(const std::filesystem::path& path, const CheckpointInfo& i
 
 /// Throws config_error that names both sides if the checkpoint has the state of another optimiser than that of `now`.
 void check_same_optimizer(const std::filesystem::path& path, const CheckpointInfo& info, const CheckpointInfo& now);
+
+/// Whether the state has the average of the weights beside them.
+bool has_average(const StateDict& state);
+
+/// Throws config_error if the checkpoint has an average and `average` is empty, or the other way round.
+void check_same_average(const std::filesystem::path& path, const StateDict& state, const std::string& average);
 
 /// Throws config_error that names the option and both values if continuing in the middle of an epoch would train on
 /// some samples twice and on others never: if `now` has another seed, batch size, shuffle, tail or data set, or, with

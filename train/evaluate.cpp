@@ -4,7 +4,8 @@
 namespace penstock {
 
 Evaluation evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, int64_t class_count, const torch::Device& device,
-                    int64_t pass, const std::function<void(const DeviceBatch&, const torch::Tensor&)>& on_batch) {
+                    int64_t pass, const std::function<void(const DeviceBatch&, const torch::Tensor&)>& on_batch,
+                    TestViews views) {
   at::NoGradGuard no_grad;
   // Row 0: the samples of each class, then the sum of the losses. Row 1: the hits of each class. f64 counts exactly to
   // 2^53.
@@ -12,7 +13,7 @@ Evaluation evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, int64_t clas
   const auto classes = torch::arange(class_count, torch::dtype(torch::kInt64).device(device));
   feeder.start_epoch(pass, 0);
   while (auto batch = feeder.next()) {
-    const auto logits = strategy.evaluate(*batch);
+    const auto logits = evaluate_views(strategy, *batch, views);
     if (on_batch) on_batch(*batch, logits);
     if (!logits.defined()) continue;  // another rank has the last stage, and counts
     const auto counted = batch->weights.gt(0);

@@ -9,6 +9,7 @@
 #include "train/comm/comm.h"
 #include "train/feeder.h"
 #include "train/strategies/strategy.h"
+#include "train/test_views.h"
 
 namespace penstock {
 
@@ -20,8 +21,9 @@ struct Evaluation {
 
 /// Collective: every rank calls it with its part of the data and gets the same result. Padding and substituted rows do
 /// not count. `pass` is the epoch for which the feeder is started. `on_batch` is called with every batch and its
-/// logits, which are undefined at a rank that does not hold the last stage.
+/// logits, which are undefined at a rank that does not hold the last stage. Logits are means over `views`.
 Evaluation evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, int64_t class_count, const torch::Device& device,
-                    int64_t pass, const std::function<void(const DeviceBatch&, const torch::Tensor&)>& on_batch = {});
+                    int64_t pass, const std::function<void(const DeviceBatch&, const torch::Tensor&)>& on_batch = {},
+                    TestViews views = TestViews::kNone);
 
 }  // namespace penstock

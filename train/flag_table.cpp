@@ -18,6 +18,9 @@ constexpr FlagUses kAgreedAside{.is_agreed = true, .affects_speed = false};
 constexpr FlagUses kTrained{.is_resumed = true, .is_agreed = true};  // says what is trained
 constexpr FlagUses kTrainedAside{.is_resumed = true, .is_agreed = true, .affects_speed = false};
 
+/// "" for -1, which stands for a flag that was not given.
+std::string given_number(double value) { return value == -1 ? "" : json_text(nlohmann::json(value)); }
+
 std::vector<Flag> data_flags() {
   return {
       {"data", kTrained, [](Options o) -> FlagValue { return o.data; }},
@@ -53,6 +56,14 @@ std::vector<Flag> model_flags() {
       {"weight-decay", kTrainedAside, [](Options o) -> FlagValue { return o.weight_decay; }},
       {"seed", kTrainedAside, [](Options o) -> FlagValue { return o.seed; }},
       {"exact", kTrained, [](Options o) -> FlagValue { return int64_t{o.exact_shards}; }},
+      {"recipe", kAgreedAside, [](Options o) -> FlagValue { return o.recipe; }},
+      {"precision", kTrained, [](Options o) -> FlagValue { return o.precision; }},
+      {"channels-last", kTrained, [](Options o) -> FlagValue { return o.is_channels_last; }},
+      {"bias-decay", kTrainedAside, [](Options o) -> FlagValue { return given_number(o.bias_decay); }},
+      {"bias-lr", kTrainedAside, [](Options o) -> FlagValue { return o.bias_rate; }},
+      {"label-smoothing", kTrainedAside, [](Options o) -> FlagValue { return o.label_smoothing; }},
+      {"average", kTrained, [](Options o) -> FlagValue { return o.average; }},
+      {"tta", kTrainedAside, [](Options o) -> FlagValue { return o.test_views; }},
   };
 }
 

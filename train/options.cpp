@@ -12,7 +12,10 @@
 #include "core/json_text.h"
 #include "core/text.h"
 #include "loader/option_names.h"
+#include "train/average.h"
 #include "train/flag_table.h"
+#include "train/schedule.h"
+#include "train/test_views.h"
 
 namespace penstock {
 namespace {
@@ -161,7 +164,10 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
   check_name("layout", options.layout, {"f32", "u8"});
   check_name("decode", options.decode, decode_names());
   check_name("dct-scale", options.dct_scale, dct_scale_names());
-  check_name("schedule", options.schedule, {"constant", "cosine", "step"});
+  check_name("schedule", parse_spec("schedule", options.schedule).name(), RateSchedule::names());
+  RateSchedule{options.schedule};  // throws
+  check_name("tta", options.test_views, test_view_names());
+  parse_average(options.average);  // throws
   check_name("dist-backend", options.dist_backend, {"auto", "gloo", "nccl"});
   check_name("hosting", options.hosting, {"processes", "threads"});
   if (options.workers != -1) check_at_least("workers", options.workers, 0);
@@ -182,6 +188,10 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
   if (options.learning_rate != -1) check_number("lr", options.learning_rate, 0, INFINITY);
   check_number("momentum", options.momentum, 0, 1);
   check_number("weight-decay", options.weight_decay, 0, INFINITY);
+  if (options.bias_decay != -1) check_number("bias-decay", options.bias_decay, 0, INFINITY);
+  if (!(options.bias_rate > 0 && options.bias_rate < INFINITY))
+    throw config_error(concat("--bias-lr is ", options.bias_rate, "; expected a factor of more than 0"));
+  check_number("label-smoothing", options.label_smoothing, 0, 1);
   check_new_head(options);
   check_exact(options);
   if (!options.sim_net.empty()) parse_sim_net(options.sim_net);

@@ -44,17 +44,25 @@ struct TrainOptions {
   bool is_resident = false;
   bool captures_steps = false;  ///< --graph.
 
+  std::string recipe;  ///< --recipe, whose flags are among these options already; empty: none.
   std::string arch = "lenet", mode = "single";
   std::filesystem::path pretrained;
-  bool has_new_head = false;  ///< --new-head: all pretrained weights are taken except those of the last stage.
-  std::string freeze;         ///< Layers that are not trained: "stem,layer1".
-  std::string layer_rates;    ///< --layer-lr: factors of the learning rate, "layer4=0.1,fc=10".
+  bool has_new_head = false;      ///< --new-head: all pretrained weights are taken except those of the last stage.
+  std::string freeze;             ///< Layers that are not trained: "stem,layer1".
+  std::string layer_rates;        ///< --layer-lr: factors of the learning rate, "layer4=0.1,fc=10".
+  std::string precision = "f32";  ///< As parse_precision() reads it.
+  bool is_channels_last = false;
   int64_t epochs = 10;
   std::string optimizer = "sgd";
   double learning_rate = -1;  ///< -1: auto, as the optimiser says.
   double momentum = 0.9;      ///< Of sgd.
   double weight_decay = 5e-4;
+  double bias_decay = -1;  ///< Weight decay of is_bias() parameters; -1: auto, that of the others.
+  double bias_rate = 1;    ///< --bias-lr: factor of their learning rate.
   std::string schedule = "cosine";
+  double label_smoothing = 0;
+  std::string average;              ///< As AverageOptions; empty: none.
+  std::string test_views = "none";  ///< --tta, see TestViews.
   uint64_t seed = 0;
   int exact_shards = 0;  ///< --exact: the pieces of a batch that are computed one by one; 0: without it.
 

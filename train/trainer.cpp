@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "train/average.h"
 #include "train/captured_step.h"
 #include "train/device_graph.h"
 #include "train/schedule.h"
@@ -69,6 +70,8 @@ class Training {
   Training(const TrainParts& parts, const TrainOptions& options, const Position& start)
       : parts_(parts),
         options_(options),
+        schedule_(options.schedule),
+        average_(parse_average(options.average)),
         at_(start),
         vote_(parts.comm, parts.device),
         batch_count_(parts.feeder.batches_per_epoch()),
@@ -117,8 +120,8 @@ class Training {
 
   void step(const DeviceBatch& batch) {
     parts_.comm.at_step(at_.step + 1);
-    learning_rate_ =
-        learning_rate_at(options_.schedule, options_.learning_rate, done_steps(), options_.epochs * batch_count_);
+    const int64_t step_count = options_.epochs * batch_count_;
+    learning_rate_ = options_.learning_rate * schedule_.factor(done_steps(), step_count);
     parts_.strategy.set_learning_rate(learning_rate_);
     if ((at_.step + 1) % options_.print_freq == 0) parts_.strategy.measure_next_step();
     own_since_read_ += captured_ ? captured_->run(batch) : step_and_add(batch);
@@ -128,6 +131,8 @@ class Training {
     ++at_.batch;
     ++at_.step;
     is_saved_ = false;
+    if (average_.is_due(at_.step))
+      parts_.strategy.average_weights(average_.decay_after(done_steps(), step_count), average_.restarts);
     parts_.recorder.mark(Phase::kOther);
     parts_.recorder.end_step(at_.step, at_.epoch + 1);
   }
@@ -318,6 +323,8 @@ class Training {
 
   const TrainParts& parts_;
   const TrainOptions& options_;
+  RateSchedule schedule_;
+  AverageOptions average_;
   Position at_;
   StopVote vote_;
   int64_t batch_count_;

@@ -1,5 +1,6 @@
 """Report: the table, and the first failure before everything else."""
 
+import statistics
 import tarfile
 
 from results import FAILED, LEFT_OUT, NOT_BUILT, NOT_REACHED, PASSED
@@ -42,13 +43,27 @@ def first_failure(names, steps):
     return ""
 
 
+def seeds(names, steps):
+    """A line per recipe that ran with several seeds, all of those that have passed or failed with a figure."""
+    runs = {}
+    for name in names:
+        recipe, mark, _ = name.partition("-seed-")
+        found = steps[name].get("figures") or {}
+        if mark and found.get("accuracy") is not None:
+            runs.setdefault(recipe, []).append((found["accuracy"], found["train_seconds"]))
+    for recipe, figures in runs.items():
+        accuracies, seconds = zip(*figures)
+        yield (f"- {recipe}: mean of {len(figures)} seeds {100 * statistics.mean(accuracies):.2f} % "
+               f"({100 * min(accuracies):.2f} to {100 * max(accuracies):.2f}), {statistics.mean(seconds):.2f} s of training")
+
+
 def table(names, steps, title):
     lines = [f"# {title}", ""]
     failure = first_failure(names, steps)
     lines += [failure, ""] if failure else []
     lines += [counts(names, steps), "", "| " + " | ".join(COLUMNS) + " |", "|---|---|" + "---:|" * (len(COLUMNS) - 2)]
     lines += ["| " + " | ".join(row(name, steps[name])) + " |" for name in names]
-    lines.append("")
+    lines += ["", *seeds(names, steps)]
     for name in names:
         sentence = (steps[name].get("figures") or {}).get("sentence")
         why = steps[name].get("why")

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 
 import report
@@ -54,8 +55,8 @@ class Runner:
         return digest.hexdigest()
 
     def filled(self, word):
-        places = {"runs": self.work / "runs", "data": self.work / "data", "photos": self.work / "photos", "input": self.bundle.data,
-                  "here": pathlib.Path(__file__).parent}
+        places = {"runs": self.work / "runs", "data": self.work / "data", "photos": self.work / "photos",
+                  "cifar10": self.work / "cifar10", "input": self.bundle.data, "here": pathlib.Path(__file__).parent}
         return re.sub(r"\{(\w+)\}", lambda found: str(places[found[1]]), word)
 
     def place_photos(self):
@@ -68,6 +69,12 @@ class Runner:
                 target = folder / f"{number}-{copy}.JPEG"
                 if not target.is_symlink():
                     target.symlink_to(path.resolve())
+
+    def unpack_cifar10(self):
+        """Pictures in class folders, from the archives of the bundle."""
+        for archive in sorted((self.bundle.data / "cifar10").glob("*.tar.xz")):
+            with tarfile.open(archive) as tar:
+                tar.extractall(self.work / "cifar10", filter="data")
 
     def is_done(self, step, done):
         has_made = not step.makes or pathlib.Path(self.filled(step.makes)).exists()
@@ -94,6 +101,8 @@ class Runner:
             return {**result, "status": NOT_REACHED, "why": "the budget had ended"}
         if step.name == "photos":
             self.place_photos()
+        if "{cifar10}" in step.command and not (self.work / "cifar10").exists():
+            self.unpack_cifar10()
         words = [self.bundle.program(step.command[0]), *map(self.filled, step.command[1:])]
         shutil.rmtree(self.work / "runs" / step.name, ignore_errors=True)
         code, result["wall"] = self.call(words, self.logs / f"{step.name}.log", min(step.limit, left), self.environment(step))

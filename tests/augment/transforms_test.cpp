@@ -81,8 +81,9 @@ TEST(PipelineTest, RefusesWhatCannotBeOneResample) {
 
 TEST(PipelineTest, NamesUnknownTransformsAndKeys) {
   EXPECT_EQ(refusal("flop"),
-            "unknown transform \"flop\"; did you mean \"flip\"? known: affine, center-crop, color-jitter, crop, "
-            "cutmix, erase, flip, grayscale, mixup, normalize, random-resized-crop, resize, rotate, shift, "
+            "unknown transform \"flop\"; did you mean \"flip\"? known: affine, alternating-flip, center-crop, "
+            "color-jitter, crop, "
+            "cutmix, cutout, erase, flip, grayscale, mixup, normalize, random-resized-crop, resize, rotate, shift, "
             "trivial-augment, vflip");
   EXPECT_THAT(refusal("affine(degree=10)"),
               HasSubstr("transform affine: unknown key \"degree\"; did you mean \"degrees\"?"));

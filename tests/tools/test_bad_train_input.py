@@ -55,7 +55,7 @@ def fails(cache, tmp_path, flags, code, *expected):
     (["--batch-size", "0"], ["--batch-size is 0; expected 1 or more"]),
     (["--epochs", "0"], ["--epochs is 0; expected 1 or more"]),
     (["--lr", "-1"], ["--lr is -1; expected 0 or more"]),
-    (["--optimizer", "adamm"], ['--optimizer: unknown optimizer "adamm"', 'did you mean "adam"', "lamb, sgd"]),
+    (["--optimizer", "adamm"], ['--optimizer: unknown optimizer "adamm"', 'did you mean "adam"', "lamb, muon, sgd"]),
     (["--optimizer", "adamw(beta=1)"], ['optimizer adamw: unknown key "beta"', "beta1, beta2, eps"]),
     (["--optimizer", "adamw(beta2=1)"], ["--optimizer adamw: beta2 is 1; expected 0 or more and less than 1"]),
     (["--optimizer", "adamw", "--momentum", "0.9"], ["--momentum is 0.9 with --optimizer adamw; expected it with sgd alone"]),

@@ -82,6 +82,8 @@ def test_the_rehearsal_runs_every_step_that_is_built(tmp_path):
     assert {step["status"] for step in steps.values()} <= {"passed", "not built"}, printed
     passed = [name for name, step in steps.items() if step["status"] == "passed"]
     assert {"start", "cuda_test", "finding-affine-resident", "finding-affine-ddp", "resnet50-workers-1", "mode-mp"} <= set(passed)
+    assert steps["cifar10-94-seed-0"]["figures"]["accuracy"] > 0.3
+    assert "- cifar10-94: mean of 1 seeds " in (tmp_path / "out/table.md").read_text()
     first = steps["finding-affine-workers-1"]
     assert first["figures"]["train_seconds"] > 0 and first["figures"]["prediction_error"] is not None
     files = {path.name for path in (tmp_path / "out").iterdir()}
@@ -92,7 +94,7 @@ def test_the_rehearsal_runs_every_step_that_is_built(tmp_path):
 
 def test_what_is_not_built_is_not_passed(tmp_path, fake):
     printed, _, steps = run(tmp_path, **fake)
-    assert steps["cifar10-94"]["status"] == "not built" and "--recipe" in steps["cifar10-94"]["why"]
+    assert steps["cifar10-94-seed-0"]["status"] == "not built" and "--recipe" in steps["cifar10-94-seed-0"]["why"]
     assert "not built" in printed and "0 FAILED" in printed
 
 

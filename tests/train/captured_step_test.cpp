@@ -16,7 +16,7 @@ using testing::ElementsAre, testing::HasSubstr;
 const std::string kAffine = "affine(degrees=20,translate=0.1,fill=30),normalize";
 
 TEST(CapturedStepTest, TrainsTheBitsOfPlainStepsWithEveryOptimizer) {
-  for (const char* optimizer : {"sgd", "sgd(nesterov=true)", "adam", "adamw", "lamb"}) {
+  for (const char* optimizer : {"sgd", "sgd(nesterov=true)", "adam", "adamw", "lamb", "muon"}) {
     SCOPED_TRACE(optimizer);
     const OptimizerOptions options{.learning_rate = 0.01, .momentum = 0.9, .weight_decay = 1e-3, .spec = optimizer};
     CountingGraph::Counts counts;

@@ -80,7 +80,7 @@ struct CapturedTraining {
     for (int64_t epoch = 0; epoch < kCapturedEpochs; ++epoch) {
       feeder->start_epoch(epoch, 0);
       while (const auto batch = feeder->next()) {
-        one.strategy->set_learning_rate(learning_rate_at("cosine", 0.05, done++, steps));
+        one.strategy->set_learning_rate(0.05 * RateSchedule("cosine").factor(done++, steps));
         step(*batch);
       }
     }

@@ -56,6 +56,15 @@ const Registered<OptimizerKind> kUnsliced{"unsliced",
                                           },
                                           {}};
 
+TEST(MeshTest, AnOptimizerOfWholeParametersGetsNoSlices) {
+  EXPECT_EQ(mesh("ddp", {.ranks = 2, .optimizer = "muon"}), (Mesh{.data = 2}));
+  for (const std::string mode : {"zero(stage=2)", "pipeline(data=2,zero=1)"})
+    EXPECT_EQ(refusal(mode, {.ranks = 4, .optimizer = "muon"}),
+              "--mode " + mode +
+                  " with --optimizer muon, which needs whole parameters; expected a mode that does not "
+                  "cut them into slices, such as ddp");
+}
+
 TEST(MeshTest, SlicesAreExactForOptimizersThatTakePieces) {
   for (const std::string optimizer : {"adamw", "lamb"})
     EXPECT_EQ(mesh("pipeline(data=2,zero=1)", {.ranks = 4, .shards = 8, .optimizer = optimizer}),

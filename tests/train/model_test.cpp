@@ -62,7 +62,7 @@ TEST(ModelContractTest, EveryParameterGetsAGradient) {
     const auto model = model_of(arch, kColour);
     model->forward(torch::rand({4, 3, 33, 40})).pow(2).sum().backward();
     for (const auto& item : model->named_parameters())
-      EXPECT_TRUE(item.value().grad().defined()) << arch << " " << item.key();
+      EXPECT_EQ(item.value().grad().defined(), item.value().requires_grad()) << arch << " " << item.key();
   }
 }
 

@@ -207,7 +207,7 @@ TEST(ModesTest, AStepInBackwardNeedsAnOptimizerThatGoesTensorByTensor) {
   };
   EXPECT_EQ(message("lamb(eps=0.1)"),
             "--mode ddp: step-in-backward is true with --optimizer lamb, which needs all gradients at once; expected "
-            "one of adam, adamw, sgd");
+            "one of adam, adamw, muon, sgd");
 }
 
 /// With one micro-batch BatchNorm sees what it sees in single.

@@ -105,6 +105,57 @@ TEST(OptimizerTest, EachIsItsFormula) {
     }
 }
 
+/// U V^T of U S V^T, as far as the iteration brings it: singular values between 0.68 and 1.14 where those of the matrix
+/// are not below a hundredth of its norm.
+TEST(OptimizerTest, MuonMovesMatricesByNearlyOrthogonalOnes) {
+  for (const auto& [sizes, scale] : {std::pair{std::vector<int64_t>{6, 20}, 1.0}, {{20, 6}, std::sqrt(20.0 / 6)}}) {
+    at::manual_seed(2);
+    const Tensors mine{torch::randn(sizes, torch::kFloat64)};
+    const auto before = mine[0].clone();
+    const auto optimizer = make_optimizer({mine, {.learning_rate = 0.5, .weight_decay = 0.1, .spec = "muon"}});
+    mine[0].mutable_grad() = torch::randn(sizes, torch::kFloat64);
+    optimizer->step();
+    const auto moved = ((1 - 0.5 * 0.1) * before - mine[0]) / (0.5 * scale);
+    const auto [u, s, v] = at::linalg_svd(mine[0].grad(), /*full_matrices=*/false);
+    const auto singular = at::linalg_svdvals(moved);
+    EXPECT_GT(singular.min().item<double>(), 0.68);
+    EXPECT_LT(singular.max().item<double>(), 1.14);
+    const auto core = u.t().mm(moved).mm(v.t());  // diagonal, because the iteration keeps U and V
+    EXPECT_LT((core - core.diag().diag()).abs().max().item<double>(), 1e-9);
+  }
+}
+
+/// Three steps, with momentum, of a filter, a matrix and a bias beside the formulas of the class.
+TEST(OptimizerTest, MuonIsItsFormulaAndOthersChangeAsWithSgd) {
+  for (const bool normalizes : {false, true}) {
+    const auto mine = random_parameters(), theirs = random_parameters();
+    const std::string spec =
+        concat("muon(momentum=0.6,sgd-momentum=0.85,steps=3,layers=conv,normalize=", normalizes ? "true)" : "false)");
+    const auto optimizer = make_optimizer({mine, {.learning_rate = 0.1, .weight_decay = 0.01, .spec = spec}});
+    const auto sgd =
+        make_optimizer({{theirs[0], theirs[1]},
+                        {.learning_rate = 0.1, .momentum = 0.85, .weight_decay = 0.01, .spec = "sgd(nesterov=true)"}});
+    auto velocity = torch::zeros_like(theirs[2]);
+    for (int step = 1; step <= 3; ++step) {
+      set_random_gradients(mine);
+      for (size_t i = 0; i < mine.size(); ++i) theirs[i].mutable_grad() = mine[i].grad().clone();
+      velocity = 0.6 * velocity + theirs[2].grad();
+      auto x = (theirs[2].grad() + 0.6 * velocity).view({4, 12});
+      x = x / (x.norm() + 1e-7);
+      for (int i = 0; i < 3; ++i) {
+        const auto a = x.mm(x.t());
+        x = 3.4445 * x + (-4.7750 * a + 2.0315 * a.mm(a)).mm(x);
+      }
+      theirs[2]
+          .mul_(normalizes ? 2 / theirs[2].norm().item<double>() : 1 - 0.1 * 0.01)
+          .sub_(0.1 * x.view({4, 3, 2, 2}));
+      optimizer->step();
+      sgd->step();
+      expect_equal(mine, theirs, 1e-12, concat(spec, ", step ", step));
+    }
+  }
+}
+
 TEST(OptimizerTest, ValuesOutOfRangeAreRefused) {
   const auto message = [](const std::string& spec, double momentum) {
     return message_of(ErrorKind::kConfig,
@@ -113,6 +164,9 @@ TEST(OptimizerTest, ValuesOutOfRangeAreRefused) {
   EXPECT_EQ(message("adamw(beta1=1)", 0.9), "--optimizer adamw: beta1 is 1; expected 0 or more and less than 1");
   EXPECT_EQ(message("lamb(beta2=-0.1)", 0.9), "--optimizer lamb: beta2 is -0.1; expected 0 or more and less than 1");
   EXPECT_EQ(message("adam(eps=-1)", 0.9), "--optimizer adam: eps is -1; expected 0 or more");
+  EXPECT_EQ(message("muon(momentum=1)", 0.9), "--optimizer muon: momentum is 1; expected more than 0 and less than 1");
+  EXPECT_EQ(message("muon(steps=0)", 0.9), "--optimizer muon: steps is 0; expected 1 to 100");
+  EXPECT_EQ(message("muon(layers=fc)", 0.9), "--optimizer muon: layers is \"fc\"; expected all or conv");
   EXPECT_EQ(message("sgd(nesterov=true)", 0),
             "--optimizer sgd: nesterov is true with --momentum 0; expected a momentum of more than 0");
 }
@@ -198,8 +252,27 @@ TEST_P(OptimizerContractTest, ARateFactorScalesTheLearningRate) {
   }
 }
 
+TEST_P(OptimizerContractTest, AWeightDecayIsThatOfItsTensor) {
+  const std::vector<double> decays{1e-2, 0, 0.3};
+  const auto mixed = random_parameters();
+  auto of_mixed = context(mixed);
+  of_mixed.weight_decays = decays;
+  const auto optimizer = make_optimizer(of_mixed);
+  set_random_gradients(mixed);
+  optimizer->step();
+  for (size_t i = 0; i < decays.size(); ++i) {
+    const auto alone = random_parameters();
+    auto of_one = context({alone[i]});
+    of_one.options.weight_decay = decays[i];
+    alone[i].mutable_grad() = mixed[i].grad();
+    make_optimizer(of_one)->step();
+    expect_equal({mixed[i]}, {alone[i]}, 1e-12, concat("weight decay ", decays[i]));
+  }
+}
+
 /// Both pieces of every parameter at one rank, in an order that is not the parameters'.
 TEST_P(OptimizerContractTest, PiecesAreChangedAsTheirWhole) {
+  if (OptimizerRegistry::entry(GetParam()).traits.needs_whole_tensors) return;  // no mode gives it pieces
   const auto whole = random_parameters(), cut = random_parameters();
   Tensors pieces;
   for (const int half : {0, 1})

@@ -124,15 +124,15 @@ TEST(TrainOptionsTest, PathsNeedNotBeUtf8) {
 }
 
 TEST(ScheduleTest, CosineGoesFromTheRateToNothing) {
-  EXPECT_DOUBLE_EQ(learning_rate_at("cosine", 0.1, 0, 100), 0.1);
-  EXPECT_DOUBLE_EQ(learning_rate_at("cosine", 0.1, 50, 100), 0.05);
-  EXPECT_NEAR(learning_rate_at("cosine", 0.1, 99, 100), 0.1 * 0.000246719817, 1e-12);
+  EXPECT_DOUBLE_EQ(RateSchedule("cosine").factor(0, 100), 1);
+  EXPECT_DOUBLE_EQ(RateSchedule("cosine").factor(50, 100), 0.5);
+  EXPECT_NEAR(RateSchedule("cosine").factor(99, 100), 0.000246719817, 1e-11);
 }
 
 TEST(ScheduleTest, StepsFallAtAHalfAndThreeQuarters) {
   for (const auto& [step, rate] : {std::pair{49, 1.0}, {50, 0.1}, {74, 0.1}, {75, 0.01}, {99, 0.01}})
-    EXPECT_DOUBLE_EQ(learning_rate_at("step", 1, step, 100), rate) << step;
-  EXPECT_DOUBLE_EQ(learning_rate_at("constant", 0.3, 99, 100), 0.3);
+    EXPECT_DOUBLE_EQ(RateSchedule("step").factor(step, 100), rate) << step;
+  EXPECT_DOUBLE_EQ(RateSchedule("constant").factor(99, 100), 1);
 }
 
 TEST(DataNameTest, SourcesAndFoldersAreToldApart) {

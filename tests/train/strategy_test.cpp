@@ -108,6 +108,7 @@ TEST_P(StrategyContractTest, ARunGoesOnFromItsStateBitForBit) {
   for (const auto& spec : OptimizerRegistry::names()) {
     auto options = kSgd;
     options.spec = spec;
+    if (OptimizerRegistry::entry(spec).traits.needs_whole_tensors && GetParam().starts_with("zero")) continue;
     Trainee whole(GetParam(), make_small_lenet, *comm_, options),
         resumed(GetParam(), make_other_lenet, *comm_, options);
     for (int64_t i = 0; i < 2; ++i) whole.strategy->step(whole.part(samples_, 4, i));

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <csignal>
+#include <tuple>
 
 #include "tests/support/testing.h"
 #include "tests/train/rank_threads.h"
@@ -38,6 +39,7 @@ class CountingStrategy final : public Strategy {
     measured.push_back(steps.size() + 1);
     is_measured_ = true;
   }
+  void average_weights(double decay, bool restarts) override { averaged.emplace_back(steps.size(), decay, restarts); }
   torch::Tensor evaluate(DeviceBatch& batch) override {
     // It predicts class 1 for every row, which is right where the label is 1.
     return torch::tensor({0.0f, 5.0f, 0.0f}).expand({batch.rows, 3});
@@ -49,6 +51,7 @@ class CountingStrategy final : public Strategy {
 
   std::vector<std::pair<int64_t, int64_t>> steps;  // one entry per step: epoch, batch
   std::vector<double> learning_rates;
+  std::vector<std::tuple<size_t, double, bool>> averaged;  // steps of this process so far, decay, restarts
   std::vector<size_t> measured;  // steps of this process, from 1, before which it was asked to measure
   std::function<void()> on_step;
   size_t diverges_at = 0;  // the step of this process, from 1, whose loss is not finite; 0: none
@@ -145,6 +148,16 @@ TEST(TrainEpochsTest, WhatCompressionCostsIsMeasuredInTheStepsThatAreReported) {
   EXPECT_THAT(trial.strategy.measured, ElementsAre(3U, 6U, 9U));
   for (const auto& one : trial.metrics)
     EXPECT_EQ(one.compression_error.value_or(0), one.kind == Metrics::Kind::kStep ? 0.25 : 0);
+}
+
+TEST(TrainEpochsTest, WeightsAreAveragedAfterTheStepsThatAreDue) {
+  const auto comm = make_self_comm();
+  Trial trial(*comm), plain(*comm);
+  trial.options.average = "lookahead(decay=0.5,every=4,power=1)";
+  trial.run();
+  EXPECT_THAT(trial.strategy.averaged, ElementsAre(std::tuple{size_t{4}, 0.2, true}, std::tuple{size_t{8}, 0.4, true}));
+  plain.run();
+  EXPECT_TRUE(plain.strategy.averaged.empty());
 }
 
 TEST(TrainEpochsTest, EveryBatchOfEveryEpochIsTrainedOnOnce) {

@@ -15,25 +15,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The value of the last `--name VALUE` or `--name=VALUE`; "" if there is none.
-std::string value_of(const std::vector<std::string>& arguments, const std::string& name) {
-  std::string value;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i] == name && i + 1 < arguments.size()) value = arguments[i + 1];
-    if (arguments[i].starts_with(name + "=")) value = arguments[i].substr(name.size() + 1);
-  }
-  return value;
-}
-
 bool has(const std::vector<std::string>& arguments, const std::string& flag) {
   return std::any_of(arguments.begin(), arguments.end(),
                      [&](const std::string& word) { return word == flag || word.starts_with(flag + "="); });
 }
 
-/// Adds `--name VALUE`, once for each value if `value` is a list. Adds nothing for an empty value.
+/// Adds `--name VALUE`, once for each value if `value` is a list, and `--name` alone if it is true. Adds
+/// nothing for an empty value.
 void add_flag(const std::string& name, const nlohmann::json& value, std::vector<std::string>& flags) {
   if (value.is_array()) {
     for (const auto& one : value) add_flag(name, one, flags);
+    return;
+  }
+  if (value.is_boolean()) {  // a flag without a value
+    if (value.get<bool>()) flags.push_back("--" + name);
     return;
   }
   const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
@@ -42,14 +37,23 @@ void add_flag(const std::string& name, const nlohmann::json& value, std::vector<
 
 }  // namespace
 
+std::string typed_value(const std::vector<std::string>& arguments, const std::string& name) {
+  std::string value;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == name && i + 1 < arguments.size()) value = arguments[i + 1];
+    if (arguments[i].starts_with(name + "=")) value = arguments[i].substr(name.size() + 1);
+  }
+  return value;
+}
+
 std::vector<std::string> earlier_flags(const std::vector<std::string>& arguments) {
-  const std::string resumed = value_of(arguments, "--resume");
+  const std::string resumed = typed_value(arguments, "--resume");
   // The same command starts a run and continues it, so it says everything itself.
   if (resumed == "auto") return {};
   fs::path folder = checkpoint_of(resumed).parent_path();
   if (resumed.empty()) {
     if (!has(arguments, "-e") && !has(arguments, "--evaluate")) return {};
-    folder = value_of(arguments, "--out");
+    folder = typed_value(arguments, "--out");
     if (folder.empty()) return {};
   }
   const fs::path path = folder / "options.json";

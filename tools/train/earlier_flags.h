@@ -13,6 +13,9 @@ namespace penstock {
 /// corrupt_error if the file does not hold the options of a run.
 std::vector<std::string> earlier_flags(const std::vector<std::string>& arguments);
 
+/// The value of the last `--name VALUE` or `--name=VALUE`; "" if there is none.
+std::string typed_value(const std::vector<std::string>& arguments, const std::string& name);
+
 /// The file that `--resume` means: the last checkpoint in `named` if that is a folder, otherwise `named` itself.
 std::filesystem::path checkpoint_of(const std::filesystem::path& named);
 

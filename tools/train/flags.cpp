@@ -12,6 +12,7 @@
 #include "tools/loader_help.h"
 #include "tools/plugins.h"
 #include "tools/train/earlier_flags.h"
+#include "tools/train/recipe_flags.h"
 #include "train/run/program.h"
 
 namespace penstock {
@@ -110,7 +111,10 @@ void add_model_flags(CLI::App& app, TrainOptions& o) {
       ->group(group);
   app.add_option("--schedule", o.schedule,
                  "how the learning rate changes in the run. cosine: from --lr to 0; step: a tenth of --lr after half "
-                 "of the steps, a hundredth after three quarters; constant")
+                 "of the steps, a hundredth after three quarters; constant; triangular(start=0,peak=0.5,end=0): from "
+                 "the factor start up to --lr at the share peak of the steps, and down to the factor end; "
+                 "onecycle(peak=0.3,divide=25,final=10000): the same with half cosines, from --lr / divide and down to "
+                 "--lr / divide / final")
       ->capture_default_str()
       ->group(group);
   app.add_option("--momentum", o.momentum, "momentum of sgd")->capture_default_str()->group(group);
@@ -285,6 +289,7 @@ void add_flags(CLI::App& app, FlagValues& values) {
   app.get_formatter()->column_width(34);
   add_data_flags(app, values.options);
   add_model_flags(app, values.options);
+  add_recipe_flags(app, values.options);
   add_device_flags(app, values.options);
   add_run_flags(app, values.options, values.save_every);
   add_plugin_option(app, values.options.plugins)->group("Run");
@@ -319,7 +324,8 @@ void check_typed(const CLI::App& app, const TrainOptions& options) {
     throw config_error(concat("--profile is ", options.profile_steps, "; expected 1 to ", kMaxProfileSteps, " steps"));
 }
 
-/// Reads the flags of an earlier run. The flags that are typed now are read after them and replace them.
+/// Reads the flags of an earlier run, or of a recipe. The flags that are typed now are read after them and replace
+/// them.
 void read_earlier_flags(std::vector<std::string> words, const std::string& program, FlagValues& values) {
   words.insert(words.begin(), program);
   std::vector<char*> pointers;
@@ -352,8 +358,10 @@ TrainOptions parse_flags(int argc, char** argv) {
   app.footer("`train study` compares runs with different workers, modes and ranks; see train study --help.");
   auto& options = values.options;
   read_earlier_flags(earlier, argv[0], values);
+  read_earlier_flags(typed_recipe({argv, argv + argc}), argv[0], values);
   const std::string earlier_split = options.split;
   parse_command_line(app, argc, argv);
+  check_recipe(app, options);
   if (options.only_evaluates && app.count("--split") > 0) {
     options.evaluated_split = options.split;
     // The pictures are normalised by the statistics of the split that the run was trained on.

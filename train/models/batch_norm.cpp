@@ -1,8 +1,11 @@
 // BatchNorm2d: statistics, forward and backward over ranks.
 #include "train/models/batch_norm.h"
 
+#include <ATen/Context.h>
 #include <ATen/core/ivalue.h>
 #include <torch/csrc/autograd/custom_function.h>
+
+#include "train/models/precision.h"
 
 namespace penstock {
 namespace {
@@ -88,10 +91,20 @@ class SyncedNorm : public torch::autograd::Function<SyncedNorm> {
 }  // namespace
 
 Tensor BatchNorm2dImpl::forward(const Tensor& x) {
-  return gather_ && is_training() ? synced(x) : torch::nn::BatchNorm2dImpl::forward(x);
+  const bool is_half = x.scalar_type() == torch::kHalf || x.scalar_type() == torch::kBFloat16;
+  const double scale = is_half ? gradient_scale_ : 1;
+  if (gather_ && is_training()) {
+    const auto y = synced(is_half ? x.to(weight.scalar_type()) : x, detail::unscaled(weight, scale),
+                          detail::unscaled(bias, scale));
+    return y.to(x.scalar_type());
+  }
+  if (scale == 1) return torch::nn::BatchNorm2dImpl::forward(x);
+  if (is_training()) num_batches_tracked += 1;
+  return torch::batch_norm(x, detail::unscaled(weight, scale), detail::unscaled(bias, scale), running_mean, running_var,
+                           is_training(), *options.momentum(), options.eps(), at::globalContext().userEnabledCuDNN());
 }
 
-Tensor BatchNorm2dImpl::synced(const Tensor& x) {
+Tensor BatchNorm2dImpl::synced(const Tensor& x, const Tensor& own_weight, const Tensor& own_bias) {
   Statistics statistics;
   {
     at::NoGradGuard no_grad;
@@ -102,7 +115,7 @@ Tensor BatchNorm2dImpl::synced(const Tensor& x) {
     const auto unbiased = statistics.variance * statistics.count / (statistics.count - 1);
     running_var.mul_(1 - share).add_(unbiased.to(x.scalar_type()), share);
   }
-  return SyncedNorm::apply(x, weight, bias, statistics, options.eps(), gather_);
+  return SyncedNorm::apply(x, own_weight, own_bias, statistics, options.eps(), gather_);
 }
 
 }  // namespace penstock

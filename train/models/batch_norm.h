@@ -10,7 +10,8 @@ namespace penstock {
 /// Collective: the ranks' tensors, each of the same sizes, stacked along a new first dimension.
 using GatherRanks = std::function<torch::Tensor(const torch::Tensor&)>;
 
-/// Without gather_by(), and in evaluation mode, exactly LibTorch's layer. With it, in training mode, mean and variance
+/// Without gather_by(), and in evaluation mode, exactly LibTorch's layer. Parameters, statistics and sums are f32 also
+/// where x is in half precision; the output is of the dtype of x. With it, in training mode, mean and variance
 /// are those of the rows of all ranks, in forward and in backward; running statistics are then the same at every rank.
 /// A rank may have no rows: it runs forward and backward with a batch of size 0. Requires 2 elements per channel over
 /// all ranks.
@@ -25,11 +26,15 @@ class BatchNorm2dImpl : public torch::nn::BatchNorm2dImpl {
   torch::Tensor forward(const torch::Tensor& x);
   /// From now on, statistics are those of all ranks; null: of this rank's rows.
   void gather_by(GatherRanks gather) { gather_ = std::move(gather); }
+  /// From now on, where x is in half precision, its gradients and those of the output are `scale` times as large; those
+  /// of weight and bias are not.
+  void take_scaled_gradients(double scale) { gradient_scale_ = scale; }
 
  private:
-  torch::Tensor synced(const torch::Tensor& x);
+  torch::Tensor synced(const torch::Tensor& x, const torch::Tensor& own_weight, const torch::Tensor& own_bias);
 
   GatherRanks gather_;
+  double gradient_scale_ = 1;
 };
 TORCH_MODULE(BatchNorm2d);
 

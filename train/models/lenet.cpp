@@ -8,6 +8,7 @@
 #include "core/text.h"
 #include "train/models/batch_norm.h"
 #include "train/models/model.h"
+#include "train/models/precision.h"
 #include "train/models/relu_max_pool.h"
 
 namespace penstock {
@@ -22,7 +23,7 @@ class LeNet final : public Model {
     if (shape.height < kMinSide || shape.width < kMinSide)
       throw config_error(concat("arch lenet: pictures are ", shape.width, " x ", shape.height, "; expected at least ",
                                 kMinSide, " x ", kMinSide));
-    using torch::nn::Conv2d, torch::nn::Conv2dOptions, torch::nn::Linear;
+    using torch::nn::Conv2dOptions;
     Conv2d conv1 = register_module("conv1", Conv2d(Conv2dOptions(shape.channels, 6, 5).padding(2)));
     Conv2d conv2 = register_module("conv2", Conv2d(Conv2dOptions(6, 16, 5)));
     const int64_t features = 16 * pooled_twice(shape.height) * pooled_twice(shape.width);
@@ -43,7 +44,7 @@ class LeNet final : public Model {
   }
 
  private:
-  void add_normalized(const std::string& name, torch::nn::Conv2d conv, const std::string& norm_name, int64_t channels) {
+  void add_normalized(const std::string& name, Conv2d conv, const std::string& norm_name, int64_t channels) {
     BatchNorm2d norm = register_module(norm_name, BatchNorm2d(channels));
     add_stage(name, {name, norm_name},
               [conv, norm](const torch::Tensor& x) mutable { return detail::relu_max_pool(norm(conv(x))); });

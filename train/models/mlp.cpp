@@ -5,6 +5,7 @@
 
 #include "core/text.h"
 #include "train/models/model.h"
+#include "train/models/precision.h"
 #include "train/models/weight_stream.h"
 
 namespace penstock {
@@ -30,9 +31,9 @@ class Mlp final : public Model {
   }
 
  private:
-  std::pair<std::string, torch::nn::Linear> add_linear(int layer, int64_t inputs, int64_t outputs) {
+  std::pair<std::string, Linear> add_linear(int layer, int64_t inputs, int64_t outputs) {
     const std::string name = concat("fc", layer);
-    const auto linear = register_module(name, torch::nn::Linear(inputs, outputs));
+    const auto linear = register_module(name, Linear(inputs, outputs));
     detail::drawn(name, *linear);
     return {name, linear};
   }

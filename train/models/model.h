@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/registry.h"
@@ -19,6 +20,8 @@ struct Stage {
   std::vector<std::string> modules;  // paths of the modules whose parameters the stage uses: conv1, layer1.0
   std::function<torch::Tensor(const torch::Tensor&)> forward;
 };
+
+using NamedWeights = std::vector<std::pair<std::string, torch::Tensor>>;
 
 /// The modules are registered as children of the model itself, under the names that files with weights use
 /// (torchvision's for ResNets); stages only group them. A model must not be copied or cloned, because its stages refer
@@ -36,6 +39,13 @@ class Model : public torch::nn::Module {
   /// strategies leave them out, and it stays in evaluation mode: its BatchNorm normalises by its running statistics and
   /// does not change them. Requires that there is such a module.
   void freeze(const std::string& module);
+  /// How many pictures of training initial_weights() wants; 0: the seed alone decides the initial weights.
+  virtual int64_t initial_image_count() const { return 0; }
+  /// Initial values that follow from pictures: f32 N x C x H x W on the CPU, normalised as in an evaluation. Draws no
+  /// random numbers and reads no weights, which may be elsewhere. Ranks may see different pictures; the weights of data
+  /// rank 0 count.
+  virtual NamedWeights initial_weights(const torch::Tensor&) const { return {}; }
+
   /// Sets training or evaluation mode for all modules except the frozen ones.
   void train(bool on = true) override;
 

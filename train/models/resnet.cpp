@@ -8,13 +8,14 @@
 
 #include "core/text.h"
 #include "train/models/batch_norm.h"
+#include "train/models/precision.h"
 #include "train/models/weight_stream.h"
 
 namespace penstock::detail {
 namespace {
 
 using torch::Tensor;
-using torch::nn::Conv2d, torch::nn::Conv2dOptions, torch::nn::Linear, torch::nn::Sequential;
+using torch::nn::Conv2dOptions, torch::nn::Sequential;
 
 // The stem divides the side by 4, and each of layer2 to layer4 halves it. At 16 x 16, layer4 would work on a single
 // point, with only padding around it.

@@ -37,7 +37,7 @@ class Adam final : public Optimizer {
     for (const auto& group : groups()) {
       const std::vector<torch::Tensor> step_counts(group.parameters.size(), step_count);
       fused_step_(group.parameters, gradients_of(group.parameters), group.slots[0], group.slots[1], {}, step_counts,
-                  learning_rate(group), moments_.beta1, moments_.beta2, context().options.weight_decay, moments_.eps,
+                  learning_rate(group), moments_.beta1, moments_.beta2, group.weight_decay, moments_.eps,
                   /*amsgrad=*/false, /*maximize=*/false, {}, {});
     }
   }

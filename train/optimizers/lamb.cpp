@@ -1,5 +1,7 @@
 // lamb: AdamW whose step of each parameter is as large as the parameter, for large batches.
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "train/optimizers/moments.h"
 #include "train/optimizers/optimizer.h"
@@ -46,8 +48,18 @@ class Lamb final : public Optimizer {
     at::_foreach_reciprocal_(steps);
     at::_foreach_mul_(steps, first);
     at::_foreach_div_(steps, 1 - std::pow(moments_.beta1, step));
-    at::_foreach_add_(steps, parameters, context().options.weight_decay);
+    add_weight_decay(steps);
     return steps;
+  }
+
+  void add_weight_decay(const std::vector<torch::Tensor>& steps) const {
+    const auto& parameters = context().parameters;
+    const auto& decays = context().weight_decays;
+    if (std::adjacent_find(decays.begin(), decays.end(), std::not_equal_to<>()) == decays.end()) {
+      at::_foreach_add_(steps, parameters, decays.front());
+      return;
+    }
+    for (size_t i = 0; i < steps.size(); ++i) steps[i].add_(parameters[i], decays[i]);
   }
 
   /// |p| / |r| of the formula: f64, one entry per parameter. Collective where the parameters are pieces.

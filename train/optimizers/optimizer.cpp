@@ -21,15 +21,17 @@ torch::Tensor squared_norms_of_whole(const std::vector<std::vector<torch::Tensor
 Optimizer::Optimizer(OptimizerContext context, const std::vector<std::string>& slots, std::optional<int64_t> step_count)
     : context_(std::move(context)), state_{.slots = {}, .step_count = step_count}, parts_(context_.part_count) {
   if (context_.rate_factors.empty()) context_.rate_factors.assign(context_.parameters.size(), 1);
+  if (context_.weight_decays.empty())
+    context_.weight_decays.assign(context_.parameters.size(), context_.options.weight_decay);
   for (const auto& name : slots) state_.slots.push_back({name, {}});
   for (size_t i = 0; i < context_.parameters.size(); ++i) {
     const auto& parameter = context_.parameters[i];
-    const double factor = context_.rate_factors[i];
+    const double factor = context_.rate_factors[i], decay = context_.weight_decays[i];
     auto& groups = parts_[context_.parts.empty() ? 0 : context_.parts[i]];
-    auto group =
-        std::find_if(groups.begin(), groups.end(), [&](const Group& one) { return one.rate_factor == factor; });
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const Group& one) { return one.rate_factor == factor && one.weight_decay == decay; });
     if (group == groups.end())
-      group = groups.insert(groups.end(), {factor, {}, std::vector<std::vector<torch::Tensor>>(slots.size())});
+      group = groups.insert(groups.end(), {factor, decay, {}, std::vector<std::vector<torch::Tensor>>(slots.size())});
     group->parameters.push_back(parameter);
     for (size_t slot = 0; slot < slots.size(); ++slot)
       group->slots[slot].push_back(state_.slots[slot].tensors.emplace_back(torch::zeros_like(parameter)));

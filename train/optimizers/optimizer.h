@@ -37,6 +37,7 @@ struct OptimizerContext {
       squared_norms_of_whole;
   std::vector<size_t> parts = {};  // one entry per tensor: the part of a step that changes it; empty: 0 for all
   size_t part_count = 1;
+  std::vector<double> weight_decays = {};  // one entry per tensor; empty: that of `options` for all
 };
 
 /// What an optimiser keeps from one step to the next.
@@ -74,9 +75,9 @@ class Optimizer {
   OptimizerState& state() { return state_; }
 
  protected:
-  /// Parameters with the same learning rate.
+  /// Parameters with the same learning rate and weight decay.
   struct Group {
-    double rate_factor;
+    double rate_factor, weight_decay;
     std::vector<torch::Tensor> parameters;
     std::vector<std::vector<torch::Tensor>> slots;  // one entry per slot: the tensors of these parameters
   };
@@ -84,7 +85,7 @@ class Optimizer {
   /// One step over groups(). Gradient mode is off, and state().step_count includes this step. With
   /// Traits::steps_in_parts it may be called by several threads at once, which have different groups().
   virtual void update() = 0;
-  /// With the present learning rate, and a rate factor for every parameter.
+  /// With the present learning rate, and a rate factor and a weight decay for every parameter.
   const OptimizerContext& context() const { return context_; }
   /// The groups of the part that this thread is changing.
   const std::vector<Group>& groups() const { return parts_[part()]; }
@@ -114,6 +115,8 @@ struct OptimizerKind {
     /// Whether the bits of an element do not depend on how parameters are cut: what is needed of other elements comes
     /// from OptimizerContext::squared_norms.
     bool takes_pieces = false;
+    /// Whether it works on whole parameters alone, so that modes that cut them into slices refuse it.
+    bool needs_whole_tensors = false;
   };
 };
 using OptimizerRegistry = Registry<OptimizerKind>;

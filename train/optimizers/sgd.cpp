@@ -24,8 +24,8 @@ class Sgd final : public Optimizer {
       // Without momentum the kernel takes no buffers. They stay 0, so that a checkpoint has the same tensors in both
       // cases.
       const auto momentum = options.momentum == 0 ? at::TensorList{} : at::TensorList{group.slots[0]};
-      at::_fused_sgd_(group.parameters, gradients_of(group.parameters), momentum, options.weight_decay,
-                      options.momentum, learning_rate(group), /*dampening=*/0, is_nesterov_, /*maximize=*/false,
+      at::_fused_sgd_(group.parameters, gradients_of(group.parameters), momentum, group.weight_decay, options.momentum,
+                      learning_rate(group), /*dampening=*/0, is_nesterov_, /*maximize=*/false,
                       /*is_first_step=*/false);
     }
   }

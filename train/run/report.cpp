@@ -12,6 +12,7 @@
 #include "core/text.h"
 #include "train/models/layers.h"
 #include "train/models/model.h"
+#include "train/recipes.h"
 #include "train/run/exact.h"
 #include "train/run/verdict.h"
 
@@ -30,7 +31,7 @@ std::string model_text(const Setup& setup) {
                ", which starts from random weights for ", count_text(setup.shape.classes, "class", "classes"), "\n");
   if (options.only_evaluates) return text;
   const ParameterCount count = count_parameters(*setup.model);
-  if (count.frozen > 0)
+  if (!options.freeze.empty())
     text += concat("frozen ", options.freeze, ": ", grouped(count.frozen), " of ", grouped(count.all),
                    " parameters get no update, and BatchNorm in these layers keeps its statistics\n");
   if (setup.info.optimizer != CheckpointInfo().optimizer)
@@ -58,6 +59,7 @@ std::string opening_text(const Setup& setup, const Comm& comm) {
                             shape.height, " x ", shape.width, " in ", shape.classes, " classes; augment ",
                             (options.only_evaluates ? setup.eval_pipeline : setup.pipeline)->text(), "; batch ",
                             options.batch_size, "\n");
+  if (!options.recipe.empty()) text += concat("recipe ", options.recipe, ": ", recipe_text(options.recipe), "\n");
   if (options.exact_shards > 0) text += exact_text(options);
   if (!options.sim_net.empty()) text += concat("emulated: a network of ", options.sim_net, " between ranks\n");
   if (options.emulated_step_ns > 0 || options.emulated_load_ns > 0) {

@@ -64,7 +64,8 @@ class Run {
                         options_.seed,
                         options_.sim_net.empty() ? std::nullopt : std::optional(parse_sim_net(options_.sim_net)),
                         setup.is_outline ? [&setup](const UseTensor& use) { for_each_weight(setup, use); }
-                                         : std::function<void(const UseTensor&)>()});
+                                         : std::function<void(const UseTensor&)>(),
+                        setup.step_options});
     if (setup.checkpoint) load(*setup.checkpoint);
     if (options_.profile_steps > 0) profile_.emplace(options_, comm_, recorder_, device_.is_cuda(), counts_process());
     if (!options_.only_evaluates) feeder_ = make_feeder(setup.data.train, *setup.pipeline, train_loader_options());
@@ -80,8 +81,7 @@ class Run {
     }
     Predictions predictions(comm_, device_, setup_.data.test, options_.out / "evaluation.csv");
     const Evaluation evaluation =
-        penstock::evaluate(*strategy_, comm_, *test_feeder_, setup_.shape.classes, device_, 0,
-                           [&](const auto& batch, const auto& logits) { predictions.add(batch, logits); });
+        evaluate(0, [&](const auto& batch, const auto& logits) { predictions.add(batch, logits); });
     if (!is_first_) return 0;
     predictions.commit();
     write_text(options_.out / "evaluation.json", evaluation_json(setup_, evaluation, predictions.classes()));
@@ -160,8 +160,9 @@ class Run {
 
   const std::vector<std::string>& class_names() const { return setup_.data.train->manifest().class_names; }
 
-  Evaluation evaluate(int64_t epoch) {
-    return penstock::evaluate(*strategy_, comm_, *test_feeder_, setup_.shape.classes, device_, epoch);
+  Evaluation evaluate(int64_t pass, const std::function<void(const DeviceBatch&, const torch::Tensor&)>& use = {}) {
+    return penstock::evaluate(*strategy_, comm_, *test_feeder_, setup_.shape.classes, device_, pass, use,
+                              test_views_of(options_.test_views));
   }
 
   void open_folder() {
@@ -255,7 +256,7 @@ class Run {
       summary["most_alive_activations"] = most_alive;
       summary["activation_bytes"] = *std::max_element(activations.begin(), activations.end());
     }
-    const std::string waits = tell_waits(run, summary);
+    const std::string waits = add_waits(run, line_end(), summary);
     const auto replicas = strategy_->replica_use();
     if (!replicas.empty()) summary["replicas"] = replicas_json(replicas, result.train_seconds);
     const std::string verdict = result.step_count > 0 ? judge(run, summary) : std::string();
@@ -271,32 +272,6 @@ class Run {
   }
 
   std::string line_end() const { return options_.is_emulated() ? " [emulated]\n" : "\n"; }
-
-  /// Adds to the summary what the ranks waited for each other, and returns the lines about it.
-  std::string tell_waits(const ObservedRun& run, nlohmann::ordered_json& summary) const {
-    const ParallelRun& parallel = run.parallel;
-    const std::string mark = line_end();
-    std::string text;
-    summary["micro_batches"] = parallel.micro_batches;
-    if (run.step_count > 0 && parallel.predicted_bubble > 0) {
-      const double measured = bubble_share(parallel.ranks);
-      summary["bubble"] = {{"measured", measured}, {"predicted", parallel.predicted_bubble}};
-      text += concat("bubble: ranks waited ", percent_text(measured), " of the time for their neighbours; ",
-                     percent_text(parallel.predicted_bubble), " is the bubble of parts that take equally long", mark);
-    }
-    if (const auto sums = timed_sums(parallel)) {
-      summary["hidden_share"] = sums->hidden_share;
-      char line[80];
-      std::snprintf(line, sizeof line, "communication: %.1f ms per step, hidden share %.2f", sums->all_ms,
-                    sums->hidden_share);
-      text += line + mark;
-    }
-    if (const auto slow = slow_rank(parallel); slow && run.step_count > 0) {
-      summary["slow_rank"] = {{"rank", slow->rank}, {"factor", slow->factor}, {"cause", slow->cause}};
-      text += to_text(*slow) + mark;
-    }
-    return text;
-  }
 
   /// Collective: what was measured in this run, over all ranks.
   ObservedRun observe_all(const TrainResult& result) {

@@ -11,13 +11,16 @@
 #include "core/text.h"
 #include "loader/partition.h"
 #include "train/comm/address.h"
+#include "train/models/biases.h"
 #include "train/models/layers.h"
 #include "train/models/model.h"
 #include "train/models/pretrained.h"
 #include "train/models/weight_stream.h"
 #include "train/out_of_memory.h"
 #include "train/run/agreement.h"
+#include "train/run/first_images.h"
 #include "train/run/resume_auto.h"
+#include "train/run/run_precision.h"
 #include "train/run_folder.h"
 #include "train/strategies/strategy.h"
 
@@ -156,6 +159,23 @@ void naming_pretrained(const Setup& setup, const Read& read) {
     naming_memory("--pretrained " + path.string(), "its tensors", "a smaller model", [&] { read(path); });
 }
 
+/// The weights that follow from pictures of training; none where all come from a file.
+NamedWeights weights_from_data(const Setup& setup, const Model& model) {
+  const int64_t count = model.initial_image_count();
+  if (count == 0 || setup.checkpoint || !setup.options.pretrained.empty()) return {};
+  return model.initial_weights(first_images(setup, count));
+}
+
+/// Throws config_error where ranks would begin from different pictures and no rank has all weights to share.
+void check_begins_alike(const Setup& setup) {
+  const auto& mesh = setup.world.mesh;
+  if (setup.world.is_spawner) return;  // it has no ranks' work to do, and only an outline
+  if (setup.model->initial_image_count() > 0 && setup.is_outline && mesh.pipe == 1 && mesh.data > 1 &&
+      shuffle_of(setup.options) == Shuffle::kRankLocal && !setup.world.has_rank_threads)
+    throw config_error(concat("--shuffle rank-local with --mode ", setup.options.mode, ": --arch ", setup.options.arch,
+                              " begins from pictures, of which each rank would see others; expected --shuffle global"));
+}
+
 /// What of a model is not read from --pretrained.
 std::vector<std::string> new_modules(const Setup& setup, const Model& model) {
   return setup.options.has_new_head ? new_head_modules(model) : std::vector<std::string>();
@@ -171,6 +191,11 @@ std::unique_ptr<Model> make_model(const Setup& setup) {
   const auto& options = setup.options;
   auto model = drawn_model(setup);
   naming_pretrained(setup, [&](const auto& path) { load_pretrained(*model, path, new_modules(setup, *model)); });
+  {
+    at::NoGradGuard no_grad;
+    for (const auto& [name, value] : weights_from_data(setup, *model)) model->named_parameters()[name].copy_(value);
+  }
+  compute_in(*model, precision_of(options));
   freeze_layers(*model, options.freeze);
   return model;
 }
@@ -196,19 +221,26 @@ std::unique_ptr<Model> stream_model(const Setup& setup, const UseTensor& use) {
 
 std::unique_ptr<Model> make_outline(const Setup& setup) {
   auto model = stream_model(setup, [](const auto&, const auto&) {});
+  compute_in(*model, precision_of(setup.options));
   freeze_layers(*model, setup.options.freeze);
   return model;
 }
 
-void for_each_weight(const Setup& setup, const UseTensor& use) { stream_model(setup, use); }
+void for_each_weight(const Setup& setup, const UseTensor& use) {
+  const auto model = stream_model(setup, use);
+  for (const auto& [name, value] : weights_from_data(setup, *model)) use(name, value);
+}
 
 Setup set_up(TrainOptions options, const std::function<void(const std::string&)>& say) {
   check(options, ModelRegistry::names(), StrategyRegistry::names(), OptimizerRegistry::names());
   check_spec<ModelRegistry>("arch", options.arch);
   check_spec<StrategyRegistry>("mode", options.mode);
   resolve_optimizer(options);
+  parse_precision(options.precision);  // throws
   Setup setup;
   setup.device = device_type(options);
+  check_precision(options, setup.device);
+  set_matrix_precision(options);
   setup.world = find_world(options, setup.device);
   const bool copies_to_replicas = setup.world.mesh.replicas > 1 && options.emulated_step_ns > 0;
   if (!options.sim_net.empty() && setup.world.rendezvous.world_size == 1 && !copies_to_replicas) {
@@ -233,7 +265,11 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
     setup.checkpoint = naming_memory("--resume " + options.resume.string(), "its tensors", "a smaller model",
                                      [&] { return load_checkpoint(options.resume); });
   // An evaluation makes no update, but load_state() expects the state of the checkpoint's optimiser.
-  if (options.only_evaluates && setup.checkpoint) options.optimizer = setup.checkpoint->info.optimizer;
+  if (options.only_evaluates && setup.checkpoint) {
+    options.optimizer = setup.checkpoint->info.optimizer;
+    if (!has_average(setup.checkpoint->state)) options.average.clear();
+    if (has_average(setup.checkpoint->state) && options.average.empty()) options.average = "ema";
+  }
 
   // Ranks that are threads share what is open, so that all shards are needed.
   const bool is_shared = setup.world.has_rank_threads;
@@ -258,11 +294,17 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   setup.model = setup.is_outline ? make_outline(setup) : make_model(setup);
   if (!setup.options.pretrained.empty() && !setup.world.is_spawner && setup.world.rendezvous.world_size > 1)
     setup.pretrained = identity_of_weights(setup.options.pretrained);
+  check_begins_alike(setup);
   setup.rate_factors = rate_factors(*setup.model, setup.options.layer_rates);
+  scale_biases(*setup.model, setup.options.bias_rate, setup.rate_factors);
+  setup.step_options = {.weight_decays = bias_decays(*setup.model, setup.options.bias_decay),
+                        .label_smoothing = setup.options.label_smoothing,
+                        .keeps_average = !setup.options.average.empty()};
   if (traits.check_model) traits.check_model(mode, *setup.model, setup.world.mesh);
   if (setup.checkpoint) {
     check_same_model(setup.options.resume, setup.checkpoint->info, setup.options.arch, setup.shape);
     check_same_optimizer(setup.options.resume, setup.checkpoint->info, setup.info);
+    check_same_average(setup.options.resume, setup.checkpoint->state, setup.options.average);
     if (!setup.options.only_evaluates) check_same_order(setup.options.resume, setup.checkpoint->info, setup.info);
     setup.info.position = setup.checkpoint->info.position;
   }

@@ -21,10 +21,11 @@ struct Setup {
   TrainingData data;
   std::optional<Pipeline> pipeline, eval_pipeline;
   ModelShape shape;
-  std::map<std::string, double> rate_factors;  ///< For StrategyContext.
-  std::unique_ptr<Model> model;                ///< Initialised from the seed, or pretrained; on the CPU.
-  bool is_outline = false;                     ///< The model has names and sizes and no memory; see for_each_weight().
-  std::string pretrained;  ///< identity_of_weights() of --pretrained, for ranks that compare it; "": not needed.
+  std::map<std::string, double> rate_factors;  ///< For StrategyContext, as the next.
+  StepOptions step_options;
+  std::unique_ptr<Model> model;  ///< Initialised from the seed, or pretrained; on the CPU.
+  bool is_outline = false;       ///< The model has names and sizes and no memory; see for_each_weight().
+  std::string pretrained;        ///< identity_of_weights() of --pretrained, for ranks that compare it; "": not needed.
   std::optional<Checkpoint> checkpoint;
   CheckpointInfo info;  ///< That of this run; its position is where the run starts.
 };

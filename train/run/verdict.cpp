@@ -8,6 +8,7 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -195,6 +196,30 @@ std::optional<PastPrediction> find_past_prediction(const fs::path& out, const nl
   if (other_count > 1) other += concat(" (and ", other_count - 1, " more like it)");
   if (other_count > 0) say(concat("prediction: ", other, ", not compared"));
   return newest;
+}
+
+std::string add_waits(const ObservedRun& run, const std::string& line_end, nlohmann::ordered_json& summary) {
+  const ParallelRun& parallel = run.parallel;
+  std::string text;
+  summary["micro_batches"] = parallel.micro_batches;
+  if (run.step_count > 0 && parallel.predicted_bubble > 0) {
+    const double measured = bubble_share(parallel.ranks);
+    summary["bubble"] = {{"measured", measured}, {"predicted", parallel.predicted_bubble}};
+    text += concat("bubble: ranks waited ", percent_text(measured), " of the time for their neighbours; ",
+                   percent_text(parallel.predicted_bubble), " is the bubble of parts that take equally long", line_end);
+  }
+  if (const auto sums = timed_sums(parallel)) {
+    summary["hidden_share"] = sums->hidden_share;
+    char line[80];
+    std::snprintf(line, sizeof line, "communication: %.1f ms per step, hidden share %.2f", sums->all_ms,
+                  sums->hidden_share);
+    text += line + line_end;
+  }
+  if (const auto slow = slow_rank(parallel); slow && run.step_count > 0) {
+    summary["slow_rank"] = {{"rank", slow->rank}, {"factor", slow->factor}, {"cause", slow->cause}};
+    text += to_text(*slow) + line_end;
+  }
+  return text;
 }
 
 std::string comparison_text(const PastPrediction& past, const Settings& settings, const Observed& run) {

@@ -32,6 +32,9 @@ nlohmann::json configuration_of(const Setup& setup);
 /// number of cores, and at least to 8, and `setting_predictions`, which are those for other settings.
 nlohmann::ordered_json limit_json(const Observed& run, const RunLimit& limit);
 
+/// Adds to `summary` what the ranks waited for each other, and returns the lines about it, each with `line_end`.
+std::string add_waits(const ObservedRun& run, const std::string& line_end, nlohmann::ordered_json& summary);
+
 /// What predictions are made for: `workers`, `batch-size` and `micro-batches`, each with its value.
 using Settings = std::map<std::string, int64_t>;
 

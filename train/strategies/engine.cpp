@@ -13,9 +13,10 @@
 namespace penstock::detail {
 namespace {
 
-std::vector<double> factors_of(const NamedTensors& parameters, const std::map<std::string, double>& by_name) {
+std::vector<double> numbers_of(const NamedTensors& parameters, const std::map<std::string, double>& by_name,
+                               double of_others) {
   std::vector<double> list;
-  for (const auto& [name, tensor] : parameters) list.push_back(by_name.contains(name) ? by_name.at(name) : 1);
+  for (const auto& [name, tensor] : parameters) list.push_back(by_name.contains(name) ? by_name.at(name) : of_others);
   return list;
 }
 
@@ -49,6 +50,7 @@ std::vector<StageRange> ranges_of(const Choices& choices, const Model& model, in
 }
 
 constexpr const char* kSteps = "optimizer.steps";
+constexpr const char* kAverage = "average.";
 
 std::string slot_prefix(const OptimizerState::Slot& slot) { return concat("optimizer.", slot.name, "."); }
 
@@ -60,7 +62,7 @@ struct StateEntry {
 };
 
 /// All that for_each_state() gives of a model, in the model's order.
-std::vector<StateEntry> expected_state(const Model& model, const OptimizerState& optimizer) {
+std::vector<StateEntry> expected_state(const Model& model, const OptimizerState& optimizer, bool has_average) {
   std::vector<StateEntry> all;
   const auto add = [&](const std::string& prefix, const auto& tensors) {
     for (const auto& item : tensors) all.push_back({prefix + item.key(), item.key(), item.value()});
@@ -69,6 +71,9 @@ std::vector<StateEntry> expected_state(const Model& model, const OptimizerState&
   add("model.", model.named_buffers());
   for (const auto& slot : optimizer.slots) add(slot_prefix(slot), model.named_parameters());
   if (optimizer.step_count) all.push_back({kSteps, "", torch::zeros({}, torch::kInt64)});
+  if (!has_average) return all;
+  add(kAverage, model.named_parameters());
+  add(kAverage, model.named_buffers());
   return all;
 }
 
@@ -94,6 +99,7 @@ Engine::Engine(const StrategyContext& context, const Choices& choices)
   runner_.emplace(part_, link_ ? &*link_ : nullptr, choices.mesh.pipe_rank(world_.rank()), choices.mesh.pipe,
                   choices.micro_batches, choices.schedule, device_, recorder_, norms_.has_value(),
                   choices.replicas.get());
+  runner_->smooth_labels(context.step.label_smoothing);
   if (!context.weights) broadcast(data_, part_.parameters());
   if (choices.store) part_.keep_in(choices.store(part_, data_, recorder_));
   if (context.weights) {
@@ -103,8 +109,9 @@ Engine::Engine(const StrategyContext& context, const Choices& choices)
   }
   agree_on_buffers();
   update_ = choices.update({part_.trained(), data_, recorder_, context.optimizer,
-                            factors_of(part_.trained(), context.rate_factors), choices.steps_in_backward,
-                            choices.mesh.shards > 0});
+                            numbers_of(part_.trained(), context.rate_factors, 1), choices.steps_in_backward,
+                            choices.mesh.shards > 0,
+                            numbers_of(part_.trained(), context.step.weight_decays, context.optimizer.weight_decay)});
   sync_ = choices.sync(part_.trained(), data_, recorder_, choices.micro_batches);
   if (choices.steps_in_backward && context.emulated_step_ns == 0)
     sync_->hand_over([this](size_t bucket) { update_->step_bucket(bucket); });
@@ -114,6 +121,7 @@ Engine::Engine(const StrategyContext& context, const Choices& choices)
     runner_->tell(*shards_, *sync_);
   }
   if (context.emulated_step_ns > 0) emulate(context);
+  if (context.step.keeps_average) average_.emplace(part_);
 }
 
 void Engine::emulate(const StrategyContext& context) {
@@ -132,7 +140,20 @@ void Engine::emulate(const StrategyContext& context) {
                          std::move(work));
 }
 
+/// Collective. Whether the part has the average for its weights, as an evaluation wants it, or those that are trained.
+void Engine::show_average(bool on) {
+  if (average_ && average_->is_shown() != on) average_->swap(part_);
+}
+
+void Engine::average_weights(double decay, bool restarts) {
+  if (!average_) throw bug_error("an average that was not announced; expected StepOptions::keeps_average");
+  agree_on_buffers();
+  show_average(false);
+  average_->update(part_, decay, restarts);
+}
+
 StepSums Engine::step(const DeviceBatch& batch) {
+  begin_step();
   if (emulated_step_) return emulated(batch);
   auto sums = compute_gradients(batch);
   finish_step();
@@ -195,6 +216,7 @@ StepSums Engine::emulated(const DeviceBatch& batch) {
 
 torch::Tensor Engine::evaluate(DeviceBatch& batch) {
   agree_on_buffers();
+  show_average(true);
   at::NoGradGuard no_grad;
   part_.train(false);
   if (link_) batch = link_->with_targets(batch);
@@ -221,6 +243,8 @@ void Engine::for_each_held(const UseTensor& use) {
           tensor.requires_grad() ? update_->slot(slot, trained++) : torch::zeros_like(tensor));
   }
   if (optimizer.step_count) use(kSteps, torch::tensor(*optimizer.step_count));
+  if (average_)
+    for (const auto& [name, tensor] : average_->tensors()) use(kAverage + name, tensor);
 }
 
 std::vector<ReplicaUse> Engine::replica_use() {
@@ -229,7 +253,7 @@ std::vector<ReplicaUse> Engine::replica_use() {
 
 StateSizes Engine::state_sizes() {
   StateSizes sizes;
-  for (const auto& entry : expected_state(model_, update_->optimizer().state()))
+  for (const auto& entry : expected_state(model_, update_->optimizer().state(), average_.has_value()))
     sizes.emplace_back(entry.name, entry.like);
   for (auto& kept : kept_sizes(*sync_, data_)) sizes.push_back(std::move(kept));
   return sizes;
@@ -246,7 +270,8 @@ int Engine::holder_of(const std::string& tensor) const {
 
 void Engine::for_each_state(const UseTensor& use) {
   agree_on_buffers();
-  const auto expected = expected_state(model_, update_->optimizer().state());
+  show_average(false);
+  const auto expected = expected_state(model_, update_->optimizer().state(), average_.has_value());
   auto next = expected.begin();
   // Rank 0 fetches what the ranks with other parts hold when its turn comes; each of them sends in the same order.
   const auto go_to = [&](const std::string& name) {
@@ -269,7 +294,8 @@ void Engine::for_each_state(const UseTensor& use) {
 
 void Engine::load_state(const StateDict& state) {
   auto& optimizer = update_->optimizer().state();
-  const auto expected = expected_state(model_, optimizer);
+  show_average(false);
+  const auto expected = expected_state(model_, optimizer, average_.has_value());
   for (const auto& [name, of_tensor, tensor] : expected) {
     const auto found = state.find(name);
     if (found == state.end())
@@ -292,6 +318,8 @@ void Engine::load_state(const StateDict& state) {
     update_->load_slot(slot, whole);
   }
   if (optimizer.step_count) optimizer.step_count = state.at(kSteps).item<int64_t>();
+  if (average_)
+    for (const auto& [name, tensor] : average_->tensors()) tensor.copy_(state.at(kAverage + name));
   left_out_ = load_kept(state, *sync_, data_.rank(), data_.world_size());
 }
 

@@ -19,6 +19,7 @@
 #include "train/strategies/strategy.h"
 #include "train/strategies/synced_norms.h"
 #include "train/strategies/update.h"
+#include "train/strategies/weight_average.h"
 
 namespace penstock::detail {
 
@@ -86,8 +87,10 @@ class Engine final : public Strategy, public StepHalves {
   std::vector<KindMemory> memory() const override {
     return measured_memory(part_, *sync_, update_->optimizer().state(), choices_.sliced, data_.world_size());
   }
+  void average_weights(double decay, bool restarts) override;
   void measure_next_step() override { sync_->measure_next(); }
   std::string why_not_captured() const override;
+  void begin_step() override { show_average(false); }
   StepSums compute_gradients(const DeviceBatch& batch) override;
   std::vector<torch::Tensor> gradients() override;
   void update(const std::vector<torch::Tensor>& gradients) override;
@@ -102,6 +105,7 @@ class Engine final : public Strategy, public StepHalves {
   StepSums emulated(const DeviceBatch& batch);
   void finish_step();
   void agree_on_buffers();
+  void show_average(bool on);
   int holder_of(const std::string& tensor) const;
   /// Collective over the data axis, at its first rank: all that its ranks hold of state_sizes(), whole, without what a
   /// rank keeps for itself; each is valid while `use` has it.
@@ -122,6 +126,7 @@ class Engine final : public Strategy, public StepHalves {
   std::optional<ScheduleRunner> runner_;
   std::optional<Shards> shards_;               // none: without --exact
   std::optional<EmulatedStep> emulated_step_;  // none: steps are real
+  std::optional<WeightAverage> average_;       // none: without --average
   bool are_buffers_agreed_ = false;
   std::string left_out_;  // as left_out()
 };

@@ -7,7 +7,9 @@ namespace penstock::detail {
 
 /// Rows first .. first + count - 1 of a batch as the loss sees them.
 struct Targets {
-  Targets(const DeviceBatch& batch, int64_t first, int64_t count);
+  /// `smoothing`: the share of each label that is spread evenly over all classes (Szegedy et al. 2016, "Rethinking the
+  /// Inception architecture", sec. 7).
+  Targets(const DeviceBatch& batch, int64_t first, int64_t count, double smoothing = 0);
 
   /// Scalar: sum(weight * cross entropy), where the cross entropy of a mixed row is share * that of its own label + (1
   /// - share) * that of its second one.
@@ -18,6 +20,9 @@ struct Targets {
  private:
   torch::Tensor losses(const torch::Tensor& logits) const;
 
+  torch::Tensor cross_entropy(const torch::Tensor& logits, const torch::Tensor& labels) const;
+
+  double smoothing_;
   torch::Tensor labels_, weights_;
   torch::Tensor second_labels_, mix_weights_;  // undefined where nothing is mixed
 };

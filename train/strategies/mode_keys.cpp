@@ -99,6 +99,14 @@ bool steps_in_backward(const Spec& spec, const std::string& optimizer, int shard
                             ", which needs all gradients at once; expected one of ", join(others)));
 }
 
+void check_takes_slices(const Spec& spec, const std::string& optimizer) {
+  if (optimizer.empty()) return;
+  const std::string name = parse_spec(OptimizerKind::kName, optimizer).name();
+  if (!OptimizerRegistry::entry(name).traits.needs_whole_tensors) return;
+  throw config_error(concat("--mode ", spec.text(), " with --optimizer ", name, ", which needs whole parameters; ",
+                            "expected a mode that does not cut them into slices, such as ddp"));
+}
+
 bool sees_whole_batches(const Spec& spec, int ranks) {
   return syncs_batch_norm(spec) || (ranks == 1 && accumulate_of(spec, /*batch_size=*/0, ranks) == 1);
 }

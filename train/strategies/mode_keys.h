@@ -44,6 +44,9 @@ bool syncs_batch_norm(const Spec& spec, int shards = 0);
 /// with `shards`.
 bool steps_in_backward(const Spec& spec, const std::string& optimizer, int shards = 0);
 
+/// Throws config_error for an optimiser (`optimizer` as above) that needs whole parameters, in a mode that cuts them.
+void check_takes_slices(const Spec& spec, const std::string& optimizer);
+
 /// Whether BatchNorm sees all rows of a batch in a mode with these two keys.
 bool sees_whole_batches(const Spec& spec, int ranks);
 

@@ -105,7 +105,7 @@ torch::Tensor ScheduleRunner::output_of(const DeviceBatch& batch, const Operatio
   const auto output = run_part(input, operation.chunk, full_rows_of(batch));
   if (!part_.is_last(operation.chunk)) return output;
   alive.logits = replicas_ ? output : output.detach();
-  return Targets(batch, rows.first, rows.count).loss(output);
+  return Targets(batch, rows.first, rows.count, label_smoothing_).loss(output);
 }
 
 void ScheduleRunner::forward(const DeviceBatch& batch, const Operation& operation, const Rows& rows) {

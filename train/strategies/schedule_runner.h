@@ -39,6 +39,9 @@ class ScheduleRunner {
     sync_ = &sync;
   }
 
+  /// From now on the loss has labels that are smoothed so much, see Targets.
+  void smooth_labels(double smoothing) { label_smoothing_ = smoothing; }
+
   /// One step: gradients are added to those of the parameters. Requires that `batch` has labels at the last part.
   StepSums run(const DeviceBatch& batch);
   /// The logits where the last part is, elsewhere an undefined tensor. Requires evaluation mode and no gradients.
@@ -87,6 +90,7 @@ class ScheduleRunner {
   Replicas* replicas_;
   Shards* shards_ = nullptr;      // null without --exact
   GradientSync* sync_ = nullptr;  // null without --exact
+  double label_smoothing_ = 0;
   std::vector<torch::Tensor> trained_;
   std::vector<Alive> alive_;  // by chunk and micro-batch
   int alive_count_ = 0, most_alive_ = 0;

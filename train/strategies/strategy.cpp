@@ -1,7 +1,13 @@
 // Strategy: a state in memory.
 #include "train/strategies/strategy.h"
 
+#include "core/error.h"
+
 namespace penstock {
+
+void Strategy::average_weights(double, bool) {
+  throw config_error("--average: this mode keeps no average of the weights; expected no --average");
+}
 
 StateDict Strategy::state() {
   StateDict state;

@@ -23,13 +23,21 @@ namespace penstock {
 
 class Model;
 
-/// Named, unsharded tensors on the CPU: `model.<parameter>`, `model.<buffer>`, `optimizer.<slot>.<parameter>`, and for
-/// optimisers that need it the scalar `optimizer.steps`; and what a rank of a mode keeps for itself,
+/// Named, unsharded tensors on the CPU: `model.<parameter>`, `model.<buffer>`, `optimizer.<slot>.<parameter>`, for
+/// optimisers that need it the scalar `optimizer.steps`, and where an average is kept `average.<parameter>` and
+/// `average.<buffer>`; and what a rank of a mode keeps for itself,
 /// `strategy.<owner>.<rank>.<entry>`, which other modes and world sizes leave out.
 using StateDict = std::map<std::string, torch::Tensor>;
 /// Such names, with tensors of the sizes and dtypes, which need no memory.
 using StateSizes = std::vector<std::pair<std::string, torch::Tensor>>;
 using UseTensor = std::function<void(const std::string& name, const torch::Tensor& tensor)>;
+
+/// What --bias-decay, --label-smoothing and --average change in a step.
+struct StepOptions {
+  std::map<std::string, double> weight_decays = {};  // by parameter; that of the optimiser's options for the others
+  double label_smoothing = 0;                        // of the loss of training, see Targets
+  bool keeps_average = false;                        // average_weights() will be called
+};
 
 /// What a strategy works on. All outlive it.
 struct StrategyContext {
@@ -49,6 +57,7 @@ struct StrategyContext {
   /// Null: the model has its initial weights. Otherwise its tensors have no memory, and this gives the weights one by
   /// one, each valid as long as `use` runs, some of them twice; what comes last counts. Only where Traits::holds_part.
   std::function<void(const UseTensor& use)> weights = {};
+  StepOptions step = {};
 };
 
 /// Sums over the samples of this rank's rows, on its device, not synchronised.
@@ -113,6 +122,11 @@ class Strategy {
   /// gradient; and `batch` has its labels and weights. Elsewhere an undefined tensor.
   virtual torch::Tensor evaluate(DeviceBatch& batch) = 0;
   virtual void set_learning_rate(double learning_rate) = 0;
+  /// Collective, between two steps: the average becomes decay * average + (1 - decay) * weights, with BatchNorm's
+  /// running statistics among the weights; with `restarts` the weights then become the average. It starts as the
+  /// weights of the first step. evaluate() uses it from the start on. Requires StepOptions::keeps_average; throws
+  /// config_error where a mode has none.
+  virtual void average_weights(double decay, bool restarts);
   /// One entry per replica; empty in a mode that has none.
   virtual std::vector<ReplicaUse> replica_use() { return {}; }
   /// Called at every rank or at none. If gradients are sent compressed, the next step also finds out what that costs:

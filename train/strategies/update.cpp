@@ -52,6 +52,7 @@ class WholeUpdate final : public Update {
  private:
   static OptimizerContext context_of(const UpdateContext& update, const UpdateThreads& threads) {
     OptimizerContext context{values(update.trained), update.options, update.rate_factors};
+    context.weight_decays = update.weight_decays;
     if (update.is_exact) context.squared_norms = exact_norms_of_whole;
     if (threads.run) {
       context.parts = threads.parts;
@@ -86,6 +87,7 @@ class SlicedUpdate final : public Update {
     for (const auto& piece : pieces_) {
       parts_.push_back(buckets_[piece.bucket].slice.narrow(0, piece.slice_offset, piece.count));
       if (!context.rate_factors.empty()) pieces.rate_factors.push_back(context.rate_factors[piece.parameter]);
+      if (!context.weight_decays.empty()) pieces.weight_decays.push_back(context.weight_decays[piece.parameter]);
       if (context.in_buckets) pieces.parts.push_back(piece.bucket);
       parameters.push_back(static_cast<int64_t>(piece.parameter));
     }

@@ -33,7 +33,7 @@ class Update {
   virtual void load_slot(size_t index, const std::vector<torch::Tensor>& whole) = 0;
 };
 
-/// What an update needs of its rank. `rate_factors`: one entry per trained parameter.
+/// What an update needs of its rank. `rate_factors`, `weight_decays`: one entry per trained parameter.
 struct UpdateContext {
   const NamedTensors& trained;
   Comm& comm;
@@ -42,6 +42,7 @@ struct UpdateContext {
   std::vector<double> rate_factors;
   bool in_buckets = false;  // those of assign_buckets() change one by one; requires OptimizerKind::steps_in_parts
   bool is_exact = false;    // the bits do not depend on how parameters are cut; slices have kVectorAlignment
+  std::vector<double> weight_decays = {};  // empty: that of `options` for all
 };
 
 /// Every rank changes every parameter that it holds.

@@ -1,0 +1,131 @@
+"""train --recipe and the tricks that it is made of: that flags are taken, printed and replaced, that averages and views reach
+the results, and that a small form of the recipe learns CIFAR-10."""
+import json
+import os
+import pathlib
+import tarfile
+
+import pytest
+from safetensors.numpy import load_file
+
+from train_tool import FAST, ROOT, SMALL, metrics, run, summary
+
+DIGITS = ["--data", "digits(count=400)"]
+
+
+@pytest.fixture(scope="module", name="cache")
+def cache_of_this_file(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+def test_a_recipe_is_printed_and_typed_flags_replace_its_own(cache, tmp_path):
+    out = tmp_path / "run"
+    typed = [*DIGITS, "-b", 40, "--epochs", 3, "--arch", "airbench(width=0.125)", "--threads", 1, "-j", 1, "--device", "cpu"]
+    printed = run(cache, "--recipe", "cifar10-94", *typed, "--out", out).stdout
+    assert "recipe cifar10-94: --arch airbench --epochs 8 --batch-size 2000 --tail drop --augment 'alternating-flip" in printed
+    options = json.loads((out / "options.json").read_text())
+    assert {name: options[name] for name in ("recipe", "arch", "batch-size", "epochs", "lr", "tta", "label-smoothing", "tail")} == {
+        "recipe": "cifar10-94", "arch": "airbench(width=0.125)", "batch-size": 40, "epochs": 3, "lr": 0.24,
+        "tta": "flip-translate", "label-smoothing": 0.2, "tail": "drop"}
+    assert summary(out)["accuracy"] > 0.5
+    run(cache, "--resume", out, "--epochs", 4)  # the flags of the recipe are those of the run
+    assert json.loads((out / "options.json").read_text())["recipe"] == "" and summary(out)["epochs"] == 4
+
+
+def test_ranks_begin_with_the_whitening_filters_of_rank_zero(cache, tmp_path):
+    """With rank-local data each rank sees other pictures; the filters are those of rank 0, and stay as they are."""
+    flags = [*DIGITS, "--arch", "airbench(width=0.125)", "--recipe", "cifar10-94", "-b", 40, "--epochs", 1, "--device", "cpu",
+             "--threads", 1, "-j", 1]
+    run(cache, *flags, "--mode", "ddp", "--nproc", 2, "--shuffle", "rank-local", "--out", tmp_path / "ddp")
+    weights = load_file(tmp_path / "ddp/model.safetensors")
+    filters = weights["whiten.weight"]
+    assert filters.shape == (8, 1, 2, 2) and abs(filters[:4] + filters[4:]).max() == 0
+    rows = filters[:4].reshape(4, 4)
+    products = rows @ rows.T
+    assert max(abs(products[i, j]) for i in range(4) for j in range(i)) < 1e-2 * products.diagonal().max()
+    assert (weights["block1.norm1.weight"] == 1).all()
+
+
+def test_an_average_is_evaluated_saved_and_resumed(cache, tmp_path):
+    flags = [*SMALL, "--schedule", "constant", "--average", "ema(decay=0.9,every=3)"]
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    run(cache, *flags, "--epochs", 2, "--out", whole)
+    run(cache, *flags, "--epochs", 1, "--out", part)
+    first = metrics(part)[-1]["test_loss"]
+    evaluated = run(cache, "-e", "--resume", part, "--out", tmp_path / "evaluated").stdout
+    assert "Accuracy over the" in evaluated
+    assert json.loads((tmp_path / "evaluated/evaluation.json").read_text())["loss"] == pytest.approx(first, rel=1e-6)
+    run(cache, "-e", *SMALL, "--pretrained", part / "model.safetensors", "--out", tmp_path / "model")
+    assert json.loads((tmp_path / "model/evaluation.json").read_text())["loss"] == pytest.approx(first, rel=1e-6)
+    run(cache, "--resume", part, "--epochs", 2)
+    assert (part / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    state = load_file(part / "checkpoint-last.safetensors")
+    assert (state["average.fc3.weight"] == load_file(part / "model.safetensors")["fc3.weight"]).all()
+    assert (state["average.fc3.weight"] != state["model.fc3.weight"]).any()
+    message = run(cache, "--resume", part, "--epochs", 3, "--average", "", code=2).stderr
+    assert message == (f"train: --resume {part}/checkpoint-last.safetensors: a checkpoint with an average of the weights; "
+                       "expected --average, as in the run that wrote it\n")
+
+
+def test_captured_steps_go_on_from_the_weights_and_not_from_their_average(cache, tmp_path):
+    """The average stays as the weights began, so that only the first epoch is the best. After the second nothing is saved: the
+    average is still in the place of the weights when the third begins."""
+    flags = [*SMALL, "--epochs", 3, "--average", "ema(every=1000)", "--save-every", 1000, "steps"]
+    run(cache, *flags, "--out", tmp_path / "plain")
+    run(cache, *flags, "--resident", "--graph", "--out", tmp_path / "captured")
+    plain, captured = (load_file(tmp_path / name / "checkpoint-last.safetensors") for name in ("plain", "captured"))
+    assert plain.keys() == captured.keys() and all((plain[name] == captured[name]).all() for name in plain)
+
+
+def test_a_run_with_every_trick_gives_the_same_bits_exactly_in_two_modes(cache, tmp_path):
+    flags = [*FAST, "--exact", 4, "--average", "lookahead(decay=0.8,every=2,power=1)", "--label-smoothing", 0.1, "--bias-lr", 2,
+             "--bias-decay", 0, "--schedule", "onecycle", "--optimizer", "muon", "--tta", "flip", "--augment", "alternating-flip,cutout(size=4)"]
+    run(cache, *flags, "--out", tmp_path / "single")
+    run(cache, *flags, "--mode", "ddp", "--nproc", 2, "--out", tmp_path / "ddp")
+    assert (tmp_path / "single/model.safetensors").read_bytes() == (tmp_path / "ddp/model.safetensors").read_bytes()
+    assert summary(tmp_path / "single")["test_loss"] == pytest.approx(summary(tmp_path / "ddp")["test_loss"], rel=1e-6)
+
+
+@pytest.mark.parametrize("flags, message", [
+    (["--recipe", "cifar10"], 'train: --recipe: unknown recipe "cifar10"; '),
+    (["--label-smoothing", 1], "train: --label-smoothing is 1; expected 0 or more and less than 1"),
+    (["--bias-decay", -1], "train: --bias-decay is -1; expected 0 or more and less than inf"),
+    (["--bias-lr", 0], "train: --bias-lr is 0; expected a factor of more than 0"),
+    (["--tta", "flips"], 'train: --tta: unknown tta "flips"; did you mean "flip"?'),
+    (["--schedule", "triangular(peak=2)"], "train: --schedule triangular: peak is 2; expected a share of the steps, 0 to 1"),
+    (["--average", "ema(every=0)"], "train: --average ema: every is 0; expected 1 step or more"),
+    (["--mode", "zero", "--optimizer", "muon", "--nproc", 2], "train: --mode zero with --optimizer muon, which needs whole parameters; "),
+    (["--arch", "airbench(width=0)"], "train: arch airbench: width is 0; expected more than 0, up to 64")])
+def test_values_out_of_range_are_refused_in_a_line(cache, tmp_path, flags, message):
+    said = run(cache, *SMALL, *flags, "--out", tmp_path / "run", code=2).stderr
+    assert said.startswith(message) and said.count("\n") == 1, said
+
+
+def cifar10(folder):
+    """A fifth of CIFAR-10 in class folders: every fifth picture; None where there is no archive."""
+    data = pathlib.Path(os.environ.get("PENSTOCK_DATA", ROOT.parent / "shared/data"))
+    archive = data / "cifar10/cifar10-jpeg.tar.xz"
+    if not archive.is_file():
+        return None
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            path = pathlib.PurePosixPath(member.name)
+            if member.isfile() and int(path.stem) % 5 == 0:
+                target = folder.joinpath(*path.parts[-3:])  # train/airplane/0000.jpg
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(tar.extractfile(member).read())
+    return folder
+
+
+def test_a_fifth_of_cifar10_is_learnt_in_two_epochs(cache, tmp_path):
+    """An eighth of the width, smaller batches, since there are fewer pictures, and a lower rate for these. 52 % were seen, 46 % with the
+    schedule the other way round. Without whitening filters it is 51 %: airbench_test.cpp has tests of these."""
+    folder = cifar10(tmp_path / "pictures")
+    if folder is None:
+        print("test_recipe: no cifar10/cifar10-jpeg.tar.xz in PENSTOCK_DATA: a small form of the recipe is not trained")
+        return
+    run(cache, "--recipe", "cifar10-94", "--data", f"image-folder:{folder}", "--arch", "airbench(width=0.125)", "-b", 125,
+        "--lr", 0.1, "--epochs", 2, "--device", "cpu", "--threads", 2, "-j", 1, "--out", tmp_path / "run")
+    result = summary(tmp_path / "run")
+    assert result["steps"] == 160 and result["test_samples"] == 2000
+    assert result["accuracy"] > 0.48

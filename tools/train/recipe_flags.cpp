@@ -1,0 +1,65 @@
+// The flags that recipes are made of.
+#include "tools/train/recipe_flags.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "tools/train/earlier_flags.h"
+#include "train/recipes.h"
+
+namespace penstock {
+
+void add_recipe_flags(CLI::App& app, TrainOptions& o) {
+  const auto group = "Model and optimisation";
+  app.add_option("--recipe", o.recipe,
+                 concat("take the flags of this recipe, which are printed; those that are typed as well replace them: ",
+                        join(recipe_names())))
+      ->group(group);
+  app.add_option(
+         "--precision", o.precision,
+         "what convolutions and linear layers compute in: f32; tf32; bf16; f16(scale=1024), where gradients are "
+         "so many times as large on their way. Parameters, BatchNorm, logits and the loss are f32 in each")
+      ->capture_default_str()
+      ->group(group);
+  app.add_flag("--channels-last", o.is_channels_last,
+               "convolutions keep maps and filters in memory as N x H x W x C, which GPUs in half precision want");
+  app.get_option("--channels-last")->group(group);
+  app.add_option("--bias-decay", o.bias_decay,
+                 "weight decay of parameters with one dimension: biases, and those of BatchNorm (default: "
+                 "--weight-decay)")
+      ->group(group);
+  app.add_option("--bias-lr", o.bias_rate, "factor by which --lr is multiplied for these parameters")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--label-smoothing", o.label_smoothing,
+                 "share of each label that the loss of training spreads evenly over all classes, 0 to 1")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option(
+         "--average", o.average,
+         "mean of the weights of earlier steps, which is evaluated and saved in their place: "
+         "'ema(decay=0.99,every=5)' keeps 0.99 of it every 5 steps; 'lookahead(decay=0.99,every=5)' also goes "
+         "on from it; with power=P, decay is multiplied by the share of the steps that are done, to the power P")
+      ->group(group);
+  app.add_option("--tta", o.test_views,
+                 "views of a picture over which an evaluation takes the mean of the logits: none; flip: it and its "
+                 "mirror image; flip-translate: these, and both moved by a pixel up and left, and down and right")
+      ->capture_default_str()
+      ->group(group);
+}
+
+std::vector<std::string> typed_recipe(const std::vector<std::string>& arguments) {
+  const std::string name = typed_value(arguments, "--recipe");
+  const auto known = recipe_names();
+  const bool is_known = std::find(known.begin(), known.end(), name) != known.end();
+  return is_known ? recipe_flags(name) : std::vector<std::string>();
+}
+
+void check_recipe(const CLI::App& app, const TrainOptions& options) {
+  recipe_flags(options.recipe);  // throws
+  if (app.count("--bias-decay") > 0 && options.bias_decay < 0)
+    throw config_error(concat("--bias-decay is ", options.bias_decay, "; expected 0 or more and less than inf"));
+}
+
+}  // namespace penstock

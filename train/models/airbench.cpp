@@ -1,0 +1,115 @@
+// airbench: a small convolutional network that learns CIFAR-10 in seconds.
+#include <torch/nn/init.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "train/models/batch_norm.h"
+#include "train/models/model.h"
+#include "train/models/precision.h"
+#include "train/models/whitening.h"
+
+namespace penstock {
+namespace {
+
+using torch::Tensor;
+using torch::nn::Conv2dOptions, torch::nn::LinearOptions;
+
+/// A convolution of 3 x 3 that begins by passing its inputs on: the first filters are the identity.
+Conv2d passing_convolution(int64_t inputs, int64_t outputs) {
+  at::NoGradGuard no_grad;
+  Conv2d conv(Conv2dOptions(inputs, outputs, 3).padding(1).bias(false));
+  torch::nn::init::dirac_(conv->weight.narrow(0, 0, std::min(inputs, outputs)));
+  return conv;
+}
+
+/// With a factor of 1 that is not trained, and statistics that follow quickly.
+BatchNorm2d fast_norm(int64_t channels) {
+  BatchNorm2d norm(channels);
+  norm->options.momentum(0.4).eps(1e-12);
+  norm->weight.set_requires_grad(false);
+  return norm;
+}
+
+/// conv, max pooling by 2, BatchNorm, GELU, conv, BatchNorm, GELU.
+class AirbenchBlockImpl : public torch::nn::Module {
+ public:
+  AirbenchBlockImpl(int64_t inputs, int64_t outputs)
+      : conv1_(register_module("conv1", passing_convolution(inputs, outputs))),
+        norm1_(register_module("norm1", fast_norm(outputs))),
+        conv2_(register_module("conv2", passing_convolution(outputs, outputs))),
+        norm2_(register_module("norm2", fast_norm(outputs))) {}
+
+  Tensor forward(const Tensor& x) {
+    const auto half = torch::gelu(norm1_(torch::max_pool2d(conv1_(x), 2)));
+    return torch::gelu(norm2_(conv2_(half)));
+  }
+
+ private:
+  Conv2d conv1_;
+  BatchNorm2d norm1_;
+  Conv2d conv2_;
+  BatchNorm2d norm2_;
+};
+TORCH_MODULE(AirbenchBlock);
+
+/// The network of airbench94, Jordan 2024, arXiv:2404.00498, sec. 3, with its initialisation: whitening filters of 2 x
+/// 2 that are not trained, beside a bias that is; three blocks; logits divided by the channels. `width` multiplies the
+/// channels of the blocks, 64, 256 and 256. Without initial_weights() the first filters are LibTorch's random ones.
+/// Deviations: the source trains the bias of the whitening layer in the first epochs alone; the last pooling takes the
+/// whole map, which with pictures of 32 x 32 is the 3 x 3 of the source, so that pictures may have any size.
+class Airbench final : public Model {
+ public:
+  Airbench(double width, const ModelShape& shape) {
+    int64_t channels = 2 * shape.channels * kSide * kSide;
+    Conv2d whiten = register_module("whiten", Conv2d(Conv2dOptions(shape.channels, channels, kSide)));
+    whiten->weight.set_requires_grad(false);
+    add_stage("whiten", {"whiten"}, [whiten](const Tensor& x) mutable { return torch::gelu(whiten(x)); });
+    for (int number = 1; number <= 3; ++number) {
+      const auto outputs = std::max<int64_t>(1, std::llround((number == 1 ? 64 : 256) * width));
+      const std::string name = concat("block", number);
+      AirbenchBlock block = register_module(name, AirbenchBlock(channels, outputs));
+      add_stage(name, {name}, [block](const Tensor& x) mutable { return block(x); });
+      channels = outputs;
+    }
+    Linear head = register_module("head", Linear(LinearOptions(channels, shape.classes).bias(false)));
+    at::NoGradGuard no_grad;
+    head->weight.div_(head->weight.std());
+    add_stage("head", {"head"}, [head, channels](const Tensor& x) mutable {
+      const auto features = torch::max_pool2d(x, {x.size(2), x.size(3)}).flatten(1);
+      return head(features) / static_cast<double>(channels);
+    });
+  }
+
+  int64_t initial_image_count() const override { return 5000; }
+  NamedWeights initial_weights(const Tensor& images) const override {
+    return {{"whiten.weight", detail::whitening_filters(images, kSide)}};
+  }
+
+ private:
+  static constexpr int64_t kSide = 2;
+};
+
+constexpr int64_t kLeastSide = 9;  // 8 after the first convolution, 1 after three poolings
+
+const Registered<ModelKind> kAirbench{
+    "airbench",
+    {"width"},
+    "the network of airbench94 (Jordan 2024) for CIFAR-10: whitening filters from the data, then three blocks of two "
+    "convolutions; width=1 multiplies their channels",
+    [](const Spec& spec, const ModelShape& shape) {
+      const double width = spec.get("width", 1.0);
+      if (!(width > 0 && width <= 64))
+        throw config_error(concat("arch airbench: width is ", width, "; expected more than 0, up to 64"));
+      if (shape.height < kLeastSide || shape.width < kLeastSide)
+        throw config_error(concat("arch airbench: pictures are ", shape.width, " x ", shape.height,
+                                  "; expected at least ", kLeastSide, " x ", kLeastSide));
+      return std::make_unique<Airbench>(width, shape);
+    }};
+
+}  // namespace
+}  // namespace penstock

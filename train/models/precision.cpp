@@ -1,0 +1,85 @@
+// Precision: rounding on the way into a layer, and the scale of gradients.
+#include "train/models/precision.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "train/models/batch_norm.h"
+#include "train/models/model.h"
+
+namespace penstock {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext, torch::autograd::variable_list;
+
+/// x in `dtype`; the gradient in the dtype of x, times `factor`.
+class Converted : public torch::autograd::Function<Converted> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& x, torch::ScalarType dtype, double factor) {
+    context->saved_data["dtype"] = static_cast<int64_t>(x.scalar_type());
+    context->saved_data["factor"] = factor;
+    return dtype == x.scalar_type() ? x.clone() : x.to(dtype);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto dtype = static_cast<torch::ScalarType>(context->saved_data["dtype"].toInt());
+    const double factor = context->saved_data["factor"].toDouble();
+    // The product is taken in f32, where it has room.
+    auto gradient = gradients[0].to(at::promote_types(dtype, gradients[0].scalar_type()));
+    return {(factor == 1 ? gradient : gradient * factor).to(dtype), Tensor(), Tensor()};
+  }
+};
+
+Tensor converted(const Tensor& x, torch::ScalarType dtype, double factor) {
+  if (!x.defined() || (x.scalar_type() == dtype && factor == 1)) return x;
+  return factor == 1 ? x.to(dtype) : Converted::apply(x, dtype, factor);
+}
+
+/// What a half-precision layer takes. Activations that are in half precision already have scaled gradients.
+Tensor taken(const Tensor& x, const Precision& precision) {
+  return x.scalar_type() == *precision.dtype ? x : detail::rounded(x, *precision.dtype, precision.gradient_scale);
+}
+
+Tensor laid_out(const Tensor& weight, const Precision& precision) {
+  return precision.is_channels_last ? weight.contiguous(at::MemoryFormat::ChannelsLast) : weight;
+}
+
+}  // namespace
+
+namespace detail {
+
+Tensor rounded(const Tensor& f32, torch::ScalarType dtype, double scale) { return converted(f32, dtype, 1 / scale); }
+Tensor widened(const Tensor& half, torch::ScalarType dtype, double scale) { return converted(half, dtype, scale); }
+Tensor unscaled(const Tensor& x, double scale) { return converted(x, x.scalar_type(), 1 / scale); }
+
+}  // namespace detail
+
+Tensor Conv2dImpl::forward(const Tensor& x) {
+  if (!precision_.dtype && !precision_.is_channels_last) return torch::nn::Conv2dImpl::forward(x);
+  const auto dtype = precision_.dtype.value_or(weight.scalar_type());
+  const double scale = precision_.dtype ? precision_.gradient_scale : 1;
+  const auto own_weight = laid_out(detail::rounded(weight, dtype, scale), precision_);
+  const auto own_bias = bias.defined() ? detail::rounded(bias, dtype, scale) : bias;
+  const auto input = precision_.dtype ? taken(x, precision_) : x;
+  return torch::conv2d(input, own_weight, own_bias, options.stride(),
+                       std::get<torch::ExpandingArray<2>>(options.padding()), options.dilation(), options.groups());
+}
+
+Tensor LinearImpl::forward(const Tensor& x) {
+  if (!precision_.dtype) return torch::nn::LinearImpl::forward(x);
+  const auto half = *precision_.dtype;
+  const double scale = precision_.gradient_scale;
+  const auto own_bias = bias.defined() ? detail::rounded(bias, half, scale) : bias;
+  const auto y = torch::linear(taken(x, precision_), detail::rounded(weight, half, scale), own_bias);
+  return detail::widened(y, weight.scalar_type(), scale);
+}
+
+void compute_in(Model& model, const Precision& precision) {
+  for (const auto& module : model.modules(/*include_self=*/false)) {
+    if (auto* conv = dynamic_cast<Conv2dImpl*>(module.get())) conv->compute_in(precision);
+    if (auto* linear = dynamic_cast<LinearImpl*>(module.get())) linear->compute_in(precision);
+    if (auto* norm = dynamic_cast<BatchNorm2dImpl*>(module.get()))
+      norm->take_scaled_gradients(precision.gradient_scale);
+  }
+}
+
+}  // namespace penstock

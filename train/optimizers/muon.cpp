@@ -1,0 +1,117 @@
+// muon: steps whose matrices have singular values near 1, for the weights of hidden layers.
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "train/optimizers/optimizer.h"
+
+namespace penstock {
+namespace {
+
+/// U V^T of X = U S V^T, roughly: `steps` times X = a X + b (X X^T) X + c (X X^T)^2 X, from X / |X|. The coefficients
+/// are those of Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks", which make the slope at
+/// 0 as large as possible: after 5 steps singular values lie between about 0.7 and 1.2. Deviation: it is computed in
+/// the dtype of the parameters, in the source in bfloat16.
+torch::Tensor orthogonalised(const torch::Tensor& matrix, int steps) {
+  constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315, kEps = 1e-7;
+  const bool is_tall = matrix.size(0) > matrix.size(1);
+  auto x = is_tall ? matrix.t() : matrix;
+  x = x / (matrix.norm() + kEps);
+  for (int step = 0; step < steps; ++step) {
+    const auto square = x.mm(x.t());
+    x = at::addmm(x, at::addmm(square, square, square, /*beta=*/kB, /*alpha=*/kC), x, /*beta=*/kA);
+  }
+  return is_tall ? x.t() : x;
+}
+
+struct MuonOptions {
+  double momentum, sgd_momentum;
+  int steps;
+  bool is_nesterov, is_for_filters_alone, normalizes;
+};
+
+/// A weight of two dimensions or more, as a matrix with a row per output, changes by v = momentum * v + g; u = g +
+/// momentum * v (v without nesterov); p *= 1 - learning_rate * weight_decay; p -= learning_rate * sqrt(max(1, rows /
+/// columns)) * orthogonalised(u). With normalize=true as in the source's program for CIFAR-10 (airbench94_muon): p *=
+/// sqrt(rows) / |p| in place of the weight decay, and no factor of the shape. All others, and with layers=conv those of
+/// two dimensions, change as with --optimizer sgd, of the momentum `sgd-momentum`.
+class Muon final : public Optimizer {
+ public:
+  Muon(const MuonOptions& options, const OptimizerContext& context) : Optimizer(context, {"momentum"}), own_(options) {}
+
+ private:
+  void update() override {
+    for (const auto& group : groups()) {
+      std::vector<torch::Tensor> others, velocities;
+      for (size_t i = 0; i < group.parameters.size(); ++i) {
+        const auto& parameter = group.parameters[i];
+        const auto& velocity = group.slots[0][i];
+        if (is_matrix(parameter)) {
+          change(parameter, velocity, learning_rate(group), group.weight_decay);
+        } else {
+          others.push_back(parameter);
+          velocities.push_back(velocity);
+        }
+      }
+      if (others.empty()) continue;
+      at::_fused_sgd_(others, gradients_of(others), velocities, group.weight_decay, own_.sgd_momentum,
+                      learning_rate(group), /*dampening=*/0, own_.is_nesterov, /*maximize=*/false,
+                      /*is_first_step=*/false);
+    }
+  }
+
+  bool is_matrix(const torch::Tensor& parameter) const {
+    return parameter.dim() >= (own_.is_for_filters_alone ? 3 : 2);
+  }
+
+  void change(const torch::Tensor& parameter, const torch::Tensor& velocity, double rate, double weight_decay) const {
+    const auto& gradient = parameter.grad();
+    velocity.mul_(own_.momentum).add_(gradient);
+    const auto direction = own_.is_nesterov ? gradient.add(velocity, own_.momentum) : velocity;
+    const auto matrix = direction.flatten(1);
+    const auto step = orthogonalised(matrix, own_.steps).reshape_as(parameter);
+    const auto rows = static_cast<double>(matrix.size(0)), columns = static_cast<double>(matrix.size(1));
+    if (own_.normalizes) {
+      parameter.mul_(std::sqrt(rows) / parameter.norm());
+      parameter.sub_(step, rate);
+    } else {
+      parameter.mul_(1 - rate * weight_decay);
+      parameter.sub_(step, rate * std::sqrt(std::max(1.0, rows / columns)));
+    }
+  }
+
+  MuonOptions own_;
+};
+
+MuonOptions read_options(const Spec& spec) {
+  const std::string layers = spec.get("layers", "all");
+  const MuonOptions options{.momentum = spec.get("momentum", 0.95),
+                            .sgd_momentum = spec.get("sgd-momentum", 0.9),
+                            .steps = spec.get("steps", 5),
+                            .is_nesterov = spec.get("nesterov", true),
+                            .is_for_filters_alone = layers == "conv",
+                            .normalizes = spec.get("normalize", false)};
+  const auto refuse = [](const char* key, const auto& value, const char* expected) {
+    throw config_error(concat("--optimizer muon: ", key, " is ", value, "; expected ", expected));
+  };
+  for (const auto& [key, value] : {std::pair{"momentum", options.momentum}, {"sgd-momentum", options.sgd_momentum}})
+    if (!(value > 0 && value < 1)) refuse(key, value, "more than 0 and less than 1");
+  if (options.steps < 1 || options.steps > 100) refuse("steps", options.steps, "1 to 100");
+  if (layers != "all" && layers != "conv") refuse("layers", in_quotes(layers), "all or conv");
+  return options;
+}
+
+const Registered<OptimizerKind> kMuon{
+    "muon",
+    {"momentum", "sgd-momentum", "steps", "nesterov", "layers", "normalize"},
+    "weights of 2 dimensions or more change by orthogonal matrices, the others by sgd (Jordan et al. 2024): "
+    "momentum=0.95, sgd-momentum=0.9, steps=5 of Newton and Schulz, nesterov=true; layers=all, or conv for filters "
+    "alone; normalize=false: the norm of a filter is held",
+    [](const Spec& spec, const OptimizerContext& context) {
+      return std::make_unique<Muon>(read_options(spec), context);
+    },
+    {.learning_rate = 0.02, .steps_in_parts = true, .needs_whole_tensors = true}};
+
+}  // namespace
+}  // namespace penstock
