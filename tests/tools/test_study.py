@@ -298,13 +298,14 @@ def predicted_ms(mode, single, one):
     """The step of a mode over a network of 1 ms and 1 GB/s, by its formula, from the summary of `single`."""
     phase = single["phase_ms"]
     fixed, load, compute = phase["host_to_device"] + phase["other"], phase["wait"], phase["forward"] + phase["backward"]
+    update = phase["optimizer"]
     parameters = single["tensor_memory"]["parameters"]["bytes"][0]
     if mode == "dp":  # the parameters to the other replica, and its gradients back
-        return fixed + load + compute / 2 + 2 * (parameters / 1e6 + 1)
+        return fixed + load + update + compute / 2 + 2 * (parameters / 1e6 + 1)
     if mode.startswith("ddp"):  # one bucket of 16-bit numbers, which backward cannot hide; two ranks, two delays
-        return fixed + load / 2 + compute / 2 + parameters / 2 / 1e6 + 2
+        return fixed + load / 2 + update + compute / 2 + parameters / 2 / 1e6 + 2
     # 1f1b, two parts, four micro-batches: a bubble of 1 / 5, and five messages one after the other.
-    return fixed + load + compute / (2 * 0.8) + 5 * (one["activation_bytes"] / 1e6 + 1)
+    return fixed + load + update / 2 + compute / (2 * 0.8) + 5 * (one["activation_bytes"] / 1e6 + 1)
 
 
 def test_modes_stand_beside_each_other_with_what_they_train(cache, tmp_path):

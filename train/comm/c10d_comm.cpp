@@ -305,8 +305,13 @@ class C10dComm final : public Comm {
       if (colors[rank].item<int64_t>() == color)
         part.world_ranks.push_back(group_.world_ranks[static_cast<size_t>(rank)]);
     part.rendezvous.world_size = static_cast<int>(part.world_ranks.size());
-    if (part.rendezvous.world_size == 1) return make_self_comm();
-    return std::make_unique<C10dComm>(std::move(part), witness_, /*is_part=*/true);
+    std::unique_ptr<Comm> made;
+    if (part.rendezvous.world_size == 1)
+      made = make_self_comm();
+    else
+      made = std::make_unique<C10dComm>(std::move(part), witness_, /*is_part=*/true);
+    barrier();  // a rank that ended its part before another had connected would leave that one waiting
+    return made;
   }
 
   void barrier() override {
