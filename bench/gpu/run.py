@@ -71,10 +71,14 @@ class Runner:
                     target.symlink_to(path.resolve())
 
     def unpack_cifar10(self):
-        """Pictures in class folders, from the archives of the bundle."""
+        """Pictures in class folders, from the archives of the bundle. The folder has its name when it is whole."""
+        partial = self.work / "cifar10.partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
         for archive in sorted((self.bundle.data / "cifar10").glob("*.tar.xz")):
             with tarfile.open(archive) as tar:
-                tar.extractall(self.work / "cifar10", filter="data")
+                tar.extractall(partial, filter="data")
+        partial.rename(self.work / "cifar10")
 
     def is_done(self, step, done):
         has_made = not step.makes or pathlib.Path(self.filled(step.makes)).exists()

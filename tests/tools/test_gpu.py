@@ -1,4 +1,5 @@
 """script/gpu: the rehearsal on the CPU, and what it does when a step fails, hangs, is not built or is done already."""
+import importlib
 import json
 import os
 import pathlib
@@ -6,6 +7,7 @@ import stat
 import subprocess
 import sys
 import tarfile
+import types
 import zipfile
 
 import numpy as np
@@ -90,6 +92,25 @@ def test_the_rehearsal_runs_every_step_that_is_built(tmp_path):
     assert files == {"results.json", "table.md", "logs.tar.gz"}
     with tarfile.open(tmp_path / "out/logs.tar.gz") as tar:
         assert {"logs/start.log", "logs/start.summary.json", "logs/mode-mp.log"} <= set(tar.getnames())
+
+
+def test_pictures_of_a_run_that_was_killed_are_unpacked_again(tmp_path, monkeypatch):
+    """Their folder has its name only when all archives are in it."""
+    monkeypatch.syspath_prepend(str(ROOT / "bench/gpu"))
+    gpu_run = importlib.import_module("run")
+
+    (tmp_path / "data/cifar10").mkdir(parents=True)
+    (tmp_path / "1.png").write_bytes(b"picture")
+    with tarfile.open(tmp_path / "data/cifar10/cifar10.tar.xz", "w:xz") as tar:
+        tar.add(tmp_path / "1.png", "train/cat/1.png")
+    (tmp_path / "data/cifar10/later.tar.xz").write_bytes(b"cut off")
+    runner = types.SimpleNamespace(work=tmp_path / "work", bundle=types.SimpleNamespace(data=tmp_path / "data"))
+    with pytest.raises(tarfile.ReadError):
+        gpu_run.Runner.unpack_cifar10(runner)
+    assert not (runner.work / "cifar10").exists()
+    (tmp_path / "data/cifar10/later.tar.xz").unlink()
+    gpu_run.Runner.unpack_cifar10(runner)
+    assert [path.name for path in (runner.work / "cifar10").rglob("*.png")] == ["1.png"]
 
 
 def test_what_is_not_built_is_not_passed(tmp_path, fake):
