@@ -57,7 +57,7 @@ struct TrainOptions {
   double learning_rate = -1;  ///< -1: auto, as the optimiser says.
   double momentum = 0.9;      ///< Of sgd.
   double weight_decay = 5e-4;
-  double bias_decay = -1;  ///< Weight decay of is_bias() parameters; -1: auto, that of the others.
+  double bias_decay = -1;  ///< Weight decay of biases as in biases.h; -1: auto, that of the others.
   double bias_rate = 1;    ///< --bias-lr: factor of their learning rate.
   std::string schedule = "cosine";
   double label_smoothing = 0;

@@ -10,7 +10,8 @@ namespace penstock {
 /// Collective: the ranks' tensors, each of the same sizes, stacked along a new first dimension.
 using GatherRanks = std::function<torch::Tensor(const torch::Tensor&)>;
 
-/// Without gather_by(), and in evaluation mode, exactly LibTorch's layer. Parameters, statistics and sums are f32 also
+/// Without gather_by(), and in evaluation mode, outputs are exactly those of LibTorch's layer, and without
+/// take_scaled_gradients() so are gradients. Parameters, statistics and sums are f32 also
 /// where x is in half precision; the output is of the dtype of x. With it, in training mode, mean and variance
 /// are those of the rows of all ranks, in forward and in backward; running statistics are then the same at every rank.
 /// A rank may have no rows: it runs forward and backward with a batch of size 0. Requires 2 elements per channel over

@@ -8,14 +8,13 @@ namespace penstock {
 
 class Model;
 
-/// A bias is a parameter of one dimension or none: those of convolutions and linear layers, and both of BatchNorm.
-/// Page 2019, "How to train your ResNet", part 8, gives them another learning rate; Goyal et al. 2017, sec. 5.3, and He
-/// et al. 2019, "Bag of tricks for image classification", sec. 3.1, no weight decay.
-
-/// Multiplies the factors of the learning rate of biases, by parameter, by `factor`. No entry counts as 1.
+/// Multiplies the factors of the learning rate of biases, by parameter, by `factor` (Page 2019, "How to train your
+/// ResNet", part 8). No entry counts as 1. A bias is a parameter of one dimension or none: those of convolutions and
+/// linear layers, and both of BatchNorm.
 void scale_biases(const Model& model, double factor, std::map<std::string, double>& rate_factors);
 
-/// `decay` for every bias; nothing if it is below 0.
+/// `decay` for every bias; nothing if it is below 0. Biases without weight decay: Goyal et al. 2017, sec. 5.3, and He
+/// et al. 2019, "Bag of tricks for image classification", sec. 3.1.
 std::map<std::string, double> bias_decays(const Model& model, double decay);
 
 }  // namespace penstock

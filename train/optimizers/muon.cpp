@@ -31,11 +31,15 @@ struct MuonOptions {
   bool is_nesterov, is_for_filters_alone, normalizes;
 };
 
-/// A weight of two dimensions or more, as a matrix with a row per output, changes by v = momentum * v + g; u = g +
-/// momentum * v (v without nesterov); p *= 1 - learning_rate * weight_decay; p -= learning_rate * sqrt(max(1, rows /
-/// columns)) * orthogonalised(u). With normalize=true as in the source's program for CIFAR-10 (airbench94_muon): p *=
-/// sqrt(rows) / |p| in place of the weight decay, and no factor of the shape. All others, and with layers=conv those of
-/// two dimensions, change as with --optimizer sgd, of the momentum `sgd-momentum`.
+/// A weight of two dimensions or more, as a matrix with a row per output, changes by
+///
+///     v  = momentum * v + g
+///     u  = g + momentum * v                                                        (without nesterov: v)
+///     p *= 1 - learning_rate * weight_decay                                        (normalize: sqrt(rows) / |p|)
+///     p -= learning_rate * sqrt(max(1, rows / columns)) * orthogonalised(u)        (normalize: without the root)
+///
+/// normalize=true is as in the source's program for CIFAR-10, airbench94_muon. All others, and with layers=conv those
+/// of two dimensions, change as with --optimizer sgd, of the momentum `sgd-momentum`.
 class Muon final : public Optimizer {
  public:
   Muon(const MuonOptions& options, const OptimizerContext& context) : Optimizer(context, {"momentum"}), own_(options) {}

@@ -11,8 +11,8 @@
 namespace penstock {
 
 /// What a Strategy may also be. Its step() is then begin_step(), compute_gradients() and, with gradients() after it,
-/// update(). The two in the middle do the same operations over the same memory for every batch with as many rows and
-/// samples of all ranks.
+/// update(). compute_gradients() and gradients() do the same operations over the same memory for every batch with as
+/// many rows and samples of all ranks.
 class StepHalves {
  public:
   virtual ~StepHalves() = default;
