@@ -46,6 +46,21 @@ def test_ranks_begin_with_the_whitening_filters_of_rank_zero(cache, tmp_path):
     assert (weights["block1.norm1.weight"] == 1).all()
 
 
+def test_weights_of_a_file_need_no_pictures(cache, tmp_path):
+    """Ranks that hold parts and would begin from different pictures are refused, but not where all weights are from a file."""
+    flags = [*DIGITS, "--arch", "airbench(width=0.125)", "-b", 40, "--epochs", 1, "--device", "cpu", "--threads", 1, "-j", 1]
+    parts = [*flags, "--mode", "zero(stage=3)", "--nproc", 2, "--shuffle", "rank-local"]
+    said = run(cache, *parts, "--out", tmp_path / "parts", code=2).stderr
+    assert said.startswith("train: --shuffle rank-local with --mode zero(stage=3): --arch airbench(width=0.125) begins from pictures")
+    run(cache, *flags, "--out", tmp_path / "whole")
+    printed = run(cache, *parts, "--pretrained", tmp_path / "whole/model.safetensors", "--out", tmp_path / "parts", "--freeze", "block1",
+                  "--average", "ema").stdout
+    # block1: 8 x 8 and 8 x 8 filters of 3 x 3, two norms of 8; the filters of the first layer are frozen as well, by the model
+    assert "frozen block1: 1,184 of " in printed
+    memory = summary(tmp_path / "parts")["tensor_memory"]["average"]
+    assert memory["formula"] == "phi" and memory["bytes"][0] == memory["bytes"][1] >= memory["formula_bytes"][0] > 0
+
+
 def test_an_average_is_evaluated_saved_and_resumed(cache, tmp_path):
     flags = [*SMALL, "--schedule", "constant", "--average", "ema(decay=0.9,every=3)"]
     whole, part = tmp_path / "whole", tmp_path / "part"
@@ -95,6 +110,10 @@ def test_a_run_with_every_trick_gives_the_same_bits_exactly_in_two_modes(cache, 
     (["--schedule", "triangular(peak=2)"], "train: --schedule triangular: peak is 2; expected a share of the steps, 0 to 1"),
     (["--average", "ema(every=0)"], "train: --average ema: every is 0; expected 1 step or more"),
     (["--mode", "zero", "--optimizer", "muon", "--nproc", 2], "train: --mode zero with --optimizer muon, which needs whole parameters; "),
+    (["--recipe", "cifar10-94", "--arch", "lenet"],
+     "train: --recipe cifar10-94 with --arch lenet: its --layer-lr head=2.7916667 is for --arch airbench; expected "),
+    (["--tta", "flip-translate", "--arch", "mlp", "--augment", "resize(size=1)", "--eval-augment", "resize(size=1)"],
+     "train: --tta flip-translate: pictures are 1 x 1; expected at least 2 x 2, "),
     (["--arch", "airbench(width=0)"], "train: arch airbench: width is 0; expected more than 0, up to 64")])
 def test_values_out_of_range_are_refused_in_a_line(cache, tmp_path, flags, message):
     said = run(cache, *SMALL, *flags, "--out", tmp_path / "run", code=2).stderr
@@ -102,11 +121,13 @@ def test_values_out_of_range_are_refused_in_a_line(cache, tmp_path, flags, messa
 
 
 def cifar10(folder):
-    """A fifth of CIFAR-10 in class folders: every fifth picture; None where there is no archive."""
+    """A fifth of CIFAR-10 in class folders: every fifth picture. The data are too large for the repository, so the test is skipped
+    where there is no archive, unless PENSTOCK_DATA names its folder."""
     data = pathlib.Path(os.environ.get("PENSTOCK_DATA", ROOT.parent / "shared/data"))
     archive = data / "cifar10/cifar10-jpeg.tar.xz"
     if not archive.is_file():
-        return None
+        assert "PENSTOCK_DATA" not in os.environ, f"{archive}: no such file; expected it, or no PENSTOCK_DATA"
+        pytest.skip(f"did not run: {archive} is not there")
     with tarfile.open(archive) as tar:
         for member in tar:
             path = pathlib.PurePosixPath(member.name)
@@ -118,14 +139,12 @@ def cifar10(folder):
 
 
 def test_a_fifth_of_cifar10_is_learnt_in_two_epochs(cache, tmp_path):
-    """An eighth of the width, smaller batches, since there are fewer pictures, and a lower rate for these. 52 % were seen, 46 % with the
-    schedule the other way round. Without whitening filters it is 51 %: airbench_test.cpp has tests of these."""
+    """An eighth of the width, smaller batches, since there are fewer pictures, and a lower rate for these. 52 % were seen on one
+    processor, and a standard deviation is 1.1 points, so that 42 % leaves room for others. With the schedule the other way round it is 46 %
+    and without whitening filters 51 %: rate_schedule_test.cpp and airbench_test.cpp have tests of these."""
     folder = cifar10(tmp_path / "pictures")
-    if folder is None:
-        print("test_recipe: no cifar10/cifar10-jpeg.tar.xz in PENSTOCK_DATA: a small form of the recipe is not trained")
-        return
     run(cache, "--recipe", "cifar10-94", "--data", f"image-folder:{folder}", "--arch", "airbench(width=0.125)", "-b", 125,
         "--lr", 0.1, "--epochs", 2, "--device", "cpu", "--threads", 2, "-j", 1, "--out", tmp_path / "run")
     result = summary(tmp_path / "run")
     assert result["steps"] == 160 and result["test_samples"] == 2000
-    assert result["accuracy"] > 0.48
+    assert result["accuracy"] > 0.42

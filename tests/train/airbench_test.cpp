@@ -17,10 +17,21 @@ torch::Tensor smooth_images(int64_t count) {
   return torch::avg_pool2d(torch::randn({count, 3, 36, 36}), 5, 1) * 3 + 0.5;
 }
 
+/// These images in batches of so many.
+NextImages in_batches(const torch::Tensor& images, int64_t rows) {
+  return [batches = images.split(rows), next = size_t{0}]() mutable {
+    return next < batches.size() ? batches[next++] : torch::Tensor();
+  };
+}
+
+torch::Tensor filters_of(const torch::Tensor& images, double eps = 5e-4, int64_t rows = 256) {
+  return detail::whitening_filters(in_batches(images, rows), 2, eps);
+}
+
 /// After the filters, patches are uncorrelated and, where eps is small beside an eigenvalue, of mean square 1.
 TEST(WhiteningTest, PatchesOfThePicturesComeOutWhite) {
   const auto images = smooth_images(300);
-  const auto filters = detail::whitening_filters(images, 2, 1e-9);
+  const auto filters = filters_of(images, 1e-9);
   EXPECT_EQ(filters.sizes(), torch::IntArrayRef({24, 3, 2, 2}));
   EXPECT_EQ(filters.scalar_type(), torch::kFloat32);
   EXPECT_TRUE(filters.narrow(0, 12, 12).equal(-filters.narrow(0, 0, 12)));
@@ -32,10 +43,22 @@ TEST(WhiteningTest, PatchesOfThePicturesComeOutWhite) {
 
 TEST(WhiteningTest, EpsHoldsSmallEigenvaluesDown) {
   const auto constant = torch::full({4, 1, 8, 8}, 2.0);  // one eigenvalue is 16, the others are 0
-  const auto filters = detail::whitening_filters(constant, 2, 0.01);
+  const auto filters = filters_of(constant, 0.01);
   const auto norms = filters.narrow(0, 0, 4).flatten(1).norm(2, 1);
   EXPECT_NEAR(norms.max().item<double>(), 1 / std::sqrt(0.01), 1e-4);
   EXPECT_NEAR(norms.min().item<double>(), 1 / std::sqrt(16.01), 1e-4);
+}
+
+/// Eigenvectors of near eigenvalues, of arbitrary sign: what the filters share is the inverse of the covariance.
+TEST(WhiteningTest, EveryPictureCountsOnceWhateverTheBatches) {
+  const auto images = smooth_images(300);
+  const auto inverse = [&](const torch::Tensor& some, int64_t rows) {
+    const auto half = filters_of(some, 0.1, rows).narrow(0, 0, 12).flatten(1);
+    return half.t().mm(half);
+  };
+  const auto whole = inverse(images, 300);
+  for (const int64_t rows : {1, 7, 256}) EXPECT_TRUE(inverse(images, rows).allclose(whole, 1e-5, 1e-5)) << rows;
+  EXPECT_FALSE(inverse(images.narrow(0, 0, 256), 256).allclose(whole, 1e-5, 1e-5));
 }
 
 TEST(AirbenchTest, ItBeginsFromThePicturesAndPassesThemOn) {
@@ -57,10 +80,10 @@ TEST(AirbenchTest, ItBeginsFromThePicturesAndPassesThemOn) {
   EXPECT_NEAR(parameters["head.weight"].std().item<double>(), 1, 1e-5);
   EXPECT_EQ(model->initial_image_count(), 5000);
   const auto images = smooth_images(64);
-  const auto weights = model->initial_weights(images);
+  const auto weights = model->initial_weights(in_batches(images, 256));
   ASSERT_EQ(weights.size(), 1U);
   EXPECT_EQ(weights[0].second.sizes(), parameters[weights[0].first].sizes());
-  EXPECT_TRUE(weights[0].second.equal(detail::whitening_filters(images, 2)));
+  EXPECT_TRUE(weights[0].second.equal(filters_of(images)));
   EXPECT_EQ(ModelRegistry::make(parse_spec("arch", "lenet"), ModelShape())->initial_image_count(), 0);
 }
 

@@ -57,7 +57,12 @@ std::vector<std::string> typed_recipe(const std::vector<std::string>& arguments)
 }
 
 void check_recipe(const CLI::App& app, const TrainOptions& options) {
-  recipe_flags(options.recipe);  // throws
+  const auto flags = recipe_flags(options.recipe);  // throws
+  const std::string arch = typed_value(flags, "--arch"), rates = typed_value(flags, "--layer-lr");
+  if (!rates.empty() && app.count("--layer-lr") == 0 &&
+      parse_spec("arch", options.arch).name() != parse_spec("arch", arch).name())
+    throw config_error(concat("--recipe ", options.recipe, " with --arch ", options.arch, ": its --layer-lr ", rates,
+                              " is for --arch ", arch, "; expected that one, or --layer-lr for ", options.arch));
   if (app.count("--bias-decay") > 0 && options.bias_decay < 0)
     throw config_error(concat("--bias-decay is ", options.bias_decay, "; expected 0 or more and less than inf"));
 }

@@ -61,7 +61,9 @@ TORCH_MODULE(AirbenchBlock);
 /// 2 that are not trained, beside a bias that is; three blocks; logits divided by the channels. `width` multiplies the
 /// channels of the blocks, 64, 256 and 256. Without initial_weights() the first filters are LibTorch's random ones.
 /// Deviations: the source trains the bias of the whitening layer in the first epochs alone; the last pooling takes the
-/// whole map, which with pictures of 32 x 32 is the 3 x 3 of the source, so that pictures may have any size.
+/// whole map, which with pictures of 32 x 32 is the 3 x 3 of the source, so that pictures may have any size; the
+/// filters are those of 5,000 pictures as --seed shuffles them, in the source of the first 5,000 of the data set's
+/// files, whose order is mixed. Packed data may be in the order of their classes.
 class Airbench final : public Model {
  public:
   Airbench(double width, const ModelShape& shape) {
@@ -86,8 +88,8 @@ class Airbench final : public Model {
   }
 
   int64_t initial_image_count() const override { return 5000; }
-  NamedWeights initial_weights(const Tensor& images) const override {
-    return {{"whiten.weight", detail::whitening_filters(images, kSide)}};
+  NamedWeights initial_weights(const NextImages& next_images) const override {
+    return {{"whiten.weight", detail::whitening_filters(next_images, kSide)}};
   }
 
  private:

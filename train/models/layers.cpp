@@ -84,11 +84,17 @@ void freeze_layers(Model& model, const std::string& list) {
     throw config_error(concat("--freeze is ", list, ": no parameter would be trained; expected fewer layers"));
 }
 
-ParameterCount count_parameters(const Model& model) {
+ParameterCount count_parameters(const Model& model, const std::string& frozen_layers) {
+  std::vector<std::string> frozen;
+  if (!frozen_layers.empty())
+    for (const auto& name : split(frozen_layers, ','))
+      for (const auto& module : modules_named(model, "--freeze", name)) frozen.push_back(module);
   ParameterCount count;
-  for (const auto& parameter : model.parameters()) {
-    count.all += parameter.numel();
-    if (!parameter.requires_grad()) count.frozen += parameter.numel();
+  for (const auto& parameter : model.named_parameters()) {
+    const int64_t numbers = parameter.value().numel();
+    count.all += numbers;
+    if (std::any_of(frozen.begin(), frozen.end(), [&](const auto& one) { return is_inside(parameter.key(), one); }))
+      count.frozen += numbers;
   }
   return count;
 }

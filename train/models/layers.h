@@ -35,7 +35,8 @@ void freeze_layers(Model& model, const std::string& list);
 struct ParameterCount {
   int64_t all = 0, frozen = 0;  ///< They count numbers, not tensors.
 };
-ParameterCount count_parameters(const Model& model);
+/// `frozen` are those in the layers of freeze_layers()'s list, without what the model itself does not train elsewhere.
+ParameterCount count_parameters(const Model& model, const std::string& frozen_layers = "");
 
 /// The factor of the learning rate for each parameter, from a list such as `layer4=0.1,fc=10`. Parameters in none of
 /// these layers have no entry. Throws config_error for an unknown layer, a factor that is not above 0, a parameter that

@@ -22,6 +22,8 @@ struct Stage {
 };
 
 using NamedWeights = std::vector<std::pair<std::string, torch::Tensor>>;
+/// Gives pictures batch after batch: f32 N x C x H x W on the CPU, valid until the next call; undefined after the last.
+using NextImages = std::function<torch::Tensor()>;
 
 /// The modules are registered as children of the model itself, under the names that files with weights use
 /// (torchvision's for ResNets); stages only group them. A model must not be copied or cloned, because its stages refer
@@ -41,10 +43,9 @@ class Model : public torch::nn::Module {
   void freeze(const std::string& module);
   /// How many pictures of training initial_weights() wants; 0: the seed alone decides the initial weights.
   virtual int64_t initial_image_count() const { return 0; }
-  /// Initial values that follow from pictures: f32 N x C x H x W on the CPU, normalised as in an evaluation. Draws no
-  /// random numbers and reads no weights, which may be elsewhere. Ranks may see different pictures; the weights of data
-  /// rank 0 count.
-  virtual NamedWeights initial_weights(const torch::Tensor&) const { return {}; }
+  /// Initial values that follow from pictures, which are normalised as in an evaluation. Draws no random numbers and
+  /// reads no weights, which may be elsewhere. Ranks may see different pictures; the weights of data rank 0 count.
+  virtual NamedWeights initial_weights(const NextImages&) const { return {}; }
 
   /// Sets training or evaluation mode for all modules except the frozen ones.
   void train(bool on = true) override;

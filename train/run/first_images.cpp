@@ -1,33 +1,45 @@
-// First images: one batch of a loader.
+// First images: the batches of a loader that makes them when they are asked for.
 #include "train/run/first_images.h"
 
 #include <algorithm>
 
-#include "core/error.h"
-#include "loader/loader.h"
 #include "train/batch_tensors.h"
 
 namespace penstock {
+namespace {
 
-torch::Tensor first_images(const Setup& setup, int64_t count) {
+LoaderOptions first_images_options(const Setup& setup) {
   const auto& options = setup.options;
   const bool is_local = shuffle_of(options) == Shuffle::kRankLocal && !setup.world.has_rank_threads;
   const int ranks = is_local ? setup.world.mesh.data : 1;
   const int rank = is_local ? setup.world.mesh.data_rank(setup.world.rendezvous.rank) : 0;
   const auto sample_count = static_cast<int64_t>(setup.data.train->size());
-  Loader loader(setup.data.train, *setup.eval_pipeline,
-                {.workers = 0,
-                 .prefetch = 1,
-                 .batch_size = std::min(count * ranks, sample_count),
-                 .rank = rank,
-                 .world_size = ranks,
-                 .shuffle = is_local ? Shuffle::kRankLocal : Shuffle::kNone,
-                 .decode = decode_of(options)});
-  loader.start_epoch(0);
-  auto batch = loader.next();
-  if (!batch) throw bug_error("a data set without a first batch; expected one");
-  const auto tensors = view_tensors(*batch);
-  return tensors.images.index({tensors.weights > 0}).clone();
+  return {.workers = 0,
+          .prefetch = 1,
+          .batch_size = std::min(FirstImages::kBatchRows * ranks, sample_count),
+          .rank = rank,
+          .world_size = ranks,
+          .shuffle = is_local ? Shuffle::kRankLocal : Shuffle::kGlobal,
+          .seed = options.seed,
+          .epoch_count = 1,
+          .decode = decode_of(options),
+          .scales_dct = options.dct_scale == "auto"};
+}
+
+}  // namespace
+
+FirstImages::FirstImages(const Setup& setup, int64_t count)
+    : loader_(setup.data.train, *setup.eval_pipeline, first_images_options(setup)), left_count_(count) {
+  loader_.start_epoch(0);
+}
+
+torch::Tensor FirstImages::next() {
+  batch_.reset();  // the loader gets its slot back
+  if (left_count_ > 0) batch_ = loader_.next();
+  if (!batch_) return {};
+  const int64_t count = std::min(batch_->count(), left_count_);
+  left_count_ -= count;
+  return view_tensors(*batch_).images.narrow(0, 0, count);
 }
 
 }  // namespace penstock

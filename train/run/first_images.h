@@ -4,13 +4,31 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <optional>
 
+#include "loader/loader.h"
 #include "train/run/setup.h"
 
 namespace penstock {
 
-/// At most `count` pictures of this rank's data in the order of their indices, as an evaluation sees them: f32 N x C x
-/// H x W. Requires open data and both pipelines. Throws what the loader throws.
-torch::Tensor first_images(const Setup& setup, int64_t count);
+/// At most `count` pictures of this rank's data, as an evaluation sees them: the first ones of the order into which
+/// --seed shuffles the first epoch. In the order of their indices the first thousands may be of few classes.
+///
+/// Memory: three slots of a batch of kBatchRows pictures.
+class FirstImages {
+ public:
+  static constexpr int64_t kBatchRows = 256;
+
+  /// Requires open data and both pipelines. Throws what the loader throws, as next() does.
+  FirstImages(const Setup& setup, int64_t count);
+  /// The next batch: f32, N x C x H x W with N of at most kBatchRows, valid until the next call. Undefined after the
+  /// last one.
+  torch::Tensor next();
+
+ private:
+  Loader loader_;
+  std::optional<Batch> batch_;
+  int64_t left_count_;
+};
 
 }  // namespace penstock

@@ -30,7 +30,7 @@ std::string model_text(const Setup& setup) {
         concat("pretrained ", options.pretrained.string(), ": all but ", join(head_modules(*setup.model)),
                ", which starts from random weights for ", count_text(setup.shape.classes, "class", "classes"), "\n");
   if (options.only_evaluates) return text;
-  const ParameterCount count = count_parameters(*setup.model);
+  const ParameterCount count = count_parameters(*setup.model, options.freeze);
   if (!options.freeze.empty())
     text += concat("frozen ", options.freeze, ": ", grouped(count.frozen), " of ", grouped(count.all),
                    " parameters get no update, and BatchNorm in these layers keeps its statistics\n");

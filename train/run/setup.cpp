@@ -3,6 +3,7 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <mutex>
 
 #include "core/error.h"
@@ -23,6 +24,7 @@
 #include "train/run/run_precision.h"
 #include "train/run_folder.h"
 #include "train/strategies/strategy.h"
+#include "train/test_views.h"
 
 namespace penstock {
 namespace {
@@ -91,6 +93,9 @@ void check_data(const Setup& setup) {
                                 ", --augment gives ", train.channels, " x ", train.height, " x ", train.width,
                                 "; expected the same"));
     }
+    if (test_views_of(options.test_views) == TestViews::kFlipTranslate && std::min(test.height, test.width) < 2)
+      throw config_error(concat("--tta flip-translate: pictures are ", test.width, " x ", test.height,
+                                "; expected at least 2 x 2, because their borders are mirrored"));
   }
   if (options.shuffle == "rank-local" && setup.data.train->shard_count() < world_size) {
     throw config_error(concat("--shuffle rank-local: ", setup.data.train->shard_count(), " shards for ", world_size,
@@ -159,21 +164,33 @@ void naming_pretrained(const Setup& setup, const Read& read) {
     naming_memory("--pretrained " + path.string(), "its tensors", "a smaller model", [&] { read(path); });
 }
 
-/// The weights that follow from pictures of training; none where all come from a file.
-NamedWeights weights_from_data(const Setup& setup, const Model& model) {
-  const int64_t count = model.initial_image_count();
-  if (count == 0 || setup.checkpoint || !setup.options.pretrained.empty()) return {};
-  return model.initial_weights(first_images(setup, count));
+void take_weights(Model& model, const NamedWeights& weights) {
+  at::NoGradGuard no_grad;
+  for (const auto& [name, value] : weights) model.named_parameters()[name].copy_(value);
+}
+
+/// Whether some weights follow from pictures of training. None do where all come from a file.
+bool begins_from_images(const Setup& setup) {
+  if (setup.world.is_spawner) return false;  // it has no rank's work to do, and only an outline
+  return setup.model->initial_image_count() > 0 && !setup.checkpoint && setup.options.pretrained.empty();
 }
 
 /// Throws config_error where ranks would begin from different pictures and no rank has all weights to share.
 void check_begins_alike(const Setup& setup) {
   const auto& mesh = setup.world.mesh;
-  if (setup.world.is_spawner) return;  // it has no ranks' work to do, and only an outline
-  if (setup.model->initial_image_count() > 0 && setup.is_outline && mesh.pipe == 1 && mesh.data > 1 &&
-      shuffle_of(setup.options) == Shuffle::kRankLocal && !setup.world.has_rank_threads)
+  if (setup.is_outline && mesh.pipe == 1 && mesh.data > 1 && shuffle_of(setup.options) == Shuffle::kRankLocal &&
+      !setup.world.has_rank_threads)
     throw config_error(concat("--shuffle rank-local with --mode ", setup.options.mode, ": --arch ", setup.options.arch,
                               " begins from pictures, of which each rank would see others; expected --shuffle global"));
+}
+
+/// Reads the pictures once; the models of other ranks and replicas take the weights as well.
+void begin_from_images(Setup& setup) {
+  if (!begins_from_images(setup)) return;
+  check_begins_alike(setup);
+  FirstImages images(setup, setup.model->initial_image_count());
+  setup.initial_weights = setup.model->initial_weights([&images] { return images.next(); });
+  if (!setup.is_outline) take_weights(*setup.model, setup.initial_weights);
 }
 
 /// What of a model is not read from --pretrained.
@@ -191,10 +208,7 @@ std::unique_ptr<Model> make_model(const Setup& setup) {
   const auto& options = setup.options;
   auto model = drawn_model(setup);
   naming_pretrained(setup, [&](const auto& path) { load_pretrained(*model, path, new_modules(setup, *model)); });
-  {
-    at::NoGradGuard no_grad;
-    for (const auto& [name, value] : weights_from_data(setup, *model)) model->named_parameters()[name].copy_(value);
-  }
+  take_weights(*model, setup.initial_weights);
   compute_in(*model, precision_of(options));
   freeze_layers(*model, options.freeze);
   return model;
@@ -227,8 +241,8 @@ std::unique_ptr<Model> make_outline(const Setup& setup) {
 }
 
 void for_each_weight(const Setup& setup, const UseTensor& use) {
-  const auto model = stream_model(setup, use);
-  for (const auto& [name, value] : weights_from_data(setup, *model)) use(name, value);
+  stream_model(setup, use);
+  for (const auto& [name, value] : setup.initial_weights) use(name, value);
 }
 
 Setup set_up(TrainOptions options, const std::function<void(const std::string&)>& say) {
@@ -294,7 +308,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   setup.model = setup.is_outline ? make_outline(setup) : make_model(setup);
   if (!setup.options.pretrained.empty() && !setup.world.is_spawner && setup.world.rendezvous.world_size > 1)
     setup.pretrained = identity_of_weights(setup.options.pretrained);
-  check_begins_alike(setup);
+  begin_from_images(setup);
   setup.rate_factors = rate_factors(*setup.model, setup.options.layer_rates);
   scale_biases(*setup.model, setup.options.bias_rate, setup.rate_factors);
   setup.step_options = {.weight_decays = bias_decays(*setup.model, setup.options.bias_decay),

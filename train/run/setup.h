@@ -9,6 +9,7 @@
 
 #include "train/checkpoint.h"
 #include "train/data.h"
+#include "train/models/model.h"
 #include "train/options.h"
 #include "train/run/world.h"
 
@@ -24,6 +25,7 @@ struct Setup {
   std::map<std::string, double> rate_factors;  ///< For StrategyContext, as the next.
   StepOptions step_options;
   std::unique_ptr<Model> model;  ///< Initialised from the seed, or pretrained; on the CPU.
+  NamedWeights initial_weights;  ///< Those that follow from pictures of training; most models have none.
   bool is_outline = false;       ///< The model has names and sizes and no memory; see for_each_weight().
   std::string pretrained;        ///< identity_of_weights() of --pretrained, for ranks that compare it; "": not needed.
   std::optional<Checkpoint> checkpoint;

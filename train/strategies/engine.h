@@ -85,7 +85,9 @@ class Engine final : public Strategy, public StepHalves {
   torch::Tensor evaluate(DeviceBatch& batch) override;
   void set_learning_rate(double learning_rate) override { update_->optimizer().set_learning_rate(learning_rate); }
   std::vector<KindMemory> memory() const override {
-    return measured_memory(part_, *sync_, update_->optimizer().state(), choices_.sliced, data_.world_size());
+    return measured_memory(part_, *sync_, update_->optimizer().state(),
+                           average_ ? values(average_->tensors()) : std::vector<torch::Tensor>(), choices_.sliced,
+                           data_.world_size());
   }
   void average_weights(double decay, bool restarts) override;
   void measure_next_step() override { sync_->measure_next(); }

@@ -30,7 +30,8 @@ void add_formula(KindMemory& memory, int64_t whole_bytes, int factor, bool is_sl
 }  // namespace
 
 std::vector<KindMemory> measured_memory(const ModelPart& part, const GradientSync& sync,
-                                        const OptimizerState& optimizer, const Sliced& sliced, int ranks) {
+                                        const OptimizerState& optimizer, const std::vector<torch::Tensor>& average,
+                                        const Sliced& sliced, int ranks) {
   const auto parameters = values(part.parameters()), trained = values(part.trained());
   auto gradients = sync.buffers();
   for (const auto& parameter : trained) gradients.push_back(parameter.grad());
@@ -46,6 +47,10 @@ std::vector<KindMemory> measured_memory(const ModelPart& part, const GradientSyn
   add_formula(kinds[0], total_bytes(parameters), 1, sliced.parameters, ranks);
   add_formula(kinds[1], total_bytes(trained), 1, sliced.gradients, ranks);
   add_formula(kinds[2], total_bytes(trained), static_cast<int>(optimizer.slots.size()), sliced.optimizer, ranks);
+  if (!average.empty()) {
+    kinds.push_back(kind_of("average", average, 0));
+    add_formula(kinds.back(), total_bytes(parameters), 1, /*is_sliced=*/false, ranks);
+  }
   return kinds;
 }
 
