@@ -14,7 +14,7 @@ namespace {
 Setup setup_with_seed(uint64_t seed) {
   static const TemporaryFolder folder("first-images");
   static const bool is_packed = [] {
-    pack({.source = "digits(count=600,size=16)", .input = {}, .split = "train", .output = folder.path() / "train"});
+    pack({.source = "digits(count=600,size=16)", .input = {}, .split = "train", .output = folder.path()});
     return true;
   }();
   TrainOptions options;
