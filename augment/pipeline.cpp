@@ -14,6 +14,7 @@ constexpr int kDryRuns = 8;
 
 Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics) {
   std::vector<std::string> texts;
+  std::string erasing;  // the first transform that erases
   int erase_count = 0;
   for (const Spec& spec : parse_spec_list(TransformKind::kName, spec_list)) {
     std::shared_ptr<const Transform> transform = TransformRegistry::make(spec, statistics);
@@ -23,14 +24,15 @@ Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics)
       throw config_error(concat(spec.where(), ": brings the list to ", color_steps_, " colour steps; expected at most ",
                                 Plan::kMaxColorSteps));
     if (effect == Transform::Effect::kColor && erase_count > 0)
-      throw config_error(concat(spec.where(),
-                                ": comes after erase, whose rectangle it would have to recolour; "
-                                "expected every colour transform before the first erase"));
+      throw config_error(concat(spec.where(), ": comes after ", erasing,
+                                ", whose rectangle it would have to recolour; "
+                                "expected every colour transform before it"));
     if (effect == Transform::Effect::kGeometry && erase_count > 0) {
-      throw config_error(concat(spec.where(),
-                                ": comes after erase, whose rectangle it would have to move; "
-                                "expected every geometric transform before the first erase"));
+      throw config_error(concat(spec.where(), ": comes after ", erasing,
+                                ", whose rectangle it would have to move; "
+                                "expected every geometric transform before it"));
     }
+    if (effect == Transform::Effect::kErase && erasing.empty()) erasing = spec.name();
     if (effect == Transform::Effect::kErase && ++erase_count > Plan::kMaxErased) {
       throw config_error(concat(spec.where(), ": occurs ", erase_count, " times; expected at most ", Plan::kMaxErased));
     }

@@ -22,11 +22,11 @@ double checked(const Spec& spec, const char* key, double fallback, double least,
 constexpr double kLargest = 1e12;
 
 double factor_key(const Spec& spec, const char* key, double fallback) {
-  return checked(spec, key, fallback, 0, kLargest, "a factor of 0 or more");
+  return checked(spec, key, fallback, 0, kLargest, "a factor, 0 to 1e12");
 }
 
 double divisor_key(const Spec& spec, const char* key, double fallback) {
-  return checked(spec, key, fallback, 1, kLargest, "a divisor of 1 or more");
+  return checked(spec, key, fallback, 1, kLargest, "a divisor, 1 to 1e12");
 }
 
 double share_key(const Spec& spec, const char* key, double fallback) {

@@ -216,7 +216,7 @@ TEST(TrivialAugmentTest, EveryOperationIsDrawnAsOften) {
 TEST(PipelineTest, RefusesColoursBehindEraseAndTooManySteps) {
   EXPECT_EQ(color_refusal("erase,grayscale"),
             "transform grayscale: comes after erase, whose rectangle it would have to recolour; expected every "
-            "colour transform before the first erase");
+            "colour transform before it");
   EXPECT_THAT(color_refusal("erase,trivial-augment"), HasSubstr("comes after erase"));
   EXPECT_EQ(color_refusal("color-jitter(brightness=1,contrast=1,saturation=1,hue=0.1),"
                           "color-jitter(brightness=1,contrast=1,saturation=1,hue=0.1),grayscale"),

@@ -73,7 +73,7 @@ TEST(PipelineTest, RefusesWhatCannotBeOneResample) {
   EXPECT_EQ(
       refusal("erase,flip"),
       "transform flip: comes after erase, whose rectangle it would have to move; expected every geometric transform "
-      "before the first erase");
+      "before it");
   EXPECT_EQ(refusal("normalize,flip,normalize"), "transform normalize: occurs twice; expected at most one normalize");
   EXPECT_THAT(refusal("erase,erase,erase,erase,erase"), HasSubstr("occurs 5 times; expected at most 4"));
   EXPECT_EQ(Pipeline("erase(p=1),normalize,erase(p=1)", {}).plan(9, 9, 1, 0, 0).erased_count, 2);

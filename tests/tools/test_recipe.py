@@ -80,12 +80,15 @@ def test_an_average_is_evaluated_saved_and_resumed(cache, tmp_path):
     message = run(cache, "--resume", part, "--epochs", 3, "--average", "", code=2).stderr
     assert message == (f"train: --resume {part}/checkpoint-last.safetensors: a checkpoint with an average of the weights; "
                        "expected --average, as in the run that wrote it\n")
+    run(cache, *SMALL, "--epochs", 1, "--out", tmp_path / "other")
+    message = run(cache, "-e", "--resume", tmp_path / "other", "--average", "ema", "--out", tmp_path / "e", code=2).stderr
+    assert "a checkpoint without an average of the weights; expected no --average" in message and message.count("\n") == 1
 
 
 def test_captured_steps_go_on_from_the_weights_and_not_from_their_average(cache, tmp_path):
-    """The average stays as the weights began, so that only the first epoch is the best. After the second nothing is saved: the
-    average is still in the place of the weights when the third begins."""
-    flags = [*SMALL, "--epochs", 3, "--average", "ema(every=1000)", "--save-every", 1000, "steps"]
+    """The average stays as the weights began until the last of 39 steps, so that only the first epoch is the best. After the
+    second nothing is saved: the average is still in the place of the weights when the third begins."""
+    flags = [*SMALL, "--epochs", 3, "--average", "ema(every=39)", "--save-every", 1000, "steps"]
     run(cache, *flags, "--out", tmp_path / "plain")
     run(cache, *flags, "--resident", "--graph", "--out", tmp_path / "captured")
     plain, captured = (load_file(tmp_path / name / "checkpoint-last.safetensors") for name in ("plain", "captured"))
@@ -108,6 +111,7 @@ def test_a_run_with_every_trick_gives_the_same_bits_exactly_in_two_modes(cache, 
     (["--bias-lr", 0], "train: --bias-lr is 0; expected a factor of more than 0"),
     (["--tta", "flips"], 'train: --tta: unknown tta "flips"; did you mean "flip"?'),
     (["--schedule", "triangular(peak=2)"], "train: --schedule triangular: peak is 2; expected a share of the steps, 0 to 1"),
+    (["--epochs", 3, "--average", "ema(every=40)"], "train: --average ema(every=40): every is 40 in a run of 39 steps, which would end with the "),
     (["--average", "ema(every=0)"], "train: --average ema: every is 0; expected 1 step or more"),
     (["--mode", "zero", "--optimizer", "muon", "--nproc", 2], "train: --mode zero with --optimizer muon, which needs whole parameters; "),
     (["--recipe", "cifar10-94", "--arch", "lenet"],

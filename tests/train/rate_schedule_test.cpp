@@ -49,8 +49,8 @@ TEST(RateScheduleTest, ValuesOutOfRangeAreRefused) {
   };
   EXPECT_EQ(refusal("triangular(peak=1.5)"),
             "--schedule triangular: peak is 1.5; expected a share of the steps, 0 to 1");
-  EXPECT_EQ(refusal("triangular(start=-1)"), "--schedule triangular: start is -1; expected a factor of 0 or more");
-  EXPECT_EQ(refusal("onecycle(divide=0)"), "--schedule onecycle: divide is 0; expected a divisor of 1 or more");
+  EXPECT_EQ(refusal("triangular(start=-1)"), "--schedule triangular: start is -1; expected a factor, 0 to 1e12");
+  EXPECT_EQ(refusal("onecycle(divide=0)"), "--schedule onecycle: divide is 0; expected a divisor, 1 to 1e12");
   EXPECT_NE(refusal("cosine(end=1)").find("unknown key \"end\""), std::string::npos);
   EXPECT_NE(refusal("triangulr").find("did you mean \"triangular\""), std::string::npos);
 }

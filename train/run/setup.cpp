@@ -11,6 +11,7 @@
 #include "core/number_text.h"
 #include "core/text.h"
 #include "loader/partition.h"
+#include "train/average.h"
 #include "train/comm/address.h"
 #include "train/models/biases.h"
 #include "train/models/layers.h"
@@ -101,12 +102,21 @@ void check_data(const Setup& setup) {
     throw config_error(concat("--shuffle rank-local: ", setup.data.train->shard_count(), " shards for ", world_size,
                               " ranks; expected at least one shard per rank"));
   }
+  if (options.only_evaluates) return;
   const Partition partition(setup.data.train->size(), options.batch_size, 0, world_size, tail_of(options));
   if (partition.batch_count() == 0) {
     throw config_error(concat("--batch-size is ", options.batch_size, " with --tail drop and ",
                               setup.data.train->size(),
                               " samples; expected a batch size of at most the number of samples"));
   }
+  const int64_t step_count = partition.batch_count() * options.epochs;
+  const int every = parse_average(options.average).every;
+  if (options.epochs > 0 && every > step_count)
+    throw config_error(concat("--average ", options.average, ": every is ", every, " in a run of ",
+                              count_text(step_count, "step"),
+                              ", which would end with the weights that it began with; "
+                              "expected at most ",
+                              step_count));
 }
 
 CheckpointInfo info_of(const Setup& setup) {
@@ -281,7 +291,6 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   // An evaluation makes no update, but load_state() expects the state of the checkpoint's optimiser.
   if (options.only_evaluates && setup.checkpoint) {
     options.optimizer = setup.checkpoint->info.optimizer;
-    if (!has_average(setup.checkpoint->state)) options.average.clear();
     if (has_average(setup.checkpoint->state) && options.average.empty()) options.average = "ema";
   }
 
