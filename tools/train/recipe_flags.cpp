@@ -33,7 +33,7 @@ void add_recipe_flags(CLI::App& app, TrainOptions& o) {
       ->capture_default_str()
       ->group(group);
   app.add_option("--label-smoothing", o.label_smoothing,
-                 "share of each label that the loss of training spreads evenly over all classes, 0 to 1")
+                 "share of each label that the loss of training divides evenly among all classes, 0 to 1")
       ->capture_default_str()
       ->group(group);
   app.add_option(
