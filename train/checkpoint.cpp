@@ -97,7 +97,7 @@ CheckpointInfo info_in(const std::filesystem::path& path, const std::map<std::st
   }
 }
 
-/// Of the weights that are saved for others to use.
+/// What the names of those tensors begin with that a model file holds: the average if there is one.
 const char* weights_prefix(const StateSizes& sizes) {
   const bool has = std::any_of(sizes.begin(), sizes.end(),
                                [](const auto& entry) { return entry.first.starts_with(kAveragePrefix); });

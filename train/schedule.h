@@ -25,7 +25,7 @@ namespace penstock {
 class RateSchedule {
  public:
   explicit RateSchedule(const std::string& text);
-  /// Of `step` (from 0) of `step_count`.
+  /// What the learning rate is multiplied by in step `step` (from 0) of a run of `step_count` steps.
   double factor(int64_t step, int64_t step_count) const;
 
   static std::vector<std::string> names();

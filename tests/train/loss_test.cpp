@@ -13,6 +13,14 @@ namespace {
 
 constexpr ModelShape kSmoothed{.channels = 1, .height = 12, .width = 12, .classes = 4};
 
+/// The same weights at every call. Ranks are threads here and share the generator.
+std::unique_ptr<Model> smoothed_lenet() {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  at::manual_seed(3);
+  return ModelRegistry::make(parse_spec("arch", "lenet"), kSmoothed);
+}
+
 /// With a share e: (1 - e) of the label's loss and e of the mean over all classes; rows of weight 0 count nothing.
 TEST(TargetsTest, SmoothedLabelsSpreadTheirShareOverAllClasses) {
   const auto samples = random_samples(6, kSmoothed, 1);
@@ -35,17 +43,11 @@ TEST(TargetsTest, EveryModeTrainsWithSmoothedLabels) {
   const auto loss_of = [&](const std::string& mode, int ranks, double smoothing) {
     double loss = 0;
     run_ranks(ranks, [&](Comm& comm) {
-      static std::mutex mutex;
-      const auto make = [] {
-        const std::lock_guard lock(mutex);
-        at::manual_seed(3);
-        return ModelRegistry::make(parse_spec("arch", "lenet"), kSmoothed);
-      };
-      auto model = make();
+      auto model = smoothed_lenet();
       model->to(torch::kFloat64);
       Recorder recorder;
       StrategyContext context{*model, comm, torch::kCPU, {}, recorder};
-      context.make_model = make;
+      context.make_model = smoothed_lenet;
       context.step.label_smoothing = smoothing;
       const auto strategy = StrategyRegistry::make(parse_spec("mode", mode), context);
       auto batch = part_of(samples, 8, 0, strategy->data_rank(), strategy->data_world_size());
@@ -85,17 +87,11 @@ TEST(BiasesTest, EveryModeUsesTheWeightDecayOfEachParameter) {
   const auto state_of = [&](const std::string& mode, int ranks) {
     StateDict state;
     run_ranks(ranks, [&](Comm& comm) {
-      static std::mutex mutex;
-      const auto make = [] {
-        const std::lock_guard lock(mutex);
-        at::manual_seed(3);
-        return ModelRegistry::make(parse_spec("arch", "lenet"), kSmoothed);
-      };
-      auto model = make();
+      auto model = smoothed_lenet();
       model->to(torch::kFloat64);
       Recorder recorder;
       StrategyContext context{*model, comm, torch::kCPU, {.learning_rate = 0.1, .momentum = 0}, recorder};
-      context.make_model = make;
+      context.make_model = smoothed_lenet;
       context.step.weight_decays = bias_decays(*model, 2);
       const auto strategy = StrategyRegistry::make(parse_spec("mode", mode), context);
       strategy->step(part_of(samples, 8, 0, strategy->data_rank(), strategy->data_world_size()));
@@ -105,8 +101,7 @@ TEST(BiasesTest, EveryModeUsesTheWeightDecayOfEachParameter) {
     return state;
   };
   const auto expected = state_of("single", 1);
-  at::manual_seed(3);
-  auto model = ModelRegistry::make(parse_spec("arch", "lenet"), kSmoothed);
+  auto model = smoothed_lenet();
   model->to(torch::kFloat64);
   (torch::cross_entropy_loss(model->forward(samples.images), samples.labels)).backward();
   for (const auto& item : model->named_parameters()) {
