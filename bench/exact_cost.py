@@ -22,6 +22,7 @@ VARIANTS = {
     "accumulate=4": ("ddp(accumulate=4)", [], {}),
     "--exact 2": ("ddp", ["--exact", "2"], {}),
     "--exact": ("ddp", ["--exact"], {}),
+    "--exact --exact-kernels native": ("ddp", ["--exact", "--exact-kernels", "native"], {}),
 }
 
 

@@ -59,7 +59,7 @@ def command_of(name, options):
     if begin:
         words += ["--resume", options.out / begin[0] / f"checkpoint-step-{begin[1]}.safetensors"]
     else:
-        words += [*TRAINING, "--arch", options.arch, "--exact"]
+        words += [*TRAINING, "--arch", options.arch, "--exact", "--exact-kernels", options.kernels]
     if any(other and other[0] == name for *_, other in RUNS.values()):
         words += CHECKPOINTS
     words += [*(flags if "-j" in flags else ["-j", 1, *flags]), "--mode", mode, "--out", options.out / name]
@@ -94,6 +94,7 @@ def text_of(name):
 def main():
     parser = argparse.ArgumentParser(prog="script/exact", description=__doc__)
     parser.add_argument("--arch", default="resnet18", help="model to train (default: resnet18)")
+    parser.add_argument("--kernels", default="avx2", choices=("avx2", "native"), help="those of --exact-kernels")
     parser.add_argument("--only", default="", help="a regular expression of the runs: " + ", ".join(RUNS))
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("runs/exact"), help="folder (default: runs/exact)")
     options = parser.parse_args()

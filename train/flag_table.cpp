@@ -56,6 +56,7 @@ std::vector<Flag> model_flags() {
       {"weight-decay", kTrainedAside, [](Options o) -> FlagValue { return o.weight_decay; }},
       {"seed", kTrainedAside, [](Options o) -> FlagValue { return o.seed; }},
       {"exact", kTrained, [](Options o) -> FlagValue { return int64_t{o.exact_shards}; }},
+      {"exact-kernels", kTrained, [](Options o) -> FlagValue { return o.exact_kernels; }},
       {"recipe", kAgreedAside, [](Options o) -> FlagValue { return o.recipe; }},
       {"precision", kTrained, [](Options o) -> FlagValue { return o.precision; }},
       {"channels-last", kTrained, [](Options o) -> FlagValue { return o.is_channels_last; }},

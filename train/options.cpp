@@ -48,6 +48,10 @@ void check_number(const std::string& flag, double value, double least, double be
 void check_exact(const TrainOptions& options) {
   constexpr int kMostShards = 4096;
   const int shards = options.exact_shards;
+  check_name("exact-kernels", options.exact_kernels, std::vector<std::string>{"avx2", "native"});
+  if (shards == 0 && options.exact_kernels != "avx2")
+    throw config_error(concat("--exact-kernels ", options.exact_kernels,
+                              " without --exact, which alone chooses kernels; expected both"));
   if (shards == 0) return;
   if (shards < 0 || shards > kMostShards || (shards & (shards - 1)) != 0)
     throw config_error(

@@ -64,7 +64,8 @@ struct TrainOptions {
   std::string average;              ///< As AverageOptions; empty: none.
   std::string test_views = "none";  ///< --tta, see TestViews.
   uint64_t seed = 0;
-  int exact_shards = 0;  ///< --exact: the pieces of a batch that are computed one by one; 0: without it.
+  int exact_shards = 0;                ///< --exact: the pieces of a batch that are computed one by one; 0: without it.
+  std::string exact_kernels = "avx2";  ///< Those of every processor with AVX2; or "native", those of this processor.
 
   std::string device = "auto";
   int gpu = -1;

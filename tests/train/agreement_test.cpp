@@ -1,12 +1,15 @@
 // Agreement: the terms contain every flag that changes what is trained, and no other flag.
 #include "train/run/agreement.h"
 
+#include <ATen/Version.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <set>
 
+#include "core/machine.h"
 #include "core/text.h"
 #include "tests/train/small_dataset.h"
 #include "train/flag_table.h"
@@ -73,6 +76,7 @@ TEST(AgreementTest, EveryAgreedFlagIsATermAndNoOtherIs) {
       {"tta", [](auto& o) { o.test_views = "flip"; }},
       {"seed", [](auto& o) { o.seed = 7; }},
       {"exact", [](auto& o) { o.exact_shards = 16; }},
+      {"exact-kernels", [](auto& o) { o.exact_kernels = "native"; }},
       {"device", [](auto& o) { o.device = "cuda"; }},
       {"gpu", [](auto& o) { o.gpu = 7; }},
       {"threads", [](auto& o) { o.threads = 7; }},
@@ -133,6 +137,15 @@ TEST(AgreementTest, ContentsCountAndNotTheirPaths) {
         .shard_count = 5,
         .shuffle_seed = 3});
   EXPECT_EQ(differing(terms, of_data((folder.path() / "other").string())), std::set<std::string>{"--data"});
+}
+
+TEST(AgreementTest, NativeKernelsAreThoseOfOneKindOfProcessor) {
+  const auto kernels = [](const std::string& name) {
+    const auto terms = terms_of(small_setup([&](auto& o) { o.exact_shards = 8, o.exact_kernels = name; }));
+    return std::find_if(terms.begin(), terms.end(), [](auto& term) { return term.name == "--exact-kernels"; })->value;
+  };
+  EXPECT_EQ(kernels("avx2"), "avx2");
+  EXPECT_EQ(kernels("native"), concat("native of ", processor_name(), " with ", at::get_cpu_capability()));
 }
 
 TEST(AgreementTest, ImpliedAndTypedTransformsAreEqual) {

@@ -122,15 +122,18 @@ void add_model_flags(CLI::App& app, TrainOptions& o) {
   app.add_option("--seed", o.seed, "seed of the initial weights, the order and the augmentation")
       ->capture_default_str()
       ->group(group);
-  app.add_option(
-         "--exact", o.exact_shards,
-         "train the same bits in every mode, with any number of ranks that divides SHARDS (8 if no number is "
-         "given): a batch is computed in SHARDS pieces, whose gradients are added in a fixed order, by one "
-         "thread per rank and kernels that every processor with AVX2 has; SHARDS is a power of two that divides the "
-         "batch")
+  app.add_option("--exact", o.exact_shards,
+                 "train the same bits in every mode, with any number of ranks that divides SHARDS (8 if no number is "
+                 "given): a batch is computed in SHARDS pieces, whose gradients are added in a fixed order, by one "
+                 "thread per rank and the kernels of --exact-kernels; SHARDS is a power of two that divides the batch")
       ->expected(0, 1)
       ->default_str("8")
       ->option_text("[SHARDS]")
+      ->group(group);
+  app.add_option("--exact-kernels", o.exact_kernels,
+                 "with --exact: avx2 has the same bits on every processor with AVX2; native takes the kernels of this "
+                 "processor, which are faster if it has AVX-512, and other processors may have other bits")
+      ->capture_default_str()
       ->group(group);
 }
 
@@ -372,7 +375,10 @@ TrainOptions parse_flags(int argc, char** argv) {
   options.emulated_step_ns = parse_duration_ns("--emulate-step", values.emulated_step);
   options.emulated_load_ns = parse_duration_ns("--emulate-load", values.emulated_load);
   check_typed(app, options);
-  if (options.only_evaluates) options.exact_shards = 0;  // of the earlier run, perhaps
+  if (options.only_evaluates) {  // those of the earlier run, perhaps
+    options.exact_shards = 0;
+    options.exact_kernels = TrainOptions().exact_kernels;
+  }
   return options;
 }
 

@@ -12,6 +12,7 @@
 #include "loader/shard.h"
 #include "train/flag_table.h"
 #include "train/models/model.h"
+#include "train/run/exact.h"
 #include "train/run/source_id.h"
 #include "train/safetensors_torch.h"
 
@@ -58,6 +59,7 @@ std::map<std::string, std::string> contents_of(const Setup& setup) {
   std::map<std::string, std::string> contents{{"data", identity_of(setup.data.train->manifest())},
                                               {"augment", setup.data.augment},
                                               {"eval-augment", setup.data.eval_augment}};
+  if (setup.options.exact_shards > 0) contents["exact-kernels"] = kernels_text(setup.options);
   if (!setup.pretrained.empty()) contents["pretrained"] = setup.pretrained;
   if (!setup.options.plugins.empty()) contents["plugin"] = identity_of(setup.options.plugins);
   if (setup.checkpoint) contents["resume"] = identity_of(*setup.checkpoint);

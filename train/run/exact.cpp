@@ -1,6 +1,8 @@
 // --exact: checks, and the kernels of one instruction set.
 #include "train/run/exact.h"
 
+#include <ATen/Version.h>
+
 #include <cstdlib>
 
 #include "core/error.h"
@@ -15,17 +17,30 @@ namespace {
 
 struct Variable {
   const char* name;
-  const char* value;  // null: it must not be there
+  const char *avx2, *native;  // values with these kernels; null: it must not be there
 };
 
 // With other instructions a sum has other partial sums, one for each element of a vector. MKL takes AVX2 on Intel's
 // processors alone; on others it ignores MKL_CBWR=AVX2 without a word and chooses by itself. COMPATIBLE (SSE2) is the
-// one branch that it has on all of them. Those that must not be there would change what MKL and oneDNN do with these
-// instructions.
-constexpr Variable kVariables[] = {{"ATEN_CPU_CAPABILITY", "avx2"},      {"ONEDNN_MAX_CPU_ISA", "AVX2"},
-                                   {"MKL_CBWR", "COMPATIBLE"},           {"DNNL_MAX_CPU_ISA", nullptr},
-                                   {"MKL_ENABLE_INSTRUCTIONS", nullptr}, {"ONEDNN_DEFAULT_FPMATH_MODE", nullptr},
-                                   {"DNNL_DEFAULT_FPMATH_MODE", nullptr}};
+// one branch that it has on all of them. With AUTO it chooses, and its sums do not depend on where a matrix begins in
+// memory. Those that must not be there would change what MKL and oneDNN do with these instructions.
+constexpr Variable kVariables[] = {{"ATEN_CPU_CAPABILITY", "avx2", nullptr},
+                                   {"ONEDNN_MAX_CPU_ISA", "AVX2", nullptr},
+                                   {"MKL_CBWR", "COMPATIBLE", "AUTO"},
+                                   {"DNNL_MAX_CPU_ISA", nullptr, nullptr},
+                                   {"MKL_ENABLE_INSTRUCTIONS", nullptr, nullptr},
+                                   {"ONEDNN_DEFAULT_FPMATH_MODE", nullptr, nullptr},
+                                   {"DNNL_DEFAULT_FPMATH_MODE", nullptr, nullptr}};
+
+bool is_native(const TrainOptions& options) { return options.exact_kernels == "native"; }
+
+void require_avx2() {
+#if defined(__x86_64__)
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+    throw device_error(concat("--exact: this processor (", processor_name(),
+                              ") has no AVX2; expected one that has, or ", "--exact-kernels native"));
+#endif
+}
 
 }  // namespace
 
@@ -47,13 +62,11 @@ void check_exact_mode(const TrainOptions& options) {
                               "mode or optimizer"));
 }
 
-std::vector<std::string> pin_kernels() {
-#if defined(__x86_64__)
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
-    throw device_error(concat("--exact: this processor (", processor_name(), ") has no AVX2; expected one that has"));
-#endif
+std::vector<std::string> pin_kernels(const TrainOptions& options) {
+  if (!is_native(options)) require_avx2();
   std::vector<std::string> lines;
-  for (const auto& [name, value] : kVariables) {
+  for (const auto& [name, avx2, native] : kVariables) {
+    const char* const value = is_native(options) ? native : avx2;
     const char* const given = std::getenv(name);
     if (given != nullptr && (value == nullptr || std::string(given) != value))
       lines.push_back(concat("exact: ", name, " is ", given, " in the environment; it is ",
@@ -63,10 +76,18 @@ std::vector<std::string> pin_kernels() {
   return lines;
 }
 
+std::string kernels_text(const TrainOptions& options) {
+  if (!is_native(options)) return options.exact_kernels;
+  return concat(options.exact_kernels, " of ", processor_name(), " with ", at::get_cpu_capability());
+}
+
 std::string exact_text(const TrainOptions& options) {
   const int64_t rows = options.batch_size / options.exact_shards;
-  return concat("exact: ", count_text(options.exact_shards, "shard"), " of ", count_text(rows, "row"),
-                " per batch; kernels that every processor with AVX2 has, by one thread per rank or replica\n");
+  const std::string kernels = is_native(options) ? concat("the kernels of this processor (", processor_name(), ", ",
+                                                          at::get_cpu_capability(), "), whose bits others may not have")
+                                                 : "kernels that every processor with AVX2 has";
+  return concat("exact: ", count_text(options.exact_shards, "shard"), " of ", count_text(rows, "row"), " per batch; ",
+                kernels, ", by one thread per rank or replica\n");
 }
 
 }  // namespace penstock

@@ -107,7 +107,7 @@ int run_program(const TrainOptions& options, const std::vector<std::string>& arg
     return 0;
   }
   if (options.exact_shards > 0)
-    for (const auto& line : pin_kernels()) std::cout << line << std::endl;
+    for (const auto& line : pin_kernels(options)) std::cout << line << std::endl;
   prepare_libtorch();
   if (options.only_prints_commands) {
     std::cout << dry_text(options, arguments) << std::flush;
