@@ -48,10 +48,12 @@ RateSchedule::RateSchedule(const std::string& text) {
   if (std::find(known.begin(), known.end(), name_) == known.end())
     throw config_error(concat("--schedule: ", unknown_name("schedule", name_, known)));
   if (name_ == "triangular") {
-    spec = spec.with_keys({"start", "peak", "end"});
+    spec = spec.with_keys({"start", "peak", "end", "rest"});
     start_ = factor_key(spec, "start", 0);
     peak_ = share_key(spec, "peak", 0.5);
     end_ = factor_key(spec, "end", 0);
+    constexpr double kRounding = 1e-9;  // peak=0.8,rest=0.2 add up to 1
+    rest_ = checked(spec, "rest", 0, 0, 1 - peak_ + kRounding, "a share of the steps, 0 to 1 - peak");
   } else if (name_ == "onecycle") {
     spec = spec.with_keys({"peak", "divide", "final"});
     peak_ = share_key(spec, "peak", 0.3);
@@ -74,7 +76,9 @@ double RateSchedule::triangular(int64_t step, int64_t step_count) const {
   const auto at = static_cast<double>(step), last = static_cast<double>(step_count);
   const double turn = std::floor(peak_ * last);
   if (at < turn) return start_ + (1 - start_) * at / turn;
-  return last > turn ? 1 + (end_ - 1) * (at - turn) / (last - turn) : 1;
+  const double stop = rest_ > 0 ? std::max((1 - rest_) * last, turn) : last;
+  if (rest_ > 0 && at >= stop) return end_;
+  return stop > turn ? 1 + (end_ - 1) * (at - turn) / (stop - turn) : 1;
 }
 
 /// The first phase ends at the step peak * step_count - 1, the second one with the last step.

@@ -12,7 +12,9 @@ namespace penstock {
 ///     constant                                1
 ///     cosine                                  (1 + cos(pi * t)) / 2     (Loshchilov, Hutter 2017, eq. 5, one period)
 ///     step                                    1, a tenth from 1/2 of the steps on, a hundredth from 3/4 on
-///     triangular(start=0,peak=0.5,end=0)      a straight line from `start` to 1 at t = peak, and one to `end` at t = 1
+///     triangular(start=0,peak=0.5,end=0)      a straight line from `start` to 1 at t = peak, and one to `end` at t =
+///     1;
+///                                             with rest=R at t = 1 - R, and from there on `end`
 ///     onecycle(peak=0.3,divide=25,final=1e4)  a half cosine from 1/divide up to 1, and one to 1/(divide final)
 ///
 /// triangular is that of Page 2019, "How to train your ResNet", and of Jordan 2024, arXiv:2404.00498; as there, it
@@ -36,6 +38,7 @@ class RateSchedule {
 
   std::string name_;
   double start_ = 0, peak_ = 0, end_ = 0;  // of triangular and onecycle: factors, and the share of the steps
+  double rest_ = 0;                        // of triangular: the last share of the steps
 };
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-"""Models: their logits equal those of torchvision's ResNets, and of LeNet and mlp as written here, for the same weights."""
+"""Models: their logits equal those of torchvision's ResNets, and of the others as written here, for the same weights."""
 import collections
 import os
 import pathlib
@@ -69,7 +69,43 @@ def mlp(channels, height, width, classes):
     return torch.nn.Sequential(collections.OrderedDict(layers))
 
 
-@pytest.mark.parametrize("arch, build", [("lenet", lenet), ("mlp(hidden=50:30)", mlp)])
+class BagOfTricks(torch.nn.Module):
+    """The network of Page 2019, "How to train your ResNet", part 8, with an eighth of its channels."""
+
+    def __init__(self, channels, classes):
+        super().__init__()
+        self.whiten = torch.nn.Conv2d(channels, 9 * channels, 3, padding=1, bias=False)
+        self.prep = self.conv(9 * channels, 8, kernel=1)
+        self.layer1, self.residual1 = self.conv(8, 16, pool=2), torch.nn.Sequential(self.conv(16, 16), self.conv(16, 16))
+        self.layer2 = self.conv(16, 32, pool=2)
+        self.layer3, self.residual3 = self.conv(32, 64, pool=2), torch.nn.Sequential(self.conv(64, 64), self.conv(64, 64))
+        self.head = torch.nn.Linear(64, classes, bias=False)
+        for module in self.modules():
+            if isinstance(module, torch.nn.BatchNorm2d):
+                module.bias.data.uniform_(-0.3, 0.3)
+                module.running_mean.uniform_(-0.2, 0.2)
+                module.running_var.uniform_(0.6, 1.8)
+
+    @staticmethod
+    def conv(inputs, outputs, kernel=3, pool=1):
+        return torch.nn.Sequential(collections.OrderedDict(
+            conv=torch.nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2, bias=False), pool=torch.nn.MaxPool2d(pool),
+            norm=torch.nn.BatchNorm2d(outputs), act=torch.nn.CELU(0.3)))
+
+    def forward(self, x):
+        x = self.layer1(self.prep(self.whiten(x)))
+        x = self.layer2(x + self.residual1(x))
+        x = self.layer3(x)
+        x = x + self.residual3(x)
+        return self.head(x.amax(dim=(2, 3))) / 16
+
+
+def bag_of_tricks(channels, height, width, classes):
+    return BagOfTricks(channels, classes).eval()
+
+
+@pytest.mark.parametrize("arch, build", [("lenet", lenet), ("mlp(hidden=50:30)", mlp),
+                                         ("bag-of-tricks-resnet(width=0.125)", bag_of_tricks)])
 @pytest.mark.parametrize("channels, height, width", [(1, 28, 28), (3, 33, 20)])
 def test_small_models_are_what_they_say(tmp_path, arch, build, channels, height, width):
     torch.manual_seed(1)

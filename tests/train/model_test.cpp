@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <limits>
+#include <utility>
 
 #include "core/error.h"
 #include "tests/support/testing.h"
@@ -88,6 +89,8 @@ TEST(ModelTest, ParameterCountsAreThePublishedOnes) {
   const ModelShape imagenet{.channels = 3, .height = 224, .width = 224, .classes = 1000};
   EXPECT_EQ(parameter_count(*model_of("resnet18", imagenet)), 11'689'512);
   EXPECT_EQ(parameter_count(*model_of("resnet50", imagenet)), 25'557'032);
+  const ModelShape cifar{.channels = 3, .height = 32, .width = 32};
+  EXPECT_EQ(parameter_count(*model_of("bag-of-tricks-resnet(whiten=false)", cifar)), 6'573'120);
 }
 
 TEST(ModelTest, ResNetConvolutionsStartWithTheVarianceOfHeEtAl) {
@@ -101,11 +104,39 @@ TEST(ModelTest, SmallestPicturesWorkAndSmallerOnesAreNamed) {
   EXPECT_EQ(model_of("lenet", {.height = 12, .width = 12})->forward(torch::rand({1, 1, 12, 12})).size(1), 10);
   EXPECT_THAT(message_of(ErrorKind::kConfig, [] { model_of("lenet", {.height = 11, .width = 28}); }),
               AllOf(HasSubstr("arch lenet"), HasSubstr("28 x 11"), HasSubstr("12 x 12")));
+  EXPECT_EQ(model_of("bag-of-tricks-resnet", {.height = 8, .width = 8})->forward(torch::rand({2, 1, 8, 8})).size(1),
+            10);
+  EXPECT_EQ(message_of(ErrorKind::kConfig, [] { model_of("bag-of-tricks-resnet", {.height = 7, .width = 28}); }),
+            "arch bag-of-tricks-resnet: pictures are 28 x 7; expected at least 8 x 8");
   for (const char* arch : {"resnet18", "resnet50"}) {
     EXPECT_EQ(model_of(arch, {.height = 17, .width = 17})->forward(torch::rand({2, 1, 17, 17})).size(1), 10);
     EXPECT_THAT(message_of(ErrorKind::kConfig, [&] { model_of(arch, {.height = 28, .width = 16}); }),
                 AllOf(HasSubstr(arch), HasSubstr("16 x 28"), HasSubstr("17 x 17")));
   }
+}
+
+TEST(ModelTest, TheWhiteningFiltersOfTheBagOfTricksComeFromPicturesAndAreNotTrained) {
+  const ModelShape cifar{.channels = 3, .height = 32, .width = 32};
+  const auto model = model_of("bag-of-tricks-resnet(width=0.25)", cifar);
+  EXPECT_EQ(model->initial_image_count(), 10'000);
+  at::manual_seed(3);
+  const auto images = torch::avg_pool2d(torch::randn({200, 3, 36, 36}), 5, 1) * 3;  // neighbouring pixels are alike
+  bool is_given = false;
+  const auto weights = model->initial_weights([&] { return std::exchange(is_given, true) ? torch::Tensor() : images; });
+  ASSERT_EQ(weights.size(), 1U);
+  const auto filters = model->named_parameters()[weights[0].first];
+  ASSERT_EQ(weights[0].second.sizes(), filters.sizes());
+  EXPECT_FALSE(filters.requires_grad());
+  const auto rows = torch::conv2d(images, weights[0].second).permute({1, 0, 2, 3}).reshape({27, -1});
+  const auto products = rows.mm(rows.t()) / rows.size(1);
+  const auto squares = products.diagonal();  // v / (v + 0.01) for the eigenvalue v
+  EXPECT_LT((products - squares.diag()).abs().max().item<double>(), 1e-2);
+  EXPECT_GT(squares.max().item<double>(), 0.9);
+  EXPECT_LT(squares.max().item<double>(), 1);
+  const auto plain = model_of("bag-of-tricks-resnet(width=0.25,whiten=false)", cifar);
+  EXPECT_EQ(plain->initial_image_count(), 0);
+  for (const auto& item : plain->named_parameters())
+    EXPECT_EQ(item.value().requires_grad(), !item.key().ends_with("norm.weight")) << item.key();
 }
 
 TEST(ModelTest, BadNamesAndKeysAreNamed) {
@@ -115,6 +146,8 @@ TEST(ModelTest, BadNamesAndKeysAreNamed) {
               AllOf(HasSubstr("hiden"), HasSubstr("hidden")));
   EXPECT_THAT(message_of(ErrorKind::kConfig, [] { model_of("mlp(hidden=128:0)"); }), HasSubstr("hidden has 0"));
   EXPECT_THAT(message_of(ErrorKind::kConfig, [] { model_of("mlp(hidden=1.5)"); }), HasSubstr("hidden has 1.5"));
+  EXPECT_EQ(message_of(ErrorKind::kConfig, [] { model_of("bag-of-tricks-resnet(width=65)"); }),
+            "arch bag-of-tricks-resnet: width is 65; expected more than 0, up to 64");
 }
 
 class PretrainedTest : public testing::Test {

@@ -24,6 +24,17 @@ TEST(RateScheduleTest, TriangularIsTwoStraightLines) {
   EXPECT_DOUBLE_EQ(RateSchedule("triangular(peak=0.23)").factor(2, 9), 1);  // it turns at step floor(2.07)
 }
 
+TEST(RateScheduleTest, TriangularStaysAtItsEndForTheRest) {
+  const RateSchedule schedule("triangular(peak=0.2,end=0.1,rest=0.2)");
+  for (const auto& [step, factor] :
+       {std::pair{97, 0.5}, {194, 1.0}, {485, 0.55}, {775, 1 - 0.9 * 581 / 582}, {776, 0.1}, {969, 0.1}})
+    EXPECT_DOUBLE_EQ(schedule.factor(step, 970), factor) << step;
+  const RateSchedule without_slope("triangular(peak=0.5,end=0.3,rest=0.5)");
+  EXPECT_DOUBLE_EQ(without_slope.factor(4, 10), 0.8);
+  EXPECT_DOUBLE_EQ(without_slope.factor(5, 10), 0.3);
+  EXPECT_DOUBLE_EQ(RateSchedule("triangular(peak=0.8,rest=0.2)").factor(9, 10), 0);
+}
+
 /// The factors of torch.optim.lr_scheduler.OneCycleLR(total_steps=20), torch 2.11.
 TEST(RateScheduleTest, OneCycleIsThatOfTorch) {
   const auto expect = [](const RateSchedule& schedule, const std::vector<std::pair<int, double>>& factors) {
@@ -49,6 +60,8 @@ TEST(RateScheduleTest, ValuesOutOfRangeAreRefused) {
   };
   EXPECT_EQ(refusal("triangular(peak=1.5)"),
             "--schedule triangular: peak is 1.5; expected a share of the steps, 0 to 1");
+  EXPECT_EQ(refusal("triangular(peak=0.7,rest=0.5)"),
+            "--schedule triangular: rest is 0.5; expected a share of the steps, 0 to 1 - peak");
   EXPECT_EQ(refusal("triangular(start=-1)"), "--schedule triangular: start is -1; expected a factor, 0 to 1e12");
   EXPECT_EQ(refusal("onecycle(divide=0)"), "--schedule onecycle: divide is 0; expected a divisor, 1 to 1e12");
   EXPECT_NE(refusal("cosine(end=1)").find("unknown key \"end\""), std::string::npos);

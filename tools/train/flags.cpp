@@ -109,12 +109,14 @@ void add_model_flags(CLI::App& app, TrainOptions& o) {
   app.add_option("--lr,--learning-rate", o.learning_rate,
                  "learning rate (default: that of the optimiser, 0.05 with sgd)")
       ->group(group);
-  app.add_option("--schedule", o.schedule,
-                 "how the learning rate changes in the run. cosine: from --lr to 0; step: a tenth of --lr after half "
-                 "of the steps, a hundredth after three quarters; constant; triangular(start=0,peak=0.5,end=0): from "
-                 "the factor start up to --lr at the share peak of the steps, and down to the factor end; "
-                 "onecycle(peak=0.3,divide=25,final=10000): the same with half cosines, from --lr / divide and down to "
-                 "--lr / divide / final")
+  app.add_option(
+         "--schedule", o.schedule,
+         "how the learning rate changes in the run. cosine: from --lr to 0; step: a tenth of --lr after half "
+         "of the steps, a hundredth after three quarters; constant; triangular(start=0,peak=0.5,end=0): from "
+         "the factor start up to --lr at the share peak of the steps, and down to the factor end, at which the share "
+         "rest of the steps stays; "
+         "onecycle(peak=0.3,divide=25,final=10000): the same with half cosines, from --lr / divide and down to "
+         "--lr / divide / final")
       ->capture_default_str()
       ->group(group);
   app.add_option("--momentum", o.momentum, "momentum of sgd")->capture_default_str()->group(group);

@@ -56,13 +56,25 @@ std::vector<std::string> typed_recipe(const std::vector<std::string>& arguments)
   return is_known ? recipe_flags(name) : std::vector<std::string>();
 }
 
+namespace {
+
+/// ", --recipe NAME" for the recipe that was made for this model; "" if there is none.
+std::string recipe_for(const std::string& arch) {
+  for (const auto& name : recipe_names())
+    if (typed_value(recipe_flags(name), "--arch") == arch) return concat(", --recipe ", name);
+  return "";
+}
+
+}  // namespace
+
 void check_recipe(const CLI::App& app, const TrainOptions& options) {
   const auto flags = recipe_flags(options.recipe);  // throws
   const std::string arch = typed_value(flags, "--arch"), rates = typed_value(flags, "--layer-lr");
-  if (!rates.empty() && app.count("--layer-lr") == 0 &&
-      parse_spec("arch", options.arch).name() != parse_spec("arch", arch).name())
+  const std::string typed_arch = parse_spec("arch", options.arch).name();
+  if (!rates.empty() && app.count("--layer-lr") == 0 && typed_arch != arch)
     throw config_error(concat("--recipe ", options.recipe, " with --arch ", options.arch, ": its --layer-lr ", rates,
-                              " is for --arch ", arch, "; expected that one, or --layer-lr for ", options.arch));
+                              " is for --arch ", arch, "; expected that one", recipe_for(typed_arch),
+                              ", or --layer-lr for ", options.arch));
   if (app.count("--bias-decay") > 0 && options.bias_decay < 0)
     throw config_error(concat("--bias-decay is ", options.bias_decay, "; expected 0 or more and less than inf"));
 }
