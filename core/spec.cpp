@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -79,6 +80,9 @@ int Spec::get(const std::string& key, int fallback) const {
   if (!text) return fallback;
   int value = 0;
   const auto [end, code] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (code == std::errc::result_out_of_range)
+    throw config_error(concat(where(), ": ", key, " is ", in_quotes(*text), "; expected a whole number from ",
+                              std::numeric_limits<int>::min(), " to ", std::numeric_limits<int>::max()));
   if (code != std::errc() || end != text->data() + text->size())
     throw config_error(concat(where(), ": ", key, " is ", in_quotes(*text), "; expected a whole number"));
   return value;

@@ -10,6 +10,7 @@
 #include "train/average.h"
 #include "train/captured_step.h"
 #include "train/device_graph.h"
+#include "train/divergence.h"
 #include "train/schedule.h"
 #include "train/stop.h"
 
@@ -252,8 +253,8 @@ class Training {
   void check_finite(double loss) const {
     if (std::isfinite(loss)) return;
     throw config_error(concat("epoch ", at_.epoch + 1, ", step ", at_.step, ": the loss has become ",
-                              std::isnan(loss) ? "nan" : "infinite", ", the run diverged; expected a finite one, try ",
-                              "a lower --lr than ", options_.learning_rate, " (earlier checkpoints are as they were)"));
+                              std::isnan(loss) ? "nan" : "infinite", ", ",
+                              text_of_divergence(options_, "a finite one")));
   }
 
   static double loss_of(const Sums& sums) {

@@ -81,6 +81,8 @@ TEST(SpecTest, RefusesValuesOfTheWrongKind) {
   const Spec spec = parse_spec("transform", "t(a=ten,b=1.5,c=2:1,d=1:2:3,e=maybe,f=1:,g=inf,h=99999999999)");
   EXPECT_EQ(refusal([&] { spec.get("a", 1.0); }), "transform t: a is \"ten\"; expected a finite number");
   EXPECT_EQ(refusal([&] { spec.get("b", 1); }), "transform t: b is \"1.5\"; expected a whole number");
+  EXPECT_EQ(refusal([] { parse_spec("transform", "t(n=99999999999)").get("n", 1); }),
+            "transform t: n is \"99999999999\"; expected a whole number from -2147483648 to 2147483647");
   EXPECT_EQ(refusal([&] { spec.get("c", Range{}); }), "transform t: c is \"2:1\"; expected low:high with low <= high");
   EXPECT_EQ(refusal([&] { spec.get("d", Range{}); }), "transform t: d is \"1:2:3\"; expected a number or low:high");
   EXPECT_EQ(refusal([&] { spec.get("e", true); }), "transform t: e is \"maybe\"; expected true or false");

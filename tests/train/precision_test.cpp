@@ -2,6 +2,7 @@
 #include "train/models/precision.h"
 
 #include <gtest/gtest.h>
+#include <torch/nn/modules/linear.h>
 
 #include "core/error.h"
 #include "tests/support/testing.h"
@@ -13,7 +14,8 @@ namespace penstock {
 namespace {
 
 constexpr ModelShape kPrecise{.channels = 3, .height = 33, .width = 33, .classes = 5};
-const std::vector<std::string> kArchsOfLayers{"lenet(batch-norm=true)", "mlp", "resnet18", "airbench(width=0.25)"};
+const std::vector<std::string> kArchsOfLayers{"lenet(batch-norm=true)", "mlp", "resnet18", "airbench(width=0.25)",
+                                              "bag-of-tricks-resnet(width=0.25)"};
 
 struct Pass {
   torch::Tensor logits;
@@ -75,7 +77,7 @@ TEST(PrecisionTest, AScaleBringsSmallGradientsThroughHalfPrecision) {
 }
 
 TEST(PrecisionTest, ChannelsLastChangesTheMemoryAndNotTheNumbers) {
-  for (const std::string arch : {"resnet18", "airbench(width=0.25)"}) {
+  for (const std::string arch : {"resnet18", "airbench(width=0.25)", "bag-of-tricks-resnet(width=0.25)"}) {
     const Pass plain = pass_of(arch, {}), last = pass_of(arch, {.is_channels_last = true});
     EXPECT_LT(relative(last.logits, plain.logits), 1e-5) << arch;
     for (const auto& [name, gradient] : plain.gradients)
@@ -85,6 +87,40 @@ TEST(PrecisionTest, ChannelsLastChangesTheMemoryAndNotTheNumbers) {
   conv->compute_in({.is_channels_last = true});
   EXPECT_TRUE(conv(torch::randn({2, 3, 9, 9})).is_contiguous(at::MemoryFormat::ChannelsLast));
   EXPECT_TRUE(conv->weight.is_contiguous());  // modes cut and send parameters as they lie
+}
+
+/// LibTorch's own layer, as another's model may have it.
+class ForeignModel final : public Model {
+ public:
+  ForeignModel() {
+    torch::nn::Linear fc = register_module("fc", torch::nn::Linear(4, 2));
+    add_stage("fc", {"fc"}, [fc](const torch::Tensor& x) mutable { return fc(x.flatten(1)); });
+  }
+};
+
+TEST(PrecisionTest, AFlagThatNoLayerKnowsIsRefused) {
+  const auto refusal = [](const TrainOptions& options, const Model& model) {
+    return message_of(ErrorKind::kConfig, [&] { check_layers(options, model); });
+  };
+  const auto mlp = ModelRegistry::make(parse_spec("arch", "mlp"), kPrecise);
+  const auto lenet = ModelRegistry::make(parse_spec("arch", "lenet"), kPrecise);
+  TrainOptions options;
+  options.arch = "mlp";
+  check_layers(options, *mlp);
+  options.is_channels_last = true;
+  check_layers(options, *lenet);
+  EXPECT_EQ(refusal(options, *mlp),
+            "--channels-last with --arch mlp: the model has no convolutions (penstock::Conv2d), so it would change "
+            "nothing; expected a model that has them, or no --channels-last");
+  options.is_channels_last = false;
+  options.precision = "bf16";
+  check_layers(options, *mlp);
+  options.arch = "foreign";
+  EXPECT_EQ(refusal(options, ForeignModel()),
+            "--precision bf16 with --arch foreign: the model has no convolutions or linear layers (penstock::Conv2d, "
+            "penstock::Linear), so it would change nothing; expected a model that has them, or no --precision bf16");
+  options.precision = "tf32";
+  check_layers(options, ForeignModel());
 }
 
 TEST(PrecisionTest, NamesAndScalesAreRead) {

@@ -80,7 +80,7 @@ TEST(StateTest, AFileHasTheSameBytesInEveryModeAndThoseOfTheWholeState) {
                                     StateCase{"zero", 3}, StateCase{"zero(stage=3)", 2}}) {
     run_ranks(ranks, [&, mode = mode](Comm& comm) {
       Trainee one(mode, make("lenet"), comm, kSgd);
-      write_checkpoint({*one.strategy, comm, torch::kCPU}, file("checkpoint"), info, /*learning_rate=*/0.1);
+      write_checkpoint({*one.strategy, comm, torch::kCPU}, file("checkpoint"), info, TrainOptions());
       write_model({*one.strategy, comm, torch::kCPU}, file("model"), "lenet");
       const auto state = one.strategy->state();
       if (comm.rank() != 0) return;
@@ -100,12 +100,14 @@ TEST(StateTest, EveryRankKnowsThatAStateIsNotFiniteBeforeAFileIsReplaced) {
   write_text(path, "before");
   CheckpointInfo info;
   info.position.step = 7;
+  TrainOptions options;
+  options.learning_rate = 0.1;
   run_ranks(2, [&](Comm& comm) {
     Trainee one("mp(cut=fc1)", make("lenet"), comm, kSgd);
     at::NoGradGuard no_grad;
     if (comm.rank() == 1) one.model->named_parameters()["fc3.weight"][3][5] = NAN;
     const auto message = message_of(ErrorKind::kConfig, [&] {
-      write_checkpoint({*one.strategy, comm, torch::kCPU}, path, info, /*learning_rate=*/0.1);
+      write_checkpoint({*one.strategy, comm, torch::kCPU}, path, info, options);
     });
     EXPECT_EQ(message,
               "epoch 0, step 7: model.fc3.weight holds nan or infinity, the run diverged; expected finite numbers, try "

@@ -216,6 +216,38 @@ TEST(TrainEpochsTest, ADivergedRunEndsAtEveryRankAndSavesNothingMore) {
   });
 }
 
+/// Without a device for f16: what the line says depends on the options alone.
+TEST(TrainEpochsTest, WhatToTryAfterADivergenceDependsOnWhatMadeStepsOrGradientsLarge) {
+  const auto comm = make_self_comm();
+  const auto refusal = [&](const std::function<void(TrainOptions&)>& change) {
+    Trial trial(*comm);
+    trial.strategy.diverges_at = 3;
+    change(trial.options);
+    return message_of(ErrorKind::kConfig, [&] { trial.run(); });
+  };
+  const std::string diverged = "epoch 1, step 4: the loss has become nan, the run diverged";
+  EXPECT_EQ(refusal([](TrainOptions& options) { options.bias_rate = 1e30; }),
+            diverged +
+                "; expected a finite one, try a lower --bias-lr than 1e+30, or a lower --lr than 1 (earlier "
+                "checkpoints are as they were)");
+  EXPECT_EQ(refusal([](TrainOptions& options) { options.layer_rates = "fc1=0.1,fc3=1e30"; }),
+            diverged +
+                "; expected a finite one, try lower factors than --layer-lr fc1=0.1,fc3=1e30, or a lower --lr "
+                "than 1 (earlier checkpoints are as they were)");
+  EXPECT_EQ(refusal([](TrainOptions& options) { options.layer_rates = "fc1=0.1"; }),
+            diverged + "; expected a finite one, try a lower --lr than 1 (earlier checkpoints are as they were)");
+  const std::string overflowed =
+      " times a gradient, and every activation, must be below 65,504; expected a finite one, try ";
+  EXPECT_EQ(
+      refusal([](TrainOptions& options) { options.precision = "f16(scale=65536)"; }),
+      diverged + ", or overflowed f16, where 65536" + overflowed +
+          "--precision 'f16(scale=8192)', or --precision bf16, or a lower --lr than 1 (earlier checkpoints are as "
+          "they were)");
+  EXPECT_EQ(refusal([](TrainOptions& options) { options.precision = "f16(scale=4)"; }),
+            diverged + ", or overflowed f16, where 4" + overflowed +
+                "--precision bf16, or a lower --lr than 1 (earlier checkpoints are as they were)");
+}
+
 TEST(TrainEpochsTest, TheLearningRateFollowsTheSchedule) {
   const auto comm = make_self_comm();
   Trial trial(*comm);

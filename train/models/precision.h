@@ -5,6 +5,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include <optional>
+#include <string>
 
 namespace penstock {
 
@@ -20,6 +21,9 @@ struct Precision {
   double gradient_scale = 1;
   bool is_channels_last = false;  // filters, and so the maps, lie in memory as N x H x W x C
 };
+
+/// What --precision says: f32, tf32, bf16, f16 or f16(scale=1024). Throws config_error.
+Precision parse_precision(const std::string& text);
 
 /// In f32: LibTorch's layer, to the bit. In half precision: input and parameters are rounded to `dtype`, and so is the
 /// output.

@@ -215,7 +215,7 @@ class Run {
     write_checkpoint(
         {*strategy_, comm_, device_},
         is_last ? path_of_checkpoint(options_.out, position.step, options_.keep) : options_.out / kBestCheckpoint, info,
-        options_.learning_rate);
+        options_);
     if (is_first_ && is_last) keep_checkpoints(options_.out, position.step, options_.keep);
   }
 

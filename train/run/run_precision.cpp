@@ -7,19 +7,14 @@
 #endif
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/error.h"
 #include "core/spec.h"
 #include "core/text.h"
+#include "train/models/model.h"
 
 namespace penstock {
 namespace {
-
-/// Gradients of a loss that is the mean over a batch have a factor of 1 / batch size, and f16 rounds what is below 3e-8
-/// to 0. 1024 takes off that factor for batches of about a thousand, and leaves 65504 / 1024 = 64 for the largest
-/// gradient.
-constexpr double kF16Scale = 1024;
 
 /// Major version of the compute capability of the weakest visible GPU.
 int compute_capability() {
@@ -37,22 +32,6 @@ int compute_capability() {
 }
 
 }  // namespace
-
-Precision parse_precision(const std::string& text) {
-  const Spec typed = parse_spec("precision", text);
-  const std::vector<std::string> known{"bf16", "f16", "f32", "tf32"};
-  if (std::find(known.begin(), known.end(), typed.name()) == known.end())
-    throw config_error(concat("--precision: ", unknown_name("precision", typed.name(), known)));
-  const bool is_f16 = typed.name() == "f16";
-  const Spec spec = typed.with_keys(is_f16 ? std::vector<std::string>{"scale"} : std::vector<std::string>());
-  if (typed.name() == "bf16") return {.dtype = torch::kBFloat16};
-  if (!is_f16) return {};
-  const double scale = spec.get("scale", kF16Scale);
-  int exponent = 0;
-  if (!(scale >= 1 && scale <= 65536 && std::frexp(scale, &exponent) == 0.5))
-    throw config_error(concat("--precision f16: scale is ", scale, "; expected a power of two from 1 to 65536"));
-  return {.dtype = torch::kHalf, .gradient_scale = scale};
-}
 
 Precision precision_of(const TrainOptions& options) {
   Precision precision = parse_precision(options.precision);
@@ -74,6 +53,21 @@ void check_precision(const TrainOptions& options, torch::DeviceType device) {
   if (const int major = compute_capability(); major < kLeast)
     throw device_error(concat("--precision ", options.precision, ": a visible GPU has compute capability ", major,
                               "; expected ", kLeast, " or more, or --precision f32 or f16"));
+}
+
+void check_layers(const TrainOptions& options, const Model& model) {
+  bool has_filters = false, has_matrices = false;
+  for (const auto& module : model.modules(/*include_self=*/false)) {
+    has_filters |= dynamic_cast<Conv2dImpl*>(module.get()) != nullptr;
+    has_matrices |= dynamic_cast<LinearImpl*>(module.get()) != nullptr;
+  }
+  const auto refuse = [&](const std::string& flag, const char* layers) {
+    throw config_error(concat(flag, " with --arch ", options.arch, ": the model has no ", layers,
+                              ", so it would change nothing; expected a model that has them, or no ", flag));
+  };
+  if (options.is_channels_last && !has_filters) refuse("--channels-last", "convolutions (penstock::Conv2d)");
+  if (precision_of(options).dtype && !has_filters && !has_matrices)
+    refuse("--precision " + options.precision, "convolutions or linear layers (penstock::Conv2d, penstock::Linear)");
 }
 
 void set_matrix_precision(const TrainOptions& options) {

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "train/divergence.h"
 
 namespace penstock {
 namespace {
@@ -16,7 +17,7 @@ bool is_finite(const torch::Tensor& tensor) {
 }  // namespace
 
 void write_checkpoint(const Saved& saved, const std::filesystem::path& path, const CheckpointInfo& info,
-                      double learning_rate) {
+                      const TrainOptions& options) {
   const StateSizes sizes = saved.strategy.state_sizes();
   std::optional<StateFile> file;
   if (saved.comm.rank() == 0) file.emplace(path, sizes, info);
@@ -32,9 +33,8 @@ void write_checkpoint(const Saved& saved, const std::filesystem::path& path, con
   const auto& position = info.position;
   if (infinite >= 0)
     throw config_error(concat("epoch ", position.epoch + (position.batch > 0 ? 1 : 0), ", step ", position.step, ": ",
-                              sizes[static_cast<size_t>(infinite)].first,
-                              " holds nan or infinity, the run diverged; expected finite numbers, try a lower --lr ",
-                              "than ", learning_rate, " (earlier checkpoints are as they were)"));
+                              sizes[static_cast<size_t>(infinite)].first, " holds nan or infinity, ",
+                              text_of_divergence(options, "finite numbers")));
   if (file) file->commit();
 }
 

@@ -6,6 +6,7 @@
 
 #include "train/checkpoint.h"
 #include "train/comm/comm.h"
+#include "train/options.h"
 #include "train/strategies/strategy.h"
 
 namespace penstock {
@@ -22,7 +23,7 @@ struct Saved {
 /// good one, is then as it was. The loss of the last step was computed before its update, so only the weights show
 /// whether that update made the run diverge.
 void write_checkpoint(const Saved& saved, const std::filesystem::path& path, const CheckpointInfo& info,
-                      double learning_rate);
+                      const TrainOptions& options);
 
 /// Collective: rank 0 writes the model alone. Errors: io_error at rank 0.
 void write_model(const Saved& saved, const std::filesystem::path& path, const std::string& arch);

@@ -143,6 +143,17 @@ void check_spec(const char* kind, const std::string& text) {
   spec.with_keys(Registry::entry(spec.name()).keys);
 }
 
+/// Throws config_error where muon, which is for filters alone, would change none and be sgd under another name.
+void check_filters(const TrainOptions& options, const Model& model) {
+  const Spec spec = parse_spec("optimizer", options.optimizer);
+  if (spec.name() != "muon" || spec.get("layers", "all") != "conv") return;
+  const auto parameters = model.parameters();
+  if (std::none_of(parameters.begin(), parameters.end(), [](const auto& tensor) { return tensor.dim() >= 3; }))
+    throw config_error(concat(
+        "--optimizer ", options.optimizer, " with --arch ", options.arch,
+        ": the model has no filters, so all of it would change as with sgd; expected layers=all, or --optimizer sgd"));
+}
+
 /// Sets the default of --lr, and makes the optimiser over no parameters, so that it checks the values of its keys.
 void resolve_optimizer(TrainOptions& options) {
   const auto& entry = OptimizerRegistry::entry(parse_spec("optimizer", options.optimizer).name());
@@ -315,6 +326,8 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   const auto& traits = StrategyRegistry::entry(mode.name()).traits;
   setup.is_outline = setup.world.is_spawner || (traits.holds_part && traits.holds_part(mode, setup.world.mesh));
   setup.model = setup.is_outline ? make_outline(setup) : make_model(setup);
+  check_layers(setup.options, *setup.model);
+  check_filters(setup.options, *setup.model);
   if (!setup.options.pretrained.empty() && !setup.world.is_spawner && setup.world.rendezvous.world_size > 1)
     setup.pretrained = identity_of_weights(setup.options.pretrained);
   begin_from_images(setup);
