@@ -76,6 +76,21 @@ TEST(PrecisionTest, AScaleBringsSmallGradientsThroughHalfPrecision) {
   }
 }
 
+/// 20 times as large as normalised pictures, and a scale of 65536: the weights become infinite in the next update.
+TEST(PrecisionTest, AScaleThatIsTooLargeOverflowsTheGradientsOfF16) {
+  const auto is_finite = [](double scale) {
+    at::manual_seed(1);
+    const auto model = ModelRegistry::make(parse_spec("arch", "mlp"), kPrecise);
+    compute_in(*model, {.dtype = torch::kHalf, .gradient_scale = scale});
+    const auto logits = model->forward(20 * torch::randn({6, 3, 33, 33}));
+    EXPECT_TRUE(logits.isfinite().all().item<bool>());
+    torch::cross_entropy_loss(logits, torch::tensor({0, 1, 2, 3, 4, 0}, torch::kInt64)).backward();
+    return model->named_parameters()["fc1.weight"].grad().isfinite().all().item<bool>();
+  };
+  EXPECT_TRUE(is_finite(64));
+  EXPECT_FALSE(is_finite(65536));
+}
+
 TEST(PrecisionTest, ChannelsLastChangesTheMemoryAndNotTheNumbers) {
   for (const std::string arch : {"resnet18", "airbench(width=0.25)", "bag-of-tricks-resnet(width=0.25)"}) {
     const Pass plain = pass_of(arch, {}), last = pass_of(arch, {.is_channels_last = true});
