@@ -10,14 +10,28 @@ namespace {
 
 constexpr int kDryRuns = 8;
 
+bool excludes(const std::string& transform, const std::string& other) {
+  const auto& names = TransformRegistry::entry(transform).traits.excludes;
+  return std::find(names.begin(), names.end(), other) != names.end();
+}
+
+void check_excluded(const Spec& spec, const std::vector<std::string>& names_before) {
+  for (const auto& before : names_before)
+    if (excludes(spec.name(), before) || excludes(before, spec.name()))
+      throw config_error(
+          concat(spec.where(), ": comes after ", before, ", and the two undo each other; expected one of the two"));
+}
+
 }  // namespace
 
 Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics) {
-  std::vector<std::string> texts;
-  std::string erasing;  // the first transform that erases
+  std::vector<std::string> texts, names;  // of the transforms so far
+  std::string erasing;                    // the first transform that erases
   int erase_count = 0;
   for (const Spec& spec : parse_spec_list(TransformKind::kName, spec_list)) {
     std::shared_ptr<const Transform> transform = TransformRegistry::make(spec, statistics);
+    check_excluded(spec, names);
+    names.push_back(spec.name());
     const auto effect = transform->effect();
     color_steps_ += transform->color_steps();
     if (color_steps_ > Plan::kMaxColorSteps)

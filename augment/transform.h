@@ -54,6 +54,9 @@ struct TransformTraits {
   /// Gives the spec list that an evaluation has in place of a random transform. Null: an evaluation leaves the
   /// transform out.
   std::function<std::string(const Spec&)> in_evaluation = nullptr;
+  /// Names of transforms that may not be in a list with it, before or after, because the two undo each other. With its
+  /// own name it may occur once.
+  std::vector<std::string> excludes = {};
 };
 
 struct TransformKind {
@@ -71,8 +74,8 @@ std::string deterministic_part(const std::string& spec_list);
 /// The transforms of a spec list such as `affine(degrees=10,translate=0.1),normalize`.
 ///
 /// Errors: the constructor throws config_error for syntax, unknown names and keys, a transform of geometry or colour
-/// after `erase`, more colour steps than a plan holds, two `normalize`, two of `mixup` and `cutmix`. Thread-safety:
-/// immutable after construction; plan() may be called from many threads.
+/// after `erase`, more colour steps than a plan holds, two `normalize`, two of `mixup` and `cutmix`, and two that
+/// exclude each other. Thread-safety: immutable after construction; plan() may be called from many threads.
 class Pipeline {
  public:
   Pipeline(std::string_view spec_list, const DataStatistics& statistics);

@@ -56,9 +56,9 @@ std::filesystem::path find_split(const std::filesystem::path& folder, const std:
   std::vector<std::string> splits;
   for (const auto& name : {"train", "test", "all"})
     if (std::filesystem::exists(folder / name / "manifest.json", ignored)) splits.push_back(name);
-  throw io_error(concat(folder.string(), ": no manifest.json and no ", split,
-                        "/manifest.json; expected a data set or a ", "split's folder, as shardprep writes them",
-                        splits.empty() ? "" : " (it has " + join(splits) + ")"));
+  const std::string expected = splits.empty() ? "a data set or a split's folder, as shardprep writes them"
+                                              : concat("split ", join(splits, " or "), ", as is there");
+  throw io_error(concat(folder.string(), ": no manifest.json and no ", split, "/manifest.json; expected ", expected));
 }
 
 }  // namespace

@@ -104,20 +104,14 @@ fs::path pack_source(const Source& source, const DataName& name, const std::stri
   return folder;
 }
 
-/// Makes a transform only to check its spec, before a source is packed for minutes. The number of channels is not known
-/// yet; with 3, keys may have one number or three. The pipelines check again later.
-std::unique_ptr<Transform> made(const Spec& spec) {
-  return TransformRegistry::make(spec, DataStatistics{.channels = 3});
-}
-
-void check_transforms(const std::string& spec_list) {
-  for (const Spec& spec : parse_spec_list(TransformKind::kName, spec_list)) made(spec);
-}
+/// For checks of a list before a source is packed for minutes. The number of channels is not known yet; with 3, keys
+/// may have one number or three. The pipelines check again later.
+constexpr DataStatistics kAnyStatistics{.channels = 3};
 
 /// Throws config_error if the evaluation would mix pictures: an accuracy over blends of two pictures means nothing.
 void refuse_mix(const std::string& eval_augment) {
   for (const Spec& spec : parse_spec_list(TransformKind::kName, eval_augment))
-    if (made(spec)->batch_mix() != nullptr)
+    if (TransformRegistry::make(spec, kAnyStatistics)->batch_mix() != nullptr)
       throw config_error(concat("--eval-augment: ", spec.text(),
                                 " would mix the pictures that are evaluated; expected it in --augment alone"));
 }
@@ -190,8 +184,7 @@ fs::path pack_into_cache(const DataName& name, const std::string& split, const f
 
 TrainingData open_training_data(const TrainOptions& options, RankShards share,
                                 const std::function<void(const std::string&)>& say) {
-  check_transforms(options.augment);
-  check_transforms(options.eval_augment);
+  for (const auto& spec_list : {options.augment, options.eval_augment}) Pipeline(spec_list, kAnyStatistics);  // throws
   refuse_mix(options.eval_augment);
   const DataName name = parse_data_name(options.data, options.split);
   TrainingData data;
@@ -207,6 +200,11 @@ TrainingData open_training_data(const TrainOptions& options, RankShards share,
       test_folder(name, fs::absolute(data.train->folder()).lexically_normal(), options, data.no_test, say);
   if (!data.no_test.empty()) data.notes.push_back(data.no_test + ", so nothing is evaluated");
   if (!test.empty()) data.test = Dataset::open(test);
+  const std::string& split = data.train->manifest().split;
+  if (!options.only_evaluates && data.test && (split == "all" || split == data.test->manifest().split))
+    data.notes.push_back(concat("split ", split,
+                                " is trained on and holds the samples that are evaluated, so that their ",
+                                "accuracy is not that of new ones"));
   data.augment = with_normalize(options.augment);
   data.eval_augment =
       options.eval_augment.empty() ? deterministic_part(data.augment) : with_normalize(options.eval_augment);

@@ -1,6 +1,7 @@
 // alternating-flip: mirrors each picture in every second epoch (Jordan 2024, "94% on CIFAR-10 in 3.29 seconds on a
 // single GPU", arXiv:2404.00498, sec. 3.6). A random flip shows a picture the same way as in the epoch before half of
-// the time; with this one, any two epochs that follow each other show it both ways.
+// the time; with this one, any two epochs that follow each other show it both ways. A second one would mirror it back
+// in the same epochs, and a random flip beside it would make the ways random again, so both are refused.
 #include <memory>
 
 #include "augment/transform.h"
@@ -26,7 +27,7 @@ const Registered<TransformKind> kAlternatingFlip{
     {},
     "mirror left and right in every second epoch: half of the pictures in the even ones, the others in the odd ones",
     [](const Spec&, const DataStatistics&) { return std::make_unique<AlternatingFlip>(); },
-    {.test_spec = "alternating-flip"}};
+    {.test_spec = "alternating-flip", .excludes = {"alternating-flip", "flip"}}};
 
 }  // namespace
 }  // namespace penstock

@@ -38,6 +38,18 @@ TEST(AlternatingFlipTest, TheMirrorImageIsExact) {
     }
 }
 
+/// A second one mirrors back what the first has mirrored, and a random flip draws which way a picture is seen.
+TEST(AlternatingFlipTest, WhatWouldUndoItIsRefused) {
+  const auto refusal = [](const char* list) { return message_of(ErrorKind::kConfig, [&] { Pipeline(list, {}); }); };
+  const std::string expected = ", and the two undo each other; expected one of the two";
+  EXPECT_EQ(refusal("alternating-flip,normalize,alternating-flip"),
+            "transform alternating-flip: comes after alternating-flip" + expected);
+  EXPECT_EQ(refusal("alternating-flip,flip"), "transform flip: comes after alternating-flip" + expected);
+  EXPECT_EQ(refusal("flip(p=1),shift,alternating-flip"), "transform alternating-flip: comes after flip" + expected);
+  EXPECT_NO_THROW(Pipeline("alternating-flip,vflip,shift,shift", {}));
+  EXPECT_NO_THROW(Pipeline("flip,flip(p=0.2)", {}));
+}
+
 TEST(CutoutTest, TheSquareLiesInsideAndHasTheMean) {
   const Pipeline pipeline("cutout(size=12)", {.channels = 3, .mean = {0.4, 0.5, 0.6}});
   std::set<int> tops;

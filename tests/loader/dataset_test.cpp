@@ -84,9 +84,9 @@ TEST(DatasetTest, OpensADataSetOrASplitsFolder) {
   EXPECT_EQ(Dataset::open(folder.path(), "test")->size(), 2u);
   EXPECT_EQ(Dataset::open(folder / "test")->size(), 2u);
   EXPECT_EQ(Dataset::open(folder / "test")->folder(), folder / "test");
-  EXPECT_THAT(
-      error_of([&] { Dataset::open(folder.path(), "all"); }),
-      testing::AllOf(testing::StartsWith("3 "), HasSubstr("no all/manifest.json"), HasSubstr("(it has train, test)")));
+  EXPECT_THAT(error_of([&] { Dataset::open(folder.path(), "all"); }),
+              testing::AllOf(testing::StartsWith("3 "), HasSubstr("no all/manifest.json"),
+                             HasSubstr("; expected split train or test, as is there")));
   EXPECT_THAT(error_of([&] { Dataset::open(folder / "nowhere"); }), testing::StartsWith("3 "));
 }
 
