@@ -25,6 +25,7 @@ using testing_data::DeviceRow;
 using testing_data::encode_jpeg;
 using testing_data::error_of;
 using testing_data::jpeg_kinds;
+using testing_data::JpegKind;
 using testing_data::loader_row;
 
 const Normalization kLevels{.scale = {1, 1, 1}, .bias = {}};
@@ -57,6 +58,33 @@ void expect_loaders_row(CpuDevice& device, const Sample& sample, const DeviceRow
   }
 }
 
+/// A picture on a device of its own, and a row of any plan.
+struct RandomRow {
+  RandomRow(const JpegKind& kind, int height, int width, Rng& rng)
+      : picture(coefficient_picture(encode_jpeg(kind, height, width, 90, rng))),
+        row{device.add(picture.sample), test::random_plan(height, width, rng)} {}
+
+  void expect_loaders(Rng& rng) {
+    const int channels = picture.sample.extent.channels == 3 || rng.chance(0.5) ? 3 : 1;
+    expect_loaders_row(device, picture.sample, row, channels, rng.chance(0.5),
+                       Normalization::of({0.4, 0.5, 0.6}, {0.2, 0.25, 0.3}));
+  }
+
+  testing_data::CoefficientPicture picture;
+  CpuDevice device;
+  DeviceRow row;
+};
+
+/// Expects the rows of a batch one after the other.
+void expect_rows(const std::vector<float>& found, const std::vector<std::vector<float>>& expected) {
+  const size_t row_size = found.size() / expected.size();
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const auto begin = found.begin() + static_cast<ptrdiff_t>(i * row_size);
+    ASSERT_TRUE(std::equal(expected[i].begin(), expected[i].end(), begin, begin + static_cast<ptrdiff_t>(row_size)))
+        << "row " << i;
+  }
+}
+
 TEST(DeviceDecoderTest, PixelsAreTheCodecsAtEveryScaleAndSampling) {
   for (const auto& kind : jpeg_kinds()) {
     for (const auto& [height, width] : {std::pair{1, 1}, {7, 3}, {16, 17}, {61, 150}}) {
@@ -81,12 +109,8 @@ TEST(DeviceDecoderTest, RowsOfAnyPlanAreTheLoadersToTheBit) {
     Rng rng(42, 0, trial, 0);
     const auto& kind = jpeg_kinds()[trial % jpeg_kinds().size()];
     const int height = rng.between(1, 90), width = rng.between(1, 130);
-    const auto picture = coefficient_picture(encode_jpeg(kind, height, width, 90, rng));
-    CpuDevice device;
-    DeviceRow row{device.add(picture.sample), test::random_plan(height, width, rng)};
-    const int channels = picture.sample.extent.channels == 3 || rng.chance(0.5) ? 3 : 1;
-    expect_loaders_row(device, picture.sample, row, channels, rng.chance(0.5),
-                       Normalization::of({0.4, 0.5, 0.6}, {0.2, 0.25, 0.3}));
+    RandomRow one(kind, height, width, rng);
+    one.expect_loaders(rng);
     if (HasFatalFailure()) return;
   }
 }
@@ -116,13 +140,9 @@ TEST(DeviceDecoderTest, ColourStepsAreTheLoadersToTheBit) {
     Rng rng(48, 0, trial, 0);
     const auto& kind = jpeg_kinds()[trial % jpeg_kinds().size()];
     const int height = rng.between(1, 40), width = rng.between(1, 50);
-    const auto picture = coefficient_picture(encode_jpeg(kind, height, width, 90, rng));
-    CpuDevice device;
-    DeviceRow row{device.add(picture.sample), test::random_plan(height, width, rng)};
-    add_random_steps(row.plan, rng);
-    const int channels = picture.sample.extent.channels == 3 || rng.chance(0.5) ? 3 : 1;
-    expect_loaders_row(device, picture.sample, row, channels, rng.chance(0.5),
-                       Normalization::of({0.4, 0.5, 0.6}, {0.2, 0.25, 0.3}));
+    RandomRow one(kind, height, width, rng);
+    add_random_steps(one.row.plan, rng);
+    one.expect_loaders(rng);
     if (HasFatalFailure()) return;
   }
 }
@@ -131,16 +151,14 @@ TEST(DeviceDecoderTest, HalvesAreTheLoadersToTheBit) {
   for (uint64_t trial = 0; trial < 200; trial += kCaseStride) {
     Rng rng(51, 0, trial, 0);
     const int height = rng.between(1, 40), width = rng.between(1, 50);
-    const auto picture = coefficient_picture(encode_jpeg({"420", {2, 2}}, height, width, 90, rng));
-    CpuDevice device;
-    DeviceRow row{device.add(picture.sample), test::random_plan(height, width, rng)};
-    if (trial % 2 == 0) add_random_steps(row.plan, rng);
+    RandomRow one({"420", {2, 2}}, height, width, rng);
+    if (trial % 2 == 0) add_random_steps(one.row.plan, rng);
     // Small deviations, for values that f16 does not reach, and large ones, for subnormal values.
     const double deviation = trial % 3 == 0 ? 1e-6 : trial % 3 == 1 ? 0.25 : 4e4;
     const auto normalization = Normalization::of({0.4, 0.5, 0.6}, {deviation, deviation, deviation});
     for (const Layout layout : {Layout::kF16Nchw, Layout::kBf16Nchw}) {
-      const auto found = device.run({row}, normalization, 3, false, false, layout);
-      ASSERT_EQ(found.halves, testing_data::loader_row_of<uint16_t>(picture.sample, row.plan, normalization, 3,
+      const auto found = one.device.run({one.row}, normalization, 3, false, false, layout);
+      ASSERT_EQ(found.halves, testing_data::loader_row_of<uint16_t>(one.picture.sample, one.row.plan, normalization, 3,
                                                                     /*scales_dct=*/false, layout))
           << layout_name(layout) << ", trial " << trial;
     }
@@ -160,14 +178,9 @@ TEST(DeviceDecoderTest, RowsWithAndWithoutColourStepsAreInOneBatch) {
   std::vector<DeviceRow> rows;
   for (uint64_t i = 0; i < 9; ++i)
     rows.push_back({number, (i % 3 == 1 ? plain : pipeline).plan(device.pictures().whole(number), 1, 0, i)});
-  const auto found = device.run(rows, pipeline.normalization(), 3);
-  const size_t row_size = found.values.size() / rows.size();
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const auto expected = loader_row(picture.sample, rows[i].plan, pipeline.normalization(), 3);
-    ASSERT_TRUE(
-        std::equal(expected.begin(), expected.end(), found.values.begin() + static_cast<ptrdiff_t>(i * row_size)))
-        << "row " << i;
-  }
+  std::vector<std::vector<float>> expected;
+  for (const auto& row : rows) expected.push_back(loader_row(picture.sample, row.plan, pipeline.normalization(), 3));
+  expect_rows(device.run(rows, pipeline.normalization(), 3).values, expected);
 }
 
 TEST(DeviceDecoderTest, ABatchHasTheRowsOfEachPlan) {
@@ -187,14 +200,11 @@ TEST(DeviceDecoderTest, ABatchHasTheRowsOfEachPlan) {
   for (size_t i = 0; i < rows.size(); ++i)
     rows[i].plan = i == 5 ? outside : pipeline.plan(device.pictures().whole(i), 1, 0, i);
   for (const bool scales_dct : {false, true}) {
-    const auto found = device.run(rows, pipeline.normalization(), 3, scales_dct);
-    const size_t row_size = found.values.size() / rows.size();
-    for (size_t i = 0; i < rows.size(); ++i) {
-      const auto expected = loader_row(pictures[i].sample, rows[i].plan, pipeline.normalization(), 3, scales_dct);
-      ASSERT_TRUE(
-          std::equal(expected.begin(), expected.end(), found.values.begin() + static_cast<ptrdiff_t>(i * row_size)))
-          << "row " << i << ", " << scales_dct;
-    }
+    SCOPED_TRACE(scales_dct);
+    std::vector<std::vector<float>> expected;
+    for (size_t i = 0; i < rows.size(); ++i)
+      expected.push_back(loader_row(pictures[i].sample, rows[i].plan, pipeline.normalization(), 3, scales_dct));
+    expect_rows(device.run(rows, pipeline.normalization(), 3, scales_dct).values, expected);
   }
 }
 

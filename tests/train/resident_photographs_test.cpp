@@ -10,6 +10,7 @@
 #include "core/text.h"
 #include "tests/support/testing.h"
 #include "tests/train/jpeg_dataset.h"
+#include "tests/train/resident_batches.h"
 #include "train/device_kernels.h"
 #include "train/kernel_compiler.h"
 
@@ -22,31 +23,9 @@ LoaderOptions photograph_options() {
   return {.workers = 0, .prefetch = 2, .batch_size = 32, .rank = 0, .world_size = 1, .seed = 7};
 }
 
-/// Expects that both feeders give the same epoch. make_resident_feeder() chooses by the data.
 void expect_loaders_batches(const std::shared_ptr<const Dataset>& dataset, const std::string& augment,
-                            const LoaderOptions& options, int64_t epoch = 1, int64_t first_batch = 0) {
-  const Pipeline pipeline(augment, dataset->manifest().statistics);
-  Recorder recorder;
-  const auto host = make_host_feeder(std::make_unique<Loader>(dataset, pipeline, options), torch::kCPU, recorder);
-  const auto resident = make_resident_feeder(dataset, pipeline, options, torch::kCPU, recorder);
-  EXPECT_EQ(host->batches_per_epoch(), resident->batches_per_epoch());
-  EXPECT_EQ(host->samples_per_epoch(), resident->samples_per_epoch());
-  host->start_epoch(epoch, first_batch);
-  resident->start_epoch(epoch, first_batch);
-  while (const auto expected = host->next()) {
-    const auto batch = resident->next();
-    ASSERT_TRUE(batch);
-    EXPECT_EQ(batch->index, expected->index);
-    EXPECT_EQ(batch->epoch, expected->epoch);
-    EXPECT_EQ(batch->first_position, expected->first_position);
-    EXPECT_EQ(batch->rows, expected->rows);
-    EXPECT_EQ(batch->count, expected->count);
-    EXPECT_EQ(batch->global_count, expected->global_count);
-    EXPECT_TRUE(torch::equal(batch->labels, expected->labels));
-    EXPECT_TRUE(torch::equal(batch->weights, expected->weights));
-    EXPECT_TRUE(torch::equal(batch->images, expected->images)) << augment << ", batch " << batch->index;
-  }
-  EXPECT_FALSE(resident->next());
+                            const LoaderOptions& options, const ResidentRun& run = {}) {
+  EXPECT_EQ(differing_pixels(dataset, augment, options, run), 0) << augment;
 }
 
 TEST(ResidentPhotographsTest, BatchesAreTheLoadersToTheBit) {
@@ -67,7 +46,8 @@ TEST(ResidentPhotographsTest, EveryRankShuffleTailAndRestartFollowsTheLoader) {
         auto options = photograph_options();
         options.shuffle = shuffle, options.tail = tail, options.rank = rank, options.world_size = 3;
         SCOPED_TRACE(concat("rank ", rank, ", shuffle ", static_cast<int>(shuffle)));
-        expect_loaders_batches(jpeg_dataset(), "random-resized-crop(size=12),normalize", options, 2, 1);
+        expect_loaders_batches(jpeg_dataset(), "random-resized-crop(size=12),normalize", options,
+                               {.epoch = 2, .first_batch = 1});
       }
     }
   }

@@ -1,6 +1,7 @@
 // Resident feeder: batches rendered from plans by tensor operations are the loader's batches.
 #include <gtest/gtest.h>
 
+#include "tests/train/resident_batches.h"
 #include "tests/train/small_dataset.h"
 #include "train/device_render.h"
 #include "train/feeder.h"
@@ -8,34 +9,8 @@
 namespace penstock {
 namespace {
 
-/// The number of pixels in an epoch that differ by more than `tolerance` between the two feeders. Counts, labels and
-/// weights must be equal.
-int64_t differing_pixels(const std::string& augment, const LoaderOptions& options, double tolerance = 0,
-                         int64_t epoch = 1, int64_t first_batch = 0, const ResidentRoom& room = {}) {
-  const auto dataset = small_dataset();
-  const Pipeline pipeline(augment, dataset->manifest().statistics);
-  Recorder recorder;
-  const auto host = make_host_feeder(std::make_unique<Loader>(dataset, pipeline, options), torch::kCPU, recorder);
-  const auto resident = make_resident_feeder(dataset, pipeline, options, torch::kCPU, recorder, room);
-  EXPECT_EQ(host->batches_per_epoch(), resident->batches_per_epoch());
-  EXPECT_EQ(host->samples_per_epoch(), resident->samples_per_epoch());
-  host->start_epoch(epoch, first_batch);
-  resident->start_epoch(epoch, first_batch);
-  int64_t count = 0;
-  while (const auto expected = host->next()) {
-    const auto batch = resident->next();
-    EXPECT_TRUE(batch);
-    if (!batch) return -1;
-    EXPECT_EQ(batch->index, expected->index);
-    EXPECT_EQ(batch->count, expected->count);
-    EXPECT_EQ(batch->global_count, expected->global_count);
-    EXPECT_TRUE(torch::equal(batch->labels, expected->labels));
-    EXPECT_TRUE(torch::equal(batch->weights, expected->weights));
-    EXPECT_EQ(batch->images.sizes(), expected->images.sizes());
-    count += (batch->images - expected->images).abs().gt(tolerance).sum().item<int64_t>();
-  }
-  EXPECT_FALSE(resident->next());
-  return count;
+int64_t differing_digits(const std::string& augment, const LoaderOptions& options, const ResidentRun& run = {}) {
+  return differing_pixels(small_dataset(), augment, options, run);
 }
 
 LoaderOptions loader_options() {
@@ -44,24 +19,24 @@ LoaderOptions loader_options() {
 
 TEST(ResidentFeederTest, NearestIsTheHostPathToTheBit) {
   EXPECT_EQ(
-      differing_pixels("affine(degrees=30,translate=0.2,scale=0.7:1.3,shear=10,fill=40),normalize", loader_options()),
+      differing_digits("affine(degrees=30,translate=0.2,scale=0.7:1.3,shear=10,fill=40),normalize", loader_options()),
       0);
 }
 
 /// One level is 0.01 here. The two feeders round in different places.
 TEST(ResidentFeederTest, BilinearIsTheHostPathToRounding) {
-  EXPECT_EQ(differing_pixels("affine(degrees=30,translate=0.2,interpolation=bilinear,fill=40),normalize",
-                             loader_options(), 1e-6),
+  EXPECT_EQ(differing_digits("affine(degrees=30,translate=0.2,interpolation=bilinear,fill=40),normalize",
+                             loader_options(), {.tolerance = 1e-6}),
             0);
 }
 
 TEST(ResidentFeederTest, ErasedRectanglesShiftsAndFlipsAreTheHostPathToTheBit) {
-  EXPECT_EQ(differing_pixels("shift(pad=3),flip(p=0.5),normalize,erase(p=0.7)", loader_options()), 0);
+  EXPECT_EQ(differing_digits("shift(pad=3),flip(p=0.5),normalize,erase(p=0.7)", loader_options()), 0);
 }
 
 TEST(ResidentFeederTest, ResizesAndCropsAreTheHostPathToTheBit) {
   EXPECT_EQ(
-      differing_pixels("resize(height=27,width=31,filter=bilinear),center-crop(size=24),normalize", loader_options()),
+      differing_digits("resize(height=27,width=31,filter=bilinear),center-crop(size=24),normalize", loader_options()),
       0);
 }
 
@@ -69,7 +44,7 @@ TEST(ResidentFeederTest, WhatOnlyTheHostRendersIsRefusedAtTheStart) {
   for (const char* spec : {"color-jitter(brightness=0.2)", "grayscale(p=0.01)", "trivial-augment", "resize(size=20)",
                            "random-resized-crop(size=20,filter=bilinear)"}) {
     try {
-      differing_pixels(spec, loader_options());
+      differing_digits(spec, loader_options());
       ADD_FAILURE() << "accepted: " << spec;
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kConfig) << error.what();
@@ -87,7 +62,7 @@ TEST(ResidentFeederTest, EveryRankShuffleTailAndRestartFollowsTheLoader) {
         options.tail = tail;
         options.rank = rank;
         options.world_size = 3;
-        EXPECT_EQ(differing_pixels("affine(degrees=10),normalize", options, 0, 2, 1), 0)
+        EXPECT_EQ(differing_digits("affine(degrees=10),normalize", options, {.epoch = 2, .first_batch = 1}), 0)
             << static_cast<int>(shuffle) << rank;
       }
     }
@@ -99,13 +74,13 @@ TEST(ResidentFeederTest, PicturesThatDoNotFitAreCopiedWithTheirBatches) {
   std::vector<std::string> said;
   const ResidentRoom room{.free_bytes = 40'000, .say = [&](const std::string& line) { said.push_back(line); }};
   for (const int64_t epoch : {0, 3})
-    EXPECT_EQ(differing_pixels("affine(degrees=10),normalize", loader_options(), 0, epoch, 0, room), 0);
+    EXPECT_EQ(differing_digits("affine(degrees=10),normalize", loader_options(), {.epoch = epoch, .room = room}), 0);
   ASSERT_EQ(said.size(), 2U);
   EXPECT_EQ(said[0],
             "--resident: 130 pictures take 52.0 KB, and 40.0 KB of the device's memory are free, of which an eighth is "
             "left for training; 55 pictures, 42 % of them, stay there, and the others are copied with their batches");
   EXPECT_NE(message_of(ErrorKind::kDevice,
-                       [&] { differing_pixels("normalize", loader_options(), 0, 1, 0, {.free_bytes = 29'000}); })
+                       [&] { differing_digits("normalize", loader_options(), {.room = {.free_bytes = 29'000}}); })
                 .find("expected at most 63 pictures, 48 % of them"),
             std::string::npos);
   Recorder recorder;

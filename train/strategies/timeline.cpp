@@ -95,7 +95,7 @@ class Simulation {
 std::string row_of(const std::vector<TimedOperation>& done, int64_t end, bool names_chunk, size_t width) {
   std::vector<std::string> cells(static_cast<size_t>(end), ".");
   for (const auto& [operation, begin, until] : done) {
-    std::fill(cells.begin() + begin, cells.begin() + until, "=");
+    std::fill(cells.begin() + begin, cells.begin() + until, std::string(1, '='));
     cells[static_cast<size_t>(begin)] = label_of(operation, names_chunk);
   }
   for (auto& cell : cells) cell.resize(width, ' ');

@@ -18,7 +18,8 @@ Registered<StrategyKind> mutant_of_parts(const char* name, const char* help,
           {},
           help,
           [choose](const Spec&, const StrategyContext& context) {
-            Choices choices{.mesh = {.data = context.comm.world_size()}};
+            const Mesh mesh{.data = context.comm.world_size()};
+            Choices choices{.mesh = mesh};
             choices.sync = make_bucket_sync;
             choose(choices);
             return std::make_unique<Engine>(context, choices);
@@ -140,7 +141,8 @@ const Registered<StrategyKind> kLeavesShifted{
     {},
     "with --exact the shards of a rank are added in another order",
     [](const Spec&, const StrategyContext& context) {
-      Choices choices{.mesh = {.data = context.comm.world_size(), .shards = context.shards}};
+      const Mesh mesh{.data = context.comm.world_size(), .shards = context.shards};
+      Choices choices{.mesh = mesh};
       choices.sync = make_bucket_sync;
       if (context.shards > 0) {
         choices.micro_batches = context.shards / choices.mesh.data;
@@ -160,7 +162,8 @@ const Registered<StrategyKind> kLeavesShifted{
 /// A pipeline whose last rank begins with a backward.
 std::unique_ptr<Strategy> make_backward_early(const Spec&, const StrategyContext& context) {
   const int ranks = context.comm.world_size(), rank = context.comm.rank(), micro_batches = 4;
-  Choices choices{.mesh = {.pipe = ranks}, .micro_batches = micro_batches};
+  const Mesh mesh{.pipe = ranks};
+  Choices choices{.mesh = mesh, .micro_batches = micro_batches};
   choices.ranges = balanced(context.model.stages().size(), static_cast<size_t>(ranks), part_parameters(context.model));
   choices.schedule = one_forward_one_backward(rank, ranks, micro_batches);
   if (rank + 1 == ranks) std::swap(choices.schedule[0], choices.schedule[1]);
