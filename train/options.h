@@ -79,7 +79,7 @@ struct TrainOptions {
   std::string dist_url, dist_backend = "auto";
   std::string hosting = "processes";  ///< What the ranks of --nproc are: processes, or threads of this process.
   std::string interface;      ///< Network interface, such as eth0, on which ranks communicate; empty: see Rendezvous.
-  int timeout_seconds = 120;  ///< The longest wait for other ranks in a step; at the start, five times that.
+  int timeout_seconds = 120;  ///< The longest wait for other ranks in a step; before the first, five times that.
 
   std::vector<std::string> plugins;  ///< One entry per file that was loaded.
 

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from train_tool import FAST, run, start, summary, wait_for_steps
+from train_tool import FAST, MUTANTS, run, start, summary, wait_for_steps
 
 THREADS = [*FAST, "--hosting", "threads"]
 
@@ -68,6 +68,13 @@ def test_a_rank_that_never_comes_back_does_not_keep_the_process(cache, tmp_path)
                tmp_path / "run", code=5)
     assert done.stderr == ("train: rank 1: threads: waiting for the labels from rank 0: nothing came within 1 s; rank 0 is "
                            "at step 0\n")
+
+
+def test_models_that_are_built_in_turn_for_longer_than_a_step_may_take(cache, tmp_path):
+    """With stage 3 each rank draws all weights, one rank after the other: 0.6 s each here. --timeout is of a step."""
+    run(cache, *THREADS, "--plugin", MUTANTS, "--arch", "slow-to-build", "--timeout", 1, "--mode", "zero(stage=3)", "--nproc", 3, "-b", 33,
+        "--out", tmp_path / "run")
+    assert summary(tmp_path / "run")["world_size"] == 3
 
 
 def test_a_profile_has_all_ranks_and_the_operators_of_rank_0(cache, tmp_path):

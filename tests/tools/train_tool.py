@@ -10,6 +10,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TRAIN = pathlib.Path(os.environ["PENSTOCK_BIN"]).resolve() / "train"
+MUTANTS = TRAIN.parents[1] / "lib" / "libmutants.so"
 DATA = "digits(count=400,size=16)"
 SMALL = ["--data", DATA, "-b", "32", "-j", "1", "--threads", "1", "--device", "cpu"]
 FAST = [*SMALL, "--epochs", "2"]

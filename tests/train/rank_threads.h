@@ -23,14 +23,17 @@ namespace penstock {
 enum class Network { kGloo, kThreads };
 
 /// Calls `body` once per rank, each time on a thread of its own with its own Comm. Rethrows what the lowest rank threw.
-/// A single rank gets the Comm for one rank. With `sim_net` they are as far apart as that says.
+/// A single rank gets the Comm for one rank. With `sim_net` they are as far apart as that says. `meeting_seconds` is 0
+/// for the seconds of a step.
 inline void run_ranks(int world_size, const std::function<void(Comm&)>& body, int step_seconds = 60,
-                      Network network = Network::kGloo, const std::optional<SimNet>& sim_net = {}) {
+                      Network network = Network::kGloo, const std::optional<SimNet>& sim_net = {},
+                      int meeting_seconds = 0) {
   // LibTorch 2.11's flight recorder writes to a std::map of process groups before it takes its lock
   // (FlightRecorderDetail.hpp, record()): a crash where several ranks are threads of one process, as only here.
   setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/1);
   const auto store = c10::make_intrusive<c10d::HashStore>();
-  auto thread_comms = make_thread_comms(world_size, step_seconds);
+  if (meeting_seconds == 0) meeting_seconds = step_seconds;
+  auto thread_comms = make_thread_comms(world_size, step_seconds, meeting_seconds);
   std::vector<std::exception_ptr> errors(static_cast<size_t>(world_size)), echoes(errors);
   std::vector<std::thread> threads;
   std::latch connected(world_size);
@@ -38,7 +41,8 @@ inline void run_ranks(int world_size, const std::function<void(Comm&)>& body, in
     threads.emplace_back([&, rank] {
       try {
         at::set_num_threads(1);  // OpenMP threads of one rank would spin and take the cores from those of the others
-        const Rendezvous rendezvous{.rank = rank, .world_size = world_size, .step_seconds = step_seconds};
+        const Rendezvous rendezvous{
+            .rank = rank, .world_size = world_size, .meeting_seconds = meeting_seconds, .step_seconds = step_seconds};
         std::unique_ptr<Comm> comm;
         try {
           if (world_size == 1)

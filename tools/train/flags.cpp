@@ -208,8 +208,9 @@ void add_device_flags(CLI::App& app, TrainOptions& o) {
       ->group(group);
   app.add_option(
          "--timeout", o.timeout_seconds,
-         "seconds that a rank waits for the others in a step; at the start, five times as long, because the machines "
-         "of a job start minutes apart. A step takes seconds at most, unless rank 0 writes a checkpoint in it")
+         "seconds that a rank waits for the others in a step; before the first step, five times as long, because the "
+         "machines of a job start minutes apart and ranks build their models. A step takes seconds at most, unless "
+         "rank 0 writes a checkpoint in it")
       ->capture_default_str()
       ->group(group);
 }

@@ -44,7 +44,8 @@ class Witness {
       : roll_call(store, rendezvous.rank, rendezvous.world_size,
                   rendezvous.is_hosted ? concat(rendezvous.host, ":", rendezvous.port) : ""),
         where_(concat("rank ", rendezvous.rank, ": ", backend)),
-        step_seconds_(rendezvous.step_seconds) {}
+        step_seconds_(rendezvous.step_seconds),
+        seconds_(rendezvous.meeting_seconds) {}
 
   /// Runs a collective, a message, or a part of one; whatever it throws becomes a device_error. `peer`: the rank that
   /// the message is from or for; -1: all.
@@ -57,7 +58,7 @@ class Witness {
     } catch (const std::exception& error) {
       const std::string said = cause(error);
       const bool has_timed_out = said.find("imed out") != std::string::npos || said.find("imeout") != std::string::npos;
-      const std::string blame = roll_call.explain(has_timed_out ? step_seconds_ : 0, peer);
+      const std::string blame = roll_call.explain(has_timed_out ? seconds_ : 0, peer);
       throw device_error(
           concat(where_, ": ", operation, ": ",
                  blame.empty() ? concat(said, "; another rank has ended or hangs, its message says why") : blame));
@@ -71,11 +72,26 @@ class Witness {
     return guarded(operation, body);
   }
 
+  /// The longest collective now.
+  int seconds() const { return seconds_; }
+  /// `backend`, of the run or of a part of it, was made with seconds(), and gets those of a step when steps begin.
+  void add(const c10::intrusive_ptr<c10d::Backend>& backend) {
+    if (seconds_ != step_seconds_) backends_.emplace_back(backend);
+  }
+  void at_step(int64_t step) {
+    roll_call.at_step(step);
+    if (seconds_ == step_seconds_) return;
+    seconds_ = step_seconds_;
+    for (const auto& weak : std::exchange(backends_, {}))
+      if (const auto backend = weak.lock()) backend->setTimeout(std::chrono::seconds(step_seconds_));
+  }
+
   detail::RollCall roll_call;
 
  private:
   std::string where_;
-  int step_seconds_;
+  int step_seconds_, seconds_;
+  std::vector<c10::weak_intrusive_ptr<c10d::Backend>> backends_;  // those made before the first step
 };
 
 using detail::BusyTime;  // of one group; its collectives end on Gloo's threads
@@ -151,9 +167,8 @@ class NcclWork final : public C10dWork {
   bool keeps_works() const override { return true; }
 };
 
-c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store,
-                                            const Rendezvous& rendezvous) {
-  const std::chrono::seconds timeout(rendezvous.step_seconds);
+c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store, const Rendezvous& rendezvous,
+                                            std::chrono::seconds timeout) {
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
   // The default device follows GLOO_SOCKET_IFNAME, then this machine's host name.
   if (!rendezvous.interface.empty())
@@ -167,6 +182,7 @@ c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store
 
 c10::intrusive_ptr<c10d::Backend> make_nccl([[maybe_unused]] const c10::intrusive_ptr<c10d::Store>& store,
                                             [[maybe_unused]] const Rendezvous& rendezvous,
+                                            [[maybe_unused]] std::chrono::seconds timeout,
                                             [[maybe_unused]] const torch::Device& device) {
 #ifdef PENSTOCK_HAS_CUDA
   const std::string interface =
@@ -175,7 +191,7 @@ c10::intrusive_ptr<c10d::Backend> make_nccl([[maybe_unused]] const c10::intrusiv
   c10::cuda::set_device(device.index());
   setenv("TORCH_NCCL_ENABLE_TIMING", "1", /*overwrite=*/1);  // two events a collective, for Work::under_way_ms()
   auto options = c10d::ProcessGroupNCCL::Options::create();
-  options->timeout = std::chrono::seconds(rendezvous.step_seconds);
+  options->timeout = timeout;
   return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rendezvous.rank, rendezvous.world_size, options);
 #else
   throw config_error("--dist-backend is nccl; this build has none, expected gloo (build with a CUDA LibTorch)");
@@ -191,9 +207,12 @@ struct Group {
   std::vector<int> world_ranks;  // one entry per rank of the group: its rank in the run
 };
 
-c10::intrusive_ptr<c10d::Backend> connect(const Group& group) {
-  return group.backend == "gloo" ? make_gloo(group.store, group.rendezvous)
-                                 : make_nccl(group.store, group.rendezvous, group.device);
+c10::intrusive_ptr<c10d::Backend> connect(const Group& group, Witness& witness) {
+  const std::chrono::seconds timeout(witness.seconds());
+  auto backend = group.backend == "gloo" ? make_gloo(group.store, group.rendezvous, timeout)
+                                         : make_nccl(group.store, group.rendezvous, timeout, group.device);
+  witness.add(backend);
+  return backend;
 }
 
 class C10dComm final : public Comm {
@@ -207,7 +226,7 @@ class C10dComm final : public Comm {
   C10dComm(Group group, std::shared_ptr<Witness> witness, bool is_part = false)
       : group_(std::move(group)),
         witness_(std::move(witness)),
-        backend_(witness_->guarded("connect", [&] { return connect(group_); })),
+        backend_(witness_->guarded("connect", [&] { return connect(group_, *witness_); })),
         is_staged_(group_.device.is_cuda() && group_.backend == "gloo"),
         is_part_(is_part) {}
 
@@ -320,7 +339,7 @@ class C10dComm final : public Comm {
     collective("barrier", [&] { return backend_->barrier(options)->wait(); });
   }
 
-  void at_step(int64_t step) override { witness_->roll_call.at_step(step); }
+  void at_step(int64_t step) override { witness_->at_step(step); }
   void abort(const std::string& reason) override {
     witness_->roll_call.end(concat("rank ", rank(), " has ended: ", reason));
   }

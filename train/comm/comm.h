@@ -64,7 +64,9 @@ class Comm {
   /// outlive it.
   virtual std::unique_ptr<Comm> split(int color) = 0;
 
-  /// This rank begins `step`. Costs a store to memory; it is what other ranks name when they wait for this one.
+  /// This rank begins `step`. Costs a store to memory; it is what other ranks name when they wait for this one. With
+  /// the first call the ranks have met and built their models: until then a wait may last as long as the meeting, from
+  /// now on as long as a step.
   virtual void at_step(int64_t step) = 0;
   /// This rank ends because of `reason`: what other ranks wait for fails, and they name it. Only the first reason of
   /// all ranks counts. Returns when they know it, after 2 s at most.

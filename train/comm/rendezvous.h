@@ -12,8 +12,8 @@ struct Rendezvous {
   int port = 0;
   std::string file = "";          ///< If not empty: rank 0 writes its host and port there, and the others read them.
   std::string interface = "";     ///< --interface: for Gloo and NCCL, and for rank 0's store where `host` is remote.
-  int meeting_seconds = 600;      ///< The longest wait for all ranks to be there.
-  int step_seconds = 120;         ///< The longest collective.
+  int meeting_seconds = 600;      ///< The longest wait for all ranks to be there, and of a collective before step 1.
+  int step_seconds = 120;         ///< The longest collective from then on.
   bool is_hosted = false;         ///< The launcher listens at host:port already (torchrun's agent), not rank 0.
   std::string attempt = "first";  ///< Keeps what ranks left there before the launcher started them again apart.
 };

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <thread>
 #include <tuple>
 
@@ -20,11 +21,11 @@ namespace {
 
 /// What all groups of a run share: when one rank ends, those that wait in any group hear of it.
 struct ThreadRun {
-  int step_seconds;
+  int step_seconds, meeting_seconds;
   std::mutex mutex;  // of everything in all groups
   std::condition_variable changed;
-  std::vector<int64_t> steps;  // one entry per rank of the run
-  std::string reason;          // why the run has failed; empty: it has not
+  std::vector<std::optional<int64_t>> steps;  // one entry per rank of the run; none: it has not begun one
+  std::string reason;                         // why the run has failed; empty: it has not
 };
 
 class ThreadGroup {
@@ -145,16 +146,17 @@ class ThreadGroup {
   void wait_until(std::unique_lock<std::mutex>& lock, int rank, const std::string& operation,
                   const Condition& is_there) {
     const auto& reason = run_->reason;
-    run_->changed.wait_for(lock, std::chrono::seconds(run_->step_seconds),
-                           [&] { return is_there() || !reason.empty(); });
+    const bool is_in_a_step = run_->steps[static_cast<size_t>(world_rank(rank))].has_value();
+    const int seconds = is_in_a_step ? run_->step_seconds : run_->meeting_seconds;
+    run_->changed.wait_for(lock, std::chrono::seconds(seconds), [&] { return is_there() || !reason.empty(); });
     if (is_there()) return;
     const std::string why =
-        !reason.empty() ? reason : concat("nothing came within ", run_->step_seconds, " s; ", slowest_text(rank));
+        !reason.empty() ? reason : concat("nothing came within ", seconds, " s; ", slowest_text(rank));
     throw device_error(concat("rank ", world_rank(rank), ": threads: ", operation, ": ", why));
   }
 
   std::string slowest_text(int rank) const {
-    const auto step_of = [&](int of) { return run_->steps[static_cast<size_t>(world_rank(of))]; };
+    const auto step_of = [&](int of) { return run_->steps[static_cast<size_t>(world_rank(of))].value_or(0); };
     int slowest = rank == 0 && size() > 1 ? 1 : 0;
     for (int other = 0; other < size(); ++other)
       if (other != rank && step_of(other) < step_of(slowest)) slowest = other;
@@ -326,9 +328,10 @@ class ThreadComm final : public Comm {
 
 }  // namespace
 
-std::vector<std::unique_ptr<Comm>> make_thread_comms(int count, int step_seconds) {
+std::vector<std::unique_ptr<Comm>> make_thread_comms(int count, int step_seconds, int meeting_seconds) {
   const auto run = std::make_shared<ThreadRun>();
   run->step_seconds = step_seconds;
+  run->meeting_seconds = meeting_seconds;
   run->steps.resize(static_cast<size_t>(count));
   std::vector<int> world_ranks(static_cast<size_t>(count));
   std::iota(world_ranks.begin(), world_ranks.end(), 0);

@@ -79,6 +79,7 @@ class Run {
       lock.emplace(options_.out);
       std::cout << opening_text(setup_, comm_) << std::flush;
     }
+    comm_.at_step(0);
     Predictions predictions(comm_, device_, setup_.data.test, options_.out / "evaluation.csv");
     const Evaluation evaluation =
         evaluate(0, [&](const auto& batch, const auto& logits) { predictions.add(batch, logits); });

@@ -46,7 +46,7 @@ std::unique_ptr<Model> make_model(const Launch& launch) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   at::manual_seed(1);
-  auto model = ModelRegistry::make(parse_spec("arch", launch.arch), ModelShape{});
+  auto model = make_model_of(launch.arch, ModelShape{});
   model->to(launch.dtype);
   return model;
 }
@@ -132,7 +132,8 @@ void serve(Comm& comm, const Complaints& complaints, const std::function<void(Co
 }
 
 void serve_threads(int count, const Complaints& complaints, const std::function<void(Comm&)>& body) {
-  auto comms = count == 1 ? std::vector<std::unique_ptr<Comm>>() : make_thread_comms(count, kMessageSeconds);
+  auto comms =
+      count == 1 ? std::vector<std::unique_ptr<Comm>>() : make_thread_comms(count, kMessageSeconds, kMessageSeconds);
   if (count == 1) comms.push_back(make_self_comm());
   std::vector<std::thread> threads;
   for (const auto& comm : comms) threads.emplace_back([&] { serve(*comm, complaints, body); });
