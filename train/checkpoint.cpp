@@ -41,6 +41,7 @@ nlohmann::json to_json(const CheckpointInfo& info) {
       {"augment", info.augment}};
   // Checkpoints of earlier versions lack the key, and those of sgd have not changed by a byte.
   if (info.optimizer != CheckpointInfo().optimizer) json["optimizer"] = info.optimizer;
+  if (!info.average.empty()) json["average"] = info.average;
   return json;
 }
 
@@ -68,6 +69,7 @@ CheckpointInfo info_from(const nlohmann::json& json) {
   json.at("threads").get_to(info.threads);
   json.at("augment").get_to(info.augment);
   info.optimizer = json.value("optimizer", info.optimizer);
+  info.average = json.value("average", info.average);
   if (position.epoch < 0 || position.batch < 0 || position.step < 0)
     throw corrupt_error(concat("epoch, batch and step are ", position.epoch, ", ", position.batch, " and ",
                                position.step, "; expected 0 or more"));
@@ -134,13 +136,17 @@ bool has_average(const StateDict& state) {
   return next != state.end() && next->first.starts_with(kAveragePrefix);
 }
 
-void check_same_average(const std::filesystem::path& path, const StateDict& state, const std::string& average) {
-  if (has_average(state) == !average.empty()) return;
-  throw config_error(concat("--resume ", path.string(),
-                            average.empty()
-                                ? ": a checkpoint with an average of the weights; expected --average, as "
-                                : ": a checkpoint without an average of the weights; expected no --average, as ",
-                            "in the run that wrote it"));
+void check_same_average(const std::filesystem::path& path, const Checkpoint& checkpoint, const CheckpointInfo& now) {
+  const std::string& then = checkpoint.info.average;
+  if (has_average(checkpoint.state) == now.average.empty())
+    throw config_error(concat("--resume ", path.string(),
+                              now.average.empty()
+                                  ? ": a checkpoint with an average of the weights; expected --average, as "
+                                  : ": a checkpoint without an average of the weights; expected no --average, as ",
+                              "in the run that wrote it"));
+  if (!then.empty() && then != now.average)
+    throw config_error(concat("--resume ", path.string(), ": a checkpoint of average ", then, "; expected ",
+                              now.average, ", as --average is"));
 }
 
 void save_checkpoint(const std::filesystem::path& path, const CheckpointInfo& info, const StateDict& state) {

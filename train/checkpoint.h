@@ -30,6 +30,7 @@ struct CheckpointInfo {
 
   std::string arch;
   std::string optimizer = "sgd";  // without its keys, which may change as --lr may
+  std::string average;            // "ema" or "lookahead", likewise; empty: none, or written before it was noted
   ModelShape shape;
   Position position;
   // The bits of the next steps depend on the following. To continue in the middle of an epoch, the first five must be
@@ -89,8 +90,9 @@ void check_same_optimizer(const std::filesystem::path& path, const CheckpointInf
 /// Whether the state has the average of the weights beside them.
 bool has_average(const StateDict& state);
 
-/// Throws config_error if the checkpoint has an average and `average` is empty, or the other way round.
-void check_same_average(const std::filesystem::path& path, const StateDict& state, const std::string& average);
+/// Throws config_error if the checkpoint has an average and `now` has none, or the other way round, or if they are of
+/// different kinds.
+void check_same_average(const std::filesystem::path& path, const Checkpoint& checkpoint, const CheckpointInfo& now);
 
 /// Throws config_error that names the option and both values if continuing in the middle of an epoch would train on
 /// some samples twice and on others never: if `now` has another seed, batch size, shuffle, tail or data set, or, with

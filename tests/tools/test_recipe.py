@@ -8,7 +8,7 @@ import tarfile
 import pytest
 from safetensors.numpy import load_file
 
-from train_tool import FAST, ROOT, SMALL, metrics, run, summary
+from train_tool import FAST, MUTANTS, ROOT, SMALL, metrics, run, summary
 
 DIGITS = ["--data", "digits(count=400)"]
 
@@ -51,7 +51,8 @@ def test_weights_of_a_file_need_no_pictures(cache, tmp_path):
     flags = [*DIGITS, "--arch", "airbench(width=0.125)", "-b", 40, "--epochs", 1, "--device", "cpu", "--threads", 1, "-j", 1]
     parts = [*flags, "--mode", "zero(stage=3)", "--nproc", 2, "--shuffle", "rank-local"]
     said = run(cache, *parts, "--out", tmp_path / "parts", code=2).stderr
-    assert "train: --shuffle rank-local with --mode zero(stage=3): --arch airbench(width=0.125) begins from pictures" in said
+    assert said == ("train: --shuffle rank-local with --mode zero(stage=3): --arch airbench(width=0.125) begins from pictures, of which "
+                    "each rank would see others; expected --shuffle global\n")
     run(cache, *flags, "--out", tmp_path / "whole")
     printed = run(cache, *parts, "--pretrained", tmp_path / "whole/model.safetensors", "--out", tmp_path / "parts", "--freeze", "block1",
                   "--average", "ema").stdout
@@ -85,6 +86,29 @@ def test_an_average_is_evaluated_saved_and_resumed(cache, tmp_path):
     assert "a checkpoint without an average of the weights; expected no --average" in message and message.count("\n") == 1
 
 
+def test_a_run_goes_on_with_the_kind_of_its_average_alone(cache, tmp_path):
+    """Keys of the average may change as --lr may; another kind is refused as another optimiser is."""
+    flags = [*SMALL, "--average", "ema(decay=0.9)", "--out", tmp_path / "run"]
+    run(cache, *flags, "--epochs", 1)
+    run(cache, *flags, "--epochs", 2, "--resume", "auto", "--average", "ema(decay=0.8)")
+    for average in ("lookahead(decay=0.9)", "lookahead"):
+        said = run(cache, *flags, "--epochs", 3, "--resume", "auto", "--average", average, code=2).stderr
+        assert said == (f"train: --resume {tmp_path}/run/checkpoint-last.safetensors: a checkpoint of average ema; expected lookahead, "
+                        "as --average is\n")
+
+
+def test_what_a_plug_in_cannot_do_is_refused_before_a_step(cache, tmp_path):
+    """A mode without average_weights(), and a parameter that has two names, whatever the mode."""
+    plugged = [*SMALL, "--plugin", MUTANTS, "--nproc", 2, "--out", tmp_path / "run"]
+    said = run(cache, *plugged, "--mode", "control", "--average", "ema", code=2).stderr
+    assert said == ("train: --average ema with --mode control, which keeps no average of the weights; expected no --average, or another "
+                    "mode\n")
+    for mode in ("ddp", "zero(stage=3)"):
+        said = run(cache, *plugged, "--arch", "tied", "--mode", mode, code=2).stderr
+        assert said.startswith("train: --arch tied: parameters in.weight and out.weight are one tensor; expected one name")
+        assert said.count("\n") == 1
+
+
 def test_captured_steps_go_on_from_the_weights_and_not_from_their_average(cache, tmp_path):
     """The average stays as the weights began until the last of 39 steps, so that only the first epoch is the best. After the
     second nothing is saved: the average is still in the place of the weights when the third begins."""
@@ -112,6 +136,7 @@ def test_a_run_with_every_trick_gives_the_same_bits_exactly_in_two_modes(cache, 
     (["--tta", "flips"], 'train: --tta: unknown tta "flips"; did you mean "flip"?'),
     (["--schedule", "triangular(peak=2)"], "train: --schedule triangular: peak is 2; expected a share of the steps, 0 to 1"),
     (["--epochs", 3, "--average", "ema(every=40)"], "train: --average ema(every=40): every is 40 in a run of 39 steps, which would end with the "),
+    (["--augment", "alternating-flip,alternating-flip"], "train: transform alternating-flip: comes after alternating-flip, and the two undo "),
     (["--average", "ema(every=0)"], "train: --average ema: every is 0; expected 1 step or more"),
     (["--mode", "zero", "--optimizer", "muon", "--nproc", 2], "train: --mode zero with --optimizer muon, which needs whole parameters; "),
     (["--recipe", "cifar10-94", "--arch", "lenet"],

@@ -162,6 +162,25 @@ TEST(CheckpointTest, SgdIsWhatACheckpointIsOfThatNamesNoOptimizer) {
   EXPECT_EQ(load_checkpoint(folder.path() / "sgd.safetensors").info.optimizer, "sgd");
 }
 
+TEST(CheckpointTest, AnAverageOfAnotherKindIsRefusedWithBothSidesNamed) {
+  const TemporaryFolder folder("checkpoint-average");
+  const auto path = folder.path() / "ema.safetensors";
+  auto state = some_state();
+  state["average.fc.weight"] = torch::ones({2});
+  auto then = some_info(), now = some_info();
+  then.average = now.average = "ema";
+  save_checkpoint(path, then, state);
+  const auto read = load_checkpoint(path);
+  EXPECT_NO_THROW(check_same_average("f", read, now));
+  now.average = "lookahead";
+  EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { check_same_average("f", read, now); }),
+            "--resume f: a checkpoint of average ema; expected lookahead, as --average is");
+  save_checkpoint(path, some_info(), state);  // as earlier versions wrote it
+  EXPECT_NO_THROW(check_same_average("f", load_checkpoint(path), now));
+  save_checkpoint(path, some_info(), some_state());
+  EXPECT_EQ(read_tensors(path).metadata.at("penstock").find("average"), std::string::npos);
+}
+
 TEST(CheckpointTest, TheMiddleOfAnEpochNeedsTheSameOrder) {
   auto now = some_info();
   now.seed = 1;

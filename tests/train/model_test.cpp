@@ -45,6 +45,27 @@ TEST(ModelContractTest, StagesNameEveryParameterExactlyOnce) {
   }
 }
 
+/// One layer under two names. Optimisers would update it twice per step.
+class TiedModel final : public Model {
+ public:
+  TiedModel() {
+    const torch::nn::Linear fc = register_module("in", torch::nn::Linear(2, 2));
+    register_module("out", fc);
+  }
+};
+
+TEST(ModelTest, AParameterWithTwoNamesIsRefused) {
+  auto& entries = ModelRegistry::entries();
+  entries["tied"].make = [](const Spec&, const ModelShape&) { return std::make_unique<TiedModel>(); };
+  const auto message = message_of(ErrorKind::kConfig, [] { make_model_of("tied", {}); });
+  entries.erase("tied");
+  EXPECT_EQ(
+      message,
+      "--arch tied: parameters in.weight and out.weight are one tensor; expected one name for it, as a module has "
+      "that is registered once and used in several places");
+  for (const auto& arch : ModelRegistry::names()) EXPECT_NO_THROW(make_model_of(arch, kColour)) << arch;
+}
+
 TEST(ModelContractTest, ForwardIsTheCompositionOfTheStages) {
   for (const auto& arch : ModelRegistry::names()) {
     const auto model = model_of(arch, kColour);

@@ -139,10 +139,13 @@ TEST(WeightAverageTest, ItGoesOnFromItsStateAndIsTheModelThatIsSaved) {
   EXPECT_TRUE(saved.at("fc3.weight").equal(weight_of(state, "average")));
   EXPECT_EQ(saved.size(), whole.model->named_parameters().size());
   EXPECT_TRUE(has_average(state));
-  check_same_average("a", state, "ema");
-  EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { check_same_average("a", state, ""); }),
+  CheckpointInfo info;
+  info.average = "ema";
+  const Checkpoint averaged{info, state}, plain{{}, own_model(*whole.model)};
+  check_same_average("a", averaged, averaged.info);
+  EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { check_same_average("a", averaged, plain.info); }),
             "--resume a: a checkpoint with an average of the weights; expected --average, as in the run that wrote it");
-  EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { check_same_average("a", own_model(*whole.model), "ema"); }),
+  EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { check_same_average("a", plain, averaged.info); }),
             "--resume a: a checkpoint without an average of the weights; expected no --average, as in the run that "
             "wrote it");
 }

@@ -68,4 +68,9 @@ struct ModelKind {
 };
 using ModelRegistry = Registry<ModelKind>;
 
+/// The model that `arch` names, such as "mlp(hidden=64)". Throws config_error for unknown names and keys, for a picture
+/// that the model does not take, and where two parameters are one tensor: optimisers would update it twice per step,
+/// and slices of it would lie at two ranks. A module that is used in several places needs one name alone.
+std::unique_ptr<Model> make_model_of(const std::string& arch, const ModelShape& shape);
+
 }  // namespace penstock

@@ -35,13 +35,13 @@ void WeightStream::give(const std::string& name, const torch::Tensor& tensor) {
 void WeightStream::give_once(const std::string& name, const torch::Tensor& tensor) {
   if (!given_.insert(name).second) return;
   if (tensor.numel() > 0 && tensor.storage().nbytes() == 0)
-    throw bug_error(concat("tensor ", name, " was to be drawn later, and was not"));
+    throw bug_error(concat("tensor ", name, " has no memory; expected draw() for it, and no other name"));
   use_(name, tensor.detach());
 }
 
 void WeightStream::finish(const torch::nn::Module& model) {
   for_each_tensor(model, [this](const std::string& name, const torch::Tensor& tensor) { give_once(name, tensor); });
-  // After all were given: a tensor may have several names.
+  // After all were given: a buffer may have several names.
   for_each_tensor(model, [](const std::string&, const torch::Tensor& tensor) { detail::release_memory(tensor); });
 }
 

@@ -25,7 +25,8 @@ class WeightStream {
   WeightStream& operator=(const WeightStream&) = delete;
 
   void give(const std::string& name, const torch::Tensor& tensor);
-  /// Gives away what the constructor of `model` has not. Tensors may have several names.
+  /// Gives away what the constructor of `model` has not. Buffers may have several names (make_model_of() refuses
+  /// parameters that have).
   void finish(const torch::nn::Module& model);
 
  private:

@@ -124,6 +124,7 @@ CheckpointInfo info_of(const Setup& setup) {
   CheckpointInfo info;
   info.arch = options.arch;
   info.optimizer = parse_spec("optimizer", options.optimizer).name();
+  if (!options.average.empty()) info.average = parse_spec("average", options.average).name();
   info.shape = setup.shape;
   info.seed = options.seed;
   info.batch_size = options.batch_size;
@@ -154,6 +155,14 @@ void check_filters(const TrainOptions& options, const Model& model) {
         ": the model has no filters, so all of it would change as with sgd; expected layers=all, or --optimizer sgd"));
 }
 
+/// Before data are packed and ranks are started.
+void check_keeps_average(const TrainOptions& options) {
+  const Spec mode = parse_spec("mode", options.mode);
+  if (!options.average.empty() && !StrategyRegistry::entry(mode.name()).traits.keeps_average)
+    throw config_error(concat("--average ", options.average, " with --mode ", options.mode,
+                              ", which keeps no average of the weights; expected no --average, or another mode"));
+}
+
 /// Sets the default of --lr, and makes the optimiser over no parameters, so that it checks the values of its keys.
 void resolve_optimizer(TrainOptions& options) {
   const auto& entry = OptimizerRegistry::entry(parse_spec("optimizer", options.optimizer).name());
@@ -174,7 +183,7 @@ std::unique_ptr<Model> drawn_model(const Setup& setup) {
   const auto& options = setup.options;
   at::manual_seed(options.seed);
   return naming_memory("--arch " + options.arch, "its weights", "a smaller model",
-                       [&] { return ModelRegistry::make(parse_spec("arch", options.arch), setup.shape); });
+                       [&] { return make_model_of(options.arch, setup.shape); });
 }
 
 /// Calls `read` with the path of --pretrained, if it is given.
@@ -192,23 +201,24 @@ void take_weights(Model& model, const NamedWeights& weights) {
 
 /// Whether some weights follow from pictures of training. None do where all come from a file.
 bool begins_from_images(const Setup& setup) {
-  if (setup.world.is_spawner) return false;  // it has no rank's work to do, and only an outline
   return setup.model->initial_image_count() > 0 && !setup.checkpoint && setup.options.pretrained.empty();
 }
 
 /// Throws config_error where ranks would begin from different pictures and no rank has all weights to share.
-void check_begins_alike(const Setup& setup) {
+void check_begins_alike(const Setup& setup, bool holds_part) {
   const auto& mesh = setup.world.mesh;
-  if (setup.is_outline && mesh.pipe == 1 && mesh.data > 1 && shuffle_of(setup.options) == Shuffle::kRankLocal &&
+  if (holds_part && mesh.pipe == 1 && mesh.data > 1 && shuffle_of(setup.options) == Shuffle::kRankLocal &&
       !setup.world.has_rank_threads)
     throw config_error(concat("--shuffle rank-local with --mode ", setup.options.mode, ": --arch ", setup.options.arch,
                               " begins from pictures, of which each rank would see others; expected --shuffle global"));
 }
 
-/// Reads the pictures once; the models of other ranks and replicas take the weights as well.
-void begin_from_images(Setup& setup) {
+/// Reads the pictures once; the models of other ranks and replicas take the weights as well. A process that starts
+/// ranks has no rank's work to do: it checks alone, so that a refusal is one line and not one per rank.
+void begin_from_images(Setup& setup, bool holds_part) {
   if (!begins_from_images(setup)) return;
-  check_begins_alike(setup);
+  check_begins_alike(setup, holds_part);
+  if (setup.world.is_spawner) return;
   FirstImages images(setup, setup.model->initial_image_count());
   setup.initial_weights = setup.model->initial_weights([&images] { return images.next(); });
   if (!setup.is_outline) take_weights(*setup.model, setup.initial_weights);
@@ -302,8 +312,10 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   // An evaluation makes no update, but load_state() expects the state of the checkpoint's optimiser.
   if (options.only_evaluates && setup.checkpoint) {
     options.optimizer = setup.checkpoint->info.optimizer;
-    if (has_average(setup.checkpoint->state) && options.average.empty()) options.average = "ema";
+    if (has_average(setup.checkpoint->state) && options.average.empty())
+      options.average = setup.checkpoint->info.average.empty() ? "ema" : setup.checkpoint->info.average;
   }
+  check_keeps_average(options);
 
   // Ranks that are threads share what is open, so that all shards are needed.
   const bool is_shared = setup.world.has_rank_threads;
@@ -324,13 +336,14 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   start_intra_op_threads(setup.world.is_spawner || is_shared ? 1 : setup.options.threads);
   const Spec mode = parse_spec("mode", setup.options.mode);
   const auto& traits = StrategyRegistry::entry(mode.name()).traits;
-  setup.is_outline = setup.world.is_spawner || (traits.holds_part && traits.holds_part(mode, setup.world.mesh));
+  const bool holds_part = traits.holds_part && traits.holds_part(mode, setup.world.mesh);
+  setup.is_outline = setup.world.is_spawner || holds_part;
   setup.model = setup.is_outline ? make_outline(setup) : make_model(setup);
   check_layers(setup.options, *setup.model);
   check_filters(setup.options, *setup.model);
   if (!setup.options.pretrained.empty() && !setup.world.is_spawner && setup.world.rendezvous.world_size > 1)
     setup.pretrained = identity_of_weights(setup.options.pretrained);
-  begin_from_images(setup);
+  begin_from_images(setup, holds_part);
   setup.rate_factors = rate_factors(*setup.model, setup.options.layer_rates);
   scale_biases(*setup.model, setup.options.bias_rate, setup.rate_factors);
   setup.step_options = {.weight_decays = bias_decays(*setup.model, setup.options.bias_decay),
@@ -340,7 +353,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   if (setup.checkpoint) {
     check_same_model(setup.options.resume, setup.checkpoint->info, setup.options.arch, setup.shape);
     check_same_optimizer(setup.options.resume, setup.checkpoint->info, setup.info);
-    check_same_average(setup.options.resume, setup.checkpoint->state, setup.options.average);
+    check_same_average(setup.options.resume, *setup.checkpoint, setup.info);
     if (!setup.options.only_evaluates) check_same_order(setup.options.resume, setup.checkpoint->info, setup.info);
     setup.info.position = setup.checkpoint->info.position;
   }

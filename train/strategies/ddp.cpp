@@ -100,7 +100,8 @@ const Registered<StrategyKind> kDdp{
      .promise = ddp_promise,
      .examples = {"ddp(accumulate=2)", "ddp(step-in-backward=true)", "ddp(sync-bn=true)", "ddp(compress=fp16)",
                   "ddp(compress=powersgd)"},
-     .exact = StrategyKind::Exact::kAlways}};
+     .exact = StrategyKind::Exact::kAlways,
+     .keeps_average = true}};
 
 }  // namespace
 }  // namespace penstock

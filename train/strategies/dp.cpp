@@ -90,7 +90,10 @@ const Registered<StrategyKind> kDp{
     "default is 2), devices=0:1 one on each of two GPUs (the default is all that are visible); output-device (default "
     "the first) is where the logits come together and the model is updated",
     make_dp,
-    {.mesh = dp_mesh, .examples = {"dp(devices=cpu:1)", "dp(devices=cpu:5)"}, .exact = StrategyKind::Exact::kAlways}};
+    {.mesh = dp_mesh,
+     .examples = {"dp(devices=cpu:1)", "dp(devices=cpu:5)"},
+     .exact = StrategyKind::Exact::kAlways,
+     .keeps_average = true}};
 
 }  // namespace
 }  // namespace penstock

@@ -264,7 +264,8 @@ const Registered<StrategyKind> kPipeline{
      .examples = {"pipeline(micro-batches=1)", "pipeline(schedule=gpipe)", "pipeline(schedule=interleaved)",
                   "pipeline(schedule=zero-bubble)", "pipeline(recompute=always)", "pipeline(data=2,micro-batches=3)",
                   "pipeline(data=2,zero=1)", "pipeline(data=2,schedule=zero-bubble,zero=2)"},
-     .exact = StrategyKind::Exact::kAlways}};
+     .exact = StrategyKind::Exact::kAlways,
+     .keeps_average = true}};
 
 const Registered<StrategyKind> kModelParallel{
     "mp",
@@ -277,7 +278,8 @@ const Registered<StrategyKind> kModelParallel{
      .draw = drawing_of,
      .holds_part = holds_part,
      .promise = pipeline_promise,
-     .exact = StrategyKind::Exact::kAlways}};
+     .exact = StrategyKind::Exact::kAlways,
+     .keeps_average = true}};
 
 }  // namespace
 }  // namespace penstock

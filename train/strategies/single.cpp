@@ -37,7 +37,8 @@ const Registered<StrategyKind> kSingle{
     {.mesh = single_mesh,
      .promise = single_promise,
      .examples = {"single(accumulate=4)"},
-     .exact = StrategyKind::Exact::kAlways}};
+     .exact = StrategyKind::Exact::kAlways,
+     .keeps_average = true}};
 
 }  // namespace
 }  // namespace penstock

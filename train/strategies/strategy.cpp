@@ -6,7 +6,7 @@
 namespace penstock {
 
 void Strategy::average_weights(double, bool) {
-  throw config_error("--average: this mode keeps no average of the weights; expected no --average");
+  throw bug_error("a mode that keeps no average was asked for one; expected Traits::keeps_average");
 }
 
 StateDict Strategy::state() {

@@ -124,8 +124,8 @@ class Strategy {
   virtual void set_learning_rate(double learning_rate) = 0;
   /// Collective, between two steps: the average becomes decay * average + (1 - decay) * weights, with BatchNorm's
   /// running statistics among the weights; with `restarts` the weights then become the average. It starts as the
-  /// weights of the first step. evaluate() uses it from the start on. Requires StepOptions::keeps_average; throws
-  /// config_error where a mode has none.
+  /// weights of the first step. evaluate() uses it from the start on. Requires StepOptions::keeps_average and
+  /// Traits::keeps_average; without the latter it throws bug_error.
   virtual void average_weights(double decay, bool restarts);
   /// One entry per replica; empty in a mode that has none.
   virtual std::vector<ReplicaUse> replica_use() { return {}; }
@@ -184,6 +184,8 @@ struct StrategyKind {
     std::vector<std::string> examples = {};
     /// A mode that takes shards computes them one by one, and reaches the bits of every other one that does.
     Exact exact = Exact::kNever;
+    /// Whether it has average_weights().
+    bool keeps_average = false;
   };
 };
 using StrategyRegistry = Registry<StrategyKind>;

@@ -99,7 +99,8 @@ const Registered<StrategyKind> kZero{
      .promise = zero_promise,
      .examples = {"zero(accumulate=2)", "zero(step-in-backward=true)", "zero(stage=2)", "zero(stage=2,accumulate=2)",
                   "zero(stage=3)", "zero(stage=3,sync-bn=true)"},
-     .exact = StrategyKind::Exact::kPieces}};
+     .exact = StrategyKind::Exact::kPieces,
+     .keeps_average = true}};
 
 }  // namespace
 }  // namespace penstock

@@ -136,7 +136,7 @@ std::string name_of(Hosting hosting) { return hosting == Hosting::kThreads ? "th
 Matrix matrix_of(const VerifyOptions& options) {
   Matrix matrix;
   std::vector<std::unique_ptr<Model>> models;
-  for (const auto& arch : options.archs) models.push_back(ModelRegistry::make(parse_spec("arch", arch), ModelShape{}));
+  for (const auto& arch : options.archs) models.push_back(make_model_of(arch, ModelShape{}));
   const auto modes = options.modes.empty() ? all_modes() : options.modes;
   for (const auto& mode : modes) {
     ModeRows rows(options, mode, matrix);
