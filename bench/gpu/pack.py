@@ -50,10 +50,20 @@ def copy_data(data, folder, photos):
             shutil.copy(path, folder / "data" / name)
 
 
+def why_no_wheel(root, wheels):
+    """Why no wheel of this folder travels; "" if they do. What another machine shows of an old wheel would be said of this commit."""
+    if not any(wheels.glob("penstock-*.whl")):
+        return f"there is no wheel in {wheels}"
+    now = subprocess.run([root / "script/wheel", "--sources"], capture_output=True, text=True).stdout
+    stamp = wheels / "sources"
+    if not now or not stamp.is_file() or stamp.read_text() != now:
+        return f"the wheel in {wheels} was built from other sources than this checkout has"
+    return ""
+
+
 def copy_wheels(wheels, folder):
-    (folder / "wheels").mkdir()
     for path in sorted(wheels.glob("penstock-*.whl")):
-        shutil.copy(path, folder / "wheels")
+        shutil.copy(path, folder)
 
 
 def weight(folder):
@@ -88,7 +98,10 @@ def fill(root, folder, part, photos, limit_mib):
     source = Bundle(root, pathlib.Path("/nonexistent"))
     copy_programs(source, part)
     copy_data(source.data, part, photos)
-    copy_wheels(source.wheels, part)
+    (part / "wheels").mkdir()
+    why = why_no_wheel(root, source.wheels)
+    if not why:
+        copy_wheels(source.wheels, part / "wheels")
     (part / "commit").write_text(described(root) + "\n")
     sizes = {name: weight(part / name) for name in ("bin", "lib", "data", "wheels")}
     sizes["checkout"] = checkout_weight(root)
@@ -102,6 +115,6 @@ def fill(root, folder, part, photos, limit_mib):
     shutil.rmtree(folder, ignore_errors=True)
     part.rename(folder)
     print(f"packed {folder}: {total:.1f} of {limit_mib:g} MiB ({said})")
-    if sizes["wheels"] == 0:
-        print(f"without the Python package, as there is no wheel in {source.wheels}; expected script/wheel before, for the steps `python`")
+    if why:
+        print(f"without the Python package, as {why}; expected script/wheel before, for the steps `python`")
     return 0

@@ -277,6 +277,7 @@ def test_a_bundle_holds_what_another_machine_lacks_and_runs(tmp_path):
     for name in ("mnist", "cifar10"):
         (data / name).mkdir()
         (data / name / "file").write_bytes(b"x" * 1000)
+    wheel(tmp_path / "wheels", "cp312-abi3", "raise SystemExit('of an older commit')")
     env = {"PENSTOCK_DATA": str(data)}
     _, errors, _ = gpu(tmp_path, "pack", "--limit", 5, code=2, **env)
     assert len(errors.splitlines()) == 1 and "expected at most 5: fewer --photos than 100" in errors
@@ -285,7 +286,10 @@ def test_a_bundle_holds_what_another_machine_lacks_and_runs(tmp_path):
     assert "of 64 MiB (bin " in printed
     bundle = tmp_path / "bundle"
     assert len(list((bundle / "data/imagenet-sample").iterdir())) == 2
-    assert "no wheel in" in printed
+    assert printed.splitlines()[1] == (
+        f"without the Python package, as the wheel in {tmp_path}/wheels was built from other sources than this checkout has; "
+        "expected script/wheel before, for the steps `python`")
+    assert list((bundle / "wheels").iterdir()) == []
     libraries = {path.name.split(".so")[0] for path in (bundle / "lib").iterdir()}
     assert {"libpenstock", "libpenstock_train", "libtbb", "libjpeg", "libhwy", "libisal", "libspng", "libxxhash"} <= libraries
     assert not libraries & {"libc", "libstdc++", "libgomp", "libtorch_cpu", "libc10", "libcudart", "libnccl"}
@@ -293,3 +297,26 @@ def test_a_bundle_holds_what_another_machine_lacks_and_runs(tmp_path):
     # PENSTOCK_BIN would be used without a bundle.
     _, _, steps = run(tmp_path, "--only", "start", PENSTOCK_BIN="/nonexistent")
     assert steps["start"]["status"] == "passed" and steps["start"]["command"].startswith(f"{bundle}/bin/train ")
+
+
+def test_a_wheel_travels_if_it_is_of_these_sources(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "bench/gpu"))
+    pack = importlib.import_module("pack")
+    root, wheels = tmp_path / "root", tmp_path / "wheels"
+    for name in ("core", "augment", "loader", "python", "tools/train", "cmake", "script"):
+        (root / name).mkdir(parents=True)
+    for name in ("CMakeLists.txt", "pyproject.toml", "loader/loader.h", "tools/train/main.cpp"):
+        (root / name).write_text("1\n")
+    (root / "script/wheel").write_text((ROOT / "script/wheel").read_text())
+    (root / "script/wheel").chmod(0o755)
+    wheels.mkdir()
+    assert pack.why_no_wheel(root, wheels) == f"there is no wheel in {wheels}"
+    wheel(wheels, "cp312-abi3", "")
+    other = f"the wheel in {wheels} was built from other sources than this checkout has"
+    assert pack.why_no_wheel(root, wheels) == other  # it does not say of which
+    (wheels / "sources").write_text(subprocess.run([root / "script/wheel", "--sources"], capture_output=True, text=True).stdout)
+    assert pack.why_no_wheel(root, wheels) == ""
+    (root / "tools/train/main.cpp").write_text("2\n")  # a wheel has no `train`
+    assert pack.why_no_wheel(root, wheels) == ""
+    (root / "loader/loader.h").write_text("2\n")
+    assert pack.why_no_wheel(root, wheels) == other
