@@ -89,6 +89,9 @@ class KernelBatch {
   /// Appends a row. `scales_dct`: whether the picture is decoded at the smallest DCT scale that the plan allows.
   /// Requires one output size for all rows, and at least as many channels as the picture has components.
   void add(size_t picture, const Plan& plan, bool scales_dct);
+  /// Appends a row that shows no picture: level 0, normalised. It costs nothing but the writing of its pixels, and is
+  /// for rows that come from elsewhere and are copied over it. Requires the output size of the other rows.
+  void add_empty(int output_height, int output_width);
 
   std::span<const std::byte> jobs() const;  ///< To be copied to the device.
   uint64_t scratch_bytes() const;

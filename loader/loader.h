@@ -61,6 +61,10 @@ struct LoaderOptions {
   /// Whether a batch takes its memory along. Then any number of batches may be held for any time, also after the loader
   /// is gone, and none of them stops the loader: next() gives the slot other memory, from a pool that grows by need.
   bool gives_batches_away = false;
+  /// Which samples somebody else decodes, by their index in the data set. Of their rows only label, id and weight 1 are
+  /// written; their bytes are not read, so that they cannot be corrupt. Several workers may call it at once. Requires
+  /// transforms that mix no rows. Empty: the loader makes all rows.
+  std::function<bool(uint64_t index)> leaves_out = {};
 };
 
 /// The shards that Dataset::open() has to open for a loader with these options: with rank-local shuffling only the

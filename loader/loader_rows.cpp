@@ -83,9 +83,14 @@ RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, co
       decode_(options.decode),
       scales_dct_(options.scales_dct),
       emulated_load_ns_(options.emulated_load_ns),
+      leaves_out_(options.leaves_out),
       samples_(*dataset_, options),
       extent_(find_extent()),
-      row_bytes_(rendered_bytes(options.layout, extent_)) {}
+      row_bytes_(rendered_bytes(options.layout, extent_)) {
+  if (leaves_out_ && mixes())
+    throw bug_error(concat("loader: leaves samples out, and the transforms ", pipeline_.text(),
+                           " mix rows of a batch; expected one of the two"));
+}
 
 Extent RowMaker::find_extent() const {
   const auto& manifest = dataset_->manifest();
@@ -133,6 +138,7 @@ void RowMaker::make_group(const BatchContext& context, int64_t begin, int64_t en
   std::exception_ptr failure;
   const bool is_mixed = context.mix.kind != BatchMix::Kind::kNone;
   const int64_t found_count = find_rows(context, begin, end, worker, failure);
+  int64_t made_count = is_mixed ? 2 * found_count : found_count;
   for (int64_t k = 0; k < found_count; ++k) {
     auto& row = worker.rows[static_cast<size_t>(k)];
     const auto& partner = is_mixed ? worker.partners[static_cast<size_t>(k)] : row;
@@ -141,7 +147,9 @@ void RowMaker::make_group(const BatchContext& context, int64_t begin, int64_t en
     const int64_t i = begin + k;
     std::byte* const output = slot.pixels + static_cast<size_t>(i) * row_bytes_;
     row.is_substituted |= partner.is_substituted;
-    if (!row.is_substituted) {
+    if (row.is_left_out) {
+      --made_count;
+    } else if (!row.is_substituted) {
       try {
         is_mixed ? make_mixed(context, row, partner, output, worker) : make_row(context, row, output, worker);
       } catch (const Error& error) {
@@ -160,8 +168,7 @@ void RowMaker::make_group(const BatchContext& context, int64_t begin, int64_t en
     slot.second_labels[i] = partner.sample.label;
     slot.mix_weights[i] = is_mixed ? context.mix.mix_weight : 1.0F;
   }
-  worker.made_count.fetch_add(static_cast<uint64_t>(is_mixed ? 2 * found_count : found_count),
-                              std::memory_order_relaxed);
+  worker.made_count.fetch_add(static_cast<uint64_t>(made_count), std::memory_order_relaxed);
   if (failure) std::rethrow_exception(failure);
 }
 
@@ -195,8 +202,9 @@ int64_t RowMaker::look_up(std::vector<RowWorker::Row>& rows, int64_t count, RowW
   for (; i < count; ++i) {
     auto& row = rows[static_cast<size_t>(i)];
     row.is_substituted = false;
+    row.is_left_out = leaves_out_ && leaves_out_(row.index);
     try {
-      row.sample = dataset_->checked_at(row.index);
+      row.sample = row.is_left_out ? dataset_->at(row.index) : dataset_->checked_at(row.index);
     } catch (const Error& error) {
       if (!is_forgiven(error)) {
         failure = std::current_exception();
@@ -207,7 +215,10 @@ int64_t RowMaker::look_up(std::vector<RowWorker::Row>& rows, int64_t count, RowW
     }
   }
   uint64_t byte_count = 0;
-  for (int64_t k = 0; k < i; ++k) byte_count += rows[static_cast<size_t>(k)].sample.bytes.size();
+  for (int64_t k = 0; k < i; ++k) {
+    const auto& row = rows[static_cast<size_t>(k)];
+    if (!row.is_left_out) byte_count += row.sample.bytes.size();
+  }
   worker.sample_bytes.fetch_add(byte_count, std::memory_order_relaxed);
   const int64_t read_count = std::max<int64_t>(i, 1);
   worker.read.add((now_ns() - start_ns) / read_count, static_cast<uint64_t>(read_count));

@@ -75,6 +75,13 @@ std::string room_text(const char* what, int64_t picture_count, int64_t byte_coun
                 " of the device's memory are free, of which an eighth is left for training; ");
 }
 
+std::string share_text(const char* what, int64_t picture_count, int64_t byte_count, int64_t free_bytes,
+                       int64_t stay_count) {
+  const double share = static_cast<double>(stay_count) / static_cast<double>(picture_count);
+  return concat(room_text(what, picture_count, byte_count, free_bytes), grouped(static_cast<uint64_t>(stay_count)),
+                " pictures, ", percent_text(share), " of them, stay there, and ");
+}
+
 void require_room(const char* what, int64_t picture_count, int64_t byte_count, int64_t free_bytes) {
   const int64_t fit = pictures_that_fit(picture_count, byte_count, free_bytes);
   if (fit == picture_count) return;

@@ -33,6 +33,9 @@ int64_t pictures_that_fit(int64_t picture_count, int64_t byte_count, int64_t fre
 /// "--resident: 60,000 pictures take 47.0 MB, and 39.2 MB of the device's memory are free, of which an eighth is left
 /// for training; ". `what` stands before "60,000 pictures take": nothing, or "the coefficients of ".
 std::string room_text(const char* what, int64_t picture_count, int64_t byte_count, int64_t free_bytes);
+/// room_text() and "55 pictures, 42 % of them, stay there, and ".
+std::string share_text(const char* what, int64_t picture_count, int64_t byte_count, int64_t free_bytes,
+                       int64_t stay_count);
 
 /// Throws device_error with both numbers, and how many pictures would fit, unless `byte_count` bytes are at most
 /// bytes_for_pictures(free_bytes). `what` stands before "60,000 pictures take": nothing, or "the coefficients of ".

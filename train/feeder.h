@@ -49,7 +49,8 @@ struct ResidentRoom {
 /// plans and order are those of a loader with these options; the pixels are equal up to rounding.
 ///
 /// Where they do not fit, as many as fit stay there, and the others are copied to the device with the batch that they
-/// are in. Errors: device_error with both numbers if there is no room for two batches, or if coefficients do not fit.
+/// are in. Errors: device_error with both numbers if there is no room for two batches. Photographs that are stored as
+/// coefficients: make_resident_photographs().
 std::unique_ptr<Feeder> make_resident_feeder(std::shared_ptr<const Dataset> dataset, const Pipeline& pipeline,
                                              const LoaderOptions& options, const torch::Device& device,
                                              Recorder& recorder, const ResidentRoom& room = {});

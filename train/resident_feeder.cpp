@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/number_text.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
 #include "loader/read_from.h"
@@ -135,9 +134,8 @@ class ResidentFeeder final : public Feeder {
     if (fit < 2 * batch_size) require_room("", count, count * picture_bytes_, *free_bytes);
     const int64_t stay = fit - batch_size;
     if (room.say)
-      room.say(concat(room_text("", count, count * picture_bytes_, *free_bytes), grouped(static_cast<uint64_t>(stay)),
-                      " pictures, ", percent_text(static_cast<double>(stay) / static_cast<double>(count)),
-                      " of them, stay there, and the others are copied with their batches"));
+      room.say(share_text("", count, count * picture_bytes_, *free_bytes, stay) +
+               "the others are copied with their batches");
     return stay;
   }
 
@@ -258,7 +256,7 @@ std::unique_ptr<Feeder> make_resident_feeder(std::shared_ptr<const Dataset> data
                                              const LoaderOptions& options, const torch::Device& device,
                                              Recorder& recorder, const ResidentRoom& room) {
   if (const auto example = dataset->example(); example && example->encoding == Encoding::kCoefficients)
-    return make_resident_photographs(std::move(dataset), pipeline, options, device, recorder);
+    return make_resident_photographs(std::move(dataset), pipeline, options, device, recorder, room);
   return std::make_unique<ResidentFeeder>(std::move(dataset), pipeline, options, device, recorder, room);
 }
 

@@ -1,8 +1,10 @@
-// Resident photographs: coefficients are copied to the device once; each step copies only the jobs of a batch there.
+// Resident photographs: coefficients are copied to the device once; each step copies only the jobs of a batch there,
+// and the rows of photographs that did not fit.
 #include "train/resident_photographs.h"
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,8 +13,10 @@
 #include "loader/device_decoder.h"
 #include "loader/read_from.h"
 #include "loader/sample_order.h"
+#include "train/batch_tensors.h"
 #include "train/cuda_device.h"
 #include "train/device_kernels.h"
+#include "train/host_rows.h"
 
 namespace penstock {
 namespace {
@@ -61,7 +65,7 @@ torch::Tensor bytes_on(const torch::Device& device, std::span<const std::byte> b
 class ResidentPhotographs final : public Feeder {
  public:
   ResidentPhotographs(std::shared_ptr<const Dataset> dataset, const Pipeline& pipeline, const LoaderOptions& options,
-                      const torch::Device& device, Recorder& recorder)
+                      const torch::Device& device, Recorder& recorder, const ResidentRoom& room)
       : dataset_(std::move(dataset)),
         pipeline_(pipeline),
         options_(options),
@@ -70,38 +74,41 @@ class ResidentPhotographs final : public Feeder {
         order_(*dataset_, options),
         epoch_order_(order_.order_of(0)),
         kernels_(make_device_kernels(device)),
-        work_(pictures_, pipeline.normalization(), dataset_->manifest().channels) {
+        work_(pictures_, pipeline.normalization(), dataset_->manifest().channels, options.layout) {
     refuse_what_only_the_host_renders();
-    upload();
+    upload(room);
   }
 
   void start_epoch(int64_t epoch, int64_t first_batch) override {
     refuse_corrupt_rows();
     epoch_ = epoch, next_ = first_batch;
     epoch_order_ = order_.order_of(epoch);
+    if (host_) host_->start_epoch(epoch, first_batch);
   }
   int64_t batches_per_epoch() const override { return order_.partition().batch_count(); }
   uint64_t samples_per_epoch() const override { return order_.partition().sample_count(); }
-  LoaderStatistics statistics() const override { return statistics_; }
+  LoaderStatistics statistics() const override { return host_ ? host_->statistics() : LoaderStatistics(); }
 
   std::optional<DeviceBatch> next() override {
     recorder_.mark(Phase::kOther);
     if (next_ >= batches_per_epoch()) {
+      if (host_) host_->next();  // nothing: its loader is at the next epoch then
       refuse_corrupt_rows();
       return std::nullopt;
     }
-    const Partition::Rows rows = order_.partition().rows(next_);
+    const int64_t index = next_++;
+    const Partition::Rows rows = order_.partition().rows(index);
     plan(rows);
+    if (host_) wait_for_host();
     recorder_.mark(Phase::kWait);
-    auto batch = render(rows);
+    auto batch = render(rows, index);
     recorder_.mark(Phase::kHostToDevice);
-    ++next_;
     return batch;
   }
 
  private:
   struct Photograph {
-    static constexpr uint32_t kCorrupt = ~uint32_t{0};
+    static constexpr uint32_t kCorrupt = ~uint32_t{0}, kOnHost = kCorrupt - 1;
     uint64_t id = 0;
     int64_t label = 0;
     uint32_t number = kCorrupt;  // among pictures_
@@ -114,29 +121,62 @@ class ResidentPhotographs final : public Feeder {
                  " mix rows of a batch, which only the loader on the host can do; expected no mixup and no cutmix"));
   }
 
-  /// Copies this rank's coefficients to the device: all samples, or with rank-local shuffling those of its shards.
-  void upload() {
+  /// Photographs and the bytes of their coefficients on the device.
+  struct Amount {
     int64_t count = 0, byte_count = 0;
+  };
+
+  /// Copies this rank's coefficients to the device: all samples, or with rank-local shuffling those of its shards. The
+  /// rows of those that do not fit are left to the host.
+  void upload(const ResidentRoom& room) {
+    Amount all;
     for_each_sample([&](uint64_t index) {
       const Sample sample = dataset_->at(index);
-      check_size(index, sample, /*is_first=*/count == 0);
-      ++count;
-      byte_count += static_cast<int64_t>(DevicePictures::byte_count_of(sample.bytes.size()));
+      check_size(index, sample, /*is_first=*/all.count == 0);
+      add_to(all, sample);
     });
-    if (count == 0)
+    if (all.count == 0)
       throw config_error(concat("--resident: ", dataset_->folder().string(), " has no pictures; expected some"));
-    if (const auto free_bytes = free_device_bytes(device_))
-      require_room("the coefficients of ", count, byte_count, *free_bytes);
+    const Amount stay = amount_that_stays(all, room);
     photographs_.resize(dataset_->size());
-    StagedCopy stores(byte_count, device_);
-    for_each_sample([&](uint64_t index) { upload(index, stores); });
-    if (pictures_.size() == 0)
+    StagedCopy stores(stay.byte_count, device_);
+    int64_t count = 0;
+    for_each_sample([&](uint64_t index) {
+      const Sample sample = dataset_->at(index);
+      photographs_[index] = {sample.id, sample.label, Photograph::kOnHost};
+      if (count++ < stay.count) upload(index, stores);
+    });
+    if (stay.count < all.count)
+      host_.emplace(dataset_, pipeline_, options_,
+                    [this](uint64_t index) { return photographs_[index].number != Photograph::kOnHost; });
+    else if (pictures_.size() == 0)
       throw config_error(concat("--resident: all pictures of ", dataset_->folder().string(),
                                 " are corrupt; expected some that are not"));
     stores_ = stores.finished();
     codebooks_ = bytes_on(device_, pictures_.codebooks());
     quant_tables_ = bytes_on(device_, pictures_.quant_tables());
     refused_count_ = torch::zeros({}, torch::dtype(torch::kInt64).device(device_));
+  }
+
+  static void add_to(Amount& amount, const Sample& sample) {
+    ++amount.count;
+    amount.byte_count += static_cast<int64_t>(DevicePictures::byte_count_of(sample.bytes.size()));
+  }
+
+  /// All, or the first ones up to what fits.
+  Amount amount_that_stays(const Amount& all, const ResidentRoom& room) const {
+    const auto free_bytes = room.free_bytes ? room.free_bytes : free_device_bytes(device_);
+    if (!free_bytes || all.byte_count <= bytes_for_pictures(*free_bytes)) return all;
+    Amount stay, next;
+    for_each_sample([&](uint64_t index) {
+      add_to(next, dataset_->at(index));
+      if (next.byte_count <= bytes_for_pictures(*free_bytes)) stay = next;
+    });
+    const char* const what = "the coefficients of ";
+    if (stay.count < order_.partition().rows_per_rank()) require_room(what, all.count, all.byte_count, *free_bytes);
+    if (room.say)
+      room.say(share_text(what, all.count, all.byte_count, *free_bytes, stay.count) + "the loader decodes the others");
+    return stay;
   }
 
   /// Sets the size of rows from the first sample, and expects it of the others.
@@ -161,9 +201,8 @@ class ResidentPhotographs final : public Feeder {
   }
 
   void upload(uint64_t index, StagedCopy& stores) {
-    const Sample known = dataset_->at(index);
     Photograph& photograph = photographs_[index];
-    photograph.id = known.id, photograph.label = known.label;
+    photograph.number = Photograph::kCorrupt;
     try {
       const Sample sample = dataset_->checked_at(index);
       read_from(*dataset_, index, [&] { add(sample, photograph, stores); });
@@ -191,6 +230,7 @@ class ResidentPhotographs final : public Feeder {
     };
     labels_ = host(torch::kInt64), weights_ = host(torch::kFloat32);
     is_substituted_ = false;
+    host_rows_.clear();
     work_.clear();
     for (int64_t row = 0; row < rows.count; ++row) {
       const uint64_t index = order_.index_at(epoch_order_, rows.first_position + static_cast<uint64_t>(row));
@@ -199,23 +239,34 @@ class ResidentPhotographs final : public Feeder {
       is_substituted_ |= is_corrupt;
       labels_.data_ptr<int64_t>()[row] = photograph.label;
       weights_.data_ptr<float>()[row] = is_corrupt ? 0.F : 1.F;
-      const size_t number = is_corrupt ? 0 : photograph.number;  // of a corrupt one, nothing will be seen
-      const Plan plan =
-          pipeline_.plan(pictures_.whole(number), options_.seed, static_cast<uint32_t>(epoch_), photograph.id);
-      work_.add(number, plan, options_.scales_dct);
+      if (photograph.number == Photograph::kOnHost) host_rows_.push_back(row);
+      if (is_corrupt || photograph.number == Photograph::kOnHost) {
+        work_.add_empty(extent_.height, extent_.width);
+        continue;
+      }
+      const Plan plan = pipeline_.plan(pictures_.whole(photograph.number), options_.seed, static_cast<uint32_t>(epoch_),
+                                       photograph.id);
+      work_.add(photograph.number, plan, options_.scales_dct);
     }
   }
 
-  DeviceBatch render(const Partition::Rows& rows) {
+  /// Its loader finds out here which of its samples are corrupt.
+  void wait_for_host() {
+    const Batch& batch = *host_->next();
+    for (const int64_t row : host_rows_) weights_.data_ptr<float>()[row] = batch.weights()[static_cast<size_t>(row)];
+  }
+
+  DeviceBatch render(const Partition::Rows& rows, int64_t index) {
     DeviceBatch batch;
-    batch.epoch = epoch_, batch.index = next_, batch.first_position = rows.first_position;
+    batch.epoch = epoch_, batch.index = index, batch.first_position = rows.first_position;
     batch.rows = order_.partition().rows_per_rank(), batch.count = rows.count, batch.global_count = rows.global_count;
     batch.labels = labels_.to(device_, /*non_blocking=*/true);
     batch.weights = weights_.to(device_, /*non_blocking=*/true);
     batch.images = torch::empty({batch.rows, extent_.channels, extent_.height, extent_.width},
-                                torch::dtype(torch::kFloat32).device(device_));
+                                torch::dtype(detail::dtype_of(options_.layout)).device(device_));
     if (rows.count < batch.rows) batch.images.narrow(0, rows.count, batch.rows - rows.count).zero_();
     if (rows.count > 0) run_kernels(batch);
+    if (host_) host_->copy(host_rows_, batch.images);
     if (is_substituted_) batch.images.mul_(batch.weights.view({-1, 1, 1, 1}));
     return batch;
   }
@@ -233,7 +284,7 @@ class ResidentPhotographs final : public Feeder {
                                             .quant_tables = quant_tables_.data_ptr(),
                                             .jobs = jobs.data_ptr(),
                                             .scratch = scratch_.data_ptr(),
-                                            .output = batch.images.data_ptr<float>(),
+                                            .output = batch.images.data_ptr(),
                                             .status = reinterpret_cast<uint32_t*>(status.data_ptr<int32_t>())});
     kernels_->run(work_, arguments);
     refused_count_.add_(status.sum());
@@ -268,15 +319,16 @@ class ResidentPhotographs final : public Feeder {
   bool is_substituted_ = false;
   Extent extent_;  // of one row
   int64_t epoch_ = 0, next_ = 0;
-  LoaderStatistics statistics_;
+  std::vector<int64_t> host_rows_;  // rows of the batch that come from there
+  std::optional<HostRows> host_;    // none: all photographs are on the device; the last member: its workers use others
 };
 
 }  // namespace
 
 std::unique_ptr<Feeder> make_resident_photographs(std::shared_ptr<const Dataset> dataset, const Pipeline& pipeline,
                                                   const LoaderOptions& options, const torch::Device& device,
-                                                  Recorder& recorder) {
-  return std::make_unique<ResidentPhotographs>(std::move(dataset), pipeline, options, device, recorder);
+                                                  Recorder& recorder, const ResidentRoom& room) {
+  return std::make_unique<ResidentPhotographs>(std::move(dataset), pipeline, options, device, recorder, room);
 }
 
 }  // namespace penstock

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct alignas(128) RowWorker {  // 128: neighbouring cache lines are fetched in
     uint64_t index = 0;  // in the split
     Sample sample;
     bool is_substituted = false;
+    bool is_left_out = false;
   };
   static constexpr int64_t kGroup = 64;  // rows that are looked up together; they take 8 KB
 
@@ -108,6 +110,7 @@ class RowMaker {
   DecodePath decode_;
   bool scales_dct_;
   int64_t emulated_load_ns_;
+  std::function<bool(uint64_t)> leaves_out_;
   SampleOrder samples_;
   Extent extent_;
   size_t row_bytes_;

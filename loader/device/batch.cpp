@@ -154,6 +154,20 @@ struct KernelBatch::State {
   bool has_filtered = false, has_steps = false;
   std::vector<detail::RowJob> jobs;
   detail::KernelArguments arguments{};
+
+  void take_size(int height, int width) {
+    if (jobs.empty()) output_height = height, output_width = width;
+    if (height != output_height || width != output_width)
+      throw bug_error(concat("device decoder: a row of ", height, "x", width, " after rows of ", output_height, "x",
+                             output_width, "; expected one size"));
+  }
+  /// A row that has no tasks yet.
+  detail::RowJob new_job() const {
+    detail::RowJob job{};
+    job.channels = channels;
+    job.first_group = group_count, job.first_tile = tile_count;
+    return job;
+  }
 };
 
 KernelBatch::KernelBatch(const DevicePictures& pictures, const Normalization& normalization, int channels,
@@ -173,10 +187,7 @@ void KernelBatch::clear() {
 
 void KernelBatch::add(size_t picture, const Plan& given, bool scales_dct) {
   State& state = *state_;
-  if (state.jobs.empty()) state.output_height = given.output_height, state.output_width = given.output_width;
-  if (given.output_height != state.output_height || given.output_width != state.output_width)
-    throw bug_error(concat("device decoder: a row of ", given.output_height, "x", given.output_width, " after rows of ",
-                           state.output_height, "x", state.output_width, "; expected one size"));
+  state.take_size(given.output_height, given.output_width);
   const detail::StoredPicture& stored = state.pictures.pictures[picture];
   const detail::JpegGeometry geometry = stored.geometry();
   if (geometry.component_count > state.channels)
@@ -188,9 +199,7 @@ void KernelBatch::add(size_t picture, const Plan& given, bool scales_dct) {
   const Region region = footprint(plan);
   const detail::Scratch scratch(state.scratch_bytes);
 
-  detail::RowJob job{};
-  job.channels = state.channels;
-  job.first_group = state.group_count, job.first_tile = state.tile_count;
+  detail::RowJob job = state.new_job();
   detail::describe_picture(stored, geometry, job);
   if (region.width > 0 && region.height > 0) detail::describe_region(geometry, region, scale, job, scratch);
   detail::describe_sampling(plan, job, scratch);
@@ -201,6 +210,13 @@ void KernelBatch::add(size_t picture, const Plan& given, bool scales_dct) {
   state.has_filtered |= job.sampling == detail::Sampling::kFiltered;
   state.has_steps |= job.color_step_count > 0;
   state.jobs.push_back(job);
+}
+
+void KernelBatch::add_empty(int output_height, int output_width) {
+  state_->take_size(output_height, output_width);
+  detail::RowJob job = state_->new_job();
+  job.sampling = detail::Sampling::kNothing;
+  state_->jobs.push_back(job);
 }
 
 std::span<const std::byte> KernelBatch::jobs() const { return std::as_bytes(std::span(state_->jobs)); }

@@ -183,6 +183,29 @@ TEST(DeviceDecoderTest, RowsWithAndWithoutColourStepsAreInOneBatch) {
   expect_rows(device.run(rows, pipeline.normalization(), 3).values, expected);
 }
 
+TEST(DeviceDecoderTest, EmptyRowsAreLevelZeroAndLeaveTheOthersAsTheyAre) {
+  Rng rng(52, 0, 0, 0);
+  const auto picture = coefficient_picture(encode_jpeg({"420", {2, 2}}, 70, 90, 85, rng));
+  CpuDevice device;
+  const size_t number = device.add(picture.sample);
+  const Pipeline pipeline("random-resized-crop(size=31),color-jitter(brightness=0.4),normalize", {.channels = 3});
+  std::vector<DeviceRow> rows;
+  for (uint64_t i = 0; i < 7; ++i)
+    rows.push_back({i % 3 == 0 ? DeviceRow::kEmpty : number, pipeline.plan(device.pictures().whole(number), 1, 0, i)});
+  const auto normalization = Normalization::of({0.4, 0.5, 0.6}, {0.2, 0.25, 0.3});
+  const auto found = device.run(rows, normalization, 3);
+  ASSERT_EQ(found.status, std::vector<uint32_t>(rows.size()));
+  constexpr size_t kRow = 3 * 31 * 31;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    std::vector<float> expected;
+    if (i % 3 != 0) expected = loader_row(picture.sample, rows[i].plan, normalization, 3);
+    for (size_t channel = 0; i % 3 == 0 && channel < 3; ++channel)
+      expected.insert(expected.end(), kRow / 3, normalization.bias[channel]);
+    ASSERT_TRUE(std::equal(expected.begin(), expected.end(), found.values.begin() + static_cast<ptrdiff_t>(i * kRow)))
+        << "row " << i;
+  }
+}
+
 TEST(DeviceDecoderTest, ABatchHasTheRowsOfEachPlan) {
   CpuDevice device;
   std::vector<testing_data::CoefficientPicture> pictures;

@@ -52,6 +52,7 @@ inline CoefficientPicture coefficient_picture(std::vector<uint8_t> file) {
 }
 
 struct DeviceRow {
+  static constexpr size_t kEmpty = ~size_t{0};  // a row that shows no picture
   size_t picture = 0;
   Plan plan;
 };
@@ -80,7 +81,9 @@ class CpuDevice {
   DeviceOutput run(const std::vector<DeviceRow>& rows, const Normalization& normalization, int channels,
                    bool scales_dct = false, bool is_reversed = false, Layout layout = Layout::kF32Nchw) {
     KernelBatch batch(pictures_, normalization, channels, layout);
-    for (const auto& row : rows) batch.add(row.picture, row.plan, scales_dct);
+    for (const auto& row : rows)
+      row.picture == DeviceRow::kEmpty ? batch.add_empty(row.plan.output_height, row.plan.output_width)
+                                       : batch.add(row.picture, row.plan, scales_dct);
     const Plan& any = rows.front().plan;
     const size_t count = rows.size() * static_cast<size_t>(channels * any.output_height * any.output_width);
     const bool is_f32 = layout == Layout::kF32Nchw;

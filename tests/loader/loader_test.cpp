@@ -294,6 +294,47 @@ TEST(LoaderTest, MakesTheNextEpochAheadUpToTheLast) {
   EXPECT_EQ(consume(endless), 4);
 }
 
+TEST(LoaderTest, LeftOutSamplesAreNotReadAndTheOthersAreAsWithoutThem) {
+  const TestData whole({40, 30}), damaged({40, 30});
+  damaged.corrupt(3);
+  std::vector<testing_data::BatchCopy> expected;
+  auto all = make_loader(whole, {.batch_size = 16, .seed = 3}, "flip");
+  all.start_epoch(0);
+  consume(all, [&](const Batch& batch) { expected.emplace_back(batch); });
+  for (const int workers : {0, 2}) {
+    auto loader = make_loader(damaged,
+                              {.workers = workers,
+                               .batch_size = 16,
+                               .seed = 3,
+                               .epoch_count = 1,
+                               .leaves_out = [](uint64_t index) { return index % 3 == 0; }},
+                              "flip");
+    loader.start_epoch(0);
+    size_t made_count = 0;
+    consume(loader, [&](const Batch& batch) {
+      const auto& other = expected.at(static_cast<size_t>(batch.index()));
+      const testing_data::BatchCopy found(batch);
+      EXPECT_EQ(found.ids, other.ids);
+      EXPECT_EQ(found.labels, other.labels);
+      EXPECT_EQ(found.weights, other.weights);
+      const size_t row_bytes = found.pixels.size() / found.ids.size();
+      for (size_t row = 0; row < found.ids.size(); ++row) {
+        const bool is_padding = row >= static_cast<size_t>(batch.count());
+        if (!is_padding && (found.ids[row] - 1000) % 3 == 0) continue;
+        made_count += is_padding ? 0 : 1;
+        EXPECT_EQ(std::memcmp(&found.pixels[row * row_bytes], &other.pixels[row * row_bytes], row_bytes), 0) << row;
+      }
+    });
+    EXPECT_EQ(made_count, 46U);
+    EXPECT_EQ(loader.statistics().render.count, made_count);
+    EXPECT_EQ(loader.statistics().sample_bytes, made_count * 12 * 12);
+  }
+  EXPECT_EQ(
+      message_of(ErrorKind::kBug,
+                 [&] { make_loader(whole, {.leaves_out = [](uint64_t) { return true; }}, "mixup(alpha=1)"); }),
+      "loader: leaves samples out, and the transforms mixup(alpha=1) mix rows of a batch; expected one of the two");
+}
+
 TEST(LoaderTest, GoesOnTimingBehindASampleThatCannotBeDecoded) {
   const TestData data({20}, {{12, 12, 1}, {12, 12, 1}}, 0);
   auto loader =

@@ -231,3 +231,18 @@ def test_a_run_that_diverges_says_so_and_leaves_the_last_good_checkpoint(cache, 
         assert said.count("\n") == 1 and re.match(r"train: epoch 2, step \d+: ", said), said
         assert what in said and f"try a lower --lr than {float(flags[1]):g} " in said, said
         assert last.read_bytes() == before and not list(out.glob("*.partial"))
+
+
+def test_resident_photographs_train_to_the_same_weights_in_half_precision(cache, tmp_path):
+    rng = np.random.default_rng(0)
+    for number in range(24):
+        folder = tmp_path / "photos" / "train" / "ab"[number % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        coarse = Image.fromarray(rng.integers(0, 255, (6, 8, 3), dtype=np.uint8))
+        coarse.resize((64 + number, 48)).save(folder / f"{number}.jpg")
+    flags = ["--data", f"image-folder:{tmp_path / 'photos'}", "--arch", "lenet", "--epochs", 2, "-b", 8, "--device", "cpu", "--threads", 1,
+             "--augment", "random-resized-crop(size=32),flip,normalize", "--precision", "bf16"]
+    run(cache, *flags, "-j", 1, "--out", tmp_path / "host")
+    run(cache, *flags, "-j", 1, "--resident", "--out", tmp_path / "resident")
+    weights = [(tmp_path / out / "model.safetensors").read_bytes() for out in ("host", "resident")]
+    assert weights[0] == weights[1]

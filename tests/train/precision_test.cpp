@@ -22,13 +22,13 @@ struct Pass {
   std::map<std::string, torch::Tensor> gradients;
 };
 
-Pass pass_of(const std::string& arch, const Precision& precision) {
+Pass pass_of(const std::string& arch, const Precision& precision, torch::ScalarType images = torch::kFloat32) {
   at::manual_seed(1);
   const auto model = ModelRegistry::make(parse_spec("arch", arch), kPrecise);
   compute_in(*model, precision);
   at::manual_seed(2);
   Pass pass;
-  pass.logits = model->forward(torch::randn({6, 3, 33, 33}));
+  pass.logits = model->forward(torch::randn({6, 3, 33, 33}).to(images));
   torch::cross_entropy_loss(pass.logits, torch::tensor({0, 1, 2, 3, 4, 0}, torch::kInt64)).backward();
   for (const auto& item : model->named_parameters())
     if (item.value().grad().defined()) pass.gradients[item.key()] = item.value().grad();
@@ -52,6 +52,28 @@ TEST(PrecisionTest, HalfPrecisionRoundsAndLeavesParametersGradientsAndLogitsF32)
                                                 : "head.weight";
     EXPECT_LT(relative(half.gradients.at(head), whole.gradients.at(head)), 0.2) << arch;
   }
+}
+
+TEST(PrecisionTest, ImagesThatComeRoundedGiveTheSameBits) {
+  for (const auto& arch : kArchsOfLayers) {
+    EXPECT_TRUE(ModelRegistry::make(parse_spec("arch", arch), kPrecise)->rounds_images()) << arch;
+    const Precision half{.dtype = torch::kBFloat16, .gradient_scale = 1024};
+    const Pass given = pass_of(arch, half), rounded = pass_of(arch, half, torch::kBFloat16);
+    EXPECT_TRUE(given.logits.equal(rounded.logits)) << arch;
+    ASSERT_EQ(given.gradients.size(), rounded.gradients.size());
+    for (const auto& [name, gradient] : given.gradients)
+      EXPECT_TRUE(gradient.equal(rounded.gradients.at(name))) << arch << " " << name;
+  }
+}
+
+class AnyModel final : public Model {};
+
+TEST(PrecisionTest, RowsAreHalvesWhereTheModelRoundsThemFirst) {
+  const auto lenet = ModelRegistry::make(parse_spec("arch", "lenet"), kPrecise);
+  EXPECT_EQ(layout_of_rows({}, *lenet), Layout::kF32Nchw);
+  EXPECT_EQ(layout_of_rows({.dtype = torch::kBFloat16}, *lenet), Layout::kBf16Nchw);
+  EXPECT_EQ(layout_of_rows({.dtype = torch::kHalf}, *lenet), Layout::kF16Nchw);
+  EXPECT_EQ(layout_of_rows({.dtype = torch::kHalf}, AnyModel()), Layout::kF32Nchw);
 }
 
 /// bf16 has the range of f32, so that a power of two is taken off again to the bit.

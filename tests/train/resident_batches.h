@@ -5,9 +5,11 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "augment/transform.h"
 #include "loader/loader.h"
+#include "train/batch_tensors.h"
 #include "train/feeder.h"
 
 namespace penstock {
@@ -30,26 +32,33 @@ struct ResidentRun {
   ResidentRoom room = {};
 };
 
-/// The number of pixels in an epoch that differ by more than the tolerance between the two feeders; -1 for batches that
-/// are missing or of other sizes. make_resident_feeder() chooses by the data.
+/// The number of pixels in an epoch and the one after it that differ by more than the tolerance between the two
+/// feeders; -1 for batches that are missing or of other sizes. Rows of the host are f32, and are rounded where the
+/// layout is another one. make_resident_feeder() chooses by the data.
 inline int64_t differing_pixels(const std::shared_ptr<const Dataset>& dataset, const std::string& augment,
                                 const LoaderOptions& options, const ResidentRun& run = {}) {
   const Pipeline pipeline(augment, dataset->manifest().statistics);
   Recorder recorder;
-  const auto host = make_host_feeder(std::make_unique<Loader>(dataset, pipeline, options), torch::kCPU, recorder);
+  auto host_options = options;
+  host_options.layout = Layout::kF32Nchw;
+  const auto host = make_host_feeder(std::make_unique<Loader>(dataset, pipeline, host_options), torch::kCPU, recorder);
   const auto resident = make_resident_feeder(dataset, pipeline, options, torch::kCPU, recorder, run.room);
   EXPECT_EQ(host->batches_per_epoch(), resident->batches_per_epoch());
   EXPECT_EQ(host->samples_per_epoch(), resident->samples_per_epoch());
-  host->start_epoch(run.epoch, run.first_batch);
-  resident->start_epoch(run.epoch, run.first_batch);
   int64_t count = 0;
-  while (const auto expected = host->next()) {
-    const auto batch = resident->next();
-    if (!batch || batch->images.sizes() != expected->images.sizes()) return -1;
-    expect_same_samples(*batch, *expected);
-    count += (batch->images - expected->images).abs().le(run.tolerance).logical_not().sum().item<int64_t>();
+  for (const auto& [epoch, first_batch] : {std::pair{run.epoch, run.first_batch}, {run.epoch + 1, int64_t{0}}}) {
+    host->start_epoch(epoch, first_batch);
+    resident->start_epoch(epoch, first_batch);
+    while (const auto expected = host->next()) {
+      const auto batch = resident->next();
+      if (!batch || batch->images.sizes() != expected->images.sizes()) return -1;
+      expect_same_samples(*batch, *expected);
+      EXPECT_EQ(batch->images.scalar_type(), detail::dtype_of(options.layout));
+      const auto images = expected->images.to(batch->images.scalar_type());
+      count += (batch->images - images).abs().le(run.tolerance).logical_not().sum().item<int64_t>();
+    }
+    EXPECT_FALSE(resident->next());
   }
-  EXPECT_FALSE(resident->next());
   return count;
 }
 

@@ -6,8 +6,11 @@
 
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "core/text.h"
+#include "loader/device_decoder.h"
 #include "tests/support/testing.h"
 #include "tests/train/jpeg_dataset.h"
 #include "tests/train/resident_batches.h"
@@ -21,6 +24,15 @@ using testing::HasSubstr;
 
 LoaderOptions photograph_options() {
   return {.workers = 0, .prefetch = 2, .batch_size = 32, .rank = 0, .world_size = 1, .seed = 7};
+}
+
+/// Free memory of a device in which the coefficients of the first `count` photographs of jpeg_dataset() fit, and no
+/// more.
+ResidentRoom room_for(int count) {
+  uint64_t byte_count = 0;
+  for (uint64_t index = 0; index < static_cast<uint64_t>(count); ++index)
+    byte_count += DevicePictures::byte_count_of(jpeg_dataset()->at(index).bytes.size());
+  return {.free_bytes = static_cast<int64_t>(byte_count * 8 / 7 + 1), .say = nullptr};
 }
 
 void expect_loaders_batches(const std::shared_ptr<const Dataset>& dataset, const std::string& augment,
@@ -46,8 +58,9 @@ TEST(ResidentPhotographsTest, EveryRankShuffleTailAndRestartFollowsTheLoader) {
         auto options = photograph_options();
         options.shuffle = shuffle, options.tail = tail, options.rank = rank, options.world_size = 3;
         SCOPED_TRACE(concat("rank ", rank, ", shuffle ", static_cast<int>(shuffle)));
-        expect_loaders_batches(jpeg_dataset(), "random-resized-crop(size=12),normalize", options,
-                               {.epoch = 2, .first_batch = 1});
+        for (const auto& room : {ResidentRoom(), room_for(15)})
+          expect_loaders_batches(jpeg_dataset(), "random-resized-crop(size=12),normalize", options,
+                                 {.epoch = 2, .first_batch = 1, .room = room});
       }
     }
   }
@@ -68,13 +81,68 @@ TEST(ResidentPhotographsTest, CorruptSamplesAreSubstitutedOrNamed) {
   std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(4096 + 700).write("penstock", 8);
   auto options = photograph_options();
   options.on_corrupt = OnCorrupt::kSubstitute;
-  expect_loaders_batches(Dataset::open(folder.path()), "resize(height=9,width=10),normalize", options);
-  EXPECT_THAT(message_of(ErrorKind::kCorrupt,
-                         [&] {
-                           expect_loaders_batches(Dataset::open(folder.path()), "resize(height=9,width=10)",
-                                                  photograph_options());
-                         }),
-              HasSubstr("crc32c"));
+  options.batch_size = 16;
+  auto failing = options;
+  failing.on_corrupt = OnCorrupt::kFail;
+  const auto dataset = Dataset::open(folder.path());
+  for (const auto& room : {ResidentRoom(), room_for(40), room_for(16)}) {  // of the second shard all, some or none fit
+    expect_loaders_batches(dataset, "resize(height=9,width=10),normalize", options, {.room = room});
+    EXPECT_THAT(message_of(ErrorKind::kCorrupt,
+                           [&] {
+                             Recorder recorder;
+                             const auto feeder = make_resident_feeder(
+                                 dataset, Pipeline("resize(height=9,width=10)", dataset->manifest().statistics),
+                                 failing, torch::kCPU, recorder, room);
+                             feeder->start_epoch(0, 0);
+                             while (feeder->next()) continue;
+                           }),
+                HasSubstr("crc32c"));
+  }
+}
+
+/// 70 photographs, of which 32 (the rows of a batch), 50 or all but one fit.
+TEST(ResidentPhotographsTest, PhotographsThatDoNotFitComeFromTheLoader) {
+  auto options = photograph_options();
+  for (const int workers : {0, 2}) {
+    options.workers = workers;
+    for (const int count : {32, 50, 69})
+      expect_loaders_batches(jpeg_dataset(), "random-resized-crop(size=24),flip(p=0.5),normalize,erase(p=0.5)", options,
+                             {.room = room_for(count)});
+  }
+}
+
+TEST(ResidentPhotographsTest, OnlyThosePhotographsAreDecodedByTheLoader) {
+  Recorder recorder;
+  std::vector<std::string> said;
+  auto options = photograph_options();
+  options.epoch_count = 1;
+  const Pipeline pipeline("center-crop(size=24)", jpeg_dataset()->manifest().statistics);
+  const auto made_count = [&](ResidentRoom room) {
+    room.say = [&](const std::string& line) { said.push_back(line); };
+    const auto feeder = make_resident_feeder(jpeg_dataset(), pipeline, options, torch::kCPU, recorder, room);
+    feeder->start_epoch(0, 0);
+    while (feeder->next()) continue;
+    return feeder->statistics().decode.count;
+  };
+  EXPECT_EQ(made_count(room_for(50)), 20U);
+  EXPECT_EQ(made_count(room_for(70)), 0U);
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_THAT(said[0], HasSubstr("--resident: the coefficients of 70 pictures take "));
+  EXPECT_THAT(said[0], HasSubstr("; 50 pictures, 71 % of them, stay there, and the loader decodes the others"));
+  const auto message = message_of(ErrorKind::kDevice, [&] { made_count(room_for(31)); });
+  EXPECT_THAT(message, HasSubstr("--resident: the coefficients of 70 pictures take "));
+  EXPECT_THAT(message,
+              HasSubstr("of the device's memory are free, of which an eighth is left for training; expected at"));
+}
+
+TEST(ResidentPhotographsTest, HalvesAreTheLoadersRowsRounded) {
+  auto options = photograph_options();
+  for (const Layout layout : {Layout::kF16Nchw, Layout::kBf16Nchw}) {
+    options.layout = layout;
+    for (const auto& room : {ResidentRoom(), room_for(40)})
+      expect_loaders_batches(jpeg_dataset(), "random-resized-crop(size=24),flip(p=0.5),normalize,erase(p=0.5)", options,
+                             {.room = room});
+  }
 }
 
 TEST(ResidentPhotographsTest, WhatOnlyTheHostDoesIsRefusedAtTheStart) {

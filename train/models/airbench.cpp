@@ -91,6 +91,7 @@ class Airbench final : public Model {
   NamedWeights initial_weights(const NextImages& next_images) const override {
     return {{"whiten.weight", detail::whitening_filters(next_images, kSide)}};
   }
+  bool rounds_images() const override { return true; }
 
  private:
   static constexpr int64_t kSide = 2;

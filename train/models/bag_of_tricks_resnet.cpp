@@ -86,6 +86,7 @@ class BagOfTricksResNet final : public Model {
     const auto filters = detail::whitening_filters(next_images, kSide, /*eps=*/1e-2);
     return {{"whiten.weight", filters.narrow(0, 0, filters.size(0) / 2)}};  // without their negatives
   }
+  bool rounds_images() const override { return true; }
 
  private:
   static constexpr int64_t kSide = 3;

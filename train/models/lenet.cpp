@@ -43,6 +43,8 @@ class LeNet final : public Model {
     add_stage("fc3", {"fc3"}, [fc3](const torch::Tensor& x) mutable { return fc3(x); });
   }
 
+  bool rounds_images() const override { return true; }
+
  private:
   void add_normalized(const std::string& name, Conv2d conv, const std::string& norm_name, int64_t channels) {
     BatchNorm2d norm = register_module(norm_name, BatchNorm2d(channels));

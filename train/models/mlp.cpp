@@ -30,6 +30,8 @@ class Mlp final : public Model {
               [fc = linear.second](const torch::Tensor& x) mutable { return fc(x.flatten(1)); });
   }
 
+  bool rounds_images() const override { return true; }
+
  private:
   std::pair<std::string, Linear> add_linear(int layer, int64_t inputs, int64_t outputs) {
     const std::string name = concat("fc", layer);

@@ -46,6 +46,9 @@ class Model : public torch::nn::Module {
   /// Initial values that follow from pictures, which are normalised as in an evaluation. Draws no random numbers and
   /// reads no weights, which may be elsewhere. Ranks may see different pictures; the weights of data rank 0 count.
   virtual NamedWeights initial_weights(const NextImages&) const { return {}; }
+  /// Whether nothing reads the pictures but a layer of precision.h, which in half precision rounds them first. The bits
+  /// are then the same if they come rounded.
+  virtual bool rounds_images() const { return false; }
 
   /// Sets training or evaluation mode for all modules except the frozen ones.
   void train(bool on = true) override;

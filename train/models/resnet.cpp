@@ -99,6 +99,8 @@ class ResNet final : public Model {
     initialise();
   }
 
+  bool rounds_images() const override { return true; }
+
  private:
   /// Initialises as torchvision does: convolutions from a normal distribution that keeps the variance of backward
   /// signals (He et al. 2015, "Delving deep into rectifiers", eq. 14). BatchNorm with 1 and 0, and the linear layer

@@ -29,6 +29,7 @@
 #include "train/run/all_ranks.h"
 #include "train/run/memory_report.h"
 #include "train/run/report.h"
+#include "train/run/run_precision.h"
 #include "train/run/save.h"
 #include "train/run/verdict.h"
 #include "train/run_folder.h"
@@ -142,9 +143,11 @@ class Run {
   std::unique_ptr<Feeder> make_feeder(const std::shared_ptr<const Dataset>& dataset, const Pipeline& pipeline,
                                       LoaderOptions options) {
     if (!strategy_->is_fed()) return make_counting_feeder(*dataset, options);
-    if (options_.is_resident)
+    if (options_.is_resident) {
+      options.layout = layout_of_rows(precision_of(options_), *setup_.model);
       return make_resident_feeder(dataset, pipeline, options, device_, recorder_,
                                   {.free_bytes = {}, .say = [this](const std::string& line) { say(line); }});
+    }
     if (device_.is_cuda()) options.allocator = pinned_slots();
     return make_host_feeder(std::make_unique<Loader>(dataset, pipeline, options), device_, recorder_,
                             pipeline.normalization());

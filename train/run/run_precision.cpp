@@ -39,6 +39,11 @@ Precision precision_of(const TrainOptions& options) {
   return precision;
 }
 
+Layout layout_of_rows(const Precision& precision, const Model& model) {
+  if (!precision.dtype || !model.rounds_images()) return Layout::kF32Nchw;
+  return *precision.dtype == torch::kHalf ? Layout::kF16Nchw : Layout::kBf16Nchw;
+}
+
 void check_precision(const TrainOptions& options, torch::DeviceType device) {
   const std::string name = parse_spec("precision", options.precision).name();
   if (options.exact_shards > 0 && (name != "f32" || options.is_channels_last))

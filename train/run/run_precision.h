@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "augment/render.h"
 #include "train/models/precision.h"
 #include "train/options.h"
 
@@ -12,6 +13,10 @@ namespace penstock {
 
 /// What the model of a run computes in.
 Precision precision_of(const TrainOptions& options);
+
+/// How the rows of resident photographs are written: in half precision if the model would round them first anyway. The
+/// bits of a step are the same then, and the rows take half the memory.
+Layout layout_of_rows(const Precision& precision, const Model& model);
 
 /// Throws config_error for a pair of options that exclude each other; device_error where the device does not compute
 /// so: tf32 and f16 need CUDA, and tf32 and bf16 there a GPU of compute capability 8.0.
