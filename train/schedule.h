@@ -12,9 +12,8 @@ namespace penstock {
 ///     constant                                1
 ///     cosine                                  (1 + cos(pi * t)) / 2     (Loshchilov, Hutter 2017, eq. 5, one period)
 ///     step                                    1, a tenth from 1/2 of the steps on, a hundredth from 3/4 on
-///     triangular(start=0,peak=0.5,end=0)      a straight line from `start` to 1 at t = peak, and one to `end` at t =
-///     1;
-///                                             with rest=R at t = 1 - R, and from there on `end`
+///     triangular(start=0,peak=0.5,end=0)      a straight line from `start` to 1 at t = peak, and one to `end` at t = 1
+///     triangular(rest=R)                      the same with `end` at t = 1 - R, and from there on
 ///     onecycle(peak=0.3,divide=25,final=1e4)  a half cosine from 1/divide up to 1, and one to 1/(divide final)
 ///
 /// triangular is that of Page 2019, "How to train your ResNet", and of Jordan 2024, arXiv:2404.00498; as there, it
