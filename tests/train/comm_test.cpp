@@ -5,7 +5,6 @@
 
 #include <fstream>
 #include <latch>
-#include <optional>
 
 #include "core/clock.h"
 #include "core/error.h"
