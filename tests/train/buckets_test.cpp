@@ -35,7 +35,7 @@ TEST(BucketsTest, TheOuterLimitIs1MiBAndTheOtherOne25) {
 
 TEST(BucketsTest, GradientsAreViewsOfTheirBucketInItsOrder) {
   std::vector<torch::Tensor> parameters{torch::ones({2, 3}), torch::ones({4}), torch::ones({5})};
-  const auto buckets = bucket_gradients(parameters, {{2, 1}, {0}});
+  const auto buckets = bucket_gradients(parameters, {{2, 1}, {0}}, *make_self_comm());
   ASSERT_EQ(buckets.size(), 2u);
   EXPECT_EQ(buckets[0].flat.numel(), 9);
   buckets[0].flat.copy_(torch::arange(9));
@@ -47,7 +47,7 @@ TEST(BucketsTest, GradientsAreViewsOfTheirBucketInItsOrder) {
 
 TEST(BucketsTest, BackwardAccumulatesIntoTheBucket) {
   auto parameter = torch::ones({2, 3, 2, 2}).to(torch::MemoryFormat::ChannelsLast).requires_grad_();
-  const auto buckets = bucket_gradients({parameter}, {{0}});
+  const auto buckets = bucket_gradients({parameter}, {{0}}, *make_self_comm());
   EXPECT_EQ(parameter.grad().strides(), parameter.strides());
   const auto* data = parameter.grad().data_ptr();
   (parameter * 3).sum().backward();

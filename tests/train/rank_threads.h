@@ -20,7 +20,7 @@
 
 namespace penstock {
 
-enum class Network { kGloo, kThreads };
+enum class Network { kGloo, kShared, kThreads };  // the second: Gloo, and memory that ranks share
 
 /// Calls `body` once per rank, each time on a thread of its own with its own Comm. Rethrows what the lowest rank threw.
 /// A single rank gets the Comm for one rank. With `sim_net` they are as far apart as that says. `meeting_seconds` is 0
@@ -47,10 +47,10 @@ inline void run_ranks(int world_size, const std::function<void(Comm&)>& body, in
         try {
           if (world_size == 1)
             comm = make_self_comm();
-          else if (network == Network::kGloo)
-            comm = make_c10d_comm(store, rendezvous, torch::kCPU, "gloo");
-          else
+          else if (network == Network::kThreads)
             comm = std::move(thread_comms[static_cast<size_t>(rank)]);
+          else
+            comm = make_c10d_comm(store, rendezvous, torch::kCPU, network == Network::kGloo ? "gloo" : "auto");
           if (sim_net) comm = make_sim_net(std::move(comm), *sim_net);
         } catch (...) {
           connected.count_down();

@@ -23,78 +23,14 @@
 #include "train/comm/address.h"
 #include "train/comm/busy_time.h"
 #include "train/comm/meeting.h"
-#include "train/comm/roll_call.h"
+#include "train/comm/shared_comm.h"
+#include "train/comm/witness.h"
 
 namespace penstock {
 namespace {
 
-/// The first line of what LibTorch says, without the place in its sources that Gloo puts before it.
-std::string cause(const std::exception& error) {
-  const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
-  std::string line = torch_error != nullptr ? torch_error->what_without_backtrace() : error.what();
-  line = line.substr(0, line.find('\n'));
-  const auto end_of_place = line.find("] ");
-  return line.starts_with('[') && end_of_place != std::string::npos ? line.substr(end_of_place + 2) : line;
-}
-
-/// What a failed collective is told as: by which rank, and who is to blame for it.
-class Witness {
- public:
-  Witness(const c10::intrusive_ptr<c10d::Store>& store, const Rendezvous& rendezvous, const std::string& backend)
-      : roll_call(store, rendezvous.rank, rendezvous.world_size,
-                  rendezvous.is_hosted ? concat(rendezvous.host, ":", rendezvous.port) : ""),
-        where_(concat("rank ", rendezvous.rank, ": ", backend)),
-        step_seconds_(rendezvous.step_seconds),
-        seconds_(rendezvous.meeting_seconds) {}
-
-  /// Runs a collective, a message, or a part of one; whatever it throws becomes a device_error. `peer`: the rank that
-  /// the message is from or for; -1: all.
-  template <class Body>
-  auto guarded(const std::string& operation, const Body& body, int peer = -1) {
-    try {
-      return body();
-    } catch (const Error&) {
-      throw;
-    } catch (const std::exception& error) {
-      const std::string said = cause(error);
-      const bool has_timed_out = said.find("imed out") != std::string::npos || said.find("imeout") != std::string::npos;
-      const std::string blame = roll_call.explain(has_timed_out ? seconds_ : 0, peer);
-      throw device_error(
-          concat(where_, ": ", operation, ": ",
-                 blame.empty() ? concat(said, "; another rank has ended or hangs, its message says why") : blame));
-    }
-  }
-
-  /// The same for one that begins.
-  template <class Body>
-  auto collective(const std::string& operation, const Body& body) {
-    roll_call.begin_collective();
-    return guarded(operation, body);
-  }
-
-  /// The longest collective now.
-  int seconds() const { return seconds_; }
-  /// `backend`, of the run or of a part of it, was made with seconds(), and gets those of a step when steps begin.
-  void add(const c10::intrusive_ptr<c10d::Backend>& backend) {
-    if (seconds_ != step_seconds_) backends_.emplace_back(backend);
-  }
-  void at_step(int64_t step) {
-    roll_call.at_step(step);
-    if (seconds_ == step_seconds_) return;
-    seconds_ = step_seconds_;
-    for (const auto& weak : std::exchange(backends_, {}))
-      if (const auto backend = weak.lock()) backend->setTimeout(std::chrono::seconds(step_seconds_));
-  }
-
-  detail::RollCall roll_call;
-
- private:
-  std::string where_;
-  int step_seconds_, seconds_;
-  std::vector<c10::weak_intrusive_ptr<c10d::Backend>> backends_;  // those made before the first step
-};
-
 using detail::BusyTime;  // of one group; its collectives end on Gloo's threads
+using detail::Witness;
 
 using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
 
@@ -113,7 +49,7 @@ class C10dWork : public Comm::Work {
   void wait() override {
     for (const auto& work : works_)
       witness_->guarded(
-          operation_, [&] { return work->wait(); }, peer_);
+          operation_, [&] { return work->wait(longest_wait()); }, peer_);
     if (staged_.defined()) tensor_.copy_(std::exchange(staged_, {}));
     tensor_.reset();
     if (!keeps_works()) works_.clear();  // they hold their tensors
@@ -146,6 +82,11 @@ class C10dWork : public Comm::Work {
   };
   /// Whether the works are still needed after wait().
   virtual bool keeps_works() const { return false; }
+  /// Messages of Gloo otherwise keep the time-out that the group was connected with: setTimeout() of LibTorch 2.11
+  /// changes that of collectives alone.
+  std::chrono::milliseconds longest_wait() const {
+    return peer_ >= 0 && witness_->backend() == "gloo" ? std::chrono::seconds(witness_->seconds()) : kNoTimeout;
+  }
 
   std::string operation_;
   Works works_;  // none: it was waited for
@@ -216,10 +157,9 @@ c10::intrusive_ptr<c10d::Backend> connect(const Group& group, Witness& witness) 
 }
 
 class C10dComm final : public Comm {
-  /// The ranks of a part count for themselves: only collectives of the whole run tell how far each rank is.
   template <class Body>
   auto collective(const std::string& operation, const Body& body) {
-    return is_part_ ? witness_->guarded(operation, body) : witness_->collective(operation, body);
+    return witness_->collective(operation, is_part_, body);
   }
 
  public:
@@ -341,7 +281,7 @@ class C10dComm final : public Comm {
 
   void at_step(int64_t step) override { witness_->at_step(step); }
   void abort(const std::string& reason) override {
-    witness_->roll_call.end(concat("rank ", rank(), " has ended: ", reason));
+    witness_->end(concat("rank ", rank(), " has ended: ", reason));
   }
 
  private:
@@ -375,7 +315,10 @@ std::unique_ptr<Comm> make_c10d_comm(c10::intrusive_ptr<c10d::Store> store, cons
   const auto witness = std::make_shared<Witness>(store, rendezvous, name);
   std::vector<int> world_ranks(static_cast<size_t>(rendezvous.world_size));
   std::iota(world_ranks.begin(), world_ranks.end(), 0);
-  return std::make_unique<C10dComm>(Group{std::move(store), rendezvous, name, device, std::move(world_ranks)}, witness);
+  auto comm = std::make_unique<C10dComm>(Group{std::move(store), rendezvous, name, device, std::move(world_ranks)},
+                                         witness);
+  if (backend != "auto" || !device.is_cpu()) return comm;
+  return detail::make_shared_comm(std::move(comm), witness);
 }
 
 std::unique_ptr<Comm> make_comm(const Rendezvous& rendezvous, const torch::Device& device, const std::string& backend,

@@ -41,7 +41,16 @@ class Comm {
   virtual ~Comm() = default;
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
-  virtual std::string backend() const = 0;  ///< self, threads, gloo, nccl
+  /// self, threads, gloo, "gloo and shared memory", nccl
+  virtual std::string backend() const = 0;
+
+  /// Collective: zeros in one dimension, for tensors that live long and that collectives are called with whole. On the
+  /// CPU these are faster there if all ranks are on one machine.
+  virtual torch::Tensor allocate(int64_t count, const torch::TensorOptions& options) {
+    return torch::zeros({count}, options);
+  }
+  /// Whether all_reduce_sum() of this tensor adds the ranks' by halves, as TreeSum does: a + b has the bits of b + a.
+  virtual bool adds_by_halves(const torch::Tensor&) const { return world_size() <= 2; }
 
   virtual std::unique_ptr<Work> all_reduce_sum(torch::Tensor& tensor) = 0;  ///< In place, starts at once.
   /// Row r of the ranks' `all`, seen as world_size rows, is summed into rank r's `mine`. Starts at once; `all` is
@@ -80,12 +89,13 @@ struct Meeting {
   double say_after_seconds = 10;                                            ///< Then after twice and four times that.
 };
 
-/// How many threads make_comm() starts at most: LibTorch's store and Gloo 5, the meeting and the roll call the others.
-constexpr int kCommunicatorThreads = 8;
+/// How many threads make_comm() starts at most: LibTorch's store and Gloo 5, the meeting, the roll call and the sums in
+/// shared memory the others.
+constexpr int kCommunicatorThreads = 9;
 
 std::unique_ptr<Comm> make_self_comm();
-/// backend: auto (nccl on CUDA, gloo on CPU), gloo, nccl. One rank gives the self comm. Gloo stages CUDA tensors on the
-/// host. Rank 0 listens on the address that detail::address_to_listen_on() gives. Throws config_error for an unknown
+/// backend: auto (nccl on CUDA; on the CPU gloo, and shared memory where all ranks are on one machine), gloo, nccl. One
+/// rank gives the self comm. Gloo stages CUDA tensors on the host. Rank 0 listens on the address that detail::address_to_listen_on() gives. Throws config_error for an unknown
 /// backend, for nccl on the CPU, and at all ranks where terms differ; device_error when the ranks do not meet.
 std::unique_ptr<Comm> make_comm(const Rendezvous& rendezvous, const torch::Device& device, const std::string& backend,
                                 const Meeting& meeting = {});

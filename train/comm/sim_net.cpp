@@ -85,6 +85,10 @@ class SimNetComm final : public Comm {
   int rank() const override { return inner_->rank(); }
   int world_size() const override { return inner_->world_size(); }
   std::string backend() const override { return inner_->backend(); }
+  torch::Tensor allocate(int64_t count, const torch::TensorOptions& options) override {
+    return inner_->allocate(count, options);
+  }
+  bool adds_by_halves(const torch::Tensor& tensor) const override { return inner_->adds_by_halves(tensor); }
 
   std::unique_ptr<Work> all_reduce_sum(torch::Tensor& tensor) override {
     const int64_t begin_ns = now_ns();

@@ -44,12 +44,12 @@ std::vector<int64_t> bytes_of(const std::vector<torch::Tensor>& tensors) {
 }
 
 std::vector<Bucket> bucket_gradients(const std::vector<torch::Tensor>& parameters,
-                                     const std::vector<std::vector<size_t>>& assignment) {
+                                     const std::vector<std::vector<size_t>>& assignment, Comm& comm) {
   std::vector<Bucket> buckets;
   for (const auto& members : assignment) {
     int64_t element_count = 0;
     for (const size_t i : members) element_count += parameters[i].numel();
-    auto flat = torch::zeros({element_count}, parameters[members.front()].options().requires_grad(false));
+    auto flat = comm.allocate(element_count, parameters[members.front()].options().requires_grad(false));
     int64_t offset = 0;
     for (const size_t i : members) {
       const auto& parameter = parameters[i];

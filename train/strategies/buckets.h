@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "train/comm/comm.h"
+
 namespace penstock::detail {
 
 // The first bucket is small, so that communication starts early in backward, and so is the last one, which no backward
@@ -32,8 +34,9 @@ struct Bucket {
 };
 
 /// Makes every parameter's gradient a view into the bucket that holds it, with the parameter's strides, so that
-/// autograd accumulates in place. Requires parameters of one dtype and device, each dense.
+/// autograd accumulates in place. Collective: `comm` gives the memory. Requires parameters of one dtype and device, each
+/// dense.
 std::vector<Bucket> bucket_gradients(const std::vector<torch::Tensor>& parameters,
-                                     const std::vector<std::vector<size_t>>& assignment);
+                                     const std::vector<std::vector<size_t>>& assignment, Comm& comm);
 
 }  // namespace penstock::detail

@@ -16,7 +16,7 @@ class CompressedSync final : public OrderedBuckets {
       : OrderedBuckets(values(trained), members, recorder, backward_count),
         comm_(comm),
         owner_(std::move(owner)),
-        buckets_(bucket_gradients(values(trained), members)) {
+        buckets_(bucket_gradients(values(trained), members, comm)) {
     for (const auto& bucket : buckets_) codecs_.push_back(make_codec(trained, bucket, comm));
   }
 
@@ -78,9 +78,10 @@ class CompressedSync final : public OrderedBuckets {
 
 class HalfCodec final : public BucketCodec {
  public:
-  HalfCodec(torch::Tensor flat, Comm& comm) : flat_(std::move(flat)), comm_(comm) {}
+  HalfCodec(torch::Tensor flat, Comm& comm)
+      : flat_(std::move(flat)), half_(comm.allocate(flat_.numel(), flat_.options().dtype(torch::kHalf))), comm_(comm) {}
   std::unique_ptr<Comm::Work> start() override {
-    half_ = flat_.to(torch::kHalf);
+    half_.copy_(flat_);
     return comm_.all_reduce_sum(half_);
   }
   void finish() override { flat_.copy_(half_); }

@@ -31,7 +31,7 @@ class BucketSync final : public OrderedBuckets {
       : OrderedBuckets(parameters, members, recorder, backward_count),
         comm_(comm),
         recorder_(recorder),
-        buckets_(bucket_gradients(parameters, members)) {}
+        buckets_(bucket_gradients(parameters, members, comm)) {}
 
   void begin() override {
     for (auto& bucket : buckets_) bucket.flat.zero_();

@@ -8,7 +8,7 @@
 namespace penstock::detail {
 
 void RankSums::start(torch::Tensor flat, torch::Tensor sum) {
-  if (comm_.world_size() > 2) {
+  if (!comm_.adds_by_halves(flat)) {
     auto all = torch::empty({comm_.world_size() * flat.numel()}, flat.options());
     works_.start([&] { return comm_.all_gather_into(all, flat); }, flat);
     gathered_.push_back({works_.count(), std::move(all), std::move(sum)});

@@ -11,11 +11,11 @@
 
 namespace penstock::detail {
 
-/// Rank r's partial sum is leaf r. Two ranks add theirs by one all-reduce or reduce-scatter, because a + b has the bits
-/// of b + a. More of them gather all partial sums and each adds these up itself: an all-reduce adds in an order of its
-/// own. That takes W - 1 times the bytes of the gradients per rank, where an all-reduce takes 2 (W - 1) / W.
+/// Rank r's partial sum is leaf r. Where Comm::adds_by_halves() these are added by one all-reduce or reduce-scatter.
+/// Otherwise ranks gather all partial sums and each adds these up itself: an all-reduce adds in an order of its own.
+/// That takes W - 1 times the bytes of the gradients per rank, where an all-reduce takes 2 (W - 1) / W.
 ///
-/// Memory: with more than two ranks, W times that of each `flat` between start() and land().
+/// Memory: where they are gathered, W times that of each `flat` between start() and land().
 /// Thread-safety: that of its caller.
 class RankSums {
  public:

@@ -31,8 +31,8 @@ namespace {
 
 /// A bucket of which this rank keeps its slice alone.
 SlicedBucket only_slice(const std::vector<torch::Tensor>& parameters, const std::vector<size_t>& members,
-                        const Comm& comm, int64_t alignment) {
-  auto bucket = slice_parameters(parameters, {members}, comm, alignment).front();
+                        Comm& comm, int64_t alignment) {
+  auto bucket = slice_parameters(parameters, {members}, comm, alignment, /*stay_whole=*/false).front();
   bucket.slice = bucket.slice.clone();
   release_memory(bucket.whole);
   return bucket;
@@ -61,7 +61,7 @@ std::unique_ptr<BucketGradients> make_gradients(const ModelPart& part, const std
 
 }  // namespace
 
-ShardedUnits make_units(const ModelPart& part, const Comm& comm, int64_t alignment) {
+ShardedUnits make_units(const ModelPart& part, Comm& comm, int64_t alignment) {
   const auto stages = part.stages_of_parameters();
   const auto parameters = values(part.parameters()), trained = values(part.trained());
   const auto bytes = bytes_of(parameters);

@@ -45,7 +45,7 @@ struct ShardedUnits {
 
 /// Moves the parameters of `part` into units, of which this rank keeps its slices: zeros of those without memory.
 /// `alignment`: of parameters and slices.
-ShardedUnits make_units(const ModelPart& part, const Comm& comm, int64_t alignment = 1);
+ShardedUnits make_units(const ModelPart& part, Comm& comm, int64_t alignment = 1);
 
 /// The parameters of a model of U units. G: gather, R: reduce-scatter of gradients; `-`: memory is given back.
 ///

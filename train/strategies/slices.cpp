@@ -25,14 +25,15 @@ std::vector<int64_t> offsets_of(const std::vector<torch::Tensor>& parameters, co
 }
 
 std::vector<SlicedBucket> slice_parameters(const std::vector<torch::Tensor>& parameters,
-                                           const std::vector<std::vector<size_t>>& assignment, const Comm& comm,
-                                           int64_t alignment) {
+                                           const std::vector<std::vector<size_t>>& assignment, Comm& comm,
+                                           int64_t alignment, bool stay_whole) {
   at::NoGradGuard no_grad;
   std::vector<SlicedBucket> buckets;
   for (const auto& members : assignment) {
     auto offsets = offsets_of(parameters, members, alignment);
-    const auto whole = torch::zeros({round_up(offsets.back(), comm.world_size() * alignment)},
-                                    parameters[members.front()].options().requires_grad(false));
+    const int64_t count = round_up(offsets.back(), comm.world_size() * alignment);
+    const auto options = parameters[members.front()].options().requires_grad(false);
+    const auto whole = stay_whole ? comm.allocate(count, options) : torch::zeros({count}, options);
     offsets.pop_back();
     for (size_t k = 0; k < members.size(); ++k) {
       auto parameter = parameters[members[k]];

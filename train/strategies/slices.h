@@ -30,10 +30,11 @@ constexpr int64_t kVectorAlignment = 64;
 
 /// Moves the parameters into buckets, of which each is a view from now on, with its strides. `assignment`: one entry
 /// per bucket, indices of parameters. One without memory is zeros there. `alignment`: of parameters and slices.
-/// Requires dense parameters, in a bucket of one dtype and device.
+/// Collective if they stay whole: then `comm` gives the memory. Requires dense parameters, in a bucket of one dtype and
+/// device.
 std::vector<SlicedBucket> slice_parameters(const std::vector<torch::Tensor>& parameters,
-                                           const std::vector<std::vector<size_t>>& assignment, const Comm& comm,
-                                           int64_t alignment = 1);
+                                           const std::vector<std::vector<size_t>>& assignment, Comm& comm,
+                                           int64_t alignment = 1, bool stay_whole = true);
 
 /// The part of a bucket's flat tensor that is this rank's.
 torch::Tensor slice_of(const torch::Tensor& flat, const Comm& comm);

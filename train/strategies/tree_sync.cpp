@@ -86,6 +86,7 @@ class RankTree final : public LocalTree {
       : LocalTree(trained, backward_count),
         members_(members),
         slices_(std::move(slices)),
+        comm_(comm),
         works_(recorder),
         sums_(comm, works_),
         flats_(members.size()),
@@ -141,7 +142,8 @@ class RankTree final : public LocalTree {
       const auto offsets = slices_.empty() ? offsets_of(parameters(), members_[bucket]) : slices_[bucket].offsets;
       const int64_t count = slices_.empty() ? offsets.back() : slices_[bucket].whole.numel();
       const auto& members = members_[bucket];
-      flats_[bucket] = torch::zeros({count}, parameters()[members.front()].options().requires_grad(false));
+      const auto options = parameters()[members.front()].options().requires_grad(false);
+      flats_[bucket] = slices_.empty() ? comm_.allocate(count, options) : torch::zeros({count}, options);
       for (size_t k = 0; k < members.size(); ++k) {
         const auto& parameter = parameters()[members[k]];
         places_[members[k]] = flats_[bucket].as_strided(parameter.sizes(), parameter.strides(), offsets[k]);
@@ -163,6 +165,7 @@ class RankTree final : public LocalTree {
 
   std::vector<std::vector<size_t>> members_;  // one entry per bucket; of its parameters
   std::vector<SlicedBucket> slices_;          // one entry per bucket, or empty
+  Comm& comm_;
   StartedWorks works_;
   RankSums sums_;
   std::vector<torch::Tensor> flats_;   // one entry per bucket

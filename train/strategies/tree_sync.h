@@ -17,10 +17,8 @@ namespace penstock::detail {
 ///     compute        | F0 B0 | F1 B1 | F2 B2 | F3 | grad b0 | grad b1 | wait | update
 ///     communication                                         | sum b0  | sum b1 |
 ///
-/// As with make_bucket_sync() a bucket is on its way as soon as its last gradient is there. Two ranks sum them by one
-/// all-reduce, because a + b has the bits of b + a. More of them gather all partial sums and each adds these up itself:
-/// an all-reduce adds in an order of its own. That takes W - 1 times the bytes of the gradients per rank, where an
-/// all-reduce takes 2 (W - 1) / W, and for the time of a bucket W times its memory.
+/// As with make_bucket_sync() a bucket is on its way as soon as its last gradient is there. RankSums says how ranks add
+/// theirs.
 std::unique_ptr<GradientSync> make_tree_sync(const NamedTensors& trained, Comm& comm, Recorder& recorder,
                                              int backward_count);
 

@@ -35,7 +35,7 @@ class BucketLeftOut final : public OrderedBuckets {
                 Comm& comm, Recorder& recorder, int backward_count)
       : OrderedBuckets(parameters, members, recorder, backward_count),
         comm_(comm),
-        buckets_(bucket_gradients(parameters, members)) {}
+        buckets_(bucket_gradients(parameters, members, comm)) {}
   void begin() override {
     for (auto& bucket : buckets_) bucket.flat.zero_();
     OrderedBuckets::begin();
@@ -65,7 +65,7 @@ class SummedTwice final : public OrderedBuckets {
               Recorder& recorder)
       : OrderedBuckets(parameters, members, recorder, /*backward_count=*/1),
         comm_(comm),
-        buckets_(bucket_gradients(parameters, members)) {}
+        buckets_(bucket_gradients(parameters, members, comm)) {}
   void begin() override {
     for (auto& bucket : buckets_) bucket.flat.zero_();
     OrderedBuckets::begin();

@@ -1,0 +1,95 @@
+// SharedComm: tensors of allocate() go to the SharedGroup, everything else to the inner Comm.
+#include "train/comm/shared_comm.h"
+
+#include <utility>
+
+#include "train/comm/shared_group.h"
+
+namespace penstock::detail {
+namespace {
+
+class SharedWork final : public Comm::Work {
+ public:
+  SharedWork(std::string operation, SharedGroup::Result result, std::shared_ptr<Witness> witness)
+      : operation_(std::move(operation)), result_(std::move(result)), witness_(std::move(witness)) {}
+  void wait() override {
+    if (result_.valid()) under_way_ms_ = witness_->guarded(operation_, [&] { return result_.get(); });
+  }
+  bool is_done() override {
+    return !result_.valid() || result_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }
+  std::optional<double> under_way_ms() override { return result_.valid() ? std::nullopt : std::optional(under_way_ms_); }
+
+ private:
+  std::string operation_;
+  SharedGroup::Result result_;  // invalid: it was waited for
+  std::shared_ptr<Witness> witness_;
+  double under_way_ms_ = 0;
+};
+
+class SharedComm final : public Comm {
+ public:
+  SharedComm(std::unique_ptr<Comm> inner, std::unique_ptr<SharedGroup> group, std::shared_ptr<Witness> witness,
+             bool is_part)
+      : inner_(std::move(inner)), group_(std::move(group)), witness_(std::move(witness)), is_part_(is_part) {}
+
+  int rank() const override { return inner_->rank(); }
+  int world_size() const override { return inner_->world_size(); }
+  std::string backend() const override { return inner_->backend() + " and shared memory"; }
+
+  torch::Tensor allocate(int64_t count, const torch::TensorOptions& options) override {
+    auto tensor = group_->allocate(count, options);
+    return tensor.defined() ? tensor : inner_->allocate(count, options);
+  }
+  bool adds_by_halves(const torch::Tensor& tensor) const override {
+    return group_->holds(tensor) || inner_->adds_by_halves(tensor);
+  }
+
+  std::unique_ptr<Work> all_reduce_sum(torch::Tensor& tensor) override {
+    if (!group_->holds(tensor)) return inner_->all_reduce_sum(tensor);
+    return started("all_reduce", [&] { return group_->all_reduce_sum(tensor, witness_->seconds()); });
+  }
+  std::unique_ptr<Work> reduce_scatter_sum(torch::Tensor& mine, torch::Tensor& all) override {
+    return inner_->reduce_scatter_sum(mine, all);
+  }
+  void broadcast(torch::Tensor& tensor, int root) override { inner_->broadcast(tensor, root); }
+  torch::Tensor all_gather(const torch::Tensor& tensor) override { return inner_->all_gather(tensor); }
+  std::unique_ptr<Work> all_gather_into(torch::Tensor& all, const torch::Tensor& mine) override {
+    if (!group_->holds(all)) return inner_->all_gather_into(all, mine);
+    return started("all_gather", [&] { return group_->all_gather_into(all, mine, witness_->seconds()); });
+  }
+  void barrier() override { inner_->barrier(); }
+  std::unique_ptr<Work> send(const torch::Tensor& tensor, int peer, int tag, const std::string& what) override {
+    return inner_->send(tensor, peer, tag, what);
+  }
+  std::unique_ptr<Work> receive(torch::Tensor& tensor, int peer, int tag, const std::string& what) override {
+    return inner_->receive(tensor, peer, tag, what);
+  }
+  std::unique_ptr<Comm> split(int color) override {
+    auto part = inner_->split(color);
+    return part->world_size() == 1 ? std::move(part) : make_shared_comm(std::move(part), witness_, /*is_part=*/true);
+  }
+  void at_step(int64_t step) override { inner_->at_step(step); }
+  void abort(const std::string& reason) override { inner_->abort(reason); }
+
+ private:
+  template <class Start>
+  std::unique_ptr<Work> started(const std::string& operation, const Start& start) {
+    return std::make_unique<SharedWork>(operation, witness_->collective(operation, is_part_, start), witness_);
+  }
+
+  std::unique_ptr<Comm> inner_;
+  std::unique_ptr<SharedGroup> group_;
+  std::shared_ptr<Witness> witness_;
+  bool is_part_;
+};
+
+}  // namespace
+
+std::unique_ptr<Comm> make_shared_comm(std::unique_ptr<Comm> inner, std::shared_ptr<Witness> witness, bool is_part) {
+  auto group = SharedGroup::meet(*inner);
+  if (!group) return inner;
+  return std::make_unique<SharedComm>(std::move(inner), std::move(group), std::move(witness), is_part);
+}
+
+}  // namespace penstock::detail
