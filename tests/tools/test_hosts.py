@@ -48,7 +48,7 @@ def weights(out):
 
 def test_hosts_train_as_ranks_of_one_machine_do(cache, left_alone, tmp_path):
     done = run(cache, *RUN, *hosts(tmp_path), "--out", tmp_path / "run")
-    assert "2 ranks started by penstock (gloo)" in done.stdout
+    assert "2 ranks started by penstock (gloo and shared memory)" in done.stdout
     assert weights(tmp_path / "run") == weights(left_alone)
 
 
@@ -256,6 +256,7 @@ def test_a_slow_and_lossy_link_costs_time_alone(cache, left_alone, tmp_path, mac
     out = tmp_path / "run"
     ends = ends_of(start_machines(cache, machines, out, "--epochs", 1))
     assert [code for *_, code in ends] == [0, 0], ends
+    assert "2 ranks started by flags (gloo) on cpu" in ends[0][0]  # they see each other's memory, which is not for them
     dropped = ip("netns", "exec", machines[0], "tc", "-s", "qdisc", "show", "dev", "net").stdout
     assert int(re.search(r"dropped (\d+)", dropped).group(1)) > 0, dropped
     other = tmp_path / "other"

@@ -27,7 +27,7 @@ def cache(tmp_path_factory):
 def test_launchers_start_ranks(cache, tmp_path, name, launcher):
     assert shutil.which(str(launcher[0])), f"{launcher[0]} is missing: run script/setup"
     done = run(cache, *FAST, "--mode", "ddp", "--out", tmp_path / "run", launcher=launcher)
-    assert f"2 ranks started by {name} (gloo)" in done.stdout
+    assert f"2 ranks started by {name} (gloo and shared memory)" in done.stdout
     assert len(re.findall(r"Epoch \[1/2\]", done.stdout)) == 1
     result = summary(tmp_path / "run")
     assert result["world_size"] == 2 and result["test_samples"] == 400
@@ -46,7 +46,7 @@ def test_flags_alone_make_a_world(cache, tmp_path):
     ranks = [start(cache, *FAST, *world, "--rank", rank) for rank in (0, 1)]
     printed = [rank.communicate(timeout=120) for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], printed
-    assert "2 ranks started by flags (gloo)" in printed[0][0] and "Epoch" not in printed[1][0]
+    assert "2 ranks started by flags (gloo and shared memory)" in printed[0][0] and "Epoch" not in printed[1][0]
 
 
 @pytest.mark.parametrize("launcher,flags,message", [

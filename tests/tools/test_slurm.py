@@ -74,7 +74,7 @@ def slurm(tmp_path_factory):
 
 def test_srun_starts_ranks(cache, tmp_path, slurm):
     done = slurm("srun", "-n", 2, TRAIN, *merged([*RUN, "--out", tmp_path / "run"]), **environment(cache))
-    assert done.returncode == 0 and "2 ranks started by slurm (gloo)" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0 and "2 ranks started by slurm (gloo and shared memory)" in done.stdout, done.stdout + done.stderr
 
 
 def test_a_batch_job_that_is_told_to_end_saves_and_the_next_one_goes_on(cache, tmp_path, slurm):

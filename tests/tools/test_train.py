@@ -129,7 +129,7 @@ def test_evaluate_alone_finds_the_same_accuracy(finished, cache):
 def test_ddp_is_one_flag_and_counts_every_sample_once(cache, tmp_path):
     printed = run(cache, "--workers", 4, "--mode", "ddp", "--data", train_tool.DATA, "--epochs", 2, "--device", "cpu",
                   "--shuffle", "rank-local", "--out", tmp_path / "run").stdout
-    assert "2 ranks started by penstock (gloo) on cpu" in printed
+    assert "2 ranks started by penstock (gloo and shared memory) on cpu" in printed
     parts = re.findall(r"^rank (\d): (\d+) samples, (\d+) steps per epoch$", printed, re.MULTILINE)
     assert [part[0] for part in parts] == ["0", "1"]
     assert sum(int(part[1]) for part in parts) == 400 and parts[0][2] == parts[1][2]

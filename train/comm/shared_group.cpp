@@ -22,13 +22,15 @@ constexpr size_t kLine = 64;        // bytes; of a cache line, for each rank's p
 constexpr int64_t kBlock = 1 << 14;  // elements added at once: 64 KB of each of two rows stay in a core's cache
 constexpr auto kLook = std::chrono::milliseconds(50);  // so often a rank that waits looks whether the others live
 
-/// The same number for all processes that see each other's /proc.
+/// The same number for all processes that see each other's /proc and network. Whoever gives ranks networks of their own
+/// wants machines of their own.
 int64_t machine_id() {
-  std::string boot;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  std::string id;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
   std::error_code error;
-  const auto space = std::filesystem::read_symlink("/proc/self/ns/pid", error).string();
-  return static_cast<int64_t>(std::hash<std::string>()(boot + space));
+  for (const char* space : {"/proc/self/ns/pid", "/proc/self/ns/net"})
+    id += std::filesystem::read_symlink(space, error).string();
+  return static_cast<int64_t>(std::hash<std::string>()(id));
 }
 
 bool all_agree(Comm& comm, bool is_right) {
