@@ -120,6 +120,7 @@ std::vector<int> other_micro_batches(const ParallelRun& run) {
   const auto copies = static_cast<int64_t>(run.ranks.size()) / run.parts;
   const int64_t rows = run.batch_size / std::max<int64_t>(copies, 1);
   std::vector<int> counts;
+  if (run.micro_batch_step == 0) return counts;
   for (const int divisor : {8, 4, 2})
     if (run.micro_batches % divisor == 0) counts.push_back(run.micro_batches / divisor);
   for (const int factor : {2, 4, 8})
@@ -176,8 +177,8 @@ std::optional<UpdateLimit> limit_of_pipeline(const ParallelRun& run, double own_
   const char* const of = run.micro_batches == 1 ? " of a pipeline" : "";  // mp has no such key
   if (gain >= detail::kNoise) advice.push_back(gain_text(concat("micro-batches=", best, of), gain, own_rate));
   const bool is_uneven = equal_gain >= detail::kNoise;
-  if (is_uneven)
-    advice.push_back(concat("parts that take equally long (balance=time) would give up to ", factor_text(equal_gain)));
+  const char* const key = run.balance == "time" ? "" : run.has_cut ? " (balance=time, no cut)" : " (balance=time)";
+  if (is_uneven) advice.push_back(concat("parts that take equally long", key, " would give up to ", factor_text(equal_gain)));
   if (is_uneven && equal_gain > gain) std::reverse(advice.begin(), advice.end());
   UpdateLimit limit{Bound::kCommunication, {}, {}};
   limit.advice = advice.empty() ? "another number of micro-batches would give nothing" : join(advice);

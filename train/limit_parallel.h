@@ -16,7 +16,9 @@ struct ParallelRun {
   std::vector<StepTimes> ranks = {};  ///< The mean step of each rank, in their order; empty: not known.
   int parts = 1;                      ///< Parts of the model. Rank r holds part r % parts.
   int micro_batches = 1;
-  int micro_batch_step = 1;     ///< Their number must be a multiple of this.
+  int micro_batch_step = 1;     ///< Their number must be a multiple of this; 0: it cannot be another.
+  std::string balance = {};     ///< The mode's key: what parts were made alike by; empty: the default.
+  bool has_cut = false;         ///< The mode says where the parts begin.
   double predicted_bubble = 0;  ///< Strategy::predicted_bubble().
   int64_t batch_size = 0;       ///< Samples per step, over all ranks.
 };

@@ -19,9 +19,10 @@ inline const std::filesystem::path& input_folder(const std::string& source, cons
   return folder;
 }
 
-/// Name, size and time of the last change, as a text that differs whenever the file was written in between.
+/// Name, size and time of the last change, as a text that differs whenever the file was written in between. It is the
+/// same however the way to the file was typed.
 inline std::string file_fingerprint(const std::filesystem::path& path) {
-  return concat(path.string(), " ", std::filesystem::file_size(path), " ",
+  return concat(std::filesystem::absolute(path).lexically_normal().string(), " ", std::filesystem::file_size(path), " ",
                 std::filesystem::last_write_time(path).time_since_epoch().count(), "\n");
 }
 

@@ -152,6 +152,12 @@ TEST(PipelinePredictionTest, OnlyNumbersThatTheScheduleTakesAreProposed) {
   EXPECT_EQ(predictions[1].value, 16);
 }
 
+TEST(PipelinePredictionTest, NoneIsProposedWhereAnotherNumberIsRefused) {
+  auto run = pipeline(40, 40, 52);
+  run.micro_batch_step = 0;
+  EXPECT_TRUE(setting_predictions(run, 1000).empty());
+}
+
 TEST(PipelinePredictionTest, MessagesGrowWithTheirNumber) {
   // 50 ms of work, 2 ms of update; the other 48 ms are the messages of 5 micro-batch times.
   const auto predictions = setting_predictions(pipeline(40, 40, 100), 1000);
@@ -165,6 +171,11 @@ TEST(PipelinePredictionTest, AScheduleWithASmallerBubbleFillsFaster) {
   auto run = pipeline(40, 40, 47);
   run.predicted_bubble = 1.0 / 9;  // interleaved by 2: half the bubble
   EXPECT_NEAR(setting_predictions(run, 1000)[2].images_per_second, 1000 * 47 / (42.5 + 2), 1e-6);
+}
+
+ParallelRun cut_by_hand(ParallelRun run) {
+  run.has_cut = true;
+  return run;
 }
 
 ObservedRun observed(const ParallelRun& run, double rate = 1000) {
@@ -212,6 +223,10 @@ INSTANTIATE_TEST_SUITE_P(
             "part", pipeline(20, 60, 67), Bound::kPart,
             "part 1 is the slowest: it takes 75 % of the time of all parts, and ranks waited 37 % of the time for "
             "their neighbours; parts that take equally long (balance=time) would give up to 1.3x"},
+        SentenceCase{
+            "partOfACut", cut_by_hand(pipeline(20, 60, 67)), Bound::kPart,
+            "part 1 is the slowest: it takes 75 % of the time of all parts, and ranks waited 37 % of the time for "
+            "their neighbours; parts that take equally long (balance=time, no cut) would give up to 1.3x"},
         SentenceCase{
             "messages", pipeline(40, 40, 100), Bound::kCommunication,
             "communication-bound: messages took 48 % of the time; ranks waited 58 % of the time for their neighbours; "

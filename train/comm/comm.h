@@ -49,7 +49,8 @@ class Comm {
   virtual torch::Tensor allocate(int64_t count, const torch::TensorOptions& options) {
     return torch::zeros({count}, options);
   }
-  /// Whether all_reduce_sum() of this tensor adds the ranks' by halves, as TreeSum does: a + b has the bits of b + a.
+  /// Whether all_reduce_sum() and reduce_scatter_sum() of this tensor add those of the ranks as add_by_halves() does.
+  /// Two ranks always do, because a + b has the bits of b + a.
   virtual bool adds_by_halves(const torch::Tensor&) const { return world_size() <= 2; }
 
   virtual std::unique_ptr<Work> all_reduce_sum(torch::Tensor& tensor) = 0;  ///< In place, starts at once.

@@ -14,6 +14,7 @@
 
 #include "core/clock.h"
 #include "core/text.h"
+#include "train/comm/add_by_halves.h"
 
 namespace penstock::detail {
 namespace {
@@ -47,10 +48,10 @@ std::pair<int64_t, int64_t> slice_of(int64_t count, int rank, int world_size) {
 /// The sum of the rows from `begin` to `end` comes to all of them.
 void add_rows(const std::vector<torch::Tensor>& rows, int64_t begin, int64_t end) {
   for (int64_t first = begin; first < end; first += kBlock) {
-    const auto block = [&](size_t row) { return rows[row].narrow(0, first, std::min(kBlock, end - first)); };
-    for (size_t stride = 1; stride < rows.size(); stride *= 2)
-      for (size_t row = 0; row + stride < rows.size(); row += 2 * stride) block(row).add_(block(row + stride));
-    for (size_t row = 1; row < rows.size(); ++row) block(row).copy_(block(0));
+    std::vector<torch::Tensor> blocks;
+    for (const auto& row : rows) blocks.push_back(row.narrow(0, first, std::min(kBlock, end - first)));
+    add_by_halves(blocks);
+    for (size_t row = 1; row < blocks.size(); ++row) blocks[row].copy_(blocks[0]);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "train/comm/add_by_halves.h"
 #include "train/comm/busy_time.h"
 
 namespace penstock {
@@ -219,12 +220,12 @@ class ThreadComm final : public Comm {
   int rank() const override { return rank_; }
   int world_size() const override { return group_->size(); }
   std::string backend() const override { return "threads"; }
+  bool adds_by_halves(const torch::Tensor&) const override { return true; }
 
   std::unique_ptr<Work> all_reduce_sum(torch::Tensor& tensor) override {
     return started("all_reduce", tensor, [](auto& all) {
-      auto sum = all[0].clone();
-      for (size_t rank = 1; rank < all.size(); ++rank) sum += all[rank];
-      for (auto& one : all) one.copy_(sum);
+      detail::add_by_halves(all);
+      for (size_t rank = 1; rank < all.size(); ++rank) all[rank].copy_(all[0]);
     });
   }
 
@@ -232,10 +233,10 @@ class ThreadComm final : public Comm {
     auto rows = all.view({world_size(), -1});
     const auto sum_rows = [](auto& ranks) {
       for (size_t row = 0; row < ranks.size(); ++row) {
-        const auto index = static_cast<int64_t>(row);
-        auto sum = ranks[0][index].clone();
-        for (size_t rank = 1; rank < ranks.size(); ++rank) sum += ranks[rank][index];
-        ranks[row][index].copy_(sum);
+        std::vector<torch::Tensor> parts;
+        for (const auto& rank : ranks) parts.push_back(rank[static_cast<int64_t>(row)]);
+        detail::add_by_halves(parts);
+        if (row > 0) parts[row].copy_(parts[0]);
       }
     };
     return started("reduce_scatter", rows, sum_rows,

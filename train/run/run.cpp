@@ -42,7 +42,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kEvalRows = 256;  // rows per rank and batch, at least: an evaluation has no reason for small batches
+/// Rows per rank in a batch of an evaluation, at least, if there are as many samples: small pictures fill a processor
+/// only in large batches. 256 of 64 x 64 pixels, 20 of 224 x 224, whose activations in ResNet-18 take 250 MB.
+int64_t eval_rows(const ModelShape& shape, int64_t samples, int64_t ranks) {
+  constexpr int64_t kMost = 256, kPixels = kMost * 64 * 64;
+  const int64_t rows = kPixels / (int64_t{shape.height} * shape.width);
+  return std::clamp<int64_t>(rows, 1, std::min(kMost, (samples + ranks - 1) / ranks));
+}
 
 class Run {
  public:
@@ -132,7 +138,9 @@ class Run {
 
   LoaderOptions eval_loader_options() {
     auto options = train_loader_options();
-    options.batch_size = std::max(options_.batch_size, kEvalRows * options.world_size);
+    const auto samples = static_cast<int64_t>(setup_.data.test->size());
+    options.batch_size = std::max<int64_t>(
+        options_.batch_size, eval_rows(setup_.shape, samples, options.world_size) * options.world_size);
     options.tail = Tail::kPad;
     options.shuffle = Shuffle::kNone;
     options.emulated_load_ns = 0;
@@ -293,7 +301,10 @@ class Run {
     ObservedRun run = over_all_ranks(mine, result.a_step, comm_, device_);
     run.parallel.parts = setup_.world.mesh.pipe;
     run.parallel.micro_batches = strategy_->micro_batches();
-    run.parallel.micro_batch_step = strategy_->micro_batch_step();
+    run.parallel.micro_batch_step = options_.exact_shards > 0 ? 0 : strategy_->micro_batch_step();
+    const Spec mode = parse_spec("mode", options_.mode);
+    run.parallel.balance = mode.get("balance", "");
+    run.parallel.has_cut = !mode.get("cut", "").empty();
     run.parallel.predicted_bubble = strategy_->predicted_bubble();
     run.parallel.batch_size = options_.batch_size;
     return run;
