@@ -178,7 +178,8 @@ std::optional<UpdateLimit> limit_of_pipeline(const ParallelRun& run, double own_
   if (gain >= detail::kNoise) advice.push_back(gain_text(concat("micro-batches=", best, of), gain, own_rate));
   const bool is_uneven = equal_gain >= detail::kNoise;
   const char* const key = run.balance == "time" ? "" : run.has_cut ? " (balance=time, no cut)" : " (balance=time)";
-  if (is_uneven) advice.push_back(concat("parts that take equally long", key, " would give up to ", factor_text(equal_gain)));
+  if (is_uneven)
+    advice.push_back(concat("parts that take equally long", key, " would give up to ", factor_text(equal_gain)));
   if (is_uneven && equal_gain > gain) std::reverse(advice.begin(), advice.end());
   UpdateLimit limit{Bound::kCommunication, {}, {}};
   limit.advice = advice.empty() ? "another number of micro-batches would give nothing" : join(advice);

@@ -27,8 +27,8 @@ struct Medium {
   std::optional<SimNet> sim_net = {};
 };
 
-/// What holds for ranks over Gloo, for those that share memory beside it, for ranks that are threads, and for these over
-/// a simulated network.
+/// What holds for ranks over Gloo, for those that share memory beside it, for ranks that are threads, and for these
+/// over a simulated network.
 class GroupTest : public testing::TestWithParam<Medium> {
  protected:
   void ranks(int world_size, const std::function<void(Comm&)>& body, int step_seconds = 60) {

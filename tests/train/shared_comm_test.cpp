@@ -65,9 +65,8 @@ TEST(SharedCommTest, ARankThatIsTooSlowIsNamedWithItsStep) {
     failed.count_down();
   };
   run_sharing(2, body, /*step_seconds=*/1);
-  EXPECT_THAT(message,
-              AllOf(HasSubstr("rank 0: gloo: all_reduce: rank 1 did not come past step 57 within 1 s, it is "),
-                    HasSubstr("--timeout")));
+  EXPECT_THAT(message, AllOf(HasSubstr("rank 0: gloo: all_reduce: rank 1 did not come past step 57 within 1 s, it is "),
+                             HasSubstr("--timeout")));
 }
 
 /// A communicator ends at once, though a sum that it has started waits for a rank.

@@ -194,7 +194,9 @@ void add_device_flags(CLI::App& app, TrainOptions& o) {
                  "0.0.0.0 or ::, or a name that stands for several addresses or for a loopback address")
       ->group(group);
   app.add_option("--dist-backend", o.dist_backend,
-                 "library by which ranks communicate: nccl, gloo, or auto: nccl with CUDA, gloo on the CPU")
+                 "library by which ranks communicate: nccl, gloo, or auto: nccl with CUDA; on the CPU gloo, and memory "
+                 "that ranks "
+                 "share where all of them are on one machine")
       ->capture_default_str()
       ->group(group);
   app.add_option("--hosting", o.hosting,

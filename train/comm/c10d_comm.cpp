@@ -280,9 +280,7 @@ class C10dComm final : public Comm {
   }
 
   void at_step(int64_t step) override { witness_->at_step(step); }
-  void abort(const std::string& reason) override {
-    witness_->end(concat("rank ", rank(), " has ended: ", reason));
-  }
+  void abort(const std::string& reason) override { witness_->end(concat("rank ", rank(), " has ended: ", reason)); }
 
  private:
   /// A collective that was started, and that tells how long it was under way.
@@ -315,8 +313,8 @@ std::unique_ptr<Comm> make_c10d_comm(c10::intrusive_ptr<c10d::Store> store, cons
   const auto witness = std::make_shared<Witness>(store, rendezvous, name);
   std::vector<int> world_ranks(static_cast<size_t>(rendezvous.world_size));
   std::iota(world_ranks.begin(), world_ranks.end(), 0);
-  auto comm = std::make_unique<C10dComm>(Group{std::move(store), rendezvous, name, device, std::move(world_ranks)},
-                                         witness);
+  auto comm =
+      std::make_unique<C10dComm>(Group{std::move(store), rendezvous, name, device, std::move(world_ranks)}, witness);
   if (backend != "auto" || !device.is_cpu()) return comm;
   return detail::make_shared_comm(std::move(comm), witness);
 }

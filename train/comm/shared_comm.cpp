@@ -18,7 +18,9 @@ class SharedWork final : public Comm::Work {
   bool is_done() override {
     return !result_.valid() || result_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   }
-  std::optional<double> under_way_ms() override { return result_.valid() ? std::nullopt : std::optional(under_way_ms_); }
+  std::optional<double> under_way_ms() override {
+    return result_.valid() ? std::nullopt : std::optional(under_way_ms_);
+  }
 
  private:
   std::string operation_;

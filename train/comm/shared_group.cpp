@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <functional>
 #include <fstream>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -19,7 +19,7 @@
 namespace penstock::detail {
 namespace {
 
-constexpr size_t kLine = 64;        // bytes; of a cache line, for each rank's phase
+constexpr size_t kLine = 64;         // bytes; of a cache line, for each rank's phase
 constexpr int64_t kBlock = 1 << 14;  // elements added at once: 64 KB of each of two rows stay in a core's cache
 constexpr auto kLook = std::chrono::milliseconds(50);  // so often a rank that waits looks whether the others live
 
@@ -61,13 +61,14 @@ void add_rows(const std::vector<torch::Tensor>& rows, int64_t begin, int64_t end
 SharedGroup::Maps SharedGroup::map_all(Comm& comm, size_t bytes) {
   static const int64_t machine = machine_id();
   auto own = SharedMemory::make(bytes);
-  const auto told = comm.all_gather(torch::tensor({machine, static_cast<int64_t>(getpid()), int64_t{own ? own->file() : -1}},
-                                                  torch::kInt64));
+  const auto told = comm.all_gather(
+      torch::tensor({machine, static_cast<int64_t>(getpid()), int64_t{own ? own->file() : -1}}, torch::kInt64));
   Maps maps;
   for (int rank = 0; own && rank < comm.world_size(); ++rank) {
     const auto* place = told[rank].const_data_ptr<int64_t>();
     if (place[0] != machine || place[2] < 0) break;
-    auto map = rank == comm.rank() ? std::move(own) : SharedMemory::of_process(place[1], static_cast<int>(place[2]), bytes);
+    auto map =
+        rank == comm.rank() ? std::move(own) : SharedMemory::of_process(place[1], static_cast<int>(place[2]), bytes);
     if (!map) break;
     maps.push_back(std::move(*map));
   }
@@ -109,7 +110,8 @@ torch::Tensor SharedGroup::allocate(int64_t count, const torch::TensorOptions& o
   auto* own = rows->maps[static_cast<size_t>(rank_)].data();
   std::erase_if(rows_, [](const auto& entry) { return entry.second.expired(); });
   rows_[own] = rows;
-  return torch::from_blob(own, {count}, [rows](void*) {}, options);
+  return torch::from_blob(
+      own, {count}, [rows](void*) {}, options);
 }
 
 std::shared_ptr<SharedGroup::Rows> SharedGroup::rows_of(const torch::Tensor& tensor) const {
@@ -183,7 +185,8 @@ void SharedGroup::perform(const Task& task) {
   if (own_place != task.mine.const_data_ptr()) std::memcpy(own_place, task.mine.const_data_ptr(), bytes);
   meet_all(deadline_ns);
   for (int part = 0; part < world_size_; ++part)
-    if (part != rank_) std::memcpy(place(static_cast<size_t>(rank_), part), place(static_cast<size_t>(part), part), bytes);
+    if (part != rank_)
+      std::memcpy(place(static_cast<size_t>(rank_), part), place(static_cast<size_t>(part), part), bytes);
   meet_all(deadline_ns);
 }
 

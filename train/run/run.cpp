@@ -139,8 +139,8 @@ class Run {
   LoaderOptions eval_loader_options() {
     auto options = train_loader_options();
     const auto samples = static_cast<int64_t>(setup_.data.test->size());
-    options.batch_size = std::max<int64_t>(
-        options_.batch_size, eval_rows(setup_.shape, samples, options.world_size) * options.world_size);
+    options.batch_size = std::max<int64_t>(options_.batch_size,
+                                           eval_rows(setup_.shape, samples, options.world_size) * options.world_size);
     options.tail = Tail::kPad;
     options.shuffle = Shuffle::kNone;
     options.emulated_load_ns = 0;

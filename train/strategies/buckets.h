@@ -34,8 +34,8 @@ struct Bucket {
 };
 
 /// Makes every parameter's gradient a view into the bucket that holds it, with the parameter's strides, so that
-/// autograd accumulates in place. Collective: `comm` gives the memory. Requires parameters of one dtype and device, each
-/// dense.
+/// autograd accumulates in place. Collective: `comm` gives the memory. Requires parameters of one dtype and device,
+/// each dense.
 std::vector<Bucket> bucket_gradients(const std::vector<torch::Tensor>& parameters,
                                      const std::vector<std::vector<size_t>>& assignment, Comm& comm);
 

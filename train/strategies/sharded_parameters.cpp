@@ -30,8 +30,8 @@ std::vector<StageRange> assign_units(const std::vector<int64_t>& stage_bytes, in
 namespace {
 
 /// A bucket of which this rank keeps its slice alone.
-SlicedBucket only_slice(const std::vector<torch::Tensor>& parameters, const std::vector<size_t>& members,
-                        Comm& comm, int64_t alignment) {
+SlicedBucket only_slice(const std::vector<torch::Tensor>& parameters, const std::vector<size_t>& members, Comm& comm,
+                        int64_t alignment) {
   auto bucket = slice_parameters(parameters, {members}, comm, alignment, /*stay_whole=*/false).front();
   bucket.slice = bucket.slice.clone();
   release_memory(bucket.whole);
