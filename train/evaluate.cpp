@@ -1,7 +1,14 @@
 // evaluate(): sums are kept on the device and reduced once, at the end.
 #include "train/evaluate.h"
 
+#include <algorithm>
+
 namespace penstock {
+
+int64_t eval_rows(int64_t pixels, int64_t samples, int64_t ranks) {
+  constexpr int64_t kMost = 256, kPixels = kMost * 64 * 64;
+  return std::clamp<int64_t>(kPixels / pixels, 1, std::clamp<int64_t>((samples + ranks - 1) / ranks, 1, kMost));
+}
 
 Evaluation evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, int64_t class_count, const torch::Device& device,
                     int64_t pass, const std::function<void(const DeviceBatch&, const torch::Tensor&)>& on_batch,

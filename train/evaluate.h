@@ -19,6 +19,10 @@ struct Evaluation {
   std::vector<std::optional<double>> class_accuracy;  ///< One entry per class; nothing for a class without samples.
 };
 
+/// Rows per rank in a batch of an evaluation, if `-b` asks for no more: small pictures fill a processor only in large
+/// batches. 256 of 64 x 64 pixels or less, 20 of 224 x 224; never more than there are samples for a rank.
+int64_t eval_rows(int64_t pixels, int64_t samples, int64_t ranks);
+
 /// Collective: every rank calls it with its part of the data and gets the same result. Padding and substituted rows do
 /// not count. `pass` is the epoch for which the feeder is started. `on_batch` is called with every batch and its
 /// logits, which are undefined at a rank that does not hold the last stage. Logits are means over `views`.

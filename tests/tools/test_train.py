@@ -173,6 +173,7 @@ def test_a_folder_of_pictures_without_a_test_split_is_evaluated_on_nothing(cache
     assert re.search("packed 16 train samples .*, 1 file ignored .no pictures, or outside of class folders", first)
     assert len(re.findall("no test split.*nothing is evaluated", first)) == 1
     assert summary(tmp_path / "run")["accuracy"] is None
+    flags[1] = f"image-folder:{os.path.relpath(tmp_path / 'pictures')}"
     assert "packed" not in run(cache, *flags, "--out", tmp_path / "run").stdout
 
 

@@ -1,4 +1,5 @@
 // --tta: what each view shows, and the mean of their logits.
+#include "train/evaluate.h"
 #include "train/test_views.h"
 
 #include <gtest/gtest.h>
@@ -72,6 +73,16 @@ TEST(TestViewsTest, APipelineSeesTheSameViews) {
     });
   }
   EXPECT_TRUE(logits[0].allclose(logits[1], 1e-12, 1e-14));
+}
+
+TEST(EvalRowsTest, NoMoreThanThereAreSamplesAndFewOfLargePictures) {
+  EXPECT_EQ(eval_rows(28 * 28, 10'000, 1), 256);
+  EXPECT_EQ(eval_rows(64 * 64, 10'000, 2), 256);
+  EXPECT_EQ(eval_rows(224 * 224, 10'000, 1), 20);
+  EXPECT_EQ(eval_rows(28 * 28, 24, 1), 24);
+  EXPECT_EQ(eval_rows(28 * 28, 25, 2), 13);
+  EXPECT_EQ(eval_rows(4000 * 4000, 5, 1), 1);
+  EXPECT_EQ(eval_rows(28 * 28, 0, 4), 1);
 }
 
 TEST(TestViewsTest, NamesAreRead) {

@@ -42,14 +42,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Rows per rank in a batch of an evaluation, at least, if there are as many samples: small pictures fill a processor
-/// only in large batches. 256 of 64 x 64 pixels, 20 of 224 x 224, whose activations in ResNet-18 take 250 MB.
-int64_t eval_rows(const ModelShape& shape, int64_t samples, int64_t ranks) {
-  constexpr int64_t kMost = 256, kPixels = kMost * 64 * 64;
-  const int64_t rows = kPixels / (int64_t{shape.height} * shape.width);
-  return std::clamp<int64_t>(rows, 1, std::min(kMost, (samples + ranks - 1) / ranks));
-}
-
 class Run {
  public:
   Run(Setup& setup, const torch::Device& device, Comm& comm)
@@ -139,8 +131,9 @@ class Run {
   LoaderOptions eval_loader_options() {
     auto options = train_loader_options();
     const auto samples = static_cast<int64_t>(setup_.data.test->size());
-    options.batch_size = std::max<int64_t>(options_.batch_size,
-                                           eval_rows(setup_.shape, samples, options.world_size) * options.world_size);
+    options.batch_size = std::max<int64_t>(
+        options_.batch_size,
+        eval_rows(int64_t{setup_.shape.height} * setup_.shape.width, samples, options.world_size) * options.world_size);
     options.tail = Tail::kPad;
     options.shuffle = Shuffle::kNone;
     options.emulated_load_ns = 0;
