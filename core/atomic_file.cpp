@@ -20,9 +20,15 @@ std::span<const uint8_t> as_bytes(std::string_view text) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(const std::filesystem::path& path) : path_(path), aside_(path.string() + ".tmp") {
-  fd_ = open(aside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd_ < 0) throw errno_error(aside_.string(), "expected to create it");
+AtomicFile::AtomicFile(const std::filesystem::path& path, Aside aside) : path_(path), aside_(path.string() + ".tmp") {
+  const int replace_or_fail = aside == Aside::kTmp ? O_TRUNC : O_EXCL;
+  for (int attempt = 0; fd_ < 0; ++attempt) {
+    if (aside == Aside::kNew) aside_ = path.parent_path() / concat(".penstock-", getpid(), "-", attempt, ".tmp");
+    fd_ = open(aside_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | replace_or_fail, 0666);
+    const bool is_taken = aside == Aside::kNew && errno == EEXIST;
+    if (fd_ < 0 && !is_taken)
+      throw errno_error((aside == Aside::kNew ? path_ : aside_).string(), "expected to create it");
+  }
   buffer_.reserve(kBufferBytes);
 }
 

@@ -10,14 +10,20 @@
 
 namespace penstock {
 
-/// Writes PATH.tmp; commit() syncs it, renames it to PATH and syncs the folder. Without commit() no file is left.
+/// The name under which a file is written before it gets its own.
+enum class Aside {
+  kTmp,  ///< PATH.tmp, whose old content is lost: a program that was killed leaves one such file and not several.
+  kNew,  ///< A hidden name in PATH's folder that nothing has: for folders that are not the program's own.
+};
+
+/// Writes a file aside; commit() syncs it, renames it to PATH and syncs the folder. Without commit() no file is left.
 ///
 /// Errors: io_error with the name of the file and the message of the system (for a full disk: "No space left on
 /// device").
 /// Memory: a buffer of 1 MiB. Thread-safety: none.
 class AtomicFile {
  public:
-  explicit AtomicFile(const std::filesystem::path& path);
+  explicit AtomicFile(const std::filesystem::path& path, Aside aside = Aside::kTmp);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;

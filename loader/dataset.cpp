@@ -50,9 +50,9 @@ void check_shard(const ShardReader& shard, const Manifest& manifest, const Manif
 }
 
 std::filesystem::path find_split(const std::filesystem::path& folder, const std::string& split) {
-  std::error_code ignored;  // what cannot be looked at is reported as missing
   for (const auto& candidate : {folder, folder / split})
-    if (std::filesystem::exists(candidate / "manifest.json", ignored)) return candidate;
+    if (has_manifest(candidate)) return candidate;
+  std::error_code ignored;  // a hint names only what can be looked at
   std::vector<std::string> splits;
   for (const auto& name : {"train", "test", "all"})
     if (std::filesystem::exists(folder / name / "manifest.json", ignored)) splits.push_back(name);
@@ -63,9 +63,29 @@ std::filesystem::path find_split(const std::filesystem::path& folder, const std:
 
 }  // namespace
 
+bool has_manifest(const std::filesystem::path& folder) {
+  const auto path = folder / "manifest.json";
+  std::error_code failure;
+  const bool is_there = std::filesystem::exists(path, failure);
+  if (!failure) return is_there;
+  throw io_error(concat(path.string(), ": ", failure.message(), "; expected a folder that can be read"));
+}
+
+std::string split_problem(const std::filesystem::path& split_folder, const Manifest& manifest,
+                          const std::string& name) {
+  if (manifest.split == name) return "";
+  return concat((split_folder / "manifest.json").string(), ": split is ", in_quotes(manifest.split), "; expected ",
+                in_quotes(name), ", as the folder's name says");
+}
+
 std::shared_ptr<const Dataset> Dataset::open(const std::filesystem::path& folder, const std::string& split,
                                              RankShards share) {
-  return std::shared_ptr<const Dataset>(new Dataset(find_split(folder, split), share));
+  const auto found = find_split(folder, split);
+  std::shared_ptr<const Dataset> dataset(new Dataset(found, share));
+  if (found == folder) return dataset;  // a split's own folder may have any name
+  if (const auto problem = split_problem(found, dataset->manifest(), split); !problem.empty())
+    throw corrupt_error(problem);
+  return dataset;
 }
 
 Dataset::Dataset(const std::filesystem::path& split_folder, RankShards share) : state_(std::make_unique<State>()) {

@@ -44,6 +44,13 @@ struct Manifest {
 Manifest read_manifest(const std::filesystem::path& split_folder);
 void write_manifest(const std::filesystem::path& split_folder, const Manifest& manifest);
 
+/// Whether there is a FOLDER/manifest.json. Throws io_error if this cannot be found out, because a folder may not be
+/// entered or a link leads back to itself.
+bool has_manifest(const std::filesystem::path& folder);
+/// What is wrong if the manifest in `split_folder`, which has the name of split `name`, is that of another split; "" if
+/// nothing is.
+std::string split_problem(const std::filesystem::path& split_folder, const Manifest& manifest, const std::string& name);
+
 /// The shards that a rank with shards of its own opens: every `world_size`-th one from `rank` on.
 struct RankShards {
   int rank = 0, world_size = 1;
@@ -58,7 +65,8 @@ struct RankShards {
 /// on any thread.
 class Dataset {
  public:
-  /// `folder` is a split's folder (it holds manifest.json), or a data set, of which FOLDER/<split> is opened.
+  /// `folder` is a split's folder (it holds manifest.json), or a data set, of which FOLDER/<split> is opened. Throws
+  /// corrupt_error if the manifest of FOLDER/<split> is that of another split.
   static std::shared_ptr<const Dataset> open(const std::filesystem::path& folder, const std::string& split = "train",
                                              RankShards share = {});
   ~Dataset();

@@ -161,9 +161,9 @@ class Packing {
         source_text_(std::move(source_text)),
         class_names_(source.class_names()),
         members_(deal(source, class_names_.size(), static_cast<size_t>(options.shard_count))),
+        partial_(options.output, options.split, key(), class_names_.size()),
         codebook_(detail::codebook_for(source, options.storage, options.jobs)),
-        encoder_(options.storage, codebook_),
-        partial_(options.output, options.split, key(), class_names_.size()) {}
+        encoder_(options.storage, codebook_) {}
 
   void run(const std::function<void(const PackProgress&)>& on_progress) {
     for (size_t shard = 0; shard < members_.size(); ++shard) files_.push_back(shard_file(shard, options_.shard_count));
@@ -281,8 +281,17 @@ class Packing {
     }
   }
 
+  /// read() of the source names its file in an Error itself.
+  SourceSample read(uint64_t id) const {
+    try {
+      return source_.read(id);
+    } catch (const std::bad_alloc&) {
+      throw memory_error(source_.where(id), "its bytes", "fewer --jobs");
+    }
+  }
+
   detail::Encoded encode(uint64_t id, DecodeScratch& scratch) const {
-    SourceSample found = source_.read(id);
+    SourceSample found = read(id);
     return named(id, [&] { return encoder_.encode(id, std::move(found), scratch); });
   }
 
@@ -324,9 +333,9 @@ class Packing {
   const std::string source_text_;
   const std::vector<std::string> class_names_;
   const std::vector<std::vector<uint64_t>> members_;  // one entry per shard: its ids
+  detail::Partial partial_;  // before the codebook, for which pictures are read: an output may not be writable
   const std::shared_ptr<const detail::Codebook> codebook_;
   const detail::Encoder encoder_;
-  detail::Partial partial_;
   std::vector<std::string> files_;
   // One entry per shard, written by the thread that packs the shard.
   std::vector<std::optional<detail::FinishedShard>> finished_;
@@ -350,12 +359,13 @@ void check_pack_options(const PackOptions& options) {
   check_storage(options.storage);
   if (options.output.empty()) throw config_error("pack: out is \"\"; expected a folder");
   const auto folder = options.output / options.split;
-  if (!options.force && fs::exists(folder))
+  const bool is_there = fs::exists(fs::symlink_status(folder));  // a link to nothing would be in the way as well
+  if (!options.force && is_there)
     throw config_error(concat(folder.string(), ": exists already; expected a new folder, or --force to replace it"));
   // Replacing deletes what is there. That must never be somebody's pictures, and the input may be this very folder.
-  if (fs::exists(folder) && !fs::is_regular_file(folder / "manifest.json"))
+  if (is_there && !fs::is_regular_file(folder / "manifest.json"))
     throw config_error(concat(folder.string(), ": no packed data set (no manifest.json); expected one to replace"));
-  if (!fs::exists(folder)) return;
+  if (!is_there) return;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
     const bool is_part = name == "manifest.json" || (name.starts_with("shard-") && name.ends_with(".safetensors"));

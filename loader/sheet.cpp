@@ -16,6 +16,7 @@ constexpr int kMaxSide = 1000;
 constexpr uint8_t kWhite = 255;
 
 void check(const Dataset& dataset, const SheetOptions& options) {
+  if (dataset.size() == 0) throw config_error(concat(dataset.folder().string(), ": 0 samples; expected 1 or more"));
   for (const auto& [name, count] : {std::pair{"rows", options.rows}, {"columns", options.columns}})
     if (count < 1 || count > kMaxSide)
       throw config_error(concat("sheet: ", name, " is ", count, "; expected 1 to ", kMaxSide));

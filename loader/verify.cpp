@@ -114,10 +114,8 @@ void check_names(const fs::path& folder, const Manifest& manifest, Problems& pro
   }
   const std::string name = fs::canonical(folder).filename().string();
   const bool is_of_a_split = name == "train" || name == "test" || name == "all";
-  if (is_of_a_split && name != manifest.split) {
-    problems.add(concat(file, ": split is ", in_quotes(manifest.split), "; expected ", in_quotes(name),
-                        ", as the folder's name says"));
-  }
+  if (!is_of_a_split) return;
+  if (const auto problem = split_problem(folder, manifest, name); !problem.empty()) problems.add(problem);
 }
 
 void check_foreign_files(const fs::path& folder, const Manifest& manifest, Problems& problems) {

@@ -199,7 +199,7 @@ TrainingData open_training_data(const TrainOptions& options, RankShards share,
   const fs::path test =
       test_folder(name, fs::absolute(data.train->folder()).lexically_normal(), options, data.no_test, say);
   if (!data.no_test.empty()) data.notes.push_back(data.no_test + ", so nothing is evaluated");
-  if (!test.empty()) data.test = Dataset::open(test);
+  if (!test.empty()) data.test = Dataset::open(test.parent_path(), test.filename().string());
   const std::string& split = data.train->manifest().split;
   if (!options.only_evaluates && data.test && (split == "all" || split == data.test->manifest().split))
     data.notes.push_back(concat("split ", split,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 
 #include "core/error.h"
 #include "core/rng.h"
@@ -186,6 +187,8 @@ std::shared_ptr<const Codebook> codebook_for(const Source& source, const Storage
       samples[i] = sample_blocks(geometry, coefficients, kTrainingBlocks / count);
     } catch (const Error&) {
       // Packing will report this picture, or skip it.
+    } catch (const std::bad_alloc&) {
+      // Packing will name this picture.
     }
   });
   TrainingSample all;

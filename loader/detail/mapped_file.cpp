@@ -42,9 +42,12 @@ Error cut_error(const std::string& where, size_t byte_count, size_t length) {
 
 }  // namespace
 
-std::vector<uint8_t> read_file(const std::filesystem::path& path) {
+std::vector<uint8_t> read_file(const std::filesystem::path& path, uint64_t max_byte_count) {
   const Descriptor file{open(path.c_str(), kOpenFlags)};
-  std::vector<uint8_t> bytes(static_cast<size_t>(status_of(file, path).st_size));
+  const auto byte_count = static_cast<uint64_t>(status_of(file, path).st_size);
+  if (byte_count > max_byte_count)
+    throw corrupt_error(concat(path.string(), ": ", byte_count, " bytes; expected at most ", max_byte_count));
+  std::vector<uint8_t> bytes(byte_count);
   size_t filled = 0;
   while (filled < bytes.size()) {
     const ssize_t count = read(file.fd, bytes.data() + filled, bytes.size() - filled);

@@ -54,7 +54,7 @@ class MappedFile {
 };
 
 /// A regular file's bytes, copied. There are fewer when the file becomes shorter meanwhile. Errors: io_error naming the
-/// file.
-std::vector<uint8_t> read_file(const std::filesystem::path& path);
+/// file; corrupt_error, before anything is read, for a file of more than `max_byte_count` bytes.
+std::vector<uint8_t> read_file(const std::filesystem::path& path, uint64_t max_byte_count = UINT64_MAX);
 
 }  // namespace penstock::detail

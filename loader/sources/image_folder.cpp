@@ -28,6 +28,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// The largest file that is read. A PNG takes up to 8 bytes per pixel (four channels of 16 bits, not compressed) and
+/// may have up to kMaxPixels of them; a ninth byte per pixel is for metadata. That is 2.4 GB.
+constexpr uint64_t kMaxPictureBytes = 9 * uint64_t{kMaxPixels};
+
 const std::vector<std::string> kTestNames{"test", "val", "valid", "validation"};
 
 bool is_test_name(const std::string& name) {
@@ -186,7 +190,7 @@ class ImageFolder final : public Source {
 
   SourceSample read(uint64_t index) const override {
     const auto& path = files_[index].path;
-    auto bytes = detail::read_file(path);
+    auto bytes = detail::read_file(path, kMaxPictureBytes);
     try {
       const Encoding encoding = detect_encoding(bytes);
       const Extent extent = codec_for(encoding).probe(bytes);

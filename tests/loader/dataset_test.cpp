@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "loader/shard_writer.h"
 #include "tests/loader/add_sample.h"
@@ -21,11 +22,12 @@ namespace fs = std::filesystem;
 
 std::string shard_name(size_t shard) { return "shard-" + std::to_string(shard); }
 
-/// Writes shards of `sizes` samples. Ids count from 0, labels alternate between two classes, and every pixel is the id.
+/// Writes shards of `sizes` samples, of split test if that is the folder's name, otherwise of train. Ids count from 0,
+/// labels alternate between two classes, and every pixel is the id.
 Manifest write_split(const fs::path& folder, const std::vector<int>& sizes) {
   fs::create_directories(folder);
   Manifest manifest;
-  manifest.split = "train";
+  manifest.split = folder.filename() == "test" ? "test" : "train";
   manifest.source = "test(size=\"2\")";
   manifest.class_names = {"even", "odd \u00e9"};
   manifest.class_counts = {0, 0};
@@ -88,6 +90,36 @@ TEST(DatasetTest, OpensADataSetOrASplitsFolder) {
               testing::AllOf(testing::StartsWith("3 "), HasSubstr("no all/manifest.json"),
                              HasSubstr("; expected split train or test, as is there")));
   EXPECT_THAT(error_of([&] { Dataset::open(folder / "nowhere"); }), testing::StartsWith("3 "));
+}
+
+TEST(DatasetTest, ASplitThatIsFoundByItsNameMustBeThatSplit) {
+  const TemporaryFolder folder;
+  write_split(folder / "test", {2});
+  fs::rename(folder / "test", folder / "train");
+  const std::string manifest = (folder / "train/manifest.json").string();
+  EXPECT_EQ(error_of([&] { Dataset::open(folder.path()); }),
+            "4 " + manifest + ": split is \"test\"; expected \"train\", as the folder's name says");
+  EXPECT_EQ(Dataset::open(folder / "train")->size(), 2u);  // opened itself, a split's folder may have any name
+}
+
+TEST(DatasetTest, AFolderThatCannotBeLookedAtIsNotCalledEmpty) {
+  const TemporaryFolder folder;
+  fs::create_directory_symlink("loop", folder / "loop");
+  fs::create_directory_symlink("train", folder / "train");
+  for (const auto& path : {folder / "loop", folder.path()})
+    EXPECT_THAT(error_of([&] { Dataset::open(path); }),
+                testing::AllOf(testing::StartsWith("3 " + path.string()),
+                               HasSubstr("/manifest.json: Too many levels of symbolic links; expected")));
+  fs::create_directory(folder / "closed");
+  fs::permissions(folder / "closed", fs::perms::none);
+  fs::permissions(folder.path(), fs::perms::all);
+  const uid_t user = geteuid();
+  if (user == 0) {
+    ASSERT_EQ(seteuid(65534), 0);  // root may enter every folder
+  }
+  const std::string error = error_of([&] { Dataset::open(folder / "closed"); });
+  ASSERT_EQ(seteuid(user), 0);
+  EXPECT_THAT(error, HasSubstr("/closed/manifest.json: Permission denied; expected"));
 }
 
 TEST(DatasetTest, AChangedSampleIsFoundOnceAndEveryTime) {

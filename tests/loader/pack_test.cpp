@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <map>
+#include <new>
 #include <set>
 
 #include "loader/codecs/codec.h"
@@ -134,6 +136,63 @@ TEST(PackTest, PicturesAreStoredAsTheyCame) {
   }
   for (const auto& golden : golden_pictures()) expected.emplace(golden.file.begin(), golden.file.end());
   EXPECT_EQ(stored, expected);
+}
+
+/// A source of two pictures whose bytes nobody gets.
+class Unread final : public Source {
+ public:
+  uint64_t size() const override { return 2; }
+  std::vector<std::string> class_names() const override { return {"a"}; }
+  int64_t label(uint64_t) const override { return 0; }
+  std::string where(uint64_t index) const override { return "picture " + std::to_string(index); }
+  std::string fingerprint() const override { return ""; }
+  SourceSample read(uint64_t) const override {
+    ++read_count;
+    throw std::bad_alloc();
+  }
+  mutable std::atomic<int> read_count = 0;
+};
+
+TEST(PackTest, AnOutputThatCannotBeWrittenIsFoundBeforeAPictureIsRead) {
+  const Unread source;
+  PackOptions options = digits("/dev/null/x", 2, 1);
+  EXPECT_THAT(error_of([&] { pack(source, "unread", options); }), StartsWith("3 /dev/null/x: "));
+  EXPECT_EQ(source.read_count, 0);
+}
+
+TEST(PackTest, APictureForWhichThereIsNoMemoryIsNamed) {
+  const TemporaryFolder folder;
+  for (const auto encode : {Encode::kAuto, Encode::kKeep}) {
+    PackOptions options = digits(folder / "d", 2, 1);
+    options.storage.encode = encode;
+    EXPECT_THAT(error_of([&] { pack(Unread(), "unread", options); }), StartsWith("5 picture 0: no memory for its"));
+  }
+}
+
+TEST(PackTest, AFileThatIsTooLargeForAPictureIsBroken) {
+  const TemporaryFolder folder;
+  write_pictures(folder / "in");
+  write_bytes(folder / "in/a/large.jpg", Bytes{0xFF, 0xD8, 0xFF, 0xE0});
+  fs::resize_file(folder / "in/a/large.jpg", uint64_t{1} << 40);  // sparse
+  EXPECT_THAT(error_of([&] { pack(pictures(folder)); }),
+              testing::AllOf(StartsWith("4 " + (folder / "in/a/large.jpg").string()),
+                             HasSubstr(": 1099511627776 bytes; expected at most 2415919104")));
+  PackOptions options = pictures(folder);
+  options.skip_corrupt = true;
+  pack(options);
+  EXPECT_EQ(read_manifest(folder / "out/train").skipped_count, 1u);
+}
+
+TEST(PackTest, ALinkInTheWayIsRefusedBeforeAnythingIsPacked) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "d");
+  fs::create_directory_symlink("nowhere", folder / "d/train");
+  PackOptions options = digits(folder / "d", 20, 2);
+  for (options.force = false;; options.force = true) {
+    EXPECT_THAT(error_of([&] { check_packing(options); }), StartsWith("2 " + (folder / "d/train").string() + ": "));
+    if (options.force) break;
+  }
+  EXPECT_EQ(names_in(folder / "d"), std::vector<std::string>{"train"});
 }
 
 TEST(PackTest, ABrokenPictureIsNamedAndNothingStays) {

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -163,7 +164,8 @@ def test_a_corrupt_sample_fails_or_is_substituted(data, tmp_path):
     (["--digest", "--rank", "1", "--all-ranks", "2"], 2, "--rank: is 1 with --all-ranks 2; expected one of the two"),
     (["--worker", "1"], 2, 'unknown flag "--worker"; did you mean "--workers"?'),
     (["--split", "test"], 3, "no manifest.json and no test/manifest.json"),
-    (["--epochs", "1", "--json", "/nowhere/file.json"], 3, "--json: /nowhere/file.json.partial cannot be written"),
+    (["--epochs", "1", "--json", "/nowhere/file.json"], 3, "--json: /nowhere/file.json: No such file or directory; exp"),
+    (["--json", ""], 2, '--json: is ""; expected a file to write to'),
     (["--epochs", "1", "--json", "/tmp"], 3, "--json: /tmp is a folder; expected a file"),
     (["--epochs", "1", "--json", "x" * 300], 3, "File name too long"),
 ])
@@ -172,6 +174,58 @@ def test_bad_input_gives_one_line_and_its_code(data, arguments, code, message):
     assert done.returncode == code, done.stderr
     assert done.stderr.startswith("loadbench: ") and message in done.stderr
     assert done.stderr.count("\n") == 1 and done.stdout == ""
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_report_goes_nowhere_into_the_data_set(data, tmp_path):
+    folder = tmp_path / "data"
+    shutil.copytree(data, folder)
+    shutil.copytree(data / "train", folder / "all")
+    (tmp_path / "link").symlink_to(folder / "train")
+    before = contents(folder)
+    shard = sorted((folder / "train").glob("shard-*"))[0]
+    for path in (folder / "train/manifest.json", shard, folder / "train/new.json", tmp_path / "link/manifest.json",
+                 folder / "all/manifest.json"):
+        done = loadbench("--data", folder, "--workers", 0, "--epochs", 1, "--json", path)
+        assert done.returncode == 2 and done.stdout == ""
+        assert done.stderr.startswith(f"loadbench: --json: {path} lies in the data set's folder {folder}/")
+        assert done.stderr.count("\n") == 1 and contents(folder) == before
+    done = loadbench("--data", folder, "--workers", 0, "--epochs", 1, "--json", folder / "bench.json")
+    assert done.returncode == 0 and len(json.loads((folder / "bench.json").read_text())["runs"]) == 1
+
+
+def test_the_report_takes_no_name_that_another_file_has(data, tmp_path):
+    others = [tmp_path / f"out.json{end}" for end in (".partial", ".tmp")]
+    for other in others:
+        other.write_text("somebody's")
+    (tmp_path / "link.json").symlink_to("out.json")
+    (tmp_path / "out.json").write_text("old")
+    done = loadbench("--data", data, "--workers", 0, "--epochs", 1, "--json", tmp_path / "link.json")
+    assert done.returncode == 0, done.stderr
+    assert [other.read_text() for other in others] == ["somebody's"] * 2
+    assert (tmp_path / "link.json").is_symlink() and json.loads((tmp_path / "out.json").read_text())["runs"]
+    assert sorted(os.listdir(tmp_path)) == ["link.json", "out.json", "out.json.partial", "out.json.tmp"]
+
+
+def test_a_data_set_without_samples_is_named(data, tmp_path):
+    shutil.copytree(data, tmp_path / "data")
+    path = tmp_path / "data/train/manifest.json"
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps(manifest | {"sample_count": 0, "shards": [], "class_counts": [0] * 10}))
+    for arguments in ([], ["--digest"]):
+        done = loadbench("--data", tmp_path / "data", *arguments)
+        assert done.returncode == 2
+        assert done.stderr == f"loadbench: {tmp_path}/data/train: 0 samples; expected 1 or more\n"
+
+
+def test_the_instruction_set_has_the_name_that_documents_use(data):
+    flags = set(re.search(r"^flags\s*:(.*)", Path("/proc/cpuinfo").read_text(), re.M)[1].split())
+    has_avx512 = {"avx512f", "avx512vl", "avx512dq", "avx512bw", "avx512cd"} <= flags
+    first = loadbench("--data", data, "--workers", 0, "--epochs", 1).stdout.splitlines()[0]
+    assert first.endswith("AVX-512") == has_avx512 and "AVX3" not in first
 
 
 def test_numbers_are_decimal(data):
@@ -199,3 +253,15 @@ def test_json_goes_into_a_pipe_that_stays_one(data, tmp_path):
         assert process.wait(timeout=60) == 0
     assert len(report["runs"]) == 1
     assert pipe.is_fifo()
+
+
+def test_json_goes_to_stdout_where_that_is_named(data, tmp_path):
+    link = tmp_path / "stdout"  # made as /dev/stdout is, which a mistake in loadbench might replace
+    link.symlink_to("/proc/self/fd/1")
+    arguments = ("--data", data, "--workers", "0", "--epochs", "1", "--json", link)
+    done = loadbench(*arguments)
+    assert done.returncode == 0 and '"runs": [' in done.stdout and "images/s" in done.stdout, done.stderr
+    with open(tmp_path / "out", "w") as out:
+        subprocess.run([BIN / "loadbench", *map(str, arguments)], stdout=out, check=True)
+        assert os.fstat(out.fileno()).st_ino == (tmp_path / "out").stat().st_ino
+    assert link.is_symlink() and sorted(os.listdir(tmp_path)) == ["out", "stdout"]

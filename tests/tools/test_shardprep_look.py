@@ -1,7 +1,9 @@
 """shardprep info, verify and show, and what it says about wrong arguments and results that cannot be written."""
+import json
 import os
 import pathlib
 import re
+import resource
 import subprocess
 
 import numpy as np
@@ -95,11 +97,46 @@ def test_show_writes_the_pictures_of_the_first_samples_or_of_one_sample(tmp_path
             (["--sample", 60], 2, "sheet: sample is 60; expected 0 to 59"),
             (["--grid", "0x3"], 2, "sheet: rows is 0; expected 1 to 1000"),
             (["--augment", "fip"], 2, 'unknown transform "fip"; did you mean "flip"?'),
-            (["--out", tmp_path / "none/x.png"], 3, "x.png: No such file or directory; expected a file to write to")):
+            (["--out", "/dev/null/x.png"], 3, "--out: /dev/null/x.png: Not a directory; expected to create it"),
+            (["--out", ""], 2, '--out: is ""; expected a file to write to'),
+            (["--out", tmp_path / "train/manifest.json"], 2, "/train/manifest.json lies in the data set's folder ")):
         out = ["--out", tmp_path / "y.png"] if "--out" not in arguments else []
         error = run("show", tmp_path, *out, *arguments, code=code).stderr
         assert error.startswith("shardprep: ") and message in error and error.count("\n") == 1
     assert not (tmp_path / "y.png").exists()
+
+
+def test_a_sheet_that_cannot_be_written_whole_leaves_the_old_file(tmp_path):
+    pack(tmp_path / "data")
+    out = tmp_path / "sheet.png"
+    out.write_bytes(b"old")
+    error = run("show", tmp_path / "data", "--out", out, code=3,
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (99, 99))).stderr
+    assert re.fullmatch(rf"shardprep: --out: {out}: File too large; expected to write \d+ bytes .*\n", error)
+    assert out.read_bytes() == b"old" and sorted(os.listdir(tmp_path)) == ["data", "sheet.png"]
+
+
+def test_show_opens_the_split_that_the_folder_is_named_after(tmp_path):
+    pack(tmp_path, split="test")
+    (tmp_path / "test").rename(tmp_path / "train")
+    manifest = tmp_path / "train/manifest.json"
+    error = run("show", tmp_path, "--out", tmp_path / "sheet.png", code=4).stderr
+    assert error == f'shardprep: {manifest}: split is "test"; expected "train", as the folder\'s name says\n'
+    run("show", tmp_path / "train", "--out", tmp_path / "sheet.png")
+    content = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps(content | {"sample_count": 0, "shards": [], "class_counts": [0] * 10}))
+    error = run("show", tmp_path / "train", "--out", tmp_path / "sheet.png", code=2).stderr
+    assert error == f"shardprep: {tmp_path}/train: 0 samples; expected 1 or more\n"
+
+
+def test_a_link_that_leads_to_itself_is_called_so(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/train").symlink_to("train")
+    for command in ("info", "verify"):
+        for folder, manifest in (("loop", "loop"), ("data", "data/train")):
+            error = run(command, tmp_path / folder, code=3).stderr
+            assert error.startswith(f"shardprep: {tmp_path}/{manifest}/manifest.json: Too many levels of symbolic links; ")
 
 
 @pytest.mark.parametrize("arguments, code, message", [

@@ -1,5 +1,6 @@
 // Communication time: what of a step counts as communication, and for how long collectives are under way.
 #include <gtest/gtest.h>
+#include <torch/nn/modules/linear.h>
 
 #include "core/text.h"
 #include "tests/train/lone_comm.h"

@@ -2,6 +2,7 @@
 // in modes_test.cpp.
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
+#include <torch/nn/modules/linear.h>
 
 #include <atomic>
 #include <chrono>

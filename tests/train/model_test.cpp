@@ -2,6 +2,7 @@
 #include "train/models/model.h"
 
 #include <gmock/gmock.h>
+#include <torch/nn/modules/linear.h>
 
 #include <filesystem>
 #include <limits>

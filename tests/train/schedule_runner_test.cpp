@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/nn/modules/linear.h>
 
 #include "tests/train/rank_threads.h"
 #include "tests/train/strategy_batches.h"

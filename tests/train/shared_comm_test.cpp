@@ -94,11 +94,15 @@ TEST(SharedCommTest, WithoutSuchMemoryRanksSumWithoutIt) {
   run_sharing(2, [&](Comm& comm) {
     if (comm.rank() == 0) backend = comm.backend();
     comm.barrier();
-    if (comm.rank() == 0) EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+    if (comm.rank() == 0) {
+      EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+    }
     comm.barrier();
     auto large = comm.allocate(50'000, torch::kFloat32), little = comm.allocate(20'000, torch::kFloat32);
     comm.barrier();
-    if (comm.rank() == 0) EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    if (comm.rank() == 0) {
+      EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    }
     for (auto* tensor : {&large, &little}) {
       tensor->fill_(comm.rank() + 1);
       comm.all_reduce_sum(*tensor)->wait();

@@ -1,5 +1,6 @@
 // ddp: reaches the parameters of single with any number of ranks, and communicates during backward.
 #include <gtest/gtest.h>
+#include <torch/nn/modules/linear.h>
 
 #include "core/text.h"
 #include "tests/train/lone_comm.h"

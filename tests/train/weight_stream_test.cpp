@@ -2,6 +2,7 @@
 #include "train/models/weight_stream.h"
 
 #include <gtest/gtest.h>
+#include <torch/nn/module.h>
 
 #include <algorithm>
 #include <map>

@@ -8,6 +8,7 @@
 #include "tools/loadbench/measure.h"
 #include "tools/loadbench/options.h"
 #include "tools/loadbench/report.h"
+#include "tools/out_file.h"
 
 namespace penstock {
 namespace {
@@ -20,6 +21,7 @@ std::shared_ptr<const Dataset> open_dataset(const BenchOptions& options) {
     throw config_error(concat("--split: is ", in_quotes(options.split), " with ", options.data,
                               ", the folder of split ", split, "; expected the data set's folder, or no --split"));
   }
+  if (dataset->size() == 0) throw config_error(concat(dataset->folder().string(), ": 0 samples; expected 1 or more"));
   return dataset;
 }
 
@@ -29,8 +31,8 @@ std::shared_ptr<const Dataset> open_dataset(const BenchOptions& options) {
 int main(int argc, char** argv) {
   return penstock::run_tool("loadbench", [&] {
     const auto options = penstock::parse_bench_options(argc, argv);
-    if (!options.json.empty()) penstock::check_report_file(options.json);
     const auto dataset = penstock::open_dataset(options);
+    if (!options.json.empty()) penstock::check_out_file("--json", options.json, *dataset);
     const penstock::Pipeline pipeline(options.augment, dataset->manifest().statistics);
     std::vector<penstock::BenchRun> runs;
     std::vector<std::string> hexes;

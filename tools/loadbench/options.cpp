@@ -83,7 +83,7 @@ BenchOptions parse_bench_options(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--batches", options.max_batches, "end each epoch after this many batches; 0: after all of them")
       ->capture_default_str();
-  app.add_option("--json", options.json, "file for the results as JSON");
+  const auto* json = app.add_option("--json", options.json, "file for the results as JSON");
   app.add_flag(
       "--digest", options.digest,
       "measure nothing; print `epoch E digest HEX` for each epoch, a digest of all ids, labels, weights and pixels");
@@ -117,12 +117,14 @@ BenchOptions parse_bench_options(int argc, char** argv) {
   loader.decode = choice("--decode", decode, decode_names());
   loader.scales_dct = choice("--dct-scale", dct_scale, dct_scale_names());
   check(options);
+  if (json->count() > 0 && options.json.empty()) throw config_error("--json: is \"\"; expected a file to write to");
   return options;
 }
 
 Machine this_machine() {
   Machine machine{.cores = usable_cores(), .cpu = processor_name(), .simd = {}};
   machine.simd = render_targets().front();
+  if (machine.simd.starts_with("AVX3")) machine.simd = "AVX-512";
   return machine;
 }
 

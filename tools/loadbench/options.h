@@ -28,7 +28,7 @@ BenchOptions parse_bench_options(int argc, char** argv);
 struct Machine {
   int cores = 0;     ///< The cores that this process may use.
   std::string cpu;   ///< The processor's name in /proc/cpuinfo.
-  std::string simd;  ///< Highway's name of the instruction set that render() uses: AVX3_ZEN4, AVX2, SSE4.
+  std::string simd;  ///< The instruction set that render() uses: AVX-512, AVX2, SSE4.
 };
 Machine this_machine();
 

@@ -1,17 +1,14 @@
 // The report: a table for people, and JSON.
 #include "tools/loadbench/report.h"
 
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <iomanip>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "core/error.h"
 #include "core/json_text.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "tools/out_file.h"
 
 namespace penstock {
 namespace {
@@ -64,16 +61,6 @@ std::string times(const LoaderStatistics::StageTime& stage) {
   return out.str();
 }
 
-/// Whether `path` is a device or a pipe, such as /dev/stdout. It is written to directly, because a rename would replace
-/// it by a file.
-bool is_special(const std::string& path) {
-  return std::filesystem::exists(path) && !std::filesystem::is_regular_file(path);
-}
-
-Error cannot_write(const std::string& path) {
-  return io_error(concat("--json: ", path, " cannot be written; expected a file in a folder that exists and has room"));
-}
-
 }  // namespace
 
 std::string report_table(const Dataset& dataset, const BenchOptions& options, const std::vector<BenchRun>& runs) {
@@ -113,15 +100,6 @@ std::string report_table(const Dataset& dataset, const BenchOptions& options, co
   return out.str();
 }
 
-void check_report_file(const std::string& path) {
-  if (std::filesystem::is_directory(path)) throw io_error(concat("--json: ", path, " is a folder; expected a file"));
-  if (is_special(path)) return;  // opening a pipe would block until it has a reader
-  const std::string aside = path + ".partial";
-  const bool is_open = std::ofstream(aside).is_open();
-  std::remove(aside.c_str());
-  if (!is_open) throw cannot_write(aside);
-}
-
 void write_report(const Dataset& dataset, const BenchOptions& options, const std::vector<BenchRun>& runs,
                   const std::vector<std::string>& digests) {
   const auto machine = this_machine();
@@ -139,23 +117,7 @@ void write_report(const Dataset& dataset, const BenchOptions& options, const std
                  {"runs", Json::array()},
                  {"digests", digests}};
   for (const auto& run : runs) report["runs"].push_back(run_json(run));
-  const bool is_written_as_it_is = is_special(options.json);
-  const std::string aside = options.json + (is_written_as_it_is ? "" : ".partial");
-  {
-    std::ofstream file(aside);
-    file << json_text(report, 2) << '\n';
-    file.close();
-    if (!file) {
-      if (!is_written_as_it_is) std::remove(aside.c_str());
-      throw cannot_write(aside);
-    }
-  }
-  if (is_written_as_it_is) return;
-  std::error_code error;
-  std::filesystem::rename(aside, options.json, error);
-  if (!error) return;
-  std::remove(aside.c_str());
-  throw io_error(concat("--json: ", options.json, ": ", error.message(), "; expected a file that can be written"));
+  write_out_file("--json", options.json, json_text(report, 2) + "\n");
 }
 
 }  // namespace penstock

@@ -127,8 +127,8 @@ std::shared_ptr<LookArguments> add_arguments(CLI::App* command) {
 /// Whether `folder` is that of a split. One with shards but without its manifest counts too, because it must not be
 /// passed over in silence.
 bool is_split_folder(const fs::path& folder) {
+  if (has_manifest(folder)) return true;
   std::error_code ignored;  // a folder that cannot be read is reported as missing
-  if (fs::exists(folder / "manifest.json", ignored)) return true;
   const fs::directory_iterator entries(folder, ignored);
   return std::any_of(begin(entries), end(entries),
                      [](const auto& entry) { return entry.path().extension() == ".safetensors"; });
@@ -152,8 +152,7 @@ void refuse(const char* command, const Problems& problems) {
 
 std::vector<fs::path> split_folders(const fs::path& folder, const std::string& split) {
   if (folder.empty()) throw config_error("DIR: is \"\"; expected the folder of a data set or of a split");
-  std::error_code ignored;
-  if (fs::exists(folder / "manifest.json", ignored)) {
+  if (has_manifest(folder)) {
     const std::string own = split.empty() ? split : read_manifest(folder).split;
     if (own == split) return {folder};
     throw config_error(concat("--split: is ", in_quotes(split), " with ", folder.string(), ", the folder of split ",

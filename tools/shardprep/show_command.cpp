@@ -1,7 +1,5 @@
 // shardprep show: writes a sheet of pictures as a model will see them.
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 
 #include "core/error.h"
@@ -9,6 +7,7 @@
 #include "core/text.h"
 #include "loader/sheet.h"
 #include "tools/cli.h"
+#include "tools/out_file.h"
 #include "tools/plugins.h"
 #include "tools/shardprep/commands.h"
 
@@ -33,30 +32,29 @@ void read_grid(const std::string& text, SheetOptions& sheet) {
   throw config_error(concat("--grid is ", in_quotes(text), "; expected ROWSxCOLUMNS, for example 8x8"));
 }
 
-void write_file(const fs::path& path, const std::vector<uint8_t>& bytes) {
-  errno = 0;
-  std::FILE* file = std::fopen(path.c_str(), "wb");
-  bool is_written = file != nullptr && std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
-  int failure = errno;
-  if (file != nullptr && std::fclose(file) != 0) is_written = false, failure = errno;
-  if (!is_written)
-    throw io_error(concat("--out: ", path.string(), ": ", std::strerror(failure), "; expected a file to write to"));
+/// Opens the one split that is to be shown. Where FOLDER is a data set, its manifest must be that of the split.
+std::shared_ptr<const Dataset> open_split(const ShowArguments& arguments) {
+  const auto folders = split_folders(arguments.folder, arguments.split);
+  if (folders.size() != 1)
+    throw config_error(concat("--split: ", arguments.folder, " has ", folders.size(),
+                              " splits; expected one of them, for example --split train"));
+  const bool is_data_set = folders[0] != fs::path(arguments.folder);
+  return is_data_set ? Dataset::open(arguments.folder, folders[0].filename()) : Dataset::open(folders[0]);
 }
 
 int run_show(ShowArguments& arguments, bool is_one_sample) {
+  if (arguments.output.empty()) throw config_error("--out: is \"\"; expected a file to write to");
   SheetOptions& options = arguments.sheet;
   read_grid(arguments.grid, options);
   options.shuffle =
       choice<Shuffle>("--shuffle", arguments.shuffle, {{"global", Shuffle::kGlobal}, {"none", Shuffle::kNone}});
   if (is_one_sample) options.sample = arguments.sample;
-  const auto folders = split_folders(arguments.folder, arguments.split);
-  if (folders.size() != 1)
-    throw config_error(concat("--split: ", arguments.folder, " has ", folders.size(),
-                              " splits; expected one of them, for example --split train"));
-  const auto dataset = Dataset::open(folders[0]);
+  const auto dataset = open_split(arguments);
+  check_out_file("--out", arguments.output, *dataset);
   const Pipeline pipeline(arguments.augment, dataset->manifest().statistics);
   const Sheet sheet = make_sheet(dataset, pipeline, options);
-  write_file(arguments.output, sheet.png());
+  const auto png = sheet.png();
+  write_out_file("--out", arguments.output, {reinterpret_cast<const char*>(png.data()), png.size()});
   for (size_t i = 0; i < sheet.labels.size(); ++i) {
     if (i % options.columns == 0) std::printf("row %zu:", i / options.columns + 1);
     const auto& name = dataset->manifest().class_names[static_cast<size_t>(sheet.labels[i])];
