@@ -1,5 +1,4 @@
 // --tta: what each view shows, and the mean of their logits.
-#include "train/evaluate.h"
 #include "train/test_views.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +8,7 @@
 
 #include "tests/train/rank_threads.h"
 #include "tests/train/strategy_batches.h"
+#include "train/evaluate.h"
 
 namespace penstock {
 namespace {
