@@ -86,6 +86,7 @@ def test_the_rehearsal_runs_every_step_that_is_built(tmp_path):
     assert {"start", "cuda_test", "finding-affine-resident", "finding-affine-ddp", "resnet50-workers-1", "mode-mp"} <= set(passed)
     assert steps["cifar10-94-seed-0"]["figures"]["accuracy"] > 0.3
     assert "- cifar10-94: mean of 1 seeds " in (tmp_path / "out/table.md").read_text()
+    assert steps["cifar10-94-resnet-seed-0"]["figures"]["accuracy"] > 0.3
     first = steps["finding-affine-workers-1"]
     assert first["figures"]["train_seconds"] > 0 and first["figures"]["prediction_error"] is not None
     files = {path.name for path in (tmp_path / "out").iterdir()}
