@@ -164,7 +164,7 @@ def page(options, cells, runs):
         rates = ", ".join(f"{median(one[workers], lambda run: run['rate']):,.0f}" for workers in WORKERS)
         lines.append(f"| {cell['threads']} | {cell['load']} | {cell['decode']} | {cell['others']} | {cell['disk']} | "
                      f"{rates} | " + " | ".join(cell_text(promise) for promise in found) + " |")
-    lines += ["", f"{len(everything)} promises, medians of {options.repeat} repeats: median error "
+    lines += ["", f"{len(everything)} predictions, medians of {options.repeat} repeats: median error "
               f"{100 * statistics.median(errors):.1f} %, {sum(error <= GOOD for error in errors)} within 5 %, "
               f"{sum(error > BAD for error in errors)} over 15 %, of which {len(bare)} without a range that holds the "
               "truth (bold)."]
