@@ -79,10 +79,12 @@ def test_ctrl_c_ends_it_at_any_moment(digits, work):
 def test_ctrl_c_loses_no_batch(digits):
     loader = penstock.Loader(digits, batch_size=10, workers=1, augment="affine(degrees=10),normalize")
     indices, interrupted, stop = [], 0, threading.Event()
+    may_begin = []  # not before the handler's exception is caught
 
     def interrupt():
         while not stop.wait(0.0005):
-            signal.raise_signal(signal.SIGUSR1)
+            if may_begin:
+                signal.raise_signal(signal.SIGUSR1)
 
     def handler(*_):
         raise InterruptedError
@@ -94,6 +96,7 @@ def test_ctrl_c_loses_no_batch(digits):
         thread.start()
         while True:
             try:
+                may_begin.append(True)
                 batch = next(steps)
                 indices.append(batch.index)
             except InterruptedError:

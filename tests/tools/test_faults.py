@@ -217,11 +217,11 @@ def test_train_wants_its_threads(data, tmp_path, threads):
 
 
 def test_the_launcher_wants_the_threads_of_all_ranks(data, tmp_path):
-    """Each rank needs its own thread, a worker and 8 threads of the communicator; the launcher needs one too."""
-    for threads in (3, 8, 20):
+    """Each rank needs its own thread, a worker and 9 threads of the communicator; the launcher needs one too."""
+    for threads in (3, 8, 22):
         done = train(data, tmp_path / "run", "-j", 1, "--mode", "ddp", "--nproc", 2, under=limited(threads), code=DEVICE)
         assert is_one_line(done.stderr, "train: " + THREADS % ("--nproc 2", r"\d+", "ranks, --threads or --workers"))
-    train(data, tmp_path / "run", "-j", 1, "--mode", "ddp", "--nproc", 2, under=limited(21))
+    train(data, tmp_path / "run", "-j", 1, "--mode", "ddp", "--nproc", 2, under=limited(23))
 
 
 def large_weights(path):
