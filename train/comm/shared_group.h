@@ -25,8 +25,8 @@ namespace penstock::detail {
 ///     rank 0   here ─┬─ add slice 0 of all rows, write it to all rows ─┬─ done
 ///     rank 1   here ─┴─ add slice 1 of all rows, write it to all rows ─┴─ done
 ///
-/// So a sum reads and writes each byte once, where a network of one machine copies it four times; and it adds by
-/// halves, which is the tree of --exact. A thread of its own runs the collectives, in the order of their calls.
+/// So a sum reads and writes each byte once, where sockets copy it four times; and it adds by halves, which is the tree
+/// of --exact. A thread of its own runs the collectives, in the order of their calls.
 ///
 /// Errors: the futures throw std::runtime_error when a rank has ended, or has not come within the time; then all later
 /// ones do. Thread-safety: one thread at a time.
