@@ -20,7 +20,7 @@ inline const std::filesystem::path& input_folder(const std::string& source, cons
 }
 
 /// Name, size and time of the last change, as a text that differs whenever the file was written in between. It is the
-/// same however the way to the file was typed.
+/// same for a relative and an absolute way to the file; links are not followed.
 inline std::string file_fingerprint(const std::filesystem::path& path) {
   return concat(std::filesystem::absolute(path).lexically_normal().string(), " ", std::filesystem::file_size(path), " ",
                 std::filesystem::last_write_time(path).time_since_epoch().count(), "\n");

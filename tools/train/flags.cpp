@@ -195,8 +195,7 @@ void add_device_flags(CLI::App& app, TrainOptions& o) {
       ->group(group);
   app.add_option("--dist-backend", o.dist_backend,
                  "library by which ranks communicate: nccl, gloo, or auto: nccl with CUDA; on the CPU gloo, and memory "
-                 "that ranks "
-                 "share where all of them are on one machine")
+                 "that ranks share where all of them are on one machine")
       ->capture_default_str()
       ->group(group);
   app.add_option("--hosting", o.hosting,

@@ -38,8 +38,9 @@ bool all_agree(Comm& comm, bool is_right) {
   return comm.all_gather(torch::tensor({is_right ? 1 : 0}, torch::kInt64)).all().item<bool>();
 }
 
-/// Slice `rank` of the rows: where it begins and ends. Whole cache lines, so that no two ranks write to one.
-std::pair<int64_t, int64_t> slice_of(int64_t count, int rank, int world_size) {
+/// The elements of all rows that `rank` adds: where they begin and end. Whole cache lines, so that no two ranks write
+/// to one.
+std::pair<int64_t, int64_t> share_of(int64_t count, int rank, int world_size) {
   constexpr int64_t kAlignment = kLine;  // elements, so at least that many bytes
   const int64_t slice = (count / world_size + kAlignment) / kAlignment * kAlignment;
   return {std::min(count, slice * rank), rank + 1 == world_size ? count : std::min(count, slice * (rank + 1))};
@@ -173,7 +174,7 @@ void SharedGroup::perform(const Task& task) {
   const auto& own = rows[static_cast<size_t>(rank_)];
   if (!task.mine.defined()) {
     meet_all(deadline_ns);
-    const auto [begin, end] = slice_of(own.numel(), rank_, world_size_);
+    const auto [begin, end] = share_of(own.numel(), rank_, world_size_);
     add_rows(rows, begin, end);
     return meet_all(deadline_ns);
   }

@@ -47,10 +47,10 @@ class SharedGroup {
 
   /// What a collective has ended with: milliseconds in which it was under way, as Comm::Work has them.
   using Result = std::future<double>;
-  /// Requires that this holds the tensor at every rank, here and below. Any number of ranks; with a power of two the
-  /// sum is that of TreeSum over the ranks.
+  /// In place. It fails if a rank has not come `seconds` after this call, here and below. Requires that this holds the
+  /// tensor at every rank. Any number of ranks; with a power of two the sum is that of TreeSum over the ranks.
   Result all_reduce_sum(const torch::Tensor& tensor, int seconds);
-  /// Requires world_size equal parts.
+  /// As Comm has it. Requires that this holds `all` at every rank, and world_size equal parts.
   Result all_gather_into(const torch::Tensor& all, const torch::Tensor& mine, int seconds);
 
  private:
