@@ -17,7 +17,7 @@ namespace penstock {
 /// A place in a run, between two steps. The sums are over all ranks and over the epoch so far.
 struct Position {
   int64_t epoch = 0;  ///< From 0.
-  int64_t batch = 0;  ///< The index, in its epoch, of the next batch to train on.
+  int64_t batch = 0;  ///< The index, in its epoch, of the next batch to train on; after the last one: only to evaluate.
   int64_t step = 0;   ///< Steps done since the run began.
   double loss_sum = 0;
   int64_t correct_count = 0, sample_count = 0;

@@ -10,9 +10,9 @@ int64_t eval_rows(int64_t pixels, int64_t samples, int64_t ranks) {
   return std::clamp<int64_t>(kPixels / pixels, 1, std::clamp<int64_t>((samples + ranks - 1) / ranks, 1, kMost));
 }
 
-Evaluation evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, int64_t class_count, const torch::Device& device,
-                    int64_t pass, const std::function<void(const DeviceBatch&, const torch::Tensor&)>& on_batch,
-                    TestViews views) {
+std::optional<Evaluation> evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, int64_t class_count,
+                                   const torch::Device& device, int64_t pass, const EvaluationCalls& calls,
+                                   TestViews views) {
   at::NoGradGuard no_grad;
   // Row 0: the samples of each class, then the sum of the losses. Row 1: the hits of each class. f64 counts exactly to
   // 2^53.
@@ -20,8 +20,9 @@ Evaluation evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, int64_t clas
   const auto classes = torch::arange(class_count, torch::dtype(torch::kInt64).device(device));
   feeder.start_epoch(pass, 0);
   while (auto batch = feeder.next()) {
+    if (calls.goes_on && !calls.goes_on()) return std::nullopt;
     const auto logits = evaluate_views(strategy, *batch, views);
-    if (on_batch) on_batch(*batch, logits);
+    if (calls.on_batch) calls.on_batch(*batch, logits);
     if (!logits.defined()) continue;  // another rank has the last stage, and counts
     const auto counted = batch->weights.gt(0);
     const auto is_of_class = batch->labels.unsqueeze(1).eq(classes).logical_and_(counted.unsqueeze(1));

@@ -23,11 +23,19 @@ struct Evaluation {
 /// batches. 256 of 64 x 64 pixels or less, 20 of 224 x 224; never more than there are samples for a rank.
 int64_t eval_rows(int64_t pixels, int64_t samples, int64_t ranks);
 
-/// Collective: every rank calls it with its part of the data and gets the same result. Padding and substituted rows do
-/// not count. `pass` is the epoch for which the feeder is started. `on_batch` is called with every batch and its
-/// logits, which are undefined at a rank that does not hold the last stage. Logits are means over `views`.
-Evaluation evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, int64_t class_count, const torch::Device& device,
-                    int64_t pass, const std::function<void(const DeviceBatch&, const torch::Tensor&)>& on_batch = {},
-                    TestViews views = TestViews::kNone);
+/// What an evaluation calls; each may be empty.
+struct EvaluationCalls {
+  /// Hears of every batch and its logits, which are undefined at a rank that does not hold the last stage.
+  std::function<void(const DeviceBatch&, const torch::Tensor&)> on_batch = {};
+  /// Asked before every batch. Its answer is the same at every rank, and may come from a sum over them.
+  std::function<bool()> goes_on = {};
+};
+
+/// Collective: every rank calls it with its part of the data and gets the same result, or nothing if it was not to go
+/// on. Padding and substituted rows do not count. `pass` is the epoch for which the feeder is started. Logits are means
+/// over `views`.
+std::optional<Evaluation> evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, int64_t class_count,
+                                   const torch::Device& device, int64_t pass, const EvaluationCalls& calls = {},
+                                   TestViews views = TestViews::kNone);
 
 }  // namespace penstock

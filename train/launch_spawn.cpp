@@ -214,6 +214,7 @@ class Ranks {
     for (auto& child : children_) {
       if (!child.is_running || waitpid(child.pid, &child.status, WNOHANG) != child.pid) continue;
       child.is_running = false;
+      notice_stop(child.status);
       child.has_own_failure = failed_by_itself(child.status);
       read_errors(child);
       blame(child);
@@ -223,6 +224,18 @@ class Ranks {
         end_within(kEchoGraceMs, SIGTERM);
     }
     if (stop_signal_ == 0 && !is_ending_ && first_failed_ != nullptr && !is_echo(*first_failed_)) terminate();
+  }
+
+  /// A rank that has saved after a stop signal ends with this code, and the ranks vote: all of them stop, although the
+  /// signal came to one of them and not here.
+  void notice_stop(int status) {
+    if (stop_signal_ != 0 || is_ending_ || !WIFEXITED(status) || !is_stop(WEXITSTATUS(status) - 128)) return;
+    stop_signal_ = WEXITSTATUS(status) - 128;
+    stopped_ns_ = now_ns();
+  }
+
+  static bool is_stop(int signal) {
+    return std::find(kStopSignals.begin(), kStopSignals.end(), signal) != kStopSignals.end();
   }
 
   /// The first failure takes the blame; after a stop signal the first that has another reason than that signal.
@@ -236,9 +249,6 @@ class Ranks {
   }
 
   bool failed_by_itself(int status) const {
-    const auto is_stop = [](int signal) {
-      return std::find(kStopSignals.begin(), kStopSignals.end(), signal) != kStopSignals.end();
-    };
     if (WIFSIGNALED(status)) return !is_stop(WTERMSIG(status)) && !(has_killed_ && WTERMSIG(status) == SIGKILL);
     const int code = WEXITSTATUS(status);
     return code != 0 && code != static_cast<int>(ErrorKind::kDevice) && !is_stop(code - 128);
@@ -310,7 +320,7 @@ class Ranks {
   std::string last_written_;
   bool is_ending_ = false;    // a rank has failed, and the others were told to end
   bool has_killed_ = false;   // ranks were sent SIGKILL
-  int stop_signal_ = 0;       // the first one that came; 0: none
+  int stop_signal_ = 0;       // the first one that came, here or to a rank; 0: none
   int64_t stopped_ns_ = 0;    // when stop_signal_ came
   std::string gave_up_;       // why the ranks were killed after stop_signal_
   int64_t next_look_ns_ = 0;  // when ranks that were told to stop are looked at; 0: never

@@ -16,8 +16,8 @@ StopVote::~StopVote() {
   }
 }
 
-int StopVote::after_step(int64_t step) {
-  if (step % interval_ != 0) return 0;
+int StopVote::ask() {
+  if (++question_count_ % interval_ != 0) return 0;
   int signal = 0;
   if (work_) {
     work_->wait();

@@ -26,7 +26,7 @@ class StopSignals {
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
-  static int received();  ///< The first signal that came, or 0.
+  static int received();  ///< The first signal that came while one of these lived, or 0.
 };
 
 }  // namespace penstock

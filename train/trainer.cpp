@@ -77,6 +77,7 @@ class Training {
         vote_(parts.comm, parts.device),
         batch_count_(parts.feeder.batches_per_epoch()),
         device_sums_(torch::zeros({2}, torch::dtype(torch::kFloat64).device(parts.device))) {
+    if (at_.batch > 0) learning_rate_ = rate_of_step(done_steps() - 1);
     if (options.captures_steps) begin_capture();
   }
 
@@ -115,14 +116,17 @@ class Training {
     if (at_.batch >= batch_count_) end_epoch();
   }
 
+  double rate_of_step(int64_t step) const {
+    return options_.learning_rate * schedule_.factor(step, options_.epochs * batch_count_);
+  }
+
   /// Steps up to here with the present number of batches per epoch. A run that was resumed with another batch size has
   /// made another number of steps.
   int64_t done_steps() const { return at_.epoch * batch_count_ + at_.batch; }
 
   void step(const DeviceBatch& batch) {
     parts_.comm.at_step(at_.step + 1);
-    const int64_t step_count = options_.epochs * batch_count_;
-    learning_rate_ = options_.learning_rate * schedule_.factor(done_steps(), step_count);
+    learning_rate_ = rate_of_step(done_steps());
     parts_.strategy.set_learning_rate(learning_rate_);
     if ((at_.step + 1) % options_.print_freq == 0) parts_.strategy.measure_next_step();
     own_since_read_ += captured_ ? captured_->run(batch) : step_and_add(batch);
@@ -133,7 +137,8 @@ class Training {
     ++at_.step;
     is_saved_ = false;
     if (average_.is_due(at_.step))
-      parts_.strategy.average_weights(average_.decay_after(done_steps(), step_count), average_.restarts);
+      parts_.strategy.average_weights(average_.decay_after(done_steps(), options_.epochs * batch_count_),
+                                      average_.restarts);
     parts_.recorder.mark(Phase::kOther);
     parts_.recorder.end_step(at_.step, at_.epoch + 1);
   }
@@ -179,7 +184,7 @@ class Training {
 
   void after_step() {
     const bool is_last = at_.batch >= batch_count_;
-    result_.stop_signal = vote_.after_step(at_.step);
+    result_.stop_signal = vote_.ask();
     if (at_.step % options_.print_freq == 0) {
       read_sums();
       take_times();
@@ -199,9 +204,9 @@ class Training {
     printed_ = {};
     printed_times_ = {};
     const Sums sums{at_.loss_sum, at_.correct_count, at_.sample_count};
-    if (parts_.evaluate && (options_.evaluates_each_epoch || at_.epoch + 1 == options_.epochs))
-      result_.evaluation = parts_.evaluate(at_.epoch);
+    const bool was_evaluated = !is_evaluation_due() || evaluate();
     parts_.recorder.restart();
+    if (!was_evaluated) return;
     report(Metrics::Kind::kEpoch, sums, epoch_, result_.evaluation);
     result_.epoch_seconds.push_back(epoch_.total_ms() * 1e-3);
     const bool was_last_step_due = is_step_due();
@@ -212,6 +217,17 @@ class Training {
     if (is_best) save(TrainParts::Save::kBest);
     const auto every = options_.save_every.epochs;
     if (was_last_step_due || (every > 0 && at_.epoch % every == 0)) save(TrainParts::Save::kLast);
+  }
+
+  bool is_evaluation_due() const {
+    return parts_.evaluate && (options_.evaluates_each_epoch || at_.epoch + 1 == options_.epochs);
+  }
+
+  /// Returns whether it was made to its end: a stop signal before it or within it ends it.
+  bool evaluate() {
+    const auto goes_on = [this] { return (result_.stop_signal = vote_.ask()) == 0; };
+    if (result_.stop_signal == 0) result_.evaluation = parts_.evaluate(at_.epoch, goes_on);
+    return result_.evaluation.has_value();
   }
 
   void save_end() {

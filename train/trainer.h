@@ -28,9 +28,10 @@ struct TrainParts {
   Feeder& feeder;
   Recorder& recorder;
   torch::Device device;
-  ProgressBar* progress = nullptr;                    ///< At rank 0 on a terminal; elsewhere null.
-  std::function<void(const Metrics&)> on_metrics;     ///< At rank 0; elsewhere empty.
-  std::function<Evaluation(int64_t epoch)> evaluate;  ///< Collective; empty: there is nothing to evaluate on.
+  ProgressBar* progress = nullptr;                 ///< At rank 0 on a terminal; elsewhere null.
+  std::function<void(const Metrics&)> on_metrics;  ///< At rank 0; elsewhere empty.
+  /// Collective; empty: there is nothing to evaluate on. The second argument is EvaluationCalls::goes_on.
+  std::function<std::optional<Evaluation>(int64_t epoch, const std::function<bool()>& goes_on)> evaluate;
   enum class Save { kLast, kBest };
   std::function<void(const Position&, Save)> save;   ///< Collective; empty: there are no checkpoints.
   Profile* profile = nullptr;                        ///< Given at every rank or at none.
@@ -55,7 +56,9 @@ struct TrainResult {
 /// Within an epoch it waits for the device only every --print-freq steps, and before it shows the progress bar; until
 /// then the sums stay on the device. Loss and accuracy are sums over all ranks, divided by the true number of samples.
 /// Checkpoints are written every --save-every steps or epochs and at the end; if the step is the last one of an epoch,
-/// after the evaluation of that epoch. After a stop signal it saves and returns.
+/// after the evaluation of that epoch. After a stop signal it saves and returns. If the signal comes before an
+/// evaluation has ended, this does not go into the checkpoint, whose position is then the end of the epoch: who starts
+/// from there begins with the evaluation.
 ///
 /// With --graph the steps are captured (CapturedStep), or `say` hears why they are not.
 ///

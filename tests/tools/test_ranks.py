@@ -180,6 +180,17 @@ def test_a_launcher_with_a_stopped_rank_ends_after_a_signal(cache, tmp_path):
     assert errors.splitlines()[-1].startswith("launch: rank 1 is stopped after SIGINT: all ranks were killed")
 
 
+def test_a_rank_that_alone_is_told_to_stop_stops_all(cache, tmp_path):
+    out = tmp_path / "run"
+    process = start(cache, *SMALL, "--epochs", 500, "--print-freq", 1, "--mode", "ddp", "--nproc", 2, "--max-restarts", 1,
+                    "--out", out)
+    wait_for_steps(process, out, 10)
+    os.kill(next(child for child in children_of(process.pid) if rank_of(child) == 1), signal.SIGTERM)
+    printed, errors = process.communicate(timeout=60)
+    assert process.returncode == 143 and "stopped by SIGTERM" in printed and not errors, errors
+    assert (out / "checkpoint-last.safetensors").exists()
+
+
 @pytest.mark.parametrize("mode", [["--mode", "single"], ["--mode", "ddp", "--nproc", 2]])
 def test_a_closed_terminal_leaves_a_checkpoint(cache, tmp_path, mode):
     out = tmp_path / "run"

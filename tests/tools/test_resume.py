@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from train_tool import DATA, FAST, SMALL, metrics, run, start, summary, wait_for_steps
+from train_tool import DATA, FAST, SMALL, merged, metrics, run, start, summary, wait_for_steps
 
 STEPS = 52  # 4 epochs of 13 steps
 RUN = [*SMALL, "--epochs", "4", "--augment", "affine(degrees=15,translate=0.1)", "--save-every", "3 steps",
@@ -93,6 +93,25 @@ def test_ranks_stop_at_one_step_and_another_number_of_ranks_goes_on(cache, tmp_p
     single = tmp_path / "single"
     run(cache, *RUN, "--resume", out / "checkpoint-best.safetensors", "--out", single)
     assert summary(single)["test_samples"] == 400
+
+
+@pytest.mark.parametrize("mode", ["ddp", "pipeline"])
+def test_a_signal_in_an_evaluation_saves_and_the_next_run_makes_it(cache, tmp_path, mode):
+    # 10 batches, before each of which a vote takes 0.1 s
+    flags = [*merged([*SMALL, "--data", "digits(count=400,size=224)", "-b", 40, "--arch", "mlp(hidden=8)"]), "--mode", mode,
+             "--nproc", 2, "--sim-net", "100ms,1GB/s", "--epochs", 1, "--print-freq", 1, "--save-every", 0]
+    alone, out = tmp_path / "alone", tmp_path / "run"
+    run(cache, *flags, "--out", alone)
+    process = start(cache, *flags, "--out", out)
+    wait_for_steps(process, out, 10)  # the last one; then the evaluation begins
+    process.send_signal(signal.SIGTERM)
+    printed, errors = process.communicate(timeout=60)
+    assert process.returncode == 143 and not errors, printed + errors
+    assert re.search(r"^stopped by SIGTERM at epoch 1, step 10 of it, before its evaluation; go on with", printed, re.M), printed
+    assert not [line for line in metrics(out) if line["kind"] == "epoch"]
+    run(cache, *flags, "--resume", out / "checkpoint-last.safetensors", "--out", out)
+    assert (out / "model.safetensors").read_bytes() == (alone / "model.safetensors").read_bytes()
+    assert same_figures(out, alone)
 
 
 def test_a_finished_run_is_only_evaluated(cache, uninterrupted, tmp_path):

@@ -33,8 +33,8 @@ PartitionName=all Nodes=ALL Default=YES State=UP OverSubscribe=FORCE:4
 """
 
 
-def wait_until(is_true):
-    deadline = time.monotonic() + 60
+def wait_until(is_true, seconds=60):
+    deadline = time.monotonic() + seconds
     while not is_true():
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -78,8 +78,7 @@ def test_srun_starts_ranks(cache, tmp_path, slurm):
 
 
 def test_a_batch_job_that_is_told_to_end_saves_and_the_next_one_goes_on(cache, tmp_path, slurm):
-    """Slurm sends SIGTERM before its time limit (--signal=TERM@60) and requeues; both are done by hand here, because its
-    clock for time limits has minutes."""
+    """What --signal does before a time limit is done by hand here, so that the weights can be compared after seconds."""
     left_alone, out = tmp_path / "left-alone", tmp_path / "run"
     run(cache, *RUN, "--nproc", 2, "--out", left_alone)
     words = " ".join(f"'{word}'" for word in map(str, [TRAIN, *merged([*RUN, "--out", out])]))
@@ -100,6 +99,23 @@ def test_a_batch_job_that_is_told_to_end_saves_and_the_next_one_goes_on(cache, t
     log = (tmp_path / "log").read_text()
     assert "resuming at epoch" in log and "2 ranks started by slurm" in log, log
     assert (out / "model.safetensors").read_bytes() == (left_alone / "model.safetensors").read_bytes()
+
+
+def test_a_job_that_reaches_its_time_limit_saves_and_asks_for_another_start(cache, tmp_path, slurm):
+    """The command of docs/SURVIVING.md. Takes up to two minutes, because Slurm's clock for time limits has minutes."""
+    flags = merged([*RUN, "--epochs", 1000000, "--print-freq", 1000, "--out", tmp_path / "run"])
+    words = " ".join(f"'{word}'" for word in map(str, [TRAIN, *flags]))
+    again = "{ code=$?; [ $code != 143 ] || scontrol requeue $SLURM_JOB_ID; exit $code; }"
+    number = slurm("sbatch", "--parsable", "--requeue", "--open-mode=append", "--time=2", "--signal=TERM@30", "-n", 2,
+                   "-o", tmp_path / "log", "--wrap", f"srun {words} || {again}", **environment(cache)).stdout.strip()
+    try:
+        wait_until(lambda: "BeginTime" in slurm("squeue", "-h", "-j", number, "-o", "%r").stdout, seconds=180)
+        assert "stopped by SIGTERM at epoch" in (tmp_path / "log").read_text()
+        slurm("scontrol", "update", f"JobId={number}", "StartTime=now")
+        wait_until(lambda: "resuming at epoch" in (tmp_path / "log").read_text())
+    finally:
+        slurm("scancel", number)
+        wait_until(lambda: not slurm("squeue", "-h", "-j", number).stdout)
 
 
 def test_a_job_that_slurm_requeues_goes_on_by_itself(cache, tmp_path, slurm):

@@ -4,11 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <csignal>
 #include <tuple>
 
 #include "tests/support/testing.h"
+#include "tests/train/counting_training.h"
 #include "tests/train/rank_threads.h"
 #include "train/stop.h"
 
@@ -16,88 +16,6 @@ namespace penstock {
 namespace {
 
 using testing::ElementsAre;
-
-constexpr int64_t kBatches = 5, kBatchSize = 8, kSamples = 36;  // the last batch holds 4
-
-/// A strategy whose loss per sample is the index of the batch + 1, and for which every second sample is right. It keeps
-/// a list of the batches that it was given.
-class CountingStrategy final : public Strategy {
- public:
-  explicit CountingStrategy(Comm& comm) : comm_(comm) {}
-  int data_rank() const override { return comm_.rank(); }
-  int data_world_size() const override { return comm_.world_size(); }
-  StepSums step(const DeviceBatch& batch) override {
-    steps.emplace_back(batch.epoch, batch.index);
-    learning_rates.push_back(learning_rate_);
-    if (on_step) on_step();
-    const double loss = steps.size() == diverges_at ? NAN : static_cast<double>((batch.index + 1) * batch.count);
-    StepSums sums{torch::tensor(loss), torch::tensor(batch.count / 2)};
-    if (std::exchange(is_measured_, false)) sums.compression_error = torch::tensor(0.25);
-    return sums;
-  }
-  void measure_next_step() override {
-    measured.push_back(steps.size() + 1);
-    is_measured_ = true;
-  }
-  void average_weights(double decay, bool restarts) override { averaged.emplace_back(steps.size(), decay, restarts); }
-  torch::Tensor evaluate(DeviceBatch& batch) override {
-    // It predicts class 1 for every row, which is right where the label is 1.
-    return torch::tensor({0.0f, 5.0f, 0.0f}).expand({batch.rows, 3});
-  }
-  void set_learning_rate(double learning_rate) override { learning_rate_ = learning_rate; }
-  StateSizes state_sizes() override { return {}; }
-  void for_each_state(const UseTensor&) override {}
-  void load_state(const StateDict&) override {}
-
-  std::vector<std::pair<int64_t, int64_t>> steps;  // one entry per step: epoch, batch
-  std::vector<double> learning_rates;
-  std::vector<std::tuple<size_t, double, bool>> averaged;  // steps of this process so far, decay, restarts
-  std::vector<size_t> measured;  // steps of this process, from 1, before which it was asked to measure
-  std::function<void()> on_step;
-  size_t diverges_at = 0;  // the step of this process, from 1, whose loss is not finite; 0: none
-
- private:
-  Comm& comm_;
-  double learning_rate_ = -1;
-  bool is_measured_ = false;
-};
-
-/// kSamples samples in batches of kBatchSize, divided among the ranks.
-class CountingFeeder final : public Feeder {
- public:
-  CountingFeeder(int rank, int world_size) : partition_(kSamples, kBatchSize, rank, world_size, Tail::kPad) {}
-  void start_epoch(int64_t epoch, int64_t first_batch) override {
-    epoch_ = epoch;
-    next_ = first_batch;
-  }
-  std::optional<DeviceBatch> next() override {
-    if (next_ >= partition_.batch_count()) return std::nullopt;
-    const auto rows = partition_.rows(next_);
-    DeviceBatch batch;
-    batch.epoch = epoch_;
-    batch.index = next_++;
-    batch.rows = partition_.rows_per_rank();
-    batch.count = rows.count;
-    batch.global_count = rows.global_count;
-    batch.images = torch::zeros({batch.rows, 1, 2, 2});
-    batch.labels = torch::zeros({batch.rows}, torch::kInt64);
-    batch.weights = torch::zeros({batch.rows});
-    for (int64_t i = 0; i < batch.count; ++i) {
-      batch.labels[i] = static_cast<int64_t>(rows.first_position + static_cast<uint64_t>(i)) % class_count;
-      batch.weights[i] = 1;
-    }
-    return batch;
-  }
-  int64_t batches_per_epoch() const override { return partition_.batch_count(); }
-  uint64_t samples_per_epoch() const override { return partition_.sample_count(); }
-  LoaderStatistics statistics() const override { return {}; }
-
-  int64_t class_count = 3;  // sample i has the label i mod class_count
-
- private:
-  Partition partition_;
-  int64_t epoch_ = 0, next_ = 0;
-};
 
 /// One run of the loop, with records of everything that it called.
 struct Trial {
@@ -111,7 +29,10 @@ struct Trial {
     TrainParts parts{strategy, comm, feeder, recorder, torch::kCPU, nullptr, {}, {}, {}};
     parts.on_metrics = [&](const Metrics& one) { metrics.push_back(one); };
     if (evaluates)
-      parts.evaluate = [&](int64_t epoch) {
+      parts.evaluate = [&](int64_t epoch, const auto& goes_on) -> std::optional<Evaluation> {
+        if (on_evaluation) on_evaluation();
+        for (int batch = 0; batch < 4; ++batch)
+          if (!goes_on()) return std::nullopt;
         evaluated.push_back(epoch);
         Evaluation evaluation;
         evaluation.accuracy = accuracies.at(static_cast<size_t>(epoch));
@@ -131,6 +52,7 @@ struct Trial {
   TrainOptions options;
   bool evaluates = false;
   std::vector<double> accuracies;
+  std::function<void()> on_evaluation;
   std::vector<Metrics> metrics;
   std::vector<int64_t> evaluated;
   std::vector<std::pair<int64_t, std::string>> saved;
@@ -328,28 +250,60 @@ TEST(TrainEpochsTest, ASignalAtOneRankStopsAllAtTheSameStepAndSaves) {
   });
 }
 
-TEST(EvaluateTest, EverySampleCountsOnceAtAnyNumberOfRanks) {
-  for (const int world_size : {1, 2, 3, 4}) {
-    run_ranks(world_size, [](Comm& comm) {
-      CountingStrategy strategy(comm);
-      CountingFeeder feeder(comm.rank(), comm.world_size());
-      const auto evaluation = evaluate(strategy, comm, feeder, 3, torch::kCPU, 0);
-      EXPECT_EQ(evaluation.sample_count, kSamples);
-      EXPECT_DOUBLE_EQ(evaluation.accuracy, 1.0 / 3);
-      EXPECT_THAT(evaluation.class_accuracy, ElementsAre(0.0, 1.0, 0.0));
-      const double right = std::log(2 + std::exp(5.0)) - 5, wrong = std::log(2 + std::exp(5.0));
-      EXPECT_NEAR(evaluation.loss, (right + 2 * wrong) / 3, 1e-6);
-    });
+TEST(TrainEpochsTest, ASignalInAnEvaluationSavesAndWhoGoesOnEvaluates) {
+  const auto comm = make_self_comm();
+  Trial trial(*comm), resumed(*comm);
+  for (Trial* one : {&trial, &resumed}) {
+    one->evaluates = true;
+    one->accuracies = {0.5, 0.7};
+    one->options.schedule = "cosine";
+    one->options.save_every = {0, 0};
+  }
+  {
+    const StopSignals signals;
+    trial.on_evaluation = [] { std::raise(SIGTERM); };
+    const auto result = trial.run();
+    EXPECT_EQ(result.stop_signal, SIGTERM);
+    EXPECT_EQ(result.position.epoch, 0);
+    EXPECT_EQ(result.position.batch, 5);
+    EXPECT_FALSE(result.evaluation);
+    EXPECT_TRUE(trial.evaluated.empty());
+    EXPECT_THAT(trial.saved, ElementsAre(testing::Pair(5, "last")));
+  }
+  Trial whole(*comm);
+  whole.evaluates = true;
+  whole.accuracies = trial.accuracies;
+  whole.options = trial.options;
+  whole.run();
+  const auto result = resumed.run(trial.last);
+  EXPECT_EQ(result.step_count, 5);
+  EXPECT_THAT(resumed.evaluated, ElementsAre(0, 1));
+  std::vector<Metrics> ends;
+  for (const auto* run : {&whole, &resumed})
+    for (const auto& one : run->metrics)
+      if (one.kind == Metrics::Kind::kEpoch) ends.push_back(one);
+  ASSERT_EQ(ends.size(), 4u);
+  for (const size_t epoch : {0, 1}) {
+    EXPECT_EQ(ends[epoch].step, ends[epoch + 2].step);
+    EXPECT_DOUBLE_EQ(ends[epoch].loss, ends[epoch + 2].loss);
+    EXPECT_DOUBLE_EQ(ends[epoch].learning_rate, ends[epoch + 2].learning_rate);
+    EXPECT_EQ(ends[epoch].test_accuracy, ends[epoch + 2].test_accuracy);
   }
 }
 
-TEST(EvaluateTest, AClassWithoutSamplesHasNoAccuracy) {
+TEST(TrainEpochsTest, ASignalInTheLastStepOfAnEpochComesBeforeItsEvaluation) {
+  const StopSignals signals;
   const auto comm = make_self_comm();
-  CountingStrategy strategy(*comm);
-  CountingFeeder feeder(0, 1);
-  feeder.class_count = 2;
-  const auto evaluation = evaluate(strategy, *comm, feeder, 3, torch::kCPU, 0);
-  EXPECT_THAT(evaluation.class_accuracy, ElementsAre(0.0, 1.0, std::nullopt));
+  Trial trial(*comm);
+  trial.evaluates = true;
+  trial.accuracies = {0.5, 0.7};
+  trial.strategy.on_step = [&] {
+    if (trial.strategy.steps.size() == 4) std::raise(SIGTERM);  // it is counted one step later
+  };
+  const auto result = trial.run();
+  EXPECT_EQ(result.position.batch, 5);
+  EXPECT_TRUE(trial.evaluated.empty());
+  EXPECT_EQ(trial.last.batch, 5);
 }
 
 }  // namespace

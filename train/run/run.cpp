@@ -81,7 +81,7 @@ class Run {
     comm_.at_step(0);
     Predictions predictions(comm_, device_, setup_.data.test, options_.out / "evaluation.csv");
     const Evaluation evaluation =
-        evaluate(0, [&](const auto& batch, const auto& logits) { predictions.add(batch, logits); });
+        *evaluate(0, {.on_batch = [&](const auto& batch, const auto& logits) { predictions.add(batch, logits); }});
     if (!is_first_) return 0;
     predictions.commit();
     write_text(options_.out / "evaluation.json", evaluation_json(setup_, evaluation, predictions.classes()));
@@ -165,8 +165,8 @@ class Run {
 
   const std::vector<std::string>& class_names() const { return setup_.data.train->manifest().class_names; }
 
-  Evaluation evaluate(int64_t pass, const std::function<void(const DeviceBatch&, const torch::Tensor&)>& use = {}) {
-    return penstock::evaluate(*strategy_, comm_, *test_feeder_, setup_.shape.classes, device_, pass, use,
+  std::optional<Evaluation> evaluate(int64_t pass, const EvaluationCalls& calls = {}) {
+    return penstock::evaluate(*strategy_, comm_, *test_feeder_, setup_.shape.classes, device_, pass, calls,
                               test_views_of(options_.test_views));
   }
 
@@ -202,7 +202,8 @@ class Run {
       };
     }
     if (!learns()) return parts;
-    if (test_feeder_) parts.evaluate = [this](int64_t epoch) { return evaluate(epoch); };
+    if (test_feeder_)
+      parts.evaluate = [this](int64_t epoch, const auto& goes_on) { return evaluate(epoch, {.goes_on = goes_on}); };
     parts.save = [this](const Position& position, TrainParts::Save which) { save(position, which); };
     return parts;
   }
@@ -233,8 +234,10 @@ class Run {
   int stopped(const TrainResult& result) {
     if (is_first_) {
       progress_.clear();
-      std::cout << "stopped by SIG" << sigabbrev_np(result.stop_signal) << " at epoch " << result.position.epoch + 1
-                << ", step " << result.position.batch << " of it";
+      const auto& at = result.position;
+      std::cout << "stopped by SIG" << sigabbrev_np(result.stop_signal) << " at epoch " << at.epoch + 1 << ", step "
+                << at.batch << " of it";
+      if (at.batch == feeder_->batches_per_epoch()) std::cout << ", before its evaluation";
       if (learns()) std::cout << "; go on with --resume " << (options_.out / kLastCheckpoint).string();
       std::cout << std::endl;
     }
