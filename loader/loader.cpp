@@ -45,10 +45,14 @@ LoaderOptions checked(LoaderOptions options) {
   return options;
 }
 
+}  // namespace
+
+namespace detail {
+
 /// The blocks that the slots of a ring have at the moment.
 class Slots {
  public:
-  Slots(std::shared_ptr<detail::SlotPool> pool, int count) : Slots(std::move(pool)) {
+  Slots(std::shared_ptr<SlotPool> pool, int count) : Slots(std::move(pool)) {
     blocks_.reserve(static_cast<size_t>(count));
     for (int slot = 0; slot < count; ++slot) blocks_.push_back(pool_->take());
   }
@@ -58,21 +62,21 @@ class Slots {
   Slots(const Slots&) = delete;
   Slots& operator=(const Slots&) = delete;
 
-  const detail::SlotArrays& operator[](int slot) const { return blocks_[static_cast<size_t>(slot)]; }
+  const SlotArrays& operator[](int slot) const { return blocks_[static_cast<size_t>(slot)]; }
   /// Puts `block` in the place of the slot's block, and returns that one.
-  detail::SlotArrays exchange(int slot, const detail::SlotArrays& block) {
+  SlotArrays exchange(int slot, const SlotArrays& block) {
     return std::exchange(blocks_[static_cast<size_t>(slot)], block);
   }
-  const std::shared_ptr<detail::SlotPool>& pool() const { return pool_; }
+  const std::shared_ptr<SlotPool>& pool() const { return pool_; }
 
  private:
-  explicit Slots(std::shared_ptr<detail::SlotPool> pool) : pool_(std::move(pool)) {}
+  explicit Slots(std::shared_ptr<SlotPool> pool) : pool_(std::move(pool)) {}
 
-  std::shared_ptr<detail::SlotPool> pool_;
-  std::vector<detail::SlotArrays> blocks_;
+  std::shared_ptr<SlotPool> pool_;
+  std::vector<SlotArrays> blocks_;
 };
 
-}  // namespace
+}  // namespace detail
 
 struct Loader::State {
   State(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, LoaderOptions given)
@@ -106,7 +110,7 @@ struct Loader::State {
   LoaderOptions options;
   detail::RowMaker maker;
   int64_t batches;  // per epoch
-  Slots slots;
+  detail::Slots slots;
   std::vector<detail::RowWorker> workers;
   int64_t start_ns = now_ns();
   detail::Histogram wait;

@@ -15,7 +15,7 @@
 
 namespace penstock {
 
-namespace {
+namespace detail {
 
 /// Byte strings of any length: row i is bytes[offsets[i] .. offsets[i + 1]). Without offsets, every row is empty.
 struct Ragged {
@@ -30,7 +30,7 @@ struct Ragged {
   std::span<const uint64_t> column(size_t row) const { return offsets.empty() ? offsets : offsets.subspan(row, 2); }
 };
 
-}  // namespace
+}  // namespace detail
 
 struct ShardReader::Map {
   Safetensors file;
@@ -41,10 +41,10 @@ struct ShardReader::Map {
   std::span<const uint8_t> encodings;
   std::span<const uint32_t> checksums;
   std::span<const uint8_t> orientations;  // one entry per sample; empty: all are 1
-  Ragged pictures;                        // without offsets: the pictures are one tensor, `images`
+  detail::Ragged pictures;                // without offsets: the pictures are one tensor, `images`
   uint64_t image_bytes = 0;               // bytes of one picture of `images`
   uint64_t bytes_offset = 0;              // where the pictures begin in the file
-  Ragged indexes, paths;
+  detail::Ragged indexes, paths;
   std::unique_ptr<const detail::Codebook> codebook;
 
   explicit Map(const std::filesystem::path& path);
@@ -62,7 +62,7 @@ struct ShardReader::Map {
   std::span<const Element> column(const std::string& name, const std::string& dtype, std::vector<uint64_t> shape) const;
   void find_pictures();
   void find_extras();
-  Ragged ragged(const std::string& name, const std::string& offset_name) const;
+  detail::Ragged ragged(const std::string& name, const std::string& offset_name) const;
   void check_row(size_t row) const;
   void check_image(size_t row, const Sample& found) const;
 };
@@ -131,8 +131,9 @@ void ShardReader::Map::find_extras() {
   }
 }
 
-Ragged ShardReader::Map::ragged(const std::string& name, const std::string& offset_name) const {
-  const Ragged found{column<uint64_t>(offset_name, "U64", {size + 1}), file.get(name, "U8", {Safetensors::kAny}).bytes};
+detail::Ragged ShardReader::Map::ragged(const std::string& name, const std::string& offset_name) const {
+  const detail::Ragged found{column<uint64_t>(offset_name, "U64", {size + 1}),
+                             file.get(name, "U8", {Safetensors::kAny}).bytes};
   const auto& offsets = found.offsets;
   const auto fall = std::adjacent_find(offsets.begin(), offsets.end(), std::greater<>());
   if (fall != offsets.end()) {
@@ -215,13 +216,13 @@ void ShardReader::Map::check_columns(size_t row, Check check) const {
   check_part(encodings.subspan(row, 1));
   check_part(checksums.subspan(row, 1));
   if (!orientations.empty()) check_part(orientations.subspan(row, 1));
-  for (const Ragged* part : {&pictures, &indexes, &paths}) check_part(part->column(row));
+  for (const detail::Ragged* part : {&pictures, &indexes, &paths}) check_part(part->column(row));
 }
 
 void ShardReader::Map::check_sample(size_t row, Check check) const {
   check_columns(row, check);
   (file.*check)(sample(row).bytes, where(row));
-  for (const Ragged* part : {&indexes, &paths}) (file.*check)(part->at(row), where(row));
+  for (const detail::Ragged* part : {&indexes, &paths}) (file.*check)(part->at(row), where(row));
 }
 
 std::string ShardReader::Map::where(size_t row) const {

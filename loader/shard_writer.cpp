@@ -21,6 +21,10 @@ std::span<const uint8_t> as_bytes(const std::vector<Element>& column) {
   return {reinterpret_cast<const uint8_t*>(column.data()), column.size() * sizeof(Element)};
 }
 
+}  // namespace
+
+namespace detail {
+
 /// Byte strings of any length, one after the other.
 struct RaggedColumn {
   std::vector<uint64_t> offsets{0};
@@ -31,7 +35,7 @@ struct RaggedColumn {
   }
 };
 
-}  // namespace
+}  // namespace detail
 
 struct ShardWriter::State {
   std::filesystem::path path;
@@ -43,7 +47,7 @@ struct ShardWriter::State {
   std::vector<uint32_t> checksums;
   std::vector<uint16_t> extents;
   std::vector<uint8_t> encodings, orientations;
-  RaggedColumn indexes, paths;
+  detail::RaggedColumn indexes, paths;
 
   State(const std::filesystem::path& shard, std::optional<Extent> extent, std::vector<uint8_t> book)
       : path(shard), raw_extent(extent), codebook(std::move(book)), file(shard) {}

@@ -104,7 +104,7 @@ def test_a_schedule_is_drawn_without_data(cache):
     done = run(cache, "--data", "/nowhere", "--mode", "pipeline(schedule=1f1b,data=2)", "--nproc", 4, "--print-schedule")
     assert done.stdout == (
         "mode pipeline(schedule=1f1b,data=2): 1f1b of 4 micro-batches over 2 ranks, the same in each of 2 copies of the model\n"
-        "F: forward, B: backward; F takes 1, B 2; a dot is a time in which a rank waits\n"
+        "F: forward, B: backward; F takes 1, B 2; = goes on with it; a dot is a time in which a rank waits\n"
         "rank 0  F0 F1 .  .  B0 =  F2 B1 =  F3 B2 =  .  B3 =\n"
         "rank 1  .  F0 B0 =  F1 B1 =  F2 B2 =  F3 B3 =  .  .\n"
         "bubble 20.0 % of the time; most alive activations per rank: 2, 1\n")

@@ -16,7 +16,7 @@
 
 namespace penstock {
 
-constexpr int64_t kBatches = 5, kBatchSize = 8, kSamples = 36;  // the last batch holds 4
+constexpr int64_t kBatchSize = 8, kSamples = 36;  // the last batch holds 4
 
 /// A strategy whose loss per sample is the index of the batch + 1, and for which every second sample is right. It keeps
 /// a list of the batches that it was given.

@@ -270,7 +270,7 @@ TEST(TimelineTest, RanksThatWaitForEachOtherAreABug) {
 
 TEST(TimelineTest, ADrawingHasARowPerRankAndWhatItMeans) {
   EXPECT_EQ(drawing_of({.name = "1f1b", .ranks = 3, .micro_batches = 4}),
-            "F: forward, B: backward; F takes 1, B 2; a dot is a time in which a rank waits\n"
+            "F: forward, B: backward; F takes 1, B 2; = goes on with it; a dot is a time in which a rank waits\n"
             "rank 0  F0 F1 F2 .  .  .  .  B0 =  F3 B1 =  .  B2 =  .  B3 =\n"
             "rank 1  .  F0 F1 .  .  B0 =  F2 B1 =  F3 B2 =  .  B3 =  .  .\n"
             "rank 2  .  .  F0 B0 =  F1 B1 =  F2 B2 =  F3 B3 =  .  .  .  .\n"
@@ -283,7 +283,8 @@ TEST(TimelineTest, ADrawingHasARowPerRankAndWhatItMeans) {
             "rank 2  .  .  F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3\n"
             "bubble 14.3 % of the time; most alive activations per rank: 3, 3, 3\n");
   EXPECT_EQ(drawing_of({.name = "interleaved", .ranks = 2, .micro_batches = 2, .interleave = 2}),
-            "F0.1: forward of micro-batch 0 in the rank's second part, B: backward; F takes 1, B 2; a dot is a time in "
+            "F0.1: forward of micro-batch 0 in the rank's second part, B: backward; F takes 1, B 2; = goes on with it; "
+            "a dot is a time in "
             "which a rank waits\n"
             "rank 0  F0.0 F1.0 F0.1 F1.1 .    .    B0.1 =    .    B1.1 =    B0.0 =    B1.0 =\n"
             "rank 1  .    F0.0 F1.0 F0.1 B0.1 =    F1.1 B1.1 =    B0.0 =    B1.0 =    .    .\n"

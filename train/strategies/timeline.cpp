@@ -125,6 +125,7 @@ std::string drawing_of(const SchedulePlan& plan) {
   const auto schedules = schedules_of(plan);
   const auto timeline = simulate(schedules);
   const bool names_chunk = plan.interleave > 1, is_split = plan.name == "zero-bubble";
+  const bool has_long = !is_split || plan.recompute != Recompute::kNever;
   size_t width = 1;
   for (const auto& done : timeline.ranks)
     for (const auto& one : done) width = std::max(width, label_of(one.operation, names_chunk).size());
@@ -132,7 +133,7 @@ std::string drawing_of(const SchedulePlan& plan) {
       concat(names_chunk ? "F0.1: forward of micro-batch 0 in the rank's second part, " : "F: forward, ",
              is_split ? "B: gradient of the input, W: of the weights; each takes 1" : "B: backward; F takes 1, B 2",
              plan.recompute == Recompute::kNever ? "" : ", and 1 more where it runs the forward again",
-             "; a dot is a time in which a rank waits\n");
+             has_long ? "; = goes on with it" : "", "; a dot is a time in which a rank waits\n");
   std::vector<std::string> alive;
   for (size_t rank = 0; rank < schedules.size(); ++rank) {
     std::string name = concat("rank ", rank);
