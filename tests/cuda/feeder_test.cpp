@@ -88,6 +88,15 @@ TEST(CudaFeederTest, BatchesRenderedOnTheDeviceAreTheHostsToRounding) {
   expect_same_batches(*feeder, kFeederAugment, 1e-5);
 }
 
+/// 55 of 130 pictures stay there; the others are copied with their batches.
+TEST(CudaFeederTest, PicturesThatDoNotFitAreRenderedAsTheOthers) {
+  const auto dataset = small_dataset();
+  Recorder recorder;
+  const auto feeder = make_resident_feeder(dataset, Pipeline(kFeederAugment, dataset->manifest().statistics),
+                                           loader_options(false), kGpu, recorder, {.free_bytes = 40'000});
+  expect_same_batches(*feeder, kFeederAugment, 1e-5);
+}
+
 TEST(CudaFeederTest, BytesAreNormalisedOnTheDevice) {
   const std::string augment = "shift(pad=2),normalize";
   const auto dataset = small_dataset();

@@ -1,4 +1,5 @@
-// A small data set of JPEGs, stored as coefficients in a temporary folder, packed once per process.
+// A small data set of JPEGs, stored as coefficients in a temporary folder, packed once per process, and devices for a
+// part of it.
 #pragma once
 
 #include <filesystem>
@@ -10,8 +11,10 @@
 #include "core/text.h"
 #include "loader/dataset.h"
 #include "loader/detail/png_writer.h"
+#include "loader/device_decoder.h"
 #include "loader/pack.h"
 #include "tests/support/testing.h"
+#include "train/feeder.h"
 
 namespace penstock {
 
@@ -41,6 +44,15 @@ inline std::shared_ptr<const Dataset> jpeg_dataset() {
     return Dataset::open(folder.path() / "out");
   }();
   return dataset;
+}
+
+/// Free memory of a device in which the coefficients of the first `count` photographs of jpeg_dataset() fit, and no
+/// more.
+inline ResidentRoom room_for(int count) {
+  uint64_t byte_count = 0;
+  for (uint64_t index = 0; index < static_cast<uint64_t>(count); ++index)
+    byte_count += DevicePictures::byte_count_of(jpeg_dataset()->at(index).bytes.size());
+  return {.free_bytes = static_cast<int64_t>(byte_count * 8 / 7 + 1), .say = nullptr};
 }
 
 }  // namespace penstock

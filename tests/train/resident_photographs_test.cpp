@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "core/text.h"
-#include "loader/device_decoder.h"
 #include "tests/support/testing.h"
 #include "tests/train/jpeg_dataset.h"
 #include "tests/train/resident_batches.h"
@@ -24,15 +23,6 @@ using testing::HasSubstr;
 
 LoaderOptions photograph_options() {
   return {.workers = 0, .prefetch = 2, .batch_size = 32, .rank = 0, .world_size = 1, .seed = 7};
-}
-
-/// Free memory of a device in which the coefficients of the first `count` photographs of jpeg_dataset() fit, and no
-/// more.
-ResidentRoom room_for(int count) {
-  uint64_t byte_count = 0;
-  for (uint64_t index = 0; index < static_cast<uint64_t>(count); ++index)
-    byte_count += DevicePictures::byte_count_of(jpeg_dataset()->at(index).bytes.size());
-  return {.free_bytes = static_cast<int64_t>(byte_count * 8 / 7 + 1), .say = nullptr};
 }
 
 void expect_loaders_batches(const std::shared_ptr<const Dataset>& dataset, const std::string& augment,
