@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/cuda/device.h"
 #include "tests/train/captured_training.h"
 
 namespace penstock {
 namespace {
 
-const torch::Device kGpu(torch::kCUDA, 0);
 const std::string kAugment = "affine(degrees=20,translate=0.1,fill=30),normalize";
 
 OptimizerOptions optimizer_of(const std::string& spec) {
