@@ -2,6 +2,7 @@
 #include "train/last_checkpoint.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -17,7 +18,10 @@ namespace fs = std::filesystem;
 /// What the header of a file says, whose tensors may still be damaged.
 struct Candidate {
   fs::path path;
-  int64_t step = 0;
+  Position position;
+
+  /// Of two with the same step the one after the evaluation is further.
+  auto order() const { return std::tuple(position.step, position.epoch, path.filename() == kLastCheckpoint); }
 };
 
 /// With --keep the last checkpoint has two names.
@@ -44,17 +48,15 @@ std::optional<FoundCheckpoint> last_whole_checkpoint(const fs::path& out,
       continue;
     }
     try {
-      candidates.push_back({path, load_checkpoint_info(path).position.step});
+      candidates.push_back({path, load_checkpoint_info(path).position});
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kCorrupt) throw;
       pass_over(path, error.what());
     }
   }
-  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-    return std::pair(a.step, a.path.filename() == kLastCheckpoint) >
-           std::pair(b.step, b.path.filename() == kLastCheckpoint);
-  });
-  for (const auto& [path, step] : candidates) {
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.order() > b.order(); });
+  for (const auto& [path, position] : candidates) {
     try {
       return FoundCheckpoint{path, load_checkpoint(path)};
     } catch (const Error& error) {

@@ -214,7 +214,7 @@ class Ranks {
     for (auto& child : children_) {
       if (!child.is_running || waitpid(child.pid, &child.status, WNOHANG) != child.pid) continue;
       child.is_running = false;
-      notice_stop(child.status);
+      notice_stop(child);
       child.has_own_failure = failed_by_itself(child.status);
       read_errors(child);
       blame(child);
@@ -226,12 +226,18 @@ class Ranks {
     if (stop_signal_ == 0 && !is_ending_ && first_failed_ != nullptr && !is_echo(*first_failed_)) terminate();
   }
 
-  /// A rank that has saved after a stop signal ends with this code, and the ranks vote: all of them stop, although the
-  /// signal came to one of them and not here.
-  void notice_stop(int status) {
-    if (stop_signal_ != 0 || is_ending_ || !WIFEXITED(status) || !is_stop(WEXITSTATUS(status) - 128)) return;
-    stop_signal_ = WEXITSTATUS(status) - 128;
+  /// A stop signal may come to one rank and not here. If that rank trains, all ranks have voted, saved and end with
+  /// this code. If the signal ends it, because it does not train yet or no longer, the others are told to stop as well.
+  void notice_stop(const detail::Child& child) {
+    const bool is_killed = WIFSIGNALED(child.status);
+    const int signal = is_killed ? WTERMSIG(child.status) : WEXITSTATUS(child.status) - 128;
+    if (stop_signal_ != 0 || is_ending_ || !is_stop(signal)) return;
+    stop_signal_ = signal;
     stopped_ns_ = now_ns();
+    if (!is_killed) return;
+    write_stderr(
+        concat("launch: SIG", sigabbrev_np(signal), " ended rank ", child.rank, "; the others are told to stop\n"));
+    signal_all(signal);
   }
 
   static bool is_stop(int signal) {
@@ -282,9 +288,12 @@ class Ranks {
       write_stderr(concat("launch: ", gave_up_, " after SIG", sigabbrev_np(stop_signal_),
                           ": all ranks were killed; the last checkpoint was saved before that\n"));
     const bool has_failed = first_failed_ != nullptr && (stop_signal_ == 0 || first_failed_->has_own_failure);
+    // A signal that comes when nothing is left to do stops nothing.
+    const bool is_complete =
+        std::all_of(children_.begin(), children_.end(), [](const detail::Child& child) { return child.status == 0; });
     RanksEnd end;
     if (!has_failed) {
-      end.code = stop_signal_ == 0 ? 0 : 128 + stop_signal_;
+      end.code = is_complete ? 0 : 128 + stop_signal_;
       return end;
     }
     const detail::Child& child = *first_failed_;

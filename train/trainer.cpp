@@ -86,6 +86,7 @@ class Training {
     while (at_.epoch < options_.epochs && result_.stop_signal == 0) run_epoch();
     if (parts_.profile != nullptr && parts_.profile->is_on()) stop_profile();
     save_end();
+    if (at_.epoch >= options_.epochs) result_.stop_signal = 0;  // nothing was left to stop
     result_.position = at_;
     result_.train_seconds = all_.total_ms() * 1e-3;
     result_.load_ms_per_step = all_.a_step(all_.load_ms());

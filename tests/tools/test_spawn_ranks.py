@@ -125,6 +125,15 @@ def test_a_stopped_rank_keeps_nobody_after_a_signal():
     assert errors.splitlines()[-1].startswith("launch: rank 1 is stopped after SIGTERM: all ranks were killed")
 
 
+def test_a_signal_that_ends_one_rank_stops_all():
+    process = start("orphan")  # whose ranks do not handle it
+    children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(children[1]), signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert errors == "launch: SIGTERM ended rank 1; the others are told to stop\n"
+
+
 def test_nohup_keeps_a_closed_terminal_from_ending_anything():
     process = start("stop", "nohup")
     process.send_signal(signal.SIGHUP)

@@ -274,11 +274,10 @@ def test_a_command_that_cannot_be_is_one_line_and_leaves_nothing(cache, tmp_path
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("given, flag", [(["--workers", "0,1"], "--out"), (["--out", "out"], "--workers")])
-def test_what_is_missing_is_named_and_not_what_is_passed_on(cache, tmp_path, given, flag):
-    said = run(cache, "study", *given, *COMMAND[3:], code=2, cwd=tmp_path).stderr
-    assert said.startswith(f"train: {flag}: is missing; expected ") and said.count("\n") == 1, said
-    assert not list(tmp_path.iterdir())
+def test_without_workers_and_folder_it_is_one_worker_in_study(cache, tmp_path):
+    run(cache, "study", *COMMAND[3:], "--epochs", 1, "--modes", "ddp", "--arch", "lenet(batch-norm=true)", cwd=tmp_path)
+    assert (tmp_path / "study/study.md").read_text().count("train study --workers 1 --modes ddp --nproc 2") >= 1
+    assert [path.name for path in (tmp_path / "study/runs").iterdir() if path.is_dir()] == ["01-ddp-2-ranks-1-worker.1"]
 
 
 def test_a_folder_of_something_else_is_refused(study, cache, tmp_path):
@@ -306,6 +305,14 @@ def predicted_ms(mode, single, one):
         return fixed + load / 2 + update + compute / 2 + parameters / 2 / 1e6 + 2
     # 1f1b, two parts, four micro-batches: a bubble of 1 / 5, and five messages one after the other.
     return fixed + load + update / 2 + compute / (2 * 0.8) + 5 * (one["activation_bytes"] / 1e6 + 1)
+
+
+def test_a_mode_whose_batch_norm_sees_other_rows_is_not_called_the_same(cache, tmp_path):
+    modes = ["single", "ddp", "ddp(sync-bn=true)", "mp", "ddp(compress=fp16)"]
+    done = run(cache, *COMMAND[:1], "--workers", "1", *COMMAND[3:], "--epochs", 1, "--arch", "lenet(batch-norm=true)",
+               "--modes", ",".join(modes), "--nproc", "1,2", "--out", tmp_path / "out")
+    trained = re.findall(r"\| (same(?: but for BatchNorm)?|within 0\.\d+(?: but for BatchNorm)?) +\|", done.stdout)
+    assert [text.split(" but ")[-1] for text in trained] == ["same", "for BatchNorm", "same", "same", "for BatchNorm"], done.stdout
 
 
 def test_modes_stand_beside_each_other_with_what_they_train(cache, tmp_path):

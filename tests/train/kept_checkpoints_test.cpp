@@ -17,11 +17,11 @@ using testing::ElementsAre, testing::HasSubstr, testing::IsEmpty, testing::Unord
 
 class KeptCheckpointsTest : public testing::Test {
  protected:
-  void save_at(const fs::path& path, int64_t step) const {
+  void save_at(const fs::path& path, int64_t step, int64_t epoch = 0) const {
     CheckpointInfo info;
     info.arch = "lenet";
     info.shape = {1, 28, 28, 10};
-    info.position.step = step;
+    info.position.step = step, info.position.epoch = epoch;
     save_checkpoint(path, info, {{"model.weight", torch::full({100}, static_cast<double>(step))}});
   }
   void save(int64_t step, int64_t keep) const {
@@ -76,6 +76,15 @@ TEST_F(KeptCheckpointsTest, AFutureThatTheRunHasLeftGoes) {
   EXPECT_THAT(names(), UnorderedElementsAre("checkpoint-last.safetensors", "checkpoint-step-10.safetensors",
                                             "checkpoint-step-15.safetensors"));
   EXPECT_EQ(found_step(), 15);
+}
+
+TEST_F(KeptCheckpointsTest, TheOneAfterTheEvaluationIsFurther) {
+  const auto best = out() / "checkpoint-best.safetensors";
+  save_at(best, 10, 1);
+  save_at(last(), 10, 0);
+  EXPECT_EQ(last_whole_checkpoint(out(), [](const auto&) {})->path, best);
+  save_at(last(), 10, 1);
+  EXPECT_EQ(last_whole_checkpoint(out(), [](const auto&) {})->path, last());
 }
 
 TEST_F(KeptCheckpointsTest, NothingIsFoundWhereNothingIs) {

@@ -207,6 +207,24 @@ TEST(SinkTest, AResumedRunDropsWhatLiesBehindItsCheckpoint) {
   EXPECT_TRUE(rows[3].starts_with("3,300,"));
 }
 
+TEST(SinkTest, ARunThatBeginsWithAnEvaluationDropsTheEndOfThatEpoch) {
+  const TemporaryFolder folder("before-evaluation");
+  for (const char* name : {"jsonl", "csv"}) {
+    {
+      const auto sink = sink_of(name, folder.path());
+      for (int64_t epoch = 1; epoch <= 3; ++epoch) {
+        sink->write({.epoch = epoch, .step = epoch * 100});  // the last step, of which only metrics.jsonl has a line
+        sink->write(epoch_metrics(epoch));
+      }
+    }
+    SinkRegistry::make(parse_spec("sink", name), SinkContext{folder.path(), 200, std::cout, /*ended_epochs=*/1});
+  }
+  const auto lines = lines_of(folder.path() / "metrics.jsonl");
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(nlohmann::json::parse(lines[2])["kind"], "step");
+  EXPECT_EQ(lines_of(folder.path() / "metrics.csv").size(), 2u);  // with the header
+}
+
 TEST(CsvSinkTest, EveryRowHasTheHeadersColumns) {
   const TemporaryFolder folder("csv");
   sink_of("csv", folder.path())->write(epoch_metrics(1));

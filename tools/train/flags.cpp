@@ -124,10 +124,11 @@ void add_model_flags(CLI::App& app, TrainOptions& o) {
   app.add_option("--seed", o.seed, "seed of the initial weights, the order and the augmentation")
       ->capture_default_str()
       ->group(group);
-  app.add_option("--exact", o.exact_shards,
-                 "train the same bits in every mode, with any number of ranks that divides SHARDS (8 if no number is "
-                 "given): a batch is computed in SHARDS pieces, whose gradients are added in a fixed order, by one "
-                 "thread per rank and the kernels of --exact-kernels; SHARDS is a power of two that divides the batch")
+  app.add_option(
+         "--exact", o.exact_shards,
+         "train the same bits in every mode, with any number of ranks that divides SHARDS (8 if no number is "
+         "given): a batch is computed in SHARDS pieces, whose gradients are added in a fixed order, by one "
+         "thread per rank and the kernels of --exact-kernels; SHARDS is a power of two that divides the batch; 0: off")
       ->expected(0, 1)
       ->default_str("8")
       ->option_text("[SHARDS]")

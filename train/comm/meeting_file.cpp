@@ -25,6 +25,9 @@ std::string where(const std::filesystem::path& path) { return concat("--dist-url
 
 MeetingFile::MeetingFile(std::filesystem::path path, const std::string& host, int port) : path_(std::move(path)) {
   const int fd = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  std::error_code ignored;
+  if (fd < 0 && errno == EEXIST && std::filesystem::is_directory(path_, ignored))
+    throw config_error(concat(where(path_), ": is a folder; expected the path of a file, which is made"));
   if (fd < 0 && errno == EEXIST)
     throw config_error(concat(where(path_),
                               ": the file is there already, left by an earlier run, or of another one that ",

@@ -99,6 +99,12 @@ ParameterCount count_parameters(const Model& model, const std::string& frozen_la
   return count;
 }
 
+bool has_batch_norm(const Model& model) {
+  const auto buffers = model.named_buffers();
+  return std::any_of(buffers.begin(), buffers.end(),
+                     [](const auto& item) { return item.key().ends_with("running_mean"); });
+}
+
 std::map<std::string, double> rate_factors(const Model& model, const std::string& list) {
   std::map<std::string, double> factors;
   if (list.empty()) return factors;

@@ -38,6 +38,8 @@ struct ParameterCount {
 /// `frozen` are those in the layers of freeze_layers()'s list, without what the model itself does not train elsewhere.
 ParameterCount count_parameters(const Model& model, const std::string& frozen_layers = "");
 
+bool has_batch_norm(const Model& model);
+
 /// The factor of the learning rate for each parameter, from a list such as `layer4=0.1,fc=10`. Parameters in none of
 /// these layers have no entry. Throws config_error for an unknown layer, a factor that is not above 0, a parameter that
 /// is in two of the layers, and a layer without parameters that are trained.

@@ -206,6 +206,7 @@ nlohmann::ordered_json summary_json(const Setup& setup, const TrainResult* resul
     json["test_samples"] = evaluation->sample_count;
   }
   if (result != nullptr) {
+    json["batch_norm"] = has_batch_norm(*setup.model);
     json["resumed_at_step"] = setup.checkpoint ? setup.checkpoint->info.position.step : 0;  // times begin there
     json["train_seconds"] = result->train_seconds;
     json["epoch_seconds"] = result->epoch_seconds;

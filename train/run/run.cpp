@@ -178,7 +178,7 @@ class Run {
     folder_.emplace(options_.out, is_resumed);
     write_text(options_.out / "options.json", to_json(options_));
     const int64_t resumed_step = is_resumed ? setup_.info.position.step : -1;
-    sinks_ = make_sinks({options_.out, resumed_step, std::cout});
+    sinks_ = make_sinks({options_.out, resumed_step, std::cout, setup_.info.position.epoch});
     gpu_use_ = watch_gpu(device_, [](const std::string& line) { std::cerr << concat("train: ", line, "\n"); });
     std::cout << opening_text(setup_, comm_) << mode_text(setup_, *strategy_, comm_.world_size()) << std::flush;
   }

@@ -16,19 +16,25 @@ std::string header() {
   return names + ",hidden_communication_ms,ready_share,loader_idle_share";
 }
 
-/// The step in a line, which is its second column; the header counts as step 0.
-int64_t csv_step(const std::string& line) {
+/// The step in a line, which is its second column after the epoch, if it was written before the checkpoint; INT64_MAX
+/// for others. The header counts as step 0.
+int64_t csv_step(const std::string& line, int64_t ended_epochs) {
   const auto columns = split(line, ',');
   if (columns[0] == "epoch") return 0;
-  int64_t step = INT64_MAX;
-  if (columns.size() > 1) std::from_chars(columns[1].data(), columns[1].data() + columns[1].size(), step);
-  return step;
+  const auto number = [&](size_t column) {
+    int64_t value = INT64_MAX;
+    if (column < columns.size())
+      std::from_chars(columns[column].data(), columns[column].data() + columns[column].size(), value);
+    return value;
+  };
+  return number(0) > ended_epochs ? INT64_MAX : number(1);
 }
 
 class CsvSink final : public Sink {
  public:
-  CsvSink(const std::filesystem::path& folder, int64_t resumed_step)
-      : file_(folder / "metrics.csv", resumed_step, csv_step) {
+  explicit CsvSink(const SinkContext& context)
+      : file_(context.folder / "metrics.csv", context.resumed_step,
+              [&](const std::string& line) { return csv_step(line, context.ended_epochs); }) {
     if (file_.is_empty()) file_.line(header());
   }
 
@@ -50,13 +56,12 @@ class CsvSink final : public Sink {
   detail::LogFile file_;
 };
 
-const Registered<SinkKind> kCsv{"csv",
-                                {},
-                                "metrics.csv: one row per epoch",
-                                [](const Spec&, const SinkContext& context) {
-                                  return std::make_unique<CsvSink>(context.folder, context.resumed_step);
-                                },
-                                {.files = "metrics.csv"}};
+const Registered<SinkKind> kCsv{
+    "csv",
+    {},
+    "metrics.csv: one row per epoch",
+    [](const Spec&, const SinkContext& context) { return std::make_unique<CsvSink>(context); },
+    {.files = "metrics.csv"}};
 
 }  // namespace
 }  // namespace penstock

@@ -7,16 +7,22 @@
 namespace penstock {
 namespace {
 
-int64_t json_step(const std::string& line) {
+/// That of a line which was written before the checkpoint; INT64_MAX for others.
+int64_t json_step(const std::string& line, int64_t ended_epochs) {
   const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  return json.is_object() && json.contains("step") && json["step"].is_number_integer() ? json["step"].get<int64_t>()
-                                                                                       : INT64_MAX;
+  const auto number = [&](const char* key) {
+    return json.is_object() && json.contains(key) && json[key].is_number_integer() ? json[key].get<int64_t>()
+                                                                                   : INT64_MAX;
+  };
+  const bool is_later = number("epoch") > ended_epochs && json.contains("kind") && json["kind"] == "epoch";
+  return is_later ? INT64_MAX : number("step");
 }
 
 class JsonlSink final : public Sink {
  public:
-  JsonlSink(const std::filesystem::path& folder, int64_t resumed_step)
-      : file_(folder / "metrics.jsonl", resumed_step, json_step) {}
+  explicit JsonlSink(const SinkContext& context)
+      : file_(context.folder / "metrics.jsonl", context.resumed_step,
+              [&](const std::string& line) { return json_step(line, context.ended_epochs); }) {}
 
   void write(const Metrics& metrics) override {
     nlohmann::ordered_json json{{"kind", metrics.kind == Metrics::Kind::kStep ? "step" : "epoch"},
@@ -51,9 +57,7 @@ const Registered<SinkKind> kJsonl{
     "jsonl",
     {},
     "metrics.jsonl: one JSON object per record, every --print-freq steps and after each epoch",
-    [](const Spec&, const SinkContext& context) {
-      return std::make_unique<JsonlSink>(context.folder, context.resumed_step);
-    },
+    [](const Spec&, const SinkContext& context) { return std::make_unique<JsonlSink>(context); },
     {.files = "metrics.jsonl"}};
 
 }  // namespace

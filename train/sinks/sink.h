@@ -65,6 +65,7 @@ struct SinkContext {
   std::filesystem::path folder;  ///< The folder of the run.
   int64_t resumed_step = -1;     ///< Step of the checkpoint from which this run continues; negative: it starts anew.
   std::ostream& terminal;
+  int64_t ended_epochs = INT64_MAX;  ///< Epochs whose ends had been recorded when that checkpoint was written.
 };
 
 struct SinkTraits {

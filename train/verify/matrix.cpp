@@ -2,9 +2,11 @@
 #include "train/verify/matrix.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/error.h"
 #include "core/text.h"
+#include "train/models/layers.h"
 #include "train/models/model.h"
 #include "train/strategies/strategy.h"
 
@@ -22,10 +24,16 @@ std::vector<std::string> all_modes() {
   return modes;
 }
 
-bool has_batch_norm(const Model& model) {
-  const auto buffers = model.named_buffers();
-  return std::any_of(buffers.begin(), buffers.end(),
-                     [](const auto& item) { return item.key().ends_with("running_mean"); });
+Promise promise_of(const StrategyRegistry::Entry& entry, const Spec& spec, const Mesh& mesh) {
+  return entry.traits.promise ? entry.traits.promise(spec, mesh)
+                              : Promise{.sees_whole_batches = mesh.data * mesh.replicas == 1};
+}
+
+void check_rows(const Mesh& mesh, int64_t batch_size) {
+  const int64_t copies = int64_t{mesh.data} * mesh.replicas;
+  if (batch_size < copies)
+    throw config_error(
+        concat("--batch-size is ", batch_size, "; expected ", copies, " or more, one sample for each rank or replica"));
 }
 
 /// What is run of one mode.
@@ -43,14 +51,22 @@ class ModeRows {
     std::vector<Mesh> meshes;
     const auto try_one = [&](int ranks) {
       try {
-        meshes.push_back(
-            entry_.traits.mesh(spec_, {.ranks = ranks, .batch_size = options_.batch_size, .gpus = gpu_count()}));
+        const Mesh mesh =
+            entry_.traits.mesh(spec_, {.ranks = ranks, .batch_size = options_.batch_size, .gpus = gpu_count()});
+        check_rows(mesh, options_.batch_size);
+        meshes.push_back(mesh);
       } catch (const Error& error) {
         leave_out("", ranks, error.what());
       }
     };
+    const auto earlier = matrix_.left_out;
     for (const int ranks : options_.ranks) try_one(ranks);
-    if (meshes.empty()) try_one(0);
+    if (!meshes.empty()) return meshes;
+    auto with_these = std::exchange(matrix_.left_out, earlier);
+    try_one(0);
+    // What is wrong with the ranks that the mode chooses itself is wrong with any.
+    if (meshes.empty()) with_these.back().reason = matrix_.left_out.back().reason;
+    matrix_.left_out = std::move(with_these);
     return meshes;
   }
 
@@ -60,8 +76,7 @@ class ModeRows {
     } catch (const Error& error) {
       return leave_out(arch, mesh.size(), error.what());
     }
-    const Promise promise = entry_.traits.promise ? entry_.traits.promise(spec_, mesh)
-                                                  : Promise{.sees_whole_batches = mesh.data * mesh.replicas == 1};
+    const Promise promise = promise_of(entry_, spec_, mesh);
     add_exact(mesh, arch);
     if (has_batch_norm(model) && !promise.sees_whole_batches)
       return leave_out(
@@ -132,6 +147,13 @@ std::string name_of(Equivalence equivalence) {
 }
 
 std::string name_of(Hosting hosting) { return hosting == Hosting::kThreads ? "threads" : "processes"; }
+
+bool sees_whole_batches(const std::string& mode, int ranks, int64_t batch_size) {
+  const auto& entry = StrategyRegistry::entry(parse_spec("mode", mode).name());
+  const Spec spec = parse_spec("mode", mode).with_keys(entry.keys);
+  const Mesh mesh = entry.traits.mesh(spec, {.ranks = ranks, .batch_size = batch_size, .gpus = 0});
+  return promise_of(entry, spec, mesh).sees_whole_batches;
+}
 
 Matrix matrix_of(const VerifyOptions& options) {
   Matrix matrix;

@@ -55,8 +55,11 @@ struct Matrix {
 };
 
 /// A mode that takes none of the numbers of ranks gets the one that it chooses itself. Throws config_error for unknown
-/// modes, models and keys, and
-/// for a mode of `modes` that cannot run with any of the numbers of ranks and models.
+/// modes, models and keys, and for a mode of `modes` that cannot run with any of the numbers of ranks and models.
 Matrix matrix_of(const VerifyOptions& options);
+
+/// Whether BatchNorm sees the rows that it sees with `single`: all of a batch. Throws config_error for a mode that
+/// cannot run so.
+bool sees_whole_batches(const std::string& mode, int ranks, int64_t batch_size);
 
 }  // namespace penstock

@@ -73,29 +73,33 @@ std::string share_of_step(const RowResult& row, const Spread& ms) {
   return step_ms > 0 ? percent_text(ms.median / step_ms) : "-";
 }
 
-/// "same", "differs by 3.1e-02 (fp64)", or for compression "within 0.5".
-std::string equivalence_of(const StudyOptions& options, const StudyRow& row) {
+/// "same", "differs by 3.1e-02 (fp64)", or for compression "within 0.5". With BatchNorm over other rows than those of a
+/// batch "same but for BatchNorm".
+std::string equivalence_of(const StudyOptions& options, const StudyRow& row, bool has_batch_norm) {
   VerifyOptions verified{.modes = {row.mode},
                          .archs = {"lenet"},
                          .ranks = {row.ranks},
                          .hostings = {Hosting::kThreads},
                          .batch_size = options.train.batch_size,
                          .step_count = kVerifiedSteps};
-  std::string text;
+  std::string text, exception;
   try {
+    if (has_batch_norm && options.train.exact_shards == 0 &&
+        !sees_whole_batches(row.mode, row.ranks, options.train.batch_size))
+      exception = " but for BatchNorm";
     verify(matrix_of(verified).pairs, verified, [&](const Verdict& verdict) {
       if (!verdict.holds() && text.empty())
         text = verdict.failure.empty() ? concat("differs by ", formatted("%.1e", verdict.difference), " (",
                                                 name_of(verdict.pair.equivalence), ")")
                                        : "fails";
       if (verdict.pair.equivalence == Equivalence::kCompressed && verdict.holds())
-        text = concat("within ", formatted("%.2g", verdict.difference));
+        text = concat("within ", formatted("%.2g", verdict.difference), exception);
     });
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kConfig) throw;
     return "-";  // the mode does not take LeNet
   }
-  return text.empty() ? "same" : text;
+  return text.empty() ? "same" + exception : text;
 }
 
 }  // namespace
@@ -105,7 +109,7 @@ void verify_modes(const StudyOptions& options, StudyResults& results) {
   std::map<std::pair<std::string, int>, std::string> known;
   for (auto& row : results.rows) {
     const auto [found, is_new] = known.try_emplace({row.row.mode, row.row.ranks});
-    if (is_new) found->second = equivalence_of(options, row.row);
+    if (is_new) found->second = equivalence_of(options, row.row, row.has_batch_norm);
     row.equivalence = found->second;
   }
 }
@@ -156,8 +160,10 @@ std::vector<std::string> mode_table_notes() {
              "nothing hides, and for its neighbours in a pipeline. Ranks that are threads have the memory of one "
              "process."),
       concat("trains as single: what train verify-modes finds in ", kVerifiedSteps,
-             " steps of LeNet with this batch size. Otherwise an accuracy that differs by little differs by the "
-             "order of sums.")};
+             " steps of LeNet without BatchNorm, with this batch size; \"-\" if the mode does not take LeNet, such as "
+             "with a cut of another model. Same but for BatchNorm: in the runs of this study BatchNorm normalises by "
+             "the rows of one rank, replica or micro-batch, so that accuracies may differ. Otherwise one that differs "
+             "by little differs by the order of sums.")};
   const auto formulas = prediction_notes();
   notes.insert(notes.end(), formulas.begin(), formulas.end());
   return notes;

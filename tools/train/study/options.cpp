@@ -55,10 +55,6 @@ void check_known(const std::vector<std::string>& passed_on, std::vector<std::str
   }
 }
 
-void check_given(const CLI::App& app, const std::string& flag, const char* expected) {
-  if (app.count(flag) == 0) throw config_error(concat(flag, ": is missing; expected ", expected, " (see --help)"));
-}
-
 TrainOptions parse_passed_on(const std::vector<std::string>& passed_on) {
   std::vector<std::string> words{"train"};
   words.insert(words.end(), passed_on.begin(), passed_on.end());
@@ -102,7 +98,7 @@ std::string StudyOptions::command() const {
 
 StudyOptions parse_study_options(int argc, char** argv) {
   StudyOptions options;
-  std::string workers, modes = "single", ranks, ablate;
+  std::string workers = "1", modes = "single", ranks, ablate;
   CLI::App app(
       "Trains once for each combination of mode, number of ranks and number of workers, and writes a table, charts and "
       "a page: what limits each run, and how well the first row of each group predicts the others. All other flags of "
@@ -110,10 +106,11 @@ StudyOptions parse_study_options(int argc, char** argv) {
       "train study");
   app.get_formatter()->column_width(34);
   app.allow_extras();
-  app.add_option(
-      "-j,--workers", workers,
-      "numbers of workers per rank, for example 0,1,2,4; the others are predicted from the first one (required)");
-  app.add_option("--out", options.out, "folder for study.md, study.csv, charts, report.html and runs/ (required)");
+  app.add_option("-j,--workers", workers,
+                 "numbers of workers per rank, for example 0,1,2,4; the others are predicted from the first one")
+      ->capture_default_str();
+  app.add_option("--out", options.out, "folder for study.md, study.csv, charts, report.html and runs/")
+      ->capture_default_str();
   app.add_option("--modes", modes, concat("modes to compare, separated by commas: ", join(mode_names())))
       ->capture_default_str();
   app.add_option(
@@ -127,9 +124,6 @@ StudyOptions parse_study_options(int argc, char** argv) {
 
   options.passed_on = app.remaining();
   check_known(options.passed_on, flag_names(app));
-  // CLI11's required() would blame the first of the flags that are passed on.
-  check_given(app, "--workers", "worker counts, such as 0,1,2,4");
-  check_given(app, "--out", "the study's folder");
   options.workers = parse_counts("--workers", workers, 0, "0,1,2,4");
   options.modes = parse_modes(modes);
   if (app.count("--nproc") == 0) ranks = usual_ranks_of(options.modes);

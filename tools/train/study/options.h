@@ -15,7 +15,7 @@ struct StudyOptions {
   std::vector<int> ranks{1};
   bool ablates_augment = false;
   int repeat_count = 1;
-  std::filesystem::path out;
+  std::filesystem::path out = "study";
   std::vector<std::string> passed_on;  ///< The flags of `train`, as typed.
   TrainOptions train;                  ///< The options that `passed_on` gives.
 
