@@ -43,8 +43,9 @@ struct RanksEnd {
 
 /// Starts the ranks (posix_spawn()) and waits for them. The code is that of the first rank that failed (5 if a signal
 /// killed it, or if ssh did not reach or has lost its machine), 0 if none failed, and 128 + signal after SIGINT,
-/// SIGTERM or SIGHUP, which are passed on; but if a rank then fails for a reason of its own, such as a disk on which it
-/// cannot save, its exit code and its message. After such a signal the ranks are killed if a second signal comes, 30 s
+/// SIGTERM or SIGHUP, which are passed on (0 if all ranks end with 0 nevertheless), or after such a signal to one rank,
+/// which stops all; but if a rank then fails for a reason of its own, such as a disk on which it cannot save, its exit
+/// code and its message. After such a signal the ranks are killed if a second signal comes, 30 s
 /// after the first of them has ended, and on this machine also if one of them is stopped, or if none has used the
 /// processor or a disk for 5 s.
 ///

@@ -166,15 +166,19 @@ class Ranks {
     unsigned char signal = 0;
     while (read(signals_.descriptor(), &signal, 1) == 1) {
       if (signal == SIGCHLD) continue;
-      if (stop_signal_ == 0) {
-        stop_signal_ = signal;
-        stopped_ns_ = now_ns();
+      if (!std::exchange(is_told_, true)) {
+        begin_stop(signal);
         signal_all(signal);
-        look();
       } else if (ms_since(stopped_ns_) >= kSecondSignalMs) {
         give_up("a second signal came");
       }
     }
+  }
+
+  void begin_stop(int signal) {
+    if (stop_signal_ == 0) stop_signal_ = signal;
+    stopped_ns_ = now_ns();
+    look();
   }
 
   void look() {
@@ -232,8 +236,7 @@ class Ranks {
     const bool is_killed = WIFSIGNALED(child.status);
     const int signal = is_killed ? WTERMSIG(child.status) : WEXITSTATUS(child.status) - 128;
     if (stop_signal_ != 0 || is_ending_ || !is_stop(signal)) return;
-    stop_signal_ = signal;
-    stopped_ns_ = now_ns();
+    begin_stop(signal);
     if (!is_killed) return;
     write_stderr(
         concat("launch: SIG", sigabbrev_np(signal), " ended rank ", child.rank, "; the others are told to stop\n"));
@@ -330,7 +333,8 @@ class Ranks {
   bool is_ending_ = false;    // a rank has failed, and the others were told to end
   bool has_killed_ = false;   // ranks were sent SIGKILL
   int stop_signal_ = 0;       // the first one that came, here or to a rank; 0: none
-  int64_t stopped_ns_ = 0;    // when stop_signal_ came
+  bool is_told_ = false;      // a stop signal came here
+  int64_t stopped_ns_ = 0;    // when the first one came to a rank or, if one did, here
   std::string gave_up_;       // why the ranks were killed after stop_signal_
   int64_t next_look_ns_ = 0;  // when ranks that were told to stop are looked at; 0: never
   int64_t deadline_ns_ = 0;   // when deadline_signal_ is sent; 0: never

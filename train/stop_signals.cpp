@@ -48,7 +48,7 @@ StopSignals::~StopSignals() {
   const std::lock_guard lock(g_mutex);
   if (--g_count > 0) return;
   for (size_t i = 0; i < kStopSignals.size(); ++i) sigaction(kStopSignals[i], &g_before[i], nullptr);
-  g_received = 0;  // it has been obeyed
+  g_received = 0;  // one that comes later is another one
 }
 
 int StopSignals::received() { return g_received; }

@@ -146,6 +146,12 @@ def test_ranks_meet_by_a_file(cache, left_alone, tmp_path):
     done = run(cache, *RUN, "--world-size", 2, "--rank", 0, *flags, code=2)
     assert done.stderr == (f"train: --dist-url file://{place}: the file is there already, left by an earlier run, or of another "
                            "one that is starting; expected a path where nothing is, remove it if no run is starting\n")
+    port = free_port()
+    place.write_text(f"penstock rendezvous at localhost {port}\n")
+    done = run(cache, *RUN, "--world-size", 2, "--rank", 1, "--timeout", 1, *flags, code=5)
+    assert f"s for rank 0 of 2 at file://{place}, which names localhost:{port}, where nobody listens; expected" in done.stderr
+    done = run(cache, *RUN, "--world-size", 2, "--rank", 0, "--dist-url", f"file://{tmp_path}", *flags[2:], code=2)
+    assert done.stderr == f"train: --dist-url file://{tmp_path}: is a folder; expected the path of a file, which is made\n"
     place.write_text("a file of somebody")
     done = run(cache, *RUN, "--world-size", 2, "--rank", 1, *flags, code=2)
     assert done.stderr == f"train: --dist-url file://{place}: is no file of a rank 0; expected a path where nothing is\n"

@@ -311,7 +311,7 @@ def test_a_mode_whose_batch_norm_sees_other_rows_is_not_called_the_same(cache, t
     modes = ["single", "ddp", "ddp(sync-bn=true)", "mp", "ddp(compress=fp16)"]
     done = run(cache, *COMMAND[:1], "--workers", "1", *COMMAND[3:], "--epochs", 1, "--arch", "lenet(batch-norm=true)",
                "--modes", ",".join(modes), "--nproc", "1,2", "--out", tmp_path / "out")
-    trained = re.findall(r"\| (same(?: but for BatchNorm)?|within 0\.\d+(?: but for BatchNorm)?) +\|", done.stdout)
+    trained = re.findall(r"\| (same(?: but for BatchNorm)?|within [\d.e-]+(?: but for BatchNorm)?) +\|", done.stdout)
     assert [text.split(" but ")[-1] for text in trained] == ["same", "for BatchNorm", "same", "same", "for BatchNorm"], done.stdout
 
 

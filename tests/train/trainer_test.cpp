@@ -297,6 +297,7 @@ TEST(TrainEpochsTest, ASignalInTheLastStepOfAnEpochComesBeforeItsEvaluation) {
   Trial trial(*comm);
   trial.evaluates = true;
   trial.accuracies = {0.5, 0.7};
+  trial.on_evaluation = [] { ADD_FAILURE(); };
   trial.strategy.on_step = [&] {
     if (trial.strategy.steps.size() == 4) std::raise(SIGTERM);  // it is counted one step later
   };
@@ -304,6 +305,19 @@ TEST(TrainEpochsTest, ASignalInTheLastStepOfAnEpochComesBeforeItsEvaluation) {
   EXPECT_EQ(result.position.batch, 5);
   EXPECT_TRUE(trial.evaluated.empty());
   EXPECT_EQ(trial.last.batch, 5);
+  EXPECT_EQ(result.stop_signal, SIGTERM);
+}
+
+TEST(TrainEpochsTest, ASignalInTheLastStepOfAllStopsNothing) {
+  const StopSignals signals;
+  const auto comm = make_self_comm();
+  Trial trial(*comm);
+  trial.strategy.on_step = [&] {
+    if (trial.strategy.steps.size() == 9) std::raise(SIGTERM);  // of 10; it is counted one step later
+  };
+  const auto result = trial.run();
+  EXPECT_EQ(result.stop_signal, 0);
+  EXPECT_EQ(result.position.epoch, 2);
 }
 
 }  // namespace

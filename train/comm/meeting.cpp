@@ -118,9 +118,10 @@ std::string place(const Rendezvous& rendezvous) {
   return concat(rendezvous.host, ":", rendezvous.port);
 }
 
-void wait_for_rank_0(Progress& progress, const Lookup& lookup) {
+/// `note` is said of the place, as long as its name resolves.
+void wait_for_rank_0(Progress& progress, const Lookup& lookup, const std::string& note = "") {
   const std::string& failure = lookup.failure();
-  progress.wait_for("rank 0", failure.empty() ? "" : concat(", a name that does not resolve yet (", failure, ")"));
+  progress.wait_for("rank 0", failure.empty() ? note : concat(", a name that does not resolve yet (", failure, ")"));
   std::this_thread::sleep_for(kPollEvery);
 }
 
@@ -131,11 +132,11 @@ std::vector<Address> wait_for_addresses(Progress& progress, Lookup& lookup) {
 
 /// The address at which somebody accepts connections. LibTorch's own client tells of every try that fails, with stack
 /// frames, and would ask for the host's addresses once more.
-Address wait_for_listener(Progress& progress, Lookup& lookup, int port) {
+Address wait_for_listener(Progress& progress, Lookup& lookup, int port, const std::string& note) {
   while (true) {
     for (const Address& address : lookup.addresses())
       if (is_listening(address, port, kConnectTimeoutMs)) return address;
-    wait_for_rank_0(progress, lookup);
+    wait_for_rank_0(progress, lookup, note);
   }
 }
 
@@ -180,7 +181,8 @@ c10::intrusive_ptr<c10d::Store> connect(Progress& progress, const Rendezvous& re
     listening = listen_at(address, port);
     if (address) host = address->text();
   } else if (!listens) {
-    host = wait_for_listener(progress, lookup, port).text();
+    const std::string note = has_file ? concat(", which names ", host, ":", port, ", where nobody listens") : "";
+    host = wait_for_listener(progress, lookup, port, note).text();
   }
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(port);

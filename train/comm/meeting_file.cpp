@@ -25,13 +25,14 @@ std::string where(const std::filesystem::path& path) { return concat("--dist-url
 
 MeetingFile::MeetingFile(std::filesystem::path path, const std::string& host, int port) : path_(std::move(path)) {
   const int fd = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  std::error_code ignored;
-  if (fd < 0 && errno == EEXIST && std::filesystem::is_directory(path_, ignored))
-    throw config_error(concat(where(path_), ": is a folder; expected the path of a file, which is made"));
-  if (fd < 0 && errno == EEXIST)
+  if (fd < 0 && errno == EEXIST) {
+    std::error_code ignored;
+    if (std::filesystem::is_directory(path_, ignored))
+      throw config_error(concat(where(path_), ": is a folder; expected the path of a file, which is made"));
     throw config_error(concat(where(path_),
                               ": the file is there already, left by an earlier run, or of another one that ",
                               "is starting; expected a path where nothing is, remove it if no run is starting"));
+  }
   if (fd < 0) throw errno_error(where(path_), "expected a file that can be created");
   const std::string text = concat(kOpening, host, " ", port, "\n");
   const auto written = write(fd, text.data(), text.size());

@@ -7,7 +7,7 @@
 namespace penstock {
 namespace {
 
-/// That of a line which was written before the checkpoint; INT64_MAX for others.
+/// The step of a line that was written before the checkpoint; INT64_MAX for others.
 int64_t json_step(const std::string& line, int64_t ended_epochs) {
   const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
   const auto number = [&](const char* key) {

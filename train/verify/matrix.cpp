@@ -29,13 +29,6 @@ Promise promise_of(const StrategyRegistry::Entry& entry, const Spec& spec, const
                               : Promise{.sees_whole_batches = mesh.data * mesh.replicas == 1};
 }
 
-void check_rows(const Mesh& mesh, int64_t batch_size) {
-  const int64_t copies = int64_t{mesh.data} * mesh.replicas;
-  if (batch_size < copies)
-    throw config_error(
-        concat("--batch-size is ", batch_size, "; expected ", copies, " or more, one sample for each rank or replica"));
-}
-
 /// What is run of one mode.
 class ModeRows {
  public:
@@ -49,24 +42,21 @@ class ModeRows {
   /// Those of the numbers of ranks that the mode takes.
   std::vector<Mesh> meshes() {
     std::vector<Mesh> meshes;
+    std::vector<std::pair<int, std::string>> refused;  // ranks and reason
     const auto try_one = [&](int ranks) {
       try {
-        const Mesh mesh =
-            entry_.traits.mesh(spec_, {.ranks = ranks, .batch_size = options_.batch_size, .gpus = gpu_count()});
-        check_rows(mesh, options_.batch_size);
-        meshes.push_back(mesh);
+        meshes.push_back(
+            entry_.traits.mesh(spec_, {.ranks = ranks, .batch_size = options_.batch_size, .gpus = gpu_count()}));
       } catch (const Error& error) {
-        leave_out("", ranks, error.what());
+        refused.emplace_back(ranks, error.what());
       }
     };
-    const auto earlier = matrix_.left_out;
     for (const int ranks : options_.ranks) try_one(ranks);
-    if (!meshes.empty()) return meshes;
-    auto with_these = std::exchange(matrix_.left_out, earlier);
-    try_one(0);
+    if (meshes.empty()) try_one(0);
     // What is wrong with the ranks that the mode chooses itself is wrong with any.
-    if (meshes.empty()) with_these.back().reason = matrix_.left_out.back().reason;
-    matrix_.left_out = std::move(with_these);
+    if (meshes.empty()) refused.front().second = refused.back().second;
+    for (const auto& [ranks, reason] : refused) leave_out("", ranks, reason);
+    std::erase_if(meshes, [&](const Mesh& mesh) { return !has_rows_for(mesh); });
     return meshes;
   }
 
@@ -91,6 +81,15 @@ class ModeRows {
   }
 
  private:
+  bool has_rows_for(const Mesh& mesh) {
+    const int64_t copies = int64_t{mesh.data} * mesh.replicas;
+    if (options_.batch_size < copies)
+      leave_out("", mesh.size(),
+                concat("--batch-size is ", options_.batch_size, "; expected ", copies,
+                       " or more, one sample for each rank or replica"));
+    return options_.batch_size >= copies;
+  }
+
   /// Ranks share the GPU. The machine is not asked: this process must not use it (run_launch()).
   int gpu_count() const { return options_.is_on_gpu ? 1 : 0; }
 

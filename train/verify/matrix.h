@@ -59,7 +59,7 @@ struct Matrix {
 Matrix matrix_of(const VerifyOptions& options);
 
 /// Whether BatchNorm sees the rows that it sees with `single`: all of a batch. Throws config_error for a mode that
-/// cannot run so.
+/// cannot run with these ranks and this batch.
 bool sees_whole_batches(const std::string& mode, int ranks, int64_t batch_size);
 
 }  // namespace penstock
