@@ -20,7 +20,8 @@ struct Candidate {
   fs::path path;
   Position position;
 
-  /// Of two with the same step the one after the evaluation is further.
+  /// The later checkpoint has the greater one. Where a run stopped before an evaluation and went on, two files have the
+  /// same step, and the one that was written after the evaluation has the greater epoch.
   auto order() const { return std::tuple(position.step, position.epoch, path.filename() == kLastCheckpoint); }
 };
 
