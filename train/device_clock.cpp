@@ -29,13 +29,15 @@ void DeviceClock::restart(std::vector<Lap>* laps) {
   passed_ns_ = static_cast<double>(now_ns());
 }
 
-void DeviceClock::mark(Phase phase) { marks_.push_back({phase, recorded()}); }
+void DeviceClock::mark(Phase phase, int64_t step) { marks_.push_back({phase, step, recorded()}); }
 
-void DeviceClock::read(StepTimes& times, bool is_complete) {
+void DeviceClock::read(StepTimes& times, CollectiveTimes& collectives, bool is_complete) {
   if (is_complete) marks_.back().event.synchronize();
   while (marks_.size() > 1 && marks_[0].event.query() && marks_[1].event.query()) {
     const double elapsed_ms = marks_[0].event.elapsedTime(marks_[1].event);
     times[marks_[1].phase] += elapsed_ms;
+    if (marks_[1].phase == Phase::kCommunication)
+      collectives.add(marks_[1].step, {.exposed = static_cast<float>(elapsed_ms)});
     if (laps_ != nullptr) {
       const double begin_ns = std::exchange(passed_ns_, passed_ns_ + elapsed_ms * 1e6);
       laps_->push_back({marks_[1].phase, 0, 0, static_cast<int64_t>(begin_ns), static_cast<int64_t>(passed_ns_)});

@@ -21,15 +21,16 @@ class DeviceClock {
   /// Forgets all marks and sets a first one. With `laps` it waits for the device, and read() also adds a lap to `laps`
   /// for each mark that it reads.
   void restart(std::vector<Lap>* laps = nullptr);
-  void mark(Phase phase);
+  void mark(Phase phase, int64_t step = 0);
   size_t pending() const { return marks_.size(); }
-  /// Adds to `times` the laps that the device has finished. With `is_complete` it waits for the device and adds all of
-  /// them.
-  void read(StepTimes& times, bool is_complete);
+  /// Adds to `times` the laps that the device has finished, and to `collectives` those of communication. With
+  /// `is_complete` it waits for the device and adds all of them.
+  void read(StepTimes& times, CollectiveTimes& collectives, bool is_complete);
 
  private:
   struct Mark {
     Phase phase;
+    int64_t step;
     c10::Event event;
   };
   c10::Event recorded();

@@ -99,6 +99,7 @@ std::vector<Flag> run_flags() {
       {"keep", kOwnAside, [](Options o) -> FlagValue { return o.keep; }},
       {"resume", kAgreedAside, [](Options o) -> FlagValue { return o.resume.string(); }},
       {"evaluate", kAgreedAside, [](Options o) -> FlagValue { return o.only_evaluates; }},
+      {"check", kOwnAside, [](Options o) -> FlagValue { return o.only_checks; }},
       {"eval-at-end", kAgreedAside, [](Options o) -> FlagValue { return !o.evaluates_each_epoch; }},
       {"print-freq", kAgreedAside, [](Options o) -> FlagValue { return o.print_freq; }},
       {"profile", kAgreedAside, [](Options o) -> FlagValue { return o.profile_steps; }},

@@ -25,27 +25,33 @@ double echo(const StepTimes& rank, double longest, Phase phase) {
   return std::min(longest - rank[Phase::kWait], rank[phase]);
 }
 
-/// The collectives of a step at the rank that waits least for them, in milliseconds.
+/// The collectives of a step, in milliseconds.
 struct Collectives {
   double all = 0, exposed = 0, last = 0;
 };
 
-/// How long a rank has waited before it comes to its sums: for its loader, and for the other parts of its copy of the
-/// model.
-double late(const StepTimes& rank) { return rank[Phase::kWait] + rank[Phase::kBubble]; }
-
-/// `ranks`: those that sum with each other.
-Collectives sums_of(const std::vector<StepTimes>& ranks) {
-  std::optional<Collectives> least;
-  double latest = 0;
-  for (const auto& rank : ranks) latest = std::max(latest, late(rank));
-  for (const auto& rank : ranks) {
-    const double echoed = std::min(latest - late(rank), rank[Phase::kCommunication]);
-    const double exposed = rank[Phase::kCommunication] - echoed;
-    if (!least || exposed < least->exposed)
-      least = {std::max(exposed, rank.collectives - echoed), exposed, std::min(rank.last_collective, exposed)};
+/// Those of a part's copies, which sum with each other. A sum begins when the last of them has come, which may be
+/// another one in each step: what it waits for is the sum alone, and the others wait for it as well.
+Collectives sums_of(const ParallelRun& run, size_t part = 0) {
+  Collectives mean;
+  if (part >= run.collectives.size()) return mean;
+  int64_t count = 0;
+  for (size_t step = 0; step < run.collectives[part].size(); ++step) {
+    StepCollectives least = run.collectives[part][step];
+    for (size_t rank = part; rank < run.collectives.size(); rank += static_cast<size_t>(run.parts)) {
+      const StepCollectives& one = run.collectives[rank][step];
+      least = {std::min(least.exposed, one.exposed), std::min(least.all, one.all),
+               std::min(least.after_backward, one.after_backward)};
+    }
+    if (least.all <= 0) continue;  // on a device the last ones of a run may not be timed everywhere
+    ++count;
+    mean.exposed += least.exposed;
+    mean.all += least.all;
+    mean.last += least.after_backward;
   }
-  return least.value_or(Collectives());
+  if (count == 0) return {};
+  for (double* sum : {&mean.exposed, &mean.all, &mean.last}) *sum /= static_cast<double>(count);
+  return {std::max(mean.all, mean.exposed), mean.exposed, std::min(mean.last, mean.exposed)};
 }
 
 SettingPrediction prediction_of(const char* setting, int64_t value, double own_rate, std::vector<double> gains) {
@@ -56,7 +62,7 @@ SettingPrediction prediction_of(const char* setting, int64_t value, double own_r
 /// `factor` times the batch.
 SettingPrediction batch_prediction(const ParallelRun& run, int factor, double own_rate) {
   const StepTimes& step = run.ranks[0];
-  const Collectives sums = sums_of(run.ranks);
+  const Collectives sums = sums_of(run);
   const double fixed = step[Phase::kOptimizer] + step[Phase::kOther];
   const double growing = std::max(0.0, step.total() - sums.exposed - fixed);
   const double left = std::max(0.0, sums.all - factor * (sums.all - sums.exposed));
@@ -143,7 +149,7 @@ std::string gain_text(const std::string& what, double gain, double own_rate) {
 }
 
 std::optional<UpdateLimit> limit_of_sums(const ParallelRun& run, double own_rate) {
-  const Collectives sums = sums_of(run.ranks);
+  const Collectives sums = sums_of(run);
   const double total = run.ranks[0].total();
   if (sums.exposed < kMuchCommunication * total) return std::nullopt;
   UpdateLimit limit{Bound::kCommunication, {}, {}};
@@ -240,17 +246,10 @@ std::string to_text(const SlowRank& rank) {
 }
 
 std::optional<TimedSums> timed_sums(const ParallelRun& run) {
-  const auto parts = static_cast<size_t>(run.parts);
   double all = 0, exposed = 0;
-  for (size_t part = 0; part < parts; ++part) {
-    std::vector<StepTimes> copies;
-    double timed = 0;
-    for (size_t rank = part; rank < run.ranks.size(); rank += parts) {
-      copies.push_back(run.ranks[rank]);
-      timed += copies.back().collectives;
-    }
-    if (timed <= 0) continue;
-    const Collectives sums = sums_of(copies);
+  for (int part = 0; part < run.parts; ++part) {
+    const Collectives sums = sums_of(run, static_cast<size_t>(part));
+    if (sums.all <= 0) continue;
     all += sums.all;
     exposed += sums.exposed;
   }

@@ -14,7 +14,9 @@ namespace penstock {
 /// How the ranks of a run shared its work.
 struct ParallelRun {
   std::vector<StepTimes> ranks = {};  ///< The mean step of each rank, in their order; empty: not known.
-  int parts = 1;                      ///< Parts of the model. Rank r holds part r % parts.
+  /// One entry per rank: one entry per step, as many at every rank; empty: not known.
+  std::vector<std::vector<StepCollectives>> collectives = {};
+  int parts = 1;  ///< Parts of the model. Rank r holds part r % parts.
   int micro_batches = 1;
   int micro_batch_step = 1;     ///< Their number must be a multiple of this; 0: it cannot be another.
   std::string balance = {};     ///< The mode's key: what parts were made alike by; empty: the default.
@@ -50,9 +52,9 @@ struct SlowRank {
 std::optional<SlowRank> slow_rank(const ParallelRun& run);
 std::string to_text(const SlowRank& rank);  ///< "rank 3 makes every step 1.4x longer (its loader; 0.8 ms per step)"
 
-/// The sums over ranks at the rank that came last to them; the others also wait for that rank, which is no
-/// communication. Where ranks hold parts of the model, the copies of each part have sums of their own: this is the mean
-/// of all parts.
+/// The sums over ranks, in each step at the rank that came last to them; the others also wait for that rank, which is
+/// no communication. Where ranks hold parts of the model, the copies of each part have sums of their own: this is the
+/// mean of all parts.
 struct TimedSums {
   double all_ms = 0;        ///< Per step, whether the rank waited or not.
   double hidden_share = 0;  ///< The share, 0..1, in which it did something else.

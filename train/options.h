@@ -89,6 +89,7 @@ struct TrainOptions {
   std::filesystem::path resume;  ///< A file; or "auto", see last_whole_checkpoint().
   bool only_evaluates = false;   ///< --evaluate.
   bool prints_schedule = false;  ///< --print-schedule: nothing is opened and trained.
+  bool only_checks = false;      ///< --check: everything is opened, nothing is trained and written.
   bool evaluates_each_epoch = true;
   int64_t print_freq = 100;
   int64_t profile_steps = 0;     ///< --profile; 0: none.

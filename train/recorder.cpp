@@ -11,7 +11,6 @@ namespace penstock {
 void StepTimes::add(const StepTimes& other, double factor) {
   for (size_t i = 0; i < phase.size(); ++i) phase[i] += factor * other.phase[i];
   collectives += factor * other.collectives;
-  last_collective += factor * other.last_collective;
   process_cpu += factor * other.process_cpu;
   queued += factor * other.queued;
   busy_cores += factor * other.busy_cores;
@@ -29,8 +28,8 @@ void Recorder::use_device(const c10::Device& device) {
 
 void Recorder::mark_device(Phase phase) {
   constexpr size_t kMostPending = 64;  // some eight steps; beyond that, the marks that the device has passed are read
-  device_clock_->mark(phase);
-  if (device_clock_->pending() > kMostPending) device_clock_->read(times_, false);
+  device_clock_->mark(phase, step_);
+  if (device_clock_->pending() > kMostPending) device_clock_->read(times_, collectives_, false);
   if (!laps_) return;
   const int64_t now = now_ns();
   laps_->host.push_back({phase, 0, 0, last_ns_, now});
@@ -48,7 +47,7 @@ void Recorder::restart() {
 }
 
 StepTimes Recorder::times(bool is_complete) {
-  if (device_clock_) device_clock_->read(times_, is_complete);
+  if (device_clock_) device_clock_->read(times_, collectives_, is_complete);
   StepTimes times = times_;
   times.process_cpu = static_cast<double>(cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ns_) * 1e-6;
   times.queued = static_cast<double>(queued_ns(this_thread()) - start_queued_ns_) * 1e-6;
@@ -80,7 +79,7 @@ void Recorder::settle_laps() {
   if (!goes_on) host.erase(open, host.end());
   std::erase_if(laps_->messages, [](const MessageEnd& message) { return message.step == 0; });
   if (!device_clock_) return;
-  device_clock_->read(times_, true);
+  device_clock_->read(times_, collectives_, true);
   auto& device = laps_->device;  // one entry per lap of the host, in the same order
   device.resize(host.size());
   for (size_t i = 0; i < device.size(); ++i) {

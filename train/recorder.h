@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/clock.h"
+#include "train/collective_times.h"
 
 namespace c10 {
 struct Device;
@@ -29,8 +30,6 @@ constexpr std::array<const char*, kPhaseCount> kPhaseNames{"wait",          "hos
 struct StepTimes {
   std::array<double, kPhaseCount> phase{};
   double collectives = 0;  ///< Time in which a collective was running, whether a rank waited for it or not.
-  /// Part of `collectives`: those that start when backward has ended, as the last sum of gradients of each step does.
-  double last_collective = 0;
   double process_cpu = 0;  ///< Processor time of all threads of the process.
   double queued = 0;       ///< Time in which the training thread queued for a core.
   double busy_cores = 0;   ///< Processor time of all programs of the machine, on the cores that this one may use.
@@ -87,13 +86,21 @@ class Recorder {
     if (device_clock_) return mark_device(phase);
     const int64_t now = now_ns();
     if (laps_) laps_->host.push_back({phase, 0, 0, last_ns_, now});
-    times_[phase] += static_cast<double>(now - last_ns_) * 1e-6;
+    const double elapsed_ms = static_cast<double>(now - last_ns_) * 1e-6;
+    times_[phase] += elapsed_ms;
+    if (phase == Phase::kCommunication) collectives_.add(step_, {.exposed = static_cast<float>(elapsed_ms)});
     last_ns_ = now;
   }
-  void add_collective(double milliseconds, bool is_after_backward) {
+  /// The running step, counted from 0 since this was made.
+  int64_t step() const { return step_; }
+  /// A collective of step `step` was under way for so long.
+  void add_collective(double milliseconds, bool is_after_backward, int64_t step) {
     times_.collectives += milliseconds;
-    if (is_after_backward) times_.last_collective += milliseconds;
+    const auto all = static_cast<float>(milliseconds);
+    collectives_.add(step, {.all = all, .after_backward = is_after_backward ? all : 0});
   }
+  /// As CollectiveTimes::before(), without the newest step, whose collectives are read only in the step after it.
+  std::vector<StepCollectives> collectives_of_steps() const { return collectives_.before(step_ - 1); }
 
   /// What this rank does from now on, where a Communication interrupts it. Costs a store to memory.
   void enter(Phase phase) { phase_ = phase; }
@@ -135,6 +142,7 @@ class Recorder {
   /// between an end_step() and the next restart() belong to the step that has ended. Laps between two restart()s
   /// without an end_step() belong to no step and are left out.
   void end_step(int64_t step, int64_t epoch = 0) {
+    ++step_;
     if (laps_) number_laps(step, epoch);
   }
   Laps take_laps();  ///< Requires keep_laps().
@@ -145,6 +153,8 @@ class Recorder {
   void settle_laps();
 
   StepTimes times_;
+  CollectiveTimes collectives_;
+  int64_t step_ = 0;
   Phase phase_ = Phase::kCommunication;  // as enter() has it
   int64_t last_ns_ = now_ns();
   int64_t start_cpu_ns_ = 0, start_queued_ns_ = 0;

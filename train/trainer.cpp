@@ -93,6 +93,7 @@ class Training {
     result_.update_ms_per_step = all_.a_step(all_.total_ms() - all_.load_ms());
     result_.images_per_second = all_.images_per_second();
     result_.a_step = all_.a_step();
+    result_.collectives = parts_.recorder.collectives_of_steps();
     result_.step_count = all_.step_count;
     if (captured_ && parts_.device.is_cuda()) result_.replay_count = captured_->replay_count();
     result_.loader = parts_.feeder.statistics();

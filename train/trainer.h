@@ -44,11 +44,12 @@ struct TrainResult {
   double train_seconds = 0;           ///< All steps of this process, without evaluations and checkpoints.
   std::vector<double> epoch_seconds;  ///< One entry per epoch of this process, without evaluations and checkpoints.
   double load_ms_per_step = 0, update_ms_per_step = 0, images_per_second = 0;
-  StepTimes a_step;                      ///< Mean milliseconds per step of this process.
-  LoaderStatistics loader;               ///< Those of this rank at the end of the run.
-  int64_t step_count = 0;                ///< Steps of this process.
-  int64_t replay_count = 0;              ///< How many of them were replays of a graph on the device.
-  std::optional<Evaluation> evaluation;  ///< The last one, if it was made with the final parameters.
+  StepTimes a_step;                          ///< Mean milliseconds per step of this process.
+  std::vector<StepCollectives> collectives;  ///< As Recorder::collectives_of_steps().
+  LoaderStatistics loader;                   ///< Those of this rank at the end of the run.
+  int64_t step_count = 0;                    ///< Steps of this process.
+  int64_t replay_count = 0;                  ///< How many of them were replays of a graph on the device.
+  std::optional<Evaluation> evaluation;      ///< The last one, if it was made with the final parameters.
 };
 
 /// Trains from `start` to the end of the last epoch, or to a stop signal.

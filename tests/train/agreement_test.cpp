@@ -100,6 +100,7 @@ TEST(AgreementTest, EveryAgreedFlagIsATermAndNoOtherIs) {
       {"keep", [](auto& o) { o.keep = 7; }},
       {"resume", [](auto& o) { o.resume = "elsewhere"; }},
       {"evaluate", [](auto& o) { o.only_evaluates = true; }},
+      {"check", [](auto& o) { o.only_checks = true; }},
       {"eval-at-end", [](auto& o) { o.evaluates_each_epoch = false; }},
       {"print-freq", [](auto& o) { o.print_freq = 7; }},
       {"profile", [](auto& o) { o.profile_steps = 7; }},

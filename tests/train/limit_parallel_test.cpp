@@ -27,52 +27,52 @@ TEST(BubbleTest, WaitingForARankThatWaitsForItsLoaderDoesNotCount) {
   EXPECT_DOUBLE_EQ(bubble_share({rank_of(5, 8, 2), rank_of(0, 12, 3)}), 2 / 22.0);
 }
 
-/// 100 ms, of which backward leaves `exposed` of `all` ms of sums visible.
-StepTimes summing(double exposed, double all, double last) {
+/// 100 ms, of which backward leaves `exposed` ms of sums visible.
+StepTimes summing(double exposed) {
   StepTimes step;
   step[Phase::kForward] = (98 - exposed) / 3;
   step[Phase::kBackward] = 2 * (98 - exposed) / 3;
   step[Phase::kCommunication] = exposed;
   step[Phase::kOptimizer] = 2;
-  step.collectives = all;
-  step.last_collective = last;
   return step;
 }
 
-ParallelRun two_ranks(const StepTimes& step) { return {.ranks = {step, step}, .batch_size = 64}; }
-
-TEST(SumsTest, TheRankThatComesLastTellsWhatIsHidden) {
-  StepTimes last = summing(5, 40, 5), first = summing(30, 65, 30);
-  const auto of = [](const std::vector<StepTimes>& ranks) { return timed_sums({.ranks = ranks}); };
-  EXPECT_DOUBLE_EQ(of({first, last})->hidden_share, 1 - 5 / 40.0);
-  EXPECT_DOUBLE_EQ(of({first, last})->all_ms, 40);
-  last[Phase::kWait] = 25;  // in which the first one waited in its sums
-  EXPECT_DOUBLE_EQ(of({first, last})->all_ms, 40);
-  EXPECT_FALSE(of({rank_of(0, 8, 0), rank_of(0, 8, 0)}));
-  EXPECT_FALSE(of({}));
+/// Two ranks that come to their sums at the same time, in one step.
+ParallelRun two_ranks(const StepCollectives& sums) {
+  const StepTimes step = summing(sums.exposed);
+  return {.ranks = {step, step}, .collectives = {{sums}, {sums}}, .batch_size = 64};
 }
 
-/// The first part alone has a loader, and the last one waits in its bubble for it: neither is a wait for a sum.
+constexpr StepCollectives kLast{5, 40, 4}, kFirst{30, 65, 29};  // of one sum, that of the rank that comes last
+
+TEST(SumsTest, TheRankThatComesLastTellsWhatIsHidden) {
+  const auto sums = timed_sums({.collectives = {{kFirst}, {kLast}}});
+  ASSERT_TRUE(sums);
+  EXPECT_DOUBLE_EQ(sums->hidden_share, 1 - 5 / 40.0);
+  EXPECT_DOUBLE_EQ(sums->all_ms, 40);
+  EXPECT_FALSE(timed_sums({.collectives = {{{}, {}}, {{}, {}}}}));
+  EXPECT_FALSE(timed_sums({.collectives = {{}, {}}}));
+  EXPECT_FALSE(timed_sums({}));
+}
+
+TEST(SumsTest, AnotherRankMayComeLastInEachStep) {
+  const StepCollectives longer{15, 60, 14};
+  const auto sums = timed_sums({.collectives = {{kFirst, kLast, longer}, {kLast, kFirst, longer}}});
+  ASSERT_TRUE(sums);
+  EXPECT_DOUBLE_EQ(sums->hidden_share, 1 - (5 + 5 + 15) / 140.0);
+  EXPECT_DOUBLE_EQ(sums->all_ms, 140 / 3.0);
+}
+
 TEST(SumsTest, TheCopiesOfAPartSumWithEachOtherAlone) {
-  StepTimes first = summing(10, 40, 5), last = summing(2, 20, 2);
-  first[Phase::kWait] = 50;
-  last[Phase::kBubble] = 60;
-  const auto sums = timed_sums({.ranks = {first, last, first, last}, .parts = 2});
+  const StepCollectives other{2, 20, 2};
+  const auto sums = timed_sums({.collectives = {{kFirst}, {other}, {kLast}, {other}}, .parts = 2});
   ASSERT_TRUE(sums);
   EXPECT_DOUBLE_EQ(sums->all_ms, (40 + 20) / 2.0);
-  EXPECT_DOUBLE_EQ(sums->hidden_share, 1 - (10 + 2) / 60.0);
-  StepTimes other = first;  // it waited for a part of its copy, and not for its loader
-  std::swap(other[Phase::kWait], other[Phase::kBubble]);
-  EXPECT_DOUBLE_EQ(timed_sums({.ranks = {first, last, other, last}, .parts = 2})->hidden_share, 1 - (10 + 2) / 60.0);
-  StepTimes early = last;  // its neighbour gave it work 15 ms before
-  early[Phase::kBubble] -= 15;
-  early[Phase::kCommunication] += 15;
-  early.collectives += 15;
-  EXPECT_DOUBLE_EQ(timed_sums({.ranks = {first, last, first, early}, .parts = 2})->hidden_share, 1 - (10 + 2) / 60.0);
+  EXPECT_DOUBLE_EQ(sums->hidden_share, 1 - (5 + 2) / 60.0);
 }
 
 TEST(SumsTest, ALargerBatchHasTheSameSums) {
-  const auto predictions = setting_predictions(two_ranks(summing(38, 38, 38)), 1000);
+  const auto predictions = setting_predictions(two_ranks({38, 38, 38}), 1000);
   ASSERT_EQ(predictions.size(), 3U);
   EXPECT_EQ(predictions[1].setting, "batch-size");
   EXPECT_EQ(predictions[1].value, 256);
@@ -83,11 +83,11 @@ TEST(SumsTest, ALargerBatchHasTheSameSums) {
 }
 
 TEST(SumsTest, ALargerBatchHidesMoreButNotTheLastSum) {
-  const auto twice = setting_predictions(two_ranks(summing(38, 58, 10)), 1000)[0];  // hides 40 of 58 ms
+  const auto twice = setting_predictions(two_ranks({38, 58, 10}), 1000)[0];  // hides 40 of 58 ms
   EXPECT_DOUBLE_EQ(twice.images_per_second, 1000 * 200 / (122 + 18.0));
   EXPECT_DOUBLE_EQ(twice.low, 1000 * 200 / (122 + 38.0));
   EXPECT_DOUBLE_EQ(twice.high, twice.images_per_second);
-  const auto more = setting_predictions(two_ranks(summing(38, 58, 10)), 1000)[1];
+  const auto more = setting_predictions(two_ranks({38, 58, 10}), 1000)[1];
   EXPECT_DOUBLE_EQ(more.images_per_second, 1000 * 400 / (242 + 10.0));
   EXPECT_DOUBLE_EQ(more.high, 1000 * 400 / 242.0);
 }
@@ -205,15 +205,15 @@ INSTANTIATE_TEST_SUITE_P(
     Runs, ParallelSentenceTest,
     testing::Values(
         SentenceCase{
-            "sums", two_ranks(summing(38, 38, 38)), Bound::kCommunication,
+            "sums", two_ranks({38, 38, 38}), Bound::kCommunication,
             "communication-bound: for 38 % of the time backward did not hide the sums over ranks; -b 256 would give "
             "about 1.4x (1,429 images/s) or more"},
         SentenceCase{
-            "sumsOfALargeModel", two_ranks(summing(70, 80, 20)), Bound::kCommunication,
+            "sumsOfALargeModel", two_ranks({70, 80, 20}), Bound::kCommunication,
             "communication-bound: for 70 % of the time backward did not hide the sums over ranks; -b 256 would give "
             "about 2.6x (2,597 images/s) or more, 2.2x to 2.6x depending on how much of the sums it hides, 1 rank "
             "would give 1.7x or more"},
-        SentenceCase{"hiddenSums", two_ranks(summing(10, 80, 10)), Bound::kCompute,
+        SentenceCase{"hiddenSums", two_ranks({10, 80, 10}), Bound::kCompute,
                      "compute-bound: the loader waited 0 % of the time; more workers would give nothing"},
         SentenceCase{
             "bubble", pipeline(40, 40, 52), Bound::kBubble,

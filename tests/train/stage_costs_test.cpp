@@ -65,7 +65,7 @@ class Changeable final : public Model {
 /// With one thread: several would spin, and wait for each other where other programs run.
 std::vector<StageCost> measure(const std::vector<int64_t>& input_sizes, Model& model) {
   at::set_num_threads(1);
-  return measure_stages(model, input_sizes, torch::kCPU);
+  return measure_stages(model, input_sizes, /*micro_batches=*/2, torch::kCPU);
 }
 
 TEST(StageCostsTest, MemoryIsWhatForwardLeavesBehind) {
@@ -150,7 +150,8 @@ TEST(StageCostsTest, EveryRankGetsTheNumbersOfRank0) {
   std::vector<std::vector<StageCost>> all(3);
   run_ranks(3, [&](Comm& comm) {
     OneHeavyStage model(comm.rank() == 0 ? 1 : 4, 10);
-    all[static_cast<size_t>(comm.rank())] = agreed_stage_costs(comm, model, {8, OneHeavyStage::kWidth}, torch::kCPU);
+    all[static_cast<size_t>(comm.rank())] =
+        agreed_stage_costs(comm, model, {8, OneHeavyStage::kWidth}, /*micro_batches=*/2, torch::kCPU);
   });
   EXPECT_THAT(activation_bytes(all[0]), testing::ElementsAre(8192, 81920, 8192, 8192, 8192));
   for (const auto& costs : all)

@@ -261,6 +261,9 @@ void add_run_flags(CLI::App& app, TrainOptions& o, std::vector<std::string>& sav
       "OUT/evaluation.csv, with a line for each sample, and OUT/evaluation.json, with top-1, top-5 and confusion of "
       "each class");
   app.get_option("--evaluate")->group(group);
+  app.add_flag("--check", o.only_checks,
+               "open and check everything as this run would, train and write nothing but packed data, and end");
+  app.get_option("--check")->group(group);
   app.add_flag("--eval-at-end{false}", o.evaluates_each_epoch, "evaluate after the last epoch only, not after each one")
       ->group(group);
   app.add_option("-p,--print-freq", o.print_freq,

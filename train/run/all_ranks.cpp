@@ -1,6 +1,8 @@
 // all_ranks: numbers of one rank, packed into a tensor that all ranks gather.
 #include "train/run/all_ranks.h"
 
+#include <cstring>
+
 #include "core/text.h"
 #include "train/run/verdict.h"
 
@@ -10,15 +12,30 @@ namespace {
 /// A reference to every number of `run` and `step` that the other ranks need.
 std::vector<double*> numbers_of(Observed& run, StepTimes& step) {
   std::vector<double*> numbers{
-      &run.wait_ms,       &run.times.load_ms, &run.times.load_cpu_ms, &run.times.update_cpu_ms, &run.times.storage_ms,
-      &run.times.spun_ms, &run.queued_ms,     &step.collectives,      &step.last_collective};
+      &run.wait_ms,          &run.times.load_ms, &run.times.load_cpu_ms, &run.times.update_cpu_ms,
+      &run.times.storage_ms, &run.times.spun_ms, &run.queued_ms,         &step.collectives};
   for (double& phase : step.phase) numbers.push_back(&phase);
   return numbers;
 }
 
+/// One entry per rank. Requires as many steps at each.
+std::vector<std::vector<StepCollectives>> gathered_from(const std::vector<StepCollectives>& mine, Comm& comm,
+                                                        const torch::Device& device) {
+  if (mine.empty() || comm.world_size() == 1) return {mine};
+  auto packed = torch::empty({static_cast<int64_t>(mine.size()), 3});
+  static_assert(sizeof(StepCollectives) == 3 * sizeof(float));
+  std::memcpy(packed.mutable_data_ptr(), mine.data(), packed.nbytes());
+  const auto gathered = comm.all_gather(packed.to(device)).cpu();
+  std::vector all(static_cast<size_t>(comm.world_size()), mine);
+  for (size_t rank = 0; rank < all.size(); ++rank)
+    std::memcpy(all[rank].data(), gathered[static_cast<int64_t>(rank)].const_data_ptr(), packed.nbytes());
+  return all;
+}
+
 }  // namespace
 
-ObservedRun over_all_ranks(const Observed& mine, const StepTimes& step, Comm& comm, const torch::Device& device) {
+ObservedRun over_all_ranks(const Observed& mine, const StepTimes& step, const std::vector<StepCollectives>& collectives,
+                           Comm& comm, const torch::Device& device) {
   Observed own = mine;
   StepTimes own_step = step;
   std::vector<double> packed;
@@ -32,6 +49,7 @@ ObservedRun over_all_ranks(const Observed& mine, const StepTimes& step, Comm& co
   }
   ObservedRun run{over_ranks(mine, all), {}};
   run.parallel.ranks = std::move(steps);
+  run.parallel.collectives = gathered_from(collectives, comm, device);
   return run;
 }
 

@@ -15,6 +15,7 @@
 #include "train/models/model.h"
 #include "train/run/exact.h"
 #include "train/run/rank_threads.h"
+#include "train/run/report.h"
 #include "train/run/run.h"
 #include "train/run/spawner.h"
 #include "train/run/world.h"
@@ -115,6 +116,10 @@ int run_program(const TrainOptions& options, const std::vector<std::string>& arg
   }
   Setup setup = set_up(options, [](const std::string& line) { std::cout << line << std::endl; });
   if (setup.world.is_spawner || setup.world.has_rank_threads) require_threads_of_ranks(setup);
+  if (options.only_checks) {
+    if (setup.world.rendezvous.rank == 0) std::cout << opening_text(setup, "") << "checked" << std::endl;
+    return 0;
+  }
   if (setup.world.is_spawner) return spawn(setup, options, arguments);
   if (setup.world.rendezvous.world_size > 1) silence_c10d();
   // Without a CUDA driver Kineto prints an error that says only that there is none.

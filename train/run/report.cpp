@@ -48,9 +48,18 @@ std::string sample_text(const Setup& setup) {
   return concat(data.train->size(), " train, ", data.test ? data.test->size() : 0, " test samples");
 }
 
+/// Which rows BatchNorm normalises by; null for a model without it.
+nlohmann::ordered_json rows_of_batch_norm(const Setup& setup) {
+  if (!has_batch_norm(*setup.model)) return nullptr;
+  const auto promise = promise_of(parse_spec("mode", setup.options.mode), setup.world.mesh);
+  if (setup.options.exact_shards > 0) return "shards of --exact";
+  return promise.sees_whole_batches ? "whole batches" : "parts of batches";
+}
+
 }  // namespace
 
-std::string opening_text(const Setup& setup, const Comm& comm) {
+std::string opening_text(const Setup& setup, const std::string& backend) {
+  const int ranks = setup.world.rendezvous.world_size;
   const auto& options = setup.options;
   const auto& shape = setup.shape;
   const auto& data = setup.data;
@@ -69,14 +78,14 @@ std::string opening_text(const Setup& setup, const Comm& comm) {
   }
   for (const auto& note : data.notes) text += concat("note: ", note, "\n");
   text += model_text(setup);
-  text += concat("arch ", options.arch, ", mode ", options.mode, ", ", count_text(comm.world_size(), "rank"), started,
-                 " (", comm.backend(), ") on ", options.device, options.is_resident ? ", data resident" : "",
-                 "; per rank: ", count_text(options.workers, "worker"), ", ",
-                 count_text(options.threads, "intra-op thread"), "; out ", options.out.string(), "\n");
+  text += concat("arch ", options.arch, ", mode ", options.mode, ", ", count_text(ranks, "rank"), started,
+                 backend.empty() ? "" : concat(" (", backend, ")"), " on ", options.device,
+                 options.is_resident ? ", data resident" : "", "; per rank: ", count_text(options.workers, "worker"),
+                 ", ", count_text(options.threads, "intra-op thread"), "; out ", options.out.string(), "\n");
   if (setup.checkpoint && !options.only_evaluates) {
     const auto& info = setup.checkpoint->info;
     text += concat("resuming at epoch ", info.position.epoch + 1, ", step ", info.position.batch, " of it");
-    if (options.exact_shards == 0 && (info.threads != options.threads || info.world_size != comm.world_size()))
+    if (options.exact_shards == 0 && (info.threads != options.threads || info.world_size != ranks))
       text += concat("; the checkpoint was written with ", count_text(info.world_size, "rank"), " of ",
                      count_text(info.threads, "intra-op thread"), ", so sums are rounded differently now");
     if (info.augment != setup.info.augment) text += concat("; augment was ", info.augment);
@@ -206,7 +215,7 @@ nlohmann::ordered_json summary_json(const Setup& setup, const TrainResult* resul
     json["test_samples"] = evaluation->sample_count;
   }
   if (result != nullptr) {
-    json["batch_norm"] = has_batch_norm(*setup.model);
+    json["batch_norm_rows"] = rows_of_batch_norm(setup);
     json["resumed_at_step"] = setup.checkpoint ? setup.checkpoint->info.position.step : 0;  // times begin there
     json["train_seconds"] = result->train_seconds;
     json["epoch_seconds"] = result->epoch_seconds;

@@ -12,8 +12,9 @@
 
 namespace penstock {
 
-/// Some lines about data, model, ranks, device, threads and folder.
-std::string opening_text(const Setup& setup, const Comm& comm);
+/// Some lines about data, model, ranks, device, threads and folder. `backend` is that of the ranks' Comm; "": there are
+/// no ranks yet.
+std::string opening_text(const Setup& setup, const std::string& backend);
 
 /// What each rank holds and does, one line in the same form for every mode:
 ///

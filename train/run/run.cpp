@@ -76,7 +76,7 @@ class Run {
     std::optional<FolderLock> lock;
     if (is_first_) {
       lock.emplace(options_.out);
-      std::cout << opening_text(setup_, comm_) << std::flush;
+      std::cout << opening_text(setup_, comm_.backend()) << std::flush;
     }
     comm_.at_step(0);
     Predictions predictions(comm_, device_, setup_.data.test, options_.out / "evaluation.csv");
@@ -180,7 +180,8 @@ class Run {
     const int64_t resumed_step = is_resumed ? setup_.info.position.step : -1;
     sinks_ = make_sinks({options_.out, resumed_step, std::cout, setup_.info.position.epoch});
     gpu_use_ = watch_gpu(device_, [](const std::string& line) { std::cerr << concat("train: ", line, "\n"); });
-    std::cout << opening_text(setup_, comm_) << mode_text(setup_, *strategy_, comm_.world_size()) << std::flush;
+    std::cout << opening_text(setup_, comm_.backend()) << mode_text(setup_, *strategy_, comm_.world_size())
+              << std::flush;
   }
 
   TrainParts parts() {
@@ -294,7 +295,7 @@ class Run {
                                    .is_emulated = options_.is_emulated(),
                                    .process_queued_ms = queued_share_ * result.a_step.total()},
                                   result.a_step, result.loader, result.step_count);
-    ObservedRun run = over_all_ranks(mine, result.a_step, comm_, device_);
+    ObservedRun run = over_all_ranks(mine, result.a_step, result.collectives, comm_, device_);
     run.parallel.parts = setup_.world.mesh.pipe;
     run.parallel.micro_batches = strategy_->micro_batches();
     run.parallel.micro_batch_step = options_.exact_shards > 0 ? 0 : strategy_->micro_batch_step();

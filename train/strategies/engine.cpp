@@ -113,6 +113,7 @@ Engine::Engine(const StrategyContext& context, const Choices& choices)
                             choices.mesh.shards > 0,
                             numbers_of(part_.trained(), context.step.weight_decays, context.optimizer.weight_decay)});
   sync_ = choices.sync(part_.trained(), data_, recorder_, choices.micro_batches);
+  if (sync_->takes_late_gradients()) runner_->leave_weights_for_the_end();
   if (choices.steps_in_backward && context.emulated_step_ns == 0)
     sync_->hand_over([this](size_t bucket) { update_->step_bucket(bucket); });
   if (choices.mesh.shards > 0) {

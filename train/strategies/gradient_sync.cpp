@@ -19,6 +19,7 @@ class NoSync final : public GradientSync {
     for (const auto& parameter : trained_)
       if (!parameter.grad().defined()) parameter.mutable_grad() = torch::zeros_like(parameter);
   }
+  bool takes_late_gradients() const override { return true; }
 
  private:
   std::vector<torch::Tensor> trained_;

@@ -31,6 +31,8 @@ class GradientSync {
   /// Around every backward that adds to gradients, with the micro-batch that it is of.
   virtual void begin_backward([[maybe_unused]] int micro_batch) {}
   virtual void end_backward() {}
+  /// Whether gradients may be added to after the last backward, before finish(), where autograd does not see it.
+  virtual bool takes_late_gradients() const { return false; }
   /// For an emulated step: as if a backward had added to the gradient of this one of the trained parameters. A sync
   /// that begins no sum before finish() does nothing.
   virtual void gradient_is_there([[maybe_unused]] size_t parameter) {}

@@ -251,7 +251,7 @@ const Registered<StrategyKind> kPipeline{
     "the model's stages are spread over ranks, and micro-batches (default 4) go through them by schedule (default "
     "1f1b; or gpipe, zero-bubble, or interleaved with interleave=2 parts per rank); cut=layer2:layer4 says where parts "
     "begin, otherwise they are cut so that their parameters are balanced, or with balance=time or memory what is "
-    "measured on three micro-batches; recompute=except-last or always (default never) keeps less of a forward and runs "
+    "measured on some micro-batches; recompute=except-last or always (default never) keeps less of a forward and runs "
     "it again; data (default 1) copies of it train together, of which with zero=1 each keeps the optimiser's state of "
     "a slice alone, with zero=2 also the gradients; devices=0:2 are the GPUs of a machine's ranks, in their order "
     "(default: rank i takes GPU i), devices=cpu:3 are three ranks on the CPU",

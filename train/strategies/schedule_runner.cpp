@@ -36,11 +36,15 @@ ScheduleRunner::ScheduleRunner(ModelPart& part, StageLink* link, int rank, int r
 
 StepSums ScheduleRunner::run(const DeviceBatch& batch) {
   StepSums sums;
+  const auto last = last_of_chunks(batch);
+  weight_gradients_.clear();
   for (const auto& operation : schedule_) {
     const Rows rows = rows_of(batch, operation.micro_batch);
     if (!runs(batch, rows)) continue;
     const bool is_backward = operation.kind != Operation::Kind::kForward;
     if (sync_ && is_backward) sync_->begin_backward(operation.micro_batch);
+    if (is_backward)
+      weight_gradients_.begin_backward(!leaves_weights_ && last[static_cast<size_t>(operation.chunk)] == &operation);
     switch (operation.kind) {
       case Operation::Kind::kForward:
         forward(batch, operation, rows);
@@ -55,7 +59,23 @@ StepSums ScheduleRunner::run(const DeviceBatch& batch) {
     }
     if (sync_ && is_backward) sync_->end_backward();
   }
+  if (!weight_gradients_.empty()) {
+    recorder_.enter(Phase::kBackward);
+    weight_gradients_.finish();
+    recorder_.mark(Phase::kBackward);
+  }
   return sums.loss.defined() ? sums : no_sums(device_);
+}
+
+std::vector<const Operation*> ScheduleRunner::last_of_chunks(const DeviceBatch& batch) const {
+  std::vector<const Operation*> last(part_.chunk_count(), nullptr);
+  for (const auto& operation : schedule_) {
+    const bool adds =
+        operation.kind == Operation::Kind::kBackward || operation.kind == Operation::Kind::kWeightGradient;
+    if (adds && runs(batch, rows_of(batch, operation.micro_batch)))
+      last[static_cast<size_t>(operation.chunk)] = &operation;
+  }
+  return last;
 }
 
 torch::Tensor ScheduleRunner::evaluate(const DeviceBatch& batch) {
@@ -89,6 +109,7 @@ ScheduleRunner::Alive& ScheduleRunner::alive_of(const Operation& operation) {
 
 /// `full_rows`: the rows of `input` where a batch is full.
 torch::Tensor ScheduleRunner::run_part(const torch::Tensor& input, size_t chunk, int64_t full_rows) {
+  const WeightGradients::Scope scope(joins_weight_gradients() ? &weight_gradients_ : nullptr);
   return replicas_ ? replicas_->forward(input, full_rows) : part_.forward(input, chunk);
 }
 

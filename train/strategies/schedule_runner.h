@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "train/models/weight_gradients.h"
 #include "train/recorder.h"
 #include "train/strategies/model_part.h"
 #include "train/strategies/rerun.h"
@@ -39,6 +40,10 @@ class ScheduleRunner {
     sync_ = &sync;
   }
 
+  /// From now on what WeightGradients keep is added when all backwards of a step have run, and other parts have what
+  /// they wait for. Requires that nobody hears of gradients before run() has ended.
+  void leave_weights_for_the_end() { leaves_weights_ = true; }
+
   /// From now on the loss has labels that are smoothed so much, see Targets.
   void smooth_labels(double smoothing) { label_smoothing_ = smoothing; }
 
@@ -70,6 +75,10 @@ class ScheduleRunner {
   Alive& alive_of(const Operation& operation);
   int part_of(const Operation& operation) const { return operation.chunk * ranks_ + rank_; }
   torch::Tensor run_part(const torch::Tensor& input, size_t chunk, int64_t full_rows);
+  /// Whether layers may make the gradients of their weights of several micro-batches at once.
+  bool joins_weight_gradients() const { return micro_batches_ > 1 && !shards_ && !replicas_; }
+  /// By chunk: the last operation of a step that adds to the gradients of its parameters; null: there is none.
+  std::vector<const Operation*> last_of_chunks(const DeviceBatch& batch) const;
   void keep_graph(Alive& alive, const torch::Tensor& output);
   torch::Tensor output_of(const DeviceBatch& batch, const Operation& operation, const Rows& rows, Alive& alive);
   torch::Tensor gradient_of_output(const DeviceBatch& batch, const Operation& operation, const Alive& alive);
@@ -91,6 +100,8 @@ class ScheduleRunner {
   Shards* shards_ = nullptr;      // null without --exact
   GradientSync* sync_ = nullptr;  // null without --exact
   double label_smoothing_ = 0;
+  bool leaves_weights_ = false;
+  WeightGradients weight_gradients_;  // before the graphs in alive_, which have its address
   std::vector<torch::Tensor> trained_;
   std::vector<Alive> alive_;  // by chunk and micro-batch
   int alive_count_ = 0, most_alive_ = 0;

@@ -17,6 +17,7 @@
 #include "core/number_text.h"
 #include "core/text.h"
 #include "train/models/model.h"
+#include "train/models/weight_gradients.h"
 #include "train/strategies/rerun.h"
 
 namespace penstock::detail {
@@ -105,43 +106,71 @@ void wait_for([[maybe_unused]] const torch::Device& device) {
 }
 
 /// Forward and backward of one stage.
-struct Trial {
-  torch::Tensor output;
-  double ms = 0, activation_bytes = 0;
+class Trial {
+ public:
+  Trial(const Stage& stage, const std::vector<torch::Tensor>& trained, const torch::Tensor& input)
+      : stage_(stage), trained_(trained), input_(input) {}
+
+  /// One micro-batch. Gives what forward allocates and does not give back.
+  double bytes() {
+    const auto counter = std::make_shared<AllocationCounter>();
+    double bytes = 0;
+    const auto output = forward([&](const torch::Tensor& x) {
+      const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, counter);
+      auto y = stage_.forward(x);
+      bytes = counter->bytes();
+      return y;
+    });
+    backward(output);
+    return bytes;
+  }
+
+  /// Per micro-batch, of so many after one another.
+  double ms(int micro_batches) {
+    WeightGradients gradients;
+    const WeightGradients::Scope scope(micro_batches > 1 ? &gradients : nullptr);
+    wait_for(input_.device());
+    const int64_t start_ns = now_ns();
+    for (int i = 0; i < micro_batches; ++i) {
+      gradients.begin_backward(/*is_last=*/i + 1 == micro_batches);
+      backward(forward([&](const torch::Tensor& x) { return stage_.forward(x); }));
+    }
+    wait_for(input_.device());
+    return ms_since(start_ns) / micro_batches;
+  }
+
+  const torch::Tensor& output() const { return output_; }
+
+ private:
+  template <class Forward>
+  torch::Tensor forward(const Forward& run) {
+    leaf_ = input_.detach().requires_grad_(input_.requires_grad());
+    return output_ = run(leaf_.clone());  // a stage may write to its input
+  }
+
+  void backward(const torch::Tensor& output) {
+    if (!output.requires_grad()) return;
+    auto inputs = trained_;
+    if (leaf_.requires_grad()) inputs.push_back(leaf_);
+    torch::autograd::grad({output}, inputs, {torch::ones_like(output)}, /*retain_graph=*/std::nullopt,
+                          /*create_graph=*/false, /*allow_unused=*/true);
+  }
+
+  const Stage& stage_;
+  const std::vector<torch::Tensor>& trained_;
+  torch::Tensor input_, leaf_, output_;
 };
 
-Trial try_stage(const Stage& stage, std::vector<torch::Tensor> trained, const torch::Tensor& input, bool counts) {
-  const auto leaf = input.detach().requires_grad_(input.requires_grad());
-  const auto own = leaf.clone();  // a stage may write to its input
-  if (leaf.requires_grad()) trained.push_back(leaf);
-  Trial trial;
-  wait_for(input.device());
-  const int64_t start_ns = now_ns();
-  if (counts) {
-    const auto counter = std::make_shared<AllocationCounter>();
-    const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, counter);
-    trial.output = stage.forward(own);
-    trial.activation_bytes = counter->bytes();
-  } else {
-    trial.output = stage.forward(own);
-  }
-  if (trial.output.requires_grad())
-    torch::autograd::grad({trial.output}, trained, {torch::ones_like(trial.output)}, /*retain_graph=*/std::nullopt,
-                          /*create_graph=*/false, /*allow_unused=*/true);
-  wait_for(input.device());
-  trial.ms = ms_since(start_ns);
-  return trial;
-}
-
-StageCost cost_of(const Stage& stage, const std::vector<torch::Tensor>& trained, torch::Tensor& activation) {
+StageCost cost_of(const Stage& stage, const std::vector<torch::Tensor>& trained, int micro_batches,
+                  torch::Tensor& activation) {
   constexpr size_t kTrials = 3;
-  // The first run also sets up what the library keeps for these sizes, and is not timed.
-  const Trial first = try_stage(stage, trained, activation, /*counts=*/true);
+  Trial trial(stage, trained, activation);
+  const double bytes = trial.bytes();  // and sets up what the library keeps for these sizes
   std::vector<double> times;
-  for (size_t i = 0; i < kTrials; ++i) times.push_back(try_stage(stage, trained, activation, /*counts=*/false).ms);
+  for (size_t i = 0; i < kTrials; ++i) times.push_back(trial.ms(micro_batches));
   std::nth_element(times.begin(), times.begin() + kTrials / 2, times.end());
-  activation = first.output.detach().requires_grad_(first.output.requires_grad());
-  return {times[kTrials / 2], first.activation_bytes};
+  activation = trial.output().detach().requires_grad_(trial.output().requires_grad());
+  return {times[kTrials / 2], bytes};
 }
 
 std::string ms_text(double ms) {
@@ -159,7 +188,7 @@ Balance balance_named(const std::string& where, const std::string& name) {
   throw config_error(concat(where, ": ", unknown_name("balance", name, {"memory", "parameters", "time"})));
 }
 
-std::vector<StageCost> measure_stages(Model& model, const std::vector<int64_t>& input_sizes,
+std::vector<StageCost> measure_stages(Model& model, const std::vector<int64_t>& input_sizes, int micro_batches,
                                       const torch::Device& device,
                                       const std::function<void(const StageCost&)>& on_cost) {
   const at::AutoGradMode with_gradients(true);
@@ -173,7 +202,7 @@ std::vector<StageCost> measure_stages(Model& model, const std::vector<int64_t>& 
   std::vector<StageCost> costs;
   for (size_t stage = 0; stage < model.stages().size(); ++stage) {
     const BorrowedStage borrowed(model, stage, device);
-    costs.push_back(cost_of(model.stages()[stage], borrowed.trained(), activation));
+    costs.push_back(cost_of(model.stages()[stage], borrowed.trained(), micro_batches, activation));
     on_cost(costs.back());
   }
   model.train(was_training);
@@ -181,7 +210,7 @@ std::vector<StageCost> measure_stages(Model& model, const std::vector<int64_t>& 
 }
 
 std::vector<StageCost> agreed_stage_costs(Comm& comm, Model& model, const std::vector<int64_t>& input_sizes,
-                                          const torch::Device& device) {
+                                          int micro_batches, const torch::Device& device) {
   // One message per stage: no rank waits longer than a stage takes, for which --timeout is meant.
   const auto agreed = [&](const StageCost& own) {
     auto numbers = torch::tensor({own.ms, own.activation_bytes}, torch::kFloat64).to(device);
@@ -191,7 +220,7 @@ std::vector<StageCost> agreed_stage_costs(Comm& comm, Model& model, const std::v
   };
   comm.barrier();  // ranks that are threads of one process have its random generators together: none draws meanwhile
   std::vector<StageCost> costs;
-  if (comm.rank() == 0) costs = measure_stages(model, input_sizes, device, agreed);
+  if (comm.rank() == 0) costs = measure_stages(model, input_sizes, micro_batches, device, agreed);
   while (costs.size() < model.stages().size()) costs.push_back(agreed({}));
   comm.barrier();  // only now has rank 0 put the random numbers back, from which the others may draw weights next
   return costs;
@@ -222,7 +251,12 @@ MeasuredParts measured_parts(const StrategyContext& context, Balance balance, co
     throw bug_error("balance: the sizes of a batch are not known; expected StrategyContext::input_sizes");
   auto sizes = context.input_sizes;
   sizes.front() /= use.micro_batches;
-  const auto costs = agreed_stage_costs(context.comm, context.model, sizes, context.device);
+  // More of them tell no more; shards are computed one by one, and what memory asks for takes no time.
+  constexpr int64_t kMostMicroBatches = 8;
+  const bool joins = balance == Balance::kTime && context.shards == 0;
+  const int64_t micro_batches = joins ? std::min(use.micro_batches / use.copies, kMostMicroBatches) : 1;
+  const auto costs =
+      agreed_stage_costs(context.comm, context.model, sizes, static_cast<int>(micro_batches), context.device);
   const auto optimizer = make_optimizer({.parameters = {}, .options = context.optimizer});
   const double beside = 1.0 / (use.sliced.gradients ? use.copies : 1) +
                         static_cast<double>(optimizer->state().slots.size()) / (use.sliced.optimizer ? use.copies : 1);

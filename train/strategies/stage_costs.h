@@ -20,25 +20,25 @@ Balance balance_named(const std::string& where, const std::string& name);
 
 /// What one stage costs for one micro-batch.
 struct StageCost {
-  double ms = 0;  ///< Forward and backward, the median of three.
+  double ms = 0;  ///< Forward and backward, the median of three means.
   /// What forward allocates and does not give back: all that backward needs and that was not there before, and the
   /// output. Not the input, which is the output of the stage before it, and no parameters.
   double activation_bytes = 0;
 };
 
-/// Runs each stage on micro-batches of random numbers with the sizes `input_sizes`, N x C x H x W: once to count the
-/// bytes, then three times to take the time. One stage at a time is on `device`, so that no device needs memory for the
-/// whole model. The weights, BatchNorm's statistics, the gradients and the state of the random generators are
-/// afterwards what they were before. The first stage, and one before which nothing is trained, compute no gradient of
-/// their input. `on_cost` hears what each stage costs, as soon as it is known.
+/// Runs each stage on micro-batches of random numbers with the sizes `input_sizes`, N x C x H x W: one to count the
+/// bytes, then three times `micro_batches` to take the time. One stage at a time is on `device`, so that no device
+/// needs memory for the whole model. The weights, BatchNorm's statistics, the gradients and the state of the random
+/// generators are afterwards what they were before. The first stage, and one before which nothing is trained, compute
+/// no gradient of their input. `on_cost` hears what each stage costs, as soon as it is known.
 std::vector<StageCost> measure_stages(
-    Model& model, const std::vector<int64_t>& input_sizes, const torch::Device& device,
+    Model& model, const std::vector<int64_t>& input_sizes, int micro_batches, const torch::Device& device,
     const std::function<void(const StageCost&)>& on_cost = [](const StageCost&) {});
 
 /// Collective: rank 0 measures while the others wait, and all of them get its numbers, so that they cut at the same
 /// places.
 std::vector<StageCost> agreed_stage_costs(Comm& comm, Model& model, const std::vector<int64_t>& input_sizes,
-                                          const torch::Device& device);
+                                          int micro_batches, const torch::Device& device);
 
 /// Milliseconds of a part, per micro-batch.
 PartCost part_ms(const std::vector<StageCost>& costs);

@@ -7,8 +7,10 @@ namespace penstock::detail {
 
 void StartedWorks::restart() {
   for (auto& work : works_)
-    timed_.push_back({std::move(work), after_backward_ == AfterBackward::kAll ||
-                                           (after_backward_ == AfterBackward::kLast && &work == &works_.back())});
+    timed_.push_back(
+        {std::move(work),
+         after_backward_ == AfterBackward::kAll || (after_backward_ == AfterBackward::kLast && &work == &works_.back()),
+         step_});
   works_.clear();
   kept_.clear();
   waited_count_ = 0;
@@ -16,11 +18,12 @@ void StartedWorks::restart() {
   for (; !timed_.empty(); timed_.pop_front()) {
     const auto under_way_ms = timed_.front().work->under_way_ms();
     if (!under_way_ms) break;
-    recorder_.add_collective(*under_way_ms, timed_.front().is_after_backward);
+    recorder_.add_collective(*under_way_ms, timed_.front().is_after_backward, timed_.front().step);
   }
 }
 
 void StartedWorks::add(std::unique_ptr<Comm::Work> work, const torch::Tensor& kept) {
+  step_ = recorder_.step();
   works_.push_back(std::move(work));
   kept_.push_back(kept);
 }

@@ -47,11 +47,13 @@ class StartedWorks {
   Recorder& recorder_;
   AfterBackward after_backward_;
   std::vector<std::unique_ptr<Comm::Work>> works_;  // of this step
+  int64_t step_ = 0;                                // as the recorder counts it, when they were started
   std::vector<torch::Tensor> kept_;                 // one entry per work; undefined once it was waited for
   size_t waited_count_ = 0;
   struct Timed {
     std::unique_ptr<Comm::Work> work;
     bool is_after_backward;
+    int64_t step;
   };
   std::deque<Timed> timed_;  // of earlier steps; on a device they may still be under way
 };

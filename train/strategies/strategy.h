@@ -190,4 +190,7 @@ struct StrategyKind {
 };
 using StrategyRegistry = Registry<StrategyKind>;
 
+/// What the mode `spec` promises over this mesh. Throws config_error.
+Promise promise_of(const Spec& spec, const Mesh& mesh);
+
 }  // namespace penstock

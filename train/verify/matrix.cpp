@@ -24,11 +24,6 @@ std::vector<std::string> all_modes() {
   return modes;
 }
 
-Promise promise_of(const StrategyRegistry::Entry& entry, const Spec& spec, const Mesh& mesh) {
-  return entry.traits.promise ? entry.traits.promise(spec, mesh)
-                              : Promise{.sees_whole_batches = mesh.data * mesh.replicas == 1};
-}
-
 /// What is run of one mode.
 class ModeRows {
  public:
@@ -66,7 +61,7 @@ class ModeRows {
     } catch (const Error& error) {
       return leave_out(arch, mesh.size(), error.what());
     }
-    const Promise promise = promise_of(entry_, spec_, mesh);
+    const Promise promise = promise_of(spec_, mesh);
     add_exact(mesh, arch);
     if (has_batch_norm(model) && !promise.sees_whole_batches)
       return leave_out(
@@ -146,13 +141,6 @@ std::string name_of(Equivalence equivalence) {
 }
 
 std::string name_of(Hosting hosting) { return hosting == Hosting::kThreads ? "threads" : "processes"; }
-
-bool sees_whole_batches(const std::string& mode, int ranks, int64_t batch_size) {
-  const auto& entry = StrategyRegistry::entry(parse_spec("mode", mode).name());
-  const Spec spec = parse_spec("mode", mode).with_keys(entry.keys);
-  const Mesh mesh = entry.traits.mesh(spec, {.ranks = ranks, .batch_size = batch_size, .gpus = 0});
-  return promise_of(entry, spec, mesh).sees_whole_batches;
-}
 
 Matrix matrix_of(const VerifyOptions& options) {
   Matrix matrix;

@@ -58,8 +58,4 @@ struct Matrix {
 /// modes, models and keys, and for a mode of `modes` that cannot run with any of the numbers of ranks and models.
 Matrix matrix_of(const VerifyOptions& options);
 
-/// Whether BatchNorm sees the rows that it sees with `single`: all of a batch. Throws config_error for a mode that
-/// cannot run with these ranks and this batch.
-bool sees_whole_batches(const std::string& mode, int ranks, int64_t batch_size);
-
 }  // namespace penstock

@@ -12,6 +12,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/temporary_folder.h"
 #include "core/text.h"
 #include "train/safetensors_torch.h"
 #include "train/verify/difference.h"
@@ -29,25 +30,6 @@ constexpr int64_t kWholeBatches = 3, kRestRows = 9;
 const OptimizerOptions kSgd{.learning_rate = 0.01, .momentum = 0.9, .weight_decay = 1e-3};
 // After one step the momentum is the gradient.
 const OptimizerOptions kPlainSgd{.learning_rate = 1, .momentum = 0.9, .weight_decay = 0};
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "penstock-verify-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw errno_error(name, "expected a folder that can be written (see TMPDIR)");
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 class Verifier {
  public:
@@ -123,7 +105,7 @@ class Verifier {
 
   VerifyOptions options_;
   Samples samples_;
-  TemporaryFolder folder_;
+  TemporaryFolder folder_{"penstock-verify"};
   fs::path middle_ = folder_.path() / "middle.safetensors", result_ = folder_.path() / "result.safetensors";
   /// By arch, dtype and shards.
   std::map<std::pair<std::string, std::pair<torch::ScalarType, int>>, StateDict> references_;

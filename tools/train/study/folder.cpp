@@ -71,6 +71,8 @@ StudyFolder::StudyFolder(const StudyOptions& options) : out_(options.out) {
 
 StudyFolder::~StudyFolder() { close(lock_); }
 
-bool StudyFolder::is_finished(const std::string& name) const { return fs::exists(run(name) / "summary.json"); }
+bool StudyFolder::is_finished(const fs::path& out, const std::string& name) {
+  return fs::exists(out / "runs" / name / "summary.json");
+}
 
 }  // namespace penstock

@@ -19,7 +19,7 @@ class StudyFolder {
 
   std::filesystem::path run(const std::string& name) const { return out_ / "runs" / name; }
   /// A run is finished when its summary.json exists: that is the last file it writes, and it appears whole.
-  bool is_finished(const std::string& name) const;
+  static bool is_finished(const std::filesystem::path& out, const std::string& name);
 
  private:
   std::filesystem::path out_;

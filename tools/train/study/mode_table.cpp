@@ -75,18 +75,16 @@ std::string share_of_step(const RowResult& row, const Spread& ms) {
 
 /// "same", "differs by 3.1e-02 (fp64)", or for compression "within 0.5". With BatchNorm over other rows than those of a
 /// batch "same but for BatchNorm".
-std::string equivalence_of(const StudyOptions& options, const StudyRow& row, bool has_batch_norm) {
+std::string equivalence_of(const StudyOptions& options, const StudyRow& row, bool splits_batch_norm) {
   VerifyOptions verified{.modes = {row.mode},
                          .archs = {"lenet"},
                          .ranks = {row.ranks},
                          .hostings = {Hosting::kThreads},
                          .batch_size = options.train.batch_size,
                          .step_count = kVerifiedSteps};
-  std::string text, exception;
+  const std::string exception = splits_batch_norm ? " but for BatchNorm" : "";
+  std::string text;
   try {
-    if (has_batch_norm && options.train.exact_shards == 0 &&
-        !sees_whole_batches(row.mode, row.ranks, options.train.batch_size))
-      exception = " but for BatchNorm";
     verify(matrix_of(verified).pairs, verified, [&](const Verdict& verdict) {
       if (!verdict.holds() && text.empty())
         text = verdict.failure.empty() ? concat("differs by ", formatted("%.1e", verdict.difference), " (",
@@ -109,7 +107,7 @@ void verify_modes(const StudyOptions& options, StudyResults& results) {
   std::map<std::pair<std::string, int>, std::string> known;
   for (auto& row : results.rows) {
     const auto [found, is_new] = known.try_emplace({row.row.mode, row.row.ranks});
-    if (is_new) found->second = equivalence_of(options, row.row, row.has_batch_norm);
+    if (is_new) found->second = equivalence_of(options, row.row, row.splits_batch_norm);
     row.equivalence = found->second;
   }
 }

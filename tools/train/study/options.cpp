@@ -37,6 +37,7 @@ void check_passed_on(const TrainOptions& train) {
   if (train.profile_steps > 0)
     refuse(concat("--profile ", train.profile_steps),
            "no --profile: a study profiles the last repeat of each row itself");
+  if (train.only_checks) refuse("--check", "no --check: a study checks all rows itself before the first run");
   if (train.only_prints_commands) refuse("--dry-run", "no --dry-run: a study trains");
   if (!train.hostfile.empty()) refuse(concat("--hostfile ", train.hostfile.string()), "--nproc");
   if (train.rank >= 0) refuse(concat("--rank ", train.rank), "--nproc: a study starts all ranks itself");

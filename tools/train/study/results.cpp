@@ -212,7 +212,7 @@ StudyResults read_results(const StudyOptions& options, const std::vector<StudyRo
       result.bubble_ms = phase_over(repeats, "bubble");
       result.step = step_parts(repeats, options);
       result.rank_memory_bytes = repeats.back().at("peak_memory_bytes_of_ranks").get<std::vector<int64_t>>();
-      result.has_batch_norm = repeats.back().value("batch_norm", false);
+      result.splits_batch_norm = repeats.back().value("batch_norm_rows", Json()) == "parts of batches";
       result.storage_ms = storage_over(repeats);
       result.other_cores = most_other_cores(repeats);
       result.sentence = repeats.back().at("limit").at("sentence");

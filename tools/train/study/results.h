@@ -26,7 +26,7 @@ struct RowResult {
   Spread communication_ms, bubble_ms;      ///< Per step, at rank 0.
   StepParts step;                          ///< What predictions of modes begin with.
   std::vector<int64_t> rank_memory_bytes;  ///< The peak of each rank's process in the last repeat; 0: of none.
-  bool has_batch_norm = false;             ///< Of the model.
+  bool splits_batch_norm = false;          ///< BatchNorm saw other rows than with `single`.
   std::string equivalence;                 ///< Whether the mode trains what `single` trains; "" where nobody asked.
   std::optional<Spread> accuracy;          ///< 0..1; nothing without a test split.
   /// The total time that the first row of the group predicted for this row; for the first row, what the second row

@@ -3,9 +3,11 @@
 
 #include <cstdio>
 #include <iostream>
+#include <map>
 
 #include "core/atomic_file.h"
 #include "core/error.h"
+#include "core/temporary_folder.h"
 #include "core/text.h"
 #include "tools/train/study/charts.h"
 #include "tools/train/study/folder.h"
@@ -19,6 +21,51 @@ namespace penstock {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// The command of a run, with this program.
+std::vector<std::string> command(const StudyOptions& options, const StudyRow& row, int repeat, const fs::path& out) {
+  std::error_code failure;
+  std::string program = fs::read_symlink("/proc/self/exe", failure).string();
+  if (!fs::exists(program)) program = "/proc/self/exe";  // the program was replaced or removed since it started
+  auto words = run_arguments(options, row, repeat, out);
+  words.insert(words.begin(), program);
+  return words;
+}
+
+int stopped(int signal) {
+  std::cerr << "stopped; the same command continues the study" << std::endl;
+  return 128 + signal;
+}
+
+/// Prints the row's name and the last line that its run wrote to stderr.
+int failed(const StudyRow& row, const fs::path& errors, int exit_code) {
+  std::string said = last_line(errors);
+  if (said.starts_with("train: ")) said.erase(0, 7);
+  if (said.empty()) said = concat("exit code ", exit_code, " without a message");
+  std::cerr << "train: study: " << row_text(row) << ": " << said << std::endl;
+  return exit_code;
+}
+
+/// Starts the row of each group that has the most workers with --check, so that a row that cannot run is refused now
+/// and not hours later. Groups that are finished are left out.
+int check_rows(const StudyOptions& options, const std::vector<StudyRow>& rows) {
+  std::map<int, size_t> chosen;  // by group
+  for (size_t row = 0; row < rows.size(); ++row) {
+    const auto [group, is_new] = chosen.try_emplace(rows[row].group, row);
+    if (!is_new && rows[row].workers > rows[group->second].workers) group->second = row;
+  }
+  const TemporaryFolder folder("penstock-study");
+  const fs::path errors = folder.path() / "errors";
+  for (const auto& [group, row] : chosen) {
+    if (StudyFolder::is_finished(options.out, run_name(rows, row, options.repeat_count - 1))) continue;
+    auto words = command(options, rows[row], 0, folder.path() / "run");
+    words.push_back("--check");
+    const auto end = run_process(words, folder.path() / "output", errors);
+    if (end.stop_signal != 0) return stopped(end.stop_signal);
+    if (end.exit_code != 0) return failed(rows[row], errors, end.exit_code);
+  }
+  return 0;
+}
 
 class Study {
  public:
@@ -59,18 +106,19 @@ class Study {
     const auto number = static_cast<size_t>(repeat) * rows_.size() + row + 1;
     const std::string line = concat("study: run ", number, " of ", rows_.size() * options_.repeat_count, ", ", title,
                                     options_.repeat_count > 1 ? concat(", repeat ", repeat + 1) : "", ": ");
-    if (folder_.is_finished(name)) {
+    if (StudyFolder::is_finished(options_.out, name)) {
       std::cerr << line << "finished earlier" << std::endl;
       return 0;
     }
     std::cerr << line << std::flush;
     const fs::path errors = folder_.run(name + ".err");
-    const auto end = run_process(arguments(row, repeat), folder_.run(name + ".log"), errors);
-    if (end.stop_signal != 0) {
-      std::cerr << "stopped; the same command continues the study" << std::endl;
-      return 128 + end.stop_signal;
+    const auto end =
+        run_process(command(options_, rows_[row], repeat, folder_.run(name)), folder_.run(name + ".log"), errors);
+    if (end.stop_signal != 0) return stopped(end.stop_signal);
+    if (end.exit_code != 0) {
+      std::cerr << "exit code " << end.exit_code << '\n';
+      return failed(rows_[row], errors, end.exit_code);
     }
-    if (end.exit_code != 0) return failed(title, errors, end.exit_code);
     if (fs::is_empty(errors)) fs::remove(errors);
     const auto result = read_results(options_, {rows_[row]}, {{folder_.run(name)}}).rows.front();
     char seconds[64];
@@ -78,24 +126,6 @@ class Study {
                   options_.train.is_emulated() ? " [emulated]" : "");
     std::cerr << seconds << std::endl;
     return 0;
-  }
-
-  /// Prints the row's name and the last line that its run wrote to stderr.
-  static int failed(const std::string& title, const fs::path& errors, int exit_code) {
-    std::string said = last_line(errors);
-    if (said.starts_with("train: ")) said.erase(0, 7);
-    if (said.empty()) said = concat("no message; see ", errors.string());
-    std::cerr << "exit code " << exit_code << "\ntrain: study: " << title << ": " << said << std::endl;
-    return exit_code;
-  }
-
-  std::vector<std::string> arguments(size_t row, int repeat) const {
-    std::error_code failure;
-    std::string program = fs::read_symlink("/proc/self/exe", failure).string();
-    if (!fs::exists(program)) program = "/proc/self/exe";  // the program was replaced or removed since it started
-    auto words = run_arguments(options_, rows_[row], repeat, folder_.run(run_name(rows_, row, repeat)));
-    words.insert(words.begin(), program);
-    return words;
   }
 
   const StudyOptions& options_;
@@ -110,6 +140,7 @@ int run_study(int argc, char** argv) {
   if (const auto launched = rank_from_environment(""))
     throw config_error(concat("study: started by ", launched->launcher, "; expected to be started by hand, once"));
   const auto rows = plan_rows(options, [](const std::string& line) { std::cerr << "study: " << line << std::endl; });
+  if (const int code = check_rows(options, rows); code != 0) return code;
   Study study(options, rows);
   if (const int code = study.run_all(); code != 0) return code;
   study.report();
