@@ -253,8 +253,8 @@ def test_a_check_opens_everything_and_trains_and_writes_nothing(cache, tmp_path)
     out = tmp_path / "run"
     for flags in [], ["--mode", "ddp", "--nproc", 2], ["--mode", "ddp", "--nproc", 2, "--hosting", "threads"]:
         lines = run(cache, *FAST, *flags, "--check", "--out", out).stdout.splitlines()
-        ranks = "2 ranks started by penstock" if "--nproc" in flags else "1 rank"
-        assert lines[0].startswith("data digits") and f", {ranks} on cpu" in lines[-2] and lines[-1] == "checked", lines
+        ranks = "2 ranks" if "--nproc" in flags else "1 rank"
+        assert lines[-3].startswith("data digits") and f", {ranks} on cpu" in lines[-2] and lines[-1] == "checked", lines
         assert not out.exists()
     refused = run(cache, *FAST, "--check", "--mode", "mp", "--nproc", 9, "--arch", "lenet", "--out", out, code=2)
     assert refused.stderr.startswith("train: --mode mp: 9 parts of a model of "), refused.stderr
