@@ -41,6 +41,9 @@ def fails(cache, tmp_path, flags, code, *expected):
 
 
 @pytest.mark.parametrize("flags,expected", [
+    (["--mode", "pipeline", "--micro-batches", "8"],
+     ["unknown flag \"--micro-batches\"; it is a key of --mode, as in --mode 'pipeline(micro-batches=8)'"]),
+    (["--accumulate=4"], ["unknown flag \"--accumulate\"; it is a key of --mode, as in --mode 'ddp(accumulate=4)'"]),
     (["--worker", "2"], ['unknown flag "--worker"', 'did you mean "--workers"']),
     (["extra"], ['unexpected argument "extra"']),
     (["--workers", "-1"], ["--workers is -1; expected 0 or more"]),

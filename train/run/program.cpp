@@ -3,6 +3,7 @@
 
 #include <c10/util/Logging.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <stdexcept>
@@ -80,6 +81,13 @@ std::string schedule_text(const TrainOptions& options) {
 
 std::vector<std::string> arch_names() { return ModelRegistry::names(); }
 std::vector<std::string> mode_names() { return StrategyRegistry::names(); }
+
+std::vector<std::string> modes_with(const std::string& key) {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : StrategyRegistry::entries())
+    if (std::find(entry.keys.begin(), entry.keys.end(), key) != entry.keys.end()) names.push_back(name);
+  return names;
+}
 
 std::string mode_lines() {
   std::string lines;

@@ -10,6 +10,7 @@ namespace penstock {
 
 std::vector<std::string> arch_names();
 std::vector<std::string> mode_names();
+std::vector<std::string> modes_with(const std::string& key);  ///< Those that take it: `micro-batches`.
 /// One line per mode for a help text: its name, what it does, its keys.
 std::string mode_lines();
 std::vector<std::string> optimizer_names();
