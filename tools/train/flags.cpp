@@ -3,7 +3,6 @@
 
 #include <torch/version.h>
 
-#include <algorithm>
 #include <cctype>
 
 #include "augment/transform.h"
@@ -13,6 +12,7 @@
 #include "tools/loader_help.h"
 #include "tools/plugins.h"
 #include "tools/train/earlier_flags.h"
+#include "tools/train/mode_flags.h"
 #include "tools/train/recipe_flags.h"
 #include "train/run/program.h"
 
@@ -347,24 +347,6 @@ void read_earlier_flags(std::vector<std::string> words, const std::string& progr
   parse_command_line(app, static_cast<int>(pointers.size()), pointers.data());
 }
 
-/// Other programs have flags for what is a key of a mode here: --micro-batches 4.
-void refuse_keys_of_modes(const std::vector<std::string>& words, const std::vector<std::string>& known) {
-  for (size_t i = 0; i < words.size(); ++i) {
-    const size_t end = words[i].find('=');
-    const std::string flag = words[i].substr(0, end);
-    if (!flag.starts_with("--") || std::find(known.begin(), known.end(), flag) != known.end()) continue;
-    const std::string key = flag.substr(2);
-    const auto modes = modes_with(key);
-    if (modes.empty()) continue;
-    const std::string typed = typed_value(words, "--mode"), name = typed.substr(0, typed.find('('));
-    const bool fits = std::find(modes.begin(), modes.end(), name) != modes.end();
-    const std::string next = i + 1 < words.size() && !words[i + 1].starts_with("-") ? words[i + 1] : "VALUE";
-    throw config_error(concat("unknown flag \"", flag, "\"; it is a key of --mode, as in --mode '",
-                              fits ? name : modes.front(), "(", key, "=",
-                              end == std::string::npos ? next : words[i].substr(end + 1), ")'"));
-  }
-}
-
 }  // namespace
 
 std::vector<std::string> train_flag_names() {
@@ -387,7 +369,7 @@ TrainOptions parse_flags(int argc, char** argv) {
   add_flags(app, values);
   app.footer("`train study` compares runs with different workers, modes and ranks; see train study --help.");
   auto& options = values.options;
-  refuse_keys_of_modes({argv + 1, argv + argc}, flag_names(app));
+  refuse_mode_flags({argv + 1, argv + argc}, flag_names(app));
   read_earlier_flags(earlier, argv[0], values);
   read_earlier_flags(typed_recipe({argv, argv + argc}), argv[0], values);
   const std::string earlier_split = options.split;
