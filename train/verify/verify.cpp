@@ -12,7 +12,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
-#include "core/temporary_folder.h"
+#include "core/scratch_folder.h"
 #include "core/text.h"
 #include "train/safetensors_torch.h"
 #include "train/verify/difference.h"
@@ -105,7 +105,7 @@ class Verifier {
 
   VerifyOptions options_;
   Samples samples_;
-  TemporaryFolder folder_{"penstock-verify"};
+  ScratchFolder folder_{"penstock-verify"};
   fs::path middle_ = folder_.path() / "middle.safetensors", result_ = folder_.path() / "result.safetensors";
   /// By arch, dtype and shards.
   std::map<std::pair<std::string, std::pair<torch::ScalarType, int>>, StateDict> references_;

@@ -7,7 +7,7 @@
 
 #include "core/atomic_file.h"
 #include "core/error.h"
-#include "core/temporary_folder.h"
+#include "core/scratch_folder.h"
 #include "core/text.h"
 #include "tools/train/study/charts.h"
 #include "tools/train/study/folder.h"
@@ -54,7 +54,7 @@ int check_rows(const StudyOptions& options, const std::vector<StudyRow>& rows) {
     const auto [group, is_new] = chosen.try_emplace(rows[row].group, row);
     if (!is_new && rows[row].workers > rows[group->second].workers) group->second = row;
   }
-  const TemporaryFolder folder("penstock-study");
+  const ScratchFolder folder("penstock-study");
   const fs::path errors = folder.path() / "errors";
   for (const auto& [group, row] : chosen) {
     if (StudyFolder::is_finished(options.out, run_name(rows, row, options.repeat_count - 1))) continue;
