@@ -80,9 +80,9 @@ class WeightGradients {
   std::map<std::pair<const void*, std::vector<int64_t>>, Factors> kept_;  // by weight, and the sizes of a row of x
 };
 
-/// What torch::conv2d() and torch::linear() give, to the bit, for weights whose gradients are made by `gradients`, which
-/// outlives the graph. Shapes and dtypes are theirs: x is N x C x H x W, or N x in_features; `bias` may be undefined.
-/// Thread-safety: that of WeightGradients.
+/// What torch::conv2d() and torch::linear() give, to the bit, for weights whose gradients are made by `gradients`,
+/// which outlives the graph. Shapes and dtypes are theirs: x is N x C x H x W, or N x in_features; `bias` may be
+/// undefined. Thread-safety: that of WeightGradients.
 torch::Tensor conv2d(WeightGradients& gradients, const torch::Tensor& x, const torch::Tensor& weight,
                      const torch::Tensor& bias, torch::IntArrayRef stride, torch::IntArrayRef padding,
                      torch::IntArrayRef dilation, int64_t groups);
