@@ -23,7 +23,7 @@ typedef unsigned long size_t;
 )kernel\"},
 ")
 set(content "// Written by cmake/KernelSources.cmake.
-#include \"loader/device_decoder.h\"
+#include \"loader/device_renderer.h\"
 
 namespace penstock {
 namespace {

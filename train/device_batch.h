@@ -9,7 +9,7 @@ namespace penstock {
 
 /// Rows 0 .. count-1 hold samples, the others are padding rows. Valid until the next call of Feeder::next().
 struct DeviceBatch {
-  torch::Tensor images;   // f32, of resident photographs also f16 or bf16: rows x C x H x W, normalised
+  torch::Tensor images;   // f32, of resident pictures also f16 or bf16: rows x C x H x W, normalised
   torch::Tensor labels;   // i64 rows
   torch::Tensor weights;  // f32 rows: 1, or 0 for padding and substituted rows
   // Defined only with mixup or cutmix: i64 rows, and f32 rows, the share that `labels` have in the loss.

@@ -1,25 +1,27 @@
-// DeviceKernels: runs the device decoder's kernels on a CUDA device or, for tests and small runs, on the processor.
+// DeviceKernels: runs the device renderer's kernels on a CUDA device or, for tests and small runs, on the processor.
 #pragma once
 
 #include <torch/types.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 
-#include "loader/device_decoder.h"
+#include "loader/device_renderer.h"
 
 namespace penstock {
 
-/// Errors: device_error, from the constructor if the kernels cannot be compiled or loaded, from run() if one cannot be
-/// started. Thread-safety: one thread.
+/// On CUDA each kernel is compiled for the device's own architecture, when it is first needed or prepared: 0.3 to 0.8 s
+/// each on one core.
+///
+/// Errors: device_error if a kernel cannot be compiled, loaded or started. Thread-safety: one thread.
 class DeviceKernels {
  public:
   virtual ~DeviceKernels() = default;
-  /// Runs the kernels of `batch` one after the other. On CUDA: on the current stream, without waiting for the device.
-  virtual void run(const KernelBatch& batch, std::span<const std::byte> arguments) = 0;
+  /// Begins to compile what batches with these needs run, on threads of its own.
+  virtual void prepare([[maybe_unused]] const KernelLaunches& launches) {}
+  /// Runs the kernels of a batch one after the other. On CUDA: on the current stream, without waiting for the device.
+  virtual void run(const KernelLaunches& launches, std::span<const std::byte> arguments) = 0;
 };
 
 std::unique_ptr<DeviceKernels> make_device_kernels(const torch::Device& device);

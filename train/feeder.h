@@ -45,12 +45,15 @@ struct ResidentRoom {
   std::function<void(const std::string&)> say = nullptr;  ///< Hears in one line how many stay on the device.
 };
 
-/// A feeder that keeps this rank's samples as u8 pixels on the device, and renders batches there from plans. Samples,
-/// plans and order are those of a loader with these options; the pixels are equal up to rounding.
+/// A feeder that keeps this rank's samples on the device as they are stored, raw or as JPEG coefficients, and decodes,
+/// crops, resizes and normalises them there, by plan. Rows, labels and order are those of a loader with these options,
+/// whose layout may be f32, f16 or bf16; on the CPU, and on a device with IEEE arithmetic, so are the bits of the pixels.
 ///
-/// Where they do not fit, as many as fit stay there, and the others are copied to the device with the batch that they
-/// are in. Errors: device_error with both numbers if there is no room for two batches. Photographs that are stored as
-/// coefficients: make_resident_photographs().
+/// Where the pictures do not fit, the first ones stay there, as many as fit. The rows of the others are made by such a
+/// loader, with its workers, and copied to their places in the batch.
+///
+/// Memory on the device: the pictures, two stretches of plans (PlansAhead), and per batch, for what is decoded, about 6
+/// bytes per pixel. Errors: those of ResidentPictures, and config_error for transforms that mix rows.
 std::unique_ptr<Feeder> make_resident_feeder(std::shared_ptr<const Dataset> dataset, const Pipeline& pipeline,
                                              const LoaderOptions& options, const torch::Device& device,
                                              Recorder& recorder, const ResidentRoom& room = {});

@@ -1,4 +1,4 @@
-// compile_kernels(): loads NVRTC, gives it the kernels' sources, and takes the machine code.
+// compile_kernel(): loads NVRTC, gives it the kernel's sources, and takes the machine code.
 #include "train/kernel_compiler.h"
 
 #ifdef PENSTOCK_HAS_CUDA
@@ -13,7 +13,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/device_decoder.h"
+#include "loader/device_renderer.h"
 
 namespace penstock {
 
@@ -36,8 +36,8 @@ struct Nvrtc {
     const std::string name = concat("libnvrtc.so.", CUDART_VERSION / 1000);
     library_ = dlopen(name.c_str(), RTLD_NOW);
     if (library_ == nullptr)
-      throw device_error(concat("device decoder: cannot load ", name, ": ", dlerror(),
-                                "; expected it beside LibTorch for CUDA, or use no --resident for photographs"));
+      throw device_error(concat("device renderer: cannot load ", name, ": ", dlerror(),
+                                "; expected it beside LibTorch for CUDA, or use no --resident"));
     find(create, "nvrtcCreateProgram"), find(compile, "nvrtcCompileProgram"), find(destroy, "nvrtcDestroyProgram");
     find(error_text, "nvrtcGetErrorString"), find(log_size, "nvrtcGetProgramLogSize"), find(log, "nvrtcGetProgramLog");
     find(code_size, "nvrtcGetCUBINSize"), find(code, "nvrtcGetCUBIN");
@@ -49,7 +49,7 @@ struct Nvrtc {
     function = reinterpret_cast<Function>(dlsym(library_, name));
     if (function == nullptr)
       throw device_error(
-          concat("device decoder: NVRTC has no ", name, "; expected NVRTC of CUDA ", CUDART_VERSION / 1000));
+          concat("device renderer: NVRTC has no ", name, "; expected NVRTC of CUDA ", CUDART_VERSION / 1000));
   }
 
   void* library_;  // stays loaded
@@ -69,9 +69,9 @@ class KernelProgram {
   ~KernelProgram() { nvrtc_.destroy(&program_); }
   KernelProgram(const KernelProgram&) = delete;
 
-  std::vector<char> compile(const std::string& architecture) {
-    const std::string target = concat("--gpu-architecture=", architecture);
-    const std::array options{target.c_str(), "--std=c++20", "--device-as-default-execution-space", "--fmad=false"};
+  std::vector<char> compile(const std::string& architecture, size_t kernel) {
+    const std::string target = concat("--gpu-architecture=", architecture), wanted = concat("-DPENSTOCK_KERNEL=", kernel);
+    const std::array options{target.c_str(), wanted.c_str(), "--std=c++20", "--device-as-default-execution-space", "--fmad=false"};
     if (const auto result = nvrtc_.compile(program_, static_cast<int>(options.size()), options.data());
         result != NVRTC_SUCCESS)
       check(result, concat("compiling for ", architecture, ": ", first_complaint()));
@@ -85,8 +85,8 @@ class KernelProgram {
  private:
   void check(nvrtcResult result, const std::string& what) const {
     if (result == NVRTC_SUCCESS) return;
-    throw device_error(concat("device decoder: ", what, ": NVRTC says ", nvrtc_.error_text(result),
-                              "; expected machine code, or use no --resident for photographs"));
+    throw device_error(concat("device renderer: ", what, ": NVRTC says ", nvrtc_.error_text(result),
+                              "; expected machine code, or use no --resident"));
   }
 
   std::string first_complaint() const {
@@ -103,15 +103,15 @@ class KernelProgram {
 
 }  // namespace
 
-std::vector<char> compile_kernels(int major, int minor) {
+std::vector<char> compile_kernel(int major, int minor, size_t kernel) {
   static const Nvrtc nvrtc;
-  return KernelProgram(nvrtc).compile(concat("sm_", major, minor));
+  return KernelProgram(nvrtc).compile(concat("sm_", major, minor), kernel);
 }
 
 #else
 
-std::vector<char> compile_kernels(int, int) {
-  throw device_error(concat("device decoder: this LibTorch has no CUDA; expected --device cpu"));
+std::vector<char> compile_kernel(int, int, size_t) {
+  throw device_error(concat("device renderer: this LibTorch has no CUDA; expected --device cpu"));
 }
 
 #endif

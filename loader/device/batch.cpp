@@ -42,11 +42,25 @@ void describe_picture(const StoredPicture& picture, const JpegGeometry& geometry
   }
 }
 
+void describe_pixels(const Region& region, RowJob& job) {
+  job.pixel_x = region.x, job.pixel_y = region.y, job.pixel_width = region.width, job.pixel_height = region.height;
+}
+
+/// Where the pixels of the region are among those of the stored picture.
+void describe_raw(const StoredPicture& picture, const Region& region, RowJob& job) {
+  describe_pixels(region, job);
+  job.are_pixels_stored = 1;
+  job.pixel_channels = picture.channels, job.pixel_columns = picture.width;
+  const auto first = static_cast<uint64_t>(region.y) * picture.width + static_cast<uint64_t>(region.x);
+  job.pixels = picture.store + first * picture.channels;
+}
+
 /// What is decoded of the picture. Requires a region that is not empty.
 void describe_region(const JpegGeometry& geometry, const Region& region, int scale, RowJob& job, Scratch scratch) {
   const PixelLayout layout(geometry, region, scale);
   job.mcus = {layout.mcu_columns.begin, layout.mcu_rows.begin, layout.mcu_columns.end, layout.mcu_rows.end};
-  job.pixel_x = region.x, job.pixel_y = region.y, job.pixel_width = region.width, job.pixel_height = region.height;
+  describe_pixels(region, job);
+  job.pixel_channels = job.channels, job.pixel_columns = region.width;
   job.pixels = scratch.take(static_cast<uint64_t>(region.width) * region.height * job.channels);
   for (int i = 0; i < geometry.component_count; ++i) {
     const ComponentLayout& from = layout.components[i];
@@ -128,16 +142,16 @@ void describe_steps(const Plan& plan, RowJob& job, Scratch scratch) {
 
 uint64_t group_count(const RowJob& job) {
   const int across = divided_up(job.mcus.right, kGroupMcus) - job.mcus.left / kGroupMcus;
-  return job.pixel_width == 0 ? 0 : static_cast<uint64_t>(across) * (job.mcus.bottom - job.mcus.top);
+  return static_cast<uint64_t>(across) * (job.mcus.bottom - job.mcus.top);
 }
 
 uint64_t tile_count(const RowJob& job) {
-  return (static_cast<uint64_t>(job.pixel_width) * job.pixel_height + kPixelThreads - 1) / kPixelThreads;
+  return job.are_pixels_stored ? 0 : (static_cast<uint64_t>(job.pixel_width) * job.pixel_height + kPixelThreads - 1) / kPixelThreads;
 }
 
 Element element_of(Layout layout) {
   if (!is_planar(layout))
-    throw bug_error(concat("device decoder: rows of layout ", layout_name(layout), "; expected f32, f16 or bf16"));
+    throw bug_error(concat("device renderer: rows of layout ", layout_name(layout), "; expected f32, f16 or bf16"));
   return layout == Layout::kF32Nchw ? Element::kF32 : layout == Layout::kF16Nchw ? Element::kF16 : Element::kBf16;
 }
 
@@ -146,110 +160,99 @@ Element element_of(Layout layout) {
 
 struct KernelBatch::State {
   const DevicePictures::State& pictures;
-  Normalization normalization;
-  int channels;
-  detail::Element element;
-  int output_height = 0, output_width = 0;
-  uint64_t scratch_bytes = 0, group_count = 0, tile_count = 0;
-  bool has_filtered = false, has_steps = false;
+  Extent output;
+  KernelNeeds needs;
   std::vector<detail::RowJob> jobs;
-  detail::KernelArguments arguments{};
 
-  void take_size(int height, int width) {
-    if (jobs.empty()) output_height = height, output_width = width;
-    if (height != output_height || width != output_width)
-      throw bug_error(concat("device decoder: a row of ", height, "x", width, " after rows of ", output_height, "x",
-                             output_width, "; expected one size"));
-  }
   /// A row that has no tasks yet.
   detail::RowJob new_job() const {
     detail::RowJob job{};
-    job.channels = channels;
-    job.first_group = group_count, job.first_tile = tile_count;
+    job.channels = output.channels;
+    job.first_group = needs.group_count, job.first_tile = needs.tile_count;
     return job;
   }
 };
 
-KernelBatch::KernelBatch(const DevicePictures& pictures, const Normalization& normalization, int channels,
-                         Layout layout)
-    : state_(std::make_unique<State>(State{.pictures = *pictures.state_,
-                                           .normalization = normalization,
-                                           .channels = channels,
-                                           .element = detail::element_of(layout),
-                                           .jobs = {}})) {}
+KernelBatch::KernelBatch(const DevicePictures& pictures, const Extent& output)
+    : state_(std::make_unique<State>(
+          State{.pictures = *pictures.state_, .output = output, .needs = {}, .jobs = {}})) {}
 KernelBatch::~KernelBatch() = default;
 
 void KernelBatch::clear() {
   state_->jobs.clear();
-  state_->scratch_bytes = state_->group_count = state_->tile_count = 0;
-  state_->has_filtered = state_->has_steps = false;
+  state_->needs = {};
 }
 
 void KernelBatch::add(size_t picture, const Plan& given, bool scales_dct) {
   State& state = *state_;
-  state.take_size(given.output_height, given.output_width);
+  if (given.output_height != state.output.height || given.output_width != state.output.width)
+    throw bug_error(concat("device renderer: a row of ", given.output_height, "x", given.output_width, "; expected ",
+                           state.output.height, "x", state.output.width));
   const detail::StoredPicture& stored = state.pictures.pictures[picture];
-  const detail::JpegGeometry geometry = stored.geometry();
-  if (geometry.component_count > state.channels)
-    throw bug_error(concat("device decoder: picture ", picture, " has ", geometry.component_count,
-                           " components for rows of ", state.channels,
-                           " channels; expected as many channels at least"));
-  const int scale = scales_dct ? dct_scale(given) : 8;
-  const Plan plan = scale == 8 ? given : at_dct_scale(given, scale);
-  const Region region = footprint(plan);
-  const detail::Scratch scratch(state.scratch_bytes);
-
+  if (stored.channels > state.output.channels)
+    throw bug_error(concat("device renderer: picture ", picture, " has ", int{stored.channels}, " channels; expected ",
+                           state.output.channels, " at most"));
   detail::RowJob job = state.new_job();
-  detail::describe_picture(stored, geometry, job);
-  if (region.width > 0 && region.height > 0) detail::describe_region(geometry, region, scale, job, scratch);
-  detail::describe_sampling(plan, job, scratch);
-  detail::describe_colors(plan, job);
-  detail::describe_steps(plan, job, scratch);
-  state.group_count += detail::group_count(job);
-  state.tile_count += detail::tile_count(job);
-  state.has_filtered |= job.sampling == detail::Sampling::kFiltered;
-  state.has_steps |= job.color_step_count > 0;
+  detail::Scratch scratch(state.needs.scratch_bytes);
+  const Plan* plan = &given;
+  Plan scaled;
+  if (stored.is_raw) {
+    detail::describe_raw(stored, footprint(given), job);
+  } else {
+    const int scale = scales_dct ? dct_scale(given) : 8;
+    if (scale != 8) plan = &(scaled = at_dct_scale(given, scale));
+    const detail::JpegGeometry geometry = stored.geometry();
+    detail::describe_picture(stored, geometry, job);
+    const Region region = footprint(*plan);
+    if (region.width > 0 && region.height > 0) detail::describe_region(geometry, region, scale, job, scratch);
+  }
+  detail::describe_sampling(*plan, job, scratch);
+  detail::describe_colors(*plan, job);
+  detail::describe_steps(*plan, job, scratch);
+  state.needs.group_count += detail::group_count(job);
+  state.needs.tile_count += detail::tile_count(job);
+  state.needs.weighs |= job.sampling == detail::Sampling::kFiltered;
+  state.needs.recolors |= job.color_step_count > 0;
   state.jobs.push_back(job);
 }
 
-void KernelBatch::add_empty(int output_height, int output_width) {
-  state_->take_size(output_height, output_width);
+void KernelBatch::add_empty() {
   detail::RowJob job = state_->new_job();
-  job.sampling = detail::Sampling::kNothing;
+  job.sampling = detail::Sampling::kZeros;
   state_->jobs.push_back(job);
 }
 
+const size_t KernelBatch::kJobBytes = sizeof(detail::RowJob);
 std::span<const std::byte> KernelBatch::jobs() const { return std::as_bytes(std::span(state_->jobs)); }
-uint64_t KernelBatch::scratch_bytes() const { return state_->scratch_bytes; }
+const KernelNeeds& KernelBatch::needs() const { return state_->needs; }
 
-std::span<const std::byte> KernelBatch::arguments(const DeviceAddresses& addresses) {
-  const State& state = *state_;
-  auto& to = state_->arguments;
+std::vector<std::byte> kernel_arguments(const BatchShape& shape, const DeviceAddresses& addresses) {
+  detail::KernelArguments to{};
   to.stores = static_cast<const uint32_t*>(addresses.stores);
   to.codebooks = static_cast<const detail::DeviceCodebook*>(addresses.codebooks);
   to.quant_tables = static_cast<const detail::QuantTable*>(addresses.quant_tables);
   to.jobs = static_cast<const detail::RowJob*>(addresses.jobs);
   to.scratch = static_cast<uint8_t*>(addresses.scratch);
-  to.output = addresses.output, to.element = state.element;
+  to.output = addresses.output, to.element = detail::element_of(shape.layout);
   to.status = addresses.status;
-  to.row_count = static_cast<int32_t>(state.jobs.size());
-  to.output_height = state.output_height, to.output_width = state.output_width, to.channels = state.channels;
-  for (int i = 0; i < 3; ++i) to.scale[i] = state.normalization.scale[i], to.bias[i] = state.normalization.bias[i];
-  return std::as_bytes(std::span(&to, 1));
+  to.row_count = shape.rows;
+  to.output_height = shape.output.height, to.output_width = shape.output.width, to.channels = shape.output.channels;
+  for (int i = 0; i < 3; ++i) to.scale[i] = shape.normalization.scale[i], to.bias[i] = shape.normalization.bias[i];
+  const auto bytes = std::as_bytes(std::span(&to, 1));
+  return {bytes.begin(), bytes.end()};
 }
 
-std::array<KernelLaunch, KernelBatch::kKernelCount> KernelBatch::launches() const {
-  const State& state = *state_;
+KernelLaunches kernel_launches(const BatchShape& shape, const KernelNeeds& needs) {
   const auto blocks = [](int count, int threads) { return static_cast<uint64_t>(detail::divided_up(count, threads)); };
-  const uint64_t rows = state.jobs.size();
-  const uint64_t tap_blocks =
-      blocks(state.output_width, detail::kTapThreads) + blocks(state.output_height, detail::kTapThreads);
-  return {{{"penstock_weigh", detail::kTapThreads, state.has_filtered ? rows * tap_blocks : 0},
-           {"penstock_decode", detail::kGroupThreads, state.group_count},
-           {"penstock_color", detail::kPixelThreads, state.tile_count},
+  const auto& [height, width, channels] = shape.output;
+  const auto rows = static_cast<uint64_t>(shape.rows);
+  const uint64_t tap_blocks = blocks(width, detail::kTapThreads) + blocks(height, detail::kTapThreads);
+  return {{{"penstock_weigh", detail::kTapThreads, needs.weighs ? rows * tap_blocks : 0},
+           {"penstock_decode", detail::kGroupThreads, needs.group_count},
+           {"penstock_color", detail::kPixelThreads, needs.tile_count},
            {"penstock_render", detail::kRenderThreads,
-            rows * static_cast<uint64_t>(state.output_height) * blocks(state.output_width, detail::kRenderThreads)},
-           {"penstock_recolor", detail::kRecolorThreads, state.has_steps ? rows : 0}}};
+            rows * static_cast<uint64_t>(height) * blocks(width, detail::kRenderThreads)},
+           {"penstock_recolor", detail::kRecolorThreads, needs.recolors ? rows : 0}}};
 }
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// The work of the device decoder as plain data: what the host computes of a picture and its plan, and what kernels
+// The work of the device renderer as plain data: what the host computes of a picture and its plan, and what kernels
 // read.
 #pragma once
 
@@ -41,8 +41,8 @@ struct ComponentJob {
   uint64_t plane;         // position of the plane in the scratch memory
 };
 
-/// How output pixels find their levels.
-enum class Sampling : int32_t { kNothing, kNearest, kBilinear, kFiltered };
+/// How output pixels find their levels. kZeros: the row shows no picture, and all of its values are 0.
+enum class Sampling : int32_t { kNothing, kNearest, kBilinear, kFiltered, kZeros };
 
 /// One axis of the output, for kFiltered.
 struct AxisJob {
@@ -82,7 +82,7 @@ struct ColorStepJob {
 struct RowJob {
   static constexpr int kMaxErased = 4, kMaxColorSteps = 8;
 
-  // The stored picture.
+  // The stored picture, where it is coefficients.
   uint64_t store;  // position of its store among the stores: a multiple of 4
   uint64_t store_bytes;
   uint32_t codebook;
@@ -92,8 +92,11 @@ struct RowJob {
   Box mcus;
   int32_t is_ycc, channels;                             // channels of the output
   int32_t pixel_width, pixel_height, pixel_x, pixel_y;  // the region; (x, y) is its corner in the picture
-  uint64_t pixels;                                      // position in the scratch memory: u8 H x W x channels
   uint64_t first_group, first_tile;                     // tasks of the rows before this one
+  // The pixels of the region, u8 H x W x pixel_channels. A grey one may stand for all channels of the output.
+  int32_t are_pixels_stored;              // their place is one among the stores; otherwise one in the scratch memory
+  int32_t pixel_channels, pixel_columns;  // bytes of a pixel; pixels from one row to the next
+  uint64_t pixels;                        // position of the region's first pixel
   // How it is rendered.
   Sampling sampling;
   int32_t turns;  // output columns run along columns of the picture or, where it turns, along its rows

@@ -37,12 +37,27 @@ uint32_t number_of(const T& wanted, std::vector<T>& all) {
   return number;
 }
 
+/// Throws corrupt_error where the pixels are not as many as the sample's size says.
+StoredPicture raw_picture(const Sample& sample) {
+  const auto& [height, width, channels] = sample.extent;
+  check_pixels(height, width);
+  if (const size_t expected = static_cast<size_t>(height) * static_cast<size_t>(width) * static_cast<size_t>(channels);
+      sample.bytes.size() != expected)
+    throw corrupt_error(concat(sample.bytes.size(), " bytes of raw pixels; expected ", expected, " for ", height, " x ",
+                               width, " x ", channels));
+  return {.height = static_cast<uint16_t>(height),
+          .width = static_cast<uint16_t>(width),
+          .channels = static_cast<uint8_t>(channels),
+          .orientation = sample.orientation,
+          .is_raw = true};
+}
+
 }  // namespace
 
 JpegGeometry StoredPicture::geometry() const {
   JpegHeader header;
-  header.height = height, header.width = width, header.component_count = component_count;
-  for (int i = 0; i < component_count; ++i) header.components[i].h = h[i], header.components[i].v = v[i];
+  header.height = height, header.width = width, header.component_count = channels;
+  for (int i = 0; i < channels; ++i) header.components[i].h = h[i], header.components[i].v = v[i];
   return JpegGeometry(header);
 }
 
@@ -52,43 +67,51 @@ DevicePictures::DevicePictures() : state_(std::make_unique<State>()) {}
 DevicePictures::~DevicePictures() = default;
 
 DevicePictures::Added DevicePictures::add(const Sample& sample) {
+  if (sample.encoding == Encoding::kRaw) return state_->append(detail::raw_picture(sample), sample.bytes);
   if (sample.encoding != Encoding::kCoefficients || sample.codebook == nullptr)
     throw config_error(concat("is stored as ", codec_traits(sample.encoding).name,
-                              "; expected JPEG coefficients, as shardprep pack --encode coef stores them"));
+                              "; expected raw pixels or JPEG coefficients, as shardprep pack --encode raw and --encode "
+                              "coef store them"));
   const auto parts = detail::CoefficientSample::parse(sample.bytes);
-  const detail::JpegHeader header = parts.jpeg_header();
+  return state_->append(state_->of_coefficients(sample, parts.store, parts.jpeg_header()), parts.store);
+}
+
+detail::StoredPicture DevicePictures::State::of_coefficients(const Sample& sample, std::span<const uint8_t> store,
+                                                             const detail::JpegHeader& header) {
   const Extent extent = detail::jpeg_extent(header);
   detail::check_pixels(extent.height, extent.width);
   detail::check_extent(extent, sample.extent);
-  const detail::StoreSource checked(parts.store, detail::JpegGeometry(header), *sample.codebook);  // its tables fit
+  const detail::StoreSource checked(store, detail::JpegGeometry(header), *sample.codebook);  // its tables fit
 
-  State& state = *state_;
-  const auto known = state.codebook_numbers.find(sample.codebook);
+  const auto known = codebook_numbers.find(sample.codebook);
   detail::StoredPicture picture{
-      .store = state.byte_count,
-      .store_bytes = parts.store.size(),
-      .codebook = known != state.codebook_numbers.end()
-                      ? known->second
-                      : detail::number_of(detail::device_codebook(*sample.codebook), state.codebooks),
       .height = static_cast<uint16_t>(header.height),
       .width = static_cast<uint16_t>(header.width),
-      .component_count = static_cast<uint8_t>(header.component_count),
+      .channels = static_cast<uint8_t>(header.component_count),
+      .orientation = sample.orientation,
       .is_ycc = header.color != detail::JpegColor::kRgb,
-      .orientation = sample.orientation};
-  state.codebook_numbers.emplace(sample.codebook, picture.codebook);
+      .codebook = known != codebook_numbers.end()
+                      ? known->second
+                      : detail::number_of(detail::device_codebook(*sample.codebook), codebooks)};
+  codebook_numbers.emplace(sample.codebook, picture.codebook);
   for (int i = 0; i < header.component_count; ++i) {
     const detail::JpegComponent& component = header.components[i];
     picture.h[i] = static_cast<uint8_t>(component.h), picture.v[i] = static_cast<uint8_t>(component.v);
     const auto& factors = header.quant[component.quant_table];
-    const auto [at, is_new] = state.quant_numbers.emplace(factors, static_cast<uint32_t>(state.quant_tables.size()));
+    const auto [at, is_new] = quant_numbers.emplace(factors, static_cast<uint32_t>(quant_tables.size()));
     picture.quant[i] = at->second;
     if (!is_new) continue;
-    auto& table = state.quant_tables.emplace_back();
+    auto& table = quant_tables.emplace_back();
     std::transform(factors.begin(), factors.end(), table.factors, [](uint16_t f) { return static_cast<int16_t>(f); });
   }
-  state.pictures.push_back(picture);
-  state.byte_count += detail::stored_bytes(picture.store_bytes);
-  return {state.pictures.size() - 1, parts.store, picture.store};
+  return picture;
+}
+
+DevicePictures::Added DevicePictures::State::append(detail::StoredPicture picture, std::span<const uint8_t> store) {
+  picture.store = byte_count, picture.store_bytes = store.size();
+  pictures.push_back(picture);
+  byte_count += detail::stored_bytes(picture.store_bytes);
+  return {pictures.size() - 1, store, picture.store};
 }
 
 size_t DevicePictures::size() const { return state_->pictures.size(); }

@@ -49,6 +49,9 @@ class RowRenderer {
         shared_(shared),
         given_(given),
         job_(given.jobs[row]),
+        pixels_((job_.are_pixels_stored ? reinterpret_cast<const uint8_t*>(given.stores) : given.scratch) +
+                job_.pixels),
+        channel_step_(job_.pixel_channels == 1 ? 0 : 1),
         row_(row),
         output_row_(output_row),
         first_column_(first_column),
@@ -56,7 +59,7 @@ class RowRenderer {
                                                                   : kRenderThreads) {}
 
   void run() {
-    if (given_.status[row_] != 0) return write_zeros();
+    if (given_.status[row_] != 0 || job_.sampling == Sampling::kZeros) return write_zeros();
     if (job_.sampling == Sampling::kFiltered) return filtered();
     block_.each([&](int thread) {
       if (thread >= count_) return;
@@ -67,7 +70,7 @@ class RowRenderer {
   }
 
  private:
-  /// A row whose store was refused is delivered as zeros; the host learns of it from the status.
+  /// Also for a row whose store was refused: the host learns of it from the status.
   void write_zeros() {
     block_.each([&](int thread) {
       if (thread >= count_) return;
@@ -82,7 +85,7 @@ class RowRenderer {
   const uint8_t* pixel(int x, int y) const {
     const auto inside = [](int value, int count) { return value < 0 ? 0 : value >= count ? count - 1 : value; };
     const int column = inside(x - job_.window_x, job_.pixel_width), row = inside(y - job_.window_y, job_.pixel_height);
-    return given_.scratch + job_.pixels + (static_cast<int64_t>(row) * job_.pixel_width + column) * job_.channels;
+    return pixels_ + (static_cast<int64_t>(row) * job_.pixel_columns + column) * job_.pixel_channels;
   }
 
   void fill(float (&levels)[3]) const {
@@ -100,7 +103,7 @@ class RowRenderer {
     if (job_.sampling == Sampling::kNothing || !(x >= 0 && x < width && y >= 0 && y < height)) return fill(levels);
     if (job_.sampling == Sampling::kNearest) {
       const uint8_t* from = pixel(static_cast<int>(x), static_cast<int>(y));
-      for (int i = 0; i < job_.channels; ++i) levels[i] = from[i];
+      for (int i = 0; i < job_.channels; ++i) levels[i] = from[i * channel_step_];
       return;
     }
     const auto shifted = [](float v, float size) {
@@ -113,7 +116,8 @@ class RowRenderer {
     const uint8_t *a = pixel(left, upper), *b = pixel(left, upper + 1), *c = pixel(left + 1, upper),
                   *d = pixel(left + 1, upper + 1);
     const auto mix = [](float from, float to, float weight) { return from + weight * (to - from); };
-    for (int i = 0; i < job_.channels; ++i) levels[i] = mix(mix(a[i], b[i], wy), mix(c[i], d[i], wy), wx);
+    for (int i = 0, k = 0; i < job_.channels; ++i, k += channel_step_)
+      levels[i] = mix(mix(a[k], b[k], wy), mix(c[k], d[k], wy), wx);
   }
 
   const int32_t* firsts(const AxisJob& axis) const {
@@ -163,7 +167,7 @@ class RowRenderer {
         for (int tap = 0; tap < down.tap_count; ++tap) {
           const int q = first_row + tap;
           const uint8_t* from = job_.turns ? pixel(q, p) : pixel(p, q);
-          sum += row_weights[tap] * from[channel];
+          sum += row_weights[tap] * from[channel * channel_step_];
         }
         shared_.line[i] = static_cast<int16_t>(sum >> kMixedShift);
       }
@@ -204,6 +208,8 @@ class RowRenderer {
   RenderShared& shared_;
   const KernelArguments& given_;
   const RowJob& job_;
+  const uint8_t* const pixels_;
+  const int channel_step_;  // from a channel's level to the next one's
   const int row_, output_row_, first_column_, count_;
 };
 

@@ -8,19 +8,19 @@
 #include "loader/device/decode_kernel.h"
 #include "loader/device/recolor_kernel.h"
 #include "loader/device/render_kernel.h"
-#include "loader/device_decoder.h"
+#include "loader/device_renderer.h"
 
 namespace penstock {
 
-void run_on_cpu(const KernelBatch& batch, std::span<const std::byte> arguments, bool is_reversed) {
+void run_on_cpu(const KernelLaunches& launches, std::span<const std::byte> arguments, bool is_reversed) {
   detail::KernelArguments given;
   if (arguments.size() != sizeof given)
-    throw bug_error(concat("device decoder: ", arguments.size(), " bytes of arguments; expected ", sizeof given));
+    throw bug_error(concat("device renderer: ", arguments.size(), " bytes of arguments; expected ", sizeof given));
   std::memcpy(&given, arguments.data(), sizeof given);
   const auto group = std::make_unique<detail::GroupShared>();
   const auto render = std::make_unique<detail::RenderShared>();
   const auto recolor = std::make_unique<detail::RecolorShared>();
-  const auto [weigh_launch, decode_launch, color_launch, render_launch, recolor_launch] = batch.launches();
+  const auto [weigh_launch, decode_launch, color_launch, render_launch, recolor_launch] = launches;
   const auto run = [&](const KernelLaunch& launch, const auto& kernel) {
     const ThreadBlock block{launch.threads, is_reversed};
     for (uint64_t task = 0; task < launch.blocks; ++task) kernel(block, task);

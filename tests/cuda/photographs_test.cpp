@@ -4,7 +4,7 @@
 #include "core/text.h"
 #include "tests/cuda/device.h"
 #include "tests/train/jpeg_dataset.h"
-#include "train/resident_photographs.h"
+#include "train/feeder.h"
 
 namespace penstock {
 namespace {
@@ -17,8 +17,8 @@ void expect_processors_batches(const std::string& augment, Layout layout = Layou
   const LoaderOptions options{
       .workers = 0, .prefetch = 2, .batch_size = 32, .rank = 0, .world_size = 1, .seed = 7, .layout = layout};
   Recorder recorder;
-  const auto expected = make_resident_photographs(dataset, pipeline, options, torch::kCPU, recorder);
-  const auto found = make_resident_photographs(dataset, pipeline, options, kGpu, recorder, room);
+  const auto expected = make_resident_feeder(dataset, pipeline, options, torch::kCPU, recorder);
+  const auto found = make_resident_feeder(dataset, pipeline, options, kGpu, recorder, room);
   for (const int64_t epoch : {0, 1}) {
     expected->start_epoch(epoch, 0);
     found->start_epoch(epoch, 0);

@@ -8,7 +8,7 @@
 
 #include "loader/codecs/codec.h"
 #include "loader/detail/encoder.h"
-#include "loader/device_decoder.h"
+#include "loader/device_renderer.h"
 #include "loader/jpeg/codebook.h"
 #include "loader/jpeg/codebook_training.h"
 #include "loader/jpeg/header.h"
@@ -80,11 +80,14 @@ class CpuDevice {
 
   DeviceOutput run(const std::vector<DeviceRow>& rows, const Normalization& normalization, int channels,
                    bool scales_dct = false, bool is_reversed = false, Layout layout = Layout::kF32Nchw) {
-    KernelBatch batch(pictures_, normalization, channels, layout);
-    for (const auto& row : rows)
-      row.picture == DeviceRow::kEmpty ? batch.add_empty(row.plan.output_height, row.plan.output_width)
-                                       : batch.add(row.picture, row.plan, scales_dct);
     const Plan& any = rows.front().plan;
+    const BatchShape shape{.rows = static_cast<int>(rows.size()),
+                           .output = {any.output_height, any.output_width, channels},
+                           .normalization = normalization,
+                           .layout = layout};
+    KernelBatch batch(pictures_, shape.output);
+    for (const auto& row : rows)
+      row.picture == DeviceRow::kEmpty ? batch.add_empty() : batch.add(row.picture, row.plan, scales_dct);
     const size_t count = rows.size() * static_cast<size_t>(channels * any.output_height * any.output_width);
     const bool is_f32 = layout == Layout::kF32Nchw;
     DeviceOutput output{.values = std::vector<float>(is_f32 ? count : 0, -12345.f),
@@ -92,15 +95,15 @@ class CpuDevice {
                         .status = std::vector<uint32_t>(rows.size())};
     void* const to = is_f32 ? static_cast<void*>(output.values.data()) : output.halves.data();
     // Aligned as memory from a device's allocator is.
-    std::vector<uint64_t> scratch((batch.scratch_bytes() + 7) / 8, 0xA5A5A5A5A5A5A5A5);
-    const auto arguments = batch.arguments({.stores = stores_.data(),
-                                            .codebooks = pictures_.codebooks().data(),
-                                            .quant_tables = pictures_.quant_tables().data(),
-                                            .jobs = batch.jobs().data(),
-                                            .scratch = scratch.data(),
-                                            .output = to,
-                                            .status = output.status.data()});
-    run_on_cpu(batch, arguments, is_reversed);
+    std::vector<uint64_t> scratch((batch.needs().scratch_bytes + 7) / 8, 0xA5A5A5A5A5A5A5A5);
+    const auto arguments = kernel_arguments(shape, {.stores = stores_.data(),
+                                                    .codebooks = pictures_.codebooks().data(),
+                                                    .quant_tables = pictures_.quant_tables().data(),
+                                                    .jobs = batch.jobs().data(),
+                                                    .scratch = scratch.data(),
+                                                    .output = to,
+                                                    .status = output.status.data()});
+    run_on_cpu(kernel_launches(shape, batch.needs()), arguments, is_reversed);
     return output;
   }
 

@@ -11,7 +11,7 @@
 #include "core/text.h"
 #include "loader/dataset.h"
 #include "loader/detail/png_writer.h"
-#include "loader/device_decoder.h"
+#include "loader/device_renderer.h"
 #include "loader/pack.h"
 #include "tests/support/testing.h"
 #include "train/feeder.h"

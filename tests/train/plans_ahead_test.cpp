@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <string>
 #include <tuple>
 #include <utility>
 
 #include "core/error.h"
+#include "core/text.h"
 #include "tests/train/resident_batches.h"
 #include "tests/train/small_dataset.h"
 #include "train/feeder.h"
@@ -45,40 +48,47 @@ TEST(PlansAheadTest, BatchesMadeLaterAreThoseMadeOneByOne) {
   }
 }
 
-/// The ids that come, where a stretch has room for `rows` plans.
-std::vector<int64_t> pictures_of(int64_t rows, int64_t epoch, int64_t first_batch) {
-  Loader ids(small_dataset(), Pipeline("center-crop(size=1)", small_dataset()->manifest().statistics), ahead_options());
-  const auto plan = [](const Batch& batch, std::vector<PlannedRow>& planned) {
-    planned.resize(static_cast<size_t>(batch.count()));
-    for (size_t i = 0; i < planned.size(); ++i)
-      planned[i] = {static_cast<int64_t>(batch.ids()[i]), batch.labels()[i], 1, Plan::identity(20, 20)};
-  };
-  PlansAhead ahead(ids, plan, 1, torch::kCPU, rows * make_room_for_plans(1, 1, torch::kCPU).rows.nbytes());
-  std::vector<int64_t> pictures;
+/// Five batches in an epoch. The bytes of each are its epoch and its number.
+constexpr int64_t kBatches = 5, kBytes = 2 * sizeof(int64_t);
+
+PlannedBatch numbered(int64_t epoch, int64_t index, std::byte* to) {
+  const int64_t numbers[] = {epoch, index};
+  std::memcpy(to, numbers, kBytes);
+  PlannedBatch planned;
+  planned.batch.epoch = epoch, planned.batch.index = index;
+  planned.needs.group_count = static_cast<uint64_t>(index);
+  return planned;
+}
+
+/// "epoch.index" of the batches from there to the end of the next epoch.
+std::vector<std::string> batches_from(int64_t epoch, int64_t first_batch, int64_t stretch_batches) {
+  PlansAhead ahead({.batches_per_epoch = kBatches, .batch_bytes = kBytes, .stretch_bytes = stretch_batches * kBytes},
+                   numbered, torch::kCPU);
+  std::vector<std::string> found;
   for (int64_t number : {epoch, epoch + 1}) {
     ahead.start_epoch(number, number == epoch ? first_batch : 0);
     while (const auto planned = ahead.next()) {
-      EXPECT_EQ(planned->plans.rows.size(0), planned->batch.count);
-      const auto column = planned->plans.rows.select(1, 0);
-      for (int64_t i = 0; i < column.numel(); ++i) pictures.push_back(static_cast<int64_t>(column[i].item<double>()));
+      const auto numbers = planned->bytes.view(torch::kInt64);
+      EXPECT_EQ(planned->batch.epoch, numbers[0].item<int64_t>());
+      EXPECT_EQ(planned->batch.index, numbers[1].item<int64_t>());
+      EXPECT_EQ(planned->needs.group_count, static_cast<uint64_t>(planned->batch.index));
+      found.push_back(concat(planned->batch.epoch, ".", planned->batch.index));
     }
   }
-  return pictures;
+  return found;
 }
 
 TEST(PlansAheadTest, StretchesOfAnyLengthGiveTheSameOrder) {
-  const auto expected = pictures_of(1000, 2, 1);
-  ASSERT_EQ(expected.size(), 130 - 32 + 130u);
-  for (const int64_t rows : {1, 32, 64, 100}) EXPECT_EQ(pictures_of(rows, 2, 1), expected) << rows;
+  const std::vector<std::string> expected{"2.1", "2.2", "2.3", "2.4", "3.0", "3.1", "3.2", "3.3", "3.4"};
+  for (const int64_t count : {1, 2, 3, 100}) EXPECT_EQ(batches_from(2, 1, count), expected) << count;
 }
 
 TEST(PlansAheadTest, AnErrorComesWithTheStretchThatItIsOf) {
-  Loader ids(small_dataset(), Pipeline("center-crop(size=1)", small_dataset()->manifest().statistics), ahead_options());
-  const auto plan = [](const Batch& batch, std::vector<PlannedRow>& planned) {
-    if (batch.index() == 2) throw io_error("the disk is gone; expected it");
-    planned.assign(static_cast<size_t>(batch.count()), {.picture = 0, .label = 0, .plan = Plan::identity(20, 20)});
+  const auto plan = [](int64_t epoch, int64_t index, std::byte* to) {
+    if (index == 2) throw io_error("the disk is gone; expected it");
+    return numbered(epoch, index, to);
   };
-  PlansAhead ahead(ids, plan, 1, torch::kCPU, /*stretch_bytes=*/1);
+  PlansAhead ahead({.batches_per_epoch = kBatches, .batch_bytes = kBytes, .stretch_bytes = 1}, plan, torch::kCPU);
   ahead.start_epoch(0, 0);
   EXPECT_TRUE(ahead.next());
   EXPECT_TRUE(ahead.next());

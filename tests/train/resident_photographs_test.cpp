@@ -1,5 +1,5 @@
 // Resident photographs: batches decoded from coefficients by the device's kernels are the loader's batches to the bit.
-#include "train/resident_photographs.h"
+#include "train/feeder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -118,7 +118,7 @@ TEST(ResidentPhotographsTest, OnlyThosePhotographsAreDecodedByTheLoader) {
   EXPECT_EQ(made_count(room_for(70)), 0U);
   ASSERT_EQ(said.size(), 1U);
   EXPECT_THAT(said[0], HasSubstr("--resident: the coefficients of 70 pictures take "));
-  EXPECT_THAT(said[0], HasSubstr("; 50 pictures, 71 % of them, stay there, and the loader decodes the others"));
+  EXPECT_THAT(said[0], HasSubstr("; 50 pictures, 71 % of them, stay there, and the loader makes the rows of the others"));
   const auto message = message_of(ErrorKind::kDevice, [&] { made_count(room_for(31)); });
   EXPECT_THAT(message, HasSubstr("--resident: the coefficients of 70 pictures take "));
   EXPECT_THAT(message,
@@ -150,16 +150,16 @@ TEST(ResidentPhotographsTest, WhatOnlyTheHostDoesIsRefusedAtTheStart) {
 /// Needs the CUDA libraries of LibTorch, and no device.
 TEST(KernelCompilerTest, KernelsCompileForHopper) {
 #ifdef PENSTOCK_HAS_CUDA
-  const auto code = compile_kernels(9, 0);
-  ASSERT_GT(code.size(), 4U);
-  EXPECT_EQ(std::string(code.data() + 1, 3), "ELF");
-  const std::string text(code.begin(), code.end());
-  for (const auto* name :
-       {"penstock_weigh", "penstock_decode", "penstock_color", "penstock_render", "penstock_recolor"})
-    EXPECT_THAT(text, HasSubstr(name));
-  EXPECT_THAT(message_of(ErrorKind::kDevice, [] { compile_kernels(1, 0); }), HasSubstr("compiling for sm_10"));
+  const KernelLaunches launches = kernel_launches({.rows = 1, .output = {1, 1, 1}, .normalization = {}}, {});
+  for (size_t kernel = 0; kernel < launches.size(); ++kernel) {
+    const auto code = compile_kernel(9, 0, kernel);
+    ASSERT_GT(code.size(), 4U);
+    EXPECT_EQ(std::string(code.data() + 1, 3), "ELF");
+    EXPECT_THAT(std::string(code.begin(), code.end()), HasSubstr(launches[kernel].name));
+  }
+  EXPECT_THAT(message_of(ErrorKind::kDevice, [] { compile_kernel(1, 0, 0); }), HasSubstr("compiling for sm_10"));
 #else
-  EXPECT_THAT(message_of(ErrorKind::kDevice, [] { compile_kernels(9, 0); }), HasSubstr("has no CUDA"));
+  EXPECT_THAT(message_of(ErrorKind::kDevice, [] { compile_kernel(9, 0, 0); }), HasSubstr("has no CUDA"));
 #endif
 }
 

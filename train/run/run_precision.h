@@ -14,7 +14,7 @@ namespace penstock {
 /// What the model of a run computes in.
 Precision precision_of(const TrainOptions& options);
 
-/// How the rows of resident photographs are written: in half precision if the model would round them first anyway. The
+/// How the rows of resident pictures are written: in half precision if the model would round them first anyway. The
 /// bits of a step are the same then, and the rows take half the memory.
 Layout layout_of_rows(const Precision& precision, const Model& model);
 

@@ -1,12 +1,13 @@
-// Device decoder: photographs stay in a device's memory as coefficients, and batches are decoded, cropped, resized and
-// normalised there, by plan. This is the host's part of it, without a device: what is copied there and started there.
+// Device renderer: pictures stay in a device's memory, photographs as coefficients and others as pixels, and batches are
+// decoded, cropped, resized, recoloured and normalised there, by plan. This is the host's part of it, without a device:
+// what is copied there and started there.
 //
 // Five kernels make a batch. They are functions of (block, task), which a CUDA device compiles at run time
 // (kernel_sources()) and which this library compiles for the processor (run_on_cpu()).
 //
 //   weigh    plans -> weights of the antialias filter
-//   decode   coefficient groups under the plans -> samples of the components
-//   color    samples -> pixels under the plans: chroma upsampling and colour conversion
+//   decode   coefficient groups under the plans -> samples of the components. Not for pixels
+//   color    samples -> pixels under the plans: chroma upsampling and colour conversion. Not for pixels
 //   render   pixels -> rows of the batch: f32, f16 or bf16, N x C x H x W, normalised
 //   recolor  colour steps of the rows that have any, and then their normalisation
 #pragma once
@@ -16,7 +17,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "augment/plan.h"
@@ -28,7 +28,7 @@ namespace penstock {
 /// What the host knows of the pictures on the device: header, place and tables of each. The stores themselves are
 /// copied to the device by the caller.
 ///
-/// Memory: 48 bytes per picture, 66 KB per codebook. Thread-safety: add() is for one thread; const members for any.
+/// Memory: 40 bytes per picture, 66 KB per codebook. Thread-safety: add() is for one thread; const members for any.
 class DevicePictures {
  public:
   DevicePictures();
@@ -39,8 +39,8 @@ class DevicePictures {
     std::span<const uint8_t> store;  ///< A part of the sample's bytes, to be copied to `begin` among the stores.
     uint64_t begin = 0;              ///< The bytes after it up to byte_count() must be 0.
   };
-  /// Adds a sample, whose codebook must live as long as this object. Throws config_error for a sample that is not
-  /// stored as coefficients, and corrupt_error for what the coefficient codec would refuse before it decodes anything.
+  /// Adds a sample, whose codebook must live as long as this object. Throws config_error for a sample that is stored
+  /// neither as coefficients nor as pixels, and corrupt_error for what the codec would refuse before it decodes anything.
   /// The messages state only the fact; the caller puts where() before them.
   Added add(const Sample& sample);
 
@@ -74,32 +74,50 @@ struct DeviceAddresses {
       nullptr;  ///< One entry per row, 0 before the first kernel. Afterwards 1 for a row that is corrupt.
 };
 
-/// One batch: its plans as jobs for the kernels.
+/// What is the same for all batches of a run.
+struct BatchShape {
+  int rows = 0;
+  Extent output;  ///< of a row
+  Normalization normalization;
+  Layout layout = Layout::kF32Nchw;  ///< a planar one, of f32, f16 or bf16
+};
+
+/// What differs from batch to batch, beside the jobs: which kernels they need, and how much memory.
+struct KernelNeeds {
+  bool weighs = false, recolors = false;        ///< some row asks for these kernels; others are not changed by them
+  uint64_t group_count = 0, tile_count = 0;     ///< blocks that decode, and that convert colours
+  uint64_t scratch_bytes = 0;
+
+  friend bool operator==(const KernelNeeds&, const KernelNeeds&) = default;
+};
+
+constexpr size_t kKernelCount = 5;
+/// The kernels of a batch, to be started one after the other. Some may have no blocks.
+using KernelLaunches = std::array<KernelLaunch, kKernelCount>;
+KernelLaunches kernel_launches(const BatchShape& shape, const KernelNeeds& needs);
+/// The one argument of every kernel, passed by value.
+std::vector<std::byte> kernel_arguments(const BatchShape& shape, const DeviceAddresses& addresses);
+
+/// The plans of one batch as jobs for the kernels.
 ///
 /// Equality: the rows are those of the loader with the same plans. run_on_cpu() gives render()'s bits; a device gives
 /// them if its f32 and f64 arithmetic is IEEE's, which CUDA's is without fused products.
 class KernelBatch {
  public:
-  /// `channels` are those of the output. Requires a planar layout.
-  KernelBatch(const DevicePictures& pictures, const Normalization& normalization, int channels,
-              Layout layout = Layout::kF32Nchw);
+  /// `output` is the size of every row. Both outlive this.
+  KernelBatch(const DevicePictures& pictures, const Extent& output);
   ~KernelBatch();
 
   void clear();
-  /// Appends a row. `scales_dct`: whether the picture is decoded at the smallest DCT scale that the plan allows.
-  /// Requires one output size for all rows, and at least as many channels as the picture has components.
+  /// Appends a row. `scales_dct`: whether coefficients are decoded at the smallest DCT scale that the plan allows.
+  /// Requires the output's size, and at least as many channels as the picture has.
   void add(size_t picture, const Plan& plan, bool scales_dct);
-  /// Appends a row that shows no picture: level 0, normalised. It costs nothing but the writing of its pixels, and is
-  /// for rows that come from elsewhere and are copied over it. Requires the output size of the other rows.
-  void add_empty(int output_height, int output_width);
+  /// Appends a row that shows no picture: all of its values are 0.
+  void add_empty();
 
+  static const size_t kJobBytes;            ///< Of one row.
   std::span<const std::byte> jobs() const;  ///< To be copied to the device.
-  uint64_t scratch_bytes() const;
-  /// The one argument of every kernel, passed by value.
-  std::span<const std::byte> arguments(const DeviceAddresses& addresses);
-  static constexpr size_t kKernelCount = 5;
-  /// To be started one after the other. Some may have no blocks.
-  std::array<KernelLaunch, kKernelCount> launches() const;
+  const KernelNeeds& needs() const;
 
  private:
   struct State;
@@ -107,7 +125,7 @@ class KernelBatch {
 };
 
 /// Runs the kernels on the processor, on one thread. `is_reversed`: see ThreadBlock.
-void run_on_cpu(const KernelBatch& batch, std::span<const std::byte> arguments, bool is_reversed = false);
+void run_on_cpu(const KernelLaunches& launches, std::span<const std::byte> arguments, bool is_reversed = false);
 
 /// The kernels' source, for a run-time compiler: first kernels.cu, then the headers under the names by which they are
 /// included, those of the standard library too.

@@ -1,5 +1,5 @@
-// The device's decoder: its kernels, run on the processor, make the rows that the loader makes, to the bit.
-#include "loader/device_decoder.h"
+// The device's renderer: its kernels, run on the processor, make the rows that the loader makes, to the bit.
+#include "loader/device_renderer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -85,7 +85,7 @@ void expect_rows(const std::vector<float>& found, const std::vector<std::vector<
   }
 }
 
-TEST(DeviceDecoderTest, PixelsAreTheCodecsAtEveryScaleAndSampling) {
+TEST(DeviceRendererTest, PixelsAreTheCodecsAtEveryScaleAndSampling) {
   for (const auto& kind : jpeg_kinds()) {
     for (const auto& [height, width] : {std::pair{1, 1}, {7, 3}, {16, 17}, {61, 150}}) {
       Rng rng(41, 0, static_cast<uint64_t>(width), 0);
@@ -103,7 +103,7 @@ TEST(DeviceDecoderTest, PixelsAreTheCodecsAtEveryScaleAndSampling) {
   }
 }
 
-TEST(DeviceDecoderTest, RowsOfAnyPlanAreTheLoadersToTheBit) {
+TEST(DeviceRendererTest, RowsOfAnyPlanAreTheLoadersToTheBit) {
   for (uint64_t trial = 0; trial < 600; trial += kCaseStride) {
     SCOPED_TRACE(concat("trial ", trial));
     Rng rng(42, 0, trial, 0);
@@ -111,6 +111,43 @@ TEST(DeviceDecoderTest, RowsOfAnyPlanAreTheLoadersToTheBit) {
     const int height = rng.between(1, 90), width = rng.between(1, 130);
     RandomRow one(kind, height, width, rng);
     one.expect_loaders(rng);
+    if (HasFatalFailure()) return;
+  }
+}
+
+/// Raw pixels on a device, with those of another picture before and after them, and a row of any plan.
+struct RandomRawRow {
+  RandomRawRow(int height, int width, int channels, Rng& rng) : row{0, test::random_plan(height, width, rng)} {
+    for (auto* picture : {&before, &pixels, &after}) {
+      picture->resize(static_cast<size_t>(height * width * channels));
+      for (uint8_t& level : *picture) level = static_cast<uint8_t>(rng.next() >> 24);
+    }
+    const auto sample = [&](const std::vector<uint8_t>& bytes) {
+      return Sample{.extent = {height, width, channels}, .encoding = Encoding::kRaw, .bytes = bytes};
+    };
+    device.add(sample(before));
+    row.picture = device.add(middle = sample(pixels));
+    device.add(sample(after));
+  }
+
+  std::vector<uint8_t> before, pixels, after;
+  Sample middle;
+  CpuDevice device;
+  DeviceRow row;
+};
+
+void add_random_steps(Plan& plan, Rng& rng);
+
+TEST(DeviceRendererTest, RowsOfRawPixelsAreTheLoadersToTheBit) {
+  for (uint64_t trial = 0; trial < 900; trial += kCaseStride) {
+    SCOPED_TRACE(concat("trial ", trial));
+    Rng rng(53, 0, trial, 0);
+    const int height = rng.between(1, 60), width = rng.between(1, 60), channels = trial % 3 == 0 ? 1 : 3;
+    RandomRawRow one(height, width, channels, rng);
+    if (trial % 4 == 0) add_random_steps(one.row.plan, rng);
+    const int output_channels = rng.chance(0.3) ? 3 : channels;
+    expect_loaders_row(one.device, one.middle, one.row, output_channels, /*scales_dct=*/false,
+                       Normalization::of({0.4, 0.5, 0.6}, {0.2, 0.25, 0.3}));
     if (HasFatalFailure()) return;
   }
 }
@@ -134,7 +171,7 @@ void add_random_steps(Plan& plan, Rng& rng) {
   plan.erased_count = erased_count;
 }
 
-TEST(DeviceDecoderTest, ColourStepsAreTheLoadersToTheBit) {
+TEST(DeviceRendererTest, ColourStepsAreTheLoadersToTheBit) {
   for (uint64_t trial = 0; trial < 300; trial += kCaseStride) {
     SCOPED_TRACE(concat("trial ", trial));
     Rng rng(48, 0, trial, 0);
@@ -147,7 +184,7 @@ TEST(DeviceDecoderTest, ColourStepsAreTheLoadersToTheBit) {
   }
 }
 
-TEST(DeviceDecoderTest, HalvesAreTheLoadersToTheBit) {
+TEST(DeviceRendererTest, HalvesAreTheLoadersToTheBit) {
   for (uint64_t trial = 0; trial < 200; trial += kCaseStride) {
     Rng rng(51, 0, trial, 0);
     const int height = rng.between(1, 40), width = rng.between(1, 50);
@@ -165,7 +202,7 @@ TEST(DeviceDecoderTest, HalvesAreTheLoadersToTheBit) {
   }
 }
 
-TEST(DeviceDecoderTest, RowsWithAndWithoutColourStepsAreInOneBatch) {
+TEST(DeviceRendererTest, RowsWithAndWithoutColourStepsAreInOneBatch) {
   Rng rng(49, 0, 0, 0);
   const auto picture = coefficient_picture(encode_jpeg({"420", {2, 2}}, 70, 90, 85, rng));
   CpuDevice device;
@@ -183,7 +220,7 @@ TEST(DeviceDecoderTest, RowsWithAndWithoutColourStepsAreInOneBatch) {
   expect_rows(device.run(rows, pipeline.normalization(), 3).values, expected);
 }
 
-TEST(DeviceDecoderTest, EmptyRowsAreLevelZeroAndLeaveTheOthersAsTheyAre) {
+TEST(DeviceRendererTest, EmptyRowsAreZeroAndLeaveTheOthersAsTheyAre) {
   Rng rng(52, 0, 0, 0);
   const auto picture = coefficient_picture(encode_jpeg({"420", {2, 2}}, 70, 90, 85, rng));
   CpuDevice device;
@@ -197,16 +234,14 @@ TEST(DeviceDecoderTest, EmptyRowsAreLevelZeroAndLeaveTheOthersAsTheyAre) {
   ASSERT_EQ(found.status, std::vector<uint32_t>(rows.size()));
   constexpr size_t kRow = 3 * 31 * 31;
   for (size_t i = 0; i < rows.size(); ++i) {
-    std::vector<float> expected;
+    std::vector<float> expected(kRow);
     if (i % 3 != 0) expected = loader_row(picture.sample, rows[i].plan, normalization, 3);
-    for (size_t channel = 0; i % 3 == 0 && channel < 3; ++channel)
-      expected.insert(expected.end(), kRow / 3, normalization.bias[channel]);
     ASSERT_TRUE(std::equal(expected.begin(), expected.end(), found.values.begin() + static_cast<ptrdiff_t>(i * kRow)))
         << "row " << i;
   }
 }
 
-TEST(DeviceDecoderTest, ABatchHasTheRowsOfEachPlan) {
+TEST(DeviceRendererTest, ABatchHasTheRowsOfEachPlan) {
   CpuDevice device;
   std::vector<testing_data::CoefficientPicture> pictures;
   std::vector<DeviceRow> rows;
@@ -231,7 +266,7 @@ TEST(DeviceDecoderTest, ABatchHasTheRowsOfEachPlan) {
   }
 }
 
-TEST(DeviceDecoderTest, ALineLongerThanItsSharedMemoryIsTheSame) {
+TEST(DeviceRendererTest, ALineLongerThanItsSharedMemoryIsTheSame) {
   Rng rng(44, 0, 0, 0);
   const auto picture = coefficient_picture(encode_jpeg({"420", {2, 2}}, 9, 3000, 70, rng));
   CpuDevice device;
@@ -254,7 +289,7 @@ std::vector<float> row_or_nothing(const Sample& sample, const Plan& plan) {
   }
 }
 
-TEST(DeviceDecoderTest, DamagedStoresAreRefusedOrDecodedAsByTheCodec) {
+TEST(DeviceRendererTest, DamagedStoresAreRefusedOrDecodedAsByTheCodec) {
   int refused_count = 0, decoded_count = 0;
   for (uint64_t trial = 0; trial < 1500; trial += kCaseStride) {
     SCOPED_TRACE(concat("trial ", trial));
@@ -291,7 +326,7 @@ TEST(DeviceDecoderTest, DamagedStoresAreRefusedOrDecodedAsByTheCodec) {
   EXPECT_GT(decoded_count, 50 / kCaseStride);
 }
 
-TEST(DeviceDecoderTest, RandomStoresAreNeverReadOutside) {
+TEST(DeviceRendererTest, RandomStoresAreNeverReadOutside) {
   Rng rng(46, 0, 0, 0);
   const auto picture = coefficient_picture(encode_jpeg({"420", {2, 2}}, 40, 300, 90, rng));
   CpuDevice device;
@@ -305,7 +340,7 @@ TEST(DeviceDecoderTest, RandomStoresAreNeverReadOutside) {
   }
 }
 
-TEST(DeviceDecoderTest, WhatTheKernelsDoNotDoIsRefused) {
+TEST(DeviceRendererTest, WhatTheKernelsDoNotDoIsRefused) {
   Rng rng(47, 0, 0, 0);
   const auto file = encode_jpeg({"444"}, 10, 10, 90, rng);
   auto picture = coefficient_picture(file);
@@ -313,20 +348,27 @@ TEST(DeviceDecoderTest, WhatTheKernelsDoNotDoIsRefused) {
   EXPECT_EQ(error_of([&] {
               pictures.add({.extent = {10, 10, 3}, .encoding = Encoding::kJpeg, .bytes = file});
             }),
-            "2 is stored as JPEG; expected JPEG coefficients, as shardprep pack --encode coef stores them");
+            "2 is stored as JPEG; expected raw pixels or JPEG coefficients, as shardprep pack --encode raw and --encode coef "
+            "store them");
+  EXPECT_EQ(error_of([&] {
+              pictures.add({.extent = {2, 3, 3}, .encoding = Encoding::kRaw, .bytes = std::span(file).first(17)});
+            }),
+            "4 17 bytes of raw pixels; expected 18 for 2 x 3 x 3");
   Sample shorter = picture.sample;
   shorter.bytes = shorter.bytes.first(store_begin(shorter));
   EXPECT_THAT(error_of([&] { pictures.add(shorter); }), HasSubstr("4 coefficient store: 0 bytes"));
   EXPECT_EQ(pictures.size(), 0U);
   pictures.add(picture.sample);
-  EXPECT_THAT(error_of([&] { KernelBatch(pictures, kLevels, 3, Layout::kU8Nhwc); }),
-              HasSubstr("6 device decoder: rows of layout u8; expected f32, f16 or bf16"));
-  KernelBatch grey(pictures, kLevels, 1);
+  EXPECT_THAT(error_of([&] { kernel_arguments({.rows = 1, .output = {}, .normalization = kLevels, .layout = Layout::kU8Nhwc}, {}); }),
+              HasSubstr("6 device renderer: rows of layout u8; expected f32, f16 or bf16"));
+  KernelBatch grey(pictures, {10, 10, 1});
   EXPECT_THAT(error_of([&] { grey.add(0, Plan::identity(10, 10), false); }),
-              HasSubstr("6 device decoder: picture 0 has 3 components for rows of 1 channels"));
+              HasSubstr("6 device renderer: picture 0 has 3 channels; expected 1 at most"));
+  EXPECT_THAT(error_of([&] { grey.add(0, Plan::identity(10, 9), false); }),
+              HasSubstr("6 device renderer: a row of 10x9; expected 10x10"));
 }
 
-TEST(DeviceDecoderTest, SourcesNameEveryHeaderThatTheyInclude) {
+TEST(DeviceRendererTest, SourcesNameEveryHeaderThatTheyInclude) {
   std::vector<std::string> names;
   for (const auto& source : kernel_sources()) names.emplace_back(source.name);
   ASSERT_EQ(names.front(), "loader/device/kernels.cu");
@@ -340,7 +382,7 @@ TEST(DeviceDecoderTest, SourcesNameEveryHeaderThatTheyInclude) {
   }
 }
 
-TEST(DeviceDecoderTest, PhotographsAreTheLoadersToTheBit) {
+TEST(DeviceRendererTest, PhotographsAreTheLoadersToTheBit) {
   const auto paths = testing_data::photographs(kCaseStride);
   if (paths.empty()) GTEST_SKIP() << testing_data::no_photographs();
   const Pipeline pipeline("random-resized-crop(size=224),flip(p=0.5)", {.channels = 3});
