@@ -1,6 +1,6 @@
-// Device renderer: pictures stay in a device's memory, photographs as coefficients and others as pixels, and batches are
-// decoded, cropped, resized, recoloured and normalised there, by plan. This is the host's part of it, without a device:
-// what is copied there and started there.
+// Device renderer: pictures stay in a device's memory, photographs as coefficients and others as pixels, and batches
+// are decoded, cropped, resized, recoloured and normalised there, by plan. This is the host's part of it, without a
+// device: what is copied there and started there.
 //
 // Five kernels make a batch. They are functions of (block, task), which a CUDA device compiles at run time
 // (kernel_sources()) and which this library compiles for the processor (run_on_cpu()).
@@ -40,8 +40,8 @@ class DevicePictures {
     uint64_t begin = 0;              ///< The bytes after it up to byte_count() must be 0.
   };
   /// Adds a sample, whose codebook must live as long as this object. Throws config_error for a sample that is stored
-  /// neither as coefficients nor as pixels, and corrupt_error for what the codec would refuse before it decodes anything.
-  /// The messages state only the fact; the caller puts where() before them.
+  /// neither as coefficients nor as pixels, and corrupt_error for what the codec would refuse before it decodes
+  /// anything. The messages state only the fact; the caller puts where() before them.
   Added add(const Sample& sample);
 
   size_t size() const;
@@ -84,8 +84,8 @@ struct BatchShape {
 
 /// What differs from batch to batch, beside the jobs: which kernels they need, and how much memory.
 struct KernelNeeds {
-  bool weighs = false, recolors = false;        ///< some row asks for these kernels; others are not changed by them
-  uint64_t group_count = 0, tile_count = 0;     ///< blocks that decode, and that convert colours
+  bool weighs = false, recolors = false;     ///< some row asks for these kernels; others are not changed by them
+  uint64_t group_count = 0, tile_count = 0;  ///< blocks that decode, and that convert colours
   uint64_t scratch_bytes = 0;
 
   friend bool operator==(const KernelNeeds&, const KernelNeeds&) = default;

@@ -47,7 +47,8 @@ struct ResidentRoom {
 
 /// A feeder that keeps this rank's samples on the device as they are stored, raw or as JPEG coefficients, and decodes,
 /// crops, resizes and normalises them there, by plan. Rows, labels and order are those of a loader with these options,
-/// whose layout may be f32, f16 or bf16; on the CPU, and on a device with IEEE arithmetic, so are the bits of the pixels.
+/// whose layout may be f32, f16 or bf16; on the CPU, and on a device with IEEE arithmetic, so are the bits of the
+/// pixels.
 ///
 /// Where the pictures do not fit, the first ones stay there, as many as fit. The rows of the others are made by such a
 /// loader, with its workers, and copied to their places in the batch.

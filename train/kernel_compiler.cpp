@@ -70,8 +70,10 @@ class KernelProgram {
   KernelProgram(const KernelProgram&) = delete;
 
   std::vector<char> compile(const std::string& architecture, size_t kernel) {
-    const std::string target = concat("--gpu-architecture=", architecture), wanted = concat("-DPENSTOCK_KERNEL=", kernel);
-    const std::array options{target.c_str(), wanted.c_str(), "--std=c++20", "--device-as-default-execution-space", "--fmad=false"};
+    const std::string target = concat("--gpu-architecture=", architecture),
+                      wanted = concat("-DPENSTOCK_KERNEL=", kernel);
+    const std::array options{target.c_str(), wanted.c_str(), "--std=c++20", "--device-as-default-execution-space",
+                             "--fmad=false"};
     if (const auto result = nvrtc_.compile(program_, static_cast<int>(options.size()), options.data());
         result != NVRTC_SUCCESS)
       check(result, concat("compiling for ", architecture, ": ", first_complaint()));

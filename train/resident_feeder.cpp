@@ -35,11 +35,11 @@ class ResidentFeeder final : public Feeder {
         status_(torch::zeros({rows_}, torch::dtype(torch::kInt32).device(device))),
         refused_count_(torch::zeros({}, torch::dtype(torch::kInt64).device(device))),
         planner_(pictures_, pipeline_, order_, options_),
-        ahead_({.batches_per_epoch = batches_per_epoch(),
-                .batch_bytes = batch_plan_bytes(rows_),
-                .epoch_count = options.epoch_count},
-               [this](int64_t epoch, int64_t index, std::byte* to) { return planner_.plan(epoch, index, to); },
-               device) {
+        ahead_(
+            {.batches_per_epoch = batches_per_epoch(),
+             .batch_bytes = batch_plan_bytes(rows_),
+             .epoch_count = options.epoch_count},
+            [this](int64_t epoch, int64_t index, std::byte* to) { return planner_.plan(epoch, index, to); }, device) {
     if (!pictures_.are_all_here())
       host_.emplace(dataset_, pipeline_, options_, [this](uint64_t index) { return !pictures_[index].is_on_host(); });
   }
@@ -103,11 +103,11 @@ class ResidentFeeder final : public Feeder {
     auto kernels = make_device_kernels(device);
     const auto example = dataset.example();
     const bool decodes = example && example->encoding == Encoding::kCoefficients;
-    kernels->prepare(kernel_launches({.rows = 1, .output = {1, 1, 1}, .normalization = {}},
-                                     {.weighs = decodes,
-                                      .recolors = pipeline.color_steps() > 0,
-                                      .group_count = uint64_t{decodes},
-                                      .tile_count = uint64_t{decodes}}));
+    kernels->prepare(
+        kernel_launches({.rows = 1, .output = {1, 1, 1}, .normalization = {}}, {.weighs = decodes,
+                                                                                .recolors = pipeline.color_steps() > 0,
+                                                                                .group_count = uint64_t{decodes},
+                                                                                .tile_count = uint64_t{decodes}}));
     return kernels;
   }
 
@@ -124,8 +124,8 @@ class ResidentFeeder final : public Feeder {
     const auto& [height, width, channels] = shape_.output;
     batch.labels = planned_labels(planned.bytes, rows_);
     batch.weights = planned_weights(planned.bytes, rows_);
-    batch.images = torch::empty({rows_, channels, height, width},
-                                torch::dtype(detail::dtype_of(shape_.layout)).device(device_));
+    batch.images =
+        torch::empty({rows_, channels, height, width}, torch::dtype(detail::dtype_of(shape_.layout)).device(device_));
     DeviceAddresses addresses = pictures_.addresses();
     addresses.jobs = planned.bytes.data_ptr(), addresses.scratch = scratch_.data_ptr();
     addresses.output = batch.images.data_ptr();

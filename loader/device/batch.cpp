@@ -146,7 +146,9 @@ uint64_t group_count(const RowJob& job) {
 }
 
 uint64_t tile_count(const RowJob& job) {
-  return job.are_pixels_stored ? 0 : (static_cast<uint64_t>(job.pixel_width) * job.pixel_height + kPixelThreads - 1) / kPixelThreads;
+  return job.are_pixels_stored
+             ? 0
+             : (static_cast<uint64_t>(job.pixel_width) * job.pixel_height + kPixelThreads - 1) / kPixelThreads;
 }
 
 Element element_of(Layout layout) {
@@ -174,8 +176,7 @@ struct KernelBatch::State {
 };
 
 KernelBatch::KernelBatch(const DevicePictures& pictures, const Extent& output)
-    : state_(std::make_unique<State>(
-          State{.pictures = *pictures.state_, .output = output, .needs = {}, .jobs = {}})) {}
+    : state_(std::make_unique<State>(State{.pictures = *pictures.state_, .output = output, .needs = {}, .jobs = {}})) {}
 KernelBatch::~KernelBatch() = default;
 
 void KernelBatch::clear() {

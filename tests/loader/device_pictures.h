@@ -1,9 +1,12 @@
 // Pictures stored as coefficients, and batches of them made by the device's kernels on the processor.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "loader/codecs/codec.h"
@@ -131,6 +134,40 @@ std::vector<T> loader_row_of(const Sample& sample, const Plan& given, const Norm
 inline std::vector<float> loader_row(const Sample& sample, const Plan& plan, const Normalization& normalization,
                                      int channels, bool scales_dct = false) {
   return loader_row_of<float>(sample, plan, normalization, channels, scales_dct, Layout::kF32Nchw);
+}
+
+inline const Normalization kLevels{.scale = {1, 1, 1}, .bias = {}};
+
+/// Runs the kernels for one row, with the threads of a phase in both orders, and compares it with the loader's.
+inline void expect_loaders_row(CpuDevice& device, const Sample& sample, const DeviceRow& row, int channels,
+                               bool scales_dct, const Normalization& normalization = kLevels) {
+  const auto expected = loader_row(sample, row.plan, normalization, channels, scales_dct);
+  for (const bool is_reversed : {false, true}) {
+    const auto found = device.run({row}, normalization, channels, scales_dct, is_reversed);
+    ASSERT_EQ(found.status, std::vector<uint32_t>(1));
+    ASSERT_EQ(found.values.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i)
+      ASSERT_EQ(found.values[i], expected[i]) << "value " << i << (is_reversed ? ", threads reversed" : "");
+  }
+}
+
+/// A step with an amount as transforms give it.
+inline ColorStep random_step(Rng& rng) {
+  const auto op = static_cast<ColorOp>(rng.between(0, 8));
+  if (op == ColorOp::kHue) return {op, static_cast<float>(rng.uniform() - 0.5)};
+  if (op == ColorOp::kPosterize) return {op, static_cast<float>(rng.between(1, 8))};
+  if (op == ColorOp::kSolarize) return {op, static_cast<float>(rng.between(0, 255))};
+  return {op, static_cast<float>(2 * rng.uniform())};
+}
+
+/// 1 to 8 of them, in any order.
+inline void add_random_steps(Plan& plan, Rng& rng) {
+  const int erased_count = std::exchange(plan.erased_count, 0);  // steps come before them
+  for (int k = rng.between(1, Plan::kMaxColorSteps); k > 0; --k) {
+    const ColorStep step = random_step(rng);
+    plan.adjust(step.op, step.amount);
+  }
+  plan.erased_count = erased_count;
 }
 
 }  // namespace penstock::testing_data

@@ -19,16 +19,17 @@ namespace penstock {
 namespace {
 
 using testing::HasSubstr;
+using testing_data::add_random_steps;
 using testing_data::coefficient_picture;
 using testing_data::CpuDevice;
 using testing_data::DeviceRow;
 using testing_data::encode_jpeg;
 using testing_data::error_of;
+using testing_data::expect_loaders_row;
 using testing_data::jpeg_kinds;
 using testing_data::JpegKind;
+using testing_data::kLevels;
 using testing_data::loader_row;
-
-const Normalization kLevels{.scale = {1, 1, 1}, .bias = {}};
 
 /// Where the coefficients begin among the sample's bytes.
 size_t store_begin(const Sample& sample) {
@@ -43,19 +44,6 @@ Plan decoded_plan(const Plan& whole, int scale) {
   const auto length = [&](int full) { return (full * scale + 7) / 8; };
   plan.resample(Affine::scaling(8.0 / scale, 8.0 / scale), length(whole.output_height), length(whole.output_width));
   return plan;
-}
-
-/// Runs the kernels for one row, with the threads of a phase in both orders, and compares it with the loader's.
-void expect_loaders_row(CpuDevice& device, const Sample& sample, const DeviceRow& row, int channels, bool scales_dct,
-                        const Normalization& normalization = kLevels) {
-  const auto expected = loader_row(sample, row.plan, normalization, channels, scales_dct);
-  for (const bool is_reversed : {false, true}) {
-    const auto found = device.run({row}, normalization, channels, scales_dct, is_reversed);
-    ASSERT_EQ(found.status, std::vector<uint32_t>(1));
-    ASSERT_EQ(found.values.size(), expected.size());
-    for (size_t i = 0; i < expected.size(); ++i)
-      ASSERT_EQ(found.values[i], expected[i]) << "value " << i << (is_reversed ? ", threads reversed" : "");
-  }
 }
 
 /// A picture on a device of its own, and a row of any plan.
@@ -113,62 +101,6 @@ TEST(DeviceRendererTest, RowsOfAnyPlanAreTheLoadersToTheBit) {
     one.expect_loaders(rng);
     if (HasFatalFailure()) return;
   }
-}
-
-/// Raw pixels on a device, with those of another picture before and after them, and a row of any plan.
-struct RandomRawRow {
-  RandomRawRow(int height, int width, int channels, Rng& rng) : row{0, test::random_plan(height, width, rng)} {
-    for (auto* picture : {&before, &pixels, &after}) {
-      picture->resize(static_cast<size_t>(height * width * channels));
-      for (uint8_t& level : *picture) level = static_cast<uint8_t>(rng.next() >> 24);
-    }
-    const auto sample = [&](const std::vector<uint8_t>& bytes) {
-      return Sample{.extent = {height, width, channels}, .encoding = Encoding::kRaw, .bytes = bytes};
-    };
-    device.add(sample(before));
-    row.picture = device.add(middle = sample(pixels));
-    device.add(sample(after));
-  }
-
-  std::vector<uint8_t> before, pixels, after;
-  Sample middle;
-  CpuDevice device;
-  DeviceRow row;
-};
-
-void add_random_steps(Plan& plan, Rng& rng);
-
-TEST(DeviceRendererTest, RowsOfRawPixelsAreTheLoadersToTheBit) {
-  for (uint64_t trial = 0; trial < 900; trial += kCaseStride) {
-    SCOPED_TRACE(concat("trial ", trial));
-    Rng rng(53, 0, trial, 0);
-    const int height = rng.between(1, 60), width = rng.between(1, 60), channels = trial % 3 == 0 ? 1 : 3;
-    RandomRawRow one(height, width, channels, rng);
-    if (trial % 4 == 0) add_random_steps(one.row.plan, rng);
-    const int output_channels = rng.chance(0.3) ? 3 : channels;
-    expect_loaders_row(one.device, one.middle, one.row, output_channels, /*scales_dct=*/false,
-                       Normalization::of({0.4, 0.5, 0.6}, {0.2, 0.25, 0.3}));
-    if (HasFatalFailure()) return;
-  }
-}
-
-/// A step with an amount as transforms give it.
-ColorStep random_step(Rng& rng) {
-  const auto op = static_cast<ColorOp>(rng.between(0, 8));
-  if (op == ColorOp::kHue) return {op, static_cast<float>(rng.uniform() - 0.5)};
-  if (op == ColorOp::kPosterize) return {op, static_cast<float>(rng.between(1, 8))};
-  if (op == ColorOp::kSolarize) return {op, static_cast<float>(rng.between(0, 255))};
-  return {op, static_cast<float>(2 * rng.uniform())};
-}
-
-/// 1 to 8 of them, in any order.
-void add_random_steps(Plan& plan, Rng& rng) {
-  const int erased_count = std::exchange(plan.erased_count, 0);  // steps come before them
-  for (int k = rng.between(1, Plan::kMaxColorSteps); k > 0; --k) {
-    const ColorStep step = random_step(rng);
-    plan.adjust(step.op, step.amount);
-  }
-  plan.erased_count = erased_count;
 }
 
 TEST(DeviceRendererTest, ColourStepsAreTheLoadersToTheBit) {
@@ -345,11 +277,12 @@ TEST(DeviceRendererTest, WhatTheKernelsDoNotDoIsRefused) {
   const auto file = encode_jpeg({"444"}, 10, 10, 90, rng);
   auto picture = coefficient_picture(file);
   DevicePictures pictures;
-  EXPECT_EQ(error_of([&] {
-              pictures.add({.extent = {10, 10, 3}, .encoding = Encoding::kJpeg, .bytes = file});
-            }),
-            "2 is stored as JPEG; expected raw pixels or JPEG coefficients, as shardprep pack --encode raw and --encode coef "
-            "store them");
+  EXPECT_EQ(
+      error_of([&] {
+        pictures.add({.extent = {10, 10, 3}, .encoding = Encoding::kJpeg, .bytes = file});
+      }),
+      "2 is stored as JPEG; expected raw pixels or JPEG coefficients, as shardprep pack --encode raw and --encode coef "
+      "store them");
   EXPECT_EQ(error_of([&] {
               pictures.add({.extent = {2, 3, 3}, .encoding = Encoding::kRaw, .bytes = std::span(file).first(17)});
             }),
@@ -359,7 +292,9 @@ TEST(DeviceRendererTest, WhatTheKernelsDoNotDoIsRefused) {
   EXPECT_THAT(error_of([&] { pictures.add(shorter); }), HasSubstr("4 coefficient store: 0 bytes"));
   EXPECT_EQ(pictures.size(), 0U);
   pictures.add(picture.sample);
-  EXPECT_THAT(error_of([&] { kernel_arguments({.rows = 1, .output = {}, .normalization = kLevels, .layout = Layout::kU8Nhwc}, {}); }),
+  EXPECT_THAT(error_of([&] {
+                kernel_arguments({.rows = 1, .output = {}, .normalization = kLevels, .layout = Layout::kU8Nhwc}, {});
+              }),
               HasSubstr("6 device renderer: rows of layout u8; expected f32, f16 or bf16"));
   KernelBatch grey(pictures, {10, 10, 1});
   EXPECT_THAT(error_of([&] { grey.add(0, Plan::identity(10, 10), false); }),

@@ -35,7 +35,8 @@ TEST(CapturedStepTest, TrainsTheBitsOfPlainStepsInMicroBatches) {
                    CapturedTraining(kAffine, "single(accumulate=3)").train_captured(counts));
 }
 
-/// From the first batch with a picture that loses its colours on, in the second epoch, another kernel makes the batches.
+/// From the first batch with a picture that loses its colours on, in the second epoch, another kernel makes the
+/// batches.
 TEST(CapturedStepTest, AnotherKindOfStepIsCapturedAnew) {
   const std::string augment = "shift(pad=2),flip,grayscale(p=0.003),normalize";
   CountingGraph::Counts counts;

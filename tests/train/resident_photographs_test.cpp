@@ -1,6 +1,4 @@
 // Resident photographs: batches decoded from coefficients by the device's kernels are the loader's batches to the bit.
-#include "train/feeder.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,6 +12,7 @@
 #include "tests/train/jpeg_dataset.h"
 #include "tests/train/resident_batches.h"
 #include "train/device_kernels.h"
+#include "train/feeder.h"
 #include "train/kernel_compiler.h"
 
 namespace penstock {
@@ -118,7 +117,8 @@ TEST(ResidentPhotographsTest, OnlyThosePhotographsAreDecodedByTheLoader) {
   EXPECT_EQ(made_count(room_for(70)), 0U);
   ASSERT_EQ(said.size(), 1U);
   EXPECT_THAT(said[0], HasSubstr("--resident: the coefficients of 70 pictures take "));
-  EXPECT_THAT(said[0], HasSubstr("; 50 pictures, 71 % of them, stay there, and the loader makes the rows of the others"));
+  EXPECT_THAT(said[0],
+              HasSubstr("; 50 pictures, 71 % of them, stay there, and the loader makes the rows of the others"));
   const auto message = message_of(ErrorKind::kDevice, [&] { made_count(room_for(31)); });
   EXPECT_THAT(message, HasSubstr("--resident: the coefficients of 70 pictures take "));
   EXPECT_THAT(message,
