@@ -28,7 +28,7 @@ namespace penstock {
 /// What the host knows of the pictures on the device: header, place and tables of each. The stores themselves are
 /// copied to the device by the caller.
 ///
-/// Memory: 40 bytes per picture, 66 KB per codebook. Thread-safety: add() is for one thread; const members for any.
+/// Memory: 48 bytes per picture, 66 KB per codebook. Thread-safety: add() is for one thread; const members for any.
 class DevicePictures {
  public:
   DevicePictures();

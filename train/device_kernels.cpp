@@ -49,8 +49,15 @@ class CudaKernels final : public DeviceKernels {
   CudaKernels(const CudaKernels&) = delete;
 
   void prepare(const KernelLaunches& launches) override {
+    prepared_ = launches;
     for (size_t i = 0; i < launches.size(); ++i)
       if (launches[i].blocks > 0) begin_compiling(i);
+  }
+
+  void load() override {
+    const c10::cuda::CUDAGuard guard(device_);
+    for (size_t i = 0; i < prepared_.size(); ++i)
+      if (prepared_[i].blocks > 0) loaded(i, prepared_[i].name);
   }
 
   void run(const KernelLaunches& launches, std::span<const std::byte> arguments) override {
@@ -99,6 +106,7 @@ class CudaKernels final : public DeviceKernels {
 
   torch::Device device_;
   int major_ = 0, minor_ = 0;
+  KernelLaunches prepared_;
   std::array<Kernel, kKernelCount> kernels_;
 };
 

@@ -18,8 +18,10 @@ namespace penstock {
 class DeviceKernels {
  public:
   virtual ~DeviceKernels() = default;
-  /// Begins to compile what batches with these needs run, on threads of its own.
+  /// Begins to compile what these launches run, on threads of its own.
   virtual void prepare([[maybe_unused]] const KernelLaunches& launches) {}
+  /// Waits until what was prepared is compiled, and loads it.
+  virtual void load() {}
   /// Runs the kernels of a batch one after the other. On CUDA: on the current stream, without waiting for the device.
   virtual void run(const KernelLaunches& launches, std::span<const std::byte> arguments) = 0;
 };

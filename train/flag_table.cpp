@@ -32,7 +32,7 @@ std::vector<Flag> data_flags() {
       {"batch-size", kTrained, [](Options o) -> FlagValue { return o.batch_size; }},
       {"workers", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.workers}; }},
       {"prefetch", kOwn, [](Options o) -> FlagValue { return int64_t{o.prefetch}; }},
-      {"resident", kAgreed, [](Options o) -> FlagValue { return o.is_resident; }},  // it rounds in another order
+      {"resident", kAgreed, [](Options o) -> FlagValue { return o.is_resident; }},  // a GPU may round in another way
       {"graph", kOwn, [](Options o) -> FlagValue { return o.captures_steps; }},     // it gives the same bits
       {"layout", kTrained, [](Options o) -> FlagValue { return o.layout; }},
       {"decode", kOwn, [](Options o) -> FlagValue { return o.decode; }},  // all ways give the same pixels

@@ -206,6 +206,8 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
     throw config_error(concat("--gpu is ", options.gpu, " with --device cpu; expected one of the two"));
   if (options.is_resident && options.layout != "f32")
     throw config_error("--resident with --layout u8: batches are rendered on the device; expected --layout f32");
+  if (options.is_resident && options.emulated_load_ns > 0)
+    throw config_error("--emulate-load with --resident: no loader makes the batches; expected one of the two");
   check_at_least("keep", options.keep, int64_t{1});
   check_resume(options);
   check_at_least("max-restarts", options.max_restarts, 0);

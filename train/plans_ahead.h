@@ -22,7 +22,7 @@ namespace penstock {
 /// Thread-safety: one consumer thread. `plan` is used on another one, one call at a time.
 class PlansAhead {
  public:
-  /// An epoch of MNIST (60,000 rows) has 56 MB of plans, which are one stretch. The bound keeps the plans of millions
+  /// An epoch of MNIST (60,000 rows) has 48 MB of plans, which are one stretch. The bound keeps the plans of millions
   /// of samples from filling the memory.
   static constexpr int64_t kStretchBytes = 64 << 20;
   static constexpr int64_t kFirstBatches = 4;  // of the first stretch; each one after it is twice as long

@@ -40,6 +40,7 @@ class ResidentFeeder final : public Feeder {
              .batch_bytes = batch_plan_bytes(rows_),
              .epoch_count = options.epoch_count},
             [this](int64_t epoch, int64_t index, std::byte* to) { return planner_.plan(epoch, index, to); }, device) {
+    kernels_->load();  // an error of the compiler is one of the start
     if (!pictures_.are_all_here())
       host_.emplace(dataset_, pipeline_, options_, [this](uint64_t index) { return !pictures_[index].is_on_host(); });
   }
@@ -74,7 +75,7 @@ class ResidentFeeder final : public Feeder {
     make_room(planned->needs.scratch_bytes);
     if (leaves_making_) {
       at_hand_.bytes.copy_(planned->bytes, /*non_blocking=*/true);
-      // Kernels that a batch has needed stay, so that the kind of step changes twice at most.
+      // Kernels that a batch has needed stay, so that the kind of step changes twice at most but for make_room().
       at_hand_.needs.weighs |= planned->needs.weighs, at_hand_.needs.recolors |= planned->needs.recolors;
     } else {
       make(*planned, planned->batch);
@@ -97,7 +98,7 @@ class ResidentFeeder final : public Feeder {
                " mix rows of a batch, which only the loader on the host can do; expected no mixup and no cutmix"));
   }
 
-  /// They are compiled while the pictures are copied.
+  /// The kernels are compiled while the pictures are copied.
   static std::unique_ptr<DeviceKernels> kernels_for(const Dataset& dataset, const Pipeline& pipeline,
                                                     const torch::Device& device) {
     auto kernels = make_device_kernels(device);
@@ -111,11 +112,13 @@ class ResidentFeeder final : public Feeder {
     return kernels;
   }
 
+  /// With a graph, whose steps are captured anew after it, there is room for twice as much as was asked for.
   void make_room(uint64_t scratch_bytes) {
     const auto wanted = static_cast<int64_t>(scratch_bytes);
     if (scratch_.numel() >= wanted) return;
     scratch_ = torch::Tensor();  // before the larger one is allocated
-    scratch_ = torch::empty({wanted + wanted / 4}, torch::dtype(torch::kUInt8).device(device_));
+    scratch_ =
+        torch::empty({leaves_making_ ? 2 * wanted : wanted + wanted / 4}, torch::dtype(torch::kUInt8).device(device_));
     ++scratch_count_;
   }
 

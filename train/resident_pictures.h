@@ -17,7 +17,7 @@ namespace penstock {
 /// there, as many as fit, and the rows of the others are left to a loader on the host.
 ///
 /// Memory on the device: the bytes of this rank's samples (coefficients: 1.10 times the bytes of the JPEGs, for 199
-/// photographs of ImageNet). On the host: 64 bytes per sample.
+/// photographs of ImageNet). On the host: 72 bytes per sample.
 /// Thread-safety: immutable after construction.
 class ResidentPictures {
  public:

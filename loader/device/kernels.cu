@@ -1,6 +1,6 @@
 // The kernels of the device renderer as a CUDA device starts them: one block per task. Compiled at run time, with the
-// headers beside this file (loader/device_renderer.h). PENSTOCK_KERNEL is the number of the one to compile, in the order of
-// KernelLaunches: all five take more than two seconds, and most data need two of them.
+// headers beside this file (loader/device_renderer.h). PENSTOCK_KERNEL is the number of the one to compile, in the order
+// of KernelLaunches: all five take two seconds, and raw pixels need one to three of them.
 
 #if PENSTOCK_KERNEL == 0
 #include "loader/device/render_kernel.h"

@@ -44,7 +44,7 @@ TEST(DeviceRendererTest, RowsOfRawPixelsAreTheLoadersToTheBit) {
     if (trial % 4 == 0) testing_data::add_random_steps(one.row.plan, rng);
     const int output_channels = rng.chance(0.3) ? 3 : channels;
     testing_data::expect_loaders_row(one.device, one.middle, one.row, output_channels, /*scales_dct=*/false,
-                       Normalization::of({0.4, 0.5, 0.6}, {0.2, 0.25, 0.3}));
+                                     Normalization::of({0.4, 0.5, 0.6}, {0.2, 0.25, 0.3}));
     if (HasFatalFailure()) return;
   }
 }

@@ -82,6 +82,7 @@ def fails(cache, tmp_path, flags, code, *expected):
     (["--augment", "resize(size=20)", "--eval-augment", "resize(size=24)"], ["--eval-augment: gives 1 x 24 x 24"]),
     (["--augment", "mixup(alpha=0)"], ["transform mixup: alpha is 0; expected more than 0"]),
     (["--augment", "mixup,cutmix"], ["transform cutmix: the list mixes batches already"]),
+    (["--emulate-load", "1ms", "--resident"], ["--emulate-load with --resident: no loader makes the batches; expected one of the two"]),
     (["--augment", "mixup", "--resident"], ["--resident: the transforms mixup,normalize mix rows of a batch"]),
     (["--eval-augment", "cutmix"], ["--eval-augment: cutmix would mix the pictures that are evaluated"]),
     (["--decode", "half"], ['unknown decode "half"', "auto, full, index, region"]),

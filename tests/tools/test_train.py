@@ -234,6 +234,22 @@ def test_a_run_that_diverges_says_so_and_leaves_the_last_good_checkpoint(cache, 
         assert last.read_bytes() == before and not list(out.glob("*.partial"))
 
 
+def test_resident_raw_pictures_of_several_sizes_train_to_the_same_weights(cache, tmp_path):
+    random = np.random.default_rng(3)
+    for number in range(24):
+        folder = tmp_path / f"in/train/{number % 2}"
+        folder.mkdir(parents=True, exist_ok=True)
+        shape = (20 + number, 44 - number, 3)
+        Image.fromarray(random.integers(0, 256, shape, dtype=np.uint8)).save(folder / f"{number}.png")
+    subprocess.run([TRAIN.parent / "shardprep", "pack", "--source", "image-folder", "--input", tmp_path / "in", "--split", "train",
+                    "--encode", "raw", "--out", tmp_path / "data", "--quiet"], check=True)
+    flags = [*SMALL, "--data", tmp_path / "data", "--epochs", 2, "-b", 8, "--augment", "random-resized-crop(size=16),color-jitter(brightness=0.3)"]
+    run(cache, *flags, "--out", tmp_path / "host")
+    run(cache, *flags, "--resident", "--out", tmp_path / "resident")
+    weights = [(tmp_path / out / "model.safetensors").read_bytes() for out in ("host", "resident")]
+    assert weights[0] == weights[1]
+
+
 def test_resident_photographs_train_to_the_same_weights_in_half_precision(cache, tmp_path):
     rng = np.random.default_rng(0)
     for number in range(24):

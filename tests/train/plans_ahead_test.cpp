@@ -21,14 +21,15 @@ LoaderOptions ahead_options(int workers = 1) {
   return {.workers = workers, .prefetch = 2, .batch_size = 32, .rank = 0, .world_size = 1, .seed = 7, .epoch_count = 6};
 }
 
-TEST(PlansAheadTest, BatchesMadeLaterAreThoseMadeOneByOne) {
+TEST(PlansAheadTest, BatchesMadeLaterAreThoseOfALoader) {
   const Pipeline pipeline("affine(degrees=10),flip,normalize,erase(p=0.3)", small_dataset()->manifest().statistics);
   for (const auto& [rank, world_size, shuffle] :
        {std::tuple{0, 1, Shuffle::kGlobal}, {2, 3, Shuffle::kGlobal}, {1, 3, Shuffle::kRankLocal}}) {
     auto options = ahead_options();
     options.rank = rank, options.world_size = world_size, options.shuffle = shuffle;
     Recorder recorder;
-    const auto plain = make_resident_feeder(small_dataset(), pipeline, options, torch::kCPU, recorder);
+    const auto plain =
+        make_host_feeder(std::make_unique<Loader>(small_dataset(), pipeline, options), torch::kCPU, recorder);
     const auto later = make_resident_feeder(small_dataset(), pipeline, options, torch::kCPU, recorder);
     ASSERT_TRUE(later->leave_making());
     for (const auto& [epoch, first_batch] : {std::pair{0, 0}, {1, 0}, {4, 2}, {5, 0}, {5, 0}}) {

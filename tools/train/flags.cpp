@@ -55,11 +55,10 @@ void add_data_flags(CLI::App& app, TrainOptions& o) {
          "than the rank has cores, 1 to 8)")
       ->group(group);
   app.add_option("--prefetch", o.prefetch, "batches that the workers make ahead")->capture_default_str()->group(group);
-  app.add_flag("--resident", o.is_resident,
-               "keep all pictures in the memory of the device and make the batches there, with the same bits; needs "
-               "raw pictures, "
-               "or photographs that are stored as coefficients (shardprep pack --encode raw or coef), which are then "
-               "decoded there");
+  app.add_flag(
+      "--resident", o.is_resident,
+      "keep all pictures in the memory of the device and make the batches there; needs pictures that are stored raw or "
+      "as coefficients (shardprep pack --encode raw or coef), and are of one size after the transforms");
   app.get_option("--resident")->group(group);
   app.add_flag("--graph", o.captures_steps,
                "with --resident on CUDA: capture a step, from the plans of its batch to the gradients, once as a CUDA "
