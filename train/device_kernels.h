@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// On CUDA each kernel is compiled for the device's own architecture, when it is first needed or prepared: 0.3 to 0.8 s
+/// On CUDA each kernel is compiled for the device's own architecture, when it is first needed or prepared: 0.1 to 0.8 s
 /// each on one core.
 ///
 /// Errors: device_error if a kernel cannot be compiled, loaded or started. Thread-safety: one thread.

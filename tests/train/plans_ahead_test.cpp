@@ -1,4 +1,4 @@
-// PlansAhead: batches whose plans were made ahead are those that are planned one by one, wherever an epoch begins.
+// PlansAhead: batches whose plans were made ahead are those of a loader, wherever an epoch begins.
 #include "train/plans_ahead.h"
 
 #include <gtest/gtest.h>
