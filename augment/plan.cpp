@@ -43,6 +43,15 @@ Span covered(double low, double high, Span limits) {
   return {begin, std::max(begin, clipped(std::ceil(high - 1e-6)))};
 }
 
+/// A rectangle of the output, where it lies after an edit that mirrors the whole output.
+Region mirrored(const Region& rect, const Affine& edit, int height, int width) {
+  const bool mirrors_x = edit.xx < 0, mirrors_y = edit.yy < 0;
+  if (!detail::is_translation(edit) || edit.x0 != (mirrors_x ? width : 0) || edit.y0 != (mirrors_y ? height : 0))
+    throw bug_error("plan: an edit after a border that does more than mirror; expected none");
+  return {mirrors_x ? width - rect.x - rect.width : rect.x, mirrors_y ? height - rect.y - rect.height : rect.y,
+          rect.width, rect.height};
+}
+
 }  // namespace
 
 Affine Affine::after(const Affine& first) const {
@@ -76,7 +85,14 @@ void Plan::look_only_at(const Region& rect) {
   view = {x.begin, y.begin, x.end - x.begin, y.end - y.begin};
 }
 
+void Plan::repeat_around(const Region& picture, Border with) {
+  if (border != Border::kFill) throw bug_error("plan: a second border; expected one");
+  border = with;
+  inside = picture;
+}
+
 void Plan::resample(const Affine& output_to_before, int new_height, int new_width) {
+  if (border != Border::kFill) inside = mirrored(inside, output_to_before, new_height, new_width);
   map = map.after(output_to_before);
   output_height = new_height;
   output_width = new_width;

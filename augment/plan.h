@@ -4,6 +4,8 @@
 #include <array>
 #include <cstdint>
 
+#include "augment/border.h"
+
 namespace penstock {
 
 /// The size of a picture: height and width in pixels; channels are 1 (grey) or 3 (RGB).
@@ -88,6 +90,9 @@ struct ErasedRect {
 /// colour matrix does not clamp, but each colour step does. Colours come after all geometry: they change `fill` too,
 /// and a step that looks at the picture looks at the output.
 ///
+/// With a border, the pixels outside of `inside` are copies of pixels in it, taken before the colours. Each is the copy
+/// of a pixel that the output shows.
+///
 /// Transforms edit the plan in the order in which the user wrote them. A geometric edit is therefore composed on the
 /// *output* side: the new map applies the map of the edit first, then the map so far.
 struct Plan {
@@ -99,6 +104,8 @@ struct Plan {
   Affine map;                               // output -> input
   Filter filter = Filter::kNearest;
   std::array<float, 3> fill{};  // levels, 0..255
+  Border border = Border::kFill;
+  Region inside;  // of the output, and may reach beyond it: where the picture in the border lies. Empty with kFill
   std::array<std::array<float, 4>, 3> color{{{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}}};
   int color_step_count = 0;
   std::array<ColorStep, kMaxColorSteps> color_steps{};
@@ -114,8 +121,11 @@ struct Plan {
   /// resample() after it. The view becomes its intersection with the rectangle, rounded outwards to pixels of the
   /// stored picture. When the map is not along the axes, the view does not change.
   void look_only_at(const Region& rect);
+  /// From here on, what lies outside of `picture`, a rectangle of the output so far, are copies of pixels in it. Throws
+  /// bug_error where there is a border already.
+  void repeat_around(const Region& picture, Border with);
   /// Appends a geometric edit: `output_to_before` maps coordinates of the new output to coordinates of the output so
-  /// far.
+  /// far. Throws bug_error where there is a border and the edit does more than mirror the whole output.
   void resample(const Affine& output_to_before, int new_height, int new_width);
   /// Appends a colour edit: `edit` is applied after the colour matrix so far. Throws bug_error when the plan already
   /// has a colour step.

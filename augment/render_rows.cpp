@@ -102,6 +102,7 @@ void render_rows(const RenderJob& job, int channels) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include "augment/detail/border_copies.h"
 #include "core/error.h"
 #include "core/text.h"
 
@@ -117,7 +118,10 @@ namespace detail {
 
 HWY_EXPORT(render_rows);
 
-void render_rows(const RenderJob& job, int channels) { HWY_DYNAMIC_DISPATCH(render_rows)(job, channels); }
+void render_rows(const RenderJob& job, int channels) {
+  HWY_DYNAMIC_DISPATCH(render_rows)(job, channels);
+  copy_into_border(job, channels);
+}
 
 RenderScratch& render_scratch() {
   thread_local RenderScratch scratch;

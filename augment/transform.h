@@ -32,6 +32,11 @@ class Transform {
   /// Whether it draws the same numbers for a sample in every epoch; in odd epochs alternate() then follows edit().
   virtual bool alternates() const { return false; }
   virtual void alternate(Plan&) const {}
+  /// Whether edit() leaves a border that is made of copies (Plan::repeat_around). Only what mirrors may move pixels
+  /// after it.
+  virtual bool repeats_border() const { return false; }
+  /// Whether edit() and alternate() do nothing but mirror the whole output.
+  virtual bool mirrors() const { return false; }
   /// Non-null only for `normalize`.
   virtual const Normalization* normalization() const { return nullptr; }
   /// Non-null only for `mixup` and `cutmix`.

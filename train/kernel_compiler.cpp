@@ -9,6 +9,9 @@
 
 #include <algorithm>
 #include <array>
+#include <future>
+#include <map>
+#include <mutex>
 #include <string>
 
 #include "core/error.h"
@@ -103,11 +106,25 @@ class KernelProgram {
   nvrtcProgram program_ = nullptr;
 };
 
+std::vector<char> compiled(int major, int minor, size_t kernel) {
+  static const Nvrtc nvrtc;
+  return KernelProgram(nvrtc).compile(concat("sm_", major, minor), kernel);
+}
+
 }  // namespace
 
 std::vector<char> compile_kernel(int major, int minor, size_t kernel) {
-  static const Nvrtc nvrtc;
-  return KernelProgram(nvrtc).compile(concat("sm_", major, minor), kernel);
+  static std::mutex mutex;
+  static std::map<std::array<size_t, 3>, std::shared_future<std::vector<char>>> kernels;
+  std::shared_future<std::vector<char>> code;
+  {
+    const std::lock_guard lock(mutex);
+    auto& known = kernels[{static_cast<size_t>(major), static_cast<size_t>(minor), kernel}];
+    // Deferred: whoever asks first compiles, and the others wait for it.
+    if (!known.valid()) known = std::async(std::launch::deferred, compiled, major, minor, kernel).share();
+    code = known;
+  }
+  return code.get();
 }
 
 #else

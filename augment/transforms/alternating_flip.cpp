@@ -12,6 +12,7 @@ namespace {
 class AlternatingFlip final : public Transform {
  public:
   bool alternates() const override { return true; }
+  bool mirrors() const override { return true; }
   /// Which way a picture is shown first is drawn once.
   void edit(Plan& plan, Rng& rng) const override {
     if (rng.chance(0.5)) alternate(plan);

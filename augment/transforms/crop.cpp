@@ -1,6 +1,6 @@
 // crop, shift: cut out a window of the padded picture at a random place, as torchvision's RandomCrop (0.26) with
-// padding and pad_if_needed. Without a size, the window is as large as the picture, which is the augmentation of He et
-// al. 2016, sec. 4.2.
+// padding, padding_mode and pad_if_needed. Without a size, the window is as large as the picture, which is the
+// augmentation of He et al. 2016, sec. 4.2.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -15,7 +15,11 @@ struct Window {
   std::optional<detail::Size> size{};  // none: that of the picture
   int pad = 0;                         // pixels of the output so far, on each side
   std::optional<float> fill{};         // none: the plan's stays
+  Border border = Border::kFill;
 };
+
+/// The most pixels of a border that a window of this size may show: each is a copy of a pixel that it shows as well.
+int most_border(int window) { return (window - 1) / 2; }
 
 /// Where the window begins along one axis. A padded picture that is still smaller than the window lies wholly inside of
 /// it.
@@ -31,15 +35,34 @@ class Crop final : public Transform {
   void edit(Plan& plan, Rng& rng) const override {
     const int height = window_.size ? window_.size->height : plan.output_height;
     const int width = window_.size ? window_.size->width : plan.output_width;
-    const int x = begin_at(plan.output_width, width, window_.pad, rng);
-    const int y = begin_at(plan.output_height, height, window_.pad, rng);
+    const Region before{0, 0, plan.output_width, plan.output_height};
+    const int x = begin_at(before.width, width, pad(width), rng);
+    const int y = begin_at(before.height, height, pad(height), rng);
     plan.resample(Affine::translation(x, y), height, width);
     if (window_.fill) plan.fill.fill(*window_.fill);
+    if (repeats_border()) plan.repeat_around({-x, -y, before.width, before.height}, window_.border);
   }
 
+  bool repeats_border() const override { return window_.border != Border::kFill; }
+
  private:
+  /// A picture that is not larger than both of its borders, and gives the window its size, shows less of them.
+  int pad(int window) const { return repeats_border() ? std::min(window_.pad, most_border(window)) : window_.pad; }
+
   Window window_;
 };
+
+Border border(const Spec& spec) {
+  const std::string name = spec.get("border", "fill");
+  if (name == "fill") return Border::kFill;
+  if (spec.has("fill"))
+    throw config_error(concat(spec.where(), ": fill and border=", name, " are given; expected one of them"));
+  if (name == "edge") return Border::kEdge;
+  if (name == "reflect") return Border::kReflect;
+  if (name == "symmetric") return Border::kSymmetric;
+  throw config_error(
+      concat(spec.where(), ": border is ", in_quotes(name), "; expected fill, edge, reflect or symmetric"));
+}
 
 int padding(const Spec& spec, int fallback) {
   const int pad = spec.get("pad", fallback);
@@ -53,16 +76,21 @@ std::unique_ptr<Transform> make_crop(const Spec& spec, const DataStatistics&) {
   Window window;
   if (has_size || !spec.has("pad")) window.size = detail::size(spec);
   window.pad = padding(spec, 0);
+  window.border = border(spec);
   window.fill = detail::fill(spec);
+  const int smaller = window.size ? std::min(window.size->height, window.size->width) : 0;
+  if (window.size && window.border != Border::kFill && window.pad > most_border(smaller))
+    throw config_error(concat(spec.where(), ": pad is ", window.pad, " with a border of copies and a window of ",
+                              smaller, "; expected at most ", most_border(smaller)));
   return std::make_unique<Crop>(window);
 }
 
 const Registered<TransformKind> kCrop{
     "crop",
-    {"size", "height", "width", "pad", "fill"},
-    "pad the picture by pad=PIXELS on each side (default 0) with fill=LEVEL (0), and cut out a window at a random "
-    "place: a square of size=PIXELS, or height=PIXELS,width=PIXELS (with pad, default: the size before padding); a "
-    "smaller picture is padded",
+    {"size", "height", "width", "pad", "fill", "border"},
+    "pad the picture by pad=PIXELS on each side (default 0) with fill=LEVEL (0), or with copies of its pixels "
+    "(border=edge|reflect|symmetric), and cut out a window at a random place: a square of size=PIXELS, or "
+    "height=PIXELS,width=PIXELS (with pad, default: the size before padding); a smaller picture is padded",
     make_crop,
     {.test_spec = "crop(size=8,pad=1)"}};
 

@@ -11,6 +11,8 @@ class Flip final : public Transform {
  public:
   Flip(double p, bool is_vertical) : p_(p), is_vertical_(is_vertical) {}
 
+  bool mirrors() const override { return true; }
+
   void edit(Plan& plan, Rng& rng) const override {
     if (!rng.chance(p_)) return;
     const double height = plan.output_height, width = plan.output_width;

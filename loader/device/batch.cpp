@@ -105,6 +105,12 @@ void describe_sampling(const Plan& plan, RowJob& job, Scratch scratch) {
   }
 }
 
+void describe_border(const Plan& plan, RowJob& job) {
+  const Region& inside = plan.inside;
+  job.border = plan.border;
+  job.inside = {inside.x, inside.y, inside.x + inside.width, inside.y + inside.height};
+}
+
 void describe_colors(const Plan& plan, RowJob& job) {
   static_assert(RowJob::kMaxErased == Plan::kMaxErased);
   std::copy(plan.fill.begin(), plan.fill.end(), job.fill);
@@ -208,6 +214,7 @@ void KernelBatch::add(size_t picture, const Plan& given, bool scales_dct) {
     if (region.width > 0 && region.height > 0) detail::describe_region(geometry, region, scale, job, scratch);
   }
   detail::describe_sampling(*plan, job, scratch);
+  detail::describe_border(*plan, job);
   detail::describe_colors(*plan, job);
   detail::describe_steps(*plan, job, scratch);
   state.needs.group_count += detail::group_count(job);

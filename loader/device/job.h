@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "augment/border.h"
 #include "augment/tap_weights.h"
 #include "loader/jpeg/block_limits.h"
 #include "loader/jpeg/store_format.h"
@@ -103,6 +104,8 @@ struct RowJob {
   int32_t view_width, view_height, window_x, window_y;  // the window is the region's corner in the view
   double map[6];                                        // xx, xy, x0, yx, yy, y0
   AxisJob columns, rows;                                // of the output
+  Border border;
+  Box inside;  // pixels of the output; those outside of it are copies, except with kFill
   float fill[3], color[3][4];
   int32_t is_recolored, erased_count;
   ErasedJob erased[kMaxErased];

@@ -54,6 +54,7 @@ class RowRenderer {
         channel_step_(job_.pixel_channels == 1 ? 0 : 1),
         row_(row),
         output_row_(output_row),
+        shown_row_(shown(output_row, job_.inside.top, job_.inside.bottom)),
         first_column_(first_column),
         count_(given.output_width - first_column < kRenderThreads ? given.output_width - first_column
                                                                   : kRenderThreads) {}
@@ -64,7 +65,7 @@ class RowRenderer {
     block_.each([&](int thread) {
       if (thread >= count_) return;
       float levels[3];
-      point(first_column_ + thread, levels);
+      point(shown_column(first_column_ + thread), levels);
       write(first_column_ + thread, levels);
     });
   }
@@ -79,6 +80,12 @@ class RowRenderer {
   }
 
   OutputPixel output_at(int column) const { return {row_, output_row_, column}; }
+
+  /// The row or column of the output whose pixels stand in this one: another one in a border.
+  int shown(int at, int begin, int end) const {
+    return job_.border == Border::kFill ? at : begin + pixel_at(job_.border, at - begin, end - begin);
+  }
+  int shown_column(int column) const { return shown(column, job_.inside.left, job_.inside.right); }
 
   /// The pixel in column x and row y of the view. Coordinates outside of what was decoded take its edge: such a pixel
   /// has weight 0.
@@ -95,7 +102,7 @@ class RowRenderer {
   /// As Sampler of augment/detail/render_lanes-inl.h.
   void point(int column, float (&levels)[3]) const {
     const auto at = [&](const double* map) {
-      const auto from_row = static_cast<float>(map[1] * (output_row_ + 0.5) + map[2]);
+      const auto from_row = static_cast<float>(map[1] * (shown_row_ + 0.5) + map[2]);
       return (static_cast<float>(column) + 0.5f) * static_cast<float>(map[0]) + from_row;
     };
     const float x = at(job_.map), y = at(job_.map + 3);
@@ -131,9 +138,13 @@ class RowRenderer {
   /// and each output pixel sums taps of the line. Where the map turns, the line runs along a column of the picture.
   void filtered() {
     const AxisJob& across = job_.columns;
-    const int begin = first_column_ > across.begin ? first_column_ : across.begin;
-    const int end = first_column_ + count_ < across.end ? first_column_ + count_ : across.end;
-    const bool is_inside = output_row_ >= job_.rows.begin && output_row_ < job_.rows.end && begin < end;
+    // In a border a pixel may stand for one of another block, so that all columns that show the picture are looked at.
+    const bool has_border = job_.border != Border::kFill;
+    const int first = has_border ? 0 : first_column_,
+              stop_column = has_border ? given_.output_width : first_column_ + count_;
+    const int begin = first > across.begin ? first : across.begin;
+    const int end = stop_column < across.end ? stop_column : across.end;
+    const bool is_inside = shown_row_ >= job_.rows.begin && shown_row_ < job_.rows.end && begin < end;
     if (is_inside) {
       block_.each([&](int thread) {
         for (int i = 0; i < 3; ++i) shared_.sums[3 * thread + i] = 0;
@@ -147,9 +158,10 @@ class RowRenderer {
     block_.each([&](int thread) {
       const int column = first_column_ + thread;
       if (thread >= count_) return;
+      const int from = shown_column(column);
       float levels[3];
       fill(levels);
-      if (is_inside && column >= begin && column < end)
+      if (is_inside && from >= begin && from < end)
         for (int i = 0; i < 3; ++i) levels[i] = static_cast<float>(shared_.sums[3 * thread + i]) * kLevelOfSum;
       write(column, levels);
     });
@@ -158,8 +170,8 @@ class RowRenderer {
   /// Mixes `count` pixels of the line from pixel `at` on, and adds their taps to the sums.
   void sum_segment(int at, int count) {
     const AxisJob &across = job_.columns, &down = job_.rows;
-    const int first_row = firsts(down)[output_row_], channels = job_.channels;
-    const uint16_t* row_weights = weights(down, output_row_);
+    const int first_row = firsts(down)[shown_row_], channels = job_.channels;
+    const uint16_t* row_weights = weights(down, shown_row_);
     block_.each([&](int thread) {
       for (int i = thread; i < count * channels; i += block_.size) {
         const int p = at + i / channels, channel = i % channels;
@@ -173,7 +185,7 @@ class RowRenderer {
       }
     });
     block_.each([&](int thread) {
-      const int column = first_column_ + thread;
+      const int column = shown_column(first_column_ + thread);
       if (thread >= count_ || column < across.begin || column >= across.end) return;
       const uint16_t* column_weights = weights(across, column);
       const int first = firsts(across)[column];
@@ -210,7 +222,7 @@ class RowRenderer {
   const RowJob& job_;
   const uint8_t* const pixels_;
   const int channel_step_;  // from a channel's level to the next one's
-  const int row_, output_row_, first_column_, count_;
+  const int row_, output_row_, shown_row_, first_column_, count_;
 };
 
 /// Task: kRenderThreads pixels of an output row, in the order of the batch. Block: kRenderThreads.

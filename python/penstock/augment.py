@@ -136,11 +136,11 @@ def _resize(transform: Any) -> str:
 def _random_crop(transform: Any) -> str:
     padding = getattr(transform, "padding", None)
     sides = [0] if padding is None else list(padding) if isinstance(padding, (list, tuple)) else [padding]
-    spec = _spec("crop", {**_size(transform.size), "pad": _number(max(sides), 0), "fill": _fill(transform)})
+    mode = transform.padding_mode
+    around = {"fill": _fill(transform)} if mode == "constant" else {"border": mode}
+    spec = _spec("crop", {**_size(transform.size), "pad": _number(max(sides), 0), **around})
     if len(set(sides)) != 1:
         raise _NoCounterpart(f"RandomCrop with padding {tuple(sides)}", spec)
-    if padding is not None and transform.padding_mode != "constant":
-        raise _NoCounterpart(f"RandomCrop with padding_mode {transform.padding_mode}", spec)
     return spec
 
 

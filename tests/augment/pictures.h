@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "augment/plan.h"
@@ -51,6 +52,22 @@ inline OwnedPicture cut_out(const Picture& whole, const Region& region) {
                .x = region.x,
                .y = region.y};
   return part;
+}
+
+/// Where a picture of a random size begins and ends along an axis of `size` pixels that shows it in a border: wholly,
+/// or at least as much of it as a border shows again.
+inline std::pair<int, int> random_place(int size, Rng& rng) {
+  const int border = (size - 1) / 2;
+  if (rng.chance(0.3)) return {rng.between(-3, border), size + 5};
+  if (rng.chance(0.3)) return {-5, rng.between(size - border, size + 3)};
+  const int begin = rng.between(0, size - 1);
+  return {begin, rng.between(begin + 1, size)};
+}
+
+inline void add_random_border(Plan& plan, Rng& rng) {
+  const auto [left, right] = random_place(plan.output_width, rng);
+  const auto [top, bottom] = random_place(plan.output_height, rng);
+  plan.repeat_around({left, top, right - left, bottom - top}, static_cast<Border>(rng.between(1, 3)));
 }
 
 /// A plan with a random map: a rotation, a resize, a shift by whole pixels, a mirrored one, or one that looks only
@@ -111,6 +128,7 @@ inline Plan random_plan(int height, int width, Rng& rng) {
     const auto level = static_cast<float>(rng.uniform(0, 255));
     plan.erase({top, left, rng.between(top, new_height), rng.between(left, new_width), {level, 7, 250}});
   }
+  if (rng.chance(0.2)) add_random_border(plan, rng);
   return plan;
 }
 

@@ -103,6 +103,15 @@ inline void put_element(std::vector<uint8_t>& output, size_t at, float level, fl
   }
 }
 
+/// The place in [begin, end) whose pixel stands at `at`: the way back to the picture, from mirror to mirror.
+inline int reference_place(Border border, int at, int begin, int end) {
+  if (border == Border::kFill) return at;
+  if (border == Border::kEdge || end - begin == 1) return std::clamp(at, begin, end - 1);
+  const int repeated = border == Border::kSymmetric ? 1 : 0;
+  while (at < begin || at >= end) at = at < begin ? 2 * begin - repeated - at : 2 * (end - 1) + repeated - at;
+  return at;
+}
+
 inline std::vector<uint8_t> reference_render(Picture picture, const Plan& whole_plan, const Normalization& to,
                                              Layout layout) {
   const Plan plan = detail::seen_from_view(whole_plan);
@@ -117,10 +126,13 @@ inline std::vector<uint8_t> reference_render(Picture picture, const Plan& whole_
     put_element(output, at, level, level * to.scale[channel] + to.bias[channel], layout);
   };
   const ReferenceSampler sample(picture, plan);
+  const Region& inside = plan.inside;
   for (int row = 0; row < height; ++row) {
     for (int column = 0; column < width; ++column) {
+      const int from_column = reference_place(plan.border, column, inside.x, inside.x + inside.width);
+      const int from_row = reference_place(plan.border, row, inside.y, inside.y + inside.height);
       float in[3] = {0, 0, 0};
-      for (int i = 0; i < channels; ++i) in[i] = sample(column, row, i);
+      for (int i = 0; i < channels; ++i) in[i] = sample(from_column, from_row, i);
       for (int i = 0; i < channels; ++i) {
         const auto& k = plan.color[i];
         put(i, row, column,

@@ -2,11 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "augment/transform.h"
+#include "core/text.h"
 #include "tests/augment/pictures.h"
+#include "tests/augment/reference.h"
 #include "tests/augment/refusal.h"
 
 namespace penstock {
@@ -57,6 +61,87 @@ TEST(CropTest, SmallerPictureLiesWhollyInTheWindow) {
     ys.insert(plan.map.y0);
   }
   EXPECT_EQ(ys, (std::set<double>{-5, -4, -3, -2, -1, 0}));
+}
+
+/// A picture whose levels tell its pixels apart, and what a plan shows of it: u8, grey.
+std::vector<int> shown(int height, int width, const Plan& plan) {
+  std::vector<uint8_t> pixels(static_cast<size_t>(height * width));
+  std::iota(pixels.begin(), pixels.end(), uint8_t{1});
+  const auto bytes =
+      test::rendered({.pixels = pixels.data(), .row_stride = width, .height = height, .width = width, .channels = 1},
+                     plan, {}, Layout::kU8Nhwc);
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(BorderTest, EveryPixelIsThatOfThePaddedPicture) {
+  // All sizes and pads up to a border that is wider than the picture. A pixel that would be outside of the window is
+  // not there: then it would have level 0, the fill.
+  const std::pair<const char*, Border> kBorders[] = {
+      {"edge", Border::kEdge}, {"reflect", Border::kReflect}, {"symmetric", Border::kSymmetric}};
+  for (const auto& [name, border] : kBorders) {
+    for (int size = 1; size <= 7; ++size) {
+      for (int window = 0; window <= 9; ++window) {  // 0: the picture's size
+        for (int pad = 0; pad <= (window == 0 ? 9 : (window - 1) / 2); ++pad) {
+          const Pipeline pipeline(
+              concat("crop(", window == 0 ? "" : concat("size=", window, ","), "pad=", pad, ",border=", name, ")"), {});
+          for (uint64_t id = 0; id < 30; ++id) {
+            const Plan plan = pipeline.plan(size, size, 1, 0, id);
+            const auto found = shown(size, size, plan);
+            const int output = plan.output_width;
+            for (int i = 0; i < output * output; ++i) {
+              const int row = test::reference_place(border, i / output + static_cast<int>(plan.map.y0), 0, size);
+              const int column = test::reference_place(border, i % output + static_cast<int>(plan.map.x0), 0, size);
+              ASSERT_EQ(found[static_cast<size_t>(i)], 1 + row * size + column)
+                  << pipeline.text() << " of " << size << " at " << i;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(BorderTest, DrawsAreThoseOfAFilledBorder) {
+  for (int i = 0; i < 200; ++i) {
+    const Plan filled = plan_of("crop(size=32,pad=4)", i), copied = plan_of("crop(size=32,pad=4,border=reflect)", i);
+    EXPECT_EQ(filled.map.x0, copied.map.x0);
+    EXPECT_EQ(filled.map.y0, copied.map.y0);
+  }
+}
+
+TEST(BorderTest, FlipsMirrorItWithThePicture) {
+  for (uint64_t id = 0; id < 50; ++id) {
+    const auto of = [&](const char* after) {
+      const std::string crop = "crop(height=7,width=9,pad=3,border=reflect)";
+      return shown(8, 10, Pipeline(crop + after, {}).plan(8, 10, 1, 0, id));
+    };
+    auto plain = of("");
+    const auto mirrored = of(",flip(p=1)"), turned = of(",flip(p=1),vflip(p=1)");
+    EXPECT_EQ(turned, std::vector<int>(plain.rbegin(), plain.rend()));
+    for (int row = 0; row < 7; ++row) std::reverse(plain.begin() + row * 9, plain.begin() + (row + 1) * 9);
+    EXPECT_EQ(mirrored, plain);
+  }
+}
+
+TEST(BorderTest, OnlyFlipsMayMovePixelsAfterIt) {
+  const std::string crop = "crop(pad=4,border=reflect)";
+  for (const char* after : {"shift", "rotate(degrees=9)", "resize(size=20)", "center-crop(size=9)", "trivial-augment"})
+    EXPECT_EQ(color_refusal(crop + ",flip," + after),
+              concat("transform ", parse_spec("transform", after).name(), ": comes after ", crop,
+                     ", whose border it would have to move; expected flips alone after it"));
+  EXPECT_THAT(color_refusal(crop + ",alternating-flip,vflip,color-jitter(hue=0.1),normalize,erase"),
+              HasSubstr("accepted"));
+  EXPECT_THAT(color_refusal("rotate(degrees=9),resize(size=20)," + crop), HasSubstr("accepted"));
+}
+
+TEST(BorderTest, RefusesBadArguments) {
+  EXPECT_THAT(color_refusal("crop(pad=2,border=mirror)"),
+              HasSubstr("crop: border is \"mirror\"; expected fill, edge, reflect or symmetric"));
+  EXPECT_THAT(color_refusal("crop(pad=2,fill=3,border=edge)"),
+              HasSubstr("fill and border=edge are given; expected one of them"));
+  EXPECT_THAT(color_refusal("crop(height=30,width=8,pad=4,border=edge)"),
+              HasSubstr("pad is 4 with a border of copies and a window of 8; expected at most 3"));
+  EXPECT_THAT(color_refusal("crop(pad=2,fill=3,border=fill)"), HasSubstr("accepted"));
 }
 
 TEST(CropTest, RefusesBadArguments) {

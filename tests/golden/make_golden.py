@@ -90,6 +90,8 @@ def spec_cases():
             "flip(p=1),vflip(p=1)": F.vflip(F.hflip(image)),
             f"crop(height={image.height + 6},width={image.width + 6},pad=3,fill=90)":
                 F.pad(image, 3, fill=(90,) * 3 if picture == "color" else 90),
+            **{f"crop(height={image.height + 6},width={image.width + 6},pad=3,border={mode})": F.pad(image, 3, padding_mode=mode)
+               for mode in ("edge", "reflect", "symmetric")},
             "center-crop(size=16)": F.center_crop(image, [16, 16]),
             "center-crop(height=11,width=17)": F.center_crop(image, [11, 17]),
             "center-crop(size=33)": F.center_crop(image, [33, 33]),

@@ -19,6 +19,8 @@ NORMALIZE = "normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225)"
     (lambda of: of.Resize((128, 64), antialias=False), "resize(height=128,width=64,filter=bilinear)"),
     (lambda of: of.CenterCrop(224), "center-crop(size=224)"),
     (lambda of: of.RandomCrop(32, padding=4), "crop(size=32,pad=4)"),
+    (lambda of: of.RandomCrop(32, padding=4, padding_mode="reflect"), "crop(size=32,pad=4,border=reflect)"),
+    (lambda of: of.RandomCrop((20, 30), padding_mode="edge"), "crop(height=20,width=30,border=edge)"),
     (lambda of: of.RandomHorizontalFlip(), "flip"),
     (lambda of: of.RandomVerticalFlip(0.3), "vflip(p=0.3)"),
     (lambda of: of.RandomRotation(15), "rotate(degrees=-15:15)"),

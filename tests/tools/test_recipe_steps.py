@@ -1,6 +1,6 @@
-"""Recipe cifar10-94: its first steps are those of airbench94_muon (Jordan 2024), written here from the program: losses that are
-added up over the batch, its rates, its weight decay, its momenta. A rate that is a factor of 2,000 too small still learns a
-little, so that only this shows it."""
+"""Recipes: their first steps are those of their sources, written here from the programs: losses that are added up over the
+batch, rates, weight decay, momenta. A rate that is a factor of 2,000 too small still learns a little, so that only this shows
+it. cifar10-94 is airbench94_muon (Jordan 2024), cifar10-94-resnet is bag_of_tricks.ipynb (Page 2019)."""
 import json
 
 import numpy as np
@@ -11,23 +11,54 @@ from torch.nn import functional
 
 from train_tool import run
 
-PICTURES, SIDE, CLASSES, CHANNELS = 2000, 12, 10, (24, 8, 32, 32)
+SIDE, CLASSES = 12, 10
 
 
-def pictures(folder):
-    """Pictures whose class is a colour and a place, with noise."""
+def pictures(folder, count):
+    """Pictures whose class is a colour and a place, with noise: normalised, and their classes."""
     random = np.random.default_rng(1)
-    pixels = random.integers(0, 160, (PICTURES, SIDE, SIDE, 3), dtype=np.uint8)
+    pixels = random.integers(0, 160, (count, SIDE, SIDE, 3), dtype=np.uint8)
     for number, picture in enumerate(pixels):
         label = number % CLASSES
         picture[label:label + 3, :, label % 3] += 90
         path = folder / f"train/{label}/{number:04}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(picture).save(path)
-    return torch.from_numpy(pixels), torch.arange(PICTURES) % CLASSES
+    levels = torch.from_numpy(pixels).permute(0, 3, 1, 2) / 255
+    mean, deviation = levels.mean((0, 2, 3), keepdim=True), levels.std((0, 2, 3), correction=0, keepdim=True)
+    return (levels - mean) / deviation, torch.arange(count) % CLASSES
 
 
-def initial_state():
+def new_norm(name, channels):
+    return {f"{name}.weight": torch.ones(channels), f"{name}.bias": torch.randn(channels) * 0.1,
+            f"{name}.running_mean": torch.zeros(channels), f"{name}.running_var": torch.ones(channels)}
+
+
+def trained_of(state):
+    return {name: value.clone().requires_grad_() for name, value in state.items()
+            if name != "whiten.weight" and ("conv" in name or "bias" in name or name == "head.weight")}
+
+
+def steps_of_recipe(recipe, folder, state, epochs, *flags):
+    """The state after `epochs` steps of all pictures in folder/in, in a batch."""
+    save_file(state, folder / "begin.safetensors")
+    run(folder / "cache", "--recipe", recipe, "--data", f"image-folder:{folder / 'in'}", "--augment", "normalize", "--epochs", epochs,
+        "--pretrained", folder / "begin.safetensors", "--device", "cpu", "--threads", 2, "-j", 0, "--out", folder / "run", *flags)
+    assert json.loads((folder / "run/summary.json").read_text())["steps"] == epochs
+    return load_file(folder / "run/checkpoint-last.safetensors")
+
+
+def expect_steps(found, expected, state, prefix="model."):
+    for name, value in expected.items():
+        change = (value - state[name]).abs().max()
+        assert change > 1e-4, name
+        assert (found[prefix + name] - value).abs().max() < 1e-2 * change, name
+
+
+PICTURES, CHANNELS = 2000, (24, 8, 32, 32)  # of cifar10-94, with an eighth of the width
+
+
+def initial_airbench():
     """Names as Penstock has them: two convolutions and two norms in each of three blocks."""
     torch.manual_seed(2)
     state = {"whiten.weight": torch.randn(CHANNELS[0], 3, 2, 2) * 0.5, "whiten.bias": torch.randn(CHANNELS[0]) * 0.1,
@@ -35,13 +66,11 @@ def initial_state():
     for block, (inputs, outputs) in enumerate(zip(CHANNELS, CHANNELS[1:]), 1):
         for number, before in ((1, inputs), (2, outputs)):
             state[f"block{block}.conv{number}.weight"] = torch.randn(outputs, before, 3, 3) * 0.2
-            state |= {f"block{block}.norm{number}.{name}": value for name, value in {
-                "weight": torch.ones(outputs), "bias": torch.randn(outputs) * 0.1, "running_mean": torch.zeros(outputs),
-                "running_var": torch.ones(outputs)}.items()}
+            state |= new_norm(f"block{block}.norm{number}", outputs)
     return state
 
 
-def logits(state, x):
+def airbench_logits(state, x):
     x = functional.gelu(functional.conv2d(x, state["whiten.weight"], state["whiten.bias"]))
     for block in (1, 2, 3):
         for number in (1, 2):
@@ -61,9 +90,8 @@ def nearly_orthogonal(matrix):
     return x.T if matrix.shape[0] > matrix.shape[1] else x
 
 
-def source_steps(state, images, labels, count):
-    trained = {name: value.clone().requires_grad_() for name, value in state.items()
-               if name != "whiten.weight" and ("conv" in name or "bias" in name or name == "head.weight")}
+def airbench_steps(state, images, labels, count):
+    trained = trained_of(state)
     filters = [value for name, value in trained.items() if "conv" in name]
     decay, bias_rate, head_rate = 2e-6 * PICTURES, 0.053, 0.67
     groups = [{"params": [value for name, value in trained.items() if "bias" in name], "lr": bias_rate, "weight_decay": decay / bias_rate},
@@ -71,7 +99,7 @@ def source_steps(state, images, labels, count):
     sgd = torch.optim.SGD(groups, momentum=0.85, nesterov=True)
     rates, momenta = [group["lr"] for group in sgd.param_groups], [torch.zeros_like(value) for value in filters]
     for step in range(count):
-        functional.cross_entropy(logits(state | trained, images), labels, label_smoothing=0.2, reduction="sum").backward()
+        functional.cross_entropy(airbench_logits(state | trained, images), labels, label_smoothing=0.2, reduction="sum").backward()
         left = 1 - step / count
         for group, rate in zip(sgd.param_groups, rates):
             group["lr"] = rate * left
@@ -87,19 +115,67 @@ def source_steps(state, images, labels, count):
     return {name: value.detach() for name, value in trained.items()}
 
 
-def test_two_steps_of_the_recipe_are_those_of_its_source(tmp_path):
-    pixels, labels = pictures(tmp_path / "in")
-    state = initial_state()
-    save_file(state, tmp_path / "begin.safetensors")
-    run(tmp_path / "cache", "--recipe", "cifar10-94", "--arch", "airbench(width=0.125)", "--data", f"image-folder:{tmp_path / 'in'}",
-        "--augment", "normalize", "--epochs", 2, "--pretrained", tmp_path / "begin.safetensors", "--device", "cpu", "--threads", 2,
-        "-j", 0, "--out", tmp_path / "run")
-    levels = pixels.permute(0, 3, 1, 2) / 255
-    mean, deviation = levels.mean((0, 2, 3), keepdim=True), levels.std((0, 2, 3), correction=0, keepdim=True)
-    expected = source_steps(state, (levels - mean) / deviation, labels, 2)
-    found = load_file(tmp_path / "run/model.safetensors")
-    assert json.loads((tmp_path / "run/summary.json").read_text())["steps"] == 2
-    for name, value in expected.items():
-        change = (value - state[name]).abs().max()
-        assert change > 1e-3, name
-        assert (found[name] - value).abs().max() < 1e-2 * change, name
+def test_steps_of_cifar10_94(tmp_path):
+    images, labels = pictures(tmp_path / "in", PICTURES)
+    state = initial_airbench()
+    found = steps_of_recipe("cifar10-94", tmp_path, state, 2, "--arch", "airbench(width=0.125)")
+    expect_steps(found, airbench_steps(state, images, labels, 2), state)
+
+
+BATCH, WIDTHS = 512, {"prep": (27, 8), "layer1": (8, 16), "residual1.0": (16, 16), "residual1.1": (16, 16), "layer2": (16, 32),
+                      "layer3": (32, 64), "residual3.0": (64, 64), "residual3.1": (64, 64)}  # an eighth of the width
+
+
+def initial_resnet():
+    torch.manual_seed(3)
+    state = {"whiten.weight": torch.randn(27, 3, 3, 3) * 0.3, "head.weight": torch.randn(CLASSES, 64) * 0.1}
+    for name, (inputs, outputs) in WIDTHS.items():
+        side = 1 if name == "prep" else 3
+        state[f"{name}.conv.weight"] = torch.randn(outputs, inputs, side, side) / (inputs * side * side) ** 0.5
+        state |= new_norm(f"{name}.norm", outputs)
+    return state
+
+
+def resnet_logits(state, statistics, x):
+    """`statistics` has the running means and variances of the norms; they are moved."""
+    def layer(name, x):
+        x = functional.conv2d(x, state[f"{name}.conv.weight"], padding=0 if name == "prep" else 1)
+        x = functional.max_pool2d(x, 2) if name.startswith("layer") else x
+        means = [statistics[f"{name}.norm.{kind}"] for kind in ("running_mean", "running_var")]
+        return functional.celu(functional.batch_norm(x, *means, bias=state[f"{name}.norm.bias"], training=True), 0.3)
+    x = layer("layer1", layer("prep", functional.conv2d(x, state["whiten.weight"], padding=1)))
+    x = x + layer("residual1.1", layer("residual1.0", x))
+    x = layer("layer3", layer("layer2", x))
+    x = x + layer("residual3.1", layer("residual3.0", x))
+    return functional.linear(x.amax((2, 3)), state["head.weight"]) / 16
+
+
+def resnet_steps(state, images, labels, count):
+    """With the momentum of torch.optim.SGD: the program multiplies by the rate before it adds up, which is the same where the
+    rate stays as it is. The rate of a step is the program's of the step before. Also the norms' statistics."""
+    trained = trained_of(state)
+    statistics = {name: value.clone() for name, value in state.items() if "running" in name}
+    biases = [value for name, value in trained.items() if "bias" in name]
+    others = [value for name, value in trained.items() if "bias" not in name]
+    decay = 5e-4 * BATCH
+    sgd = torch.optim.SGD([{"params": others, "weight_decay": decay}, {"params": biases, "weight_decay": decay / 64}], lr=1,
+                          momentum=0.9, nesterov=True)
+    for step in range(count):
+        rate = np.interp(step / count, [0, 0.2, 0.8, 1], [0, 1, 0.1, 0.1]) / BATCH
+        for group, factor in zip(sgd.param_groups, (1, 64)):
+            group["lr"] = rate * factor
+        sgd.zero_grad()
+        logits = resnet_logits(state | trained, statistics, images)
+        functional.cross_entropy(logits, labels, label_smoothing=0.2, reduction="sum").backward()
+        sgd.step()
+    return {name: value.detach() for name, value in (trained | statistics).items()}
+
+
+def test_steps_of_cifar10_94_resnet(tmp_path):
+    images, labels = pictures(tmp_path / "in", BATCH)
+    state = initial_resnet()
+    found = steps_of_recipe("cifar10-94-resnet", tmp_path, state, 5, "--arch", "bag-of-tricks-resnet(width=0.125)")
+    expected = resnet_steps(state, images, labels, 5)
+    expect_steps(found, expected, state)
+    kept = 0.99 ** 5
+    expect_steps(found, {name: kept * state[name] + (1 - kept) * value for name, value in expected.items()}, state, "average.")

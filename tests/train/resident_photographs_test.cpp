@@ -36,7 +36,8 @@ TEST(ResidentPhotographsTest, BatchesAreTheLoadersToTheBit) {
         "center-crop(size=13)",
         "center-crop(size=40),color-jitter(brightness=0.4,contrast=0.4,saturation=0.4,hue=0.1),normalize,erase(p=0.7)",
         "random-resized-crop(size=24),trivial-augment,normalize",
-        "center-crop(size=40),shift(pad=3),normalize,erase(p=0.7)"})
+        "center-crop(size=40),shift(pad=3),normalize,erase(p=0.7)",
+        "resize(size=30),crop(size=32,pad=6,border=symmetric),flip(p=0.5),normalize"})
     expect_loaders_batches(jpeg_dataset(), augment, photograph_options());
 }
 

@@ -21,6 +21,7 @@ TEST(ResidentFeederTest, BatchesAreTheLoadersToTheBit) {
        {"affine(degrees=30,translate=0.2,scale=0.7:1.3,shear=10,fill=40),normalize",
         "affine(degrees=30,translate=0.2,interpolation=bilinear,fill=40),normalize",
         "shift(pad=3),flip(p=0.5),normalize,erase(p=0.7)",
+        "crop(pad=4,border=reflect),flip(p=0.5),color-jitter(contrast=0.4),normalize,erase(p=0.7)",
         "resize(height=27,width=31,filter=bilinear),center-crop(size=24),normalize", "resize(size=13)",
         "random-resized-crop(size=17),flip,normalize", "color-jitter(brightness=0.2,contrast=0.4),normalize",
         "trivial-augment,normalize,erase(p=0.3)"})
