@@ -17,7 +17,8 @@ namespace penstock {
 /// Memory: two stretches of up to `stretch_bytes` each (at least a batch), on the host and on the device. The first
 /// stretches are shorter, so that the first batch comes soon.
 ///
-/// Errors: what `plan` throws is rethrown by the next() that would have returned a batch of that stretch.
+/// Errors: what `plan` throws is rethrown by the next() that would have returned a batch of that stretch. Only
+/// start_epoch() may be called after that.
 ///
 /// Thread-safety: one consumer thread. `plan` is used on another one, one call at a time.
 class PlansAhead {

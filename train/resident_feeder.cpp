@@ -2,6 +2,7 @@
 // rows of pictures that did not fit.
 #include <utility>
 
+#include "augment/resampling.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "train/batch_planner.h"
@@ -98,17 +99,19 @@ class ResidentFeeder final : public Feeder {
                " mix rows of a batch, which only the loader on the host can do; expected no mixup and no cutmix"));
   }
 
-  /// The kernels are compiled while the pictures are copied.
+  /// The kernels that an example of the pictures needs are compiled while the pictures are copied.
   static std::unique_ptr<DeviceKernels> kernels_for(const Dataset& dataset, const Pipeline& pipeline,
                                                     const torch::Device& device) {
     auto kernels = make_device_kernels(device);
     const auto example = dataset.example();
-    const bool decodes = example && example->encoding == Encoding::kCoefficients;
-    kernels->prepare(
-        kernel_launches({.rows = 1, .output = {1, 1, 1}, .normalization = {}}, {.weighs = decodes,
-                                                                                .recolors = pipeline.color_steps() > 0,
-                                                                                .group_count = uint64_t{decodes},
-                                                                                .tile_count = uint64_t{decodes}}));
+    if (!example) return kernels;
+    const bool decodes = example->encoding == Encoding::kCoefficients;
+    const Plan plan = pipeline.plan(example->extent.height, example->extent.width, 0, 0, example->id);
+    kernels->prepare(kernel_launches({.rows = 1, .output = {1, 1, 1}, .normalization = {}},
+                                     {.weighs = resampling_of(plan).kind == Resampling::Kind::kFiltered,
+                                      .recolors = pipeline.color_steps() > 0,
+                                      .group_count = uint64_t{decodes},
+                                      .tile_count = uint64_t{decodes}}));
     return kernels;
   }
 

@@ -3,7 +3,7 @@
 
 #include "core/text.h"
 #include "tests/cuda/device.h"
-#include "tests/train/jpeg_dataset.h"
+#include "tests/train/picture_datasets.h"
 #include "train/feeder.h"
 
 namespace penstock {

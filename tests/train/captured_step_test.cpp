@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/train/captured_training.h"
-#include "tests/train/jpeg_dataset.h"
+#include "tests/train/picture_datasets.h"
 
 namespace penstock {
 namespace {

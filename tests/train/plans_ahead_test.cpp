@@ -84,6 +84,41 @@ TEST(PlansAheadTest, StretchesOfAnyLengthGiveTheSameOrder) {
   for (const int64_t count : {1, 2, 3, 100}) EXPECT_EQ(batches_from(2, 1, count), expected) << count;
 }
 
+/// The number of batches of each epoch that are planned when `taken` batches of epoch 0 have been asked for.
+std::vector<int64_t> planned_counts(const PlansAhead::Shape& shape, int64_t taken) {
+  std::vector<int64_t> counts(3);
+  {
+    PlansAhead ahead(
+        shape,
+        [&](int64_t epoch, int64_t index, std::byte* to) { return ++counts.at(epoch), numbered(epoch, index, to); },
+        torch::kCPU);
+    ahead.start_epoch(0, 0);
+    for (int64_t i = 0; i < taken; ++i) EXPECT_TRUE(ahead.next());
+  }  // its thread has ended here
+  return counts;
+}
+
+TEST(PlansAheadTest, EachStretchIsTwiceAsLongUpToItsBound) {
+  PlansAhead::Shape shape{.batches_per_epoch = 100, .batch_bytes = kBytes};
+  const auto of_first_epoch = [&](int64_t taken) { return planned_counts(shape, taken)[0]; };
+  EXPECT_EQ(of_first_epoch(0), 4);
+  EXPECT_EQ(of_first_epoch(1), 4 + 8);
+  EXPECT_EQ(of_first_epoch(5), 4 + 8 + 16);
+  EXPECT_EQ(of_first_epoch(13), 4 + 8 + 16 + 32);
+  shape.stretch_bytes = 6 * kBytes;
+  EXPECT_EQ(of_first_epoch(5), 4 + 6 + 6);
+  EXPECT_EQ(of_first_epoch(11), 4 + 6 + 6 + 6);
+}
+
+TEST(PlansAheadTest, NothingIsPlannedAfterTheLastEpoch) {
+  PlansAhead::Shape shape{.batches_per_epoch = kBatches, .batch_bytes = kBytes, .epoch_count = 1};
+  EXPECT_EQ(planned_counts(shape, kBatches), (std::vector<int64_t>{5, 0, 0}));
+  shape.epoch_count = 2;
+  EXPECT_EQ(planned_counts(shape, kBatches), (std::vector<int64_t>{5, 5, 0}));
+  shape.epoch_count = -1;
+  EXPECT_EQ(planned_counts(shape, kBatches), (std::vector<int64_t>{5, 5, 0}));
+}
+
 TEST(PlansAheadTest, AnErrorComesWithTheStretchThatItIsOf) {
   const auto plan = [](int64_t epoch, int64_t index, std::byte* to) {
     if (index == 2) throw io_error("the disk is gone; expected it");

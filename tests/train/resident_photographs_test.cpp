@@ -9,7 +9,7 @@
 
 #include "core/text.h"
 #include "tests/support/testing.h"
-#include "tests/train/jpeg_dataset.h"
+#include "tests/train/picture_datasets.h"
 #include "tests/train/resident_batches.h"
 #include "train/device_kernels.h"
 #include "train/feeder.h"

@@ -1,6 +1,11 @@
 // Resident feeder: batches of raw pictures made by the device's kernels are the loader's batches to the bit.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
+#include "tests/train/picture_datasets.h"
 #include "tests/train/resident_batches.h"
 #include "tests/train/small_dataset.h"
 #include "train/feeder.h"
@@ -26,6 +31,28 @@ TEST(ResidentFeederTest, BatchesAreTheLoadersToTheBit) {
         "random-resized-crop(size=17),flip,normalize", "color-jitter(brightness=0.2,contrast=0.4),normalize",
         "trivial-augment,normalize,erase(p=0.3)"})
     EXPECT_EQ(differing_digits(augment, loader_options()), 0) << augment;
+}
+
+TEST(ResidentFeederTest, GreyAndColourPicturesOfSeveralSizesAreTheLoadersToTheBit) {
+  for (const char* augment :
+       {"random-resized-crop(size=17),flip,normalize", "resize(size=30),center-crop(size=24),normalize",
+        "center-crop(size=40),crop(pad=6,border=symmetric),color-jitter(saturation=0.4,contrast=0.4),normalize"})
+    EXPECT_EQ(differing_pixels(raw_dataset(), augment, loader_options()), 0) << augment;
+}
+
+TEST(ResidentFeederTest, DamagedPicturesAreSubstitutedOrNamed) {
+  const TemporaryFolder folder("raw-corrupt");
+  std::filesystem::copy(raw_dataset()->folder(), folder.path() / "train");
+  const auto file = folder.path() / "train" / raw_dataset()->manifest().shards[1].file;
+  std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(4096 + 20'000).write("penstock", 8);
+  const auto dataset = Dataset::open(folder.path());
+  auto options = loader_options();
+  options.on_corrupt = OnCorrupt::kSubstitute;
+  EXPECT_EQ(differing_pixels(dataset, "center-crop(size=24),normalize", options), 0);
+  options.on_corrupt = OnCorrupt::kFail;
+  const auto message =
+      message_of(ErrorKind::kCorrupt, [&] { differing_pixels(dataset, "center-crop(size=24),normalize", options); });
+  EXPECT_THAT(message, testing::HasSubstr("crc32c"));
 }
 
 TEST(ResidentFeederTest, HalvesAreTheLoadersRowsRounded) {
