@@ -13,8 +13,8 @@ enum class Border : int32_t {
   kSymmetric  // cba abcd dcb
 };
 
-/// The number, from 0 to size - 1, of the pixel that stands at `at` along an axis whose picture has the pixels [0,
-/// size). Where a picture is smaller than its border, it is mirrored again and again, as numpy.pad does.
+/// Which pixel, 0 to size - 1, is shown at coordinate `at`, which may lie outside of [0, size). A picture that is
+/// smaller than its border is mirrored again and again, as numpy.pad does.
 /// Requires size > 0 and a border that is not kFill.
 inline int pixel_at(Border border, int at, int size) {
   if (at >= 0 && at < size) return at;
@@ -23,6 +23,12 @@ inline int pixel_at(Border border, int at, int size) {
   const int period = 2 * (repeats_edge ? size : size - 1);
   const int folded = (at % period + period) % period;
   return folded < size ? folded : repeats_edge ? period - 1 - folded : period - folded;
+}
+
+/// The widest border on one side of a window that cuts the picture on the other side, so that the window shows every
+/// pixel that the border copies.
+inline int widest_border(Border border, int window) {
+  return border == Border::kEdge ? window - 1 : border == Border::kSymmetric ? window / 2 : (window - 1) / 2;
 }
 
 }  // namespace penstock

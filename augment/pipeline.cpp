@@ -27,7 +27,7 @@ void check_excluded(const Spec& spec, const std::vector<std::string>& names_befo
 Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics) {
   std::vector<std::string> texts, names;  // of the transforms so far
   std::string erasing;                    // the first transform that erases
-  std::string bordering;                  // the one that repeats pixels in a border
+  std::string border_crop;                // text of the one whose border is copies
   int erase_count = 0;
   for (const Spec& spec : parse_spec_list(TransformKind::kName, spec_list)) {
     std::shared_ptr<const Transform> transform = TransformRegistry::make(spec, statistics);
@@ -47,10 +47,10 @@ Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics)
                                 ", whose rectangle it would have to move; "
                                 "expected every geometric transform before it"));
     }
-    if (effect == Transform::Effect::kGeometry && !bordering.empty() && !transform->mirrors())
-      throw config_error(concat(spec.where(), ": comes after ", bordering,
+    if (effect == Transform::Effect::kGeometry && !border_crop.empty() && !transform->mirrors())
+      throw config_error(concat(spec.where(), ": comes after ", border_crop,
                                 ", whose border it would have to move; expected flips alone after it"));
-    if (transform->repeats_border()) bordering = spec.text();
+    if (transform->repeats_border()) border_crop = spec.text();
     if (effect == Transform::Effect::kErase && erasing.empty()) erasing = spec.name();
     if (effect == Transform::Effect::kErase && ++erase_count > Plan::kMaxErased) {
       throw config_error(concat(spec.where(), ": occurs ", erase_count, " times; expected at most ", Plan::kMaxErased));

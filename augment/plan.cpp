@@ -43,6 +43,15 @@ Span covered(double low, double high, Span limits) {
   return {begin, std::max(begin, clipped(std::ceil(high - 1e-6)))};
 }
 
+/// Whether an axis of the output with the pixels [0, size) shows each pixel that its border copies: the whole picture,
+/// which has the pixels [begin, end), or a part of it with a border on one side.
+bool shows_copied(Border border, int begin, int end, int size) {
+  if (begin >= end) return false;
+  if (begin >= 0 && end <= size) return true;
+  const int widest = std::max(begin, size - end);  // the other side is cut, or both are
+  return widest <= widest_border(border, size);
+}
+
 /// A rectangle of the output, where it lies after an edit that mirrors the whole output.
 Region mirrored(const Region& rect, const Affine& edit, int height, int width) {
   const bool mirrors_x = edit.xx < 0, mirrors_y = edit.yy < 0;
@@ -87,6 +96,11 @@ void Plan::look_only_at(const Region& rect) {
 
 void Plan::repeat_around(const Region& picture, Border with) {
   if (border != Border::kFill) throw bug_error("plan: a second border; expected one");
+  if (with == Border::kFill || !shows_copied(with, picture.x, picture.x + picture.width, output_width) ||
+      !shows_copied(with, picture.y, picture.y + picture.height, output_height))
+    throw bug_error(concat("plan: a border around ", picture.width, "x", picture.height, " at (", picture.x, ", ",
+                           picture.y, ") of ", output_width, "x", output_height,
+                           "; expected every copied pixel in the output"));
   border = with;
   inside = picture;
 }

@@ -122,7 +122,7 @@ struct Plan {
   /// stored picture. When the map is not along the axes, the view does not change.
   void look_only_at(const Region& rect);
   /// From here on, what lies outside of `picture`, a rectangle of the output so far, are copies of pixels in it. Throws
-  /// bug_error where there is a border already.
+  /// bug_error where there is a border already, and for a pixel that the output would not show.
   void repeat_around(const Region& picture, Border with);
   /// Appends a geometric edit: `output_to_before` maps coordinates of the new output to coordinates of the output so
   /// far. Throws bug_error where there is a border and the edit does more than mirror the whole output.

@@ -47,7 +47,8 @@ struct Normalization {
 /// Determinism: the bits are the same on every instruction set (SSE4, AVX2, AVX-512; chosen at run time). Coordinates
 /// are f32 (f64 with kAntialias), and every product is rounded before it is added (no fused multiply-add).
 /// Accuracy: kAntialias sums in fixed point; the result is within 0.05 levels of the exact sum.
-/// Requires: the picture covers footprint(plan). Output pixels outside of the *stored* picture take plan.fill.
+/// Requires: the picture covers footprint(plan). Output pixels outside of the *stored* picture take plan.fill, unless
+/// they lie in a border of copies.
 /// Thread-safety: may be called on any thread; its scratch memory is per thread.
 void render(const Picture& picture, const Plan& plan, const Normalization& normalization, Layout layout, void* output);
 

@@ -7,7 +7,8 @@
 namespace penstock {
 
 /// Machine code (a cubin) for GPUs of the compute capability `major`.`minor`; `kernel` is its number among
-/// KernelLaunches. Takes 0.1 to 0.8 s. Needs no GPU.
+/// KernelLaunches. Takes 0.1 to 0.8 s. Needs no GPU. A process compiles each kernel once, and keeps the code or the
+/// error: feeders of training and of test data, and ranks that are threads, need the same.
 ///
 /// NVRTC comes with LibTorch for CUDA and is loaded when it is first needed. No compiler is needed where Penstock is
 /// built, and the code is always that of the GPU in the machine. Products are not fused with sums (-fmad=false), so

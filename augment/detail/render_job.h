@@ -63,7 +63,7 @@ struct RenderScratch {
 };
 RenderScratch& render_scratch();
 
-/// Renders all rows of the output. Erased rectangles are written later.
+/// Renders all rows of the output and its border. Erased rectangles are written later.
 void render_rows(const RenderJob& job, int channels);
 
 /// Makes render() use one of render_targets(); with "" the best one is chosen again. For tests. Not thread-safe.

@@ -18,9 +18,6 @@ struct Window {
   Border border = Border::kFill;
 };
 
-/// The most pixels of a border that a window of this size may show: each is a copy of a pixel that it shows as well.
-int most_border(int window) { return (window - 1) / 2; }
-
 /// Where the window begins along one axis. A padded picture that is still smaller than the window lies wholly inside of
 /// it.
 int begin_at(int size, int window, int pad, Rng& rng) {
@@ -46,8 +43,10 @@ class Crop final : public Transform {
   bool repeats_border() const override { return window_.border != Border::kFill; }
 
  private:
-  /// A picture that is not larger than both of its borders, and gives the window its size, shows less of them.
-  int pad(int window) const { return repeats_border() ? std::min(window_.pad, most_border(window)) : window_.pad; }
+  /// A window without a size is as large as the picture, and may be too small for the pad.
+  int pad(int window) const {
+    return repeats_border() ? std::min(window_.pad, widest_border(window_.border, window)) : window_.pad;
+  }
 
   Window window_;
 };
@@ -78,19 +77,22 @@ std::unique_ptr<Transform> make_crop(const Spec& spec, const DataStatistics&) {
   window.pad = padding(spec, 0);
   window.border = border(spec);
   window.fill = detail::fill(spec);
-  const int smaller = window.size ? std::min(window.size->height, window.size->width) : 0;
-  if (window.size && window.border != Border::kFill && window.pad > most_border(smaller))
-    throw config_error(concat(spec.where(), ": pad is ", window.pad, " with a border of copies and a window of ",
-                              smaller, "; expected at most ", most_border(smaller)));
+  if (window.size && window.border != Border::kFill) {
+    const int side = std::min(window.size->height, window.size->width), most = widest_border(window.border, side);
+    if (window.pad > most)
+      throw config_error(concat(spec.where(), ": pad is ", window.pad, " with border=", spec.get("border", ""),
+                                " and a window of ", side, "; expected at most ", most));
+  }
   return std::make_unique<Crop>(window);
 }
 
 const Registered<TransformKind> kCrop{
     "crop",
     {"size", "height", "width", "pad", "fill", "border"},
-    "pad the picture by pad=PIXELS on each side (default 0) with fill=LEVEL (0), or with copies of its pixels "
-    "(border=edge|reflect|symmetric), and cut out a window at a random place: a square of size=PIXELS, or "
-    "height=PIXELS,width=PIXELS (with pad, default: the size before padding); a smaller picture is padded",
+    "pad the picture by pad=PIXELS on each side (default 0) with fill=LEVEL (0), or with border=edge|reflect|symmetric "
+    "(default fill), which copies its pixels and lets only flips follow, and cut out a window at a random place: a "
+    "square of size=PIXELS, or height=PIXELS,width=PIXELS (with pad, default: the size before padding); a smaller "
+    "picture is padded",
     make_crop,
     {.test_spec = "crop(size=8,pad=1)"}};
 

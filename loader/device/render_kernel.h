@@ -138,8 +138,9 @@ class RowRenderer {
   /// and each output pixel sums taps of the line. Where the map turns, the line runs along a column of the picture.
   void filtered() {
     const AxisJob& across = job_.columns;
-    // In a border a pixel may stand for one of another block, so that all columns that show the picture are looked at.
-    const bool has_border = job_.border != Border::kFill;
+    // A pixel of a border may stand for one of another block, so that all columns that show the picture are looked at.
+    const bool has_border = job_.border != Border::kFill &&
+                            (first_column_ < job_.inside.left || first_column_ + count_ > job_.inside.right);
     const int first = has_border ? 0 : first_column_,
               stop_column = has_border ? given_.output_width : first_column_ + count_;
     const int begin = first > across.begin ? first : across.begin;

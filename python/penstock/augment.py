@@ -136,11 +136,17 @@ def _resize(transform: Any) -> str:
 def _random_crop(transform: Any) -> str:
     padding = getattr(transform, "padding", None)
     sides = [0] if padding is None else list(padding) if isinstance(padding, (list, tuple)) else [padding]
-    mode = transform.padding_mode
+    pads = max(sides) > 0 or transform.pad_if_needed
+    mode = transform.padding_mode if pads else "constant"
     around = {"fill": _fill(transform)} if mode == "constant" else {"border": mode}
-    spec = _spec("crop", {**_size(transform.size), "pad": _number(max(sides), 0), **around})
+    size = _size(transform.size)
+    side = min(int(value) for value in size.values() if value is not None)
+    most = {"edge": side - 1, "reflect": (side - 1) // 2, "symmetric": side // 2}.get(mode, max(sides))
+    spec = _spec("crop", {**size, "pad": _number(min(max(sides), most), 0), **around})
     if len(set(sides)) != 1:
         raise _NoCounterpart(f"RandomCrop with padding {tuple(sides)}", spec)
+    if sides[0] > most:
+        raise _NoCounterpart(f"RandomCrop of {side} pixels with padding {sides[0]} and padding_mode {mode}", spec)
     return spec
 
 

@@ -53,6 +53,31 @@ TEST(PlanTest, ResampleComposesOnTheOutputSide) {
   EXPECT_EQ(plan.input_width, 30);
 }
 
+TEST(PlanTest, ABorderIsOneAndCopiesWhatTheOutputShows) {
+  const auto with = [](const Region& picture, Border border) {
+    Plan plan = Plan::identity(8, 9);
+    plan.repeat_around(picture, border);
+    return plan;
+  };
+  Plan plan = with({4, -2, 20, 7}, Border::kReflect);  // four columns on the left, three rows below
+  plan.resample({-1, 0, 9, 0, 1, 0}, 8, 9);
+  EXPECT_EQ(plan.inside, (Region{-15, -2, 20, 7}));
+  plan.resample({1, 0, 0, 0, -1, 8}, 8, 9);
+  EXPECT_EQ(plan.inside, (Region{-15, 3, 20, 7}));
+  EXPECT_THROW(plan.repeat_around({0, 0, 8, 8}, Border::kEdge), Error);
+  EXPECT_THROW(plan.resample(Affine::translation(1, 0), 8, 9), Error);
+  EXPECT_THROW(plan.resample(Affine::scaling(2, 2), 4, 4), Error);
+  with({4, 0, 5, 8}, Border::kSymmetric);
+  with({8, 0, 20, 8}, Border::kEdge);
+  EXPECT_THROW(with({5, 0, 20, 8}, Border::kReflect), Error);
+  EXPECT_THROW(with({5, 0, 20, 8}, Border::kSymmetric), Error);
+  EXPECT_THROW(with({9, 0, 20, 8}, Border::kEdge), Error);
+  EXPECT_THROW(with({0, -9, 9, 5}, Border::kEdge), Error);
+  EXPECT_THROW(with({0, -9, 9, 13}, Border::kReflect), Error);
+  EXPECT_THROW(with({3, 3, 0, 2}, Border::kEdge), Error);
+  EXPECT_THROW(with({0, 0, 9, 8}, Border::kFill), Error);
+}
+
 TEST(PlanTest, OneResampleOfWholePixelEditsEqualsOneEditAfterTheOther) {
   Rng rng(3, 0, 0, 0);
   const auto picture = test::noise_picture(9, 12, 3, rng);

@@ -73,28 +73,31 @@ std::vector<int> shown(int height, int width, const Plan& plan) {
   return {bytes.begin(), bytes.end()};
 }
 
+/// Pictures of `size` x (size + 2) pixels.
+void expect_padded(const std::string& spec, Border border, int size) {
+  const Pipeline pipeline(spec, {});
+  for (uint64_t id = 0; id < 30; ++id) {
+    const Plan plan = pipeline.plan(size, size + 2, 1, 0, id);
+    const auto found = shown(size, size + 2, plan);
+    for (int i = 0; i < plan.output_width * plan.output_height; ++i) {
+      const int y = i / plan.output_width + static_cast<int>(plan.map.y0);
+      const int x = i % plan.output_width + static_cast<int>(plan.map.x0);
+      const int row = test::reference_place(border, y, 0, size), column = test::reference_place(border, x, 0, size + 2);
+      ASSERT_EQ(found[static_cast<size_t>(i)], 1 + row * (size + 2) + column) << spec << " of " << size << " at " << i;
+    }
+  }
+}
+
 TEST(BorderTest, EveryPixelIsThatOfThePaddedPicture) {
-  // All sizes and pads up to a border that is wider than the picture. A pixel that would be outside of the window is
-  // not there: then it would have level 0, the fill.
+  // All sizes and pads up to a border that is wider than the picture.
   const std::pair<const char*, Border> kBorders[] = {
       {"edge", Border::kEdge}, {"reflect", Border::kReflect}, {"symmetric", Border::kSymmetric}};
   for (const auto& [name, border] : kBorders) {
     for (int size = 1; size <= 7; ++size) {
       for (int window = 0; window <= 9; ++window) {  // 0: the picture's size
-        for (int pad = 0; pad <= (window == 0 ? 9 : (window - 1) / 2); ++pad) {
-          const Pipeline pipeline(
-              concat("crop(", window == 0 ? "" : concat("size=", window, ","), "pad=", pad, ",border=", name, ")"), {});
-          for (uint64_t id = 0; id < 30; ++id) {
-            const Plan plan = pipeline.plan(size, size, 1, 0, id);
-            const auto found = shown(size, size, plan);
-            const int output = plan.output_width;
-            for (int i = 0; i < output * output; ++i) {
-              const int row = test::reference_place(border, i / output + static_cast<int>(plan.map.y0), 0, size);
-              const int column = test::reference_place(border, i % output + static_cast<int>(plan.map.x0), 0, size);
-              ASSERT_EQ(found[static_cast<size_t>(i)], 1 + row * size + column)
-                  << pipeline.text() << " of " << size << " at " << i;
-            }
-          }
+        for (int pad = 0; pad <= (window == 0 ? 9 : widest_border(border, window)); ++pad) {
+          const std::string keys = window == 0 ? "" : concat("height=", window, ",width=", window + 1, ",");
+          expect_padded(concat("crop(", keys, "pad=", pad, ",border=", name, ")"), border, size);
         }
       }
     }
@@ -139,8 +142,10 @@ TEST(BorderTest, RefusesBadArguments) {
               HasSubstr("crop: border is \"mirror\"; expected fill, edge, reflect or symmetric"));
   EXPECT_THAT(color_refusal("crop(pad=2,fill=3,border=edge)"),
               HasSubstr("fill and border=edge are given; expected one of them"));
-  EXPECT_THAT(color_refusal("crop(height=30,width=8,pad=4,border=edge)"),
-              HasSubstr("pad is 4 with a border of copies and a window of 8; expected at most 3"));
+  EXPECT_THAT(color_refusal("crop(height=30,width=8,pad=8,border=edge)"),
+              HasSubstr("pad is 8 with border=edge and a window of 8; expected at most 7"));
+  EXPECT_THAT(color_refusal("crop(size=8,pad=4,border=reflect)"), HasSubstr("a window of 8; expected at most 3"));
+  EXPECT_THAT(color_refusal("crop(size=8,pad=5,border=symmetric)"), HasSubstr("a window of 8; expected at most 4"));
   EXPECT_THAT(color_refusal("crop(pad=2,fill=3,border=fill)"), HasSubstr("accepted"));
 }
 

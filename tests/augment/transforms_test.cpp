@@ -21,7 +21,8 @@ const DataStatistics kColor{.channels = 3, .mean = {0.49, 0.48, 0.45}, .deviatio
 bool same(const Plan& a, const Plan& b) {
   const auto numbers = [](const Plan& p) {
     std::vector<double> all{p.map.xx, p.map.xy, p.map.x0, p.map.yx, p.map.yy, p.map.y0};
-    for (const double v : {p.output_height, p.output_width, p.erased_count, static_cast<int>(p.filter)})
+    for (const double v : {p.output_height, p.output_width, p.erased_count, static_cast<int>(p.filter),
+                           static_cast<int>(p.border), p.inside.x, p.inside.y})
       all.push_back(v);
     for (const auto& r : p.erased)
       for (const double v : {r.top, r.left, r.bottom, r.right}) all.push_back(v);
@@ -31,7 +32,8 @@ bool same(const Plan& a, const Plan& b) {
 }
 
 TEST(PipelineTest, PlanDependsOnSeedEpochAndSampleAlone) {
-  const Pipeline pipeline("affine(degrees=20,translate=0.2,scale=0.8:1.2,shear=5),flip,erase(p=1)", {});
+  const Pipeline pipeline(
+      "affine(degrees=20,translate=0.2,scale=0.8:1.2,shear=5),crop(pad=9,border=reflect),flip,erase(p=1)", {});
   const Pipeline copy = pipeline;
   std::vector<Plan> forwards(64), backwards(64);
   for (int i = 0; i < 64; ++i) forwards[i] = pipeline.plan(28, 28, 7, 3, i);

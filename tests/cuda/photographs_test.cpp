@@ -43,7 +43,9 @@ TEST(CudaPhotographsTest, BatchesAreThoseOfTheProcessorToTheBit) {
         "center-crop(size=30),affine(degrees=30,interpolation=bilinear,fill=40),normalize",
         "center-crop(size=40),color-jitter(brightness=0.4,contrast=0.4,saturation=0.4,hue=0.1),normalize,erase(p=0.7)",
         "random-resized-crop(size=24),trivial-augment,normalize",
-        "center-crop(size=40),shift(pad=3),normalize,erase(p=0.7)"})
+        "center-crop(size=40),shift(pad=3),normalize,erase(p=0.7)",
+        "center-crop(size=40),crop(pad=6,border=reflect),flip,color-jitter(contrast=0.4),normalize",
+        "resize(height=70,width=131),crop(height=75,width=129,pad=34,border=symmetric),flip,normalize"})
     expect_processors_batches(augment);
 }
 

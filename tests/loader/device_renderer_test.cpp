@@ -173,6 +173,26 @@ TEST(DeviceRendererTest, EmptyRowsAreZeroAndLeaveTheOthersAsTheyAre) {
   }
 }
 
+/// Rows of more columns than a block of the kernel has (64), whose borders stand for columns of other blocks.
+TEST(DeviceRendererTest, BordersOfWideRowsAreTheLoadersToTheBit) {
+  Rng rng(54, 0, 0, 0);
+  const auto picture = coefficient_picture(encode_jpeg({"420", {2, 2}}, 90, 160, 85, rng));
+  for (const char* border : {"edge", "reflect", "symmetric"}) {
+    for (const char* before : {"", "resize(height=70,width=131),", "resize(height=40,width=133,filter=bilinear),"}) {
+      const std::string spec = concat(before, "crop(height=75,width=129,pad=34,border=", border, "),flip");
+      SCOPED_TRACE(spec);
+      const Pipeline pipeline(spec, {.channels = 3});
+      for (uint64_t id = 0; id < 6; ++id) {
+        CpuDevice device;
+        const size_t number = device.add(picture.sample);
+        const DeviceRow row{number, pipeline.plan(device.pictures().whole(number), 1, 0, id)};
+        expect_loaders_row(device, picture.sample, row, 3, /*scales_dct=*/id % 2 == 0);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
 TEST(DeviceRendererTest, ABatchHasTheRowsOfEachPlan) {
   CpuDevice device;
   std::vector<testing_data::CoefficientPicture> pictures;

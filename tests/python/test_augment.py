@@ -20,7 +20,8 @@ NORMALIZE = "normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225)"
     (lambda of: of.CenterCrop(224), "center-crop(size=224)"),
     (lambda of: of.RandomCrop(32, padding=4), "crop(size=32,pad=4)"),
     (lambda of: of.RandomCrop(32, padding=4, padding_mode="reflect"), "crop(size=32,pad=4,border=reflect)"),
-    (lambda of: of.RandomCrop((20, 30), padding_mode="edge"), "crop(height=20,width=30,border=edge)"),
+    (lambda of: of.RandomCrop((20, 30), pad_if_needed=True, padding_mode="edge"), "crop(height=20,width=30,border=edge)"),
+    (lambda of: of.RandomCrop((20, 30), padding_mode="edge"), "crop(height=20,width=30)"),
     (lambda of: of.RandomHorizontalFlip(), "flip"),
     (lambda of: of.RandomVerticalFlip(0.3), "vflip(p=0.3)"),
     (lambda of: of.RandomRotation(15), "rotate(degrees=-15:15)"),
@@ -57,3 +58,12 @@ def test_what_has_no_counterpart_is_named_with_the_closest():
         "GaussianBlur (closest: leave it out); RandAugment (closest: trivial-augment); expected others, or closest=True, "
         "which takes the closest")
     assert from_torchvision(transforms, closest=True) == "random-resized-crop(size=224),trivial-augment,flip"
+
+
+def test_a_pad_that_is_too_wide_for_its_window_is_named(pictures):
+    wide = v2.RandomCrop(8, padding=4, padding_mode="reflect")
+    with pytest.raises(penstock.ConfigError, match="RandomCrop of 8 pixels with padding 4 and padding_mode reflect .closest: crop"):
+        from_torchvision(wide)
+    closest = from_torchvision([wide], closest=True)
+    assert closest == "crop(size=8,pad=3,border=reflect)"
+    assert penstock.Loader(pictures, augment=closest, batch_size=4).batch(0).images.shape[2:] == (8, 8)

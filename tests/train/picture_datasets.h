@@ -47,7 +47,7 @@ inline std::shared_ptr<const Dataset> packed_pictures(const std::filesystem::pat
 /// Colour pictures, stored as JPEG coefficients.
 inline std::shared_ptr<const Dataset> jpeg_dataset() {
   static const TemporaryFolder folder("jpeg-dataset");
-  static const auto dataset = packed_pictures(folder.path(), Encode::kJpeg, /*grey_step=*/1000);
+  static const auto dataset = packed_pictures(folder.path(), Encode::kJpeg, /*grey_step=*/1000);  // none
   return dataset;
 }
 
