@@ -205,6 +205,17 @@ std::optional<UpdateLimit> limit_of_pipeline(const ParallelRun& run, double own_
   return limit;
 }
 
+/// The pictures are on the device, where a plan makes rows of them.
+UpdateLimit limit_without_loader(const Observed& run) {
+  const double wait = run.step_ms > 0 ? run.wait_ms / run.step_ms : 0;
+  const std::string advice = "no loader made batches, so workers would change nothing";
+  if (wait < 0.5)
+    return {Bound::kCompute, concat("compute-bound: waiting for plans took ", percent_text(wait), " of the time"),
+            advice};
+  return {Bound::kLoad, concat("load-bound: the trainer waited ", percent_text(wait), " of the time for plans"),
+          advice};
+}
+
 }  // namespace
 
 double bubble_share(const std::vector<StepTimes>& ranks) {
@@ -275,8 +286,14 @@ std::optional<UpdateLimit> parallel_limit(const ParallelRun& run, double images_
 }
 
 RunLimit find_run_limit(const ObservedRun& run) {
-  return {find_limit(run, parallel_limit(run.parallel, run.images_per_second)),
-          setting_predictions(run.parallel, run.images_per_second)};
+  Observed measured = run;
+  auto update = parallel_limit(run.parallel, run.images_per_second);
+  if (!run.has_loader) {
+    ServiceTimes& times = measured.times;  // a wait is one for plans, which no worker makes
+    times.load_ms = times.load_cpu_ms = times.storage_ms = times.storage_busy_ms = 0;
+    if (!update && slowest(times, run.workers) == Bound::kCompute) update = limit_without_loader(run);
+  }
+  return {find_limit(measured, update), setting_predictions(run.parallel, run.images_per_second)};
 }
 
 }  // namespace penstock

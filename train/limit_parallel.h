@@ -82,6 +82,7 @@ std::optional<UpdateLimit> parallel_limit(const ParallelRun& run, double images_
 /// How a run of several ranks went.
 struct ObservedRun : Observed {
   ParallelRun parallel = {};
+  bool has_loader = true;  ///< False: all pictures are on the device, and no loader made batches.
 };
 struct RunLimit : Limit {
   std::vector<SettingPrediction> setting_predictions;  ///< For other values of other settings than the workers.

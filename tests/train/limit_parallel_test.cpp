@@ -235,6 +235,22 @@ INSTANTIATE_TEST_SUITE_P(
                      "compute-bound: the loader waited 0 % of the time; more workers would give nothing"}),
     [](const auto& info) { return std::string(info.param.name); });
 
+TEST(ParallelSentenceTest, ARunWithoutALoaderNamesNoWorkers) {
+  ObservedRun run{{.times = {.load_ms = 3, .update_ms = 10, .update_cpu_ms = 10, .cores = 4},
+                   .step_ms = 10,
+                   .wait_ms = 1,
+                   .images_per_second = 1000}};
+  run.has_loader = false;
+  EXPECT_EQ(find_run_limit(run).sentence,
+            "compute-bound: waiting for plans took 10 % of the time; no loader made batches, so workers would change "
+            "nothing");
+  run.wait_ms = 8;
+  EXPECT_EQ(find_run_limit(run).sentence,
+            "load-bound: the trainer waited 80 % of the time for plans; no loader made batches, so workers would "
+            "change nothing");
+  EXPECT_EQ(find_run_limit(run).bound, Bound::kLoad);
+}
+
 TEST(ParallelSentenceTest, ARunThatWaitsForItsLoaderIsLoadBound) {
   auto run = observed(pipeline(20, 60, 67));
   run.times.load_ms = 200;

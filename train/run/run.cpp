@@ -304,6 +304,7 @@ class Run {
     run.parallel.has_cut = !mode.get("cut", "").empty();
     run.parallel.predicted_bubble = strategy_->predicted_bubble();
     run.parallel.batch_size = options_.batch_size;
+    run.has_loader = !options_.is_resident || !result.loader.workers.empty();
     return run;
   }
 
