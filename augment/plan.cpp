@@ -52,7 +52,7 @@ bool shows_copied(Border border, int begin, int end, int size) {
   return widest <= widest_border(border, size);
 }
 
-/// A rectangle of the output, where it lies after an edit that mirrors the whole output.
+/// A rectangle of an output of this size, where it lies after an edit that mirrors the whole output.
 Region mirrored(const Region& rect, const Affine& edit, int height, int width) {
   const bool mirrors_x = edit.xx < 0, mirrors_y = edit.yy < 0;
   if (!detail::is_translation(edit) || edit.x0 != (mirrors_x ? width : 0) || edit.y0 != (mirrors_y ? height : 0))
@@ -106,7 +106,11 @@ void Plan::repeat_around(const Region& picture, Border with) {
 }
 
 void Plan::resample(const Affine& output_to_before, int new_height, int new_width) {
-  if (border != Border::kFill) inside = mirrored(inside, output_to_before, new_height, new_width);
+  if (border != Border::kFill) {
+    if (new_height != output_height || new_width != output_width)
+      throw bug_error("plan: an edit after a border that changes the size; expected none");
+    inside = mirrored(inside, output_to_before, new_height, new_width);
+  }
   map = map.after(output_to_before);
   output_height = new_height;
   output_width = new_width;

@@ -66,7 +66,8 @@ TEST(PlanTest, ABorderIsOneAndCopiesWhatTheOutputShows) {
   EXPECT_EQ(plan.inside, (Region{-15, 3, 20, 7}));
   EXPECT_THROW(plan.repeat_around({0, 0, 8, 8}, Border::kEdge), Error);
   EXPECT_THROW(plan.resample(Affine::translation(1, 0), 8, 9), Error);
-  EXPECT_THROW(plan.resample(Affine::scaling(2, 2), 4, 4), Error);
+  EXPECT_THROW(plan.resample(Affine::scaling(2, 2), 8, 9), Error);
+  EXPECT_THROW(plan.resample({}, 8, 8), Error);
   with({4, 0, 5, 8}, Border::kSymmetric);
   with({8, 0, 20, 8}, Border::kEdge);
   EXPECT_THROW(with({5, 0, 20, 8}, Border::kReflect), Error);
