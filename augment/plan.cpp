@@ -52,11 +52,15 @@ bool shows_copied(Border border, int begin, int end, int size) {
   return widest <= widest_border(border, size);
 }
 
-/// A rectangle of an output of this size, where it lies after an edit that mirrors the whole output.
-Region mirrored(const Region& rect, const Affine& edit, int height, int width) {
+/// Where the plan's `inside` lies after an edit that mirrors the whole output.
+Region mirrored(const Plan& plan, const Affine& edit, int new_height, int new_width) {
+  const Region& rect = plan.inside;
+  const int height = plan.output_height, width = plan.output_width;
   const bool mirrors_x = edit.xx < 0, mirrors_y = edit.yy < 0;
-  if (!detail::is_translation(edit) || edit.x0 != (mirrors_x ? width : 0) || edit.y0 != (mirrors_y ? height : 0))
-    throw bug_error("plan: an edit after a border that does more than mirror; expected none");
+  if (new_height != height || new_width != width || !detail::is_translation(edit) ||
+      edit.x0 != (mirrors_x ? width : 0) || edit.y0 != (mirrors_y ? height : 0))
+    throw bug_error(concat("plan: an edit of ", width, "x", height, " with a border of copies to ", new_width, "x",
+                           new_height, ", by (", edit.x0, ", ", edit.y0, "); expected one that only mirrors it"));
   return {mirrors_x ? width - rect.x - rect.width : rect.x, mirrors_y ? height - rect.y - rect.height : rect.y,
           rect.width, rect.height};
 }
@@ -95,7 +99,8 @@ void Plan::look_only_at(const Region& rect) {
 }
 
 void Plan::repeat_around(const Region& picture, Border with) {
-  if (border != Border::kFill) throw bug_error("plan: a second border; expected one");
+  if (border != Border::kFill)
+    throw bug_error(concat("plan: a second border, around ", picture.width, "x", picture.height, "; expected one"));
   if (with == Border::kFill || !shows_copied(with, picture.x, picture.x + picture.width, output_width) ||
       !shows_copied(with, picture.y, picture.y + picture.height, output_height))
     throw bug_error(concat("plan: a border around ", picture.width, "x", picture.height, " at (", picture.x, ", ",
@@ -106,11 +111,7 @@ void Plan::repeat_around(const Region& picture, Border with) {
 }
 
 void Plan::resample(const Affine& output_to_before, int new_height, int new_width) {
-  if (border != Border::kFill) {
-    if (new_height != output_height || new_width != output_width)
-      throw bug_error("plan: an edit after a border that changes the size; expected none");
-    inside = mirrored(inside, output_to_before, new_height, new_width);
-  }
+  if (border != Border::kFill) inside = mirrored(*this, output_to_before, new_height, new_width);
   map = map.after(output_to_before);
   output_height = new_height;
   output_width = new_width;

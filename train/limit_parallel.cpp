@@ -209,7 +209,7 @@ std::optional<UpdateLimit> limit_of_pipeline(const ParallelRun& run, double own_
 UpdateLimit limit_without_loader(const Observed& run) {
   const double wait = run.step_ms > 0 ? run.wait_ms / run.step_ms : 0;
   const std::string advice = "no loader made batches, so workers would change nothing";
-  if (wait < 0.5)
+  if (wait < 0.5)  // from half on, plans take longer than the step that uses them
     return {Bound::kCompute, concat("compute-bound: waiting for plans took ", percent_text(wait), " of the time"),
             advice};
   return {Bound::kLoad, concat("load-bound: the trainer waited ", percent_text(wait), " of the time for plans"),
