@@ -4,6 +4,7 @@ import pathlib
 import subprocess
 import tempfile
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ["PENSTOCK_BIN"]).resolve()
 
 
