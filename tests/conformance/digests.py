@@ -29,16 +29,18 @@ def digests(folder, arguments, variants):
     return {f"{encode}, --decode {way}": digest(folder / encode, way, arguments) for encode, way in variants}
 
 
+def pack_again(paths, folder, encodes):
+    for path in paths:
+        corpus.add_picture(path, folder / "in/c" / path.name)
+    for encode in encodes:
+        tools.pack(folder / "in", folder / encode, "--encode", encode, "--shards", 4)
+
+
 def differing(paths, arguments, variants):
     """The pictures whose digests differ, found by halves: path -> digests by variant."""
-    with tempfile.TemporaryDirectory() as folder:
-        folder = Path(folder)
-        for path in paths:
-            corpus.add_picture(path, folder / "in/c" / path.name)
-        for encode in {encode for encode, _ in variants}:
-            tools.pack(folder / "in", folder / encode, "--encode", encode, "--shards", 1)
-        found = digests(folder, arguments, variants)
-        shutil.rmtree(folder / "in")
+    with tempfile.TemporaryDirectory(dir=paths[0].parents[2]) as folder:
+        pack_again(paths, Path(folder), {encode for encode, _ in variants})
+        found = digests(Path(folder), arguments, variants)
     if len(set(found.values())) == 1:
         return {}
     if len(paths) == 1:
@@ -47,18 +49,23 @@ def differing(paths, arguments, variants):
     return differing(paths[:middle], arguments, variants) | differing(paths[middle:], arguments, variants)
 
 
-def check(report, name, inputs, packed, root):
-    """`packed` has the paths of the pictures, `inputs` is their folder, and `root` holds one data set per encoding."""
+def apart(of_path):
+    """How many digests a picture has, and which variants have the rarest one."""
+    groups = {}
+    for variant, value in of_path.items():
+        groups.setdefault(value, []).append(variant)
+    return f"{len(groups)} digests; apart stand {'; '.join(min(groups.values(), key=len))}"
+
+
+def check(report, name, paths, root):
+    """Packs the pictures once per encoding into `root`, and compares the digests of all variants."""
+    shutil.rmtree(root, ignore_errors=True)
+    pack_again(paths, root, ("raw", *JPEG_ENCODES))
     for load, (arguments, variants) in LOADS.items():
         found = digests(root, arguments, variants)
         problems = []
         if len(set(found.values())) > 1:
-            culprits = differing([inputs / path for path in packed], arguments, variants)
-            for path, of_path in culprits.items():
-                groups = {}
-                for variant, value in of_path.items():
-                    groups.setdefault(value, []).append(variant)
-                least = min(groups.values(), key=len)
-                problems.append(f"{path.relative_to(inputs)}: {len(groups)} digests; apart stand {'; '.join(least)}")
-            problems = problems or [f"{found}, and no picture alone differs"]
-        report.check(f"{name}: one digest, {load}", f"{len(found)} ways, each with 0 and 2 workers", problems)
+            culprits = differing(paths, arguments, variants)
+            problems = [f"{path.parent.name}/{path.name}: {apart(of_path)}" for path, of_path in culprits.items()]
+            problems = problems or [f"no picture alone differs; all together: {apart(found)}"]
+        report.check(f"{name}: one digest, {load}", f"{len(paths)} pictures, {len(found)} ways, each with 0 and 2 workers", problems)

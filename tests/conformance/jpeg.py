@@ -19,6 +19,11 @@ def segments(data):
         at += 2 + length
 
 
+def component_count(data):
+    """That of the first frame; 0 if there is none."""
+    return next((content[5] for marker, content in segments(data) if marker in FRAMES and len(content) > 5), 0)
+
+
 def is_arithmetic(data):
     return any(0xC9 <= marker <= 0xCF and marker in FRAMES for marker, _ in segments(data))
 

@@ -1,4 +1,5 @@
 """What is checked of a folder of pictures: refusals, pixels, orientation, bytes back, coefficients and digests."""
+import collections
 import concurrent.futures
 import math
 import shutil
@@ -15,6 +16,7 @@ import tools
 ENCODES = ("raw", "auto", "coef", "keep")
 AS_THEY_ARE = "as-they-are"  # packed with --encode keep --transcode off
 COEFFICIENT_PIXELS = 1 << 19  # our reader of encoding 3 is slow; larger pictures are left to the digests
+DIGEST_PIXELS = 1 << 22  # each picture is decoded a hundred times; larger ones are left to the other checks
 
 
 def pack_all(inputs, root):
@@ -25,8 +27,9 @@ def pack_all(inputs, root):
     tools.pack(inputs, root / AS_THEY_ARE, "--encode", "keep", "--transcode", "off", "--on-corrupt", "skip", "--shards", 16)
 
 
-def names_in(root, encode, paths):
-    return {sample.path for sample in stored.samples(root / encode / "train", paths)}
+def extents_in(root, encode, paths):
+    """path -> height, width and channels, of all samples."""
+    return {sample.path: sample.extent for sample in stored.samples(root / encode / "train", paths)}
 
 
 def pillow_or_error(path):
@@ -36,54 +39,61 @@ def pillow_or_error(path):
         return None, 1, f"{type(error).__name__}: {error}".splitlines()[0][:100]
 
 
-def check_refusals(report, name, inputs, refused, programs):
-    """Each refused picture is listed with the reason of `refusals`."""
-    problems, why = [], {}
+def judge_refusal(path, programs):
+    """(what pack says of one file, why that is right); the second is "" if the file should have been packed."""
+    message = tools.refusal(path)
+    if why := refusals.left_out(message, path.read_bytes()):
+        return message, why
+    warnings = reference.by_djpeg(programs, path)[1] if reference.is_jpeg(path) else ""
+    return message, refusals.shared(pillow_or_error(path)[2], warnings)
+
+
+def check_refusals(report, name, inputs, refused, programs, listing):
+    """Writes each refused picture with the reason into the file `listing`; one that should be packed is a problem."""
+    problems, kinds, lines = [], collections.Counter(), []
     for path in sorted(refused):
-        message = tools.refusal(inputs / path)
-        is_jpeg = (inputs / path).read_bytes()[:2] == b"\xff\xd8"
-        warnings = reference.by_djpeg(programs, inputs / path)[1] if is_jpeg else ""
-        expected = refusals.reason(message, pillow_or_error(inputs / path)[2], warnings)
-        if expected:
-            why.setdefault(expected.split(": ")[0], []).append(f"{path}: {expected}")
-        else:
-            problems.append(f"{path}: {message}")
-    report.check(f"{name}: refusals", f"{len(refused)} pictures are refused", problems)
-    for kind, paths in sorted(why.items()):
-        report.note(f"{len(paths):3} rightly: {kind}")
-    return [line for paths in why.values() for line in paths]
+        message, why = judge_refusal(inputs / path, programs)
+        problems += [] if why else [f"{path}: {message}"]
+        kinds[why.split(": ")[0]] += bool(why)
+        lines.append(f"{path}: {message}; {why or 'NOT EXPECTED'}\n")
+    listing.write_text("".join(lines))
+    report.check(f"{name}: refusals", f"{len(refused)} pictures are refused, see {listing}", problems)
+    for kind, count in sorted((+kinds).items()):
+        report.note(f"{count:3} rightly: {kind}")
 
 
-def judge_pixels(sample, inputs, programs):
-    """(problems of pixels, of orientation, whether djpeg was asked) of one raw sample."""
+def judge_pixels(ours, path, orientation, references):
+    """(problem of pixels, problem of orientation) of one picture; "" for none. `references` has pixels by name of the
+    decoder, not turned."""
+    for name, levels in references.items():
+        found = reference.difference(ours, reference.turned(levels, orientation))
+        if found and orientation != 1 and not reference.difference(ours, levels):
+            return "", f"{path}: is not turned; Pillow finds orientation {orientation}"
+        if found:
+            return f"{path}: {found}; {name}", ""
+    return ("", "") if references else (f"{path}: is packed, and no reference has its pixels", "")
+
+
+def compare_sample(sample, inputs, programs):
+    """(problem of pixels, of orientation, the references that were asked) of one raw sample."""
     path = inputs / sample.path
-    ours = sample.data.reshape(sample.extent)
-    levels, orientation, error = pillow_or_error(path)
-    if error:
-        return [f"{sample.path}: is packed, but Pillow says {error}"], [], False
-    expected = reference.turned(levels, orientation)
-    problems, turns = [], []
-    if found := reference.difference(ours, expected):
-        if orientation != 1 and not reference.difference(ours, levels):
-            return [], [f"{sample.path}: is not turned; Pillow finds orientation {orientation}"], False
-        problems.append(f"{sample.path}: {found}; Pillow")
-    if path.read_bytes()[:2] != b"\xff\xd8":
-        return problems, turns, False
-    by_djpeg = reference.by_djpeg(programs, path)[0]
-    if by_djpeg is not None and (found := reference.difference(ours, reference.turned(by_djpeg, orientation))):
-        problems.append(f"{sample.path}: {found}; djpeg")
-    return problems, turns, by_djpeg is not None
+    levels, orientation, _ = pillow_or_error(path)
+    second = ("djpeg", reference.by_djpeg(programs, path)[0]) if reference.is_jpeg(path) else ("libpng", reference.by_libpng(path))
+    references = {name: pixels for name, pixels in (("Pillow", levels), second) if pixels is not None}
+    return *judge_pixels(sample.data.reshape(sample.extent), sample.path, orientation, references), references.keys()
 
 
 def check_pixels(report, name, inputs, root, paths, programs):
-    pixels, turns, djpeg_count, count = [], [], 0, 0
+    pixels, turns, asked = [], [], collections.Counter()
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        for of_pixels, of_turns, asked in pool.map(lambda sample: judge_pixels(sample, inputs, programs),
-                                                   stored.samples(root / "raw/train", paths)):
-            pixels, turns = pixels + of_pixels, turns + of_turns
-            djpeg_count, count = djpeg_count + asked, count + 1
-    report.check(f"{name}: pixels", f"{count} pictures against Pillow, {djpeg_count} of them against djpeg, to the level", pixels)
-    report.check(f"{name}: orientation", f"{count} pictures stand as Pillow turns them", turns)
+        for of_pixels, of_turn, names in pool.map(lambda sample: compare_sample(sample, inputs, programs),
+                                                  stored.samples(root / "raw/train", paths)):
+            pixels += filter(None, [of_pixels])
+            turns += filter(None, [of_turn])
+            asked.update({"pictures": 1} | dict.fromkeys(names, 1))
+    against = ", ".join(f"{asked[name]} against {name}" for name in ("Pillow", "djpeg", "libpng") if asked[name])
+    report.check(f"{name}: pixels", f"{asked['pictures']} pictures: {against}, to the level", pixels)
+    report.check(f"{name}: orientation", f"{asked['pictures']} pictures stand as Pillow turns them", turns)
 
 
 def check_bytes(report, name, inputs, root, packed):
@@ -135,16 +145,13 @@ def check_folder(report, name, inputs, root, programs):
     """Checks all pictures of inputs/<class>/, and packs them into `root`."""
     paths = {str(path.relative_to(inputs)) for path in inputs.rglob("*") if path.is_file()}
     pack_all(inputs, root)
-    packed = names_in(root, "raw", paths)
+    extents = extents_in(root, "raw", paths)
     apart = [f"{path}: {encode} and raw disagree whether it is whole" for encode in (*ENCODES[1:], AS_THEY_ARE)
-             for path in names_in(root, encode, paths) ^ packed]
-    report.check(f"{name}: packed", f"{len(packed)} of {len(paths)} pictures, in each of {len(ENCODES) + 1} ways", apart)
-    listed = check_refusals(report, name, inputs, paths - packed, programs)
-    (root / "refused.txt").write_text("".join(line + "\n" for line in listed))
+             for path in extents_in(root, encode, paths).keys() ^ extents.keys()]
+    report.check(f"{name}: packed", f"{len(extents)} of {len(paths)} pictures, in each of {len(ENCODES) + 1} ways", apart)
+    check_refusals(report, name, inputs, paths - extents.keys(), programs, root.parent / "refused.txt")
     check_pixels(report, name, inputs, root, paths, programs)
-    check_bytes(report, name, inputs, root, packed)
+    check_bytes(report, name, inputs, root, extents.keys() - {line.split(": ")[0] for line in apart})
     check_coefficients(report, name, inputs, root, paths)
-    if apart:
-        report.note("digests are not compared, since the data sets hold different pictures")
-    else:
-        digests.check(report, name, inputs, sorted(packed), root)
+    small = [inputs / path for path, extent in sorted(extents.items()) if math.prod(extent[:2]) <= DIGEST_PIXELS]
+    digests.check(report, name, small, root / "digests")

@@ -1,7 +1,9 @@
 """What script/conformance runs: parts of the comparison with foreign pictures, encoders and optimisers."""
 import argparse
+import os
 import pathlib
 import sys
+import warnings
 
 FOLDER = pathlib.Path("build/conformance")
 PARTS = ("pictures", "random", "training")
@@ -31,6 +33,15 @@ def check_training(report, options):
     training.check(report, options.folder / "training")
 
 
+def silence_decoders(log):
+    """Sends what libjpeg and libpng write to the standard error into a file, and leaves Python's own errors there."""
+    warnings.simplefilter("ignore")  # Pillow has one for many a file
+    sys.stderr = os.fdopen(os.dup(2), "w")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w") as file:
+        os.dup2(file.fileno(), 2)
+
+
 def main():
     parser = argparse.ArgumentParser(prog="script/conformance", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)} (default: all)")
@@ -42,6 +53,7 @@ def main():
         if part not in PARTS:
             parser.error(f"unknown part {part}; expected {', '.join(PARTS)}")
     sys.path.insert(0, str(options.folder / "python"))  # jpeglib
+    silence_decoders(options.folder / "decoders.log")
     from report import Report
     report = Report(options.folder / "problems.txt")
     checks = {"pictures": check_pictures, "random": check_random, "training": check_training}
