@@ -1,6 +1,7 @@
 """What is checked of a folder of pictures: refusals, pixels, orientation, bytes back, coefficients and digests."""
 import collections
 import concurrent.futures
+import itertools
 import math
 import shutil
 
@@ -86,8 +87,9 @@ def compare_sample(sample, inputs, programs):
 def check_pixels(report, name, inputs, root, paths, programs):
     pixels, turns, asked = [], [], collections.Counter()
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        for of_pixels, of_turn, names in pool.map(lambda sample: compare_sample(sample, inputs, programs),
-                                                  stored.samples(root / "raw/train", paths)):
+        shards = stored.shards(root / "raw/train", paths)  # one in memory at a time
+        found = (pool.map(lambda sample: compare_sample(sample, inputs, programs), shard) for shard in shards)
+        for of_pixels, of_turn, names in itertools.chain.from_iterable(found):
             pixels += filter(None, [of_pixels])
             turns += filter(None, [of_turn])
             asked.update({"pictures": 1} | dict.fromkeys(names, 1))
@@ -145,13 +147,14 @@ def check_folder(report, name, inputs, root, programs):
     """Checks all pictures of inputs/<class>/, and packs them into `root`."""
     paths = {str(path.relative_to(inputs)) for path in inputs.rglob("*") if path.is_file()}
     pack_all(inputs, root)
-    extents = extents_in(root, "raw", paths)
-    apart = [f"{path}: {encode} and raw disagree whether it is whole" for encode in (*ENCODES[1:], AS_THEY_ARE)
-             for path in extents_in(root, encode, paths).keys() ^ extents.keys()]
-    report.check(f"{name}: packed", f"{len(extents)} of {len(paths)} pictures, in each of {len(ENCODES) + 1} ways", apart)
-    check_refusals(report, name, inputs, paths - extents.keys(), programs, root.parent / "refused.txt")
+    found = {encode: extents_in(root, encode, paths) for encode in (*ENCODES, AS_THEY_ARE)}
+    anywhere, packed = set().union(*found.values()), set(paths).intersection(*found.values())
+    apart = [f"{path}: is packed by {', '.join(encode for encode in found if path in found[encode])} alone"
+             for path in sorted(anywhere - packed)]
+    report.check(f"{name}: packed", f"{len(anywhere)} of {len(paths)} pictures, in each of {len(found)} ways", apart)
+    check_refusals(report, name, inputs, paths - anywhere, programs, root.parent / "refused.txt")
     check_pixels(report, name, inputs, root, paths, programs)
-    check_bytes(report, name, inputs, root, extents.keys() - {line.split(": ")[0] for line in apart})
+    check_bytes(report, name, inputs, root, packed)
     check_coefficients(report, name, inputs, root, paths)
-    small = [inputs / path for path, extent in sorted(extents.items()) if math.prod(extent[:2]) <= DIGEST_PIXELS]
+    small = [inputs / path for path in sorted(packed) if math.prod(found["raw"][path][:2]) <= DIGEST_PIXELS]
     digests.check(report, name, small, root / "digests")

@@ -26,17 +26,23 @@ def source_path(stored, inputs):
     return stored if stored in inputs else stored.rsplit(".", 1)[0]
 
 
-def samples(split, inputs):
-    """All samples of the folder of a split, one shard in memory at a time; `inputs` has the paths that were packed."""
+def shards(split, inputs):
+    """The samples of each shard in the folder of a split, as a list; `inputs` has the paths that were packed."""
     for entry in manifest(split)["shards"]:
+        if not entry["sample_count"]:
+            continue
         with safe_open(split / entry["file"], framework="numpy") as shard:
             tensors = {name: shard.get_tensor(name) for name in shard.keys()}
         if "bytes" not in tensors:  # raw pictures of one size
             tensors["bytes"] = tensors["images"].reshape(-1)
             tensors["offset"] = np.arange(len(tensors["id"]) + 1) * tensors["images"][0].size
-        paths = tensors["path"].tobytes()
-        for row in range(len(tensors["id"])):
-            begin, end = map(int, tensors["offset"][row:row + 2])
-            first, last = map(int, tensors["path_offset"][row:row + 2])
-            yield Sample(source_path(paths[first:last].decode(), inputs), tuple(map(int, tensors["extent"][row])),
-                         int(tensors["encoding"][row]), tensors["bytes"][begin:end], tensors.get("codebook"))
+        paths, offsets = tensors["path"].tobytes(), tensors["path_offset"]
+        yield [Sample(source_path(paths[offsets[row]:offsets[row + 1]].decode(), inputs), tuple(map(int, tensors["extent"][row])),
+                      int(tensors["encoding"][row]), tensors["bytes"][tensors["offset"][row]:tensors["offset"][row + 1]],
+                      tensors.get("codebook"))
+               for row in range(entry["sample_count"])]
+
+
+def samples(split, inputs):
+    for shard in shards(split, inputs):
+        yield from shard
