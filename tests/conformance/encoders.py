@@ -87,7 +87,8 @@ def pvrg(image, rng, path, programs):
     across, down = (max(values) for values in zip(*factors))
     planes = [image.convert("L")] if len(factors) == 1 else image.convert("YCbCr").split()
     words = flags(rng, (1, lambda: ["-q", rng.integers(1, 200)]), (0.5, lambda: ["-JFIF"]), (0.3, lambda: ["-n"]),
-                  (0.3, lambda: ["-r", rng.integers(1, 9)]), (0.5, lambda: ["-z"]), (0.3, lambda: [rng.choice(["-a", "-b"])]))
+                  (0.3, lambda: ["-r", rng.integers(1, 9)]), (0.5, lambda: ["-z"]), (0.3, lambda: [rng.choice(["-a", "-b"])]),
+                  (0.03, lambda: ["-k", rng.integers(1, 8)]))  # lossless
     words += ["-iw", str(image.width), "-ih", str(image.height)]
     for number, (plane, (h, v)) in enumerate(zip(planes, factors)):
         width, height = -(-image.width * h // across), -(-image.height * v // down)
@@ -102,7 +103,8 @@ def libjpeg_tools(image, rng, path, programs):
     is_grey = happens(rng, 0.25)
     image.convert("L" if is_grey else "RGB").save(path.with_suffix(".ppm"))
     words = flags(
-        rng, (1, lambda: ["-q", rng.integers(1, 101)]), (0.5, lambda: ["-h"]), (0.3, lambda: [rng.choice(["-v", "-qv"])]),
+        rng, (1, lambda: ["-p"] if happens(rng, 0.03) else ["-q", rng.integers(1, 101)]),  # -p: lossless
+        (0.5, lambda: ["-h"]), (0.3, lambda: [rng.choice(["-v", "-qv"])]),
         (0.3, lambda: ["-bl"]), (0.3, lambda: ["-z", rng.integers(1, 9)]), (0.5, lambda: ["-qt", rng.integers(0, 9)]),
         (0.2, lambda: ["-oz"]), (0.2, lambda: ["-dz"]), (0.03, lambda: ["-a"]), (0.03, lambda: ["-n"]),
         (0 if is_grey else 0.1, lambda: ["-c"]),

@@ -6,6 +6,7 @@ DAMAGE = re.compile("Premature end of JPEG|premature end of data segment|bad Huf
                     "|found marker 0x.. instead of RST|inconsistent progression")
 # What Penstock leaves out (a part of what pack says), and why.
 LEFT_OUT = {
+    "SOF type 0xc3": "lossless JPEG, which Debian's libjpeg-turbo does not read",
     "at most 268435456 pixels": "a picture may have 2^28 pixels",
     "no scan has": "scans are missing, which libjpeg-turbo fills up with grey without a warning",
 }
