@@ -213,7 +213,7 @@ def test_splits_whose_labels_differ_are_told(tmp_path):
                           capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (2, f"loadbench: {problem}")
     run("info", tmp_path / "out")
-    run("unpack", tmp_path / "out", "--out", tmp_path / "files")
+    run("unpack", tmp_path / "out", "--split", "test", "--out", tmp_path / "files")
 
 
 def test_png_files_are_stored_whole_and_their_pixels_are_pillows(tmp_path):
