@@ -280,8 +280,8 @@ class _Labels:
         else:
             count = self._most + 1
             if count > max(_MOST_CLASSES, len(spool)):
-                raise ConfigError(f"pack: item {self._most_index}: the label is {self._most}, which makes {count:,} classes of "
-                                  f"{len(spool):,} pictures; expected numbers from 0 on without large gaps, or text, of which "
+                raise ConfigError(f"pack: item {self._most_index}: the label is {self._most}, so that classes outnumber "
+                                  f"pictures, {count:,} to {len(spool):,}; expected numbers from 0 on without large gaps, or text, of which "
                                   "each is a class")
             spool.set_classes([str(number) for number in range(count)], list(range(count)))
 

@@ -46,7 +46,7 @@ Spool::~Spool() { close(file_); }
 
 void Spool::add_file(std::span<const uint8_t> bytes, int64_t label, const std::string& path) {
   if (!keeps_corrupt_) detect_encoding(bytes);  // throws
-  add(bytes, {.label = label, .is_file = true}, path);
+  add(bytes, {.label = label, .is_file = true, .extent = {}}, path);
 }
 
 void Spool::add_pixels(std::span<const uint8_t> pixels, const Extent& extent, int64_t label) {

@@ -165,7 +165,6 @@ def test_wrong_items(tmp_path, items, message):
     (penstock.ConfigError, ["filks"], {}, 'unknown source "filks"'),
     (penstock.ConfigError, ["{here}"], {}, "pack: source is the folder '{here}'; expected NAME:FOLDER, such as 'image-folder:{here}'"),
     (penstock.ConfigError, ["{here}/.."], {}, "pack: source is the folder '{here}/..'; expected NAME:FOLDER, such as "),
-    (penstock.IoError, [pathlib.Path("/sys/power")], {}, "source image-folder: no samples for split train in /sys/power; expected "),
     (penstock.ConfigError, [pathlib.Path("/nowhere")], {}, "pack: source is PosixPath('/nowhere'); expected NAME:FOLDER, such as "),
     (penstock.ConfigError, [[(jpeg(), 0)]], {"class_names": [1, 2]}, "pack: class_names has 1; expected a list of names, one per class"),
     (penstock.ConfigError, [[(jpeg(), 0)]], {"class_names": "ab"}, "pack: class_names has 'ab'; expected a list of names"),
@@ -190,6 +189,14 @@ def test_wrong_arguments(tmp_path, kind, arguments, options, message):
     assert type(caught.value) is kind and "\n" not in str(caught.value)
     assert message is None or str(caught.value).startswith(message.format(here=tmp_path)), str(caught.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_of_a_folder_is_that_of_image_folder(pictures, tmp_path):
+    penstock.pack(pictures.parent / "source", tmp_path / "python", shards=2)
+    assert hashes(tmp_path / "python") == hashes(pictures)
+    (tmp_path / "empty (1)").mkdir()
+    with pytest.raises(penstock.IoError, match="source image-folder: no samples for split train in .*empty .1.; expected one "):
+        penstock.pack(tmp_path / "empty (1)", tmp_path / "packed")
 
 
 def test_broken_pictures_may_be_left_out(tmp_path):

@@ -111,8 +111,8 @@ def test_a_subset_has_the_class_names_of_the_whole(tmp_path):
 def test_numbers_far_above_the_number_of_pictures_are_refused(tmp_path, label):
     with pytest.raises(penstock.ConfigError) as caught:
         penstock.pack(items(0, label, 1), tmp_path / "out")
-    assert str(caught.value) == (f"pack: item 1: the label is {label}, which makes {label + 1:,} classes of 3 pictures; expected "
-                                 "numbers from 0 on without large gaps, or text, of which each is a class")
+    assert str(caught.value) == (f"pack: item 1: the label is {label}, so that classes outnumber pictures, {label + 1:,} to 3; "
+                                 "expected numbers from 0 on without large gaps, or text, of which each is a class")
     assert list(tmp_path.iterdir()) == []
     penstock.pack(items("0", str(label), "1"), tmp_path / "out")
     assert penstock.Dataset(tmp_path / "out").class_names == sorted(["0", str(label), "1"])
