@@ -61,6 +61,23 @@ std::filesystem::path find_split(const std::filesystem::path& folder, const std:
   throw io_error(concat(folder.string(), ": no manifest.json and no ", split, "/manifest.json; expected ", expected));
 }
 
+/// class_problem() of the split test in `split_folder` and the splits of `data_set` that are trained on.
+std::string problem_beside(const std::filesystem::path& data_set, const std::filesystem::path& split_folder,
+                           const Manifest& manifest) {
+  if (manifest.split != "test") return "";
+  for (const auto& name : {"train", "all"}) {
+    const auto other_folder = (data_set / name).lexically_normal();
+    try {
+      if (!has_manifest(other_folder)) continue;
+      const Manifest other = read_manifest(other_folder);
+      const auto problem = class_problem(split_folder, manifest, other_folder, other);
+      if (!problem.empty()) return problem;
+    } catch (const Error&) {  // what is wrong with another split is said where that one is opened
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 bool has_manifest(const std::filesystem::path& folder) {
@@ -78,14 +95,44 @@ std::string split_problem(const std::filesystem::path& split_folder, const Manif
                 in_quotes(name), ", as the folder's name says");
 }
 
+std::string class_problem(const std::filesystem::path& folder, const Manifest& manifest,
+                          const std::filesystem::path& other_folder, const Manifest& other) {
+  const auto& names = manifest.class_names;
+  const auto& expected = other.class_names;
+  if (names == expected) return "";
+  const auto first = static_cast<size_t>(
+      std::mismatch(names.begin(), names.end(), expected.begin(), expected.end()).first - names.begin());
+  const auto named = [&](const auto& list) { return first < list.size() ? in_quotes(list[first]) : "none"; };
+  return concat(folder.string(), ": class ", first, " is ", named(names), "; expected ", named(expected), ", as in ",
+                other_folder.string(), "; pack it again");
+}
+
+std::string class_problem(const std::filesystem::path& split_folder, const Manifest& manifest) {
+  std::error_code ignored;  // a folder that cannot be looked at is nobody's
+  if (std::filesystem::canonical(split_folder, ignored).filename() != manifest.split) return "";
+  return problem_beside(split_folder / "..", split_folder, manifest);
+}
+
+std::string split_of_name(const std::string& name) {
+  return name == "val" || name == "valid" || name == "validation" ? "test" : name;
+}
+
 std::shared_ptr<const Dataset> Dataset::open(const std::filesystem::path& folder, const std::string& split,
                                              RankShards share) {
-  const auto found = find_split(folder, split);
-  std::shared_ptr<const Dataset> dataset(new Dataset(found, share));
-  if (found == folder) return dataset;  // a split's own folder may have any name
-  if (const auto problem = split_problem(found, dataset->manifest(), split); !problem.empty())
+  const std::string name = split_of_name(split);
+  const auto found = find_split(folder, name);
+  const bool is_data_set = found != folder;  // a split's own folder may have any name
+  auto dataset = open_alone(found, share);
+  const auto& manifest = dataset->manifest();
+  if (const auto problem = is_data_set ? split_problem(found, manifest, name) : ""; !problem.empty())
     throw corrupt_error(problem);
+  const auto problem = is_data_set ? problem_beside(folder, found, manifest) : class_problem(found, manifest);
+  if (!problem.empty()) throw config_error(problem);
   return dataset;
+}
+
+std::shared_ptr<const Dataset> Dataset::open_alone(const std::filesystem::path& split_folder, RankShards share) {
+  return std::shared_ptr<const Dataset>(new Dataset(split_folder, share));
 }
 
 Dataset::Dataset(const std::filesystem::path& split_folder, RankShards share) : state_(std::make_unique<State>()) {

@@ -51,6 +51,16 @@ bool has_manifest(const std::filesystem::path& folder);
 /// nothing is.
 std::string split_problem(const std::filesystem::path& split_folder, const Manifest& manifest, const std::string& name);
 
+/// What is wrong if labels of `manifest`, that of the split in `folder`, do not stand for the classes of another split
+/// of the data set; "" if nothing is.
+std::string class_problem(const std::filesystem::path& folder, const Manifest& manifest,
+                          const std::filesystem::path& other_folder, const Manifest& other);
+/// The same for a split test and the splits train and all beside it, so far as they are there and can be read.
+std::string class_problem(const std::filesystem::path& split_folder, const Manifest& manifest);
+
+/// The split that `name` means: val, valid and validation are other names of test.
+std::string split_of_name(const std::string& name);
+
 /// The shards that a rank with shards of its own opens: every `world_size`-th one from `rank` on.
 struct RankShards {
   int rank = 0, world_size = 1;
@@ -66,9 +76,12 @@ struct RankShards {
 class Dataset {
  public:
   /// `folder` is a split's folder (it holds manifest.json), or a data set, of which FOLDER/<split> is opened. Throws
-  /// corrupt_error if the manifest of FOLDER/<split> is that of another split.
+  /// corrupt_error if the manifest of FOLDER/<split> is that of another split, and config_error for a split test whose
+  /// classes are not those of the split train or all beside it: its labels would mean other classes.
   static std::shared_ptr<const Dataset> open(const std::filesystem::path& folder, const std::string& split = "train",
                                              RankShards share = {});
+  /// The split in `split_folder`, whatever is beside it.
+  static std::shared_ptr<const Dataset> open_alone(const std::filesystem::path& split_folder, RankShards share = {});
   ~Dataset();
 
   uint64_t size() const;  ///< Samples of all shards, also of those that are not open.

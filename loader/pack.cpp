@@ -8,7 +8,6 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <set>
 #include <utility>
 
 #include "core/clock.h"
@@ -18,11 +17,11 @@
 #include "loader/codecs/codec.h"
 #include "loader/dataset.h"
 #include "loader/detail/checksum.h"
+#include "loader/detail/class_table.h"
 #include "loader/detail/encoder.h"
 #include "loader/detail/mapped_file.h"
 #include "loader/detail/parallel.h"
 #include "loader/detail/partial.h"
-#include "loader/detail/strict_json.h"
 #include "loader/jpeg/codebook.h"
 #include "loader/order.h"
 #include "loader/read_from.h"
@@ -65,17 +64,8 @@ void check_raw_source(const StorageOptions& storage, const Source& source, const
                             "auto, keep or raw, and neither resize nor raw-share"));
 }
 
-/// Throws io_error when two class names are equal as the manifest will have them. What is not UTF-8 in a folder's name
-/// becomes U+FFFD there, so that two names may become one.
-void check_class_names(const Source& source, const std::string& name) {
-  std::set<std::string> seen;
-  for (const auto& class_name : source.class_names()) {
-    const std::string written = detail::utf8_text(class_name);
-    if (!seen.insert(written).second)
-      throw io_error(concat("source ", name, ": class name ", in_quotes(written), " occurs twice",
-                            written == class_name ? "" : " after what is not UTF-8 has become U+FFFD",
-                            "; expected names that differ"));
-  }
+detail::ClassTable table_of(const Source& source, const PackOptions& options) {
+  return detail::class_table(source.class_names(), options.output, options.split, options.packed_next);
 }
 
 /// `input` is the folder that the source reads, if it reads one.
@@ -86,7 +76,8 @@ void check_source(const Source& source, const std::string& name, const std::file
                           input.empty() ? "" : " in " + input.string(), "; expected one or more"));
   }
   check_raw_source(options.storage, source, name);
-  check_class_names(source, name);
+  detail::check_class_names(source.class_names(), name);
+  table_of(source, options);  // throws
 }
 
 /// Returns the source to be packed, after everything that can be checked beforehand was found right.
@@ -129,20 +120,23 @@ std::string shard_file(size_t shard, int shard_count) {
 
 /// Deals the samples, sorted by class and then by id, to the shards in turn. The counts of a class, and the totals, of
 /// any two shards differ by one at most. Ids ascend inside each shard.
-std::vector<std::vector<uint64_t>> deal(const Source& source, size_t class_count, size_t shard_count) {
-  std::vector<uint64_t> next(class_count);  // place of each class's next sample in the sorted list
+std::vector<std::vector<uint64_t>> deal(const Source& source, const detail::ClassTable& classes, size_t shard_count) {
+  std::vector<uint64_t> next(classes.names.size());  // place of each class's next sample in the sorted list
   const uint64_t size = source.size();
+  const auto place = [&](uint64_t id) -> uint64_t& {
+    return next[static_cast<size_t>(classes.source_labels[static_cast<size_t>(source.label(id))])];
+  };
   for (uint64_t id = 0; id < size; ++id) {
     const int64_t label = source.label(id);
+    const size_t class_count = classes.source_labels.size();
     if (label < 0 || static_cast<size_t>(label) >= class_count)
       throw bug_error(concat(source.where(id), ": label is ", label, "; expected 0 to ", class_count, " - 1"));
-    ++next[static_cast<size_t>(label)];
+    ++place(id);
   }
   uint64_t before = 0;
   for (auto& place : next) before += std::exchange(place, before);
   std::vector<std::vector<uint64_t>> members(shard_count);
-  for (uint64_t id = 0; id < size; ++id)
-    members[next[static_cast<size_t>(source.label(id))]++ % shard_count].push_back(id);
+  for (uint64_t id = 0; id < size; ++id) members[place(id)++ % shard_count].push_back(id);
   return members;
 }
 
@@ -159,9 +153,9 @@ class Packing {
       : options_(options),
         source_(source),
         source_text_(std::move(source_text)),
-        class_names_(source.class_names()),
-        members_(deal(source, class_names_.size(), static_cast<size_t>(options.shard_count))),
-        partial_(options.output, options.split, key(), class_names_.size()),
+        classes_(table_of(source, options)),
+        members_(deal(source, classes_, static_cast<size_t>(options.shard_count))),
+        partial_(options.output, options.split, key(), classes_.names.size()),
         codebook_(detail::codebook_for(source, options.storage, options.jobs)),
         encoder_(options.storage, codebook_) {}
 
@@ -179,17 +173,26 @@ class Packing {
     detail::run_parallel(members_.size(), options_.jobs, body, report);
     report();  // reports what was skipped, before manifest() can find that nothing is left
     write_manifest(partial_.folder(), manifest());
+    check_classes();
     partial_.publish(options_.force);
     report();
   }
 
  private:
   std::string key() const {
-    const std::string text =
-        concat(Manifest::kFormatVersion, '\n', source_text_, '\n', source_.fingerprint(), '\n', options_.split, '\n',
-               options_.shard_count, '\n', options_.shuffle_seed, '\n', options_.skip_corrupt, '\n',
-               encoding_text(options_.storage), '\n', join(class_names_, "\n"));
+    const std::string text = concat(Manifest::kFormatVersion, '\n', source_text_, '\n', source_.fingerprint(), '\n',
+                                    options_.split, '\n', options_.shard_count, '\n', options_.shuffle_seed, '\n',
+                                    options_.skip_corrupt, '\n', encoding_text(options_.storage), '\n',
+                                    join(classes_.names, "\n"), '\n', join(source_.class_names(), "\n"));
     return detail::xxh3_hex({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  }
+
+  /// Throws config_error when another packing has published a split with other classes in the meantime.
+  void check_classes() const {
+    if (table_of(source_, options_) == classes_) return;
+    throw config_error(concat((options_.output / options_.split).string(),
+                              ": another split was packed in the meantime, ",
+                              "with other classes; expected to pack one split after the other"));
   }
 
   void count_reused(size_t shard) {
@@ -216,7 +219,7 @@ class Packing {
                            : Order::shuffled(ids.size(), static_cast<uint64_t>(options_.shuffle_seed), shard);
     const auto path = partial_.folder() / files_[shard];
     ShardWriter writer(path, source_.raw_extent(), codebook_ ? codebook_->bytes() : std::vector<uint8_t>());
-    detail::Tally tally(class_names_.size());
+    detail::Tally tally(classes_.names.size());
     DecodeScratch scratch;
     uint64_t skipped_count = 0, transcoded_count = 0;
     for (uint64_t i = 0; i < ids.size(); ++i) {
@@ -244,7 +247,7 @@ class Packing {
       detail::Encoded encoded = encode(id, scratch);
       const std::string path = stored_path(source_.path(id), encoded);
       const Sample sample{.id = id,
-                          .label = source_.label(id),
+                          .label = classes_.source_labels[static_cast<size_t>(source_.label(id))],
                           .extent = encoded.extent,
                           .encoding = encoded.encoding,
                           .bytes = encoded.bytes,
@@ -308,8 +311,8 @@ class Packing {
     manifest.source = source_text_;
     manifest.shuffle_seed = options_.shuffle_seed;
     manifest.storage = encoding_text(options_.storage);
-    manifest.class_names = class_names_;
-    detail::Tally total(class_names_.size());
+    manifest.class_names = classes_.names;
+    detail::Tally total(classes_.names.size());
     for (const auto& shard : finished_) {
       manifest.shards.push_back(shard->entry);
       manifest.skipped_count += shard->skipped_count;
@@ -331,7 +334,7 @@ class Packing {
   const PackOptions& options_;
   const Source& source_;
   const std::string source_text_;
-  const std::vector<std::string> class_names_;
+  const detail::ClassTable classes_;
   const std::vector<std::vector<uint64_t>> members_;  // one entry per shard: its ids
   detail::Partial partial_;  // before the codebook, for which pictures are read: an output may not be writable
   const std::shared_ptr<const detail::Codebook> codebook_;

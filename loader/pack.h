@@ -22,6 +22,8 @@ struct PackOptions {
   int64_t shuffle_seed = -1;  ///< Seed of the order inside shards; negative: the source's order.
   int jobs = 0;               ///< Threads; 0: one per core.
   bool force = false;         ///< Replace an existing OUTPUT/<split>, in one step, once the new one is complete.
+  /// Splits that the same call packs after this one: their classes do not count, because they are replaced.
+  std::vector<std::string> packed_next = {};
   bool skip_corrupt = false;  ///< Leave broken pictures out and count them, instead of failing.
   StorageOptions storage = {};
 };
@@ -38,14 +40,18 @@ struct PackProgress {
 
 /// Writes OUTPUT/<split>. `on_progress` is called on the calling thread about ten times per second, and at the end.
 ///
-/// Determinism: equal inputs and options give equal bytes, whatever `jobs` is.
+/// All splits of a data set have the same classes. Where OUTPUT holds another split, labels are those that its manifest
+/// gives the names of the source's classes; so split test may lack classes, but none of them shifts.
+///
+/// Determinism: equal inputs, options and classes of other splits give equal bytes, whatever `jobs` is.
 /// Crash-safety: shards and manifest are written under OUTPUT/.<split>.partial and synced, and the folder is renamed
 /// last. The packing after one that was killed goes on with the shards that are missing. A packing that fails leaves no
 /// files.
 /// Memory: up to 16 bytes per sample, besides what the source holds. Each job also needs what its ShardWriter holds,
 /// and one picture, decoded and encoded. At the start, JPEGs need about 40 MB of blocks to train a codebook with.
 /// Errors: config_error (also when OUTPUT/<split> exists, unless `force` is set and it holds only shards and a
-/// manifest), io_error (also for a full disk), corrupt_error naming file and sample.
+/// manifest; and when the classes are not those of another split in OUTPUT), io_error (also for a full disk),
+/// corrupt_error naming file and sample.
 void pack(const PackOptions& options, const std::function<void(const PackProgress&)>& on_progress = {});
 
 /// The same for a source that is there already, in place of options.source and options.input. `name` stands for it in

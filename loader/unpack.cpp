@@ -42,7 +42,9 @@ std::string folder_name(std::string name) {
 class Unpacking {
  public:
   Unpacking(const fs::path& split_folder, const fs::path& output)
-      : dataset_(Dataset::open(split_folder)), output_(output), found_(static_cast<size_t>(dataset_->shard_count())) {}
+      : dataset_(Dataset::open_alone(split_folder)),
+        output_(output),
+        found_(static_cast<size_t>(dataset_->shard_count())) {}
 
   Problems run(int jobs, const std::function<void(const UnpackProgress&)>& on_progress) {
     const auto report = [&] {

@@ -112,6 +112,7 @@ void check_names(const fs::path& folder, const Manifest& manifest, Problems& pro
     problems.add(concat(file, ": class_names: ", in_quotes(first->first), " is the name of labels ", first->second,
                         " and ", label, "; expected every name once"));
   }
+  if (const auto problem = class_problem(folder, manifest); !problem.empty()) problems.add(problem);
   const std::string name = fs::canonical(folder).filename().string();
   const bool is_of_a_split = name == "train" || name == "test" || name == "all";
   if (!is_of_a_split) return;

@@ -150,23 +150,21 @@ fs::path test_folder(const DataName& name, const fs::path& train_folder, const T
 }  // namespace
 
 DataName parse_data_name(const std::string& text, const std::string& split) {
-  const auto colon = text.find(':');
-  const auto parenthesis = text.find('(');
-  if (parenthesis != std::string::npos && (colon == std::string::npos || parenthesis < colon)) {
-    const auto end = text.find("):");
-    const std::string spec = end == std::string::npos ? text : text.substr(0, end + 1);
-    parse_spec("source", spec);
-    return {spec, end == std::string::npos ? fs::path() : fs::path(text.substr(end + 2))};
-  }
   if (is_source(text)) return is_packed(text, split) ? DataName{"", text} : DataName{text, {}};
-  if (colon != std::string::npos && is_source(text.substr(0, colon)))
-    return {text.substr(0, colon), text.substr(colon + 1)};
   if (is_there(text)) return {"", text};
-  if (colon != std::string::npos && text.substr(0, colon).find('/') == std::string::npos)
-    throw config_error(concat("--data: ", unknown_name("source", text.substr(0, colon), SourceRegistry::names())));
-  throw io_error(concat("--data ", text,
-                        ": there is no such folder; expected a packed data set, or SOURCE:DIR with one of ",
-                        join(SourceRegistry::names())));
+  const auto end = text.find_first_of("(:");
+  if (end == std::string::npos || text.substr(0, end).find('/') != std::string::npos) {
+    throw io_error(concat("--data ", text,
+                          ": there is no such folder; expected a packed data set, or SOURCE:DIR with one of ",
+                          join(SourceRegistry::names())));
+  }
+  const std::string name = parse_spec("source", text.substr(0, end)).name();
+  if (!is_source(name)) throw config_error(concat("--data: ", unknown_name("source", name, SourceRegistry::names())));
+  if (text[end] == ':') return {name, text.substr(end + 1)};
+  const auto close = text.find("):");
+  const std::string spec = close == std::string::npos ? text : text.substr(0, close + 1);
+  parse_spec("source", spec);  // throws
+  return {spec, close == std::string::npos ? fs::path() : fs::path(text.substr(close + 2))};
 }
 
 fs::path default_cache() {

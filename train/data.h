@@ -18,9 +18,9 @@ struct DataName {
   std::filesystem::path folder;  ///< Empty for an embedded source.
 };
 
-/// `text` is `digits`, `digits(count=500)`, `mnist:DIR`, or a folder. The bare name of a source means a folder of that
-/// name if that folder holds a packed data set; `digits()` always means the source. Throws config_error for an unknown
-/// source, and io_error for a folder that does not exist.
+/// `text` is `digits`, `digits(count=500)`, `mnist:DIR`, or a folder. What is there is a folder, also with `(` or `:`
+/// in its path, except that the bare name of a source means a folder of that name only if it holds a packed data set.
+/// Throws config_error for an unknown source, and io_error for a folder that does not exist.
 DataName parse_data_name(const std::string& text, const std::string& split = "train");
 
 /// ${XDG_CACHE_HOME}/penstock, or ~/.cache/penstock if that variable is not set.

@@ -5,10 +5,11 @@
 // exist. test=NAME says which folder is that of split test where there are several. Where DIR has a folder for one
 // split only, other folders with pictures beside it are refused.
 //
-// A folder that holds pictures and no folders is one class, named after it. Classes and files are sorted by name, byte
-// by byte; a sample's id is its place in that order. A class folder without pictures is an error, except in split test,
-// where it keeps the labels equal to those of the other split. Other files beside class folders, and everything hidden,
-// are ignored and counted.
+// The classes are those of train and test together, so that a label means the same in every split. A class that train
+// has no picture of is an error; test may lack classes. A folder that holds pictures and no folders is one class, named
+// after it, or after train where neither has class folders. Classes and files are sorted by name, byte by byte; a
+// sample's id is its place in that order. Other files beside class folders, and everything hidden, are ignored and
+// counted.
 #include <algorithm>
 #include <array>
 #include <fstream>
@@ -38,19 +39,24 @@ bool is_test_name(const std::string& name) {
   return std::find(kTestNames.begin(), kTestNames.end(), name) != kTestNames.end();
 }
 
+/// The folders that are there of those that may be split test's.
+std::vector<fs::path> test_folders(const fs::path& input, const std::vector<std::string>& names) {
+  std::vector<fs::path> found;
+  for (const auto& name : names)
+    if (fs::is_directory(input / name)) found.push_back(input / name);
+  return found;
+}
+
 /// Returns the folder of split test, one of `names`. Throws config_error when there are two, because only the user can
 /// say which one is meant.
 std::optional<fs::path> test_folder(const fs::path& input, const std::vector<std::string>& names) {
-  std::optional<fs::path> found;
-  for (const auto& candidate : names) {
-    if (!fs::is_directory(input / candidate)) continue;
-    if (found) {
-      throw config_error(concat(input.string(), ": has both ", found->filename().string(), " and ", candidate,
-                                "; expected one folder for split test, or image-folder(test=", candidate, ")"));
-    }
-    found = input / candidate;
+  const auto found = test_folders(input, names);
+  if (found.size() > 1) {
+    const std::string first = found[0].filename().string(), second = found[1].filename().string();
+    throw config_error(concat(input.string(), ": has both ", first, " and ", second,
+                              "; expected one folder for split test, or image-folder(test=", second, ")"));
   }
-  return found;
+  return found.empty() ? std::nullopt : std::optional(found.front());
 }
 
 /// Whether any file below `folder` has a picture's name. A folder that may not be read holds none that could be packed.
@@ -107,6 +113,23 @@ std::vector<fs::path> roots_of(const fs::path& input, const std::string& split,
   return {input};
 }
 
+/// The folders of the other splits of the data set, whose classes `split` shares. Where several folders may be that of
+/// split test, none of them counts for the others: pack() compares the classes of what it packs one after the other.
+std::vector<fs::path> other_roots(const fs::path& input, const std::string& split, const std::vector<fs::path>& roots,
+                                  const std::vector<std::string>& test_names) {
+  std::vector<fs::path> others;
+  if (split == "test") {
+    const fs::path train = input / "train";
+    others.push_back(fs::is_directory(train) ? train : input / "all");
+  } else if (const auto found = test_folders(input, test_names); found.size() == 1) {
+    others.push_back(found.front());
+  }
+  std::erase_if(others, [&](const fs::path& other) {
+    return !fs::is_directory(other) || std::find(roots.begin(), roots.end(), other) != roots.end();
+  });
+  return others;
+}
+
 /// Whether a file is a picture by its first bytes or by its name. The name counts so that a broken file called .jpg is
 /// not silently skipped.
 bool is_picture(const fs::path& path) {
@@ -143,9 +166,8 @@ std::vector<fs::path> files_below(const fs::path& folder, uint64_t& ignored_coun
 
 /// The class folders of one root, by name; hidden folders are not among them. Counts what else is there, a hidden
 /// folder as one.
-std::map<std::string, fs::path> class_folders(const fs::path& root, uint64_t& ignored_count) {
+std::map<std::string, fs::path> class_folders(const fs::path& root, uint64_t& beside_count) {
   std::map<std::string, fs::path> folders;
-  uint64_t beside_count = 0;
   for (const auto& entry : fs::directory_iterator(root)) {
     const std::string name = entry.path().filename().string();
     if (entry.is_directory() && name[0] != '.')
@@ -153,35 +175,32 @@ std::map<std::string, fs::path> class_folders(const fs::path& root, uint64_t& ig
     else
       ++beside_count;
   }
-  if (!folders.empty()) {
-    ignored_count += beside_count;
-  } else {
-    const fs::path whole = fs::canonical(root);  // so that "." and "DIR/" have a name
-    folders.emplace(whole.filename().string(), root);
-  }
   return folders;
 }
+
+/// The name of a folder, also of "." and "DIR/".
+std::string name_of(const fs::path& folder) { return fs::canonical(folder).filename().string(); }
 
 class ImageFolder final : public Source {
  public:
   ImageFolder(const fs::path& input, const std::string& split, const std::vector<std::string>& test_names)
       : input_(input) {
-    const auto roots = roots_of(input, split, test_names);
-    std::vector<std::map<std::string, fs::path>> folders;
+    const auto roots = roots_of(input, split, test_names), others = other_roots(input, split, roots, test_names);
     std::map<std::string, int64_t> labels;
-    for (const auto& root : roots) {
-      folders.push_back(class_folders(root, ignored_count_));
-      for (const auto& [name, folder] : folders.back()) labels.emplace(name, 0);
-    }
+    uint64_t unused_count = 0;
+    for (const auto& root : others)
+      for (const auto& [name, folder] : class_folders(root, unused_count)) labels.emplace(name, 0);
+    const auto folders =
+        own_folders(roots, split == "test" && !others.empty() ? others.front() : roots.front(), labels);
     for (auto& [name, label] : labels) {
       label = static_cast<int64_t>(class_names_.size());
       class_names_.push_back(name);
     }
-    std::vector<uint64_t> counts(class_names_.size());
+    counts_.resize(class_names_.size());
     for (const auto& of_root : folders)
       for (const auto& [name, folder] : of_root)
-        counts[static_cast<size_t>(labels.at(name))] += add_class(folder, labels.at(name));
-    if (split != "test" && !files_.empty()) check_counts(roots.front(), counts);
+        counts_[static_cast<size_t>(labels.at(name))] += add_class(folder, labels.at(name));
+    if (split != "test" && !files_.empty()) check_counts(roots, others);
   }
 
   uint64_t size() const override { return files_.size(); }
@@ -206,6 +225,8 @@ class ImageFolder final : public Source {
       const std::string text = hash + detail::file_fingerprint(file.path);
       hash = detail::xxh3_hex({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
     }
+    for (size_t label = 0; label < counts_.size(); ++label)  // the names of the others are in the paths of their files
+      if (counts_[label] == 0) hash += concat("class ", label, " ", class_names_[label], "\n");
     return hash;
   }
   std::string where(uint64_t index) const override { return files_[index].path.string(); }
@@ -218,14 +239,41 @@ class ImageFolder final : public Source {
     int64_t label;
   };
 
+  /// The class folders of each root, which it adds to `labels`. A root that holds only pictures is one class, named
+  /// after it, or after `first` where no folder of the data set has class folders.
+  std::vector<std::map<std::string, fs::path>> own_folders(const std::vector<fs::path>& roots, const fs::path& first,
+                                                           std::map<std::string, int64_t>& labels) {
+    std::vector<std::map<std::string, fs::path>> folders;
+    for (const auto& root : roots) {
+      uint64_t beside_count = 0;
+      folders.push_back(class_folders(root, beside_count));
+      if (!folders.back().empty()) ignored_count_ += beside_count;
+      for (const auto& [name, folder] : folders.back()) labels.emplace(name, 0);
+    }
+    const bool has_no_classes = labels.empty();
+    for (size_t i = 0; i < roots.size(); ++i) {
+      if (!folders[i].empty()) continue;
+      const std::string name = name_of(has_no_classes ? first : roots[i]);
+      folders[i].emplace(name, roots[i]);
+      labels.emplace(name, 0);
+    }
+    return folders;
+  }
+
   /// Throws io_error when a class has no pictures, because a model would get an output for it that is never trained.
   /// The message names the first such class and the number of the others.
-  void check_counts(const fs::path& root, const std::vector<uint64_t>& counts) const {
-    const auto empty = std::find(counts.begin(), counts.end(), 0);
-    if (empty == counts.end()) return;
-    const auto others = std::count(empty, counts.end(), 0) - 1;
-    throw io_error(concat((root / class_names_[static_cast<size_t>(empty - counts.begin())]).string(),
-                          ": a class folder without pictures", others > 0 ? concat(" (and ", others, " more)") : "",
+  void check_counts(const std::vector<fs::path>& roots, const std::vector<fs::path>& others) const {
+    const auto empty = std::find(counts_.begin(), counts_.end(), 0);
+    if (empty == counts_.end()) return;
+    const std::string& name = class_names_[static_cast<size_t>(empty - counts_.begin())];
+    const auto more_count = std::count(empty, counts_.end(), 0) - 1;
+    const std::string more = more_count > 0 ? concat(" (and ", more_count, " more)") : "";
+    for (const auto& other : others) {
+      if (fs::is_directory(roots.front() / name) || !fs::is_directory(other / name)) continue;
+      throw io_error(concat((other / name).string(), ": a class that ", roots.front().string(), " lacks", more,
+                            "; expected pictures of it there too, or no such folder"));
+    }
+    throw io_error(concat((roots.front() / name).string(), ": a class folder without pictures", more,
                           "; expected one picture or more, or no such folder"));
   }
 
@@ -243,6 +291,7 @@ class ImageFolder final : public Source {
 
   fs::path input_;
   std::vector<std::string> class_names_;
+  std::vector<uint64_t> counts_;  // one entry per class: its pictures in this split
   std::vector<File> files_;
   uint64_t ignored_count_ = 0;
 };

@@ -8,10 +8,17 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Se
 
 from penstock import _native
 from penstock._arguments import int32, text, whole
-from penstock.errors import ConfigError, IoError
+from penstock.errors import ConfigError, CorruptError, DeviceError, IoError
 
 _PICTURE_KEYS = ("image", "img", "picture", "jpg", "jpeg", "png")
 _LABEL_KEYS = ("label", "labels", "cls", "class", "fine_label", "target")
+_CHANNELS = (1, 3, 4)  # of pixels: grey, RGB, and RGB with alpha
+_MOST_CLASSES = 100_000  # that numbers as labels may make of fewer pictures: 3 MB of names
+
+# What messages say of the flags of shardprep, in the words of pack().
+_WORDS = {"--force": "force=True", "shardprep pack --on-corrupt skip": 'on_corrupt="skip"', "--jobs": "jobs",
+          "--max-pixels": "max_pixels"}
+_WORDS_FOR_ITERABLES = {**_WORDS, "with every class,": "with every class (class_names may list them),"}
 
 
 class Packed(NamedTuple):
@@ -22,26 +29,35 @@ class Packed(NamedTuple):
     skipped: List[str]
 
 
-def pack(source: Union[str, Iterable[Any]], out: "str | os.PathLike[str]", *, split: Union[str, Sequence[str]] = "train",
-         class_names: Optional[Sequence[str]] = None, shards: int = 8, shuffle_seed: Optional[int] = None, jobs: int = 0,
-         force: bool = False, on_corrupt: str = "fail", encode: str = "auto", resize: Optional[int] = None,
-         quality: int = 90, raw_share: float = 0.0, max_pixels: int = 2**28, transcode: bool = True, exif: bool = True,
-         progress: Optional[bool] = None) -> Packed:
+def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLike[str]", *,
+         split: Union[str, Sequence[str]] = "train", class_names: Optional[Sequence[str]] = None, shards: int = 8,
+         shuffle_seed: Optional[int] = None, jobs: int = 0, force: bool = False, on_corrupt: str = "fail",
+         encode: str = "auto", resize: Optional[int] = None, quality: int = 90, raw_share: float = 0.0,
+         max_pixels: int = 2**28, transcode: bool = True, exif: bool = True, progress: Optional[bool] = None) -> Packed:
     """Packs pictures into OUT/<split>, which is there when all is well, and otherwise not at all.
 
-    source: "image-folder:photos", "mnist:DIR", "cifar10:DIR" or "digits", as `shardprep pack --source --input` has them;
-        or an iterable of (picture, label) or of dicts with such keys as image and label. A picture is the bytes of a JPEG
-        or PNG file, which are kept as they are; a path of one; NumPy u8, H x W x C or H x W; or a PIL image. A label is
-        a number, or a string, of which each is a class. Data sets of Hugging Face and torchvision and pipelines of WebDataset
-        are such iterables; of the first, cast_column("image", datasets.Image(decode=False)) gives the bytes of the files.
+    source: "image-folder:photos", "mnist:DIR", "cifar10:DIR" or "digits", as `shardprep pack --source --input` has them; a
+        pathlib.Path of a folder, which is that of image-folder; or an iterable of (picture, label) or of dicts with such
+        keys as image and label. A picture is the bytes of a JPEG or PNG file, which are kept as they are; a path of one;
+        a PIL image; NumPy u8, H x W or H x W x C; or a tensor of torch, u8, H x W or C x H x W. C is 1, 3 or 4, and the
+        fourth channel, alpha, is dropped, as convert("RGB") of PIL does. Where only the first of an array's dimensions
+        can be C, it is C x H x W, and where only the last of a tensor's can, it is H x W x C. A label is a number, or a
+        string, of which each is a class. Data sets of Hugging Face and torchvision and pipelines of WebDataset are such
+        iterables; of the first, cast_column("image", datasets.Image(decode=False)) gives the bytes of the files.
+    split: "train", "test" (also as "val", "valid" or "validation") or "all"; of a source by name several. All splits in
+        OUT have the same classes. Those of the split that was packed first count, and names are found among them; a later
+        one may not have others. So train, or what has all classes, comes first.
     class_names: of labels that are numbers. None: those of the iterable where it has some (`features["label"].names`,
-        `classes`), otherwise the numbers.
+        `classes`, also of what a Subset is one of), otherwise the numbers. Numbers without names may be up to the number
+        of pictures or 99,999.
     The other arguments are the flags of `shardprep pack`. progress: None shows a line on a terminal.
 
     Raises ConfigError, IoError, CorruptError or DeviceError. What an iterable raises comes through; nothing is left then.
     Disk: an iterable's pictures are on it twice until all are packed.
     """
-    splits = [split] if isinstance(split, str) else list(split)
+    splits = [_native.split_of_name(text("split", name, "pack")) for name in ([split] if isinstance(split, str) else split)]
+    if len(set(splits)) < len(splits):
+        raise ConfigError(f"pack: split is {split!r:.200}; expected each split only once")
     common: Dict[str, Any] = {
         "output": _path("out", out), "shards": int32("shards", shards, "pack"), "jobs": int32("jobs", jobs, "pack"),
         "force": bool(force),
@@ -51,42 +67,50 @@ def pack(source: Union[str, Iterable[Any]], out: "str | os.PathLike[str]", *, sp
         "raw_share": _share(raw_share), "max_pixels": whole("max_pixels", max_pixels, where="pack"), "transcode": bool(transcode),
         "exif": bool(exif)}
     line = _Progress(progress)
-    if isinstance(source, str):
+    if isinstance(source, str) or (isinstance(source, os.PathLike) and os.path.isdir(source)):
         if class_names is not None:
             raise ConfigError("pack: class_names are given with a source by name, which has its own; expected one of the two")
-        name, folder = _source_and_folder(source)
-        options = [_native.pack_options(source=name, input=folder, split=text("split", s, "pack"), **common) for s in splits]
-        for option in options if len(options) > 1 else ():
-            _as_python_says_it(_native.check_packing, option)
-        for option in options:
+        common["source"], common["input"] = _source_and_folder(source)
+        if len(splits) > 1:  # what is wrong with the second split must not show only after the first is packed
+            for name in splits:
+                _as_python_says_it(_native.check_packing, _native.pack_options(split=name, packed_next=splits, **common))
+        for number, name in enumerate(splits, 1):
+            option = _native.pack_options(split=name, packed_next=splits[number:], **common)
             _as_python_says_it(_native.pack, option, None, "", line)
             line.end_split()
     else:
         if len(splits) != 1:
             raise ConfigError(f"pack: split is {splits!r:.200} with an iterable; expected one split, and a call for each")
-        option = _native.pack_options(source="digits", input="", split=text("split", splits[0], "pack"), **common)
+        option = _native.pack_options(source="digits", input="", split=splits[0], packed_next=[], **common)
         _as_python_says_it(_native.check_pack_options, option)  # before the iterable is asked for anything
-        spool = _spooled(source, _path("out", out), class_names, line)
-        _as_python_says_it(_native.pack, option, spool, "iterable", line)
+        spool = _native.Spool(common["output"], on_corrupt == "skip")
+        _fill(spool, source, class_names, line)
+        _as_python_says_it(_native.pack, option, spool, "iterable", line, words=_WORDS_FOR_ITERABLES)
         line.end_split()
     return line.result(common["output"])
 
 
-def _as_python_says_it(function: Callable[..., None], *arguments: Any) -> None:
-    """An error names the argument of Python in place of the flag."""
+def _as_python_says_it(function: Callable[..., None], *arguments: Any, words: Dict[str, str] = _WORDS) -> None:
+    """An error names arguments of Python in place of flags."""
     try:
         function(*arguments)
-    except ConfigError as error:
-        raise ConfigError(str(error).replace("--force", "force=True")) from None
+    except (ConfigError, CorruptError, DeviceError, IoError) as error:
+        message = str(error)
+        for flag, argument in words.items():
+            message = message.replace(flag, argument)
+        raise type(error)(message) from None
 
 
-def _source_and_folder(text: str) -> Tuple[str, str]:
+def _source_and_folder(source: "str | os.PathLike[str]") -> Tuple[str, str]:
     """The two parts of "image-folder(test=val):photos"."""
+    text = os.fsdecode(source)
+    if not isinstance(source, str):
+        return "image-folder", text
     match = re.fullmatch(r"([^(:]*(?:\([^)]*\))?)(?::(.*))?", text, re.DOTALL)
+    if (match is None or match[2] is None) and os.path.isdir(text):
+        raise ConfigError(f"pack: source is the folder {text!r:.200}; expected NAME:FOLDER, such as 'image-folder:{text:.200}'")
     if match is None:
         raise ConfigError(f"pack: source is {text!r:.200}; expected NAME:FOLDER, such as image-folder:photos")
-    if match[2] is None and os.path.isdir(text):
-        raise ConfigError(f"pack: source is the folder {text!r:.200}; expected NAME:FOLDER, such as 'image-folder:{text:.200}'")
     return match[1], match[2] or ""
 
 
@@ -123,22 +147,24 @@ def _given_names(names: Any) -> List[str]:
 
 
 def _names_of(items: Any) -> Optional[List[str]]:
-    """The class names that a data set of Hugging Face or torchvision has."""
+    """The class names that a data set of Hugging Face or torchvision has, or the one that a Subset is part of."""
     features = getattr(items, "features", None)
     if isinstance(features, dict):
         for key in _LABEL_KEYS:
             if getattr(features.get(key), "names", None):
                 return list(features[key].names)
     classes = getattr(items, "classes", None)
-    return [str(name) for name in classes] if isinstance(classes, (list, tuple)) else None
+    if isinstance(classes, (list, tuple)):
+        return [str(name) for name in classes]
+    whole_set = getattr(items, "dataset", None) if hasattr(items, "indices") else None
+    return None if whole_set is None else _names_of(whole_set)
 
 
-def _spooled(items: Iterable[Any], out: str, class_names: Optional[Sequence[str]], line: "_Progress") -> "_native.Spool":
+def _fill(spool: "_native.Spool", items: Any, class_names: Optional[Sequence[str]], line: "_Progress") -> None:
     if isinstance(items, os.PathLike):
-        _source_and_folder(os.fsdecode(items))
-        raise ConfigError(f"pack: source is {items!r:.200}; expected NAME:FOLDER, such as image-folder:photos, or an iterable")
+        raise ConfigError(f"pack: source is {items!r:.200}; expected NAME:FOLDER, such as image-folder:photos, a folder that "
+                          "is there, or an iterable")
     labels = _Labels(_names_of(items) if class_names is None else _given_names(class_names))
-    spool = _native.Spool(out)
     try:
         steps = iter(items)
     except TypeError:
@@ -148,7 +174,6 @@ def _spooled(items: Iterable[Any], out: str, class_names: Optional[Sequence[str]
         _add(spool, picture, labels.number(label, index), index)
         line.collected(index + 1)
     labels.finish(spool)
-    return spool
 
 
 def _picture_and_label(item: Any, index: int) -> Tuple[Any, Any]:
@@ -180,8 +205,8 @@ def _add(spool: "_native.Spool", picture: Any, label: int, index: int) -> None:
             spool.add_file(bytes(picture), label, name and f"{index:08}-{name}")
         else:
             spool.add_pixels(_pixels(picture, index), label)
-    except (ConfigError, IoError, ValueError) as error:
-        message = str(error)
+    except (ConfigError, CorruptError, IoError) as error:
+        message = str(error) + (', or on_corrupt="skip"' if isinstance(error, CorruptError) else "")
         raise type(error)(message if message.startswith("pack: ") else f"pack: item {index}: {message}") from None
 
 
@@ -191,11 +216,22 @@ def _pixels(picture: Any, index: int) -> Any:
     if hasattr(picture, "convert") and hasattr(picture, "mode"):  # PIL, without an import of it
         picture = numpy.asarray(picture if picture.mode in ("L", "RGB") else
                                 picture.convert("L" if picture.mode == "1" else "RGB"))
+    is_tensor = str(getattr(picture, "dtype", "")) == "torch.uint8"
+    if is_tensor:
+        picture = picture.detach().cpu().numpy()
     if not isinstance(picture, numpy.ndarray) or picture.dtype != numpy.uint8:
         what = f"an array of {picture.dtype}" if hasattr(picture, "dtype") else type(picture).__name__
-        raise ConfigError(f"pack: item {index}: the picture is {what}; expected bytes of a JPEG or PNG, a path, PIL, or "
-                          "NumPy u8, H x W x C")
-    return numpy.ascontiguousarray(picture)
+        raise ConfigError(f"pack: item {index}: the picture is {what}; expected bytes of a JPEG or PNG, a path, PIL, "
+                          "NumPy u8, H x W x C, or a tensor of u8, C x H x W")
+    return numpy.ascontiguousarray(_channels_last(picture, is_tensor) if picture.ndim == 3 else picture)
+
+
+def _channels_last(pixels: Any, is_tensor: bool) -> Any:
+    """H x W x C without alpha. An array is H x W x C and a tensor C x H x W, unless only the other is possible."""
+    first, last = pixels.shape[0] in _CHANNELS, pixels.shape[2] in _CHANNELS
+    if first and (is_tensor or not last):
+        pixels = pixels.transpose(1, 2, 0)
+    return pixels[:, :, :3] if pixels.shape[2] == 4 else pixels
 
 
 class _Labels:
@@ -206,7 +242,7 @@ class _Labels:
         self._numbers = {name: number for number, name in enumerate(names or ())}
         self._is_open = names is None
         self._kind: Optional[type] = None
-        self._most = -1
+        self._most, self._most_index = -1, 0
 
     def number(self, label: Any, index: int) -> int:
         if isinstance(label, bytes):  # WebDataset's .cls and .txt, as they stand in the archive
@@ -229,7 +265,8 @@ class _Labels:
         if self._names is not None and number >= len(self._names):
             raise ConfigError(f"pack: item {index}: the label is {number}; expected 0 to {len(self._names) - 1}, as there "
                               f"are {len(self._names)} class names")
-        self._most = max(self._most, number)
+        if number > self._most:
+            self._most, self._most_index = number, index
         return number
 
     def finish(self, spool: "_native.Spool") -> None:
@@ -241,7 +278,12 @@ class _Labels:
             places = {name: place for place, name in enumerate(names)}
             spool.set_classes(names, [places[name] for name in self._numbers])
         else:
-            spool.set_classes([str(number) for number in range(self._most + 1)], list(range(self._most + 1)))
+            count = self._most + 1
+            if count > max(_MOST_CLASSES, len(spool)):
+                raise ConfigError(f"pack: item {self._most_index}: the label is {self._most}, so that classes outnumber "
+                                  f"pictures, {count:,} to {len(spool):,}; expected numbers from 0 on without large gaps, or text, of which "
+                                  "each is a class")
+            spool.set_classes([str(number) for number in range(count)], list(range(count)))
 
 
 class _Progress:

@@ -10,6 +10,7 @@
 #include "core/choice.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/dataset.h"
 #include "loader/option_names.h"
 #include "python/src/module.h"
 #include "python/src/spool.h"
@@ -34,9 +35,10 @@ void add_pixels(Spool& spool, const Pixels& pixels, int64_t label) {
 }
 
 PackOptions options_of(const std::string& source, const std::string& input, const std::string& split,
-                       const std::string& output, int shards, int64_t shuffle_seed, int jobs, bool force,
-                       const std::string& on_corrupt, const std::string& encode, int resize, int quality,
-                       double raw_share, int64_t max_pixels, bool transcode, bool exif) {
+                       const std::vector<std::string>& packed_next, const std::string& output, int shards,
+                       int64_t shuffle_seed, int jobs, bool force, const std::string& on_corrupt,
+                       const std::string& encode, int resize, int quality, double raw_share, int64_t max_pixels,
+                       bool transcode, bool exif) {
   PackOptions options{.source = source,
                       .input = input,
                       .split = split,
@@ -44,7 +46,8 @@ PackOptions options_of(const std::string& source, const std::string& input, cons
                       .shard_count = shards,
                       .shuffle_seed = shuffle_seed,
                       .jobs = jobs,
-                      .force = force};
+                      .force = force,
+                      .packed_next = packed_next};
   options.skip_corrupt = choice<bool>("on_corrupt", on_corrupt, {{"fail", false}, {"skip", true}});
   options.storage = {.encode = choice("encode", encode, encode_names()),
                      .resize_short = resize,
@@ -77,15 +80,18 @@ void pack_options(const PackOptions& options, const Spool* spool, const std::str
 void define_pack(nb::module_& module) {
   nb::class_<Spool>(module, "Spool")
       .def(
-          "__init__", [](Spool* self, const std::string& folder) { new (self) Spool(folder); }, "folder"_a)
+          "__init__",
+          [](Spool* self, const std::string& folder, bool keeps_corrupt) { new (self) Spool(folder, keeps_corrupt); },
+          "folder"_a, "keeps_corrupt"_a)
       .def("add_file", add_file, "bytes"_a, "label"_a, "path"_a)
       .def("add_pixels", add_pixels, "pixels"_a, "label"_a)
       .def("set_classes", &Spool::set_classes, "names"_a, "numbers"_a)
       .def("__len__", &Spool::size);
   nb::class_<PackOptions>(module, "PackOptions");
-  module.def("pack_options", options_of, nb::kw_only(), "source"_a, "input"_a, "split"_a, "output"_a, "shards"_a,
-             "shuffle_seed"_a, "jobs"_a, "force"_a, "on_corrupt"_a, "encode"_a, "resize"_a, "quality"_a, "raw_share"_a,
-             "max_pixels"_a, "transcode"_a, "exif"_a);
+  module.def("pack_options", options_of, nb::kw_only(), "source"_a, "input"_a, "split"_a, "packed_next"_a, "output"_a,
+             "shards"_a, "shuffle_seed"_a, "jobs"_a, "force"_a, "on_corrupt"_a, "encode"_a, "resize"_a, "quality"_a,
+             "raw_share"_a, "max_pixels"_a, "transcode"_a, "exif"_a);
+  module.def("split_of_name", split_of_name, "name"_a);
   module.def("check_pack_options", check_pack_options, "options"_a);
   module.def("check_packing", check_packing, "options"_a, Release());
   module.def("pack", pack_options, "options"_a, "spool"_a.none(), "name"_a, "progress"_a);

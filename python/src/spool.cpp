@@ -37,12 +37,16 @@ int unnamed_file(const fs::path& folder) {
 
 }  // namespace
 
-Spool::Spool(const fs::path& folder) : folder_(existing_folder(folder)) { file_ = unnamed_file(folder_); }
+Spool::Spool(const fs::path& folder, bool keeps_corrupt)
+    : keeps_corrupt_(keeps_corrupt), folder_(existing_folder(folder)) {
+  file_ = unnamed_file(folder_);
+}
 
 Spool::~Spool() { close(file_); }
 
 void Spool::add_file(std::span<const uint8_t> bytes, int64_t label, const std::string& path) {
-  add(bytes, {.label = label, .encoding = detect_encoding(bytes)}, path);
+  if (!keeps_corrupt_) detect_encoding(bytes);  // throws
+  add(bytes, {.label = label, .is_file = true, .extent = {}}, path);
 }
 
 void Spool::add_pixels(std::span<const uint8_t> pixels, const Extent& extent, int64_t label) {
@@ -83,7 +87,7 @@ void Spool::set_classes(std::vector<std::string> names, const std::vector<int64_
 
 SourceSample Spool::read(uint64_t index) const {
   const Entry& entry = entries_[index];
-  SourceSample sample{std::vector<uint8_t>(entry.byte_count), entry.encoding, entry.extent};
+  SourceSample sample{std::vector<uint8_t>(entry.byte_count), Encoding::kRaw, entry.extent};
   for (size_t done = 0; done < entry.byte_count;) {
     const ssize_t count =
         pread(file_, sample.bytes.data() + done, entry.byte_count - done, static_cast<off_t>(entry.begin + done));
@@ -91,9 +95,10 @@ SourceSample Spool::read(uint64_t index) const {
     if (count <= 0) throw errno_error(where(index), "expected that what was written can be read");
     done += static_cast<size_t>(count);
   }
-  if (entry.encoding == Encoding::kRaw) return sample;
+  if (!entry.is_file) return sample;
   try {
-    sample.extent = codec_for(entry.encoding).probe(sample.bytes);
+    sample.encoding = detect_encoding(sample.bytes);
+    sample.extent = codec_for(sample.encoding).probe(sample.bytes);
   } catch (const Error& error) {
     throw Error(error.kind(), concat(where(index), ": ", error.what()));
   }
@@ -113,7 +118,7 @@ std::string Spool::path(uint64_t index) const {
 
 std::optional<Extent> Spool::raw_extent() const {
   for (const auto& entry : entries_)
-    if (entry.encoding != Encoding::kRaw || entry.extent != entries_.front().extent) return {};
+    if (entry.is_file || entry.extent != entries_.front().extent) return {};
   return entries_.empty() ? std::nullopt : std::optional(entries_.front().extent);
 }
 

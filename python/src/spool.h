@@ -19,13 +19,14 @@ namespace penstock::python {
 /// Memory: about 60 bytes per picture. Disk: the bytes of the pictures, as given.
 class Spool final : public Source {
  public:
-  /// The file is made in `folder` or the nearest folder above it that exists. Throws io_error.
-  explicit Spool(const std::filesystem::path& folder);
+  /// The file is made in `folder` or the nearest folder above it that exists. With `keeps_corrupt` bytes of no known
+  /// format are taken, so that read() refuses them and pack() leaves them out. Throws io_error.
+  Spool(const std::filesystem::path& folder, bool keeps_corrupt);
   ~Spool() override;
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
 
-  /// A JPEG or PNG file as it is. Throws corrupt_error for other bytes.
+  /// A JPEG or PNG file as it is. Throws corrupt_error for other bytes, unless they are kept.
   void add_file(std::span<const uint8_t> bytes, int64_t label, const std::string& path);
   /// Pixels, H x W x C. Throws config_error for an extent that no picture has.
   void add_pixels(std::span<const uint8_t> pixels, const Extent& extent, int64_t label);
@@ -45,13 +46,14 @@ class Spool final : public Source {
   struct Entry {
     uint64_t begin = 0, byte_count = 0;
     int64_t label = 0;
-    Encoding encoding = Encoding::kRaw;
+    bool is_file = false;
     Extent extent;                            // of raw pixels; a file's header is read when it is packed
     uint64_t path_begin = 0, path_bytes = 0;  // in paths_
   };
   void add(std::span<const uint8_t> bytes, Entry entry, const std::string& path);
 
   int file_ = -1;
+  bool keeps_corrupt_ = false;
   std::filesystem::path folder_;
   std::vector<Entry> entries_;
   std::string paths_;

@@ -11,7 +11,9 @@ import threading
 import numpy
 import penstock
 import pytest
+import torch
 import torchvision
+import torchvision.tv_tensors
 from PIL import Image
 
 from conftest import command
@@ -78,7 +80,9 @@ def test_bytes_are_kept_as_they_are(tmp_path):
     lambda pixels: pixels,
     lambda pixels: Image.fromarray(pixels),
     lambda pixels: numpy.asfortranarray(pixels),
-], ids=["numpy", "pil", "fortran"])
+    lambda pixels: torch.from_numpy(numpy.moveaxis(pixels, -1, 0) if pixels.ndim == 3 else pixels),
+    lambda pixels: torchvision.tv_tensors.Image(numpy.moveaxis(pixels, -1, 0) if pixels.ndim == 3 else pixels[None]),
+], ids=["numpy", "pil", "fortran", "torch", "tv_tensor"])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_pixels_come_back(tmp_path, make, channels):
     pixels = [DRAW.integers(0, 256, (9, 7, 3)[:2 if channels == 1 else 3], dtype=numpy.uint8) for _ in range(6)]
@@ -86,6 +90,35 @@ def test_pixels_come_back(tmp_path, make, channels):
     images, labels, names = images_of(tmp_path)
     assert all(numpy.array_equal(image.squeeze(), picture) for image, picture in zip(images, pixels, strict=True))
     assert labels == [0, 1, 0, 1, 0, 1] and names == ["a", "b"]
+
+
+@pytest.mark.parametrize("shape, is_tensor, channel", [
+    ((9, 7, 4), False, 2),  # RGBA
+    ((4, 9, 7), True, 0),
+    ((3, 9, 7), False, 0),  # the array can only be C x H x W, and the tensor only H x W x C
+    ((9, 7, 3), True, 2),
+    ((4, 9, 7), False, 0),
+    ((9, 7, 4), True, 2),
+    ((3, 5, 4), False, 2),  # either is possible: an array is H x W x C, a tensor C x H x W
+    ((4, 5, 3), True, 0),
+    ((1, 5, 1), False, 2),
+    ((1, 3, 3), True, 0),
+])
+def test_three_dimensions_are_read_as_documented_and_alpha_is_dropped(tmp_path, shape, is_tensor, channel):
+    pixels = DRAW.integers(0, 256, shape, dtype=numpy.uint8)
+    penstock.pack([(torch.from_numpy(pixels) if is_tensor else pixels, 0)], tmp_path)
+    (image,) = images_of(tmp_path)[0]
+    assert numpy.array_equal(image, numpy.moveaxis(pixels, channel, -1)[:, :, :3])
+
+
+def test_alpha_is_dropped_alike_from_arrays_pil_and_png_files(tmp_path):
+    pixels = DRAW.integers(0, 256, (9, 7, 4), dtype=numpy.uint8)
+    picture = Image.fromarray(pixels)
+    file = io.BytesIO()
+    picture.save(file, "PNG")
+    penstock.pack([(kind, 0) for kind in (pixels, torch.from_numpy(pixels).permute(2, 0, 1), picture, file.getvalue())], tmp_path)
+    for image in images_of(tmp_path)[0]:
+        assert numpy.array_equal(image, numpy.asarray(picture.convert("RGB")))
 
 
 def test_class_names_come_from_torchvisions_data_sets(tmp_path):
@@ -117,6 +150,8 @@ PICTURE = numpy.zeros((9, 7, 3), dtype=numpy.uint8)
     ([(PICTURE[:, :, :2], 0)], "pack: item 0: pixels of 9 x 7 x 2; expected H x W x 1 or H x W x 3"),
     ([(PICTURE[0, 0], 0)], "pack: item 0: pixels in 1 dimensions; expected "),
     ([(PICTURE[:0], 0)], "pack: item 0: pixels of 0 x 7 x 3; expected "),
+    ([(torch.zeros(3, 9, 7), 0)], "pack: item 0: the picture is an array of torch.float32; expected bytes of "),
+    ([(torch.zeros(2, 9, 7, dtype=torch.uint8), 0)], "pack: item 0: pixels of 2 x 9 x 7; expected "),
     (7, "pack: source is 7; expected a name or an iterable of (picture, label)"),
 ])
 def test_wrong_items(tmp_path, items, message):
@@ -129,7 +164,7 @@ def test_wrong_items(tmp_path, items, message):
 @pytest.mark.parametrize("kind, arguments, options, message", [
     (penstock.ConfigError, ["filks"], {}, 'unknown source "filks"'),
     (penstock.ConfigError, ["{here}"], {}, "pack: source is the folder '{here}'; expected NAME:FOLDER, such as 'image-folder:{here}'"),
-    (penstock.ConfigError, [pathlib.Path("/")], {}, "pack: source is the folder '/'; expected NAME:FOLDER, such as 'image-folder:/'"),
+    (penstock.ConfigError, ["{here}/.."], {}, "pack: source is the folder '{here}/..'; expected NAME:FOLDER, such as "),
     (penstock.ConfigError, [pathlib.Path("/nowhere")], {}, "pack: source is PosixPath('/nowhere'); expected NAME:FOLDER, such as "),
     (penstock.ConfigError, [[(jpeg(), 0)]], {"class_names": [1, 2]}, "pack: class_names has 1; expected a list of names, one per class"),
     (penstock.ConfigError, [[(jpeg(), 0)]], {"class_names": "ab"}, "pack: class_names has 'ab'; expected a list of names"),
@@ -139,6 +174,7 @@ def test_wrong_items(tmp_path, items, message):
     (penstock.ConfigError, ["digits"], {"jobs": -1}, "pack: jobs is -1; expected 0 "),
     (penstock.ConfigError, ["digits"], {"encode": "jpg"}, 'encode: unknown value "jpg"; did you mean "jpeg"?'),
     (penstock.ConfigError, ["digits"], {"split": "tain"}, 'pack: split is "tain"; expected train, test or all'),
+    (penstock.ConfigError, ["digits"], {"split": ["val", "test"]}, "pack: split is ['val', 'test']; expected each split only once"),
     (penstock.ConfigError, [[]], {"shards": "x"}, "pack: shards is 'x'; expected a whole number"),
     (penstock.ConfigError, [iter(int, 1)], {"quality": 0}, "pack: quality is 0; expected 1 to 100"),
     (penstock.IoError, [[]], {}, "source iterable: no samples for split train; expected one or more"),
@@ -155,10 +191,32 @@ def test_wrong_arguments(tmp_path, kind, arguments, options, message):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_path_of_a_folder_is_that_of_image_folder(pictures, tmp_path):
+    penstock.pack(pictures.parent / "source", tmp_path / "python", shards=2)
+    assert hashes(tmp_path / "python") == hashes(pictures)
+    (tmp_path / "empty (1)").mkdir()
+    with pytest.raises(penstock.IoError, match="source image-folder: no samples for split train in .*empty .1.; expected one "):
+        penstock.pack(tmp_path / "empty (1)", tmp_path / "packed")
+
+
 def test_broken_pictures_may_be_left_out(tmp_path):
     good = jpeg()
-    packed = penstock.pack([(good, 0), (good[:300], 0), (good, 1)], tmp_path, on_corrupt="skip")
-    assert packed.samples == 2 and len(packed.skipped) == 1 and packed.skipped[0].startswith("item 1: ")
+    broken = [good[:300], b"GIF89a", b"\0", b""]
+    packed = penstock.pack([(good, 0), *((bytes, 0) for bytes in broken), (good, 1)], tmp_path, on_corrupt="skip")
+    assert packed.samples == 2
+    assert sorted(line.split(":")[0] for line in packed.skipped) == [f"item {number}" for number in range(1, 5)]
+    for number, bytes in enumerate(broken):
+        with pytest.raises(penstock.CorruptError) as caught:
+            penstock.pack([(bytes, 0)], tmp_path / "packed")
+        assert str(caught.value).endswith(', or on_corrupt="skip"') and "\n" not in str(caught.value), str(caught.value)
+
+
+def test_what_is_left_of_a_file_with_an_unknown_format_is_its_name(tmp_path):
+    (tmp_path / "odd.jpg").write_bytes(b"GIF89a")
+    with pytest.raises(penstock.CorruptError, match="source iterable: all 1 pictures are broken; expected one that can be packed"):
+        penstock.pack([(tmp_path / "odd.jpg", 0)], tmp_path / "packed", on_corrupt="skip")
+    packed = penstock.pack([(tmp_path / "odd.jpg", 0), (PICTURE, 0)], tmp_path / "packed", on_corrupt="skip")
+    assert packed.skipped[0].startswith("item 0 (00000000-odd.jpg): 6 bytes that begin with ")
 
 
 def test_an_iterable_that_raises_half_way_leaves_nothing(tmp_path):

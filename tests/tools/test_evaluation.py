@@ -5,12 +5,14 @@ import csv
 import fcntl
 import json
 import os
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from train_tool import FAST, SMALL, run, summary
+from train_tool import FAST, SMALL, TRAIN, run, summary
 
 CLASSES = ["a, \"b\"", "plain", "ünï"]
 
@@ -100,6 +102,35 @@ def test_paths_and_names_come_back_whatever_they_hold(cache, tmp_path):
     assert [row["path"] for row in rows] == [f"test/{name}/{i}.png" for name in CLASSES for i in range(3)]
     assert result["top5"] == 1  # there are only three classes
     assert summary(tmp_path / "run")["classes"] == CLASSES
+
+
+def write_classes(folder, names):
+    """Grey pictures, as bright as their class: a is black, c is white."""
+    for name in names:
+        (folder / name).mkdir(parents=True)
+        for i in range(4):
+            Image.fromarray(np.full((16, 16), 127 * "abc".index(name), np.uint8)).save(folder / name / f"{i}.png")
+
+
+def test_a_test_split_that_lacks_a_class_has_the_labels_of_training(cache, tmp_path):
+    photos, packed = tmp_path / "photos (2019)", tmp_path / "packed (1):"
+    write_classes(photos / "train", "abc")
+    write_classes(photos / "val", "ac")
+    flags = [*SMALL[2:], "--arch", "mlp", "-b", 12, "--lr", 0.05]
+    done = run(cache, *flags, "--data", f"image-folder:{photos}", "--epochs", 20, "--out", tmp_path / "run").stdout
+    assert summary(tmp_path / "run")["per_class_accuracy"] == [1, None, 1] and "class b: no samples" in done
+    subprocess.run([TRAIN.with_name("shardprep"), "pack", "--source", "image-folder", "--input", photos, "--split", "train,val",
+                    "--out", packed, "--quiet"], check=True)
+    run(cache, *flags, "--data", packed, "-e", "--pretrained", tmp_path / "run/model.safetensors", "--out", tmp_path / "other")
+    assert [(row["label"], row["prediction"]) for row in results(tmp_path / "other")[0]] == [("a", "a")] * 4 + [("c", "c")] * 4
+    assert f"--data {photos}: not a packed data set, but files of a source; expected --data image-folder:{photos}\n" in run(
+        cache, *flags, "--data", photos, code=2).stderr
+    shutil.rmtree(photos / "train/b")  # the labels of val change, though none of its files does
+    run(cache, *flags, "--data", f"image-folder:{photos}", "--epochs", 1, "--out", tmp_path / "two")
+    assert summary(tmp_path / "two")["classes"] == ["a", "c"]
+    shutil.rmtree(photos / "train/a")
+    assert run(cache, *flags, "--data", f"image-folder:{photos}", code=3).stderr == (
+        f"train: {photos}/val/a: a class that {photos}/train lacks; expected pictures of it there too, or no such folder\n")
 
 
 def test_paths_need_not_be_utf8(cache, tmp_path):

@@ -148,6 +148,74 @@ def test_what_is_wrong_with_the_second_split_is_found_before_the_first_is_packed
     pack(tmp_path / "out", *arguments, source="image-folder(test=val)", split="train,test")
 
 
+def labelled(folder):
+    """name of the class folder -> labels of its pictures, by the paths in the shards"""
+    found = {}
+    for shard in shards_of(folder):
+        for row, label in enumerate(shard["label"]):
+            begin, end = shard["path_offset"][row:row + 2]
+            found.setdefault(bytes(shard["path"][begin:end]).decode().split("/")[-2], set()).add(int(label))
+    return found
+
+
+def classes_in(folder, *names):
+    for name in names:
+        (folder / name).mkdir(parents=True)
+        for number in range(2):
+            Image.new("RGB", (8, 8)).save(folder / name / f"{number}.png")
+
+
+@pytest.mark.parametrize("calls", [["train", "test"], ["test", "train"], ["train,test"], ["val,all"], ["all", "train", "val"]],
+                         ids=" then ".join)
+def test_a_split_that_lacks_a_class_has_the_labels_of_the_others(tmp_path, calls):
+    classes_in(tmp_path / "in (2019)/train", "a", "b", "c")
+    classes_in(tmp_path / "in (2019)/val", "a", "c")
+    for split in calls:
+        pack(tmp_path / "out", "--input", tmp_path / "in (2019)", source="image-folder", split=split)
+    assert labelled(tmp_path / "out/test") == {"a": {0}, "c": {2}}
+    for folder in (tmp_path / "out").iterdir():
+        assert manifest_of(folder)["class_names"] == ["a", "b", "c"]
+    classes_in(tmp_path / "in (2019)/train", "0")  # all labels change, so one split alone cannot be replaced
+    arguments = ["--input", tmp_path / "in (2019)", "--force"]
+    there = next(tmp_path / "out" / name for name in ("train", "all") if (tmp_path / "out" / name).exists())
+    error = pack(tmp_path / "out", *arguments, source="image-folder", split="test", code=2).stderr
+    assert error.startswith(f'shardprep: {tmp_path}/out/test: class "0" is not among the 3 classes of {there}; expected ')
+    assert error.count("\n") == 1 and labelled(tmp_path / "out/test") == {"a": {0}, "c": {2}}
+    pack(tmp_path / "out", *arguments, source="image-folder", split=",".join(sorted(os.listdir(tmp_path / "out"))))
+    assert labelled(tmp_path / "out/test") == {"a": {1}, "c": {3}}
+    run("verify", tmp_path / "out")
+
+
+def test_a_class_that_train_lacks_is_named(tmp_path):
+    classes_in(tmp_path / "in/train", "a", "c")
+    classes_in(tmp_path / "in/val", "a", "b", "c")
+    for split in ("train", "train,test"):
+        error = pack(tmp_path / "out", "--input", tmp_path / "in", source="image-folder", split=split, code=3).stderr
+        assert error == (f"shardprep: {tmp_path}/in/val/b: a class that {tmp_path}/in/train lacks; expected pictures of it there "
+                         "too, or no such folder\n")
+        assert not (tmp_path / "out").exists()
+
+
+def test_splits_whose_labels_differ_are_told(tmp_path):
+    """As earlier versions packed them."""
+    for split, names in {"train": "abc", "test": "ac"}.items():
+        classes_in(tmp_path / split / "train", *names)
+        pack(tmp_path / split, "--input", tmp_path / split / "train", source="image-folder", split="all")
+    for split in ("train", "test"):
+        path = tmp_path / "out" / split
+        path.parent.mkdir(exist_ok=True)
+        (tmp_path / split / "all").rename(path)
+        (path / "manifest.json").write_text((path / "manifest.json").read_text().replace('"all"', f'"{split}"'))
+    problem = f'{tmp_path}/out/test: class 1 is "c"; expected "b", as in {tmp_path}/out/train; pack it again\n'
+    assert run("verify", tmp_path / "out", code=4).stderr == f"{problem}shardprep: verify: 1 problem; expected none\n"
+    assert run("show", tmp_path / "out", "--split", "test", "--out", tmp_path / "sheet.png", code=2).stderr == f"shardprep: {problem}"
+    done = subprocess.run([SHARDPREP.with_name("loadbench"), "--data", tmp_path / "out", "--split", "val", "--digest"],
+                          capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, f"loadbench: {problem}")
+    run("info", tmp_path / "out")
+    run("unpack", tmp_path / "out", "--split", "test", "--out", tmp_path / "files")
+
+
 def test_png_files_are_stored_whole_and_their_pixels_are_pillows(tmp_path):
     expected = pictures(tmp_path / "in")
     (tmp_path / "in/class 0/readme.txt").write_text("not a picture")

@@ -158,6 +158,25 @@ TEST(DataNameTest, APackedFolderOfASourcesNameWins) {
   std::filesystem::current_path(before);
 }
 
+TEST(DataNameTest, AFolderThatIsThereIsAFolderWhateverItsPathHolds) {
+  const TemporaryFolder folder("data-name");
+  for (const char* name : {"photos (2019)", "a:b", "digits(1)", "mnist(x):y", "(", "):"}) {
+    const auto path = folder.path() / name / "packed";
+    std::filesystem::create_directories(path);
+    EXPECT_EQ(parse_data_name(path.string()).source, "") << path;
+    EXPECT_EQ(parse_data_name(path.string()).folder, path);
+    const auto plain = parse_data_name("image-folder:" + path.string());
+    EXPECT_EQ(plain.source, "image-folder") << path;
+    EXPECT_EQ(plain.folder, path);
+    const auto with_key = parse_data_name("image-folder(test=val):" + path.string());
+    EXPECT_EQ(with_key.source, "image-folder(test=val)") << path;
+    EXPECT_EQ(with_key.folder, path);
+    const auto missing = path.string() + "(2)";
+    EXPECT_NE(message_of(ErrorKind::kIo, [&] { parse_data_name(missing); }).find("there is no such folder"),
+              std::string::npos);
+  }
+}
+
 TEST(DataNameTest, UnknownSourcesAreSuggestedAndMissingFoldersAreIoErrors) {
   const auto unknown = message_of(ErrorKind::kConfig, [] { parse_data_name("mnst:folder"); });
   EXPECT_NE(unknown.find("did you mean \"mnist\""), std::string::npos) << unknown;

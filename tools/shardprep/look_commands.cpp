@@ -63,7 +63,7 @@ void print_classes(const Manifest& manifest) {
 }
 
 void print_info(const fs::path& folder) {
-  const auto dataset = Dataset::open(folder);
+  const auto dataset = Dataset::open_alone(folder);
   const Manifest& manifest = dataset->manifest();
   uint64_t byte_count = 0;
   for (const auto& shard : manifest.shards) byte_count += shard.byte_count;

@@ -32,6 +32,7 @@ struct PackArguments {
 std::vector<std::string> parse_splits(const std::string& text) {
   std::vector<std::string> names = split(text, ','), known{"train", "test", "all"};
   for (auto name = names.begin(); name != names.end(); ++name) {
+    *name = split_of_name(*name);
     if (std::find(known.begin(), known.end(), *name) == known.end())
       throw config_error(concat("--split: ", unknown_name("split", *name, known)));
     if (std::find(names.begin(), name, *name) != name)
@@ -85,9 +86,8 @@ void print_summary(const fs::path& folder, const PackProgress& last) {
   }
 }
 
-void pack_split(PackOptions options, const std::string& split, bool is_quiet) {
-  options.split = split;
-  const fs::path folder = options.output / split;
+void pack_split(const PackOptions& options, bool is_quiet) {
+  const fs::path folder = options.output / options.split;
   ProgressLine line(folder.string(), is_quiet);
   const PackProgress last = pack_aloud(options, line);
   if (!is_quiet) print_summary(folder, last);
@@ -110,13 +110,18 @@ int run_pack(const PackArguments& arguments) {
   options.input = arguments.input;
   options.output = arguments.output;
   const auto splits = parse_splits(arguments.splits);
+  options.packed_next = splits;
   if (splits.size() > 1) {  // a problem with the second split must not show only after the first is packed
     for (const auto& name : splits) {
       options.split = name;
       check_packing(options);
     }
   }
-  for (const auto& name : splits) pack_split(options, name, arguments.is_quiet);
+  for (const auto& name : splits) {
+    options.packed_next.erase(options.packed_next.begin());
+    options.split = name;
+    pack_split(options, arguments.is_quiet);
+  }
   return 0;
 }
 
@@ -131,7 +136,10 @@ Command pack_command(CLI::App& app) {
   add_plugin_option(*command, arguments->plugins);
   command->add_option("--input", arguments->input, "folder of the input; embedded sources such as digits need none");
   command
-      ->add_option("--split", arguments->splits, "split to pack: train, test or all; or several, separated by commas")
+      ->add_option(
+          "--split", arguments->splits,
+          "split to pack: train, test (or val, another name of it) or all; or several, separated by commas. All "
+          "splits in OUT have the same classes: pack train first, or several in one call")
       ->capture_default_str();
   command->add_option("--out", arguments->output, "folder for the packed data set")->required();
   command->add_option("--shards", options.shard_count, "number of files over which the samples are spread")

@@ -52,19 +52,10 @@ void resolve_weights(TrainOptions& options) {
   options.pretrained = options.out / "model.safetensors";
 }
 
-/// Throws config_error if the splits have different classes. Labels are numbers, so they mean the same only if the
-/// class names are the same in the same order.
+/// Throws config_error if the splits, which may be of two data sets, have different classes.
 void check_same_classes(const Dataset& train, const Dataset& test) {
-  const auto& expected = train.manifest().class_names;
-  const auto& names = test.manifest().class_names;
-  const std::string where = test.folder().string();
-  if (names.size() != expected.size())
-    throw config_error(concat(where, ": ", count_text(names.size(), "class", "classes"), "; expected ", expected.size(),
-                              ", as in ", train.folder().string()));
-  for (size_t i = 0; i < names.size(); ++i)
-    if (names[i] != expected[i])
-      throw config_error(concat(where, ": class ", i, " is ", in_quotes(names[i]), "; expected ",
-                                in_quotes(expected[i]), ", as in ", train.folder().string()));
+  const auto problem = class_problem(test.folder(), test.manifest(), train.folder(), train.manifest());
+  if (!problem.empty()) throw config_error(problem);
 }
 
 /// Throws config_error if an evaluation may not write into OUT. It may write where a run may, and also into the folder
