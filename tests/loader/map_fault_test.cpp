@@ -347,32 +347,6 @@ TEST(MapFaultTest, ACutInsideTheLastPageEndsTheEpoch) {
                     EndsWith("expected that nobody changes it")));
 }
 
-/// As a loop that skips errors takes them. The page that is gone is an error of one batch and of the end.
-TEST(MapFaultTest, AnEpochOfACutShardEndsAlsoForALoopThatGoesOnAfterErrors) {
-  for (const int workers : {0, 2}) {
-    const CutData data;
-    const auto dataset = data.open();
-    Loader loader(dataset, pipeline_for(*dataset, "affine(degrees=5)"), {.workers = workers, .batch_size = 5});
-    for (int64_t epoch = 0; epoch < 3; ++epoch) {
-      loader.start_epoch(epoch);
-      if (epoch == 1) fs::resize_file(data.shard(), fs::file_size(data.shard()) - 1);
-      int batch_count = 0, error_count = 0;
-      for (bool has_ended = false; !has_ended && error_count < 10;) {
-        try {
-          has_ended = !loader.next();
-          batch_count += has_ended ? 0 : 1;
-        } catch (const Error& error) {
-          EXPECT_EQ(error.kind(), ErrorKind::kIo);
-          ++error_count;
-        }
-      }
-      EXPECT_EQ(batch_count, loader.batches_per_epoch());
-      EXPECT_EQ(error_count, epoch == 0 ? 0 : 1);
-      EXPECT_FALSE(loader.next());
-    }
-  }
-}
-
 TEST(MapFaultTest, ColumnsThatAreGoneNameTheirRow) {
   const CutData data;
   const auto dataset = data.open();
