@@ -117,6 +117,7 @@ struct Loader::State {
   std::atomic<uint64_t> batch_count{0}, ready_count{0};
   int64_t epoch = -1;      // -1: no epoch was started
   int64_t epoch_end = -1;  // number of the batch after its last one, counted over epochs
+  bool has_ended = false;  // next() has said how the epoch ended
   detail::Ring ring;       // must be last, because its workers use all of the above
 };
 
@@ -195,6 +196,7 @@ void Loader::start_epoch(int64_t epoch, int64_t first_batch) {
   detail::keep_map_handler();
   state.epoch = epoch;
   state.epoch_end = end;
+  state.has_ended = false;
   state.ring.restart(end - state.batches + first_batch, state.batches == 0 ? 0 : std::max(end, limit));
 }
 
@@ -204,7 +206,8 @@ std::optional<Batch> Loader::next() {
     throw bug_error(concat("loader: next() in epoch ", state.epoch, "; expected start_epoch() before it"));
   const int64_t sequence = state.ring.next_sequence();
   if (sequence == state.epoch_end) {
-    state.maker.dataset().check_files();
+    // Once: a loop that goes on after errors would otherwise never come to the end.
+    if (!std::exchange(state.has_ended, true)) state.maker.dataset().check_files();
     return std::nullopt;
   }
   detail::keep_map_handler();  // before any slot goes back, so that workers that go on have it

@@ -41,6 +41,7 @@ struct LoaderOptions {
   int64_t batch_size = 64;  ///< Samples per batch, of all ranks together.
   int rank = 0, world_size = 1;
   Tail tail = Tail::kPad;
+  ShortBatch short_batch = ShortBatch::kEvenly;  ///< Not with rank-local shuffling.
   Shuffle shuffle = Shuffle::kGlobal;
   uint64_t seed = 0;
   int64_t epoch_count = -1;  ///< Batches of this epoch and later ones are not made ahead; -1: no such limit.
@@ -187,7 +188,7 @@ struct LoaderStatistics {
 /// and byte offset; the following next() goes on with the batch after it. When several rows of a batch fail, the error
 /// is that of the lowest row. With OnCorrupt::kSubstitute a corrupt sample does not throw: its row is zeroed and gets
 /// weight 0. A shard that is cut short while it is read, or a disk error, is an io_error in either case. When the cut
-/// hit no page that was read, the next() that ends the epoch throws it.
+/// hit no page that was read, the first next() after the last batch throws it, and the following one ends the epoch.
 ///
 /// Rank-local shuffling: rank r opens only the shards r, r + world size, ..., and positions count through rank 0's
 /// samples, then rank 1's, and so on.

@@ -16,6 +16,8 @@ int64_t steps_for(uint64_t size, int64_t rows, Tail tail) {
   return static_cast<int64_t>(tail == Tail::kPad && size % divisor != 0 ? full + 1 : full);
 }
 
+int64_t rows_for_each(int64_t rows, int ranks) { return rows / ranks + (rows % ranks != 0 ? 1 : 0); }
+
 /// The number of samples, at most `rows`, that are left for a step which begins after `taken` of `size` samples.
 int64_t left_for(uint64_t size, uint64_t taken, int64_t rows) {
   return taken < size ? static_cast<int64_t>(std::min(size - taken, static_cast<uint64_t>(rows))) : 0;
@@ -32,13 +34,15 @@ Partition::Partition(int64_t batch_size, int rank, int world_size)
     throw config_error(concat("partition: batch size is ", batch_size, "; expected ", world_size,
                               " or more, one sample for each rank"));
   }
-  rows_per_rank_ = batch_size / world_size + (batch_size % world_size != 0 ? 1 : 0);
+  rows_per_rank_ = rows_for_each(batch_size, world_size);
 }
 
-Partition::Partition(uint64_t size, int64_t batch_size, int rank, int world_size, Tail tail)
+Partition::Partition(uint64_t size, int64_t batch_size, int rank, int world_size, Tail tail, ShortBatch short_batch)
     : Partition(batch_size, rank, world_size) {
   size_ = size;
+  short_batch_ = short_batch;
   batch_count_ = steps_for(size, batch_size, tail);
+  if (short_batch == ShortBatch::kEvenly) keep_rows(rows_for_each(left_for(size, 0, batch_size), world_size));
 }
 
 Partition Partition::rank_local(std::vector<uint64_t> rank_sizes, int64_t batch_size, int rank, Tail tail) {
@@ -54,13 +58,17 @@ Partition Partition::rank_local(std::vector<uint64_t> rank_sizes, int64_t batch_
     }
   }
   partition.size_ = std::accumulate(rank_sizes.begin(), rank_sizes.end(), uint64_t{0});
+  partition.keep_rows(left_for(*std::max_element(rank_sizes.begin(), rank_sizes.end()), 0, partition.rows_per_rank_));
   partition.rank_sizes_ = std::move(rank_sizes);
   return partition;
 }
 
-int64_t Partition::first_row(int rank) const {  // rank * B / W, without overflow
-  return rank * (batch_size_ / world_size_) + rank * (batch_size_ % world_size_) / world_size_;
+int64_t Partition::first_row(int rank, int64_t rows) const {  // rank * rows / W, without overflow
+  return rank * (rows / world_size_) + rank * (rows % world_size_) / world_size_;
 }
+
+/// One at least, for the memory of a batch that never comes.
+void Partition::keep_rows(int64_t most) { rows_per_rank_ = std::clamp<int64_t>(most, 1, rows_per_rank_); }
 
 uint64_t Partition::sample_count() const {
   if (batch_count_ == 0) return 0;
@@ -76,9 +84,11 @@ Partition::Rows Partition::rows(int64_t batch) const {
   if (rank_sizes_.empty()) {
     const uint64_t before = step * static_cast<uint64_t>(batch_size_);
     rows.global_count = left_for(size_, before, batch_size_);
-    rows.first_row = first_row(rank_);
+    const int64_t divided = short_batch_ == ShortBatch::kEvenly ? rows.global_count : batch_size_;
+    rows.first_row = first_row(rank_, divided);
     rows.first_position = before + static_cast<uint64_t>(rows.first_row);
-    rows.count = std::clamp<int64_t>(rows.global_count - rows.first_row, 0, row_count(rank_));
+    rows.count =
+        std::clamp<int64_t>(rows.global_count - rows.first_row, 0, first_row(rank_ + 1, divided) - rows.first_row);
     return rows;
   }
   for (int rank = 0; rank < world_size_; ++rank) {

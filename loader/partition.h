@@ -9,13 +9,19 @@ namespace penstock {
 
 enum class Tail { kPad, kDrop };
 
+/// How the last batch is divided among ranks where it is short. kEvenly: as a batch of its own size, so that no rank
+/// has more than one row more than another. kInPlace: as if it were full, so that row i of every batch is at the same
+/// rank; the last ranks then have few rows or none.
+enum class ShortBatch { kEvenly, kInPlace };
+
 /// The positions 0 .. size-1 of an epoch, divided into global batches of `batch_size` rows, each of which is divided
 /// among `world_size` ranks.
 ///
-/// With B = batch_size and W = world_size, global batch k holds the positions [k*B, min((k+1)*B, size)). The part of
-/// rank r is its contiguous rows [r*B/W, (r+1)*B/W), both bounds rounded down. Every rank allocates rows_per_rank() =
-/// ceil(B/W) rows for every step, and the rows without a sample have weight 0. kPad gives ceil(size/B) batches, the
-/// last of which is filled up with rows of weight 0. kDrop gives floor(size/B) batches.
+/// With B = batch_size and W = world_size, global batch k holds the n = min(B, size - k*B) positions from k*B on. The
+/// part of rank r is its contiguous rows [r*n/W, (r+1)*n/W), both bounds rounded down; with ShortBatch::kInPlace B
+/// takes the place of n, and rows from n on have no sample. kPad gives ceil(size/B) batches, kDrop floor(size/B).
+/// Every rank allocates rows_per_rank() rows for every step, which is the most that any rank has in any step: ceil(B/W)
+/// where there is a full batch. Rows without a sample have weight 0.
 ///
 /// rank_local() gives whole shards to ranks instead. Rank r has rank_sizes[r] samples of its own, whose positions come
 /// after those of the ranks before it. Per step it takes as many of them as it would take rows of a global batch. All
@@ -27,7 +33,8 @@ enum class Tail { kPad, kDrop };
 /// Thread-safety: a value; const calls may run at the same time.
 class Partition {
  public:
-  Partition(uint64_t size, int64_t batch_size, int rank, int world_size, Tail tail);
+  Partition(uint64_t size, int64_t batch_size, int rank, int world_size, Tail tail,
+            ShortBatch short_batch = ShortBatch::kEvenly);
   static Partition rank_local(std::vector<uint64_t> rank_sizes, int64_t batch_size, int rank, Tail tail);
 
   int64_t batch_count() const { return batch_count_; }
@@ -44,10 +51,12 @@ class Partition {
 
  private:
   Partition(int64_t batch_size, int rank, int world_size);
-  int64_t first_row(int rank) const;  // in a global batch
-  int64_t row_count(int rank) const { return first_row(rank + 1) - first_row(rank); }
+  void keep_rows(int64_t most);                     // rows that a rank has in a step, at most
+  int64_t first_row(int rank, int64_t rows) const;  // in a global batch of this many rows
+  int64_t row_count(int rank) const { return first_row(rank + 1, batch_size_) - first_row(rank, batch_size_); }
 
   uint64_t size_ = 0;
+  ShortBatch short_batch_ = ShortBatch::kEvenly;
   std::vector<uint64_t> rank_sizes_;  // one entry per rank; empty without rank_local()
   int64_t batch_size_;
   int rank_, world_size_;

@@ -19,7 +19,7 @@ std::vector<uint64_t> rank_sizes_of(const Dataset& dataset, int world_size) {
 
 Partition partition_of(const Dataset& dataset, const LoaderOptions& options) {
   if (options.shuffle != Shuffle::kRankLocal)
-    return {dataset.size(), options.batch_size, options.rank, options.world_size, options.tail};
+    return {dataset.size(), options.batch_size, options.rank, options.world_size, options.tail, options.short_batch};
   if (dataset.shard_count() < options.world_size) {
     throw config_error(
         concat("loader: rank-local shuffling of ", dataset.shard_count(), " shards over ", options.world_size,

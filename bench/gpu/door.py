@@ -20,7 +20,8 @@ import torch
 
 import penstock
 
-AUGMENT = "shift(pad=4),flip,normalize"
+LEVELS = "shift(pad=4),flip"  # which is all that layout u8 takes
+AUGMENT = f"{LEVELS},normalize"
 LAYOUTS = {"f32": 1e-6, "f16": 1e-3, "bf16": 1e-2, "u8": 0}  # and the relative error of one rounding, or more
 PICTURES, BATCH = 320, 32
 
@@ -37,8 +38,9 @@ class Door:
 
     def loader(self, device: str = "", **options) -> penstock.Loader:
         device = device or self.device
+        augment = LEVELS if options.get("layout") == "u8" else AUGMENT
         return penstock.Loader(self.folder, batch_size=BATCH, device=None if device == "cpu" else device,
-                               **{"augment": AUGMENT, "workers": 2, **options})
+                               **{"augment": augment, "workers": 2, **options})
 
     def sums(self, loader: penstock.Loader) -> list:
         """The sum of each batch, which the device computes some milliseconds after the batch was given and let go."""

@@ -51,7 +51,7 @@ def pack_once(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    options = arguments(__doc__).parse_args()
+    options = arguments(__doc__ or "").parse_args()
     pack_once(options)
     torch.manual_seed(0)
     train = loader_of(options.data, "train", "shift(pad=4),flip,normalize", options)
@@ -59,6 +59,7 @@ def main() -> None:
     model = network(train.image_shape[0], len(train.class_names))
     optimizer = torch.optim.SGD(model.parameters(), lr=options.lr, momentum=0.9, weight_decay=5e-4, nesterov=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, options.lr, total_steps=options.epochs * len(train))
+    loss = torch.tensor(0.0)
     for epoch in range(options.epochs):
         begin = time.monotonic()
         model.train()

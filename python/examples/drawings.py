@@ -20,7 +20,8 @@ Point = Tuple[float, float]
 
 
 def color(hue: float, saturation: float, value: float) -> Tuple[int, int, int]:
-    return tuple(round(255 * part) for part in colorsys.hsv_to_rgb(hue % 1, saturation, value))
+    red, green, blue = colorsys.hsv_to_rgb(hue % 1, saturation, value)
+    return round(255 * red), round(255 * green), round(255 * blue)
 
 
 class Scene:

@@ -59,6 +59,7 @@ def main() -> None:
     model = torchvision.models.resnet18(num_classes=len(train.class_names)).to(device)
     optimizer = torch.optim.SGD(model.parameters(), options.lr, momentum=0.9, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, options.lr, total_steps=options.epochs * len(train))
+    loss = torch.tensor(0.0)
     for epoch in range(options.epochs):
         model.train()
         for images, labels in train:

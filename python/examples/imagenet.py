@@ -9,6 +9,7 @@ the batches are the same.
 import argparse
 import os
 import pathlib
+from typing import Any, Dict
 
 import torch
 import torch.distributed as distributed
@@ -36,10 +37,9 @@ def parse() -> argparse.Namespace:
 
 
 def loader_of(options: argparse.Namespace, split: str, augment: str) -> penstock.Loader:
-    # Rank and world size come from torch.distributed. With tail="pad" a rank may have no rows in the last batch.
+    # Rank and world size come from torch.distributed.
     return penstock.Loader(options.data, split=split, batch_size=options.batch_size, workers=options.workers,
-                           augment=augment, shuffle=split == "train", tail="drop" if split == "train" else "pad",
-                           channels_last=True)
+                           augment=augment, shuffle=split == "train", channels_last=True)
 
 
 @torch.no_grad()
@@ -47,7 +47,7 @@ def accuracy(model: nn.Module, loader: penstock.Loader, device: torch.device) ->
     model.eval()
     counts = torch.zeros(2, device=device)
     for images, labels in loader:
-        if len(labels) > 0:
+        if len(labels) > 0:  # of the last batch a rank may have no row
             hits = model(images.to(device)).argmax(1) == labels.to(device)
             counts += torch.stack([hits.sum(), torch.tensor(len(labels), device=device)])
     if distributed.is_initialized():
@@ -55,7 +55,7 @@ def accuracy(model: nn.Module, loader: penstock.Loader, device: torch.device) ->
     return (counts[0] / counts[1]).item()
 
 
-def save(path: pathlib.Path, parts: dict) -> None:
+def save(path: pathlib.Path, parts: Dict[str, Any]) -> None:
     aside = path.with_suffix(".partial")
     torch.save({name: part.state_dict() for name, part in parts.items()}, aside)
     os.replace(aside, path)
@@ -66,7 +66,8 @@ def fit(options: argparse.Namespace, device: torch.device, is_first: bool) -> No
     test = loader_of(options, "test", f"resize(size={options.size * 256 // 224}),center-crop(size={options.size}),normalize")
     torch.manual_seed(0)
     model = torchvision.models.get_model(options.arch, num_classes=len(train.class_names))
-    model = model.to(device, memory_format=torch.channels_last)
+    # torch's types do not know of memory_format.
+    model = model.to(device, memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
     optimizer = torch.optim.SGD(model.parameters(), options.lr, momentum=0.9, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, options.epochs * len(train))
     parts = {"model": model, "optimizer": optimizer, "schedule": schedule, "loader": train}
@@ -80,10 +81,13 @@ def fit(options: argparse.Namespace, device: torch.device, is_first: bool) -> No
     for epoch in range(train.epoch, options.epochs):
         wrapped.train()
         loss = torch.tensor(float("nan"))  # of an epoch that is resumed at its end
-        for images, labels in train:
-            images, labels = images.to(device), labels.to(device)
+        for batch in train:
+            if batch.global_count < 2 * train.world_size:
+                continue  # of every rank: BatchNorm needs two rows, and the last batch may leave a rank with fewer
+            images, labels = batch.images.to(device), batch.labels.to(device)
             with torch.autocast(device.type, torch.bfloat16, enabled=options.amp):
-                loss = nn.functional.cross_entropy(wrapped(images), labels)
+                sums = nn.functional.cross_entropy(wrapped(images), labels, reduction="sum")
+            loss = sums * train.world_size / batch.global_count  # DDP takes the mean of the ranks' gradients
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -68,7 +68,7 @@ class Classifier(lightning.LightningModule):
 
 
 def main() -> None:
-    parser = arguments(__doc__)
+    parser = arguments(__doc__ or "")
     parser.add_argument("--out", type=pathlib.Path, default="run", help="folder for checkpoints")
     parser.add_argument("--save-every", type=int, default=100, help="steps between checkpoints")
     parser.add_argument("--resume", type=pathlib.Path, help="checkpoint to go on from")

@@ -12,10 +12,13 @@
 from penstock import augment
 from penstock._native import version as __version__
 from penstock.errors import BugError, ConfigError, CorruptError, DeviceError, IoError
-from penstock._dataset import Dataset, Sample, Sheet, show
+from penstock._batch import Batch
+from penstock._dataset import Dataset, Sample
 from penstock._limit import Limit, Watch
-from penstock._loader import Batch, Loader
+from penstock._loader import Loader
 from penstock._pack import Packed, pack
+from penstock._plan import Plan, render
+from penstock._sheet import Sheet, show
 
 __all__ = ["Batch", "BugError", "ConfigError", "CorruptError", "Dataset", "DeviceError", "IoError", "Limit", "Loader",
-           "Packed", "Sample", "Sheet", "Watch", "__version__", "augment", "pack", "show"]
+           "Packed", "Plan", "Sample", "Sheet", "Watch", "__version__", "augment", "pack", "render", "show"]

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from penstock import _native
 from penstock._arguments import milliseconds, text
 from penstock._ranks import ranks_of_machine
-from penstock.errors import ConfigError, IoError
+from penstock.errors import ConfigError, IoError, as_arguments
 
 _KEPT = 100  # watches in a file
 _watches: List[Dict[str, Any]] = []  # of this process, the newest last
@@ -42,6 +42,7 @@ class Limit:
 
     def __init__(self, values: Dict[str, Any]) -> None:
         self.__dict__.update(values)
+        self.sentence = as_arguments(self.sentence)
 
     def __str__(self) -> str:
         return self.sentence

@@ -6,13 +6,17 @@ import os
 import sys
 import threading
 import weakref
-from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from penstock import _native
-from penstock._arguments import folder, int32, open_data, text, whole
+from penstock._arguments import folder, int32, known_names, open_data, seed64, shown, text, whole, word
+from penstock._batch import Batch, made_batch, on_device
+from penstock._dataset import Dataset
 from penstock._device import Copy, Feed, current, find_device, page_locking
 from penstock._limit import Limit, Watch, foresee
+from penstock._plan import Plan, made_plan
 from penstock._ranks import rank_and_world_size
+from penstock.augment import spec_list
 from penstock.errors import ConfigError
 
 _LAYOUTS = ("f32", "f16", "bf16", "u8")
@@ -28,80 +32,6 @@ def _close_all() -> None:
         native.close()
 
 
-class Batch(tuple):
-    """(images, labels), and what else is known about the batch.
-
-    The arrays are the loader's memory, without a copy. They are valid as long as anybody holds one of them, and may be
-    written to. Rows without a sample, which fill up the last batch of a rank, are cut off: `count` is the length of
-    every array, and may be 0 at a rank whose samples are used up.
-    """
-    _native: _native.Batch
-    _arrays: _native.Arrays
-    _copy: Optional[Copy] = None  # of a batch on a device
-
-    @property
-    def images(self) -> Any:
-        """count x C x H x W; with channels_last or layout u8, arrays other than torch's are count x H x W x C."""
-        return self[0]
-
-    @property
-    def labels(self) -> Any:
-        """int64, one per image."""
-        return self[1]
-
-    @property
-    def ids(self) -> Any:
-        """int64: the numbers that the samples have in the source that was packed. Always in the memory of the host."""
-        return self._native.ids(self._arrays)
-
-    @property
-    def weights(self) -> Any:
-        """f32: 1, or 0 for a corrupt sample that on_corrupt="substitute" has replaced by zeros."""
-        return self._native.weights(self._arrays) if self._copy is None else self._copy.extras[0]
-
-    @property
-    def second_labels(self) -> Any:
-        """int64: the label of the sample that mixup or cutmix has mixed in; None without them."""
-        return self._native.second_labels(self._arrays) if self._copy is None else self._copy.extras[1]
-
-    @property
-    def mix_weights(self) -> Any:
-        """f32: how much of the loss `labels` has; `second_labels` has the rest. None without mixup and cutmix."""
-        return self._native.mix_weights(self._arrays) if self._copy is None else self._copy.extras[2]
-
-    @property
-    def epoch(self) -> int:
-        return self._native.epoch
-
-    @property
-    def index(self) -> int:  # type: ignore[override]
-        """The number of the batch in its epoch."""
-        return self._native.index
-
-    @property
-    def count(self) -> int:  # type: ignore[override]
-        """The number of samples of this rank in the batch."""
-        return self._native.count
-
-    @property
-    def global_count(self) -> int:
-        """The number of samples of all ranks in the batch: what a sum of losses is to be divided by."""
-        return self._native.global_count
-
-
-def _batch(made: Tuple[Any, Any, "_native.Batch"], arrays: "_native.Arrays") -> Batch:
-    batch = Batch(made[:2])
-    batch._native = made[2]
-    batch._arrays = arrays
-    return batch
-
-
-def _on_device(copy: Copy) -> Batch:
-    batch = _batch((copy.images, copy.labels, copy.source._native), copy.source._arrays)
-    batch._copy = copy
-    return batch
-
-
 class Loader:
     """Batches of a packed data set, in the order of an epoch, made ahead of time by threads of this process.
 
@@ -115,16 +45,19 @@ class Loader:
     workers: threads that make batches; None: one per core that this process may use; 0: the thread that iterates makes
         them.
     prefetch: batches that are made ahead.
-    augment: transforms in their order, such as "random-resized-crop(size=224),flip,normalize". docs/TRANSFORMS.md lists
-        them. Without normalize, images are 0 to 1; normalize without keys takes the mean and deviation of the data set.
-    layout: "f32", "f16" or "bf16" (normalised), or "u8" (levels 0 to 255, without normalize, always channels last).
+    augment: transforms in their order, such as "random-resized-crop(size=224),flip,normalize", or a list of such parts, or a
+        list or Compose of torchvision's (penstock.augment.from_torchvision). docs/TRANSFORMS.md lists them. Without normalize,
+        images are 0 to 1; normalize without keys takes the mean and deviation of the data set. None: "normalize", for
+        layout "u8" nothing.
+    layout: "f32", "f16" or "bf16", or "u8" (levels 0 to 255, without normalize, always channels last).
     channels_last: images lie in memory as N x H x W x C. Torch tensors are N x C x H x W all the same, in torch's memory
         format channels_last.
     shuffle: "global", "rank-local" (each rank has shards of its own) or "none"; True and False for "global" and "none".
     tail: what happens to the samples that do not fill a batch: "pad" delivers them as a smaller batch, "drop" leaves
         them out.
-    seed: of the order and of the augmentation.
-    rank, world_size: None: those of torch.distributed if it is initialised, else those of torchrun, Slurm or Open MPI.
+    seed: of the order and of the augmentation, 64 bits.
+    rank, world_size: None: those of torch.distributed if it is initialised, else those of torchrun, Slurm or Open MPI. A rank has
+        an equal share of every batch, also of the last one, or one row less than another rank.
     epochs: no batch is made ahead for epochs from this number on; None: there is always a next epoch.
     on_corrupt: "fail", or "substitute": a corrupt sample is zeroed and has weight 0.
     decode, dct_scale: as the flags of loadbench.
@@ -144,8 +77,10 @@ class Loader:
     workers. A fork cannot use the loader of its parent.
     """
 
+    @known_names
     def __init__(self, data: "str | os.PathLike[str]", *, split: str = "train", batch_size: int = 64,
-                 workers: Optional[int] = None, prefetch: int = 4, augment: str = "normalize", layout: str = "f32",
+                 workers: Optional[int] = None, prefetch: int = 4,
+                 augment: "str | Sequence[Any] | Callable[..., Any] | None" = None, layout: str = "f32",
                  channels_last: bool = False, shuffle: "str | bool" = "global", tail: str = "pad", seed: int = 0,
                  rank: Optional[int] = None, world_size: Optional[int] = None, epochs: Optional[int] = None,
                  on_corrupt: str = "fail", decode: str = "auto", dct_scale: str = "auto",
@@ -156,34 +91,47 @@ class Loader:
             raise ConfigError(f"loader: layout is {layout!r:.200}; expected one of {', '.join(_LAYOUTS)}")
         if isinstance(shuffle, bool):
             shuffle = "global" if shuffle else "none"
+        if augment is None:
+            augment = "" if layout == "u8" else "normalize"
         rank, world_size = rank_and_world_size(rank, world_size)
         workers = len(os.sched_getaffinity(0)) if workers is None else workers
         device = find_device(device)
         if device is not None and arrays not in (None, "torch"):
             raise ConfigError(f"loader: arrays is {arrays!r} with device {str(device)!r}; expected torch's, or device=None")
         self._arrays_name = "torch" if device is not None else arrays
-        self._options = {"batch_size": whole("batch_size", batch_size), "seed": whole("seed", seed, 0),
-                         "shuffle": text("shuffle", shuffle), "tail": text("tail", tail)}
+        self._options: Dict[str, Any] = {"batch_size": whole("batch_size", batch_size), "seed": seed64(seed),
+                                         "shuffle": word("shuffle", shuffle, others=", True or False"), "tail": word("tail", tail)}
         own_layout = "u8" if device is not None or layout == "u8" else f"{layout}-nhwc" if channels_last else layout
         allocate, release = page_locking() if device is not None else (0, 0)
         self._configuration = dict(
-            data=folder(data), split=text("split", split),
-            augment=text("augment", augment, expected='a list as text, such as "flip,normalize"'),
+            data=folder(data), split=text("split", split), augment=spec_list(augment),
             workers=int32("workers", workers), prefetch=int32("prefetch", prefetch), rank=int32("rank", rank),
             world_size=int32("world_size", world_size), epoch_count=-1 if epochs is None else whole("epochs", epochs, 0),
-            layout=own_layout, on_corrupt=text("on_corrupt", on_corrupt), decode=text("decode", decode),
-            dct_scale=text("dct_scale", dct_scale), **self._options)
+            layout=own_layout, on_corrupt=word("on_corrupt", on_corrupt), decode=word("decode", decode),
+            dct_scale=word("dct_scale", dct_scale), **self._options)
         with current(device):
             self._native = open_data(_native.Loader, allocate=allocate, release=release, **self._configuration)
+        self._check_pixels_and_length(layout)
         self._device = device
+        self._layout = layout
         self._feed = None if device is None else Feed(importlib.import_module("torch"), device, layout, channels_last,
                                                       self._native.normalization)
         _open_loaders.add(self._native)
+        self._dataset: Optional[Dataset] = None
         self.rank, self.world_size = rank, world_size
         # Where the next iteration begins, and how far the newest one has come.
         self._epoch, self._next_batch, self._is_placed = 0, 0, True
         self._turn = 0
         self._lock = threading.Lock()
+
+    def _check_pixels_and_length(self, layout: str) -> None:
+        if layout == "u8" and self._native.has_normalize:
+            raise ConfigError('loader: layout is "u8", levels of 0 to 255, with normalize in augment; expected an augment without it, '
+                              'or layout="f32", "f16" or "bf16"')
+        if len(self) == 0 and self._native.size > 0:
+            most = self._native.size
+            raise ConfigError(f'loader: batch_size is {self.batch_size} with tail="drop" and {most} samples, so that no batch comes; '
+                              f'expected a batch_size of {most} or less, or tail="pad"')
 
     def __iter__(self) -> Iterator[Batch]:
         """Begins an epoch. An earlier iteration of this loader ends with a ConfigError at its next step."""
@@ -216,32 +164,41 @@ class Loader:
         epoch = self._epoch if epoch is None else whole("epoch", epoch, 0, 2**32 - 1)
         index = whole("batch", index)
         with current(self._device):
-            batch = _batch(self._native.batch(epoch, index, arrays), arrays)
+            batch = made_batch(self._native.batch(epoch, index, arrays), arrays)
         return batch if self._feed is None else self._delivered(self._feed.begin(batch))
+
+    def plan(self, epoch: int, index: int) -> Plan:
+        """What the transforms draw for sample `index` of the data set (`self.dataset[index]`) in `epoch`."""
+        return made_plan(_native.plan(self._native, whole("epoch", epoch, 0, 2**32 - 1),
+                                      whole("index", index, 0, self._native.size - 1)))
 
     def _delivered(self, copy: Copy) -> Batch:
         assert self._feed is not None
         self._feed.deliver(copy)
-        return _on_device(copy)
+        return on_device(copy)
 
     def state_dict(self) -> Dict[str, Any]:
         """Where this loader is: after load_state_dict() the next iteration goes on after the last batch that was
         delivered. The order of all batches is the same for any number of ranks, so that a run may go on with others."""
         with self._lock:
-            return {"epoch": self._epoch, "batch": self._next_batch, "samples": self._native.size, **self._options}
+            return {"epoch": self._epoch, "batch": self._next_batch, "samples": self._native.size, **self._options,
+                    "augment": self._native.augment, "layout": self._layout}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        """Takes what state_dict() gave. Raises ConfigError if the loader of that state had another order of batches."""
+        """Takes what state_dict() gave. Raises ConfigError if the loader of that state made other batches: of other samples,
+        another batch_size, seed, shuffle, tail, augment or layout. set_epoch() takes a loader with others to an epoch."""
         here = self.state_dict()
         try:
             epoch, batch = whole("epoch", state["epoch"], 0, 2**32 - 1), whole("batch", state["batch"], 0)
+            # Earlier states have neither augment nor layout.
+            state = {"augment": here["augment"], "layout": here["layout"], **state}
             differing = [key for key in here if key not in ("epoch", "batch") and state[key] != here[key]]
         except (KeyError, TypeError) as error:
             raise ConfigError(f"loader: state {state!r:.200} has no {error}; expected what state_dict() gave") from None
         if differing:
             key = differing[0]
             raise ConfigError(f"loader: {key} is {here[key]!r} and was {state[key]!r} when the state was taken; "
-                              "expected the same, or a new run")
+                              "expected the same, or set_epoch(), which begins an epoch with other batches")
         if batch > len(self):
             raise ConfigError(f"loader: the state's batch is {batch}; expected 0 to {len(self)}")
         with self._lock:
@@ -292,6 +249,18 @@ class Loader:
         self.close()
 
     @property
+    def batch_size(self) -> int:
+        """Samples per batch, over all ranks together."""
+        return self._options["batch_size"]
+
+    @property
+    def dataset(self) -> Dataset:
+        """The samples that are loaded, all of the split, one by one."""
+        if self._dataset is None:
+            self._dataset = Dataset(self._native.folder)
+        return self._dataset
+
+    @property
     def class_names(self) -> List[str]:
         return self._native.class_names
 
@@ -312,7 +281,7 @@ class Loader:
         return self._native.memory_bytes
 
     def __repr__(self) -> str:
-        return (f"<penstock.Loader {self._native.folder}: {self._native.size} samples, {len(self)} batches of "
+        return (f"<penstock.Loader {shown(self._native.folder)}: {self._native.size} samples, {len(self)} batches of "
                 f"{self._options['batch_size']}, {self._native.augment or 'no augmentation'}>")
 
     def _arrays(self) -> "_native.Arrays":
@@ -362,7 +331,7 @@ class _Epoch:
 
     def _taken(self) -> Optional[Batch]:
         made = self._loader._native.next(self._arrays)
-        return None if made is None else _batch(made, self._arrays)
+        return None if made is None else made_batch(made, self._arrays)
 
     def _copied(self, feed: Feed) -> Optional[Batch]:
         """The copy of the next batch begins before this one is given, so that a step hides it. What a signal interrupts

@@ -1,12 +1,16 @@
 """Which rank this process is: from torch.distributed, else from the variables of torchrun, Slurm or Open MPI."""
 import os
 import sys
+import warnings
 from typing import Optional, Tuple
 
 from penstock.errors import ConfigError
 
 _LAUNCHERS = (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"), ("SLURM_PROCID", "SLURM_NTASKS"),
               ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"))
+
+
+_has_warned = False
 
 
 def _number(name: str) -> int:
@@ -35,5 +39,20 @@ def rank_and_world_size(rank: Optional[int], world_size: Optional[int]) -> Tuple
     for rank_name, size_name in _LAUNCHERS:
         is_slurm_script = in_batch_script and rank_name.startswith("SLURM")
         if os.environ.get(rank_name) and os.environ.get(size_name) and not is_slurm_script:
-            return _number(rank_name), _number(size_name)
+            rank, world_size = _number(rank_name), _number(size_name)
+            if rank_name == "RANK" and world_size > 1:
+                _warn_of_environment(rank, world_size)
+            return rank, world_size
     return 0, 1
+
+
+def _warn_of_environment(rank: int, world_size: int) -> None:
+    """Once. A shell may have kept these two variables from something else, while torchrun, Slurm and Open MPI leave marks of
+    their own in the processes that they start."""
+    global _has_warned
+    if _has_warned or os.environ.get("TORCHELASTIC_RUN_ID"):
+        return
+    _has_warned = True
+    warnings.warn(f"loader: RANK={rank} and WORLD_SIZE={world_size} are in the environment, so that this process loads its share "
+                  f"of every batch, 1 of {world_size}; rank=0, world_size=1 loads all of it, and "
+                  "torch.distributed.init_process_group() before the loader ends this warning", stacklevel=5)

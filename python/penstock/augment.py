@@ -1,6 +1,7 @@
 """from_torchvision(): the spec list of Loader's `augment` that does what transforms of torchvision do."""
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
+from penstock._arguments import text
 from penstock.errors import ConfigError
 
 __all__ = ["from_torchvision"]
@@ -15,7 +16,8 @@ class _NoCounterpart(Exception):
 
 
 def from_torchvision(transforms: Any, closest: bool = False) -> str:
-    """The spec list for a transform of torchvision.transforms or torchvision.transforms.v2, or a Compose of them.
+    """The spec list for a transform of torchvision.transforms or torchvision.transforms.v2, a Compose or a list of them.
+    Parts of a list that are text already stay as they are.
 
     What only changes the form of a picture (ToTensor, ToImage, ToDtype and the like) has no place in the list: Loader's
     images are tensors of 0 to 1 before normalize. docs/TRANSFORMS.md says in what the results differ.
@@ -34,20 +36,32 @@ def from_torchvision(transforms: Any, closest: bool = False) -> str:
         if part:
             parts.append(part)
     if missing and not closest:
-        raise ConfigError(f"augment: no counterpart for {'; '.join(missing)}; expected others, or closest=True, which takes "
-                          "the closest")
+        raise ConfigError(f"augment: no counterpart for {'; '.join(missing)}; expected others, or "
+                          "penstock.augment.from_torchvision(transforms, closest=True), which takes the closest")
     return ",".join(parts)
+
+
+def spec_list(augment: Any, where: str = "loader") -> str:
+    """The text of an argument `augment`."""
+    expected = 'text such as "flip,normalize", or a list or Compose of transforms'
+    kind = type(augment)
+    is_transform = kind.__name__ in (*_COMPOSED, *_FORM_ONLY, *_CLOSEST, *_MAKERS) or kind.__module__.startswith("torchvision.")
+    if not isinstance(augment, (list, tuple)) and not is_transform:
+        return text("augment", augment, where, expected)
+    return text("augment", from_torchvision(augment), where, expected)
 
 
 def _flattened(transforms: Any) -> List[Any]:
     if isinstance(transforms, (list, tuple)):
         return [part for transform in transforms for part in _flattened(transform)]
-    if type(transforms).__name__ in ("Compose", "Sequential"):
+    if type(transforms).__name__ in _COMPOSED:
         return _flattened(list(getattr(transforms, "transforms", transforms)))
     return [transforms]
 
 
 def _spec_of(transform: Any) -> str:
+    if isinstance(transform, str):
+        return transform
     name = type(transform).__name__
     if name in _FORM_ONLY:
         return ""
@@ -56,6 +70,7 @@ def _spec_of(transform: Any) -> str:
     raise _NoCounterpart(name, _CLOSEST.get(name, ""))
 
 
+_COMPOSED = ("Compose", "Sequential")
 _FORM_ONLY = ("ToTensor", "PILToTensor", "ToImage", "ToImageTensor", "ToDtype", "ConvertImageDtype", "ConvertDtype",
               "ToPureTensor", "ToPILImage", "Identity", "RGB")
 _CLOSEST = {"AutoAugment": "trivial-augment", "RandAugment": "trivial-augment", "AugMix": "trivial-augment",
@@ -91,7 +106,7 @@ def _size(value: Any) -> Dict[str, Optional[str]]:
 
 
 def _interpolation(transform: Any) -> str:
-    mode = getattr(transform, "interpolation", "bilinear")
+    mode: Any = getattr(transform, "interpolation", "bilinear")
     return {0: "nearest", 2: "bilinear", 3: "bicubic"}.get(mode) or str(getattr(mode, "value", mode))
 
 
@@ -126,7 +141,7 @@ def _random_resized_crop(transform: Any) -> str:
 def _resize(transform: Any) -> str:
     size = transform.size
     one = size if isinstance(size, int) else size[0] if len(size) == 1 else None
-    keys = {"size": str(one)} if one is not None else {"height": str(size[0]), "width": str(size[1])}
+    keys: Dict[str, Optional[str]] = {"size": str(one)} if one is not None else {"height": str(size[0]), "width": str(size[1])}
     spec = _filter(transform, "resize", keys, "antialias", True)
     if getattr(transform, "max_size", None) is not None:
         raise _NoCounterpart(f"Resize with max_size {transform.max_size}", spec)

@@ -1,4 +1,8 @@
 """The exceptions of Penstock. Each has a message of one line: where it went wrong, the value, and what was expected."""
+import re
+
+_FLAG = re.compile(r"(?<![^\s(])(shardprep pack )?--(batch-size|encode|force|jobs|max-pixels|on-corrupt|prefetch|resize|shards)\b"
+                   r"(?: (coef|jpeg|keep|raw|skip|substitute)\b)?")
 
 
 class ConfigError(ValueError):
@@ -19,3 +23,20 @@ class DeviceError(RuntimeError):
 
 class BugError(RuntimeError):
     """A mistake inside of Penstock itself. Please report it."""
+
+
+def as_arguments(text: str) -> str:
+    """Text of the library, with the arguments of Python in place of the flags of the tools."""
+    def argument(found: "re.Match[str]") -> str:
+        tool, flag, word = found.groups()
+        name = flag.replace("-", "_")
+        value = f'{name}="{word}"' if word else "force=True" if flag == "force" else name
+        return f"penstock.pack({value if '=' in value else f'{value}=...'})" if tool else value
+
+    return _FLAG.sub(argument, text)
+
+
+def in_python(line: str) -> str:
+    """An error's line. What stands before its hint stays: it may quote names of files."""
+    fact, expected, hint = line.rpartition("; expected ")
+    return f"{fact}{expected}{as_arguments(hint)}"

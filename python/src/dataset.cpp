@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -78,13 +79,13 @@ void define_dataset(nb::module_& module) {
   nb::class_<OpenDataset>(module, "Dataset")
       .def(
           "__init__",
-          [](OpenDataset* self, const std::string& data, const std::string& split) {
+          [](OpenDataset* self, const std::filesystem::path& data, const std::string& split) {
             new (self) OpenDataset{Dataset::open(data, split)};
           },
           "data"_a, "split"_a, Release())
       .def("sample", sample, "index"_a)
       .def_prop_ro("size", [](const OpenDataset& self) { return self.dataset->size(); })
-      .def_prop_ro("folder", [](const OpenDataset& self) { return self.dataset->folder().string(); })
+      .def_prop_ro("folder", [](const OpenDataset& self) { return path_text(self.dataset->folder()); })
       .def_prop_ro("split", [](const OpenDataset& self) { return self.dataset->manifest().split; })
       .def_prop_ro("class_names", [](const OpenDataset& self) { return self.dataset->manifest().class_names; })
       .def_prop_ro("class_counts", [](const OpenDataset& self) { return self.dataset->manifest().class_counts; });

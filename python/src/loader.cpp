@@ -1,6 +1,7 @@
 // penstock._native.Loader and Batch: options by their names, batches as arrays without a copy, statistics as a dict.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -183,6 +184,25 @@ LoaderOptions with_names(LoaderOptions options, const Names& names) {
   return options;
 }
 
+template <class Value>
+nb::tuple words(const std::map<std::string, Value>& names) {
+  nb::list list;
+  for (const auto& [word, value] : names) list.append(word);
+  return nb::tuple(list);
+}
+
+/// The words that options take, by the option's name.
+nb::dict choices() {
+  nb::dict dict;
+  dict["layout"] = words(layout_names());
+  dict["shuffle"] = words(shuffle_names());
+  dict["tail"] = words(tail_names());
+  dict["on_corrupt"] = words(on_corrupt_names());
+  dict["decode"] = words(decode_names());
+  dict["dct_scale"] = words(dct_scale_names());
+  return dict;
+}
+
 void define_batch(nb::module_& module) {
   nb::class_<Batch>(module, "Batch")
       .def_prop_ro("epoch", &Batch::epoch)
@@ -210,15 +230,16 @@ void define_loader(nb::module_& module) {
       .value("torch", Arrays::kTorch)
       .value("numpy", Arrays::kNumpy)
       .value("dlpack", Arrays::kDlpack);
+  module.attr("choices") = choices();
   define_batch(module);
   nb::class_<NativeLoader>(module, "Loader", nb::is_weak_referenceable())
       .def(
           "__init__",
-          [](NativeLoader* self, const std::string& data, const std::string& split, const std::string& augment,
-             int workers, int prefetch, int64_t batch_size, int rank, int world_size, uint64_t seed,
-             int64_t epoch_count, const std::string& layout, const std::string& shuffle, const std::string& tail,
-             const std::string& on_corrupt, const std::string& decode, const std::string& dct_scale, uintptr_t allocate,
-             uintptr_t release) {
+          [](NativeLoader* self, const std::filesystem::path& data, const std::string& split,
+             const std::string& augment, int workers, int prefetch, int64_t batch_size, int rank, int world_size,
+             uint64_t seed, int64_t epoch_count, const std::string& layout, const std::string& shuffle,
+             const std::string& tail, const std::string& on_corrupt, const std::string& decode,
+             const std::string& dct_scale, uintptr_t allocate, uintptr_t release) {
             const LoaderOptions options{.workers = workers,
                                         .prefetch = prefetch,
                                         .batch_size = batch_size,
@@ -244,9 +265,10 @@ void define_loader(nb::module_& module) {
       .def_prop_ro("batches_per_epoch", &NativeLoader::batches_per_epoch)
       .def_prop_ro("samples_per_epoch", &NativeLoader::samples_per_epoch)
       .def_prop_ro("size", [](const NativeLoader& self) { return self.dataset().size(); })
-      .def_prop_ro("folder", [](const NativeLoader& self) { return self.dataset().folder().string(); })
+      .def_prop_ro("folder", [](const NativeLoader& self) { return path_text(self.dataset().folder()); })
       .def_prop_ro("class_names", [](const NativeLoader& self) { return self.dataset().manifest().class_names; })
       .def_prop_ro("augment", [](const NativeLoader& self) { return self.pipeline().text(); })
+      .def_prop_ro("has_normalize", [](const NativeLoader& self) { return self.pipeline().has_normalize(); })
       .def_prop_ro("normalization",
                    [](const NativeLoader& self) {
                      const auto& [scale, bias] = self.pipeline().normalization();

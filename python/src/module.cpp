@@ -46,9 +46,9 @@ const char* class_of(ErrorKind kind) {
 /// A message may quote a file name that is not UTF-8.
 void raise(const Error& error) {
   const std::string line = error_line(error.what());
-  const nb::object type = nb::module_::import_("penstock.errors").attr(class_of(error.kind()));
+  const nb::module_ errors = nb::module_::import_("penstock.errors");
   const nb::object text = nb::steal(PyUnicode_DecodeUTF8(line.data(), static_cast<Py_ssize_t>(line.size()), "replace"));
-  PyErr_SetObject(type.ptr(), text.ptr());
+  PyErr_SetObject(errors.attr(class_of(error.kind())).ptr(), errors.attr("in_python")(text).ptr());
 }
 
 void translate(const std::exception_ptr& thrown, void*) {
@@ -65,6 +65,11 @@ void translate(const std::exception_ptr& thrown, void*) {
 }
 
 }  // namespace
+
+nb::str path_text(const std::filesystem::path& path) {
+  const std::string& bytes = path.native();
+  return nb::steal<nb::str>(PyUnicode_DecodeFSDefaultAndSize(bytes.data(), static_cast<Py_ssize_t>(bytes.size())));
+}
 
 void define_errors() { nb::register_exception_translator(translate); }
 
@@ -84,6 +89,14 @@ void check_signals() {
 }  // namespace penstock::python
 
 NB_MODULE(_native, module) {
+  // A program that deletes penstock from sys.modules and imports it again gets another module with the same classes:
+  // nanobind ends the process if they are defined twice.
+  static PyObject* first = nullptr;  // lives as long as the process
+  if (first != nullptr) {
+    nanobind::cast<nanobind::dict>(module.attr("__dict__")).update(nanobind::borrow(first).attr("__dict__"));
+    return;
+  }
+  first = module.inc_ref().ptr();
   // A daemon thread that stopped while the interpreter ended still holds its loader, and nanobind would report it.
   nanobind::set_leak_warnings(false);
   module.doc() = "The C++ side of penstock. Use the package penstock.";
@@ -94,4 +107,5 @@ NB_MODULE(_native, module) {
   penstock::python::define_loader(module);
   penstock::python::define_limit(module);
   penstock::python::define_pack(module);
+  penstock::python::define_plan(module);
 }

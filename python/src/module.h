@@ -3,6 +3,8 @@
 
 #include <nanobind/nanobind.h>
 
+#include <filesystem>
+
 namespace penstock::python {
 
 namespace nb = nanobind;
@@ -12,6 +14,10 @@ void define_dataset(nb::module_& module);
 void define_limit(nb::module_& module);
 void define_loader(nb::module_& module);
 void define_pack(nb::module_& module);
+void define_plan(nb::module_& module);
+
+/// A path as Python's str, whatever its bytes are (os.fsdecode).
+nb::str path_text(const std::filesystem::path& path);
 
 /// Releases the GIL while it lives. A daemon thread that asks for the GIL while the interpreter ends would be unwound
 /// by CPython through frames of C++, which ends the process with an abort. Such a thread stops here instead, until the

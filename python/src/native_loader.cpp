@@ -54,7 +54,7 @@ class NativeLoader::Turn {
   std::unique_lock<std::mutex> lock_;
 };
 
-NativeLoader::NativeLoader(const std::string& data, const std::string& split, const std::string& augment,
+NativeLoader::NativeLoader(const std::filesystem::path& data, const std::string& split, const std::string& augment,
                            LoaderOptions options)
     : dataset_(Dataset::open(data, split, needed_shards(options))),
       pipeline_(augment, dataset_->manifest().statistics),
@@ -125,6 +125,21 @@ std::string NativeLoader::digest(int64_t epoch) {
     options_.on_wait();
   }
   return digest.hex();
+}
+
+Plan NativeLoader::plan(int64_t epoch, uint64_t index) const {
+  const RankShards own = needed_shards(options_);
+  int shard = 0;
+  while (index >= dataset_->shard_begin(shard + 1)) ++shard;
+  if (shard % own.world_size != own.rank)
+    throw config_error(concat("loader: sample ", index, " is in shard ", shard,
+                              ", which another rank has; expected one ",
+                              "of this rank's shards, or shuffle=\"global\""));
+  const Sample sample = dataset_->at(index);
+  const auto [height, width, channels] = sample.extent;
+  const Plan upright = Plan::upright(sample.orientation, height, width);
+  return pipeline_.plan(upright.output_height, upright.output_width, options_.seed, static_cast<uint32_t>(epoch),
+                        sample.id);
 }
 
 LoaderStatistics NativeLoader::statistics() {

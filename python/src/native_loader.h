@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -25,7 +26,8 @@ namespace penstock::python {
 class NativeLoader {
  public:
   /// `data` and `split` as for Dataset::open(), `augment` as for Pipeline.
-  NativeLoader(const std::string& data, const std::string& split, const std::string& augment, LoaderOptions options);
+  NativeLoader(const std::filesystem::path& data, const std::string& split, const std::string& augment,
+               LoaderOptions options);
   ~NativeLoader();
 
   void start_epoch(int64_t epoch, int64_t first_batch);
@@ -34,6 +36,9 @@ class NativeLoader {
   Batch batch(int64_t epoch, int64_t index);
   /// The digest of this rank's part of an epoch, by a loader of its own.
   std::string digest(int64_t epoch);
+  /// What the transforms draw for sample `index` in `epoch`, as a plan of the upright picture. What mixup and cutmix do
+  /// is no part of it.
+  Plan plan(int64_t epoch, uint64_t index) const;
   LoaderStatistics statistics();
   /// From here on next() is measured, and what happens between its calls. An earlier measurement is dropped.
   void begin_watch();

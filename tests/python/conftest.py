@@ -14,9 +14,9 @@ def command(name, *arguments):
     return subprocess.run([COMMANDS / name, *map(str, arguments)], capture_output=True, text=True, check=False)
 
 
-def python(code, *arguments, interpreter=sys.executable, timeout=60, **options):
+def python(code, *arguments, interpreter=sys.executable, timeout=60, flags=(), **options):
     """Runs code in an interpreter of its own; raises if it hangs."""
-    return subprocess.run([interpreter, "-c", code, *map(str, arguments)], capture_output=True, text=True, timeout=timeout,
+    return subprocess.run([interpreter, *flags, "-c", code, *map(str, arguments)], capture_output=True, text=True, timeout=timeout,
                           check=False, **options)
 
 

@@ -48,6 +48,17 @@ def test_mixes_of_batches():
     assert from_torchvision(v2.CutMix(num_classes=3)) == "cutmix"
 
 
+@pytest.mark.parametrize("augment", [
+    ["flip", "shift(pad=4)", "normalize"], ("flip,shift(pad=4)", "normalize"), ["flip", "shift(pad=4)", v2.ToImage(), "normalize"],
+    v2.Compose([v2.RandomHorizontalFlip(), v2.RandomCrop(28, padding=4), v2.Normalize([0.5], [0.25])]),
+    [v2.RandomHorizontalFlip(), "crop(size=28,pad=4)", v2.Normalize([0.5], [0.25])]])
+def test_a_loader_takes_lists_and_compositions(digits, augment):
+    text = "flip,crop(size=28,pad=4),normalize(mean=0.5,std=0.25)" if "Normalize" in str(augment) else "flip,shift(pad=4),normalize"
+    assert penstock.Loader(digits, augment=augment).state_dict()["augment"] == text
+    assert penstock.Loader(digits, augment=v2.RandomHorizontalFlip()).state_dict()["augment"] == "flip"
+    assert penstock.show(digits, augment, grid=2).ids == penstock.show(digits, text, grid=2).ids
+
+
 def test_what_has_no_counterpart_is_named_with_the_closest():
     transforms = v2.Compose([v2.RandomResizedCrop(224, interpolation=v2.InterpolationMode.BICUBIC), v2.GaussianBlur(3),
                              v2.RandAugment(), v2.RandomHorizontalFlip()])
@@ -55,8 +66,8 @@ def test_what_has_no_counterpart_is_named_with_the_closest():
         from_torchvision(transforms)
     assert str(caught.value) == (
         "augment: no counterpart for RandomResizedCrop with interpolation bicubic (closest: random-resized-crop(size=224)); "
-        "GaussianBlur (closest: leave it out); RandAugment (closest: trivial-augment); expected others, or closest=True, "
-        "which takes the closest")
+        "GaussianBlur (closest: leave it out); RandAugment (closest: trivial-augment); expected others, or "
+        "penstock.augment.from_torchvision(transforms, closest=True), which takes the closest")
     assert from_torchvision(transforms, closest=True) == "random-resized-crop(size=224),trivial-augment,flip"
 
 

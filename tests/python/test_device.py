@@ -14,7 +14,8 @@ from penstock import _device, _loader
 
 from test_errors import failure
 
-CROP = "random-resized-crop(size=32),flip,normalize"
+LEVELS = "random-resized-crop(size=32),flip"
+CROP = f"{LEVELS},normalize"
 
 
 class FakeEvent:
@@ -128,8 +129,8 @@ def test_a_cuda_build_of_torch_has_the_runtimes_functions():
 @pytest.mark.parametrize("channels_last", [False, True])
 def test_the_values_are_those_of_rounded_levels(pictures, fake, layout, dtype, channels_last):
     options = {"batch_size": 7, "workers": 1, "channels_last": channels_last}
-    batches = list(penstock.Loader(pictures, augment=CROP, layout=layout, device="fake", **options))
-    levels = [batch.images for batch in penstock.Loader(pictures, augment=CROP, layout="u8", **options)]
+    batches = list(penstock.Loader(pictures, augment=LEVELS if layout == "u8" else CROP, layout=layout, device="fake", **options))
+    levels = [batch.images for batch in penstock.Loader(pictures, augment=LEVELS, layout="u8", **options)]
     host = penstock.Loader(pictures, augment=CROP, **options)
     scale, bias = (torch.tensor(values).view(1, 3, 1, 1) for values in host._native.normalization)
     assert [batch.index for batch in batches] == [0, 1, 2, 3] and batches[3].images.shape == (3, 3, 32, 32)

@@ -1,8 +1,13 @@
 """What a user gets wrong ends in an exception of one line that says where, what, and what was expected."""
+import os
+import pathlib
 import shutil
 
 import penstock
 import pytest
+from penstock.errors import as_arguments, in_python
+
+from conftest import python
 
 
 def failure(kind, function, *arguments, **options):
@@ -24,7 +29,7 @@ def test_the_exceptions_are_pythons_own_kinds():
     ({"workers": "4"}, "loader: workers is '4'; expected a whole number"),
     ({"batch_size": 0}, "loader: batch size is 0; expected 1 or more"),
     ({"batch_size": 2.5}, "loader: batch_size is 2.5; expected a whole number"),
-    ({"seed": -1}, "loader: seed is -1; expected 0 to 9223372036854775807"),
+    ({"seed": -1}, "loader: seed is -1; expected 0 to 18446744073709551615"),
     ({"prefetch": 0}, "loader: prefetch is 0; expected 1 or more"),
     ({"layout": "f33"}, "loader: layout is 'f33'; expected one of f32, f16, bf16, u8"),
     ({"arrays": "cupy"}, "loader: arrays is 'cupy'; expected one of torch, numpy, dlpack, or None"),
@@ -33,7 +38,16 @@ def test_the_exceptions_are_pythons_own_kinds():
     ({"split": 3}, "loader: split is 3; expected a name"),
     ({"rank": 1}, "loader: rank is given without world_size; expected both or none"),
     ({"rank": 2, "world_size": 2}, "loader: rank is 2; expected 0 to 1"),
-    ({"augment": ["flip"]}, "loader: augment is ['flip']; expected a list as text, such as \"flip,normalize\""),
+    ({"tail": True}, "loader: tail is True; expected one of drop, pad"),
+    ({"shuffle": 1}, "loader: shuffle is 1; expected one of global, none, rank-local, True or False"),
+    ({"on_corrupt": None}, "loader: on_corrupt is None; expected one of fail, substitute"),
+    ({"dct_scale": False}, "loader: dct_scale is False; expected one of auto, off"),
+    ({"layout": "u8", "augment": "flip,normalize"}, 'loader: layout is "u8", levels of 0 to 255, with normalize in augment; expected '),
+    ({"batch_size": 1001, "tail": "drop"}, 'loader: batch_size is 1001 with tail="drop" and 1000 samples, so that no batch comes; '
+     'expected a batch_size of 1000 or less, or tail="pad"'),
+    ({"augment": 7}, 'loader: augment is 7; expected text such as "flip,normalize", or a list or Compose of transforms'),
+    ({"augment": "flip\udcff"}, "loader: augment is 'flip\\udcff', which UTF-8 has no bytes for; expected "),
+    ({"augment": [7]}, "augment: no counterpart for int"),
     ({"augment": "filp"}, 'unknown transform "filp"; did you mean "flip"? known: '),
     ({"augment": "affine(degree=3)"}, 'transform affine: unknown key "degree"; did you mean "degrees"? '),
     ({"augment": "flip("}, None),
@@ -42,6 +56,54 @@ def test_wrong_options(digits, options, message):
     expected = penstock.IoError if "split" in options and isinstance(options["split"], str) else penstock.ConfigError
     said = failure(expected, penstock.Loader, digits, **options)
     assert message is None or said.startswith(message), said
+
+
+@pytest.mark.parametrize("name, message", [
+    ("num_workers", "workers=8, which are threads"), ("drop_last", 'tail="drop"'), ("pin_memory", 'device="cuda"'),
+    ("transform", "augment="), ("sampler", "shuffle="), ("collate_fn", "nothing in its place"), ("prefetch_factor", "prefetch=4")])
+def test_names_of_pytorch_say_what_they_are_called_here(digits, name, message):
+    assert failure(TypeError, penstock.Loader, digits, **{name: None}).startswith(f"loader: {name} is no argument; expected {message}")
+
+
+def test_names_that_are_nearly_right(digits):
+    said = failure(TypeError, penstock.Loader, digits, bach_size=4)
+    assert said.startswith("loader: bach_size is no argument; did you mean batch_size? known: data, split, batch_size, workers, ")
+
+
+def test_messages_have_pythons_arguments(digits):
+    said = in_python("shard: sample 3 of a --jobs folder; expected fewer --jobs, penstock --force, or shardprep pack --on-corrupt skip")
+    assert said == ("shard: sample 3 of a --jobs folder; expected fewer jobs, penstock force=True, or "
+                    'penstock.pack(on_corrupt="skip")')
+    assert as_arguments("35 %, --encode coef would give 2x") == '35 %, encode="coef" would give 2x'
+    assert in_python("loader: 1 of 2 (--batch-size); expected a smaller batch size (--batch-size) or less --prefetch") == (
+        "loader: 1 of 2 (--batch-size); expected a smaller batch size (batch_size) or less prefetch")
+    said = failure(penstock.ConfigError, penstock.Loader, digits, shuffle="rank-local", rank=0, world_size=5)
+    assert said.endswith("expected a shard or more for each rank: pack with more shards, or shuffle globally")
+
+
+def test_nothing_is_left_open(tmp_path):
+    (tmp_path / "cat").mkdir()
+    (tmp_path / "dog").mkdir()
+    done = python("import sys, penstock\ntry: penstock.Loader(sys.argv[1])\nexcept OSError as error: print(error)", tmp_path,
+                  flags=("-W", "error", "-X", "dev"))
+    assert "makes one of a folder of class folders" in done.stdout and done.stderr == ""
+
+
+def test_paths_may_have_any_bytes(digits, tmp_path):
+    place = os.fsencode(tmp_path) + b"/d\xff"
+    shutil.copytree(digits, os.fsdecode(place))
+    for path in (place, os.fsdecode(place), pathlib.Path(os.fsdecode(place))):
+        loader, dataset = penstock.Loader(path, batch_size=100), penstock.Dataset(path)
+        assert len(list(loader)) == 10 and len(dataset) == 1000 and loader.dataset.folder == os.fsdecode(place) + "/train"
+        assert "d\\udcff/train: 1000 samples" in repr(loader) and "d\\udcff/train: 1000 samples" in repr(dataset)
+        assert len(penstock.show(path, grid=2).ids) == 4
+        with loader.watch(history=place + b"/history.json", say=None) as watch:
+            list(loader)
+        assert watch.limit is not None
+    assert "d\ufffdx: no manifest.json" in failure(penstock.IoError, penstock.Loader, place + b"x")
+    assert failure(penstock.ConfigError, penstock.Loader, "\ud800") == (
+        "loader: data is '\\ud800'; expected the folder of a packed data set")
+    assert "split is 'tr\\udcff', which UTF-8 has no bytes for" in failure(penstock.ConfigError, penstock.Loader, digits, split="tr\udcff")
 
 
 def test_a_path_that_is_no_data_set(tmp_path):
@@ -92,6 +154,40 @@ def test_a_shard_that_is_cut_short_is_an_error_and_no_crash(digits, tmp_path):
         file.truncate(shard.stat().st_size // 2 // 4096 * 4096)
     with pytest.raises(penstock.IoError, match=shard.name):
         list(loader)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loop_that_skips_errors_of_a_cut_shard_ends(digits, tmp_path, workers):
+    folder = tmp_path / "short"
+    shutil.copytree(digits, folder)
+    loader = penstock.Loader(folder, batch_size=100, workers=workers)
+    shard = sorted(folder.glob("train/shard-*"))[0]
+    with open(shard, "r+b") as file:
+        file.truncate(shard.stat().st_size - 1)
+    for _ in range(2):
+        steps, got, failed = iter(loader), 0, 0
+        while failed < 20:
+            try:
+                got += len(next(steps).labels)
+            except StopIteration:
+                break
+            except penstock.IoError:
+                failed += 1
+        assert (got, failed) == (1000, 1)
+    assert loader.epoch == 2
+
+
+def test_states_of_loaders_that_make_other_batches_are_refused(digits):
+    options = {"batch_size": 50, "augment": "flip,normalize", "layout": "f16"}
+    state = penstock.Loader(digits, **options).state_dict()
+    penstock.Loader(digits, **{**options, "augment": ["flip", "normalize"]}, workers=0, channels_last=True).load_state_dict(state)
+    for changed in ({"augment": "normalize"}, {"layout": "f32"}, {"batch_size": 51}, {"seed": 1}, {"tail": "drop"}):
+        other = penstock.Loader(digits, **{**options, **changed})
+        name = next(iter(changed))
+        assert failure(penstock.ConfigError, other.load_state_dict, state).startswith(f"loader: {name} is {changed[name]!r} and was ")
+        assert other.state_dict()["batch"] == 0
+    earlier = {key: value for key, value in state.items() if key not in ("augment", "layout")}  # as version 0.1 stored it
+    penstock.Loader(digits, batch_size=50).load_state_dict({**earlier, "batch": 7})
 
 
 def test_states_of_other_loaders_are_refused(digits):

@@ -1,4 +1,5 @@
 """penstock.Loader gives what loadbench measures: order, bytes, layouts, places in an epoch."""
+import os
 import re
 
 import numpy
@@ -6,7 +7,7 @@ import penstock
 import pytest
 import torch
 
-from conftest import command
+from conftest import command, python
 
 AUGMENT = "affine(degrees=15,translate=0.1),flip(p=0.5),normalize"
 CROP = "random-resized-crop(size=32),flip,normalize"
@@ -135,6 +136,34 @@ def test_ranks_divide_the_same_batches(digits):
         assert {part.global_count for part in divided} == {50}
 
 
+def test_the_last_batch_is_divided_evenly(tmp_path):
+    penstock.pack("digits(count=161)", tmp_path / "data")
+    ranks = [list(penstock.Loader(tmp_path / "data", batch_size=64, rank=rank, world_size=2)) for rank in range(2)]
+    whole = list(penstock.Loader(tmp_path / "data", batch_size=64))
+    assert [[batch.count for batch in batches] for batches in ranks] == [[32, 32, 16], [32, 32, 17]]
+    for parts, batch in zip(zip(*ranks), whole, strict=True):
+        assert torch.equal(torch.cat([part.images for part in parts]), batch.images)
+        assert torch.equal(torch.cat([part.ids for part in parts]), batch.ids)
+        assert all(part.global_count == batch.count for part in parts)
+
+
+def test_a_batch_larger_than_the_data_set_takes_the_memory_of_its_samples(digits):
+    loader = penstock.Loader(digits, batch_size=10**12)
+    assert [batch.count for batch in loader] == [1000] and loader.memory_bytes < 100e6
+    assert penstock.Loader(digits, batch_size=10**12, rank=1, world_size=3).batch(0).count == 333
+
+
+@pytest.mark.parametrize("launcher, warns", [({}, True), ({"TORCHELASTIC_RUN_ID": "none"}, False)])
+def test_ranks_that_a_shell_has_left_over_are_told_once(digits, launcher, warns):
+    variables = {"RANK": "1", "WORLD_SIZE": "4", **launcher}
+    done = python("import sys, penstock\nfor _ in range(3): print(penstock.Loader(sys.argv[1], batch_size=100).batch(0).count)", digits,
+                  env={**os.environ, **variables})
+    assert done.stdout == 3 * "25\n"
+    assert done.stderr.count("RANK=1 and WORLD_SIZE=4 are in the environment, so that this process loads its share of every batch, "
+                             "1 of 4; rank=0, world_size=1 loads all of it") == (1 if warns else 0), done.stderr
+
+
+@pytest.mark.filterwarnings("ignore:loader. RANK=")
 def test_ranks_come_from_the_launcher_or_from_torch(digits, monkeypatch, tmp_path):
     assert penstock.Loader(digits).world_size == 1
     with monkeypatch.context() as environment:
@@ -197,4 +226,20 @@ def test_statistics_count_what_was_made(digits):
 def test_what_a_loader_says_about_itself(pictures):
     loader = penstock.Loader(pictures, augment=CROP, batch_size=8, split="train")
     assert loader.class_names == ["class0", "class1", "class2"] and loader.image_shape == (3, 32, 32)
+    assert loader.batch_size == 8 and len(loader.dataset) == 24 and loader.dataset[3].class_name in loader.class_names
     assert repr(loader).startswith("<penstock.Loader ") and "24 samples, 3 batches of 8" in repr(loader)
+
+
+def test_u8_has_levels_without_being_asked(digits):
+    loader = penstock.Loader(digits, layout="u8", shuffle=False)
+    assert (loader.batch(0).images[5].numpy() == loader.dataset[5].image.transpose(2, 0, 1)).all()
+
+
+def test_a_seed_has_64_bits(digits):
+    torch.manual_seed(-1)
+    assert torch.initial_seed() == 2**64 - 1
+    first, other = (penstock.Loader(digits, seed=seed) for seed in (torch.initial_seed(), 2**63 - 1))
+    assert first.batch(0).ids.tolist() != other.batch(0).ids.tolist()
+    again = penstock.Loader(digits, seed=torch.initial_seed())
+    again.load_state_dict(first.state_dict())
+    assert again.batch(0).ids.tolist() == first.batch(0).ids.tolist()

@@ -297,3 +297,21 @@ def test_loaders_come_and_go(digits):
         next(iter(loader))
     assert len(os.listdir("/proc/self/fd")) < 100
     assert len(os.listdir("/proc/self/task")) < 40
+
+
+def test_the_package_may_be_imported_anew(digits):
+    done = python("""
+import sys, penstock
+old = penstock.Loader(sys.argv[1], batch_size=100, workers=1)
+for name in [name for name in sys.modules if name.split(".")[0] == "penstock"]:
+    del sys.modules[name]
+import penstock as again
+new = again.Loader(sys.argv[1], batch_size=100, workers=1)
+print(again is penstock, len(list(old)), [batch.ids.tolist() for batch in old] == [batch.ids.tolist() for batch in new])
+try:
+    new.batch(10)
+except again.ConfigError as error:
+    print(error)
+""", digits)
+    assert (done.returncode, done.stdout, done.stderr) == (
+        0, "False 10 False\nloader: batch is 10; expected 0 to 9\n", "")

@@ -139,7 +139,7 @@ TEST(ShardedParametersTest, TwoUnitsAreWholeAtMostAndNoneBetweenSteps) {
   run_ranks(2, body, /*step_seconds=*/60, Network::kThreads);
 }
 
-/// Batches of 10, 10 and 3 rows over four ranks: the last one has rows at one rank alone. Single has the same model.
+/// Batches of 10, 10 and 3 rows over four ranks: one of them has no row of the last one. Single has the same model.
 TEST(ShardedParametersTest, UnitsThatAreFrozenAndRanksWithoutRowsTrainWhatSingleTrains) {
   const auto samples = random_samples(23, kGrey, 4);
   const auto train = [&](const std::string& mode, int ranks, const std::vector<std::string>& frozen, Network network) {

@@ -45,7 +45,7 @@ TEST_P(DdpEquivalenceTest, OneStepGivesTheParametersOfSingle) {
 }
 
 TEST_P(DdpEquivalenceTest, StepsWithMomentumAndAPartialLastBatchDoToo) {
-  // Three batches of 13, 13 and 3 samples; the last ranks have no samples of the last batch.
+  // Three batches of 13, 13 and 3 samples; over four ranks one has no sample of the last batch.
   const auto samples = random_samples(29, kGrey, 4);
   const DdpTraining training{GetParam(), kGrey, 13, 3};
   const auto expected = train("single", 1, training, samples)[0];
@@ -97,7 +97,7 @@ TEST(DdpTest, RanksStartFromRankZerosParametersAndBuffers) {
 
 TEST(DdpTest, UnusedParametersAndRanksWithoutSamplesHoldNobodyUp) {
   const ModelShape shape{.channels = 1, .height = 12, .width = 12, .classes = 4};
-  const auto samples = random_samples(7, shape, 2);  // batches of 5 and 2 samples; the last rank has none in the second
+  const auto samples = random_samples(7, shape, 2);  // batches of 5 and 2; one rank has no row of the second
   std::vector<StateDict> states(3);
   run_ranks(3, [&](Comm& comm) {
     Trainee one("ddp", std::make_unique<TinyNorm>(), comm, kSgd);

@@ -58,9 +58,12 @@ TEST(SamplesTest, DigitsHaveMeanZeroAndTheLastBatchIsNotFull) {
   const auto samples = digit_samples(10);
   EXPECT_NEAR(samples.images.mean().item<double>(), 0, 1e-12);
   EXPECT_EQ(samples.images.sizes(), (std::vector<int64_t>{10, 1, 28, 28}));
-  const auto last = part_of(samples, 8, 1, 1, 2);  // rows 8 and 9, both of rank 0
-  EXPECT_EQ(last.count, 0);
-  EXPECT_EQ(last.global_count, 2);
+  for (int rank = 0; rank < 2; ++rank) {  // rows 8 and 9
+    const auto even = part_of(samples, 8, 1, rank, 2), in_place = part_of(samples, 8, 1, rank, 2, ShortBatch::kInPlace);
+    EXPECT_EQ(even.count, 1);
+    EXPECT_EQ(in_place.count, rank == 0 ? 2 : 0);
+    EXPECT_EQ(even.global_count, 2);
+  }
 }
 
 std::vector<Pair> pairs_of(const std::vector<Pair>& all, const std::string& mode) {

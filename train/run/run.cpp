@@ -117,6 +117,7 @@ class Run {
             .rank = strategy_->data_rank(),
             .world_size = strategy_->data_world_size(),
             .tail = tail_of(options_),
+            .short_batch = short_batch_of(options_.exact_shards),
             .shuffle = shuffle_of(options_),
             .seed = options_.seed,
             .epoch_count = options_.epochs,

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "loader/partition.h"
+
 namespace penstock {
 
 /// Ranks along two axes: `data` copies of the model, each cut into `pipe` parts. rank = data_rank * pipe + pipe_rank,
@@ -22,6 +24,9 @@ struct Mesh {
   int rank(int data_rank, int pipe_rank) const { return data_rank * pipe + pipe_rank; }
   bool operator==(const Mesh&) const = default;
 };
+
+/// How ranks divide a short batch. With `shards` (--exact) a shard is the same rows in every batch, at the same rank.
+constexpr ShortBatch short_batch_of(int shards) { return shards > 0 ? ShortBatch::kInPlace : ShortBatch::kEvenly; }
 
 /// What a mode is asked before anything is opened: how it lays itself over the ranks.
 struct MeshRequest {

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "core/text.h"
-#include "loader/partition.h"
 #include "loader/sources/source.h"
 
 namespace penstock {
@@ -24,8 +23,10 @@ Samples digit_samples(int64_t count) {
   return samples;
 }
 
-DeviceBatch part_of(const Samples& samples, int64_t batch_size, int64_t index, int rank, int world_size) {
-  const Partition partition(static_cast<uint64_t>(samples.labels.size(0)), batch_size, rank, world_size, Tail::kPad);
+DeviceBatch part_of(const Samples& samples, int64_t batch_size, int64_t index, int rank, int world_size,
+                    ShortBatch short_batch) {
+  const Partition partition(static_cast<uint64_t>(samples.labels.size(0)), batch_size, rank, world_size, Tail::kPad,
+                            short_batch);
   const auto rows = partition.rows(index);
   DeviceBatch batch;
   batch.rows = partition.rows_per_rank();

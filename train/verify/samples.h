@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "loader/partition.h"
 #include "train/device_batch.h"
 #include "train/models/shape.h"
 
@@ -19,6 +20,7 @@ struct Samples {
 Samples digit_samples(int64_t count);
 
 /// Batch `index` of `samples` in order, as a feeder gives it to this rank: padding rows hold zeros and have weight 0.
-DeviceBatch part_of(const Samples& samples, int64_t batch_size, int64_t index, int rank, int world_size);
+DeviceBatch part_of(const Samples& samples, int64_t batch_size, int64_t index, int rank, int world_size,
+                    ShortBatch short_batch = ShortBatch::kEvenly);
 
 }  // namespace penstock

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "train/models/model.h"
+#include "train/strategies/mesh.h"
 #include "train/strategies/strategy.h"
 #include "train/verify/samples.h"
 
@@ -38,6 +39,8 @@ struct Trainee {
   Trainee(const std::string& mode, std::unique_ptr<Model> built, const ModelMaker& make, Comm& comm,
           const OptimizerOptions& options, torch::ScalarType dtype, const torch::Device& device,
           const std::vector<int64_t>& input_sizes, int shards);
+
+  ShortBatch short_batch_;
 };
 
 }  // namespace penstock

@@ -1,0 +1,94 @@
+"""The plan of a sample as numbers: it is what the loader renders, and another library makes the same picture by it."""
+import math
+
+import numpy
+import penstock
+import pytest
+from PIL import Image
+from torchvision.transforms import InterpolationMode, functional
+
+from test_errors import failure
+
+EVERYTHING = "random-resized-crop(size=32),flip,affine(degrees=15,translate=0.1,filter=bilinear),trivial-augment,erase(p=1)"
+
+
+def images_in_order(data, augment, epoch=0, **options):
+    """Row i is sample i."""
+    loader = penstock.Loader(data, augment=augment, shuffle=False, dct_scale="off", arrays="numpy", **options)
+    loader.set_epoch(epoch)
+    return loader, numpy.concatenate([batch.images for batch in loader])
+
+
+@pytest.mark.parametrize("augment", [
+    "affine(degrees=30,translate=0.2,scale=0.8:1.2,shear=10,fill=90)", "crop(size=28,pad=5,border=reflect),flip", EVERYTHING,
+    "resize(size=40,filter=antialias),color-jitter(brightness=0.5,contrast=0.4,saturation=0.3,hue=0.2),grayscale"])
+def test_it_is_what_the_loader_renders(digits, pictures, augment):
+    for data in (digits, pictures) if "size" in augment and "crop" in augment else (digits,):
+        loader, images = images_in_order(data, augment, epoch=3, seed=5)
+        for index in range(0, len(loader.dataset), 7):
+            made = penstock.render(loader.dataset[index].image, loader.plan(3, index))
+            assert numpy.array_equal(made, images[index]), index
+
+
+def test_the_plan_of_another_epoch_or_sample_is_another(digits):
+    loader = penstock.Loader(digits, augment="affine(degrees=30)")
+    plans = {loader.plan(epoch, index) for epoch in range(3) for index in range(3)}
+    assert len(plans) == 9 and loader.plan(2, 1) in plans
+
+
+def affine_parameters(plan):
+    """Angle, translation and scale of torchvision's affine. Its map goes from the picture to the output."""
+    xx, xy, x0, yx, yy, y0 = plan.map
+    inverse = numpy.linalg.inv([[xx, xy], [yx, yy]])
+    center = numpy.array([plan.input_width / 2, plan.input_height / 2])
+    moved = inverse @ (center - [x0, y0]) - center
+    return math.degrees(math.atan2(inverse[1, 0], inverse[0, 0])), list(moved), math.hypot(inverse[0, 0], inverse[1, 0])
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+def test_torchvisions_affine_makes_the_same_picture_by_it(digits, mode):
+    augment = f"affine(degrees=30,translate=0.1,scale=0.8:1.2,filter={mode})"
+    loader, images = images_in_order(digits, augment)
+    for index in range(0, 100, 9):
+        plan, picture = loader.plan(0, index), Image.fromarray(loader.dataset[index].image[:, :, 0])
+        angle, translate, scale = affine_parameters(plan)
+        torchvisions = functional.affine(picture, angle, translate, scale, [0.0, 0.0], interpolation=InterpolationMode(mode))
+        pillows = picture.transform(picture.size, Image.Transform.AFFINE, plan.map, Image.Resampling[mode.upper()])
+        for other in (torchvisions, pillows):
+            # Half a level of rounding; with "nearest", coordinates between two pixels may be rounded to either.
+            is_equal = numpy.abs(255 * images[index, 0] - numpy.asarray(other)) < 1.01
+            assert is_equal.mean() > (0.98 if mode == "nearest" else 0.9999), index
+
+
+def test_numbers_that_no_plan_has_are_refused(digits):
+    loader = penstock.Loader(digits, augment=EVERYTHING.replace("32", "28"))
+    image, plan = loader.dataset[0].image, loader.plan(0, 0)
+
+    def message(**changed):
+        return failure(penstock.ConfigError, penstock.render, image, plan._replace(**changed))
+
+    assert message(map=(1, 2)) == "plan: map is (1, 2); expected what loader.plan() gives there"
+    assert "expected numbers of -16777216 to 16777216" in message(map=(math.nan,) * 6)
+    assert "expected numbers of -16777216 to 16777216" in message(map=(math.inf,) * 6)
+    assert message(view=(0, 0, 29, 28)) == "plan: view is (0, 0, 29, 28); expected a part of the picture"
+    assert message(view=(0, 0, -1, 28)).endswith("expected (x, y, width, height)")
+    assert message(output_height=0) == "plan: output_height is 0; expected 1 to 16777216 pixels"
+    assert message(input_height=27, view=(0, 0, 1, 1)) == "render: the picture is 28 x 28; expected 27 x 28, as the plan has it"
+    assert message(filter="lanczos").startswith('plan: filter: unknown value "lanczos"; known: antialias, bilinear, nearest')
+    assert "expected every copied pixel in the output" in message(border="reflect", inside=(0, 0, 0, 0))
+    assert message(color_steps=(("posterize", 9),)).endswith("for posterize 0 to 8 bits")
+    assert message(color_steps=(("hue", 0.1),) * 9).endswith("expected at most 8")
+    assert message(color_steps=(("blur", 1),)).startswith('plan: color_steps: unknown value "blur"')
+    assert message(erased=((0, 0, 1, 1, (0, 0, 0)),) * 5).endswith("expected at most 4")
+    assert message(fill=(math.nan, 0, 0)).startswith("plan: fill is (nan, 0, 0); ")
+    assert failure(penstock.ConfigError, penstock.render, image.astype("f4"), plan).startswith("render: the picture is float32")
+    assert failure(penstock.ConfigError, penstock.render, image, {}) == "render: plan is {}; expected what loader.plan() gave"
+    assert failure(penstock.ConfigError, loader.plan, 0, 1000) == "loader: index is 1000; expected 0 to 999"
+    assert failure(penstock.ConfigError, loader.plan, -1, 0).startswith("loader: epoch is -1; expected 0 to ")
+
+
+def test_a_rank_with_shards_of_its_own_has_plans_of_these(digits):
+    loader = penstock.Loader(digits, shuffle="rank-local", rank=1, world_size=2, augment="affine(degrees=30)")
+    assert "which another rank has" in failure(penstock.ConfigError, loader.plan, 0, 0)
+    whole = penstock.Loader(digits, augment="affine(degrees=30)")
+    assert loader.plan(0, 300) == whole.plan(0, 300)
