@@ -36,14 +36,15 @@ bool is_name_of(const fs::path& path, int fd) {
 }
 
 /// Removes a file of this user that nobody writes any more. As long as the lock is held, no other process can take the
-/// name from the file, so that what is removed is what was looked at.
-bool remove_if_left(const fs::path& aside) {
+/// name from the file, so that what is removed is what was looked at. `without_locks` is the answer of a file system
+/// that has none.
+bool remove_if_left(const fs::path& aside, bool without_locks) {
   const int fd = open(aside.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return false;
   struct stat status {};
   const bool is_own = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid();
-  const bool is_removed =
-      is_own && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_name_of(aside, fd) && unlink(aside.c_str()) == 0;
+  const bool is_left = is_own && (flock(fd, LOCK_EX | LOCK_NB) == 0 || (errno != EWOULDBLOCK && without_locks));
+  const bool is_removed = is_left && is_name_of(aside, fd) && unlink(aside.c_str()) == 0;
   close(fd);
   return is_removed;
 }
@@ -60,7 +61,7 @@ int open_aside(const fs::path& folder, fs::path& aside) {
     } else if (errno != EEXIST) {
       return -1;
     }
-    if (!remove_if_left(aside)) ++number;
+    if (!remove_if_left(aside, /*without_locks=*/false)) ++number;
   }
   errno = EEXIST;
   return -1;
@@ -161,7 +162,7 @@ void remove_left_asides(const fs::path& folder) {
   std::vector<fs::path> asides;
   for (fs::directory_iterator entry(folder, failure), end; !failure && entry != end; entry.increment(failure))
     if (is_aside_name(entry->path().filename().native())) asides.push_back(entry->path());
-  for (const auto& aside : asides) remove_if_left(aside);
+  for (const auto& aside : asides) remove_if_left(aside, /*without_locks=*/true);
 }
 
 void sync_folder(const fs::path& folder) {

@@ -54,7 +54,8 @@ class AtomicFile {
 /// Whether a file of this name is one that an AtomicFile writes, or has left.
 bool is_aside_name(std::string_view name);
 
-/// Removes the files in `folder` that AtomicFiles of killed processes have left. What cannot be removed stays.
+/// Removes the files in `folder` that AtomicFiles of killed processes have left. A file system without locks cannot
+/// tell them from others, and there all go: for a folder that the caller has for itself. What cannot be removed stays.
 void remove_left_asides(const std::filesystem::path& folder);
 
 /// Makes renames and new names inside `folder` durable.

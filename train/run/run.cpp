@@ -77,7 +77,6 @@ class Run {
     std::optional<FolderLock> lock;
     if (is_first_) {
       lock.emplace(options_.out);
-      remove_left_asides(options_.out);
       std::cout << opening_text(setup_, comm_.backend()) << std::flush;
     }
     comm_.at_step(0);
