@@ -1,16 +1,12 @@
 // unpack(): writes the samples of each shard to files.
 #include "loader/unpack.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <atomic>
-#include <cerrno>
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "core/atomic_file.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
@@ -73,7 +69,6 @@ class Unpacking {
   struct File {
     fs::path path;
     std::vector<uint8_t> bytes;
-    uint64_t index = 0;  // index of the sample
   };
 
   /// Returns nothing when the sample is broken, and adds the reason to `found`.
@@ -83,7 +78,7 @@ class Unpacking {
     File file;
     const auto make = [&] {
       try {
-        file = {path_of(*sample), codec_for(sample->encoding).file(*sample), i};
+        file = {path_of(*sample), codec_for(sample->encoding).file(*sample)};
       } catch (const Error& error) {
         throw Error(error.kind(), concat(dataset_->where(i), ": ", error.what()));
       }
@@ -104,34 +99,13 @@ class Unpacking {
     return output_ / sample.path;
   }
 
-  /// Writes the file under another name first, because half a file under its own name would be taken for a whole one.
+  /// Never replaces another file: two samples with the same path must not become one.
   void write_file(const File& file) {
     fs::create_directories(file.path.parent_path());
-    const fs::path aside = file.path.parent_path() / concat(".unpack-", getpid(), "-", file.index);
-    errno = 0;
-    if (!write_whole(aside, file.bytes) || !put_in_place(aside, file.path)) {
-      const Error error = errno_error(file.path.string(), "expected that unpack can write it");
-      std::error_code ignored;
-      fs::remove(aside, ignored);
-      throw error;
-    }
+    AtomicFile out(file.path);
+    out.write(file.bytes);
+    out.commit_as_new();
     byte_count_ += file.bytes.size();
-  }
-
-  static bool write_whole(const fs::path& path, const std::vector<uint8_t>& bytes) {
-    std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wb"), std::fclose);
-    // The result of closing counts too, because some file systems report only then that there is no room.
-    return file && std::fwrite(bytes.data(), 1, bytes.size(), file.get()) == bytes.size() &&
-           std::fclose(file.release()) == 0;
-  }
-
-  /// Never replaces another file: two samples with the same path must not become one.
-  static bool put_in_place(const fs::path& aside, const fs::path& path) {
-    if (renameat2(AT_FDCWD, aside.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0) return true;
-    if (errno != EINVAL && errno != ENOSYS) return false;
-    // On a file system without the flag (NFS), an empty file claims the name first.
-    const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    return fd >= 0 && close(fd) == 0 && std::rename(aside.c_str(), path.c_str()) == 0;
   }
 
   std::shared_ptr<const Dataset> dataset_;

@@ -1,4 +1,4 @@
-// Files for results: AtomicFile under a name that nothing has, or straight into a device or a pipe.
+// Files for results: AtomicFile, or straight into a device or a pipe.
 #include "tools/out_file.h"
 
 #include <algorithm>
@@ -85,13 +85,13 @@ void check_out_file(const std::string& flag, const std::string& path, const Data
           concat(flag, ": ", path, " lies in the data set's folder ", folder.string(), "; expected a file elsewhere"));
     }
   }
-  with_flag(flag, [&] { const AtomicFile removed_at_once(target, Aside::kNew); });
+  with_flag(flag, [&] { const AtomicFile removed_at_once(target); });
 }
 
 void write_out_file(const std::string& flag, const std::string& path, std::string_view bytes) {
   with_flag(flag, [&] {
     if (is_special(path)) return write_special(path, bytes);
-    AtomicFile file(target_of(path), Aside::kNew);
+    AtomicFile file(target_of(path));
     file.write(bytes);
     file.commit();
   });

@@ -42,6 +42,7 @@ nlohmann::json to_json(const CheckpointInfo& info) {
   // Checkpoints of earlier versions lack the key, and those of sgd have not changed by a byte.
   if (info.optimizer != CheckpointInfo().optimizer) json["optimizer"] = info.optimizer;
   if (!info.average.empty()) json["average"] = info.average;
+  if (!info.data.empty()) json["data"] = info.data;
   return json;
 }
 
@@ -70,6 +71,7 @@ CheckpointInfo info_from(const nlohmann::json& json) {
   json.at("augment").get_to(info.augment);
   info.optimizer = json.value("optimizer", info.optimizer);
   info.average = json.value("average", info.average);
+  info.data = json.value("data", info.data);
   if (position.epoch < 0 || position.batch < 0 || position.step < 0)
     throw corrupt_error(concat("epoch, batch and step are ", position.epoch, ", ", position.batch, " and ",
                                position.step, "; expected 0 or more"));
@@ -179,6 +181,13 @@ void check_same_optimizer(const std::filesystem::path& path, const CheckpointInf
   if (info.optimizer == now.optimizer) return;
   throw config_error(concat("--resume ", path.string(), ": a checkpoint of optimizer ", info.optimizer, "; expected ",
                             now.optimizer, ", as --optimizer is"));
+}
+
+void check_same_data(const std::filesystem::path& path, const CheckpointInfo& info, const CheckpointInfo& now) {
+  if (info.data.empty() || info.data == now.data) return;
+  throw config_error(concat("--resume ", path.string(), ": a checkpoint of a run on ", info.data, ", and --data has ",
+                            now.data, "; expected the data of that run, or --pretrained with its ",
+                            "model.safetensors, which begins a run on other data"));
 }
 
 void check_same_order(const std::filesystem::path& path, const CheckpointInfo& info, const CheckpointInfo& now) {

@@ -39,6 +39,7 @@ struct CheckpointInfo {
   int64_t batch_size = 0;
   std::string shuffle, tail;
   uint64_t dataset_size = 0;
+  std::string data;  // identity_of() the manifest; empty: written before it was noted
   int world_size = 1;
   int threads = 1;
   std::string augment;
@@ -93,6 +94,10 @@ bool has_average(const StateDict& state);
 /// Throws config_error if the checkpoint has an average and `now` has none, or the other way round, or if they are of
 /// different kinds.
 void check_same_average(const std::filesystem::path& path, const Checkpoint& checkpoint, const CheckpointInfo& now);
+
+/// Throws config_error that names both sides if the checkpoint is of a run on other data than those of `now`. One that
+/// does not name its data passes.
+void check_same_data(const std::filesystem::path& path, const CheckpointInfo& info, const CheckpointInfo& now);
 
 /// Throws config_error that names the option and both values if continuing in the middle of an epoch would train on
 /// some samples twice and on others never: if `now` has another seed, batch size, shuffle, tail or data set, or, with

@@ -1,19 +1,16 @@
-// TrainOptions: checks, default numbers of threads, and options.json.
+// TrainOptions: checks, and default numbers of threads.
 #include "train/options.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "core/error.h"
-#include "core/json_text.h"
 #include "core/text.h"
 #include "loader/option_names.h"
 #include "train/average.h"
-#include "train/flag_table.h"
 #include "train/schedule.h"
 #include "train/test_views.h"
 
@@ -177,7 +174,7 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
   if (options.workers != -1) check_at_least("workers", options.workers, 0);
   check_at_least("prefetch", options.prefetch, 1);
   check_at_least("batch-size", options.batch_size, int64_t{1});
-  check_at_least("epochs", options.epochs, int64_t{1});
+  check_at_least("epochs", options.epochs, int64_t{0});
   check_at_least("print-freq", options.print_freq, int64_t{1});
   check_at_least("threads", options.threads, 0);
   if (options.threads > kMaxThreads)
@@ -228,12 +225,5 @@ Tail tail_of(const TrainOptions& options) { return tail_names().at(options.tail)
 Layout layout_of(const TrainOptions& options) { return options.layout == "f32" ? Layout::kF32Nchw : Layout::kU8Nhwc; }
 
 DecodePath decode_of(const TrainOptions& options) { return decode_names().at(options.decode); }
-
-std::string to_json(const TrainOptions& options) {
-  nlohmann::json json;
-  for (const Flag& flag : flag_table())
-    std::visit([&](const auto& value) { json[flag.name] = value; }, flag.value(options));
-  return json_text(json, 2) + "\n";
-}
 
 }  // namespace penstock

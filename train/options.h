@@ -120,7 +120,4 @@ Tail tail_of(const TrainOptions& options);
 Layout layout_of(const TrainOptions& options);
 DecodePath decode_of(const TrainOptions& options);
 
-/// The text of options.json: one key per flag, spelt like the flag, sorted.
-std::string to_json(const TrainOptions& options);
-
 }  // namespace penstock

@@ -9,9 +9,11 @@
 #include <ctime>
 #include <vector>
 
+#include "core/atomic_file.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "train/kept_checkpoints.h"
+#include "train/options_file.h"
 #include "train/sinks/sink.h"
 
 namespace penstock {
@@ -19,10 +21,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kOptions = "options.json";
+
 /// Whether a run writes files of this name.
 bool is_of_a_run(const std::string& name) {
   for (const char* own :
-       {"options.json", "summary.json", "model.safetensors", "trace.json", "evaluation.json", "evaluation.csv"})
+       {kOptions, "summary.json", "model.safetensors", "trace.json", "evaluation.json", "evaluation.csv"})
     if (name == own) return true;
   if (is_checkpoint_name(name)) return true;
   for (const auto& [sink, entry] : SinkRegistry::entries()) {
@@ -31,6 +35,21 @@ bool is_of_a_run(const std::string& name) {
     if (is_its_own) return true;
   }
   return name.starts_with("trace-rank-");
+}
+
+/// Whether a run that was killed leaves such a file of which it had written a part. Earlier versions wrote NAME.tmp.
+bool is_left_over(const std::string& name) {
+  if (is_aside_name(name)) return true;
+  const fs::path path(name);
+  return path.extension() == kCutShort && is_of_a_run(path.stem().string());
+}
+
+/// Whether the folder has nothing in it but left-overs.
+bool holds_nothing(const fs::path& out, std::error_code& failure) {
+  fs::directory_iterator entry(out, failure);
+  for (; !failure && entry != fs::directory_iterator(); entry.increment(failure))
+    if (!is_left_over(entry->path().filename().string())) return false;
+  return true;
 }
 
 Error cannot_write(const fs::path& out, const std::error_code& failure) {
@@ -59,13 +78,12 @@ void check_run_folder(const fs::path& out) {
   if (status.type() == fs::file_type::none) throw cannot_write(out, failure);
   if (!fs::exists(status)) return;
   if (!fs::is_directory(status)) throw config_error(concat("--out ", out.string(), ": a file; expected a folder"));
-  const bool is_empty = fs::is_empty(out, failure);
-  const bool is_of_run = !failure && fs::exists(out / "options.json", failure);
+  if (has_options(out)) return;
+  const bool is_empty = holds_nothing(out, failure);
   if (failure) throw cannot_write(out, failure);
-  if (!is_empty && !is_of_run) {
-    throw config_error(concat("--out ", out.string(), ": holds files, but no options.json of an earlier run; ",
+  if (!is_empty)
+    throw config_error(concat("--out ", out.string(), ": holds files, but no ", kOptions, " of an earlier run; ",
                               "expected a new folder, an empty one, or a run's"));
-  }
 }
 
 int lock_run_folder(const fs::path& out, const std::string& what) {
@@ -87,17 +105,20 @@ FolderLock::FolderLock(const fs::path& out) {
 
 FolderLock::~FolderLock() { close(lock_); }
 
+// options.json stays until the run's own takes its place: without it a folder with foreign files would be nobody's, and
+// a run that is killed in between could never begin in it again.
 RunFolder::RunFolder(const fs::path& out, bool is_resumed) : lock_(checked(out)) {
   std::error_code failure;
   std::vector<fs::path> earlier;
   for (const auto& entry : fs::directory_iterator(out, failure)) {
     const std::string name = entry.path().filename().string();
-    const bool is_cut_short = is_checkpoint_name(name) && name.ends_with(kCutShort);
-    if (is_cut_short || (!is_resumed && is_of_a_run(name))) earlier.push_back(entry.path());
+    if (is_aside_name(name) || name == kOptions) continue;
+    if (is_left_over(name) || (!is_resumed && is_of_a_run(name))) earlier.push_back(entry.path());
   }
   for (const auto& path : earlier)
     if (!failure) fs::remove(path, failure);
   if (failure) throw cannot_write(out, failure);
+  remove_left_asides(out);
 }
 
 }  // namespace penstock

@@ -10,7 +10,8 @@ namespace penstock {
 std::filesystem::path default_run_folder(const std::string& arch, const std::string& mode);
 
 /// Throws config_error unless OUT may become the folder of a run: it does not exist, is empty, or holds an earlier run
-/// (options.json). A run does not write into a folder with other files.
+/// (options.json). A run does not write into a folder with other files. What a killed run has left half written is
+/// nothing.
 void check_run_folder(const std::filesystem::path& out);
 
 /// The format of summary.json. Summaries of another format are not compared.
@@ -38,9 +39,9 @@ class FolderLock {
 /// The folder of a run, which is locked from its first file to its last.
 class RunFolder {
  public:
-  /// Makes OUT and removes the files of an earlier run in it; if `is_resumed`, only checkpoints whose writing was cut
-  /// short. Throws config_error like
-  /// check_run_folder() and if another run is writing into OUT; throws io_error.
+  /// Makes OUT and removes the files of an earlier run in it, except its options.json, which is to be replaced; if
+  /// `is_resumed`, only what a killed run has left half written. Throws config_error like check_run_folder() and if
+  /// another run is writing into OUT; throws io_error.
   RunFolder(const std::filesystem::path& out, bool is_resumed);
 
  private:

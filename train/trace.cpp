@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
 #include "core/error.h"
 #include "core/json_text.h"
+#include "core/regular_file.h"
 #include "core/text.h"
 
 namespace penstock {
@@ -68,8 +69,9 @@ void add_arrow(Lines& lines, const TraceArrow& arrow, int rank, size_t lane, int
 
 /// Adds the events of a part. Returns false if there is no such file.
 bool add_part(Lines& lines, const fs::path& path) {
-  std::ifstream file(path);
-  if (!file) return false;
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return false;
+  std::istringstream file(read_text(path));
   std::string line;
   while (std::getline(file, line)) {
     if (line.empty() || line[0] != '{') continue;  // the brackets of the array

@@ -232,8 +232,10 @@ class Training {
     return result_.evaluation.has_value();
   }
 
+  /// With --epochs 0 the initial weights are what a run is made for.
   void save_end() {
-    if (!is_saved_ && at_.step > 0) save(TrainParts::Save::kLast);
+    const bool is_due = at_.step > 0 ? !is_saved_ : options_.epochs == 0;
+    if (is_due) save(TrainParts::Save::kLast);
   }
 
   void save(TrainParts::Save which) {

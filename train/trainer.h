@@ -56,10 +56,10 @@ struct TrainResult {
 ///
 /// Within an epoch it waits for the device only every --print-freq steps, and before it shows the progress bar; until
 /// then the sums stay on the device. Loss and accuracy are sums over all ranks, divided by the true number of samples.
-/// Checkpoints are written every --save-every steps or epochs and at the end; if the step is the last one of an epoch,
-/// after the evaluation of that epoch. After a stop signal it saves and returns. If the signal comes before an
-/// evaluation has ended, its result is not in the checkpoint, whose position is then the end of the epoch: a run that
-/// starts there begins with the evaluation.
+/// Checkpoints are written every --save-every steps or epochs and at the end, with --epochs 0 that of the beginning; if
+/// the step is the last one of an epoch, after the evaluation of that epoch. After a stop signal it saves and returns.
+/// If the signal comes before an evaluation has ended, its result is not in the checkpoint, whose position is then the
+/// end of the epoch: a run that starts there begins with the evaluation.
 ///
 /// With --graph the steps are captured (CapturedStep), or `say` hears why they are not.
 ///

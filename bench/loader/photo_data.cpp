@@ -9,8 +9,8 @@
 #include <tuple>
 
 #include "augment/render.h"
+#include "core/regular_file.h"
 #include "loader/codecs/codec.h"
-#include "loader/detail/mapped_file.h"
 #include "loader/jpeg/write_jpeg.h"
 #include "loader/pack.h"
 
@@ -58,7 +58,7 @@ fs::path enlarged_folder() {
   if (!fs::create_directories(folder / "photos")) return folder;
   for (const auto& entry : fs::directory_iterator(photo_folder())) {
     if (!entry.is_regular_file() || entry.path().extension() != ".JPEG") continue;
-    const auto bytes = enlarged(detail::read_file(entry.path()));
+    const auto bytes = enlarged(read_file(entry.path()));
     std::ofstream(folder / "photos" / entry.path().filename(), std::ios::binary)
         .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   }

@@ -1,4 +1,4 @@
-// MappedFile, read_file(): a file's bytes, through a memory map or copied.
+// MappedFile: a file's bytes, through a memory map.
 #pragma once
 
 #include <sys/types.h>
@@ -9,7 +9,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "core/error.h"
 #include "loader/detail/map_guard.h"
@@ -52,9 +51,5 @@ class MappedFile {
   std::span<const uint8_t> bytes_;
   std::unique_ptr<MapGuard> guard_;  // null for an empty file
 };
-
-/// A regular file's bytes, copied. There are fewer when the file becomes shorter meanwhile. Errors: io_error naming the
-/// file; corrupt_error, before anything is read, for a file of more than `max_byte_count` bytes.
-std::vector<uint8_t> read_file(const std::filesystem::path& path, uint64_t max_byte_count = UINT64_MAX);
 
 }  // namespace penstock::detail

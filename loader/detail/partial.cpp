@@ -14,8 +14,8 @@
 
 #include "core/atomic_file.h"
 #include "core/error.h"
+#include "core/regular_file.h"
 #include "core/text.h"
-#include "loader/detail/mapped_file.h"
 #include "loader/detail/strict_json.h"
 
 namespace penstock::detail {

@@ -17,11 +17,11 @@
 #include <memory>
 
 #include "core/error.h"
+#include "core/regular_file.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
 #include "loader/detail/checksum.h"
 #include "loader/detail/input_file.h"
-#include "loader/detail/mapped_file.h"
 #include "loader/sources/source.h"
 
 namespace penstock {
@@ -209,7 +209,7 @@ class ImageFolder final : public Source {
 
   SourceSample read(uint64_t index) const override {
     const auto& path = files_[index].path;
-    auto bytes = detail::read_file(path, kMaxPictureBytes);
+    auto bytes = read_file(path, kMaxPictureBytes);
     try {
       const Encoding encoding = detect_encoding(bytes);
       const Extent extent = codec_for(encoding).probe(bytes);

@@ -161,10 +161,12 @@ def _make_folder(file: pathlib.Path) -> None:
 
 
 def _write(file: pathlib.Path, watches: List[Dict[str, Any]]) -> None:
-    """Never leaves half a file."""
+    """Never leaves half a file, and follows no link: what has the name aside is removed, and the file is a new one."""
     aside = file.with_name(f".{file.name}.{os.getpid()}.{threading.get_ident()}")
     try:
-        aside.write_text(json.dumps({"watches": watches}), encoding="utf-8")
+        aside.unlink(missing_ok=True)
+        with aside.open("x", encoding="utf-8") as out:
+            out.write(json.dumps({"watches": watches}))
         os.replace(aside, file)
     except OSError as error:
         with contextlib.suppress(OSError):

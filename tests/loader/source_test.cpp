@@ -6,7 +6,7 @@
 
 #include <set>
 
-#include "loader/detail/mapped_file.h"
+#include "core/regular_file.h"
 #include "tests/loader/make_source.h"
 #include "tests/loader/storage_test_data.h"
 
@@ -166,11 +166,11 @@ TEST(ReadFileTest, GivesTheBytesOfRegularFilesAlone) {
   const Bytes bytes{1, 2, 3};
   write_bytes(folder / "a", bytes);
   write_bytes(folder / "empty", Bytes{});
-  EXPECT_EQ(detail::read_file(folder / "a"), bytes);
-  EXPECT_EQ(detail::read_file(folder / "empty"), Bytes{});
-  EXPECT_THAT(error_of([&] { detail::read_file(folder.path()); }),
+  EXPECT_EQ(read_file(folder / "a"), bytes);
+  EXPECT_EQ(read_file(folder / "empty"), Bytes{});
+  EXPECT_THAT(error_of([&] { read_file(folder.path()); }),
               testing::AllOf(StartsWith("3 "), HasSubstr("not a regular file")));
-  EXPECT_THAT(error_of([&] { detail::read_file(folder / "b"); }), HasSubstr("No such file"));
+  EXPECT_THAT(error_of([&] { read_file(folder / "b"); }), HasSubstr("No such file"));
 }
 
 // digits --------------------------------------------------------------------------------------------------------------

@@ -1,7 +1,9 @@
 """loader.limit() and loader.watch(): what limits a loop of the user's own."""
 import itertools
 import json
+import os
 import re
+import threading
 import time
 
 import penstock
@@ -131,6 +133,17 @@ def test_a_loop_that_was_too_short_says_so_and_promises_nothing(digits, tmp_path
         history.unlink()
     assert re.fullmatch(r"too short to say what limits the loop: 1 step in \d+ ms; expected 50 steps and 2 s, or more", str(watch.limit))
     assert watch.limit.bound == "" and watch.limit.best_workers == 1 and watch.promise is None and not history.exists()
+
+
+def test_a_link_beside_the_history_is_not_followed(digits, tmp_path):
+    history, users = tmp_path / "watches.json", tmp_path / "users.txt"
+    users.write_text("mine")
+    (tmp_path / f".watches.json.{os.getpid()}.{threading.get_ident()}").symlink_to(users)
+    loader = penstock.Loader(digits, batch_size=20, workers=1)
+    with loader.watch(history=history, say=None):
+        work_on(loader)
+    assert users.read_text() == "mine" and len(json.loads(history.read_text())["watches"]) == 1
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["users.txt", "watches.json"]
 
 
 def test_wrong_watches(digits, tmp_path):

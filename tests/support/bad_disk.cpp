@@ -1,18 +1,23 @@
-// bad_disk: preloaded into a tool, it makes parts of files unreadable as soon as the tool has mapped them.
+// bad_disk: preloaded into a tool, it makes parts of files unreadable as soon as the tool has mapped them, or kills it
+// before a file has its name.
 //
 //   LD_PRELOAD=libbad_disk.so PENSTOCK_TEST_CUT=shard-00001:shard-00000:8192 loadbench ...
 //   LD_PRELOAD=libbad_disk.so PENSTOCK_TEST_UNREADABLE=shard-00001:8192 loadbench ...
+//   LD_PRELOAD=libbad_disk.so PENSTOCK_TEST_KILLED=options.json train ...
 //
 // The first cuts a file that holds "shard-00000" in its path to 8192 bytes when one with "shard-00001" has been mapped
 // (that may be the same one). The second makes reading the page at byte 8192 of what is mapped an error, as a disk
-// does.
+// does. The third kills the tool when it has written a file that is to be renamed to one with "options.json" in its
+// path.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
 namespace {
@@ -70,4 +75,11 @@ extern "C" void* mmap(void* address, size_t size, int protection, int flags, int
   cut(path);
   break_page(static_cast<char*>(found), path);
   return found;
+}
+
+extern "C" int rename(const char* from, const char* to) noexcept {
+  static const auto real = reinterpret_cast<decltype(&rename)>(dlsym(RTLD_NEXT, "rename"));
+  const char* const name = std::getenv("PENSTOCK_TEST_KILLED");
+  if (name != nullptr && std::strstr(to, name) != nullptr) raise(SIGKILL);
+  return real(from, to);
 }

@@ -56,7 +56,7 @@ def fails(cache, tmp_path, flags, code, *expected):
     (["--prefetch", "0"], ["--prefetch is 0; expected 1 or more"]),
     (["--nproc", "0"], ["--nproc is 0; expected 1 or more"]),
     (["--batch-size", "0"], ["--batch-size is 0; expected 1 or more"]),
-    (["--epochs", "0"], ["--epochs is 0; expected 1 or more"]),
+    (["--epochs", "-1"], ["--epochs is -1; expected 0 or more"]),
     (["--lr", "-1"], ["--lr is -1; expected 0 or more"]),
     (["--optimizer", "adamm"], ['--optimizer: unknown optimizer "adamm"', 'did you mean "adam"', "lamb, muon, sgd"]),
     (["--optimizer", "adamw(beta=1)"], ['optimizer adamw: unknown key "beta"', "beta1, beta2, eps"]),

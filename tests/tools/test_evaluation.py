@@ -136,7 +136,7 @@ def test_a_test_split_that_lacks_a_class_has_the_labels_of_training(cache, tmp_p
 def test_paths_need_not_be_utf8(cache, tmp_path):
     out, cafe = tmp_path / os.fsdecode(b"caf\xe9"), "caf\ufffd"
     run(cache, *FAST, "--out", out, errors="replace")
-    assert json.loads((out / "options.json").read_text())["out"] == str(tmp_path / cafe)
+    assert json.loads((out / "options.json").read_text())["out"] == {"percent-encoded": f"{tmp_path}/caf%E9"}
     run(cache, *FAST, "--workers", 2, "--out", tmp_path / "second", errors="replace")  # predicted by the first
     assert summary(tmp_path / "second")["prediction"]["summary"] == str(tmp_path / cafe / "summary.json")
     run(cache, "-e", "--resume", out, errors="replace")

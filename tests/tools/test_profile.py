@@ -225,9 +225,9 @@ def test_a_folder_that_takes_no_trace_is_noticed_before_training(cache, tmp_path
     out = tmp_path / "run"
     run(cache, *FAST, "--out", out)
     metrics = (out / "metrics.jsonl").read_text()
-    (out / "trace-rank-0.json.tmp").mkdir()
+    (out / "trace-rank-0.json").mkdir()
     done = run(cache, *SMALL, "--epochs", "3", "--resume", out / "checkpoint-last.safetensors", "--profile", code=3)
-    assert done.stderr == f"train: {out}/trace-rank-0.json.tmp: Is a directory; expected to create it\n"
+    assert done.stderr == f"train: {out}/trace-rank-0.json: Is a directory; expected to create it\n"
     assert (out / "metrics.jsonl").read_text() == metrics
 
 

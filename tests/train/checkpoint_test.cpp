@@ -33,6 +33,7 @@ CheckpointInfo some_info() {
   info.shuffle = "global";
   info.tail = "pad";
   info.dataset_size = 60000;
+  info.data = "60000 samples with checksum 3f2a01bc";
   info.world_size = 2;
   info.augment = "normalize";
   return info;
@@ -194,6 +195,29 @@ TEST(CheckpointTest, TheMiddleOfAnEpochNeedsTheSameOrder) {
   message_of(ErrorKind::kConfig, [&] { check_same_order("f", then, now); });
   then.position.batch = 0;
   EXPECT_NO_THROW(check_same_order("f", then, now));
+}
+
+TEST(CheckpointTest, OtherDataAreRefusedWithBothSidesNamed) {
+  const TemporaryFolder folder("checkpoint-data");
+  save_checkpoint(folder.path() / "f", some_info(), some_state());
+  const auto then = load_checkpoint(folder.path() / "f").info;
+  EXPECT_NO_THROW(check_same_data("f", then, some_info()));
+  auto now = some_info();
+  now.data = "60000 samples with checksum 11111111";
+  EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { check_same_data("f", then, now); }),
+            "--resume f: a checkpoint of a run on 60000 samples with checksum 3f2a01bc, and --data has 60000 samples "
+            "with checksum 11111111; expected the data of that run, or --pretrained with its model.safetensors, which "
+            "begins a run on other data");
+}
+
+/// Earlier versions did not write down which data a run was on.
+TEST(CheckpointTest, ACheckpointThatDoesNotNameItsDataGoesOnWithAny) {
+  const TemporaryFolder folder("checkpoint-no-data");
+  auto earlier = some_info();
+  earlier.data.clear();
+  save_checkpoint(folder.path() / "f", earlier, some_state());
+  EXPECT_EQ(read_tensors(folder.path() / "f").metadata.at("penstock").find("\"data\""), std::string::npos);
+  EXPECT_NO_THROW(check_same_data("f", load_checkpoint(folder.path() / "f").info, some_info()));
 }
 
 TEST(SaveModelTest, NamesArePlainAndPretrainedReadsThem) {

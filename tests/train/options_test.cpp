@@ -13,6 +13,7 @@
 #include "tests/train/small_dataset.h"
 #include "train/data.h"
 #include "train/flag_table.h"
+#include "train/options_file.h"
 #include "train/schedule.h"
 
 namespace penstock {
@@ -59,7 +60,7 @@ TEST(TrainOptionsTest, NumbersOutOfRangeNameFlagValueAndRange) {
   EXPECT_EQ(check_message([](auto& o) { o.workers = -3; }), "--workers is -3; expected 0 or more");
   EXPECT_EQ(check_message([](auto& o) { o.prefetch = 0; }), "--prefetch is 0; expected 1 or more");
   EXPECT_EQ(check_message([](auto& o) { o.batch_size = 0; }), "--batch-size is 0; expected 1 or more");
-  EXPECT_EQ(check_message([](auto& o) { o.epochs = 0; }), "--epochs is 0; expected 1 or more");
+  EXPECT_EQ(check_message([](auto& o) { o.epochs = -1; }), "--epochs is -1; expected 0 or more");
   EXPECT_EQ(check_message([](auto& o) { o.momentum = 1; }), "--momentum is 1; expected 0 or more and less than 1");
   EXPECT_EQ(check_message([](auto& o) { o.learning_rate = NAN; }), "--lr is nan; expected 0 or more and less than inf");
   EXPECT_EQ(check_message([](auto& o) { o.learning_rate = -2; }), "--lr is -2; expected 0 or more and less than inf");
@@ -118,8 +119,13 @@ TEST(TrainOptionsTest, PathsNeedNotBeUtf8) {
   options.out = "runs/\xe9t\xe9";
   options.plugins = {"\xff.so"};
   const auto json = nlohmann::json::parse(to_json(options));
-  EXPECT_EQ(json["out"], "runs/\xEF\xBF\xBDt\xEF\xBF\xBD");
-  EXPECT_EQ(json["plugin"][0], "\xEF\xBF\xBD.so");
+  EXPECT_EQ(json["out"], nlohmann::json::parse(R"({"percent-encoded": "runs/%E9t%E9"})"));
+  EXPECT_EQ(text_in(json["out"]), options.out.string());
+  EXPECT_EQ(text_in(json["plugin"][0]), "\xff.so");
+  for (const std::string text : {"", "ünï", "100%", "100%\xff%25\n", "\xed\xa0\x80", "\xEF\xBF\xBD"})
+    EXPECT_EQ(text_in(nlohmann::json::parse(json_of(text).dump())), text);
+  EXPECT_TRUE(json_of("100% ünï").is_string());
+  EXPECT_THROW(text_in(5), nlohmann::json::exception);
   EXPECT_EQ(text_of(std::vector<std::string>{"\xff"}), "[\"\xEF\xBF\xBD\"]");
 }
 

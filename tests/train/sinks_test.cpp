@@ -1,5 +1,6 @@
 // Sinks: the files of a run, and the lines that people see. TensorBoard's own package reads the events in tests/tools.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <iostream>
@@ -244,7 +245,36 @@ TEST(SinkTest, TheFilesOfEverySinkAreThoseThatItNamesAndGoWithTheRun) {
     EXPECT_EQ(std::filesystem::is_empty(folder.path()), entry.traits.files.empty()) << name;
     std::ofstream(folder.path() / "options.json") << "{}";
     RunFolder(folder.path(), /*is_resumed=*/false);
-    EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << name;
+    EXPECT_EQ(files_in(folder.path()), std::vector{folder.path() / "options.json"}) << name;
+  }
+}
+
+/// In a folder in which others may write.
+TEST(SinkTest, NoLinkIsFollowed) {
+  const TemporaryFolder folder("linked-metrics");
+  const auto users = folder.path() / "users", path = folder.path() / "metrics.jsonl";
+  std::ofstream(users) << "mine\n";
+  std::filesystem::create_symlink(users, path);
+  const auto sink = sink_of("jsonl", folder.path());
+  sink->write(epoch_metrics(1));
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink(users, path);  // while the run goes on
+  sink->write(epoch_metrics(2));
+  EXPECT_EQ(text_of(users), "mine\n");
+  EXPECT_FALSE(std::filesystem::is_symlink(path));
+  EXPECT_EQ(lines_of(path).size(), 2U);
+}
+
+TEST(SinkTest, ARunGoesOnWithRegularFilesOnly) {
+  for (const char* name : {"jsonl", "csv", "gpu"}) {
+    const TemporaryFolder folder("odd-metrics");
+    const auto path = folder.path() / SinkRegistry::entry(name).traits.files;
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    const auto resumed = [&] { sink_of(name, folder.path(), 100); };
+    EXPECT_EQ(message_of(ErrorKind::kIo, resumed), path.string() + ": not a regular file; expected one");
+    std::filesystem::remove(path);
+    std::filesystem::create_symlink("/dev/zero", path);
+    EXPECT_EQ(message_of(ErrorKind::kIo, resumed), path.string() + ": not a regular file; expected one");
   }
 }
 
@@ -277,6 +307,22 @@ TEST(RunFolderTest, AnEarlierRunIsReplacedUnlessItIsResumed) {
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "metrics.jsonl"));
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "events.out.tfevents.1.host.2"));
   EXPECT_TRUE(std::filesystem::exists(folder.path() / "note.txt"));
+  // Without it this would be the folder of no run, if the run were killed now.
+  EXPECT_NO_THROW(check_run_folder(folder.path()));
+}
+
+TEST(RunFolderTest, WhatAKilledRunHasLeftHalfWrittenIsNothingAndGoes) {
+  for (const char* name :
+       {".penstock-0.tmp", "options.json.tmp", "checkpoint-last.safetensors.tmp", "trace-rank-3.json.tmp"}) {
+    const TemporaryFolder folder("left-over");
+    std::ofstream(folder.path() / name) << "{";
+    EXPECT_NO_THROW(check_run_folder(folder.path())) << name;
+    RunFolder(folder.path(), /*is_resumed=*/true);
+    EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << name;
+    std::ofstream(folder.path() / name) << "{";
+    std::ofstream(folder.path() / "thesis.txt") << "mine";
+    message_of(ErrorKind::kConfig, [&] { check_run_folder(folder.path()); });
+  }
 }
 
 TEST(RunFolderTest, ASecondRunIsRefusedAsLongAsTheFirstOneLasts) {

@@ -107,7 +107,7 @@ TEST(TraceTest, EventsThatCrossGetALaneEach) {
 TEST(TraceTest, ADiskWithoutTheFolderIsNamed) {
   const auto message =
       message_of(ErrorKind::kIo, [] { merge_trace("/no/such/folder", 1, {}, [](const std::string&) {}); });
-  EXPECT_EQ(message, "/no/such/folder/trace.json.tmp: No such file or directory; expected to create it");
+  EXPECT_EQ(message, "/no/such/folder/trace.json: No such file or directory; expected to create it");
 }
 
 TEST(RecorderTest, LapsAreOfTheStepThatEndsBehindThem) {

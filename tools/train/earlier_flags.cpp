@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "core/text.h"
 #include "train/flag_table.h"
+#include "train/kept_checkpoints.h"
+#include "train/options_file.h"
 
 namespace penstock {
 namespace {
@@ -31,7 +32,7 @@ void add_flag(const std::string& name, const nlohmann::json& value, std::vector<
     if (value.get<bool>()) flags.push_back("--" + name);
     return;
   }
-  const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+  const std::string text = value.is_string() || value.is_object() ? text_in(value) : value.dump();
   if (!text.empty()) flags.insert(flags.end(), {"--" + name, text});
 }
 
@@ -56,14 +57,13 @@ std::vector<std::string> earlier_flags(const std::vector<std::string>& arguments
     folder = typed_value(arguments, "--out");
     if (folder.empty()) return {};
   }
-  const fs::path path = folder / "options.json";
-  std::error_code ignored;  // a file that cannot be looked at counts as missing
-  if (!fs::is_regular_file(path, ignored)) return {};
+  // With the path of a file and other flags, a checkpoint is used that was moved out of its folder.
+  std::error_code ignored;
+  if (fs::is_directory(resumed, ignored)) check_has_options("--resume", resumed);
+  if (!has_options(folder)) return {};
+  const auto json = read_options(folder);
   std::vector<std::string> flags;
   try {
-    std::ifstream file(path);
-    const auto json = nlohmann::json::parse(file);
-    json.at("data");  // every version's options have this key
     for (const Flag& flag : flag_table()) {
       // Options of an earlier version lack some flags. Plug-ins that are typed replace the earlier ones, like any other
       // value.
@@ -72,14 +72,15 @@ std::vector<std::string> earlier_flags(const std::vector<std::string>& arguments
         add_flag(flag.name, json.at(flag.name), flags);
     }
   } catch (const nlohmann::json::exception& error) {
-    throw corrupt_error(concat(path.string(), ": ", shortened(error.what()), "; expected the options of a run"));
+    throw corrupt_error(
+        concat((folder / "options.json").string(), ": ", shortened(error.what()), "; expected the options of a run"));
   }
   return flags;
 }
 
 fs::path checkpoint_of(const fs::path& named) {
   std::error_code ignored;  // load_checkpoint() says what is wrong with it
-  return fs::is_directory(named, ignored) ? named / "checkpoint-last.safetensors" : named;
+  return fs::is_directory(named, ignored) ? named / kLastCheckpoint : named;
 }
 
 }  // namespace penstock

@@ -99,7 +99,10 @@ void add_model_flags(CLI::App& app, TrainOptions& o) {
                  "the others. A "
                  "layer is a stage or a module of the model")
       ->group(group);
-  app.add_option("--epochs", o.epochs, "passes over the data, in all: with --resume the earlier ones count too")
+  app.add_option(
+         "--epochs", o.epochs,
+         "passes over the data, in all: with --resume the earlier ones count too; 0: save the initial weights and "
+         "evaluate them")
       ->capture_default_str()
       ->group(group);
   app.add_option(
@@ -251,11 +254,7 @@ void add_run_flags(CLI::App& app, TrainOptions& o, std::vector<std::string>& sav
                  "checkpoints to keep besides the best one; with more than 1 also as OUT/checkpoint-step-N.safetensors")
       ->capture_default_str()
       ->group(group);
-  app.add_option("--resume", o.resume,
-                 "continue from this checkpoint, or from the last one in this folder of a run, with the same data, "
-                 "model, order and optimisation; flags that are given replace those of the earlier run. auto: continue "
-                 "from the last whole checkpoint in OUT, or start if there is none; no flags are taken over")
-      ->group(group);
+  app.add_option("--resume", o.resume, kResumeHelp)->group(group);
   app.add_flag(
       "-e,--evaluate", o.only_evaluates,
       "do not train; evaluate the weights in --resume, --pretrained or OUT/model.safetensors. Writes "

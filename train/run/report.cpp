@@ -4,12 +4,15 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "core/json_text.h"
 #include "core/number_text.h"
 #include "core/plugin.h"
 #include "core/text.h"
+#include "train/kept_checkpoints.h"
+#include "train/launch_command.h"
 #include "train/models/layers.h"
 #include "train/models/model.h"
 #include "train/recipes.h"
@@ -103,6 +106,22 @@ std::string mode_text(const Setup& setup, const Strategy& strategy, int rank_cou
   const std::string left_out = strategy.left_out();
   return concat(left_out, left_out.empty() ? "" : "\n", "mode ", setup.options.mode, ", ",
                 count_text(rank_count, "rank"), " ", division.empty() ? whole : division, "\n");
+}
+
+std::string going_on_text(const Setup& setup) {
+  const auto& options = setup.options;
+  const auto& world = setup.world;
+  const int ranks = world.rendezvous.world_size;
+  const bool is_single = options.mode == TrainOptions().mode;
+  const auto text = concat("--resume ", shell_quoted((options.out / kLastCheckpoint).string()),
+                           is_single ? "" : " --mode " + shell_quoted(options.mode));
+  if (world.launcher == "flags")
+    return concat(text, " --world-size ", ranks, ", with the --rank and --dist-url of each rank");
+  const bool is_of_hostfile = world.launcher == "penstock" && std::getenv("PENSTOCK_CONTROL") != nullptr;
+  if (is_of_hostfile) return concat(text, ", with the --hostfile of this run");
+  if (world.launcher != "none" && world.launcher != "penstock")
+    return concat(text, ", as ", count_text(ranks, "rank"), " that ", world.launcher, " starts");
+  return concat(text, is_single ? "" : concat(" --nproc ", ranks), world.has_rank_threads ? " --hosting threads" : "");
 }
 
 std::string resumed_text(const Setup& setup) {

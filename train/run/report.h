@@ -24,6 +24,12 @@ std::string opening_text(const Setup& setup, const std::string& backend);
 ///
 /// Before it stands Strategy::left_out(), where there is anything.
 std::string mode_text(const Setup& setup, const Strategy& strategy, int rank_count);
+
+/// What to type, after `go on with`, so that a run that was stopped goes on as it was: `--resume
+/// OUT/checkpoint-last.safetensors --mode ddp --nproc 2`. Where something else started the ranks, their number and who
+/// starts them is said after a comma.
+std::string going_on_text(const Setup& setup);
+
 /// The total time has only the steps after --resume: " since epoch 3, step 10 of it, where --resume went on". ""
 /// without
 /// --resume.

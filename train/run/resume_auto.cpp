@@ -1,12 +1,12 @@
 // --resume auto: the search in OUT, and whether what is there belongs to this run.
 #include "train/run/resume_auto.h"
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "core/text.h"
 #include "train/last_checkpoint.h"
+#include "train/options_file.h"
 #include "train/out_of_memory.h"
 
 namespace penstock {
@@ -14,16 +14,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A checkpoint names its arch, but of its data only their size. Whoever types the path of a checkpoint has looked at
-/// it; with auto nobody has, so the data are compared with those in options.json.
-void check_same_data(const TrainOptions& options) {
-  const fs::path path = options.out / "options.json";
-  std::ifstream file(path);
-  const auto earlier = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (!earlier.is_object() || !earlier.contains("data") || !earlier["data"].is_string())
-    throw corrupt_error(concat(path.string(), ": no data in it; expected the options of the run whose checkpoints are ",
-                               "beside it, or --resume FILE"));
-  const auto data = earlier["data"].get<std::string>();
+/// The data that a checkpoint was trained on are compared when they are open. Names are compared here, before they are
+/// packed for minutes, and because checkpoints of earlier versions say nothing about them.
+void check_same_data_name(const TrainOptions& options) {
+  const auto data = text_in(read_options(options.out).at("data"));
   std::error_code ignored;
   if (data == options.data || fs::equivalent(data, options.data, ignored)) return;
   throw config_error(concat("--resume auto: ", options.out.string(), " holds a run on data ", in_quotes(data),
@@ -41,7 +35,7 @@ std::optional<Checkpoint> resume_if_possible(TrainOptions& options,
     options.resume.clear();
     return std::nullopt;
   }
-  check_same_data(options);
+  check_same_data_name(options);
   options.resume = found->path;
   return std::move(found->checkpoint);
 }

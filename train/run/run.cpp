@@ -22,6 +22,7 @@
 #include "train/kept_checkpoints.h"
 #include "train/limit_parallel.h"
 #include "train/models/model.h"
+#include "train/options_file.h"
 #include "train/out_of_memory.h"
 #include "train/predictions.h"
 #include "train/profile.h"
@@ -240,7 +241,7 @@ class Run {
       std::cout << "stopped by SIG" << sigabbrev_np(result.stop_signal) << " at epoch " << at.epoch + 1 << ", step "
                 << at.batch << " of it";
       if (at.batch == feeder_->batches_per_epoch()) std::cout << ", before its evaluation";
-      if (learns()) std::cout << "; go on with --resume " << (options_.out / kLastCheckpoint).string();
+      if (learns()) std::cout << "; go on with " << going_on_text(setup_);
       std::cout << std::endl;
     }
     return 128 + result.stop_signal;

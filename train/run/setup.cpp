@@ -18,6 +18,7 @@
 #include "train/models/model.h"
 #include "train/models/pretrained.h"
 #include "train/models/weight_stream.h"
+#include "train/options_file.h"
 #include "train/out_of_memory.h"
 #include "train/run/agreement.h"
 #include "train/run/first_images.h"
@@ -37,8 +38,7 @@ void resolve_out(TrainOptions& options) {
   if (!options.out.empty()) return;
   const fs::path& weights = options.only_evaluates && options.resume.empty() ? options.pretrained : options.resume;
   const fs::path resumed = weights.empty() ? fs::path() : fs::absolute(weights).parent_path();
-  std::error_code ignored;  // load_checkpoint() says what is wrong with the file
-  const bool is_of_a_run = !resumed.empty() && fs::exists(resumed / "options.json", ignored);
+  const bool is_of_a_run = !resumed.empty() && has_options(resumed);
   options.out = is_of_a_run ? resumed : default_run_folder(options.arch, options.mode);
 }
 
@@ -122,10 +122,23 @@ CheckpointInfo info_of(const Setup& setup) {
   info.shuffle = options.shuffle;
   info.tail = options.tail;
   info.dataset_size = setup.data.train->size();
+  info.data = identity_of(setup.data.train->manifest());
   info.world_size = setup.world.rendezvous.world_size;
   info.threads = options.threads;
   info.augment = setup.data.augment;
   return info;
+}
+
+/// What cannot be compared with the run that wrote the checkpoint.
+void add_notes_of_checkpoint(Setup& setup) {
+  const fs::path& path = setup.options.resume;
+  auto& notes = setup.data.notes;
+  if (!has_options(path.parent_path()))
+    notes.push_back(
+        concat("no options.json beside ", path.string(), ": flags that were not typed have their defaults"));
+  if (!setup.options.only_evaluates && setup.checkpoint->info.data.empty())
+    notes.push_back(concat(path.string(), " does not say which data it was trained on (an earlier version wrote it), ",
+                           "so that they are not compared with --data"));
 }
 
 /// Checks name and keys before data are packed and ranks are started. The plug-in itself checks the values.
@@ -291,6 +304,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   if (options.cache.empty()) options.cache = default_cache();
   options.world_size = setup.world.rendezvous.world_size;
   options.device = setup.device == torch::kCUDA ? "cuda" : "cpu";
+  if (options.resumes_if_possible()) check_has_options("--resume auto", options.out);
   options.only_evaluates ? check_evaluation_folder(options) : check_run_folder(options.out);
   // The checkpoint is read first, because packing the data may take minutes.
   const bool tells = setup.world.rendezvous.rank == 0 && !setup.world.is_spawner;
@@ -345,7 +359,11 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
     check_same_model(setup.options.resume, setup.checkpoint->info, setup.options.arch, setup.shape);
     check_same_optimizer(setup.options.resume, setup.checkpoint->info, setup.info);
     check_same_average(setup.options.resume, *setup.checkpoint, setup.info);
-    if (!setup.options.only_evaluates) check_same_order(setup.options.resume, setup.checkpoint->info, setup.info);
+    if (!setup.options.only_evaluates) {
+      check_same_data(setup.options.resume, setup.checkpoint->info, setup.info);
+      check_same_order(setup.options.resume, setup.checkpoint->info, setup.info);
+    }
+    add_notes_of_checkpoint(setup);
     setup.info.position = setup.checkpoint->info.position;
   }
   return setup;

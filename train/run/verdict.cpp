@@ -9,16 +9,17 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/number_text.h"
+#include "core/regular_file.h"
 #include "core/spec.h"
 #include "core/text.h"
 #include "train/flag_table.h"
+#include "train/options_file.h"
 #include "train/run/world.h"
 
 namespace penstock {
@@ -174,8 +175,7 @@ std::optional<PastPrediction> find_past_prediction(const fs::path& out, const nl
     const fs::path path = own.parent_path() / entry.path().filename() / "summary.json";
     if (!fs::is_regular_file(path, gone) || fs::equivalent(entry.path(), out, gone)) continue;
     try {
-      std::ifstream file(path);
-      const auto json = nlohmann::json::parse(file);
+      const auto json = nlohmann::json::parse(read_text(path));
       if (const int format = json.value("format", 1); format != kSummaryFormat) {
         skip(concat(path.string(), " is of format ", format, "; expected ", kSummaryFormat));
         continue;

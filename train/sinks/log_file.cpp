@@ -7,11 +7,12 @@
 
 #include <array>
 #include <cerrno>
-#include <fstream>
 #include <sstream>
 #include <utility>
 
+#include "core/atomic_file.h"
 #include "core/error.h"
+#include "core/regular_file.h"
 #include "core/text.h"
 
 namespace penstock::detail {
@@ -19,9 +20,8 @@ namespace {
 
 std::string kept_lines(const std::filesystem::path& path, int64_t resumed_step,
                        const std::function<int64_t(const std::string&)>& step_of) {
-  std::ifstream file(path);
-  std::stringstream content;
-  if (file) content << file.rdbuf();
+  std::error_code ignored;  // a link that leads nowhere is replaced
+  std::istringstream content(std::filesystem::exists(path, ignored) ? read_text(path) : std::string());
   std::string kept, line;
   while (std::getline(content, line))
     if (!content.eof() && step_of(line) <= resumed_step) kept += line + "\n";
@@ -37,10 +37,16 @@ void write_all(int file, const std::string& bytes, const std::string& path) {
   }
 }
 
-int open_file(const std::filesystem::path& path, int flags) {
-  const int file = open(path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | O_CREAT | flags, 0644);
+bool is_regular(const struct stat& status) { return S_ISREG(status.st_mode); }
+
+/// Opens a regular file, and neither what a link leads to nor a pipe, which would wait for a reader.
+int open_to_append(const std::filesystem::path& path) {
+  const int file = open(path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0) throw errno_error(path.string(), "expected a file that can be written");
-  return file;
+  struct stat status {};
+  if (fstat(file, &status) == 0 && is_regular(status)) return file;
+  close(file);
+  throw io_error(concat(path.string(), ": not a regular file; expected one"));
 }
 
 std::string content_of(int file) {
@@ -54,9 +60,10 @@ std::string content_of(int file) {
 
 }  // namespace
 
-AppendedFile::AppendedFile(std::filesystem::path path, const std::string& content)
-    : path_(std::move(path)), file_(open_file(path_, O_TRUNC)) {
-  write_all(file_, content, path_.string());
+// A rename puts the file in place of what was there, a link or a pipe as well.
+AppendedFile::AppendedFile(std::filesystem::path path, const std::string& content) : path_(std::move(path)) {
+  write_text(path_, content);
+  file_ = open_to_append(path_);
 }
 
 AppendedFile::~AppendedFile() { close(file_); }
@@ -66,15 +73,15 @@ void AppendedFile::append(const std::string& bytes) {
   write_all(file_, bytes, path_.string());
 }
 
-/// If the file was removed, its descriptor can still read what was in it, and that is written anew. If another file was
-/// put in its place, that file grows from now on; nothing is copied.
+/// If the file was removed, its descriptor can still read what was in it, and that is written anew, also in place of a
+/// link. If another file was put in its place, that file grows from now on; nothing is copied.
 void AppendedFile::restore_if_removed() {
   struct stat ours {
   }, there{};
-  const bool is_there = stat(path_.c_str(), &there) == 0;
+  const bool is_there = lstat(path_.c_str(), &there) == 0 && is_regular(there);
   if (is_there && fstat(file_, &ours) == 0 && ours.st_ino == there.st_ino && ours.st_dev == there.st_dev) return;
-  const int file = open_file(path_, 0);
-  if (!is_there) write_all(file, content_of(file_), path_.string());
+  if (!is_there) write_text(path_, content_of(file_));
+  const int file = open_to_append(path_);
   close(std::exchange(file_, file));
 }
 

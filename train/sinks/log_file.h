@@ -9,7 +9,7 @@
 namespace penstock::detail {
 
 /// A file to which a run appends. Nothing is buffered in memory, so a killed run loses none of it. If somebody removes
-/// the file meanwhile, it is written anew with its whole content.
+/// the file meanwhile, it is written anew with its whole content. No link is followed.
 ///
 /// Errors: io_error that names the path.
 class AppendedFile {
@@ -24,12 +24,12 @@ class AppendedFile {
  private:
   void restore_if_removed();
   std::filesystem::path path_;
-  int file_;
+  int file_ = -1;
 };
 
 /// A file to which a run appends lines. Lines of an earlier run are kept if `step_of(line)` is at most `resumed_step`;
 /// later ones will be recorded again. An incomplete last line is dropped. If `resumed_step` is negative, the file
-/// starts empty. Errors: io_error that names the path.
+/// starts empty. Errors: io_error that names the path, also for what is no regular file.
 class LogFile {
  public:
   LogFile(const std::filesystem::path& path, int64_t resumed_step,

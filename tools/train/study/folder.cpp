@@ -3,13 +3,15 @@
 
 #include <unistd.h>
 
-#include <fstream>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/atomic_file.h"
 #include "core/error.h"
 #include "core/json_text.h"
+#include "core/regular_file.h"
 #include "core/text.h"
+#include "train/options_file.h"
 #include "train/run_folder.h"
 
 namespace penstock {
@@ -20,12 +22,15 @@ namespace fs = std::filesystem;
 constexpr int kFormat = 1;  // format of study.json
 
 std::vector<std::string> read_arguments(const fs::path& path) {
-  std::ifstream file(path);
+  const std::string text = read_text(path);
   try {
-    const auto json = nlohmann::json::parse(file);
-    if (json.at("format") == kFormat) return json.at("arguments").get<std::vector<std::string>>();
-    throw config_error(concat(path.string(), ": is of format ", shortened(json.at("format").dump()), "; expected ",
-                              kFormat, ", or a new --out"));
+    const auto json = nlohmann::json::parse(text);
+    if (json.at("format") != kFormat)
+      throw config_error(concat(path.string(), ": is of format ", shortened(json.at("format").dump()), "; expected ",
+                                kFormat, ", or a new --out"));
+    std::vector<std::string> arguments;
+    for (const auto& word : json.at("arguments")) arguments.push_back(text_in(word));
+    return arguments;
   } catch (const nlohmann::json::exception& error) {
     throw corrupt_error(
         concat(path.string(), ": ", shortened(error.what()), "; expected a study's command, or a new --out"));
@@ -45,11 +50,22 @@ bool holds_this_study(const StudyOptions& options) {
     throw config_error(concat("--out ", options.out.string(), ": holds the study `", command_text(found),
                               "`; expected that command, to go on with it, or a new folder"));
   }
-  if (!fs::is_empty(options.out)) {
+  const auto is_foreign = [](const fs::directory_entry& entry) {
+    const std::string name = entry.path().filename().string();
+    return !is_aside_name(name) && name != "study.json.tmp";  // as earlier versions wrote it
+  };
+  if (std::any_of(fs::directory_iterator(options.out), fs::directory_iterator(), is_foreign)) {
     throw config_error(concat("--out ", options.out.string(), ": holds files, but no study.json of a study; ",
                               "expected a new folder, an empty one, or a study's"));
   }
   return false;
+}
+
+void write_command(const StudyOptions& options) {
+  auto words = nlohmann::json::array();
+  for (const auto& word : options.arguments()) words.push_back(json_of(word));
+  const nlohmann::ordered_json json{{"format", kFormat}, {"arguments", words}};
+  write_text(options.out / "study.json", json_text(json, 2) + "\n");
 }
 
 }  // namespace
@@ -61,12 +77,10 @@ StudyFolder::StudyFolder(const StudyOptions& options) : out_(options.out) {
   fs::create_directories(out_, failure);
   if (failure) throw cannot_write(out_, failure);
   lock_ = lock_run_folder(out_, "study");
-  const bool is_there = holds_this_study(options);
+  if (!holds_this_study(options)) write_command(options);
+  remove_left_asides(out_);
   fs::create_directories(out_ / "runs", failure);
   if (failure) throw cannot_write(out_, failure);
-  if (is_there) return;
-  const nlohmann::ordered_json json{{"format", kFormat}, {"arguments", options.arguments()}};
-  write_text(out_ / "study.json", json_text(json, 2) + "\n");
 }
 
 StudyFolder::~StudyFolder() { close(lock_); }

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <sstream>
 #include <vector>
 
 #include "core/error.h"
 #include "core/number_text.h"
+#include "core/regular_file.h"
 #include "core/text.h"
 #include "tools/train/study/html_text.h"
 
@@ -22,7 +22,7 @@ struct GpuRow {
 };
 
 std::vector<GpuRow> read_gpu_rows(const std::filesystem::path& csv) {
-  std::ifstream file(csv);
+  std::istringstream file(read_text(csv));
   std::string line;
   std::getline(file, line);  // the names of the columns
   std::vector<GpuRow> rows;

@@ -9,14 +9,17 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <fstream>
+#include <sstream>
 
 #include "core/error.h"
+#include "core/regular_file.h"
 #include "core/text.h"
 #include "train/stop_signals.h"
 
 namespace penstock {
 namespace {
+
+namespace fs = std::filesystem;
 
 /// While it lives, stop signals and SIGCHLD are blocked until next() takes them, so that none is lost between a check
 /// and a wait.
@@ -48,7 +51,7 @@ int spawn(pid_t& pid, std::vector<std::string> words, const std::filesystem::pat
           const std::filesystem::path& errors, const sigset_t& signals) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
-  constexpr int kWrite = O_WRONLY | O_CREAT | O_TRUNC;
+  constexpr int kWrite = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW;
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, output.c_str(), kWrite, 0666);
   posix_spawn_file_actions_addopen(&files, STDERR_FILENO, errors.c_str(), kWrite, 0666);
@@ -69,6 +72,9 @@ int spawn(pid_t& pid, std::vector<std::string> words, const std::filesystem::pat
 
 ProcessEnd run_process(const std::vector<std::string>& words, const std::filesystem::path& output,
                        const std::filesystem::path& errors) {
+  std::error_code ignored;  // the start reports it
+  for (const auto& path : {output, errors})
+    if (path != "/dev/null") fs::remove(path, ignored);  // it may be a link or a pipe
   const HeldSignals signals;
   ProcessEnd end;
   pid_t pid = 0;
@@ -90,7 +96,7 @@ ProcessEnd run_process(const std::vector<std::string>& words, const std::filesys
 }
 
 std::string last_line(const std::filesystem::path& path) {
-  std::ifstream file(path);
+  std::istringstream file(read_text(path));
   std::string last;
   for (std::string line; std::getline(file, line);)
     if (line.find_first_not_of(" \t") != std::string::npos) last = line;

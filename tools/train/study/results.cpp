@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <span>
 
 #include "core/error.h"
 #include "core/number_text.h"
+#include "core/regular_file.h"
 #include "core/text.h"
+#include "train/options_file.h"
 #include "train/run_folder.h"
 
 namespace penstock {
@@ -21,11 +22,10 @@ using Json = nlohmann::json;
 
 Json read_summary(const fs::path& folder) {
   const fs::path path = folder / "summary.json";
-  std::ifstream file(path);
-  if (!file) throw errno_error(path.string(), "expected the summary of a finished run");
+  const std::string text = read_text(path);
   Json json;
   try {
-    json = Json::parse(file);
+    json = Json::parse(text);
   } catch (const Json::exception& error) {
     throw corrupt_error(concat(path.string(), ": ", shortened(error.what()),
                                "; expected a summary of a run, delete it to repeat the run"));
@@ -100,7 +100,7 @@ double predicted_seconds(const RowResult& base, const std::vector<Json>& base_re
 }
 
 std::string setting_text(const Json& configuration, const StudyOptions& options) {
-  const auto text = [&](const char* key) { return configuration.at(key).get<std::string>(); };
+  const auto text = [&](const char* key) { return text_in(configuration.at(key)); };
   std::string setting = concat(text("data"), ", ", configuration.at("samples").dump(), " samples, ",
                                options.train.epochs, options.train.epochs == 1 ? " epoch" : " epochs", "; ",
                                text("arch"), ", batch ", configuration.at("batch-size").dump(), ", on ", text("device"),

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "core/error.h"
+#include "core/regular_file.h"
 #include "core/text.h"
 #include "tools/train/study/html_text.h"
 
@@ -122,11 +122,10 @@ std::string gap_svg(const Gap& gap, double begin_x, double end_x, double y) {
 }  // namespace
 
 Timeline read_timeline(const std::filesystem::path& trace) {
-  std::ifstream file(trace);
-  if (!file) throw errno_error(trace.string(), "expected the trace of a run with --profile");
+  const std::string text = read_text(trace);
   Timeline timeline;
   try {
-    auto tracks = read_tracks(Json::parse(file).at("traceEvents"), timeline);
+    auto tracks = read_tracks(Json::parse(text).at("traceEvents"), timeline);
     std::vector<Lane> loaders;
     Lane trainer{"trainer", {}};
     for (auto& [tid, track] : tracks) {
