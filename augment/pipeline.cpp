@@ -33,6 +33,7 @@ Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics)
     std::shared_ptr<const Transform> transform = TransformRegistry::make(spec, statistics);
     check_excluded(spec, names);
     names.push_back(spec.name());
+    is_deterministic_ &= TransformRegistry::entry(spec.name()).traits.is_deterministic;
     const auto effect = transform->effect();
     color_steps_ += transform->color_steps();
     if (color_steps_ > Plan::kMaxColorSteps)

@@ -99,6 +99,8 @@ class Pipeline {
   bool has_normalize() const { return has_normalize_; }
   /// What is done to whole batches of rendered rows; kNone without `mixup` and `cutmix`.
   const BatchMix& batch_mix() const { return batch_mix_; }
+  /// Whether no transform draws from its stream, as in an evaluation.
+  bool is_deterministic() const { return is_deterministic_; }
   /// The most colour steps that a plan of this list has.
   int color_steps() const { return color_steps_; }
   /// The spec list as parsed, for options.json and for messages.
@@ -107,7 +109,7 @@ class Pipeline {
  private:
   std::vector<std::shared_ptr<const Transform>> transforms_;  // shared: a Pipeline is copied into loaders
   Normalization normalization_;
-  bool has_normalize_ = false;
+  bool has_normalize_ = false, is_deterministic_ = true;
   BatchMix batch_mix_;
   int color_steps_ = 0;
   std::string text_;

@@ -19,6 +19,19 @@ namespace penstock {
 enum class Shuffle { kNone, kGlobal, kRankLocal };
 enum class OnCorrupt { kFail, kSubstitute };
 
+/// When JPEGs are decoded at the smallest DCT scale at which every output pixel still covers a decoded pixel. That
+/// changes the pixels, and with them the digest; docs/TRANSFORMS.md says how much.
+enum class DctScale {
+  kAuto,  ///< Where the transforms draw at random, as in training. An evaluation has the pixels of the whole picture.
+  kAlways,
+  kOff,
+};
+
+/// Whether a loader with this option and these transforms decodes at smaller DCT scales.
+inline bool scales_dct(DctScale option, const Pipeline& pipeline) {
+  return option == DctScale::kAlways || (option == DctScale::kAuto && !pipeline.is_deterministic());
+}
+
 /// Gives a loader the memory of its slots. The trainer passes one that gives pinned memory. `allocate` returns memory
 /// aligned to 64 bytes or more, or null when there is none left. Only the loader's constructor and destructor call
 /// these functions; with LoaderOptions::gives_batches_away also next(), and whoever destroys a batch, on any thread.
@@ -48,9 +61,7 @@ struct LoaderOptions {
   Layout layout = Layout::kF32Nchw;
   OnCorrupt on_corrupt = OnCorrupt::kFail;
   DecodePath decode = DecodePath::kAuto;  ///< How JPEGs are decoded; every path gives the same bytes.
-  /// Whether JPEGs are decoded at the smallest DCT scale at which every output pixel still covers a decoded pixel. This
-  /// changes the pixels, and with them the digest.
-  bool scales_dct = true;
+  DctScale dct_scale = DctScale::kAuto;
   int64_t emulated_load_ns = 0;  ///< Processor time wasted per sample, to emulate a slower loader.
   SlotAllocator allocator = {};  ///< Empty: slots are on the heap.
   /// Called after every chunk, by the worker that made it; several workers may call it at once. A chunk takes about 100
@@ -173,7 +184,7 @@ struct LoaderStatistics {
   StageTime storage() const;
 };
 
-/// Determinism: the bytes of batch k of epoch e depend on (data set, pipeline, layout, scales_dct, on_corrupt, seed,
+/// Determinism: the bytes of batch k of epoch e depend on (data set, pipeline, layout, dct_scale, on_corrupt, seed,
 /// shuffle, tail, batch size, e, k) and, for which rows are this rank's, on rank and world size. They depend on nothing
 /// else: not on workers, prefetch or timing.
 ///

@@ -81,7 +81,7 @@ RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, co
       layout_(options.layout),
       on_corrupt_(options.on_corrupt),
       decode_(options.decode),
-      scales_dct_(options.scales_dct),
+      scales_dct_(scales_dct(options.dct_scale, pipeline_)),
       emulated_load_ns_(options.emulated_load_ns),
       leaves_out_(options.leaves_out),
       samples_(*dataset_, options),

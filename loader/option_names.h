@@ -38,8 +38,9 @@ inline std::map<std::string, DecodePath> decode_names() {
           {"full", DecodePath::kFull}};
 }
 
-/// Whether JPEGs are decoded at a smaller DCT scale where that is enough.
-inline std::map<std::string, bool> dct_scale_names() { return {{"auto", true}, {"off", false}}; }
+inline std::map<std::string, DctScale> dct_scale_names() {
+  return {{"auto", DctScale::kAuto}, {"always", DctScale::kAlways}, {"off", DctScale::kOff}};
+}
 
 inline std::map<std::string, Encode> encode_names() {
   std::map<std::string, Encode> names;

@@ -1,6 +1,8 @@
 // Help texts of the loader's flags that train and loadbench share.
 #pragma once
 
+#include <string>
+
 namespace penstock {
 
 inline constexpr const char* kShuffleHelp =
@@ -10,11 +12,16 @@ inline constexpr const char* kTailHelp =
     "the last samples of an epoch, if they do not fill a batch. pad: fill it up with rows of weight 0, which count "
     "nowhere; drop: leave these samples out";
 inline constexpr const char* kDecodeHelp =
-    "how JPEGs are decoded; the pixels are the same. index: only the blocks under the crop, with stored coefficients "
-    "or a seek index; region: libjpeg-turbo, down to the last row of the crop; full: libjpeg-turbo, the whole picture; "
-    "auto: the first of these that a sample allows";
-inline constexpr const char* kDctScaleHelp =
-    "auto: decode a JPEG at 1/2, 1/4 or 1/8 of its size where the crop is reduced at least as much anyway, which is "
-    "faster and changes pixels slightly; off: decode it at full size";
+    "how JPEGs are decoded; the pixels are the same, those of libjpeg-turbo. index: only the blocks under the crop, "
+    "with stored coefficients or a seek index (pack gives neither to a picture for which the pixels would differ); "
+    "region: libjpeg-turbo, down to the last row of the crop; full: libjpeg-turbo, the whole picture; auto: the first "
+    "of these that a sample allows";
+
+/// `values` says when each value of the flag does this.
+inline std::string dct_scale_help(const char* values) {
+  return std::string(
+             "decode a JPEG at 1/2, 1/4 or 1/8 of its size where the crop is reduced at least as much anyway, ") +
+         "which is faster and changes pixels. " + values;
+}
 
 }  // namespace penstock

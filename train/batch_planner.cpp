@@ -31,6 +31,7 @@ BatchPlanner::BatchPlanner(const ResidentPictures& pictures, const Pipeline& pip
       pipeline_(pipeline),
       order_(order),
       options_(options),
+      scales_dct_(scales_dct(options.dct_scale, pipeline)),
       epoch_order_(order.order_of(0)),
       work_(pictures.pictures(), pictures.row_extent()) {}
 
@@ -65,7 +66,7 @@ void BatchPlanner::add_row(uint64_t index, int64_t row, PlannedBatch& planned, i
   if (entry.is_corrupt() || entry.is_on_host()) return work_.add_empty();
   const Plan plan = pipeline_.plan(pictures_.pictures().whole(entry.number), options_.seed,
                                    static_cast<uint32_t>(planned.batch.epoch), entry.id);
-  work_.add(entry.number, plan, options_.scales_dct);
+  work_.add(entry.number, plan, scales_dct_);
 }
 
 }  // namespace penstock

@@ -46,6 +46,7 @@ class BatchPlanner {
   const Pipeline& pipeline_;
   const SampleOrder& order_;
   const LoaderOptions& options_;
+  const bool scales_dct_;
   Order epoch_order_;
   int64_t epoch_ = 0;
   KernelBatch work_;

@@ -226,4 +226,14 @@ Layout layout_of(const TrainOptions& options) { return options.layout == "f32" ?
 
 DecodePath decode_of(const TrainOptions& options) { return decode_names().at(options.decode); }
 
+DctScale training_dct_scale(const TrainOptions& options) {
+  const DctScale scale = dct_scale_names().at(options.dct_scale);
+  return scale == DctScale::kAuto ? DctScale::kAlways : scale;
+}
+
+DctScale evaluation_dct_scale(const TrainOptions& options) {
+  const DctScale scale = dct_scale_names().at(options.dct_scale);
+  return scale == DctScale::kAuto ? DctScale::kOff : scale;
+}
+
 }  // namespace penstock

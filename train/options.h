@@ -37,7 +37,7 @@ struct TrainOptions {
   std::string augment;
   std::string eval_augment;  ///< Auto: deterministic_part() of `augment`.
   std::string shuffle = "global", tail = "pad", layout = "f32";
-  std::string decode = "auto", dct_scale = "auto";  ///< For JPEGs, in training and evaluation.
+  std::string decode = "auto", dct_scale = "auto";  ///< For JPEGs.
   int64_t batch_size = 64;                          ///< Over all ranks.
   int workers = -1;                                 ///< -1: auto.
   int prefetch = 4;
@@ -119,5 +119,9 @@ Shuffle shuffle_of(const TrainOptions& options);
 Tail tail_of(const TrainOptions& options);
 Layout layout_of(const TrainOptions& options);
 DecodePath decode_of(const TrainOptions& options);
+/// With `auto` training decodes at smaller scales, also where its transforms do not draw at random, and evaluation does
+/// not.
+DctScale training_dct_scale(const TrainOptions& options);
+DctScale evaluation_dct_scale(const TrainOptions& options);
 
 }  // namespace penstock

@@ -1,8 +1,8 @@
 """Whether reduced DCT scales move a model's top-1: python bench/quality/dct_top1.py [--seeds 5] [--epochs 8]
 
 CIFAR-10's pictures, enlarged four times and compressed again (quality 90), so that a network of 32 x 32 pixels looks at each
-through a reduction as large as ImageNet's. Trained with --dct-scale auto and off, in turn, with the same seeds; evaluated as
-trained. Real data: PENSTOCK_DATA, or ../shared/data.
+through a reduction as large as ImageNet's. Trained with --dct-scale auto and off, in turn, with the same seeds. auto evaluates whole
+pictures; "always" is the same weights evaluated as they were trained. Real data: PENSTOCK_DATA, or ../shared/data.
 """
 
 import argparse
@@ -54,6 +54,11 @@ def top1(packed, out, scale, seed, options):
     return 100 * json.loads((out / "summary.json").read_text())["accuracy"]
 
 
+def top1_as_trained(trained, out):
+    run(BIN / "train", "-e", "--resume", trained, "--dct-scale", "always", "--out", out)
+    return 100 * json.loads((out / "evaluation.json").read_text())["top1"]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5)
@@ -62,7 +67,7 @@ def main():
     options = parser.parse_args()
     if options.seeds < 2:
         parser.error(f"--seeds: is {options.seeds}; expected 2 or more, for a deviation")
-    found = {"auto": [], "off": []}
+    found = {"auto": [], "always": [], "off": []}
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         write_enlarged(folder / "pictures")
@@ -70,14 +75,16 @@ def main():
             run(BIN / "shardprep", "pack", "--source", "image-folder", "--input", folder / "pictures", "--split", split, "--out",
                 folder / "packed", "--quiet")  # fmt: skip
         for seed in range(options.seeds):
-            for scale, values in found.items():
-                values.append(top1(folder / "packed", folder / f"{scale}-{seed}", scale, seed, options))
-            print(f"seed {seed}: auto {found['auto'][-1]:.2f} %, off {found['off'][-1]:.2f} %", flush=True)
+            for scale in ("auto", "off"):
+                found[scale].append(top1(folder / "packed", folder / f"{scale}-{seed}", scale, seed, options))
+            found["always"].append(top1_as_trained(folder / f"auto-{seed}", folder / f"always-{seed}"))
+            print(f"seed {seed}: " + ", ".join(f"{scale} {values[-1]:.2f} %" for scale, values in found.items()), flush=True)
     for scale, values in found.items():
         print(f"{scale}: mean {statistics.mean(values):.2f} %, standard deviation {statistics.stdev(values):.2f}")
-    differences = [auto - off for auto, off in zip(found["auto"], found["off"], strict=True)]
-    error = statistics.stdev(differences) / len(differences) ** 0.5
-    print(f"auto - off: {statistics.mean(differences):+.2f} points, standard error {error:.2f}")
+    for scale in ("auto", "always"):
+        differences = [one - off for one, off in zip(found[scale], found["off"], strict=True)]
+        error = statistics.stdev(differences) / len(differences) ** 0.5
+        print(f"{scale} - off: {statistics.mean(differences):+.2f} points, standard error {error:.2f}")
 
 
 if __name__ == "__main__":

@@ -34,11 +34,12 @@ class DecodeScratch {
   std::unique_ptr<detail::JpegScratch> jpeg_;
 };
 
-/// How the region of a JPEG is decoded. Every path gives the same pixels.
+/// How the region of a JPEG is decoded. Every path gives the same pixels of what pack() has stored: a picture whose
+/// samples are out of range (loader/jpeg/sample_range.h) has neither coefficients nor a seek index.
 enum class DecodePath : uint8_t {
   kAuto,  ///< The first of the others that the sample allows, in this order.
-  /// The coefficient store, or the seek index: only the MCUs under the region. A JPEG without an index is decoded from
-  /// the begin of its scan by the same decoder, if that can decode it, otherwise by libjpeg-turbo as for kRegion.
+  /// The coefficient store, or the seek index: only the MCUs under the region. A JPEG that has neither is decoded as
+  /// for kRegion.
   kIndex,
   kRegion,  ///< libjpeg-turbo, from the begin of the picture to the region's last row.
   kFull,    ///< libjpeg-turbo, the whole picture.

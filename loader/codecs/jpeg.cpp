@@ -27,9 +27,7 @@ Picture decode_by_index(const Sample& sample, const JpegHeader& header, const De
   check_extent(extent, sample.extent);
   check_channels(extent.channels, request.channels);
   const JpegGeometry geometry(header);
-  std::optional<SeekIndex> index;
-  if (!sample.seek_index.empty()) index.emplace(sample.seek_index, geometry);
-  scratch.huffman.open(header, geometry, sample.bytes, index);
+  scratch.huffman.open(header, geometry, sample.bytes, SeekIndex(sample.seek_index, geometry));
   return decode_pixels(header, geometry, scratch.huffman, request.region, request.dct_scale, request.channels,
                        scratch.pixels);
 }
@@ -39,12 +37,11 @@ class JpegCodec final : public Codec {
   Picture decode(const Sample& sample, const DecodeRequest& request, DecodeScratch& scratch) const override {
     // A plan may look at no pixel at all.
     if (request.region.width == 0 || request.region.height == 0) return {.channels = request.channels};
-    const bool wants_index =
-        request.path == DecodePath::kIndex || (request.path == DecodePath::kAuto && !sample.seek_index.empty());
-    if (wants_index) {
+    const bool may_use_index = request.path == DecodePath::kIndex || request.path == DecodePath::kAuto;
+    if (may_use_index && !sample.seek_index.empty()) {
       const JpegHeader header = parse_jpeg_header(sample.bytes);
-      const bool is_ours = header.is_decodable() && (header.restart_interval == 0 || sample.seek_index.empty());
-      if (is_ours) return decode_by_index(sample, header, request, scratch.jpeg());
+      if (header.is_decodable() && header.restart_interval == 0)
+        return decode_by_index(sample, header, request, scratch.jpeg());
     }
     return decode_by_libjpeg(sample, request, scratch);
   }

@@ -17,6 +17,7 @@
 #include "loader/jpeg/header.h"
 #include "loader/jpeg/huffman.h"
 #include "loader/jpeg/rebuild.h"
+#include "loader/jpeg/sample_range.h"
 #include "loader/jpeg/seek_index.h"
 #include "loader/jpeg/store_source.h"
 #include "loader/jpeg/store_writer.h"
@@ -131,30 +132,43 @@ void Encoder::reshape(bool to_raw, Encoded& picture, DecodeScratch& scratch) con
 /// them back; store() removes them from a picture that gets a seek index instead.
 void Encoder::transcode(Encoded& picture) const {
   if (!options_.transcodes || parse_jpeg_header(picture.bytes).is_one_scan) return;
-  picture.bytes = transcode_to_baseline(picture.bytes);
-  picture.is_transcoded = true;
+  become_baseline(picture);
 }
 
+/// Returns false and changes nothing where no baseline JPEG can hold the coefficients.
+bool Encoder::become_baseline(Encoded& picture) const {
+  auto baseline = transcode_to_baseline(picture.bytes);
+  if (baseline.empty()) return false;
+  picture.bytes = std::move(baseline);
+  picture.is_transcoded = true;
+  return true;
+}
+
+/// A picture that libjpeg alone decodes, or whose samples are out of range, stays a file without a seek index, which
+/// every DecodePath gives to libjpeg.
 void Encoder::store(Encoded& picture) const {
   const JpegHeader header = parse_jpeg_header(picture.bytes);
-  if (!header.is_decodable()) return;  // CMYK, or not transcoded: kept as it is and decoded whole
+  if (!header.is_decodable()) return;  // CMYK, or not transcoded
   if (options_.encode != Encode::kKeep && codebook_ && store_coefficients(header, picture)) return;
   if (header.restart_interval > 0) {
-    if (!options_.transcodes) return;
-    picture.bytes = transcode_to_baseline(picture.bytes);
-    picture.is_transcoded = true;
-    return store(picture);  // only once, because the transcoded file has no restart markers
+    // Only once, because the transcoded file has no restart markers.
+    if (options_.transcodes && become_baseline(picture)) store(picture);
+    return;
   }
-  picture.seek_index = build_seek_index(header, JpegGeometry(header), picture.bytes);
+  const JpegGeometry geometry(header);
+  if (has_samples_in_range(header, geometry, picture.bytes))
+    picture.seek_index = build_seek_index(header, geometry, picture.bytes);
 }
 
 /// Stores the coefficients, reads them back, and rebuilds the file from them. Returns false and changes nothing when
-/// that gives another file and Encode::kAuto demands the same bytes.
+/// that gives another file and Encode::kAuto demands the same bytes, or when the picture has samples out of range.
 bool Encoder::store_coefficients(const JpegHeader& header, Encoded& picture) const {
   constexpr uint8_t kEndOfImage[] = {0xFF, 0xD9};
   const JpegGeometry geometry(header);
   HuffmanSource coefficients(header, geometry, picture.bytes);
-  const auto store = writer_->write(geometry, coefficients);
+  RangeWatch watch(header, geometry, coefficients);
+  const auto store = writer_->write(geometry, watch);
+  if (!watch.is_in_range()) return false;
   const std::span<const uint8_t> file = picture.bytes;
   StoreSource stored(store, geometry, *codebook_);
   const auto scan = encode_scan(header, geometry, stored);

@@ -44,6 +44,7 @@ class Encoder {
   bool becomes_raw(uint64_t id) const;
   void reshape(bool to_raw, Encoded& picture, DecodeScratch& scratch) const;
   void transcode(Encoded& picture) const;
+  bool become_baseline(Encoded& picture) const;
   void store(Encoded& picture) const;
   bool store_coefficients(const JpegHeader& header, Encoded& picture) const;
 

@@ -64,7 +64,10 @@ class Transcoder {
     check_pixels(source_.image_height, source_.image_width);
     if (!read_coefficients()) errors_.raise();
     check_scans(source_);
-    if (!write()) errors_.raise();
+    if (!write()) {
+      if (errors_.manager.msg_code == JERR_BAD_DCT_COEF) return {};
+      errors_.raise();
+    }
     return {out_.bytes, out_.bytes + (out_.capacity - out_.manager.free_in_buffer)};
   }
 

@@ -60,7 +60,9 @@ class Loader:
         an equal share of every batch, also of the last one, or one row less than another rank.
     epochs: no batch is made ahead for epochs from this number on; None: there is always a next epoch.
     on_corrupt: "fail", or "substitute": a corrupt sample is zeroed and has weight 0.
-    decode, dct_scale: as the flags of loadbench.
+    decode: as the flag of loadbench; it changes no pixel.
+    dct_scale: whether JPEGs are decoded at 1/2, 1/4 or 1/8 of their size where the crop is made that small anyway, which is
+        faster and changes pixels. "auto": if a transform of `augment` draws at random; "always"; "off".
     device: "cuda" or "cuda:1": torch tensors in the memory of that device, copied and normalised there on a stream of its
         own while the step before computes. The values of f32 are those of levels that were rounded to u8 first.
     arrays: "torch", "numpy" or "dlpack" (an object that jax.dlpack.from_dlpack() and others of that name take).

@@ -180,7 +180,7 @@ LoaderOptions with_names(LoaderOptions options, const Names& names) {
   options.tail = choice("tail", names.tail, tail_names());
   options.on_corrupt = choice("on_corrupt", names.on_corrupt, on_corrupt_names());
   options.decode = choice("decode", names.decode, decode_names());
-  options.scales_dct = choice("dct_scale", names.dct_scale, dct_scale_names());
+  options.dct_scale = choice("dct_scale", names.dct_scale, dct_scale_names());
   return options;
 }
 

@@ -94,6 +94,73 @@ def test_u8_has_the_levels(pictures):
     assert (levels - values * 255).abs().max() <= 0.51
 
 
+EVALUATION = "resize(size=64),center-crop(size=56)"
+
+
+@pytest.fixture(scope="module")
+def hard(tmp_path_factory):
+    """Single pixels of black and white, stripes and a chessboard, all of which a decode at half of the size shows otherwise."""
+    from PIL import Image
+    folder = tmp_path_factory.mktemp("hard")
+    draw = numpy.random.default_rng(0)
+    y, x = numpy.mgrid[0:150, 0:200]
+    planes = [draw.integers(0, 2, (150, 200)), (x // 2 + y // 2) % 2, x // 3 % 2, (x * x + y * y) // 97 % 2]
+    pictures = [Image.fromarray((255 * plane).astype(numpy.uint8)) for plane in planes]
+    pictures.append(Image.merge("RGB", pictures[:3]))
+    files = []
+    for number, picture in enumerate(pictures):
+        picture.convert("RGB").save(folder / f"{number}.jpg", quality=95, subsampling=2 * (number % 2))
+        files.append((folder / f"{number}.jpg", 0))
+    penstock.pack(files, folder / "packed")
+    return folder
+
+
+def levels_by_pillow(path):
+    from PIL import Image
+    picture = Image.open(path)
+    short = min(picture.size)
+    picture = picture.resize([side * 64 // short for side in picture.size], Image.Resampling.BILINEAR)
+    left, top = (round((side - 56) / 2) for side in picture.size)
+    return numpy.asarray(picture.crop((left, top, left + 56, top + 56)), dtype=float)
+
+
+def test_an_evaluation_shows_what_pillow_shows(hard):
+    """The bound of docs/TRANSFORMS.md; Pillow rounds twice, after its pass over rows and after that over columns."""
+    def images(**options):
+        return penstock.Loader(hard / "packed", batch_size=5, shuffle=False, workers=0, arrays="numpy", augment=EVALUATION,
+                               **options).batch(0).images.transpose(0, 2, 3, 1) * 255
+
+    expected = numpy.stack([levels_by_pillow(hard / f"{number}.jpg") for number in range(5)])
+    assert numpy.abs(images() - expected).max() < 1.01
+    assert (images() == images(dct_scale="off")).all()
+    smaller = numpy.abs(images(dct_scale="always") - expected)
+    assert smaller.max() > 20  # the pictures are hard
+
+
+def test_a_smaller_decode_differs_by_no_more_than_the_documents_say(tmp_path):
+    """Grey pictures at half of their size, where the filters differ most. The first picture has the worst pattern."""
+    from PIL import Image
+    y, x = numpy.mgrid[0:128, 0:128]
+    draw = numpy.random.default_rng(1)
+    holes = 1 - (x % 4 > 1) * (y % 4 > 1)
+    for number, plane in enumerate([holes, (x + y) % 2, x // 2 % 2, draw.integers(0, 2, (128, 128))]):
+        Image.fromarray((255 * plane).astype(numpy.uint8)).save(tmp_path / f"{number}.jpg", quality=100)
+    penstock.pack([(tmp_path / f"{number}.jpg", 0) for number in range(4)], tmp_path / "packed")
+    whole, smaller = (255 * penstock.Loader(tmp_path / "packed", batch_size=4, shuffle=False, workers=0, arrays="numpy",
+                                            augment="resize(size=64)", dct_scale=scale).batch(0).images for scale in ("auto", "always"))
+    away = numpy.abs(whole - smaller).max(axis=(1, 2, 3))
+    assert 110 < away[0] and away.max() < 114, away  # 111.6, and the levels that JPEG compression has moved
+
+
+def test_training_decodes_smaller_pictures_unless_told_otherwise(hard):
+    def digest(augment, **options):
+        return penstock.Loader(hard / "packed", augment=augment, workers=0, **options).digest(epochs=1)
+
+    flipped = EVALUATION + ",flip(p=0)"
+    assert digest(flipped) == digest(flipped, dct_scale="always") == digest(EVALUATION, dct_scale="always")
+    assert digest(flipped, dct_scale="off") == digest(EVALUATION) != digest(EVALUATION, dct_scale="always")
+
+
 def test_numpy_and_dlpack_see_the_same_bytes(pictures):
     options = {"augment": CROP, "batch_size": 7}
     for layout in ("f32", "f16"):

@@ -86,7 +86,7 @@ def fails(cache, tmp_path, flags, code, *expected):
     (["--augment", "mixup", "--resident"], ["--resident: the transforms mixup,normalize mix rows of a batch"]),
     (["--eval-augment", "cutmix"], ["--eval-augment: cutmix would mix the pictures that are evaluated"]),
     (["--decode", "half"], ['unknown decode "half"', "auto, full, index, region"]),
-    (["--dct-scale", "on"], ['unknown dct-scale "on"', "auto, off"]),
+    (["--dct-scale", "on"], ['unknown dct-scale "on"', "always, auto, off"]),
     (["--data", "mnst:somewhere"], ['unknown source "mnst"', 'did you mean "mnist"']),
     (["--data", "digits(size=28,colour=red)"], ['source digits: unknown key "colour"']),
     (["--save-every", "5 minutes"], ['--save-every is "5 minutes"']),

@@ -146,6 +146,31 @@ def test_paths_need_not_be_utf8(cache, tmp_path):
     assert results(out)[1]["weights"] == str(tmp_path / cafe / "checkpoint-last.safetensors")
 
 
+def test_pictures_are_evaluated_as_a_decode_at_full_size_shows_them(cache, tmp_path):
+    """Noise of single pixels, which a decode at half of the size shows otherwise."""
+    draw = np.random.default_rng(0)
+    for split in ("train", "test"):
+        for name in ("a", "b"):
+            (tmp_path / "data" / split / name).mkdir(parents=True)
+            for i in range(4):
+                picture = Image.fromarray(255 * draw.integers(0, 2, (40, 40), dtype=np.uint8))
+                picture.save(tmp_path / "data" / split / name / f"{i}.jpg", quality=95)
+    flags = ["--data", f"image-folder:{tmp_path}/data", *SMALL[2:], "--augment", "resize(height=16,width=16)"]
+    run(cache, *flags, "--epochs", 1, "--out", tmp_path / "auto")
+    after_training = summary(tmp_path / "auto")["test_loss"]
+    losses = {}
+    for scale in ("as trained", "auto", "off", "always"):
+        run(cache, "-e", "--resume", tmp_path / "auto", "--out", tmp_path / scale,
+            *(() if scale == "as trained" else ("--dct-scale", scale)))
+        losses[scale] = [row["loss"] for row in results(tmp_path / scale)[0]]
+    assert losses["as trained"] == losses["auto"] == losses["off"] != losses["always"]
+    assert after_training == pytest.approx(np.mean([float(loss) for loss in losses["off"]]), rel=1e-6)
+    run(cache, *flags, "--epochs", 1, "--out", tmp_path / "trained off", "--dct-scale", "off")
+    run(cache, *flags, "--epochs", 1, "--out", tmp_path / "trained always", "--dct-scale", "always")
+    weights = {name: (tmp_path / name / "model.safetensors").read_bytes() for name in ("auto", "trained off", "trained always")}
+    assert weights["auto"] == weights["trained always"] != weights["trained off"]
+
+
 def test_an_evaluation_stands_beside_its_weights_or_in_a_folder_of_its_own(cache, trained, tmp_path):
     weights = tmp_path / "weights"
     weights.mkdir()

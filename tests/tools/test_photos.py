@@ -90,6 +90,66 @@ def test_every_way_to_decode_gives_the_same_digest(packed):
         assert len(set(digests.values())) == 1, digests
 
 
+def coarsened(file, factor):
+    """The JPEG with its quantisation steps multiplied: its coefficients leave the range of what an encoder writes."""
+    def scaled(table):
+        return table[1] + bytes(min(255, step * factor) for step in table[2])
+
+    return re.sub(rb"(\xff\xdb\x00\x43.)(.{64})", scaled, file, flags=re.S)
+
+
+@pytest.fixture(scope="module")
+def wild(tmp_path_factory):
+    """Pictures that libjpeg-turbo decodes without a warning, whose samples are far out of range but for two of them."""
+    folder = tmp_path_factory.mktemp("wild")
+    files = {f"tame/{factor}.jpg": coarsened(saved(photograph(factor), quality=95), factor) for factor in (1, 2)}
+    for i, sampling in enumerate(("4:4:4", "4:2:2", "4:2:0")):
+        for factor in (24, 255):
+            files[f"wild/{i}-{factor}.jpg"] = coarsened(saved(photograph(i), quality=95, subsampling=sampling), factor)
+    files["wild/grey.jpg"] = coarsened(saved(photograph(4).convert("L"), quality=95), 255)
+    files["wild/progressive.jpg"] = coarsened(saved(photograph(5), quality=95, progressive=True), 255)
+    files["wild/restart.jpg"] = coarsened(saved(photograph(6), quality=95, restart_marker_rows=1), 255)
+    write(folder, files)
+    return folder
+
+
+def test_a_jpeg_out_of_range_gives_the_same_pixels_by_every_way(wild, tmp_path, monkeypatch):
+    for encode in (*ENCODES, "raw"):
+        pack(wild, tmp_path / encode, "--encode", encode)
+        info = run("shardprep", "info", tmp_path / encode).stdout
+        kept = re.search(r"(\d+) JPEG\b(?! coefficients| with seek index)", info)
+        assert encode == "raw" or kept[1] == "9", info
+    ways = [(encode, way) for encode in ENCODES for way in ("auto", "index", "region", "full")]
+    for forced in ("", "1"):  # libjpeg-turbo without its SIMD code gives other pixels, and then every way gives those
+        monkeypatch.setenv("JSIMD_FORCENONE", forced)
+        digests = {(encode, way): digest(tmp_path / encode, "--decode", way) for encode, way in ways}
+        assert len(set(digests.values())) == 1, digests
+        digests = {(encode, way): digest(tmp_path / encode, "--decode", way, "--dct-scale", "off") for encode, way in ways}
+        if not forced:
+            digests["raw"] = digest(tmp_path / "raw")  # packed with the SIMD code
+        assert len(set(digests.values())) == 1, digests
+    monkeypatch.undo()
+    run("shardprep", "unpack", tmp_path / "raw", "--out", tmp_path / "back")
+    run("shardprep", "unpack", tmp_path / "auto", "--out", tmp_path / "files")
+    for path in (p for p in wild.rglob("*") if p.is_file()):
+        name = path.relative_to(wild)
+        pixels = np.asarray(Image.open(path).convert("RGB"))
+        back = Image.open((tmp_path / "back" / name).with_suffix(".jpg.png")).convert("RGB")
+        np.testing.assert_array_equal(np.asarray(back), pixels, str(name))
+        if path.name not in ("progressive.jpg", "restart.jpg"):
+            assert (tmp_path / "files" / name).read_bytes() == path.read_bytes()
+
+
+def test_in_range_libjpegs_simd_code_does_not_matter(wild, photos, tmp_path, monkeypatch):
+    digests = set()
+    pack(photos, tmp_path / "photos")
+    pack(wild / "tame", tmp_path / "tame")
+    for forced in ("", "1"):
+        monkeypatch.setenv("JSIMD_FORCENONE", forced)
+        digests.add(tuple(digest(tmp_path / name, "--decode", way) for name in ("photos", "tame") for way in ("auto", "full")))
+    assert len(digests) == 1, digests
+
+
 def test_unpack_gives_the_files_back(photos, packed, tmp_path):
     for encode in ENCODES:
         run("shardprep", "unpack", packed[encode], "--out", tmp_path / encode)

@@ -89,7 +89,18 @@ TEST(TrainOptionsTest, DecodePathsAreRead) {
   EXPECT_EQ(path("region"), DecodePath::kRegion);
   EXPECT_EQ(path("full"), DecodePath::kFull);
   EXPECT_NE(check_message([](auto& o) { o.decode = "ful"; }).find("did you mean \"full\""), std::string::npos);
-  EXPECT_NE(check_message([](auto& o) { o.dct_scale = "on"; }).find("auto, off"), std::string::npos);
+  EXPECT_NE(check_message([](auto& o) { o.dct_scale = "on"; }).find("always, auto, off"), std::string::npos);
+}
+
+TEST(TrainOptionsTest, EvaluationDecodesWholePicturesUnlessToldOtherwise) {
+  const auto scales = [](const char* name) {
+    TrainOptions options;
+    options.dct_scale = name;
+    return std::pair(training_dct_scale(options), evaluation_dct_scale(options));
+  };
+  EXPECT_EQ(scales("auto"), std::pair(DctScale::kAlways, DctScale::kOff));
+  EXPECT_EQ(scales("always"), std::pair(DctScale::kAlways, DctScale::kAlways));
+  EXPECT_EQ(scales("off"), std::pair(DctScale::kOff, DctScale::kOff));
 }
 
 TEST(SaveEveryTest, StepsAndEpochsAreRead) {

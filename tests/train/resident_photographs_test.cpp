@@ -58,9 +58,10 @@ TEST(ResidentPhotographsTest, EveryRankShuffleTailAndRestartFollowsTheLoader) {
 
 TEST(ResidentPhotographsTest, DctScalesAreTheLoaders) {
   auto options = photograph_options();
-  for (const bool scales : {false, true}) {
-    options.scales_dct = scales;
-    expect_loaders_batches(jpeg_dataset(), "resize(height=9,width=10),normalize", options);
+  for (const auto scale : {DctScale::kOff, DctScale::kAlways, DctScale::kAuto}) {
+    options.dct_scale = scale;
+    for (const char* transforms : {"resize(height=9,width=10),normalize", "resize(height=9,width=10),flip,normalize"})
+      expect_loaders_batches(jpeg_dataset(), transforms, options);
   }
 }
 

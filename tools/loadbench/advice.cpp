@@ -114,7 +114,7 @@ std::string decode_advice(const Dataset& dataset, const BenchOptions& options, c
   if (stored.encoding == Encoding::kCoefficients) {
     if (loader.decode == DecodePath::kRegion || loader.decode == DecodePath::kFull)
       return "set --decode to auto: the data are stored as coefficients";
-    if (!loader.scales_dct) return "set --dct-scale to auto (this changes the pixels)";
+    if (loader.dct_scale == DctScale::kOff) return "set --dct-scale to auto (this changes the pixels)";
   }
   // At this size, a crop of half the picture's area or more still has a pixel for every output pixel.
   const int enough = static_cast<int>(std::ceil(std::min(output.height, output.width) * 8 / 7.0));

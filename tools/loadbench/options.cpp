@@ -100,7 +100,10 @@ BenchOptions parse_bench_options(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--seed", loader.seed, "seed of the order and the augmentation")->capture_default_str();
   app.add_option("--decode", decode, kDecodeHelp)->capture_default_str();
-  app.add_option("--dct-scale", dct_scale, kDctScaleHelp)->capture_default_str();
+  app.add_option("--dct-scale", dct_scale,
+                 dct_scale_help("auto: if the transforms draw at random, as in training; always: for any transforms; "
+                                "off: never"))
+      ->capture_default_str();
   app.add_option(
          "--on-corrupt", on_corrupt,
          "what a corrupt sample does. fail: it ends the run; substitute: its row gets zeroed pixels and weight 0")
@@ -115,7 +118,7 @@ BenchOptions parse_bench_options(int argc, char** argv) {
   loader.layout = choice("--layout", layout, layout_names());
   loader.on_corrupt = choice("--on-corrupt", on_corrupt, on_corrupt_names());
   loader.decode = choice("--decode", decode, decode_names());
-  loader.scales_dct = choice("--dct-scale", dct_scale, dct_scale_names());
+  loader.dct_scale = choice("--dct-scale", dct_scale, dct_scale_names());
   check(options);
   if (json->count() > 0 && options.json.empty()) throw config_error("--json: is \"\"; expected a file to write to");
   return options;

@@ -71,7 +71,10 @@ void add_data_flags(CLI::App& app, TrainOptions& o) {
       ->capture_default_str()
       ->group(group);
   app.add_option("--decode", o.decode, kDecodeHelp)->capture_default_str()->group(group);
-  app.add_option("--dct-scale", o.dct_scale, kDctScaleHelp)->capture_default_str()->group(group);
+  app.add_option("--dct-scale", o.dct_scale,
+                 dct_scale_help("auto: in training, not in evaluation; always: in both; off: never"))
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--cache", o.cache, "folder for packed sources (default: ${XDG_CACHE_HOME:-~/.cache}/penstock)")
       ->group(group);
 }

@@ -23,7 +23,7 @@ LoaderOptions first_images_options(const Setup& setup) {
           .seed = options.seed,
           .epoch_count = 1,
           .decode = decode_of(options),
-          .scales_dct = options.dct_scale == "auto"};
+          .dct_scale = training_dct_scale(options)};
 }
 
 }  // namespace

@@ -124,7 +124,7 @@ class Run {
             .epoch_count = options_.epochs,
             .layout = layout_of(options_),
             .decode = decode_of(options_),
-            .scales_dct = options_.dct_scale == "auto",
+            .dct_scale = training_dct_scale(options_),
             .emulated_load_ns = options_.emulated_load_ns,
             .on_chunk = profile_ ? [this](const ChunkTime& chunk) { profile_->on_chunk(chunk); }
                                  : std::function<void(const ChunkTime&)>()};
@@ -138,6 +138,7 @@ class Run {
         eval_rows(int64_t{setup_.shape.height} * setup_.shape.width, samples, options.world_size) * options.world_size);
     options.tail = Tail::kPad;
     options.shuffle = Shuffle::kNone;
+    options.dct_scale = evaluation_dct_scale(options_);
     options.emulated_load_ns = 0;
     options.on_chunk = {};
     return options;
