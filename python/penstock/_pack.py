@@ -15,7 +15,7 @@ _LABEL_KEYS = ("label", "labels", "cls", "class", "fine_label", "target")
 
 
 class Packed(NamedTuple):
-    """What pack() did. `skipped` has a message per broken picture that was left out."""
+    """What pack() did. `skipped` has a message per broken picture that was left out; OUT/<split>/skipped.jsonl has them, too."""
     folder: pathlib.Path
     samples: int
     seconds: float

@@ -1,6 +1,7 @@
 """penstock.pack: sources by name as shardprep packs them, and anything that can be iterated."""
 import hashlib
 import io
+import json
 import os
 import pathlib
 import signal
@@ -159,6 +160,8 @@ def test_broken_pictures_may_be_left_out(tmp_path):
     good = jpeg()
     packed = penstock.pack([(good, 0), (good[:300], 0), (good, 1)], tmp_path, on_corrupt="skip")
     assert packed.samples == 2 and len(packed.skipped) == 1 and packed.skipped[0].startswith("item 1: ")
+    listed = json.loads((tmp_path / "train/skipped.jsonl").read_text())
+    assert listed["id"] == 1 and "item 1: " + listed["reason"] == packed.skipped[0]
 
 
 def test_an_iterable_that_raises_half_way_leaves_nothing(tmp_path):
