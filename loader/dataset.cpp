@@ -35,6 +35,10 @@ void check_shard(const ShardReader& shard, const Manifest& manifest, const Manif
   };
   check_number(shard.size(), entry.sample_count, "samples");
   check_number(std::filesystem::file_size(shard.path()), entry.byte_count, "bytes");
+  if (entry.first_id && shard.size() > 0 && shard.at(0).id != *entry.first_id) {
+    throw corrupt_error(concat(shard.where(0), ": id is ", shard.at(0).id, "; expected ", *entry.first_id,
+                               ", as the manifest says of the first sample in this file"));
+  }
   const auto class_count = static_cast<int64_t>(manifest.class_names.size());
   for (size_t row = 0; row < shard.size(); ++row) {
     const Sample sample = shard.at(row);

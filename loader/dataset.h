@@ -19,7 +19,10 @@ struct Manifest {
     std::string file;  // a name inside the split's folder
     uint64_t sample_count = 0;
     uint64_t byte_count = 0;  // size of the file
-    std::string xxh3;         // XXH3-128 of the file, 32 hex digits
+    std::string xxh3 = {};    // XXH3-128 of the file, 32 hex digits
+    // Id of the first sample, by which opening notices that shards were exchanged; nothing for a shard without samples,
+    // and in manifests of earlier versions.
+    std::optional<uint64_t> first_id = {};
   };
 
   static constexpr int kFormatVersion = 1;
@@ -31,6 +34,7 @@ struct Manifest {
   uint64_t skipped_count = 0;           // pictures of the source that were left out because they are broken
   std::string storage = "encode=auto";  // how pictures were stored, as in `encode=coef,resize=256,quality=90`
   uint64_t transcoded_count = 0;        // JPEGs that come back with the same coefficients in other bytes
+  uint64_t warned_count = 0;            // JPEGs about whose header libjpeg-turbo warns, without a change to a pixel
   std::vector<std::string> class_names;
   std::vector<uint64_t> class_counts;  // one entry per class: its samples
   int channels = 1;                    // channels of decoded pictures: 1 only when every picture is grey

@@ -39,6 +39,8 @@ class Fields {
     return corrupt_error(concat(where_, ": ", key, " is ", shortened(at(key).dump()), "; expected ", expected));
   }
 
+  bool has(const char* key) const { return object_.contains(key); }
+
   std::string text(const char* key) const {
     if (!at(key).is_string()) throw unexpected(key, "a text");
     return at(key).get<std::string>();
@@ -90,8 +92,9 @@ std::optional<Extent> read_extent(const Fields& fields, int channels) {
 
 Manifest::Shard read_shard(const json& entry, const std::string& where) {
   const Fields fields(entry, where);
-  Manifest::Shard shard{fields.text("file"), fields.count("sample_count"), fields.count("byte_count"),
-                        fields.text("xxh3")};
+  Manifest::Shard shard{
+      fields.text("file"), fields.count("sample_count"), fields.count("byte_count"), fields.text("xxh3"), {}};
+  if (fields.has("first_id")) shard.first_id = fields.count("first_id");
   const bool is_plain_name = !shard.file.empty() && shard.file != "." && shard.file != ".." &&
                              shard.file.find('/') == std::string::npos && shard.file.find('\0') == std::string::npos;
   if (!is_plain_name) throw fields.unexpected("file", "the name of a file inside the split's folder");
@@ -143,6 +146,7 @@ Manifest read_manifest(const std::filesystem::path& split_folder) {
   manifest.skipped_count = fields.count("skipped_count");
   manifest.storage = fields.text("storage");
   manifest.transcoded_count = fields.count("transcoded_count");
+  if (fields.has("warned_count")) manifest.warned_count = fields.count("warned_count");
   manifest.class_names = fields.list<std::string>("class_names", &json::is_string, "a list of texts");
   manifest.class_counts =
       fields.list<uint64_t>("class_counts", &json::is_number_unsigned, "a list of whole numbers from 0");
@@ -171,21 +175,23 @@ void write_manifest(const std::filesystem::path& split_folder, const Manifest& m
                                 {"sample_count", manifest.sample_count},
                                 {"skipped_count", manifest.skipped_count},
                                 {"storage", manifest.storage},
-                                {"transcoded_count", manifest.transcoded_count},
-                                {"class_names", manifest.class_names},
-                                {"class_counts", manifest.class_counts},
-                                {"channels", manifest.channels},
-                                {"extent", nullptr},
-                                {"mean", channel_list(manifest.statistics.mean)},
-                                {"deviation", channel_list(manifest.statistics.deviation)},
-                                {"shards", nlohmann::ordered_json::array()}};
+                                {"transcoded_count", manifest.transcoded_count}};
+  if (manifest.warned_count > 0) object["warned_count"] = manifest.warned_count;
+  object.update({{"class_names", manifest.class_names},
+                 {"class_counts", manifest.class_counts},
+                 {"channels", manifest.channels},
+                 {"extent", nullptr},
+                 {"mean", channel_list(manifest.statistics.mean)},
+                 {"deviation", channel_list(manifest.statistics.deviation)},
+                 {"shards", nlohmann::ordered_json::array()}});
   if (manifest.shuffle_seed >= 0) object["shuffle_seed"] = manifest.shuffle_seed;
   if (const auto& extent = manifest.extent) object["extent"] = {extent->height, extent->width, extent->channels};
   for (const auto& shard : manifest.shards) {
-    object["shards"].push_back({{"file", shard.file},
-                                {"sample_count", shard.sample_count},
-                                {"byte_count", shard.byte_count},
-                                {"xxh3", shard.xxh3}});
+    auto& entry = object["shards"].emplace_back(nlohmann::ordered_json{{"file", shard.file},
+                                                                       {"sample_count", shard.sample_count},
+                                                                       {"byte_count", shard.byte_count},
+                                                                       {"xxh3", shard.xxh3}});
+    if (shard.first_id) entry["first_id"] = *shard.first_id;
   }
   write_text(split_folder / kFileName, json_text(object, 2) + "\n");
 }

@@ -140,13 +140,6 @@ std::vector<std::vector<uint64_t>> deal(const Source& source, const detail::Clas
   return members;
 }
 
-/// Where unpack() is to write a picture: under the path it had, unless it has become another kind of file.
-std::string stored_path(const std::string& path, const detail::Encoded& encoded) {
-  if (path.empty() || !encoded.is_other_kind) return path;
-  const std::string& extension = codec_traits(encoded.encoding).extensions.front();
-  return path.ends_with(extension) ? path : path + extension;
-}
-
 class Packing {
  public:
   Packing(const PackOptions& options, const Source& source, std::string source_text)
@@ -173,6 +166,7 @@ class Packing {
     detail::run_parallel(members_.size(), options_.jobs, body, report);
     report();  // reports what was skipped, before manifest() can find that nothing is left
     write_manifest(partial_.folder(), manifest());
+    write_skipped();
     check_classes();
     partial_.publish(options_.force);
     report();
@@ -196,7 +190,7 @@ class Packing {
   }
 
   void count_reused(size_t shard) {
-    skipped_count_ += finished_[shard]->skipped_count;
+    for (const auto& [id, reason] : finished_[shard]->skipped) note_skipped(concat(source_.where(id), ": ", reason));
     reused_count_ += finished_[shard]->entry.sample_count;
     done_count_ += members_[shard].size();
   }
@@ -219,33 +213,27 @@ class Packing {
                            : Order::shuffled(ids.size(), static_cast<uint64_t>(options_.shuffle_seed), shard);
     const auto path = partial_.folder() / files_[shard];
     ShardWriter writer(path, source_.raw_extent(), codebook_ ? codebook_->bytes() : std::vector<uint8_t>());
-    detail::Tally tally(classes_.names.size());
     DecodeScratch scratch;
-    uint64_t skipped_count = 0, transcoded_count = 0;
+    detail::FinishedShard finished{.entry = {.file = files_[shard]}, .tally = detail::Tally(classes_.names.size())};
     for (uint64_t i = 0; i < ids.size(); ++i) {
       if (stopped) return;  // another shard failed: this one is given up
-      if (const auto encoded = pack_sample(ids[order.at(i)], writer, tally, scratch))
-        transcoded_count += encoded->is_transcoded;
-      else
-        ++skipped_count;
+      pack_sample(ids[order.at(i)], writer, finished, scratch);
       ++done_count_;
     }
-    const uint64_t byte_count = writer.finish();
+    finished.entry.sample_count = finished.tally.sample_count();
+    finished.entry.byte_count = writer.finish();
     const detail::MappedFile written(path);
-    std::string xxh3;
-    read_from(written, [&] { xxh3 = detail::xxh3_hex(written.bytes()); });
-    finished_[shard] = detail::FinishedShard{
-        {files_[shard], tally.sample_count(), byte_count, xxh3}, skipped_count, transcoded_count, tally};
-    partial_.finish(shard, *finished_[shard]);
+    read_from(written, [&] { finished.entry.xxh3 = detail::xxh3_hex(written.bytes()); });
+    partial_.finish(shard, finished);
+    finished_[shard] = std::move(finished);
   }
 
-  /// Reads, encodes, decodes once (so that what is packed can be trained on) and writes. Returns nothing when the
-  /// picture is broken and is to be skipped.
-  std::optional<detail::Encoded> pack_sample(uint64_t id, ShardWriter& writer, detail::Tally& tally,
-                                             DecodeScratch& scratch) {
+  /// Reads, encodes, decodes once (so that what is packed can be trained on), writes, and counts. A broken picture is
+  /// listed instead, if it is to be skipped.
+  void pack_sample(uint64_t id, ShardWriter& writer, detail::FinishedShard& shard, DecodeScratch& scratch) {
     try {
-      detail::Encoded encoded = encode(id, scratch);
-      const std::string path = stored_path(source_.path(id), encoded);
+      const detail::Encoded encoded = encode(id, scratch);
+      const std::string path = detail::stored_path(source_.path(id), encoded);
       const Sample sample{.id = id,
                           .label = classes_.source_labels[static_cast<size_t>(source_.label(id))],
                           .extent = encoded.extent,
@@ -255,14 +243,16 @@ class Packing {
                           .seek_index = encoded.seek_index,
                           .path = path,
                           .codebook = codebook_.get()};
-      tally.add(sample.label, decode(sample, scratch));
+      shard.tally.add(sample.label, decode(sample, scratch));
       writer.add(sample);
-      return encoded;
+      if (!shard.entry.first_id) shard.entry.first_id = id;
+      shard.transcoded_count += encoded.is_transcoded;
+      shard.warned_count += encoded.is_warned;
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kCorrupt) throw;
       if (!options_.skip_corrupt) throw corrupt_error(concat(error.what(), ", or shardprep pack --on-corrupt skip"));
+      shard.skipped.push_back(detail::skipped_picture(source_, id, error.what()));
       note_skipped(error.what());
-      return {};
     }
   }
 
@@ -315,8 +305,9 @@ class Packing {
     detail::Tally total(classes_.names.size());
     for (const auto& shard : finished_) {
       manifest.shards.push_back(shard->entry);
-      manifest.skipped_count += shard->skipped_count;
+      manifest.skipped_count += shard->skipped.size();
       manifest.transcoded_count += shard->transcoded_count;
+      manifest.warned_count += shard->warned_count;
       total.add(shard->tally);
     }
     manifest.sample_count = total.sample_count();
@@ -329,6 +320,13 @@ class Packing {
     manifest.extent = total.extent();
     manifest.statistics = total.statistics();
     return manifest;
+  }
+
+  /// All that were left out of any shard, or no file.
+  void write_skipped() const {
+    std::vector<detail::SkippedPicture> all;
+    for (const auto& shard : finished_) all.insert(all.end(), shard->skipped.begin(), shard->skipped.end());
+    if (!all.empty()) detail::write_skipped(partial_.folder() / kSkippedFile, std::move(all), source_);
   }
 
   const PackOptions& options_;
@@ -371,7 +369,8 @@ void check_pack_options(const PackOptions& options) {
   if (!is_there) return;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    const bool is_part = name == "manifest.json" || (name.starts_with("shard-") && name.ends_with(".safetensors"));
+    const bool is_part = name == "manifest.json" || name == kSkippedFile ||
+                         (name.starts_with("shard-") && name.ends_with(".safetensors"));
     if (!is_part || !entry.is_regular_file())
       throw config_error(concat(entry.path().string(), ": is no part of a packed data set, and replacing ",
                                 folder.string(), " would delete it; expected it elsewhere"));

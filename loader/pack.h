@@ -33,12 +33,17 @@ struct PackProgress {
   double seconds = 0;
   uint64_t reused_count = 0;   ///< Samples in shards that an interrupted packing had finished.
   uint64_t skipped_count = 0;  ///< Broken pictures left out so far (skip_corrupt).
-  /// One message per picture that was left out since the last call: its file, and what was wrong with it.
+  /// One message per picture that was left out since the last call: its file, and what was wrong with it. The first
+  /// call also has those that an interrupted packing left out.
   std::vector<std::string> skipped;
   uint64_t ignored_count = 0;  ///< Files in the source's folder that are no pictures, or outside of class folders.
 };
 
-/// Writes OUTPUT/<split>. `on_progress` is called on the calling thread about ten times per second, and at the end.
+/// The file in a split's folder that lists the pictures which were left out of it.
+constexpr const char* kSkippedFile = "skipped.jsonl";
+
+/// Writes OUTPUT/<split>: shards, manifest and, if pictures were left out, kSkippedFile. `on_progress` is called on the
+/// calling thread about ten times per second, and at the end.
 ///
 /// All splits of a data set have the same classes. Where OUTPUT holds another split, labels are those that its manifest
 /// gives the names of the source's classes; so split test may lack classes, but none of them shifts.
@@ -47,11 +52,11 @@ struct PackProgress {
 /// Crash-safety: shards and manifest are written under OUTPUT/.<split>.partial and synced, and the folder is renamed
 /// last. The packing after one that was killed goes on with the shards that are missing. A packing that fails leaves no
 /// files.
-/// Memory: up to 16 bytes per sample, besides what the source holds. Each job also needs what its ShardWriter holds,
-/// and one picture, decoded and encoded. At the start, JPEGs need about 40 MB of blocks to train a codebook with.
-/// Errors: config_error (also when OUTPUT/<split> exists, unless `force` is set and it holds only shards and a
-/// manifest; and when the classes are not those of another split in OUTPUT), io_error (also for a full disk),
-/// corrupt_error naming file and sample.
+/// Memory: up to 16 bytes per sample and a message for each that is left out, besides what the source holds. Each job
+/// also needs what its ShardWriter holds, and one picture, decoded and encoded. At the start, JPEGs need about 40 MB of
+/// blocks to train a codebook with. Errors: config_error (also when OUTPUT/<split> exists, unless `force` is set and it
+/// holds only shards and a manifest; and when the classes are not those of another split in OUTPUT), io_error (also for
+/// a full disk), corrupt_error naming file and sample.
 void pack(const PackOptions& options, const std::function<void(const PackProgress&)>& on_progress = {});
 
 /// The same for a source that is there already, in place of options.source and options.input. `name` stands for it in
@@ -65,9 +70,9 @@ void check_packing(const PackOptions& options);
 /// The same for all but the source.
 void check_pack_options(const PackOptions& options);
 
-/// Checks the split in `split_folder`: its structure, file checksums, every CRC, that every sample decodes, labels and
-/// counts against the manifest, that class names differ, and that the split is the one in the folder's name. A flipped
-/// bit in a sample is reported with the name of that sample.
+/// Checks the split in `split_folder`: its structure, file checksums, every CRC, that every sample decodes by every
+/// path and every seek index is right, labels and counts against the manifest, that class names differ, and that the
+/// split is the one in the folder's name. A flipped bit in a sample is reported with the name of that sample.
 Problems verify(const std::filesystem::path& split_folder, int jobs = 0);
 
 }  // namespace penstock

@@ -46,7 +46,9 @@ void check_sample(const ShardReader& shard, size_t row, const Manifest& manifest
   const auto decode = [&] {
     const Region whole{0, 0, sample.extent.width, sample.extent.height};
     const DecodeRequest request{.region = whole, .channels = sample.extent.channels};
-    finding.tally.add(sample.label, codec_for(sample.encoding).decode(sample, request, scratch));
+    const Codec& codec = codec_for(sample.encoding);
+    finding.tally.add(sample.label, codec.decode(sample, request, scratch));
+    codec.check_further(sample, scratch);
   };
   finding.problems.passes(shard.where(row) + ": ", decode);
   shard.check_read(row);
@@ -102,6 +104,11 @@ void check_totals(const fs::path& folder, const Manifest& manifest, const detail
   if (statistics.deviation != manifest.statistics.deviation) differs("deviation");
 }
 
+/// Whatever opening the split refuses, such as a first_id that is not that of its shard. Requires whole shards.
+void check_opening(const fs::path& folder, Problems& problems) {
+  problems.passes("", [&] { Dataset::open(folder); });
+}
+
 /// Checks that no two classes have the same name, and that the split is the one in the folder's name.
 void check_names(const fs::path& folder, const Manifest& manifest, Problems& problems) {
   const std::string file = (folder / "manifest.json").string();
@@ -121,6 +128,7 @@ void check_names(const fs::path& folder, const Manifest& manifest, Problems& pro
 
 void check_foreign_files(const fs::path& folder, const Manifest& manifest, Problems& problems) {
   std::set<std::string> known{"manifest.json"};
+  if (manifest.skipped_count > 0) known.insert(kSkippedFile);
   for (const auto& shard : manifest.shards) known.insert(shard.file);
   std::set<std::string> foreign;  // sorted, because a folder lists its files in any order
   for (const auto& entry : fs::directory_iterator(folder))
@@ -151,7 +159,10 @@ Problems verify(const std::filesystem::path& split_folder, int jobs) {
   }
   Problems whole;
   check_names(split_folder, manifest, whole);
-  if (problems.count == 0) check_totals(split_folder, manifest, total, std::move(ids), whole);
+  if (problems.count == 0) {
+    check_totals(split_folder, manifest, total, std::move(ids), whole);
+    if (whole.count == 0) check_opening(split_folder, whole);
+  }
   check_foreign_files(split_folder, manifest, whole);
   problems.append(whole, split_folder.string());
   return problems;

@@ -65,8 +65,11 @@ class Codec {
   virtual Picture decode(const Sample& sample, const DecodeRequest& request, DecodeScratch& scratch) const = 0;
   /// The extent, from the header only. Its channels are 1 or 3.
   virtual Extent probe(std::span<const uint8_t> bytes) const = 0;
-  /// The EXIF orientation, 1 .. 8; 1 where the encoding has none.
+  /// The orientation that the picture's EXIF or XMP states, 1 .. 8; 1 where there is none.
   virtual uint8_t orientation(std::span<const uint8_t>) const { return 1; }
+  /// Throws what decode() throws for a part of `sample`, or by another path than kAuto, and what file() throws.
+  /// Requires that decode() gave the whole sample by kAuto, which for most codecs leaves nothing to check.
+  virtual void check_further(const Sample&, DecodeScratch&) const {}
   /// The sample as a file, which unpack() writes.
   virtual std::vector<uint8_t> file(const Sample& sample) const { return {sample.bytes.begin(), sample.bytes.end()}; }
 };

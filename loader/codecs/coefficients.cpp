@@ -37,6 +37,12 @@ class CoefficientCodec final : public Codec {
                          scratch.jpeg().pixels);
   }
 
+  /// libjpeg-turbo may refuse the rebuilt file for its head or tail, which only that path reads.
+  void check_further(const Sample& sample, DecodeScratch& scratch) const override {
+    const Region whole{0, 0, sample.extent.width, sample.extent.height};
+    decode(sample, {.region = whole, .channels = sample.extent.channels, .path = DecodePath::kFull}, scratch);
+  }
+
   Extent probe(std::span<const uint8_t> bytes) const override {
     return jpeg_extent(parse_jpeg_header(CoefficientSample::parse(bytes).header));
   }

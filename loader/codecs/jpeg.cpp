@@ -1,6 +1,7 @@
 // jpeg: decodes the region by the path that is asked for; every path gives the same pixels.
 #include "loader/codecs/codec.h"
 #include "loader/codecs/libjpeg.h"
+#include "loader/detail/orientation.h"
 #include "loader/detail/picture_checks.h"
 #include "loader/jpeg/geometry.h"
 #include "loader/jpeg/header.h"
@@ -46,8 +47,23 @@ class JpegCodec final : public Codec {
     return decode_by_libjpeg(sample, request, scratch);
   }
 
+  void check_further(const Sample& sample, DecodeScratch& scratch) const override {
+    const Region whole{0, 0, sample.extent.width, sample.extent.height};
+    const auto decode_by = [&](DecodePath path) {
+      decode(sample, {.region = whole, .channels = sample.extent.channels, .path = path}, scratch);
+    };
+    decode_by(DecodePath::kFull);
+    if (sample.seek_index.empty()) return decode_by(DecodePath::kIndex);
+    const JpegHeader header = parse_jpeg_header(sample.bytes);
+    if (header.is_decodable() && header.restart_interval == 0)
+      check_seek_index(header, sample.bytes, sample.seek_index);
+  }
+
   Extent probe(std::span<const uint8_t> bytes) const override { return Decompressor().read_header(bytes); }
-  uint8_t orientation(std::span<const uint8_t> bytes) const override { return parse_jpeg_header(bytes).orientation; }
+  uint8_t orientation(std::span<const uint8_t> bytes) const override {
+    const JpegHeader header = parse_jpeg_header(bytes);
+    return stored_orientation(header.exif, header.xmp);
+  }
 };
 
 const JpegCodec kCodec;

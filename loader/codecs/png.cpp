@@ -8,8 +8,9 @@
 #include <new>
 
 #include "loader/codecs/codec.h"
-#include "loader/detail/exif.h"
+#include "loader/detail/orientation.h"
 #include "loader/detail/picture_checks.h"
+#include "loader/detail/png_metadata.h"
 
 namespace penstock::detail {
 namespace {
@@ -77,14 +78,9 @@ class PngCodec final : public Codec {
 
   Extent probe(std::span<const uint8_t> bytes) const override { return extent_of(read_header(open_png(bytes))); }
 
-  /// The orientation that the chunk eXIf states, if that chunk is before the pixels.
   uint8_t orientation(std::span<const uint8_t> bytes) const override {
-    const Context context = open_png(bytes);
-    spng_exif exif{};
-    const int code = spng_get_exif(context.get(), &exif);
-    if (code == SPNG_ECHUNKAVAIL) return 1;
-    check(code);
-    return exif_orientation({reinterpret_cast<const uint8_t*>(exif.data), exif.length});
+    const PngMetadata metadata = read_png_metadata(bytes);
+    return stored_orientation(metadata.exif, metadata.xmp);
   }
 };
 

@@ -69,6 +69,12 @@ Extent reduced(const Extent& upright, int resize_short) {
 
 }  // namespace
 
+std::string stored_path(const std::string& path, const Encoded& encoded) {
+  if (path.empty() || !encoded.is_other_kind) return path;
+  const std::string& extension = codec_traits(encoded.encoding).extensions.front();
+  return path.ends_with(extension) ? path : path + extension;
+}
+
 Encoder::Encoder(const StorageOptions& options, std::shared_ptr<const Codebook> codebook)
     : options_(options),
       codebook_(std::move(codebook)),
@@ -77,8 +83,10 @@ Encoder::Encoder(const StorageOptions& options, std::shared_ptr<const Codebook> 
 Encoder::~Encoder() = default;
 
 Encoded Encoder::encode(uint64_t id, SourceSample&& source, DecodeScratch& scratch) const {
+  const bool is_warned = source.encoding == Encoding::kJpeg && parse_jpeg_header(source.bytes).has_warning;
   Encoded picture = prepare(id, std::move(source), scratch);
   if (picture.encoding == Encoding::kJpeg) store(picture);
+  picture.is_warned = is_warned;
   return picture;
 }
 
@@ -88,7 +96,7 @@ Encoded Encoder::prepare(uint64_t id, SourceSample&& source, DecodeScratch& scra
     throw corrupt_error(concat("picture of ", height, " x ", width, " pixels; expected at most ", options_.max_pixels,
                                " (max-pixels)"));
   }
-  Encoded picture{std::move(source.bytes), source.encoding, source.extent, 1, {}, false, false};
+  Encoded picture{std::move(source.bytes), source.encoding, source.extent};
   if (picture.encoding == Encoding::kRaw) return picture;
   picture.orientation = orientation_of(picture, options_.honours_exif);
   const bool to_raw = becomes_raw(id);
@@ -119,12 +127,15 @@ void Encoder::reshape(bool to_raw, Encoded& picture, DecodeScratch& scratch) con
   }
   std::vector<uint8_t> pixels = upright_pixels(decoded, picture.orientation, target);
   if (to_raw) {
-    picture = {std::move(pixels), Encoding::kRaw, target, 1, {}, true, false};
+    picture = {.bytes = std::move(pixels), .encoding = Encoding::kRaw, .extent = target, .is_other_kind = true};
   } else {
     const Picture upright{
         pixels.data(), ptrdiff_t{target.width} * target.channels, target.height, target.width, target.channels, 0, 0};
     const bool is_other_kind = picture.encoding != Encoding::kJpeg;
-    picture = {write_jpeg(upright, options_.quality), Encoding::kJpeg, target, 1, {}, is_other_kind, false};
+    picture = {.bytes = write_jpeg(upright, options_.quality),
+               .encoding = Encoding::kJpeg,
+               .extent = target,
+               .is_other_kind = is_other_kind};
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "loader/codecs/codec.h"
@@ -22,10 +23,14 @@ struct Encoded {
   Encoding encoding = Encoding::kRaw;
   Extent extent;
   uint8_t orientation = 1;
-  std::vector<uint8_t> seek_index;  // the seek index of a JPEG that can have one
-  bool is_other_kind = false;       // the source's file has become pixels, or its PNG a JPEG
-  bool is_transcoded = false;       // a JPEG that comes back with the same coefficients in other bytes
+  std::vector<uint8_t> seek_index = {};  // the seek index of a JPEG that can have one
+  bool is_other_kind = false;            // the source's file has become pixels, or its PNG a JPEG
+  bool is_transcoded = false;            // a JPEG that comes back with the same coefficients in other bytes
+  bool is_warned = false;                // libjpeg-turbo warns about the header of the source's JPEG (JpegHeader)
 };
+
+/// Where unpack() is to write a picture: under the path it had, unless it has become another kind of file.
+std::string stored_path(const std::string& path, const Encoded& encoded);
 
 /// Determinism: the result depends only on options, codebook, id and picture.
 /// Errors: corrupt_error, which states the fact but names no file.

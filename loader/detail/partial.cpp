@@ -79,15 +79,20 @@ std::optional<FinishedShard> Partial::read_state(size_t shard, const std::string
   try {
     const auto bytes = read_file(state_path(shard));
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    const auto state = parse_strict_json(text, state_path(shard).string(), 2);
+    const auto state = parse_strict_json(text, state_path(shard).string(), 3);
     if (state.at("key").get<std::string>() != key_) return {};
     const auto tally = Tally::from_numbers(class_count_, state.at("tally").get<std::vector<uint64_t>>());
     const auto byte_count = state.at("byte_count").get<uint64_t>();
     if (!tally || fs::file_size(folder() / file) != byte_count) return {};
-    return FinishedShard{{file, tally->sample_count(), byte_count, state.at("xxh3").get<std::string>()},
-                         state.at("skipped_count").get<uint64_t>(),
-                         state.at("transcoded_count").get<uint64_t>(),
-                         *tally};
+    FinishedShard finished{.entry = {.file = file, .sample_count = tally->sample_count(), .byte_count = byte_count},
+                           .transcoded_count = state.at("transcoded_count").get<uint64_t>(),
+                           .warned_count = state.at("warned_count").get<uint64_t>(),
+                           .tally = *tally};
+    finished.entry.xxh3 = state.at("xxh3").get<std::string>();
+    if (const auto& id = state.at("first_id"); !id.is_null()) finished.entry.first_id = id.get<uint64_t>();
+    for (const auto& [id, reason] : state.at("skipped").get<std::vector<std::pair<uint64_t, std::string>>>())
+      finished.skipped.push_back({id, reason});
+    return finished;
   } catch (const Error&) {  // not what finish() writes: the shard is packed again
     return {};
   } catch (const nlohmann::json::exception&) {
@@ -111,12 +116,16 @@ std::vector<std::optional<FinishedShard>> Partial::take_over(const std::vector<s
 }
 
 void Partial::finish(size_t shard, const FinishedShard& finished) {
-  const nlohmann::ordered_json state{{"key", key_},
-                                     {"byte_count", finished.entry.byte_count},
-                                     {"xxh3", finished.entry.xxh3},
-                                     {"skipped_count", finished.skipped_count},
-                                     {"transcoded_count", finished.transcoded_count},
-                                     {"tally", finished.tally.numbers()}};
+  nlohmann::ordered_json state{{"key", key_},
+                               {"byte_count", finished.entry.byte_count},
+                               {"xxh3", finished.entry.xxh3},
+                               {"first_id", nullptr},
+                               {"skipped", nlohmann::ordered_json::array()},
+                               {"transcoded_count", finished.transcoded_count},
+                               {"warned_count", finished.warned_count},
+                               {"tally", finished.tally.numbers()}};
+  if (finished.entry.first_id) state["first_id"] = *finished.entry.first_id;
+  for (const auto& [id, reason] : finished.skipped) state["skipped"].push_back(std::pair(id, reason));
   write_text(state_path(shard), state.dump() + "\n");
 }
 

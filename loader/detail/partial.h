@@ -8,14 +8,16 @@
 #include <vector>
 
 #include "loader/dataset.h"
+#include "loader/detail/skipped.h"
 #include "loader/detail/tally.h"
 
 namespace penstock::detail {
 
-/// A shard that is on the disk, and what the manifest needs of it.
+/// A shard that is on the disk, and what the manifest and the list of skipped pictures need of it.
 struct FinishedShard {
   Manifest::Shard entry;
-  uint64_t skipped_count = 0, transcoded_count = 0;
+  std::vector<SkippedPicture> skipped = {};
+  uint64_t transcoded_count = 0, warned_count = 0;
   Tally tally;
 };
 

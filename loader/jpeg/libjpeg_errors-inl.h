@@ -15,11 +15,25 @@
 
 namespace penstock::detail {
 
-/// An error of libjpeg, and also a warning, ends the call by longjmp to `jump`, with `message` set. The one exception
-/// is the warning about an unknown revision of JFIF, which says nothing about the picture. (The warning about bytes
-/// left over before EOI does count: a flipped bit in a scan mostly leaves such bytes.) The jump must not skip
-/// destructors. libjpeg is therefore called in functions that hold no objects with destructors and that return false
-/// when setjmp(errors.jump) reports that the call failed.
+/// Whether the warning that libjpeg has just given changes no pixel. parse_jpeg_header() takes the same headers.
+inline bool is_harmless_warning(j_common_ptr info) {
+  switch (info->err->msg_code) {
+    case JWRN_JFIF_MAJOR:      // an unknown revision of JFIF
+    case JWRN_ADOBE_XFORM:     // an unknown colour transform in APP14: libjpeg takes YCbCr, or YCCK with 4 components
+    case JWRN_NOT_SEQUENTIAL:  // Ss, Se, Ah and Al of a sequential scan, which have one sensible value and are not used
+      return true;
+    case JWRN_EXTRANEOUS_DATA:
+      // Bytes before a marker where one is due. After the first scan they count: a flipped bit in a scan mostly leaves
+      // such bytes.
+      return info->is_decompressor && reinterpret_cast<j_decompress_ptr>(info)->input_scan_number == 0;
+    default:
+      return false;
+  }
+}
+
+/// An error of libjpeg, and also a warning that is not harmless, ends the call by longjmp to `jump`, with `message`
+/// set. The jump must not skip destructors. libjpeg is therefore called in functions that hold no objects with
+/// destructors and that return false when setjmp(errors.jump) reports that the call failed.
 struct LibjpegErrors {
   jpeg_error_mgr manager{};  // must be first, because libjpeg gives back a pointer to it
   std::jmp_buf jump{};
@@ -48,7 +62,7 @@ struct LibjpegErrors {
  private:
   static void on_message(j_common_ptr info, int level) {
     // A level below 0 is a warning, the others are traces.
-    if (level < 0 && info->err->msg_code != JWRN_JFIF_MAJOR) fail(info);
+    if (level < 0 && !is_harmless_warning(info)) fail(info);
   }
 };
 

@@ -189,4 +189,23 @@ void SeekIndex::advance(Point& point) const {
   read_predictors(point);
 }
 
+void check_seek_index(const JpegHeader& header, std::span<const uint8_t> bytes, std::span<const uint8_t> index) {
+  const JpegGeometry geometry(header);
+  const SeekIndex found(index, geometry);
+  const auto rebuilt = build_seek_index(header, geometry, bytes, found.every());
+  const SeekIndex expected(rebuilt, geometry);
+  const int row_points = (geometry.mcu_columns + found.every() - 1) / found.every();
+  for (int row = 0; row < geometry.mcu_rows; ++row) {
+    auto point = found.row_begin(row), right = expected.row_begin(row);
+    for (;;) {
+      if (point.bit != right.bit || point.dc != right.dc)
+        fail(concat("point ", point.k, " of MCU row ", row, " is bit ", point.bit, " where the scan has bit ",
+                    right.bit, point.bit == right.bit ? " with other DC predictors" : ""));
+      if (point.k == row_points) break;
+      found.advance(point);
+      expected.advance(right);
+    }
+  }
+}
+
 }  // namespace penstock::detail

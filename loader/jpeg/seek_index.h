@@ -84,4 +84,8 @@ class SeekIndex {
   std::array<Predictor, 4> predictors_{};
 };
 
+/// Compares all points of `index` with those of the scan in the JPEG `bytes`, which build_seek_index() finds. Requires
+/// what that does. Errors: corrupt_error for a point that is not there, and what build_seek_index() throws.
+void check_seek_index(const JpegHeader& header, std::span<const uint8_t> bytes, std::span<const uint8_t> index);
+
 }  // namespace penstock::detail

@@ -22,7 +22,7 @@ _WORDS_FOR_ITERABLES = {**_WORDS, "with every class,": "with every class (class_
 
 
 class Packed(NamedTuple):
-    """What pack() did. `skipped` has a message per broken picture that was left out."""
+    """What pack() did. `skipped` has a message per broken picture that was left out; OUT/<split>/skipped.jsonl has them, too."""
     folder: pathlib.Path
     samples: int
     seconds: float

@@ -164,11 +164,33 @@ TEST(DatasetTest, ShardsMustAgreeWithTheManifest) {
               testing::AllOf(testing::StartsWith("3 "), HasSubstr("gone: No such file")));
 }
 
+TEST(DatasetTest, ShardsThatWereExchangedAreNoticedWhenTheSplitIsOpened) {
+  const TemporaryFolder folder;
+  pack(testing_data::digits(folder / "d", 20, 2));
+  const auto split = folder / "d/train";
+  const Manifest manifest = read_manifest(split);
+  ASSERT_EQ(manifest.shards[0].byte_count, manifest.shards[1].byte_count);
+  const auto first = split / manifest.shards[0].file, second = split / manifest.shards[1].file;
+  fs::rename(first, split / "aside");
+  fs::rename(second, first);
+  fs::rename(split / "aside", second);
+  EXPECT_EQ(error_of([&] { Dataset::open(split); }),
+            "4 " + first.string() +
+                ": sample 0 (id 10) at byte 4096: id is 10; expected 0, as the manifest says of the "
+                "first sample in this file");
+  Manifest earlier = manifest;  // a manifest of an earlier version does not say
+  for (auto& shard : earlier.shards) shard.first_id.reset();
+  write_manifest(split, earlier);
+  EXPECT_EQ(Dataset::open(split)->size(), 20u);
+}
+
 TEST(ManifestTest, ComesBackAsWritten) {
   const TemporaryFolder folder;
   Manifest written = write_split(folder / "x", {3, 2});
   written.shuffle_seed = 9;
   written.skipped_count = 4;
+  written.warned_count = 3;
+  written.shards[0].first_id = 7;
   written.channels = written.statistics.channels = 3;
   written.extent = {};
   written.statistics.mean = {1.0 / 3, 0.1, 5e-324};
@@ -179,6 +201,9 @@ TEST(ManifestTest, ComesBackAsWritten) {
   EXPECT_EQ(read.shuffle_seed, 9);
   EXPECT_EQ(read.sample_count, 5u);
   EXPECT_EQ(read.skipped_count, 4u);
+  EXPECT_EQ(read.warned_count, 3u);
+  EXPECT_EQ(read.shards.at(0).first_id, 7u);
+  EXPECT_EQ(read.shards.at(1).first_id, std::nullopt);
   EXPECT_EQ(read.class_names, written.class_names);
   EXPECT_EQ(read.class_counts, written.class_counts);
   EXPECT_EQ(read.extent, written.extent);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "loader/detail/orientation.h"
 #include "loader/jpeg/huffman.h"
 #include "loader/jpeg/rebuild.h"
 #include "loader/jpeg/transcode.h"
@@ -91,7 +92,7 @@ TEST(TranscodeTest, SegmentsAreKept) {
   bytes.insert(bytes.begin() + 20, adobe.begin(), adobe.end());
   const JpegBytes out = transcode_to_baseline(bytes);
   EXPECT_EQ(JpegBytes(out.begin(), out.begin() + 20 + 52), JpegBytes(bytes.begin(), bytes.begin() + 20 + 52));
-  EXPECT_EQ(detail::parse_jpeg_header(out).orientation, 6);
+  EXPECT_EQ(detail::exif_orientation(detail::parse_jpeg_header(out).exif), 6);
   EXPECT_THAT(std::string(out.begin(), out.end()), HasSubstr("a comment"));
 }
 

@@ -288,7 +288,9 @@ TEST(PackTest, ForceDeletesNothingThatWasPutBesideTheShards) {
   EXPECT_EQ(files_below(folder.path()), before);
 }
 
-detail::FinishedShard finished_shard() { return {{"new", 0, 3, "hash"}, 0, 0, detail::Tally(10)}; }
+detail::FinishedShard finished_shard() {
+  return {.entry = {.file = "new", .byte_count = 3, .xxh3 = "hash"}, .tally = detail::Tally(10)};
+}
 
 TEST(PackTest, AKillBehindTheExchangeLeavesNoStateOfTheNewShards) {
   const TemporaryFolder folder;

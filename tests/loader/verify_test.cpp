@@ -5,11 +5,18 @@
 #include <map>
 #include <set>
 
+#include "loader/codecs/codec.h"
 #include "loader/dataset.h"
+#include "loader/detail/checksum.h"
+#include "loader/jpeg/coefficient_sample.h"
+#include "loader/jpeg/geometry.h"
+#include "loader/jpeg/header.h"
+#include "loader/jpeg/seek_index.h"
 #include "loader/pack.h"
 #include "loader/safetensors.h"
 #include "loader/shard_writer.h"
 #include "tests/loader/add_sample.h"
+#include "tests/loader/jpeg_pictures.h"
 #include "tests/loader/storage_test_data.h"
 
 namespace penstock {
@@ -168,6 +175,108 @@ TEST(VerifyTest, AnIdThatStandsTwiceIsFound) {
   entry.xxh3 = problems[0].substr(problems[0].find("xxh3 is ") + 8, 32);
   write_manifest(split, manifest);
   EXPECT_THAT(verify(split).lines, testing::ElementsAre(HasSubstr("id 0 occurs twice")));
+}
+
+/// A split of one JPEG, whose sample can be replaced by a forged one with all checksums made anew.
+class ForgedJpeg {
+ public:
+  ForgedJpeg(const Bytes& jpeg, Encode encode) {
+    write_bytes(folder_ / "in/c/p.jpg", jpeg);
+    PackOptions options = pictures(folder_);
+    options.shard_count = 1;
+    options.storage.encode = encode;
+    pack(options);
+  }
+  fs::path split() const { return folder_ / "out/train"; }
+  ShardReader shard() const { return ShardReader(file()); }
+
+  void replace(const Sample& forged) const {
+    const Bytes codebook = Safetensors(file()).find("codebook") ? Bytes(codebook_of(file())) : Bytes();
+    ShardWriter writer(folder_ / "new", {}, codebook);
+    writer.add(forged);
+    Manifest manifest = read_manifest(split());
+    manifest.shards[0].byte_count = writer.finish();
+    manifest.shards[0].xxh3 = detail::xxh3_hex(read_bytes(folder_ / "new"));
+    fs::rename(folder_ / "new", file());
+    write_manifest(split(), manifest);
+  }
+  /// The error of decoding the whole picture by this path.
+  std::string error_by(DecodePath path) const {
+    const ShardReader reader = shard();
+    const Sample sample = reader.at(0);
+    DecodeScratch scratch;
+    const DecodeRequest request{.region = {0, 0, sample.extent.width, sample.extent.height}, .path = path};
+    return testing_data::error_of([&] { codec_for(sample.encoding).decode(sample, request, scratch); });
+  }
+
+ private:
+  static Bytes codebook_of(const fs::path& file) {
+    const Safetensors tensors(file);
+    const auto bytes = tensors.find("codebook")->bytes;
+    return {bytes.begin(), bytes.end()};
+  }
+  fs::path file() const { return split() / "shard-00000-of-00001.safetensors"; }
+  TemporaryFolder folder_;
+};
+
+/// Coefficients have a head and a tail of the file, which only libjpeg-turbo and unpack() read.
+TEST(VerifyTest, CoefficientsWhoseFileCannotBeRebuiltAreFound) {
+  for (const std::string forgery : {"none", "no EOI", "DAC", "Huffman table"}) {
+    SCOPED_TRACE(forgery);
+    const ForgedJpeg forged(testing_data::golden_picture("jpeg 420").file, Encode::kAuto);
+    Bytes head, tail;
+    {
+      const ShardReader reader = forged.shard();
+      Sample sample = reader.at(0);
+      auto parts = detail::CoefficientSample::parse(sample.bytes);
+      head = {parts.header.begin(), parts.header.end()}, tail = {parts.tail.begin(), parts.tail.end()};
+      const Bytes dac{0xFF, 0xCC, 0, 4, 99, 0}, dht{0xFF, 0xC4};
+      if (forgery == "no EOI") tail.clear();
+      if (forgery == "DAC") head.insert(head.begin() + 2, dac.begin(), dac.end());
+      const auto table = std::search(head.begin(), head.end(), dht.begin(), dht.end());
+      if (forgery == "Huffman table") std::fill_n(table + 21, 8, uint8_t{0});  // the first 8 symbols
+      parts.header = head, parts.tail = tail;
+      const Bytes bytes = parts.bytes();
+      sample.bytes = bytes;
+      forged.replace(sample);
+    }
+    EXPECT_EQ(forged.error_by(DecodePath::kAuto), "");
+    const bool is_sound = forgery == "none";
+    EXPECT_EQ(forged.error_by(DecodePath::kFull).empty(), is_sound);
+    const auto problems = verify(forged.split()).lines;
+    EXPECT_EQ(problems.size(), is_sound ? 0u : 1u);
+    EXPECT_THAT(problems, testing::Each(HasSubstr("sample 0 (id 0) at byte 4096: ")));
+  }
+}
+
+/// Decoding the whole picture does not pass all points of an index with a point every 3 MCUs, which other writers may
+/// make. Every bit but those of the padding is flipped.
+TEST(VerifyTest, APointOfASeekIndexThatIsElsewhereIsFound) {
+  Rng rng(44, 0, 0, 0);
+  const Bytes jpeg = testing_data::encode_jpeg({"grey", {1, 1}, {1, 1}, JCS_GRAYSCALE}, 16, 300, 90, rng);
+  const auto header = detail::parse_jpeg_header(jpeg);
+  const Bytes index = detail::build_seek_index(header, detail::JpegGeometry(header), jpeg, 3);
+  const ForgedJpeg forged(jpeg, Encode::kKeep);
+  const ShardReader reader = forged.shard();
+  Sample sample = reader.at(0);
+  sample.seek_index = index;
+  DecodeScratch scratch;
+  const Codec& codec = codec_for(Encoding::kJpeg);
+  EXPECT_EQ(testing_data::error_of([&] { codec.check_further(sample, scratch); }), "");
+  int unnoticed_count = 0;  // by decoding the whole picture
+  constexpr size_t kPaddingBytes = 7;
+  for (size_t bit = 0; bit < 8 * (index.size() - kPaddingBytes - 1); ++bit) {
+    Bytes changed = index;
+    changed[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+    sample.seek_index = changed;
+    EXPECT_NE(testing_data::error_of([&] { codec.check_further(sample, scratch); }), "") << "bit " << bit;
+    const DecodeRequest whole{.region = {0, 0, 300, 16}, .channels = 1};
+    if (!testing_data::error_of([&] { codec.decode(sample, whole, scratch); }).empty() || ++unnoticed_count > 1)
+      continue;
+    forged.replace(sample);
+    EXPECT_THAT(verify(forged.split()).lines, testing::ElementsAre(HasSubstr("seek index: ")));
+  }
+  EXPECT_GT(unnoticed_count, 0);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 """penstock.pack: sources by name as shardprep packs them, and anything that can be iterated."""
 import hashlib
 import io
+import json
 import os
 import pathlib
 import signal
@@ -205,6 +206,9 @@ def test_broken_pictures_may_be_left_out(tmp_path):
     packed = penstock.pack([(good, 0), *((bytes, 0) for bytes in broken), (good, 1)], tmp_path, on_corrupt="skip")
     assert packed.samples == 2
     assert sorted(line.split(":")[0] for line in packed.skipped) == [f"item {number}" for number in range(1, 5)]
+    listed = [json.loads(line) for line in (tmp_path / "train/skipped.jsonl").read_text().splitlines()]
+    assert [line["id"] for line in listed] == [1, 2, 3, 4]
+    assert sorted(f"item {line['id']}: {line['reason']}" for line in listed) == sorted(packed.skipped)
     for number, bytes in enumerate(broken):
         with pytest.raises(penstock.CorruptError) as caught:
             penstock.pack([(bytes, 0)], tmp_path / "packed")

@@ -296,11 +296,18 @@ def test_a_broken_picture_is_one_line_and_can_be_skipped(kind, encode, tmp_path)
     assert "1 broken picture left out" in run("shardprep", "info", tmp_path / "out").stdout
 
 
-def test_of_many_broken_pictures_twenty_are_named(tmp_path):
+def test_of_many_broken_pictures_twenty_are_named_and_all_are_listed(tmp_path):
     write(tmp_path / "in", {"c/good.jpg": saved(photograph(0)), **{f"c/{i}.jpg": b"\xff\xd8broken" for i in range(25)}})
     done = pack(tmp_path / "in", tmp_path / "out", "--on-corrupt", "skip", "--quiet")
     lines = done.stderr.splitlines()
-    assert len(lines) == 21 and lines[-1] == "skipped: ... and 5 more", lines
+    listed = tmp_path / "out/train/skipped.jsonl"
+    assert len(lines) == 21 and lines[-1] == f"skipped: ... and 5 more; all are in {listed}", lines
+    skipped = [json.loads(line) for line in listed.read_text().splitlines()]
+    assert [entry["path"] for entry in skipped] == sorted(f"c/{i}.jpg" for i in range(25))
+    assert all("; expected " in entry["reason"] and ".jpg" not in entry["reason"] for entry in skipped)
+    done = pack(tmp_path / "in", tmp_path / "out", "--on-corrupt", "skip", "--force")
+    assert f", 25 broken pictures skipped, see {listed}\n" in done.stdout
+    run("shardprep", "verify", tmp_path / "out")
     assert len({re.search(r"/c/(\d+)\.jpg: ", line)[1] for line in lines[:-1]}) == 20
     (tmp_path / "in/c/good.jpg").unlink()
     lines = pack(tmp_path / "in", tmp_path / "none", "--on-corrupt", "skip", code=4).stderr.splitlines()

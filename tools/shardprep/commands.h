@@ -26,6 +26,9 @@ Command show_command(CLI::App& app);
 /// empty). Throws io_error if there is none, and config_error if DIR is the folder of another split.
 std::vector<std::filesystem::path> split_folders(const std::filesystem::path& folder, const std::string& split);
 
+/// "3 JPEGs with an odd header (libjpeg-turbo warns, no pixel changes)".
+std::string warned_text(uint64_t count);
+
 /// Throws config_error if the value of --jobs is negative.
 void check_jobs(int jobs);
 

@@ -48,7 +48,7 @@ void print_pictures(const Dataset& dataset) {
                                                  greatest.width, " x ", dataset.manifest().channels)
                                               .c_str());
   for (const auto& [form, count] : encodings) std::printf(", %s %s", grouped(count).c_str(), form.c_str());
-  if (turned_count > 0) std::printf(", %s turned by EXIF", grouped(turned_count).c_str());
+  if (turned_count > 0) std::printf(", %s turned by EXIF or XMP", grouped(turned_count).c_str());
   std::printf("\n");
 }
 
@@ -80,6 +80,7 @@ void print_info(const fs::path& folder) {
   std::printf("  storage    %s", one_line(manifest.storage).c_str());
   if (manifest.transcoded_count > 0)
     std::printf(", %s transcoded (same pixels, other bytes)", count_text(manifest.transcoded_count, "JPEG").c_str());
+  if (manifest.warned_count > 0) std::printf(", %s", warned_text(manifest.warned_count).c_str());
   std::printf("\n");
   print_pictures(*dataset);
   const auto& statistics = manifest.statistics;
@@ -135,6 +136,10 @@ bool is_split_folder(const fs::path& folder) {
 }
 
 }  // namespace
+
+std::string warned_text(uint64_t count) {
+  return count_text(count, "JPEG") + " with an odd header (libjpeg-turbo warns, no pixel changes)";
+}
 
 void check_jobs(int jobs) {
   if (jobs < 0) throw config_error(concat("--jobs is ", jobs, "; expected 0 (one per core) or more"));

@@ -41,7 +41,9 @@ std::vector<std::string> parse_splits(const std::string& text) {
   return names;
 }
 
-/// Packs, and shows on stderr the progress and what is skipped. Returns the last progress.
+std::string skipped_file(const fs::path& folder) { return (folder / kSkippedFile).string(); }
+
+/// Packs, and shows on stderr the progress and the first pictures that are skipped. Returns the last progress.
 PackProgress pack_aloud(const PackOptions& options, ProgressLine& line) {
   PackProgress last;
   uint64_t skipped_count = 0;
@@ -50,18 +52,18 @@ PackProgress pack_aloud(const PackOptions& options, ProgressLine& line) {
       if (++skipped_count <= Problems::kMaxLines) line.say("skipped: " + message);
     line.show(last = progress);
   };
-  const auto finish = [&] {
+  const auto finish = [&](const std::string& list) {
     if (skipped_count > Problems::kMaxLines)
-      line.say(concat("skipped: ... and ", grouped(skipped_count - Problems::kMaxLines), " more"));
+      line.say(concat("skipped: ... and ", grouped(skipped_count - Problems::kMaxLines), " more", list));
     line.finish();  // so that an error message begins a new line
   };
   try {
     pack(options, show);
   } catch (...) {
-    finish();
+    finish("");
     throw;
   }
-  finish();
+  finish(concat("; all are in ", skipped_file(options.output / options.split)));
   return last;
 }
 
@@ -71,11 +73,13 @@ void print_summary(const fs::path& folder, const PackProgress& last) {
   for (const auto& shard : manifest.shards) byte_count += shard.byte_count;
   std::string notes;
   if (last.reused_count > 0) notes += ", " + grouped(last.reused_count) + " of them packed before an interruption";
-  if (last.skipped_count > 0) notes += ", " + count_text(last.skipped_count, "broken picture") + " skipped";
+  if (manifest.warned_count > 0) notes += ", " + warned_text(manifest.warned_count);
   if (manifest.transcoded_count > 0)
     notes += ", " + count_text(manifest.transcoded_count, "JPEG") + " transcoded (same pixels, other bytes)";
   if (last.ignored_count > 0)
     notes += ", " + count_text(last.ignored_count, "file") + " ignored (no pictures, or outside of class folders)";
+  if (last.skipped_count > 0)
+    notes += concat(", ", count_text(last.skipped_count, "broken picture"), " skipped, see ", skipped_file(folder));
   std::printf("%s: %s of %s in %s, %s, %.1f s%s\n", folder.c_str(), count_text(manifest.sample_count, "sample").c_str(),
               count_text(manifest.class_names.size(), "class", "classes").c_str(),
               count_text(manifest.shards.size(), "shard").c_str(), byte_text(byte_count).c_str(), last.seconds,
@@ -152,8 +156,8 @@ Command pack_command(CLI::App& app) {
   command->add_flag("--force", options.force, "replace OUT/<split> if it exists, once the new one is complete");
   command
       ->add_option("--on-corrupt", arguments->on_corrupt,
-                   "what to do with a picture that cannot be decoded. fail: stop with exit code 4; skip: name it, "
-                   "count it and leave it out")
+                   "what to do with a picture that cannot be decoded. fail: stop with exit code 4; skip: leave it out, "
+                   "count it, and write its path and the reason to OUT/<split>/skipped.jsonl")
       ->capture_default_str();
   auto& storage = options.storage;
   command
@@ -186,7 +190,8 @@ Command pack_command(CLI::App& app) {
                    "on: progressive and other JPEGs that cannot have a seek index are rewritten as baseline JPEGs, "
                    "with the same pixels; off: they are stored as they are")
       ->capture_default_str();
-  command->add_flag("--no-exif", arguments->ignores_exif, "do not turn pictures upright by their EXIF orientation");
+  command->add_flag("--no-exif", arguments->ignores_exif,
+                    "do not turn pictures upright by the orientation in their EXIF or XMP");
   command->add_flag("--quiet", arguments->is_quiet, "print no progress and no summary");
   return {command, [arguments] { return run_pack(*arguments); }};
 }
