@@ -50,7 +50,7 @@ std::string data_block(const BarChart& chart, const std::vector<double>& places)
   std::string text = concat("$", chart.name, " << EOD\n");
   for (size_t i = 0; i < chart.rows.size(); ++i) {
     const auto& row = chart.rows[i];
-    text += concat(places[i], ' ', row.low, ' ', row.high, " \"", row.text, '"');
+    text += concat(places[i], ' ', row.low, ' ', row.high, ' ', row.text);
     double end = 0;
     for (const double part : row.parts) text += concat(' ', std::exchange(end, end + part), ' ', end + part);
     text += '\n';

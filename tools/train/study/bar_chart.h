@@ -12,7 +12,7 @@ struct BarRow {
   int group = 0;              ///< Rows of different groups have a gap between them.
   std::vector<double> parts;  ///< Lengths, drawn one after the other.
   double low = 0, high = 0;   ///< A range around the end of the bar; none if both are equal.
-  std::string text;           ///< Written after the bar.
+  std::string text;           ///< One word, written after the bar.
 };
 
 struct BarChart {
