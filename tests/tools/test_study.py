@@ -151,6 +151,44 @@ def chromium(tmp_path, page, *flags):
     return done.stdout
 
 
+def bars(svg, colour):
+    """The bars of a chart in a colour, without that of its key: (top, bottom, left, right), from the top."""
+    points = [[float(number) for number in re.split("[ ,]", polygon.strip())] for polygon in
+              re.findall(rf"<polygon fill = '{re.escape(colour)}' points = '([^']*)'", svg)]
+    found = sorted((min(p[1::2]), max(p[1::2]), min(p[::2]), max(p[::2])) for p in points)
+    return [bar for bar in found if bar[1] - bar[0] > 15]  # the key's is half as thick
+
+
+LOAD, UPDATE = "rgb(213,  94,   0)", "rgb(  0, 114, 178)"
+
+
+def check_bars(svg, count):
+    """As many bars as rows, none over another one, and loads before updates."""
+    update = bars(svg, UPDATE)
+    assert len(update) == count
+    assert all(above[1] < below[0] for above, below in zip(update, update[1:])), update
+    for load, then in zip(bars(svg, LOAD), update):
+        assert load[:2] == then[:2] and load[3] == pytest.approx(then[2], abs=0.02)
+
+
+def overflowing(tmp_path, report, width):
+    """How far the page, and the widest of its tables, reach beyond the window or its place, in pixels."""
+    copy = tmp_path / f"wide-{width}.html"
+    copy.write_text(report.read_text().replace("</body>", """<script>
+        const beyond = element => element.scrollWidth - element.clientWidth;
+        document.body.dataset.page = beyond(document.documentElement);
+        document.body.dataset.table = Math.max(...Array.from(document.querySelectorAll(".table"), beyond));
+        </script></body>"""))
+    found = Page(chromium(tmp_path, copy, "--dump-dom", f"--window-size={width},2000")).attributes
+    body = next(attributes for attributes in found if "data-page" in attributes)
+    return int(body["data-page"]), int(body["data-table"])
+
+
+def test_charts_have_a_bar_for_every_row(study):
+    out, _ = study
+    check_bars((out / "chart-stages.svg").read_text(), 4)
+
+
 def test_the_page_in_a_browser(study, tmp_path):
     out, _ = study
     page = Page(chromium(tmp_path, out / "report.html", "--dump-dom"))
@@ -357,3 +395,10 @@ def test_modes_stand_beside_each_other_with_what_they_train(cache, tmp_path):
     assert "speed-up of every mode over single" in page and "<th>trains as single</th>" in page
     assert "ddp: o + l / W + u + t / W" in page  # the formulas
     assert (out / "chart-modes.png").stat().st_size > 5_000
+    # The bubble of the table is the one that the run itself has told, which is of all ranks.
+    assert [row["bubble"] for row in table] == [f"{100 * one.get('bubble', {}).get('measured', 0):.0f} %" for one in found]
+    assert found[3]["bubble"]["measured"] > 0.05
+    for name in ("total", "stages", "modes"):
+        check_bars((out / f"chart-{name}.svg").read_text(), len(modes))
+    for width in (1300, 800):
+        assert overflowing(tmp_path, out / "report.html", width) == (0, 0)

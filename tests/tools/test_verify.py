@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 
 import pytest
@@ -44,12 +45,62 @@ def test_modes_as_threads_and_as_processes_hold():
     assert any(0 < float(row[5]) for row in rows)  # otherwise nothing was compared with anything
 
 
+def judge(*arguments):
+    done = verify("--plugin", MUTANTS, "--nproc", "2", "--hosting", "threads", "--steps", "8", "--json", *arguments, code=1)
+    return json.loads(done.stdout), done.stderr.splitlines()
+
+
 @pytest.fixture(scope="module")
 def judged():
-    modes = ",".join([*CAUGHT_BY, "control"])
-    done = verify("--plugin", MUTANTS, "--modes", modes, "--nproc", "2", "--hosting", "threads", "--steps", "8", "--json",
-                  code=1)
-    return json.loads(done.stdout), done.stderr.splitlines()
+    return judge("--modes", ",".join([*CAUGHT_BY, "control"]))
+
+
+@pytest.fixture(scope="module")
+def judged_residual():
+    """The same with a model that rounds more than LeNet."""
+    return judge("--modes", ",".join([*CAUGHT_BY, "control"]), "--arch", "residual")
+
+
+@pytest.mark.parametrize("mutant", [mutant for mutant in CAUGHT_BY if mutant not in ("stale-buffers", "stale-shard-buffers")])
+def test_every_mistake_is_caught_with_a_model_that_rounds_more(judged_residual, mutant):
+    pairs = [pair for pair in judged_residual[0]["pairs"] if pair["mode"] == mutant]
+    assert {pair["class"] for pair in pairs if not pair["holds"]} == CAUGHT_BY[mutant]
+    # What rounding alone does is far below what a mistake does.
+    for pair in pairs:
+        assert pair["holds"] or pair["failure"] or pair["class"] == "bitwise" or pair["difference"] > 30 * pair["bound"], pair
+
+
+def test_a_model_that_rounds_more_holds_below_a_bound_of_its_own(judged_residual):
+    pairs = [pair for pair in judged_residual[0]["pairs"] if pair["mode"] == "control"]
+    assert len(pairs) == 2 and all(pair["holds"] for pair in pairs), pairs
+    one_step = next(pair for pair in pairs if pair["class"] == "one-step")
+    assert 1e-6 < one_step["difference"] < one_step["bound"] < 1e-4
+
+
+def test_a_model_with_dropout_is_compared_bit_by_bit():
+    modes = "single(accumulate=8),ddp,ddp(sync-bn=true),dp,dp(devices=cpu:1),zero(stage=3),pipeline(recompute=always)"
+    done = verify("--plugin", MUTANTS, "--arch", "dropout", "--modes", modes, "--nproc", "2", "--steps", "40")
+    rows = [line.split() for line in done.stdout.splitlines() if line.endswith("holds")]
+    assert [(row[0], row[2], row[4]) for row in rows] == [(mode, hosting, "bitwise") for mode, hosting in (
+        ("single(accumulate=8)", "-"), ("ddp", "processes"), ("zero(stage=3)", "processes"),
+        ("pipeline(recompute=always)", "processes"))]
+    assert done.stdout.splitlines()[-1] == "4 of 4 pairs hold"
+    assert "and dropout, one-step, fp64: the model draws random numbers, as dropout does, which are others in every mode" in done.stdout
+    assert "not run: dp, dp(devices=cpu:1) with 1 rank and dropout, bitwise: the model draws random numbers" in done.stdout
+
+
+def test_a_mistake_is_caught_with_dropout_too():
+    done = verify("--plugin", MUTANTS, "--arch", "dropout", "--modes", "leaves-shifted", "--nproc", "2", "--steps", "40", code=1)
+    assert "caught by bitwise: leaves-shifted, " in done.stdout and "0 of 1 pair hold" in done.stdout
+
+
+@pytest.mark.parametrize("arch, hosting, reason", [
+    ("dropout", "threads", "the model draws random numbers"),
+    ("own-noise", "processes", "the model's forward in training mode gives something else when LibTorch's random numbers are the same"),
+])
+def test_random_numbers_that_nothing_fixes_are_not_compared(arch, hosting, reason):
+    done = verify("--plugin", MUTANTS, "--arch", arch, "--modes", "ddp", "--nproc", "2", "--hosting", hosting, code=2)
+    assert reason in done.stderr and done.stderr.count("\n") == 1, done.stderr
 
 
 @pytest.mark.parametrize("mutant", CAUGHT_BY)
@@ -58,12 +109,15 @@ def test_every_mistake_is_caught_by_its_class(judged, mutant):
     assert {pair["class"] for pair in pairs if not pair["holds"]} == CAUGHT_BY[mutant]
     for equivalence in CAUGHT_BY[mutant]:
         line = next(line for line in judged[1] if line.startswith(f"caught by {equivalence}: {mutant}, "))
-        assert (" > 0 (" if equivalence == "bitwise" else " > 1e-") in line or mutant == "backward-early"
+        bound = r" > 0 \(" if equivalence == "bitwise" else r" > [\d.]+e-(06|12) \("
+        assert re.search(bound, line) or mutant == "backward-early", line
 
 
 def test_a_mode_of_a_plug_in_without_a_mistake_holds(judged):
     pairs = [pair for pair in judged[0]["pairs"] if pair["mode"] == "control"]
-    assert {pair["class"] for pair in pairs} == {"one-step", "fp64"} and all(pair["holds"] for pair in pairs)
+    assert {(pair["arch"], pair["class"]) for pair in pairs} == {
+        (arch, equivalence) for arch in ("lenet", "lenet(batch-norm=true)") for equivalence in ("one-step", "fp64")}
+    assert all(pair["holds"] for pair in pairs), pairs
     assert not judged[0]["holds"]
 
 

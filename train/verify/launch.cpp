@@ -10,12 +10,14 @@
 #include <torch/cuda.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -28,6 +30,7 @@
 #include "train/cuda_device.h"
 #include "train/safetensors_torch.h"
 #include "train/short_message.h"
+#include "train/strategies/rerun.h"
 #include "train/verify/trainee.h"
 
 namespace penstock {
@@ -41,6 +44,12 @@ torch::Device device_of(const Launch& launch) {
   return launch.is_on_gpu ? torch::Device(torch::kCUDA, 0) : torch::Device(torch::kCPU);
 }
 
+void nudge(const Model& model) {
+  at::NoGradGuard no_grad;
+  for (auto& parameter : model.parameters())
+    parameter.copy_(at::nextafter(parameter, at::full_like(parameter, std::numeric_limits<double>::infinity())));
+}
+
 /// Initial weights come from the random numbers of the process, so that ranks that are threads take turns.
 std::unique_ptr<Model> make_model(const Launch& launch) {
   static std::mutex mutex;
@@ -48,6 +57,7 @@ std::unique_ptr<Model> make_model(const Launch& launch) {
   at::manual_seed(1);
   auto model = make_model_of(launch.arch, ModelShape{});
   model->to(launch.dtype);
+  if (launch.is_nudged) nudge(*model);
   return model;
 }
 
@@ -62,8 +72,11 @@ void train(const Launch& launch, const Samples& given, Comm& comm, const std::fi
   comm.barrier();  // a step may set the random numbers of which others build their models
   if (!launch.from.empty()) one.strategy->load_state(read_tensors(launch.from).tensors);
   const int64_t batch_count = (samples.labels.size(0) + launch.batch_size - 1) / launch.batch_size;
-  for (int64_t step = launch.first_step; step < launch.end_step; ++step)
-    one.strategy->step(one.part(samples, launch.batch_size, step % batch_count));
+  for (int64_t step = launch.first_step; step < launch.end_step; ++step) {
+    auto batch = one.part(samples, launch.batch_size, step % batch_count);
+    batch.epoch = step / batch_count;
+    one.strategy->step(batch);
+  }
   const auto state = one.strategy->state();
   if (comm.rank() == 0) write_tensors(to, state);
   comm.barrier();  // no rank leaves while another one still needs it
@@ -180,6 +193,31 @@ std::string end_of(pid_t child) {
   return concat("was ended by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
 }
 
+constexpr const char* kDrawsFromGenerator = "generator";
+constexpr const char* kDrawsOfItsOwn = "own";
+
+/// One of the words above, or "". Two forwards from one state of the generators: the first says whether it has moved,
+/// the second whether that state was all that the outputs depend on.
+std::string what_draws(const Launch& launch) {
+  at::set_num_threads(1);
+  const torch::Device device = device_of(launch);
+  const auto model = make_model(launch);
+  model->to(device);
+  const ModelShape shape;
+  const auto images =
+      at::randn({launch.batch_size, shape.channels, shape.height, shape.width}, launch.dtype).to(device);
+  std::vector<detail::RandomState> states{detail::RandomState(torch::kCPU)};
+  if (!device.is_cpu()) states.emplace_back(device);
+  for (auto& state : states) state.keep();
+  at::NoGradGuard no_grad;
+  const auto first = model->forward(images);
+  const bool has_drawn = !std::all_of(states.begin(), states.end(), [](const auto& state) { return state.is_now(); });
+  for (auto& state : states) state.restore();
+  constexpr double kRounding = 1e-12;  // a GPU may add in another order
+  if (!at::allclose(model->forward(images), first, kRounding, kRounding, /*equal_nan=*/true)) return kDrawsOfItsOwn;
+  return has_drawn ? kDrawsFromGenerator : "";
+}
+
 /// A port that was free a moment ago.
 int free_port() {
   const int socket = detail::listen_at(detail::resolve("127.0.0.1").front(), 0);
@@ -207,6 +245,16 @@ std::string run_launch(const Launch& launch, const Samples& samples, const std::
     if (const auto end = end_of(children[rank]); said.empty() && !end.empty())
       said = concat(children.size() > 1 ? concat("rank ", rank, " ") : "", end);
   return said;
+}
+
+Randomness randomness_of(const Launch& launch) {
+  Complaints complaints;
+  const pid_t child = start(complaints, launch.is_on_gpu, [&] { complaints.add(what_draws(launch)); });
+  const std::string said = complaints.first();
+  end_of(child);
+  return said == kDrawsOfItsOwn        ? Randomness::kOwn
+         : said == kDrawsFromGenerator ? Randomness::kGenerator
+                                       : Randomness::kNone;
 }
 
 }  // namespace penstock

@@ -25,6 +25,7 @@ struct Launch {
   int shards = 0;                        // of --exact; 0: without it
   int64_t first_step = 0, end_step = 0;  // step k trains on batch k, counted around the samples
   std::filesystem::path from = {};       // the state to go on from; empty: initial weights, always the same
+  bool is_nudged = false;                // every initial weight is larger by one unit in the last place
 };
 
 /// Trains, each rank with one intra-op thread, and writes what Strategy::state() gives at rank 0 into `to`. Returns
@@ -34,5 +35,16 @@ struct Launch {
 /// nothing but its own launch, and LibTorch and plug-ins need not be loaded again. Requires that this process has one
 /// thread and has not used a GPU.
 std::string run_launch(const Launch& launch, const Samples& samples, const std::filesystem::path& to);
+
+/// Whether a forward in training mode draws random numbers.
+enum class Randomness {
+  kNone,
+  kGenerator,  // from LibTorch's generator, as dropout does
+  kOwn,        // from elsewhere: with the same state of the generator the same input gives something else
+};
+
+/// Runs forwards of `launch`'s model in a child, as run_launch() does and requires. A model that fails there draws
+/// nothing: its launches will say what is wrong.
+Randomness randomness_of(const Launch& launch);
 
 }  // namespace penstock

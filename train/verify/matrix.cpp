@@ -15,6 +15,12 @@ namespace {
 
 constexpr double kFp64Bound = 1e-12, kOneStepBound = 1e-6;
 
+struct Candidate {
+  std::string arch;
+  std::unique_ptr<Model> model;
+  Randomness randomness;
+};
+
 std::vector<std::string> all_modes() {
   std::vector<std::string> modes;
   for (const auto& [name, entry] : StrategyRegistry::entries()) {
@@ -55,24 +61,36 @@ class ModeRows {
     return meshes;
   }
 
-  void add(const Mesh& mesh, const std::string& arch, const Model& model) {
+  void add(const Mesh& mesh, const Candidate& candidate) {
+    const auto& [arch, model, randomness] = candidate;
     try {
-      if (entry_.traits.check_model) entry_.traits.check_model(spec_, model, mesh);
+      if (entry_.traits.check_model) entry_.traits.check_model(spec_, *model, mesh);
     } catch (const Error& error) {
       return leave_out(arch, mesh.size(), error.what());
     }
+    if (randomness == Randomness::kOwn)
+      return leave_out(
+          arch, mesh.size(),
+          "the model's forward in training mode gives something else when LibTorch's random numbers are the "
+          "same; expected one that draws from LibTorch's generator alone, as dropout does");
+    add_exact(mesh, candidate);
     const Promise promise = promise_of(spec_, mesh);
-    add_exact(mesh, arch);
-    if (has_batch_norm(model) && !promise.sees_whole_batches)
+    const bool is_compressed = promise.compression_error > 0;
+    if (randomness == Randomness::kGenerator)
+      return leave_out(arch, mesh.size(),
+                       "the model draws random numbers, as dropout does, which are others in every mode; expected "
+                       "--exact, which gives all modes the same: class bitwise",
+                       is_compressed ? name_of(Equivalence::kCompressed)
+                                     : join({name_of(Equivalence::kOneStep), name_of(Equivalence::kFp64)}));
+    if (has_batch_norm(*model) && !promise.sees_whole_batches)
       return leave_out(
           arch, mesh.size(),
           concat("--mode ", spec_.name(), ": BatchNorm sees the rows of one rank, replica or micro-batch; ",
                  "expected a model without it, or sync-bn=true"));
-    if (promise.compression_error > 0)
-      return add_hosted(mesh, arch, Equivalence::kCompressed, promise.compression_error);
-    // The backward of BatchNorm in float32 rounds the gradient by 1e-5: that of `single` itself is not known better.
-    if (!has_batch_norm(model)) add_hosted(mesh, arch, Equivalence::kOneStep, kOneStepBound);
-    add_hosted(mesh, arch, Equivalence::kFp64, kFp64Bound);
+    const auto hostings = hostings_of(mesh.size());
+    if (is_compressed) return add_hosted(mesh, arch, hostings, Equivalence::kCompressed, promise.compression_error);
+    add_hosted(mesh, arch, hostings, Equivalence::kOneStep, kOneStepBound);
+    add_hosted(mesh, arch, hostings, Equivalence::kFp64, kFp64Bound);
   }
 
  private:
@@ -88,30 +106,51 @@ class ModeRows {
   /// Ranks share the GPU. The machine is not asked: this process must not use it (run_launch()).
   int gpu_count() const { return options_.is_on_gpu ? 1 : 0; }
 
-  void add_exact(const Mesh& mesh, const std::string& arch) {
+  void add_exact(const Mesh& mesh, const Candidate& candidate) {
     if (entry_.traits.exact == StrategyKind::Exact::kNever) return;
+    const auto leave_out_bitwise = [&](const std::string& reason) {
+      leave_out(candidate.arch, mesh.size(), reason, name_of(Equivalence::kBitwise));
+    };
     if (options_.batch_size % kVerifiedShards != 0)
-      return leave_out(
-          arch, mesh.size(),
-          concat("--batch-size is ", options_.batch_size, "; expected a number that ", kVerifiedShards, " divides"),
-          name_of(Equivalence::kBitwise));
+      return leave_out_bitwise(
+          concat("--batch-size is ", options_.batch_size, "; expected a number that ", kVerifiedShards, " divides"));
     try {
       entry_.traits.mesh(
           spec_,
           {.ranks = mesh.size(), .batch_size = options_.batch_size, .shards = kVerifiedShards, .gpus = gpu_count()});
     } catch (const Error& error) {
-      return leave_out(arch, mesh.size(), error.what(), name_of(Equivalence::kBitwise));
+      return leave_out_bitwise(error.what());
     }
-    add_hosted(mesh, arch, Equivalence::kBitwise, 0);
+    const bool draws = candidate.randomness == Randomness::kGenerator;
+    const auto hostings = draws ? hostings_of_drawing(mesh) : hostings_of(mesh.size());
+    if (hostings.empty())
+      return leave_out_bitwise(
+          "the model draws random numbers, as dropout does, and with --exact no threads may draw from one generator; "
+          "expected --hosting processes, and not --mode dp");
+    add_hosted(mesh, candidate.arch, hostings, Equivalence::kBitwise, 0);
   }
 
-  void add_hosted(const Mesh& mesh, const std::string& arch, Equivalence equivalence, double bound) {
-    const int ranks = mesh.size();
-    for (const Hosting hosting : options_.hostings) {
-      if (hosting == Hosting::kProcesses && ranks > options_.most_processes && options_.hostings.size() > 1) continue;
-      matrix_.pairs.push_back({mode_, arch, ranks, hosting, equivalence, bound});
-      if (ranks == 1) return;  // there is nothing to host
-    }
+  std::vector<Hosting> hostings_of(int ranks) const {
+    if (ranks == 1) return {options_.hostings.front()};  // there is nothing to host
+    auto hostings = options_.hostings;
+    if (ranks > options_.most_processes && hostings.size() > 1) std::erase(hostings, Hosting::kProcesses);
+    return hostings;
+  }
+
+  /// Those in which nobody else draws from a rank's random numbers. `dp` computes in threads of its own, also where it
+  /// has one replica.
+  std::vector<Hosting> hostings_of_drawing(const Mesh& mesh) const {
+    if (mesh.replicas > 1 || spec_.name() == "dp") return {};
+    if (mesh.size() == 1) return hostings_of(1);
+    const auto& hostings = options_.hostings;
+    if (std::find(hostings.begin(), hostings.end(), Hosting::kProcesses) == hostings.end()) return {};
+    return {Hosting::kProcesses};
+  }
+
+  void add_hosted(const Mesh& mesh, const std::string& arch, const std::vector<Hosting>& hostings,
+                  Equivalence equivalence, double bound) {
+    for (const Hosting hosting : hostings)
+      matrix_.pairs.push_back({mode_, arch, mesh.size(), hosting, equivalence, bound});
   }
 
   /// One entry for all numbers of ranks that are left out in the same place; it has the reason of the first one.
@@ -144,16 +183,26 @@ std::string name_of(Hosting hosting) { return hosting == Hosting::kThreads ? "th
 
 Matrix matrix_of(const VerifyOptions& options) {
   Matrix matrix;
-  std::vector<std::unique_ptr<Model>> models;
-  for (const auto& arch : options.archs) models.push_back(make_model_of(arch, ModelShape{}));
+  std::vector<Candidate> candidates;
+  for (const auto& arch : options.archs) {
+    auto model = make_model_of(arch, ModelShape{});
+    const auto randomness = randomness_of(
+        {.mode = "single", .arch = arch, .batch_size = options.batch_size, .is_on_gpu = options.is_on_gpu});
+    candidates.push_back({arch, std::move(model), randomness});
+  }
+  // A mode that cannot fix random numbers is no wrong command.
+  const bool has_random = std::any_of(candidates.begin(), candidates.end(), [](const Candidate& candidate) {
+    return candidate.randomness != Randomness::kNone;
+  });
   const auto modes = options.modes.empty() ? all_modes() : options.modes;
   for (const auto& mode : modes) {
     ModeRows rows(options, mode, matrix);
     for (const auto& mesh : rows.meshes())
-      for (size_t i = 0; i < models.size(); ++i) rows.add(mesh, options.archs[i], *models[i]);
+      for (const auto& candidate : candidates) rows.add(mesh, candidate);
     const bool runs = !matrix.pairs.empty() && matrix.pairs.back().mode == mode;
-    if (!runs && !options.modes.empty()) throw config_error(matrix.left_out.back().reason);
+    if (!runs && !options.modes.empty() && !has_random) throw config_error(matrix.left_out.back().reason);
   }
+  if (matrix.pairs.empty()) throw config_error(matrix.left_out.back().reason);
   return matrix;
 }
 

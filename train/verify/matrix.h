@@ -26,7 +26,7 @@ struct Pair {
   int ranks = 1;
   Hosting hosting = Hosting::kThreads;
   Equivalence equivalence = Equivalence::kFp64;
-  double bound = 0;  // the difference must be below, or 0
+  double bound = 0;  // the difference must be below, or 0; verify() raises it to what the model itself rounds
 };
 
 /// What is not run, and why.
@@ -34,7 +34,7 @@ struct LeftOut {
   std::string mode;
   std::string arch;  // empty: whatever the model
   std::vector<int> ranks;
-  std::string equivalence;  // empty: all
+  std::string equivalence;  // one, or several separated by commas; empty: all
   std::string reason;
 };
 
@@ -54,8 +54,9 @@ struct Matrix {
   std::vector<LeftOut> left_out;
 };
 
-/// A mode that takes none of the numbers of ranks gets the one that it chooses itself. Throws config_error for unknown
-/// modes, models and keys, and for a mode of `modes` that cannot run with any of the numbers of ranks and models.
+/// A mode that takes none of the numbers of ranks gets the one that it chooses itself. Models that draw random numbers
+/// are compared bit by bit alone (randomness_of()). Throws config_error for unknown modes, models and keys, and for a
+/// mode of `modes` that cannot run with any of the numbers of ranks and models. Requires what run_launch() requires.
 Matrix matrix_of(const VerifyOptions& options);
 
 }  // namespace penstock

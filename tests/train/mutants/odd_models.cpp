@@ -1,6 +1,10 @@
-// Odd models: one that takes long to build, and one with a parameter under two names.
+// Odd models: one that takes long to build, one with a parameter under two names, one of a user with residual blocks,
+// and those that draw random numbers.
+#include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
+#include <functional>
+#include <random>
 #include <thread>
 
 #include "core/clock.h"
@@ -37,6 +41,57 @@ const Registered<ModelKind> kTied{
     "tied", {}, "a linear layer with two names", [](const Spec&, const ModelShape& shape) {
       return std::make_unique<Tied>(shape);
     }};
+
+using torch::nn::Conv2d, torch::nn::Conv2dOptions;
+
+/// Wide residual blocks without BatchNorm, as a user might write them.
+class Residual final : public Model {
+ public:
+  explicit Residual(const ModelShape& shape) {
+    Conv2d stem = register_module("stem", Conv2d(Conv2dOptions(shape.channels, 32, 3).stride(2).padding(1)));
+    add_stage("stem", {"stem"}, [stem](const torch::Tensor& x) mutable { return stem(x).relu(); });
+    for (const std::string name : {"a", "b", "c"}) {
+      Conv2d first = register_module(name + "1", Conv2d(Conv2dOptions(32, 32, 3).padding(1)));
+      Conv2d second = register_module(name + "2", Conv2d(Conv2dOptions(32, 32, 3).padding(1)));
+      add_stage(name, {name + "1", name + "2"},
+                [first, second](const torch::Tensor& x) mutable { return (x + second(first(x).relu())).relu(); });
+    }
+    torch::nn::Linear head = register_module("head", torch::nn::Linear(32, shape.classes));
+    add_stage("head", {"head"}, [head](const torch::Tensor& x) mutable { return head(x.mean({2, 3})); });
+  }
+};
+const Registered<ModelKind> kResidual{
+    "residual", {}, "residual blocks of 32 channels", [](const Spec&, const ModelShape& shape) {
+      return std::make_unique<Residual>(shape);
+    }};
+
+/// Two linear layers with noise on what is between them.
+class Noisy final : public Model {
+ public:
+  using Noise = std::function<torch::Tensor(const torch::Tensor& x)>;
+  Noisy(const ModelShape& shape, const Noise& noise) {
+    torch::nn::Linear in = register_module("in", torch::nn::Linear(shape.channels * shape.height * shape.width, 32));
+    torch::nn::Linear out = register_module("out", torch::nn::Linear(32, shape.classes));
+    add_stage("in", {"in"}, [this, in, noise](const torch::Tensor& x) mutable {
+      const auto y = in(x.flatten(1)).relu();
+      return is_training() ? noise(y) : y;
+    });
+    add_stage("out", {"out"}, [out](const torch::Tensor& x) mutable { return out(x); });
+  }
+};
+const Registered<ModelKind> kDropout{
+    "dropout", {}, "two linear layers with dropout", [](const Spec&, const ModelShape& shape) {
+      return std::make_unique<Noisy>(shape, [](const auto& x) { return torch::dropout(x, 0.3, /*train=*/true); });
+    }};
+const Registered<ModelKind> kOwnNoise{"own-noise",
+                                      {},
+                                      "two linear layers with noise from a generator of its own",
+                                      [](const Spec&, const ModelShape& shape) {
+                                        return std::make_unique<Noisy>(
+                                            shape, [random = std::mt19937(1)](const auto& x) mutable {
+                                              return x * (1 + 1e-3 * std::normal_distribution<double>()(random));
+                                            });
+                                      }};
 
 }  // namespace
 }  // namespace penstock

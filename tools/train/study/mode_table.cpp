@@ -132,7 +132,7 @@ Table mode_table(const StudyResults& results) {
                           {row->accuracy ? percent_text(row->accuracy->median, 2) : "-", ""},
                           {share_of_step(*row, row->load_ms), ""},
                           {share_of_step(*row, row->communication_ms), ""},
-                          {share_of_step(*row, row->bubble_ms), ""},
+                          {percent_text(row->bubble.median), ""},
                           {row->equivalence.empty() ? "-" : row->equivalence, ""},
                           {seconds_text(row->total_s.median), ""},
                           {predicted ? seconds_text(*predicted) : prediction_missing(single, *row), ""},
@@ -153,9 +153,10 @@ std::vector<std::pair<std::string, double>> speed_ups(const StudyResults& result
 
 std::vector<std::string> mode_table_notes() {
   std::vector<std::string> notes{
-      concat("Each mode and number of ranks with the number of workers that was the fastest. Load wait, exposed "
-             "communication and bubble are shares of the time of rank 0: for its loader, for sums and messages that "
-             "nothing hides, and for its neighbours in a pipeline. Ranks that are threads have the memory of one "
+      concat("Each mode and number of ranks with the number of workers that was the fastest. Load wait and exposed "
+             "communication are shares of the time of rank 0: for its loader, and for sums and messages that nothing "
+             "hides. Bubble is the share of the time of all ranks, without what they wait for loaders, in which they "
+             "wait for their neighbours in a pipeline. Ranks that are threads have the memory of one "
              "process."),
       concat("trains as single: what train verify-modes finds in ", kVerifiedSteps,
              " steps of LeNet without BatchNorm, with this batch size; \"-\" if the mode does not take LeNet, such as "

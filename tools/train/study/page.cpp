@@ -21,16 +21,19 @@ namespace fs = std::filesystem;
 
 // Colours that colour-blind people can tell apart too (Okabe and Ito 2008).
 constexpr const char* kStyle = R"(
-body { font: 15px/1.5 system-ui, "DejaVu Sans", sans-serif; color: #1c1c1c; background: #fff; max-width: 1080px;
-  margin: 32px auto; padding: 0 24px; }
+body { font: 15px/1.5 system-ui, "DejaVu Sans", sans-serif; color: #1c1c1c; background: #fff; max-width: 1240px;
+  margin: 32px auto; padding: 0 24px; overflow-wrap: anywhere; }
 h1 { font-size: 26px; margin: 0 0 8px; } h2 { font-size: 19px; margin: 36px 0 8px; }
 h3 { font-size: 15px; margin: 22px 0 2px; } p { margin: 4px 0; } ul { margin: 12px 0; padding-left: 20px; }
 pre { background: #f4f4f4; padding: 8px 12px; white-space: pre-wrap; font-size: 13px; }
 .quiet, .range { color: #666; font-size: 13px; } .emulated { color: #a04000; }
-table { border-collapse: collapse; width: 100%; font-size: 14px; font-variant-numeric: tabular-nums; margin: 12px 0; }
-th { text-align: right; font-weight: 600; vertical-align: bottom; border-bottom: 1px solid #444; padding: 4px 8px; }
-td { text-align: right; vertical-align: top; padding: 4px 8px; border-bottom: 1px solid #e6e6e6; }
-th:first-child, td:first-child { text-align: left; } td .range { display: block; line-height: 1.2; white-space: nowrap; }
+.table { overflow-x: auto; margin: 12px 0; }
+table { border-collapse: collapse; width: 100%; font-size: 13px; line-height: 1.35; font-variant-numeric: tabular-nums; }
+th { text-align: right; font-weight: 600; vertical-align: bottom; border-bottom: 1px solid #444; padding: 4px 6px;
+  overflow-wrap: normal; }
+td { text-align: right; vertical-align: top; padding: 4px 6px; border-bottom: 1px solid #e6e6e6; }
+th:first-child, td:first-child { text-align: left; } td { overflow-wrap: normal; } td:first-child { overflow-wrap: break-word; }
+  td .range { display: block; line-height: 1.2; white-space: nowrap; }
 tr.group td { border-top: 1px solid #999; }
 .chart svg { width: 100%; height: auto; } svg.timeline { width: 100%; height: auto; display: block; margin: 6px 0; }
 .timeline text { font-size: 11px; fill: #444; } text.name { text-anchor: end; } text.tick { text-anchor: middle; }
@@ -44,6 +47,11 @@ text.turn { font-weight: 600; fill: #1c1c1c; paint-order: stroke; stroke: #fff; 
 .communication { fill: #cc79a7; } .bubble { fill: #e69f00; } .optimizer { fill: #009e73; } .other { fill: #a8a8a8; }
 .gpu polyline { fill: none; stroke-width: 1.5; } .gpu .busy { stroke: #0072b2; } .gpu .full { stroke: #d55e00; }
 .gpu text { fill: #0072b2; } .gpu text.full { fill: #d55e00; }
+.chart { max-width: 960px; }
+@media (max-width: 1000px) {
+  table { font-size: 11px; } th, td { padding: 3px; }
+  th:not(:first-child) { writing-mode: vertical-rl; transform: rotate(180deg); text-align: left; padding: 3px 1px; }
+}
 .even { fill: #7a7a9e; } .odd { fill: #b3b3cc; }
 )";
 
@@ -53,20 +61,21 @@ std::string element(const std::string& name, const std::string& text) {
 
 /// `groups`: one entry per row; a line is drawn where the group changes.
 std::string table_html(const Table& table, const std::vector<int>& groups) {
-  std::string text = "<table>\n<thead><tr>";
+  std::string text = "<div class=\"table\">\n<table>\n<thead><tr>";
   for (const auto& column : table.columns) text += concat("<th>", html_text(column), "</th>");
   text += "</tr></thead>\n<tbody>\n";
   for (size_t i = 0; i < table.rows.size(); ++i) {
     const bool is_first = i > 0 && groups[i] != groups[i - 1];
     text += is_first ? "<tr class=\"group\">" : "<tr>";
     for (const auto& cell : table.rows[i]) {
-      text += concat("<td>", html_text(cell.value));
+      // A long mode is broken where one of its keys ends.
+      text += concat("<td>", std::regex_replace(html_text(cell.value), std::regex("[(,](?! )"), "$&<wbr>"));
       if (!cell.range.empty()) text += concat("<span class=\"range\">", html_text(cell.range), "</span>");
       text += "</td>";
     }
     text += "</tr>\n";
   }
-  return text + "</tbody>\n</table>\n";
+  return text + "</tbody>\n</table>\n</div>\n";
 }
 
 std::string tables_html(const StudyResults& results, const std::string& mark) {

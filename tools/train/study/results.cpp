@@ -77,6 +77,14 @@ Spread storage_over(const std::vector<Json>& repeats) {
   return spread_of(std::move(values));
 }
 
+/// The share of the time of all ranks, as the run itself said it.
+Spread bubble_over(const std::vector<Json>& repeats) {
+  std::vector<double> values;
+  for (const auto& repeat : repeats)
+    values.push_back(repeat.contains("bubble") ? repeat.at("bubble").at("measured").get<double>() : 0);
+  return spread_of(std::move(values));
+}
+
 double most_other_cores(const std::vector<Json>& repeats) {
   double most = 0;
   for (const auto& repeat : repeats) most = std::max(most, repeat.at("limit").at("other_cores").get<double>());
@@ -209,7 +217,7 @@ StudyResults read_results(const StudyOptions& options, const std::vector<StudyRo
       result.total_s = spread_over(repeats, "train_seconds");
       result.images_per_second = spread_over(repeats, "images_per_second");
       result.communication_ms = phase_over(repeats, "communication");
-      result.bubble_ms = phase_over(repeats, "bubble");
+      result.bubble = bubble_over(repeats);
       result.step = step_parts(repeats, options);
       result.rank_memory_bytes = repeats.back().at("peak_memory_bytes_of_ranks").get<std::vector<int64_t>>();
       result.splits_batch_norm = repeats.back().value("batch_norm_rows", Json()) == "parts of batches";

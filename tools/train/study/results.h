@@ -23,7 +23,8 @@ struct RowResult {
   Spread load_ms, update_ms;               ///< Per step: waiting for the loader, and the rest.
   Spread total_s;                          ///< The training, without start and evaluations.
   Spread images_per_second;                ///< Of all ranks.
-  Spread communication_ms, bubble_ms;      ///< Per step, at rank 0.
+  Spread communication_ms;                 ///< Per step, at rank 0.
+  Spread bubble;                           ///< bubble_share() of all ranks; 0 without a pipeline.
   StepParts step;                          ///< What predictions of modes begin with.
   std::vector<int64_t> rank_memory_bytes;  ///< The peak of each rank's process in the last repeat; 0: of none.
   bool splits_batch_norm = false;          ///< BatchNorm saw other rows than with `single`.

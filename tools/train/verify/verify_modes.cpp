@@ -38,8 +38,10 @@ Flags parse(int argc, char** argv) {
   CLI::App app(
       "Trains with each mode and with `single` on embedded digits and says how far apart they end. fp64: "
       "parameters, buffers and the optimiser's state after --steps steps in float64, with a checkpoint in the middle "
-      "from which the run goes on, below 1e-12. one-step: the gradient of one step in float32, below 1e-6. compressed: "
-      "the same, below what the mode states. bitwise: no difference with --exact 8, after a tenth of --steps. Takes "
+      "from which the run goes on, below 1e-12. one-step: the gradient of one step in float32, below 1e-6. Both bounds "
+      "are "
+      "higher for a model whose own rounding is. compressed: a gradient, below what the mode states. bitwise: no "
+      "difference with --exact 8, after a tenth of --steps; models with dropout are compared in this alone. Takes "
       "about two minutes on two cores; exit code 1 if a pair differs.",
       "train verify-modes");
   app.get_formatter()->column_width(34);
