@@ -124,6 +124,7 @@ class Run {
             .decode = decode_of(options_),
             .scales_dct = options_.dct_scale == "auto",
             .emulated_load_ns = options_.emulated_load_ns,
+            .ends_emulated_load = [] { return StopSignals::received() != 0; },
             .on_chunk = profile_ ? [this](const ChunkTime& chunk) { profile_->on_chunk(chunk); }
                                  : std::function<void(const ChunkTime&)>()};
   }
