@@ -63,6 +63,8 @@ struct LoaderOptions {
   DecodePath decode = DecodePath::kAuto;  ///< How JPEGs are decoded; every path gives the same bytes.
   DctScale dct_scale = DctScale::kAuto;
   int64_t emulated_load_ns = 0;  ///< Processor time wasted per sample, to emulate a slower loader.
+  /// Once this is true no more time is wasted. Workers call it every 10 ms, several at once. Empty: it is never true.
+  std::function<bool()> ends_emulated_load = {};
   SlotAllocator allocator = {};  ///< Empty: slots are on the heap.
   /// Called after every chunk, by the worker that made it; several workers may call it at once. A chunk takes about 100
   /// us. Empty: nothing is called.

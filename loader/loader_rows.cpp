@@ -83,6 +83,7 @@ RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, co
       decode_(options.decode),
       scales_dct_(scales_dct(options.dct_scale, pipeline_)),
       emulated_load_ns_(options.emulated_load_ns),
+      ends_emulated_load_(options.ends_emulated_load),
       leaves_out_(options.leaves_out),
       samples_(*dataset_, options),
       extent_(find_extent()),
@@ -246,11 +247,19 @@ void RowMaker::make_row(const BatchContext& context, const RowWorker::Row& row, 
   }
   if (has_map_faults()) dataset_->check_read(row.index);  // as read_from() does, but without its cost per row
   if (blended != nullptr) mix_row(context.mix, layout_, extent_, output, blended);
-  if (emulated_load_ns_ > 0) burn_cpu(emulated_load_ns_);
+  emulate_load();
   laps.end_of(worker.render);
   if (!is_timed) return;
   worker.timed_every = laps.total_ns() > kAlwaysTimedNs ? 1 : kTimedEvery;
   worker.until_timed = worker.timed_every;
+}
+
+void RowMaker::emulate_load() const {
+  constexpr int64_t kSliceNs = 10'000'000;
+  for (int64_t left_ns = emulated_load_ns_; left_ns > 0; left_ns -= kSliceNs) {
+    if (ends_emulated_load_ && ends_emulated_load_()) return;
+    burn_cpu(std::min(left_ns, kSliceNs));
+  }
 }
 
 /// The caller ends the lap of the render stage.

@@ -15,7 +15,7 @@
 namespace penstock {
 namespace {
 
-constexpr int kMaxSlots = 1024, kMaxNodes = 1 << 20;
+constexpr int kMaxNodes = 1 << 20;
 constexpr size_t kMostFileBytes = 1 << 20;  // 30,000 hosts and more; --hostfile /dev/zero never ends
 
 std::optional<int> number_in(const std::string& text) {
@@ -52,8 +52,9 @@ Host parse_line(const std::string& where, const std::string& line) {
   if (!slots.starts_with(kKey) || !more.empty() || !is_host_name(name))
     throw config_error(concat(where, " is ", in_quotes(line), "; expected HOST slots=N, such as worker-0 slots=4"));
   const auto count = number_in(slots.substr(kKey.size()));
-  if (!count || *count < 1 || *count > kMaxSlots)
-    throw config_error(concat(where, ": ", name, " has ", in_quotes(slots), "; expected slots=1 to slots=", kMaxSlots));
+  if (!count || *count < 1 || *count > kMostRanksOfMachine)
+    throw config_error(
+        concat(where, ": ", name, " has ", in_quotes(slots), "; expected slots=1 to slots=", kMostRanksOfMachine));
   Host host{.name = name, .slots = std::vector<int>(static_cast<size_t>(*count))};
   std::iota(host.slots.begin(), host.slots.end(), 0);
   return host;

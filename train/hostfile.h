@@ -7,6 +7,8 @@
 
 namespace penstock {
 
+constexpr int kMostRanksOfMachine = 1024;
+
 struct Host {
   std::string name;
   std::vector<int> slots;         ///< Numbers of its slots that get a rank each, ascending.

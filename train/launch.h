@@ -35,19 +35,20 @@ void meet_at(Rendezvous& rendezvous, const std::string& dist_url);
 
 /// How the ranks of a run have ended.
 struct RanksEnd {
-  int code = 0;            ///< The exit code of the run.
-  std::string last_line;   ///< What shall come last on stderr; "" if it is there already, or if nothing has failed.
-  std::string cause;       ///< "rank 1 was killed by signal 9 (Killed)"; "" if nothing has failed.
+  int code = 0;           ///< The exit code of the run.
+  std::string last_line;  ///< What shall come last on stderr; "" if it is there already, or if nothing has failed.
+  /// "rank 1 was killed by signal 9 (Killed)", or what the rank has said; "" if nothing has failed.
+  std::string cause;
   bool may_go_on = false;  ///< A rank was killed or lost, or a machine failed: the same ranks may succeed now.
 };
 
-/// Starts the ranks (posix_spawn()) and waits for them. The code is that of the first rank that failed (5 if a signal
-/// killed it, or if ssh did not reach or has lost its machine), 0 if none failed, and 128 + signal after SIGINT,
-/// SIGTERM or SIGHUP, which are passed on (0 if all ranks end with 0 nevertheless), or after such a signal to one rank,
-/// which stops all; but if a rank then fails for a reason of its own, such as a disk on which it cannot save, its exit
-/// code and its message. After such a signal the ranks are killed if a second signal comes, 30 s
-/// after the first of them has ended, and on this machine also if one of them is stopped, or if none has used the
-/// processor or a disk for 5 s.
+/// Starts the ranks (posix_spawn()), which share a random_token(), and waits for them. The code is that of the first
+/// rank that failed (141 if its output was closed; 5 if another signal killed it, or if ssh did not reach or has lost
+/// its machine), 0 if none failed, and 128 + signal after SIGINT, SIGTERM or SIGHUP, which are passed on (0 if all
+/// ranks end with 0 nevertheless), or after such a signal to one rank, which stops all; but if a rank then fails for a
+/// reason of its own, such as a disk on which it cannot save, its exit code and its message. After such a signal the
+/// ranks are killed if a second signal comes, 30 s after the first of them has ended, and on this machine also if one
+/// of them is stopped, or if none has used the processor or a disk for 5 s.
 ///
 /// Each line that a rank writes to stderr is passed on with `[rank r] ` before it; stdout is passed on as it is. If a
 /// rank fails, the others get SIGTERM, and SIGKILL 10 s later. The last line is then the last one of the rank that

@@ -18,7 +18,7 @@
 namespace penstock::detail {
 namespace {
 
-std::vector<std::string> environment_of(const RankCommand& command) {
+std::vector<std::string> environment_of(const RankCommand& command, const std::string& token) {
   std::map<std::string, std::string> variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
@@ -26,7 +26,10 @@ std::vector<std::string> environment_of(const RankCommand& command) {
     if (!text.starts_with("TORCHELASTIC_")) variables[text.substr(0, equals)] = text.substr(equals + 1);
   }
   for (const auto& [name, value] : command.variables) variables[name] = value;
-  if (command.host.empty()) variables["PENSTOCK_PARENT"] = std::to_string(getpid());
+  if (command.host.empty()) {
+    variables["PENSTOCK_PARENT"] = std::to_string(getpid());
+    variables["PENSTOCK_TOKEN"] = token;
+  }
   std::vector<std::string> entries;
   for (const auto& [name, value] : variables) entries.push_back(concat(name, "=", value));
   return entries;
@@ -54,10 +57,10 @@ struct Ends {
 
 }  // namespace
 
-Child spawn_rank(const RankCommand& command) {
+Child spawn_rank(const RankCommand& command, const std::string& token) {
   auto arguments = command.arguments;
   arguments.insert(arguments.begin(), command.program);
-  auto entries = environment_of(command);
+  auto entries = environment_of(command, token);
   Ends errors, controls;
   const bool is_remote = !command.host.empty();
   if (pipe2(errors.descriptors.data(), O_CLOEXEC) != 0 ||
@@ -83,6 +86,7 @@ Child spawn_rank(const RankCommand& command) {
                           "; expected a program that can be started as rank ", command.rank));
   child.errors = errors.take(0);
   child.control = controls.take(0);
+  if (is_remote) send(child.control, token.data(), token.size(), MSG_NOSIGNAL);  // an ssh that fails says so itself
   return child;
 }
 

@@ -25,7 +25,8 @@ struct Child {
 };
 
 /// Starts a rank in a process group of its own: Ctrl-C in the terminal then reaches only the parent, which passes it on
-/// once. The caller closes the descriptors. Throws io_error.
-Child spawn_rank(const RankCommand& command);
+/// once. The rank gets the `token` in an environment variable, or through its stdin if it is on another machine. The
+/// caller closes the descriptors. Throws io_error.
+Child spawn_rank(const RankCommand& command, const std::string& token);
 
 }  // namespace penstock::detail

@@ -83,6 +83,15 @@ void meet(Rendezvous& rendezvous, const std::string& dist_url, const std::string
   rendezvous.port = has("MASTER_PORT") ? number("MASTER_PORT", 1, 65535) : derived_port(job);
 }
 
+/// Ends this process with its parent, which may have ended before the kernel was asked to watch it.
+void follow_parent() {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const int parent = number("PENSTOCK_PARENT", 1, 1 << 30);
+  if (getppid() != parent)
+    throw config_error(concat("PENSTOCK_PARENT is ", parent, ", and this process was started by ", getppid(),
+                              "; expected no such variable, train sets it for the ranks that it starts"));
+}
+
 LaunchedRank from_torchrun() {
   LaunchedRank launched{ranks_from("RANK", "WORLD_SIZE", "LOCAL_RANK"), "torchrun"};
   auto& rendezvous = launched.rendezvous;
@@ -101,12 +110,11 @@ LaunchedRank from_torchrun() {
   }
   if (has("PENSTOCK_CONTROL")) {
     launched.launcher = "penstock";
-    detail::obey_stdin();
+    rendezvous.token = detail::obey_stdin();
   } else if (has("PENSTOCK_PARENT")) {
     launched.launcher = "penstock";
-    // The parent may have ended before the kernel was asked to watch it.
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != number("PENSTOCK_PARENT", 1, 1 << 30)) raise(SIGKILL);
+    follow_parent();
+    rendezvous.token = variable("PENSTOCK_TOKEN");
   }
   return launched;
 }

@@ -79,7 +79,8 @@ class Ranks {
  public:
   void start(const std::vector<RankCommand>& commands) {
     children_.reserve(commands.size());
-    for (const auto& command : commands) children_.push_back(detail::spawn_rank(command));
+    const std::string token = random_token();
+    for (const auto& command : commands) children_.push_back(detail::spawn_rank(command, token));
   }
   /// Kills the ranks that still run, which are there only after an exception.
   ~Ranks() {
@@ -312,6 +313,8 @@ class Ranks {
     const std::string who = concat("rank ", child.rank);
     if (WIFSIGNALED(child.status)) {
       const int signal = WTERMSIG(child.status);
+      if (signal == SIGPIPE)  // a shell gives this code to a program that ends alone like this
+        return {128 + signal, concat("launch: the output of ", who, " was closed; all ranks were ended"), ""};
       const std::string cause = concat("killed by signal ", signal, " (", strsignal(signal), ")");
       return {kDevice, concat(who, ": ", cause, "; the other ranks were ended"), concat(who, " was ", cause)};
     }
@@ -323,7 +326,16 @@ class Ranks {
               concat(who, " on ", child.host, " was lost")};
     const std::string message = concat("[", who, "] ", child.last_line);
     const std::string silent = concat(who, ": exit code ", code, " without a message; the other ranks were ended");
-    return {code, child.last_line.empty() ? silent : message, concat(who, " ended with exit code ", code)};
+    return {code, child.last_line.empty() ? silent : message,
+            child.last_line.empty() ? concat(who, " ended with exit code ", code) : fact_of(child.last_line)};
+  }
+
+  /// What has happened, without the program that says it and what it expects: "rank 0: gloo: all_reduce: rank 1 did
+  /// ..."
+  static std::string fact_of(const std::string& line) {
+    const auto end_of_program = line.find(": ");
+    const size_t begin = line.find(' ') == end_of_program + 1 ? end_of_program + 2 : 0;
+    return line.substr(begin, line.find("; expected ", begin) - begin);
   }
 
   SignalPipe signals_;  // made before the children, so that it misses none of their ends

@@ -85,6 +85,7 @@ class RowMaker {
                     std::exception_ptr& failure) const;
   int64_t look_up(std::vector<RowWorker::Row>& rows, int64_t count, RowWorker& worker,
                   std::exception_ptr& failure) const;
+  void emulate_load() const;
   void make_mixed(const BatchContext& context, const RowWorker::Row& row, const RowWorker::Row& partner,
                   std::byte* output, RowWorker& worker) const;
   void make_row(const BatchContext& context, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
@@ -110,6 +111,7 @@ class RowMaker {
   DecodePath decode_;
   bool scales_dct_;
   int64_t emulated_load_ns_;
+  std::function<bool()> ends_emulated_load_;
   std::function<bool(uint64_t)> leaves_out_;
   SampleOrder samples_;
   Extent extent_;

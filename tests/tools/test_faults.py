@@ -12,7 +12,7 @@ import zlib
 import pytest
 
 BIN = pathlib.Path(os.environ["PENSTOCK_BIN"]).resolve()
-BAD_DISK = BIN.parent / "lib" / "libbad_disk.so"
+BAD_DISK, FEW_THREADS = (BIN.parent / "lib" / f"lib{name}.so" for name in ("bad_disk", "few_threads"))
 CONFIG, IO, CORRUPT, DEVICE = 2, 3, 4, 5
 UNREADABLE = r"byte \d+ of the file cannot be read; expected a disk without errors"
 CUT = r"the file was cut short while it was read, from \d+ bytes to \d+; expected that nobody changes it"
@@ -222,6 +222,16 @@ def test_the_launcher_wants_the_threads_of_all_ranks(data, tmp_path):
         done = train(data, tmp_path / "run", "-j", 1, "--mode", "ddp", "--nproc", 2, under=limited(threads), code=DEVICE)
         assert is_one_line(done.stderr, "train: " + THREADS % ("--nproc 2", r"\d+", "ranks, --threads or --workers"))
     train(data, tmp_path / "run", "-j", 1, "--mode", "ddp", "--nproc", 2, under=limited(23))
+
+
+def test_threads_that_are_ranks_and_do_not_start_end_the_run(data, tmp_path):
+    """The launcher tries eight threads and then starts eight, of which the system gives about four."""
+    environment = dict(os.environ, LD_PRELOAD=str(FEW_THREADS), PENSTOCK_TEST_THREADS="12")
+    done = subprocess.run([BIN / "train", "--data", data, "--epochs", "2", "-b", "32", "-j", "0", "--threads", "1", "--device", "cpu",
+                           "--hosting", "threads", "--mode", "ddp", "--nproc", "8", "--out", tmp_path / "run"], env=environment,
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == DEVICE, done.stderr
+    assert is_one_line(done.stderr, "train: " + THREADS % ("--hosting threads", r"\d+", r"ranks \(--nproc\)")), done.stderr
 
 
 def large_weights(path):

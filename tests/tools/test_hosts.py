@@ -1,5 +1,6 @@
 """Ranks on several machines: --hostfile over ssh, --dist-url, and two network namespaces as two machines."""
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -8,6 +9,7 @@ import time
 
 import pytest
 
+from machines import ip, machines  # noqa: F401
 from test_launchers import children_of, is_alive, rank_of
 from train_tool import SMALL, TRAIN, environment, free_port, merged, packed_cache, run, start, wait_for_steps  # noqa: F401
 
@@ -109,6 +111,23 @@ def test_a_host_that_does_not_answer_is_named(cache, tmp_path):
         "a password, and that keeps running")
 
 
+def test_a_host_that_only_ssh_knows_is_told_with_what_to_give(cache, tmp_path):
+    alias = "x" * 64  # too long for a host name, so no server is asked
+    done = run(cache, *RUN, *hosts(tmp_path, f"{alias} slots=1\nlocalhost slots=1\n"), "--out", tmp_path / "run", code=5)
+    assert re.fullmatch(rf"\[rank [01]\] train: rendezvous: {alias}: [^;]+; expected a name of rank 0's machine that every rank can "
+                        r"resolve, or its address \(--dist-url tcp://IP:PORT\)", done.stderr.splitlines()[-1]), done.stderr
+
+
+def test_the_token_of_a_run_is_on_no_command_line(cache, tmp_path):
+    process = start(cache, *RUN, *hosts(tmp_path), "--epochs", 500, "--save-every", 0, "--out", tmp_path / "run")
+    wait_for_steps(process, tmp_path / "run", 1)
+    for pid in [process.pid, *children_of(process.pid)]:
+        words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes() + pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+        assert b"PENSTOCK_TOKEN" not in words
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=60)[1] == "" and process.returncode == 143
+
+
 @pytest.mark.parametrize("text, flags, message", [
     ("", [], "0 hosts; expected lines such as worker-0 slots=4"),
     ("a\n", [], 'line 1 is "a"; expected HOST slots=N, such as worker-0 slots=4'),
@@ -141,13 +160,13 @@ def test_ranks_meet_by_a_file(cache, left_alone, tmp_path):
     ends = ranks_of(cache, flags)
     assert [code for _, code in ends] == [0, 0], ends
     assert weights(tmp_path / "run") == weights(left_alone) and not place.exists()
-    place.write_text("penstock rendezvous at elsewhere 4321\n")  # of a run that was killed
+    place.write_text("penstock rendezvous 0123\nat elsewhere 4321\n")  # of a run that was killed
     flags[-1] = tmp_path / "other"
     done = run(cache, *RUN, "--world-size", 2, "--rank", 0, *flags, code=2)
     assert done.stderr == (f"train: --dist-url file://{place}: the file is there already, left by an earlier run, or of another "
                            "one that is starting; expected a path where nothing is, remove it if no run is starting\n")
     port = free_port()
-    place.write_text(f"penstock rendezvous at localhost {port}\n")
+    place.write_text(f"penstock rendezvous 0123\nat localhost {port}\n")
     done = run(cache, *RUN, "--world-size", 2, "--rank", 1, "--timeout", 1, *flags, code=5)
     assert f"s for rank 0 of 2 at file://{place}, which names localhost:{port}, where nobody listens; expected" in done.stderr
     done = run(cache, *RUN, "--world-size", 2, "--rank", 0, "--dist-url", f"file://{tmp_path}", *flags[2:], code=2)
@@ -202,27 +221,6 @@ def test_real_ssh_starts_stops_and_loses_ranks(cache, left_alone, tmp_path, sshd
     refused = run(cache, *RUN, *hosts(tmp_path), "--out", tmp_path / "none", code=5)
     assert re.search(r"^rank [01] on \S+: ssh: connect to host \S+ port \d+: Connection refused; expected a host",
                      refused.stderr.splitlines()[-1]), refused.stderr
-
-
-def ip(*words):
-    return subprocess.run(["ip", *map(str, words)], capture_output=True, text=True)
-
-
-@pytest.fixture
-def machines():
-    """Two network namespaces, each with an interface `net` on one cable: 10.77.0.1 and 10.77.0.2."""
-    names = [f"penstock-{os.getpid()}-{side}" for side in "ab"]
-    if os.geteuid() != 0 or not shutil.which("ip") or ip("netns", "add", names[0]).returncode != 0:
-        pytest.skip("did not run: network namespaces need root and iproute2")
-    ip("netns", "add", names[1])
-    assert ip("link", "add", "net", "netns", names[0], "type", "veth", "peer", "name", "net", "netns", names[1]).returncode == 0
-    for number, name in enumerate(names, 1):
-        ip("-n", name, "addr", "add", f"10.77.0.{number}/24", "dev", "net")
-        for device in ("lo", "net"):
-            ip("-n", name, "link", "set", device, "up")
-    yield names
-    for name in names:
-        ip("netns", "del", name)
 
 
 def start_machines(cache, machines, out, *flags):

@@ -104,6 +104,29 @@ def test_a_plug_in_that_is_cut_short_anywhere_is_refused(installed, plugin, tmp_
         assert "cut short" in refusal(installed / "bin/loadbench", "--plugin", cut, "--data", tmp_path)
 
 
+START = '''#include <cstdlib>
+#include <stdexcept>
+#include "core/plugin.h"
+PENSTOCK_PLUGIN();
+namespace { const struct Start { Start() HOW } start; }
+'''
+
+
+@pytest.mark.parametrize("how, fact", [
+    ("{ throw 7; }", "its start-up code threw something that is no std::exception; expected code that throws nothing"),
+    ("{ throw std::runtime_error(\"no licence\"); }", 'its start-up code threw "no licence"; expected code that throws nothing'),
+    ("{ std::abort(); }", "ended this process while it was loaded; expected start-up code that returns"),
+    ("noexcept { throw 7; }", "ended this process while it was loaded; expected start-up code that returns"),
+    ("{ std::exit(0); }", "ended this process while it was loaded; expected start-up code that returns"),
+    ("{ *static_cast<volatile int*>(nullptr) = 0; }", "ended this process while it was loaded; expected start-up code that returns")])
+def test_a_plug_in_that_fails_while_it_is_loaded_is_named(installed, tmp_path, how, fact):
+    file = tmp_path / "start.so"
+    (tmp_path / "start.cpp").write_text(START.replace("HOW", how))
+    include = next(installed.rglob("core/plugin.h")).parents[1]
+    run("g++", "-std=c++20", "-w", "-shared", "-fPIC", f"-I{include}", tmp_path / "start.cpp", "-o", file)
+    assert refusal(installed / "bin/loadbench", "--plugin", file, "--data", tmp_path) == f"loadbench: --plugin {file}: {fact}\n"
+
+
 def test_a_plug_in_is_taken_once(installed, plugin, stripes, tmp_path):
     loadbench = [installed / "bin/loadbench", "--data", stripes, "--plugin", plugin, "--plugin"]
     link = tmp_path / "link.so"

@@ -1,6 +1,7 @@
 """Ranks that differ, do not come, stop, die or are told to stop: each prints one line and has the right exit code."""
 import contextlib
 import fcntl
+import hashlib
 import os
 import pathlib
 import pty
@@ -147,6 +148,18 @@ def test_a_stopped_rank_is_named_by_the_others(cache, tmp_path):
                     "expected it to run, it was killed or stopped, or its machine is gone$", lines[0]), lines
 
 
+def test_a_stopped_rank_is_what_a_restart_is_for(cache, tmp_path):
+    out = tmp_path / "run"
+    process = start(cache, *SMALL, "--epochs", 2, "--print-freq", 1, "--mode", "ddp", "--nproc", 2, "--save-every", "3 steps",
+                    "--max-restarts", 1, "--timeout", 2, "--emulate-load", "10ms", "--out", out)
+    wait_for_steps(process, out, 4)
+    os.kill(next(child for child in children_of(process.pid) if rank_of(child) == 1), signal.SIGSTOP)
+    printed, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, printed + errors
+    assert re.search(r"^launch: rank 0: gloo: \w+: rank 1 did not come past step \d+ within 2 s, last heard of \d s ago; restart 1 of 1, "
+                     r"from step \d+ in ", errors, re.M), errors
+
+
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_killed_rank_is_named_by_the_survivor(cache, tmp_path, victim):
     ranks = start_ranks(cache, tmp_path / "run")
@@ -219,6 +232,73 @@ def test_a_second_interrupt_ends_a_rank_that_waits(cache, tmp_path):
         time.sleep(0.1)
     ranks[1].kill()
     assert [code for code, _ in ends_of(ranks)] == [-signal.SIGINT, -signal.SIGKILL]
+
+
+def test_a_signal_ends_an_emulated_load(cache, tmp_path):
+    process = start(cache, *SMALL, "--emulate-load", "1000s", "--out", tmp_path / "run")
+    handles = re.compile(r"SigCgt:\t([0-9a-f]+)")
+    while not int(handles.search(pathlib.Path(f"/proc/{process.pid}/status").read_text())[1], 16) >> (signal.SIGTERM - 1) & 1:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    printed, errors = process.communicate(timeout=60)
+    assert process.returncode == 143 and "stopped by SIGTERM" in printed and errors == "", errors
+
+
+@pytest.mark.parametrize("mode, code, message", [
+    (["--mode", "single"], -signal.SIGPIPE, ""),
+    (["--mode", "ddp", "--nproc", 2, "--max-restarts", 1], 128 + signal.SIGPIPE,
+     "launch: the output of rank 0 was closed; all ranks were ended")])
+def test_an_output_that_is_closed_ends_ranks_as_it_ends_one(cache, tmp_path, mode, code, message):
+    process = start(cache, *SMALL, *mode, "--epochs", 500, "--print-freq", 1, "--out", tmp_path / "run")
+    process.stdout.readline()
+    process.stdout.close()  # as `| head -1` does
+    errors = process.stderr.read()
+    assert process.wait(timeout=60) == code
+    assert errors.splitlines()[-1:] == [message] * bool(message), errors
+
+
+def test_a_parent_that_is_another_is_told(cache, tmp_path):
+    launcher = ["env", "PENSTOCK_PARENT=1", "RANK=0", "WORLD_SIZE=1"]
+    done = run(cache, *FAST, "--out", tmp_path / "run", code=2, launcher=launcher)
+    assert done.stderr == (f"train: PENSTOCK_PARENT is 1, and this process was started by {os.getpid()}; expected no such variable, "
+                           "train sets it for the ranks that it starts\n")
+
+
+@pytest.mark.parametrize("flags, name", [(["--mode", "pipeline", "--nproc", 10001], "--nproc"),
+                                         (["--mode", "mp(devices=cpu:10001)"], "--mode mp(devices=cpu:10001)")])
+def test_more_ranks_than_a_machine_may_have_are_refused_by_their_number(cache, tmp_path, flags, name):
+    done = run(cache, *FAST, *flags, "--out", tmp_path / "run", code=2)
+    assert done.stderr == f"train: {name}: 10001 ranks on this machine; expected 1024 or fewer\n"
+
+
+def variable(pid, name):
+    """Of the environment of a process; "" before it runs its program."""
+    entries = pathlib.Path(f"/proc/{pid}/environ").read_text().split("\0")
+    return next((entry.partition("=")[2] for entry in entries if entry.startswith(f"{name}=")), "")
+
+
+def test_a_stranger_in_the_meeting_ends_no_rank(cache, tmp_path):
+    """Rank 1 is stopped before it arrives. Meanwhile somebody who knows where ranks look says that all of them shall end."""
+    from torch.distributed import TCPStore  # takes seconds
+    out = tmp_path / "run"
+    process = start(cache, *SMALL, "--epochs", 500, "--print-freq", 1, "--mode", "ddp", "--nproc", 2, "--out", out)
+    while set(ranks := {variable(pid, "RANK"): pid for pid in children_of(process.pid)}) != {"0", "1"}:
+        time.sleep(0.001)
+    os.kill(ranks["1"], signal.SIGSTOP)
+    port, token = int(variable(ranks["0"], "MASTER_PORT")), variable(ranks["0"], "PENSTOCK_TOKEN")
+    while socket.socket().connect_ex(("127.0.0.1", port)) != 0:
+        time.sleep(0.01)
+    room = "penstock/first" + hashlib.sha1(f"name {token}".encode()).hexdigest()
+    store = TCPStore("127.0.0.1", port, is_master=False, wait_for_workers=False)
+    store.wait([f"{room}/terms/0"])
+    for key in ("refusal", "reason", "terms/1", "place/1"):
+        store.set(f"{room}/{key}", "all of you shall end")
+    store.add(f"{room}/arrived", 1)
+    os.kill(ranks["1"], signal.SIGCONT)
+    wait_for_steps(process, out, 3)
+    process.send_signal(signal.SIGTERM)
+    printed, errors = process.communicate(timeout=60)
+    assert process.returncode == 143 and errors == "", printed + errors
 
 
 def test_too_few_descriptors_are_one_line(cache, tmp_path):

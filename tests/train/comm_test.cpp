@@ -1,10 +1,8 @@
-// Comm: collectives of ranks that are threads, their errors when another rank is gone, and where they listen.
+// Comm: collectives of ranks that are threads, and their errors when another rank is gone.
 #include <gmock/gmock.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
-#include <fstream>
 #include <latch>
+#include <thread>
 
 #include "core/clock.h"
 #include "core/error.h"
@@ -12,12 +10,11 @@
 #include "tests/support/testing.h"
 #include "tests/train/free_port.h"
 #include "tests/train/group_test.h"
-#include "train/comm/address.h"
 
 namespace penstock {
 namespace {
 
-using testing::AllOf, testing::AnyOf, testing::HasSubstr;
+using testing::AllOf, testing::HasSubstr;
 
 INSTANTIATE_TEST_SUITE_P(Networks, GroupTest, testing::ValuesIn(kMedia), name_of_medium);
 
@@ -289,96 +286,6 @@ TEST(CommTest, BackendsAreChecked) {
   EXPECT_THAT(make("glo"),
               AllOf(HasSubstr("--dist-backend"), HasSubstr("\"glo\""), HasSubstr("gloo"), HasSubstr("nccl")));
   EXPECT_THAT(make("nccl"), HasSubstr("--dist-backend is nccl on the CPU"));
-}
-
-/// The local addresses, as the kernel prints them, of the sockets that listen at `port`.
-std::vector<std::string> listeners(const char* table, int port) {
-  std::vector<std::string> addresses;
-  std::ifstream file(table);
-  std::string line, slot, local, remote, state;
-  std::getline(file, line);
-  while (std::getline(file, line)) {
-    std::istringstream(line) >> slot >> local >> remote >> state;
-    const auto colon = local.find(':');
-    if (state == "0A" && std::stoi(local.substr(colon + 1), nullptr, 16) == port)
-      addresses.push_back(local.substr(0, colon));
-  }
-  return addresses;
-}
-
-TEST(CommTest, ALoopbackRendezvousListensOnLoopbackOnly) {
-  const int port = free_port();
-  std::thread other([&] {
-    auto comm = make_comm({.rank = 1, .world_size = 2, .port = port, .meeting_seconds = 60}, torch::kCPU, "auto");
-    comm->barrier();
-    comm->barrier();
-  });
-  auto comm = make_comm({.rank = 0, .world_size = 2, .port = port, .meeting_seconds = 60}, torch::kCPU, "auto");
-  comm->barrier();
-  EXPECT_EQ(listeners("/proc/net/tcp", port), std::vector<std::string>{"0100007F"});
-  EXPECT_EQ(listeners("/proc/net/tcp6", port), std::vector<std::string>{});
-  EXPECT_EQ(comm->backend(), "gloo and shared memory");
-  comm->barrier();
-  other.join();
-}
-
-TEST(CommTest, AnInterfaceIsListenedOnAlone) {
-  const int port = free_port();
-  Rendezvous first{.rank = 0, .world_size = 2, .host = "0.0.0.0", .port = port, .interface = "lo"};
-  Rendezvous second = first;
-  second.rank = 1;
-  std::thread other([&] { make_comm(second, torch::kCPU, "auto")->barrier(); });
-  const auto comm = make_comm(first, torch::kCPU, "auto");
-  EXPECT_EQ(listeners("/proc/net/tcp", port), std::vector<std::string>{"0100007F"});
-  EXPECT_EQ(listeners("/proc/net/tcp6", port), std::vector<std::string>{});
-  comm->barrier();
-  other.join();
-}
-
-TEST(AddressTest, AnAddressAndANameOfOneAreListenedOnAlone) {
-  const auto place = [](const std::string& host, const std::string& interface = "") {
-    const auto address = detail::address_to_listen_on(host, interface);
-    return address ? address->text() : "everywhere";
-  };
-  EXPECT_EQ(place("127.0.0.1"), "127.0.0.1");
-  EXPECT_EQ(place("10.1.2.3"), "10.1.2.3");
-  EXPECT_EQ(place("::1"), "::1");
-  EXPECT_EQ(place("0.0.0.0"), "everywhere");
-  EXPECT_EQ(place("::"), "everywhere");
-  EXPECT_EQ(place("0.0.0.0", "lo"), "127.0.0.1");
-  // Ranks of one machine meet where the others look for rank 0, whatever Gloo uses.
-  EXPECT_EQ(place("127.0.0.1", "any"), "127.0.0.1");
-  EXPECT_TRUE(detail::is_loopback(place("localhost")));
-}
-
-TEST(AddressTest, WhatCannotBeListenedOnIsNamed) {
-  const int socket = listen_on_loopback();
-  const auto port = std::to_string(detail::port_of(socket));
-  const auto loopback = detail::resolve("127.0.0.1").front();
-  EXPECT_EQ(message_of(ErrorKind::kDevice, [&] { detail::listen_at(loopback, std::stoi(port)); }),
-            "rendezvous: cannot listen on 127.0.0.1:" + port +
-                ": Address already in use; expected a free port, and one rank 0");
-  close(socket);
-  EXPECT_THAT(
-      message_of(ErrorKind::kDevice, [&] { detail::listen_at(detail::resolve("192.0.2.1").front(), std::stoi(port)); }),
-      HasSubstr("expected an address of this machine, where rank 0 runs"));
-  EXPECT_THAT(message_of(ErrorKind::kConfig, [] { detail::address_of_interface("l0"); }),
-              AllOf(HasSubstr("--interface: unknown interface \"l0\""), HasSubstr("lo")));
-  // No server is asked for a name with a label of more than 63 letters.
-  const std::string name(64, 'x');
-  EXPECT_THAT(message_of(ErrorKind::kDevice, [&] { detail::resolve(name); }), HasSubstr("rendezvous: " + name + ": "));
-}
-
-TEST(AddressTest, ASocketThatIsNotToBeHadIsTheReason) {
-  const auto loopback = detail::resolve("::1").front();
-  rlimit before{};
-  getrlimit(RLIMIT_NOFILE, &before);
-  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
-  setrlimit(RLIMIT_NOFILE, &none);
-  const std::string message = message_of(ErrorKind::kDevice, [&] { detail::listen_at(loopback, 0); });
-  setrlimit(RLIMIT_NOFILE, &before);
-  // Where the kernel has no IPv6 it says that instead.
-  EXPECT_THAT(message, AnyOf(HasSubstr(": Too many open files; "), HasSubstr(": Address family not supported")));
 }
 
 }  // namespace

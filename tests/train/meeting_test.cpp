@@ -73,7 +73,8 @@ std::vector<std::string> agreed(const std::vector<Rendezvous>& ranks, const std:
   for (size_t i = 0; i < ranks.size(); ++i)
     threads.emplace_back([&, i] {
       try {
-        detail::agree(*store, ranks[i], terms[i], [](const std::string&) {});
+        detail::SignedStore own(store, ranks[i].token);
+        detail::agree(own, ranks[i], terms[i], [](const std::string&) {});
       } catch (const Error& error) {
         messages[i] = concat(error.exit_code(), " ", error.what());
       }
@@ -104,7 +105,8 @@ TEST(MeetingTest, ARankOfAnotherWorldSizeIsNotCountedAmongThoseThatArrived) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   const std::string two = "2";
   static_cast<c10d::Store&>(*store).set("world-size", two);
-  const auto join = [&] { detail::agree(*store, {.rank = 1, .world_size = 3}, kTerms, [](const std::string&) {}); };
+  detail::SignedStore own(store, "");
+  const auto join = [&] { detail::agree(own, {.rank = 1, .world_size = 3}, kTerms, [](const std::string&) {}); };
   EXPECT_EQ(message_of(ErrorKind::kConfig, join),
             "rank 1: the world size is 3; expected 2, as the rank that came first has it");
   // Rank 0 of 2 would take two ranks for all, and keeps the store until as many have left as have arrived.
@@ -113,11 +115,11 @@ TEST(MeetingTest, ARankOfAnotherWorldSizeIsNotCountedAmongThoseThatArrived) {
 }
 
 TEST(MeetingTest, ARankThatIsThereAlreadyIsRefusedAtOnceAndTheOthersGoOn) {
-  const auto store = c10::make_intrusive<c10d::HashStore>();
+  detail::SignedStore store(c10::make_intrusive<c10d::HashStore>(), "");
   const Rendezvous second{.rank = 1, .world_size = 2, .port = 4000};
-  std::thread first([&] { detail::agree(*store, {.rank = 0, .world_size = 2}, kTerms, [](const std::string&) {}); });
-  detail::agree(*store, second, kTerms, [](const std::string&) {});
-  EXPECT_THAT(message_of(ErrorKind::kDevice, [&] { detail::agree(*store, second, kTerms, [](const std::string&) {}); }),
+  std::thread first([&] { detail::agree(store, {.rank = 0, .world_size = 2}, kTerms, [](const std::string&) {}); });
+  detail::agree(store, second, kTerms, [](const std::string&) {});
+  EXPECT_THAT(message_of(ErrorKind::kDevice, [&] { detail::agree(store, second, kTerms, [](const std::string&) {}); }),
               HasSubstr("rank 1: there is a rank 1 at 127.0.0.1:4000 already"));
   first.join();
 }
@@ -157,8 +159,8 @@ TEST(MeetingTest, ANameThatDoesNotResolveYetIsWaitedFor) {
   Rendezvous second = first;
   second.rank = 1;
   std::thread other([&] { EXPECT_NO_THROW(detail::meet(second, {})); });
-  c10::intrusive_ptr<c10d::Store> store;  // rank 0 serves it, and rank 1 may still be reading
-  EXPECT_NO_THROW(store = detail::meet(first, {}));
+  detail::Met met;  // rank 0 serves its store, and rank 1 may still be reading
+  EXPECT_NO_THROW(met = detail::meet(first, {}));
   other.join();
   EXPECT_GE(late_name_count, 3);
 }
@@ -168,7 +170,8 @@ TEST(MeetingTest, ANameThatNeverResolvesIsToldInTheEnd) {
   EXPECT_EQ(
       message_of(ErrorKind::kDevice, [&] { detail::meet(alone, {}); }),
       concat("rank 1: waited 1 s for rank 0 of 2 at never.test:4000, a name that does not resolve yet (",
-             gai_strerror(EAI_AGAIN), "); expected all ranks there, with the same --dist-url (or a longer --timeout)"));
+             gai_strerror(EAI_AGAIN), "); expected a name of rank 0's machine that every rank can resolve, or its ",
+             "address (--dist-url tcp://IP:PORT)"));
 }
 
 TEST(MeetingTest, NameServersAreAskedOnceASecondAtMost) {

@@ -197,7 +197,8 @@ void add_device_flags(CLI::App& app, TrainOptions& o) {
   app.add_option("--dist-url", o.dist_url,
                  "where ranks meet: tcp://HOST:PORT; file:///PATH, a file that all machines see and that is not there "
                  "yet, into "
-                 "which rank 0 writes where it listens; or env://, MASTER_ADDR and MASTER_PORT. With tcp rank 0 "
+                 "which rank 0 writes where it listens, on loopback only if all ranks are on its machine; or env://, "
+                 "MASTER_ADDR and MASTER_PORT. With tcp rank 0 "
                  "listens on the address of HOST only; on every interface if HOST is "
                  "0.0.0.0 or ::, or a name that stands for several addresses or for a loopback address")
       ->group(group);
@@ -213,7 +214,8 @@ void add_device_flags(CLI::App& app, TrainOptions& o) {
   app.add_option(
          "--interface", o.interface,
          "network interface, for example eth0, over which ranks communicate; they listen on no other, except that "
-         "ranks of one machine meet on its loopback interface")
+         "ranks of one machine meet on its loopback interface. Without it ranks communicate over the interface by "
+         "which their machine reaches rank 0")
       ->group(group);
   app.add_option(
          "--timeout", o.timeout_seconds,

@@ -75,8 +75,7 @@ int look_up(const std::string& host, std::vector<Address>& addresses) {
 }
 
 Error no_address_error(const std::string& host, int code) {
-  return device_error(concat("rendezvous: ", host, ": ", gai_strerror(code), "; expected the address of rank 0's ",
-                             "machine, or a name that this machine can resolve"));
+  return device_error(concat("rendezvous: ", host, ": ", gai_strerror(code), "; expected ", kResolvableText));
 }
 
 }  // namespace
@@ -163,10 +162,10 @@ int port_of(int socket) {
                                              : reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
-bool is_listening(Address address, int port, int timeout_ms) {
+std::optional<Address> try_connect(Address address, int port, int timeout_ms) {
   address.set_port(port);
   const int socket = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (socket < 0) return false;
+  if (socket < 0) return std::nullopt;
   int error = 0;
   if (connect(socket, reinterpret_cast<const sockaddr*>(&address.storage), address.length) != 0) {
     error = errno;
@@ -175,8 +174,10 @@ bool is_listening(Address address, int port, int timeout_ms) {
     if (error == EINPROGRESS && poll(&writable, 1, timeout_ms) == 1)
       getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length);
   }
+  Address own{.storage = {}, .length = sizeof own.storage};
+  getsockname(socket, reinterpret_cast<sockaddr*>(&own.storage), &own.length);
   close(socket);
-  return error == 0;
+  return error == 0 ? std::optional(own) : std::nullopt;
 }
 
 }  // namespace penstock::detail

@@ -13,6 +13,10 @@ namespace penstock::detail {
 
 bool is_loopback(const std::string& host);  ///< localhost, 127.x.x.x, ::1
 
+/// What is expected of the host at which ranks meet. A name that only ssh knows, of a hostfile, is none.
+inline constexpr const char* kResolvableText =
+    "a name of rank 0's machine that every rank can resolve, or its address (--dist-url tcp://IP:PORT)";
+
 /// A socket address of either family; its port is 0 until one is set.
 struct Address {
   sockaddr_storage storage{};
@@ -22,8 +26,8 @@ struct Address {
   std::string text() const;  ///< "10.0.0.7", "fe80::1"
 };
 
-/// The addresses of a name or of a literal address, each once. Throws device_error `rendezvous: --dist-url's host ...`
-/// at once when the name does not resolve.
+/// The addresses of a name or of a literal address, each once. Throws device_error `rendezvous: HOST: ...` at once when
+/// the name does not resolve.
 std::vector<Address> resolve(const std::string& host);
 
 /// The addresses of a name that may have none yet: while the machines of a job start, name servers may not know it or
@@ -60,7 +64,8 @@ std::optional<Address> address_to_listen_on(
 int listen_at(const std::optional<Address>& address, int port);
 int port_of(int socket);
 
-/// Whether somebody accepts connections at the address and port within `timeout_ms`. The connection is closed again.
-bool is_listening(Address address, int port, int timeout_ms);
+/// This machine's end of a connection to the address and port; nothing if nobody accepts one within `timeout_ms`. The
+/// connection is closed again.
+std::optional<Address> try_connect(Address address, int port, int timeout_ms);
 
 }  // namespace penstock::detail

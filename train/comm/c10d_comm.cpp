@@ -21,6 +21,7 @@
 #include "core/limits.h"
 #include "core/text.h"
 #include "train/comm/address.h"
+#include "train/comm/announced.h"
 #include "train/comm/busy_time.h"
 #include "train/comm/meeting.h"
 #include "train/comm/shared_comm.h"
@@ -108,37 +109,6 @@ class NcclWork final : public C10dWork {
   bool keeps_works() const override { return true; }
 };
 
-c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store, const Rendezvous& rendezvous,
-                                            std::chrono::seconds timeout) {
-  auto options = c10d::ProcessGroupGloo::Options::create(timeout);
-  // The default device follows GLOO_SOCKET_IFNAME, then this machine's host name.
-  if (!rendezvous.interface.empty())
-    options->devices = {c10d::ProcessGroupGloo::createDeviceForInterface(rendezvous.interface)};
-  else if (detail::is_loopback(rendezvous.host))
-    options->devices = {c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")};
-  else
-    options = c10d::ProcessGroupGloo::Options::create_default(timeout);
-  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rendezvous.rank, rendezvous.world_size, options);
-}
-
-c10::intrusive_ptr<c10d::Backend> make_nccl([[maybe_unused]] const c10::intrusive_ptr<c10d::Store>& store,
-                                            [[maybe_unused]] const Rendezvous& rendezvous,
-                                            [[maybe_unused]] std::chrono::seconds timeout,
-                                            [[maybe_unused]] const torch::Device& device) {
-#ifdef PENSTOCK_HAS_CUDA
-  const std::string interface =
-      rendezvous.interface.empty() && detail::is_loopback(rendezvous.host) ? "lo" : rendezvous.interface;
-  if (!interface.empty()) setenv("NCCL_SOCKET_IFNAME", interface.c_str(), /*overwrite=*/!rendezvous.interface.empty());
-  c10::cuda::set_device(device.index());
-  setenv("TORCH_NCCL_ENABLE_TIMING", "1", /*overwrite=*/1);  // two events a collective, for Work::under_way_ms()
-  auto options = c10d::ProcessGroupNCCL::Options::create();
-  options->timeout = timeout;
-  return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rendezvous.rank, rendezvous.world_size, options);
-#else
-  throw config_error("--dist-backend is nccl; this build has none, expected gloo (build with a CUDA LibTorch)");
-#endif
-}
-
 /// What a group of ranks needs to connect.
 struct Group {
   c10::intrusive_ptr<c10d::Store> store;  // of these ranks alone
@@ -146,12 +116,50 @@ struct Group {
   std::string backend;                    // gloo or nccl
   torch::Device device;
   std::vector<int> world_ranks;  // one entry per rank of the group: its rank in the run
+
+  /// Where this rank announces itself.
+  std::string address() const {
+    const auto& all = rendezvous.addresses;
+    return all.empty() ? "127.0.0.1" : all[static_cast<size_t>(world_ranks[static_cast<size_t>(rendezvous.rank)])];
+  }
 };
 
+c10::intrusive_ptr<c10d::Backend> make_gloo(const Group& group, std::chrono::seconds timeout) {
+  const Rendezvous& rendezvous = group.rendezvous;
+  auto options = c10d::ProcessGroupGloo::Options::create(timeout);
+  if (!rendezvous.interface.empty())
+    options->devices = {c10d::ProcessGroupGloo::createDeviceForInterface(rendezvous.interface)};
+  else if (std::getenv("GLOO_SOCKET_IFNAME") != nullptr && !detail::is_loopback(group.address()))
+    options = c10d::ProcessGroupGloo::Options::create_default(timeout);  // it follows that variable
+  else
+    options->devices = {c10d::ProcessGroupGloo::createDeviceForHostname(group.address())};
+  return c10::make_intrusive<c10d::ProcessGroupGloo>(group.store, rendezvous.rank, rendezvous.world_size, options);
+}
+
+c10::intrusive_ptr<c10d::Backend> make_nccl([[maybe_unused]] const Group& group,
+                                            [[maybe_unused]] std::chrono::seconds timeout) {
+#ifdef PENSTOCK_HAS_CUDA
+  const Rendezvous& rendezvous = group.rendezvous;
+  const std::string interface =
+      rendezvous.interface.empty() && detail::is_loopback(group.address()) ? "lo" : rendezvous.interface;
+  if (!interface.empty()) setenv("NCCL_SOCKET_IFNAME", interface.c_str(), /*overwrite=*/!rendezvous.interface.empty());
+  c10::cuda::set_device(group.device.index());
+  setenv("TORCH_NCCL_ENABLE_TIMING", "1", /*overwrite=*/1);  // two events a collective, for Work::under_way_ms()
+  auto options = c10d::ProcessGroupNCCL::Options::create();
+  options->timeout = timeout;
+  return c10::make_intrusive<c10d::ProcessGroupNCCL>(group.store, rendezvous.rank, rendezvous.world_size, options);
+#else
+  throw config_error("--dist-backend is nccl; this build has none, expected gloo (build with a CUDA LibTorch)");
+#endif
+}
+
+/// Gloo connects ranks here, and waits 5 times the time-out for one that does not come. NCCL connects with the first
+/// collective.
 c10::intrusive_ptr<c10d::Backend> connect(const Group& group, Witness& witness) {
   const std::chrono::seconds timeout(witness.seconds());
-  auto backend = group.backend == "gloo" ? make_gloo(group.store, group.rendezvous, timeout)
-                                         : make_nccl(group.store, group.rendezvous, timeout, group.device);
+  auto backend = group.backend == "gloo" ? witness.connect([group, timeout] { return make_gloo(group, timeout); },
+                                                           detail::to_text(group.rendezvous.addresses))
+                                         : witness.guarded("connect", [&] { return make_nccl(group, timeout); });
   witness.add(backend);
   return backend;
 }
@@ -166,7 +174,7 @@ class C10dComm final : public Comm {
   C10dComm(Group group, std::shared_ptr<Witness> witness, bool is_part = false)
       : group_(std::move(group)),
         witness_(std::move(witness)),
-        backend_(witness_->guarded("connect", [&] { return connect(group_, *witness_); })),
+        backend_(connect(group_, *witness_)),
         is_staged_(group_.device.is_cuda() && group_.backend == "gloo"),
         is_part_(is_part) {}
 
@@ -323,7 +331,10 @@ std::unique_ptr<Comm> make_comm(const Rendezvous& rendezvous, const torch::Devic
                                 const Meeting& meeting) {
   if (rendezvous.world_size == 1) return make_self_comm();
   require_threads(concat("rank ", rendezvous.rank), kCommunicatorThreads, "fewer --threads or --workers");
-  return make_c10d_comm(detail::meet(rendezvous, meeting), rendezvous, device, backend);
+  auto met = detail::meet(rendezvous, meeting);
+  Rendezvous own = rendezvous;
+  own.addresses = std::move(met.addresses);
+  return make_c10d_comm(std::move(met.store), own, device, backend);
 }
 
 }  // namespace penstock

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace penstock {
 
@@ -16,6 +17,13 @@ struct Rendezvous {
   int step_seconds = 120;         ///< The longest collective from then on.
   bool is_hosted = false;         ///< The launcher listens at host:port already (torchrun's agent), not rank 0.
   std::string attempt = "first";  ///< Keeps what ranks left there before the launcher started them again apart.
+  /// What the launcher has told its ranks alone, so that they can tell each other from strangers; "" without one.
+  std::string token = "";
+  /// One entry per rank: where it announces itself, as meet() has found out. None: all ranks are on this machine.
+  std::vector<std::string> addresses = {};
 };
+
+/// 32 hexadecimal digits that nobody can guess.
+std::string random_token();
 
 }  // namespace penstock

@@ -23,7 +23,8 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::seconds, std::chrono::milliseconds;
 
 constexpr milliseconds kRoundEvery{500};
-constexpr seconds kSilence{2};      // four rounds: a rank on busy cores is late, not silent
+constexpr seconds kSilence{2};  // four rounds: a rank on busy cores is late, not silent
+constexpr seconds kLongSilence{10};
 constexpr seconds kExplainTime{4};  // silence may begin just before a collective fails
 constexpr seconds kFarewell{2};
 const char* const kReason = "reason";
@@ -34,8 +35,6 @@ std::string row_key(int rank) { return concat("roll/", rank); }
 int64_t seconds_since(Clock::time_point time) {
   return std::chrono::duration_cast<seconds>(Clock::now() - time).count();
 }
-
-std::string bytes_to_text(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
 /// What is said of one rank, or of several.
 std::string plural(const std::vector<int>& ranks, const std::string& of_one, const std::string& of_several) {
@@ -64,8 +63,8 @@ struct RollCall::State {
   bool is_told = false;                         // every other rank that is not silent knows the reason
   bool is_store_gone = false, stops = false, has_stopped = false;
 
-  bool is_silent(int other) const {
-    return other != rank && rows[static_cast<size_t>(other)].changed + kSilence < Clock::now();
+  bool is_silent(int other, seconds silence = kSilence) const {
+    return other != rank && rows[static_cast<size_t>(other)].changed + silence < Clock::now();
   }
 
   void read_row(int other, const std::string& text) {
@@ -77,13 +76,15 @@ struct RollCall::State {
     std::istringstream(text) >> round >> row.step >> row.collectives;
   }
 
-  bool is_store_silent() const { return is_store_gone || last_round + kSilence < Clock::now(); }
+  bool is_store_silent(seconds silence = kSilence) const {
+    return is_store_gone || last_round + silence < Clock::now();
+  }
 
   /// Ranks that say nothing any more, as far as the store can tell.
-  std::vector<int> silent_ranks() const {
+  std::vector<int> silent_ranks(seconds silence = kSilence) const {
     std::vector<int> silent;
     for (int other = 0; other < world_size; ++other)
-      if (is_silent(other) && rows[static_cast<size_t>(other)].text != kLeft) silent.push_back(other);
+      if (is_silent(other, silence) && rows[static_cast<size_t>(other)].text != kLeft) silent.push_back(other);
     return silent;
   }
 
@@ -143,21 +144,20 @@ struct RollCall::State {
 namespace {
 
 /// The reason that all ranks end with, as far as there is one; this rank's own where it was the first.
-std::string exchange_reason(c10d::Store& store, const std::string& own) {
-  if (!own.empty()) return store.compareSet(kReason, std::string(), own);
-  return store.check({kReason}) ? store.get_to_str(kReason) : "";
+std::string exchange_reason(SignedStore& store, const std::string& own) {
+  return own.empty() ? store.find(kReason).value_or("") : store.set_first(kReason, own);
 }
 
 }  // namespace
 
 RollCall::RollCall(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size,
-                   const std::string& launcher_place)
+                   const std::string& launcher_place, const std::string& token)
     : state_(std::make_shared<State>()) {
   state_->rank = rank;
   state_->world_size = world_size;
   state_->launcher_place = launcher_place;
   state_->rows.resize(static_cast<size_t>(world_size));
-  std::thread([state = state_, store]() mutable { run(state, std::move(store)); }).detach();
+  std::thread([state = state_, given = SignedStore(store, token)]() mutable { run(state, std::move(given)); }).detach();
 }
 
 RollCall::~RollCall() {
@@ -171,31 +171,32 @@ RollCall::~RollCall() {
 void RollCall::at_step(int64_t step) { state_->step.store(step, std::memory_order_relaxed); }
 void RollCall::begin_collective() { state_->collectives.fetch_add(1, std::memory_order_relaxed); }
 
-void RollCall::run(const std::shared_ptr<State>& state, c10::intrusive_ptr<c10d::Store> given) {
+void RollCall::run(const std::shared_ptr<State>& state, SignedStore given) {
   pthread_setname_np(pthread_self(), "roll-call");
   const int world_size = state->world_size;
   bool has_heard = false;
   std::set<int> known;  // ranks that have a row in the store
   try {
-    const auto store = given->clone();
+    SignedStore store(given.raw().clone(), given.token());
     std::unique_lock lock(state->mutex);
     for (int64_t round = 1;; ++round) {
       const bool stops = state->stops;
       const std::string own_reason = state->own_reason;
       lock.unlock();
-      store->set(row_key(state->rank),
-                 stops ? kLeft : concat(round, " ", state->step.load(), " ", state->collectives.load()));
+      store.set(row_key(state->rank),
+                stops ? kLeft : concat(round, " ", state->step.load(), " ", state->collectives.load()));
       for (int rank = 0; rank < world_size; ++rank)
-        if (!known.contains(rank) && store->check({row_key(rank)})) known.insert(rank);
+        if (!known.contains(rank) && store.raw().check({row_key(rank)})) known.insert(rank);
       std::vector<std::string> keys;
       for (const int rank : known) keys.push_back(row_key(rank));
-      const auto rows = store->multiGet(keys);
-      const std::string reason = exchange_reason(*store, own_reason);
-      const int64_t told = store->add("told", !reason.empty() && !has_heard ? 1 : 0);
+      const auto rows = store.read(keys);
+      const std::string reason = exchange_reason(store, own_reason);
+      const int64_t told = store.raw().add("told", !reason.empty() && !has_heard ? 1 : 0);
       has_heard = !reason.empty();
       lock.lock();
       auto row = rows.begin();
-      for (const int rank : known) state->read_row(rank, bytes_to_text(*row++));
+      for (const int rank : known)
+        if (const auto& text = *row++) state->read_row(rank, *text);
       state->reason = reason;
       const auto silent = state->silent_ranks().size();
       state->is_told = has_heard && told + static_cast<int64_t>(silent) >= world_size;
@@ -210,7 +211,7 @@ void RollCall::run(const std::shared_ptr<State>& state, c10::intrusive_ptr<c10d:
     const std::lock_guard lock(state->mutex);
     state->is_store_gone = true;
   }
-  given.reset();
+  given = SignedStore({}, "");
   const std::lock_guard lock(state->mutex);
   state->has_stopped = true;
   state->changed.notify_all();
@@ -233,6 +234,12 @@ std::string RollCall::explain(int waited_seconds, int peer) {
   if (!found.empty()) state_->own_reason = found;
   state_->changed.notify_all();
   return found;
+}
+
+bool RollCall::has_lost_a_rank() const {
+  const std::lock_guard lock(state_->mutex);
+  return !state_->reason.empty() || !state_->blame_left().empty() || state_->is_store_silent(kLongSilence) ||
+         !state_->silent_ranks(kLongSilence).empty();
 }
 
 void RollCall::end(const std::string& reason) {

@@ -5,9 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <functional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -15,6 +12,7 @@
 #include "core/clock.h"
 #include "core/text.h"
 #include "train/comm/add_by_halves.h"
+#include "train/comm/machine_id.h"
 
 namespace penstock::detail {
 namespace {
@@ -22,17 +20,6 @@ namespace {
 constexpr size_t kLine = 64;         // bytes; of a cache line, for each rank's phase
 constexpr int64_t kBlock = 1 << 14;  // elements added at once: 64 KB of each of two rows stay in a core's cache
 constexpr auto kLook = std::chrono::milliseconds(50);  // so often a rank that waits looks whether the others live
-
-/// The same number for all processes that see each other's /proc and network. Whoever gives ranks networks of their own
-/// wants machines of their own.
-int64_t machine_id() {
-  std::string id;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
-  std::error_code error;
-  for (const char* space : {"/proc/self/ns/pid", "/proc/self/ns/net"})
-    id += std::filesystem::read_symlink(space, error).string();
-  return static_cast<int64_t>(std::hash<std::string>()(id));
-}
 
 bool all_agree(Comm& comm, bool is_right) {
   return comm.all_gather(torch::tensor({is_right ? 1 : 0}, torch::kInt64)).all().item<bool>();

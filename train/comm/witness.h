@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -33,6 +34,12 @@ class Witness {
     }
   }
 
+  /// Runs `connect`, which may wait for ranks that are gone, on a thread of its own, and returns what it makes. Ends at
+  /// the latest after seconds() or when a rank has ended, and then leaves that thread behind. All ranks hear of its
+  /// failure, which names the ranks' `addresses`.
+  c10::intrusive_ptr<c10d::Backend> connect(std::function<c10::intrusive_ptr<c10d::Backend>()> connect,
+                                            const std::string& addresses);
+
   /// The same for a collective that begins. Only those of the whole run tell how far each rank is.
   template <class Body>
   auto collective(const std::string& operation, bool is_of_part, const Body& body) {
@@ -50,11 +57,12 @@ class Witness {
   void end(const std::string& reason) { roll_call_.end(reason); }
 
  private:
-  Error failure(const std::string& operation, const std::exception& error, int peer);
+  Error failure(const std::string& operation, const std::exception& error, int peer,
+                const std::string& advice = "another rank has ended or hangs, its message says why");
 
   RollCall roll_call_;
   std::string backend_, where_;
-  int step_seconds_, seconds_;
+  int rank_, step_seconds_, seconds_;
   std::vector<c10::weak_intrusive_ptr<c10d::Backend>> backends_;  // those made before the first step
 };
 

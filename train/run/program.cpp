@@ -27,9 +27,10 @@ namespace penstock {
 namespace {
 
 /// Turns off c10d's log of failing connections, which has stack frames. c10d also throws these errors, and they are
-/// then reported in one line.
+/// then reported in one line. Gloo prints a line for each of three tries to connect again, all within a second.
 void silence_c10d() {
   if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = static_cast<int>(c10::GLOG_FATAL);
+  setenv("GLOO_DISABLE_CONNECTION_RETRIES", "1", /*overwrite=*/0);
 }
 
 /// Sets LibTorch to deterministic operations, so that a run can be repeated to the bit. This must be done before its

@@ -12,6 +12,8 @@
 #include <mutex>
 #include <thread>
 
+#include "core/error.h"
+#include "core/limits.h"
 #include "core/text.h"
 #include "train/comm/sim_net.h"
 #include "train/comm/thread_comm.h"
@@ -63,7 +65,7 @@ class RankThreads {
   }
 
   int run() {
-    for (size_t rank = 0; rank < setups_.size(); ++rank) threads_.emplace_back([this, rank] { serve(rank); });
+    start();
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return ended_count_ == threads_.size() || first_error_; });
@@ -75,6 +77,18 @@ class RankThreads {
   }
 
  private:
+  /// A thread that the system does not give is a rank that fails: those that run would wait for it.
+  void start() {
+    try {
+      while (threads_.size() < setups_.size()) threads_.emplace_back([this, rank = threads_.size()] { serve(rank); });
+    } catch (const std::exception&) {
+      const Error error = threads_error("--hosting threads", static_cast<int>(setups_.size()),
+                                        static_cast<int>(threads_.size()), "fewer ranks (--nproc)");
+      fail(std::make_exception_ptr(error));
+      comms_[threads_.size()]->abort(error.what());
+    }
+  }
+
   void serve(size_t rank) {
     {
       // This sets the number of this thread alone. ReplicaThreads::serve() says why it needs the lock and the call

@@ -126,6 +126,7 @@ class Run {
             .decode = decode_of(options_),
             .dct_scale = training_dct_scale(options_),
             .emulated_load_ns = options_.emulated_load_ns,
+            .ends_emulated_load = [] { return StopSignals::received() != 0; },
             .on_chunk = profile_ ? [this](const ChunkTime& chunk) { profile_->on_chunk(chunk); }
                                  : std::function<void(const ChunkTime&)>()};
   }

@@ -88,6 +88,14 @@ int rank_count_from_flags(const TrainOptions& options, torch::DeviceType device)
   return mesh_of(options, 0, device).size();
 }
 
+/// Throws config_error for more ranks on this machine than --hostfile takes on any.
+void check_rank_count(const TrainOptions& options, const World& world) {
+  const int count = world.rendezvous.world_size;
+  if (world.launcher == "none" && world.hosts.empty() && count > kMostRanksOfMachine)
+    throw config_error(concat(options.nproc > 0 ? "--nproc" : concat("--mode ", options.mode), ": ", count,
+                              " ranks on this machine; expected ", kMostRanksOfMachine, " or fewer"));
+}
+
 /// Throws device_error if too few files may be open. Otherwise LibTorch and Gloo would run out of descriptors and
 /// report errors about sockets.
 void check_descriptors(int rank_count) {
@@ -146,6 +154,7 @@ void check_starter(const TrainOptions& options, const World& world) {
 
 void check_world(const TrainOptions& options, const World& world, torch::DeviceType device) {
   const int count = world.rendezvous.world_size;
+  check_rank_count(options, world);
   if (!world.has_rank_threads) check_descriptors(count);
   check_hosting(options, world);
   check_sim_net(options, world, device);
