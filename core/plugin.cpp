@@ -133,22 +133,6 @@ void check_is_new(const fs::path& file) {
           concat(where(file), ": is loaded already, as ", plugin.file.string(), "; expected every plug-in once"));
 }
 
-/// Null with dlerror() where it cannot be loaded. What its constructors throw comes out of dlopen().
-void* open_library(const fs::path& file) {
-  const auto failed = [&](const std::string& what) {
-    return config_error(concat(where(file), ": its start-up code threw ", what, "; expected code that throws nothing"));
-  };
-  try {
-    // The path must be absolute, because a bare name would be searched in the library folders of the system. The
-    // library is never closed, because the registries refer to its code.
-    return dlopen(fs::absolute(file).c_str(), RTLD_NOW | RTLD_LOCAL);
-  } catch (const std::exception& error) {
-    throw failed(in_quotes(error.what()));
-  } catch (...) {
-    throw failed("something that is no std::exception");
-  }
-}
-
 std::vector<Plugin>& plugins() {
   static std::vector<Plugin> plugins;
   return plugins;
@@ -162,7 +146,9 @@ Plugin load_plugin(const fs::path& file, const std::string& libtorch) {
   check_stamp(file, libtorch);
   detail::Registrations registrations;
   detail::observe_registrations(&registrations);
-  const void* const library = open_library(file);
+  // The path must be absolute, because a bare name would be searched in the library folders of the system. The library
+  // is never closed, because the registries refer to its code.
+  const void* const library = dlopen(fs::absolute(file).c_str(), RTLD_NOW | RTLD_LOCAL);
   detail::observe_registrations(nullptr);
   if (library == nullptr)
     throw config_error(concat(where(file), ": cannot be loaded: ", dlerror(),

@@ -58,9 +58,8 @@ struct Plugin {
 /// `libtorch` is the version of the LibTorch that the caller uses, or empty.
 ///
 /// Errors: io_error for a file that cannot be read. config_error for a file that is not a shared library for this
-/// machine, is not a plug-in, is of another version, is loaded already, lacks something, throws while it is loaded,
-/// registers nothing, or registers a name that is taken. Each message names the file. Registrations of a library that
-/// throws are recorded no further, so the caller should end.
+/// machine, is not a plug-in, is of another version, is loaded already, lacks something, registers nothing, or
+/// registers a name that is taken. Each message names the file.
 /// Thread-safety: none; call it at the start of a program, before anything else reads the registries.
 Plugin load_plugin(const std::filesystem::path& file, const std::string& libtorch = "");
 

@@ -18,41 +18,57 @@ namespace {
 
 const std::string kFlag = "--plugin";
 
-std::string* ended_line = nullptr;  // of the file that is being loaded; signal handlers can reach only global variables
+/// The lines about the file that is being loaded; null where none is. Signal handlers can reach only global variables.
+struct Lines {
+  std::string begin, ended;
+};
+const Lines* g_lines = nullptr;
 
-[[noreturn]] void end_with_line() {
-  [[maybe_unused]] const auto written = write(STDERR_FILENO, ended_line->data(), ended_line->size());
+[[noreturn]] void end_with(const std::string& line) {
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, line.data(), line.size());
   _exit(static_cast<int>(ErrorKind::kConfig));
 }
 
+/// An exception does not come out of dlopen(): it ends here.
+[[noreturn]] void end_of_terminate() {
+  std::string what = "something that is no std::exception";
+  try {
+    if (const auto thrown = std::current_exception()) std::rethrow_exception(thrown);
+    end_with(g_lines->ended);
+  } catch (const std::exception& error) {
+    what = in_quotes(error.what());
+  } catch (...) {
+  }
+  end_with(concat(g_lines->begin, "its start-up code threw ", what, "; expected code that throws nothing\n"));
+}
+
 /// The code of a plug-in runs while it is loaded. While one of these lives, the end of the process is told as that
-/// file's, whether it exits, aborts or crashes; _exit() alone goes by unnoticed.
+/// file's, whether its code throws, exits, aborts or crashes; _exit() alone goes by unnoticed.
 class Loading {
  public:
-  explicit Loading(const std::string& file)
-      : line_(concat(program_invocation_short_name, ": ", kFlag, " ", file,
-                     ": ended this process while it was loaded; expected start-up code that returns\n")),
-        terminate_before_(std::set_terminate(end_with_line)) {
-    ended_line = &line_;
+  explicit Loading(const std::string& file) : terminate_before_(std::set_terminate(end_of_terminate)) {
+    lines_.begin = concat(program_invocation_short_name, ": ", kFlag, " ", file, ": ");
+    lines_.ended = lines_.begin + "ended this process while it was loaded; expected start-up code that returns\n";
+    g_lines = &lines_;
     static const int registered = std::atexit([] {
-      if (ended_line != nullptr) end_with_line();
+      if (g_lines != nullptr) end_with(g_lines->ended);
     });
     static_cast<void>(registered);
     struct sigaction action {};
-    action.sa_handler = [](int) { end_with_line(); };
+    action.sa_handler = [](int) { end_with(g_lines->ended); };
     for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &actions_before_[i]);
   }
   ~Loading() {
     for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &actions_before_[i], nullptr);
     std::set_terminate(terminate_before_);
-    ended_line = nullptr;
+    g_lines = nullptr;
   }
   Loading(const Loading&) = delete;
   Loading& operator=(const Loading&) = delete;
 
  private:
   static constexpr std::array kSignals{SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
-  std::string line_;
+  Lines lines_;
   std::terminate_handler terminate_before_;
   std::array<struct sigaction, kSignals.size()> actions_before_{};
 };

@@ -116,7 +116,7 @@ namespace { const struct Start { Start() HOW } start; }
     ("{ throw 7; }", "its start-up code threw something that is no std::exception; expected code that throws nothing"),
     ("{ throw std::runtime_error(\"no licence\"); }", 'its start-up code threw "no licence"; expected code that throws nothing'),
     ("{ std::abort(); }", "ended this process while it was loaded; expected start-up code that returns"),
-    ("noexcept { throw 7; }", "ended this process while it was loaded; expected start-up code that returns"),
+    ("noexcept { throw 7; }", "its start-up code threw something that is no std::exception; expected code that throws nothing"),
     ("{ std::exit(0); }", "ended this process while it was loaded; expected start-up code that returns"),
     ("{ *static_cast<volatile int*>(nullptr) = 0; }", "ended this process while it was loaded; expected start-up code that returns")])
 def test_a_plug_in_that_fails_while_it_is_loaded_is_named(installed, tmp_path, how, fact):
