@@ -23,7 +23,7 @@ typedef unsigned long size_t;
 )kernel\"},
 ")
 set(content "// Written by cmake/KernelSources.cmake.
-#include \"loader/device_renderer.h\"
+#include \"loader/device/device_renderer.h\"
 
 namespace penstock {
 namespace {

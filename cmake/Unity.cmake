@@ -1,6 +1,6 @@
-# Compiles the files of a folder eight at a time. Most of the time of a file of train/ is the same in every file: 3 s for templates that
-# LibTorch's precompiled header names and that GCC instantiates anew in each, 1 s for JSON, 8 s for CLI11. Names in anonymous
-# namespaces must therefore be unique in a folder.
+# Compiles the files of a folder eight at a time, where train/parallel, tests/loader and the like count as one folder with all below it.
+# Most of the time of a file of train/ is the same in every file: 3 s for templates that LibTorch's precompiled header names and that GCC
+# instantiates anew in each, 1 s for JSON, 8 s for CLI11. Names in anonymous namespaces must therefore be unique in such a folder.
 option(PENSTOCK_UNITY "Compile several files at a time: less time for all of them, more after a change of one" ON)
 
 # penstock_unity(TARGET SOURCE...)
@@ -10,7 +10,12 @@ function(penstock_unity target)
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   foreach(source ${ARGN})
-    get_filename_component(folder ${source} DIRECTORY)
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE path)
+    if(path MATCHES "^(train/parallel|tests/[a-z]+)/")
+      set(folder ${CMAKE_MATCH_1})
+    else()
+      cmake_path(GET path PARENT_PATH folder)
+    endif()
     string(MAKE_C_IDENTIFIER "${folder}" folder)
     list(APPEND files_${folder} ${source})
     list(LENGTH files_${folder} count)

@@ -15,7 +15,7 @@ if(PENSTOCK_TRAIN)
   install(EXPORT penstock-train-targets NAMESPACE penstock:: DESTINATION ${package_folder} COMPONENT train)
   install(FILES ${PROJECT_SOURCE_DIR}/cmake/LibTorch.cmake DESTINATION ${package_folder} COMPONENT train)
   # What plug-ins, and programs with a model of their own, include; and what of train/ those headers include.
-  set(waiting train/batch_tensors.h train/plugin.h train/models/model.h train/strategies/strategy.h)
+  set(waiting train/tensor/batch_tensors.h train/plugin.h train/nn/model.h train/parallel/strategy/strategy.h)
   set(train_headers "")
   while(waiting)
     list(POP_FRONT waiting header)

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "loader/dataset.h"
+#include "loader/shards/dataset.h"
 
 namespace penstock {
 

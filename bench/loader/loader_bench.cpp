@@ -21,8 +21,8 @@
 
 #include "augment/render.h"
 #include "core/clock.h"
-#include "loader/loader.h"
-#include "loader/shard_writer.h"
+#include "loader/batch/loader.h"
+#include "loader/shards/shard_writer.h"
 #include "loader/sources/source.h"
 
 namespace penstock {

@@ -27,7 +27,7 @@
 #include "bench/loader/photo_data.h"
 #include "core/clock.h"
 #include "core/error.h"
-#include "loader/loader.h"
+#include "loader/batch/loader.h"
 
 namespace penstock {
 namespace {

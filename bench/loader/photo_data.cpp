@@ -11,8 +11,8 @@
 #include "augment/render.h"
 #include "core/regular_file.h"
 #include "loader/codecs/codec.h"
-#include "loader/jpeg/write_jpeg.h"
-#include "loader/pack.h"
+#include "loader/jpeg/entropy/write_jpeg.h"
+#include "loader/pack/pack.h"
 
 namespace penstock {
 namespace {

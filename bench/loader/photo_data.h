@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "loader/dataset.h"
-#include "loader/storage.h"
+#include "loader/shards/dataset.h"
+#include "loader/shards/storage.h"
 
 namespace penstock {
 

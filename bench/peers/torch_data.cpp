@@ -18,7 +18,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/dataset.h"
+#include "loader/shards/dataset.h"
 #include "tools/cli.h"
 
 namespace penstock {

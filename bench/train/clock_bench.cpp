@@ -11,9 +11,9 @@
 #include <torch/types.h>
 
 #include "core/clock.h"
-#include "train/models/model.h"
-#include "train/recorder.h"
-#include "train/strategies/strategy.h"
+#include "train/measure/recorder.h"
+#include "train/nn/model.h"
+#include "train/parallel/strategy/strategy.h"
 
 namespace penstock {
 namespace {

@@ -8,7 +8,7 @@
 #include <torch/optim/sgd.h>
 
 #include "core/clock.h"
-#include "train/models/model.h"
+#include "train/nn/model.h"
 #include "train/optimizers/optimizer.h"
 
 namespace penstock {

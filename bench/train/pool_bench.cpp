@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "core/clock.h"
-#include "train/models/relu_max_pool.h"
+#include "train/nn/relu_max_pool.h"
 
 namespace penstock {
 namespace {

@@ -11,7 +11,7 @@
 #include "core/error.h"
 #include "core/registry.h"
 #include "core/text.h"
-#include "loader/jpeg/jpeg_scratch.h"
+#include "loader/codecs/jpeg_scratch.h"
 
 namespace penstock {
 

@@ -10,7 +10,7 @@
 
 #include "augment/plan.h"
 #include "augment/render.h"
-#include "loader/shard.h"
+#include "loader/shards/shard.h"
 
 namespace penstock {
 
@@ -35,7 +35,7 @@ class DecodeScratch {
 };
 
 /// How the region of a JPEG is decoded. Every path gives the same pixels of what pack() has stored: a picture whose
-/// samples are out of range (loader/jpeg/sample_range.h) has neither coefficients nor a seek index.
+/// samples are out of range (loader/jpeg/store/sample_range.h) has neither coefficients nor a seek index.
 enum class DecodePath : uint8_t {
   kAuto,  ///< The first of the others that the sample allows, in this order.
   /// The coefficient store, or the seek index: only the MCUs under the region. A JPEG that has neither is decoded as

@@ -1,12 +1,12 @@
 // coefficients: a JPEG stored as quantised coefficients; our own pixel stage gives the pixels that libjpeg-turbo would.
 #include "core/text.h"
 #include "loader/codecs/codec.h"
-#include "loader/detail/picture_checks.h"
-#include "loader/jpeg/coefficient_sample.h"
-#include "loader/jpeg/geometry.h"
-#include "loader/jpeg/header.h"
-#include "loader/jpeg/jpeg_scratch.h"
-#include "loader/jpeg/store_source.h"
+#include "loader/codecs/jpeg_scratch.h"
+#include "loader/files/picture_checks.h"
+#include "loader/jpeg/base/geometry.h"
+#include "loader/jpeg/base/header.h"
+#include "loader/jpeg/store/coefficient_sample.h"
+#include "loader/jpeg/store/store_source.h"
 
 namespace penstock::detail {
 namespace {

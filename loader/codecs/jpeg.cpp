@@ -1,11 +1,11 @@
 // jpeg: decodes the region by the path that is asked for; every path gives the same pixels.
 #include "loader/codecs/codec.h"
+#include "loader/codecs/jpeg_scratch.h"
 #include "loader/codecs/libjpeg.h"
-#include "loader/detail/orientation.h"
-#include "loader/detail/picture_checks.h"
-#include "loader/jpeg/geometry.h"
-#include "loader/jpeg/header.h"
-#include "loader/jpeg/jpeg_scratch.h"
+#include "loader/files/orientation.h"
+#include "loader/files/picture_checks.h"
+#include "loader/jpeg/base/geometry.h"
+#include "loader/jpeg/base/header.h"
 
 namespace penstock::detail {
 namespace {

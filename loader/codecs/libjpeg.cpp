@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "loader/detail/picture_checks.h"
-#include "loader/jpeg/libjpeg_errors-inl.h"
-#include "loader/jpeg/libjpeg_scans-inl.h"
+#include "loader/files/picture_checks.h"
+#include "loader/jpeg/base/libjpeg_errors-inl.h"
+#include "loader/jpeg/entropy/libjpeg_scans-inl.h"
 
 namespace penstock::detail {
 namespace {

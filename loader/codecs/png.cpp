@@ -8,9 +8,9 @@
 #include <new>
 
 #include "loader/codecs/codec.h"
-#include "loader/detail/orientation.h"
-#include "loader/detail/picture_checks.h"
-#include "loader/detail/png_metadata.h"
+#include "loader/codecs/png_metadata.h"
+#include "loader/files/orientation.h"
+#include "loader/files/picture_checks.h"
 
 namespace penstock::detail {
 namespace {

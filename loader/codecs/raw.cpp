@@ -1,7 +1,7 @@
 // raw: pixels as they are, H x W x C; grey is replicated when RGB is wanted, otherwise nothing is copied.
 #include "loader/codecs/codec.h"
-#include "loader/detail/picture_checks.h"
-#include "loader/detail/png_writer.h"
+#include "loader/codecs/png_writer.h"
+#include "loader/files/picture_checks.h"
 
 namespace penstock::detail {
 namespace {

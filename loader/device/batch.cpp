@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/device/picture_table.h"
-#include "loader/jpeg/pixel_layout.h"
+#include "loader/jpeg/pixels/pixel_layout.h"
 
 namespace penstock {
 

@@ -3,7 +3,7 @@
 
 #include "core/thread_block.h"
 #include "loader/device/job.h"
-#include "loader/jpeg/pixel_math.h"
+#include "loader/jpeg/pixels/pixel_math.h"
 
 namespace penstock::detail {
 

@@ -1,4 +1,5 @@
-// decode_group(): from the coefficient store (loader/jpeg/store_format.h) to samples, one warp per group of 8 MCUs.
+// decode_group(): from the coefficient store (loader/jpeg/store/store_format.h) to samples, one warp per group of 8
+// MCUs.
 //
 //   one thread per block    its entry; from sums over the entries before it, its DC field and its mask;
 //                           from sums over the masks before it, its values
@@ -13,7 +14,7 @@
 #include "loader/device/group_sums.h"
 #include "loader/device/job.h"
 #include "loader/device/store_bits.h"
-#include "loader/jpeg/pixel_math.h"
+#include "loader/jpeg/pixels/pixel_math.h"
 
 namespace penstock::detail {
 

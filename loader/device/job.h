@@ -7,8 +7,8 @@
 
 #include "augment/border.h"
 #include "augment/tap_weights.h"
-#include "loader/jpeg/block_limits.h"
-#include "loader/jpeg/store_format.h"
+#include "loader/jpeg/base/block_limits.h"
+#include "loader/jpeg/store/store_format.h"
 
 namespace penstock::detail {
 

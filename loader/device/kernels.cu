@@ -1,5 +1,5 @@
 // The kernels of the device renderer as a CUDA device starts them: one block per task. Compiled at run time, with the
-// headers beside this file (loader/device_renderer.h). PENSTOCK_KERNEL is the number of the one to compile, in the order
+// headers beside this file (loader/device/device_renderer.h). PENSTOCK_KERNEL is the number of the one to compile, in the order
 // of KernelLaunches: all five take two seconds, and raw pixels need one to three of them.
 
 #if PENSTOCK_KERNEL == 0

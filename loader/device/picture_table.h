@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
+#include "loader/device/device_renderer.h"
 #include "loader/device/job.h"
-#include "loader/device_renderer.h"
-#include "loader/jpeg/geometry.h"
+#include "loader/jpeg/base/geometry.h"
 
 namespace penstock::detail {
 

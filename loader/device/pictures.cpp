@@ -5,11 +5,11 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
-#include "loader/detail/picture_checks.h"
 #include "loader/device/picture_table.h"
-#include "loader/jpeg/codebook.h"
-#include "loader/jpeg/coefficient_sample.h"
-#include "loader/jpeg/store_source.h"
+#include "loader/files/picture_checks.h"
+#include "loader/jpeg/store/codebook.h"
+#include "loader/jpeg/store/coefficient_sample.h"
+#include "loader/jpeg/store/store_source.h"
 
 namespace penstock {
 

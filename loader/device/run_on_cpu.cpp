@@ -6,9 +6,9 @@
 #include "core/text.h"
 #include "loader/device/color_kernel.h"
 #include "loader/device/decode_kernel.h"
+#include "loader/device/device_renderer.h"
 #include "loader/device/recolor_kernel.h"
 #include "loader/device/render_kernel.h"
-#include "loader/device_renderer.h"
 
 namespace penstock {
 

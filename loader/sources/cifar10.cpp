@@ -4,9 +4,9 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/detail/input_file.h"
-#include "loader/detail/mapped_file.h"
-#include "loader/read_from.h"
+#include "loader/files/input_file.h"
+#include "loader/files/mapped_file.h"
+#include "loader/files/read_from.h"
 #include "loader/sources/source.h"
 
 namespace penstock {

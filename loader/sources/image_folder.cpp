@@ -20,8 +20,8 @@
 #include "core/regular_file.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
-#include "loader/detail/checksum.h"
-#include "loader/detail/input_file.h"
+#include "loader/files/checksum.h"
+#include "loader/files/input_file.h"
 #include "loader/sources/source.h"
 
 namespace penstock {

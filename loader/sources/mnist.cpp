@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/detail/input_file.h"
+#include "loader/files/input_file.h"
 #include "loader/sources/source.h"
 
 namespace penstock {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/registry.h"
-#include "loader/shard.h"
+#include "loader/shards/shard.h"
 
 namespace penstock {
 

@@ -1,5 +1,5 @@
 // penstock._native.Dataset and sheet(): single samples, and many of them on one sheet, as NumPy arrays.
-#include "loader/dataset.h"
+#include "loader/shards/dataset.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -13,10 +13,10 @@
 #include <utility>
 
 #include "core/choice.h"
+#include "loader/batch/option_names.h"
 #include "loader/codecs/codec.h"
-#include "loader/option_names.h"
-#include "loader/picture.h"
-#include "loader/sheet.h"
+#include "loader/look/picture.h"
+#include "loader/look/sheet.h"
 #include "python/src/module.h"
 
 namespace penstock::python {

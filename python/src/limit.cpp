@@ -1,12 +1,12 @@
 // penstock._native.begin_watch(), end_watch(), drop_watch() and foresee(): what limits a loop over a Loader.
-#include "loader/limit.h"
+#include "loader/bottleneck/limit.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
 #include "core/machine.h"
-#include "loader/observe.h"
-#include "loader/watch.h"
+#include "loader/bottleneck/observe.h"
+#include "loader/bottleneck/watch.h"
 #include "python/src/module.h"
 #include "python/src/native_loader.h"
 

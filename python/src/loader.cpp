@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "core/choice.h"
-#include "loader/option_names.h"
+#include "loader/batch/option_names.h"
 #include "python/src/module.h"
 #include "python/src/native_loader.h"
 

@@ -8,8 +8,8 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/digest.h"
-#include "loader/observe.h"
+#include "loader/batch/digest.h"
+#include "loader/bottleneck/observe.h"
 #include "python/src/module.h"
 
 namespace penstock::python {

@@ -11,9 +11,9 @@
 #include <string>
 #include <thread>
 
-#include "loader/limit.h"
-#include "loader/loader.h"
-#include "loader/watch.h"
+#include "loader/batch/loader.h"
+#include "loader/bottleneck/limit.h"
+#include "loader/bottleneck/watch.h"
 
 namespace penstock::python {
 
@@ -45,8 +45,8 @@ class NativeLoader {
   /// Ends it. `run` has what Watch::observed() asks for, without workers. Throws config_error if no batch was taken.
   Observed end_watch(Observed run);
   void drop_watch();  ///< Ends it without a result.
-  /// How a loop would go (foresee() of loader/observe.h). With fewer than 8 batches of its own to judge by, the loader
-  /// makes up to 32 for this, for a second at most.
+  /// How a loop would go (foresee() of loader/bottleneck/observe.h). With fewer than 8 batches of its own to judge by,
+  /// the loader makes up to 32 for this, for a second at most.
   Observed foresee(Observed run, double step_ms, double step_cpu_ms);
   size_t memory_bytes();
   void close();

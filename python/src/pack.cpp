@@ -1,5 +1,5 @@
 // penstock._native.pack and Spool: packing a source by name, or the pictures of an iterable.
-#include "loader/pack.h"
+#include "loader/pack/pack.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -10,8 +10,8 @@
 #include "core/choice.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/dataset.h"
-#include "loader/option_names.h"
+#include "loader/batch/option_names.h"
+#include "loader/shards/dataset.h"
 #include "python/src/module.h"
 #include "python/src/spool.h"
 

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <iostream>
 
-#include "loader/loader.h"
+#include "loader/batch/loader.h"
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;

@@ -3,7 +3,7 @@
 
 #include "tests/cuda/device.h"
 #include "tests/train/strategy_batches.h"
-#include "train/strategies/replicas.h"
+#include "train/parallel/replicas/replicas.h"
 
 namespace penstock {
 namespace {

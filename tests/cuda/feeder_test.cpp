@@ -1,12 +1,12 @@
 // Feeders on CUDA: batches copied ahead from pinned slots, and batches rendered on the device, compared with the CPU.
-#include "train/feeder.h"
+#include "train/feed/feeder.h"
 
 #include <gtest/gtest.h>
 
 #include "core/text.h"
 #include "tests/cuda/device.h"
 #include "tests/train/small_dataset.h"
-#include "train/host_feeder.h"
+#include "train/feed/host_feeder.h"
 
 namespace penstock {
 namespace {

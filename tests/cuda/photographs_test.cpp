@@ -4,7 +4,7 @@
 #include "core/text.h"
 #include "tests/cuda/device.h"
 #include "tests/train/picture_datasets.h"
-#include "train/feeder.h"
+#include "train/feed/feeder.h"
 
 namespace penstock {
 namespace {

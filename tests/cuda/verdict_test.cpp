@@ -1,7 +1,7 @@
 // Verdict on CUDA: a prediction holds only for one kind of GPU.
-#include "train/run/verdict.h"
-
 #include <gtest/gtest.h>
+
+#include "train/run/bottleneck_report.h"
 
 namespace penstock {
 namespace {

@@ -14,9 +14,9 @@
 
 #include "core/error.h"
 #include "loader/codecs/codec.h"
-#include "loader/detail/encoder.h"
-#include "loader/jpeg/codebook.h"
-#include "loader/jpeg/write_jpeg.h"
+#include "loader/jpeg/entropy/write_jpeg.h"
+#include "loader/jpeg/store/codebook.h"
+#include "loader/pack/encoder.h"
 
 namespace penstock::fuzzing {
 

@@ -1,9 +1,9 @@
 // A JPEG file from an untrusted source: its header, our entropy decoder, what pack() would make of it (transcoding,
 // index, coefficients), and the way back.
-#include "loader/detail/encoder.h"
-#include "loader/jpeg/codebook.h"
-#include "loader/jpeg/coefficient_sample.h"
-#include "loader/jpeg/header.h"
+#include "loader/jpeg/base/header.h"
+#include "loader/jpeg/store/codebook.h"
+#include "loader/jpeg/store/coefficient_sample.h"
+#include "loader/pack/encoder.h"
 #include "tests/fuzz/fuzz_pictures.h"
 
 namespace penstock {

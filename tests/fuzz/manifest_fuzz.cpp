@@ -1,7 +1,7 @@
 // A manifest from an untrusted source.
 #include <filesystem>
 
-#include "loader/dataset.h"
+#include "loader/shards/dataset.h"
 #include "tests/fuzz/fuzz_pictures.h"
 
 namespace {

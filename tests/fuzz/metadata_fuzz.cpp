@@ -2,8 +2,8 @@
 // is: a PNG, whose CRCs are made right, because no input would guess them; an EXIF block; or an XMP packet.
 #include <zlib.h>
 
-#include "loader/detail/orientation.h"
-#include "loader/detail/png_metadata.h"
+#include "loader/codecs/png_metadata.h"
+#include "loader/files/orientation.h"
 #include "tests/fuzz/fuzz_pictures.h"
 
 namespace penstock {

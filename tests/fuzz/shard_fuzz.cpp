@@ -1,8 +1,8 @@
 // A shard from an untrusted source: the safetensors header, the columns, and each small sample, read as a loader reads
 // it.
-#include "loader/jpeg/coefficient_sample.h"
-#include "loader/safetensors.h"
-#include "loader/shard.h"
+#include "loader/files/safetensors.h"
+#include "loader/jpeg/store/coefficient_sample.h"
+#include "loader/shards/shard.h"
 #include "tests/fuzz/fuzz_pictures.h"
 
 namespace penstock {

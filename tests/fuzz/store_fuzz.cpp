@@ -2,11 +2,11 @@
 // intact codebook; a codebook, with which an intact sample is read; or both.
 #include <array>
 
-#include "loader/detail/encoder.h"
-#include "loader/jpeg/codebook.h"
-#include "loader/jpeg/coefficient_sample.h"
-#include "loader/jpeg/header.h"
-#include "loader/jpeg/store_source.h"
+#include "loader/jpeg/base/header.h"
+#include "loader/jpeg/store/codebook.h"
+#include "loader/jpeg/store/coefficient_sample.h"
+#include "loader/jpeg/store/store_source.h"
+#include "loader/pack/encoder.h"
 #include "tests/fuzz/fuzz_pictures.h"
 
 namespace penstock {

@@ -1,7 +1,7 @@
 // add_sample(): adds a sample to a shard, with the columns that every shard has.
 #pragma once
 
-#include "loader/shard_writer.h"
+#include "loader/shards/shard_writer.h"
 
 namespace penstock::testing_data {
 

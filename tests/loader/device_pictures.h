@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "loader/codecs/codec.h"
-#include "loader/detail/encoder.h"
-#include "loader/device_renderer.h"
-#include "loader/jpeg/codebook.h"
-#include "loader/jpeg/codebook_training.h"
-#include "loader/jpeg/header.h"
+#include "loader/device/device_renderer.h"
+#include "loader/jpeg/base/header.h"
+#include "loader/jpeg/store/codebook.h"
+#include "loader/jpeg/store/codebook_training.h"
+#include "loader/pack/encoder.h"
 #include "tests/loader/jpeg_pictures.h"
 
 namespace penstock::testing_data {

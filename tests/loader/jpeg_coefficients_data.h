@@ -16,9 +16,9 @@
 #include <jpeglib.h>
 
 #include "core/text.h"
-#include "loader/jpeg/coefficients.h"
-#include "loader/jpeg/geometry.h"
-#include "loader/jpeg/header.h"
+#include "loader/jpeg/base/coefficients.h"
+#include "loader/jpeg/base/geometry.h"
+#include "loader/jpeg/base/header.h"
 
 namespace penstock::testing_data {
 

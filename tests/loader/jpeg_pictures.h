@@ -14,8 +14,8 @@
 
 #include "augment/render.h"
 #include "core/rng.h"
-#include "loader/jpeg/coefficients.h"
-#include "loader/jpeg/geometry.h"
+#include "loader/jpeg/base/coefficients.h"
+#include "loader/jpeg/base/geometry.h"
 
 namespace penstock::testing_data {
 

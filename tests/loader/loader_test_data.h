@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "core/text.h"
-#include "loader/dataset.h"
-#include "loader/digest.h"
-#include "loader/loader.h"
-#include "loader/shard_writer.h"
+#include "loader/batch/digest.h"
+#include "loader/batch/loader.h"
+#include "loader/shards/dataset.h"
+#include "loader/shards/shard_writer.h"
 #include "tests/loader/add_sample.h"
 
 namespace penstock::testing_data {

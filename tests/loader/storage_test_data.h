@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "core/error.h"
-#include "loader/pack.h"
-#include "loader/shard.h"
+#include "loader/pack/pack.h"
+#include "loader/shards/shard.h"
 
 namespace penstock::testing_data {
 

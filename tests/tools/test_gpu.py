@@ -306,7 +306,7 @@ def test_a_wheel_travels_if_it_is_of_these_sources(tmp_path, monkeypatch):
     root, wheels = tmp_path / "root", tmp_path / "wheels"
     for name in ("core", "augment", "loader", "python", "tools/train", "cmake", "script"):
         (root / name).mkdir(parents=True)
-    for name in ("CMakeLists.txt", "pyproject.toml", "loader/loader.h", "tools/train/main.cpp"):
+    for name in ("CMakeLists.txt", "pyproject.toml", "loader/batch/loader.h", "tools/train/main.cpp"):
         (root / name).write_text("1\n")
     (root / "script/wheel").write_text((ROOT / "script/wheel").read_text())
     (root / "script/wheel").chmod(0o755)
@@ -319,5 +319,5 @@ def test_a_wheel_travels_if_it_is_of_these_sources(tmp_path, monkeypatch):
     assert pack.why_no_wheel(root, wheels) == ""
     (root / "tools/train/main.cpp").write_text("2\n")  # a wheel has no `train`
     assert pack.why_no_wheel(root, wheels) == ""
-    (root / "loader/loader.h").write_text("2\n")
+    (root / "loader/batch/loader.h").write_text("2\n")
     assert pack.why_no_wheel(root, wheels) == other

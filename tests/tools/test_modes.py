@@ -24,7 +24,7 @@ def single(cache, tmp_path_factory):
                                          ("mp(devices=cpu:2)", 2),
                                          ("pipeline(schedule=interleaved,recompute=always)", 2), ("ddp(accumulate=2)", 2)])
 def test_a_mode_trains_what_single_trains(cache, single, tmp_path, mode, ranks):
-    """f32 sums in another order drift apart, so that losses are compared after few steps; tests/train/modes_test.cpp has
+    """f32 sums in another order drift apart, so that losses are compared after few steps; tests/train/parallel/modes/modes_test.cpp has
     the proof in f64."""
     printed = run(cache, *FAST, "--mode", mode, "--nproc", ranks, "--out", tmp_path / "run").stdout
     expected, found = summary(single), summary(tmp_path / "run")

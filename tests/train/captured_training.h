@@ -11,9 +11,9 @@
 
 #include "tests/train/small_dataset.h"
 #include "tests/train/strategy_batches.h"
-#include "train/captured_step.h"
 #include "train/comm/comm.h"
-#include "train/schedule.h"
+#include "train/loop/cuda_graph_step.h"
+#include "train/options/lr_schedule.h"
 
 namespace penstock {
 

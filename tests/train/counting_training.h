@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "loader/partition.h"
+#include "loader/order/partition.h"
 #include "train/comm/comm.h"
-#include "train/feeder.h"
-#include "train/strategies/strategy.h"
+#include "train/feed/feeder.h"
+#include "train/parallel/strategy/strategy.h"
 
 namespace penstock {
 

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "train/comm/address.h"
+#include "train/rendezvous/address.h"
 
 namespace penstock {
 

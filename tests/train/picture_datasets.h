@@ -9,12 +9,12 @@
 
 #include "core/rng.h"
 #include "core/text.h"
-#include "loader/dataset.h"
-#include "loader/detail/png_writer.h"
-#include "loader/device_renderer.h"
-#include "loader/pack.h"
+#include "loader/codecs/png_writer.h"
+#include "loader/device/device_renderer.h"
+#include "loader/pack/pack.h"
+#include "loader/shards/dataset.h"
 #include "tests/support/testing.h"
-#include "train/feeder.h"
+#include "train/feed/feeder.h"
 
 namespace penstock {
 

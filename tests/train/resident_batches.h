@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "augment/transform.h"
-#include "loader/loader.h"
-#include "train/batch_tensors.h"
-#include "train/feeder.h"
+#include "loader/batch/loader.h"
+#include "train/feed/feeder.h"
+#include "train/tensor/batch_tensors.h"
 
 namespace penstock {
 

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "loader/dataset.h"
-#include "loader/pack.h"
+#include "loader/pack/pack.h"
+#include "loader/shards/dataset.h"
 #include "tests/support/testing.h"
 
 namespace penstock {

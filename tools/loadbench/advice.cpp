@@ -9,9 +9,9 @@
 #include "core/machine.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "loader/bottleneck/disk.h"
+#include "loader/bottleneck/limit.h"
 #include "loader/codecs/codec.h"
-#include "loader/disk.h"
-#include "loader/limit.h"
 
 namespace penstock {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "loader/dataset.h"
+#include "loader/shards/dataset.h"
 #include "tools/loadbench/measure.h"
 #include "tools/loadbench/options.h"
 

@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/text.h"
-#include "loader/digest.h"
+#include "loader/batch/digest.h"
 
 namespace penstock {
 namespace {

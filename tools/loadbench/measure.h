@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "loader/dataset.h"
-#include "loader/loader.h"
+#include "loader/batch/loader.h"
+#include "loader/shards/dataset.h"
 #include "tools/loadbench/options.h"
 
 namespace penstock {

@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/text.h"
-#include "loader/option_names.h"
+#include "loader/batch/option_names.h"
 #include "tools/cli.h"
 #include "tools/loader_help.h"
 #include "tools/plugins.h"

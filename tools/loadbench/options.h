@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "loader/loader.h"
+#include "loader/batch/loader.h"
 
 namespace penstock {
 

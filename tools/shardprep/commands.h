@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "loader/problems.h"
+#include "loader/shards/problems.h"
 
 namespace penstock {
 

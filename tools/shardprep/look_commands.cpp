@@ -8,8 +8,8 @@
 #include "core/number_text.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
-#include "loader/dataset.h"
-#include "loader/pack.h"
+#include "loader/pack/pack.h"
+#include "loader/shards/dataset.h"
 #include "tools/cli.h"
 #include "tools/shardprep/commands.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "loader/pack.h"
+#include "loader/pack/pack.h"
 
 namespace penstock {
 

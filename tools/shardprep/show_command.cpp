@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
-#include "loader/sheet.h"
+#include "loader/look/sheet.h"
 #include "tools/cli.h"
 #include "tools/out_file.h"
 #include "tools/plugins.h"

@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
-#include "loader/unpack.h"
+#include "loader/pack/unpack.h"
 #include "tools/shardprep/commands.h"
 
 namespace penstock {

@@ -7,9 +7,9 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "train/flag_table.h"
-#include "train/kept_checkpoints.h"
-#include "train/options_file.h"
+#include "train/checkpoint/kept_checkpoints.h"
+#include "train/options/flag_table.h"
+#include "train/options/options_file.h"
 
 namespace penstock {
 namespace {

@@ -8,8 +8,8 @@
 #include "tools/train/flags.h"
 #include "tools/train/study/study.h"
 #include "tools/train/verify/verify_modes.h"
-#include "train/run/freed_memory.h"
 #include "train/run/program.h"
+#include "train/tensor/allocator.h"
 
 int main(int argc, char** argv) {
   penstock::keep_freed_memory();

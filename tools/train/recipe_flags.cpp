@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "tools/train/earlier_flags.h"
-#include "train/recipes.h"
+#include "train/options/recipes.h"
 
 namespace penstock {
 

@@ -20,12 +20,12 @@
 #include "core/error.h"
 #include "core/limits.h"
 #include "core/text.h"
-#include "train/comm/address.h"
-#include "train/comm/announced.h"
 #include "train/comm/busy_time.h"
-#include "train/comm/meeting.h"
 #include "train/comm/shared_comm.h"
-#include "train/comm/witness.h"
+#include "train/rendezvous/address.h"
+#include "train/rendezvous/announced.h"
+#include "train/rendezvous/failure_report.h"
+#include "train/rendezvous/store_rendezvous.h"
 
 namespace penstock {
 namespace {

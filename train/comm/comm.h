@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
-#include "train/comm/rendezvous.h"
-#include "train/comm/terms.h"
+#include "train/rendezvous/rendezvous.h"
+#include "train/rendezvous/run_fingerprint.h"
 
 namespace penstock {
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "train/comm/comm.h"
-#include "train/comm/witness.h"
+#include "train/rendezvous/failure_report.h"
 
 namespace penstock::detail {
 

@@ -11,8 +11,8 @@
 
 #include "core/clock.h"
 #include "core/text.h"
-#include "train/comm/add_by_halves.h"
-#include "train/comm/machine_id.h"
+#include "train/rendezvous/machine_id.h"
+#include "train/tensor/add_by_halves.h"
 
 namespace penstock::detail {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "train/comm/comm.h"
-#include "train/comm/link.h"
+#include "train/comm/network_model.h"
 
 namespace penstock {
 

@@ -14,8 +14,8 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "train/comm/add_by_halves.h"
 #include "train/comm/busy_time.h"
+#include "train/tensor/add_by_halves.h"
 
 namespace penstock {
 namespace {

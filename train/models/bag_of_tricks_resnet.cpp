@@ -8,11 +8,11 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "train/models/batch_norm.h"
-#include "train/models/model.h"
-#include "train/models/precision.h"
-#include "train/models/weight_stream.h"
 #include "train/models/whitening.h"
+#include "train/nn/batch_norm.h"
+#include "train/nn/initial_weights.h"
+#include "train/nn/layers.h"
+#include "train/nn/model.h"
 
 namespace penstock {
 namespace {

@@ -6,10 +6,10 @@
 #include <torch/nn/modules/linear.h>
 
 #include "core/text.h"
-#include "train/models/batch_norm.h"
-#include "train/models/model.h"
-#include "train/models/precision.h"
-#include "train/models/relu_max_pool.h"
+#include "train/nn/batch_norm.h"
+#include "train/nn/layers.h"
+#include "train/nn/model.h"
+#include "train/nn/relu_max_pool.h"
 
 namespace penstock {
 namespace {

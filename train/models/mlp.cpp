@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "core/text.h"
-#include "train/models/model.h"
-#include "train/models/precision.h"
-#include "train/models/weight_stream.h"
+#include "train/nn/initial_weights.h"
+#include "train/nn/layers.h"
+#include "train/nn/model.h"
 
 namespace penstock {
 namespace {

@@ -7,9 +7,9 @@
 #include <torch/nn/modules/linear.h>
 
 #include "core/text.h"
-#include "train/models/batch_norm.h"
-#include "train/models/precision.h"
-#include "train/models/weight_stream.h"
+#include "train/nn/batch_norm.h"
+#include "train/nn/initial_weights.h"
+#include "train/nn/layers.h"
 
 namespace penstock::detail {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <string>
 
-#include "train/models/model.h"
+#include "train/nn/model.h"
 
 namespace penstock::detail {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "train/models/model.h"
+#include "train/nn/model.h"
 
 namespace penstock::detail {
 

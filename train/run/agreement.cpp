@@ -9,12 +9,12 @@
 
 #include "core/number_text.h"
 #include "core/text.h"
-#include "loader/shard.h"
-#include "train/flag_table.h"
-#include "train/models/model.h"
+#include "loader/shards/shard.h"
+#include "train/nn/model.h"
+#include "train/options/flag_table.h"
 #include "train/run/exact.h"
 #include "train/run/source_id.h"
-#include "train/safetensors_torch.h"
+#include "train/tensor/tensor_file.h"
 
 namespace penstock {
 namespace {

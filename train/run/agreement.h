@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "train/comm/terms.h"
+#include "train/rendezvous/run_fingerprint.h"
 #include "train/run/setup.h"
 
 namespace penstock {

@@ -10,7 +10,7 @@
 #include "core/number_text.h"
 #include "core/text.h"
 #include "train/optimizers/optimizer.h"
-#include "train/strategies/strategy.h"
+#include "train/parallel/strategy/strategy.h"
 
 namespace penstock {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "train/batch_tensors.h"
+#include "train/tensor/batch_tensors.h"
 
 namespace penstock {
 namespace {

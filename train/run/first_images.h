@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "loader/loader.h"
+#include "loader/batch/loader.h"
 #include "train/run/setup.h"
 
 namespace penstock {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "train/comm/comm.h"
-#include "train/strategies/strategy.h"
+#include "train/parallel/strategy/strategy.h"
 
 namespace penstock {
 

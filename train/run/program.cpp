@@ -13,15 +13,15 @@
 #include "core/number_text.h"
 #include "core/text.h"
 #include "train/comm/comm.h"
-#include "train/models/model.h"
+#include "train/nn/model.h"
+#include "train/parallel/strategy/strategy.h"
 #include "train/run/exact.h"
 #include "train/run/rank_threads.h"
 #include "train/run/report.h"
 #include "train/run/run.h"
 #include "train/run/spawner.h"
 #include "train/run/world.h"
-#include "train/short_message.h"
-#include "train/strategies/strategy.h"
+#include "train/tensor/short_message.h"
 
 namespace penstock {
 namespace {

@@ -17,10 +17,10 @@
 #include "core/text.h"
 #include "train/comm/sim_net.h"
 #include "train/comm/thread_comm.h"
-#include "train/models/model.h"
+#include "train/nn/model.h"
 #include "train/run/run.h"
 #include "train/run/world.h"
-#include "train/short_message.h"
+#include "train/tensor/short_message.h"
 
 namespace penstock {
 namespace {

@@ -11,13 +11,13 @@
 #include "core/number_text.h"
 #include "core/plugin.h"
 #include "core/text.h"
-#include "train/kept_checkpoints.h"
-#include "train/launch_command.h"
-#include "train/models/layers.h"
-#include "train/models/model.h"
-#include "train/recipes.h"
+#include "train/checkpoint/kept_checkpoints.h"
+#include "train/launch/command.h"
+#include "train/nn/model.h"
+#include "train/nn/module_names.h"
+#include "train/options/recipes.h"
+#include "train/run/bottleneck_report.h"
 #include "train/run/exact.h"
-#include "train/run/verdict.h"
 
 namespace penstock {
 namespace {

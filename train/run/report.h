@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "train/predictions.h"
+#include "train/loop/predictions.h"
+#include "train/loop/training_loop.h"
+#include "train/parallel/strategy/strategy.h"
 #include "train/run/setup.h"
-#include "train/strategies/strategy.h"
-#include "train/trainer.h"
 
 namespace penstock {
 

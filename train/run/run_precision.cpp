@@ -11,7 +11,7 @@
 #include "core/error.h"
 #include "core/spec.h"
 #include "core/text.h"
-#include "train/models/model.h"
+#include "train/nn/model.h"
 
 namespace penstock {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "augment/render.h"
-#include "train/models/precision.h"
-#include "train/options.h"
+#include "train/nn/layers.h"
+#include "train/options/options.h"
 
 namespace penstock {
 

@@ -7,10 +7,10 @@
 #include <optional>
 #include <string>
 
-#include "train/checkpoint.h"
-#include "train/data.h"
-#include "train/models/model.h"
-#include "train/options.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/feed/training_data.h"
+#include "train/nn/model.h"
+#include "train/options/options.h"
 #include "train/run/world.h"
 
 namespace penstock {

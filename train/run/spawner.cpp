@@ -5,9 +5,9 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "train/kept_checkpoints.h"
-#include "train/last_checkpoint.h"
-#include "train/launch.h"
+#include "train/checkpoint/kept_checkpoints.h"
+#include "train/checkpoint/last_checkpoint.h"
+#include "train/launch/launch.h"
 
 namespace penstock {
 namespace {

@@ -11,11 +11,11 @@
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/text.h"
-#include "train/comm/address.h"
-#include "train/cuda_device.h"
-#include "train/launch.h"
+#include "train/launch/launch.h"
+#include "train/parallel/strategy/strategy.h"
+#include "train/rendezvous/address.h"
 #include "train/run/exact.h"
-#include "train/strategies/strategy.h"
+#include "train/tensor/cuda_device.h"
 
 namespace penstock {
 namespace {

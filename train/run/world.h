@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "train/comm/comm.h"
-#include "train/hostfile.h"
-#include "train/options.h"
-#include "train/strategies/mesh.h"
+#include "train/launch/hostfile.h"
+#include "train/options/options.h"
+#include "train/parallel/strategy/mesh.h"
 
 namespace penstock {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/registry.h"
-#include "train/recorder.h"
+#include "train/measure/recorder.h"
 
 namespace penstock {
 

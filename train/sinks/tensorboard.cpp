@@ -15,7 +15,7 @@
 #include <span>
 
 #include "core/text.h"
-#include "loader/shard.h"
+#include "loader/shards/shard.h"
 #include "train/sinks/log_file.h"
 #include "train/sinks/sink.h"
 

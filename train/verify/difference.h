@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "train/strategies/strategy.h"
+#include "train/parallel/strategy/strategy.h"
 
 namespace penstock {
 

@@ -25,12 +25,12 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "train/comm/address.h"
 #include "train/comm/thread_comm.h"
-#include "train/cuda_device.h"
-#include "train/safetensors_torch.h"
-#include "train/short_message.h"
-#include "train/strategies/rerun.h"
+#include "train/parallel/pipeline/recompute.h"
+#include "train/rendezvous/address.h"
+#include "train/tensor/cuda_device.h"
+#include "train/tensor/short_message.h"
+#include "train/tensor/tensor_file.h"
 #include "train/verify/trainee.h"
 
 namespace penstock {

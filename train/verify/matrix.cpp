@@ -6,9 +6,9 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "train/models/layers.h"
-#include "train/models/model.h"
-#include "train/strategies/strategy.h"
+#include "train/nn/model.h"
+#include "train/nn/module_names.h"
+#include "train/parallel/strategy/strategy.h"
 
 namespace penstock {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <cstdint>
 
-#include "loader/partition.h"
-#include "train/device_batch.h"
-#include "train/models/shape.h"
+#include "loader/order/partition.h"
+#include "train/nn/shape.h"
+#include "train/tensor/device_batch.h"
 
 namespace penstock {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "train/models/model.h"
-#include "train/strategies/mesh.h"
-#include "train/strategies/strategy.h"
+#include "train/nn/model.h"
+#include "train/parallel/strategy/mesh.h"
+#include "train/parallel/strategy/strategy.h"
 #include "train/verify/samples.h"
 
 namespace penstock {

@@ -16,7 +16,7 @@
 #include "core/error.h"
 #include "core/scratch_folder.h"
 #include "core/text.h"
-#include "train/safetensors_torch.h"
+#include "train/tensor/tensor_file.h"
 #include "train/verify/difference.h"
 
 namespace penstock {

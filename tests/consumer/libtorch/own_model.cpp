@@ -6,7 +6,7 @@
 
 #include <iostream>
 
-#include "train/batch_tensors.h"
+#include "train/tensor/batch_tensors.h"
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;

@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <iostream>
 
-#include "loader/pack.h"
+#include "loader/pack/pack.h"
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "train/models/model.h"
+#include "train/nn/model.h"
 #include "train/plugin.h"
 
 PENSTOCK_TRAIN_PLUGIN();

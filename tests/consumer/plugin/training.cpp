@@ -2,9 +2,9 @@
 #include <torch/nn/modules/linear.h>
 
 #include "core/error.h"
-#include "train/models/model.h"
+#include "train/nn/model.h"
+#include "train/parallel/strategy/strategy.h"
 #include "train/plugin.h"
-#include "train/strategies/strategy.h"
 
 PENSTOCK_TRAIN_PLUGIN();
 

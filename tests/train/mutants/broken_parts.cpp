@@ -1,12 +1,12 @@
 // Mutants: modes put together from the parts of the others, with one part that is broken.
 #include <algorithm>
 
-#include "train/models/model.h"
-#include "train/strategies/buckets.h"
-#include "train/strategies/engine.h"
-#include "train/strategies/ordered_buckets.h"
-#include "train/strategies/stage_cuts.h"
-#include "train/strategies/tree_sync.h"
+#include "train/nn/model.h"
+#include "train/parallel/engine/engine.h"
+#include "train/parallel/exact/tree_sync.h"
+#include "train/parallel/pipeline/stage_cuts.h"
+#include "train/parallel/strategy/buckets.h"
+#include "train/parallel/sync/bucket_sync.h"
 
 namespace penstock::detail {
 namespace {

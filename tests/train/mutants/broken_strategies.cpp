@@ -1,7 +1,7 @@
 // Mutants: modes that are `ddp` but for one mistake around it. `train verify-modes` must catch each of them.
-#include "train/models/model.h"
+#include "train/nn/model.h"
+#include "train/parallel/strategy/strategy.h"
 #include "train/plugin.h"
-#include "train/strategies/strategy.h"
 
 PENSTOCK_TRAIN_PLUGIN();
 

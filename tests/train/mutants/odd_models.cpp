@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "core/clock.h"
-#include "train/models/model.h"
+#include "train/nn/model.h"
 
 namespace penstock {
 namespace {

@@ -11,7 +11,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "tools/cli.h"
-#include "train/launch.h"
+#include "train/launch/launch.h"
 
 namespace {
 

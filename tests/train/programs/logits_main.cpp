@@ -2,9 +2,9 @@
 // for the tensor `images` in INPUT.
 #include "core/error.h"
 #include "tools/cli.h"
-#include "train/models/model.h"
-#include "train/models/pretrained.h"
-#include "train/safetensors_torch.h"
+#include "train/nn/model.h"
+#include "train/nn/pretrained.h"
+#include "train/tensor/tensor_file.h"
 
 int main(int argc, char** argv) {
   using namespace penstock;

@@ -11,8 +11,8 @@
 #include "core/json_text.h"
 #include "core/regular_file.h"
 #include "core/text.h"
-#include "train/options_file.h"
-#include "train/run_folder.h"
+#include "train/options/options_file.h"
+#include "train/run/run_folder.h"
 
 namespace penstock {
 namespace {

@@ -9,7 +9,7 @@
 #include "tools/cli.h"
 #include "tools/train/flags.h"
 #include "tools/train/lists.h"
-#include "train/launch_command.h"
+#include "train/launch/command.h"
 #include "train/run/program.h"
 
 namespace penstock {

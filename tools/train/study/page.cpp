@@ -12,7 +12,7 @@
 #include "tools/train/study/mode_table.h"
 #include "tools/train/study/table.h"
 #include "tools/train/study/timeline.h"
-#include "train/recorder.h"
+#include "train/measure/recorder.h"
 
 namespace penstock {
 namespace {

@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
-#include "train/launch_command.h"
+#include "train/launch/command.h"
 #include "train/run/program.h"
 
 namespace penstock {

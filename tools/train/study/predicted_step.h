@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "train/comm/link.h"
+#include "train/comm/network_model.h"
 
 namespace penstock {
 

@@ -14,7 +14,7 @@
 #include "core/error.h"
 #include "core/regular_file.h"
 #include "core/text.h"
-#include "train/stop_signals.h"
+#include "train/launch/stop_signals.h"
 
 namespace penstock {
 namespace {

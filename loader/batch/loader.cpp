@@ -1,0 +1,297 @@
+// Loader: options, slots and epochs around the ring and the row maker.
+#include "loader/batch/loader.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/batch/histogram.h"
+#include "loader/batch/ring.h"
+#include "loader/batch/row_maker.h"
+#include "loader/batch/slot_pool.h"
+#include "loader/files/map_guard.h"
+
+namespace penstock {
+namespace {
+
+constexpr int kMaxWorkers = 1024, kMaxPrefetch = 4096;
+constexpr int64_t kMaxEpoch = int64_t{1} << 32;  // an epoch is 32 bits of the random stream's counter
+constexpr size_t kSlotAlignment = 64;
+
+LoaderOptions checked(LoaderOptions options) {
+  const auto demand = [](bool is_met, const char* name, int64_t value, const std::string& expected) {
+    if (!is_met) throw config_error(concat("loader: ", name, " is ", value, "; expected ", expected));
+  };
+  demand(options.workers >= 0, "workers", options.workers, "0 or more");
+  demand(options.workers <= kMaxWorkers, "workers", options.workers, concat(kMaxWorkers, " or fewer"));
+  demand(options.prefetch >= 1, "prefetch", options.prefetch, "1 or more");
+  demand(options.prefetch <= kMaxPrefetch, "prefetch", options.prefetch, concat(kMaxPrefetch, " or less"));
+  demand(options.batch_size >= 1, "batch size", options.batch_size, "1 or more");
+  demand(options.world_size >= 1, "world size", options.world_size, "1 or more");
+  demand(options.batch_size >= options.world_size, "batch size", options.batch_size,
+         concat(options.world_size, " or more, one sample for each rank"));
+  demand(options.rank >= 0 && options.rank < options.world_size, "rank", options.rank,
+         concat("0 to ", options.world_size - 1));
+  demand(options.emulated_load_ns >= 0, "emulated load", options.emulated_load_ns, "0 ns or more");
+  demand(options.epoch_count >= -1, "epoch count", options.epoch_count, "-1 (no end) or more");
+  if (!options.allocator.allocate) {
+    options.allocator.allocate = [](size_t byte_count) { return std::aligned_alloc(kSlotAlignment, byte_count); };
+    options.allocator.release = [](void* memory, size_t) { std::free(memory); };
+  }
+  return options;
+}
+
+}  // namespace
+
+namespace detail {
+
+/// The blocks that the slots of a ring have at the moment.
+class Slots {
+ public:
+  Slots(std::shared_ptr<SlotPool> pool, int count) : Slots(std::move(pool)) {
+    blocks_.reserve(static_cast<size_t>(count));
+    for (int slot = 0; slot < count; ++slot) blocks_.push_back(pool_->take());
+  }
+  ~Slots() {  // also runs when the constructor throws half-way, because that one delegates
+    for (const auto& block : blocks_) pool_->give_back(block);
+  }
+  Slots(const Slots&) = delete;
+  Slots& operator=(const Slots&) = delete;
+
+  const SlotArrays& operator[](int slot) const { return blocks_[static_cast<size_t>(slot)]; }
+  /// Puts `block` in the place of the slot's block, and returns that one.
+  SlotArrays exchange(int slot, const SlotArrays& block) {
+    return std::exchange(blocks_[static_cast<size_t>(slot)], block);
+  }
+  const std::shared_ptr<SlotPool>& pool() const { return pool_; }
+
+ private:
+  explicit Slots(std::shared_ptr<SlotPool> pool) : pool_(std::move(pool)) {}
+
+  std::shared_ptr<SlotPool> pool_;
+  std::vector<SlotArrays> blocks_;
+};
+
+}  // namespace detail
+
+struct Loader::State {
+  State(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, LoaderOptions given)
+      : options(checked(std::move(given))),
+        maker(std::move(dataset), std::move(pipeline), options),
+        batches(maker.partition().batch_count()),
+        slots(make_pool(), slot_count()),
+        workers(static_cast<size_t>(std::max(options.workers, 1))),
+        ring({.workers = options.workers,
+              .prefetch = options.prefetch,
+              .rows = maker.partition().rows_per_rank(),
+              .held = held_count(),
+              .on_wait = options.on_wait},
+             [this](int64_t sequence, int slot, int64_t begin, int64_t end, int worker) {
+               const int64_t start_ns = options.on_chunk ? now_ns() : 0;
+               maker.make(sequence / batches, sequence % batches, begin, end, slots[slot],
+                          workers[static_cast<size_t>(worker)]);
+               if (options.on_chunk)
+                 options.on_chunk({worker, sequence / batches, sequence % batches, begin, end, start_ns, now_ns()});
+             }) {}
+
+  /// Batches that are given away leave nothing in the ring, so that it needs no slots for them.
+  int held_count() const { return options.gives_batches_away ? 0 : detail::Ring::kHeldSlots; }
+  int slot_count() const { return options.prefetch + held_count(); }
+  std::shared_ptr<detail::SlotPool> make_pool() const {
+    const detail::BatchShape shape{maker.partition().rows_per_rank(), maker.extent(), options.layout, maker.row_bytes(),
+                                   maker.mixes()};
+    return std::make_shared<detail::SlotPool>(options.allocator, shape, options.prefetch + detail::Ring::kHeldSlots);
+  }
+
+  LoaderOptions options;
+  detail::RowMaker maker;
+  int64_t batches;  // per epoch
+  detail::Slots slots;
+  std::vector<detail::RowWorker> workers;
+  int64_t start_ns = now_ns();
+  detail::Histogram wait;
+  std::atomic<uint64_t> batch_count{0}, ready_count{0};
+  int64_t epoch = -1;      // -1: no epoch was started
+  int64_t epoch_end = -1;  // number of the batch after its last one, counted over epochs
+  bool has_ended = false;  // next() has said how the epoch ended
+  detail::Ring ring;       // must be last, because its workers use all of the above
+};
+
+struct Batch::Handle {
+  Handle(Loader::State& state, int64_t sequence)
+      : pool(state.slots.pool()),
+        epoch(sequence / state.batches),
+        index(sequence % state.batches),
+        rows(state.maker.partition().rows(index)) {}
+  ~Handle() {
+    if (state != nullptr)
+      state->ring.release(slot);
+    else if (arrays.pixels != nullptr)
+      pool->give_back(arrays);
+  }
+
+  template <class T>
+  std::span<T> all_rows(T* first) const {
+    return {first, first == nullptr ? 0 : static_cast<size_t>(pool->shape().rows)};
+  }
+
+  std::shared_ptr<detail::SlotPool> pool;  // shared: a batch that was given away may outlive its loader
+  int64_t epoch, index;
+  Partition::Rows rows;
+  detail::SlotArrays arrays;
+  Loader::State* state = nullptr;  // null: the batch has left its slot
+  int slot = 0;
+};
+
+Batch::Batch(std::unique_ptr<Handle> handle) : handle_(std::move(handle)) {}
+Batch::Batch(Batch&&) noexcept = default;
+Batch& Batch::operator=(Batch&&) noexcept = default;
+Batch::~Batch() = default;
+
+int64_t Batch::epoch() const { return handle_->epoch; }
+int64_t Batch::index() const { return handle_->index; }
+int64_t Batch::rows() const { return handle_->pool->shape().rows; }
+int64_t Batch::count() const { return handle_->rows.count; }
+int64_t Batch::global_count() const { return handle_->rows.global_count; }
+uint64_t Batch::first_position() const { return handle_->rows.first_position; }
+Extent Batch::extent() const { return handle_->pool->shape().extent; }
+Layout Batch::layout() const { return handle_->pool->shape().layout; }
+std::span<const std::byte> Batch::pixels() const {
+  const auto& shape = handle_->pool->shape();
+  return {handle_->arrays.pixels, static_cast<size_t>(shape.rows) * shape.row_bytes};
+}
+std::span<const int64_t> Batch::labels() const { return handle_->all_rows(handle_->arrays.labels); }
+std::span<const uint64_t> Batch::ids() const { return handle_->all_rows(handle_->arrays.ids); }
+std::span<const float> Batch::weights() const { return handle_->all_rows(handle_->arrays.weights); }
+std::span<const int64_t> Batch::second_labels() const { return handle_->all_rows(handle_->arrays.second_labels); }
+std::span<const float> Batch::mix_weights() const { return handle_->all_rows(handle_->arrays.mix_weights); }
+
+Batch::Arrays Batch::arrays() {
+  const auto& slot = handle_->arrays;
+  const auto rows_of = [this](auto* first) { return handle_->all_rows(first); };
+  return {{slot.pixels, pixels().size()}, rows_of(slot.labels),        rows_of(slot.ids),
+          rows_of(slot.weights),          rows_of(slot.second_labels), rows_of(slot.mix_weights)};
+}
+
+Loader::Loader(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, LoaderOptions options)
+    : state_(std::make_unique<State>(std::move(dataset), std::move(pipeline), std::move(options))) {}
+Loader::~Loader() = default;
+
+void Loader::start_epoch(int64_t epoch, int64_t first_batch) {
+  auto& state = *state_;
+  if (epoch < 0 || epoch >= kMaxEpoch)
+    throw config_error(concat("loader: epoch is ", epoch, "; expected 0 to ", kMaxEpoch - 1));
+  if (first_batch < 0 || first_batch > state.batches)
+    throw config_error(concat("loader: first batch is ", first_batch, "; expected 0 to ", state.batches));
+  int64_t end = 0, limit = 0;
+  if (__builtin_mul_overflow(epoch + 1, state.batches, &end) ||
+      __builtin_mul_overflow(state.options.epoch_count, state.batches, &limit))
+    throw config_error(
+        concat("loader: epoch ", epoch, " of ", state.batches, " batches; expected under 2^63 batches in all"));
+  if (limit < 0) limit = INT64_MAX;
+  detail::keep_map_handler();
+  state.epoch = epoch;
+  state.epoch_end = end;
+  state.has_ended = false;
+  state.ring.restart(end - state.batches + first_batch, state.batches == 0 ? 0 : std::max(end, limit));
+}
+
+std::optional<Batch> Loader::next() {
+  auto& state = *state_;
+  if (state.epoch < 0)
+    throw bug_error(concat("loader: next() in epoch ", state.epoch, "; expected start_epoch() before it"));
+  const int64_t sequence = state.ring.next_sequence();
+  if (sequence == state.epoch_end) {
+    // Once: a loop that goes on after errors would otherwise never come to the end.
+    if (!std::exchange(state.has_ended, true)) state.maker.dataset().check_files();
+    return std::nullopt;
+  }
+  detail::keep_map_handler();  // before any slot goes back, so that workers that go on have it
+  auto handle = std::make_unique<Batch::Handle>(state, sequence);
+  // The memory that the slot gets in exchange is there first: without it no batch is taken, and none is lost.
+  if (state.options.gives_batches_away) handle->arrays = handle->pool->take();
+  const int64_t start_ns = now_ns();
+  const auto taken = state.ring.take();
+  state.wait.add(now_ns() - start_ns);
+  state.batch_count.fetch_add(1, std::memory_order_relaxed);
+  if (taken.was_ready) state.ready_count.fetch_add(1, std::memory_order_relaxed);
+  if (state.options.gives_batches_away) {
+    handle->arrays = state.slots.exchange(taken.slot, handle->arrays);
+    state.ring.release(taken.slot);
+  } else {
+    handle->arrays = state.slots[taken.slot];
+    handle->state = &state;
+    handle->slot = taken.slot;
+  }
+  return Batch(std::move(handle));
+}
+
+int64_t Loader::batches_per_epoch() const { return state_->batches; }
+uint64_t Loader::samples_per_epoch() const { return state_->maker.partition().sample_count(); }
+Extent Loader::extent() const { return state_->maker.extent(); }
+const LoaderOptions& Loader::options() const { return state_->options; }
+size_t Loader::slot_bytes() const { return state_->slots.pool()->byte_count(); }
+
+void LoaderStatistics::find_storage_waits() {
+  const bool has_read =
+      std::any_of(workers.begin(), workers.end(), [](const Worker& worker) { return worker.major_faults > 0; });
+  for (auto& worker : workers)
+    worker.storage_ms = has_read ? std::max(0.0, worker.busy_ms - worker.cpu_ms - worker.queued_ms) : 0;
+}
+
+LoaderStatistics::StageTime LoaderStatistics::storage() const {
+  StageTime stage{read.count, 0, 0};
+  for (const auto& worker : workers) stage.total_ms += worker.storage_ms;
+  return stage;
+}
+
+LoaderStatistics Loader::statistics() const {
+  const auto stage_of = [](const detail::DurationSum& sum, uint64_t count) {
+    return LoaderStatistics::StageTime{count, sum.mean_ns() * static_cast<double>(count) * 1e-6,
+                                       sum.quantile_ns(0.99) * 1e-3};
+  };
+  detail::DurationSum read, plan, decode, render, wait;
+  LoaderStatistics statistics;
+  uint64_t made_count = 0;
+  const auto times = state_->ring.worker_times();
+  for (size_t i = 0; i < times.size(); ++i) {
+    const auto& worker = state_->workers[i];
+    const auto count = worker.made_count.load(std::memory_order_relaxed);
+    const auto own_ms = [&](const detail::Histogram& stage, detail::DurationSum& all) {
+      detail::DurationSum own;
+      stage.add_to(own);
+      stage.add_to(all);
+      return stage_of(own, count).total_ms;
+    };
+    const auto ms = [](int64_t ns) { return static_cast<double>(ns) * 1e-6; };
+    statistics.workers.push_back({.read_ms = own_ms(worker.read, read),
+                                  .plan_ms = own_ms(worker.plan, plan),
+                                  .decode_ms = own_ms(worker.decode, decode),
+                                  .render_ms = own_ms(worker.render, render),
+                                  .busy_ms = ms(times[i].busy_ns),
+                                  .idle_ms = ms_since(state_->start_ns) - ms(times[i].busy_ns),
+                                  .cpu_ms = ms(times[i].cpu_ns),
+                                  .queued_ms = ms(times[i].queued_ns),
+                                  .major_faults = static_cast<uint64_t>(times[i].storage.major_faults),
+                                  .storage_bytes = static_cast<uint64_t>(times[i].storage.read_bytes)});
+    made_count += count;
+    statistics.sample_bytes += worker.sample_bytes.load(std::memory_order_relaxed);
+    statistics.substituted_count += worker.substituted_count.load(std::memory_order_relaxed);
+  }
+  statistics.find_storage_waits();
+  state_->wait.add_to(wait);
+  statistics.read = stage_of(read, made_count);
+  statistics.plan = stage_of(plan, made_count);
+  statistics.decode = stage_of(decode, made_count);
+  statistics.render = stage_of(render, made_count);
+  statistics.wait = stage_of(wait, wait.weight);
+  statistics.batch_count = state_->batch_count.load(std::memory_order_relaxed);
+  statistics.ready_count = state_->ready_count.load(std::memory_order_relaxed);
+  return statistics;
+}
+
+}  // namespace penstock

@@ -1,0 +1,52 @@
+// Option names: the words by which users choose among the options of a loader and of packing, in the tools and in
+// Python.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "augment/render.h"
+#include "loader/batch/loader.h"
+#include "loader/codecs/codec.h"
+#include "loader/order/partition.h"
+#include "loader/shards/storage.h"
+
+namespace penstock {
+
+inline std::map<std::string, Layout> layout_names() {
+  std::map<std::string, Layout> names;
+  for (const Layout layout : {Layout::kF32Nchw, Layout::kU8Nhwc, Layout::kF16Nchw, Layout::kBf16Nchw, Layout::kF32Nhwc,
+                              Layout::kF16Nhwc, Layout::kBf16Nhwc})
+    names.emplace(layout_name(layout), layout);
+  return names;
+}
+
+inline std::map<std::string, Shuffle> shuffle_names() {
+  return {{"global", Shuffle::kGlobal}, {"rank-local", Shuffle::kRankLocal}, {"none", Shuffle::kNone}};
+}
+
+inline std::map<std::string, Tail> tail_names() { return {{"pad", Tail::kPad}, {"drop", Tail::kDrop}}; }
+
+inline std::map<std::string, OnCorrupt> on_corrupt_names() {
+  return {{"fail", OnCorrupt::kFail}, {"substitute", OnCorrupt::kSubstitute}};
+}
+
+inline std::map<std::string, DecodePath> decode_names() {
+  return {{"auto", DecodePath::kAuto},
+          {"index", DecodePath::kIndex},
+          {"region", DecodePath::kRegion},
+          {"full", DecodePath::kFull}};
+}
+
+inline std::map<std::string, DctScale> dct_scale_names() {
+  return {{"auto", DctScale::kAuto}, {"always", DctScale::kAlways}, {"off", DctScale::kOff}};
+}
+
+inline std::map<std::string, Encode> encode_names() {
+  std::map<std::string, Encode> names;
+  for (const Encode encode : {Encode::kAuto, Encode::kCoefficients, Encode::kKeep, Encode::kJpeg, Encode::kRaw})
+    names.emplace(encode_name(encode), encode);
+  return names;
+}
+
+}  // namespace penstock

@@ -1,0 +1,121 @@
+// RowMaker: makes any row of any batch, as a pure function of its place in the order.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "core/error.h"
+#include "loader/batch/histogram.h"
+#include "loader/batch/loader.h"
+#include "loader/batch/sample_order.h"
+#include "loader/codecs/codec.h"
+#include "loader/order/order.h"
+#include "loader/order/partition.h"
+#include "loader/shards/dataset.h"
+
+namespace penstock::detail {
+
+/// The arrays of one batch, in one allocation. Pixels come first, so that they have its alignment.
+struct SlotArrays {
+  std::byte* pixels = nullptr;  // rows x rendered_bytes()
+  int64_t* labels = nullptr;    // one per row, as the two below
+  uint64_t* ids = nullptr;
+  float* weights = nullptr;
+  int64_t* second_labels = nullptr;  // one per row, as the one below; null where no mix was asked for
+  float* mix_weights = nullptr;
+};
+
+/// What a worker keeps between rows. Nothing here is shared, so that nothing is locked, and nothing is allocated per
+/// row.
+struct alignas(128) RowWorker {  // 128: neighbouring cache lines are fetched in pairs
+  struct Row {
+    uint64_t index = 0;  // in the split
+    Sample sample;
+    bool is_substituted = false;
+    bool is_left_out = false;
+  };
+  static constexpr int64_t kGroup = 64;  // rows that are looked up together; they take 8 KB
+
+  std::vector<Row> rows = std::vector<Row>(kGroup);
+  std::vector<Row> partners;              // one entry per row of `rows`; empty until the first mix
+  std::vector<std::byte> partner_pixels;  // the pixels of one partner; empty until the first mix
+  DecodeScratch scratch;
+  int timed_every = 1, until_timed = 1;  // rows
+  Histogram read, plan, decode, render;
+  std::atomic<uint64_t> made_count{0}, substituted_count{0}, sample_bytes{0};
+};
+
+/// Thread-safety: const members may be called on any thread, each with a RowWorker of its own.
+class RowMaker {
+ public:
+  /// Finds the extent of rendered samples from the plan of the first sample and the manifest's channels. Throws
+  /// config_error.
+  RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, const LoaderOptions& options);
+
+  const Dataset& dataset() const { return *dataset_; }
+  const Partition& partition() const { return samples_.partition(); }
+  const Extent& extent() const { return extent_; }  // of one rendered sample
+  size_t row_bytes() const { return row_bytes_; }   // bytes of its pixels
+  bool mixes() const { return pipeline_.batch_mix().kind != BatchMix::Kind::kNone; }
+
+  /// Makes rows [begin, end) of batch `index` of `epoch`. Stops at the first row that fails, and throws its error.
+  void make(int64_t epoch, int64_t index, int64_t begin, int64_t end, const SlotArrays& slot, RowWorker& worker) const;
+
+ private:
+  class Laps;
+  struct BatchContext {
+    int64_t epoch;
+    Partition::Rows rows;
+    Order order;
+    BatchPlan mix{};            // kNone: this batch is not mixed
+    uint64_t mix_position = 0;  // the position in the epoch that is position 0 of `mix`
+    int64_t mix_row = 0;        // the position in `mix` of this rank's row 0
+  };
+
+  Extent find_extent() const;
+  BatchContext context_of(int64_t epoch, int64_t index) const;
+  void make_group(const BatchContext& context, int64_t begin, int64_t end, const SlotArrays& slot,
+                  RowWorker& worker) const;
+  int64_t find_rows(const BatchContext& context, int64_t begin, int64_t end, RowWorker& worker,
+                    std::exception_ptr& failure) const;
+  int64_t look_up(std::vector<RowWorker::Row>& rows, int64_t count, RowWorker& worker,
+                  std::exception_ptr& failure) const;
+  void emulate_load() const;
+  void make_mixed(const BatchContext& context, const RowWorker::Row& row, const RowWorker::Row& partner,
+                  std::byte* output, RowWorker& worker) const;
+  void make_row(const BatchContext& context, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
+                std::byte* blended = nullptr) const;
+  void render_row(const BatchContext& context, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
+                  Laps& laps) const;
+  void render_at(int scale, const Plan& plan, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
+                 Laps& laps) const;
+  Plan plan_of(int64_t epoch, const RowWorker::Row& row) const;
+  Error other_size(const RowWorker::Row& row, int height, int width) const;  ///< Says which transforms would help.
+  int scale_of(const Sample& sample, const Plan& plan) const;
+  Picture decode(const RowWorker::Row& row, const Plan& plan, int scale, DecodeScratch& scratch) const;
+  bool is_forgiven(const Error& error) const {
+    return on_corrupt_ == OnCorrupt::kSubstitute && error.kind() == ErrorKind::kCorrupt;
+  }
+
+  std::shared_ptr<const Dataset> dataset_;
+  Pipeline pipeline_;
+  uint64_t seed_;
+  Shuffle shuffle_;
+  Layout layout_;
+  OnCorrupt on_corrupt_;
+  DecodePath decode_;
+  bool scales_dct_;
+  int64_t emulated_load_ns_;
+  std::function<bool()> ends_emulated_load_;
+  std::function<bool(uint64_t)> leaves_out_;
+  SampleOrder samples_;
+  Extent extent_;
+  size_t row_bytes_;
+};
+
+}  // namespace penstock::detail

@@ -1,0 +1,159 @@
+// Observing: sums over workers, and what is taken out of a step because it is not the step's own.
+#include "loader/bottleneck/observe.h"
+
+#include <algorithm>
+
+#include "loader/bottleneck/disk.h"
+
+namespace penstock {
+namespace {
+
+/// Threads that compute together wait for the slowest one, and LibTorch's threads spin while they wait. If one of them
+/// queues for a core, the step stands still and the others use processor time. Both are taken out of the step's own
+/// times here.
+void take_out_waits_of_helpers(double helpers_queued, double main_queued, ServiceTimes& times) {
+  constexpr double kMost = 0.8;  // share of the step; the counters include the evaluations of the run
+  if (helpers_queued <= 0) return;
+  const double stalled = std::min(helpers_queued, kMost * times.update_ms);
+  times.update_ms -= stalled;
+  const double all_cpu_ms = times.update_cpu_ms;
+  times.update_cpu_ms = std::max(times.update_ms, all_cpu_ms - stalled - main_queued);
+  times.spun_ms = std::max(0.0, all_cpu_ms - times.update_cpu_ms);
+}
+
+LoaderStatistics::Worker sum_of(const std::vector<LoaderStatistics::Worker>& workers) {
+  LoaderStatistics::Worker all;
+  for (const auto& worker : workers) {
+    all.busy_ms += worker.busy_ms;
+    all.cpu_ms += worker.cpu_ms;
+    all.queued_ms += worker.queued_ms;
+    all.storage_ms += worker.storage_ms;
+    all.storage_bytes += worker.storage_bytes;
+  }
+  return all;
+}
+
+double image_bytes_of(const LoaderStatistics& loader) {
+  return loader.read.count == 0 ? 0 : static_cast<double>(loader.sample_bytes) / static_cast<double>(loader.read.count);
+}
+
+/// What workers of their own take per batch, of `batches` that they made.
+void set_load_of_workers(const LoaderStatistics::Worker& all, double batches, ServiceTimes& times) {
+  times.load_cpu_ms = all.cpu_ms / batches;
+  times.load_ms = std::max(times.load_cpu_ms + times.storage_ms, (all.busy_ms - all.queued_ms) / batches);
+}
+
+/// What a batch takes that the consumer's own thread makes in `load_ms`.
+void set_load_of_consumer(double load_ms, ServiceTimes& times) {
+  times.load_ms = load_ms;
+  times.storage_ms = std::min(times.storage_ms, times.load_ms);
+  times.load_cpu_ms = times.load_ms - times.storage_ms;
+}
+
+}  // namespace
+
+Observed observe(Observed run, const MeasuredStep& step, const LoaderStatistics& loader, int64_t step_count) {
+  const LoaderStatistics::Worker all = sum_of(loader.workers);
+  const auto steps = static_cast<double>(std::max<int64_t>(step_count, 1));
+  auto& times = run.times;
+  run.step_count = step_count;
+  run.step_ms = step.total_ms;
+  run.wait_ms = step.wait_ms;
+  const double available_ms = run.step_ms * steps * static_cast<double>(loader.workers.size());
+  run.loader_idle_share = available_ms > 0 ? std::clamp(1 - all.busy_ms / available_ms, 0.0, 1.0) : 0;
+  times.communication_ms = step.communication_ms;
+  // The kernel counts only the queueing of the whole step. It is divided between waiting and working in proportion to
+  // their lengths. The phases of a device contain no queueing.
+  const double running = run.step_ms > 0 && !times.is_async ? std::max(0.0, 1 - step.queued_ms / run.step_ms) : 1;
+  times.update_ms = (run.step_ms - run.wait_ms) * running;
+  if (run.workers > 0 && !times.is_async) {
+    // The training thread sleeps while it waits for a batch, so it queues only in the rest of its step, where it needs
+    // the processor.
+    const double updating = run.step_ms - run.wait_ms;
+    const double own_cpu = std::max(0.0, step.process_cpu_ms - all.cpu_ms / steps) / times.update_threads;
+    times.update_ms = std::max(updating - step.queued_ms, std::min(updating * running, own_cpu));
+  }
+  times.storage_ms = all.storage_ms / steps;
+  run.storage_bytes = static_cast<double>(all.storage_bytes) / steps;
+  if (run.workers == 0)
+    set_load_of_consumer(times.is_async ? all.busy_ms / steps : run.wait_ms * running, times);
+  else
+    set_load_of_workers(all, steps, times);
+  times.update_cpu_ms = std::max(0.0, step.process_cpu_ms - times.load_cpu_ms);
+  const double worker_queued_ms = run.workers > 0 ? all.queued_ms / steps : 0;
+  const double helpers_queued =
+      times.update_threads > 1 ? run.process_queued_ms - step.queued_ms - worker_queued_ms : 0;
+  take_out_waits_of_helpers(std::max(0.0, helpers_queued), step.queued_ms, times);
+  // Without workers, the queueing of the training thread includes that of loading.
+  run.queued_ms = step.queued_ms + std::max(0.0, helpers_queued) + worker_queued_ms;
+  run.busy_cores = run.step_ms > 0 ? step.busy_cores_ms / run.step_ms : 0;
+  if (loader.read.count > 0) run.image_bytes = image_bytes_of(loader);
+  return run;
+}
+
+Observed over_ranks(Observed mine, const std::vector<Observed>& all) {
+  const auto count = static_cast<double>(all.size());
+  double wait = mine.wait_ms, load_cpu = 0, update_cpu = 0, spun = 0, storage = 0, queued = 0;
+  for (const auto& rank : all) {
+    wait = std::max(wait, rank.wait_ms);
+    mine.times.load_ms = std::max(mine.times.load_ms, rank.times.load_ms);
+    load_cpu += rank.times.load_cpu_ms / count;
+    update_cpu += rank.times.update_cpu_ms / count;
+    spun += rank.times.spun_ms / count;
+    storage += rank.times.storage_ms / count;
+    queued += rank.queued_ms / count;
+  }
+  const double echo = std::min(wait - mine.wait_ms, mine.times.communication_ms);
+  mine.wait_ms += echo;
+  mine.times.communication_ms -= echo;
+  mine.times.update_ms = std::max(0.0, mine.times.update_ms - echo);
+  mine.times.load_cpu_ms = load_cpu;
+  mine.times.update_cpu_ms = update_cpu;
+  mine.times.spun_ms = spun;
+  mine.times.storage_ms = std::min(storage, mine.times.load_ms);
+  mine.queued_ms = queued;
+  if (mine.step_ms <= 0) return mine;
+  const double ranks = mine.times.ranks;
+  mine.times.storage_readers = std::max(1.0, ranks * mine.times.storage_ms / mine.step_ms);
+  const double working = ranks * (load_cpu + update_cpu) / mine.step_ms, spinning = ranks * spun / mine.step_ms;
+  const double queueing = ranks * queued / mine.step_ms;
+  mine.times.other_threads = other_threads(mine.busy_cores, working + spinning, queueing);
+  // Threads that spin take cores from the others as another program would, but they are none.
+  if (spinning > 0)
+    mine.times.spinning_threads =
+        std::max(0.0, other_threads(mine.busy_cores, working, queueing) - mine.times.other_threads);
+  return mine;
+}
+
+Observed foresee(Observed run, const LoaderStatistics& loader, double made_batches, double images_per_batch,
+                 double step_ms, double step_cpu_ms) {
+  const LoaderStatistics::Worker all = sum_of(loader.workers);
+  auto& times = run.times;
+  times.storage_ms = all.storage_ms / made_batches;
+  run.storage_bytes = static_cast<double>(all.storage_bytes) / made_batches;
+  run.image_bytes = image_bytes_of(loader);
+  if (run.workers == 0)
+    set_load_of_consumer(all.busy_ms / made_batches, times);
+  else
+    set_load_of_workers(all, made_batches, times);
+  times.update_ms = step_ms;
+  times.update_cpu_ms = step_cpu_ms;
+  times.update_threads = step_ms > 0 ? std::max(1.0, step_cpu_ms / step_ms) : 1;
+  run.step_ms = predicted_step_ms(times, run.workers);
+  run.wait_ms = std::max(0.0, run.step_ms - step_ms);
+  const double available_ms = run.step_ms * run.workers;
+  run.loader_idle_share = available_ms > 0 ? std::clamp(1 - times.load_ms / available_ms, 0.0, 1.0) : 0;
+  run.images_per_second = run.step_ms > 0 ? images_per_batch * 1e3 / run.step_ms : 0;
+  times.storage_readers = run.step_ms > 0 ? std::max(1.0, times.ranks * times.storage_ms / run.step_ms) : 1;
+  return run;
+}
+
+void ask_storage(Observed& run, const Dataset& dataset, const RankShards& share) {
+  constexpr double kWorthAsking = 0.05;  // share of a step
+  if (run.times.storage_ms < kWorthAsking * run.step_ms) return;
+  const auto rate = measure_disk(shard_files(dataset));
+  settle_storage(run, rate ? rate->one : 0, rate ? rate->most : 0);
+  run.coefficient_share = coefficient_share(dataset, share);
+}
+
+}  // namespace penstock

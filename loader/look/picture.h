@@ -1,0 +1,23 @@
+// decode_picture(): one sample as pixels, upright.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "augment/plan.h"
+#include "loader/shards/dataset.h"
+
+namespace penstock {
+
+struct DecodedPicture {
+  Extent extent;
+  std::vector<uint8_t> pixels;  // u8, H x W x C
+};
+
+/// The whole picture of sample `index`, turned upright, with as many channels as the data set has. It is what a Loader
+/// without transforms gives with Layout::kU8Nhwc.
+/// Requires index < dataset.size(). Throws corrupt_error and io_error, which name shard, sample and byte.
+/// Thread-safety: any thread.
+DecodedPicture decode_picture(const Dataset& dataset, uint64_t index);
+
+}  // namespace penstock

@@ -1,0 +1,79 @@
+// make_sheet(): one batch of a loader, or batches of one row from many epochs.
+#include "loader/look/sheet.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/codecs/png_writer.h"
+#include "loader/shards/storage.h"
+
+namespace penstock {
+namespace {
+
+constexpr int kGap = 2;  // pixels between cells
+constexpr int kMaxSide = 1000;
+constexpr uint8_t kWhite = 255;
+
+void check(const Dataset& dataset, const SheetOptions& options) {
+  if (dataset.size() == 0) throw config_error(concat(dataset.folder().string(), ": 0 samples; expected 1 or more"));
+  for (const auto& [name, count] : {std::pair{"rows", options.rows}, {"columns", options.columns}})
+    if (count < 1 || count > kMaxSide)
+      throw config_error(concat("sheet: ", name, " is ", count, "; expected 1 to ", kMaxSide));
+  if (options.epoch < 0) throw config_error(concat("sheet: epoch is ", options.epoch, "; expected 0 or more"));
+  if (options.sample && *options.sample >= dataset.size())
+    throw config_error(concat("sheet: sample is ", *options.sample, "; expected 0 to ", dataset.size() - 1));
+}
+
+/// Makes a white sheet for cells of extent `cell`.
+Sheet empty_sheet(const Extent& cell, const SheetOptions& options) {
+  constexpr int64_t kMaxPixels = int64_t{1} << 28;
+  const int64_t height = int64_t{options.rows} * (cell.height + kGap) - kGap;
+  const int64_t width = int64_t{options.columns} * (cell.width + kGap) - kGap;
+  if (height * width > kMaxPixels)
+    throw config_error(concat("sheet: ", options.rows, " x ", options.columns, " cells of ", cell.height, " x ",
+                              cell.width, " pixels; expected at most ", kMaxPixels, " pixels altogether"));
+  Sheet sheet;
+  sheet.extent = {static_cast<int>(height), static_cast<int>(width), cell.channels};
+  sheet.pixels.assign(static_cast<size_t>(height * width) * cell.channels, kWhite);
+  return sheet;
+}
+
+/// Puts the rows of `batch` into the next cells.
+void add(const Batch& batch, int columns, Sheet& sheet) {
+  const auto& [height, width, channels] = batch.extent();
+  const size_t row_bytes = size_t{1} * width * channels, sheet_row_bytes = size_t{1} * sheet.extent.width * channels;
+  const auto* from = reinterpret_cast<const uint8_t*>(batch.pixels().data());
+  for (int64_t i = 0; i < batch.count(); ++i) {
+    const size_t cell = sheet.labels.size(), row = cell / columns, column = cell % columns;
+    uint8_t* to = sheet.pixels.data() + row * (height + kGap) * sheet_row_bytes + column * (width + kGap) * channels;
+    for (int y = 0; y < height; ++y, from += row_bytes) std::copy_n(from, row_bytes, to + y * sheet_row_bytes);
+    sheet.labels.push_back(batch.labels()[i]);
+    sheet.ids.push_back(batch.ids()[i]);
+  }
+}
+
+}  // namespace
+
+std::vector<uint8_t> Sheet::png() const { return detail::write_png(pixels, extent); }
+
+Sheet make_sheet(std::shared_ptr<const Dataset> dataset, const Pipeline& pipeline, const SheetOptions& options) {
+  check(*dataset, options);
+  const int64_t cells = int64_t{options.rows} * options.columns;
+  LoaderOptions loading;
+  loading.batch_size = options.sample ? 1 : std::min<int64_t>(cells, static_cast<int64_t>(dataset->size()));
+  loading.shuffle = options.sample ? Shuffle::kNone : options.shuffle;
+  loading.prefetch = 1;
+  loading.seed = options.seed;
+  loading.layout = Layout::kU8Nhwc;
+  Loader loader(std::move(dataset), pipeline, loading);
+  Sheet sheet = empty_sheet(loader.extent(), options);
+  const int64_t batch_count = options.sample ? cells : 1;
+  for (int64_t i = 0; i < batch_count; ++i) {
+    loader.start_epoch(options.epoch + i, static_cast<int64_t>(options.sample.value_or(0)));
+    add(*loader.next(), options.columns, sheet);
+  }
+  return sheet;
+}
+
+}  // namespace penstock

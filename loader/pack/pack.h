@@ -1,0 +1,78 @@
+// pack(): turns a foreign data set into shards and a manifest, once.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "loader/shards/problems.h"
+#include "loader/shards/storage.h"
+#include "loader/sources/source.h"
+
+namespace penstock {
+
+struct PackOptions {
+  std::string source = "digits";  ///< A source spec: `mnist`, `digits(count=12000,size=28)`.
+  std::filesystem::path input;    ///< Folder of the foreign data set.
+  std::string split = "train";    ///< train, test or all.
+  std::filesystem::path output;   ///< The data set: OUTPUT/<split>/ is written.
+  int shard_count = 8;
+  int64_t shuffle_seed = -1;  ///< Seed of the order inside shards; negative: the source's order.
+  int jobs = 0;               ///< Threads; 0: one per core.
+  bool force = false;         ///< Replace an existing OUTPUT/<split>, in one step, once the new one is complete.
+  /// Splits that the same call packs after this one: their classes do not count, because they are replaced.
+  std::vector<std::string> packed_next = {};
+  bool skip_corrupt = false;  ///< Leave broken pictures out and count them, instead of failing.
+  StorageOptions storage = {};
+};
+
+struct PackProgress {
+  uint64_t done_count = 0, total_count = 0;  ///< Samples.
+  double seconds = 0;
+  uint64_t reused_count = 0;   ///< Samples in shards that an interrupted packing had finished.
+  uint64_t skipped_count = 0;  ///< Broken pictures left out so far (skip_corrupt).
+  /// One message per picture that was left out since the last call: its file, and what was wrong with it. The first
+  /// call also has those that an interrupted packing left out.
+  std::vector<std::string> skipped;
+  uint64_t ignored_count = 0;  ///< Files in the source's folder that are no pictures, or outside of class folders.
+};
+
+/// The file in a split's folder that lists the pictures which were left out of it.
+constexpr const char* kSkippedFile = "skipped.jsonl";
+
+/// Writes OUTPUT/<split>: shards, manifest and, if pictures were left out, kSkippedFile. `on_progress` is called on the
+/// calling thread about ten times per second, and at the end.
+///
+/// All splits of a data set have the same classes. Where OUTPUT holds another split, labels are those that its manifest
+/// gives the names of the source's classes; so split test may lack classes, but none of them shifts.
+///
+/// Determinism: equal inputs, options and classes of other splits give equal bytes, whatever `jobs` is.
+/// Crash-safety: shards and manifest are written under OUTPUT/.<split>.partial and synced, and the folder is renamed
+/// last. The packing after one that was killed goes on with the shards that are missing. A packing that fails leaves no
+/// files.
+/// Memory: up to 16 bytes per sample and a message for each that is left out, besides what the source holds. Each job
+/// also needs what its ShardWriter holds, and one picture, decoded and encoded. At the start, JPEGs need about 40 MB of
+/// blocks to train a codebook with. Errors: config_error (also when OUTPUT/<split> exists, unless `force` is set and it
+/// holds only shards and a manifest; and when the classes are not those of another split in OUTPUT), io_error (also for
+/// a full disk), corrupt_error naming file and sample.
+void pack(const PackOptions& options, const std::function<void(const PackProgress&)>& on_progress = {});
+
+/// The same for a source that is there already, in place of options.source and options.input. `name` stands for it in
+/// the manifest and in messages.
+void pack(const Source& source, const std::string& name, const PackOptions& options,
+          const std::function<void(const PackProgress&)>& on_progress = {});
+
+/// Throws what pack() would throw before it writes anything: for wrong options, an output that is in the way, or a
+/// source that is missing or empty.
+void check_packing(const PackOptions& options);
+/// The same for all but the source.
+void check_pack_options(const PackOptions& options);
+
+/// Checks the split in `split_folder`: its structure, file checksums, every CRC, that every sample decodes by every
+/// path and every seek index is right, labels and counts against the manifest, that class names differ, and that the
+/// split is the one in the folder's name. A flipped bit in a sample is reported with the name of that sample.
+Problems verify(const std::filesystem::path& split_folder, int jobs = 0);
+
+}  // namespace penstock

@@ -1,0 +1,105 @@
+// Tally: integer sums, divided once.
+#include "loader/pack/tally.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "loader/pack/level_sums.h"
+
+namespace penstock::detail {
+namespace {
+
+__extension__ using Wide = unsigned __int128;
+
+}  // namespace
+
+void Tally::add(int64_t label, const Picture& picture) {
+  ++class_counts_[static_cast<size_t>(label)];
+  const std::array<int, 3> extent{picture.height, picture.width, picture.channels};
+  for (size_t i = 0; i < sides_.size(); ++i) {
+    const auto side = static_cast<uint64_t>(extent[i]);
+    sides_[i] = {std::min(sides_[i].least, side), std::max(sides_[i].greatest, side)};
+  }
+  const size_t first = picture.channels == 1 ? 0 : 1, channel_count = static_cast<size_t>(picture.channels);
+  for (int row = 0; row < picture.height; ++row) {
+    const auto sums = level_sums(picture.pixels + row * picture.row_stride, picture.width, picture.channels);
+    for (size_t channel = 0; channel < channel_count; ++channel) {
+      auto& levels = levels_[first + channel];
+      levels.count += static_cast<uint64_t>(picture.width);
+      levels.sum += sums[channel].sum;
+      levels.sum_of_squares += sums[channel].sum_of_squares;
+    }
+  }
+}
+
+void Tally::add(const Tally& other) {
+  for (size_t i = 0; i < class_counts_.size(); ++i) class_counts_[i] += other.class_counts_[i];
+  for (size_t i = 0; i < levels_.size(); ++i) {
+    levels_[i].count += other.levels_[i].count;
+    levels_[i].sum += other.levels_[i].sum;
+    levels_[i].sum_of_squares += other.levels_[i].sum_of_squares;
+  }
+  for (size_t i = 0; i < sides_.size(); ++i) {
+    sides_[i] = {std::min(sides_[i].least, other.sides_[i].least),
+                 std::max(sides_[i].greatest, other.sides_[i].greatest)};
+  }
+}
+
+uint64_t Tally::sample_count() const {
+  return std::accumulate(class_counts_.begin(), class_counts_.end(), uint64_t{0});
+}
+
+std::optional<Extent> Tally::extent() const {
+  for (const auto& side : sides_)
+    if (side.least != side.greatest) return {};
+  return Extent{static_cast<int>(sides_[0].least), static_cast<int>(sides_[1].least),
+                static_cast<int>(sides_[2].least)};
+}
+
+DataStatistics Tally::statistics() const {
+  DataStatistics statistics;
+  statistics.channels = channels();
+  for (int channel = 0; channel < statistics.channels; ++channel) {
+    const Levels& own = statistics.channels == 1 ? Levels{} : levels_[static_cast<size_t>(1 + channel)];
+    const Wide count = own.count + levels_[0].count;
+    if (count == 0) continue;
+    const Wide sum = own.sum + levels_[0].sum, squares = own.sum_of_squares + levels_[0].sum_of_squares;
+    const auto divisor = static_cast<double>(count) * 255;
+    // n * sum(x^2) - sum(x)^2 is exact in 128 bits, so that the subtraction loses no digits.
+    const auto spread = static_cast<double>(count * squares - sum * sum);
+    statistics.mean[static_cast<size_t>(channel)] = static_cast<double>(sum) / divisor;
+    statistics.deviation[static_cast<size_t>(channel)] = std::sqrt(spread) / divisor;
+  }
+  return statistics;
+}
+
+template <class Self, class Visit>
+void Tally::visit(Self& self, Visit&& each_number) {
+  for (auto& count : self.class_counts_) each_number(count);
+  for (auto& levels : self.levels_) {
+    each_number(levels.count);
+    each_number(levels.sum);
+    each_number(levels.sum_of_squares);
+  }
+  for (auto& side : self.sides_) {
+    each_number(side.least);
+    each_number(side.greatest);
+  }
+}
+
+std::vector<uint64_t> Tally::numbers() const {
+  std::vector<uint64_t> numbers;
+  visit(*this, [&](const uint64_t& number) { numbers.push_back(number); });
+  return numbers;
+}
+
+std::optional<Tally> Tally::from_numbers(size_t class_count, const std::vector<uint64_t>& numbers) {
+  Tally tally(class_count);
+  if (numbers.size() != tally.numbers().size()) return {};
+  size_t next = 0;
+  visit(tally, [&](uint64_t& number) { number = numbers[next++]; });
+  return tally;
+}
+
+}  // namespace penstock::detail

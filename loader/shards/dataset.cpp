@@ -1,0 +1,229 @@
+// Dataset: shards one after the other, and which samples have passed their checksum.
+#include "loader/shards/dataset.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/files/map_guard.h"
+
+namespace penstock {
+
+struct Dataset::State {
+  std::filesystem::path folder;
+  Manifest manifest;
+  std::vector<std::unique_ptr<const ShardReader>> shards;  // one entry per shard; null: not in this rank's share
+  std::vector<uint64_t> begins{0};
+  std::vector<std::atomic<uint64_t>> checked;  // one bit per sample
+};
+
+namespace {
+
+std::string expected_extent(const Manifest& manifest) {
+  if (!manifest.extent) return concat("at most ", manifest.channels, " channels");
+  const auto [height, width, channels] = *manifest.extent;
+  return concat(height, " x ", width, " x ", channels);
+}
+
+/// Compares sizes, labels and extents in the shard with what the manifest says.
+void check_shard(const ShardReader& shard, const Manifest& manifest, const Manifest::Shard& entry) {
+  const auto check_number = [&](uint64_t found, uint64_t expected, const char* what) {
+    if (found == expected) return;
+    throw corrupt_error(
+        concat(shard.path().string(), ": ", found, " ", what, "; expected ", expected, ", as the manifest says"));
+  };
+  check_number(shard.size(), entry.sample_count, "samples");
+  check_number(std::filesystem::file_size(shard.path()), entry.byte_count, "bytes");
+  if (entry.first_id && shard.size() > 0 && shard.at(0).id != *entry.first_id) {
+    throw corrupt_error(concat(shard.where(0), ": id is ", shard.at(0).id, "; expected ", *entry.first_id,
+                               ", as the manifest says of the first sample in this file"));
+  }
+  const auto class_count = static_cast<int64_t>(manifest.class_names.size());
+  for (size_t row = 0; row < shard.size(); ++row) {
+    const Sample sample = shard.at(row);
+    if (sample.label < 0 || sample.label >= class_count)
+      throw corrupt_error(concat(shard.where(row), ": label is ", sample.label, "; expected 0 to ", class_count - 1));
+    const bool fits = manifest.extent ? sample.extent == *manifest.extent : sample.extent.channels <= manifest.channels;
+    if (!fits) {
+      throw corrupt_error(concat(shard.where(row), ": extent is ", sample.extent.height, " x ", sample.extent.width,
+                                 " x ", sample.extent.channels, "; expected ", expected_extent(manifest),
+                                 ", as the manifest says"));
+    }
+  }
+}
+
+std::filesystem::path find_split(const std::filesystem::path& folder, const std::string& split) {
+  for (const auto& candidate : {folder, folder / split})
+    if (has_manifest(candidate)) return candidate;
+  std::error_code ignored;  // a hint names only what can be looked at
+  std::vector<std::string> splits;
+  for (const auto& name : {"train", "test", "all"})
+    if (std::filesystem::exists(folder / name / "manifest.json", ignored)) splits.push_back(name);
+  const std::string expected = splits.empty() ? "a data set or a split's folder, as shardprep writes them"
+                                              : concat("split ", join(splits, " or "), ", as is there");
+  throw io_error(concat(folder.string(), ": no manifest.json and no ", split, "/manifest.json; expected ", expected));
+}
+
+/// class_problem() of the split test in `split_folder` and the splits of `data_set` that are trained on.
+std::string problem_beside(const std::filesystem::path& data_set, const std::filesystem::path& split_folder,
+                           const Manifest& manifest) {
+  if (manifest.split != "test") return "";
+  for (const auto& name : {"train", "all"}) {
+    const auto other_folder = (data_set / name).lexically_normal();
+    try {
+      if (!has_manifest(other_folder)) continue;
+      const Manifest other = read_manifest(other_folder);
+      const auto problem = class_problem(split_folder, manifest, other_folder, other);
+      if (!problem.empty()) return problem;
+    } catch (const Error&) {  // what is wrong with another split is said where that one is opened
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+bool has_manifest(const std::filesystem::path& folder) {
+  const auto path = folder / "manifest.json";
+  std::error_code failure;
+  const bool is_there = std::filesystem::exists(path, failure);
+  if (!failure) return is_there;
+  throw io_error(concat(path.string(), ": ", failure.message(), "; expected a folder that can be read"));
+}
+
+std::string split_problem(const std::filesystem::path& split_folder, const Manifest& manifest,
+                          const std::string& name) {
+  if (manifest.split == name) return "";
+  return concat((split_folder / "manifest.json").string(), ": split is ", in_quotes(manifest.split), "; expected ",
+                in_quotes(name), ", as the folder's name says");
+}
+
+std::string class_problem(const std::filesystem::path& folder, const Manifest& manifest,
+                          const std::filesystem::path& other_folder, const Manifest& other) {
+  const auto& names = manifest.class_names;
+  const auto& expected = other.class_names;
+  if (names == expected) return "";
+  const auto first = static_cast<size_t>(
+      std::mismatch(names.begin(), names.end(), expected.begin(), expected.end()).first - names.begin());
+  const auto named = [&](const auto& list) { return first < list.size() ? in_quotes(list[first]) : "none"; };
+  return concat(folder.string(), ": class ", first, " is ", named(names), "; expected ", named(expected), ", as in ",
+                other_folder.string(), "; pack it again");
+}
+
+std::string class_problem(const std::filesystem::path& split_folder, const Manifest& manifest) {
+  std::error_code ignored;  // a folder that cannot be looked at is nobody's
+  if (std::filesystem::canonical(split_folder, ignored).filename() != manifest.split) return "";
+  return problem_beside(split_folder / "..", split_folder, manifest);
+}
+
+std::string split_of_name(const std::string& name) {
+  return name == "val" || name == "valid" || name == "validation" ? "test" : name;
+}
+
+std::shared_ptr<const Dataset> Dataset::open(const std::filesystem::path& folder, const std::string& split,
+                                             RankShards share) {
+  const std::string name = split_of_name(split);
+  const auto found = find_split(folder, name);
+  const bool is_data_set = found != folder;  // a split's own folder may have any name
+  auto dataset = open_alone(found, share);
+  const auto& manifest = dataset->manifest();
+  if (const auto problem = is_data_set ? split_problem(found, manifest, name) : ""; !problem.empty())
+    throw corrupt_error(problem);
+  const auto problem = is_data_set ? problem_beside(folder, found, manifest) : class_problem(found, manifest);
+  if (!problem.empty()) throw config_error(problem);
+  return dataset;
+}
+
+std::shared_ptr<const Dataset> Dataset::open_alone(const std::filesystem::path& split_folder, RankShards share) {
+  return std::shared_ptr<const Dataset>(new Dataset(split_folder, share));
+}
+
+Dataset::Dataset(const std::filesystem::path& split_folder, RankShards share) : state_(std::make_unique<State>()) {
+  if (share.world_size < 1 || share.rank < 0 || share.rank >= share.world_size) {
+    throw config_error(concat(split_folder.string(), ": the shards of rank ", share.rank, " of ", share.world_size,
+                              "; expected a rank from 0 to the world size - 1"));
+  }
+  state_->folder = split_folder;
+  state_->manifest = read_manifest(split_folder);
+  for (const auto& entry : state_->manifest.shards) {
+    const auto number = static_cast<int>(state_->shards.size());
+    auto& shard = state_->shards.emplace_back();
+    state_->begins.push_back(state_->begins.back() + entry.sample_count);
+    if (number % share.world_size != share.rank) continue;
+    shard = std::make_unique<const ShardReader>(split_folder / entry.file);
+    check_shard(*shard, state_->manifest, entry);
+  }
+  state_->checked = std::vector<std::atomic<uint64_t>>(size() / 64 + 1);
+}
+
+Dataset::~Dataset() = default;
+
+uint64_t Dataset::size() const { return state_->begins.back(); }
+int Dataset::shard_count() const { return static_cast<int>(state_->shards.size()); }
+uint64_t Dataset::shard_begin(int shard) const { return state_->begins.at(static_cast<size_t>(shard)); }
+const Manifest& Dataset::manifest() const { return state_->manifest; }
+const std::filesystem::path& Dataset::folder() const { return state_->folder; }
+
+struct Dataset::ShardRow {
+  const ShardReader& shard;
+  size_t row;
+};
+
+Dataset::ShardRow Dataset::place_of(uint64_t index) const {
+  const auto& begins = state_->begins;
+  const auto after = std::upper_bound(begins.begin(), begins.end(), index);
+  const auto number = static_cast<size_t>(after - begins.begin()) - 1;
+  const auto& shard = state_->shards[number];
+  if (!shard) {
+    throw bug_error(concat((state_->folder / state_->manifest.shards[number].file).string(), ": sample ", index,
+                           " of the split was asked for; expected one of this rank's shards"));
+  }
+  return {*shard, static_cast<size_t>(index - begins[number])};
+}
+
+Sample Dataset::at(uint64_t index) const {
+  const auto [shard, row] = place_of(index);
+  return shard.at(row);
+}
+
+std::optional<Sample> Dataset::example() const {
+  for (const auto& shard : state_->shards)
+    if (shard && shard->size() > 0) return shard->at(0);
+  return std::nullopt;
+}
+
+Sample Dataset::checked_at(uint64_t index) const {
+  const auto [shard, row] = place_of(index);
+  auto& word = state_->checked[index / 64];
+  const uint64_t bit = uint64_t{1} << (index % 64);
+  // Relaxed order is enough, because the bytes never change: at worst two threads check the same sample.
+  if ((word.load(std::memory_order_relaxed) & bit) == 0) {
+    shard.check_crc(row);
+    word.fetch_or(bit, std::memory_order_relaxed);
+  }
+  return shard.at(row);
+}
+
+void Dataset::check_read(uint64_t index) const {
+  if (!detail::has_map_faults()) return;
+  const auto [shard, row] = place_of(index);
+  shard.check_read(row);
+}
+
+void Dataset::check_file(uint64_t index) const {
+  const auto [shard, row] = place_of(index);
+  shard.check_file(row);
+}
+
+void Dataset::check_files() const {
+  for (const auto& shard : state_->shards)
+    if (shard) shard->check_file();
+}
+
+std::string Dataset::where(uint64_t index) const {
+  const auto [shard, row] = place_of(index);
+  return shard.where(row);
+}
+
+}  // namespace penstock

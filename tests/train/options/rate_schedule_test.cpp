@@ -1,0 +1,72 @@
+// Learning-rate schedules with keys: their values in single steps, and what is refused.
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "tests/support/testing.h"
+#include "train/options/lr_schedule.h"
+
+namespace penstock {
+namespace {
+
+TEST(RateScheduleTest, TriangularIsTwoStraightLines) {
+  const RateSchedule schedule("triangular(start=0.2,peak=0.25,end=0.1)");
+  for (const auto& [step, factor] : {std::pair{0, 0.2},
+                                     {5, 0.2 + 0.8 * 5 / 25},
+                                     {24, 0.2 + 0.8 * 24 / 25},
+                                     {25, 1.0},
+                                     {26, 1 - 0.9 / 75},
+                                     {99, 1 - 0.9 * 74 / 75}})
+    EXPECT_DOUBLE_EQ(schedule.factor(step, 100), factor) << step;
+  EXPECT_DOUBLE_EQ(RateSchedule("triangular").factor(30, 100), 0.6);
+  EXPECT_DOUBLE_EQ(RateSchedule("triangular(peak=0)").factor(0, 100), 1);
+  EXPECT_DOUBLE_EQ(RateSchedule("triangular(peak=0)").factor(75, 100), 0.25);
+  EXPECT_DOUBLE_EQ(RateSchedule("triangular(peak=1)").factor(99, 100), 0.99);
+  EXPECT_DOUBLE_EQ(RateSchedule("triangular(peak=0.23)").factor(2, 9), 1);  // it turns at step floor(2.07)
+}
+
+TEST(RateScheduleTest, TriangularStaysAtItsEndForTheRest) {
+  const RateSchedule schedule("triangular(peak=0.2,end=0.1,rest=0.2)");
+  for (const auto& [step, factor] :
+       {std::pair{97, 0.5}, {194, 1.0}, {485, 0.55}, {775, 1 - 0.9 * 581 / 582}, {776, 0.1}, {969, 0.1}})
+    EXPECT_DOUBLE_EQ(schedule.factor(step, 970), factor) << step;
+  const RateSchedule without_slope("triangular(peak=0.5,end=0.3,rest=0.5)");
+  EXPECT_DOUBLE_EQ(without_slope.factor(4, 10), 0.8);
+  EXPECT_DOUBLE_EQ(without_slope.factor(5, 10), 0.3);
+  EXPECT_DOUBLE_EQ(RateSchedule("triangular(peak=0.8,rest=0.2)").factor(9, 10), 0);
+}
+
+/// The factors of torch.optim.lr_scheduler.OneCycleLR(total_steps=20), torch 2.11.
+TEST(RateScheduleTest, OneCycleIsThatOfTorch) {
+  const auto expect = [](const RateSchedule& schedule, const std::vector<std::pair<int, double>>& factors) {
+    for (const auto& [step, factor] : factors) EXPECT_NEAR(schedule.factor(step, 20), factor, 1e-9) << step;
+  };
+  expect(RateSchedule("onecycle"), {{0, 0.04},
+                                    {1, 0.1316718427},
+                                    {4, 0.9083281573},
+                                    {5, 1},
+                                    {6, 0.9874640062},
+                                    {12, 0.500002},
+                                    {18, 0.01253999376},
+                                    {19, 4e-06}});
+  expect(RateSchedule("onecycle(peak=0.25,divide=10,final=100)"),
+         {{0, 0.1}, {2, 0.55}, {4, 1}, {5, 0.9890847266}, {14, 0.25075}, {19, 0.001}});
+  EXPECT_DOUBLE_EQ(RateSchedule("onecycle(peak=0)").factor(0, 20), 1);
+  EXPECT_DOUBLE_EQ(RateSchedule("onecycle").factor(0, 1), 1);
+}
+
+TEST(RateScheduleTest, ValuesOutOfRangeAreRefused) {
+  const auto refusal = [](const std::string& text) {
+    return message_of(ErrorKind::kConfig, [&] { RateSchedule{text}; });
+  };
+  EXPECT_EQ(refusal("triangular(peak=1.5)"),
+            "--schedule triangular: peak is 1.5; expected a share of the steps, 0 to 1");
+  EXPECT_EQ(refusal("triangular(peak=0.7,rest=0.5)"),
+            "--schedule triangular: rest is 0.5; expected a share of the steps, 0 to 1 - peak");
+  EXPECT_EQ(refusal("triangular(start=-1)"), "--schedule triangular: start is -1; expected a factor, 0 to 1e12");
+  EXPECT_EQ(refusal("onecycle(divide=0)"), "--schedule onecycle: divide is 0; expected a divisor, 1 to 1e12");
+  EXPECT_NE(refusal("cosine(end=1)").find("unknown key \"end\""), std::string::npos);
+  EXPECT_NE(refusal("triangulr").find("did you mean \"triangular\""), std::string::npos);
+}
+
+}  // namespace
+}  // namespace penstock

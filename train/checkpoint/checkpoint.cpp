@@ -1,0 +1,213 @@
+// Checkpoints: writing tensors and JSON into a safetensors file, and reading them.
+#include "train/checkpoint/checkpoint.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/json_text.h"
+#include "core/text.h"
+
+namespace penstock {
+namespace {
+
+constexpr const char* kKey = "penstock";
+constexpr const char* kModelPrefix = "model.";
+constexpr const char* kAveragePrefix = "average.";
+
+nlohmann::json to_json(const CheckpointInfo& info) {
+  const auto& position = info.position;
+  nlohmann::json json{
+      {"format_version", CheckpointInfo::kFormatVersion},
+      {"arch", info.arch},
+      {"channels", info.shape.channels},
+      {"height", info.shape.height},
+      {"width", info.shape.width},
+      {"classes", info.shape.classes},
+      {"epoch", position.epoch},
+      {"batch", position.batch},
+      {"step", position.step},
+      {"loss_sum", position.loss_sum},
+      {"correct_count", position.correct_count},
+      {"sample_count", position.sample_count},
+      {"best_accuracy", position.best_accuracy ? nlohmann::json(*position.best_accuracy) : nlohmann::json()},
+      {"seed", info.seed},
+      {"batch_size", info.batch_size},
+      {"shuffle", info.shuffle},
+      {"tail", info.tail},
+      {"dataset_size", info.dataset_size},
+      {"world_size", info.world_size},
+      {"threads", info.threads},
+      {"augment", info.augment}};
+  // Checkpoints of earlier versions lack the key, and those of sgd have not changed by a byte.
+  if (info.optimizer != CheckpointInfo().optimizer) json["optimizer"] = info.optimizer;
+  if (!info.average.empty()) json["average"] = info.average;
+  if (!info.data.empty()) json["data"] = info.data;
+  return json;
+}
+
+CheckpointInfo info_from(const nlohmann::json& json) {
+  CheckpointInfo info;
+  auto& position = info.position;
+  json.at("arch").get_to(info.arch);
+  json.at("channels").get_to(info.shape.channels);
+  json.at("height").get_to(info.shape.height);
+  json.at("width").get_to(info.shape.width);
+  json.at("classes").get_to(info.shape.classes);
+  json.at("epoch").get_to(position.epoch);
+  json.at("batch").get_to(position.batch);
+  json.at("step").get_to(position.step);
+  json.at("loss_sum").get_to(position.loss_sum);
+  json.at("correct_count").get_to(position.correct_count);
+  json.at("sample_count").get_to(position.sample_count);
+  if (!json.at("best_accuracy").is_null()) position.best_accuracy = json.at("best_accuracy").get<double>();
+  json.at("seed").get_to(info.seed);
+  json.at("batch_size").get_to(info.batch_size);
+  json.at("shuffle").get_to(info.shuffle);
+  json.at("tail").get_to(info.tail);
+  json.at("dataset_size").get_to(info.dataset_size);
+  json.at("world_size").get_to(info.world_size);
+  json.at("threads").get_to(info.threads);
+  json.at("augment").get_to(info.augment);
+  info.optimizer = json.value("optimizer", info.optimizer);
+  info.average = json.value("average", info.average);
+  info.data = json.value("data", info.data);
+  if (position.epoch < 0 || position.batch < 0 || position.step < 0)
+    throw corrupt_error(concat("epoch, batch and step are ", position.epoch, ", ", position.batch, " and ",
+                               position.step, "; expected 0 or more"));
+  return info;
+}
+
+std::string shape_text(const ModelShape& shape) {
+  return concat(shape.classes, " classes of ", shape.channels, " x ", shape.height, " x ", shape.width);
+}
+
+/// What the metadata of a checkpoint say.
+CheckpointInfo info_in(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata) {
+  const auto found = metadata.find(kKey);
+  if (found == metadata.end()) {
+    throw corrupt_error(concat(path.string(), ": no ", in_quotes(kKey),
+                               " in its metadata, so it is no checkpoint; expected a file that ",
+                               "--save-every wrote (weights alone go to --pretrained)"));
+  }
+  try {
+    const auto json = nlohmann::json::parse(found->second);
+    const int version = json.at("format_version").get<int>();
+    if (version != CheckpointInfo::kFormatVersion)
+      throw corrupt_error(concat("format version is ", version, "; expected ", CheckpointInfo::kFormatVersion));
+    return info_from(json);
+  } catch (const std::exception& error) {
+    throw corrupt_error(concat(path.string(), ": checkpoint metadata: ", shortened(error.what())));
+  }
+}
+
+/// What the names of those tensors begin with that a model file holds: the average if there is one.
+const char* weights_prefix(const StateSizes& sizes) {
+  const bool has = std::any_of(sizes.begin(), sizes.end(),
+                               [](const auto& entry) { return entry.first.starts_with(kAveragePrefix); });
+  return has ? kAveragePrefix : kModelPrefix;
+}
+
+/// Those with this prefix.
+StateSizes without_prefix(const StateSizes& sizes, const std::string& prefix) {
+  StateSizes some;
+  for (const auto& [name, tensor] : sizes)
+    if (name.starts_with(prefix)) some.emplace_back(name.substr(prefix.size()), tensor);
+  return some;
+}
+
+void put_all(StateFile file, const StateDict& state) {
+  for (const auto& [name, tensor] : state) file.put(name, tensor);
+  file.commit();
+}
+
+}  // namespace
+
+StateFile::StateFile(const std::filesystem::path& path, const StateSizes& sizes, const CheckpointInfo& info)
+    : file_(path, sizes, {{kKey, json_text(to_json(info))}}) {}
+
+StateFile::StateFile(const std::filesystem::path& path, const StateSizes& sizes, const std::string& arch)
+    : prefix_(weights_prefix(sizes)), file_(path, without_prefix(sizes, prefix_), {{"arch", arch}}) {}
+
+void StateFile::put(const std::string& name, const torch::Tensor& tensor) {
+  if (name.starts_with(prefix_)) file_.put(name.substr(prefix_.size()), tensor);
+}
+
+bool has_average(const StateDict& state) {
+  const auto next = state.lower_bound(kAveragePrefix);
+  return next != state.end() && next->first.starts_with(kAveragePrefix);
+}
+
+void check_same_average(const std::filesystem::path& path, const Checkpoint& checkpoint, const CheckpointInfo& now) {
+  const std::string& then = checkpoint.info.average;
+  if (has_average(checkpoint.state) == now.average.empty())
+    throw config_error(concat("--resume ", path.string(),
+                              now.average.empty()
+                                  ? ": a checkpoint with an average of the weights; expected --average, as "
+                                  : ": a checkpoint without an average of the weights; expected no --average, as ",
+                              "in the run that wrote it"));
+  if (!then.empty() && then != now.average)
+    throw config_error(concat("--resume ", path.string(), ": a checkpoint of average ", then, "; expected ",
+                              now.average, ", as --average is"));
+}
+
+void save_checkpoint(const std::filesystem::path& path, const CheckpointInfo& info, const StateDict& state) {
+  put_all(StateFile(path, {state.begin(), state.end()}, info), state);
+}
+
+Checkpoint load_checkpoint(const std::filesystem::path& path) {
+  auto [tensors, metadata, file] = read_tensors(path);
+  return {info_in(path, metadata), std::move(tensors), std::move(file)};
+}
+
+CheckpointInfo load_checkpoint_info(const std::filesystem::path& path) {
+  const Safetensors file(path);
+  return info_in(path, file.metadata());
+}
+
+void check_same_model(const std::filesystem::path& path, const CheckpointInfo& info, const std::string& arch,
+                      const ModelShape& shape) {
+  if (info.arch != arch) {
+    throw config_error(concat("--resume ", path.string(), ": a checkpoint of arch ", info.arch, "; expected ", arch,
+                              ", as --arch is"));
+  }
+  if (shape_text(info.shape) != shape_text(shape)) {
+    throw config_error(concat("--resume ", path.string(), ": a checkpoint for ", shape_text(info.shape), "; expected ",
+                              shape_text(shape), ", as the data are"));
+  }
+}
+
+void check_same_optimizer(const std::filesystem::path& path, const CheckpointInfo& info, const CheckpointInfo& now) {
+  if (info.optimizer == now.optimizer) return;
+  throw config_error(concat("--resume ", path.string(), ": a checkpoint of optimizer ", info.optimizer, "; expected ",
+                            now.optimizer, ", as --optimizer is"));
+}
+
+void check_same_data(const std::filesystem::path& path, const CheckpointInfo& info, const CheckpointInfo& now) {
+  if (info.data.empty() || info.data == now.data) return;
+  throw config_error(concat("--resume ", path.string(), ": a checkpoint of a run on ", info.data, ", and --data has ",
+                            now.data, "; expected the data of that run, or --pretrained with its ",
+                            "model.safetensors, which begins a run on other data"));
+}
+
+void check_same_order(const std::filesystem::path& path, const CheckpointInfo& info, const CheckpointInfo& now) {
+  if (info.position.batch == 0) return;
+  const auto check = [&](const char* what, const auto& then, const auto& value) {
+    if (then == value) return;
+    throw config_error(concat("--resume ", path.string(), ": was saved at step ", info.position.batch,
+                              " of an epoch with ", what, " ", then, ", which is now ", value,
+                              "; expected the same, or a checkpoint from the end of an epoch"));
+  };
+  check("--seed", info.seed, now.seed);
+  check("--batch-size", info.batch_size, now.batch_size);
+  check("--shuffle", info.shuffle, now.shuffle);
+  check("--tail", info.tail, now.tail);
+  check("a data set of size", info.dataset_size, now.dataset_size);
+  if (now.shuffle == "rank-local") check("a world size of", info.world_size, now.world_size);
+}
+
+void save_model(const std::filesystem::path& path, const StateDict& state, const std::string& arch) {
+  put_all(StateFile(path, {state.begin(), state.end()}, arch), state);
+}
+
+}  // namespace penstock

@@ -1,0 +1,65 @@
+// Feeder: batches as tensors on the device; batch k + 1 is copied while the step of batch k runs.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "loader/batch/loader.h"
+#include "train/measure/recorder.h"
+#include "train/tensor/device_batch.h"
+
+namespace penstock {
+
+/// Thread-safety: one consumer thread. Determinism: the loader's.
+class Feeder {
+ public:
+  virtual ~Feeder() = default;
+  virtual void start_epoch(int64_t epoch, int64_t first_batch) = 0;
+  /// The next batch, or nothing at the end of the epoch. Marks the phases wait and host_to_device in the recorder.
+  virtual std::optional<DeviceBatch> next() = 0;
+  virtual int64_t batches_per_epoch() const = 0;
+  virtual uint64_t samples_per_epoch() const = 0;  ///< Samples of this rank.
+  virtual LoaderStatistics statistics() const = 0;
+
+  /// For a step that makes its batch itself (CapturedStep), before the first epoch: from now on next() gives batches
+  /// without tensors, and make() sets those of the batch that came last. False: this feeder makes its batches itself.
+  virtual bool leave_making() { return false; }
+  /// Requires leave_making(). For batches of equal `rows`, `count` and kind_of_making() these are the same operations,
+  /// which read the same memory; what they are does not depend on the batch, and nothing is copied from the host.
+  virtual void make([[maybe_unused]] DeviceBatch& batch) {}
+  virtual int64_t kind_of_making() const { return 0; }
+};
+
+/// A feeder over a loader. On CUDA it copies from pinned slots (pinned_slots()), on a stream of its own, one batch
+/// ahead; on the CPU it copies nothing, and the tensors are views of the slot. With the layout u8 NHWC a quarter of the
+/// bytes is copied, and the batches are normalised on the device.
+std::unique_ptr<Feeder> make_host_feeder(std::unique_ptr<Loader> loader, const torch::Device& device,
+                                         Recorder& recorder, const Normalization& normalization = {});
+
+/// What a resident feeder does where the pictures are too many for the memory of the device.
+struct ResidentRoom {
+  std::optional<int64_t> free_bytes = {};                 ///< Nothing: what the device says; the CPU has no limit.
+  std::function<void(const std::string&)> say = nullptr;  ///< Hears in one line how many stay on the device.
+};
+
+/// A feeder that keeps this rank's samples on the device as they are stored, raw or as JPEG coefficients, and decodes,
+/// crops, resizes and normalises them there, by plan. Rows, labels and order are those of a loader with these options,
+/// whose layout may be f32, f16 or bf16; on the CPU, and on a device with IEEE arithmetic, so are the bits of the
+/// pixels.
+///
+/// Where the pictures do not fit, the first ones stay there, as many as fit. The rows of the others are made by such a
+/// loader, with its workers, and copied to their places in the batch.
+///
+/// Memory on the device: the pictures, two stretches of plans (PlansAhead), and per batch, for what is decoded, about 6
+/// bytes per pixel. Errors: those of ResidentPictures, and config_error for transforms that mix rows.
+std::unique_ptr<Feeder> make_resident_feeder(std::shared_ptr<const Dataset> dataset, const Pipeline& pipeline,
+                                             const LoaderOptions& options, const torch::Device& device,
+                                             Recorder& recorder, const ResidentRoom& room = {});
+
+/// For a rank that needs no images: the batches of the loader with these options as counts, without tensors.
+std::unique_ptr<Feeder> make_counting_feeder(const Dataset& dataset, const LoaderOptions& options);
+
+}  // namespace penstock

@@ -1,0 +1,179 @@
+// launch: reads which rank this process is from the environment variables of torchrun, Slurm, Open MPI or
+// spawn_ranks().
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <tuple>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "core/whole_number.h"
+#include "train/launch/launch.h"
+#include "train/launch/ssh_control.h"
+
+namespace penstock {
+namespace {
+
+constexpr int kFirstDerivedPort = 15000, kDerivedPortCount = 15000;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+bool has(const char* name) { return !variable(name).empty(); }
+
+int number(const char* name, const std::string& text, int low, int high) {
+  const auto value = whole_number(text);
+  if (!value || *value < low || *value > high)
+    throw config_error(concat(name, " is ", in_quotes(text), "; expected a number from ", low, " to ", high));
+  return *value;
+}
+
+int number(const char* name, int low, int high) { return number(name, variable(name), low, high); }
+int number_or(const char* name, int fallback, int low, int high) {
+  return has(name) ? number(name, low, high) : fallback;
+}
+
+constexpr int kMaxRanks = 1 << 20;
+
+/// Rank, world size and rank on this machine, from the variables with the names that a launcher uses.
+Rendezvous ranks_from(const char* rank, const char* world_size, const char* local_rank) {
+  for (const char* name : {rank, world_size})
+    if (!has(name))
+      throw config_error(concat(name, " is not set; expected it together with ", name == rank ? world_size : rank));
+  Rendezvous rendezvous;
+  rendezvous.world_size = number(world_size, 1, kMaxRanks);
+  rendezvous.rank = number(rank, 0, kMaxRanks);
+  if (rendezvous.rank >= rendezvous.world_size)
+    throw config_error(concat(rank, " is ", rendezvous.rank, " and ", world_size, " is ", rendezvous.world_size,
+                              "; expected a rank below the world size"));
+  rendezvous.local_rank = number_or(local_rank, 0, 0, kMaxRanks);
+  if (rendezvous.local_rank > rendezvous.rank)
+    throw config_error(concat(local_rank, " is ", rendezvous.local_rank, " and ", rank, " is ", rendezvous.rank,
+                              "; expected a rank on this machine that is at most the rank"));
+  return rendezvous;
+}
+
+int derived_port(const std::string& job) {
+  uint64_t id = 0;
+  const char* end = job.data() + job.size();
+  if (const auto [stop, error] = std::from_chars(job.data(), end, id); error != std::errc() || stop != end)
+    for (const unsigned char c : job) id = (id ^ c) * 1099511628211u;  // FNV-1a, for a job whose id is not a number
+  return kFirstDerivedPort + static_cast<int>(id % kDerivedPortCount);
+}
+
+/// Finds out where the ranks meet if the launcher gives no address.
+void meet(Rendezvous& rendezvous, const std::string& dist_url, const std::string& host, const std::string& job) {
+  if (!dist_url.empty() && dist_url != "env://") return meet_at(rendezvous, dist_url);
+  rendezvous.host = has("MASTER_ADDR") ? variable("MASTER_ADDR") : host;
+  if (rendezvous.world_size == 1) return;
+  const bool has_address = !rendezvous.host.empty() && (!job.empty() || has("MASTER_PORT"));
+  if (!has_address && dist_url == "env://")
+    throw config_error(concat("--dist-url env://: ", rendezvous.host.empty() ? "MASTER_ADDR" : "MASTER_PORT",
+                              " is not set; expected MASTER_ADDR and MASTER_PORT"));
+  if (!has_address)
+    throw config_error(
+        "--dist-url is not given and the launcher gives no address; expected --dist-url tcp://host:port, or "
+        "MASTER_ADDR and MASTER_PORT");
+  rendezvous.port = has("MASTER_PORT") ? number("MASTER_PORT", 1, 65535) : derived_port(job);
+}
+
+/// Ends this process with its parent, which may have ended before the kernel was asked to watch it.
+void follow_parent() {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const int parent = number("PENSTOCK_PARENT", 1, 1 << 30);
+  if (getppid() != parent)
+    throw config_error(concat("PENSTOCK_PARENT is ", parent, ", and this process was started by ", getppid(),
+                              "; expected no such variable, train sets it for the ranks that it starts"));
+}
+
+LaunchedRank from_torchrun() {
+  LaunchedRank launched{ranks_from("RANK", "WORLD_SIZE", "LOCAL_RANK"), "torchrun"};
+  auto& rendezvous = launched.rendezvous;
+  const bool is_on_one_machine = number_or("LOCAL_WORLD_SIZE", 0, 1, kMaxRanks) == rendezvous.world_size;
+  rendezvous.is_hosted = variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  if (has("TORCHELASTIC_RESTART_COUNT")) rendezvous.attempt = variable("TORCHELASTIC_RESTART_COUNT");
+  if (rendezvous.world_size > 1) {
+    if (!has("MASTER_PORT"))
+      throw config_error("MASTER_PORT is not set; expected it together with RANK and WORLD_SIZE");
+    rendezvous.port = number("MASTER_PORT", 1, 65535);
+    if (!is_on_one_machine) {
+      if (!has("MASTER_ADDR"))
+        throw config_error("MASTER_ADDR is not set; expected it together with RANK and WORLD_SIZE");
+      rendezvous.host = variable("MASTER_ADDR");
+    }
+  }
+  if (has("PENSTOCK_CONTROL")) {
+    launched.launcher = "penstock";
+    rendezvous.token = detail::obey_stdin();
+  } else if (has("PENSTOCK_PARENT")) {
+    launched.launcher = "penstock";
+    follow_parent();
+    rendezvous.token = variable("PENSTOCK_TOKEN");
+  }
+  return launched;
+}
+
+bool is_slurm_batch_script() { return variable("ENVIRONMENT") == "BATCH" && !has("SLURM_STEP_ID"); }
+
+LaunchedRank from_slurm(const std::string& dist_url) {
+  const char* count = has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
+  LaunchedRank launched{ranks_from("SLURM_PROCID", count, "SLURM_LOCALID"), "slurm"};
+  const char* nodes = has("SLURM_STEP_NUM_NODES") ? "SLURM_STEP_NUM_NODES" : "SLURM_NNODES";
+  std::string host = "127.0.0.1";
+  if (number_or(nodes, 1, 1, kMaxRanks) > 1) {
+    host =
+        expand_node_list(variable(has("SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST")).front();
+    if (host.empty()) host = variable("SLURM_LAUNCH_NODE_IPADDR");
+  }
+  meet(launched.rendezvous, dist_url, host, variable("SLURM_JOB_ID"));
+  return launched;
+}
+
+LaunchedRank from_openmpi(const std::string& dist_url) {
+  LaunchedRank launched{ranks_from("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+                        "openmpi"};
+  const bool is_on_one_machine =
+      number_or("OMPI_COMM_WORLD_LOCAL_SIZE", 0, 1, kMaxRanks) == launched.rendezvous.world_size;
+  const char* job = has("PMIX_NAMESPACE") ? "PMIX_NAMESPACE" : "OMPI_MCA_ess_base_jobid";
+  meet(launched.rendezvous, dist_url, is_on_one_machine ? "127.0.0.1" : "", variable(job));
+  return launched;
+}
+
+}  // namespace
+
+std::pair<std::string, int> parse_dist_url(const std::string& dist_url) {
+  const std::string prefix = "tcp://";
+  const auto colon = dist_url.rfind(':');
+  if (!dist_url.starts_with(prefix) || colon <= prefix.size())
+    throw config_error(
+        concat("--dist-url is ", in_quotes(dist_url), "; expected tcp://host:port, file:///path or env://"));
+  std::string host = dist_url.substr(prefix.size(), colon - prefix.size());
+  if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  return {host, number("--dist-url's port", dist_url.substr(colon + 1), 1, 65535)};
+}
+
+void meet_at(Rendezvous& rendezvous, const std::string& dist_url) {
+  const std::string file = "file://";
+  if (dist_url == "env://") return meet(rendezvous, dist_url, "", "");
+  if (dist_url.starts_with(file + "/")) {
+    rendezvous.file = dist_url.substr(file.size());
+    rendezvous.host.clear();  // it may be another machine
+  } else {
+    std::tie(rendezvous.host, rendezvous.port) = parse_dist_url(dist_url);
+  }
+}
+
+std::optional<LaunchedRank> rank_from_environment(const std::string& dist_url) {
+  if (has("RANK") || has("WORLD_SIZE")) return from_torchrun();
+  if (has("SLURM_PROCID") && !is_slurm_batch_script()) return from_slurm(dist_url);
+  if (has("OMPI_COMM_WORLD_RANK")) return from_openmpi(dist_url);
+  return std::nullopt;
+}
+
+}  // namespace penstock

@@ -1,0 +1,65 @@
+// launch: which rank this process is, and starting the other ranks.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "train/launch/command.h"
+#include "train/rendezvous/rendezvous.h"
+
+namespace penstock {
+
+/// What a launcher says in environment variables. They are looked for in this order: torchrun (RANK, WORLD_SIZE,
+/// LOCAL_RANK, MASTER_ADDR, MASTER_PORT), Slurm (SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, ...), Open MPI
+/// (OMPI_COMM_WORLD_RANK, ...).
+struct LaunchedRank {
+  Rendezvous rendezvous;
+  std::string launcher;  // torchrun, slurm, openmpi, or penstock (started by spawn_ranks)
+};
+/// Nothing if no launcher started this process; a Slurm batch script itself, outside of srun, counts as not started by
+/// one. Ranks that are all on one machine meet at 127.0.0.1. Slurm and Open MPI give no port. It is then taken from
+/// `dist_url` ("tcp://host:port"; "" and "env://" give none), or from MASTER_ADDR and MASTER_PORT; otherwise it is
+/// 15000 + job id % 15000, which is below the ports that Linux gives out itself. Throws config_error for variables that
+/// contradict each other or are no numbers. A rank of spawn_ranks() also asks the kernel to kill it when its parent
+/// ends.
+std::optional<LaunchedRank> rank_from_environment(const std::string& dist_url);
+
+/// Host and port of "tcp://host:port". Throws config_error that names --dist-url.
+std::pair<std::string, int> parse_dist_url(const std::string& dist_url);
+
+/// Sets where the ranks meet, from "tcp://host:port", "file:///path" or "env://", which means MASTER_ADDR and
+/// MASTER_PORT. Throws config_error that names --dist-url or the variable.
+void meet_at(Rendezvous& rendezvous, const std::string& dist_url);
+
+/// How the ranks of a run have ended.
+struct RanksEnd {
+  int code = 0;           ///< The exit code of the run.
+  std::string last_line;  ///< What shall come last on stderr; "" if it is there already, or if nothing has failed.
+  /// "rank 1 was killed by signal 9 (Killed)", or what the rank has said; "" if nothing has failed.
+  std::string cause;
+  bool may_go_on = false;  ///< A rank was killed or lost, or a machine failed: the same ranks may succeed now.
+};
+
+/// Starts the ranks (posix_spawn()), which share a random_token(), and waits for them. The code is that of the first
+/// rank that failed (141 if its output was closed; 5 if another signal killed it, or if ssh did not reach or has lost
+/// its machine), 0 if none failed, and 128 + signal after SIGINT, SIGTERM or SIGHUP, which are passed on (0 if all
+/// ranks end with 0 nevertheless), or after such a signal to one rank, which stops all; but if a rank then fails for a
+/// reason of its own, such as a disk on which it cannot save, its exit code and its message. After such a signal the
+/// ranks are killed if a second signal comes, 30 s after the first of them has ended, and on this machine also if one
+/// of them is stopped, or if none has used the processor or a disk for 5 s.
+///
+/// Each line that a rank writes to stderr is passed on with `[rank r] ` before it; stdout is passed on as it is. If a
+/// rank fails, the others get SIGTERM, and SIGKILL 10 s later. The last line is then the last one of the rank that
+/// failed first, or the signal that killed it. A rank that ends with a device error usually does so because another
+/// rank has ended; so for 5 s a rank that fails with another error is blamed instead.
+///
+/// Errors: io_error if a rank cannot be started. Thread-safety: only one call at a time in a process; meanwhile it
+/// handles the stop signals and SIGCHLD.
+RanksEnd run_ranks(const std::vector<RankCommand>& commands);
+
+/// The same for local_ranks(), with the last line on stderr. Returns the exit code.
+int spawn_ranks(int count, const std::vector<std::string>& arguments);
+
+}  // namespace penstock

@@ -1,0 +1,41 @@
+// evaluate(): loss and accuracy over a data set; every sample counts once, for any number of ranks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "train/comm/comm.h"
+#include "train/feed/feeder.h"
+#include "train/loop/tta.h"
+#include "train/parallel/strategy/strategy.h"
+
+namespace penstock {
+
+struct Evaluation {
+  int64_t sample_count = 0;
+  double loss = 0, accuracy = 0;
+  std::vector<std::optional<double>> class_accuracy;  ///< One entry per class; nothing for a class without samples.
+};
+
+/// Rows per rank in a batch of an evaluation, if `-b` asks for no more: small pictures fill a processor only in large
+/// batches. 256 of 64 x 64 pixels or less, 20 of 224 x 224; never more than there are samples for a rank.
+int64_t eval_rows(int64_t pixels, int64_t samples, int64_t ranks);
+
+/// What an evaluation calls; each may be empty.
+struct EvaluationCalls {
+  /// Hears of every batch and its logits, which are undefined at a rank that does not hold the last stage.
+  std::function<void(const DeviceBatch&, const torch::Tensor&)> on_batch = {};
+  /// Asked before every batch. Its answer is the same at every rank, and may come from a sum over them.
+  std::function<bool()> goes_on = {};
+};
+
+/// Collective: every rank calls it with its part of the data and gets the same result, or nothing if it was not to go
+/// on. Padding and substituted rows do not count. `pass` is the epoch for which the feeder is started. Logits are means
+/// over `views`.
+std::optional<Evaluation> evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, int64_t class_count,
+                                   const torch::Device& device, int64_t pass, const EvaluationCalls& calls = {},
+                                   TestViews views = TestViews::kNone);
+
+}  // namespace penstock

@@ -1,0 +1,35 @@
+// Stopping: the vote of the ranks.
+#include "train/loop/stop.h"
+
+#include <vector>
+
+namespace penstock {
+
+StopVote::StopVote(Comm& comm, const torch::Device& device)
+    : comm_(comm), device_(device), interval_(device.is_cuda() ? 16 : 1) {}
+
+StopVote::~StopVote() {
+  try {
+    if (work_) work_->wait();
+  } catch (const std::exception&) {
+    // The ranks are ending already, and the one that failed first says why.
+  }
+}
+
+int StopVote::ask() {
+  if (++question_count_ % interval_ != 0) return 0;
+  int signal = 0;
+  if (work_) {
+    work_->wait();
+    const auto votes = votes_.cpu();
+    for (size_t i = 0; i < kStopSignals.size(); ++i)
+      if (votes[static_cast<int64_t>(i)].item<int>() > 0) signal = kStopSignals[i];
+  }
+  std::vector<int> mine;
+  for (const int stop : kStopSignals) mine.push_back(StopSignals::received() == stop ? 1 : 0);
+  votes_ = torch::tensor(mine, torch::kInt32).to(device_);
+  work_ = comm_.all_reduce_sum(votes_);
+  return signal;
+}
+
+}  // namespace penstock

@@ -1,0 +1,33 @@
+// Stopping after SIGINT, SIGTERM or SIGHUP: between two steps or two batches of an evaluation, the same on every rank.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "train/comm/comm.h"
+#include "train/launch/stop_signals.h"
+
+namespace penstock {
+
+/// Ranks get a signal at different moments, so they vote on it. At every `interval`-th question a sum over ranks is
+/// started, and `interval` questions later it is read. It is computed while the steps between run, and every rank reads
+/// the same sum.
+class StopVote {
+ public:
+  /// The interval is 1 on the CPU, and 16 on CUDA, where reading a number waits for the device.
+  StopVote(Comm& comm, const torch::Device& device);
+  ~StopVote();
+
+  /// Collective, to be called after every step and before every batch of an evaluation. Returns the signal that some
+  /// rank has received, or 0; the same on all ranks.
+  int ask();
+
+ private:
+  Comm& comm_;
+  torch::Device device_;
+  int64_t interval_, question_count_ = 0;
+  torch::Tensor votes_;  // i32, one entry per stop signal: ranks that received it
+  std::unique_ptr<Comm::Work> work_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,372 @@
+// train_epochs(): steps, sums and times, and when to record, evaluate, save and stop.
+#include "train/loop/training_loop.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "train/loop/cuda_graph.h"
+#include "train/loop/cuda_graph_step.h"
+#include "train/loop/stop.h"
+#include "train/options/average.h"
+#include "train/options/divergence.h"
+#include "train/options/lr_schedule.h"
+
+namespace penstock {
+namespace {
+
+/// The times and counts of some steps.
+struct Times {
+  StepTimes ms;
+  int64_t step_count = 0, sample_count = 0;
+
+  void add(const Times& other) {
+    ms.add(other.ms);
+    step_count += other.step_count;
+    sample_count += other.sample_count;
+  }
+  double total_ms() const { return ms.total(); }
+  double load_ms() const { return ms[Phase::kWait] + ms[Phase::kHostToDevice]; }
+  double a_step(double total) const { return step_count > 0 ? total / static_cast<double>(step_count) : 0; }
+  StepTimes a_step() const {
+    StepTimes mean;
+    mean.add(ms, step_count > 0 ? 1.0 / static_cast<double>(step_count) : 0);
+    return mean;
+  }
+  double images_per_second() const { return total_ms() > 0 ? 1e3 * static_cast<double>(sample_count) / total_ms() : 0; }
+};
+
+/// The shares that describe the loader between two records of one kind.
+class LoaderReadiness {
+ public:
+  /// `total_ms` is the time of the steps since the last record. Work that workers do outside of the steps, during an
+  /// evaluation, counts as if it were done in the steps.
+  void put(const LoaderStatistics& statistics, double total_ms, Metrics& metrics) {
+    double busy_ms = 0;
+    for (const auto& worker : statistics.workers) busy_ms += worker.busy_ms;
+    const double available_ms = total_ms * static_cast<double>(statistics.workers.size());
+    const auto batches = static_cast<double>(statistics.batch_count - batch_count_);
+    if (batches > 0) metrics.ready_share = static_cast<double>(statistics.ready_count - ready_count_) / batches;
+    if (available_ms > 0) metrics.loader_idle_share = std::clamp(1 - (busy_ms - busy_ms_) / available_ms, 0.0, 1.0);
+    batch_count_ = statistics.batch_count;
+    ready_count_ = statistics.ready_count;
+    busy_ms_ = busy_ms;
+  }
+
+ private:
+  uint64_t batch_count_ = 0, ready_count_ = 0;
+  double busy_ms_ = 0;
+};
+
+/// Sums over samples; after a reduction, over those of all ranks.
+struct Sums {
+  double loss = 0;
+  int64_t correct_count = 0, sample_count = 0;
+};
+
+class Training {
+ public:
+  Training(const TrainParts& parts, const TrainOptions& options, const Position& start)
+      : parts_(parts),
+        options_(options),
+        schedule_(options.schedule),
+        average_(parse_average(options.average)),
+        at_(start),
+        vote_(parts.comm, parts.device),
+        batch_count_(parts.feeder.batches_per_epoch()),
+        device_sums_(torch::zeros({2}, torch::dtype(torch::kFloat64).device(parts.device))) {
+    if (at_.batch > 0) learning_rate_ = rate_of_step(done_steps() - 1);
+    if (options.captures_steps) begin_capture();
+  }
+
+  TrainResult run() {
+    if (parts_.profile != nullptr) parts_.profile->plan(options_.epochs * batch_count_ - done_steps());
+    while (at_.epoch < options_.epochs && result_.stop_signal == 0) run_epoch();
+    if (parts_.profile != nullptr && parts_.profile->is_on()) stop_profile();
+    save_end();
+    if (at_.epoch >= options_.epochs) result_.stop_signal = 0;  // nothing was left to stop
+    result_.position = at_;
+    result_.train_seconds = all_.total_ms() * 1e-3;
+    result_.load_ms_per_step = all_.a_step(all_.load_ms());
+    result_.update_ms_per_step = all_.a_step(all_.total_ms() - all_.load_ms());
+    result_.images_per_second = all_.images_per_second();
+    result_.a_step = all_.a_step();
+    result_.collectives = parts_.recorder.collectives_of_steps();
+    result_.step_count = all_.step_count;
+    if (captured_ && parts_.device.is_cuda()) result_.replay_count = captured_->replay_count();
+    result_.loader = parts_.feeder.statistics();
+    return result_;
+  }
+
+ private:
+  void run_epoch() {
+    parts_.feeder.start_epoch(at_.epoch, at_.batch);
+    epoch_ = {};
+    is_saved_ = false;
+    result_.evaluation.reset();
+    parts_.recorder.restart();
+    while (result_.stop_signal == 0) {
+      if (parts_.profile != nullptr) start_profile_if_due();
+      const auto batch = parts_.feeder.next();
+      if (!batch) break;
+      step(*batch);
+      after_step();
+      if (parts_.profile != nullptr && parts_.profile->stops_after(step_count())) stop_profile();
+    }
+    if (at_.batch >= batch_count_) end_epoch();
+  }
+
+  double rate_of_step(int64_t step) const {
+    return options_.learning_rate * schedule_.factor(step, options_.epochs * batch_count_);
+  }
+
+  /// Steps up to here with the present number of batches per epoch. A run that was resumed with another batch size has
+  /// made another number of steps.
+  int64_t done_steps() const { return at_.epoch * batch_count_ + at_.batch; }
+
+  void step(const DeviceBatch& batch) {
+    parts_.comm.at_step(at_.step + 1);
+    learning_rate_ = rate_of_step(done_steps());
+    parts_.strategy.set_learning_rate(learning_rate_);
+    if ((at_.step + 1) % options_.print_freq == 0) parts_.strategy.measure_next_step();
+    own_since_read_ += captured_ ? captured_->run(batch) : step_and_add(batch);
+    since_read_.sample_count += batch.global_count;
+    stretch_.sample_count += batch.global_count;
+    ++stretch_.step_count;
+    ++at_.batch;
+    ++at_.step;
+    is_saved_ = false;
+    if (average_.is_due(at_.step))
+      parts_.strategy.average_weights(average_.decay_after(done_steps(), options_.epochs * batch_count_),
+                                      average_.restarts);
+    parts_.recorder.mark(Phase::kOther);
+    parts_.recorder.end_step(at_.step, at_.epoch + 1);
+  }
+
+  /// Adds the sums of a step to device_sums_. Returns the rows that they are of.
+  int64_t step_and_add(const DeviceBatch& batch) {
+    const StepSums sums = parts_.strategy.step(batch);
+    compression_error_ = sums.compression_error;
+    device_sums_[0].add_(sums.loss);
+    device_sums_[1].add_(sums.correct);
+    return sums.count;
+  }
+
+  /// The CPU has the same steps, so that a rehearsal there runs them; one line says that there is no graph.
+  void begin_capture() {
+    auto* halves = dynamic_cast<StepHalves*>(&parts_.strategy);
+    std::string why = halves == nullptr ? "this mode's cannot be captured" : halves->why_not_captured();
+    if (why.empty() && !parts_.feeder.leave_making())
+      why = "its batches are not made by the same operations in every step; expected --resident with raw pictures";
+    if (why.empty())
+      captured_.emplace(parts_.strategy, *halves, parts_.feeder, parts_.recorder, make_device_graph(parts_.device),
+                        device_sums_, [this](const std::string& line) { say(line); });
+    if (why.empty() && !parts_.device.is_cuda()) why = "the CPU has none";
+    if (!why.empty()) say("--graph: the steps run without a graph, because " + why);
+  }
+
+  void say(const std::string& line) const {
+    if (parts_.say) parts_.say(line);
+  }
+
+  int64_t step_count() const { return all_.step_count + stretch_.step_count; }
+
+  /// The times are taken before a profile starts or stops, so that this is part of no step.
+  void start_profile_if_due() {
+    if (at_.batch >= batch_count_ || !parts_.profile->starts_after(step_count())) return;
+    take_times();
+    parts_.profile->start();
+  }
+  void stop_profile() {
+    take_times();
+    parts_.profile->stop();
+  }
+
+  void after_step() {
+    const bool is_last = at_.batch >= batch_count_;
+    result_.stop_signal = vote_.ask();
+    if (at_.step % options_.print_freq == 0) {
+      read_sums();
+      take_times();
+      report(Metrics::Kind::kStep, printed_, printed_times_, {});
+      printed_ = {};
+      printed_times_ = {};
+    }
+    if (!is_last && is_step_due()) save(TrainParts::Save::kLast);
+    show_progress();
+  }
+
+  bool is_step_due() const { return options_.save_every.steps > 0 && at_.step % options_.save_every.steps == 0; }
+
+  void end_epoch() {
+    read_sums();
+    take_times();
+    printed_ = {};
+    printed_times_ = {};
+    const Sums sums{at_.loss_sum, at_.correct_count, at_.sample_count};
+    const bool was_evaluated = !is_evaluation_due() || evaluate();
+    parts_.recorder.restart();
+    if (!was_evaluated) return;
+    report(Metrics::Kind::kEpoch, sums, epoch_, result_.evaluation);
+    result_.epoch_seconds.push_back(epoch_.total_ms() * 1e-3);
+    const bool was_last_step_due = is_step_due();
+    at_ = {.epoch = at_.epoch + 1, .step = at_.step, .best_accuracy = at_.best_accuracy};
+    const auto& evaluation = result_.evaluation;
+    const bool is_best = evaluation && evaluation->accuracy > at_.best_accuracy.value_or(-1);
+    if (is_best) at_.best_accuracy = evaluation->accuracy;
+    if (is_best) save(TrainParts::Save::kBest);
+    const auto every = options_.save_every.epochs;
+    if (was_last_step_due || (every > 0 && at_.epoch % every == 0)) save(TrainParts::Save::kLast);
+  }
+
+  bool is_evaluation_due() const {
+    return parts_.evaluate && (options_.evaluates_each_epoch || at_.epoch + 1 == options_.epochs);
+  }
+
+  /// Returns whether it was made to its end: a stop signal before it or within it ends it.
+  bool evaluate() {
+    const auto goes_on = [this] { return (result_.stop_signal = vote_.ask()) == 0; };
+    if (result_.stop_signal == 0) result_.evaluation = parts_.evaluate(at_.epoch, goes_on);
+    return result_.evaluation.has_value();
+  }
+
+  /// With --epochs 0 the initial weights are what a run is made for.
+  void save_end() {
+    const bool is_due = at_.step > 0 ? !is_saved_ : options_.epochs == 0;
+    if (is_due) save(TrainParts::Save::kLast);
+  }
+
+  void save(TrainParts::Save which) {
+    if (!parts_.save) return;
+    read_sums();
+    take_times();
+    parts_.save(at_, which);
+    is_saved_ = is_saved_ || which == TrainParts::Save::kLast;
+    parts_.recorder.restart();
+  }
+
+  /// Collective: sums the sums on the device over all ranks and adds them to `at_` and `printed_`. Waits for the
+  /// device.
+  void read_sums() {
+    if (since_read_.sample_count == 0) return;
+    auto sums = device_sums_.clone();
+    parts_.comm.all_reduce_sum(sums)->wait();
+    const auto host = sums.cpu();
+    device_sums_.zero_();
+    const double loss = host[0].item<double>();
+    const auto correct = static_cast<int64_t>(host[1].item<double>());
+    check_finite(loss);
+    printed_.loss += loss;
+    printed_.correct_count += correct;
+    printed_.sample_count += since_read_.sample_count;
+    at_.loss_sum += loss;
+    at_.correct_count += correct;
+    at_.sample_count += since_read_.sample_count;
+    since_read_ = {};
+    own_since_read_ = 0;
+    parts_.recorder.mark(Phase::kOther);
+  }
+
+  /// The sum is that of all ranks, so that all of them end here together, before anything is written from such weights.
+  void check_finite(double loss) const {
+    if (std::isfinite(loss)) return;
+    throw config_error(concat("epoch ", at_.epoch + 1, ", step ", at_.step, ": the loss has become ",
+                              std::isnan(loss) ? "nan" : "infinite", ", ",
+                              text_of_divergence(options_, "a finite one")));
+  }
+
+  static double loss_of(const Sums& sums) {
+    return sums.sample_count > 0 ? sums.loss / static_cast<double>(sums.sample_count) : 0;
+  }
+
+  /// Adds the times since the last call to all sums that contain them, and restarts the recorder.
+  void take_times() {
+    const Times times = times_now(true);
+    for (Times* sum : {&printed_times_, &epoch_, &all_}) sum->add(times);
+    stretch_ = {};
+    parts_.recorder.restart();
+  }
+
+  Times times_now(bool is_complete) const {
+    Times times = stretch_;
+    times.ms = parts_.recorder.times(is_complete);
+    return times;
+  }
+
+  void report(Metrics::Kind kind, const Sums& sums, const Times& times, const std::optional<Evaluation>& evaluation) {
+    if (!parts_.on_metrics) return;
+    Metrics metrics{.kind = kind,
+                    .epoch = at_.epoch + 1,
+                    .epoch_count = options_.epochs,
+                    .step = at_.step,
+                    .loss = loss_of(sums),
+                    .learning_rate = learning_rate_,
+                    .seconds = times.total_ms() * 1e-3,
+                    .images_per_second = times.images_per_second(),
+                    .load_ms = times.a_step(times.load_ms()),
+                    .update_ms = times.a_step(times.total_ms() - times.load_ms())};
+    if (sums.sample_count > 0)
+      metrics.accuracy = static_cast<double>(sums.correct_count) / static_cast<double>(sums.sample_count);
+    metrics.a_step = times.a_step();
+    metrics.is_emulated = options_.is_emulated();
+    metrics.learns = options_.emulated_step_ns == 0;
+    readiness_[static_cast<size_t>(kind)].put(parts_.feeder.statistics(), times.total_ms(), metrics);
+    if (evaluation) metrics.test_loss = evaluation->loss, metrics.test_accuracy = evaluation->accuracy;
+    if (kind == Metrics::Kind::kStep && compression_error_.defined())
+      metrics.compression_error = compression_error_.item<double>();
+    if (parts_.progress != nullptr && (kind == Metrics::Kind::kEpoch || metrics.compression_error))
+      parts_.progress->clear();
+    parts_.on_metrics(metrics);
+  }
+
+  /// Waits for the device; called at most ten times per second.
+  std::optional<double> loss_so_far() const {
+    const LossSum own{device_sums_[0].item<double>(), own_since_read_};
+    return running_loss({at_.loss_sum, at_.sample_count}, own, since_read_.sample_count);
+  }
+
+  void show_progress() {
+    if (parts_.progress == nullptr || !parts_.progress->is_due()) return;
+    Times times = epoch_;
+    times.add(times_now(false));
+    const int64_t steps_left = options_.epochs * batch_count_ - done_steps();
+    parts_.progress->show({.epoch = at_.epoch + 1,
+                           .epoch_count = options_.epochs,
+                           .step = at_.batch,
+                           .step_count = batch_count_,
+                           .loss = options_.emulated_step_ns == 0 ? loss_so_far() : std::nullopt,
+                           .images_per_second = times.images_per_second(),
+                           .load_share = times.total_ms() > 0 ? times.load_ms() / times.total_ms() : 0,
+                           .seconds_left = 1e-3 * times.a_step(times.total_ms()) * static_cast<double>(steps_left)});
+  }
+
+  const TrainParts& parts_;
+  const TrainOptions& options_;
+  RateSchedule schedule_;
+  AverageOptions average_;
+  Position at_;
+  StopVote vote_;
+  int64_t batch_count_;
+  torch::Tensor device_sums_;   // f64: loss and correct, of this rank since the last read
+  Sums since_read_;             // only sample_count is used: samples of all ranks since the last read
+  int64_t own_since_read_ = 0;  // samples of this rank since the last read
+  Sums printed_;                // sums of all ranks since the last step record
+  Times stretch_;               // counts since take_times(); the recorder still has the times
+  Times printed_times_, epoch_, all_;
+  std::array<LoaderReadiness, 2> readiness_;  // one entry per kind of record
+  double learning_rate_ = 0;
+  torch::Tensor compression_error_;       // of the last step; undefined: it was not measured
+  bool is_saved_ = true;                  // the last checkpoint was saved at at_
+  std::optional<CapturedStep> captured_;  // none: steps run as they are
+  TrainResult result_;
+};
+
+}  // namespace
+
+TrainResult train_epochs(const TrainParts& parts, const TrainOptions& options, const Position& start) {
+  return Training(parts, options, start).run();
+}
+
+}  // namespace penstock

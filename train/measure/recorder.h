@@ -1,0 +1,166 @@
+// Recorder: times the phases of a step.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/clock.h"
+#include "train/measure/collective_times.h"
+
+namespace c10 {
+struct Device;
+}
+
+namespace penstock {
+
+/// The phases of a step. Together they are the whole step, without gaps and overlaps. Communication is the time that a
+/// rank waits for sums of all ranks; collectives that run during backward are counted apart. Bubble is the time that it
+/// waits for the activation or the gradient of the rank before or after it in a pipeline.
+enum class Phase { kWait, kHostToDevice, kForward, kBackward, kCommunication, kBubble, kOptimizer, kOther };
+constexpr int kPhaseCount = 8;
+constexpr std::array<const char*, kPhaseCount> kPhaseNames{"wait",          "host_to_device", "forward",   "backward",
+                                                           "communication", "bubble",         "optimizer", "other"};
+
+/// The times of some steps, in milliseconds.
+struct StepTimes {
+  std::array<double, kPhaseCount> phase{};
+  double collectives = 0;  ///< Time in which a collective was running, whether a rank waited for it or not.
+  double process_cpu = 0;  ///< Processor time of all threads of the process.
+  double queued = 0;       ///< Time in which the training thread queued for a core.
+  double busy_cores = 0;   ///< Processor time of all programs of the machine, on the cores that this one may use.
+
+  double& operator[](Phase which) { return phase[static_cast<size_t>(which)]; }
+  double operator[](Phase which) const { return phase[static_cast<size_t>(which)]; }
+  /// The part of `collectives` during which the rank did something else.
+  double hidden_communication() const { return std::max(0.0, collectives - (*this)[Phase::kCommunication]); }
+  void add(const StepTimes& other, double factor = 1);
+  double total() const;
+};
+
+/// The time between two marks, by the clock of now_ns().
+struct Lap {
+  Phase phase = Phase::kOther;
+  int64_t step = 0, epoch = 0;  ///< As they were given to end_step().
+  int64_t begin_ns = 0, end_ns = 0;
+};
+
+/// Where a message between two ranks of the run began or ended.
+struct MessageEnd {
+  std::string what;          ///< "the activation of micro-batch 3"
+  bool is_sent = false;      ///< Otherwise it has arrived.
+  int from = 0, to = 0;      ///< Ranks of the run.
+  int tag = 0;               ///< With both ranks and the step it is that of no other message.
+  int64_t step = 0, ns = 0;  ///< As of a Lap; the ends of one message have the same step.
+};
+
+/// The laps of some steps, in order. There are no gaps between the laps of one step.
+struct Laps {
+  std::vector<Lap> host;
+  std::vector<MessageEnd> messages;  ///< In the same steps.
+  std::vector<Lap> device;           ///< On CUDA: the same laps, with the times of the device.
+};
+
+namespace detail {
+class DeviceClock;
+}
+
+/// A mark adds the time since the previous mark to a phase, with one clock call (about 20 ns). On CUDA a mark is an
+/// event in the stream that was current in use_device(). It is read after the device has passed it, about a step later,
+/// so that nothing waits for the device; the time of a phase is then what the device spent on it or waited for it.
+///
+/// Thread-safety: for the training thread only.
+class Recorder {
+ public:
+  Recorder();
+  ~Recorder();
+  /// From now on, if `device` is a CUDA device, phases have the times of that device.
+  void use_device(const c10::Device& device);
+
+  /// The time since the previous mark() belongs to `phase`.
+  void mark(Phase phase) {
+    if (device_clock_) return mark_device(phase);
+    const int64_t now = now_ns();
+    if (laps_) laps_->host.push_back({phase, 0, 0, last_ns_, now});
+    const double elapsed_ms = static_cast<double>(now - last_ns_) * 1e-6;
+    times_[phase] += elapsed_ms;
+    if (phase == Phase::kCommunication) collectives_.add(step_, {.exposed = static_cast<float>(elapsed_ms)});
+    last_ns_ = now;
+  }
+  /// The running step, counted from 0 since this was made.
+  int64_t step() const { return step_; }
+  /// A collective of step `step` was under way for so long.
+  void add_collective(double milliseconds, bool is_after_backward, int64_t step) {
+    times_.collectives += milliseconds;
+    const auto all = static_cast<float>(milliseconds);
+    collectives_.add(step, {.all = all, .after_backward = is_after_backward ? all : 0});
+  }
+  /// As CollectiveTimes::before(), without the newest step, whose collectives are read only in the step after it.
+  std::vector<StepCollectives> collectives_of_steps() const { return collectives_.before(step_ - 1); }
+
+  /// What this rank does from now on, where a Communication interrupts it. Costs a store to memory.
+  void enter(Phase phase) { phase_ = phase; }
+  /// As long as this lives, time belongs to Phase::kCommunication: the rank starts a collective or waits for one in the
+  /// middle of the phase that it has entered. One within another changes nothing.
+  class Communication {
+   public:
+    explicit Communication(Recorder& recorder)
+        : recorder_(recorder), phase_(std::exchange(recorder.phase_, Phase::kCommunication)) {
+      if (phase_ != Phase::kCommunication) recorder_.mark(phase_);
+    }
+    ~Communication() {
+      try {
+        if (phase_ != Phase::kCommunication) recorder_.mark(Phase::kCommunication);
+      } catch (...) {  // the device has failed, and its next operation says so; from here it would end the process
+      }
+      recorder_.phase_ = phase_;
+    }
+    Communication(const Communication&) = delete;
+    Communication& operator=(const Communication&) = delete;
+
+   private:
+    Recorder& recorder_;
+    Phase phase_;
+  };
+  /// Starts a stretch of steps. The time since the last mark() belongs to no phase.
+  void restart();
+  /// This rank is about to send a message, or one has just arrived. Costs nothing unless laps are kept.
+  void note_message(const std::string& what, bool is_sent, int from, int to, int tag) {
+    if (laps_) laps_->messages.push_back({what, is_sent, from, to, tag, 0, now_ns()});
+  }
+  /// The times of this stretch so far. With `is_complete` it waits until the device has passed the last mark; otherwise
+  /// it leaves out marks that the device has not passed yet.
+  StepTimes times(bool is_complete = true);
+
+  /// From now on until take_laps(), all laps are kept as well. On CUDA, each restart() meanwhile waits for the device.
+  void keep_laps();
+  /// All laps and messages since the last end_step() or restart() belong to step `step` (1 or more) of `epoch`. Laps
+  /// between an end_step() and the next restart() belong to the step that has ended. Laps between two restart()s
+  /// without an end_step() belong to no step and are left out.
+  void end_step(int64_t step, int64_t epoch = 0) {
+    ++step_;
+    if (laps_) number_laps(step, epoch);
+  }
+  Laps take_laps();  ///< Requires keep_laps().
+
+ private:
+  void mark_device(Phase phase);
+  void number_laps(int64_t step, int64_t epoch);
+  void settle_laps();
+
+  StepTimes times_;
+  CollectiveTimes collectives_;
+  int64_t step_ = 0;
+  Phase phase_ = Phase::kCommunication;  // as enter() has it
+  int64_t last_ns_ = now_ns();
+  int64_t start_cpu_ns_ = 0, start_queued_ns_ = 0;
+  double start_busy_ms_ = 0;
+  std::unique_ptr<detail::DeviceClock> device_clock_;
+  std::unique_ptr<Laps> laps_;  // null: they are not kept
+};
+
+}  // namespace penstock

@@ -1,0 +1,143 @@
+// Precision: rounding on the way into a layer, and the scale of gradients.
+#include "train/nn/layers.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/error.h"
+#include "core/spec.h"
+#include "core/text.h"
+#include "train/nn/batch_norm.h"
+#include "train/nn/model.h"
+#include "train/nn/weight_gradients.h"
+
+namespace penstock {
+namespace {
+
+/// Gradients of a loss that is the mean over a batch have a factor of 1 / batch size, and f16 rounds what is below 3e-8
+/// to 0. 1024 takes off that factor for batches of about a thousand, and leaves 65504 / 1024 = 64 for the largest
+/// gradient.
+constexpr double kF16Scale = 1024;
+
+using torch::Tensor;
+using torch::autograd::AutogradContext, torch::autograd::variable_list;
+
+/// x in `dtype`; the gradient in the dtype of x, times `factor`.
+class Converted : public torch::autograd::Function<Converted> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& x, torch::ScalarType dtype, double factor) {
+    context->saved_data["dtype"] = static_cast<int64_t>(x.scalar_type());
+    context->saved_data["factor"] = factor;
+    return dtype == x.scalar_type() ? x.clone() : x.to(dtype);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto dtype = static_cast<torch::ScalarType>(context->saved_data["dtype"].toInt());
+    const double factor = context->saved_data["factor"].toDouble();
+    // The product is taken in f32, where it has room.
+    auto gradient = gradients[0].to(at::promote_types(dtype, gradients[0].scalar_type()));
+    return {(factor == 1 ? gradient : gradient * factor).to(dtype), Tensor(), Tensor()};
+  }
+};
+
+Tensor converted(const Tensor& x, torch::ScalarType dtype, double factor) {
+  if (!x.defined() || (x.scalar_type() == dtype && factor == 1)) return x;
+  return factor == 1 ? x.to(dtype) : Converted::apply(x, dtype, factor);
+}
+
+/// What a half-precision layer takes. Activations that are in half precision already have scaled gradients.
+Tensor taken(const Tensor& x, const Precision& precision) {
+  return x.scalar_type() == *precision.dtype ? x : detail::rounded(x, *precision.dtype, precision.gradient_scale);
+}
+
+Tensor laid_out(const Tensor& weight, const Precision& precision) {
+  return precision.is_channels_last ? weight.contiguous(at::MemoryFormat::ChannelsLast) : weight;
+}
+
+/// Whether the gradient of `weight` is made of several micro-batches whose factors have so many numbers each.
+bool keeps_factors(const Tensor& weight, int64_t numbers) {
+  return torch::GradMode::is_enabled() && weight.requires_grad() && WeightGradients::keeps(weight, numbers);
+}
+
+bool keeps_factors(const torch::nn::Conv2dImpl& layer, const Tensor& x) {
+  const auto& options = layer.options;
+  const auto* padding = std::get_if<torch::ExpandingArray<2>>(&options.padding());
+  if (padding == nullptr || !std::holds_alternative<torch::enumtype::kZeros>(options.padding_mode()) || x.dim() != 4)
+    return false;
+  int64_t outputs = x.size(0) * layer.weight.size(0);
+  for (const size_t side : {0, 1}) {
+    const int64_t kernel = options.dilation()->at(side) * (layer.weight.size(2 + static_cast<int64_t>(side)) - 1) + 1;
+    outputs *=
+        (x.size(2 + static_cast<int64_t>(side)) + 2 * (*padding)->at(side) - kernel) / options.stride()->at(side) + 1;
+  }
+  return keeps_factors(layer.weight, x.numel() + outputs);
+}
+
+}  // namespace
+
+Precision parse_precision(const std::string& text) {
+  const Spec typed = parse_spec("precision", text);
+  const std::vector<std::string> known{"bf16", "f16", "f32", "tf32"};
+  if (std::find(known.begin(), known.end(), typed.name()) == known.end())
+    throw config_error(concat("--precision: ", unknown_name("precision", typed.name(), known)));
+  const bool is_f16 = typed.name() == "f16";
+  const Spec spec = typed.with_keys(is_f16 ? std::vector<std::string>{"scale"} : std::vector<std::string>());
+  if (typed.name() == "bf16") return {.dtype = torch::kBFloat16};
+  if (!is_f16) return {};
+  const double scale = spec.get("scale", kF16Scale);
+  int exponent = 0;
+  if (!(scale >= 1 && scale <= 65536 && std::frexp(scale, &exponent) == 0.5))
+    throw config_error(concat("--precision f16: scale is ", scale, "; expected a power of two from 1 to 65536"));
+  return {.dtype = torch::kHalf, .gradient_scale = scale};
+}
+
+namespace detail {
+
+Tensor rounded(const Tensor& f32, torch::ScalarType dtype, double scale) { return converted(f32, dtype, 1 / scale); }
+Tensor widened(const Tensor& half, torch::ScalarType dtype, double scale) { return converted(half, dtype, scale); }
+Tensor unscaled(const Tensor& x, double scale) { return converted(x, x.scalar_type(), 1 / scale); }
+
+}  // namespace detail
+
+Tensor Conv2dImpl::forward(const Tensor& x) {
+  if (!precision_.dtype && !precision_.is_channels_last) {
+    auto* gradients = WeightGradients::current();
+    if (gradients == nullptr || !keeps_factors(*this, x)) return torch::nn::Conv2dImpl::forward(x);
+    return conv2d(*gradients, x, weight, bias, options.stride(), std::get<torch::ExpandingArray<2>>(options.padding()),
+                  options.dilation(), options.groups());
+  }
+  const auto dtype = precision_.dtype.value_or(weight.scalar_type());
+  const double scale = precision_.dtype ? precision_.gradient_scale : 1;
+  const auto own_weight = laid_out(detail::rounded(weight, dtype, scale), precision_);
+  const auto own_bias = bias.defined() ? detail::rounded(bias, dtype, scale) : bias;
+  const auto input = precision_.dtype ? taken(x, precision_) : x;
+  return torch::conv2d(input, own_weight, own_bias, options.stride(),
+                       std::get<torch::ExpandingArray<2>>(options.padding()), options.dilation(), options.groups());
+}
+
+Tensor LinearImpl::forward(const Tensor& x) {
+  if (!precision_.dtype) {
+    auto* gradients = WeightGradients::current();
+    const bool keeps =
+        gradients != nullptr && x.dim() == 2 && keeps_factors(weight, x.size(0) * weight.size(0) + x.numel());
+    return keeps ? linear(*gradients, x, weight, bias) : torch::nn::LinearImpl::forward(x);
+  }
+  const auto half = *precision_.dtype;
+  const double scale = precision_.gradient_scale;
+  const auto own_bias = bias.defined() ? detail::rounded(bias, half, scale) : bias;
+  const auto y = torch::linear(taken(x, precision_), detail::rounded(weight, half, scale), own_bias);
+  return detail::widened(y, weight.scalar_type(), scale);
+}
+
+void compute_in(Model& model, const Precision& precision) {
+  for (const auto& module : model.modules(/*include_self=*/false)) {
+    if (auto* conv = dynamic_cast<Conv2dImpl*>(module.get())) conv->compute_in(precision);
+    if (auto* linear = dynamic_cast<LinearImpl*>(module.get())) linear->compute_in(precision);
+    if (auto* norm = dynamic_cast<BatchNorm2dImpl*>(module.get()))
+      norm->take_scaled_gradients(precision.gradient_scale);
+  }
+}
+
+}  // namespace penstock

@@ -1,0 +1,136 @@
+// Flag table: one row per flag, in the order of --help.
+#include "train/options/flag_table.h"
+
+#include <nlohmann/json.hpp>
+
+#include "core/json_text.h"
+#include "core/text.h"
+
+namespace penstock {
+namespace {
+
+using Options = const TrainOptions&;
+
+constexpr FlagUses kOwn{};                             // may differ between ranks
+constexpr FlagUses kOwnAside{.affects_speed = false};  // the same, and runs with different values are compared
+constexpr FlagUses kAgreed{.is_agreed = true};         // must be equal at all ranks
+constexpr FlagUses kAgreedAside{.is_agreed = true, .affects_speed = false};
+constexpr FlagUses kTrained{.is_resumed = true, .is_agreed = true};  // says what is trained
+constexpr FlagUses kTrainedAside{.is_resumed = true, .is_agreed = true, .affects_speed = false};
+
+/// "" for -1, which stands for a flag that was not given.
+std::string given_number(double value) { return value == -1 ? "" : json_text(nlohmann::json(value)); }
+
+std::vector<Flag> data_flags() {
+  return {
+      {"data", kTrained, [](Options o) -> FlagValue { return o.data; }},
+      {"split", kTrained, [](Options o) -> FlagValue { return o.split; }},
+      {"augment", kTrained, [](Options o) -> FlagValue { return o.augment; }},
+      {"eval-augment", kTrained, [](Options o) -> FlagValue { return o.eval_augment; }},
+      {"shuffle", kTrained, [](Options o) -> FlagValue { return o.shuffle; }},
+      {"tail", kTrained, [](Options o) -> FlagValue { return o.tail; }},
+      {"batch-size", kTrained, [](Options o) -> FlagValue { return o.batch_size; }},
+      {"workers", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.workers}; }},
+      {"prefetch", kOwn, [](Options o) -> FlagValue { return int64_t{o.prefetch}; }},
+      {"resident", kAgreed, [](Options o) -> FlagValue { return o.is_resident; }},  // a GPU may round in another way
+      {"graph", kOwn, [](Options o) -> FlagValue { return o.captures_steps; }},     // it gives the same bits
+      {"layout", kTrained, [](Options o) -> FlagValue { return o.layout; }},
+      {"decode", kOwn, [](Options o) -> FlagValue { return o.decode; }},  // all ways give the same pixels
+      {"dct-scale", kTrained, [](Options o) -> FlagValue { return o.dct_scale; }},
+      {"cache", kOwnAside, [](Options o) -> FlagValue { return o.cache.string(); }},
+  };
+}
+
+std::vector<Flag> model_flags() {
+  return {
+      {"arch", kTrained, [](Options o) -> FlagValue { return o.arch; }},
+      {"pretrained", kAgreedAside, [](Options o) -> FlagValue { return o.pretrained.string(); }},
+      {"new-head", kAgreedAside, [](Options o) -> FlagValue { return o.has_new_head; }},
+      {"freeze", kTrained, [](Options o) -> FlagValue { return o.freeze; }},
+      {"layer-lr", kTrainedAside, [](Options o) -> FlagValue { return o.layer_rates; }},
+      {"epochs", kTrainedAside, [](Options o) -> FlagValue { return o.epochs; }},
+      {"optimizer", kTrained, [](Options o) -> FlagValue { return o.optimizer; }},
+      {"lr", kTrainedAside, [](Options o) -> FlagValue { return o.learning_rate; }},
+      {"schedule", kTrainedAside, [](Options o) -> FlagValue { return o.schedule; }},
+      {"momentum", kTrainedAside, [](Options o) -> FlagValue { return o.momentum; }},
+      {"weight-decay", kTrainedAside, [](Options o) -> FlagValue { return o.weight_decay; }},
+      {"seed", kTrainedAside, [](Options o) -> FlagValue { return o.seed; }},
+      {"exact", kTrained, [](Options o) -> FlagValue { return int64_t{o.exact_shards}; }},
+      {"exact-kernels", kTrained, [](Options o) -> FlagValue { return o.exact_kernels; }},
+      {"recipe", kAgreedAside, [](Options o) -> FlagValue { return o.recipe; }},
+      {"precision", kTrained, [](Options o) -> FlagValue { return o.precision; }},
+      {"channels-last", kTrained, [](Options o) -> FlagValue { return o.is_channels_last; }},
+      {"bias-decay", kTrainedAside, [](Options o) -> FlagValue { return given_number(o.bias_decay); }},
+      {"bias-lr", kTrainedAside, [](Options o) -> FlagValue { return o.bias_rate; }},
+      {"label-smoothing", kTrainedAside, [](Options o) -> FlagValue { return o.label_smoothing; }},
+      {"average", kTrained, [](Options o) -> FlagValue { return o.average; }},
+      {"tta", kTrainedAside, [](Options o) -> FlagValue { return o.test_views; }},
+  };
+}
+
+std::vector<Flag> device_flags() {
+  return {
+      {"device", kAgreed, [](Options o) -> FlagValue { return o.device; }},
+      {"gpu", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.gpu}; }},
+      {"threads", kOwn, [](Options o) -> FlagValue { return int64_t{o.threads}; }},
+      {"mode", kAgreed, [](Options o) -> FlagValue { return o.mode; }},
+      {"print-schedule", kOwnAside, [](Options o) -> FlagValue { return o.prints_schedule; }},
+      {"nproc", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.nproc}; }},
+      {"hostfile", kOwnAside, [](Options o) -> FlagValue { return o.hostfile.string(); }},
+      {"include", kOwnAside, [](Options o) -> FlagValue { return o.include; }},
+      {"exclude", kOwnAside, [](Options o) -> FlagValue { return o.exclude; }},
+      {"max-restarts", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.max_restarts}; }},
+      {"dry-run", kOwnAside, [](Options o) -> FlagValue { return o.only_prints_commands; }},
+      {"world-size", kAgreed, [](Options o) -> FlagValue { return int64_t{o.world_size}; }},
+      {"rank", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.rank}; }},
+      {"dist-url", kOwnAside, [](Options o) -> FlagValue { return o.dist_url; }},
+      {"dist-backend", kAgreed, [](Options o) -> FlagValue { return o.dist_backend; }},
+      {"hosting", kOwn, [](Options o) -> FlagValue { return o.hosting; }},
+      {"interface", kOwnAside, [](Options o) -> FlagValue { return o.interface; }},
+      {"timeout", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.timeout_seconds}; }},
+  };
+}
+
+/// Evaluations, checkpoints, sums of losses and profiles are made by all ranks together, at the same steps.
+std::vector<Flag> run_flags() {
+  return {
+      {"out", kOwnAside, [](Options o) -> FlagValue { return o.out.string(); }},
+      {"save-every", kAgreedAside, [](Options o) -> FlagValue { return to_string(o.save_every); }},
+      {"keep", kOwnAside, [](Options o) -> FlagValue { return o.keep; }},
+      {"resume", kAgreedAside, [](Options o) -> FlagValue { return o.resume.string(); }},
+      {"evaluate", kAgreedAside, [](Options o) -> FlagValue { return o.only_evaluates; }},
+      {"check", kOwnAside, [](Options o) -> FlagValue { return o.only_checks; }},
+      {"eval-at-end", kAgreedAside, [](Options o) -> FlagValue { return !o.evaluates_each_epoch; }},
+      {"print-freq", kAgreedAside, [](Options o) -> FlagValue { return o.print_freq; }},
+      {"profile", kAgreedAside, [](Options o) -> FlagValue { return o.profile_steps; }},
+      {"plugin", kTrained, [](Options o) -> FlagValue { return o.plugins; }},
+      {"emulate-step", kAgreed, [](Options o) -> FlagValue { return concat(o.emulated_step_ns, "ns"); }},
+      {"emulate-load", kOwn, [](Options o) -> FlagValue { return concat(o.emulated_load_ns, "ns"); }},
+      {"sim-net", kAgreed, [](Options o) -> FlagValue { return o.sim_net; }},
+  };
+}
+
+}  // namespace
+
+const std::vector<Flag>& flag_table() {
+  static const std::vector<Flag> table = [] {
+    std::vector<Flag> all;
+    for (const auto& group : {data_flags(), model_flags(), device_flags(), run_flags()})
+      all.insert(all.end(), group.begin(), group.end());
+    return all;
+  }();
+  return table;
+}
+
+std::string text_of(const FlagValue& value) {
+  return std::visit(
+      [](const auto& given) -> std::string {
+        if constexpr (std::is_same_v<std::decay_t<decltype(given)>, std::string>)
+          return given;
+        else
+          return json_text(nlohmann::json(given));
+      },
+      value);
+}
+
+}  // namespace penstock

@@ -1,0 +1,93 @@
+// Learning-rate schedules.
+#include "train/options/lr_schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "core/error.h"
+#include "core/spec.h"
+#include "core/text.h"
+
+namespace penstock {
+namespace {
+
+double checked(const Spec& spec, const char* key, double fallback, double least, double most, const char* expected) {
+  const double value = spec.get(key, fallback);
+  if (!(value >= least && value <= most))
+    throw config_error(concat("--schedule ", spec.name(), ": ", key, " is ", value, "; expected ", expected));
+  return value;
+}
+
+constexpr double kLargest = 1e12;
+
+double factor_key(const Spec& spec, const char* key, double fallback) {
+  return checked(spec, key, fallback, 0, kLargest, "a factor, 0 to 1e12");
+}
+
+double divisor_key(const Spec& spec, const char* key, double fallback) {
+  return checked(spec, key, fallback, 1, kLargest, "a divisor, 1 to 1e12");
+}
+
+double share_key(const Spec& spec, const char* key, double fallback) {
+  return checked(spec, key, fallback, 0, 1, "a share of the steps, 0 to 1");
+}
+
+double half_cosine(double from, double to, double done) {
+  return to + (from - to) * 0.5 * (1 + std::cos(std::numbers::pi * done));
+}
+
+}  // namespace
+
+std::vector<std::string> RateSchedule::names() { return {"constant", "cosine", "onecycle", "step", "triangular"}; }
+
+RateSchedule::RateSchedule(const std::string& text) {
+  Spec spec = parse_spec("schedule", text);
+  name_ = spec.name();
+  const auto known = names();
+  if (std::find(known.begin(), known.end(), name_) == known.end())
+    throw config_error(concat("--schedule: ", unknown_name("schedule", name_, known)));
+  if (name_ == "triangular") {
+    spec = spec.with_keys({"start", "peak", "end", "rest"});
+    start_ = factor_key(spec, "start", 0);
+    peak_ = share_key(spec, "peak", 0.5);
+    end_ = factor_key(spec, "end", 0);
+    constexpr double kRounding = 1e-9;  // peak=0.8,rest=0.2 add up to 1
+    rest_ = checked(spec, "rest", 0, 0, 1 - peak_ + kRounding, "a share of the steps, 0 to 1 - peak");
+  } else if (name_ == "onecycle") {
+    spec = spec.with_keys({"peak", "divide", "final"});
+    peak_ = share_key(spec, "peak", 0.3);
+    start_ = 1 / divisor_key(spec, "divide", 25);
+    end_ = start_ / divisor_key(spec, "final", 1e4);
+  } else {
+    spec.with_keys({});
+  }
+}
+
+double RateSchedule::factor(int64_t step, int64_t step_count) const {
+  const double done = step_count > 0 ? static_cast<double>(step) / static_cast<double>(step_count) : 0;
+  if (name_ == "cosine") return 0.5 * (1 + std::cos(std::numbers::pi * done));
+  if (name_ == "step") return done < 0.5 ? 1 : done < 0.75 ? 0.1 : 0.01;
+  if (name_ == "triangular") return triangular(step, step_count);
+  return name_ == "onecycle" ? one_cycle(step, step_count) : 1;
+}
+
+double RateSchedule::triangular(int64_t step, int64_t step_count) const {
+  const auto at = static_cast<double>(step), last = static_cast<double>(step_count);
+  const double turn = std::floor(peak_ * last);
+  if (at < turn) return start_ + (1 - start_) * at / turn;
+  const double stop = rest_ > 0 ? std::max((1 - rest_) * last, turn) : last;
+  if (rest_ > 0 && at >= stop) return end_;
+  return stop > turn ? 1 + (end_ - 1) * (at - turn) / (stop - turn) : 1;
+}
+
+/// The first phase ends at the step peak * step_count - 1, the second one with the last step.
+double RateSchedule::one_cycle(int64_t step, int64_t step_count) const {
+  const auto at = static_cast<double>(step);
+  const double last = static_cast<double>(step_count) - 1;
+  const double turn = std::max(peak_ * static_cast<double>(step_count) - 1, 0.0);
+  if (at <= turn && turn > 0) return half_cosine(start_, 1, at / turn);
+  return last > turn ? half_cosine(1, end_, (at - turn) / (last - turn)) : 1;
+}
+
+}  // namespace penstock

@@ -1,0 +1,127 @@
+// TrainOptions: everything that a run of the trainer depends on, checked before any thread or rank starts.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "loader/batch/loader.h"
+#include "train/comm/network_model.h"
+
+namespace penstock {
+
+/// How often checkpoints are written. If both are 0: only at the end.
+struct SaveEvery {
+  int64_t steps = 0;
+  int64_t epochs = 1;
+};
+
+/// Parses "100 steps", "100" (steps), "1 epoch" or "0" (only at the end). Throws config_error.
+SaveEvery parse_save_every(const std::string& text);
+std::string to_string(const SaveEvery& save_every);
+
+/// The nanoseconds in "1.2ms", "100us", "3s" or "500ns"; 0 for "". Throws config_error that names the flag for anything
+/// else, also for a number without a unit.
+int64_t parse_duration_ns(const std::string& flag, const std::string& text);
+
+/// The network of "25us,10GB/s": a delay and a rate in B/s, KB/s, MB/s or GB/s, powers of 1000. Throws config_error.
+SimNet parse_sim_net(const std::string& text);
+
+/// The options as the user gave them. set_up() replaces 0, -1 or an empty text where the comment says "auto".
+struct TrainOptions {
+  std::string data = "digits";  ///< A folder, an embedded source or `source:folder`.
+  std::string split = "train";
+  std::string evaluated_split = "test";  ///< With --evaluate, the --split that was typed.
+  std::filesystem::path cache;           ///< Folder for packed sources; auto: default_cache().
+  std::string augment;
+  std::string eval_augment;  ///< Auto: deterministic_part() of `augment`.
+  std::string shuffle = "global", tail = "pad", layout = "f32";
+  std::string decode = "auto", dct_scale = "auto";  ///< For JPEGs.
+  int64_t batch_size = 64;                          ///< Over all ranks.
+  int workers = -1;                                 ///< -1: auto.
+  int prefetch = 4;
+  bool is_resident = false;
+  bool captures_steps = false;  ///< --graph.
+
+  std::string recipe;  ///< --recipe, whose flags are among these options already; empty: none.
+  std::string arch = "lenet", mode = "single";
+  std::filesystem::path pretrained;
+  bool has_new_head = false;      ///< --new-head: all pretrained weights are taken except those of the last stage.
+  std::string freeze;             ///< Layers that are not trained: "stem,layer1".
+  std::string layer_rates;        ///< --layer-lr: factors of the learning rate, "layer4=0.1,fc=10".
+  std::string precision = "f32";  ///< As parse_precision() reads it.
+  bool is_channels_last = false;
+  int64_t epochs = 10;
+  std::string optimizer = "sgd";
+  double learning_rate = -1;  ///< -1: auto, as the optimiser says.
+  double momentum = 0.9;      ///< Of sgd.
+  double weight_decay = 5e-4;
+  double bias_decay = -1;  ///< Weight decay of biases as in biases.h; -1: auto, that of the others.
+  double bias_rate = 1;    ///< --bias-lr: factor of their learning rate.
+  std::string schedule = "cosine";
+  double label_smoothing = 0;
+  std::string average;              ///< As AverageOptions; empty: none.
+  std::string test_views = "none";  ///< --tta, see TestViews.
+  uint64_t seed = 0;
+  int exact_shards = 0;                ///< --exact: the pieces of a batch that are computed one by one; 0: without it.
+  std::string exact_kernels = "avx2";  ///< Those of every processor with AVX2; or "native", those of this processor.
+
+  std::string device = "auto";
+  int gpu = -1;
+  int threads = 0;  ///< Intra-op; 0: auto.
+  int nproc = 0;    ///< 0: auto.
+  std::filesystem::path hostfile;
+  std::string include, exclude;  ///< Of the hosts and slots in it.
+  int max_restarts = 0;
+  bool only_prints_commands = false;  ///< --dry-run.
+  int world_size = 0, rank = -1;      ///< For ranks that no launcher started; 0 and -1: not given.
+  std::string dist_url, dist_backend = "auto";
+  std::string hosting = "processes";  ///< What the ranks of --nproc are: processes, or threads of this process.
+  std::string interface;      ///< Network interface, such as eth0, on which ranks communicate; empty: see Rendezvous.
+  int timeout_seconds = 120;  ///< The longest wait for other ranks in a step; before the first, five times that.
+
+  std::vector<std::string> plugins;  ///< One entry per file that was loaded.
+
+  std::filesystem::path out;  ///< Auto: runs/<arch>-<mode>-<time>.
+  SaveEvery save_every;
+  int64_t keep = 1;              ///< Checkpoints that are kept, besides the best one.
+  std::filesystem::path resume;  ///< A file; or "auto", see last_whole_checkpoint().
+  bool only_evaluates = false;   ///< --evaluate.
+  bool prints_schedule = false;  ///< --print-schedule: nothing is opened and trained.
+  bool only_checks = false;      ///< --check: everything is opened, nothing is trained and written.
+  bool evaluates_each_epoch = true;
+  int64_t print_freq = 100;
+  int64_t profile_steps = 0;     ///< --profile; 0: none.
+  int64_t emulated_step_ns = 0;  ///< A wait stands for a device that takes this for a whole batch; 0: steps are real.
+  int64_t emulated_load_ns = 0;  ///< Processor time that is wasted on each sample.
+  std::string sim_net;           ///< --sim-net, the network between ranks: "25us,10GB/s"; empty: the one there is.
+
+  bool resumes_if_possible() const { return resume == "auto"; }
+  bool is_emulated() const { return emulated_step_ns > 0 || emulated_load_ns > 0 || !sim_net.empty(); }
+};
+
+/// Checks the options: ranges, names, and pairs that exclude each other. Throws config_error that names the flag:
+/// `--workers is -3; expected 0 or more`.
+void check(const TrainOptions& options, const std::vector<std::string>& archs, const std::vector<std::string>& modes,
+           const std::vector<std::string>& optimizers);
+
+/// Default numbers of workers and intra-op threads for a rank that may use `core_count` cores. Together they are as
+/// many as there are cores, because OpenMP's threads spin at barriers, and a thread without a core delays all others.
+/// LeNet, batch 64, two cores: on an idle machine a step takes 8.5 ms with 1 intra-op thread and 5.1 ms with 2; while
+/// other programs run, 14 to 25 ms with 1 and 137 to 714 ms with 2.
+struct ThreadCounts {
+  int workers = 0, threads = 1;
+};
+ThreadCounts default_threads(int core_count, bool is_cuda);
+
+Shuffle shuffle_of(const TrainOptions& options);
+Tail tail_of(const TrainOptions& options);
+Layout layout_of(const TrainOptions& options);
+DecodePath decode_of(const TrainOptions& options);
+/// With `auto` training decodes at smaller scales, also where its transforms do not draw at random, and evaluation does
+/// not.
+DctScale training_dct_scale(const TrainOptions& options);
+DctScale evaluation_dct_scale(const TrainOptions& options);
+
+}  // namespace penstock

@@ -1,0 +1,70 @@
+// EmulatedStep: a step in which waits stand for what a device computes, and only the messages are real.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "train/comm/network_model.h"
+#include "train/measure/recorder.h"
+#include "train/parallel/pipeline/schedule.h"
+#include "train/parallel/pipeline/stage_channel.h"
+#include "train/parallel/strategy/gradient_sync.h"
+#include "train/parallel/strategy/model_part.h"
+#include "train/tensor/device_batch.h"
+
+namespace penstock::detail {
+
+/// What is emulated, and how the mode divides it.
+struct EmulatedWork {
+  int64_t step_ns = 0;  ///< Forward, backward and update of a whole batch of all ranks, on one device.
+  int64_t shares = 1;   ///< Copies of the model, in ranks and replicas, that divide the rows of a batch.
+  int micro_batches = 1;
+  int rank = 0, ranks = 1;  ///< Along the pipe axis.
+  Schedule schedule = {};
+  std::vector<StageRange> chunks = {};  ///< What this rank holds, as ModelPart has it.
+  /// Bytes that one device sends and receives to bring replicas the parameters, and as many to collect their gradients.
+  int64_t replica_bytes = 0;
+  std::optional<SimNet> net = {};  ///< Over which these go; none: they take no time.
+};
+
+/// How long a rank waits in place of this operation. The model has `stage_count` stages. Rows take equally long, and so
+/// do stages (blocks of a ResNet do, to a third): a third of that is forward, a third the gradient of the input and a
+/// third that of the parameters, in which the update is included; a forward that is run again takes another third. A
+/// micro-batch takes the same time if it is not full.
+int64_t operation_ns(const EmulatedWork& work, size_t stage_count, const Operation& operation);
+
+/// Waits where the mode would compute, in the order of its schedule, so that ranks wait for each other's messages as in
+/// a real step. Sends what a real step sends: activations and gradients of parts with their true sizes, and sums of
+/// gradients, each of which begins when backward has come to it. All that is sent is zeros.
+///
+/// Not emulated: the loss and the gathers of sync-bn and of zero(stage=3). Thread-safety: the training thread's alone.
+class EmulatedStep {
+ public:
+  /// `link`: null where this rank holds the whole model. `sync`: null where this rank is alone. All outlive this.
+  EmulatedStep(ModelPart& part, StageLink* link, GradientSync* sync, Recorder& recorder, EmulatedWork work);
+
+  void run(const DeviceBatch& batch);
+
+ private:
+  int part_of(const Operation& operation) const { return operation.chunk * work_.ranks + work_.rank; }
+  void copy_to_replicas();
+  void forward(const DeviceBatch& batch, const Operation& operation, int64_t rows);
+  void backward(const Operation& operation, int64_t rows);
+  void wait_for_stages(const Operation& operation);
+  void find_output_sizes(size_t chunk, const torch::Tensor& input);
+  torch::Tensor output_like(size_t chunk, int64_t rows) const;
+  torch::Tensor& input_of(const Operation& operation);
+
+  ModelPart& part_;
+  StageLink* link_;
+  GradientSync* sync_;
+  Recorder& recorder_;
+  EmulatedWork work_;
+  std::vector<std::vector<int64_t>> output_sizes_;  // one entry per chunk, without the rows; empty: not known yet
+  torch::TensorOptions output_options_;
+  std::vector<torch::Tensor> inputs_;  // by chunk and micro-batch: what arrived, for the sizes of its gradient
+  std::vector<std::vector<size_t>> trained_of_stage_;  // parameters, as `sync` counts them
+};
+
+}  // namespace penstock::detail

@@ -1,0 +1,212 @@
+// ScheduleRunner: the operations of a schedule.
+#include "train/parallel/engine/schedule_runner.h"
+
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "train/parallel/exact/micro_shards.h"
+#include "train/parallel/replicas/replicas.h"
+#include "train/parallel/strategy/gradient_sync.h"
+#include "train/parallel/strategy/loss.h"
+
+namespace penstock::detail {
+
+StepSums no_sums(const torch::Device& device) {
+  const auto options = torch::dtype(torch::kFloat32).device(device);
+  return {torch::zeros({}, options), torch::zeros({}, options.dtype(torch::kInt64)), 0};
+}
+
+ScheduleRunner::ScheduleRunner(ModelPart& part, StageLink* link, int rank, int ranks, int micro_batches,
+                               Schedule schedule, const torch::Device& device, Recorder& recorder, bool spans_ranks,
+                               Replicas* replicas)
+    : part_(part),
+      link_(link),
+      rank_(rank),
+      ranks_(ranks),
+      micro_batches_(micro_batches),
+      schedule_(std::move(schedule)),
+      device_(device),
+      recorder_(recorder),
+      spans_ranks_(spans_ranks),
+      replicas_(replicas),
+      trained_(values(part.trained())),
+      alive_(part.chunk_count() * static_cast<size_t>(micro_batches)) {}
+
+StepSums ScheduleRunner::run(const DeviceBatch& batch) {
+  StepSums sums;
+  const auto last = last_of_chunks(batch);
+  weight_gradients_.clear();
+  for (const auto& operation : schedule_) {
+    const Rows rows = rows_of(batch, operation.micro_batch);
+    if (!runs(batch, rows)) continue;
+    const bool is_backward = operation.kind != Operation::Kind::kForward;
+    if (sync_ && is_backward) sync_->begin_backward(operation.micro_batch);
+    if (is_backward)
+      weight_gradients_.begin_backward(!leaves_weights_ && last[static_cast<size_t>(operation.chunk)] == &operation);
+    switch (operation.kind) {
+      case Operation::Kind::kForward:
+        forward(batch, operation, rows);
+        break;
+      case Operation::Kind::kBackward:
+      case Operation::Kind::kInputGradient:
+        backward(batch, operation, rows, sums);
+        break;
+      case Operation::Kind::kWeightGradient:
+        weight_gradient(operation);
+        break;
+    }
+    if (sync_ && is_backward) sync_->end_backward();
+  }
+  if (!weight_gradients_.empty()) {
+    recorder_.enter(Phase::kBackward);
+    weight_gradients_.finish();
+    recorder_.mark(Phase::kBackward);
+  }
+  return sums.loss.defined() ? sums : no_sums(device_);
+}
+
+std::vector<const Operation*> ScheduleRunner::last_of_chunks(const DeviceBatch& batch) const {
+  std::vector<const Operation*> last(part_.chunk_count(), nullptr);
+  for (const auto& operation : schedule_) {
+    const bool adds =
+        operation.kind == Operation::Kind::kBackward || operation.kind == Operation::Kind::kWeightGradient;
+    if (adds && runs(batch, rows_of(batch, operation.micro_batch)))
+      last[static_cast<size_t>(operation.chunk)] = &operation;
+  }
+  return last;
+}
+
+torch::Tensor ScheduleRunner::evaluate(const DeviceBatch& batch) {
+  torch::Tensor output;
+  for (int chunk = 0; chunk < static_cast<int>(part_.chunk_count()); ++chunk) {
+    const int part = chunk * ranks_ + rank_;
+    output = run_part(part == 0 ? batch.images : link_->receive_activation(part, 0, batch.rows), chunk, batch.rows);
+    if (part_.is_last(chunk)) return output;
+    link_->send_activation(part, 0, output);
+  }
+  return torch::Tensor();
+}
+
+bool ScheduleRunner::runs(const DeviceBatch& batch, const Rows& rows) const {
+  return rows.count > 0 || (spans_ranks_ && batch.global_count > 1);
+}
+
+int64_t ScheduleRunner::full_rows_of(const DeviceBatch& batch) const {
+  return (batch.rows + micro_batches_ - 1) / micro_batches_;
+}
+
+ScheduleRunner::Rows ScheduleRunner::rows_of(const DeviceBatch& batch, int micro_batch) const {
+  const int64_t each = full_rows_of(batch);
+  const int64_t first = std::min(each * micro_batch, batch.count);
+  return {first, std::min(each, batch.count - first)};
+}
+
+ScheduleRunner::Alive& ScheduleRunner::alive_of(const Operation& operation) {
+  return alive_[static_cast<size_t>(operation.chunk * micro_batches_ + operation.micro_batch)];
+}
+
+/// `full_rows`: the rows of `input` where a batch is full.
+torch::Tensor ScheduleRunner::run_part(const torch::Tensor& input, size_t chunk, int64_t full_rows) {
+  const WeightGradients::Scope scope(joins_weight_gradients() ? &weight_gradients_ : nullptr);
+  return replicas_ ? replicas_->forward(input, full_rows) : part_.forward(input, chunk);
+}
+
+void ScheduleRunner::keep_graph(Alive& alive, const torch::Tensor& output) {
+  alive.output = output;
+  most_alive_ = std::max(most_alive_, ++alive_count_);
+}
+
+/// At the last part: the loss.
+torch::Tensor ScheduleRunner::output_of(const DeviceBatch& batch, const Operation& operation, const Rows& rows,
+                                        Alive& alive) {
+  part_.train((spans_ranks_ ? batch.global_count : rows.count) > 1);
+  const auto input = alive.input.defined() ? alive.input : batch.images.narrow(0, rows.first, rows.count);
+  const auto output = run_part(input, operation.chunk, full_rows_of(batch));
+  if (!part_.is_last(operation.chunk)) return output;
+  alive.logits = replicas_ ? output : output.detach();
+  return Targets(batch, rows.first, rows.count, label_smoothing_).loss(output);
+}
+
+void ScheduleRunner::forward(const DeviceBatch& batch, const Operation& operation, const Rows& rows) {
+  Alive& alive = alive_of(operation);
+  if (!part_.is_first(operation.chunk)) {
+    alive.input = link_->receive_activation(part_of(operation), operation.micro_batch, rows.count).requires_grad_();
+    recorder_.mark(Phase::kBubble);
+  }
+  if (shards_) shards_->before_forward(operation.micro_batch);
+  recorder_.enter(Phase::kForward);
+  torch::Tensor output;
+  if (operation.recomputes) {
+    alive.random.emplace(device_).keep();
+    at::NoGradGuard no_grad;
+    output = output_of(batch, operation, rows, alive);
+  } else {
+    output = output_of(batch, operation, rows, alive);
+    keep_graph(alive, output);
+  }
+  if (shards_) shards_->after_forward(operation.micro_batch, rows.count);
+  if (!part_.is_last(operation.chunk)) link_->send_activation(part_of(operation), operation.micro_batch, output);
+  recorder_.mark(Phase::kForward);
+}
+
+void ScheduleRunner::forward_again(const DeviceBatch& batch, const Operation& operation, const Rows& rows,
+                                   Alive& alive) {
+  if (shards_) shards_->before_rerun(operation.micro_batch);
+  recorder_.enter(Phase::kForward);
+  const Rerun rerun(*alive.random, part_.buffers(), device_);
+  keep_graph(alive, output_of(batch, operation, rows, alive));
+  recorder_.mark(Phase::kForward);
+}
+
+torch::Tensor ScheduleRunner::gradient_of_output(const DeviceBatch& batch, const Operation& operation,
+                                                 const Alive& alive) {
+  if (part_.is_last(operation.chunk))
+    return torch::full_like(alive.output, 1.0 / static_cast<double>(batch.global_count));
+  auto gradient = link_->receive_gradient(part_of(operation), operation.micro_batch, alive.output);
+  recorder_.mark(Phase::kBubble);
+  return gradient;
+}
+
+void ScheduleRunner::backward(const DeviceBatch& batch, const Operation& operation, const Rows& rows, StepSums& sums) {
+  Alive& alive = alive_of(operation);
+  if (operation.recomputes) forward_again(batch, operation, rows, alive);
+  const auto gradient = gradient_of_output(batch, operation, alive);
+  recorder_.enter(Phase::kBackward);
+  const bool is_first = part_.is_first(operation.chunk);
+  if (operation.kind == Operation::Kind::kBackward) {
+    if (alive.output.requires_grad()) alive.output.backward(gradient);  // everything up to here may be frozen
+    if (replicas_) replicas_->backward(alive.logits.grad());
+  } else if (is_first) {
+    alive.gradient = gradient;
+  } else {
+    alive.rest.emplace(alive.output, gradient, alive.input);
+  }
+  if (part_.is_last(operation.chunk)) {
+    const auto hits = Targets(batch, rows.first, rows.count).hits(alive.logits);
+    const bool is_only = !sums.loss.defined();
+    sums.loss = is_only ? alive.output.detach() : sums.loss + alive.output.detach();
+    sums.correct = is_only ? hits : sums.correct + hits;
+    sums.count += rows.count;
+  }
+  if (!is_first) link_->send_gradient(part_of(operation), operation.micro_batch, alive.input.grad());
+  if (operation.kind == Operation::Kind::kBackward) {
+    alive = {};
+    --alive_count_;
+  }
+  recorder_.mark(Phase::kBackward);
+}
+
+void ScheduleRunner::weight_gradient(const Operation& operation) {
+  Alive alive = std::exchange(alive_of(operation), {});
+  --alive_count_;
+  recorder_.enter(Phase::kBackward);
+  if (alive.rest)
+    alive.rest->finish(trained_);
+  else if (alive.output.requires_grad())
+    alive.output.backward(alive.gradient);
+  recorder_.mark(Phase::kBackward);
+}
+
+}  // namespace penstock::detail

@@ -1,0 +1,44 @@
+// RankSums: the partial sums of ranks, added in the order of a tree (--exact).
+#pragma once
+
+#include <torch/types.h>
+
+#include <deque>
+#include <vector>
+
+#include "train/comm/comm.h"
+#include "train/parallel/sync/pending_collectives.h"
+
+namespace penstock::detail {
+
+/// Rank r's partial sum is leaf r. Where Comm::adds_by_halves() these are added by one all-reduce or reduce-scatter.
+/// Otherwise ranks gather all partial sums and each adds these up itself: an all-reduce adds in an order of its own.
+/// That takes W - 1 times the bytes of the gradients per rank, where an all-reduce takes 2 (W - 1) / W.
+///
+/// Memory: where they are gathered, W times that of each `flat` between start() and land().
+/// Thread-safety: that of its caller.
+class RankSums {
+ public:
+  /// Both outlive this.
+  RankSums(Comm& comm, StartedWorks& works) : comm_(comm), works_(works) {}
+
+  /// `flat`, the partial sums of this rank, is on its way as one of the works. The sums over all ranks come to `sum`,
+  /// which is `flat` itself, or a tensor for this rank's slice of it; `flat` is then destroyed.
+  void start(torch::Tensor flat, torch::Tensor sum);
+  /// What was started is in its `sum` afterwards, if its work was waited for.
+  void land();
+  /// What is gathered and has not landed.
+  std::vector<torch::Tensor> gathered() const;
+
+ private:
+  struct Gathered {
+    size_t work_count;  // works of the step up to and with this one
+    torch::Tensor all, sum;
+  };
+
+  Comm& comm_;
+  StartedWorks& works_;
+  std::deque<Gathered> gathered_;
+};
+
+}  // namespace penstock::detail

@@ -1,0 +1,106 @@
+// zero: as ddp, but each rank keeps the optimiser's state, with stage 2 also the gradients, and with stage 3 also the
+// parameters, of its slice alone (Rajbhandari et al. 2020, "ZeRO: memory optimizations toward training trillion
+// parameter models", sec. 5).
+#include <algorithm>
+#include <numeric>
+
+#include "core/number_text.h"
+#include "core/text.h"
+#include "train/nn/model.h"
+#include "train/parallel/engine/engine.h"
+#include "train/parallel/modes/mode_keys.h"
+#include "train/parallel/modes/sharding_choices.h"
+#include "train/parallel/sharding/sharded_parameters.h"
+
+namespace penstock {
+namespace {
+
+int stage_of(const Spec& spec) {
+  const int stage = spec.get("stage", 1);
+  if (stage < 1 || stage > 3) throw config_error(concat("--mode zero: stage is ", stage, "; expected 1, 2 or 3"));
+  return stage;
+}
+
+Mesh zero_mesh(const Spec& spec, const MeshRequest& request) {
+  const int ranks = request.ranks > 0 ? request.ranks : request.default_ranks;
+  const int micro_batches = detail::accumulate_of(spec, request.batch_size, ranks, request.shards);
+  if (stage_of(spec) == 3 && request.shards == 0 && micro_batches > 1)
+    throw config_error(concat("--mode zero: stage is 3 and accumulate is ", micro_batches,
+                              "; expected stage 1 or 2: in stage 3 each backward gives its gradients back"));
+  detail::check_takes_slices(spec, request.optimizer);
+  detail::syncs_batch_norm(spec, request.shards);  // throws
+  if (detail::steps_in_backward(spec, request.optimizer, request.shards) && stage_of(spec) > 1)
+    throw config_error(concat("--mode zero: step-in-backward is true and stage is ", stage_of(spec),
+                              "; expected stage 1, where gradients are summed whole"));
+  return {.data = ranks, .shards = request.shards};
+}
+
+/// "that keep 1 / 2 of the parameters each; 7 units of stages are gathered in turn, the largest of 18.9 MB".
+std::string text_of(const Model& model, int ranks) {
+  std::vector<int64_t> stage_bytes(model.stages().size(), 0);
+  for (const auto& item : model.named_parameters())
+    stage_bytes[detail::stage_of(model, item.key())] += static_cast<int64_t>(item.value().nbytes());
+  int64_t largest = 0;
+  const auto units = detail::assign_units(stage_bytes);
+  for (const auto& unit : units)
+    largest =
+        std::max(largest, std::accumulate(stage_bytes.begin() + static_cast<std::ptrdiff_t>(unit.first),
+                                          stage_bytes.begin() + static_cast<std::ptrdiff_t>(unit.end), int64_t{0}));
+  return concat("that keep 1 / ", ranks, " of the parameters each; ", count_text(units.size(), "unit"), " of stages ",
+                units.size() == 1 ? "is" : "are", " gathered in turn, the largest of ",
+                byte_text(static_cast<uint64_t>(largest)));
+}
+
+void slice_parameters(detail::Choices& choices, const Model& model) {
+  const auto parameters = std::make_shared<std::shared_ptr<detail::ShardedParameters>>();
+  const int leaf_count = choices.mesh.shards > 0 ? choices.micro_batches : 0;
+  choices.store = [parameters, leaf_count](const auto& part, Comm& data, Recorder& recorder) {
+    return *parameters = std::make_shared<detail::ShardedParameters>(part, data, recorder, leaf_count);
+  };
+  choices.update = [parameters](const auto& update) {
+    return detail::make_shard_update(update, (*parameters)->trained());
+  };
+  choices.sync = [parameters](const auto&, Comm&, Recorder&, int) { return detail::make_shard_sync(*parameters); };
+  choices.sliced = {.parameters = true, .gradients = true, .optimizer = true};
+  choices.text = text_of(model, choices.mesh.data);
+}
+
+Promise zero_promise(const Spec& spec, const Mesh& mesh) {
+  return {.sees_whole_batches = detail::sees_whole_batches(spec, mesh.data)};
+}
+
+std::unique_ptr<Strategy> make_zero(const Spec& spec, const StrategyContext& context) {
+  const int stage = stage_of(spec);
+  const Mesh mesh = zero_mesh(
+      spec, {.ranks = context.comm.world_size(), .shards = context.shards, .optimizer = context.optimizer.spec});
+  const int micro_batches = detail::accumulate_of(spec, /*batch_size=*/0, mesh.data, mesh.shards);
+  detail::Choices choices{.mesh = mesh,
+                          .micro_batches = micro_batches,
+                          .schedule = detail::accumulation(micro_batches),
+                          .syncs_batch_norm = detail::syncs_batch_norm(spec, mesh.shards),
+                          .steps_in_backward = detail::steps_in_backward(spec, context.optimizer.spec)};
+  if (stage == 1) detail::slice_state(choices);
+  if (stage == 2) detail::slice_gradients(choices);
+  if (stage == 3) slice_parameters(choices, context.model);
+  return std::make_unique<detail::Engine>(context, choices);
+}
+
+const Registered<StrategyKind> kZero{
+    "zero",
+    {"stage", "accumulate", "sync-bn", "step-in-backward"},
+    "as ddp, but each rank makes the update for its slice of the parameters: with stage 1 (the default) it keeps the "
+    "optimiser's state of that slice alone, with stage 2 also the gradients, and with stage 3 also the parameters, "
+    "which are gathered while they are used; accumulate (default 1, with stages 1 and 2) as of single; sync-bn, "
+    "and with stage 1 step-in-backward, as of ddp",
+    make_zero,
+    {.mesh = zero_mesh,
+     .check_model = detail::check_sync,
+     .holds_part = [](const Spec& spec, const Mesh& mesh) { return stage_of(spec) == 3 && mesh.data > 1; },
+     .promise = zero_promise,
+     .examples = {"zero(accumulate=2)", "zero(step-in-backward=true)", "zero(stage=2)", "zero(stage=2,accumulate=2)",
+                  "zero(stage=3)", "zero(stage=3,sync-bn=true)"},
+     .exact = StrategyKind::Exact::kPieces,
+     .keeps_average = true}};
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,46 @@
+// Rerun: runs a forward a second time so that it gives the same bits and leaves no other trace than its graph.
+#pragma once
+
+#include <torch/types.h>
+
+#include <vector>
+
+#include "train/parallel/strategy/model_part.h"
+
+namespace penstock::detail {
+
+/// The state of a device's random numbers: 5 KB on the CPU, 16 bytes on CUDA.
+class RandomState {
+ public:
+  explicit RandomState(const torch::Device& device) : device_(device) {}
+
+  void keep();           ///< Takes the state as it is now.
+  void restore() const;  ///< Makes it what it was at keep().
+  bool is_now() const;   ///< Whether nothing has been drawn since keep(), and nobody has set it.
+
+ private:
+  torch::Device device_;
+  torch::Tensor state_;
+};
+
+/// While it lives, forwards draw the random numbers that followed `before`, and change copies of the buffers: BatchNorm
+/// has counted the micro-batch already. Its destructor gives both back as they were when it was made.
+///
+/// Limitation: ranks that are threads of one process draw from the same random numbers of the CPU. What another rank
+/// draws meanwhile is missing here, so that a model with dropout may drop other elements in its second forward.
+///
+/// Requires that the buffers whose values the forward uses are as they were in the first run. BatchNorm uses its
+/// running statistics in evaluation mode alone, in which nothing changes them.
+class Rerun {
+ public:
+  Rerun(const RandomState& before, const NamedTensors& buffers, const torch::Device& device);
+  ~Rerun();
+  Rerun(const Rerun&) = delete;
+  Rerun& operator=(const Rerun&) = delete;
+
+ private:
+  RandomState now_;
+  std::vector<torch::Tensor> buffers_, kept_;  // the model's, and their memory
+};
+
+}  // namespace penstock::detail

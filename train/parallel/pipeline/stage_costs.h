@@ -1,0 +1,69 @@
+// What the stages of a model cost, so that it can be cut into parts that cost the same.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "train/comm/comm.h"
+#include "train/parallel/engine/memory_use.h"
+#include "train/parallel/pipeline/stage_cuts.h"
+#include "train/parallel/strategy/strategy.h"
+
+namespace penstock::detail {
+
+/// What the costs of two parts are compared by.
+enum class Balance { kParameters, kTime, kMemory };
+
+/// parameters, time or memory. Throws config_error `<where>: unknown balance ...`.
+Balance balance_named(const std::string& where, const std::string& name);
+
+/// What one stage costs for one micro-batch.
+struct StageCost {
+  double ms = 0;  ///< Forward and backward, the median of three means.
+  /// What forward allocates and does not give back: all that backward needs and that was not there before, and the
+  /// output. Not the input, which is the output of the stage before it, and no parameters.
+  double activation_bytes = 0;
+};
+
+/// Runs each stage on micro-batches of random numbers with the sizes `input_sizes`, N x C x H x W: one to count the
+/// bytes, then three times `micro_batches` to take the time. One stage at a time is on `device`, so that no device
+/// needs memory for the whole model. The weights, BatchNorm's statistics, the gradients and the state of the random
+/// generators are afterwards what they were before. The first stage, and one before which nothing is trained, compute
+/// no gradient of their input. `on_cost` hears what each stage costs, as soon as it is known.
+std::vector<StageCost> measure_stages(
+    Model& model, const std::vector<int64_t>& input_sizes, int micro_batches, const torch::Device& device,
+    const std::function<void(const StageCost&)>& on_cost = [](const StageCost&) {});
+
+/// Collective: rank 0 measures while the others wait, and all of them get its numbers, so that they cut at the same
+/// places.
+std::vector<StageCost> agreed_stage_costs(Comm& comm, Model& model, const std::vector<int64_t>& input_sizes,
+                                          int micro_batches, const torch::Device& device);
+
+/// Milliseconds of a part, per micro-batch.
+PartCost part_ms(const std::vector<StageCost>& costs);
+
+/// Bytes of a part: its parameters; `beside` more tensors of the size of each trained parameter, which are the gradient
+/// and the optimiser's state, a slice counting as its fraction; and the activations of the micro-batches that are alive
+/// at once. `alive`: one entry per part.
+PartCost part_bytes(const Model& model, const std::vector<StageCost>& costs, const std::vector<int>& alive,
+                    double beside);
+
+/// `costs`: what was measured of each part, "12 ms" or "23.4 MB"; empty if nothing was.
+struct MeasuredParts {
+  std::vector<StageRange> ranges;
+  std::vector<std::string> costs;
+};
+
+/// What a model is cut for.
+struct PartUse {
+  std::vector<int> alive;     // one entry per part: micro-batches whose activations are alive at once
+  int64_t micro_batches = 1;  // that a full batch is cut into, over all copies of the model
+  Sliced sliced = {};         // over the copies
+  int copies = 1;
+};
+
+/// Collective: the model in as many parts as `use.alive` has entries. Requires `balance` to be time or memory.
+MeasuredParts measured_parts(const StrategyContext& context, Balance balance, const PartUse& use);
+
+}  // namespace penstock::detail

@@ -1,0 +1,55 @@
+// GradientScatter: packs a bucket and starts its reduce-scatter.
+#include "train/parallel/sharding/reduce_scatter_sync.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "train/tensor/storage.h"
+
+namespace penstock::detail {
+
+GradientScatter::GradientScatter(std::vector<torch::Tensor> parameters, std::vector<SlicedBucket> buckets, Comm& comm,
+                                 StartedWorks& works)
+    : parameters_(std::move(parameters)), buckets_(std::move(buckets)), comm_(comm), works_(works) {}
+
+void GradientScatter::start(size_t index) {
+  at::NoGradGuard no_grad;
+  auto& bucket = buckets_[index];
+  auto flat = torch::empty({bucket.whole.numel()}, bucket.whole.options());
+  auto alive = gradients();
+  alive.push_back(flat);
+  peak_bytes_ = std::max(peak_bytes_, storage_bytes(alive));
+  int64_t end = 0;
+  for (size_t k = 0; k < bucket.members.size(); ++k) {
+    const auto& parameter = parameters_[bucket.members[k]];
+    const int64_t offset = bucket.offsets[k];
+    flat.narrow(0, end, offset - end).zero_();  // what alignment has left free
+    auto place = flat.as_strided(parameter.sizes(), parameter.strides(), offset);
+    if (parameter.grad().defined())
+      place.copy_(parameter.grad());
+    else
+      place.zero_();
+    parameter.mutable_grad().reset();
+    end = offset + parameter.numel();
+  }
+  flat.narrow(0, end, flat.numel() - end).zero_();
+  works_.start([&] { return comm_.reduce_scatter_sum(bucket.gradient, flat); }, flat);
+}
+
+void GradientScatter::reset() {
+  for (const auto& parameter : parameters_) parameter.mutable_grad().reset();
+}
+
+std::vector<torch::Tensor> GradientScatter::buffers() const {
+  auto list = works_.kept();
+  for (const auto& bucket : buckets_) list.push_back(bucket.gradient);
+  return list;
+}
+
+std::vector<torch::Tensor> GradientScatter::gradients() const {
+  auto list = buffers();
+  for (const auto& parameter : parameters_) list.push_back(parameter.grad());
+  return list;
+}
+
+}  // namespace penstock::detail

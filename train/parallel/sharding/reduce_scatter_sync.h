@@ -1,0 +1,38 @@
+// GradientScatter: the gradients of a bucket go where they are summed, and their memory is given back.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "train/parallel/sharding/bucket_gradients.h"
+#include "train/parallel/sharding/shard_layout.h"
+#include "train/parallel/sync/pending_collectives.h"
+
+namespace penstock::detail {
+
+/// Each backward of a bucket is a sum of its own. Thread-safety: that of its caller.
+class GradientScatter final : public BucketGradients {
+ public:
+  /// Requires that `buckets` have their `gradient` and name `parameters` by their indices. `works` outlives this.
+  GradientScatter(std::vector<torch::Tensor> parameters, std::vector<SlicedBucket> buckets, Comm& comm,
+                  StartedWorks& works);
+  void reset() override;
+  /// The sum over the ranks is on its way to the bucket's `gradient`. Memory: the flat bucket, until its work was
+  /// waited for.
+  void start(size_t bucket) override;
+  std::vector<torch::Tensor> buffers() const override;
+  int64_t peak_bytes() const override { return peak_bytes_; }
+
+ private:
+  std::vector<torch::Tensor> gradients() const;
+
+  std::vector<torch::Tensor> parameters_;
+  std::vector<SlicedBucket> buckets_;  // they share their tensors with those of the update
+  Comm& comm_;
+  StartedWorks& works_;
+  int64_t peak_bytes_ = 0;
+};
+
+}  // namespace penstock::detail

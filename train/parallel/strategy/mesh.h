@@ -1,0 +1,42 @@
+// Mesh: the ranks of a run as a grid, and which of them a mode takes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "loader/order/partition.h"
+
+namespace penstock {
+
+/// Ranks along two axes: `data` copies of the model, each cut into `pipe` parts. rank = data_rank * pipe + pipe_rank,
+/// so that the ranks of one copy are neighbours.
+struct Mesh {
+  int data = 1, pipe = 1;
+  int replicas = 1;  ///< Copies of the model in each rank, each with a thread of its own that computes.
+  int shards = 0;    ///< Of --exact: pieces of a global batch that are computed one by one; 0: without it.
+  /// On CUDA: the GPU that a rank's batches go to, one entry per rank of a machine; empty: local rank i takes GPU i.
+  std::vector<int> gpus = {};
+
+  int size() const { return data * pipe; }
+  int data_rank(int rank) const { return rank / pipe; }
+  int pipe_rank(int rank) const { return rank % pipe; }
+  int rank(int data_rank, int pipe_rank) const { return data_rank * pipe + pipe_rank; }
+  bool operator==(const Mesh&) const = default;
+};
+
+/// How ranks divide a short batch. With `shards` (--exact) a shard is the same rows in every batch, at the same rank.
+constexpr ShortBatch short_batch_of(int shards) { return shards > 0 ? ShortBatch::kInPlace : ShortBatch::kEvenly; }
+
+/// What a mode is asked before anything is opened: how it lays itself over the ranks.
+struct MeshRequest {
+  int ranks = 0;           ///< As the user or a launcher says; 0: the mode may choose.
+  int default_ranks = 2;   ///< What is usual here: one for each visible GPU, 2 on the CPU.
+  int64_t batch_size = 0;  ///< Rows per step, over all ranks; 0: not known.
+  int shards = 0;          ///< As Mesh::shards: a power of two that divides the batch.
+  int gpus = -1;           ///< Those that are visible, where the run is on CUDA; 0: it is on the CPU; -1: not known.
+  std::string optimizer = {};  ///< As --optimizer says; "": not known.
+  int local_ranks = 0;         ///< Those of `ranks` that are on this machine; 0: not known.
+};
+
+}  // namespace penstock

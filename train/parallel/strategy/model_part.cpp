@@ -1,0 +1,105 @@
+// ModelPart: what is held moves to the device, what is not is released.
+#include "train/parallel/strategy/model_part.h"
+
+#include <algorithm>
+
+#include "train/nn/model.h"
+#include "train/nn/module_names.h"
+#include "train/tensor/storage.h"
+
+namespace penstock::detail {
+
+std::vector<torch::Tensor> values(const NamedTensors& tensors) {
+  std::vector<torch::Tensor> list;
+  for (const auto& [name, tensor] : tensors) list.push_back(tensor);
+  return list;
+}
+
+size_t stage_of(const Model& model, const std::string& tensor) {
+  const auto& stages = model.stages();
+  const auto found = std::find_if(stages.begin(), stages.end(), [&](const Stage& stage) {
+    return std::any_of(stage.modules.begin(), stage.modules.end(),
+                       [&](const auto& module) { return is_inside(tensor, module); });
+  });
+  return found == stages.end() ? 0 : static_cast<size_t>(found - stages.begin());
+}
+
+ModelPart::ModelPart(Model& model, std::vector<StageRange> chunks, const torch::Device& device, bool is_outline)
+    : model_(model), chunks_(std::move(chunks)), stage_count_(model.stages().size()) {
+  at::NoGradGuard no_grad;
+  const auto take = [&](const torch::OrderedDict<std::string, torch::Tensor>& tensors, NamedTensors& held) {
+    for (const auto& item : tensors) {
+      auto tensor = item.value();
+      if (!holds(item.key())) {
+        release_memory(tensor);
+        continue;
+      }
+      if (is_outline) {
+        const auto empty = torch::empty_like(tensor, tensor.options().device(device).requires_grad(false));
+        release_memory(empty);
+        tensor.set_data(empty);
+      } else if (tensor.device() != device) {
+        tensor.set_data(tensor.to(device));
+      }
+      held.emplace_back(item.key(), tensor);
+    }
+  };
+  take(model.named_parameters(), parameters_);
+  take(model.named_buffers(), buffers_);
+  for (const auto& item : parameters_)
+    if (item.second.requires_grad()) trained_.push_back(item);
+}
+
+bool ModelPart::holds(const std::string& name) const {
+  const size_t stage = stage_of(model_, name);
+  return std::any_of(chunks_.begin(), chunks_.end(),
+                     [&](const StageRange& chunk) { return chunk.first <= stage && stage < chunk.end; });
+}
+
+torch::Tensor ModelPart::forward(torch::Tensor x, size_t chunk) const {
+  for (size_t stage = chunks_[chunk].first; stage < chunks_[chunk].end; ++stage) x = run(stage, x);
+  return x;
+}
+
+torch::Tensor ModelPart::run(size_t stage, const torch::Tensor& x) const {
+  if (before_stage_) before_stage_(stage);
+  if (store_) store_->enter(stage);
+  auto output = model_.stages()[stage].forward(x);
+  if (store_) store_->leave(stage, output);
+  return output;
+}
+
+std::vector<size_t> ModelPart::stages_of_parameters() const {
+  std::vector<size_t> stages;
+  for (const auto& [name, parameter] : parameters_) stages.push_back(stage_of(model_, name));
+  return stages;
+}
+
+void ModelPart::for_each_whole(const std::function<void(const std::string&, const torch::Tensor&)>& use) const {
+  const auto stages = stages_of_parameters();
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const auto& [name, parameter] = parameters_[i];
+    const size_t stage = stages[i];
+    if (store_ && (i == 0 || stages[i - 1] != stage)) store_->gather(stage);
+    use(name, parameter.detach());
+    if (store_ && (i + 1 == stages.size() || stages[i + 1] != stage)) store_->put_back(stage);
+  }
+}
+
+void ModelPart::load(const std::string& name, const torch::Tensor& value) {
+  at::NoGradGuard no_grad;
+  for (size_t i = 0; store_ && i < parameters_.size(); ++i)
+    if (parameters_[i].first == name) return store_->load(i, value);
+  for (const auto* held : {&parameters_, &buffers_})
+    for (const auto& [own, tensor] : *held) {
+      if (own != name) continue;
+      if (tensor.storage().nbytes() == 0) take_memory(tensor);
+      tensor.detach().copy_(value);
+    }
+}
+
+void ModelPart::train(bool on) {
+  if (model_.is_training() != on) model_.train(on);
+}
+
+}  // namespace penstock::detail

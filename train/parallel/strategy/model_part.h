@@ -1,0 +1,85 @@
+// ModelPart: the stages of a model that one rank holds, on its device.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "train/parallel/strategy/parameter_store.h"
+
+namespace penstock {
+
+class Model;
+
+namespace detail {
+
+/// In the order of the model.
+using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
+
+std::vector<torch::Tensor> values(const NamedTensors& tensors);
+
+/// Stages first .. end - 1 of a model.
+struct StageRange {
+  size_t first = 0, end = 0;
+};
+
+/// The stages of one range or several, which are its chunks. The stages of a chunk run one after the other.
+///
+/// Memory: the tensors of the other stages lose theirs; names and sizes stay, so that every rank knows the whole model.
+/// Thread-safety: one thread.
+class ModelPart {
+ public:
+  /// Moves what `chunks` hold to `device`. They are in the order of the model and do not overlap. A tensor that no
+  /// stage names belongs to the first stage. Requires a model on the CPU, or whole on `device`; of an outline nothing
+  /// has memory before load().
+  ModelPart(Model& model, std::vector<StageRange> chunks, const torch::Device& device, bool is_outline = false);
+
+  /// The first stage takes images, the last gives logits; between them are activations.
+  torch::Tensor forward(torch::Tensor x, size_t chunk = 0) const;
+  void train(bool on);
+
+  size_t chunk_count() const { return chunks_.size(); }
+  /// Whether this chunk has the model's first stage, or its last one.
+  bool is_first(size_t chunk = 0) const { return chunks_[chunk].first == 0; }
+  bool is_last(size_t chunk) const { return chunks_[chunk].end == stage_count_; }
+  /// Whether the parameter or buffer of this name is held here.
+  bool holds(const std::string& name) const;
+
+  /// From now on `call` is called before each stage that this part runs.
+  void before_stages(std::function<void(size_t stage)> call) { before_stage_ = std::move(call); }
+
+  /// From now on parameters are where `store` has them, and whole while a stage runs.
+  void keep_in(std::shared_ptr<ParameterStore> store) { store_ = std::move(store); }
+  const ParameterStore* store() const { return store_.get(); }  ///< Null: parameters are always whole.
+  /// Collective over the ranks that hold the same stages. Each parameter is whole while `use` has it, to be read.
+  void for_each_whole(const std::function<void(const std::string& name, const torch::Tensor& parameter)>& use) const;
+  /// Copies the value of a parameter or buffer from any device, if it is held here.
+  void load(const std::string& name, const torch::Tensor& value);
+
+  size_t stage_count() const { return stage_count_; }  ///< Of the whole model.
+  std::vector<size_t> stages_of_parameters() const;    ///< One entry per parameter.
+  const NamedTensors& parameters() const { return parameters_; }
+  const NamedTensors& buffers() const { return buffers_; }
+  const NamedTensors& trained() const { return trained_; }  ///< The parameters without those that are frozen.
+
+ private:
+  torch::Tensor run(size_t stage, const torch::Tensor& x) const;
+
+  Model& model_;
+  std::vector<StageRange> chunks_;
+  size_t stage_count_;
+  NamedTensors parameters_, buffers_, trained_;
+  std::function<void(size_t)> before_stage_;
+  std::shared_ptr<ParameterStore> store_;  // shared with the update and the gradient sync
+};
+
+/// The stage that a parameter or buffer belongs to.
+size_t stage_of(const Model& model, const std::string& tensor);
+
+}  // namespace detail
+}  // namespace penstock

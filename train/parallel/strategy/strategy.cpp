@@ -1,0 +1,26 @@
+// Strategy: a state in memory, and what a mode promises where it says nothing.
+#include "train/parallel/strategy/strategy.h"
+
+#include "core/error.h"
+
+namespace penstock {
+
+void Strategy::average_weights(double, bool) {
+  throw bug_error("a mode that keeps no average was asked for one; expected Traits::keeps_average");
+}
+
+Promise promise_of(const Spec& spec, const Mesh& mesh) {
+  const auto& mode = StrategyRegistry::entry(spec.name());
+  if (!mode.traits.promise) return {.sees_whole_batches = mesh.data * mesh.replicas == 1};
+  return mode.traits.promise(spec.with_keys(mode.keys), mesh);
+}
+
+StateDict Strategy::state() {
+  StateDict state;
+  for_each_state([&](const std::string& name, const torch::Tensor& tensor) {
+    state[name] = tensor.detach().to(torch::kCPU, /*non_blocking=*/false, /*copy=*/true);
+  });
+  return state;
+}
+
+}  // namespace penstock

@@ -1,0 +1,196 @@
+// Strategy: the plug-in that decides how one optimisation step is spread over ranks.
+#pragma once
+
+#include <torch/types.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/registry.h"
+#include "train/comm/comm.h"
+#include "train/comm/network_model.h"
+#include "train/measure/recorder.h"
+#include "train/optimizers/optimizer.h"
+#include "train/parallel/strategy/mesh.h"
+#include "train/tensor/device_batch.h"
+
+namespace penstock {
+
+class Model;
+
+/// Named, unsharded tensors on the CPU: `model.<parameter>`, `model.<buffer>`, `optimizer.<slot>.<parameter>`, for
+/// optimisers that need it the scalar `optimizer.steps`, and where an average is kept `average.<parameter>` and
+/// `average.<buffer>`; and what a rank of a mode keeps for itself,
+/// `strategy.<owner>.<rank>.<entry>`, which other modes and world sizes leave out.
+using StateDict = std::map<std::string, torch::Tensor>;
+/// Such names, with tensors of the sizes and dtypes, which need no memory.
+using StateSizes = std::vector<std::pair<std::string, torch::Tensor>>;
+using UseTensor = std::function<void(const std::string& name, const torch::Tensor& tensor)>;
+
+/// What --bias-decay, --label-smoothing and --average change in a step.
+struct StepOptions {
+  std::map<std::string, double> weight_decays = {};  // by parameter; that of the optimiser's options for the others
+  double label_smoothing = 0;                        // of the loss of training, see Targets
+  bool keeps_average = false;                        // average_weights() will be called
+};
+
+/// What a strategy works on. All outlive it.
+struct StrategyContext {
+  Model& model;  // on the CPU, or whole on `device`; the strategy moves what it holds; see also `weights`
+  Comm& comm;
+  torch::Device device;  // of this rank
+  OptimizerOptions optimizer;
+  Recorder& recorder;
+  int64_t emulated_step_ns = 0;                     // see EmulatedStep; 0: forward, backward and update are real
+  std::map<std::string, double> rate_factors = {};  // of the learning rate, by parameter; 1 for the others
+  std::vector<int64_t> input_sizes = {};            // of a full batch, over all ranks: N x C x H x W; empty: not known
+  std::function<std::unique_ptr<Model>()> make_model = {};  // another one like `model`, on the CPU
+  std::function<void(const std::string&)> say = {};         // hears lines for people; null: nobody reads them
+  int shards = 0;                                           // as MeshRequest::shards
+  uint64_t seed = 0;                                        // of the random numbers in a step, where there are shards
+  std::optional<SimNet> sim_net = {};  // over which an emulated step copies to replicas; messages of ranks know it
+  /// Null: the model has its initial weights. Otherwise its tensors have no memory, and this gives the weights one by
+  /// one, each valid as long as `use` runs, some of them twice; what comes last counts. Only where Traits::holds_part.
+  std::function<void(const UseTensor& use)> weights = {};
+  StepOptions step = {};
+};
+
+/// Sums over the samples of this rank's rows, on its device, not synchronised.
+struct StepSums {
+  torch::Tensor loss;     // f64 or f32 scalar: sum of weight * cross entropy
+  torch::Tensor correct;  // i64 scalar: rows of weight 1 whose largest logit is the label, of a mixed row that of the
+                          // greater share
+  int64_t count = 0;      // rows that the sums are of; 0 at a rank that holds no last stage
+  torch::Tensor compression_error = {};  // see measure_next_step(); not of this rank, but of the sum over all
+};
+
+/// What one kind of tensors takes at one rank.
+struct KindMemory {
+  std::string kind;          // parameters, gradients, optimizer
+  int64_t bytes = 0;         // measured between two steps
+  int64_t peak_bytes = 0;    // the most at any time of a step so far
+  double formula_bytes = 0;  // what `bytes` is by the formula of the mode
+  std::string formula = {};  // "phi / 2", where phi is the bytes of the parameters
+};
+
+/// What one replica of the model has done, in a mode that has several on one rank.
+struct ReplicaUse {
+  std::string device;             // cpu, cuda:1
+  double busy_ms = 0;             // in training: forward, backward and sums of gradients, of all steps
+  int64_t peak_memory_bytes = 0;  // the most that LibTorch has allocated on this device; 0 on the CPU: not counted
+};
+
+/// Equivalence: fed the same global batches, every strategy at every world size that it accepts reaches the parameters
+/// of `single`: gradients are summed over all rows of all ranks and divided once by the global true sample count.
+///
+/// Frozen parameters (Model::freeze()) require no gradient: they get no update, and stand in state() all the same, with
+/// zeros in the optimiser's slots, so that a checkpoint does not know what was frozen.
+///
+/// Errors: the constructor throws config_error for a world size that it does not accept, as `mesh` does.
+/// Thread-safety: the training thread's alone.
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+  /// Which part of a global batch this rank works on: rank and world size for the loader.
+  virtual int data_rank() const = 0;
+  virtual int data_world_size() const = 0;
+  /// How the ranks and the model were divided, for people, to follow "mode NAME, 4 ranks "; "" if every rank holds the
+  /// whole model.
+  virtual std::string text() const { return ""; }
+  /// The share of a step, 0..1, in which each rank would wait for its neighbours in a pipeline if all parts took
+  /// equally long and messages took no time; 0 if there is no pipeline.
+  virtual double predicted_bubble() const { return 0; }
+  /// Pieces in which the rows of this rank's batch go through the model, one after the other.
+  virtual int micro_batches() const { return 1; }
+  /// The number of these pieces must be a multiple of this.
+  virtual int micro_batch_step() const { return 1; }
+  /// Whether this rank needs images. Where it does not, its batches are counts without tensors.
+  virtual bool is_fed() const { return true; }
+  /// The most micro-batches whose intermediate activations this rank has kept at once; 1 where a batch runs whole.
+  virtual int most_alive() const { return 1; }
+  /// Bytes of the activation of one micro-batch that this rank sends to the next one; 0 where it sends none, and before
+  /// the first step.
+  virtual int64_t activation_bytes() const { return 0; }
+  /// Forward, backward, communication and update. Marks the recorder's phases.
+  virtual StepSums step(const DeviceBatch& batch) = 0;
+  /// Collective. At a rank that holds the last stage: logits of the batch in evaluation mode, rows x classes, no
+  /// gradient; and `batch` has its labels and weights. Elsewhere an undefined tensor.
+  virtual torch::Tensor evaluate(DeviceBatch& batch) = 0;
+  virtual void set_learning_rate(double learning_rate) = 0;
+  /// Collective, between two steps: the average becomes decay * average + (1 - decay) * weights, with BatchNorm's
+  /// running statistics among the weights; with `restarts` the weights then become the average. It starts as the
+  /// weights of the first step. evaluate() uses it from the start on. Requires StepOptions::keeps_average and
+  /// Traits::keeps_average; without the latter it throws bug_error.
+  virtual void average_weights(double decay, bool restarts);
+  /// One entry per replica; empty in a mode that has none.
+  virtual std::vector<ReplicaUse> replica_use() { return {}; }
+  /// Called at every rank or at none. If gradients are sent compressed, the next step also finds out what that costs:
+  /// |gradient as it was sent - true gradient| / |true gradient|, in StepSums::compression_error.
+  virtual void measure_next_step() {}
+
+  /// What this rank's tensors take now; the kinds are the same at every rank. Empty if it is not known.
+  virtual std::vector<KindMemory> memory() const { return {}; }
+
+  /// The tensors of a checkpoint, in the order of the model; the same at every rank.
+  virtual StateSizes state_sizes() = 0;
+  /// Collective. Rank 0's `use` gets each of them once, whole, in that order and the same at any world size; that of
+  /// other ranks is not called. A tensor is on any device and valid as long as `use` runs: no rank collects those that
+  /// it does not hold.
+  virtual void for_each_state(const UseTensor& use) = 0;
+  /// Collective: at rank 0 copies of all of them on the CPU, elsewhere nothing. For small models.
+  StateDict state();
+  /// The inverse, with the whole state at every rank, of which it reads what it holds. Throws corrupt_error naming a
+  /// tensor that is missing, too many or of another shape.
+  virtual void load_state(const StateDict& state) = 0;
+  /// What the last load_state() left out because it is for another mode or world size, in one line; "" for nothing.
+  virtual std::string left_out() const { return ""; }
+};
+
+/// How close a step of a mode comes to one of `single` on the same rows. Gradients are the same sums in another order.
+struct Promise {
+  /// BatchNorm's statistics are those of all rows of a batch: models with BatchNorm train the same, too.
+  bool sees_whole_batches = true;
+  /// The most that |gradient as sent - gradient| / |gradient| of one step may be where gradients are compressed.
+  double compression_error = 0;
+};
+
+struct StrategyKind {
+  using Interface = Strategy;
+  static constexpr const char* kName = "mode";
+  using Factory = std::function<std::unique_ptr<Strategy>(const Spec&, const StrategyContext&)>;
+  /// Which runs with --exact a mode takes. kPieces: only optimisers with Traits::takes_pieces, because a rank has
+  /// pieces of parameters.
+  enum class Exact { kNever, kPieces, kAlways };
+  struct Traits {
+    /// How the mode lays itself over the ranks, before data are opened. Its size is `request.ranks`, unless that is 0.
+    /// Throws config_error for a number of ranks that it does not take.
+    std::function<Mesh(const Spec&, const MeshRequest& request)> mesh;
+    /// Throws config_error for a model that the mode cannot spread over this mesh; before ranks meet. Null: it takes
+    /// any.
+    std::function<void(const Spec&, const Model&, const Mesh&)> check_model = {};
+    /// What the ranks of one copy of the model do when in a step, as lines of text. Null: every rank runs its rows
+    /// forward and backward, and waits for nobody between.
+    std::function<std::string(const Spec&, const Mesh&)> draw = {};
+    /// Whether ranks hold a part of the model each, and take StrategyContext::weights. Null: every rank holds it whole.
+    std::function<bool(const Spec&, const Mesh&)> holds_part = {};
+    /// Null: no compression, and whole batches where there is one copy of the model.
+    std::function<Promise(const Spec&, const Mesh&)> promise = {};
+    /// What `train verify-modes` runs beside the mode without keys: "ddp(accumulate=2)".
+    std::vector<std::string> examples = {};
+    /// A mode that takes shards computes them one by one, and reaches the bits of every other one that does.
+    Exact exact = Exact::kNever;
+    /// Whether it has average_weights().
+    bool keeps_average = false;
+  };
+};
+using StrategyRegistry = Registry<StrategyKind>;
+
+/// What the mode `spec` promises over this mesh. Throws config_error.
+Promise promise_of(const Spec& spec, const Mesh& mesh);
+
+}  // namespace penstock

@@ -1,0 +1,73 @@
+// Update: which rank changes which parameters by their gradients, and where the optimiser's state lies.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "train/comm/comm.h"
+#include "train/optimizers/optimizer.h"
+#include "train/parallel/sharding/shard_layout.h"
+#include "train/parallel/strategy/gradient_sync.h"
+#include "train/parallel/strategy/model_part.h"
+
+namespace penstock::detail {
+
+/// Thread-safety: the training thread's alone.
+class Update {
+ public:
+  virtual ~Update() = default;
+  /// Requires that every gradient is there, see GradientSync. This rank has its new parameters afterwards.
+  virtual void step() = 0;
+  /// The same for the parameters of one bucket, whose gradients alone have to be there. A step is complete when every
+  /// bucket has had its turn, in any order. Requires UpdateContext::in_buckets.
+  virtual void step_bucket(size_t bucket) = 0;
+  /// Every rank has all new parameters that it holds afterwards.
+  virtual void share() {}
+  /// That of the parameters, or pieces of them, that this rank changes.
+  virtual Optimizer& optimizer() = 0;
+  /// Collective over the ranks that hold the same parameters, at the first of them: slot `index` of the optimiser,
+  /// whole, for one trained parameter. Elsewhere the result has no meaning.
+  virtual torch::Tensor slot(size_t index, size_t parameter) = 0;
+  /// The inverse for all of them: one entry per trained parameter, in their order, on any device.
+  virtual void load_slot(size_t index, const std::vector<torch::Tensor>& whole) = 0;
+};
+
+/// What an update needs of its rank. `rate_factors`, `weight_decays`: one entry per trained parameter.
+struct UpdateContext {
+  const NamedTensors& trained;
+  Comm& comm;
+  Recorder& recorder;
+  OptimizerOptions options;
+  std::vector<double> rate_factors;
+  bool in_buckets = false;  // those of assign_buckets() change one by one; requires OptimizerKind::steps_in_parts
+  bool is_exact = false;    // the bits do not depend on how parameters are cut; slices have kVectorAlignment
+  std::vector<double> weight_decays = {};  // empty: that of `options` for all
+};
+
+/// Every rank changes every parameter that it holds.
+std::unique_ptr<Update> make_whole_update(const UpdateContext& context);
+
+/// The same on several threads.
+struct UpdateThreads {
+  std::vector<size_t> parts;  // one entry per trained parameter: which of the calls of `run` changes it
+  size_t count = 0;           // how many such calls there are
+  std::function<void(const std::function<void(size_t part)>&)> run;  // as Optimizer::step_on() has it
+};
+/// Requires OptimizerKind::steps_in_parts.
+std::unique_ptr<Update> make_threaded_update(const UpdateContext& context, UpdateThreads threads);
+
+/// Each rank changes its slice of every bucket and has the state of that slice alone; then the slices are gathered
+/// (Rajbhandari et al. 2020, "ZeRO", sec. 5.1, stage 1). Buckets are those of `bucket_gradients`, padded to a multiple
+/// of the ranks. Memory per rank: parameters and gradients whole, the optimiser's state 1 / N.
+///
+/// The parameters' memory moves into the buckets, where it stays. With `shared` the buckets get slices of gradients and
+/// are written there, for make_scatter_sync(); the update then takes these gradients and not those of the parameters.
+std::unique_ptr<Update> make_sliced_update(const UpdateContext& context,
+                                           const std::shared_ptr<std::vector<SlicedBucket>>& shared = nullptr);
+
+/// The same over buckets that keep slices alone, of parameters and of gradients: nothing is gathered. Members count as
+/// `context.trained` does.
+std::unique_ptr<Update> make_shard_update(const UpdateContext& context, const std::vector<SlicedBucket>& buckets);
+
+}  // namespace penstock::detail

@@ -1,0 +1,61 @@
+// StartedWorks: the collectives of a step in the order in which they were started.
+#pragma once
+
+#include <torch/types.h>
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "train/comm/comm.h"
+#include "train/measure/recorder.h"
+
+namespace penstock::detail {
+
+/// Which collectives of a step cannot run while there still is something to compute.
+enum class AfterBackward { kNone, kLast, kAll };
+
+/// Waits for collectives in their order, and tells the recorder how long they were under way. The time in which a rank
+/// starts them and waits for them is communication, wherever in a step it is.
+class StartedWorks {
+ public:
+  explicit StartedWorks(Recorder& recorder, AfterBackward after_backward = AfterBackward::kLast)
+      : recorder_(recorder), after_backward_(after_backward) {}
+
+  /// A new step. Requires that all were waited for.
+  void restart();
+  /// `begin` starts a collective, in which the ranks of one process may do its work; it gives the Work. `kept` lives
+  /// until the collective was waited for.
+  template <class Begin>
+  void start(const Begin& begin, const torch::Tensor& kept = {}) {
+    const Recorder::Communication communication(recorder_);
+    add(begin(), kept);
+  }
+  void add(std::unique_ptr<Comm::Work> work, const torch::Tensor& kept = {});
+  size_t count() const { return works_.size(); }
+  /// The first `count` of this step are there when this returns.
+  void wait_for(size_t count);
+  /// Whether work `index` of this step has ended.
+  bool is_done(size_t index) const { return works_[index]->is_done(); }
+  size_t waited_count() const { return waited_count_; }
+  /// What is kept now.
+  std::vector<torch::Tensor> kept() const {
+    return {kept_.begin() + static_cast<std::ptrdiff_t>(waited_count_), kept_.end()};
+  }
+
+ private:
+  Recorder& recorder_;
+  AfterBackward after_backward_;
+  std::vector<std::unique_ptr<Comm::Work>> works_;  // of this step
+  int64_t step_ = 0;                                // as the recorder counts it, when they were started
+  std::vector<torch::Tensor> kept_;                 // one entry per work; undefined once it was waited for
+  size_t waited_count_ = 0;
+  struct Timed {
+    std::unique_ptr<Comm::Work> work;
+    bool is_after_backward;
+    int64_t step;
+  };
+  std::deque<Timed> timed_;  // of earlier steps; on a device they may still be under way
+};
+
+}  // namespace penstock::detail

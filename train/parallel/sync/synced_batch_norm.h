@@ -1,0 +1,45 @@
+// SyncedNorms: BatchNorm over the rows of all ranks that work on a batch.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/spec.h"
+#include "train/comm/comm.h"
+#include "train/parallel/strategy/mesh.h"
+#include "train/parallel/sync/pending_collectives.h"
+
+namespace penstock {
+
+class Model;
+class BatchNorm2dImpl;
+
+namespace detail {
+
+/// As long as this lives, the BatchNorm layers of `model` take their statistics over the ranks of `data`. Their
+/// collectives run in forward and backward, between those of the gradients: every rank runs the same layers in the same
+/// order, also if it has no rows.
+class SyncedNorms {
+ public:
+  SyncedNorms(const Model& model, Comm& data, Recorder& recorder);
+  ~SyncedNorms();
+  SyncedNorms(const SyncedNorms&) = delete;
+  SyncedNorms& operator=(const SyncedNorms&) = delete;
+
+  bool empty() const { return layers_.empty(); }
+
+ private:
+  torch::Tensor gather(const torch::Tensor& mine);
+
+  Comm& data_;
+  Recorder& recorder_;
+  StartedWorks works_;  // the one of the layer that is running, and those whose times are not known yet
+  std::vector<std::shared_ptr<BatchNorm2dImpl>> layers_;
+};
+
+/// Traits::check_model of modes with the key `sync-bn`: throws config_error if it is true for a model with BatchNorm
+/// layers of LibTorch, which know one rank alone.
+void check_sync(const Spec& spec, const Model& model, const Mesh& mesh);
+
+}  // namespace detail
+}  // namespace penstock
