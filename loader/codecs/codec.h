@@ -10,7 +10,7 @@
 
 #include "augment/plan.h"
 #include "augment/render.h"
-#include "loader/shards/shard.h"
+#include "loader/files/sample.h"
 
 namespace penstock {
 

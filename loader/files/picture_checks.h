@@ -3,7 +3,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/shards/shard.h"
+#include "loader/files/sample.h"
 
 namespace penstock::detail {
 

@@ -31,13 +31,6 @@ torch::Tensor seen(const torch::Tensor& images, const View& view) {
 
 }  // namespace
 
-std::vector<std::string> test_view_names() { return {"flip", "flip-translate", "none"}; }
-
-TestViews test_views_of(const std::string& name) {
-  if (name == "flip") return TestViews::kFlip;
-  return name == "flip-translate" ? TestViews::kFlipTranslate : TestViews::kNone;
-}
-
 torch::Tensor evaluate_views(Strategy& strategy, DeviceBatch& batch, TestViews views) {
   if (views == TestViews::kNone) return strategy.evaluate(batch);
   const auto images = batch.images;

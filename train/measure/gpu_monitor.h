@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "train/measure/metrics.h"
 #include "train/measure/nvml.h"
-#include "train/sinks/sink.h"
 
 namespace penstock {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "train/sinks/sink.h"
+#include "train/measure/metrics.h"
 
 namespace penstock {
 

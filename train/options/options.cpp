@@ -10,9 +10,9 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/batch/option_names.h"
-#include "train/loop/tta.h"
 #include "train/options/average.h"
 #include "train/options/lr_schedule.h"
+#include "train/options/test_views.h"
 
 namespace penstock {
 namespace {

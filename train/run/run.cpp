@@ -28,6 +28,7 @@
 #include "train/measure/gpu_monitor.h"
 #include "train/nn/model.h"
 #include "train/options/options_file.h"
+#include "train/options/test_views.h"
 #include "train/run/agreement.h"
 #include "train/run/bottleneck_report.h"
 #include "train/run/gather.h"

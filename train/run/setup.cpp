@@ -20,6 +20,7 @@
 #include "train/nn/pretrained.h"
 #include "train/options/average.h"
 #include "train/options/options_file.h"
+#include "train/options/test_views.h"
 #include "train/parallel/strategy/strategy.h"
 #include "train/rendezvous/address.h"
 #include "train/run/agreement.h"

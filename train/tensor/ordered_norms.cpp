@@ -3,7 +3,7 @@
 
 #include <bit>
 
-#include "train/parallel/sharding/shard_layout.h"
+#include "train/tensor/storage.h"
 
 namespace penstock::detail {
 namespace {
@@ -33,6 +33,13 @@ torch::Tensor block_sums(const torch::Tensor& tensor) {
 torch::Tensor sum_by_halves(torch::Tensor numbers) {
   const auto count = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(numbers.numel())));
   return halved_rows(with_zeros(numbers, count).view({1, -1})).squeeze(0);
+}
+
+torch::Tensor table_of(const TensorLists& columns) {
+  std::vector<torch::Tensor> stacked;
+  for (const auto& column : columns)
+    stacked.push_back(column.empty() ? torch::zeros({0}, torch::kFloat64) : at::stack(column));
+  return at::stack(stacked, /*dim=*/1);
 }
 
 }  // namespace penstock::detail

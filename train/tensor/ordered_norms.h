@@ -4,8 +4,15 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace penstock::detail {
+
+/// Elements. Kernels compute the first elements of a tensor in vectors and the rest one by one, which may be rounded in
+/// another way: x + a * y in one operation or in two. With this alignment of parameters and slices, an element is in a
+/// vector of its slice if it is in one of its parameter. Vectors have 16 elements at most; kernels take up to 4 at
+/// once.
+constexpr int64_t kVectorAlignment = 64;
 
 /// The sums of the squares of every kVectorAlignment elements of a dense tensor, in the order of its memory: f64, one
 /// dimension. A piece that begins at a multiple of them has those of its place in the whole. Each is made of single
@@ -17,5 +24,9 @@ int64_t block_count(int64_t element_count);
 /// The sum of all elements of a tensor with one dimension, by halves: the first half plus the second one, until one is
 /// left, as if there were zeros up to a power of two.
 torch::Tensor sum_by_halves(torch::Tensor numbers);
+
+using TensorLists = std::vector<std::vector<torch::Tensor>>;
+/// One list of scalars per column, all of one length.
+torch::Tensor table_of(const TensorLists& columns);
 
 }  // namespace penstock::detail

@@ -27,4 +27,6 @@ void take_memory(const torch::Tensor& tensor) {
   storage.set_nbytes(bytes);
 }
 
+torch::Tensor flattened(const torch::Tensor& tensor) { return tensor.as_strided({tensor.numel()}, {1}); }
+
 }  // namespace penstock::detail

@@ -18,4 +18,7 @@ void release_memory(const torch::Tensor& tensor);
 /// same storage.
 void take_memory(const torch::Tensor& tensor);
 
+/// A tensor's memory as one dimension. Requires a dense tensor.
+torch::Tensor flattened(const torch::Tensor& tensor);
+
 }  // namespace penstock::detail

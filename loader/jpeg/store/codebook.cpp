@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/shards/shard.h"
+#include "loader/files/sample.h"
 
 namespace penstock::detail {
 namespace {

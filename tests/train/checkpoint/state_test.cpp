@@ -12,6 +12,7 @@
 #include "tests/train/rank_threads.h"
 #include "tests/train/strategy_batches.h"
 #include "train/checkpoint/save.h"
+#include "train/parallel/strategy/buckets.h"
 #include "train/tensor/tensor_file.h"
 
 namespace penstock {

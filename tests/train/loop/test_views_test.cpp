@@ -1,4 +1,6 @@
 // --tta: what each view shows, and the mean of their logits.
+#include "train/options/test_views.h"
+
 #include <gtest/gtest.h>
 
 #include <array>

@@ -8,6 +8,7 @@
 #include "tests/train/strategy_batches.h"
 #include "train/comm/busy_time.h"
 #include "train/nn/batch_norm.h"
+#include "train/parallel/sharding/reduce_scatter_sync.h"
 #include "train/parallel/strategy/gradient_sync.h"
 
 namespace penstock {

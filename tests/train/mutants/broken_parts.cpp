@@ -5,6 +5,7 @@
 #include "train/parallel/engine/engine.h"
 #include "train/parallel/exact/tree_sync.h"
 #include "train/parallel/pipeline/stage_cuts.h"
+#include "train/parallel/sharding/sharded_update.h"
 #include "train/parallel/strategy/buckets.h"
 #include "train/parallel/sync/bucket_sync.h"
 

@@ -10,11 +10,6 @@
 
 namespace penstock::detail {
 
-/// The kinds of tensors of which a rank keeps only a slice, by the formula of its mode.
-struct Sliced {
-  bool parameters = false, gradients = false, optimizer = false;
-};
-
 /// Parameters, gradients and the optimiser's state: the storages that are alive, beside φ, φ and K φ, each divided by
 /// the `ranks` where it is sliced (Rajbhandari et al. 2020, "ZeRO", fig. 1, with equal widths for all three). φ: bytes
 /// of this rank's parameters; of gradients and state without those that are frozen. K: the optimiser's slots. With

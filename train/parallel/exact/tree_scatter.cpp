@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "train/tensor/ordered_norms.h"
 #include "train/tensor/storage.h"
 
 namespace penstock::detail {
@@ -49,6 +50,16 @@ void TreeScatter::note_peak() {
   for (auto& gathered : ranks_.gathered()) alive.push_back(std::move(gathered));
   for (const auto& parameter : leaves_.parameters()) alive.push_back(parameter.grad());
   peak_bytes_ = std::max(peak_bytes_, storage_bytes(alive) + leaves_.bytes());
+}
+
+Passes tree_passes(const ModelPart& part, Comm& comm, int leaf_count) {
+  if (leaf_count == 0) return {};
+  return {.count = leaf_count,
+          .alignment = kVectorAlignment,
+          .make_gradients = [trained = values(part.trained()), &comm, leaf_count](
+                                const std::vector<SlicedBucket>& buckets, StartedWorks& works) {
+            return std::make_unique<TreeScatter>(trained, buckets, comm, works, leaf_count);
+          }};
 }
 
 }  // namespace penstock::detail

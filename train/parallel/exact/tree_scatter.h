@@ -10,6 +10,7 @@
 #include "train/parallel/exact/rank_sums.h"
 #include "train/parallel/sharding/bucket_gradients.h"
 #include "train/parallel/sharding/shard_layout.h"
+#include "train/parallel/sharding/sharded_parameters.h"
 #include "train/parallel/sync/pending_collectives.h"
 
 namespace penstock::detail {
@@ -44,5 +45,9 @@ class TreeScatter final : public BucketGradients {
   std::vector<int> next_leaf_;  // one entry per bucket
   int64_t peak_bytes_ = 0;
 };
+
+/// For the sharded parameters of `part`: one pass per leaf of this rank, whose gradients a TreeScatter sums. With no
+/// leaf (without --exact) the default. `comm` outlives them.
+Passes tree_passes(const ModelPart& part, Comm& comm, int leaf_count);
 
 }  // namespace penstock::detail

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "train/parallel/sharding/shard_layout.h"
 #include "train/parallel/strategy/gradient_sync.h"
 
 namespace penstock::detail {

@@ -6,6 +6,7 @@
 #include "train/parallel/engine/engine.h"
 #include "train/parallel/exact/tree_sync.h"
 #include "train/parallel/modes/mode_keys.h"
+#include "train/parallel/sync/bucket_sync.h"
 #include "train/parallel/sync/compressed_sync.h"
 
 namespace penstock {

@@ -7,6 +7,8 @@
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "train/nn/batch_norm.h"
+#include "train/nn/model.h"
 #include "train/optimizers/optimizer.h"
 
 namespace penstock::detail {
@@ -82,6 +84,20 @@ bool syncs_batch_norm(const Spec& spec, int shards) {
     throw config_error(concat(flag(spec), ": sync-bn is true and accumulate is ", count,
                               "; expected one of them: BatchNorm would see a micro-batch of all ranks, not the batch"));
   return is_on;
+}
+
+void check_sync(const Spec& spec, const Model& model, const Mesh& mesh) {
+  if (!syncs_batch_norm(spec, mesh.shards)) return;
+  for (const auto& item : model.named_modules("", /*include_self=*/false)) {
+    const auto& module = *item.value();
+    if (module.as<torch::nn::BatchNorm1dImpl>() == nullptr && module.as<torch::nn::BatchNorm2dImpl>() == nullptr &&
+        module.as<torch::nn::BatchNorm3dImpl>() == nullptr)
+      continue;
+    if (module.as<penstock::BatchNorm2dImpl>() != nullptr) continue;
+    throw config_error(concat(flag(spec), ": sync-bn is true, but ", item.key(),
+                              " is a BatchNorm of LibTorch, which sees one ",
+                              "rank alone; expected penstock::BatchNorm2d (train/nn/batch_norm.h)"));
+  }
 }
 
 bool steps_in_backward(const Spec& spec, const std::string& optimizer, int shards) {

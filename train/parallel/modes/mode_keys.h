@@ -5,8 +5,13 @@
 #include <string>
 
 #include "core/spec.h"
+#include "train/parallel/strategy/mesh.h"
 
-namespace penstock::detail {
+namespace penstock {
+
+class Model;
+
+namespace detail {
 
 /// "--mode pipeline", with which errors begin.
 std::string flag(const Spec& spec);
@@ -39,6 +44,10 @@ int micro_batches_of_shards(const Spec& spec, const char* key, int shards, int c
 /// `accumulate`, and with `shards`: statistics of a micro-batch over all ranks are still not those of the batch.
 bool syncs_batch_norm(const Spec& spec, int shards = 0);
 
+/// Traits::check_model of modes with the key `sync-bn`: throws config_error if it is true for a model with BatchNorm
+/// layers of LibTorch, which know one rank alone.
+void check_sync(const Spec& spec, const Model& model, const Mesh& mesh);
+
 /// The key `step-in-backward` of the modes that sum gradients in buckets: each bucket's update runs when its sum has
 /// landed. Throws config_error with an optimiser (`optimizer`: its spec; "": not known) that needs all gradients, and
 /// with `shards`.
@@ -50,4 +59,5 @@ void check_takes_slices(const Spec& spec, const std::string& optimizer);
 /// Whether BatchNorm sees all rows of a batch in a mode with these two keys.
 bool sees_whole_batches(const Spec& spec, int ranks);
 
-}  // namespace penstock::detail
+}  // namespace detail
+}  // namespace penstock

@@ -11,6 +11,7 @@
 #include "train/parallel/modes/sharding_choices.h"
 #include "train/parallel/pipeline/stage_costs.h"
 #include "train/parallel/pipeline/timeline.h"
+#include "train/parallel/sync/bucket_sync.h"
 
 namespace penstock {
 namespace {

@@ -2,6 +2,9 @@
 #include "train/parallel/modes/sharding_choices.h"
 
 #include "train/parallel/exact/tree_sync.h"
+#include "train/parallel/sharding/reduce_scatter_sync.h"
+#include "train/parallel/sharding/sharded_update.h"
+#include "train/parallel/sync/bucket_sync.h"
 
 namespace penstock::detail {
 

@@ -8,9 +8,11 @@
 #include "core/text.h"
 #include "train/nn/model.h"
 #include "train/parallel/engine/engine.h"
+#include "train/parallel/exact/tree_scatter.h"
 #include "train/parallel/modes/mode_keys.h"
 #include "train/parallel/modes/sharding_choices.h"
 #include "train/parallel/sharding/sharded_parameters.h"
+#include "train/parallel/sharding/sharded_update.h"
 
 namespace penstock {
 namespace {
@@ -55,7 +57,8 @@ void slice_parameters(detail::Choices& choices, const Model& model) {
   const auto parameters = std::make_shared<std::shared_ptr<detail::ShardedParameters>>();
   const int leaf_count = choices.mesh.shards > 0 ? choices.micro_batches : 0;
   choices.store = [parameters, leaf_count](const auto& part, Comm& data, Recorder& recorder) {
-    return *parameters = std::make_shared<detail::ShardedParameters>(part, data, recorder, leaf_count);
+    return *parameters = std::make_shared<detail::ShardedParameters>(part, data, recorder,
+                                                                     detail::tree_passes(part, data, leaf_count));
   };
   choices.update = [parameters](const auto& update) {
     return detail::make_shard_update(update, (*parameters)->trained());

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "train/comm/comm.h"
-#include "train/parallel/engine/memory_use.h"
 #include "train/parallel/pipeline/stage_cuts.h"
+#include "train/parallel/strategy/mesh.h"
 #include "train/parallel/strategy/strategy.h"
 
 namespace penstock::detail {

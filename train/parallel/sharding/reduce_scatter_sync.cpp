@@ -4,9 +4,35 @@
 #include <algorithm>
 #include <utility>
 
+#include "train/parallel/sync/bucket_sync.h"
 #include "train/tensor/storage.h"
 
 namespace penstock::detail {
+namespace {
+
+class ScatterSync final : public OrderedBuckets {
+ public:
+  ScatterSync(const std::vector<torch::Tensor>& parameters, const std::vector<std::vector<size_t>>& members, Comm& comm,
+              Recorder& recorder, int backward_count, const std::vector<SlicedBucket>& buckets)
+      : OrderedBuckets(parameters, members, recorder, backward_count), scatter_(parameters, buckets, comm, works()) {}
+
+  void begin() override {
+    scatter_.reset();
+    OrderedBuckets::begin();
+  }
+  std::vector<torch::Tensor> buffers() const override { return scatter_.buffers(); }
+  int64_t peak_bytes() const override { return scatter_.peak_bytes(); }
+
+ private:
+  void start(size_t bucket) override {
+    if (bucket > 1) works().wait_for(bucket - 1);  // so that two buckets take memory at most
+    scatter_.start(bucket);
+  }
+
+  GradientScatter scatter_;
+};
+
+}  // namespace
 
 GradientScatter::GradientScatter(std::vector<torch::Tensor> parameters, std::vector<SlicedBucket> buckets, Comm& comm,
                                  StartedWorks& works)
@@ -50,6 +76,13 @@ std::vector<torch::Tensor> GradientScatter::gradients() const {
   auto list = buffers();
   for (const auto& parameter : parameters_) list.push_back(parameter.grad());
   return list;
+}
+
+std::unique_ptr<GradientSync> make_scatter_sync(const NamedTensors& trained, Comm& comm, Recorder& recorder,
+                                                int backward_count, const std::vector<SlicedBucket>& buckets) {
+  std::vector<std::vector<size_t>> members;
+  for (const auto& bucket : buckets) members.push_back(bucket.members);
+  return std::make_unique<ScatterSync>(values(trained), members, comm, recorder, backward_count, buckets);
 }
 
 }  // namespace penstock::detail

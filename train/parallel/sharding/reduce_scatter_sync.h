@@ -8,6 +8,7 @@
 
 #include "train/parallel/sharding/bucket_gradients.h"
 #include "train/parallel/sharding/shard_layout.h"
+#include "train/parallel/strategy/gradient_sync.h"
 #include "train/parallel/sync/pending_collectives.h"
 
 namespace penstock::detail {
@@ -34,5 +35,12 @@ class GradientScatter final : public BucketGradients {
   StartedWorks& works_;
   int64_t peak_bytes_ = 0;
 };
+
+/// As make_bucket_sync(), but each bucket is reduce-scattered into its `gradient`, and its gradients are given back at
+/// once (Rajbhandari et al. 2020, "ZeRO", sec. 5.2, stage 2): whole gradients are alive from the backward of a layer to
+/// the sum of its bucket, and no more than two buckets are on their way. Requires the `buckets` that
+/// make_sliced_update() has made for the same `trained`.
+std::unique_ptr<GradientSync> make_scatter_sync(const NamedTensors& trained, Comm& comm, Recorder& recorder,
+                                                int backward_count, const std::vector<SlicedBucket>& buckets);
 
 }  // namespace penstock::detail

@@ -3,14 +3,14 @@
 
 #include <algorithm>
 
+#include "train/tensor/storage.h"
+
 namespace penstock::detail {
 namespace {
 
 int64_t round_up(int64_t count, int64_t multiple) { return (count + multiple - 1) / multiple * multiple; }
 
 }  // namespace
-
-torch::Tensor flattened(const torch::Tensor& tensor) { return tensor.as_strided({tensor.numel()}, {1}); }
 
 torch::Tensor slice_of(const torch::Tensor& flat, const Comm& comm) {
   const int64_t count = flat.numel() / comm.world_size();

@@ -22,12 +22,6 @@ struct SlicedBucket {
 std::vector<int64_t> offsets_of(const std::vector<torch::Tensor>& parameters, const std::vector<size_t>& members,
                                 int64_t alignment = 1);
 
-/// Elements. Kernels compute the first elements of a tensor in vectors and the rest one by one, which may be rounded in
-/// another way: x + a * y in one operation or in two. With this alignment of parameters and slices, an element is in a
-/// vector of its slice if it is in one of its parameter. Vectors have 16 elements at most; kernels take up to 4 at
-/// once.
-constexpr int64_t kVectorAlignment = 64;
-
 /// Moves the parameters into buckets, of which each is a view from now on, with its strides. `assignment`: one entry
 /// per bucket, indices of parameters. One without memory is zeros there. `alignment`: of parameters and slices.
 /// Collective if they stay whole: then `comm` gives the memory. Requires dense parameters, in a bucket of one dtype and
@@ -49,8 +43,5 @@ struct Piece {
 /// This rank's, bucket by bucket.
 std::vector<Piece> pieces_of(const std::vector<SlicedBucket>& buckets, const std::vector<torch::Tensor>& parameters,
                              int rank);
-
-/// A tensor's memory as one dimension. Requires a dense tensor.
-torch::Tensor flattened(const torch::Tensor& tensor);
 
 }  // namespace penstock::detail

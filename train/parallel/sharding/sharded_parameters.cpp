@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "train/parallel/exact/tree_scatter.h"
 #include "train/parallel/sharding/reduce_scatter_sync.h"
 #include "train/parallel/strategy/buckets.h"
 #include "train/tensor/storage.h"
@@ -53,12 +52,6 @@ size_t first_with(const std::vector<std::optional<size_t>>& trained_of_unit) {
   return static_cast<size_t>(found - trained_of_unit.begin());
 }
 
-std::unique_ptr<BucketGradients> make_gradients(const ModelPart& part, const std::vector<SlicedBucket>& trained,
-                                                Comm& comm, StartedWorks& works, int leaf_count) {
-  if (leaf_count == 0) return std::make_unique<GradientScatter>(values(part.trained()), trained, comm, works);
-  return std::make_unique<TreeScatter>(values(part.trained()), trained, comm, works, leaf_count);
-}
-
 }  // namespace
 
 ShardedUnits make_units(const ModelPart& part, Comm& comm, int64_t alignment) {
@@ -103,15 +96,17 @@ ShardedUnits make_units(const ModelPart& part, Comm& comm, int64_t alignment) {
   return all;
 }
 
-ShardedParameters::ShardedParameters(const ModelPart& part, Comm& comm, Recorder& recorder, int leaf_count)
+ShardedParameters::ShardedParameters(const ModelPart& part, Comm& comm, Recorder& recorder, const Passes& passes)
     : comm_(comm),
       parameters_(values(part.parameters())),
-      all_(make_units(part, comm, leaf_count > 0 ? kVectorAlignment : 1)),
+      all_(make_units(part, comm, passes.alignment)),
       units_(all_.units),
       first_trained_(first_with(all_.trained_of_unit)),
       works_(recorder),
-      gradients_(make_gradients(part, all_.trained, comm, works_, leaf_count)),
-      pass_count_(std::max(leaf_count, 1)) {}
+      gradients_(passes.make_gradients
+                     ? passes.make_gradients(all_.trained, works_)
+                     : std::make_unique<GradientScatter>(values(part.trained()), all_.trained, comm, works_)),
+      pass_count_(passes.count) {}
 
 void ShardedParameters::enter(size_t stage) {
   const size_t unit = all_.unit_of_stage[stage];

@@ -2,6 +2,7 @@
 // (Rajbhandari et al. 2020, "ZeRO", sec. 5.3, stage 3).
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -47,6 +48,16 @@ struct ShardedUnits {
 /// `alignment`: of parameters and slices.
 ShardedUnits make_units(const ModelPart& part, Comm& comm, int64_t alignment = 1);
 
+/// How often a step runs through the model, and where gradients go. The default is one pass, whose gradients are
+/// reduce-scattered in any order.
+struct Passes {
+  using MakeGradients =
+      std::function<std::unique_ptr<BucketGradients>(const std::vector<SlicedBucket>& trained, StartedWorks& works)>;
+  int count = 1;                      // per step
+  int64_t alignment = 1;              // of parameters and slices, in elements
+  MakeGradients make_gradients = {};  // empty: GradientScatter
+};
+
 /// The parameters of a model of U units. G: gather, R: reduce-scatter of gradients; `-`: memory is given back.
 ///
 ///     time ->        forward                                  backward
@@ -62,15 +73,15 @@ ShardedUnits make_units(const ModelPart& part, Comm& comm, int64_t alignment = 1
 /// depends on the units alone. A rank that has no rows in a batch makes them too, after the step of the others, in
 /// finish().
 ///
-/// With leaves (--exact) a step has several such passes, one per leaf, and R is in the last one alone: see TreeScatter.
+/// With leaves (--exact) a step has several such passes, one per leaf, and R is in the last one alone: see
+/// tree_passes().
 ///
 /// A parameter stays the same tensor with the same storage, which loses its memory and gets memory again: what autograd
 /// has saved for backward holds the storage, and finds the same values in it.
 class ShardedParameters final : public ParameterStore {
  public:
-  /// `leaf_count`: micro-batches of this rank in a step, whose gradients are summed by a tree; 0: the step is one pass,
-  /// and gradients are summed in any order.
-  ShardedParameters(const ModelPart& part, Comm& comm, Recorder& recorder, int leaf_count = 0);
+  /// `comm` and `recorder` outlive this.
+  ShardedParameters(const ModelPart& part, Comm& comm, Recorder& recorder, const Passes& passes = {});
 
   void enter(size_t stage) override;
   void leave(size_t stage, const torch::Tensor& output) override;

@@ -9,7 +9,6 @@
 
 #include "train/comm/comm.h"
 #include "train/measure/recorder.h"
-#include "train/parallel/sharding/shard_layout.h"
 #include "train/parallel/strategy/model_part.h"
 
 namespace penstock::detail {
@@ -57,33 +56,5 @@ class GradientSync {
 /// For one rank. Each gradient is undefined at first and not 0: autograd then moves the first one in, which saves a
 /// fill and an addition per parameter.
 std::unique_ptr<GradientSync> make_no_sync(const NamedTensors& trained);
-
-/// Sums gradients in flat buckets while backward still runs (Li et al. 2020, "PyTorch Distributed", sec. 3.2):
-///
-///     time ->        backward completes gradients in reverse order of registration; b0 holds the last layers
-///     compute        | forward | grad b0 | grad b1 | grad b2 | wait | update
-///     communication                      | sum b0  | sum b1  | sum b2 |
-///                                                            ^^^^^^ exposed: Phase::kCommunication
-///
-/// A bucket starts when each of its gradients has been added to `backward_count` times, once by each backward of the
-/// step. Deviation from the paper: the sum is not divided by the world size, because the loss was divided by the global
-/// sample count before. Requires that a parameter's gradient stays the tensor that this makes it.
-///
-/// With hand_over() every hook asks whether the sum of the next bucket has landed. An update there is safe: autograd
-/// adds to a parameter's gradient when all operations through which it came have run, so that no later one of this
-/// backward reads the parameter, also if layers share it. Requires a model that uses no parameter behind detach().
-///
-///     time ->
-///     compute        | forward | grad b0 | grad b1 | update b0 | grad b2 | wait | update b1 | update b2
-///     communication                      | sum b0  | sum b1               | sum b2 |
-std::unique_ptr<GradientSync> make_bucket_sync(const NamedTensors& trained, Comm& comm, Recorder& recorder,
-                                               int backward_count);
-
-/// As make_bucket_sync(), but each bucket is reduce-scattered into its `gradient`, and its gradients are given back at
-/// once (Rajbhandari et al. 2020, "ZeRO", sec. 5.2, stage 2): whole gradients are alive from the backward of a layer to
-/// the sum of its bucket, and no more than two buckets are on their way. Requires the `buckets` that
-/// make_sliced_update() has made for the same `trained`.
-std::unique_ptr<GradientSync> make_scatter_sync(const NamedTensors& trained, Comm& comm, Recorder& recorder,
-                                                int backward_count, const std::vector<SlicedBucket>& buckets);
 
 }  // namespace penstock::detail

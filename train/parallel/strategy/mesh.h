@@ -39,4 +39,12 @@ struct MeshRequest {
   int local_ranks = 0;         ///< Those of `ranks` that are on this machine; 0: not known.
 };
 
+namespace detail {
+
+/// The kinds of tensors of which a rank keeps only a slice, by the formula of its mode.
+struct Sliced {
+  bool parameters = false, gradients = false, optimizer = false;
+};
+
+}  // namespace detail
 }  // namespace penstock

@@ -7,7 +7,6 @@
 
 #include "train/comm/comm.h"
 #include "train/optimizers/optimizer.h"
-#include "train/parallel/sharding/shard_layout.h"
 #include "train/parallel/strategy/gradient_sync.h"
 #include "train/parallel/strategy/model_part.h"
 
@@ -56,18 +55,5 @@ struct UpdateThreads {
 };
 /// Requires OptimizerKind::steps_in_parts.
 std::unique_ptr<Update> make_threaded_update(const UpdateContext& context, UpdateThreads threads);
-
-/// Each rank changes its slice of every bucket and has the state of that slice alone; then the slices are gathered
-/// (Rajbhandari et al. 2020, "ZeRO", sec. 5.1, stage 1). Buckets are those of `bucket_gradients`, padded to a multiple
-/// of the ranks. Memory per rank: parameters and gradients whole, the optimiser's state 1 / N.
-///
-/// The parameters' memory moves into the buckets, where it stays. With `shared` the buckets get slices of gradients and
-/// are written there, for make_scatter_sync(); the update then takes these gradients and not those of the parameters.
-std::unique_ptr<Update> make_sliced_update(const UpdateContext& context,
-                                           const std::shared_ptr<std::vector<SlicedBucket>>& shared = nullptr);
-
-/// The same over buckets that keep slices alone, of parameters and of gradients: nothing is gathered. Members count as
-/// `context.trained` does.
-std::unique_ptr<Update> make_shard_update(const UpdateContext& context, const std::vector<SlicedBucket>& buckets);
 
 }  // namespace penstock::detail

@@ -1,7 +1,60 @@
-// OrderedBuckets: starts and waits.
+// Bucket sync: starts buckets in order and waits for their sums.
 #include "train/parallel/sync/bucket_sync.h"
 
+#include "train/parallel/strategy/buckets.h"
+
 namespace penstock::detail {
+namespace {
+
+class BucketSync final : public OrderedBuckets {
+ public:
+  BucketSync(const std::vector<torch::Tensor>& parameters, const std::vector<std::vector<size_t>>& members, Comm& comm,
+             Recorder& recorder, int backward_count)
+      : OrderedBuckets(parameters, members, recorder, backward_count),
+        comm_(comm),
+        recorder_(recorder),
+        buckets_(bucket_gradients(parameters, members, comm)) {}
+
+  void begin() override {
+    for (auto& bucket : buckets_) bucket.flat.zero_();
+    handed_count_ = 0;
+    OrderedBuckets::begin();
+  }
+
+  void finish() override {
+    if (!use_) return OrderedBuckets::finish();
+    start_rest();
+    while (handed_count_ < buckets_.size()) hand_over_next(Phase::kCommunication);
+  }
+
+  void hand_over(std::function<void(size_t)> use) override { use_ = std::move(use); }
+
+ private:
+  void start(size_t bucket) override {
+    works().start([&] { return comm_.all_reduce_sum(buckets_[bucket].flat); });
+  }
+
+  void after_gradient() override {
+    if (!use_) return;
+    while (handed_count_ < works().count() && works().is_done(handed_count_)) hand_over_next(Phase::kBackward);
+  }
+
+  /// `before`: what this rank did up to here.
+  void hand_over_next(Phase before) {
+    works().wait_for(handed_count_ + 1);
+    recorder_.mark(before);
+    use_(handed_count_++);
+    recorder_.mark(Phase::kOptimizer);
+  }
+
+  Comm& comm_;
+  Recorder& recorder_;
+  std::vector<Bucket> buckets_;
+  std::function<void(size_t)> use_;  // empty: nobody asks for single buckets
+  size_t handed_count_ = 0;
+};
+
+}  // namespace
 
 OrderedBuckets::OrderedBuckets(const std::vector<torch::Tensor>& parameters,
                                const std::vector<std::vector<size_t>>& members, Recorder& recorder, int backward_count)
@@ -27,6 +80,12 @@ void OrderedBuckets::start_rest() {
 
 void OrderedBuckets::start_complete() {
   while (started_count_ < bucket_count_ && countdown_.is_complete(started_count_)) start(started_count_++);
+}
+
+std::unique_ptr<GradientSync> make_bucket_sync(const NamedTensors& trained, Comm& comm, Recorder& recorder,
+                                               int backward_count) {
+  const auto parameters = values(trained);
+  return std::make_unique<BucketSync>(parameters, assign_buckets(bytes_of(parameters)), comm, recorder, backward_count);
 }
 
 }  // namespace penstock::detail

@@ -1,4 +1,4 @@
-// OrderedBuckets: what all gradient syncs in buckets share: when a bucket starts, and what is waited for.
+// Bucket sync: gradients summed in buckets under backward, and what all syncs in buckets share (OrderedBuckets).
 #pragma once
 
 #include <vector>
@@ -37,5 +37,26 @@ class OrderedBuckets : public GradientSync {
   size_t bucket_count_, started_count_ = 0;
   BucketCountdown countdown_;  // last: its hooks use the others
 };
+
+/// Sums gradients in flat buckets while backward still runs (Li et al. 2020, "PyTorch Distributed", sec. 3.2):
+///
+///     time ->        backward completes gradients in reverse order of registration; b0 holds the last layers
+///     compute        | forward | grad b0 | grad b1 | grad b2 | wait | update
+///     communication                      | sum b0  | sum b1  | sum b2 |
+///                                                            ^^^^^^ exposed: Phase::kCommunication
+///
+/// A bucket starts when each of its gradients has been added to `backward_count` times, once by each backward of the
+/// step. Deviation from the paper: the sum is not divided by the world size, because the loss was divided by the global
+/// sample count before. Requires that a parameter's gradient stays the tensor that this makes it.
+///
+/// With hand_over() every hook asks whether the sum of the next bucket has landed. An update there is safe: autograd
+/// adds to a parameter's gradient when all operations through which it came have run, so that no later one of this
+/// backward reads the parameter, also if layers share it. Requires a model that uses no parameter behind detach().
+///
+///     time ->
+///     compute        | forward | grad b0 | grad b1 | update b0 | grad b2 | wait | update b1 | update b2
+///     communication                      | sum b0  | sum b1               | sum b2 |
+std::unique_ptr<GradientSync> make_bucket_sync(const NamedTensors& trained, Comm& comm, Recorder& recorder,
+                                               int backward_count);
 
 }  // namespace penstock::detail

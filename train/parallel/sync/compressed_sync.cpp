@@ -4,6 +4,7 @@
 #include <deque>
 #include <limits>
 
+#include "train/parallel/strategy/buckets.h"
 #include "train/parallel/sync/bucket_sync.h"
 
 namespace penstock::detail {

@@ -1,11 +1,8 @@
 // SyncedNorms: finds the layers of a model.
 #include "train/parallel/sync/synced_batch_norm.h"
 
-#include "core/error.h"
-#include "core/text.h"
 #include "train/nn/batch_norm.h"
 #include "train/nn/model.h"
-#include "train/parallel/modes/mode_keys.h"
 
 namespace penstock::detail {
 
@@ -29,20 +26,6 @@ torch::Tensor SyncedNorms::gather(const torch::Tensor& mine) {
 
 SyncedNorms::~SyncedNorms() {
   for (const auto& layer : layers_) layer->gather_by(nullptr);
-}
-
-void check_sync(const Spec& spec, const Model& model, const Mesh& mesh) {
-  if (!syncs_batch_norm(spec, mesh.shards)) return;
-  for (const auto& item : model.named_modules("", /*include_self=*/false)) {
-    const auto& module = *item.value();
-    if (module.as<torch::nn::BatchNorm1dImpl>() == nullptr && module.as<torch::nn::BatchNorm2dImpl>() == nullptr &&
-        module.as<torch::nn::BatchNorm3dImpl>() == nullptr)
-      continue;
-    if (module.as<penstock::BatchNorm2dImpl>() != nullptr) continue;
-    throw config_error(concat(flag(spec), ": sync-bn is true, but ", item.key(),
-                              " is a BatchNorm of LibTorch, which sees one ",
-                              "rank alone; expected penstock::BatchNorm2d (train/nn/batch_norm.h)"));
-  }
 }
 
 }  // namespace penstock::detail

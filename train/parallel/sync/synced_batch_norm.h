@@ -4,9 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/spec.h"
 #include "train/comm/comm.h"
-#include "train/parallel/strategy/mesh.h"
 #include "train/parallel/sync/pending_collectives.h"
 
 namespace penstock {
@@ -36,10 +34,6 @@ class SyncedNorms {
   StartedWorks works_;  // the one of the layer that is running, and those whose times are not known yet
   std::vector<std::shared_ptr<BatchNorm2dImpl>> layers_;
 };
-
-/// Traits::check_model of modes with the key `sync-bn`: throws config_error if it is true for a model with BatchNorm
-/// layers of LibTorch, which know one rank alone.
-void check_sync(const Spec& spec, const Model& model, const Mesh& mesh);
 
 }  // namespace detail
 }  // namespace penstock

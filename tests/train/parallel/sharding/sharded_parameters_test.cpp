@@ -9,6 +9,7 @@
 #include "tests/train/lone_comm.h"
 #include "tests/train/rank_threads.h"
 #include "tests/train/strategy_batches.h"
+#include "train/tensor/ordered_norms.h"
 #include "train/tensor/storage.h"
 
 namespace penstock {

@@ -1,12 +1,12 @@
-// CRC-32C by ISA-L (carry-less multiplication where the processor has it; about 20 GB/s).
+// Sample: CRC-32C by ISA-L (carry-less multiplication where the processor has it; about 20 GB/s).
+#include "loader/files/sample.h"
+
 #include <isa-l/crc.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <limits>
-
-#include "loader/shards/shard.h"
 
 namespace penstock {
 
