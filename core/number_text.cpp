@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include "core/text.h"
+#include "core/concat.h"
 
 namespace penstock {
 

@@ -1,20 +1,13 @@
-// Text: joins values into messages, and finds the name that a user probably meant.
+// Text: joins and splits texts, and finds the name that a user probably meant.
 #pragma once
 
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace penstock {
+#include "core/concat.h"
 
-/// The values as text, one after the other, as operator<< writes them: `concat("workers is ", -1)` is "workers is -1".
-template <class... Values>
-std::string concat(const Values&... values) {
-  std::ostringstream out;
-  (out << ... << values);
-  return out.str();
-}
+namespace penstock {
 
 /// "a, b, c".
 std::string join(const std::vector<std::string>& parts, std::string_view separator = ", ");

@@ -9,9 +9,11 @@
 #include <memory>
 #include <vector>
 
+#include "augment/transform.h"
 #include "core/error.h"
 #include "loader/batch/histogram.h"
-#include "loader/batch/loader.h"
+#include "loader/batch/loader_options.h"
+#include "loader/batch/loader_statistics.h"
 #include "loader/batch/sample_order.h"
 #include "loader/codecs/codec.h"
 #include "loader/order/order.h"

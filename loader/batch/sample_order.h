@@ -6,12 +6,16 @@
 #include <iterator>
 #include <vector>
 
-#include "loader/batch/loader.h"
+#include "loader/batch/loader_options.h"
 #include "loader/order/order.h"
 #include "loader/order/partition.h"
 #include "loader/shards/dataset.h"
 
 namespace penstock {
+
+/// How the loader with these options divides an epoch over steps and ranks. Throws config_error as Partition does, and
+/// where rank-local shuffling has fewer shards than ranks.
+Partition partition_of(const Dataset& dataset, const LoaderOptions& options);
 
 /// Thread-safety: immutable after construction.
 class SampleOrder {

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "loader/batch/loader.h"
+#include "loader/batch/loader_options.h"
 #include "loader/batch/row_maker.h"
 
 namespace penstock::detail {

@@ -11,7 +11,6 @@
 #include "loader/files/read_from.h"
 #include "loader/files/safetensors.h"
 #include "loader/jpeg/store/codebook.h"
-#include "loader/shards/shard_writer.h"
 
 namespace penstock {
 

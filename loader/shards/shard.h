@@ -10,6 +10,10 @@
 
 namespace penstock {
 
+/// Key and value in the safetensors header's `__metadata__` that tell a shard from other safetensors files.
+constexpr const char* kShardVersionKey = "penstock_shard";
+constexpr const char* kShardVersion = "1";
+
 /// One mapped shard.
 ///
 /// Errors: the constructor throws io_error (missing, unreadable) or corrupt_error (a header that is longer than the

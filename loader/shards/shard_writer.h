@@ -12,10 +12,6 @@
 
 namespace penstock {
 
-/// Key and value in the safetensors header's `__metadata__` that tell a shard from other safetensors files.
-constexpr const char* kShardVersionKey = "penstock_shard";
-constexpr const char* kShardVersion = "1";
-
 /// The number of bytes that every shard keeps free for its header, so that the pictures begin on a page and can be
 /// written before their number is known. 4,096 bytes hold three times as many tensors as a shard has today.
 constexpr size_t kShardHeaderBytes = 4096;

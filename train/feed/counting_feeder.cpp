@@ -1,4 +1,5 @@
 // Counting feeder: batches without tensors, for ranks that hold no first stage.
+#include "loader/batch/sample_order.h"
 #include "train/feed/feeder.h"
 
 namespace penstock {

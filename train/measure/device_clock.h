@@ -8,7 +8,8 @@
 #include <deque>
 #include <vector>
 
-#include "train/measure/recorder.h"
+#include "train/measure/collective_times.h"
+#include "train/measure/phase.h"
 
 namespace penstock::detail {
 

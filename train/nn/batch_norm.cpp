@@ -5,7 +5,7 @@
 #include <ATen/core/ivalue.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "train/nn/layers.h"
+#include "train/nn/rounding.h"
 
 namespace penstock {
 namespace {

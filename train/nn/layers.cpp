@@ -1,7 +1,5 @@
-// Precision: rounding on the way into a layer, and the scale of gradients.
+// Layers: what half precision rounds on the way into a layer, and the option that says it.
 #include "train/nn/layers.h"
-
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +9,7 @@
 #include "core/spec.h"
 #include "core/text.h"
 #include "train/nn/batch_norm.h"
-#include "train/nn/model.h"
+#include "train/nn/rounding.h"
 #include "train/nn/weight_gradients.h"
 
 namespace penstock {
@@ -23,29 +21,6 @@ namespace {
 constexpr double kF16Scale = 1024;
 
 using torch::Tensor;
-using torch::autograd::AutogradContext, torch::autograd::variable_list;
-
-/// x in `dtype`; the gradient in the dtype of x, times `factor`.
-class Converted : public torch::autograd::Function<Converted> {
- public:
-  static Tensor forward(AutogradContext* context, const Tensor& x, torch::ScalarType dtype, double factor) {
-    context->saved_data["dtype"] = static_cast<int64_t>(x.scalar_type());
-    context->saved_data["factor"] = factor;
-    return dtype == x.scalar_type() ? x.clone() : x.to(dtype);
-  }
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const auto dtype = static_cast<torch::ScalarType>(context->saved_data["dtype"].toInt());
-    const double factor = context->saved_data["factor"].toDouble();
-    // The product is taken in f32, where it has room.
-    auto gradient = gradients[0].to(at::promote_types(dtype, gradients[0].scalar_type()));
-    return {(factor == 1 ? gradient : gradient * factor).to(dtype), Tensor(), Tensor()};
-  }
-};
-
-Tensor converted(const Tensor& x, torch::ScalarType dtype, double factor) {
-  if (!x.defined() || (x.scalar_type() == dtype && factor == 1)) return x;
-  return factor == 1 ? x.to(dtype) : Converted::apply(x, dtype, factor);
-}
 
 /// What a half-precision layer takes. Activations that are in half precision already have scaled gradients.
 Tensor taken(const Tensor& x, const Precision& precision) {
@@ -93,14 +68,6 @@ Precision parse_precision(const std::string& text) {
   return {.dtype = torch::kHalf, .gradient_scale = scale};
 }
 
-namespace detail {
-
-Tensor rounded(const Tensor& f32, torch::ScalarType dtype, double scale) { return converted(f32, dtype, 1 / scale); }
-Tensor widened(const Tensor& half, torch::ScalarType dtype, double scale) { return converted(half, dtype, scale); }
-Tensor unscaled(const Tensor& x, double scale) { return converted(x, x.scalar_type(), 1 / scale); }
-
-}  // namespace detail
-
 Tensor Conv2dImpl::forward(const Tensor& x) {
   if (!precision_.dtype && !precision_.is_channels_last) {
     auto* gradients = WeightGradients::current();
@@ -131,7 +98,7 @@ Tensor LinearImpl::forward(const Tensor& x) {
   return detail::widened(y, weight.scalar_type(), scale);
 }
 
-void compute_in(Model& model, const Precision& precision) {
+void compute_in(torch::nn::Module& model, const Precision& precision) {
   for (const auto& module : model.modules(/*include_self=*/false)) {
     if (auto* conv = dynamic_cast<Conv2dImpl*>(module.get())) conv->compute_in(precision);
     if (auto* linear = dynamic_cast<LinearImpl*>(module.get())) linear->compute_in(precision);

@@ -9,8 +9,6 @@
 
 namespace penstock {
 
-class Model;
-
 /// What convolutions and linear layers compute in. Without a dtype in that of their parameters.
 struct Precision {
   std::optional<torch::ScalarType> dtype = {};
@@ -51,16 +49,6 @@ class LinearImpl : public torch::nn::LinearImpl {
 TORCH_MODULE(Linear);
 
 /// Tells all layers of a model. LibTorch's own layers, as those of other people's models may be, stay in f32.
-void compute_in(Model& model, const Precision& precision);
+void compute_in(torch::nn::Module& model, const Precision& precision);
 
-namespace detail {
-
-/// `f32` rounded to `dtype`; its gradient divided by `scale`.
-torch::Tensor rounded(const torch::Tensor& f32, torch::ScalarType dtype, double scale);
-/// `half` as f32; its gradient times `scale`.
-torch::Tensor widened(const torch::Tensor& half, torch::ScalarType dtype, double scale);
-/// The same tensor, whose gradient is divided by `scale`.
-torch::Tensor unscaled(const torch::Tensor& x, double scale);
-
-}  // namespace detail
 }  // namespace penstock

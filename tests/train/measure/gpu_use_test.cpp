@@ -13,6 +13,7 @@
 #include "tests/support/testing.h"
 #include "train/measure/gpu_monitor.h"
 #include "train/measure/nvml.h"
+#include "train/sinks/sink.h"
 
 namespace penstock {
 namespace {

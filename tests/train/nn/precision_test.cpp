@@ -7,6 +7,7 @@
 #include "train/nn/batch_norm.h"
 #include "train/nn/layers.h"
 #include "train/nn/model.h"
+#include "train/nn/rounding.h"
 #include "train/run/run_precision.h"
 
 namespace penstock {
