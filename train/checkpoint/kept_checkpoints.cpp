@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "train/options/options_file.h"
 
 namespace penstock {
 namespace {
@@ -75,6 +76,15 @@ void keep_checkpoints(const fs::path& out, int64_t step, int64_t keep) {
   std::sort(earlier.rbegin(), earlier.rend());
   for (size_t i = keep > 1 ? static_cast<size_t>(keep) : 0; i < earlier.size(); ++i)
     remove_file(path_of_checkpoint(out, earlier[i], /*keep=*/2));
+}
+
+void check_has_options(const std::string& flag, const fs::path& folder) {
+  if (has_options(folder) || checkpoints_in(folder).empty()) return;
+  throw config_error(concat(flag, ": ", folder.string(),
+                            " has checkpoints and no " options.json
+                            ",
+                            ", so that their data and options are not known; expected the folder of a run, or ",
+                            "--resume ", (folder / kLastCheckpoint).string(), " with all flags of the run"));
 }
 
 }  // namespace penstock

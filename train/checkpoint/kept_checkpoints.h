@@ -28,4 +28,8 @@ void keep_checkpoints(const std::filesystem::path& out, int64_t step, int64_t ke
 /// The files of OUT with such names, sorted by name; none if there is no such folder. Throws io_error.
 std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& out);
 
+/// Throws config_error `<flag>: FOLDER has checkpoints and no options.json ...`: their data and options are then not
+/// known.
+void check_has_options(const std::string& flag, const std::filesystem::path& folder);
+
 }  // namespace penstock

@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
+#include "train/rendezvous/meeting.h"
 #include "train/rendezvous/rendezvous.h"
-#include "train/rendezvous/run_fingerprint.h"
 
 namespace penstock {
 
@@ -81,13 +81,6 @@ class Comm {
   /// This rank ends because of `reason`: what other ranks wait for fails, and they name it. Only the first reason of
   /// all ranks counts. Returns when they know it, after 2 s at most.
   virtual void abort(const std::string& reason) = 0;
-};
-
-/// What ranks tell each other, and people, while they meet.
-struct Meeting {
-  Terms terms;                                                              ///< Must be equal at all ranks.
-  std::function<void(const std::string&)> say = [](const std::string&) {};  ///< Hears who is waited for, see meet().
-  double say_after_seconds = 10;                                            ///< Then after twice and four times that.
 };
 
 /// How many threads make_comm() starts at most: LibTorch's store and Gloo 5, the meeting, the roll call and the sums in

@@ -10,7 +10,6 @@
 #include "core/json_text.h"
 #include "core/regular_file.h"
 #include "core/text.h"
-#include "train/checkpoint/kept_checkpoints.h"
 #include "train/options/flag_table.h"
 
 namespace penstock {
@@ -91,13 +90,6 @@ nlohmann::json read_options(const fs::path& folder) {
 bool has_options(const fs::path& folder) {
   std::error_code ignored;  // whoever reads the file or its folder says what is wrong with it
   return fs::exists(fs::symlink_status(folder / kFileName, ignored));
-}
-
-void check_has_options(const std::string& flag, const fs::path& folder) {
-  if (has_options(folder) || checkpoints_in(folder).empty()) return;
-  throw config_error(concat(flag, ": ", folder.string(), " has checkpoints and no ", kFileName,
-                            ", so that their data and options are not known; expected the folder of a run, or ",
-                            "--resume ", (folder / kLastCheckpoint).string(), " with all flags of the run"));
 }
 
 nlohmann::json json_of(const std::string& text) {

@@ -20,10 +20,6 @@ nlohmann::json read_options(const std::filesystem::path& folder);
 /// Whether something has the name FOLDER/options.json.
 bool has_options(const std::filesystem::path& folder);
 
-/// Throws config_error `<flag>: FOLDER has checkpoints and no options.json ...`: their data and options are then not
-/// known.
-void check_has_options(const std::string& flag, const std::filesystem::path& folder);
-
 /// A JSON text from which text_in() makes the same bytes: UTF-8 as it is, other bytes as
 /// {"percent-encoded": "caf%E9"}.
 nlohmann::json json_of(const std::string& text);

@@ -1,8 +1,9 @@
 // Meeting: the ranks of a run find each other in a store, and make sure that they are about to do the same.
 #pragma once
 
-#include "train/comm/comm.h"
 #include "train/rendezvous/announced.h"
+#include "train/rendezvous/meeting.h"
+#include "train/rendezvous/rendezvous.h"
 #include "train/rendezvous/signed_store.h"
 
 namespace penstock::detail {

@@ -16,6 +16,7 @@
 #include "train/nn/model.h"
 #include "train/parallel/strategy/strategy.h"
 #include "train/run/exact.h"
+#include "train/run/open_run.h"
 #include "train/run/rank_threads.h"
 #include "train/run/report.h"
 #include "train/run/run.h"

@@ -1,187 +1,19 @@
-// Setup: from options to opened data, a model, and the position from which to start.
+// Setup: the model of a run, whole or weight by weight.
 #include "train/run/setup.h"
 
-#include <ATen/Parallel.h>
-
-#include <algorithm>
 #include <mutex>
 
 #include "core/error.h"
-#include "core/limits.h"
-#include "core/number_text.h"
 #include "core/text.h"
-#include "loader/order/partition.h"
-#include "train/checkpoint/resume_auto.h"
-#include "train/loop/tta.h"
 #include "train/nn/initial_weights.h"
 #include "train/nn/model.h"
 #include "train/nn/module_names.h"
-#include "train/nn/parameter_groups.h"
 #include "train/nn/pretrained.h"
-#include "train/options/average.h"
-#include "train/options/options_file.h"
-#include "train/options/test_views.h"
-#include "train/parallel/strategy/strategy.h"
-#include "train/rendezvous/address.h"
-#include "train/run/agreement.h"
-#include "train/run/first_images.h"
-#include "train/run/run_folder.h"
 #include "train/run/run_precision.h"
 #include "train/tensor/out_of_memory.h"
 
 namespace penstock {
 namespace {
-
-namespace fs = std::filesystem;
-
-/// Sets the default of --out: the folder of the run that is continued or evaluated, otherwise a new one.
-void resolve_out(TrainOptions& options) {
-  if (!options.out.empty()) return;
-  const fs::path& weights = options.only_evaluates && options.resume.empty() ? options.pretrained : options.resume;
-  const fs::path resumed = weights.empty() ? fs::path() : fs::absolute(weights).parent_path();
-  const bool is_of_a_run = !resumed.empty() && has_options(resumed);
-  options.out = is_of_a_run ? resumed : default_run_folder(options.arch, options.mode);
-}
-
-/// If --evaluate is given without weights, they are those of the run in --out.
-void resolve_weights(TrainOptions& options) {
-  if (!options.only_evaluates || !options.resume.empty() || !options.pretrained.empty()) return;
-  if (options.out.empty()) {
-    throw config_error(
-        "--evaluate: no weights are named; expected --resume FILE, --pretrained FILE, or --out with a run's folder");
-  }
-  options.pretrained = options.out / "model.safetensors";
-}
-
-/// Throws config_error if the splits, which may be of two data sets, have different classes.
-void check_same_classes(const Dataset& train, const Dataset& test) {
-  const auto problem = class_problem(test.folder(), test.manifest(), train.folder(), train.manifest());
-  if (!problem.empty()) throw config_error(problem);
-}
-
-/// Throws config_error if an evaluation may not write into OUT. It may write where a run may, and also into the folder
-/// of its weights and over an earlier evaluation.
-void check_evaluation_folder(const TrainOptions& options) {
-  const fs::path& weights = options.resume.empty() ? options.pretrained : options.resume;
-  std::error_code ignored;  // check_run_folder() refuses a folder that cannot be looked at
-  if (fs::equivalent(fs::absolute(weights).parent_path(), options.out, ignored)) return;
-  if (!fs::exists(options.out / "evaluation.json", ignored)) check_run_folder(options.out);
-}
-
-void check_data(const Setup& setup) {
-  const auto& options = setup.options;
-  const int world_size = setup.world.mesh.data;
-  if (options.only_evaluates && !setup.data.test)
-    throw config_error(concat("--evaluate with --data ", options.data, ": ", setup.data.no_test, "; expected a ",
-                              options.evaluated_split, " split"));
-  if (options.only_evaluates && setup.data.test->size() == 0)
-    throw config_error(concat("--evaluate with --data ", options.data, ": 0 ", options.evaluated_split,
-                              " samples; expected 1 or more"));
-  if (setup.data.test) check_same_classes(*setup.data.train, *setup.data.test);
-  if (setup.data.test && setup.data.test->size() > 0) {
-    const Extent train = rendered_extent(*setup.data.train, *setup.pipeline);
-    const Extent test = rendered_extent(*setup.data.test, *setup.eval_pipeline);
-    if (train != test) {
-      throw config_error(concat("--eval-augment: gives ", test.channels, " x ", test.height, " x ", test.width,
-                                ", --augment gives ", train.channels, " x ", train.height, " x ", train.width,
-                                "; expected the same"));
-    }
-    if (test_views_of(options.test_views) == TestViews::kFlipTranslate && std::min(test.height, test.width) < 2)
-      throw config_error(concat("--tta flip-translate: pictures are ", test.width, " x ", test.height,
-                                "; expected at least 2 x 2, because their borders are mirrored"));
-  }
-  if (options.shuffle == "rank-local" && setup.data.train->shard_count() < world_size) {
-    throw config_error(concat("--shuffle rank-local: ", setup.data.train->shard_count(), " shards for ", world_size,
-                              " ranks; expected at least one shard per rank"));
-  }
-  if (options.only_evaluates) return;
-  const Partition partition(setup.data.train->size(), options.batch_size, 0, world_size, tail_of(options));
-  if (partition.batch_count() == 0) {
-    throw config_error(concat("--batch-size is ", options.batch_size, " with --tail drop and ",
-                              setup.data.train->size(),
-                              " samples; expected a batch size of at most the number of samples"));
-  }
-  const int64_t step_count = partition.batch_count() * options.epochs;
-  const int every = parse_average(options.average).every;
-  if (options.epochs > 0 && every > step_count)
-    throw config_error(concat("--average ", options.average, ": every is ", every, " in a run of ",
-                              count_text(step_count, "step"),
-                              ", which would end with the weights that it began with; "
-                              "expected at most ",
-                              step_count));
-}
-
-CheckpointInfo info_of(const Setup& setup) {
-  const auto& options = setup.options;
-  CheckpointInfo info;
-  info.arch = options.arch;
-  info.optimizer = parse_spec("optimizer", options.optimizer).name();
-  if (!options.average.empty()) info.average = parse_spec("average", options.average).name();
-  info.shape = setup.shape;
-  info.seed = options.seed;
-  info.batch_size = options.batch_size;
-  info.shuffle = options.shuffle;
-  info.tail = options.tail;
-  info.dataset_size = setup.data.train->size();
-  info.data = identity_of(setup.data.train->manifest());
-  info.world_size = setup.world.rendezvous.world_size;
-  info.threads = options.threads;
-  info.augment = setup.data.augment;
-  return info;
-}
-
-/// What cannot be compared with the run that wrote the checkpoint.
-void add_notes_of_checkpoint(Setup& setup) {
-  const fs::path& path = setup.options.resume;
-  auto& notes = setup.data.notes;
-  if (!has_options(path.parent_path()))
-    notes.push_back(
-        concat("no options.json beside ", path.string(), ": flags that were not typed have their defaults"));
-  if (!setup.options.only_evaluates && setup.checkpoint->info.data.empty())
-    notes.push_back(concat(path.string(), " does not say which data it was trained on (an earlier version wrote it), ",
-                           "so that they are not compared with --data"));
-}
-
-/// Checks name and keys before data are packed and ranks are started. The plug-in itself checks the values.
-template <class Registry>
-void check_spec(const char* kind, const std::string& text) {
-  const Spec spec = parse_spec(kind, text);
-  spec.with_keys(Registry::entry(spec.name()).keys);
-}
-
-/// Throws config_error where muon, which is for filters alone, would change none and be sgd under another name.
-void check_filters(const TrainOptions& options, const Model& model) {
-  const Spec spec = parse_spec("optimizer", options.optimizer);
-  if (spec.name() != "muon" || spec.get("layers", "all") != "conv") return;
-  const auto parameters = model.parameters();
-  if (std::none_of(parameters.begin(), parameters.end(), [](const auto& tensor) { return tensor.dim() >= 3; }))
-    throw config_error(concat(
-        "--optimizer ", options.optimizer, " with --arch ", options.arch,
-        ": the model has no filters, so all of it would change as with sgd; expected layers=all, or --optimizer sgd"));
-}
-
-/// Before data are packed and ranks are started.
-void check_keeps_average(const TrainOptions& options) {
-  const Spec mode = parse_spec("mode", options.mode);
-  if (!options.average.empty() && !StrategyRegistry::entry(mode.name()).traits.keeps_average)
-    throw config_error(concat("--average ", options.average, " with --mode ", options.mode,
-                              ", which keeps no average of the weights; expected no --average, or another mode"));
-}
-
-/// Sets the default of --lr, and makes the optimiser over no parameters, so that it checks the values of its keys.
-void resolve_optimizer(TrainOptions& options) {
-  const auto& entry = OptimizerRegistry::entry(parse_spec("optimizer", options.optimizer).name());
-  if (options.learning_rate < 0) options.learning_rate = entry.traits.learning_rate;
-  make_optimizer({.parameters = {}, .options = optimizer_options(options)});
-}
-
-/// Starts LibTorch's intra-op threads before its first operation. If the system gives no thread, OpenMP ends the
-/// process; so this first tries whether the system gives them, and then lets OpenMP start all of them.
-void start_intra_op_threads(int count) {
-  require_threads(concat("--threads ", count), intra_op_threads(count), "fewer of them");
-  at::set_num_threads(count);
-  at::parallel_for(0, count, /*grain_size=*/1, [](int64_t, int64_t) {});
-}
 
 /// Draws the weights as --seed says.
 std::unique_ptr<Model> drawn_model(const Setup& setup) {
@@ -199,42 +31,17 @@ void naming_pretrained(const Setup& setup, const Read& read) {
     naming_memory("--pretrained " + path.string(), "its tensors", "a smaller model", [&] { read(path); });
 }
 
-void take_weights(Model& model, const NamedWeights& weights) {
-  at::NoGradGuard no_grad;
-  for (const auto& [name, value] : weights) model.named_parameters()[name].copy_(value);
-}
-
-/// Whether some weights follow from pictures of training. None do where all come from a file.
-bool begins_from_images(const Setup& setup) {
-  return setup.model->initial_image_count() > 0 && !setup.checkpoint && setup.options.pretrained.empty();
-}
-
-/// Throws config_error where ranks would begin from different pictures and no rank has all weights to share.
-void check_begins_alike(const Setup& setup, bool holds_part) {
-  const auto& mesh = setup.world.mesh;
-  if (holds_part && mesh.pipe == 1 && mesh.data > 1 && shuffle_of(setup.options) == Shuffle::kRankLocal &&
-      !setup.world.has_rank_threads)
-    throw config_error(concat("--shuffle rank-local with --mode ", setup.options.mode, ": --arch ", setup.options.arch,
-                              " begins from pictures, of which each rank would see others; expected --shuffle global"));
-}
-
-/// Reads the pictures once; the models of other ranks and replicas take the weights as well. A process that starts
-/// ranks has no rank's work to do: it checks alone, so that a refusal is one line and not one per rank.
-void begin_from_images(Setup& setup, bool holds_part) {
-  if (!begins_from_images(setup)) return;
-  check_begins_alike(setup, holds_part);
-  if (setup.world.is_spawner) return;
-  FirstImages images(setup, setup.model->initial_image_count());
-  setup.initial_weights = setup.model->initial_weights([&images] { return images.next(); });
-  if (!setup.is_outline) take_weights(*setup.model, setup.initial_weights);
-}
-
 /// What of a model is not read from --pretrained.
 std::vector<std::string> new_modules(const Setup& setup, const Model& model) {
   return setup.options.has_new_head ? new_head_modules(model) : std::vector<std::string>();
 }
 
 }  // namespace
+
+void take_weights(Model& model, const NamedWeights& weights) {
+  at::NoGradGuard no_grad;
+  for (const auto& [name, value] : weights) model.named_parameters()[name].copy_(value);
+}
 
 OptimizerOptions optimizer_options(const TrainOptions& options) {
   return {options.learning_rate, options.momentum, options.weight_decay, options.optimizer};
@@ -279,95 +86,6 @@ std::unique_ptr<Model> make_outline(const Setup& setup) {
 void for_each_weight(const Setup& setup, const UseTensor& use) {
   stream_model(setup, use);
   for (const auto& [name, value] : setup.initial_weights) use(name, value);
-}
-
-Setup set_up(TrainOptions options, const std::function<void(const std::string&)>& say) {
-  check(options, ModelRegistry::names(), StrategyRegistry::names(), OptimizerRegistry::names());
-  check_spec<ModelRegistry>("arch", options.arch);
-  check_spec<StrategyRegistry>("mode", options.mode);
-  resolve_optimizer(options);
-  parse_precision(options.precision);  // throws
-  Setup setup;
-  setup.device = device_type(options);
-  check_precision(options, setup.device);
-  set_matrix_precision(options);
-  setup.world = find_world(options, setup.device);
-  const bool copies_to_replicas = setup.world.mesh.replicas > 1 && options.emulated_step_ns > 0;
-  if (!options.sim_net.empty() && setup.world.rendezvous.world_size == 1 && !copies_to_replicas) {
-    say(concat("--sim-net ", options.sim_net, ": one rank has nobody to talk to, so no network is emulated"));
-    options.sim_net.clear();  // the results are those of this machine
-  }
-  // Before data are packed, at every rank, and also where there is only one.
-  if (!options.interface.empty()) detail::address_of_interface(options.interface);
-  resolve_weights(options);
-  resolve_out(options);
-  resolve_threads(options, setup.world, setup.device);
-  if (options.cache.empty()) options.cache = default_cache();
-  options.world_size = setup.world.rendezvous.world_size;
-  options.device = setup.device == torch::kCUDA ? "cuda" : "cpu";
-  if (options.resumes_if_possible()) check_has_options("--resume auto", options.out);
-  options.only_evaluates ? check_evaluation_folder(options) : check_run_folder(options.out);
-  // The checkpoint is read first, because packing the data may take minutes.
-  const bool tells = setup.world.rendezvous.rank == 0 && !setup.world.is_spawner;
-  if (options.resumes_if_possible())
-    setup.checkpoint = resume_if_possible(
-        options, tells ? say : [](const std::string&) {});
-  else if (!options.resume.empty())
-    setup.checkpoint = naming_memory("--resume " + options.resume.string(), "its tensors", "a smaller model",
-                                     [&] { return load_checkpoint(options.resume); });
-  // An evaluation makes no update, but load_state() expects the state of the checkpoint's optimiser.
-  if (options.only_evaluates && setup.checkpoint) {
-    options.optimizer = setup.checkpoint->info.optimizer;
-    if (has_average(setup.checkpoint->state) && options.average.empty())
-      options.average = setup.checkpoint->info.average.empty() ? "ema" : setup.checkpoint->info.average;
-  }
-  check_keeps_average(options);
-
-  // Ranks that are threads share what is open, so that all shards are needed.
-  const bool is_shared = setup.world.has_rank_threads;
-  const LoaderOptions own{.rank = is_shared ? 0 : setup.world.mesh.data_rank(setup.world.rendezvous.rank),
-                          .world_size = is_shared ? 1 : setup.world.mesh.data,
-                          .shuffle = shuffle_of(options)};
-  setup.data = open_training_data(options, needed_shards(own), say);
-  const auto& manifest = setup.data.train->manifest();
-  setup.pipeline.emplace(setup.data.augment, manifest.statistics);
-  // The model was trained on the training split's statistics.
-  setup.eval_pipeline.emplace(setup.data.eval_augment, manifest.statistics);
-  const Extent extent = rendered_extent(*setup.data.train, *setup.pipeline);
-  setup.shape = {extent.channels, extent.height, extent.width, static_cast<int64_t>(manifest.class_names.size())};
-  setup.options = std::move(options);
-  check_data(setup);
-  setup.info = info_of(setup);
-
-  start_intra_op_threads(setup.world.is_spawner || is_shared ? 1 : setup.options.threads);
-  const Spec mode = parse_spec("mode", setup.options.mode);
-  const auto& traits = StrategyRegistry::entry(mode.name()).traits;
-  const bool holds_part = traits.holds_part && traits.holds_part(mode, setup.world.mesh);
-  setup.is_outline = setup.world.is_spawner || holds_part;
-  setup.model = setup.is_outline ? make_outline(setup) : make_model(setup);
-  check_layers(setup.options, *setup.model);
-  check_filters(setup.options, *setup.model);
-  if (!setup.options.pretrained.empty() && !setup.world.is_spawner && setup.world.rendezvous.world_size > 1)
-    setup.pretrained = identity_of_weights(setup.options.pretrained);
-  begin_from_images(setup, holds_part);
-  setup.rate_factors = rate_factors(*setup.model, setup.options.layer_rates);
-  scale_biases(*setup.model, setup.options.bias_rate, setup.rate_factors);
-  setup.step_options = {.weight_decays = bias_decays(*setup.model, setup.options.bias_decay),
-                        .label_smoothing = setup.options.label_smoothing,
-                        .keeps_average = !setup.options.average.empty()};
-  if (traits.check_model) traits.check_model(mode, *setup.model, setup.world.mesh);
-  if (setup.checkpoint) {
-    check_same_model(setup.options.resume, setup.checkpoint->info, setup.options.arch, setup.shape);
-    check_same_optimizer(setup.options.resume, setup.checkpoint->info, setup.info);
-    check_same_average(setup.options.resume, *setup.checkpoint, setup.info);
-    if (!setup.options.only_evaluates) {
-      check_same_data(setup.options.resume, setup.checkpoint->info, setup.info);
-      check_same_order(setup.options.resume, setup.checkpoint->info, setup.info);
-    }
-    add_notes_of_checkpoint(setup);
-    setup.info.position = setup.checkpoint->info.position;
-  }
-  return setup;
 }
 
 }  // namespace penstock

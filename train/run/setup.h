@@ -1,4 +1,5 @@
-// Setup: everything that a run needs, opened and checked before any thread or rank starts or any file is written.
+// Setup: everything that a run needs, opened and checked before any thread or rank starts or any file is written; the
+// model that it begins with.
 #pragma once
 
 #include <functional>
@@ -32,9 +33,8 @@ struct Setup {
   CheckpointInfo info;  ///< That of this run; its position is where the run starts.
 };
 
-/// Packs the data if --data names a source; `say` then gets lines about it. Throws what is wrong with the options, the
-/// data or the files.
-Setup set_up(TrainOptions options, const std::function<void(const std::string&)>& say);
+/// Copies weights into those of the model that have their names.
+void take_weights(Model& model, const NamedWeights& weights);
 
 /// Requires that the learning rate is resolved.
 OptimizerOptions optimizer_options(const TrainOptions& options);

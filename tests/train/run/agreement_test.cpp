@@ -14,6 +14,7 @@
 #include "tests/train/small_dataset.h"
 #include "train/nn/model.h"
 #include "train/options/flag_table.h"
+#include "train/run/open_run.h"
 
 namespace penstock {
 namespace {

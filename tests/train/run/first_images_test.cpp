@@ -5,6 +5,7 @@
 
 #include "loader/pack/pack.h"
 #include "tests/support/testing.h"
+#include "train/run/open_run.h"
 #include "train/tensor/batch_tensors.h"
 
 namespace penstock {

@@ -5,7 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "tools/train/study/table.h"
+#include "tools/train/study/cells.h"
+#include "tools/train/study/results.h"
 
 namespace penstock {
 

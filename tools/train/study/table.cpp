@@ -115,17 +115,6 @@ std::vector<std::string> table_notes(const StudyResults& results) {
   return notes;
 }
 
-std::string markdown_table(const Table& table) {
-  std::string text = "| " + join(table.columns, " | ") + " |\n|";
-  for (size_t i = 0; i < table.columns.size(); ++i) text += i == 0 || i + 1 == table.columns.size() ? "---|" : "---:|";
-  for (const auto& row : table.rows) {
-    text += "\n|";
-    for (const auto& cell : row)
-      text += concat(" ", cell.value, cell.range.empty() ? "" : " (" + cell.range + ")", " |");
-  }
-  return text + "\n";
-}
-
 std::string markdown(const StudyResults& results) {
   const std::string mark = results.is_emulated ? " [emulated]" : "";
   std::string text = concat("# Worker study", mark, "\n\n    ", results.command, "\n\n", results.setting, "\n\n",
