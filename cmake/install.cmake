@@ -3,6 +3,26 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/penstock)
+
+# penstock_install_headers(COMPONENT PATTERN HEADER...): these headers, and what they include of folders that PATTERN fits.
+function(penstock_install_headers component pattern)
+  set(waiting ${ARGN})
+  set(installed "")
+  while(waiting)
+    list(POP_FRONT waiting header)
+    if(header IN_LIST installed)
+      continue()
+    endif()
+    list(APPEND installed ${header})
+    cmake_path(GET header PARENT_PATH folder)
+    install(FILES ${PROJECT_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/penstock/${folder}
+            COMPONENT ${component})
+    file(STRINGS ${PROJECT_SOURCE_DIR}/${header} includes REGEX "^#include \"${pattern}")
+    list(TRANSFORM includes REPLACE "^#include \"(.*)\".*" "\\1")
+    list(APPEND waiting ${includes})
+  endwhile()
+endfunction()
+
 install(TARGETS penstock EXPORT penstock-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT loader)
 if(PENSTOCK_TOOLS)
   install(TARGETS shardprep loadbench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT loader)
@@ -14,26 +34,18 @@ if(PENSTOCK_TRAIN)
   install(TARGETS penstock_train EXPORT penstock-train-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT train)
   install(EXPORT penstock-train-targets NAMESPACE penstock:: DESTINATION ${package_folder} COMPONENT train)
   install(FILES ${PROJECT_SOURCE_DIR}/cmake/LibTorch.cmake DESTINATION ${package_folder} COMPONENT train)
-  # What plug-ins, and programs with a model of their own, include; and what of train/ those headers include.
-  set(waiting train/tensor/batch_tensors.h train/plugin.h train/nn/model.h train/parallel/strategy/strategy.h)
-  set(train_headers "")
-  while(waiting)
-    list(POP_FRONT waiting header)
-    if(header IN_LIST train_headers)
-      continue()
-    endif()
-    list(APPEND train_headers ${header})
-    cmake_path(GET header PARENT_PATH folder)
-    install(FILES ${PROJECT_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/penstock/${folder} COMPONENT train)
-    file(STRINGS ${PROJECT_SOURCE_DIR}/${header} includes REGEX "^#include \"train/")
-    list(TRANSFORM includes REPLACE "^#include \"(.*)\".*" "\\1")
-    list(APPEND waiting ${includes})
-  endwhile()
+  # What plug-ins, and programs with a model of their own, include.
+  penstock_install_headers(train "(core|augment|loader|train)/" train/tensor/batch_tensors.h train/plugin.h train/nn/model.h
+                           train/parallel/strategy/strategy.h)
 endif()
-foreach(folder core augment loader)
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/penstock COMPONENT loader
-          FILES_MATCHING PATTERN "*.h" PATTERN "detail" EXCLUDE PATTERN "jpeg" EXCLUDE PATTERN "device" EXCLUDE)
-endforeach()
+# The loader's interface: docs/API.md names the same headers, and tests/contract compares the two.
+penstock_install_headers(loader "(core|augment|loader)/"
+  core/error.h core/plugin.h core/version.h augment/render.h augment/transform.h
+  loader/batch/digest.h loader/batch/loader.h loader/batch/option_names.h loader/batch/sample_order.h
+  loader/bottleneck/disk.h loader/bottleneck/limit.h loader/bottleneck/observe.h loader/bottleneck/watch.h
+  loader/codecs/codec.h loader/device/device_renderer.h loader/files/read_from.h loader/files/safetensors.h
+  loader/look/picture.h loader/look/sheet.h loader/order/partition.h loader/pack/pack.h loader/pack/unpack.h
+  loader/shards/dataset.h loader/shards/problems.h loader/shards/shard.h loader/shards/shard_writer.h loader/sources/source.h)
 install(EXPORT penstock-targets NAMESPACE penstock:: DESTINATION ${package_folder} COMPONENT loader)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/penstock-config-version.cmake COMPATIBILITY SameMinorVersion)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/penstock-config.cmake.in ${PROJECT_BINARY_DIR}/penstock-config.cmake @ONLY)
