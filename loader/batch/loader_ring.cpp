@@ -67,7 +67,7 @@ void Ring::restart(int64_t first, int64_t limit) {
     limit_ = limit;
     issue(wake);
   }
-  rouse(wake);
+  wake_all(wake);
 }
 
 Ring::Taken Ring::take() {
@@ -86,7 +86,7 @@ Ring::Taken Ring::take() {
   Wake wake;
   issue(wake);
   lock.unlock();
-  rouse(wake);
+  wake_all(wake);
   if (error) std::rethrow_exception(error);
   return taken;
 }
@@ -125,19 +125,20 @@ void Ring::release(int slot) {
     wake.consumer = consumer_waits_ && workers_ == 0;  // the consumer makes the batch itself once the slot is free
     issue(wake);
   }
-  rouse(wake);
+  wake_all(wake);
 }
 
 void Ring::issue(Wake& wake) {
   while (issued_ < std::min(limit_, next_ + ahead_) && slot_of(issued_).phase == Phase::kFree) {
     slot_of(issued_++).phase = Phase::kFilling;
     const int64_t rows = chunk_rows();
-    summon((rows_ + rows - 1) / rows, wake);
+    invite((rows_ + rows - 1) / rows, wake);
   }
 }
 
-/// Calls as many workers as there are new chunks: first those that wait, then new ones. rouse() wakes or starts them.
-void Ring::summon(int64_t chunks, Wake& wake) {
+/// Calls as many workers as there are new chunks: first those that wait, then new ones. wake_all() wakes or starts
+/// them.
+void Ring::invite(int64_t chunks, Wake& wake) {
   for (; chunks > 0 && waiting_ > 0; --chunks) {
     --waiting_;
     ++called_;
@@ -294,7 +295,7 @@ void Ring::work() {
     shift.time.busy_ns += outcome.ns;
     finish(*chunk, std::move(outcome), wake);
     lock.unlock();
-    rouse(wake);
+    wake_all(wake);
     lock.lock();
   }
   shift.time = time_of(shift);
@@ -303,7 +304,7 @@ void Ring::work() {
   if (--crew_ == 0) all_gone_.notify_all();  // under the lock, because the destructor may end as soon as it is free
 }
 
-void Ring::rouse(const Wake& wake) {
+void Ring::wake_all(const Wake& wake) {
   if (wake.consumer) ready_or_free_.notify_one();
   for (int i = 0; i < wake.waiting_workers; ++i) work_or_stop_.notify_one();
   for (int i = 0; i < wake.new_workers; ++i) threads_->run([this] { work(); });

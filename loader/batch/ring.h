@@ -127,7 +127,7 @@ class Ring {
 
   Slot& slot_of(int64_t sequence) { return slots_[static_cast<size_t>(sequence) % slots_.size()]; }
   void issue(Wake& wake);
-  void summon(int64_t chunks, Wake& wake);
+  void invite(int64_t chunks, Wake& wake);
   int64_t chunk_rows() const;
   std::optional<Chunk> cut();
   std::optional<Chunk> wait_for_chunk(std::unique_lock<std::mutex>& lock);
@@ -140,7 +140,7 @@ class Ring {
   static void begin(Shift& shift);
   static ThreadCounters counters_of(const Shift& shift);
   WorkerTime time_of(const Shift& shift) const;
-  void rouse(const Wake& wake);
+  void wake_all(const Wake& wake);
 
   const int workers_;
   const int64_t ahead_;  // the most batches that are issued and not taken

@@ -28,28 +28,28 @@ constexpr double kStorageNoise = 1.13;
 // up to 16 % between repeats, those of one thread by up to 10 % (docs/finding.md).
 constexpr double kSpinNoise = 1.16;
 
-double own_cores_ms(const ServiceTimes& times) {
+double own_cores_ms(const StepCosts& times) {
   return times.ranks * (times.update_cpu_ms + times.spun_ms + times.load_cpu_ms) / times.cores;
 }
 
 /// Whether the threads of one step, which wait for each other, share their cores with workers or other programs. How
 /// long such a step takes is chance: if one thread has no core, the others spin until it does.
-bool is_crowded(const ServiceTimes& times, int workers) {
+bool is_crowded(const StepCosts& times, int workers) {
   if (times.update_threads <= 1) return false;
   return times.other_threads > 0 || times.ranks * (workers + times.update_threads) > times.cores;
 }
 
-bool is_storage_open(const ServiceTimes& times) { return times.storage_busy_high_ms > times.storage_busy_low_ms; }
+bool is_storage_open(const StepCosts& times) { return times.storage_busy_high_ms > times.storage_busy_low_ms; }
 
 /// Whether workers wait for the storage in a part of their time that matters.
-bool waits_for_storage(const ServiceTimes& times) {
+bool waits_for_storage(const StepCosts& times) {
   constexpr double kWorthIt = 0.05;
   return times.storage_ms > kWorthIt * times.load_ms;
 }
 
 /// The times of the run, and the same times with a storage that is busy for less or more time than was assumed.
-std::vector<ServiceTimes> storage_cases(const ServiceTimes& times) {
-  std::vector<ServiceTimes> cases{times};
+std::vector<StepCosts> storage_cases(const StepCosts& times) {
+  std::vector<StepCosts> cases{times};
   if (!is_storage_open(times)) return cases;
   for (const double busy_ms : {times.storage_busy_low_ms, times.storage_busy_high_ms}) {
     cases.push_back(times);
@@ -60,12 +60,12 @@ std::vector<ServiceTimes> storage_cases(const ServiceTimes& times) {
 
 /// The cases of the storage, and each of them if the other programs end, want twice as many cores, or hold up fewer or
 /// more of the step's threads.
-std::vector<ServiceTimes> other_cases(const ServiceTimes& times) {
-  std::vector<ServiceTimes> cases = storage_cases(times);
+std::vector<StepCosts> other_cases(const StepCosts& times) {
+  std::vector<StepCosts> cases = storage_cases(times);
   if (times.other_threads <= 0) return cases;
   if (times.update_threads > 1) {
     cases.push_back(times);
-    cases.back().crowding = Crowding::kKeep;
+    cases.back().crowding = CorePolicy::kKeep;
   }
   for (size_t i = 0, count = cases.size(); i < count; ++i) {
     for (const double factor : {0.0, 2.0}) {
@@ -93,9 +93,9 @@ std::vector<ServiceTimes> other_cases(const ServiceTimes& times) {
 /// worker or another rank had its core. So the step itself, with a core for every thread, took what it did, or less by
 /// at most the time for which those ran. With the shorter step, the workers get all the cores that they ask for, or the
 /// threads of the step keep theirs by spinning.
-std::vector<ServiceTimes> ends_of_chance(const Observed& run) {
-  std::vector<ServiceTimes> ends;
-  for (ServiceTimes times : storage_cases(run.times)) {
+std::vector<StepCosts> ends_of_chance(const LoopMeasurement& run) {
+  std::vector<StepCosts> ends;
+  for (StepCosts times : storage_cases(run.times)) {
     const double longest = std::max(times.update_ms, run.step_ms - run.wait_ms);
     const double others =
         (run.workers > 0 ? times.ranks * times.load_cpu_ms : 0) + (times.ranks - 1) * times.update_cpu_ms;
@@ -104,23 +104,23 @@ std::vector<ServiceTimes> ends_of_chance(const Observed& run) {
     ends.back().update_ms = longest;
     ends.back().update_cpu_ms = std::max(times.update_cpu_ms, longest);
     times.update_ms = std::max(times.update_ms, longest - others);
-    times.crowding = Crowding::kKeep;
+    times.crowding = CorePolicy::kKeep;
     ends.push_back(times);
     times.update_cpu_ms = std::min(times.update_cpu_ms, times.update_threads * times.update_ms);
-    times.crowding = Crowding::kYield;
+    times.crowding = CorePolicy::kYield;
     ends.push_back(times);
   }
   return ends;
 }
 
 /// By how much the ends of a range are wider than the model's. Independent errors add up like the sides of a triangle.
-double noise_of(const ServiceTimes& times, bool is_by_chance) {
+double noise_of(const StepCosts& times, bool is_by_chance) {
   const double storage = times.other_threads > 0 && waits_for_storage(times) ? std::log(kStorageNoise) : 0;
   return std::exp(std::hypot(storage, is_by_chance ? std::log(kSpinNoise) : 0));
 }
 
 /// Widens `range` so that it holds the rates of `cases`, where `now_ms` per step is the rate of the run.
-void widen(Prediction& range, const std::vector<ServiceTimes>& cases, double images_per_second, double now_ms) {
+void widen(Prediction& range, const std::vector<StepCosts>& cases, double images_per_second, double now_ms) {
   for (const auto& times : cases) {
     const double step_ms = predicted_step_ms(times, range.workers);
     const double rate = step_ms > 0 ? images_per_second * now_ms / step_ms : 0;
@@ -132,7 +132,7 @@ void widen(Prediction& range, const std::vector<ServiceTimes>& cases, double ima
 /// The rates for every number of workers up to the largest of: the run's own, the number of cores, 8. In the other
 /// cases the rate with the run's own workers is relative to the measured one too, because they are compared with the
 /// run as it went. The ends of chance are compared with the step that was measured, since chance is part of it.
-std::vector<Prediction> predictions_of(const Observed& run) {
+std::vector<Prediction> predictions_of(const LoopMeasurement& run) {
   const auto cases = other_cases(run.times), ends = ends_of_chance(run);
   const double now = predicted_step_ms(run.times, run.workers);
   std::vector<Prediction> predictions;
@@ -153,20 +153,20 @@ std::vector<Prediction> predictions_of(const Observed& run) {
 
 /// The largest number of workers that is considered. More workers than cores only wait for each other, unless they wait
 /// for the storage in a part of their time that is worth it.
-int most_workers(const Observed& run) {
+int most_workers(const LoopMeasurement& run) {
   return std::max({run.workers, run.times.cores, waits_for_storage(run.times) ? kListedWorkers : 1});
 }
 
 /// The smallest number of workers that comes within 2 % of the best rate, if that is a gain; otherwise the smallest
 /// number that is enough, up to the run's own. `now` is the step predicted for the run's own.
-int advised_workers(const Observed& run, double now) {
+int advised_workers(const LoopMeasurement& run, double now) {
   double best = now;
   for (int workers = 0; workers <= most_workers(run); ++workers)
     best = std::min(best, predicted_step_ms(run.times, workers));
   int advised = 0;
   while (predicted_step_ms(run.times, advised) > best * detail::kAsGood) ++advised;
   if (now >= predicted_step_ms(run.times, advised) * detail::kNoise) return advised;
-  ServiceTimes slower = run.times;
+  StepCosts slower = run.times;
   slower.load_ms *= detail::kNoise;
   slower.load_cpu_ms *= detail::kNoise;
   advised = 0;
@@ -175,7 +175,7 @@ int advised_workers(const Observed& run, double now) {
 }
 
 /// ", 1.0x to 2.0x depending on the other programs", or "" if everything that matters is known.
-std::string range_text(const Observed& run, const Limit& limit) {
+std::string range_text(const LoopMeasurement& run, const Limit& limit) {
   const auto& own = limit.predictions[static_cast<size_t>(run.workers)];
   const auto& best = limit.predictions[static_cast<size_t>(limit.best_workers)];
   if (own.images_per_second <= 0 || best.high < best.low * detail::kAsGood) return "";
@@ -189,7 +189,7 @@ std::string range_text(const Observed& run, const Limit& limit) {
 }
 
 /// " or up to 2.5x depending on how busy the storage is", if it is not certain that more workers would gain nothing.
-std::string hope_text(const Observed& run, const Limit& limit) {
+std::string hope_text(const LoopMeasurement& run, const Limit& limit) {
   const int most = most_workers(run);
   const bool is_by_chance = run.times.other_threads <= 0 && is_crowded(run.times, most);
   const double own = limit.predictions[static_cast<size_t>(run.workers)].images_per_second;
@@ -204,10 +204,10 @@ std::string hope_text(const Observed& run, const Limit& limit) {
 }
 
 /// ", half the bytes would give 1.9x": the gain from storing the data in fewer bytes, with the run's own workers.
-std::string bytes_text(const Observed& run, Bound bound) {
-  if (bound != Bound::kStorage || run.image_bytes <= 0) return "";
+std::string bytes_text(const LoopMeasurement& run, Resource bound) {
+  if (bound != Resource::kStorage || run.image_bytes <= 0) return "";
   const auto gain = [&](double share) {
-    ServiceTimes fewer = run.times;
+    StepCosts fewer = run.times;
     fewer.storage_ms *= share;
     fewer.storage_busy_ms *= share;
     fewer.load_ms -= (1 - share) * run.times.storage_ms;
@@ -219,7 +219,7 @@ std::string bytes_text(const Observed& run, Bound bound) {
 }
 
 /// "2 more workers would give about 2.1x (14,300 images/s), the limit is 3.9x (compute)".
-std::string advice(const Observed& run, const Limit& limit) {
+std::string advice(const LoopMeasurement& run, const Limit& limit) {
   const int change = limit.best_workers - run.workers;
   const std::string ceiling =
       limit.limit >= detail::kNoise
@@ -240,7 +240,7 @@ std::string advice(const Observed& run, const Limit& limit) {
 
 /// The fact about a core-bound run. Cores that it wants and does not get are used by other programs, or withheld by a
 /// quota.
-std::string cores_fact(const Observed& run) {
+std::string cores_fact(const LoopMeasurement& run) {
   const double busy = run.step_ms > 0 ? std::min(1.0, own_cores_ms(run.times) / run.step_ms) : 0;
   const std::string cores = count_text(run.times.cores, "core");
   if (busy >= kShared) return concat("core-bound: loader and trainer kept ", cores, " ", percent_text(busy), " busy");
@@ -248,26 +248,26 @@ std::string cores_fact(const Observed& run) {
                 run.times.other_threads > 0 ? "" : "; other programs had the rest");
 }
 
-std::string others_fact(const Observed& run) {
+std::string others_fact(const LoopMeasurement& run) {
   return run.times.other_threads > 0 ? others_text(other_cores(run), run.times.cores) : std::string();
 }
 
-std::string fact(const Observed& run, Bound bound) {
+std::string fact(const LoopMeasurement& run, Resource bound) {
   const double wait = run.step_ms > 0 ? run.wait_ms / run.step_ms : 0;
   const double communication = run.step_ms > 0 ? run.times.communication_ms / run.step_ms : 0;
   switch (bound) {
-    case Bound::kLoad:
+    case Resource::kLoad:
       return concat("load-bound: the trainer waited ", percent_text(wait), " of the time");
-    case Bound::kStorage:
+    case Resource::kStorage:
       return "storage-bound: " + storage_text(run.disk_bytes_per_second, run.images_per_second, run.image_bytes);
-    case Bound::kCommunication:
+    case Resource::kCommunication:
       return concat("communication-bound: the trainer waited ", percent_text(communication),
                     " of the time for other ranks");
-    case Bound::kCores:
+    case Resource::kCores:
       return cores_fact(run);
-    case Bound::kCompute:
-    case Bound::kBubble:  // an UpdateLimit has said these
-    case Bound::kPart:
+    case Resource::kCompute:
+    case Resource::kBubble:  // an UpdateLimit has said these
+    case Resource::kPart:
       break;
   }
   if (run.workers == 0) return concat("compute-bound: loading took ", percent_text(wait), " of the time");
@@ -275,7 +275,7 @@ std::string fact(const Observed& run, Bound bound) {
 }
 
 /// " [of 49 steps: too few to rely on]".
-std::string caveat(const Observed& run) {
+std::string caveat(const LoopMeasurement& run) {
   if (run.step_count <= 0) return "";
   const double total_ms = run.step_ms * static_cast<double>(run.step_count);
   const std::string steps = count_text(static_cast<uint64_t>(run.step_count), "step");
@@ -288,9 +288,9 @@ std::string caveat(const Observed& run) {
 
 }  // namespace
 
-Limit find_limit(const Observed& run, const std::optional<UpdateLimit>& update) {
+Limit find_limit(const LoopMeasurement& run, const std::optional<UpdateLimit>& update) {
   const double now = predicted_step_ms(run.times, run.workers);
-  ServiceTimes free_load = run.times;
+  StepCosts free_load = run.times;
   free_load.load_ms = free_load.load_cpu_ms = free_load.storage_ms = free_load.storage_busy_ms = 0;
   Limit limit;
   limit.predictions = predictions_of(run);
@@ -300,7 +300,7 @@ Limit find_limit(const Observed& run, const std::optional<UpdateLimit>& update) 
     limit.speed_up = now / predicted_step_ms(run.times, limit.best_workers);
     limit.limit = now / predicted_step_ms(free_load, 1);
   }
-  const bool is_update_slowest = limit.bound == Bound::kCompute || limit.bound == Bound::kCommunication;
+  const bool is_update_slowest = limit.bound == Resource::kCompute || limit.bound == Resource::kCommunication;
   const bool is_told = is_update_slowest && update.has_value();
   if (is_told) limit.bound = update->bound;
   limit.sentence =
@@ -310,7 +310,7 @@ Limit find_limit(const Observed& run, const std::optional<UpdateLimit>& update) 
 }
 
 std::string promise_text(const std::string& who, const std::string& what, const Prediction& promised,
-                         const Observed& run) {
+                         const LoopMeasurement& run) {
   const double rate = run.images_per_second;
   const std::string range = promised.high > promised.low
                                 ? concat(rate < promised.low || rate > promised.high ? ", outside" : ", within",
@@ -326,21 +326,21 @@ std::string rate_text(double images_per_second) {
   return grouped(static_cast<uint64_t>(std::llround(images_per_second))) + " images/s";
 }
 
-const char* name_of(Bound bound) {
+const char* name_of(Resource bound) {
   switch (bound) {
-    case Bound::kLoad:
+    case Resource::kLoad:
       return "load";
-    case Bound::kStorage:
+    case Resource::kStorage:
       return "storage";
-    case Bound::kCompute:
+    case Resource::kCompute:
       return "compute";
-    case Bound::kCommunication:
+    case Resource::kCommunication:
       return "communication";
-    case Bound::kCores:
+    case Resource::kCores:
       return "cores";
-    case Bound::kBubble:
+    case Resource::kBubble:
       return "bubble";
-    case Bound::kPart:
+    case Resource::kPart:
       return "part";
   }
   return "";

@@ -10,10 +10,10 @@ namespace penstock {
 
 /// What the threads that compute a step together do with their cores while workers want them: share them evenly, keep
 /// them by spinning, or give way.
-enum class Crowding { kShare, kKeep, kYield };
+enum class CorePolicy { kShare, kKeep, kYield };
 
 /// What one step of one rank takes, as measured. Times are milliseconds per step.
-struct ServiceTimes {
+struct StepCosts {
   double load_ms = 0;          ///< One worker, which always gets a core, makes a rank's part of a batch in this time.
   double load_cpu_ms = 0;      ///< Part of `load_ms`: processor time.
   double storage_ms = 0;       ///< Part of `load_ms`: waiting for the storage, while `storage_readers` waited at once.
@@ -30,7 +30,7 @@ struct ServiceTimes {
   int cores = 1;                ///< Cores of this machine, for all its ranks together.
   int ranks = 1;                ///< Ranks on this machine.
   bool is_async = false;        ///< The device works on its own while the host makes the next batch.
-  Crowding crowding = Crowding::kShare;
+  CorePolicy crowding = CorePolicy::kShare;
   double other_threads = 0;     ///< Mean number of threads of other programs that want a core.
   double spinning_threads = 0;  ///< Mean number of this run's own threads that spin or queue instead of computing.
 };
@@ -44,13 +44,13 @@ struct ServiceTimes {
 /// evenly (processor sharing), which delays the training thread; threads of other programs get an even share too. These
 /// are the operational bounds of queueing networks (Denning and Buzen 1978, "The operational analysis of queueing
 /// network models", sec. 4). A pipeline that makes batches ahead comes close to them.
-double predicted_step_ms(const ServiceTimes& times, int workers);
+double predicted_step_ms(const StepCosts& times, int workers);
 
-enum class Bound { kLoad, kStorage, kCompute, kCommunication, kCores, kBubble, kPart };
+enum class Resource { kLoad, kStorage, kCompute, kCommunication, kCores, kBubble, kPart };
 
 /// The slowest resource with `workers` workers per rank. If loading is the slowest, it is the storage that limits where
 /// waiting for it is more than half of the loading.
-Bound slowest(const ServiceTimes& times, int workers);
+Resource slowest(const StepCosts& times, int workers);
 
 /// Mean number of threads of other programs that wanted a core. `busy_cores` were busy; this run's threads had
 /// `own_cores` of them and queued for `queued_cores` more. Other threads are assumed to queue for a core as long as the
@@ -58,8 +58,8 @@ Bound slowest(const ServiceTimes& times, int workers);
 double other_threads(double busy_cores, double own_cores, double queued_cores);
 
 /// How a run went.
-struct Observed {
-  ServiceTimes times = {};
+struct LoopMeasurement {
+  StepCosts times = {};
   int workers = 0;
   double step_ms = 0;            ///< The whole step, in milliseconds.
   double wait_ms = 0;            ///< Part of `step_ms`: waiting for the loader.
@@ -86,10 +86,10 @@ struct Observed {
 /// rate, unless that explains less than half of the waiting, as where only the program itself is on a block device.
 /// Otherwise it is between the waiting time and the whole step; it is assumed to be the closer to the step, the
 /// larger the share of waiting in the step is.
-void settle_storage(Observed& run, double one, double most);
+void settle_storage(LoopMeasurement& run, double one, double most);
 
 /// Mean number of cores that other programs had.
-double other_cores(const Observed& run);
+double other_cores(const LoopMeasurement& run);
 
 /// The rate with a number of workers. If other programs used the cores, if it is not known whether the storage gives
 /// more to more readers, or if a step computes with several threads and these and the workers are more than the cores
@@ -101,7 +101,7 @@ struct Prediction {
 };
 
 struct Limit {
-  Bound bound = Bound::kCompute;
+  Resource bound = Resource::kCompute;
   int best_workers = 0;  ///< The number advised: more if that gives 5 % or more, fewer if they are enough.
   double speed_up = 1;   ///< Predicted rate with best_workers / predicted rate with the run's own.
   double limit = 1;      ///< The same ratio if batches cost nothing.
@@ -112,7 +112,7 @@ struct Limit {
 
 /// What the sentence says where somebody knows more about the update than its times.
 struct UpdateLimit {
-  Bound bound;
+  Resource bound;
   std::string fact;    ///< "bubble-bound: ranks waited 38 % of the time for their neighbours"
   std::string advice;  ///< "micro-batches=8 would give about 1.2x (14,300 images/s)"
 };
@@ -123,12 +123,12 @@ struct UpdateLimit {
 ///     limit is 3.9x (compute)
 ///
 /// If the update is the slowest, the sentence is about `update`, where that is given.
-Limit find_limit(const Observed& run, const std::optional<UpdateLimit>& update = std::nullopt);
+Limit find_limit(const LoopMeasurement& run, const std::optional<UpdateLimit>& update = std::nullopt);
 
 /// How far a promise was from what came: `prediction: runs/a (1 worker) said 14,300 images/s for 2 workers; it was
 /// 13,900 images/s: 2.9 % too much`. `who` is "runs/a (1 worker)", `what` is "2 workers".
 std::string promise_text(const std::string& who, const std::string& what, const Prediction& promised,
-                         const Observed& run);
+                         const LoopMeasurement& run);
 
 namespace detail {
 
@@ -143,6 +143,6 @@ inline constexpr double kNoise = 1.05;
 }  // namespace detail
 
 std::string rate_text(double images_per_second);  ///< "14,300 images/s"
-const char* name_of(Bound bound);                 ///< load, storage, compute, communication, cores, bubble, part
+const char* name_of(Resource bound);              ///< load, storage, compute, communication, cores, bubble, part
 
 }  // namespace penstock

@@ -11,7 +11,7 @@ namespace {
 /// Threads that compute together wait for the slowest one, and LibTorch's threads spin while they wait. If one of them
 /// queues for a core, the step stands still and the others use processor time. Both are taken out of the step's own
 /// times here.
-void take_out_waits_of_helpers(double helpers_queued, double main_queued, ServiceTimes& times) {
+void take_out_waits_of_helpers(double helpers_queued, double main_queued, StepCosts& times) {
   constexpr double kMost = 0.8;  // share of the step; the counters include the evaluations of the run
   if (helpers_queued <= 0) return;
   const double stalled = std::min(helpers_queued, kMost * times.update_ms);
@@ -38,13 +38,13 @@ double image_bytes_of(const LoaderStatistics& loader) {
 }
 
 /// What workers of their own take per batch, of `batches` that they made.
-void set_load_of_workers(const LoaderStatistics::Worker& all, double batches, ServiceTimes& times) {
+void set_load_of_workers(const LoaderStatistics::Worker& all, double batches, StepCosts& times) {
   times.load_cpu_ms = all.cpu_ms / batches;
   times.load_ms = std::max(times.load_cpu_ms + times.storage_ms, (all.busy_ms - all.queued_ms) / batches);
 }
 
 /// What a batch takes that the consumer's own thread makes in `load_ms`.
-void set_load_of_consumer(double load_ms, ServiceTimes& times) {
+void set_load_of_consumer(double load_ms, StepCosts& times) {
   times.load_ms = load_ms;
   times.storage_ms = std::min(times.storage_ms, times.load_ms);
   times.load_cpu_ms = times.load_ms - times.storage_ms;
@@ -52,7 +52,8 @@ void set_load_of_consumer(double load_ms, ServiceTimes& times) {
 
 }  // namespace
 
-Observed observe(Observed run, const MeasuredStep& step, const LoaderStatistics& loader, int64_t step_count) {
+LoopMeasurement observe(LoopMeasurement run, const MeasuredStep& step, const LoaderStatistics& loader,
+                        int64_t step_count) {
   const LoaderStatistics::Worker all = sum_of(loader.workers);
   const auto steps = static_cast<double>(std::max<int64_t>(step_count, 1));
   auto& times = run.times;
@@ -91,7 +92,7 @@ Observed observe(Observed run, const MeasuredStep& step, const LoaderStatistics&
   return run;
 }
 
-Observed over_ranks(Observed mine, const std::vector<Observed>& all) {
+LoopMeasurement over_ranks(LoopMeasurement mine, const std::vector<LoopMeasurement>& all) {
   const auto count = static_cast<double>(all.size());
   double wait = mine.wait_ms, load_cpu = 0, update_cpu = 0, spun = 0, storage = 0, queued = 0;
   for (const auto& rank : all) {
@@ -125,8 +126,8 @@ Observed over_ranks(Observed mine, const std::vector<Observed>& all) {
   return mine;
 }
 
-Observed foresee(Observed run, const LoaderStatistics& loader, double made_batches, double images_per_batch,
-                 double step_ms, double step_cpu_ms) {
+LoopMeasurement foresee(LoopMeasurement run, const LoaderStatistics& loader, double made_batches,
+                        double images_per_batch, double step_ms, double step_cpu_ms) {
   const LoaderStatistics::Worker all = sum_of(loader.workers);
   auto& times = run.times;
   times.storage_ms = all.storage_ms / made_batches;
@@ -148,7 +149,7 @@ Observed foresee(Observed run, const LoaderStatistics& loader, double made_batch
   return run;
 }
 
-void ask_storage(Observed& run, const Dataset& dataset, const RankShards& share) {
+void ask_storage(LoopMeasurement& run, const Dataset& dataset, const RankShards& share) {
   constexpr double kWorthAsking = 0.05;  // share of a step
   if (run.times.storage_ms < kWorthAsking * run.step_ms) return;
   const auto rate = measure_disk(shard_files(dataset));

@@ -21,20 +21,21 @@ struct MeasuredStep {
 };
 
 /// Fills in what the model of limit.h needs from the measurements of this rank. `run` has everything else already.
-Observed observe(Observed run, const MeasuredStep& step, const LoaderStatistics& loader, int64_t step_count);
+LoopMeasurement observe(LoopMeasurement run, const MeasuredStep& step, const LoaderStatistics& loader,
+                        int64_t step_count);
 
 /// The same for a step of all ranks. Loading takes as long as at the slowest rank. If this rank waited for others that
 /// waited for their loaders, this time counts as loading too.
-Observed over_ranks(Observed mine, const std::vector<Observed>& all);
+LoopMeasurement over_ranks(LoopMeasurement mine, const std::vector<LoopMeasurement>& all);
 
 /// How a loop would go whose step takes `step_ms` when every batch is ready, `step_cpu_ms` of it processor time of all
 /// its threads. `loader` is from `made_batches` batches of `images_per_batch` images (of all ranks) that `run.workers`
 /// workers made. `run` has workers, cores and ranks.
-Observed foresee(Observed run, const LoaderStatistics& loader, double made_batches, double images_per_batch,
-                 double step_ms, double step_cpu_ms);
+LoopMeasurement foresee(LoopMeasurement run, const LoaderStatistics& loader, double made_batches,
+                        double images_per_batch, double step_ms, double step_cpu_ms);
 
 /// If the run waited for its storage, measures how fast that is and how much smaller the data could be. This reads for
 /// half a second and compresses some samples, which are of the shards of `share`.
-void ask_storage(Observed& run, const Dataset& dataset, const RankShards& share);
+void ask_storage(LoopMeasurement& run, const Dataset& dataset, const RankShards& share);
 
 }  // namespace penstock

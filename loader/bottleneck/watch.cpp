@@ -67,7 +67,7 @@ void Watch::pause() {
   is_running_ = false;
 }
 
-Observed Watch::observed(Observed run, const LoaderStatistics& now) const {
+LoopMeasurement Watch::observed(LoopMeasurement run, const LoaderStatistics& now) const {
   const auto steps = static_cast<double>(std::max<int64_t>(step_count_, 1));
   const double total_ms = static_cast<double>(total_ns_) * 1e-6;
   run.images_per_second = total_ms > 0 ? static_cast<double>(image_count_) * 1e3 / total_ms : 0;
@@ -77,11 +77,11 @@ Observed Watch::observed(Observed run, const LoaderStatistics& now) const {
                           .process_cpu_ms = sum_.process_cpu / steps,
                           .queued_ms = sum_.queued / steps,
                           .busy_cores_ms = sum_.busy_cores / steps};
-  const Observed mine = observe(std::move(run), step, since(before_, now), step_count_);
+  const LoopMeasurement mine = observe(std::move(run), step, since(before_, now), step_count_);
   return over_ranks(mine, {mine});
 }
 
-std::string too_short_text(const Observed& run) {
+std::string too_short_text(const LoopMeasurement& run) {
   constexpr double kLeast_ms = 100;
   const double total_ms = run.step_ms * static_cast<double>(run.step_count);
   if (total_ms >= kLeast_ms) return "";

@@ -28,7 +28,7 @@ class Watch {
 
   /// What was measured. `run` has workers, cores, ranks, update_threads and is_async; `now` is of the same loader as
   /// the constructor's. Requires that the watch is paused.
-  Observed observed(Observed run, const LoaderStatistics& now) const;
+  LoopMeasurement observed(LoopMeasurement run, const LoaderStatistics& now) const;
 
  private:
   /// Counters that only grow, in milliseconds.
@@ -49,6 +49,6 @@ class Watch {
 /// What to say about a loop of less than 100 ms instead of what limits it; "" for a longer one. The kernel counts busy
 /// cores in ticks of 4 ms, and the first batches were ready before the watch began: such a loop is measured as
 /// anything.
-std::string too_short_text(const Observed& run);
+std::string too_short_text(const LoopMeasurement& run);
 
 }  // namespace penstock

@@ -15,7 +15,7 @@ namespace {
 
 using nanobind::literals::operator""_a;
 
-nb::dict limit_dict(const Observed& run, const Limit& limit) {
+nb::dict limit_dict(const LoopMeasurement& run, const Limit& limit) {
   nb::list predictions;
   for (const auto& one : limit.predictions) {
     nb::dict prediction;
@@ -41,13 +41,13 @@ nb::dict limit_dict(const Observed& run, const Limit& limit) {
 }
 
 /// A loop that waited for its storage costs half a second here.
-Limit judge(const NativeLoader& loader, Observed& run) {
+Limit judge(const NativeLoader& loader, LoopMeasurement& run) {
   ask_storage(run, loader.dataset(), needed_shards(loader.options()));
   return find_limit(run);
 }
 
 nb::dict end_watch(NativeLoader& loader, int ranks, double update_threads, bool is_async) {
-  Observed run{
+  LoopMeasurement run{
       .times = {.update_threads = update_threads, .cores = usable_cores(), .ranks = ranks, .is_async = is_async}};
   Limit limit;
   {
@@ -61,7 +61,7 @@ nb::dict end_watch(NativeLoader& loader, int ranks, double update_threads, bool 
 }
 
 nb::dict foresee(NativeLoader& loader, double step_ms, double step_cpu_ms, int ranks) {
-  Observed run{.times = {.cores = usable_cores(), .ranks = ranks}};
+  LoopMeasurement run{.times = {.cores = usable_cores(), .ranks = ranks}};
   Limit limit;
   {
     const Unlocked released;

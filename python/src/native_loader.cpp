@@ -152,7 +152,7 @@ void NativeLoader::begin_watch() {
   watch_.emplace(loader_->statistics());
 }
 
-Observed NativeLoader::end_watch(Observed run) {
+LoopMeasurement NativeLoader::end_watch(LoopMeasurement run) {
   const Turn turn(*this);
   auto watch = std::exchange(watch_, std::nullopt);
   if (!watch || watch->step_count() == 0)
@@ -183,7 +183,7 @@ LoaderStatistics NativeLoader::try_out() const {
   return loader.statistics();
 }
 
-Observed NativeLoader::foresee(Observed run, double step_ms, double step_cpu_ms) {
+LoopMeasurement NativeLoader::foresee(LoopMeasurement run, double step_ms, double step_cpu_ms) {
   constexpr uint64_t kEnough = 8;
   const Turn turn(*this);
   LoaderStatistics made = loader_->statistics();

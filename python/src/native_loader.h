@@ -43,11 +43,11 @@ class NativeLoader {
   /// From here on next() is measured, and what happens between its calls. An earlier measurement is dropped.
   void begin_watch();
   /// Ends it. `run` has what Watch::observed() asks for, without workers. Throws config_error if no batch was taken.
-  Observed end_watch(Observed run);
+  LoopMeasurement end_watch(LoopMeasurement run);
   void drop_watch();  ///< Ends it without a result.
   /// How a loop would go (foresee() of loader/bottleneck/observe.h). With fewer than 8 batches of its own to judge by,
   /// the loader makes up to 32 for this, for a second at most.
-  Observed foresee(Observed run, double step_ms, double step_cpu_ms);
+  LoopMeasurement foresee(LoopMeasurement run, double step_ms, double step_cpu_ms);
   size_t memory_bytes();
   void close();
 

@@ -24,7 +24,7 @@ StateDict train(const std::string& mode, const torch::Device& device) {
     at::manual_seed(1);
     return ModelRegistry::make(parse_spec("arch", "lenet"), ModelShape{});
   };
-  Trainee one(mode, make, *comm, {.learning_rate = 0.05, .momentum = 0.9}, torch::kFloat64, device);
+  StrategyHarness one(mode, make, *comm, {.learning_rate = 0.05, .momentum = 0.9}, torch::kFloat64, device);
   for (int64_t i = 0; i < 2; ++i) {
     auto batch = one.part(samples, 13, i);
     for (auto* tensor : {&batch.images, &batch.labels, &batch.weights}) *tensor = tensor->to(device);

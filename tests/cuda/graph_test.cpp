@@ -31,7 +31,7 @@ TEST_F(CudaGraphTest, ReplaysTrainTheBitsOfPlainSteps) {
                      captured.train_captured(counts));
     EXPECT_THAT(captured.said, testing::ElementsAre());
     EXPECT_EQ(counts.captures, 1);
-    EXPECT_EQ(counts.replays, kCapturedEpochs * 5 - CapturedStep::kWarmUps);
+    EXPECT_EQ(counts.replays, kCapturedEpochs * 5 - CudaGraphStep::kWarmUps);
   }
 }
 

@@ -48,9 +48,9 @@ StateDict train(const std::string& mode, Comm& comm, const torch::Device& device
   const auto samples = random_samples(26, shape, 3);
   at::manual_seed(1);
   auto model = ModelRegistry::make(parse_spec("arch", "lenet"), shape);
-  Trainee one(mode, std::move(model), comm,
-              {.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3, .spec = optimizer}, torch::kFloat64,
-              device);
+  StrategyHarness one(mode, std::move(model), comm,
+                      {.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3, .spec = optimizer},
+                      torch::kFloat64, device);
   for (int64_t i = 0; i < 2; ++i) {
     auto batch = one.part(samples, 13, i);
     for (auto* tensor : {&batch.images, &batch.labels, &batch.weights}) *tensor = tensor->to(device);

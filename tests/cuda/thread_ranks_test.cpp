@@ -25,8 +25,8 @@ std::unique_ptr<Model> make_lenet_f64() {
 }
 
 StateDict train_rank(const std::string& mode, const Samples& samples, Comm& comm, const torch::Device& device) {
-  Trainee one(mode, make_lenet_f64(), comm, {.learning_rate = 0.05, .momentum = 0.9}, torch::kFloat64, device,
-              {13, 1, 28, 28});
+  StrategyHarness one(mode, make_lenet_f64(), comm, {.learning_rate = 0.05, .momentum = 0.9}, torch::kFloat64, device,
+                      {13, 1, 28, 28});
   comm.barrier();  // from here on the comm knows this rank's thread
   for (int64_t i = 0; i < 2; ++i) one.strategy->step(one.part(samples, 13, i));
   return one.strategy->state();

@@ -6,7 +6,7 @@
 namespace penstock {
 
 /// 8 ms of waiting for the disk and 2 ms of decoding per batch, and 4 ms per step.
-inline ServiceTimes from_disk(double gain) {
+inline StepCosts from_disk(double gain) {
   return {.load_ms = 10,
           .load_cpu_ms = 2,
           .storage_ms = 8,

@@ -20,7 +20,7 @@ namespace penstock {
 constexpr int64_t kCapturedEpochs = 4;  // of 130 samples in batches of 25: the last one has 5
 
 /// A graph that counts what is asked of it and may fail to capture.
-class CountingGraph final : public DeviceGraph {
+class CountingGraph final : public CudaGraph {
  public:
   struct Counts {
     int warm_ups = 0, captures = 0, replays = 0;
@@ -47,7 +47,7 @@ class CountingGraph final : public DeviceGraph {
 
  private:
   Counts& counts_;
-  std::unique_ptr<DeviceGraph> graph_;
+  std::unique_ptr<CudaGraph> graph_;
 };
 
 /// One model and what feeds it.
@@ -98,10 +98,10 @@ struct CapturedTraining {
   }
 
   StateDict train_captured(CountingGraph::Counts& counts) {
-    EXPECT_EQ(halves().why_not_captured(), "");
-    EXPECT_TRUE(feeder->leave_making());
-    CapturedStep captured(*one.strategy, halves(), *feeder, recorder, std::make_unique<CountingGraph>(counts, device),
-                          sums, [this](const std::string& line) { said.push_back(line); });
+    EXPECT_EQ(halves().capture_obstacle(), "");
+    EXPECT_TRUE(feeder->defer_rendering());
+    CudaGraphStep captured(*one.strategy, halves(), *feeder, recorder, std::make_unique<CountingGraph>(counts, device),
+                           sums, [this](const std::string& line) { said.push_back(line); });
     int64_t rows = 0;
     auto state = train([&](const DeviceBatch& batch) { rows += captured.run(batch); });
     EXPECT_EQ(rows, kCapturedEpochs * 130);
@@ -109,12 +109,12 @@ struct CapturedTraining {
     return state;
   }
 
-  StepHalves& halves() { return dynamic_cast<StepHalves&>(*one.strategy); }
+  CapturableStep& halves() { return dynamic_cast<CapturableStep&>(*one.strategy); }
 
   torch::Device device;
   std::unique_ptr<Comm> comm = make_self_comm();
   Recorder recorder;
-  Trainee one;
+  StrategyHarness one;
   Pipeline pipeline;
   std::unique_ptr<Feeder> feeder;
   torch::Tensor sums;

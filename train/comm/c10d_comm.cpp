@@ -31,7 +31,7 @@ namespace penstock {
 namespace {
 
 using detail::BusyTime;  // of one group; its collectives end on Gloo's threads
-using detail::Witness;
+using detail::FailureReport;
 
 using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
 
@@ -40,7 +40,7 @@ class C10dWork : public Comm::Work {
   /// `works` make one collective together. `staged` is the host copy that `tensor` gets its result from; undefined when
   /// the backend works on the tensor itself.
   C10dWork(std::string operation, Works works, torch::Tensor tensor, torch::Tensor staged,
-           std::shared_ptr<Witness> witness, int peer = -1)
+           std::shared_ptr<FailureReport> witness, int peer = -1)
       : operation_(std::move(operation)),
         works_(std::move(works)),
         tensor_(std::move(tensor)),
@@ -92,7 +92,7 @@ class C10dWork : public Comm::Work {
   std::string operation_;
   Works works_;  // none: it was waited for
   torch::Tensor tensor_, staged_;
-  std::shared_ptr<Witness> witness_;
+  std::shared_ptr<FailureReport> witness_;
   int peer_;
   std::shared_ptr<Timing> timing_ = std::make_shared<Timing>();
 };
@@ -155,7 +155,7 @@ c10::intrusive_ptr<c10d::Backend> make_nccl([[maybe_unused]] const Group& group,
 
 /// Gloo connects ranks here, and waits 5 times the time-out for one that does not come. NCCL connects with the first
 /// collective.
-c10::intrusive_ptr<c10d::Backend> connect(const Group& group, Witness& witness) {
+c10::intrusive_ptr<c10d::Backend> connect(const Group& group, FailureReport& witness) {
   const std::chrono::seconds timeout(witness.seconds());
   auto backend = group.backend == "gloo" ? witness.connect([group, timeout] { return make_gloo(group, timeout); },
                                                            detail::to_text(group.rendezvous.addresses))
@@ -171,7 +171,7 @@ class C10dComm final : public Comm {
   }
 
  public:
-  C10dComm(Group group, std::shared_ptr<Witness> witness, bool is_part = false)
+  C10dComm(Group group, std::shared_ptr<FailureReport> witness, bool is_part = false)
       : group_(std::move(group)),
         witness_(std::move(witness)),
         backend_(connect(group_, *witness_)),
@@ -302,7 +302,7 @@ class C10dComm final : public Comm {
   }
 
   Group group_;
-  std::shared_ptr<Witness> witness_;  // of the whole run: a part's failures name its ranks
+  std::shared_ptr<FailureReport> witness_;  // of the whole run: a part's failures name its ranks
   c10::intrusive_ptr<c10d::Backend> backend_;
   bool is_staged_, is_part_;
   int split_count_ = 0;
@@ -318,7 +318,7 @@ std::unique_ptr<Comm> make_c10d_comm(c10::intrusive_ptr<c10d::Store> store, cons
     throw config_error(unknown_name("--dist-backend", backend, {"auto", "gloo", "nccl"}));
   if (name == "nccl" && !device.is_cuda())
     throw config_error("--dist-backend is nccl on the CPU; expected gloo or auto, or --device cuda");
-  const auto witness = std::make_shared<Witness>(store, rendezvous, name);
+  const auto witness = std::make_shared<FailureReport>(store, rendezvous, name);
   std::vector<int> world_ranks(static_cast<size_t>(rendezvous.world_size));
   std::iota(world_ranks.begin(), world_ranks.end(), 0);
   auto comm =
@@ -328,7 +328,7 @@ std::unique_ptr<Comm> make_c10d_comm(c10::intrusive_ptr<c10d::Store> store, cons
 }
 
 std::unique_ptr<Comm> make_comm(const Rendezvous& rendezvous, const torch::Device& device, const std::string& backend,
-                                const Meeting& meeting) {
+                                const StoreRendezvous& meeting) {
   if (rendezvous.world_size == 1) return make_self_comm();
   require_threads(concat("rank ", rendezvous.rank), kCommunicatorThreads, "fewer --threads or --workers");
   auto met = detail::meet(rendezvous, meeting);

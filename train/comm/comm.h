@@ -93,6 +93,6 @@ std::unique_ptr<Comm> make_self_comm();
 /// detail::address_to_listen_on() gives. Throws config_error for an unknown backend, for nccl on the CPU, and at all
 /// ranks where terms differ; device_error when the ranks do not meet.
 std::unique_ptr<Comm> make_comm(const Rendezvous& rendezvous, const torch::Device& device, const std::string& backend,
-                                const Meeting& meeting = {});
+                                const StoreRendezvous& meeting = {});
 
 }  // namespace penstock

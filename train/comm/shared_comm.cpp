@@ -10,7 +10,7 @@ namespace {
 
 class SharedWork final : public Comm::Work {
  public:
-  SharedWork(std::string operation, SharedGroup::Result result, std::shared_ptr<Witness> witness)
+  SharedWork(std::string operation, SharedGroup::Result result, std::shared_ptr<FailureReport> witness)
       : operation_(std::move(operation)), result_(std::move(result)), witness_(std::move(witness)) {}
   void wait() override {
     if (result_.valid()) under_way_ms_ = witness_->guarded(operation_, [&] { return result_.get(); });
@@ -25,13 +25,13 @@ class SharedWork final : public Comm::Work {
  private:
   std::string operation_;
   SharedGroup::Result result_;  // invalid: it was waited for
-  std::shared_ptr<Witness> witness_;
+  std::shared_ptr<FailureReport> witness_;
   double under_way_ms_ = 0;
 };
 
 class SharedComm final : public Comm {
  public:
-  SharedComm(std::unique_ptr<Comm> inner, std::unique_ptr<SharedGroup> group, std::shared_ptr<Witness> witness,
+  SharedComm(std::unique_ptr<Comm> inner, std::unique_ptr<SharedGroup> group, std::shared_ptr<FailureReport> witness,
              bool is_part)
       : inner_(std::move(inner)), group_(std::move(group)), witness_(std::move(witness)), is_part_(is_part) {}
 
@@ -82,13 +82,14 @@ class SharedComm final : public Comm {
 
   std::unique_ptr<Comm> inner_;
   std::unique_ptr<SharedGroup> group_;
-  std::shared_ptr<Witness> witness_;
+  std::shared_ptr<FailureReport> witness_;
   bool is_part_;
 };
 
 }  // namespace
 
-std::unique_ptr<Comm> make_shared_comm(std::unique_ptr<Comm> inner, std::shared_ptr<Witness> witness, bool is_part) {
+std::unique_ptr<Comm> make_shared_comm(std::unique_ptr<Comm> inner, std::shared_ptr<FailureReport> witness,
+                                       bool is_part) {
   auto group = SharedGroup::meet(*inner);
   if (!group) return inner;
   return std::make_unique<SharedComm>(std::move(inner), std::move(group), std::move(witness), is_part);

@@ -24,13 +24,14 @@ class Feeder {
   virtual uint64_t samples_per_epoch() const = 0;  ///< Samples of this rank.
   virtual LoaderStatistics statistics() const = 0;
 
-  /// For a step that makes its batch itself (CapturedStep), before the first epoch: from now on next() gives batches
+  /// For a step that makes its batch itself (CudaGraphStep), before the first epoch: from now on next() gives batches
   /// without tensors, and make() sets those of the batch that came last. False: this feeder makes its batches itself.
-  virtual bool leave_making() { return false; }
-  /// Requires leave_making(). For batches of equal `rows`, `count` and kind_of_making() these are the same operations,
-  /// which read the same memory; what they are does not depend on the batch, and nothing is copied from the host.
+  virtual bool defer_rendering() { return false; }
+  /// Requires defer_rendering(). For batches of equal `rows`, `count` and render_variant() these are the same
+  /// operations, which read the same memory; what they are does not depend on the batch, and nothing is copied from the
+  /// host.
   virtual void make([[maybe_unused]] DeviceBatch& batch) {}
-  virtual int64_t kind_of_making() const { return 0; }
+  virtual int64_t render_variant() const { return 0; }
 };
 
 /// A feeder over a loader. On CUDA it copies from pinned slots (pinned_slots()), on a stream of its own, one batch
@@ -53,8 +54,8 @@ struct ResidentRoom {
 /// Where the pictures do not fit, the first ones stay there, as many as fit. The rows of the others are made by such a
 /// loader, with its workers, and copied to their places in the batch.
 ///
-/// Memory on the device: the pictures, two stretches of plans (PlansAhead), and per batch, for what is decoded, about 6
-/// bytes per pixel. Errors: those of ResidentPictures, and config_error for transforms that mix rows.
+/// Memory on the device: the pictures, two stretches of plans (PlanPrefetcher), and per batch, for what is decoded,
+/// about 6 bytes per pixel. Errors: those of ResidentPictures, and config_error for transforms that mix rows.
 std::unique_ptr<Feeder> make_resident_feeder(std::shared_ptr<const Dataset> dataset, const Pipeline& pipeline,
                                              const LoaderOptions& options, const torch::Device& device,
                                              Recorder& recorder, const ResidentRoom& room = {});

@@ -110,7 +110,7 @@ LaunchedRank from_torchrun() {
   }
   if (has("PENSTOCK_CONTROL")) {
     launched.launcher = "penstock";
-    rendezvous.token = detail::obey_stdin();
+    rendezvous.token = detail::watch_stdin();
   } else if (has("PENSTOCK_PARENT")) {
     launched.launcher = "penstock";
     follow_parent();

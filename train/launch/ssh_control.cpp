@@ -34,7 +34,7 @@ std::string read_token() {
 
 }  // namespace
 
-std::string obey_stdin() {
+std::string watch_stdin() {
   std::string token = read_token();
   std::thread([] {
     while (true) {

@@ -12,6 +12,6 @@ constexpr size_t kTokenBytes = 32;  ///< Of a random_token().
 /// signal, which this process then gets; the end of stdin means that the launcher or the connection to it is gone, and
 /// kills this process. ssh passes no signals on, and a program that it has started outlives it. Returns the token:
 /// other users of a machine can read command lines, but not this. Throws config_error if none comes.
-std::string obey_stdin();
+std::string watch_stdin();
 
 }  // namespace penstock::detail

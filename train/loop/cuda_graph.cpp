@@ -1,4 +1,4 @@
-// DeviceGraph: at::cuda::CUDAGraph, and its stand-in on the CPU.
+// CudaGraph: at::cuda::CUDAGraph, and its stand-in on the CPU.
 #include "train/loop/cuda_graph.h"
 
 #ifdef PENSTOCK_HAS_CUDA
@@ -19,7 +19,7 @@
 namespace penstock {
 namespace {
 
-class CpuGraph final : public DeviceGraph {
+class CpuGraph final : public CudaGraph {
  public:
   void warm_up(const Work& work) override { results_ = work(); }
   void capture(const Work& work) override {
@@ -40,9 +40,9 @@ class CpuGraph final : public DeviceGraph {
 
 #ifdef PENSTOCK_HAS_CUDA
 
-class CudaGraph final : public DeviceGraph {
+class NativeCudaGraph final : public CudaGraph {
  public:
-  explicit CudaGraph(const torch::Device& device)
+  explicit NativeCudaGraph(const torch::Device& device)
       : side_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device.index())) {}
 
   /// On the stream that captures, because cuBLAS has a workspace per stream, which it allocates when it is first used.
@@ -113,9 +113,9 @@ class CudaGraph final : public DeviceGraph {
 
 }  // namespace
 
-std::unique_ptr<DeviceGraph> make_device_graph(const torch::Device& device) {
+std::unique_ptr<CudaGraph> make_device_graph(const torch::Device& device) {
 #ifdef PENSTOCK_HAS_CUDA
-  if (device.is_cuda()) return std::make_unique<CudaGraph>(device);
+  if (device.is_cuda()) return std::make_unique<NativeCudaGraph>(device);
 #endif
   if (!device.is_cpu()) throw device_error(concat("--graph: ", device.str(), " has no graphs; expected cpu or cuda"));
   return std::make_unique<CpuGraph>();

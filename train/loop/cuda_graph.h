@@ -1,4 +1,4 @@
-// DeviceGraph: operations of a device that are captured once as a CUDA graph and then started as one.
+// CudaGraph: operations of a device that are captured once as a CUDA graph and then started as one.
 #pragma once
 
 #include <torch/types.h>
@@ -15,12 +15,12 @@ namespace penstock {
 /// Equality: a replay gives the bits of a run of the work. Memory: all that the work allocates is kept for replays.
 /// Errors: c10::Error if the work cannot be captured, for example because the host reads from the device in it; then
 /// this can be used again after reset(). Thread-safety: one thread.
-class DeviceGraph {
+class CudaGraph {
  public:
   /// The result: tensors that every replay writes anew.
   using Work = std::function<std::vector<torch::Tensor>()>;
 
-  virtual ~DeviceGraph() = default;
+  virtual ~CudaGraph() = default;
   /// Runs the work as it is, where captures run theirs: libraries allocate now what they keep, and kernels are loaded.
   virtual void warm_up(const Work& work) = 0;
   virtual void capture(const Work& work) = 0;
@@ -36,6 +36,6 @@ class DeviceGraph {
 /// On the CPU, which has no graphs: an object for the same calls, which keeps the work of the capture and runs that
 /// very work in every replay. So a test on the CPU finds numbers and tensors that a step passes on from the host, which
 /// a graph would not see again.
-std::unique_ptr<DeviceGraph> make_device_graph(const torch::Device& device);
+std::unique_ptr<CudaGraph> make_device_graph(const torch::Device& device);
 
 }  // namespace penstock

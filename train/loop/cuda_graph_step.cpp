@@ -1,4 +1,4 @@
-// CapturedStep: warm-up, capture, replays, and the steps that are none of them.
+// CudaGraphStep: warm-up, capture, replays, and the steps that are none of them.
 #include "train/loop/cuda_graph_step.h"
 
 #include <c10/util/Exception.h>
@@ -17,9 +17,9 @@ std::string first_line(const char* text) {
 
 }  // namespace
 
-CapturedStep::CapturedStep(Strategy& strategy, StepHalves& halves, Feeder& feeder, Recorder& recorder,
-                           std::unique_ptr<DeviceGraph> graph, torch::Tensor sums,
-                           std::function<void(const std::string&)> say)
+CudaGraphStep::CudaGraphStep(Strategy& strategy, CapturableStep& halves, Feeder& feeder, Recorder& recorder,
+                             std::unique_ptr<CudaGraph> graph, torch::Tensor sums,
+                             std::function<void(const std::string&)> say)
     : strategy_(strategy),
       halves_(halves),
       feeder_(feeder),
@@ -28,12 +28,12 @@ CapturedStep::CapturedStep(Strategy& strategy, StepHalves& halves, Feeder& feede
       sums_(std::move(sums)),
       say_(std::move(say)) {}
 
-void CapturedStep::add(const StepSums& sums) {
+void CudaGraphStep::add(const StepSums& sums) {
   sums_[0].add_(sums.loss);
   sums_[1].add_(sums.correct);
 }
 
-DeviceGraph::Work CapturedStep::work_of(const DeviceBatch& batch) {
+CudaGraph::Work CudaGraphStep::work_of(const DeviceBatch& batch) {
   return [this, batch] {
     DeviceBatch made = batch;
     feeder_.make(made);
@@ -42,7 +42,7 @@ DeviceGraph::Work CapturedStep::work_of(const DeviceBatch& batch) {
   };
 }
 
-int64_t CapturedStep::run_as_it_is(DeviceBatch batch) {
+int64_t CudaGraphStep::run_eagerly(DeviceBatch batch) {
   feeder_.make(batch);
   recorder_.mark(Phase::kHostToDevice);
   const StepSums sums = strategy_.step(batch);
@@ -51,7 +51,7 @@ int64_t CapturedStep::run_as_it_is(DeviceBatch batch) {
 }
 
 /// False if the step cannot be captured.
-bool CapturedStep::capture(const DeviceBatch& batch) {
+bool CudaGraphStep::capture(const DeviceBatch& batch) {
   // Whether the device has passed a mark cannot be asked during a capture; after this, no mark is left to ask about.
   recorder_.times();
   try {
@@ -66,9 +66,9 @@ bool CapturedStep::capture(const DeviceBatch& batch) {
   return is_captured_;
 }
 
-int64_t CapturedStep::run(const DeviceBatch& batch) {
-  if (batch.count < batch.rows || has_failed_) return run_as_it_is(batch);
-  const Kind kind{batch.rows, batch.global_count, feeder_.kind_of_making()};
+int64_t CudaGraphStep::run(const DeviceBatch& batch) {
+  if (batch.count < batch.rows || has_failed_) return run_eagerly(batch);
+  const Kind kind{batch.rows, batch.global_count, feeder_.render_variant()};
   if (kind != kind_) {
     kind_ = kind, warm_ups_ = 0, is_captured_ = false;
     graph_->reset();
@@ -78,7 +78,7 @@ int64_t CapturedStep::run(const DeviceBatch& batch) {
     graph_->warm_up(work_of(batch));
     ++warm_ups_;
   } else {
-    if (!is_captured_ && !capture(batch)) return run_as_it_is(batch);
+    if (!is_captured_ && !capture(batch)) return run_eagerly(batch);
     graph_->replay();
     ++replay_count_;
   }

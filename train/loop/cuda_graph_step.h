@@ -1,4 +1,4 @@
-// CapturedStep: a training step whose operations are captured once as a graph of the device and then replayed.
+// CudaGraphStep: a training step whose operations are captured once as a graph of the device and then replayed.
 #pragma once
 
 #include <cstdint>
@@ -28,15 +28,15 @@ namespace penstock {
 /// Equality: the bits are those of the steps without a graph, because the same operations run in the same order.
 /// Errors: if the capture fails, `say` hears why in one line, and this and all later steps run as they are.
 /// Thread-safety: the training thread's alone.
-class CapturedStep {
+class CudaGraphStep {
  public:
   /// PyTorch's notes on CUDA graphs ask for 3: in the first one kernels are loaded and libraries choose algorithms.
   static constexpr int kWarmUps = 3;
 
   /// Adds every step's loss and hits to `sums` (f64, 2) on its device. `halves` are those of `strategy`. All outlive
-  /// this. Requires halves.why_not_captured() == "" and feeder.leave_making().
-  CapturedStep(Strategy& strategy, StepHalves& halves, Feeder& feeder, Recorder& recorder,
-               std::unique_ptr<DeviceGraph> graph, torch::Tensor sums, std::function<void(const std::string&)> say);
+  /// this. Requires halves.capture_obstacle() == "" and feeder.defer_rendering().
+  CudaGraphStep(Strategy& strategy, CapturableStep& halves, Feeder& feeder, Recorder& recorder,
+                std::unique_ptr<CudaGraph> graph, torch::Tensor sums, std::function<void(const std::string&)> say);
 
   /// One step over the batch that the feeder gave last. On CUDA, Phase::kForward gets the whole replay, and what makes
   /// the batch is a part of it. Returns the rows that the sums are of.
@@ -51,16 +51,16 @@ class CapturedStep {
     friend bool operator==(const Kind&, const Kind&) = default;
   };
 
-  DeviceGraph::Work work_of(const DeviceBatch& batch);
-  int64_t run_as_it_is(DeviceBatch batch);
+  CudaGraph::Work work_of(const DeviceBatch& batch);
+  int64_t run_eagerly(DeviceBatch batch);
   bool capture(const DeviceBatch& batch);
   void add(const StepSums& sums);
 
   Strategy& strategy_;
-  StepHalves& halves_;
+  CapturableStep& halves_;
   Feeder& feeder_;
   Recorder& recorder_;
-  std::unique_ptr<DeviceGraph> graph_;
+  std::unique_ptr<CudaGraph> graph_;
   torch::Tensor sums_;
   std::function<void(const std::string&)> say_;
   Kind kind_;

@@ -156,9 +156,9 @@ class Training {
 
   /// The CPU has the same steps, so that a rehearsal there runs them; one line says that there is no graph.
   void begin_capture() {
-    auto* halves = dynamic_cast<StepHalves*>(&parts_.strategy);
-    std::string why = halves == nullptr ? "this mode's cannot be captured" : halves->why_not_captured();
-    if (why.empty() && !parts_.feeder.leave_making())
+    auto* halves = dynamic_cast<CapturableStep*>(&parts_.strategy);
+    std::string why = halves == nullptr ? "this mode's cannot be captured" : halves->capture_obstacle();
+    if (why.empty() && !parts_.feeder.defer_rendering())
       why = "its batches are not made by the same operations in every step; expected --resident with raw pictures";
     if (why.empty())
       captured_.emplace(parts_.strategy, *halves, parts_.feeder, parts_.recorder, make_device_graph(parts_.device),
@@ -357,9 +357,9 @@ class Training {
   Times printed_times_, epoch_, all_;
   std::array<LoaderReadiness, 2> readiness_;  // one entry per kind of record
   double learning_rate_ = 0;
-  torch::Tensor compression_error_;       // of the last step; undefined: it was not measured
-  bool is_saved_ = true;                  // the last checkpoint was saved at at_
-  std::optional<CapturedStep> captured_;  // none: steps run as they are
+  torch::Tensor compression_error_;        // of the last step; undefined: it was not measured
+  bool is_saved_ = true;                   // the last checkpoint was saved at at_
+  std::optional<CudaGraphStep> captured_;  // none: steps run as they are
   TrainResult result_;
 };
 

@@ -61,7 +61,7 @@ struct TrainResult {
 /// If the signal comes before an evaluation has ended, its result is not in the checkpoint, whose position is then the
 /// end of the epoch: a run that starts there begins with the evaluation.
 ///
-/// With --graph the steps are captured (CapturedStep), or `say` hears why they are not.
+/// With --graph the steps are captured (CudaGraphStep), or `say` hears why they are not.
 ///
 /// Errors: config_error at every rank as soon as it reads a loss that is not finite: the run has diverged, and nothing
 /// more is saved.

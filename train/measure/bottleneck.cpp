@@ -152,7 +152,7 @@ std::optional<UpdateLimit> limit_of_sums(const ParallelRun& run, double own_rate
   const Collectives sums = sums_of(run);
   const double total = run.ranks[0].total();
   if (sums.exposed < kMuchCommunication * total) return std::nullopt;
-  UpdateLimit limit{Bound::kCommunication, {}, {}};
+  UpdateLimit limit{Resource::kCommunication, {}, {}};
   limit.fact = concat("communication-bound: for ", percent_text(sums.exposed / total),
                       " of the time backward did not hide the sums over ranks");
   const auto larger = batch_prediction(run, kAdvisedFactor, own_rate);
@@ -187,7 +187,7 @@ std::optional<UpdateLimit> limit_of_pipeline(const ParallelRun& run, double own_
   if (is_uneven)
     advice.push_back(concat("parts that take equally long", key, " would give up to ", factor_text(equal_gain)));
   if (is_uneven && equal_gain > gain) std::reverse(advice.begin(), advice.end());
-  UpdateLimit limit{Bound::kCommunication, {}, {}};
+  UpdateLimit limit{Resource::kCommunication, {}, {}};
   limit.advice = advice.empty() ? "another number of micro-batches would give nothing" : join(advice);
   const std::string waited = concat("ranks waited ", percent_text(bubble), " of the time for their neighbours");
   if (step.messages >= kMuchCommunication * step.total) {
@@ -195,24 +195,24 @@ std::optional<UpdateLimit> limit_of_pipeline(const ParallelRun& run, double own_
                         " of the time; ", waited);
   } else if (is_uneven && equal_gain > gain) {
     const auto slowest = std::max_element(step.parts.begin(), step.parts.end());
-    limit.bound = Bound::kPart;
+    limit.bound = Resource::kPart;
     limit.fact = concat("part ", slowest - step.parts.begin(), " is the slowest: it takes ",
                         percent_text(*slowest / step.sum()), " of the time of all parts, and ", waited);
   } else {
-    limit.bound = Bound::kBubble;
+    limit.bound = Resource::kBubble;
     limit.fact = concat("bubble-bound: ", waited);
   }
   return limit;
 }
 
 /// The pictures are on the device, where a plan makes rows of them.
-UpdateLimit limit_without_loader(const Observed& run) {
+UpdateLimit limit_without_loader(const LoopMeasurement& run) {
   const double wait = run.step_ms > 0 ? run.wait_ms / run.step_ms : 0;
   const std::string advice = "no loader made batches, so workers would change nothing";
   if (wait < 0.5)  // from half on, plans take longer than the step that uses them
-    return {Bound::kCompute, concat("compute-bound: waiting for plans took ", percent_text(wait), " of the time"),
+    return {Resource::kCompute, concat("compute-bound: waiting for plans took ", percent_text(wait), " of the time"),
             advice};
-  return {Bound::kLoad, concat("load-bound: the trainer waited ", percent_text(wait), " of the time for plans"),
+  return {Resource::kLoad, concat("load-bound: the trainer waited ", percent_text(wait), " of the time for plans"),
           advice};
 }
 
@@ -286,12 +286,12 @@ std::optional<UpdateLimit> parallel_limit(const ParallelRun& run, double images_
 }
 
 RunLimit find_run_limit(const ObservedRun& run) {
-  Observed measured = run;
+  LoopMeasurement measured = run;
   auto update = parallel_limit(run.parallel, run.images_per_second);
   if (!run.has_loader) {
-    ServiceTimes& times = measured.times;  // a wait is one for plans, which no worker makes
+    StepCosts& times = measured.times;  // a wait is one for plans, which no worker makes
     times.load_ms = times.load_cpu_ms = times.storage_ms = times.storage_busy_ms = 0;
-    if (!update && slowest(times, run.workers) == Bound::kCompute) update = limit_without_loader(run);
+    if (!update && slowest(times, run.workers) == Resource::kCompute) update = limit_without_loader(run);
   }
   return {find_limit(measured, update), setting_predictions(run.parallel, run.images_per_second)};
 }

@@ -80,7 +80,7 @@ std::vector<SettingPrediction> setting_predictions(const ParallelRun& run, doubl
 std::optional<UpdateLimit> parallel_limit(const ParallelRun& run, double images_per_second);
 
 /// How a run of several ranks went.
-struct ObservedRun : Observed {
+struct ObservedRun : LoopMeasurement {
   ParallelRun parallel = {};
   bool has_loader = true;  ///< False: all pictures are on the device, and no loader made batches.
 };

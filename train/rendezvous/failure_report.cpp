@@ -1,4 +1,4 @@
-// Witness: errors of collectives, with the cause that the roll call knows.
+// FailureReport: errors of collectives, with the cause that the roll call knows.
 #include "train/rendezvous/failure_report.h"
 
 #include <c10/util/Exception.h>
@@ -26,7 +26,8 @@ std::string cause(const std::exception& error) {
 
 }  // namespace
 
-Witness::Witness(const c10::intrusive_ptr<c10d::Store>& store, const Rendezvous& rendezvous, const std::string& backend)
+FailureReport::FailureReport(const c10::intrusive_ptr<c10d::Store>& store, const Rendezvous& rendezvous,
+                             const std::string& backend)
     : roll_call_(store, rendezvous.rank, rendezvous.world_size,
                  rendezvous.is_hosted ? concat(rendezvous.host, ":", rendezvous.port) : "", rendezvous.token),
       backend_(backend),
@@ -35,15 +36,16 @@ Witness::Witness(const c10::intrusive_ptr<c10d::Store>& store, const Rendezvous&
       step_seconds_(rendezvous.step_seconds),
       seconds_(rendezvous.meeting_seconds) {}
 
-Error Witness::failure(const std::string& operation, const std::exception& error, int peer, const std::string& advice) {
+Error FailureReport::failure(const std::string& operation, const std::exception& error, int peer,
+                             const std::string& advice) {
   const std::string said = cause(error);
   const bool has_timed_out = said.find("imed out") != std::string::npos || said.find("imeout") != std::string::npos;
   const std::string blame = roll_call_.explain(has_timed_out ? seconds_ : 0, peer);
   return device_error(concat(where_, ": ", operation, ": ", blame.empty() ? concat(said, "; ", advice) : blame));
 }
 
-c10::intrusive_ptr<c10d::Backend> Witness::connect(std::function<c10::intrusive_ptr<c10d::Backend>()> connect,
-                                                   const std::string& addresses) {
+c10::intrusive_ptr<c10d::Backend> FailureReport::connect(std::function<c10::intrusive_ptr<c10d::Backend>()> connect,
+                                                         const std::string& addresses) {
   using std::chrono::steady_clock, std::chrono::milliseconds;
   const auto task = std::make_shared<std::packaged_task<c10::intrusive_ptr<c10d::Backend>()>>(std::move(connect));
   auto backend = task->get_future();
@@ -65,11 +67,11 @@ c10::intrusive_ptr<c10d::Backend> Witness::connect(std::function<c10::intrusive_
   }
 }
 
-void Witness::add(const c10::intrusive_ptr<c10d::Backend>& backend) {
+void FailureReport::add(const c10::intrusive_ptr<c10d::Backend>& backend) {
   if (seconds_ != step_seconds_) backends_.emplace_back(backend);
 }
 
-void Witness::at_step(int64_t step) {
+void FailureReport::at_step(int64_t step) {
   roll_call_.at_step(step);
   if (seconds_ == step_seconds_) return;
   seconds_ = step_seconds_;

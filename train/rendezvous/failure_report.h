@@ -1,4 +1,4 @@
-// Witness: what a failed collective is told as: by which rank, and who is to blame for it.
+// FailureReport: what a failed collective is told as: by which rank, and who is to blame for it.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@
 namespace penstock::detail {
 
 /// One per rank of a run, for all its groups. Thread-safety: as Comm has it.
-class Witness {
+class FailureReport {
  public:
   /// `backend`: its name in messages.
-  Witness(const c10::intrusive_ptr<c10d::Store>& store, const Rendezvous& rendezvous, const std::string& backend);
+  FailureReport(const c10::intrusive_ptr<c10d::Store>& store, const Rendezvous& rendezvous, const std::string& backend);
 
   /// Runs a collective, a message, or a part of one; whatever it throws becomes a device_error. `peer`: the rank that
   /// the message is from or for; -1: all.
@@ -53,14 +53,14 @@ class Witness {
   /// `backend`, of the run or of a part of it, was made with seconds(), and gets those of a step when steps begin.
   void add(const c10::intrusive_ptr<c10d::Backend>& backend);
   void at_step(int64_t step);
-  /// See RollCall.
+  /// See Heartbeat.
   void end(const std::string& reason) { roll_call_.end(reason); }
 
  private:
   Error failure(const std::string& operation, const std::exception& error, int peer,
                 const std::string& advice = "another rank has ended or hangs, its message says why");
 
-  RollCall roll_call_;
+  Heartbeat roll_call_;
   std::string backend_, where_;
   int rank_, step_seconds_, seconds_;
   std::vector<c10::weak_intrusive_ptr<c10d::Backend>> backends_;  // those made before the first step

@@ -43,7 +43,7 @@ std::string plural(const std::vector<int>& ranks, const std::string& of_one, con
 
 }  // namespace
 
-struct RollCall::State {
+struct Heartbeat::State {
   struct Row {
     std::string text;  // "<round> <step> <collectives>", or kLeft
     int64_t step = 0, collectives = 0;
@@ -150,8 +150,8 @@ std::string exchange_reason(SignedStore& store, const std::string& own) {
 
 }  // namespace
 
-RollCall::RollCall(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size,
-                   const std::string& launcher_place, const std::string& token)
+Heartbeat::Heartbeat(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size,
+                     const std::string& launcher_place, const std::string& token)
     : state_(std::make_shared<State>()) {
   state_->rank = rank;
   state_->world_size = world_size;
@@ -160,7 +160,7 @@ RollCall::RollCall(const c10::intrusive_ptr<c10d::Store>& store, int rank, int w
   std::thread([state = state_, given = SignedStore(store, token)]() mutable { run(state, std::move(given)); }).detach();
 }
 
-RollCall::~RollCall() {
+Heartbeat::~Heartbeat() {
   std::unique_lock lock(state_->mutex);
   state_->stops = true;
   state_->changed.notify_all();
@@ -168,10 +168,10 @@ RollCall::~RollCall() {
   state_->changed.wait_for(lock, kFarewell, [&] { return state_->has_stopped; });
 }
 
-void RollCall::at_step(int64_t step) { state_->step.store(step, std::memory_order_relaxed); }
-void RollCall::begin_collective() { state_->collectives.fetch_add(1, std::memory_order_relaxed); }
+void Heartbeat::at_step(int64_t step) { state_->step.store(step, std::memory_order_relaxed); }
+void Heartbeat::begin_collective() { state_->collectives.fetch_add(1, std::memory_order_relaxed); }
 
-void RollCall::run(const std::shared_ptr<State>& state, SignedStore given) {
+void Heartbeat::run(const std::shared_ptr<State>& state, SignedStore given) {
   pthread_setname_np(pthread_self(), "roll-call");
   const int world_size = state->world_size;
   bool has_heard = false;
@@ -217,7 +217,7 @@ void RollCall::run(const std::shared_ptr<State>& state, SignedStore given) {
   state->changed.notify_all();
 }
 
-std::string RollCall::explain(int waited_seconds, int peer) {
+std::string Heartbeat::explain(int waited_seconds, int peer) {
   const auto deadline = Clock::now() + kExplainTime;
   std::unique_lock lock(state_->mutex);
   std::string found;
@@ -236,13 +236,13 @@ std::string RollCall::explain(int waited_seconds, int peer) {
   return found;
 }
 
-bool RollCall::has_lost_a_rank() const {
+bool Heartbeat::has_lost_a_rank() const {
   const std::lock_guard lock(state_->mutex);
   return !state_->reason.empty() || !state_->blame_left().empty() || state_->is_store_silent(kLongSilence) ||
          !state_->silent_ranks(kLongSilence).empty();
 }
 
-void RollCall::end(const std::string& reason) {
+void Heartbeat::end(const std::string& reason) {
   std::unique_lock lock(state_->mutex);
   if (state_->own_reason.empty()) state_->own_reason = reason;
   state_->changed.notify_all();

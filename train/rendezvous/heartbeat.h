@@ -16,16 +16,16 @@ namespace penstock::detail {
 /// 14 us more for each rank.
 ///
 /// Thread-safety: explain() and end() for one thread at a time, the others for any.
-class RollCall {
+class Heartbeat {
  public:
   /// `store`: of the ranks of this group alone; a copy of it with its own connection is used. `launcher_place` is
   /// "HOST:PORT" where the launcher keeps the store; "" where rank 0 does, which is then to blame when it is gone.
   /// With a `token` only ranks that have it are heard, see SignedStore.
-  RollCall(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size,
-           const std::string& launcher_place = "", const std::string& token = "");
-  ~RollCall();
-  RollCall(const RollCall&) = delete;
-  RollCall& operator=(const RollCall&) = delete;
+  Heartbeat(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size,
+            const std::string& launcher_place = "", const std::string& token = "");
+  ~Heartbeat();
+  Heartbeat(const Heartbeat&) = delete;
+  Heartbeat& operator=(const Heartbeat&) = delete;
 
   void at_step(int64_t step);
   void begin_collective();

@@ -1,4 +1,4 @@
-// Meeting: what ranks tell each other, and people, while they meet.
+// StoreRendezvous: what ranks tell each other, and people, while they meet.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,8 @@
 
 namespace penstock {
 
-struct Meeting {
-  Terms terms;                                                              ///< Must be equal at all ranks.
+struct StoreRendezvous {
+  RunFingerprint terms;                                                     ///< Must be equal at all ranks.
   std::function<void(const std::string&)> say = [](const std::string&) {};  ///< Hears who is waited for, see meet().
   double say_after_seconds = 10;                                            ///< Then after twice and four times that.
 };

@@ -1,4 +1,4 @@
-// Meeting file: "penstock rendezvous MARK", created exclusively, and then a line "at HOST PORT".
+// StoreRendezvous file: "penstock rendezvous MARK", created exclusively, and then a line "at HOST PORT".
 #include "train/rendezvous/rendezvous_file.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// Meeting file: where rank 0 of a run with --dist-url file://PATH writes at which address it listens, and how it learns
-// before that whether all ranks are on its machine.
+// StoreRendezvous file: where rank 0 of a run with --dist-url file://PATH writes at which address it listens, and how
+// it learns before that whether all ranks are on its machine.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Terms: a JSON list of pairs, so that no value can pass for two.
+// RunFingerprint: a JSON list of pairs, so that no value can pass for two.
 #include "train/rendezvous/run_fingerprint.h"
 
 #include <algorithm>
@@ -10,12 +10,13 @@
 namespace penstock {
 namespace {
 
-const std::string* value_in(const Terms& terms, const std::string& name) {
-  const auto found = std::find_if(terms.begin(), terms.end(), [&](const Term& term) { return term.name == name; });
+const std::string* value_in(const RunFingerprint& terms, const std::string& name) {
+  const auto found =
+      std::find_if(terms.begin(), terms.end(), [&](const FingerprintEntry& term) { return term.name == name; });
   return found == terms.end() ? nullptr : &found->value;
 }
 
-std::string difference(int rank, const Terms& mine, const Terms& first) {
+std::string difference(int rank, const RunFingerprint& mine, const RunFingerprint& first) {
   std::string text;
   std::vector<std::string> others;
   for (const auto& [name, value] : first) {
@@ -33,14 +34,14 @@ std::string difference(int rank, const Terms& mine, const Terms& first) {
 
 }  // namespace
 
-std::string to_text(const Terms& terms) {
+std::string to_text(const RunFingerprint& terms) {
   auto json = nlohmann::json::array();
   for (const auto& [name, value] : terms) json.push_back({name, value});
   return json_text(json);
 }
 
-Terms parse_terms(const std::string& text) {
-  Terms terms;
+RunFingerprint parse_terms(const std::string& text) {
+  RunFingerprint terms;
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_array()) return {};
   for (const auto& pair : json) {
@@ -50,7 +51,7 @@ Terms parse_terms(const std::string& text) {
   return terms;
 }
 
-std::string difference_of(const std::vector<Terms>& ranks) {
+std::string difference_of(const std::vector<RunFingerprint>& ranks) {
   for (size_t rank = 1; rank < ranks.size(); ++rank) {
     const std::string text = difference(static_cast<int>(rank), ranks[rank], ranks[0]);
     if (!text.empty()) return text;

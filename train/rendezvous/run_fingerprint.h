@@ -1,4 +1,4 @@
-// Terms: what must be equal at all ranks of a run, and the sentence about what is not.
+// RunFingerprint: what must be equal at all ranks of a run, and the sentence about what is not.
 #pragma once
 
 #include <string>
@@ -7,17 +7,17 @@
 namespace penstock {
 
 /// `name` as the user knows it, `--lr`; `value` as it reads after "is".
-struct Term {
+struct FingerprintEntry {
   std::string name, value;
 };
-using Terms = std::vector<Term>;
+using RunFingerprint = std::vector<FingerprintEntry>;
 
 /// The terms as one text, and back; what is no such text gives no terms.
-std::string to_text(const Terms& terms);
-Terms parse_terms(const std::string& text);
+std::string to_text(const RunFingerprint& terms);
+RunFingerprint parse_terms(const std::string& text);
 
 /// `rank 1: --lr is 0.2; expected 0.1, as rank 0 has it (--seed differs too)`: the first rank that has other terms than
 /// rank 0, and the first of these. "" where all ranks have the same.
-std::string difference_of(const std::vector<Terms>& ranks);
+std::string difference_of(const std::vector<RunFingerprint>& ranks);
 
 }  // namespace penstock

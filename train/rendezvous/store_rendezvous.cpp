@@ -1,4 +1,4 @@
-// Meeting: one thread that may block in LibTorch's store, and one that watches it and the clock.
+// StoreRendezvous: one thread that may block in LibTorch's store, and one that watches it and the clock.
 #include "train/rendezvous/store_rendezvous.h"
 
 #include <chrono>
@@ -63,9 +63,9 @@ void check_world_size(SignedStore& store, const Rendezvous& rendezvous) {
 }
 
 /// The terms of all ranks. The counter only says when to look: anybody who can connect can count.
-std::vector<Terms> wait_for_all(SignedStore& store, const Rendezvous& rendezvous,
-                                const std::function<void(const std::string&)>& wait_for) {
-  std::vector<std::optional<Terms>> all(static_cast<size_t>(rendezvous.world_size));
+std::vector<RunFingerprint> wait_for_all(SignedStore& store, const Rendezvous& rendezvous,
+                                         const std::function<void(const std::string&)>& wait_for) {
+  std::vector<std::optional<RunFingerprint>> all(static_cast<size_t>(rendezvous.world_size));
   std::vector<int> missing;
   int64_t known_count = -1;
   auto last_look = Clock::now();
@@ -86,7 +86,7 @@ std::vector<Terms> wait_for_all(SignedStore& store, const Rendezvous& rendezvous
     wait_for(ranks_text(missing));
     std::this_thread::sleep_for(kPollEvery);
   }
-  std::vector<Terms> found;
+  std::vector<RunFingerprint> found;
   for (auto& terms : all) found.push_back(std::move(*terms));
   return found;
 }
@@ -268,7 +268,7 @@ Error store_error(const Rendezvous& rendezvous, const std::exception& error) {
                              text.substr(0, text.find('\n')), "; expected rank 0 there until all ranks have met"));
 }
 
-void attend(const std::shared_ptr<Progress>& progress, const Rendezvous& rendezvous, const Terms& terms) {
+void attend(const std::shared_ptr<Progress>& progress, const Rendezvous& rendezvous, const RunFingerprint& terms) {
   try {
     std::optional<MeetingFile> file;
     auto [store, contact] = connect(*progress, rendezvous, file);
@@ -283,7 +283,7 @@ void attend(const std::shared_ptr<Progress>& progress, const Rendezvous& rendezv
 }
 
 /// Until the meeting is done. Throws at the deadline.
-void watch(Progress& progress, const Rendezvous& rendezvous, const Meeting& meeting) {
+void watch(Progress& progress, const Rendezvous& rendezvous, const StoreRendezvous& meeting) {
   const auto start = Clock::now(), deadline = start + seconds(rendezvous.meeting_seconds);
   std::unique_lock lock(progress.mutex);
   for (double line_after = meeting.say_after_seconds;; line_after *= 2) {
@@ -310,7 +310,7 @@ std::string ranks_text(const std::vector<int>& ranks) {
   return ranks.size() <= kMost ? text : concat(text, " and ", ranks.size() - kMost, " more");
 }
 
-void agree(SignedStore& store, const Rendezvous& rendezvous, const Terms& terms,
+void agree(SignedStore& store, const Rendezvous& rendezvous, const RunFingerprint& terms,
            const std::function<void(const std::string&)>& wait_for, const Contact& contact) {
   const int rank = rendezvous.rank;
   const std::string own_mark = random_token();
@@ -325,7 +325,7 @@ void agree(SignedStore& store, const Rendezvous& rendezvous, const Terms& terms,
   if (const std::string difference = difference_of(all); !difference.empty()) refuse(store, rank, difference);
 }
 
-Met meet(const Rendezvous& rendezvous, const Meeting& meeting) {
+Met meet(const Rendezvous& rendezvous, const StoreRendezvous& meeting) {
   const auto progress = std::make_shared<Progress>();
   progress->wait_for("rank 0");
   std::thread worker([=, terms = meeting.terms] { attend(progress, rendezvous, terms); });

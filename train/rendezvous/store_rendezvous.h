@@ -1,4 +1,4 @@
-// Meeting: the ranks of a run find each other in a store, and make sure that they are about to do the same.
+// StoreRendezvous: the ranks of a run find each other in a store, and make sure that they are about to do the same.
 #pragma once
 
 #include "train/rendezvous/announced.h"
@@ -23,13 +23,13 @@ struct Met {
 /// this rank's number is there already; after `meeting_seconds` naming the ranks that did not come. A host that name
 /// servers cannot resolve yet is waited for as long. Nothing that listens there without an answer and no stopped rank 0
 /// can hold a rank for longer.
-Met meet(const Rendezvous& rendezvous, const Meeting& meeting);
+Met meet(const Rendezvous& rendezvous, const StoreRendezvous& meeting);
 
 /// Waits until all ranks are in the store and compares their terms. `wait_for` hears all the time which ranks
 /// are missing, "rank 1", and may throw to end the wait. `contact` is there for the others when they return. Throws
 /// config_error at every rank when world sizes or terms differ, naming both values; device_error when there is a rank
 /// of this number. Waits for ever: the caller has the deadline.
-void agree(SignedStore& store, const Rendezvous& rendezvous, const Terms& terms,
+void agree(SignedStore& store, const Rendezvous& rendezvous, const RunFingerprint& terms,
            const std::function<void(const std::string&)>& wait_for, const Contact& contact = {});
 
 /// "rank 1", "ranks 1, 3", "ranks 1, 3, 4 and 12 more".

@@ -1,4 +1,4 @@
-// HostRows: rows are collected in page-locked memory, and copied in runs of neighbours.
+// HostFallback: rows are collected in page-locked memory, and copied in runs of neighbours.
 #include "train/resident/host_fallback.h"
 
 #include <cstring>
@@ -14,11 +14,11 @@ LoaderOptions leaving_out(LoaderOptions options, std::function<bool(uint64_t)> i
 
 }  // namespace
 
-HostRows::HostRows(std::shared_ptr<const Dataset> dataset, const Pipeline& pipeline, LoaderOptions options,
-                   std::function<bool(uint64_t index)> is_on_device)
+HostFallback::HostFallback(std::shared_ptr<const Dataset> dataset, const Pipeline& pipeline, LoaderOptions options,
+                           std::function<bool(uint64_t index)> is_on_device)
     : loader_(std::move(dataset), pipeline, leaving_out(std::move(options), std::move(is_on_device))) {}
 
-const Batch* HostRows::next() {
+const Batch* HostFallback::next() {
   batch_.reset();
   batch_ = loader_.next();
   return batch_ ? &*batch_ : nullptr;
@@ -26,7 +26,7 @@ const Batch* HostRows::next() {
 
 /// A copy from the slot itself would save 60 us per row of 600 KB, beside the milliseconds that decoding it took, and
 /// would have to hold the slot until the device has read it. LibTorch does that for memory of its own.
-void HostRows::copy(std::span<const int64_t> rows, const torch::Tensor& images) const {
+void HostFallback::copy(std::span<const int64_t> rows, const torch::Tensor& images) const {
   if (rows.empty()) return;
   auto sizes = images.sizes().vec();
   sizes[0] = static_cast<int64_t>(rows.size());

@@ -1,4 +1,4 @@
-// PlansAhead: one stretch is in use, and the next one is planned.
+// PlanPrefetcher: one stretch is in use, and the next one is planned.
 #include "train/resident/plan_prefetcher.h"
 
 #include <algorithm>
@@ -6,14 +6,14 @@
 
 namespace penstock {
 
-PlansAhead::PlansAhead(const Shape& shape, Plan plan, const torch::Device& device)
+PlanPrefetcher::PlanPrefetcher(const Shape& shape, Plan plan, const torch::Device& device)
     : shape_(shape),
       plan_(std::move(plan)),
       device_(device),
       most_batches_(std::max(shape.stretch_bytes / shape.batch_bytes, int64_t{1})),
       batches_(std::min(kFirstBatches, most_batches_)) {}
 
-void PlansAhead::start_epoch(int64_t epoch, int64_t first_batch) {
+void PlanPrefetcher::start_epoch(int64_t epoch, int64_t first_batch) {
   epoch_ = epoch, next_batch_ = first_batch;
   stretch_ = {};
   if (ahead_.valid() && ahead_epoch_ == epoch && ahead_first_batch_ == first_batch) return;
@@ -21,7 +21,7 @@ void PlansAhead::start_epoch(int64_t epoch, int64_t first_batch) {
   begin(epoch, first_batch);
 }
 
-std::optional<PlannedBatch> PlansAhead::next() {
+std::optional<PlannedBatch> PlanPrefetcher::next() {
   if (next_batch_ >= shape_.batches_per_epoch) return std::nullopt;
   if (next_batch_ >= stretch_.end()) take_stretch();
   const int64_t in_stretch = next_batch_++ - stretch_.first_batch;
@@ -31,7 +31,7 @@ std::optional<PlannedBatch> PlansAhead::next() {
 }
 
 /// Plans from there on, while the stretch before it is used.
-void PlansAhead::begin(int64_t epoch, int64_t first_batch) {
+void PlanPrefetcher::begin(int64_t epoch, int64_t first_batch) {
   ahead_epoch_ = epoch, ahead_first_batch_ = first_batch;
   const int64_t count = std::clamp<int64_t>(shape_.batches_per_epoch - first_batch, 0, batches_);
   batches_ = std::min(2 * batches_, most_batches_);
@@ -40,9 +40,9 @@ void PlansAhead::begin(int64_t epoch, int64_t first_batch) {
                       [=, this] { return plan_stretch(epoch, first_batch, count); });
 }
 
-PlansAhead::Stretch PlansAhead::plan_stretch(int64_t epoch, int64_t first_batch, int64_t count) const {
+PlanPrefetcher::PlanWindow PlanPrefetcher::plan_stretch(int64_t epoch, int64_t first_batch, int64_t count) const {
   const c10::DeviceGuard guard(device_);  // pinned memory belongs to the context of the current device
-  Stretch stretch{.first_batch = first_batch, .batches = {}, .bytes = {}};
+  PlanWindow stretch{.first_batch = first_batch, .batches = {}, .bytes = {}};
   stretch.bytes =
       torch::empty({count * shape_.batch_bytes}, torch::dtype(torch::kUInt8).pinned_memory(device_.is_cuda()));
   auto* to = static_cast<std::byte*>(stretch.bytes.data_ptr());
@@ -52,7 +52,7 @@ PlansAhead::Stretch PlansAhead::plan_stretch(int64_t epoch, int64_t first_batch,
 }
 
 /// Waits for the stretch that is being planned, has the next one planned, and copies this one to the device.
-void PlansAhead::take_stretch() {
+void PlanPrefetcher::take_stretch() {
   stretch_ = ahead_.get();
   if (stretch_.end() < shape_.batches_per_epoch)
     begin(epoch_, stretch_.end());

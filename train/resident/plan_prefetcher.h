@@ -1,4 +1,5 @@
-// PlansAhead: the plans of the batches to come, made by a thread of their own and copied to the device many at once.
+// PlanPrefetcher: the plans of the batches to come, made by a thread of their own and copied to the device many at
+// once.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,7 @@ namespace penstock {
 /// start_epoch() may be called after that.
 ///
 /// Thread-safety: one consumer thread. `plan` is used on another one, one call at a time.
-class PlansAhead {
+class PlanPrefetcher {
  public:
   /// An epoch of MNIST (60,000 rows) has 48 MB of plans, which are one stretch. The bound keeps the plans of millions
   /// of samples from filling the memory.
@@ -36,7 +37,7 @@ class PlansAhead {
     int64_t stretch_bytes = kStretchBytes;
   };
 
-  PlansAhead(const Shape& shape, Plan plan, const torch::Device& device);
+  PlanPrefetcher(const Shape& shape, Plan plan, const torch::Device& device);
 
   /// From here on next() returns the batches from batch `first_batch` of `epoch` on.
   void start_epoch(int64_t epoch, int64_t first_batch);
@@ -45,7 +46,7 @@ class PlansAhead {
 
  private:
   /// Neighbouring batches of one epoch.
-  struct Stretch {
+  struct PlanWindow {
     int64_t first_batch = 0;
     std::vector<PlannedBatch> batches;
     torch::Tensor bytes;  // of all batches
@@ -53,7 +54,7 @@ class PlansAhead {
   };
 
   void begin(int64_t epoch, int64_t first_batch);
-  Stretch plan_stretch(int64_t epoch, int64_t first_batch, int64_t count) const;
+  PlanWindow plan_stretch(int64_t epoch, int64_t first_batch, int64_t count) const;
   void take_stretch();
 
   Shape shape_;
@@ -61,9 +62,9 @@ class PlansAhead {
   torch::Device device_;
   int64_t most_batches_, batches_;  // of a stretch: at most, and of the next one
   int64_t epoch_ = 0, next_batch_ = 0;
-  Stretch stretch_;
+  PlanWindow stretch_;
   int64_t ahead_epoch_ = 0, ahead_first_batch_ = 0;
-  std::future<Stretch> ahead_;  // the last member: its thread uses the others
+  std::future<PlanWindow> ahead_;  // the last member: its thread uses the others
 };
 
 }  // namespace penstock

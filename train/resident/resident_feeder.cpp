@@ -56,7 +56,7 @@ class ResidentFeeder final : public Feeder {
   LoaderStatistics statistics() const override { return host_ ? host_->statistics() : LoaderStatistics(); }
 
   /// Coefficients ask for other numbers of blocks in every batch.
-  bool leave_making() override {
+  bool defer_rendering() override {
     if (host_ || !pictures_.are_all_raw()) return false;
     at_hand_.bytes = torch::empty({batch_plan_bytes(rows_)}, torch::dtype(torch::kUInt8).device(device_));
     leaves_making_ = true;
@@ -87,7 +87,7 @@ class ResidentFeeder final : public Feeder {
   }
 
   void make(DeviceBatch& batch) override { make(at_hand_, batch); }
-  int64_t kind_of_making() const override {
+  int64_t render_variant() const override {
     return int64_t{at_hand_.needs.weighs} | int64_t{at_hand_.needs.recolors} << 1 | scratch_count_ << 2;
   }
 
@@ -176,8 +176,8 @@ class ResidentFeeder final : public Feeder {
   bool leaves_making_ = false;
   PlannedBatch at_hand_;  // what make() reads; its memory is the same in every step
   BatchPlanner planner_;
-  std::optional<HostRows> host_;  // none: all pictures are on the device; its workers use others
-  PlansAhead ahead_;              // the last member: its thread uses the others
+  std::optional<HostFallback> host_;  // none: all pictures are on the device; its workers use others
+  PlanPrefetcher ahead_;              // the last member: its thread uses the others
 };
 
 }  // namespace

@@ -83,8 +83,8 @@ std::string identity_of_weights(const std::filesystem::path& path) {
   return concat("weights with checksum ", hex(sum));
 }
 
-Terms terms_of(const Setup& setup) {
-  Terms terms{
+RunFingerprint terms_of(const Setup& setup) {
+  RunFingerprint terms{
       {"the program", concat("penstock ", kVersion, " of sources ", kSourceId, " with LibTorch ", TORCH_VERSION)}};
   const auto contents = contents_of(setup);
   for (const Flag& flag : flag_table()) {

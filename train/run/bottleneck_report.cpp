@@ -39,7 +39,8 @@ std::string gpu_name(const torch::Device& device) {
   return "";
 }
 
-Observed observe(Observed run, const StepTimes& step, const LoaderStatistics& loader, int64_t step_count) {
+LoopMeasurement observe(LoopMeasurement run, const StepTimes& step, const LoaderStatistics& loader,
+                        int64_t step_count) {
   const MeasuredStep measured{.total_ms = step.total(),
                               .wait_ms = step[Phase::kWait],
                               .communication_ms = step[Phase::kCommunication],
@@ -62,8 +63,8 @@ nlohmann::json configuration_of(const Setup& setup) {
   return json;
 }
 
-Json limit_json(const Observed& run, const RunLimit& limit) {
-  const ServiceTimes& times = run.times;
+Json limit_json(const LoopMeasurement& run, const RunLimit& limit) {
+  const StepCosts& times = run.times;
   Json json{{"bound", name_of(limit.bound)},
             {"sentence", limit.sentence},
             {"emulated", run.is_emulated},
@@ -222,7 +223,7 @@ std::string add_waits(const ObservedRun& run, const std::string& line_end, nlohm
   return text;
 }
 
-std::string comparison_text(const PastPrediction& past, const Settings& settings, const Observed& run) {
+std::string comparison_text(const PastPrediction& past, const Settings& settings, const LoopMeasurement& run) {
   return promise_text(concat(past.summary.parent_path().string(), " (", text_of(past.setting, past.value), ")"),
                       text_of(past.setting, settings.at(past.setting)),
                       {.images_per_second = past.images_per_second, .low = past.low, .high = past.high}, run);

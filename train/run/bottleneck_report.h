@@ -19,7 +19,7 @@
 namespace penstock {
 
 /// As observe() of loader/bottleneck/observe.h, for a step of a Recorder.
-Observed observe(Observed run, const StepTimes& step, const LoaderStatistics& loader, int64_t step_count);
+LoopMeasurement observe(LoopMeasurement run, const StepTimes& step, const LoaderStatistics& loader, int64_t step_count);
 
 /// The name of the GPU, "NVIDIA H200"; "" for the CPU, or if CUDA does not give it.
 std::string gpu_name(const torch::Device& device);
@@ -30,7 +30,7 @@ nlohmann::json configuration_of(const Setup& setup);
 
 /// `bound`, `sentence`, the measured times, `predictions`, which are images/s for each number of workers from 0 to the
 /// number of cores, and at least to 8, and `setting_predictions`, which are those for other settings.
-nlohmann::ordered_json limit_json(const Observed& run, const RunLimit& limit);
+nlohmann::ordered_json limit_json(const LoopMeasurement& run, const RunLimit& limit);
 
 /// Adds to `summary` what the ranks waited for each other, and returns the lines about it, each with `line_end`.
 std::string add_waits(const ObservedRun& run, const std::string& line_end, nlohmann::ordered_json& summary);
@@ -55,6 +55,6 @@ std::optional<PastPrediction> find_past_prediction(const std::filesystem::path& 
                                                    const std::function<void(const std::string&)>& say);
 
 /// `prediction: runs/a (1 worker) said 14,300 images/s for 2 workers; it was 13,900 images/s: 2.9 % too much`.
-std::string comparison_text(const PastPrediction& past, const Settings& settings, const Observed& run);
+std::string comparison_text(const PastPrediction& past, const Settings& settings, const LoopMeasurement& run);
 
 }  // namespace penstock

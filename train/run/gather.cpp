@@ -10,7 +10,7 @@ namespace penstock {
 namespace {
 
 /// A reference to every number of `run` and `step` that the other ranks need.
-std::vector<double*> numbers_of(Observed& run, StepTimes& step) {
+std::vector<double*> numbers_of(LoopMeasurement& run, StepTimes& step) {
   std::vector<double*> numbers{
       &run.wait_ms,          &run.times.load_ms, &run.times.load_cpu_ms, &run.times.update_cpu_ms,
       &run.times.storage_ms, &run.times.spun_ms, &run.queued_ms,         &step.collectives};
@@ -34,14 +34,14 @@ std::vector<std::vector<StepCollectives>> gathered_from(const std::vector<StepCo
 
 }  // namespace
 
-ObservedRun over_all_ranks(const Observed& mine, const StepTimes& step, const std::vector<StepCollectives>& collectives,
-                           Comm& comm, const torch::Device& device) {
-  Observed own = mine;
+ObservedRun over_all_ranks(const LoopMeasurement& mine, const StepTimes& step,
+                           const std::vector<StepCollectives>& collectives, Comm& comm, const torch::Device& device) {
+  LoopMeasurement own = mine;
   StepTimes own_step = step;
   std::vector<double> packed;
   for (const double* number : numbers_of(own, own_step)) packed.push_back(*number);
   const auto gathered = comm.all_gather(torch::tensor(packed, torch::kFloat64).to(device)).cpu();
-  std::vector<Observed> all(static_cast<size_t>(comm.world_size()));
+  std::vector<LoopMeasurement> all(static_cast<size_t>(comm.world_size()));
   std::vector<StepTimes> steps(all.size());
   for (size_t rank = 0; rank < all.size(); ++rank) {
     const double* from = gathered[static_cast<int64_t>(rank)].const_data_ptr<double>();

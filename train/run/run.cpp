@@ -290,16 +290,16 @@ class Run {
   /// Collective: what was measured in this run, over all ranks.
   ObservedRun observe_all(const TrainResult& result) {
     const bool computes = device_.is_cpu() && options_.emulated_step_ns == 0;
-    const ServiceTimes machine{.update_threads = computes ? static_cast<double>(options_.threads) : 1,
-                               .cores = usable_cores(),
-                               .ranks = setup_.world.ranks_sharing_cores,
-                               .is_async = device_.is_cuda() && options_.emulated_step_ns == 0};
-    const Observed mine = observe({.times = machine,
-                                   .workers = options_.workers,
-                                   .images_per_second = result.images_per_second,
-                                   .is_emulated = options_.is_emulated(),
-                                   .process_queued_ms = queued_share_ * result.a_step.total()},
-                                  result.a_step, result.loader, result.step_count);
+    const StepCosts machine{.update_threads = computes ? static_cast<double>(options_.threads) : 1,
+                            .cores = usable_cores(),
+                            .ranks = setup_.world.ranks_sharing_cores,
+                            .is_async = device_.is_cuda() && options_.emulated_step_ns == 0};
+    const LoopMeasurement mine = observe({.times = machine,
+                                          .workers = options_.workers,
+                                          .images_per_second = result.images_per_second,
+                                          .is_emulated = options_.is_emulated(),
+                                          .process_queued_ms = queued_share_ * result.a_step.total()},
+                                         result.a_step, result.loader, result.step_count);
     ObservedRun run = over_all_ranks(mine, result.a_step, result.collectives, comm_, device_);
     run.parallel.parts = setup_.world.mesh.pipe;
     run.parallel.micro_batches = strategy_->micro_batches();
@@ -376,7 +376,7 @@ int run_rank(Setup& setup, Comm& comm) {
 int run_rank(Setup& setup) {
   const torch::Device device = rank_device(setup.options, setup.world);
   const c10::DeviceGuard current_device(device);  // the device of pinned memory and communicators
-  Meeting meeting;
+  StoreRendezvous meeting;
   if (setup.world.rendezvous.world_size > 1) meeting.terms = terms_of(setup);
   meeting.say = [](const std::string& line) { std::cerr << concat("train: ", line, "\n") << std::flush; };
   auto comm = make_comm(setup.world.rendezvous, device, setup.options.dist_backend, meeting);

@@ -66,7 +66,7 @@ void train(const Launch& launch, const Samples& given, Comm& comm, const std::fi
   const Samples samples{given.images.to(device, launch.dtype), given.labels.to(device)};
   auto input_sizes = samples.images.sizes().vec();
   input_sizes[0] = launch.batch_size;
-  Trainee one(
+  StrategyHarness one(
       launch.mode, [&] { return make_model(launch); }, comm, launch.optimizer, launch.dtype, device, input_sizes,
       launch.shards);
   comm.barrier();  // a step may set the random numbers of which others build their models

@@ -74,7 +74,7 @@ class ModeRows {
           "the model's forward in training mode gives something else when LibTorch's random numbers are the "
           "same; expected one that draws from LibTorch's generator alone, as dropout does");
     add_exact(mesh, candidate);
-    const Promise promise = promise_of(spec_, mesh);
+    const EquivalenceGuarantee promise = promise_of(spec_, mesh);
     const bool is_compressed = promise.compression_error > 0;
     if (randomness == Randomness::kGenerator)
       return leave_out(arch, mesh.size(),
@@ -155,7 +155,7 @@ class ModeRows {
 
   /// One entry for all numbers of ranks that are left out in the same place; it has the reason of the first one.
   void leave_out(const std::string& arch, int ranks, const std::string& reason, const std::string& equivalence = "") {
-    const auto found = std::find_if(matrix_.left_out.begin(), matrix_.left_out.end(), [&](const LeftOut& one) {
+    const auto found = std::find_if(matrix_.left_out.begin(), matrix_.left_out.end(), [&](const Skipped& one) {
       return one.mode == mode_ && one.arch == arch && one.equivalence == equivalence;
     });
     if (found == matrix_.left_out.end())

@@ -21,7 +21,7 @@ constexpr int kVerifiedShards = 8;             ///< Of --exact.
 std::string name_of(Hosting hosting);          ///< threads, processes
 
 /// One line of the table: a mode against `single`, which one rank trains.
-struct Pair {
+struct Comparison {
   std::string mode, arch;
   int ranks = 1;
   Hosting hosting = Hosting::kThreads;
@@ -30,7 +30,7 @@ struct Pair {
 };
 
 /// What is not run, and why.
-struct LeftOut {
+struct Skipped {
   std::string mode;
   std::string arch;  // empty: whatever the model
   std::vector<int> ranks;
@@ -50,8 +50,8 @@ struct VerifyOptions {
 };
 
 struct Matrix {
-  std::vector<Pair> pairs;
-  std::vector<LeftOut> left_out;
+  std::vector<Comparison> pairs;
+  std::vector<Skipped> left_out;
 };
 
 /// A mode that takes none of the numbers of ranks gets the one that it chooses itself. Models that draw random numbers

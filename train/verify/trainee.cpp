@@ -1,17 +1,17 @@
-// Trainee: how it is put together.
+// StrategyHarness: how it is put together.
 #include "train/verify/trainee.h"
 
 namespace penstock {
 
-DeviceBatch Trainee::part(const Samples& samples, int64_t batch_size, int64_t index) const {
+DeviceBatch StrategyHarness::part(const Samples& samples, int64_t batch_size, int64_t index) const {
   auto batch = part_of(samples, batch_size, index, strategy->data_rank(), strategy->data_world_size(), short_batch_);
   if (!strategy->is_fed()) batch.images = batch.labels = batch.weights = torch::Tensor();
   return batch;
 }
 
-Trainee::Trainee(const std::string& mode, std::unique_ptr<Model> built, const ModelMaker& make, Comm& comm,
-                 const OptimizerOptions& options, torch::ScalarType dtype, const torch::Device& device,
-                 const std::vector<int64_t>& input_sizes, int shards)
+StrategyHarness::StrategyHarness(const std::string& mode, std::unique_ptr<Model> built, const ModelMaker& make,
+                                 Comm& comm, const OptimizerOptions& options, torch::ScalarType dtype,
+                                 const torch::Device& device, const std::vector<int64_t>& input_sizes, int shards)
     : model(std::move(built)), short_batch_(short_batch_of(shards)) {
   model->to(dtype);
   StrategyContext context{*model, comm, device, options, recorder};

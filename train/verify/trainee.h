@@ -1,4 +1,4 @@
-// Trainee: the model and the strategy of one rank, without a loader and a run around them.
+// StrategyHarness: the model and the strategy of one rank, without a loader and a run around them.
 #pragma once
 
 #include <functional>
@@ -15,17 +15,17 @@ namespace penstock {
 
 using ModelMaker = std::function<std::unique_ptr<Model>()>;
 
-struct Trainee {
+struct StrategyHarness {
   /// For modes that need one model.
-  Trainee(const std::string& mode, std::unique_ptr<Model> built, Comm& comm, const OptimizerOptions& options,
-          torch::ScalarType dtype = torch::kFloat64, const torch::Device& device = torch::kCPU,
-          const std::vector<int64_t>& input_sizes = {})
-      : Trainee(mode, std::move(built), {}, comm, options, dtype, device, input_sizes, /*shards=*/0) {}
+  StrategyHarness(const std::string& mode, std::unique_ptr<Model> built, Comm& comm, const OptimizerOptions& options,
+                  torch::ScalarType dtype = torch::kFloat64, const torch::Device& device = torch::kCPU,
+                  const std::vector<int64_t>& input_sizes = {})
+      : StrategyHarness(mode, std::move(built), {}, comm, options, dtype, device, input_sizes, /*shards=*/0) {}
   /// For any mode.
-  Trainee(const std::string& mode, const ModelMaker& make, Comm& comm, const OptimizerOptions& options,
-          torch::ScalarType dtype = torch::kFloat64, const torch::Device& device = torch::kCPU,
-          const std::vector<int64_t>& input_sizes = {}, int shards = 0)
-      : Trainee(mode, make(), make, comm, options, dtype, device, input_sizes, shards) {}
+  StrategyHarness(const std::string& mode, const ModelMaker& make, Comm& comm, const OptimizerOptions& options,
+                  torch::ScalarType dtype = torch::kFloat64, const torch::Device& device = torch::kCPU,
+                  const std::vector<int64_t>& input_sizes = {}, int shards = 0)
+      : StrategyHarness(mode, make(), make, comm, options, dtype, device, input_sizes, shards) {}
 
   /// This rank's part. Without tensors where the rank is not fed, as a feeder gives it.
   DeviceBatch part(const Samples& samples, int64_t batch_size, int64_t index) const;
@@ -36,9 +36,9 @@ struct Trainee {
   std::vector<std::string> said;  // lines for people
 
  private:
-  Trainee(const std::string& mode, std::unique_ptr<Model> built, const ModelMaker& make, Comm& comm,
-          const OptimizerOptions& options, torch::ScalarType dtype, const torch::Device& device,
-          const std::vector<int64_t>& input_sizes, int shards);
+  StrategyHarness(const std::string& mode, std::unique_ptr<Model> built, const ModelMaker& make, Comm& comm,
+                  const OptimizerOptions& options, torch::ScalarType dtype, const torch::Device& device,
+                  const std::vector<int64_t>& input_sizes, int shards);
 
   ShortBatch short_batch_;
 };

@@ -44,7 +44,7 @@ class Verifier {
   explicit Verifier(const VerifyOptions& options)
       : options_(options), samples_(digit_samples(kWholeBatches * options.batch_size + kRestRows)) {}
 
-  Verdict judge(const Pair& pair) {
+  Verdict judge(const Comparison& pair) {
     Verdict verdict{.pair = pair, .difference = std::numeric_limits<double>::infinity(), .tensor = {}, .failure = {}};
     const StateDict& expected = reference(reference_launch(pair));
     const int64_t start_ns = now_ns();
@@ -67,11 +67,11 @@ class Verifier {
   }
 
   /// Whether it is many steps, and not one gradient.
-  static bool compares_states(const Pair& pair) {
+  static bool compares_states(const Comparison& pair) {
     return pair.equivalence == Equivalence::kFp64 || pair.equivalence == Equivalence::kBitwise;
   }
 
-  Launch launch_of(const Pair& pair) const {
+  Launch launch_of(const Comparison& pair) const {
     Launch launch{.mode = pair.mode,
                   .arch = pair.arch,
                   .ranks = pair.ranks,
@@ -99,7 +99,7 @@ class Verifier {
     return failure.empty() ? failure : concat("going on from step ", launch.first_step, ": ", failure);
   }
 
-  Launch reference_launch(const Pair& pair) const {
+  Launch reference_launch(const Comparison& pair) const {
     auto launch = launch_of(pair);
     launch.mode = "single";
     launch.ranks = 1;
@@ -119,7 +119,7 @@ class Verifier {
 
   /// What rounding alone does to this model. One step: how far the gradient of `single` in float32 is from its own in
   /// float64. Many steps in float64: how far `single` ends from itself if it starts one unit in the last place beside.
-  double rounding_of(const Pair& pair) {
+  double rounding_of(const Comparison& pair) {
     auto launch = reference_launch(pair), other = launch;
     if (pair.equivalence == Equivalence::kOneStep) {
       other.dtype = torch::kFloat64;
@@ -155,7 +155,7 @@ class Verifier {
 
 }  // namespace
 
-void verify(const std::vector<Pair>& pairs, const VerifyOptions& options,
+void verify(const std::vector<Comparison>& pairs, const VerifyOptions& options,
             const std::function<void(const Verdict&)>& use) {
   at::set_num_threads(1);  // no other thread may be there when a launch forks
   Verifier verifier(options);

@@ -10,7 +10,7 @@
 namespace penstock {
 
 struct Verdict {
-  Pair pair;
+  Comparison pair;
   double difference = 0;  // infinity where there is no number
   std::string tensor;     // in which it is largest, where that is known
   std::string failure;    // why the training did not end; "" if it did
@@ -24,7 +24,7 @@ struct Verdict {
 /// `single` is from itself if its initial weights are one unit in the last place larger. What a pair is held against is
 /// trained when the first pair needs it. Requires what run_launch() requires. Errors: device_error if `single` itself
 /// does not train.
-void verify(const std::vector<Pair>& pairs, const VerifyOptions& options,
+void verify(const std::vector<Comparison>& pairs, const VerifyOptions& options,
             const std::function<void(const Verdict&)>& use);
 
 }  // namespace penstock

@@ -44,12 +44,12 @@ TEST(StoragePredictionTest, RanksOfAMachineShareTheDisk) {
 }
 
 /// One worker, which waits for the disk in 8 of 10 ms.
-Observed waiting_run() {
+LoopMeasurement waiting_run() {
   return {.times = {.load_ms = 10, .load_cpu_ms = 2, .storage_ms = 8, .update_ms = 4}, .workers = 1, .step_ms = 10};
 }
 
 TEST(SettleStorageTest, CountedBytesAndTheRateAreTheTimeThatItIsBusy) {
-  Observed run = waiting_run();
+  LoopMeasurement run = waiting_run();
   run.storage_bytes = 180'000;
   settle_storage(run, 19e6, 20e6);
   EXPECT_DOUBLE_EQ(run.times.storage_gain, 1);  // 5 % more with eight readers does not count as a gain
@@ -62,7 +62,7 @@ TEST(SettleStorageTest, CountedBytesAndTheRateAreTheTimeThatItIsBusy) {
 }
 
 TEST(SettleStorageTest, BytesThatExplainNoneOfTheWaitingAreNotTheStorages) {
-  Observed run = waiting_run();
+  LoopMeasurement run = waiting_run();
   run.storage_bytes =
       20'000;  // 1 ms, where a reader waited 8: a network file system counts none, the program's pages do
   settle_storage(run, 20e6, 20e6);
@@ -73,7 +73,7 @@ TEST(SettleStorageTest, BytesThatExplainNoneOfTheWaitingAreNotTheStorages) {
 }
 
 TEST(SettleStorageTest, WithoutBytesItIsBusyBetweenTheWaitingAndTheStep) {
-  Observed run = waiting_run();
+  LoopMeasurement run = waiting_run();
   settle_storage(run, 20e6, 20e6);
   EXPECT_DOUBLE_EQ(run.times.storage_busy_low_ms, 8);
   EXPECT_DOUBLE_EQ(run.times.storage_busy_high_ms, 10);
@@ -84,7 +84,7 @@ TEST(SettleStorageTest, WithoutBytesItIsBusyBetweenTheWaitingAndTheStep) {
 }
 
 TEST(SettleStorageTest, WithoutAMeasurementMoreReadersMayGetAnything) {
-  Observed run = waiting_run();
+  LoopMeasurement run = waiting_run();
   settle_storage(run, 0, 0);
   EXPECT_DOUBLE_EQ(run.times.storage_busy_low_ms, 0);
   EXPECT_DOUBLE_EQ(run.times.storage_busy_high_ms, 10);
@@ -92,7 +92,7 @@ TEST(SettleStorageTest, WithoutAMeasurementMoreReadersMayGetAnything) {
 }
 
 TEST(SettleStorageTest, RanksShareTheStep) {
-  Observed run = waiting_run();
+  LoopMeasurement run = waiting_run();
   run.times.ranks = 2;
   run.times.storage_readers = 1.6;
   settle_storage(run, 20e6, 20e6);
@@ -100,31 +100,31 @@ TEST(SettleStorageTest, RanksShareTheStep) {
 }
 
 TEST(StoragePredictionTest, ManyWorkersComeToTheDisksEndThoughDecodingTakesLonger) {
-  const ServiceTimes times{
+  const StepCosts times{
       .load_ms = 20, .load_cpu_ms = 12, .storage_ms = 8, .storage_busy_ms = 8, .update_ms = 1, .cores = 16};
-  EXPECT_EQ(slowest(times, 1), Bound::kLoad);
-  EXPECT_EQ(slowest(times, 4), Bound::kStorage);
+  EXPECT_EQ(slowest(times, 1), Resource::kLoad);
+  EXPECT_EQ(slowest(times, 4), Resource::kStorage);
 }
 
 TEST(StoragePredictionTest, MoreWorkersThanCoresAreAdvisedWhereTheyWaitForALateDisk) {
-  const ServiceTimes times{.load_ms = 20,
-                           .load_cpu_ms = 1,
-                           .storage_ms = 19,
-                           .storage_gain = 8,
-                           .storage_busy_ms = 19 / 8.0,
-                           .update_ms = 1,
-                           .cores = 2};
+  const StepCosts times{.load_ms = 20,
+                        .load_cpu_ms = 1,
+                        .storage_ms = 19,
+                        .storage_gain = 8,
+                        .storage_busy_ms = 19 / 8.0,
+                        .update_ms = 1,
+                        .cores = 2};
   EXPECT_EQ(find_limit({.times = times, .workers = 1, .step_ms = 20, .images_per_second = 100}).best_workers, 8);
 }
 
 TEST(StoragePredictionTest, AFewPageFaultsAdviseNobodyToTakeMoreWorkersThanCores) {
-  const ServiceTimes times{.load_ms = 20,
-                           .load_cpu_ms = 1,
-                           .storage_ms = 0.5,
-                           .storage_gain = 8,
-                           .storage_busy_ms = 0.1,
-                           .update_ms = 1,
-                           .cores = 2};
+  const StepCosts times{.load_ms = 20,
+                        .load_cpu_ms = 1,
+                        .storage_ms = 0.5,
+                        .storage_gain = 8,
+                        .storage_busy_ms = 0.1,
+                        .update_ms = 1,
+                        .cores = 2};
   EXPECT_EQ(find_limit({.times = times, .workers = 1, .step_ms = 20, .images_per_second = 100}).best_workers, 2);
 }
 

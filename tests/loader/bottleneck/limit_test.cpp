@@ -10,7 +10,7 @@ namespace penstock {
 namespace {
 
 TEST(PredictionTest, WithoutWorkersLoadAndUpdateTakeTurns) {
-  const ServiceTimes times{.load_ms = 6, .load_cpu_ms = 6, .update_ms = 2, .update_cpu_ms = 0, .cores = 8};
+  const StepCosts times{.load_ms = 6, .load_cpu_ms = 6, .update_ms = 2, .update_cpu_ms = 0, .cores = 8};
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 0), 8);
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 1), 6);
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 2), 3);
@@ -20,7 +20,7 @@ TEST(PredictionTest, WithoutWorkersLoadAndUpdateTakeTurns) {
 
 TEST(PredictionTest, CoresAreShared) {
   // A trainer on the CPU with 4 ms of its own and 6 ms of loading per step, on two cores.
-  const ServiceTimes times{.load_ms = 6, .load_cpu_ms = 6, .update_ms = 4, .update_cpu_ms = 4, .cores = 2};
+  const StepCosts times{.load_ms = 6, .load_cpu_ms = 6, .update_ms = 4, .update_cpu_ms = 4, .cores = 2};
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 0), 10);
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 1), 6);
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 2), 5.5);   // for 6 * 3 / 4 ms, three threads want two cores
@@ -32,7 +32,7 @@ TEST(PredictionTest, CoresAreShared) {
 }
 
 TEST(PredictionTest, WorkersCrowdAStepOfTwoThreadsMore) {
-  ServiceTimes times{.load_ms = 1, .load_cpu_ms = 1, .update_ms = 8, .update_cpu_ms = 8, .cores = 2};
+  StepCosts times{.load_ms = 1, .load_cpu_ms = 1, .update_ms = 8, .update_cpu_ms = 8, .cores = 2};
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 1), 8);
   times.update_threads = 2;
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 1), 8.5);  // for 1.5 ms three threads on two cores: each misses a third
@@ -40,31 +40,29 @@ TEST(PredictionTest, WorkersCrowdAStepOfTwoThreadsMore) {
 }
 
 TEST(PredictionTest, ThreadsThatSpinLeaveWorkersLessOfTheCores) {
-  ServiceTimes times{
-      .load_ms = 8, .load_cpu_ms = 8, .update_ms = 1, .update_cpu_ms = 2, .update_threads = 2, .cores = 2};
+  StepCosts times{.load_ms = 8, .load_cpu_ms = 8, .update_ms = 1, .update_cpu_ms = 2, .update_threads = 2, .cores = 2};
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 2), 5);  // 10 ms of processor time on two cores
-  times.crowding = Crowding::kKeep;
+  times.crowding = CorePolicy::kKeep;
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 2), 8);  // four threads on two cores
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 0), 9);  // nobody is held up
 }
 
 TEST(PredictionTest, ThreadsThatGiveWayAreNotCrowded) {
-  ServiceTimes times{
-      .load_ms = 2, .load_cpu_ms = 2, .update_ms = 8, .update_cpu_ms = 8, .update_threads = 2, .cores = 2};
+  StepCosts times{.load_ms = 2, .load_cpu_ms = 2, .update_ms = 8, .update_cpu_ms = 8, .update_threads = 2, .cores = 2};
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 2), 9);  // for 2 ms, four threads on two cores: each misses half of them
-  times.crowding = Crowding::kYield;
+  times.crowding = CorePolicy::kYield;
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 2), 8);
 }
 
 TEST(PredictionTest, AnAsynchronousDeviceWorksWhileTheHostLoads) {
-  const ServiceTimes times{
+  const StepCosts times{
       .load_ms = 6, .load_cpu_ms = 6, .update_ms = 2, .update_cpu_ms = 1, .cores = 8, .is_async = true};
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 0), 7);  // load, then launch
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 2), 3);
 }
 
 TEST(PredictionTest, WaitingForADiskTakesNoCore) {
-  const ServiceTimes times{.load_ms = 8, .load_cpu_ms = 1, .update_ms = 1, .update_cpu_ms = 1, .cores = 2};
+  const StepCosts times{.load_ms = 8, .load_cpu_ms = 1, .update_ms = 1, .update_cpu_ms = 1, .cores = 2};
   EXPECT_DOUBLE_EQ(predicted_step_ms(times, 4), 2);
 }
 
@@ -77,7 +75,7 @@ TEST(OtherProgramsTest, ThreadsAreCountedByHowLongOursQueue) {
 
 TEST(OtherProgramsTest, TakeTheirEvenShareOfTheCores) {
   // 10 ms of loading with a device, on two cores, where another program keeps one thread busy.
-  ServiceTimes times{.load_ms = 10, .load_cpu_ms = 10, .update_ms = 1, .cores = 2, .other_threads = 1};
+  StepCosts times{.load_ms = 10, .load_cpu_ms = 10, .update_ms = 1, .cores = 2, .other_threads = 1};
   EXPECT_NEAR(predicted_step_ms(times, 1), 10, 1e-6);   // a core for each
   EXPECT_NEAR(predicted_step_ms(times, 2), 7.5, 1e-6);  // three threads on two cores
   EXPECT_NEAR(predicted_step_ms(times, 0), 11, 1e-6);
@@ -89,14 +87,14 @@ TEST(OtherProgramsTest, TakeTheirEvenShareOfTheCores) {
 }
 
 /// The same if the disk was not measured.
-ServiceTimes unsettled() {
-  Observed run{.times = from_disk(1), .workers = 1, .step_ms = 10};
+StepCosts unsettled() {
+  LoopMeasurement run{.times = from_disk(1), .workers = 1, .step_ms = 10};
   settle_storage(run, 0, 0);
   return run.times;
 }
 
 TEST(OtherProgramsTest, ARangeBesideThemAndADiskHoldsTheErrorsOfBoth) {
-  Observed run{.times = from_disk(1), .workers = 1, .step_ms = 10, .images_per_second = 100};
+  LoopMeasurement run{.times = from_disk(1), .workers = 1, .step_ms = 10, .images_per_second = 100};
   run.times.other_threads = 1;
   const Limit limit = find_limit(run);
   for (const auto& prediction : limit.predictions) {
@@ -107,8 +105,8 @@ TEST(OtherProgramsTest, ARangeBesideThemAndADiskHoldsTheErrorsOfBoth) {
 
 struct Case {
   const char* name;
-  Observed run;
-  Bound bound;
+  LoopMeasurement run;
+  Resource bound;
   int best_workers;
   const char* sentence;
 };
@@ -131,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(
               .step_ms = 8,
               .wait_ms = 6,
               .images_per_second = 8000},
-             Bound::kLoad,
+             Resource::kLoad,
              4,
              "load-bound: the trainer waited 75 % of the time; 3 more workers would give about 4.0x (32,000 images/s), "
              "the limit is 4.0x (compute)"},
@@ -141,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(
               .step_ms = 8,
               .wait_ms = 6,
               .images_per_second = 8000},
-             Bound::kLoad,
+             Resource::kLoad,
              2,
              "load-bound: the trainer waited 75 % of the time; 2 more workers would give about 2.0x (16,000 images/s), "
              "the limit is 4.0x (compute)"},
@@ -152,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(
               .wait_ms = 0,
               .loader_idle_share = 0.97,
               .images_per_second = 8000},
-             Bound::kCompute,
+             Resource::kCompute,
              1,
              "compute-bound: the loader waited 97 % of the time; 1 worker would be enough"},
         Case{"compute, nothing to gain",
@@ -163,7 +161,7 @@ INSTANTIATE_TEST_SUITE_P(
               .loader_idle_share = 0.88,
               .images_per_second = 8000,
               .is_emulated = true},
-             Bound::kCompute,
+             Resource::kCompute,
              1,
              "compute-bound: the loader waited 88 % of the time; more workers would give nothing [emulated]"},
         Case{"communication",
@@ -179,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(
               .wait_ms = 0,
               .loader_idle_share = 0.88,
               .images_per_second = 8000},
-             Bound::kCommunication,
+             Resource::kCommunication,
              1,
              "communication-bound: the trainer waited 75 % of the time for other ranks; more workers would give "
              "nothing"},
@@ -192,7 +190,7 @@ INSTANTIATE_TEST_SUITE_P(
               .image_bytes = 110'200,
               .disk_bytes_per_second = 20'000'000,
               .coefficient_share = 0.7},
-             Bound::kStorage,
+             Resource::kStorage,
              2,
              "storage-bound: 20.0 MB/s is what the storage gives in images of 110.2 KB; more workers would give "
              "nothing, --encode coef would give 1.4x, the limit is 2.0x (compute)"},
@@ -204,7 +202,7 @@ INSTANTIATE_TEST_SUITE_P(
               .images_per_second = 60,
               .image_bytes = 100'000,
               .disk_bytes_per_second = 40'000'000},
-             Bound::kStorage,
+             Resource::kStorage,
              3,
              "storage-bound: 40.0 MB/s is what the storage gives, 6.0 MB/s of it in images of 100.0 KB; 2 more workers "
              "would give about 2.5x (150 images/s), half the bytes would give 1.7x, the limit is 2.5x (compute)"},
@@ -216,7 +214,7 @@ INSTANTIATE_TEST_SUITE_P(
              .wait_ms = 6,
              .images_per_second = 60,
              .image_bytes = 100'000},
-            Bound::kStorage,
+            Resource::kStorage,
             1,
             "storage-bound: the loader waited for the storage, which gave 6.0 MB/s in images of 100.0 KB; more workers "
             "would give nothing or up to 2.5x depending on how busy the storage is, half the bytes would give 1.7x, "
@@ -228,7 +226,7 @@ INSTANTIATE_TEST_SUITE_P(
               .wait_ms = 9,
               .images_per_second = 6000,
               .busy_cores = 1.9},
-             Bound::kLoad,
+             Resource::kLoad,
              2,
              "load-bound: the trainer waited 90 % of the time, while other programs had 0.9 of 2 cores; 1 more worker "
              "would give about 1.3x (8,000 images/s), 1.00x to 2.0x depending on the other programs, the limit "
@@ -241,7 +239,7 @@ INSTANTIATE_TEST_SUITE_P(
               .loader_idle_share = 0.88,
               .images_per_second = 8000,
               .busy_cores = 2.1},
-             Bound::kCompute,
+             Resource::kCompute,
              1,
              "compute-bound: the loader waited 88 % of the time, while other programs had 1.0 of 4 cores; more workers "
              "would give nothing while the other programs run"},
@@ -251,7 +249,7 @@ INSTANTIATE_TEST_SUITE_P(
               .step_ms = 5,
               .wait_ms = 1,
               .images_per_second = 8000},
-             Bound::kCores,
+             Resource::kCores,
              2,
              "core-bound: loader and trainer kept 2 cores 100 % busy; more workers would give nothing, the limit is "
              "1.4x (compute)"}),
@@ -262,7 +260,7 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 /// A trainer with 10 ms per step and a loader with 10 ms per batch, each with cores of its own.
-Observed balanced(int workers, double load_ms) {
+LoopMeasurement balanced(int workers, double load_ms) {
   return {.times = {.load_ms = load_ms, .load_cpu_ms = load_ms, .update_ms = 10, .update_cpu_ms = 10, .cores = 8},
           .workers = workers,
           .step_ms = std::max(10.0, load_ms / workers),
@@ -289,9 +287,9 @@ TEST(LimitTest, FewerWorkersThatGiveMoreAreAdvised) {
 }
 
 TEST(LimitTest, CoresThatOthersUseAreNotCalledBusy) {
-  Observed run{.times = {.load_ms = 6, .load_cpu_ms = 6, .update_ms = 4, .update_cpu_ms = 4, .cores = 2},
-               .workers = 2,
-               .step_ms = 5 / 0.7};
+  LoopMeasurement run{.times = {.load_ms = 6, .load_cpu_ms = 6, .update_ms = 4, .update_cpu_ms = 4, .cores = 2},
+                      .workers = 2,
+                      .step_ms = 5 / 0.7};
   EXPECT_THAT(find_limit(run).sentence,
               testing::StartsWith("core-bound: loader and trainer want all of 2 cores and got "
                                   "70 %; other programs had the rest; "));
@@ -300,7 +298,8 @@ TEST(LimitTest, CoresThatOthersUseAreNotCalledBusy) {
 }
 
 TEST(LimitTest, OfFewStepsOrAShortTimeTheSentenceSaysSo) {
-  Observed run{.times = {.load_ms = 6, .load_cpu_ms = 6, .update_ms = 4, .update_cpu_ms = 4, .cores = 2}, .workers = 2};
+  LoopMeasurement run{.times = {.load_ms = 6, .load_cpu_ms = 6, .update_ms = 4, .update_cpu_ms = 4, .cores = 2},
+                      .workers = 2};
   run.step_ms = 100;
   run.step_count = 49;
   EXPECT_THAT(find_limit(run).sentence, testing::EndsWith(" [of 49 steps: too few to rely on]"));
@@ -314,7 +313,7 @@ TEST(LimitTest, OfFewStepsOrAShortTimeTheSentenceSaysSo) {
 
 TEST(LimitTest, TheSentencesRatesArePredictions) {
   for (const double gain : {1.0, 1.3, 100.0}) {
-    const Observed run{.times = from_disk(gain), .workers = 1, .step_ms = 10, .images_per_second = 60};
+    const LoopMeasurement run{.times = from_disk(gain), .workers = 1, .step_ms = 10, .images_per_second = 60};
     const Limit limit = find_limit(run);
     ASSERT_GT(limit.predictions.size(), 8U);
     const auto& best = limit.predictions[static_cast<size_t>(limit.best_workers)];
@@ -328,7 +327,7 @@ TEST(LimitTest, TheSentencesRatesArePredictions) {
 }
 
 TEST(LimitTest, ARangeHoldsThePredictionAndIsOneNumberWhereAllIsKnown) {
-  Observed run{.times = unsettled(), .workers = 1, .step_ms = 10, .images_per_second = 60};
+  LoopMeasurement run{.times = unsettled(), .workers = 1, .step_ms = 10, .images_per_second = 60};
   run.times.other_threads = 1.5;
   for (const auto& one : find_limit(run).predictions) {
     EXPECT_LE(one.low, one.images_per_second);

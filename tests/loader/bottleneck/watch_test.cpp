@@ -34,7 +34,7 @@ TEST(WatchTest, CountsTheEpochAndNotWhatComesAfterIt) {
     burn_cpu(40 * kMs);  // an evaluation
   }
   const double elapsed_ms = ms_since(start_ns);
-  const Observed run = watch.observed({.workers = 1}, nothing);
+  const LoopMeasurement run = watch.observed({.workers = 1}, nothing);
   EXPECT_EQ(run.step_count, 4);
   EXPECT_GE(run.step_ms * 4, 60);
   EXPECT_LE(run.step_ms * 4, elapsed_ms - 80);
@@ -54,7 +54,7 @@ TEST(WatchTest, CountsWhatWorkersDidSinceItBegan) {
   take_batch(watch, 0, kMs);
   take_batch(watch, 0, kMs);
   watch.pause();
-  const Observed run = watch.observed({.workers = 1}, now);
+  const LoopMeasurement run = watch.observed({.workers = 1}, now);
   EXPECT_DOUBLE_EQ(run.times.load_cpu_ms, 20);
   EXPECT_DOUBLE_EQ(run.times.load_ms, 28);
   EXPECT_DOUBLE_EQ(run.image_bytes, 3000);
@@ -83,7 +83,7 @@ TEST(WatchTest, MayBeEndedByAThreadThatHasQueuedForSomethingElse) {
     loop_queued_ns = queued_ns(this_thread());
   }).join();
   watch.pause();
-  const Observed run = watch.observed({.workers = 1}, nothing);
+  const LoopMeasurement run = watch.observed({.workers = 1}, nothing);
   EXPECT_LE(run.queued_ms, static_cast<double>(loop_queued_ns) * 1e-6);
 }
 
@@ -102,7 +102,7 @@ LoaderStatistics made(double busy_ms) {
 }
 
 TEST(ForeseeTest, ALoopThatWaitsForItsLoaderGainsByWorkers) {
-  const Observed run = foresee({.times = {.cores = 4}, .workers = 1}, made(400), 10, 64, 10, 10);
+  const LoopMeasurement run = foresee({.times = {.cores = 4}, .workers = 1}, made(400), 10, 64, 10, 10);
   EXPECT_DOUBLE_EQ(run.step_ms, 40);
   EXPECT_DOUBLE_EQ(run.wait_ms, 30);
   EXPECT_DOUBLE_EQ(run.images_per_second, 1600);
@@ -112,12 +112,12 @@ TEST(ForeseeTest, ALoopThatWaitsForItsLoaderGainsByWorkers) {
 }
 
 TEST(ForeseeTest, AStepOfNoLengthHasNoNumberForItsLimit) {
-  const Observed run = foresee({.times = {.cores = 4}, .workers = 1}, made(400), 10, 64, 0, 0);
+  const LoopMeasurement run = foresee({.times = {.cores = 4}, .workers = 1}, made(400), 10, 64, 0, 0);
   EXPECT_THAT(find_limit(run).sentence, testing::HasSubstr(", the limit is over 1,000x (compute)"));
 }
 
 TEST(ForeseeTest, ALoopThatIsSlowItselfLetsItsWorkersWait) {
-  const Observed run = foresee({.times = {.cores = 4}, .workers = 2}, made(100), 10, 64, 10, 10);
+  const LoopMeasurement run = foresee({.times = {.cores = 4}, .workers = 2}, made(100), 10, 64, 10, 10);
   EXPECT_DOUBLE_EQ(run.step_ms, 10);
   EXPECT_DOUBLE_EQ(run.loader_idle_share, 0.5);
   EXPECT_EQ(find_limit(run).sentence,
@@ -125,7 +125,7 @@ TEST(ForeseeTest, ALoopThatIsSlowItselfLetsItsWorkersWait) {
 }
 
 TEST(ForeseeTest, WithoutWorkersLoadAndUpdateTakeTurns) {
-  const Observed run = foresee({.times = {.cores = 4}, .workers = 0}, made(100), 10, 64, 10, 10);
+  const LoopMeasurement run = foresee({.times = {.cores = 4}, .workers = 0}, made(100), 10, 64, 10, 10);
   EXPECT_DOUBLE_EQ(run.step_ms, 20);
   EXPECT_EQ(find_limit(run).best_workers, 1);
 }

@@ -35,7 +35,7 @@ TEST(StateTest, RanksTogetherTakeTheMemoryOfTwoTensorsForAStateAndOfOneMorePerRa
     for (const auto network : {Network::kGloo, Network::kThreads}) {
       AllocationPeak peak;
       const auto body = [&, mode = mode](Comm& comm) {
-        Trainee one(mode, make(kSixOf400, kOf400), comm, kSgd);
+        StrategyHarness one(mode, make(kSixOf400, kOf400), comm, kSgd);
         comm.barrier();
         peak.count([&] { one.strategy->for_each_state([](const auto&, const auto&) {}); });
         comm.barrier();
@@ -51,7 +51,7 @@ TEST(StateTest, TensorsComeInTheOrderOfTheirNamesAndInTheirSizesAtRankZeroAlone)
        {StateCase{"single", 1}, StateCase{"pipeline(schedule=interleaved)", 2}, StateCase{"zero(stage=3)", 3},
         StateCase{"pipeline(data=2,micro-batches=2)", 4}, StateCase{"ddp(compress=powersgd)", 2}})
     run_ranks(ranks, [&, mode = mode](Comm& comm) {
-      Trainee one(mode, make("lenet"), comm, {.spec = "adamw"});
+      StrategyHarness one(mode, make("lenet"), comm, {.spec = "adamw"});
       const auto sizes = one.strategy->state_sizes();
       size_t count = 0;
       one.strategy->for_each_state([&](const std::string& name, const torch::Tensor& tensor) {
@@ -80,7 +80,7 @@ TEST(StateTest, AFileHasTheSameBytesInEveryModeAndThoseOfTheWholeState) {
   for (const auto& [mode, ranks] : {StateCase{"single", 1}, StateCase{"pipeline(schedule=interleaved)", 2},
                                     StateCase{"zero", 3}, StateCase{"zero(stage=3)", 2}}) {
     run_ranks(ranks, [&, mode = mode](Comm& comm) {
-      Trainee one(mode, make("lenet"), comm, kSgd);
+      StrategyHarness one(mode, make("lenet"), comm, kSgd);
       write_checkpoint({*one.strategy, comm, torch::kCPU}, file("checkpoint"), info, TrainOptions());
       write_model({*one.strategy, comm, torch::kCPU}, file("model"), "lenet");
       const auto state = one.strategy->state();
@@ -104,7 +104,7 @@ TEST(StateTest, EveryRankKnowsThatAStateIsNotFiniteBeforeAFileIsReplaced) {
   TrainOptions options;
   options.learning_rate = 0.1;
   run_ranks(2, [&](Comm& comm) {
-    Trainee one("mp(cut=fc1)", make("lenet"), comm, kSgd);
+    StrategyHarness one("mp(cut=fc1)", make("lenet"), comm, kSgd);
     at::NoGradGuard no_grad;
     if (comm.rank() == 1) one.model->named_parameters()["fc3.weight"][3][5] = NAN;
     const auto message = message_of(ErrorKind::kConfig, [&] {

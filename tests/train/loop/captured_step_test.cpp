@@ -1,4 +1,4 @@
-// CapturedStep: the bits of plain steps, on the CPU with the work of the captured step repeated in place of a graph;
+// CudaGraphStep: the bits of plain steps, on the CPU with the work of the captured step repeated in place of a graph;
 // what is said where there is none; and which steps can be captured.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,9 +21,9 @@ TEST(CapturedStepTest, TrainsTheBitsOfPlainStepsWithEveryOptimizer) {
     CountingGraph::Counts counts;
     CapturedTraining captured(kAffine, "single", options);
     expect_same_bits(CapturedTraining(kAffine, "single", options).train_plainly(), captured.train_captured(counts));
-    EXPECT_EQ(counts.warm_ups, CapturedStep::kWarmUps);
+    EXPECT_EQ(counts.warm_ups, CudaGraphStep::kWarmUps);
     EXPECT_EQ(counts.captures, 1);
-    EXPECT_EQ(counts.replays, kCapturedEpochs * 5 - CapturedStep::kWarmUps);
+    EXPECT_EQ(counts.replays, kCapturedEpochs * 5 - CudaGraphStep::kWarmUps);
     EXPECT_THAT(captured.said, ElementsAre());
   }
 }
@@ -42,7 +42,7 @@ TEST(CapturedStepTest, AnotherKindOfStepIsCapturedAnew) {
   CapturedTraining captured(augment);
   expect_same_bits(CapturedTraining(augment).train_plainly(), captured.train_captured(counts));
   EXPECT_EQ(counts.captures, 2);
-  EXPECT_EQ(counts.warm_ups, 2 * CapturedStep::kWarmUps);
+  EXPECT_EQ(counts.warm_ups, 2 * CudaGraphStep::kWarmUps);
 }
 
 TEST(CapturedStepTest, AStepThatCannotBeCapturedIsSaidOnceAndRunsAsItIs) {
@@ -64,8 +64,8 @@ TEST(CapturedStepTest, OnlySingleWithoutExactAndEmulationCanBeCaptured) {
       return ModelRegistry::make(parse_spec("arch", "lenet"),
                                  ModelShape{.channels = 1, .height = 12, .width = 12, .classes = 4});
     };
-    Trainee one(mode, make, *comm, {}, torch::kFloat32, torch::kCPU, {8, 1, 12, 12}, shards);
-    return dynamic_cast<StepHalves&>(*one.strategy).why_not_captured();
+    StrategyHarness one(mode, make, *comm, {}, torch::kFloat32, torch::kCPU, {8, 1, 12, 12}, shards);
+    return dynamic_cast<CapturableStep&>(*one.strategy).capture_obstacle();
   };
   for (const auto& mode : StrategyRegistry::names())
     EXPECT_EQ(why(mode), mode == "single" ? "" : "this mode's cannot be captured; expected --mode single") << mode;
@@ -78,9 +78,9 @@ TEST(CapturedStepTest, FeedersWhoseWorkDiffersFromBatchToBatchMakeTheirBatchesTh
   const Pipeline pipeline("normalize", small_dataset()->manifest().statistics);
   const auto host =
       make_host_feeder(std::make_unique<Loader>(small_dataset(), pipeline, options), torch::kCPU, recorder);
-  EXPECT_FALSE(host->leave_making());
+  EXPECT_FALSE(host->defer_rendering());
   const Pipeline crop("random-resized-crop(size=16),normalize", jpeg_dataset()->manifest().statistics);
-  EXPECT_FALSE(make_resident_feeder(jpeg_dataset(), crop, options, torch::kCPU, recorder)->leave_making());
+  EXPECT_FALSE(make_resident_feeder(jpeg_dataset(), crop, options, torch::kCPU, recorder)->defer_rendering());
 }
 
 }  // namespace

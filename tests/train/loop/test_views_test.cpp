@@ -37,7 +37,7 @@ torch::Tensor moved_up_and_left(const torch::Tensor& images) {
 TEST(TestViewsTest, LogitsAreTheMeanOverThePictureItsMirrorImageAndItsNeighbours) {
   at::NoGradGuard no_grad;
   const auto comm = make_self_comm();
-  Trainee one("single", make_viewed(), *comm, {});
+  StrategyHarness one("single", make_viewed(), *comm, {});
   const auto samples = random_samples(6, kViewed, 2);
   auto batch = one.part(samples, 6, 0);
   const auto logits = [&](const torch::Tensor& images) { return one.model->forward(images); };
@@ -65,7 +65,7 @@ TEST(TestViewsTest, APipelineSeesTheSameViews) {
         const std::lock_guard lock(mutex);
         model = make_viewed();
       }
-      Trainee one(ranks == 1 ? "single" : "mp", std::move(model), comm, {});
+      StrategyHarness one(ranks == 1 ? "single" : "mp", std::move(model), comm, {});
       auto batch = one.part(samples, 6, 0);
       const auto own = evaluate_views(*one.strategy, batch, TestViews::kFlipTranslate);
       if (own.defined()) logits[static_cast<size_t>(ranks - 1)] = own;

@@ -71,7 +71,7 @@ std::string phases(const Laps& laps) {
 std::string phases_of_a_step(const std::string& mode, std::unique_ptr<Model> model, const ModelShape& shape) {
   const auto samples = random_samples(4, shape, 3);
   MirrorComm comm;
-  Trainee one(mode, std::move(model), comm, kSgd);
+  StrategyHarness one(mode, std::move(model), comm, kSgd);
   one.strategy->step(one.part(samples, 4, 0));
   one.recorder.keep_laps();
   one.strategy->step(one.part(samples, 4, 0));
@@ -146,7 +146,7 @@ TEST(CommunicationTimeTest, EveryCollectiveOfAStepIsCounted) {
         Case{"zero(stage=2)", kSumMs + kGatherMs, kSumMs + kGatherMs},
         Case{"zero(stage=3)", kSumMs + kGatherMs, kSumMs}}) {
     MirrorComm comm;
-    Trainee one(mode, std::make_unique<NormModel>(), comm, kSgd);
+    StrategyHarness one(mode, std::make_unique<NormModel>(), comm, kSgd);
     for (int step = 0; step < 2; ++step) {
       one.strategy->step(one.part(samples, 4, 0));
       one.recorder.end_step(step + 1);

@@ -189,7 +189,7 @@ ObservedRun observed(const ParallelRun& run, double rate = 1000) {
 struct SentenceCase {
   const char* name;
   ParallelRun run;
-  Bound bound;
+  Resource bound;
   const char* sentence;
 };
 class ParallelSentenceTest : public testing::TestWithParam<SentenceCase> {};
@@ -205,33 +205,33 @@ INSTANTIATE_TEST_SUITE_P(
     Runs, ParallelSentenceTest,
     testing::Values(
         SentenceCase{
-            "sums", two_ranks({38, 38, 38}), Bound::kCommunication,
+            "sums", two_ranks({38, 38, 38}), Resource::kCommunication,
             "communication-bound: for 38 % of the time backward did not hide the sums over ranks; -b 256 would give "
             "about 1.4x (1,429 images/s) or more"},
         SentenceCase{
-            "sumsOfALargeModel", two_ranks({70, 80, 20}), Bound::kCommunication,
+            "sumsOfALargeModel", two_ranks({70, 80, 20}), Resource::kCommunication,
             "communication-bound: for 70 % of the time backward did not hide the sums over ranks; -b 256 would give "
             "about 2.6x (2,597 images/s) or more, 2.2x to 2.6x depending on how much of the sums it hides, 1 rank "
             "would give 1.7x or more"},
-        SentenceCase{"hiddenSums", two_ranks({10, 80, 10}), Bound::kCompute,
+        SentenceCase{"hiddenSums", two_ranks({10, 80, 10}), Resource::kCompute,
                      "compute-bound: the loader waited 0 % of the time; more workers would give nothing"},
         SentenceCase{
-            "bubble", pipeline(40, 40, 52), Bound::kBubble,
+            "bubble", pipeline(40, 40, 52), Resource::kBubble,
             "bubble-bound: ranks waited 19 % of the time for their neighbours; micro-batches=16 would give about 1.17x "
             "(1,169 images/s)"},
         SentenceCase{
-            "part", pipeline(20, 60, 67), Bound::kPart,
+            "part", pipeline(20, 60, 67), Resource::kPart,
             "part 1 is the slowest: it takes 75 % of the time of all parts, and ranks waited 37 % of the time for "
             "their neighbours; parts that take equally long (balance=time) would give up to 1.3x"},
         SentenceCase{
-            "partOfACut", cut_by_hand(pipeline(20, 60, 67)), Bound::kPart,
+            "partOfACut", cut_by_hand(pipeline(20, 60, 67)), Resource::kPart,
             "part 1 is the slowest: it takes 75 % of the time of all parts, and ranks waited 37 % of the time for "
             "their neighbours; parts that take equally long (balance=time, no cut) would give up to 1.3x"},
         SentenceCase{
-            "messages", pipeline(40, 40, 100), Bound::kCommunication,
+            "messages", pipeline(40, 40, 100), Resource::kCommunication,
             "communication-bound: messages took 48 % of the time; ranks waited 58 % of the time for their neighbours; "
             "micro-batches=2 would give about 1.10x (1,101 images/s)"},
-        SentenceCase{"fullPipeline", pipeline(40, 40, 43, 40), Bound::kCompute,
+        SentenceCase{"fullPipeline", pipeline(40, 40, 43, 40), Resource::kCompute,
                      "compute-bound: the loader waited 0 % of the time; more workers would give nothing"}),
     [](const auto& info) { return std::string(info.param.name); });
 
@@ -248,7 +248,7 @@ TEST(ParallelSentenceTest, ARunWithoutALoaderNamesNoWorkers) {
   EXPECT_EQ(find_run_limit(run).sentence,
             "load-bound: the trainer waited 80 % of the time for plans; no loader made batches, so workers would "
             "change nothing");
-  EXPECT_EQ(find_run_limit(run).bound, Bound::kLoad);
+  EXPECT_EQ(find_run_limit(run).bound, Resource::kLoad);
 }
 
 TEST(ParallelSentenceTest, ARunThatWaitsForItsLoaderIsLoadBound) {

@@ -14,13 +14,13 @@ namespace {
 
 /// Registers a mode of copies of the whole model.
 Registered<StrategyKind> mutant_of_parts(const char* name, const char* help,
-                                         const std::function<void(Choices&)>& choose) {
+                                         const std::function<void(StepConfig&)>& choose) {
   return {name,
           {},
           help,
           [choose](const Spec&, const StrategyContext& context) {
             const Mesh mesh{.data = context.comm.world_size()};
-            Choices choices{.mesh = mesh};
+            StepConfig choices{.mesh = mesh};
             choices.sync = make_bucket_sync;
             choose(choices);
             return std::make_unique<Engine>(context, choices);
@@ -83,13 +83,13 @@ class SummedTwice final : public OrderedBuckets {
   std::vector<Bucket> buckets_;
 };
 
-void accumulate(Choices& choices) {
+void accumulate(StepConfig& choices) {
   choices.micro_batches = 2;
   choices.schedule = accumulation(2);
 }
 
 const auto kSummedTwice = mutant_of_parts(
-    "summed-twice", "what an accumulated batch has so far is summed again with its rest", [](Choices& c) {
+    "summed-twice", "what an accumulated batch has so far is summed again with its rest", [](StepConfig& c) {
       accumulate(c);
       c.sync = [](const auto& trained, Comm& comm, Recorder& recorder, int) {
         const auto parameters = values(trained);
@@ -97,8 +97,8 @@ const auto kSummedTwice = mutant_of_parts(
       };
     });
 
-const auto kMicroBatchTwice =
-    mutant_of_parts("micro-batch-twice", "the first micro-batch runs in place of the second one, too", [](Choices& c) {
+const auto kMicroBatchTwice = mutant_of_parts(
+    "micro-batch-twice", "the first micro-batch runs in place of the second one, too", [](StepConfig& c) {
       accumulate(c);
       for (auto& operation : c.schedule) operation.micro_batch = 0;
     });
@@ -106,7 +106,7 @@ const auto kMicroBatchTwice =
 /// ZeRO's update without the gather.
 class SliceNotGathered final : public Update {
  public:
-  explicit SliceNotGathered(const UpdateContext& context) : inner_(make_sliced_update(context)) {}
+  explicit SliceNotGathered(const UpdateContext& context) : inner_(make_sharded_update(context)) {}
   void step() override { inner_->step(); }
   void step_bucket(size_t bucket) override { inner_->step_bucket(bucket); }
   Optimizer& optimizer() override { return inner_->optimizer(); }
@@ -117,7 +117,7 @@ class SliceNotGathered final : public Update {
   std::unique_ptr<Update> inner_;
 };
 const auto kSliceNotGathered = mutant_of_parts(
-    "slice-not-gathered", "each rank of zero has the new parameters of its slice alone", [](Choices& c) {
+    "slice-not-gathered", "each rank of zero has the new parameters of its slice alone", [](StepConfig& c) {
       c.sliced.optimizer = true;
       c.update = [](const UpdateContext& context) { return std::make_unique<SliceNotGathered>(context); };
     });
@@ -143,7 +143,7 @@ const Registered<StrategyKind> kLeavesShifted{
     "with --exact the shards of a rank are added in another order",
     [](const Spec&, const StrategyContext& context) {
       const Mesh mesh{.data = context.comm.world_size(), .shards = context.shards};
-      Choices choices{.mesh = mesh};
+      StepConfig choices{.mesh = mesh};
       choices.sync = make_bucket_sync;
       if (context.shards > 0) {
         choices.micro_batches = context.shards / choices.mesh.data;
@@ -164,7 +164,7 @@ const Registered<StrategyKind> kLeavesShifted{
 std::unique_ptr<Strategy> make_backward_early(const Spec&, const StrategyContext& context) {
   const int ranks = context.comm.world_size(), rank = context.comm.rank(), micro_batches = 4;
   const Mesh mesh{.pipe = ranks};
-  Choices choices{.mesh = mesh, .micro_batches = micro_batches};
+  StepConfig choices{.mesh = mesh, .micro_batches = micro_batches};
   choices.ranges = balanced(context.model.stages().size(), static_cast<size_t>(ranks), part_parameters(context.model));
   choices.schedule = one_forward_one_backward(rank, ranks, micro_batches);
   if (rank + 1 == ranks) std::swap(choices.schedule[0], choices.schedule[1]);
@@ -179,7 +179,7 @@ const Registered<StrategyKind> kBackwardEarly{
          [](const Spec&, const MeshRequest& request) {
            return Mesh{.pipe = request.ranks > 0 ? request.ranks : request.default_ranks};
          },
-     .promise = [](const Spec&, const Mesh&) { return Promise{.sees_whole_batches = false}; }}};
+     .promise = [](const Spec&, const Mesh&) { return EquivalenceGuarantee{.sees_whole_batches = false}; }}};
 
 }  // namespace
 }  // namespace penstock::detail

@@ -30,7 +30,7 @@ class Wrapped : public Strategy {
 /// Registers `Mutant`, a Wrapped.
 template <class Mutant>
 Registered<StrategyKind> mutant(const char* name, const char* help, const char* mode,
-                                const Promise& promise = {.sees_whole_batches = false},
+                                const EquivalenceGuarantee& promise = {.sees_whole_batches = false},
                                 StrategyKind::Exact exact = StrategyKind::Exact::kNever) {
   return {name,
           {},

@@ -63,7 +63,7 @@ TEST(BatchNorm2dTest, LargeMeansDoNotCostTheVarianceItsDigits) {
 StateDict train(const std::string& mode, int world_size, const Samples& samples, int64_t batch_size, int64_t steps) {
   StateDict state;
   run_ranks(world_size, [&](Comm& comm) {
-    Trainee one(mode, make("resnet18", kSmallPhotos), comm, kSgd);
+    StrategyHarness one(mode, make("resnet18", kSmallPhotos), comm, kSgd);
     for (int64_t step = 0; step < steps; ++step) one.strategy->step(one.part(samples, batch_size, step));
     if (auto all = one.strategy->state(); comm.rank() == 0) state = std::move(all);
   });

@@ -93,7 +93,7 @@ TEST_P(FineTuningContractTest, FrozenLayersStayAsTheyAre) {
     model->freeze("norm");
     return model;
   };
-  Trainee one(GetParam(), make_frozen, *comm_, kDecayed);
+  StrategyHarness one(GetParam(), make_frozen, *comm_, kDecayed);
   const auto before = one.strategy->state();
   one.strategy->step(one.part(samples_, 16, 0));
   auto batch = one.part(samples_, 16, 0);
@@ -115,7 +115,7 @@ TEST_P(FineTuningContractTest, ACheckpointDoesNotKnowWhatWasFrozen) {
       if (!frozen.empty()) model->freeze(frozen);
       return model;
     };
-    return Trainee(GetParam(), make_model, *comm_, kDecayed);
+    return StrategyHarness(GetParam(), make_model, *comm_, kDecayed);
   };
   auto all = trained(""), part = trained("norm");
   all.strategy->step(all.part(samples_, 16, 0));

@@ -1,4 +1,4 @@
-// Meeting: which ranks are waited for, which are refused, and the sentence that all ranks get.
+// StoreRendezvous: which ranks are waited for, which are refused, and the sentence that all ranks get.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <netdb.h>
@@ -37,9 +37,9 @@ namespace {
 
 using testing::AllOf, testing::HasSubstr;
 
-const Terms kTerms{{"--arch", "lenet"}, {"--lr", "0.1"}, {"--seed", "0"}};
+const RunFingerprint kTerms{{"--arch", "lenet"}, {"--lr", "0.1"}, {"--seed", "0"}};
 
-Terms with(Terms terms, const std::string& name, const std::string& value) {
+RunFingerprint with(RunFingerprint terms, const std::string& name, const std::string& value) {
   for (auto& term : terms)
     if (term.name == name) term.value = value;
   return terms;
@@ -56,8 +56,8 @@ TEST(TermsTest, TheFirstDifferenceIsToldWithBothValuesAndTheOthersByName) {
 }
 
 TEST(TermsTest, TermsSurviveTheirText) {
-  const Terms odd{{"--data", "a \"b\"\n[\\"}, {"--augment", ""}};
-  const Terms back = parse_terms(to_text(odd));
+  const RunFingerprint odd{{"--data", "a \"b\"\n[\\"}, {"--augment", ""}};
+  const RunFingerprint back = parse_terms(to_text(odd));
   ASSERT_EQ(back.size(), 2U);
   EXPECT_EQ(back[0].value, odd[0].value);
   EXPECT_EQ(difference_of({odd, back}), "");
@@ -65,7 +65,7 @@ TEST(TermsTest, TermsSurviveTheirText) {
 }
 
 /// One entry per rank: the message that agree() throws there, or "".
-std::vector<std::string> agreed(const std::vector<Rendezvous>& ranks, const std::vector<Terms>& terms) {
+std::vector<std::string> agreed(const std::vector<Rendezvous>& ranks, const std::vector<RunFingerprint>& terms) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::string> messages(ranks.size());
   std::vector<std::thread> threads;
@@ -126,7 +126,7 @@ TEST(MeetingTest, ARankThatIsThereAlreadyIsRefusedAtOnceAndTheOthersGoOn) {
 TEST(MeetingTest, RanksThatDoNotComeAreNamedMeanwhileAndAtTheEnd) {
   const int port = free_port();
   std::vector<std::string> lines;
-  const Meeting meeting{
+  const StoreRendezvous meeting{
       .terms = kTerms, .say = [&](const std::string& line) { lines.push_back(line); }, .say_after_seconds = 0.5};
   const Rendezvous alone{.rank = 0, .world_size = 5, .port = port, .meeting_seconds = 1};
   const std::string place = concat("127.0.0.1:", port);

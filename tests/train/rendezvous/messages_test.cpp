@@ -15,7 +15,7 @@ std::vector<Laps> laps_of_ranks(const std::string& mode, int world_size, Network
   const auto samples = random_samples(12, kGrey, 4);
   std::vector<Laps> laps(static_cast<size_t>(world_size));
   const auto body = [&](Comm& comm) {
-    Trainee one(mode, make_lenet(), comm, kSgd);
+    StrategyHarness one(mode, make_lenet(), comm, kSgd);
     for (int64_t step = 1; step <= 4; ++step) {
       if (step == 2) one.recorder.keep_laps();
       one.strategy->step(one.part(samples, 12, 0));

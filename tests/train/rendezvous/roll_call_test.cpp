@@ -15,7 +15,7 @@ using testing::MatchesRegex;
 TEST(RollCallTest, ARankThatFallsSilentIsNamedAndTheOthersHearTheSame) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   static_cast<c10d::Store&>(*store).set("roll/1", std::string("9 56 100"));  // the entry that a killed rank leaves
-  RollCall first(store, 0, 3), third(store, 2, 3);
+  Heartbeat first(store, 0, 3), third(store, 2, 3);
   first.at_step(57);
   const std::string blame = first.explain(0);
   EXPECT_THAT(blame,
@@ -28,7 +28,7 @@ TEST(RollCallTest, ARankThatFallsSilentIsNamedAndTheOthersHearTheSame) {
 
 TEST(RollCallTest, ARankThatNeverSaidAnythingHidesNoOther) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
-  RollCall first(store, 0, 3), third(store, 2, 3);
+  Heartbeat first(store, 0, 3), third(store, 2, 3);
   EXPECT_THAT(first.explain(0), MatchesRegex("rank 1 did not follow, last heard of [0-9]+ s ago; expected it .*"));
 }
 
@@ -41,14 +41,14 @@ c10::intrusive_ptr<c10d::HashStore> store_with(const std::map<std::string, std::
 
 TEST(RollCallTest, SeveralRanksAreSpokenOfInThePlural) {
   const auto silent = store_with({{"roll/1", "9 56 100"}, {"roll/3", "9 56 100"}});
-  RollCall first(silent, 0, 4), third(silent, 2, 4);
+  Heartbeat first(silent, 0, 4), third(silent, 2, 4);
   EXPECT_THAT(first.explain(0),
               MatchesRegex("ranks 1, 3 did not follow, last heard of [0-9]+ s ago; expected them to run, they were "
                            "killed or stopped, or their machines are gone"));
-  RollCall alone(store_with({{"roll/1", "left"}, {"roll/2", "left"}}), 0, 3);
+  Heartbeat alone(store_with({{"roll/1", "left"}, {"roll/2", "left"}}), 0, 3);
   EXPECT_EQ(alone.explain(0), "ranks 1, 2 have left; expected them to stay until all ranks are done");
   const auto slow = store_with({});
-  RollCall ahead(slow, 0, 3), behind(slow, 1, 3), last(slow, 2, 3);
+  Heartbeat ahead(slow, 0, 3), behind(slow, 1, 3), last(slow, 2, 3);
   ahead.begin_collective();
   EXPECT_EQ(ahead.explain(3),
             "ranks 1, 2 did not follow within 3 s, they are alive, rank 1 at step 0; expected ranks of about equal "
@@ -57,7 +57,7 @@ TEST(RollCallTest, SeveralRanksAreSpokenOfInThePlural) {
 
 TEST(RollCallTest, TheFirstReasonCounts) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
-  RollCall first(store, 0, 2), second(store, 1, 2);
+  Heartbeat first(store, 0, 2), second(store, 1, 2);
   second.end("rank 1 has ended: the disk is full");
   first.end("rank 0 has ended: rank 1 is gone");
   EXPECT_EQ(first.explain(0), "rank 1 has ended: the disk is full");
@@ -71,12 +71,12 @@ class DeafStore final : public c10d::HashStore {
 };
 
 TEST(RollCallTest, AStoreThatIsGoneIsRankZero) {
-  RollCall second(c10::make_intrusive<DeafStore>(), 1, 2);
+  Heartbeat second(c10::make_intrusive<DeafStore>(), 1, 2);
   EXPECT_THAT(second.explain(3), MatchesRegex("rank 0 did not follow within 3 s, last heard of .*"));
 }
 
 TEST(RollCallTest, AStoreOfTheLauncherThatIsGoneIsNotRankZero) {
-  RollCall second(c10::make_intrusive<DeafStore>(), 1, 2, "node7:29500");
+  Heartbeat second(c10::make_intrusive<DeafStore>(), 1, 2, "node7:29500");
   EXPECT_THAT(second.explain(3), MatchesRegex("the store at node7:29500 has not answered for [0-9]+ s; expected the "
                                               "launcher to keep it until all ranks are done"));
 }

@@ -74,7 +74,7 @@ TEST(SignedStoreTest, AStrangerEndsNoMeetingAndIsNotCounted) {
 TEST(SignedStoreTest, AStrangersReasonAndRowAreNotHeard) {
   const auto store = make_store();
   meddle(*store);
-  RollCall first(store, 0, 2, "", "token"), second(store, 1, 2, "", "token");
+  Heartbeat first(store, 0, 2, "", "token"), second(store, 1, 2, "", "token");
   EXPECT_EQ(first.explain(0), "");  // after 4 s, in which both are there
   EXPECT_FALSE(first.has_lost_a_rank());
   second.end("rank 1 has ended: the disk is full");

@@ -1,4 +1,4 @@
-// Witness: how long a rank waits for connections, and what it says when there are none.
+// FailureReport: how long a rank waits for connections, and what it says when there are none.
 #include <gmock/gmock.h>
 
 #include <future>
@@ -37,8 +37,8 @@ class WitnessTest : public testing::Test {
 
 TEST_F(WitnessTest, ConnectionsThatDoNotComeEndWithTheTimeOutAndNameTheAddresses) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
-  Witness first(store, rank_of_two(0, 1), "gloo");
-  const RollCall second(store, 1, 2);  // alive
+  FailureReport first(store, rank_of_two(0, 1), "gloo");
+  const Heartbeat second(store, 1, 2);  // alive
   EXPECT_THAT(message_of(ErrorKind::kDevice, [&] { first.connect(hangs(), kAddresses); }),
               AllOf(HasSubstr("rank 0: gloo: connect: timed out after 1 s; " + kAddresses + "; expected addresses at"),
                     HasSubstr("--interface NAME"), Not(HasSubstr("has ended"))));
@@ -46,7 +46,7 @@ TEST_F(WitnessTest, ConnectionsThatDoNotComeEndWithTheTimeOutAndNameTheAddresses
 
 TEST_F(WitnessTest, AWaitForConnectionsEndsWithTheFirstRankThatFails) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
-  Witness first(store, rank_of_two(0, 3600), "gloo"), second(store, rank_of_two(1, 3600), "gloo");
+  FailureReport first(store, rank_of_two(0, 3600), "gloo"), second(store, rank_of_two(1, 3600), "gloo");
   const auto fails = []() -> Backend { throw std::runtime_error("Network is unreachable"); };
   std::thread other([&] {
     EXPECT_THAT(message_of(ErrorKind::kDevice, [&] { second.connect(fails, kAddresses); }),
@@ -60,7 +60,7 @@ TEST_F(WitnessTest, AWaitForConnectionsEndsWithTheFirstRankThatFails) {
 TEST_F(WitnessTest, AWaitForConnectionsEndsWhenARankHasLeft) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   static_cast<c10d::Store&>(*store).set("roll/1", std::string("left"));
-  Witness first(store, rank_of_two(0, 3600), "gloo");
+  FailureReport first(store, rank_of_two(0, 3600), "gloo");
   EXPECT_THAT(message_of(ErrorKind::kDevice, [&] { first.connect(hangs(), kAddresses); }),
               HasSubstr("rank 0: gloo: connect: rank 1 has left"));
 }

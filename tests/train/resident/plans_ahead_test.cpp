@@ -1,4 +1,4 @@
-// PlansAhead: batches whose plans were made ahead are those of a loader, wherever an epoch begins.
+// PlanPrefetcher: batches whose plans were made ahead are those of a loader, wherever an epoch begins.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -30,7 +30,7 @@ TEST(PlansAheadTest, BatchesMadeLaterAreThoseOfALoader) {
     const auto plain =
         make_host_feeder(std::make_unique<Loader>(small_dataset(), pipeline, options), torch::kCPU, recorder);
     const auto later = make_resident_feeder(small_dataset(), pipeline, options, torch::kCPU, recorder);
-    ASSERT_TRUE(later->leave_making());
+    ASSERT_TRUE(later->defer_rendering());
     for (const auto& [epoch, first_batch] : {std::pair{0, 0}, {1, 0}, {4, 2}, {5, 0}, {5, 0}}) {
       plain->start_epoch(epoch, first_batch);
       later->start_epoch(epoch, first_batch);
@@ -62,8 +62,9 @@ PlannedBatch numbered(int64_t epoch, int64_t index, std::byte* to) {
 
 /// "epoch.index" of the batches from there to the end of the next epoch.
 std::vector<std::string> batches_from(int64_t epoch, int64_t first_batch, int64_t stretch_batches) {
-  PlansAhead ahead({.batches_per_epoch = kBatches, .batch_bytes = kBytes, .stretch_bytes = stretch_batches * kBytes},
-                   numbered, torch::kCPU);
+  PlanPrefetcher ahead(
+      {.batches_per_epoch = kBatches, .batch_bytes = kBytes, .stretch_bytes = stretch_batches * kBytes}, numbered,
+      torch::kCPU);
   std::vector<std::string> found;
   for (int64_t number : {epoch, epoch + 1}) {
     ahead.start_epoch(number, number == epoch ? first_batch : 0);
@@ -84,10 +85,10 @@ TEST(PlansAheadTest, StretchesOfAnyLengthGiveTheSameOrder) {
 }
 
 /// The number of batches of each epoch that are planned when `taken` batches of epoch 0 have been asked for.
-std::vector<int64_t> planned_counts(const PlansAhead::Shape& shape, int64_t taken) {
+std::vector<int64_t> planned_counts(const PlanPrefetcher::Shape& shape, int64_t taken) {
   std::vector<int64_t> counts(3);
   {
-    PlansAhead ahead(
+    PlanPrefetcher ahead(
         shape,
         [&](int64_t epoch, int64_t index, std::byte* to) { return ++counts.at(epoch), numbered(epoch, index, to); },
         torch::kCPU);
@@ -98,7 +99,7 @@ std::vector<int64_t> planned_counts(const PlansAhead::Shape& shape, int64_t take
 }
 
 TEST(PlansAheadTest, EachStretchIsTwiceAsLongUpToItsBound) {
-  PlansAhead::Shape shape{.batches_per_epoch = 100, .batch_bytes = kBytes};
+  PlanPrefetcher::Shape shape{.batches_per_epoch = 100, .batch_bytes = kBytes};
   const auto of_first_epoch = [&](int64_t taken) { return planned_counts(shape, taken)[0]; };
   EXPECT_EQ(of_first_epoch(0), 4);
   EXPECT_EQ(of_first_epoch(1), 4 + 8);
@@ -110,7 +111,7 @@ TEST(PlansAheadTest, EachStretchIsTwiceAsLongUpToItsBound) {
 }
 
 TEST(PlansAheadTest, NothingIsPlannedAfterTheLastEpoch) {
-  PlansAhead::Shape shape{.batches_per_epoch = kBatches, .batch_bytes = kBytes, .epoch_count = 1};
+  PlanPrefetcher::Shape shape{.batches_per_epoch = kBatches, .batch_bytes = kBytes, .epoch_count = 1};
   EXPECT_EQ(planned_counts(shape, kBatches), (std::vector<int64_t>{5, 0, 0}));
   shape.epoch_count = 2;
   EXPECT_EQ(planned_counts(shape, kBatches), (std::vector<int64_t>{5, 5, 0}));
@@ -123,7 +124,7 @@ TEST(PlansAheadTest, AnErrorComesWithTheStretchThatItIsOf) {
     if (index == 2) throw io_error("the disk is gone; expected it");
     return numbered(epoch, index, to);
   };
-  PlansAhead ahead({.batches_per_epoch = kBatches, .batch_bytes = kBytes, .stretch_bytes = 1}, plan, torch::kCPU);
+  PlanPrefetcher ahead({.batches_per_epoch = kBatches, .batch_bytes = kBytes, .stretch_bytes = 1}, plan, torch::kCPU);
   ahead.start_epoch(0, 0);
   EXPECT_TRUE(ahead.next());
   EXPECT_TRUE(ahead.next());

@@ -103,8 +103,8 @@ TEST(ResidentFeederTest, PicturesThatDoNotFitComeFromTheLoader) {
     return make_resident_feeder(small_dataset(), pipeline, loader_options(), torch::kCPU, recorder,
                                 {.free_bytes = free_bytes});
   };
-  EXPECT_FALSE(make(40'000)->leave_making()) << "a graph copies nothing from the host";
-  EXPECT_TRUE(make(52'000 * 8 / 7 + 1)->leave_making());
+  EXPECT_FALSE(make(40'000)->defer_rendering()) << "a graph copies nothing from the host";
+  EXPECT_TRUE(make(52'000 * 8 / 7 + 1)->defer_rendering());
 }
 
 TEST(ResidentFeederTest, MixesAreRefusedAtTheStart) {

@@ -32,7 +32,7 @@ Setup small_setup(const std::function<void(TrainOptions&)>& change = [](TrainOpt
 }
 
 /// The names of the terms that differ.
-std::set<std::string> differing(const Terms& a, const Terms& b) {
+std::set<std::string> differing(const RunFingerprint& a, const RunFingerprint& b) {
   std::set<std::string> names;
   for (size_t i = 0; i < a.size(); ++i)
     if (a[i].value != b[i].value) names.insert(a[i].name);
@@ -112,7 +112,7 @@ TEST(AgreementTest, EveryAgreedFlagIsATermAndNoOtherIs) {
   };
   penstock::Setup setup = small_setup();
   const TrainOptions options = setup.options;
-  const Terms terms = terms_of(setup);
+  const RunFingerprint terms = terms_of(setup);
   for (const Flag& flag : flag_table()) {
     const auto change = changes.find(flag.name);
     ASSERT_NE(change, changes.end()) << "--" << flag.name << " is new: say here how to change it";
@@ -126,7 +126,7 @@ TEST(AgreementTest, EveryAgreedFlagIsATermAndNoOtherIs) {
 }
 
 TEST(AgreementTest, ContentsCountAndNotTheirPaths) {
-  const Terms terms = terms_of(small_setup());
+  const RunFingerprint terms = terms_of(small_setup());
   const TemporaryFolder folder("agreement");
   std::filesystem::copy(small_dataset()->folder().parent_path(), folder.path() / "copy",
                         std::filesystem::copy_options::recursive);

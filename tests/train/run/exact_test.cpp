@@ -92,7 +92,8 @@ StateDict train(const Training& training, const Case& one, int64_t first = 0, in
   run_ranks(
       one.world_size,
       [&](Comm& comm) {
-        Trainee trainee(one.mode, training.make, comm, training.options, torch::kFloat32, torch::kCPU, {}, kShards);
+        StrategyHarness trainee(one.mode, training.make, comm, training.options, torch::kFloat32, torch::kCPU, {},
+                                kShards);
         if (!state.empty()) trainee.strategy->load_state(state);
         comm.barrier();  // recomputation sets the random numbers of which other ranks build their models
         for (int64_t i = first; i < end; ++i) trainee.strategy->step(trainee.part(training.samples, kBatch, i));
@@ -174,7 +175,7 @@ TEST(ExactTest, WithoutItTheBitsDiffer) {
   const auto state_of = [&](const std::string& mode, int ranks) {
     StateDict result;
     run_ranks(ranks, [&](Comm& comm) {
-      Trainee trainee(mode, training.make, comm, kSgd, torch::kFloat32);
+      StrategyHarness trainee(mode, training.make, comm, kSgd, torch::kFloat32);
       for (int64_t i = 0; i < kSteps; ++i) trainee.strategy->step(trainee.part(training.samples, kBatch, i));
       auto all = trainee.strategy->state();
       if (comm.rank() == 0) result = std::move(all);

@@ -248,14 +248,14 @@ TEST(ObserveTest, ADevicesPhasesHoldNoQueueing) {
 
 TEST(ObserveTest, WaitingForARankThatWaitsForItsLoaderIsLoading) {
   const auto rank = [](double wait, double load, double communication) {
-    return Observed{.times = {.load_ms = load,
-                              .load_cpu_ms = load,
-                              .update_ms = 5,
-                              .update_cpu_ms = 2,
-                              .communication_ms = communication},
-                    .workers = 1,
-                    .step_ms = 10,
-                    .wait_ms = wait};
+    return LoopMeasurement{.times = {.load_ms = load,
+                                     .load_cpu_ms = load,
+                                     .update_ms = 5,
+                                     .update_cpu_ms = 2,
+                                     .communication_ms = communication},
+                           .workers = 1,
+                           .step_ms = 10,
+                           .wait_ms = wait};
   };
   const auto run = over_ranks(rank(1, 4, 4), {rank(1, 4, 4), rank(4, 8, 1)});
   EXPECT_DOUBLE_EQ(run.wait_ms, 4);

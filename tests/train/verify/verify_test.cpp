@@ -66,8 +66,8 @@ TEST(SamplesTest, DigitsHaveMeanZeroAndTheLastBatchIsNotFull) {
   }
 }
 
-std::vector<Pair> pairs_of(const std::vector<Pair>& all, const std::string& mode) {
-  std::vector<Pair> pairs;
+std::vector<Comparison> pairs_of(const std::vector<Comparison>& all, const std::string& mode) {
+  std::vector<Comparison> pairs;
   for (const auto& pair : all)
     if (pair.mode == mode) pairs.push_back(pair);
   return pairs;
@@ -87,7 +87,7 @@ TEST(MatrixTest, EveryRegisteredModeAndItsExamplesAreRun) {
 TEST(MatrixTest, AModeThatTakesNoneOfTheRanksRunsWithItsOwn) {
   const auto matrix = matrix_of({.modes = {"dp"}, .archs = {"lenet"}});
   ASSERT_THAT(matrix.pairs, SizeIs(3));  // bitwise, one-step and fp64; one rank is not hosted in two ways
-  EXPECT_THAT(matrix.pairs, Each(Field(&Pair::ranks, 1)));
+  EXPECT_THAT(matrix.pairs, Each(Field(&Comparison::ranks, 1)));
   ASSERT_THAT(matrix.left_out, SizeIs(1));
   EXPECT_THAT(matrix.left_out[0].ranks, ElementsAre(2, 4));
   EXPECT_THAT(matrix.left_out[0].reason, HasSubstr("launched with 2 ranks"));
@@ -99,10 +99,10 @@ TEST(MatrixTest, BatchNormIsForModesThatSeeWholeBatches) {
                               .hostings = {Hosting::kThreads}};
   const auto matrix = matrix_of(options);
   for (const auto& mode : options.modes)
-    EXPECT_EQ(
-        std::count_if(matrix.pairs.begin(), matrix.pairs.end(),
-                      [&](const Pair& pair) { return pair.mode == mode && pair.equivalence == Equivalence::kFp64; }),
-        mode == "ddp" || mode == "pipeline" ? 1 : 2)
+    EXPECT_EQ(std::count_if(
+                  matrix.pairs.begin(), matrix.pairs.end(),
+                  [&](const Comparison& pair) { return pair.mode == mode && pair.equivalence == Equivalence::kFp64; }),
+              mode == "ddp" || mode == "pipeline" ? 1 : 2)
         << mode;
 }
 
@@ -117,8 +117,8 @@ TEST(MatrixTest, WhatCannotRunIsRefusedWhereItWasAskedForAndOtherwiseSaid) {
   EXPECT_THAT(message_of(ErrorKind::kConfig, [] { matrix_of({.modes = {"zero(stage=9)"}}); }),
               HasSubstr("stage is 9; expected 1, 2 or 3"));
   const auto matrix = matrix_of({.modes = {"mp"}, .archs = {"mlp"}, .ranks = {2, 4}});
-  EXPECT_THAT(matrix.pairs, Each(Field(&Pair::ranks, 2)));
-  EXPECT_THAT(matrix.left_out, Contains(Field(&LeftOut::ranks, ElementsAre(4))));
+  EXPECT_THAT(matrix.pairs, Each(Field(&Comparison::ranks, 2)));
+  EXPECT_THAT(matrix.left_out, Contains(Field(&Skipped::ranks, ElementsAre(4))));
 }
 
 }  // namespace

@@ -28,9 +28,9 @@ std::string bound_text(double bound) {
   return text;
 }
 
-std::string hosting_text(const Pair& pair) { return pair.ranks == 1 ? "-" : name_of(pair.hosting); }
+std::string hosting_text(const Comparison& pair) { return pair.ranks == 1 ? "-" : name_of(pair.hosting); }
 
-std::vector<std::string> cells_of(const Pair& pair) {
+std::vector<std::string> cells_of(const Comparison& pair) {
   return {pair.mode, std::to_string(pair.ranks), hosting_text(pair), pair.arch, name_of(pair.equivalence)};
 }
 
@@ -45,7 +45,7 @@ std::string ranks_text(const std::vector<int>& ranks) {
 
 }  // namespace
 
-VerdictTable::VerdictTable(const std::vector<Pair>& pairs) {
+VerdictTable::VerdictTable(const std::vector<Comparison>& pairs) {
   for (const auto& name : kHead) widths_.push_back(name.size());
   for (const auto& pair : pairs) {
     const auto cells = cells_of(pair);
@@ -72,7 +72,7 @@ std::string VerdictTable::line(const Verdict& verdict) const {
   return line(cells);
 }
 
-std::vector<std::string> left_out_lines(const std::vector<LeftOut>& left_out) {
+std::vector<std::string> left_out_lines(const std::vector<Skipped>& left_out) {
   std::vector<std::pair<std::string, std::vector<std::string>>> groups;  // by ranks, arch and reason, in their order
   for (const auto& one : left_out) {
     const std::string where = concat(" with ", ranks_text(one.ranks), one.arch.empty() ? "" : " and " + one.arch,
@@ -125,7 +125,7 @@ std::string result_line(const std::vector<Verdict>& verdicts) {
   return concat(count, " of ", count_text(verdicts.size(), "pair"), count == 1 ? " holds" : " hold");
 }
 
-std::string json_text(const std::vector<Verdict>& verdicts, const std::vector<LeftOut>& left_out) {
+std::string json_text(const std::vector<Verdict>& verdicts, const std::vector<Skipped>& left_out) {
   Json json{{"pairs", Json::array()}, {"not_run", Json::array()}};
   bool holds = true;
   for (const auto& verdict : verdicts) {

@@ -11,7 +11,7 @@ namespace penstock {
 /// The lines of the table, of one width for all pairs.
 class VerdictTable {
  public:
-  explicit VerdictTable(const std::vector<Pair>& pairs);
+  explicit VerdictTable(const std::vector<Comparison>& pairs);
   std::string head() const;
   std::string line(const Verdict& verdict) const;
 
@@ -22,7 +22,7 @@ class VerdictTable {
 };
 
 /// "not run: dp with 2, 4 ranks: --mode dp: launched with 2 ranks; expected 1, ...". One line per reason.
-std::vector<std::string> left_out_lines(const std::vector<LeftOut>& left_out);
+std::vector<std::string> left_out_lines(const std::vector<Skipped>& left_out);
 
 /// "caught by fp64: ddp, 3.1e-02 > 1e-12 (2 ranks, threads, lenet; largest in conv1.weight), 4 of 8 pairs". One
 /// line per mode and class that does not hold.
@@ -32,6 +32,6 @@ std::vector<std::string> caught_lines(const std::vector<Verdict>& verdicts);
 std::string result_line(const std::vector<Verdict>& verdicts);
 
 /// The same as JSON.
-std::string json_text(const std::vector<Verdict>& verdicts, const std::vector<LeftOut>& left_out);
+std::string json_text(const std::vector<Verdict>& verdicts, const std::vector<Skipped>& left_out);
 
 }  // namespace penstock

@@ -40,7 +40,7 @@ std::unique_ptr<Comm> pipe_axis(Comm& world, const Mesh& mesh) {
 }
 
 /// What this rank holds.
-std::vector<StageRange> ranges_of(const Choices& choices, const Model& model, int rank) {
+std::vector<StageRange> ranges_of(const StepConfig& choices, const Model& model, int rank) {
   if (choices.ranges.empty()) return {{0, model.stages().size()}};
   std::vector<StageRange> own;
   const auto pipe = static_cast<size_t>(choices.mesh.pipe);
@@ -79,7 +79,7 @@ std::vector<StateEntry> expected_state(const Model& model, const OptimizerState&
 
 }  // namespace
 
-Engine::Engine(const StrategyContext& context, const Choices& choices)
+Engine::Engine(const StrategyContext& context, const StepConfig& choices)
     : model_(context.model),
       choices_(choices),
       world_(context.comm),
@@ -113,9 +113,9 @@ Engine::Engine(const StrategyContext& context, const Choices& choices)
                             choices.mesh.shards > 0,
                             numbers_of(part_.trained(), context.step.weight_decays, context.optimizer.weight_decay)});
   sync_ = choices.sync(part_.trained(), data_, recorder_, choices.micro_batches);
-  if (sync_->takes_late_gradients()) runner_->leave_weights_for_the_end();
+  if (sync_->defers_weight_gradients()) runner_->leave_weights_for_the_end();
   if (choices.steps_in_backward && context.emulated_step_ns == 0)
-    sync_->hand_over([this](size_t bucket) { update_->step_bucket(bucket); });
+    sync_->on_bucket_reduced([this](size_t bucket) { update_->step_bucket(bucket); });
   if (choices.mesh.shards > 0) {
     shards_.emplace(part_, data_, choices.replicas.get(), choices.mesh.shards, context.seed, device_,
                     choices.replicas != nullptr || (device_.is_cpu() && world_.backend() == "threads"));
@@ -182,7 +182,7 @@ void Engine::finish_step() {
   are_buffers_agreed_ = false;
 }
 
-std::string Engine::why_not_captured() const {
+std::string Engine::capture_obstacle() const {
   if (emulated_step_) return "an emulated step computes nothing";
   if (shards_) return "--exact computes the shards of a batch one by one; expected no --exact";
   return choices_.can_be_captured ? "" : "this mode's cannot be captured; expected --mode single";
@@ -277,7 +277,7 @@ void Engine::for_each_state(const UseTensor& use) {
   // Rank 0 fetches what the ranks with other parts hold when its turn comes; each of them sends in the same order.
   const auto go_to = [&](const std::string& name) {
     for (; next != expected.end() && next->name != name; ++next) {
-      use(next->name, fetched(world_, holder_of(next->of_tensor), next->like, device_, next->name));
+      use(next->name, transfer(world_, holder_of(next->of_tensor), next->like, device_, next->name));
     }
   };
   for_each_held([&](const std::string& name, const torch::Tensor& tensor) {
@@ -286,7 +286,7 @@ void Engine::for_each_state(const UseTensor& use) {
       use(name, tensor);
       ++next;
     } else if (data_rank() == 0 && name != kSteps) {
-      fetched(world_, world_.rank(), tensor, device_, name);
+      transfer(world_, world_.rank(), tensor, device_, name);
     }
   });
   if (world_.rank() == 0) go_to("");

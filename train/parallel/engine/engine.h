@@ -26,7 +26,7 @@ namespace penstock::detail {
 class Replicas;
 
 /// What a mode chooses; a mode is little more than a value of this.
-struct Choices {
+struct StepConfig {
   Mesh mesh;
   std::vector<StageRange> ranges = {};  // parts, part q at pipe rank q % mesh.pipe; empty: every rank holds the model
   std::string text = {};                // as Strategy::text()
@@ -39,11 +39,11 @@ struct Choices {
   std::function<std::unique_ptr<Update>(const UpdateContext&)> update = make_whole_update;
   /// Where parameters are while no stage uses them; null: whole at every rank.
   std::function<std::shared_ptr<ParameterStore>(const ModelPart& part, Comm& data, Recorder& recorder)> store = {};
-  Sliced sliced = {};
+  ShardedKinds sliced = {};
   bool syncs_batch_norm = false;            // over the data axis; only with one micro-batch
   bool steps_in_backward = false;           // each bucket when its sum has landed; with make_bucket_sync() alone
   std::shared_ptr<Replicas> replicas = {};  // run the whole model, on several devices; the sync has them too
-  bool can_be_captured = false;             // as StepHalves has it; with make_no_sync() alone
+  bool can_be_captured = false;             // as CapturableStep has it; with make_no_sync() alone
 };
 
 /// One step: this rank's operations of the schedule, the sum of gradients over the data axis, one update. Ranks of one
@@ -57,18 +57,18 @@ struct Choices {
 /// backward and adds zeros, so that BatchNorm's running statistics see samples only. BatchNorm is local: batch
 /// statistics are those of this rank's micro-batch. A single row gives BatchNorm no variance to normalise by; it then
 /// runs with its running statistics, and keeps them. (PyTorch does so for no row, and throws when the maps are 1 x 1.)
-/// With Choices::syncs_batch_norm they are those of the batch, and a rank without samples runs a batch of size 0 for
+/// With StepConfig::syncs_batch_norm they are those of the batch, and a rank without samples runs a batch of size 0 for
 /// the collectives in these layers.
 ///
 /// With Mesh::shards the micro-batches of all ranks are these shards, and the bits of a step are the same in every mode
-/// and mesh: see Shards and make_tree_sync().
+/// and mesh: see MicroShards and make_tree_sync().
 ///
 /// From the constructor on the parameters and buffers are those of data rank 0. for_each_state() and the first
 /// evaluate() after a step give every rank its buffers again, as PyTorch's DDP checkpoints do.
-class Engine final : public Strategy, public StepHalves {
+class Engine final : public Strategy, public CapturableStep {
  public:
   /// Requires that `choices.mesh` has as many ranks as there are.
-  Engine(const StrategyContext& context, const Choices& choices);
+  Engine(const StrategyContext& context, const StepConfig& choices);
 
   int data_rank() const override { return choices_.mesh.data_rank(world_.rank()); }
   int data_world_size() const override { return choices_.mesh.data; }
@@ -91,7 +91,7 @@ class Engine final : public Strategy, public StepHalves {
   }
   void average_weights(double decay, bool restarts) override;
   void measure_next_step() override { sync_->measure_next(); }
-  std::string why_not_captured() const override;
+  std::string capture_obstacle() const override;
   void begin_step() override { show_average(false); }
   StepSums compute_gradients(const DeviceBatch& batch) override;
   std::vector<torch::Tensor> gradients() override;
@@ -114,19 +114,19 @@ class Engine final : public Strategy, public StepHalves {
   void for_each_held(const UseTensor& use);
 
   Model& model_;
-  Choices choices_;
+  StepConfig choices_;
   Comm& world_;
   std::unique_ptr<Comm> data_comm_, pipe_comm_;  // null where the axis is the world, or one rank
   Comm& data_;                                   // the ranks that hold the same stages
   torch::Device device_;
   Recorder& recorder_;
   ModelPart part_;
-  std::optional<SyncedNorms> norms_;  // none: BatchNorm is local, or there is none
-  std::optional<StageLink> link_;     // none: this rank holds the whole model
+  std::optional<SyncedBatchNorm> norms_;  // none: BatchNorm is local, or there is none
+  std::optional<StageLink> link_;         // none: this rank holds the whole model
   std::unique_ptr<GradientSync> sync_;
   std::unique_ptr<Update> update_;
   std::optional<ScheduleRunner> runner_;
-  std::optional<Shards> shards_;               // none: without --exact
+  std::optional<MicroShards> shards_;          // none: without --exact
   std::optional<EmulatedStep> emulated_step_;  // none: steps are real
   std::optional<WeightAverage> average_;       // none: without --average
   bool are_buffers_agreed_ = false;

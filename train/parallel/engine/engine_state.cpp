@@ -37,7 +37,7 @@ void for_each_kept(GradientSync& sync, Comm& data, const UseTensor& use) {
   const auto kept = sync.kept();
   for (const auto& [name, tensor] : kept.tensors)
     for (int rank = 0; rank < data.world_size(); ++rank) {
-      const auto one = fetched(data, rank, tensor, tensor.device(), name);
+      const auto one = transfer(data, rank, tensor, tensor.device(), name);
       if (data.rank() == 0) use(entry_name(kept.owner, rank, name), one);
     }
 }

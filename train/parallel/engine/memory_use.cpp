@@ -31,7 +31,7 @@ void add_formula(KindMemory& memory, int64_t whole_bytes, int factor, bool is_sl
 
 std::vector<KindMemory> measured_memory(const ModelPart& part, const GradientSync& sync,
                                         const OptimizerState& optimizer, const std::vector<torch::Tensor>& average,
-                                        const Sliced& sliced, int ranks) {
+                                        const ShardedKinds& sliced, int ranks) {
   const auto parameters = values(part.parameters()), trained = values(part.trained());
   auto gradients = sync.buffers();
   for (const auto& parameter : trained) gradients.push_back(parameter.grad());

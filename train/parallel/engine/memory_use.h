@@ -16,6 +16,6 @@ namespace penstock::detail {
 /// --average also its tensors, whose buffers are not in its formula φ; it is never sliced.
 std::vector<KindMemory> measured_memory(const ModelPart& part, const GradientSync& sync,
                                         const OptimizerState& optimizer, const std::vector<torch::Tensor>& average,
-                                        const Sliced& sliced, int ranks);
+                                        const ShardedKinds& sliced, int ranks);
 
 }  // namespace penstock::detail

@@ -151,11 +151,11 @@ void ScheduleRunner::forward(const DeviceBatch& batch, const Operation& operatio
   recorder_.mark(Phase::kForward);
 }
 
-void ScheduleRunner::forward_again(const DeviceBatch& batch, const Operation& operation, const Rows& rows,
-                                   Alive& alive) {
+void ScheduleRunner::recompute_forward(const DeviceBatch& batch, const Operation& operation, const Rows& rows,
+                                       Alive& alive) {
   if (shards_) shards_->before_rerun(operation.micro_batch);
   recorder_.enter(Phase::kForward);
-  const Rerun rerun(*alive.random, part_.buffers(), device_);
+  const RecomputedForward rerun(*alive.random, part_.buffers(), device_);
   keep_graph(alive, output_of(batch, operation, rows, alive));
   recorder_.mark(Phase::kForward);
 }
@@ -171,7 +171,7 @@ torch::Tensor ScheduleRunner::gradient_of_output(const DeviceBatch& batch, const
 
 void ScheduleRunner::backward(const DeviceBatch& batch, const Operation& operation, const Rows& rows, StepSums& sums) {
   Alive& alive = alive_of(operation);
-  if (operation.recomputes) forward_again(batch, operation, rows, alive);
+  if (operation.recomputes) recompute_forward(batch, operation, rows, alive);
   const auto gradient = gradient_of_output(batch, operation, alive);
   recorder_.enter(Phase::kBackward);
   const bool is_first = part_.is_first(operation.chunk);

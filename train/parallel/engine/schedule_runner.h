@@ -17,7 +17,7 @@ namespace penstock::detail {
 
 class GradientSync;
 class Replicas;
-class Shards;
+class MicroShards;
 
 /// The sums of no rows.
 StepSums no_sums(const torch::Device& device);
@@ -35,7 +35,7 @@ class ScheduleRunner {
                  Replicas* replicas = nullptr);
 
   /// From now on `shards` and `sync` hear of every micro-batch. They outlive this.
-  void tell(Shards& shards, GradientSync& sync) {
+  void tell(MicroShards& shards, GradientSync& sync) {
     shards_ = &shards;
     sync_ = &sync;
   }
@@ -84,7 +84,7 @@ class ScheduleRunner {
   torch::Tensor gradient_of_output(const DeviceBatch& batch, const Operation& operation, const Alive& alive);
 
   void forward(const DeviceBatch& batch, const Operation& operation, const Rows& rows);
-  void forward_again(const DeviceBatch& batch, const Operation& operation, const Rows& rows, Alive& alive);
+  void recompute_forward(const DeviceBatch& batch, const Operation& operation, const Rows& rows, Alive& alive);
   void backward(const DeviceBatch& batch, const Operation& operation, const Rows& rows, StepSums& sums);
   void weight_gradient(const Operation& operation);
 
@@ -97,8 +97,8 @@ class ScheduleRunner {
   Recorder& recorder_;
   bool spans_ranks_;
   Replicas* replicas_;
-  Shards* shards_ = nullptr;      // null without --exact
-  GradientSync* sync_ = nullptr;  // null without --exact
+  MicroShards* shards_ = nullptr;  // null without --exact
+  GradientSync* sync_ = nullptr;   // null without --exact
   double label_smoothing_ = 0;
   bool leaves_weights_ = false;
   WeightGradients weight_gradients_;  // before the graphs in alive_, which have its address

@@ -1,4 +1,4 @@
-// Shards: buffers are put aside, generators are set.
+// MicroShards: buffers are put aside, generators are set.
 #include "train/parallel/exact/micro_shards.h"
 
 #include <ATen/Context.h>
@@ -12,8 +12,8 @@
 
 namespace penstock::detail {
 
-Shards::Shards(ModelPart& part, Comm& data, Replicas* replicas, int count, uint64_t seed, const torch::Device& device,
-               bool shares_generator)
+MicroShards::MicroShards(ModelPart& part, Comm& data, Replicas* replicas, int count, uint64_t seed,
+                         const torch::Device& device, bool shares_generator)
     : data_(data),
       replicas_(replicas),
       own_count_(count / data.world_size()),
@@ -29,7 +29,7 @@ Shards::Shards(ModelPart& part, Comm& data, Replicas* replicas, int count, uint6
   if (!shares_generator_) part.before_stages([this](size_t stage) { enter(stage); });
 }
 
-void Shards::begin(const DeviceBatch& batch) {
+void MicroShards::begin(const DeviceBatch& batch) {
   epoch_ = batch.epoch;
   batch_ = batch.index;
   if (buffers_.empty()) return;
@@ -38,14 +38,14 @@ void Shards::begin(const DeviceBatch& batch) {
   for (const auto& buffer : buffers_) before_.push_back(buffer.detach());
 }
 
-void Shards::before_forward(int micro_batch) {
+void MicroShards::before_forward(int micro_batch) {
   micro_batch_ = micro_batch;
   if (shares_generator_) random_.keep();
-  // Another memory and not another value, as in Rerun.
+  // Another memory and not another value, as in RecomputedForward.
   for (size_t i = 0; i < buffers_.size(); ++i) buffers_[i].set_data(before_[i].clone());
 }
 
-void Shards::after_forward(int micro_batch, int64_t rows) {
+void MicroShards::after_forward(int micro_batch, int64_t rows) {
   if (shares_generator_ && !random_.is_now())
     throw config_error(
         "--exact: the model draws random numbers, as dropout does, and all threads of this process draw from the same; "
@@ -60,7 +60,7 @@ void Shards::after_forward(int micro_batch, int64_t rows) {
 }
 
 /// Each chunk of a part changes other elements, so that the changes of all chunks add up.
-void Shards::put_aside(int64_t shard, const std::vector<torch::Tensor>& buffers) {
+void MicroShards::put_aside(int64_t shard, const std::vector<torch::Tensor>& buffers) {
   const auto row = changes_[shard];
   int64_t first = 0;
   for (size_t i = 0; i < buffers.size(); ++i) {
@@ -71,7 +71,7 @@ void Shards::put_aside(int64_t shard, const std::vector<torch::Tensor>& buffers)
   row[first].fill_(1);
 }
 
-void Shards::finish() {
+void MicroShards::finish() {
   if (buffers_.empty()) return;
   at::NoGradGuard no_grad;
   auto sum = tree_sum_of_rows(changes_);
@@ -87,7 +87,7 @@ void Shards::finish() {
   }
 }
 
-void Shards::enter(size_t stage) const {
+void MicroShards::enter(size_t stage) const {
   const int shard = data_.rank() * own_count_ + micro_batch_;
   const auto words = philox4x32({static_cast<uint32_t>(stage), static_cast<uint32_t>(shard),
                                  static_cast<uint32_t>(batch_), static_cast<uint32_t>(epoch_)},

@@ -1,4 +1,4 @@
-// Shards: makes a micro-batch the same computation at every rank, and merges what it changes in buffers (--exact).
+// MicroShards: makes a micro-batch the same computation at every rank, and merges what it changes in buffers (--exact).
 #pragma once
 
 #include <torch/types.h>
@@ -32,11 +32,11 @@ class Replicas;
 /// Errors: after_forward() throws config_error if a model has drawn random numbers on the CPU where several ranks or
 /// replicas draw from one generator: threads would get numbers that depend on timing.
 /// Thread-safety: the training thread's alone.
-class Shards {
+class MicroShards {
  public:
   /// `count`: shards of a global batch. `part` calls this before each of its stages from now on. Null: no replicas.
-  Shards(ModelPart& part, Comm& data, Replicas* replicas, int count, uint64_t seed, const torch::Device& device,
-         bool shares_generator);
+  MicroShards(ModelPart& part, Comm& data, Replicas* replicas, int count, uint64_t seed, const torch::Device& device,
+              bool shares_generator);
 
   /// Around all forwards and backwards of a step. The end is collective over the ranks of `data`.
   void begin(const DeviceBatch& batch);

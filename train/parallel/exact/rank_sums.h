@@ -20,7 +20,7 @@ namespace penstock::detail {
 class RankSums {
  public:
   /// Both outlive this.
-  RankSums(Comm& comm, StartedWorks& works) : comm_(comm), works_(works) {}
+  RankSums(Comm& comm, PendingCollectives& works) : comm_(comm), works_(works) {}
 
   /// `flat`, the partial sums of this rank, is on its way as one of the works. The sums over all ranks come to `sum`,
   /// which is `flat` itself, or a tensor for this rank's slice of it; `flat` is then destroyed.
@@ -37,7 +37,7 @@ class RankSums {
   };
 
   Comm& comm_;
-  StartedWorks& works_;
+  PendingCollectives& works_;
   std::deque<Gathered> gathered_;
 };
 

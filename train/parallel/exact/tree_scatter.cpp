@@ -9,8 +9,8 @@
 
 namespace penstock::detail {
 
-TreeScatter::TreeScatter(std::vector<torch::Tensor> parameters, std::vector<SlicedBucket> buckets, Comm& comm,
-                         StartedWorks& works, int leaf_count)
+TreeScatter::TreeScatter(std::vector<torch::Tensor> parameters, std::vector<ShardedBucket> buckets, Comm& comm,
+                         PendingCollectives& works, int leaf_count)
     : buckets_(std::move(buckets)),
       works_(works),
       leaves_(std::move(parameters), leaf_count),
@@ -57,7 +57,7 @@ Passes tree_passes(const ModelPart& part, Comm& comm, int leaf_count) {
   return {.count = leaf_count,
           .alignment = kVectorAlignment,
           .make_gradients = [trained = values(part.trained()), &comm, leaf_count](
-                                const std::vector<SlicedBucket>& buckets, StartedWorks& works) {
+                                const std::vector<ShardedBucket>& buckets, PendingCollectives& works) {
             return std::make_unique<TreeScatter>(trained, buckets, comm, works, leaf_count);
           }};
 }

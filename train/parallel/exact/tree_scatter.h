@@ -24,9 +24,9 @@ namespace penstock::detail {
 /// leaves lie side by side in the tree, so that between two micro-batches no sum over ranks is due.
 class TreeScatter final : public BucketGradients {
  public:
-  /// As GradientScatter. Requires a power of two of leaves.
-  TreeScatter(std::vector<torch::Tensor> parameters, std::vector<SlicedBucket> buckets, Comm& comm, StartedWorks& works,
-              int leaf_count);
+  /// As ReduceScatterGradients. Requires a power of two of leaves.
+  TreeScatter(std::vector<torch::Tensor> parameters, std::vector<ShardedBucket> buckets, Comm& comm,
+              PendingCollectives& works, int leaf_count);
 
   void reset() override;
   void start(size_t bucket) override;
@@ -37,8 +37,8 @@ class TreeScatter final : public BucketGradients {
  private:
   void note_peak();
 
-  std::vector<SlicedBucket> buckets_;  // they share their tensors with those of the update
-  StartedWorks& works_;
+  std::vector<ShardedBucket> buckets_;  // they share their tensors with those of the update
+  PendingCollectives& works_;
   LeafSums leaves_;
   RankSums ranks_;
   int leaf_count_;

@@ -82,7 +82,7 @@ class RankTree final : public LocalTree {
   /// With `slices`, one entry per bucket, their `gradient` gets this rank's part of the sums, and parameters have no
   /// gradients afterwards.
   RankTree(const NamedTensors& trained, const std::vector<std::vector<size_t>>& members, Comm& comm, Recorder& recorder,
-           int backward_count, std::vector<SlicedBucket> slices)
+           int backward_count, std::vector<ShardedBucket> slices)
       : LocalTree(trained, backward_count),
         members_(members),
         slices_(std::move(slices)),
@@ -164,9 +164,9 @@ class RankTree final : public LocalTree {
   }
 
   std::vector<std::vector<size_t>> members_;  // one entry per bucket; of its parameters
-  std::vector<SlicedBucket> slices_;          // one entry per bucket, or empty
+  std::vector<ShardedBucket> slices_;         // one entry per bucket, or empty
   Comm& comm_;
-  StartedWorks works_;
+  PendingCollectives works_;
   RankSums sums_;
   std::vector<torch::Tensor> flats_;   // one entry per bucket
   std::vector<size_t> missing_;        // one entry per bucket: its parameters without a sum
@@ -182,11 +182,11 @@ std::unique_ptr<GradientSync> make_tree_sync(const NamedTensors& trained, Comm& 
                                              int backward_count) {
   if (comm.world_size() == 1) return std::make_unique<OwnTree>(trained, backward_count);
   return std::make_unique<RankTree>(trained, assign_buckets(bytes_of(values(trained))), comm, recorder, backward_count,
-                                    std::vector<SlicedBucket>());
+                                    std::vector<ShardedBucket>());
 }
 
 std::unique_ptr<GradientSync> make_tree_scatter(const NamedTensors& trained, Comm& comm, Recorder& recorder,
-                                                int backward_count, const std::vector<SlicedBucket>& buckets) {
+                                                int backward_count, const std::vector<ShardedBucket>& buckets) {
   std::vector<std::vector<size_t>> members;
   for (const auto& bucket : buckets) members.push_back(bucket.members);
   return std::make_unique<RankTree>(trained, members, comm, recorder, backward_count, buckets);

@@ -25,7 +25,7 @@ std::unique_ptr<GradientSync> make_tree_sync(const NamedTensors& trained, Comm& 
 
 /// The same, but only slices of the sums stay, as with make_scatter_sync().
 std::unique_ptr<GradientSync> make_tree_scatter(const NamedTensors& trained, Comm& comm, Recorder& recorder,
-                                                int backward_count, const std::vector<SlicedBucket>& buckets);
+                                                int backward_count, const std::vector<ShardedBucket>& buckets);
 
 /// For one rank whose gradients are there only when `collect` has been called after each backward; `reset` leaves none.
 std::unique_ptr<GradientSync> make_collected_tree(const NamedTensors& trained, int backward_count,

@@ -43,7 +43,7 @@ Mesh ddp_mesh(const Spec& spec, const MeshRequest& request) {
 
 /// Compression to 16 bits rounds every rank's gradient by up to 2^-11, which adds up where they point the same way; a
 /// gradient of products of thin matrices is a projection.
-Promise ddp_promise(const Spec& spec, const Mesh& mesh) {
+EquivalenceGuarantee ddp_promise(const Spec& spec, const Mesh& mesh) {
   const std::string compression = compression_of(spec, mesh.shards);
   const double error = compression.empty() ? 0 : compression == "fp16" ? mesh.data / 2048.0 : 1;
   return {.sees_whole_batches = detail::sees_whole_batches(spec, mesh.data), .compression_error = error};
@@ -61,7 +61,7 @@ std::string text_of(const Model& model, const PowerSgd& power) {
                 grouped(static_cast<uint64_t>(all)), " of gradients");
 }
 
-void choose_sync(const Spec& spec, const Model& model, detail::Choices& choices) {
+void choose_sync(const Spec& spec, const Model& model, detail::StepConfig& choices) {
   const std::string name = compression_of(spec, choices.mesh.shards);
   choices.sync = choices.mesh.shards > 0 ? detail::make_tree_sync : detail::make_bucket_sync;
   if (name.empty()) return;
@@ -80,7 +80,7 @@ std::unique_ptr<Strategy> make_ddp(const Spec& spec, const StrategyContext& cont
   const Mesh mesh = ddp_mesh(
       spec, {.ranks = context.comm.world_size(), .shards = context.shards, .optimizer = context.optimizer.spec});
   const int micro_batches = detail::accumulate_of(spec, /*batch_size=*/0, mesh.data, mesh.shards);
-  detail::Choices choices{
+  detail::StepConfig choices{
       .mesh = mesh, .micro_batches = micro_batches, .schedule = detail::accumulation(micro_batches)};
   choices.syncs_batch_norm = detail::syncs_batch_norm(spec, mesh.shards);
   choices.steps_in_backward = detail::steps_in_backward(spec, context.optimizer.spec);

@@ -58,7 +58,7 @@ std::string text_of(const std::vector<torch::Device>& devices, const torch::Devi
 
 std::unique_ptr<Strategy> make_dp(const Spec& spec, const StrategyContext& context) {
   const int gpus = context.device.is_cuda() ? static_cast<int>(torch::cuda::device_count()) : 0;
-  detail::Choices choices{
+  detail::StepConfig choices{
       .mesh = dp_mesh(spec, {.ranks = context.comm.world_size(), .shards = context.shards, .gpus = gpus})};
   const int shards = choices.mesh.shards;
   const auto devices = replica_devices(spec, gpus);

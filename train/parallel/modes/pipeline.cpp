@@ -17,7 +17,7 @@ namespace penstock {
 namespace {
 
 using detail::at_least_one, detail::flag;
-using detail::Balance, detail::MeasuredParts, detail::SchedulePlan, detail::Sliced, detail::StageRange;
+using detail::Balance, detail::MeasuredParts, detail::SchedulePlan, detail::ShardedKinds, detail::StageRange;
 
 std::vector<std::string> cuts_of(const Spec& spec) {
   const std::string text = spec.get("cut", "");
@@ -174,7 +174,7 @@ std::vector<StageRange> ranges_of(const Spec& spec, const Model& model, const Me
 }
 
 MeasuredParts parts_of(const Spec& spec, const StrategyContext& context, const Mesh& mesh, const SchedulePlan& plan,
-                       const Sliced& sliced) {
+                       const ShardedKinds& sliced) {
   const Balance balance = balance_of(spec);
   if (balance == Balance::kParameters || mesh.pipe == 1) return {ranges_of(spec, context.model, mesh), {}};
   std::vector<int> alive;  // of each part: its share of what is alive at its rank
@@ -214,7 +214,7 @@ std::string text_of(const Spec& spec, const Mesh& mesh, const SchedulePlan& plan
                 ", bubble ", percent_text(bubble), "; ", parts_text(model, parts, plan));
 }
 
-Promise pipeline_promise(const Spec& spec, const Mesh& mesh) {
+EquivalenceGuarantee pipeline_promise(const Spec& spec, const Mesh& mesh) {
   return {.sees_whole_batches = mesh.data == 1 && plan_of(spec, mesh).micro_batches == 1};
 }
 
@@ -222,7 +222,7 @@ std::unique_ptr<Strategy> make_pipeline(const Spec& spec, const StrategyContext&
   const Mesh mesh = pipeline_mesh(spec, {.ranks = context.comm.world_size(), .shards = context.shards});
   const SchedulePlan plan = plan_of(spec, mesh);
   const int zero = zero_of(spec, mesh);
-  detail::Choices choices{.mesh = mesh, .micro_batches = plan.micro_batches};
+  detail::StepConfig choices{.mesh = mesh, .micro_batches = plan.micro_batches};
   if (mesh.data > 1) choices.sync = detail::make_bucket_sync;
   if (mesh.shards > 0) choices.sync = detail::make_tree_sync;
   if (zero == 1) detail::slice_state(choices);

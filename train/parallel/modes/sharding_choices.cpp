@@ -8,16 +8,16 @@
 
 namespace penstock::detail {
 
-void slice_state(Choices& choices) {
+void slice_state(StepConfig& choices) {
   choices.sliced = {.optimizer = true};
   choices.sync = choices.mesh.shards > 0 ? make_tree_sync : make_bucket_sync;
-  choices.update = [](const auto& update) { return make_sliced_update(update); };
+  choices.update = [](const auto& update) { return make_sharded_update(update); };
 }
 
-void slice_gradients(Choices& choices) {
-  const auto buckets = std::make_shared<std::vector<SlicedBucket>>();
+void slice_gradients(StepConfig& choices) {
+  const auto buckets = std::make_shared<std::vector<ShardedBucket>>();
   choices.sliced = {.gradients = true, .optimizer = true};
-  choices.update = [buckets](const auto& update) { return make_sliced_update(update, buckets); };
+  choices.update = [buckets](const auto& update) { return make_sharded_update(update, buckets); };
   const auto make_sync = choices.mesh.shards > 0 ? make_tree_scatter : make_scatter_sync;
   choices.sync = [buckets, make_sync](const auto& trained, Comm& data, Recorder& recorder, int backward_count) {
     return make_sync(trained, data, recorder, backward_count, *buckets);

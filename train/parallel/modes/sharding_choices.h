@@ -7,9 +7,9 @@
 namespace penstock::detail {
 
 /// Stage 1: the optimiser's state.
-void slice_state(Choices& choices);
+void slice_state(StepConfig& choices);
 
 /// Stage 2: the gradients too.
-void slice_gradients(Choices& choices);
+void slice_gradients(StepConfig& choices);
 
 }  // namespace penstock::detail

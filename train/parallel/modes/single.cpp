@@ -14,14 +14,14 @@ Mesh single_mesh(const Spec& spec, const MeshRequest& request) {
   return {.shards = request.shards};
 }
 
-Promise single_promise(const Spec& spec, const Mesh&) {
+EquivalenceGuarantee single_promise(const Spec& spec, const Mesh&) {
   return {.sees_whole_batches = detail::accumulate_of(spec, /*batch_size=*/0, /*ranks=*/1) == 1};
 }
 
 std::unique_ptr<Strategy> make_single(const Spec& spec, const StrategyContext& context) {
   const Mesh mesh = single_mesh(spec, {.ranks = context.comm.world_size(), .shards = context.shards});
   const int micro_batches = detail::accumulate_of(spec, /*batch_size=*/0, /*ranks=*/1, mesh.shards);
-  detail::Choices choices{
+  detail::StepConfig choices{
       .mesh = mesh, .micro_batches = micro_batches, .schedule = detail::accumulation(micro_batches)};
   if (mesh.shards > 0) choices.sync = detail::make_tree_sync;
   choices.can_be_captured = true;

@@ -53,7 +53,7 @@ std::string text_of(const Model& model, int ranks) {
                 byte_text(static_cast<uint64_t>(largest)));
 }
 
-void slice_parameters(detail::Choices& choices, const Model& model) {
+void slice_parameters(detail::StepConfig& choices, const Model& model) {
   const auto parameters = std::make_shared<std::shared_ptr<detail::ShardedParameters>>();
   const int leaf_count = choices.mesh.shards > 0 ? choices.micro_batches : 0;
   choices.store = [parameters, leaf_count](const auto& part, Comm& data, Recorder& recorder) {
@@ -68,7 +68,7 @@ void slice_parameters(detail::Choices& choices, const Model& model) {
   choices.text = text_of(model, choices.mesh.data);
 }
 
-Promise zero_promise(const Spec& spec, const Mesh& mesh) {
+EquivalenceGuarantee zero_promise(const Spec& spec, const Mesh& mesh) {
   return {.sees_whole_batches = detail::sees_whole_batches(spec, mesh.data)};
 }
 
@@ -77,11 +77,11 @@ std::unique_ptr<Strategy> make_zero(const Spec& spec, const StrategyContext& con
   const Mesh mesh = zero_mesh(
       spec, {.ranks = context.comm.world_size(), .shards = context.shards, .optimizer = context.optimizer.spec});
   const int micro_batches = detail::accumulate_of(spec, /*batch_size=*/0, mesh.data, mesh.shards);
-  detail::Choices choices{.mesh = mesh,
-                          .micro_batches = micro_batches,
-                          .schedule = detail::accumulation(micro_batches),
-                          .syncs_batch_norm = detail::syncs_batch_norm(spec, mesh.shards),
-                          .steps_in_backward = detail::steps_in_backward(spec, context.optimizer.spec)};
+  detail::StepConfig choices{.mesh = mesh,
+                             .micro_batches = micro_batches,
+                             .schedule = detail::accumulation(micro_batches),
+                             .syncs_batch_norm = detail::syncs_batch_norm(spec, mesh.shards),
+                             .steps_in_backward = detail::steps_in_backward(spec, context.optimizer.spec)};
   if (stage == 1) detail::slice_state(choices);
   if (stage == 2) detail::slice_gradients(choices);
   if (stage == 3) slice_parameters(choices, context.model);

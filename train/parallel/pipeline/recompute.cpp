@@ -1,4 +1,4 @@
-// Rerun: swaps the memory under the buffers.
+// RecomputedForward: swaps the memory under the buffers.
 #include "train/parallel/pipeline/recompute.h"
 
 #include <ATen/Context.h>
@@ -25,7 +25,8 @@ bool RandomState::is_now() const {
   return generator.get_state().equal(state_);
 }
 
-Rerun::Rerun(const RandomState& before, const NamedTensors& buffers, const torch::Device& device)
+RecomputedForward::RecomputedForward(const RandomState& before, const NamedTensors& buffers,
+                                     const torch::Device& device)
     : now_(device), buffers_(values(buffers)) {
   at::NoGradGuard no_grad;
   now_.keep();
@@ -38,7 +39,7 @@ Rerun::Rerun(const RandomState& before, const NamedTensors& buffers, const torch
   }
 }
 
-Rerun::~Rerun() {
+RecomputedForward::~RecomputedForward() {
   for (size_t i = 0; i < buffers_.size(); ++i) buffers_[i].set_data(kept_[i]);
   now_.restore();
 }

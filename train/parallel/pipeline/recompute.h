@@ -1,4 +1,5 @@
-// Rerun: runs a forward a second time so that it gives the same bits and leaves no other trace than its graph.
+// RecomputedForward: runs a forward a second time so that it gives the same bits and leaves no other trace than its
+// graph.
 #pragma once
 
 #include <torch/types.h>
@@ -31,12 +32,12 @@ class RandomState {
 ///
 /// Requires that the buffers whose values the forward uses are as they were in the first run. BatchNorm uses its
 /// running statistics in evaluation mode alone, in which nothing changes them.
-class Rerun {
+class RecomputedForward {
  public:
-  Rerun(const RandomState& before, const NamedTensors& buffers, const torch::Device& device);
-  ~Rerun();
-  Rerun(const Rerun&) = delete;
-  Rerun& operator=(const Rerun&) = delete;
+  RecomputedForward(const RandomState& before, const NamedTensors& buffers, const torch::Device& device);
+  ~RecomputedForward();
+  RecomputedForward(const RecomputedForward&) = delete;
+  RecomputedForward& operator=(const RecomputedForward&) = delete;
 
  private:
   RandomState now_;

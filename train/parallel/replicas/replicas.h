@@ -24,7 +24,8 @@ namespace penstock::detail {
 /// p and q are shares of the parameters. On GPUs the output device makes the update alone.
 ///
 /// Rows are cut as torch::chunk does it: every replica gets ceil(rows / replicas), the last ones fewer or none. With
-/// `has_shards` (--exact) ceil(rows of a full batch / replicas), and what differs between replicas is left to Shards.
+/// `has_shards` (--exact) ceil(rows of a full batch / replicas), and what differs between replicas is left to
+/// MicroShards.
 ///
 /// BatchNorm normalises by the rows of one replica. After each backward the running statistics are the mean of the
 /// replicas', weighted by their rows, so that all rows count (PyTorch's DataParallel keeps those of replica 0).

@@ -1,4 +1,4 @@
-// GradientScatter: packs a bucket and starts its reduce-scatter.
+// ReduceScatterGradients: packs a bucket and starts its reduce-scatter.
 #include "train/parallel/sharding/reduce_scatter_sync.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 class ScatterSync final : public OrderedBuckets {
  public:
   ScatterSync(const std::vector<torch::Tensor>& parameters, const std::vector<std::vector<size_t>>& members, Comm& comm,
-              Recorder& recorder, int backward_count, const std::vector<SlicedBucket>& buckets)
+              Recorder& recorder, int backward_count, const std::vector<ShardedBucket>& buckets)
       : OrderedBuckets(parameters, members, recorder, backward_count), scatter_(parameters, buckets, comm, works()) {}
 
   void begin() override {
@@ -29,16 +29,17 @@ class ScatterSync final : public OrderedBuckets {
     scatter_.start(bucket);
   }
 
-  GradientScatter scatter_;
+  ReduceScatterGradients scatter_;
 };
 
 }  // namespace
 
-GradientScatter::GradientScatter(std::vector<torch::Tensor> parameters, std::vector<SlicedBucket> buckets, Comm& comm,
-                                 StartedWorks& works)
+ReduceScatterGradients::ReduceScatterGradients(std::vector<torch::Tensor> parameters,
+                                               std::vector<ShardedBucket> buckets, Comm& comm,
+                                               PendingCollectives& works)
     : parameters_(std::move(parameters)), buckets_(std::move(buckets)), comm_(comm), works_(works) {}
 
-void GradientScatter::start(size_t index) {
+void ReduceScatterGradients::start(size_t index) {
   at::NoGradGuard no_grad;
   auto& bucket = buckets_[index];
   auto flat = torch::empty({bucket.whole.numel()}, bucket.whole.options());
@@ -62,24 +63,24 @@ void GradientScatter::start(size_t index) {
   works_.start([&] { return comm_.reduce_scatter_sum(bucket.gradient, flat); }, flat);
 }
 
-void GradientScatter::reset() {
+void ReduceScatterGradients::reset() {
   for (const auto& parameter : parameters_) parameter.mutable_grad().reset();
 }
 
-std::vector<torch::Tensor> GradientScatter::buffers() const {
+std::vector<torch::Tensor> ReduceScatterGradients::buffers() const {
   auto list = works_.kept();
   for (const auto& bucket : buckets_) list.push_back(bucket.gradient);
   return list;
 }
 
-std::vector<torch::Tensor> GradientScatter::gradients() const {
+std::vector<torch::Tensor> ReduceScatterGradients::gradients() const {
   auto list = buffers();
   for (const auto& parameter : parameters_) list.push_back(parameter.grad());
   return list;
 }
 
 std::unique_ptr<GradientSync> make_scatter_sync(const NamedTensors& trained, Comm& comm, Recorder& recorder,
-                                                int backward_count, const std::vector<SlicedBucket>& buckets) {
+                                                int backward_count, const std::vector<ShardedBucket>& buckets) {
   std::vector<std::vector<size_t>> members;
   for (const auto& bucket : buckets) members.push_back(bucket.members);
   return std::make_unique<ScatterSync>(values(trained), members, comm, recorder, backward_count, buckets);

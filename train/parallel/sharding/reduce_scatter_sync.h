@@ -1,4 +1,4 @@
-// GradientScatter: the gradients of a bucket go where they are summed, and their memory is given back.
+// ReduceScatterGradients: the gradients of a bucket go where they are summed, and their memory is given back.
 #pragma once
 
 #include <torch/types.h>
@@ -14,11 +14,11 @@
 namespace penstock::detail {
 
 /// Each backward of a bucket is a sum of its own. Thread-safety: that of its caller.
-class GradientScatter final : public BucketGradients {
+class ReduceScatterGradients final : public BucketGradients {
  public:
   /// Requires that `buckets` have their `gradient` and name `parameters` by their indices. `works` outlives this.
-  GradientScatter(std::vector<torch::Tensor> parameters, std::vector<SlicedBucket> buckets, Comm& comm,
-                  StartedWorks& works);
+  ReduceScatterGradients(std::vector<torch::Tensor> parameters, std::vector<ShardedBucket> buckets, Comm& comm,
+                         PendingCollectives& works);
   void reset() override;
   /// The sum over the ranks is on its way to the bucket's `gradient`. Memory: the flat bucket, until its work was
   /// waited for.
@@ -30,17 +30,17 @@ class GradientScatter final : public BucketGradients {
   std::vector<torch::Tensor> gradients() const;
 
   std::vector<torch::Tensor> parameters_;
-  std::vector<SlicedBucket> buckets_;  // they share their tensors with those of the update
+  std::vector<ShardedBucket> buckets_;  // they share their tensors with those of the update
   Comm& comm_;
-  StartedWorks& works_;
+  PendingCollectives& works_;
   int64_t peak_bytes_ = 0;
 };
 
 /// As make_bucket_sync(), but each bucket is reduce-scattered into its `gradient`, and its gradients are given back at
 /// once (Rajbhandari et al. 2020, "ZeRO", sec. 5.2, stage 2): whole gradients are alive from the backward of a layer to
 /// the sum of its bucket, and no more than two buckets are on their way. Requires the `buckets` that
-/// make_sliced_update() has made for the same `trained`.
+/// make_sharded_update() has made for the same `trained`.
 std::unique_ptr<GradientSync> make_scatter_sync(const NamedTensors& trained, Comm& comm, Recorder& recorder,
-                                                int backward_count, const std::vector<SlicedBucket>& buckets);
+                                                int backward_count, const std::vector<ShardedBucket>& buckets);
 
 }  // namespace penstock::detail

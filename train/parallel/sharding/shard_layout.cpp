@@ -24,11 +24,11 @@ std::vector<int64_t> offsets_of(const std::vector<torch::Tensor>& parameters, co
   return offsets;
 }
 
-std::vector<SlicedBucket> slice_parameters(const std::vector<torch::Tensor>& parameters,
-                                           const std::vector<std::vector<size_t>>& assignment, Comm& comm,
-                                           int64_t alignment, bool stay_whole) {
+std::vector<ShardedBucket> slice_parameters(const std::vector<torch::Tensor>& parameters,
+                                            const std::vector<std::vector<size_t>>& assignment, Comm& comm,
+                                            int64_t alignment, bool stay_whole) {
   at::NoGradGuard no_grad;
-  std::vector<SlicedBucket> buckets;
+  std::vector<ShardedBucket> buckets;
   for (const auto& members : assignment) {
     auto offsets = offsets_of(parameters, members, alignment);
     const int64_t count = round_up(offsets.back(), comm.world_size() * alignment);
@@ -47,7 +47,7 @@ std::vector<SlicedBucket> slice_parameters(const std::vector<torch::Tensor>& par
   return buckets;
 }
 
-std::vector<Piece> pieces_of(const std::vector<SlicedBucket>& buckets, const std::vector<torch::Tensor>& parameters,
+std::vector<Piece> pieces_of(const std::vector<ShardedBucket>& buckets, const std::vector<torch::Tensor>& parameters,
                              int rank) {
   std::vector<Piece> pieces;
   for (size_t bucket = 0; bucket < buckets.size(); ++bucket) {

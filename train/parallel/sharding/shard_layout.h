@@ -10,7 +10,7 @@
 
 namespace penstock::detail {
 
-struct SlicedBucket {
+struct ShardedBucket {
   std::vector<size_t> members;   // indices of parameters, in the order in which they lie
   std::vector<int64_t> offsets;  // one entry per member: where it begins in `whole`
   torch::Tensor whole;           // one dimension, padded with zeros to a multiple of the ranks
@@ -26,9 +26,9 @@ std::vector<int64_t> offsets_of(const std::vector<torch::Tensor>& parameters, co
 /// per bucket, indices of parameters. One without memory is zeros there. `alignment`: of parameters and slices.
 /// Collective if they stay whole: then `comm` gives the memory. Requires dense parameters, in a bucket of one dtype and
 /// device.
-std::vector<SlicedBucket> slice_parameters(const std::vector<torch::Tensor>& parameters,
-                                           const std::vector<std::vector<size_t>>& assignment, Comm& comm,
-                                           int64_t alignment = 1, bool stay_whole = true);
+std::vector<ShardedBucket> slice_parameters(const std::vector<torch::Tensor>& parameters,
+                                            const std::vector<std::vector<size_t>>& assignment, Comm& comm,
+                                            int64_t alignment = 1, bool stay_whole = true);
 
 /// The part of a bucket's flat tensor that is this rank's.
 torch::Tensor slice_of(const torch::Tensor& flat, const Comm& comm);
@@ -41,7 +41,7 @@ struct Piece {
 };
 
 /// This rank's, bucket by bucket.
-std::vector<Piece> pieces_of(const std::vector<SlicedBucket>& buckets, const std::vector<torch::Tensor>& parameters,
+std::vector<Piece> pieces_of(const std::vector<ShardedBucket>& buckets, const std::vector<torch::Tensor>& parameters,
                              int rank);
 
 }  // namespace penstock::detail

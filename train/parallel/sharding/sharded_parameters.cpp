@@ -29,8 +29,8 @@ std::vector<StageRange> assign_units(const std::vector<int64_t>& stage_bytes, in
 namespace {
 
 /// A bucket of which this rank keeps its slice alone.
-SlicedBucket only_slice(const std::vector<torch::Tensor>& parameters, const std::vector<size_t>& members, Comm& comm,
-                        int64_t alignment) {
+ShardedBucket only_slice(const std::vector<torch::Tensor>& parameters, const std::vector<size_t>& members, Comm& comm,
+                         int64_t alignment) {
   auto bucket = slice_parameters(parameters, {members}, comm, alignment, /*stay_whole=*/false).front();
   bucket.slice = bucket.slice.clone();
   release_memory(bucket.whole);
@@ -105,7 +105,7 @@ ShardedParameters::ShardedParameters(const ModelPart& part, Comm& comm, Recorder
       works_(recorder),
       gradients_(passes.make_gradients
                      ? passes.make_gradients(all_.trained, works_)
-                     : std::make_unique<GradientScatter>(values(part.trained()), all_.trained, comm, works_)),
+                     : std::make_unique<ReduceScatterGradients>(values(part.trained()), all_.trained, comm, works_)),
       pass_count_(passes.count) {}
 
 void ShardedParameters::enter(size_t stage) {

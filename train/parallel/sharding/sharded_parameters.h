@@ -26,14 +26,15 @@ std::vector<StageRange> assign_units(const std::vector<int64_t>& stage_bytes, in
 /// The parameters of consecutive stages.
 struct ShardedUnit {
   StageRange stages;
-  std::vector<SlicedBucket> buckets = {};  // of the trained parameters, and of the frozen ones, where there are any
-  bool is_whole = false;                   // or on its way
-  size_t gather_end = 0;                   // works of this step up to and with its gather
+  std::vector<ShardedBucket> buckets = {};  // of the trained parameters, and of the frozen ones, where there are any
+  bool is_whole = false;                    // or on its way
+  size_t gather_end = 0;                    // works of this step up to and with its gather
 };
 
 struct ShardedUnits {
   std::vector<ShardedUnit> units;
-  std::vector<SlicedBucket> trained;  // the buckets with trained parameters, whose members count as part.trained() does
+  std::vector<ShardedBucket>
+      trained;  // the buckets with trained parameters, whose members count as part.trained() does
   std::vector<std::optional<size_t>> trained_of_unit;  // one entry per unit: which of them it has
   std::vector<size_t> unit_of_stage;
   /// Where a parameter lies.
@@ -51,11 +52,11 @@ ShardedUnits make_units(const ModelPart& part, Comm& comm, int64_t alignment = 1
 /// How often a step runs through the model, and where gradients go. The default is one pass, whose gradients are
 /// reduce-scattered in any order.
 struct Passes {
-  using MakeGradients =
-      std::function<std::unique_ptr<BucketGradients>(const std::vector<SlicedBucket>& trained, StartedWorks& works)>;
+  using MakeGradients = std::function<std::unique_ptr<BucketGradients>(const std::vector<ShardedBucket>& trained,
+                                                                       PendingCollectives& works)>;
   int count = 1;                      // per step
   int64_t alignment = 1;              // of parameters and slices, in elements
-  MakeGradients make_gradients = {};  // empty: GradientScatter
+  MakeGradients make_gradients = {};  // empty: ReduceScatterGradients
 };
 
 /// The parameters of a model of U units. G: gather, R: reduce-scatter of gradients; `-`: memory is given back.
@@ -98,7 +99,7 @@ class ShardedParameters final : public ParameterStore {
   void end_pass();
   const BucketGradients& gradients() const { return *gradients_; }
   /// For the update: the slices of the trained parameters and of their gradients.
-  const std::vector<SlicedBucket>& trained() const { return all_.trained; }
+  const std::vector<ShardedBucket>& trained() const { return all_.trained; }
 
  private:
   void start_gather(size_t unit);
@@ -115,7 +116,7 @@ class ShardedParameters final : public ParameterStore {
   ShardedUnits all_;
   std::vector<ShardedUnit>& units_;
   size_t first_trained_;  // unit; the number of units if nothing is trained
-  StartedWorks works_;
+  PendingCollectives works_;
   std::unique_ptr<BucketGradients> gradients_;
   int pass_count_, pass_ = 0;  // of a step; how many of this one have ended
   bool is_in_step_ = false, has_run_forward_ = false;

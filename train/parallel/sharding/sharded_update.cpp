@@ -13,10 +13,10 @@ namespace penstock::detail {
 namespace {
 
 /// The update of this rank's slices.
-class SlicedUpdate final : public Update {
+class ShardedUpdate final : public Update {
  public:
   /// `gathers`: whether the buckets' `whole` is to have the new parameters after a step.
-  SlicedUpdate(const UpdateContext& context, std::vector<SlicedBucket> buckets, bool gathers)
+  ShardedUpdate(const UpdateContext& context, std::vector<ShardedBucket> buckets, bool gathers)
       : comm_(context.comm),
         trained_(values(context.trained)),
         buckets_(std::move(buckets)),
@@ -76,7 +76,7 @@ class SlicedUpdate final : public Update {
         if (piece.parameter != parameter) continue;
         const auto own = rank == comm_.rank() ? optimizer_->state().slots[index].tensors[i]
                                               : torch::empty({piece.count}, like.options().device(torch::kMeta));
-        const auto part = fetched(comm_, rank, own, like.device(), "the optimiser's state");
+        const auto part = transfer(comm_, rank, own, like.device(), "the optimiser's state");
         if (is_first) flattened(whole).narrow(0, piece.first, piece.count).copy_(part);
       }
     }
@@ -138,19 +138,19 @@ class SlicedUpdate final : public Update {
 
   Comm& comm_;
   std::vector<torch::Tensor> trained_;
-  std::vector<SlicedBucket> buckets_;
+  std::vector<ShardedBucket> buckets_;
   std::vector<Piece> pieces_;
   std::vector<torch::Tensor> parts_;  // one entry per piece: a view of its bucket's slice
   bool gathers_;
-  StartedWorks works_;                // the gathers of a step
+  PendingCollectives works_;          // the gathers of a step
   torch::Tensor parameter_of_piece_;  // i64, one entry per piece
   std::unique_ptr<Optimizer> optimizer_;
 };
 
 }  // namespace
 
-std::unique_ptr<Update> make_sliced_update(const UpdateContext& context,
-                                           const std::shared_ptr<std::vector<SlicedBucket>>& shared) {
+std::unique_ptr<Update> make_sharded_update(const UpdateContext& context,
+                                            const std::shared_ptr<std::vector<ShardedBucket>>& shared) {
   const auto trained = values(context.trained);
   auto buckets = slice_parameters(trained, assign_buckets(bytes_of(trained)), context.comm,
                                   context.is_exact ? kVectorAlignment : 1);
@@ -158,11 +158,11 @@ std::unique_ptr<Update> make_sliced_update(const UpdateContext& context,
     for (auto& bucket : buckets) bucket.gradient = torch::zeros_like(bucket.slice);
     *shared = buckets;
   }
-  return std::make_unique<SlicedUpdate>(context, std::move(buckets), /*gathers=*/true);
+  return std::make_unique<ShardedUpdate>(context, std::move(buckets), /*gathers=*/true);
 }
 
-std::unique_ptr<Update> make_shard_update(const UpdateContext& context, const std::vector<SlicedBucket>& buckets) {
-  return std::make_unique<SlicedUpdate>(context, buckets, /*gathers=*/false);
+std::unique_ptr<Update> make_shard_update(const UpdateContext& context, const std::vector<ShardedBucket>& buckets) {
+  return std::make_unique<ShardedUpdate>(context, buckets, /*gathers=*/false);
 }
 
 }  // namespace penstock::detail

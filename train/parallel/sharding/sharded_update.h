@@ -15,11 +15,11 @@ namespace penstock::detail {
 ///
 /// The parameters' memory moves into the buckets, where it stays. With `shared` the buckets get slices of gradients and
 /// are written there, for make_scatter_sync(); the update then takes these gradients and not those of the parameters.
-std::unique_ptr<Update> make_sliced_update(const UpdateContext& context,
-                                           const std::shared_ptr<std::vector<SlicedBucket>>& shared = nullptr);
+std::unique_ptr<Update> make_sharded_update(const UpdateContext& context,
+                                            const std::shared_ptr<std::vector<ShardedBucket>>& shared = nullptr);
 
 /// The same over buckets that keep slices alone, of parameters and of gradients: nothing is gathered. Members count as
 /// `context.trained` does.
-std::unique_ptr<Update> make_shard_update(const UpdateContext& context, const std::vector<SlicedBucket>& buckets);
+std::unique_ptr<Update> make_shard_update(const UpdateContext& context, const std::vector<ShardedBucket>& buckets);
 
 }  // namespace penstock::detail

@@ -1,4 +1,4 @@
-// StepHalves: a step as gradients and update, for modes whose first half can be captured as a graph of a device.
+// CapturableStep: a step as gradients and update, for modes whose first half can be captured as a graph of a device.
 #pragma once
 
 #include <torch/types.h>
@@ -13,11 +13,11 @@ namespace penstock {
 /// What a Strategy may also be. Its step() is then begin_step(), compute_gradients() and, with gradients() after it,
 /// update(). compute_gradients() and gradients() do the same operations over the same memory for every batch with as
 /// many rows and samples of all ranks.
-class StepHalves {
+class CapturableStep {
  public:
-  virtual ~StepHalves() = default;
+  virtual ~CapturableStep() = default;
   /// Why steps cannot be captured all the same, to follow "because "; "" if they can.
-  virtual std::string why_not_captured() const = 0;
+  virtual std::string capture_obstacle() const = 0;
   /// Before every step, also where compute_gradients() is replayed: the model has the weights that are trained, as it
   /// may not after an evaluation.
   virtual void begin_step() = 0;

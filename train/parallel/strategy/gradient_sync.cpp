@@ -16,7 +16,7 @@ class NoSync final : public GradientSync {
     for (const auto& parameter : trained_)
       if (!parameter.grad().defined()) parameter.mutable_grad() = torch::zeros_like(parameter);
   }
-  bool takes_late_gradients() const override { return true; }
+  bool defers_weight_gradients() const override { return true; }
 
  private:
   std::vector<torch::Tensor> trained_;
@@ -24,7 +24,7 @@ class NoSync final : public GradientSync {
 
 }  // namespace
 
-void GradientSync::hand_over(std::function<void(size_t)>) {
+void GradientSync::on_bucket_reduced(std::function<void(size_t)>) {
   throw bug_error("a gradient sync that has no sums of single buckets; expected make_bucket_sync()");
 }
 

@@ -31,7 +31,7 @@ class GradientSync {
   virtual void begin_backward([[maybe_unused]] int micro_batch) {}
   virtual void end_backward() {}
   /// Whether gradients may be added to after the last backward, before finish(), where autograd does not see it.
-  virtual bool takes_late_gradients() const { return false; }
+  virtual bool defers_weight_gradients() const { return false; }
   /// For an emulated step: as if a backward had added to the gradient of this one of the trained parameters. A sync
   /// that begins no sum before finish() does nothing.
   virtual void gradient_is_there([[maybe_unused]] size_t parameter) {}
@@ -42,7 +42,7 @@ class GradientSync {
 
   /// From now on `use` hears of every bucket when its sum has landed: in backward, on its thread, or in finish(). The
   /// gradients of its parameters are whole then. For make_bucket_sync() alone.
-  virtual void hand_over(std::function<void(size_t bucket)> use);
+  virtual void on_bucket_reduced(std::function<void(size_t bucket)> use);
 
   /// Before begin(), at every rank: the next step also measures what compression costs.
   virtual void measure_next() {}

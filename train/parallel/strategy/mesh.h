@@ -42,7 +42,7 @@ struct MeshRequest {
 namespace detail {
 
 /// The kinds of tensors of which a rank keeps only a slice, by the formula of its mode.
-struct Sliced {
+struct ShardedKinds {
   bool parameters = false, gradients = false, optimizer = false;
 };
 

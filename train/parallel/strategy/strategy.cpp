@@ -9,7 +9,7 @@ void Strategy::average_weights(double, bool) {
   throw bug_error("a mode that keeps no average was asked for one; expected Traits::keeps_average");
 }
 
-Promise promise_of(const Spec& spec, const Mesh& mesh) {
+EquivalenceGuarantee promise_of(const Spec& spec, const Mesh& mesh) {
   const auto& mode = StrategyRegistry::entry(spec.name());
   if (!mode.traits.promise) return {.sees_whole_batches = mesh.data * mesh.replicas == 1};
   return mode.traits.promise(spec.with_keys(mode.keys), mesh);

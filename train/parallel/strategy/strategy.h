@@ -152,7 +152,7 @@ class Strategy {
 };
 
 /// How close a step of a mode comes to one of `single` on the same rows. Gradients are the same sums in another order.
-struct Promise {
+struct EquivalenceGuarantee {
   /// BatchNorm's statistics are those of all rows of a batch: models with BatchNorm train the same, too.
   bool sees_whole_batches = true;
   /// The most that |gradient as sent - gradient| / |gradient| of one step may be where gradients are compressed.
@@ -179,7 +179,7 @@ struct StrategyKind {
     /// Whether ranks hold a part of the model each, and take StrategyContext::weights. Null: every rank holds it whole.
     std::function<bool(const Spec&, const Mesh&)> holds_part = {};
     /// Null: no compression, and whole batches where there is one copy of the model.
-    std::function<Promise(const Spec&, const Mesh&)> promise = {};
+    std::function<EquivalenceGuarantee(const Spec&, const Mesh&)> promise = {};
     /// What `train verify-modes` runs beside the mode without keys: "ddp(accumulate=2)".
     std::vector<std::string> examples = {};
     /// A mode that takes shards computes them one by one, and reaches the bits of every other one that does.
@@ -191,6 +191,6 @@ struct StrategyKind {
 using StrategyRegistry = Registry<StrategyKind>;
 
 /// What the mode `spec` promises over this mesh. Throws config_error.
-Promise promise_of(const Spec& spec, const Mesh& mesh);
+EquivalenceGuarantee promise_of(const Spec& spec, const Mesh& mesh);
 
 }  // namespace penstock

@@ -1,12 +1,12 @@
-// fetched(): a call, and its answer.
+// transfer(): a call, and its answer.
 #include "train/parallel/strategy/transfer.h"
 
 #include "core/text.h"
 
 namespace penstock::detail {
 
-torch::Tensor fetched(Comm& comm, int from, const torch::Tensor& own, const torch::Device& device,
-                      const std::string& what) {
+torch::Tensor transfer(Comm& comm, int from, const torch::Tensor& own, const torch::Device& device,
+                       const std::string& what) {
   constexpr int kTag = 0;  // messages of a step have ended
   if (from == 0) return comm.rank() == 0 ? own : torch::Tensor();
   auto call = torch::zeros({1}, torch::dtype(torch::kUInt8).device(device));

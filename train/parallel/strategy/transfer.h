@@ -1,4 +1,4 @@
-// fetched(): one tensor of another rank at rank 0.
+// transfer(): one tensor of another rank at rank 0.
 #pragma once
 
 #include <torch/types.h>
@@ -15,7 +15,7 @@ namespace penstock::detail {
 ///
 /// Rank 0 calls for the tensor before `from` sends it, so that never more than one is on its way, also where sends
 /// return at once.
-torch::Tensor fetched(Comm& comm, int from, const torch::Tensor& own, const torch::Device& device,
-                      const std::string& what);
+torch::Tensor transfer(Comm& comm, int from, const torch::Tensor& own, const torch::Device& device,
+                       const std::string& what);
 
 }  // namespace penstock::detail

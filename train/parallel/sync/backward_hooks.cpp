@@ -42,7 +42,7 @@ AccumulationHooks::~AccumulationHooks() {
   for (const auto& [accumulator, key] : hooks_) accumulator->del_post_hook(key);
 }
 
-BucketCountdown::BucketCountdown(const std::vector<torch::Tensor>& parameters, std::vector<std::vector<size_t>> members,
+BucketReadiness::BucketReadiness(const std::vector<torch::Tensor>& parameters, std::vector<std::vector<size_t>> members,
                                  int backward_count, std::function<void(size_t)> on_complete,
                                  std::function<void()> on_gradient)
     : members_(std::move(members)),
@@ -55,12 +55,12 @@ BucketCountdown::BucketCountdown(const std::vector<torch::Tensor>& parameters, s
   restart();
 }
 
-void BucketCountdown::restart() {
+void BucketReadiness::restart() {
   for (size_t bucket = 0; bucket < members_.size(); ++bucket)
     missing_[bucket] = members_[bucket].size() * static_cast<size_t>(backward_count_);
 }
 
-void BucketCountdown::count(size_t parameter) {
+void BucketReadiness::count(size_t parameter) {
   const size_t bucket = bucket_of_[parameter];
   if (missing_[bucket] > 0 && --missing_[bucket] == 0) on_complete_(bucket);
   on_gradient_();

@@ -28,12 +28,12 @@ class AccumulationHooks {
 
 /// Counts how often the gradients of each bucket are still to be added to in a step. Thread-safety: restart() and
 /// is_complete() on the thread that runs backward; hooks run on autograd's thread of the device, one at a time.
-class BucketCountdown {
+class BucketReadiness {
  public:
   /// `on_complete` is called with the number of a bucket when its last gradient is there; `on_gradient` after every
   /// gradient, and after `on_complete`. Both run on the thread of the hook. `members`: one entry per bucket, indices of
   /// parameters.
-  BucketCountdown(
+  BucketReadiness(
       const std::vector<torch::Tensor>& parameters, std::vector<std::vector<size_t>> members, int backward_count,
       std::function<void(size_t bucket)> on_complete, std::function<void()> on_gradient = [] {});
 

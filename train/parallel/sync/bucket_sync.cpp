@@ -24,10 +24,10 @@ class BucketSync final : public OrderedBuckets {
   void finish() override {
     if (!use_) return OrderedBuckets::finish();
     start_rest();
-    while (handed_count_ < buckets_.size()) hand_over_next(Phase::kCommunication);
+    while (handed_count_ < buckets_.size()) bucket_reduced(Phase::kCommunication);
   }
 
-  void hand_over(std::function<void(size_t)> use) override { use_ = std::move(use); }
+  void on_bucket_reduced(std::function<void(size_t)> use) override { use_ = std::move(use); }
 
  private:
   void start(size_t bucket) override {
@@ -36,11 +36,11 @@ class BucketSync final : public OrderedBuckets {
 
   void after_gradient() override {
     if (!use_) return;
-    while (handed_count_ < works().count() && works().is_done(handed_count_)) hand_over_next(Phase::kBackward);
+    while (handed_count_ < works().count() && works().is_done(handed_count_)) bucket_reduced(Phase::kBackward);
   }
 
   /// `before`: what this rank did up to here.
-  void hand_over_next(Phase before) {
+  void bucket_reduced(Phase before) {
     works().wait_for(handed_count_ + 1);
     recorder_.mark(before);
     use_(handed_count_++);

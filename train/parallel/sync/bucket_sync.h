@@ -21,7 +21,7 @@ class OrderedBuckets : public GradientSync {
   void gradient_is_there(size_t parameter) override { countdown_.count(parameter); }
 
  protected:
-  StartedWorks& works() { return works_; }
+  PendingCollectives& works() { return works_; }
   /// Starts the buckets that backward left: parameters that got no gradient (unused, or a rank without samples) count
   /// as zeros.
   void start_rest();
@@ -33,9 +33,9 @@ class OrderedBuckets : public GradientSync {
   virtual void after_gradient() {}
   void start_complete();
 
-  StartedWorks works_;
+  PendingCollectives works_;
   size_t bucket_count_, started_count_ = 0;
-  BucketCountdown countdown_;  // last: its hooks use the others
+  BucketReadiness countdown_;  // last: its hooks use the others
 };
 
 /// Sums gradients in flat buckets while backward still runs (Li et al. 2020, "PyTorch Distributed", sec. 3.2):
@@ -49,9 +49,9 @@ class OrderedBuckets : public GradientSync {
 /// step. Deviation from the paper: the sum is not divided by the world size, because the loss was divided by the global
 /// sample count before. Requires that a parameter's gradient stays the tensor that this makes it.
 ///
-/// With hand_over() every hook asks whether the sum of the next bucket has landed. An update there is safe: autograd
-/// adds to a parameter's gradient when all operations through which it came have run, so that no later one of this
-/// backward reads the parameter, also if layers share it. Requires a model that uses no parameter behind detach().
+/// With on_bucket_reduced() every hook asks whether the sum of the next bucket has landed. An update there is safe:
+/// autograd adds to a parameter's gradient when all operations through which it came have run, so that no later one of
+/// this backward reads the parameter, also if layers share it. Requires a model that uses no parameter behind detach().
 ///
 ///     time ->
 ///     compute        | forward | grad b0 | grad b1 | update b0 | grad b2 | wait | update b1 | update b2

@@ -1,11 +1,11 @@
-// StartedWorks: waits and times.
+// PendingCollectives: waits and times.
 #include "train/parallel/sync/pending_collectives.h"
 
 #include <utility>
 
 namespace penstock::detail {
 
-void StartedWorks::restart() {
+void PendingCollectives::restart() {
   for (auto& work : works_)
     timed_.push_back(
         {std::move(work),
@@ -22,13 +22,13 @@ void StartedWorks::restart() {
   }
 }
 
-void StartedWorks::add(std::unique_ptr<Comm::Work> work, const torch::Tensor& kept) {
+void PendingCollectives::add(std::unique_ptr<Comm::Work> work, const torch::Tensor& kept) {
   step_ = recorder_.step();
   works_.push_back(std::move(work));
   kept_.push_back(kept);
 }
 
-void StartedWorks::wait_for(size_t count) {
+void PendingCollectives::wait_for(size_t count) {
   if (waited_count_ >= count) return;
   const Recorder::Communication communication(recorder_);
   for (; waited_count_ < count; ++waited_count_) {

@@ -1,4 +1,4 @@
-// StartedWorks: the collectives of a step in the order in which they were started.
+// PendingCollectives: the collectives of a step in the order in which they were started.
 #pragma once
 
 #include <torch/types.h>
@@ -17,9 +17,9 @@ enum class AfterBackward { kNone, kLast, kAll };
 
 /// Waits for collectives in their order, and tells the recorder how long they were under way. The time in which a rank
 /// starts them and waits for them is communication, wherever in a step it is.
-class StartedWorks {
+class PendingCollectives {
  public:
-  explicit StartedWorks(Recorder& recorder, AfterBackward after_backward = AfterBackward::kLast)
+  explicit PendingCollectives(Recorder& recorder, AfterBackward after_backward = AfterBackward::kLast)
       : recorder_(recorder), after_backward_(after_backward) {}
 
   /// A new step. Requires that all were waited for.

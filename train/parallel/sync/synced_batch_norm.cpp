@@ -1,4 +1,4 @@
-// SyncedNorms: finds the layers of a model.
+// SyncedBatchNorm: finds the layers of a model.
 #include "train/parallel/sync/synced_batch_norm.h"
 
 #include "train/nn/batch_norm.h"
@@ -6,14 +6,14 @@
 
 namespace penstock::detail {
 
-SyncedNorms::SyncedNorms(const Model& model, Comm& data, Recorder& recorder)
+SyncedBatchNorm::SyncedBatchNorm(const Model& model, Comm& data, Recorder& recorder)
     : data_(data), recorder_(recorder), works_(recorder, AfterBackward::kNone) {
   for (const auto& module : model.modules(/*include_self=*/false))
     if (auto layer = std::dynamic_pointer_cast<BatchNorm2dImpl>(module)) layers_.push_back(std::move(layer));
   for (const auto& layer : layers_) layer->gather_by([this](const auto& mine) { return gather(mine); });
 }
 
-torch::Tensor SyncedNorms::gather(const torch::Tensor& mine) {
+torch::Tensor SyncedBatchNorm::gather(const torch::Tensor& mine) {
   const Recorder::Communication communication(recorder_);
   auto sizes = mine.sizes().vec();
   sizes.insert(sizes.begin(), data_.world_size());
@@ -24,7 +24,7 @@ torch::Tensor SyncedNorms::gather(const torch::Tensor& mine) {
   return all;
 }
 
-SyncedNorms::~SyncedNorms() {
+SyncedBatchNorm::~SyncedBatchNorm() {
   for (const auto& layer : layers_) layer->gather_by(nullptr);
 }
 

@@ -1,4 +1,4 @@
-// SyncedNorms: BatchNorm over the rows of all ranks that work on a batch.
+// SyncedBatchNorm: BatchNorm over the rows of all ranks that work on a batch.
 #pragma once
 
 #include <memory>
@@ -17,12 +17,12 @@ namespace detail {
 /// As long as this lives, the BatchNorm layers of `model` take their statistics over the ranks of `data`. Their
 /// collectives run in forward and backward, between those of the gradients: every rank runs the same layers in the same
 /// order, also if it has no rows.
-class SyncedNorms {
+class SyncedBatchNorm {
  public:
-  SyncedNorms(const Model& model, Comm& data, Recorder& recorder);
-  ~SyncedNorms();
-  SyncedNorms(const SyncedNorms&) = delete;
-  SyncedNorms& operator=(const SyncedNorms&) = delete;
+  SyncedBatchNorm(const Model& model, Comm& data, Recorder& recorder);
+  ~SyncedBatchNorm();
+  SyncedBatchNorm(const SyncedBatchNorm&) = delete;
+  SyncedBatchNorm& operator=(const SyncedBatchNorm&) = delete;
 
   bool empty() const { return layers_.empty(); }
 
@@ -31,7 +31,7 @@ class SyncedNorms {
 
   Comm& data_;
   Recorder& recorder_;
-  StartedWorks works_;  // the one of the layer that is running, and those whose times are not known yet
+  PendingCollectives works_;  // the one of the layer that is running, and those whose times are not known yet
   std::vector<std::shared_ptr<BatchNorm2dImpl>> layers_;
 };
 

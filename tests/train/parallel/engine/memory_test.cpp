@@ -18,7 +18,7 @@ MemoryOfRanks after_two_steps(const std::string& mode, int world_size, const std
   const auto samples = random_samples(4, kGrey, 3);
   MemoryOfRanks ranks(static_cast<size_t>(world_size));
   const auto body = [&](Comm& comm) {
-    Trainee one(mode, make(arch), comm, options);
+    StrategyHarness one(mode, make(arch), comm, options);
     for (int step = 0; step < 2; ++step) one.strategy->step(one.part(samples, 4, 0));
     ranks[static_cast<size_t>(comm.rank())] = one.strategy->memory();
   };

@@ -21,7 +21,7 @@ StateDict train(const std::string& mode, int world_size, const std::string& arch
   run_ranks(
       world_size,
       [&](Comm& comm) {
-        Trainee one(mode, make(arch, shape), comm, kSgd, torch::kFloat32);
+        StrategyHarness one(mode, make(arch, shape), comm, kSgd, torch::kFloat32);
         comm.barrier();  // a forward that is run again sets the random numbers of which other ranks build their models
         for (int64_t i = 0; i < step_count; ++i) one.strategy->step(one.part(samples, 8, i));
         auto all = one.strategy->state();
@@ -69,9 +69,9 @@ TEST(RecomputeTest, DropoutDrawsTheSameNumbersAgain) {
   StateDict states[2];
   for (const bool recomputes : {false, true}) {
     at::manual_seed(1);
-    Trainee one(recomputes ? "pipeline(micro-batches=2,schedule=gpipe,recompute=always)"
-                           : "pipeline(micro-batches=2,schedule=gpipe)",
-                std::make_unique<TinyDropout>(), *comm, kSgd);
+    StrategyHarness one(recomputes ? "pipeline(micro-batches=2,schedule=gpipe,recompute=always)"
+                                   : "pipeline(micro-batches=2,schedule=gpipe)",
+                        std::make_unique<TinyDropout>(), *comm, kSgd);
     for (int64_t i = 0; i < 2; ++i) one.strategy->step(one.part(samples, 8, i));
     states[recomputes ? 1 : 0] = one.strategy->state();
   }
@@ -94,8 +94,8 @@ TEST(ScheduleRunnerTest, NoMoreActivationsAreAliveThanTheScheduleSays) {
       run_ranks(
           plan.ranks,
           [&, keys = keys, plan = plan](Comm& comm) {
-            Trainee one("pipeline(micro-batches=8," + keys + ",recompute=" + recompute + ")",
-                        ModelRegistry::make(parse_spec("arch", "lenet"), kGrey), comm, kSgd);
+            StrategyHarness one("pipeline(micro-batches=8," + keys + ",recompute=" + recompute + ")",
+                                ModelRegistry::make(parse_spec("arch", "lenet"), kGrey), comm, kSgd);
             one.strategy->step(one.part(samples, 8, 0));
             const int of_zero_bubble = plan.name == "zero-bubble" ? comm.rank() + 1 : 1;
             EXPECT_EQ(one.strategy->most_alive(),
@@ -149,7 +149,7 @@ TEST_F(SplitBackwardTest, GivesTheInputFirstAndTheParametersLaterAndWalksTheWayO
   for (const auto* tensor : {&a_, &b_, &bias_}) EXPECT_FALSE(tensor->grad().defined());
   EXPECT_EQ(Counted::count, 2);
   int heard = 0;
-  BucketCountdown countdown({a_, b_, bias_}, {{0, 1, 2}}, /*backward_count=*/1, [&](size_t) { ++heard; });
+  BucketReadiness countdown({a_, b_, bias_}, {{0, 1, 2}}, /*backward_count=*/1, [&](size_t) { ++heard; });
   split.finish({a_, b_, bias_});
   EXPECT_TRUE(a_.grad().equal(plain[1]));
   EXPECT_TRUE(b_.grad().equal(plain[2]));

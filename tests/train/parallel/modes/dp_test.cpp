@@ -26,7 +26,7 @@ StateDict trained(const std::string& mode, const std::string& arch, const ModelS
   auto samples = random_samples(3 * batch_size, shape, 3);
   samples.images = samples.images.to(torch::kFloat32);
   const auto make_one = [&] { return make(arch, shape); };
-  Trainee one(mode, make_one, *comm, kSgd, torch::kFloat32);
+  StrategyHarness one(mode, make_one, *comm, kSgd, torch::kFloat32);
   for (int64_t i = 0; i < 3; ++i) one.strategy->step(one.part(samples, batch_size, i));
   return one.strategy->state();
 }
@@ -61,7 +61,7 @@ TEST(DpTest, TheBitsDoNotDependOnTiming) {
 TEST(DpTest, RunningStatisticsAreTheReplicasWeightedByTheirRows) {
   const auto comm = make_self_comm();
   const auto samples = random_samples(14, kSmallGrey, 3);
-  Trainee one("dp(devices=cpu:2)", make_tiny, *comm, kSgd);
+  StrategyHarness one("dp(devices=cpu:2)", make_tiny, *comm, kSgd);
   torch::Tensor mean = torch::zeros({1}, torch::kFloat64), variance = torch::ones({1}, torch::kFloat64);
   for (int64_t step = 0; step < 2; ++step) {
     one.strategy->step(one.part(samples, 7, step));
@@ -79,7 +79,7 @@ TEST(DpTest, RunningStatisticsAreTheReplicasWeightedByTheirRows) {
 TEST(DpTest, AReplicaWithOneRowHasNoStatistics) {
   const auto comm = make_self_comm();
   const auto samples = random_samples(3, kSmallGrey, 3);
-  Trainee one("dp(devices=cpu:2)", make_tiny, *comm, kSgd);
+  StrategyHarness one("dp(devices=cpu:2)", make_tiny, *comm, kSgd);
   one.strategy->step(one.part(samples, 3, 0));
   const auto expected = 0.1 * samples.images.narrow(0, 0, 2).mean();
   EXPECT_TRUE(one.strategy->state().at("model.norm.running_mean").allclose(expected, 1e-12, 1e-12));
@@ -95,7 +95,7 @@ TEST(DpTest, ABufferThatNoForwardChangesKeepsItsBits) {
     return model;
   };
   const auto comm = make_self_comm();
-  Trainee one("dp(devices=cpu:3)", make_constant, *comm, kSgd, torch::kFloat32);
+  StrategyHarness one("dp(devices=cpu:3)", make_constant, *comm, kSgd, torch::kFloat32);
   auto samples = random_samples(7, kSmallGrey, 3);
   samples.images = samples.images.to(torch::kFloat32);
   for (int i = 0; i < 3; ++i) one.strategy->step(one.part(samples, 7, 0));
@@ -105,7 +105,7 @@ TEST(DpTest, ABufferThatNoForwardChangesKeepsItsBits) {
 TEST(DpTest, EveryReplicasShapesAreToldOnce) {
   const auto comm = make_self_comm();
   const auto samples = random_samples(64, kSmallGrey, 3);
-  Trainee one("dp(devices=cpu:3)", make_small_lenet, *comm, kSgd);
+  StrategyHarness one("dp(devices=cpu:3)", make_small_lenet, *comm, kSgd);
   auto batch = one.part(samples, 64, 0);
   one.strategy->evaluate(batch);
   EXPECT_THAT(one.said, IsEmpty());
@@ -129,7 +129,7 @@ TEST(DpTest, ReplicasRunAtTheSameTime) {
     });
   };
   const auto comm = make_self_comm();
-  Trainee one("dp(devices=cpu:2)", make_meeting, *comm, kSgd);
+  StrategyHarness one("dp(devices=cpu:2)", make_meeting, *comm, kSgd);
   one.strategy->step(one.part(random_samples(4, kSmallGrey, 3), 4, 0));
   EXPECT_EQ(met, 2);
 }
@@ -146,7 +146,7 @@ TEST(DpTest, IntraOpThreadsAreDividedAmongTheReplicas) {
   const auto comm = make_self_comm();
   at::set_num_threads(3);
   {
-    Trainee one("dp(devices=cpu:2)", make_counting, *comm, kSgd);
+    StrategyHarness one("dp(devices=cpu:2)", make_counting, *comm, kSgd);
     one.strategy->step(one.part(random_samples(5, kSmallGrey, 3), 5, 0));
     EXPECT_EQ(threads, (std::map<int64_t, int>{{3, 2}, {2, 1}}));
     EXPECT_EQ(at::get_num_threads(), 1);
@@ -163,7 +163,7 @@ TEST(DpTest, ReplicasOnTheCpuShareTheParametersAndNotTheGradients) {
     return model;
   };
   const auto comm = make_self_comm();
-  Trainee one("dp(devices=cpu:2)", make_known, *comm, kSgd);
+  StrategyHarness one("dp(devices=cpu:2)", make_known, *comm, kSgd);
   one.strategy->step(one.part(random_samples(4, kSmallGrey, 3), 4, 0));
   ASSERT_EQ(made.size(), 2U);
   ASSERT_EQ(made[0], one.model.get());
@@ -182,7 +182,7 @@ TEST(DpTest, WhatAReplicaThrowsIsThrownByTheStep) {
   };
   const auto comm = make_self_comm();
   const auto samples = random_samples(8, kSmallGrey, 3);
-  Trainee one("dp(devices=cpu:2)", make_failing, *comm, kSgd);
+  StrategyHarness one("dp(devices=cpu:2)", make_failing, *comm, kSgd);
   EXPECT_EQ(message_of(ErrorKind::kDevice, [&] { one.strategy->step(one.part(samples, 5, 0)); }),
             "no memory on the second replica; expected more");
   one.strategy->step(one.part(samples, 8, 0));  // its threads are still there
@@ -190,7 +190,7 @@ TEST(DpTest, WhatAReplicaThrowsIsThrownByTheStep) {
 
 TEST(DpTest, TheBusyTimeOfEachReplicaIsThatOfItsSteps) {
   const auto comm = make_self_comm();
-  Trainee one("dp(devices=cpu:2)", make_small_lenet, *comm, kSgd);
+  StrategyHarness one("dp(devices=cpu:2)", make_small_lenet, *comm, kSgd);
   auto batch = one.part(random_samples(4, kSmallGrey, 3), 4, 0);
   one.strategy->evaluate(batch);
   for (const auto& replica : one.strategy->replica_use()) EXPECT_EQ(replica.busy_ms, 0);

@@ -27,8 +27,8 @@ StateDict trained_half(const std::string& mode, int ranks, const std::string& ar
       ranks,
       [&](Comm& comm) {
         at::set_num_threads(1);
-        Trainee one(mode, make_half, comm, kSgd, torch::kFloat32, torch::kCPU,
-                    {kHalfBatch, shape.channels, shape.height, shape.width});
+        StrategyHarness one(mode, make_half, comm, kSgd, torch::kFloat32, torch::kCPU,
+                            {kHalfBatch, shape.channels, shape.height, shape.width});
         comm.barrier();
         for (int64_t step = 0; step < step_count; ++step) one.strategy->step(one.part(samples, kHalfBatch, step));
         const auto all = one.strategy->state();

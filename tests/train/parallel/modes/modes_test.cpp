@@ -66,8 +66,8 @@ StateDict train(const std::string& mode, int world_size, const std::string& arch
   StateDict state;
   const auto body = [&](Comm& comm) {
     const auto make_one = [&] { return make_typed(arch, shape, dtype); };
-    Trainee one(mode, make_one, comm, options, dtype, torch::kCPU,
-                {batch_size, shape.channels, shape.height, shape.width});
+    StrategyHarness one(mode, make_one, comm, options, dtype, torch::kCPU,
+                        {batch_size, shape.channels, shape.height, shape.width});
     comm.barrier();  // recomputation sets the random numbers of which other ranks build their models
     for (int64_t i = 0; i < step_count; ++i) one.strategy->step(one.part(samples, batch_size, i));
     const auto all = one.strategy->state();
@@ -277,13 +277,13 @@ TEST_P(GoingOnTest, ARunGoesOnInAnotherModeAndWorldSize) {
     const auto& [second, second_ranks] = modes[(i + 2) % modes.size()];
     StateDict state, parameters;
     run_ranks(first_ranks, [&](Comm& comm) {
-      Trainee one(first, make_lenet, comm, options);
+      StrategyHarness one(first, make_lenet, comm, options);
       for (int64_t step = 0; step < 2; ++step) one.strategy->step(one.part(samples, 12, step));
       auto all = one.strategy->state();
       if (comm.rank() == 0) state = std::move(all);
     });
     run_ranks(second_ranks, [&](Comm& comm) {
-      Trainee one(second, make_lenet, comm, options);
+      StrategyHarness one(second, make_lenet, comm, options);
       one.strategy->load_state(state);
       for (int64_t step = 2; step < 4; ++step) one.strategy->step(one.part(samples, 12, step));
       for (const auto& [name, tensor] : one.strategy->state())
@@ -300,7 +300,7 @@ TEST(ModesTest, EvaluationHasItsLogitsAtTheLastPartAlone) {
   const auto expected = whole->forward(samples.images);
   for (const auto& [mode, world_size] : {ModeCase{"pipeline", 3}, ModeCase{"pipeline(schedule=interleaved)", 2}})
     run_ranks(world_size, [&, mode = mode](Comm& comm) {
-      Trainee one(mode, make_typed("lenet", kGrey, torch::kFloat64), comm, kSgd);
+      StrategyHarness one(mode, make_typed("lenet", kGrey, torch::kFloat64), comm, kSgd);
       auto batch = one.part(samples, 6, 0);
       const bool is_last = comm.rank() + 1 == comm.world_size();
       EXPECT_TRUE(!is_last || !batch.labels.defined());
@@ -319,7 +319,7 @@ TEST(ModesTest, ARankKeepsTheMemoryOfItsOwnStagesAlone) {
       {"pipeline(schedule=interleaved,cut=conv2:fc1:fc3)", {"conv1", "fc1", "fc2"}}};
   for (const auto& [mode, held] : of_rank_0)
     run_ranks(2, [&, mode = mode, held = held](Comm& comm) {
-      Trainee one(mode, make_typed("lenet", kGrey, torch::kFloat64), comm, kSgd);
+      StrategyHarness one(mode, make_typed("lenet", kGrey, torch::kFloat64), comm, kSgd);
       for (const auto& item : one.model->named_parameters()) {
         const bool is_held = held.contains(item.key().substr(0, item.key().find('.'))) == (comm.rank() == 0);
         EXPECT_EQ(item.value().storage().nbytes() > 0, is_held) << mode << ": " << item.key();
@@ -333,12 +333,12 @@ TEST(ModesTest, ZerosStateIsWholeAlthoughEachRankHoldsASlice) {
   const auto samples = random_samples(12, kGrey, 4);
   StateDict expected;
   run_ranks(1, [&](Comm& comm) {
-    Trainee one("single", make_typed("lenet", kGrey, torch::kFloat64), comm, kSgd);
+    StrategyHarness one("single", make_typed("lenet", kGrey, torch::kFloat64), comm, kSgd);
     one.strategy->step(one.part(samples, 12, 0));
     expected = one.strategy->state();
   });
   run_ranks(4, [&](Comm& comm) {
-    Trainee one("zero", make_typed("lenet", kGrey, torch::kFloat64), comm, kSgd);
+    StrategyHarness one("zero", make_typed("lenet", kGrey, torch::kFloat64), comm, kSgd);
     one.strategy->step(one.part(samples, 12, 0));
     const auto state = one.strategy->state();
     EXPECT_LE(relative_difference(comm.rank() == 0 ? expected : StateDict(), state), 1e-12);
@@ -351,7 +351,7 @@ TEST(ModesTest, WaitingForANeighbourIsTheBubble) {
   run_ranks(
       2,
       [&](Comm& comm) {
-        Trainee one("pipeline(micro-batches=2)", make_typed("lenet", kGrey, torch::kFloat64), comm, kSgd);
+        StrategyHarness one("pipeline(micro-batches=2)", make_typed("lenet", kGrey, torch::kFloat64), comm, kSgd);
         one.recorder.restart();
         if (comm.rank() == 1) is_measured.count_down();
         if (comm.rank() == 0) {

@@ -22,7 +22,7 @@ std::vector<StateDict> train(const std::string& mode, int world_size, const DdpT
                              const Samples& samples) {
   std::vector<StateDict> states(static_cast<size_t>(world_size));
   run_ranks(world_size, [&](Comm& comm) {
-    Trainee one(mode, make(training.arch, training.shape, 1 + comm.rank()), comm, kSgd);
+    StrategyHarness one(mode, make(training.arch, training.shape, 1 + comm.rank()), comm, kSgd);
     for (int64_t i = 0; i < training.step_count; ++i) one.strategy->step(one.part(samples, training.batch_size, i));
     one.strategy->state();  // gives every rank its buffers again
     states[static_cast<size_t>(comm.rank())] = own_model(*one.model);
@@ -84,7 +84,7 @@ TEST(DdpTest, RanksStartFromRankZerosParametersAndBuffers) {
     auto model = make("resnet18", shape, 10 + comm.rank());
     at::NoGradGuard no_grad;
     model->named_buffers()["bn1.running_mean"].fill_(comm.rank() + 5);
-    Trainee one("ddp", std::move(model), comm, kSgd);
+    StrategyHarness one("ddp", std::move(model), comm, kSgd);
     for (const auto& item : one.model->named_parameters())
       states[comm.rank()][item.key()] = item.value().detach().clone();
     for (const auto& item : one.model->named_buffers()) states[comm.rank()][item.key()] = item.value().clone();
@@ -100,7 +100,7 @@ TEST(DdpTest, UnusedParametersAndRanksWithoutSamplesHoldNobodyUp) {
   const auto samples = random_samples(7, shape, 2);  // batches of 5 and 2; one rank has no row of the second
   std::vector<StateDict> states(3);
   run_ranks(3, [&](Comm& comm) {
-    Trainee one("ddp", std::make_unique<TinyNorm>(), comm, kSgd);
+    StrategyHarness one("ddp", std::make_unique<TinyNorm>(), comm, kSgd);
     for (int64_t i = 0; i < 2; ++i) one.strategy->step(one.part(samples, 5, i));
     EXPECT_TRUE(one.model->named_parameters()["idle.weight"].grad().eq(0).all().item<bool>());
     one.strategy->state();
@@ -114,7 +114,7 @@ TEST(DdpTest, EvaluationUsesTheBuffersOfRankZero) {
   const auto samples = random_samples(8, shape, 2);
   std::vector<torch::Tensor> logits(2);
   run_ranks(2, [&](Comm& comm) {
-    Trainee one("ddp", std::make_unique<TinyNorm>(), comm, kSgd);
+    StrategyHarness one("ddp", std::make_unique<TinyNorm>(), comm, kSgd);
     one.strategy->step(one.part(samples, 8, 0));
     auto batch = part_of(samples, 8, 0, 0, 1);
     logits[comm.rank()] = one.strategy->evaluate(batch);
@@ -145,7 +145,7 @@ TEST(DdpTest, TheFirstBucketIsOnItsWayBeforeTheLastGradientIsThere) {
   auto model = make("mlp(hidden=600:600)", kGrey, 1);
   auto& last = *model;
   RecordingComm comm([&] { return last.named_parameters()["fc1.weight"].grad().ne(0).any().item<bool>(); });
-  Trainee one("ddp", std::move(model), comm, kSgd);
+  StrategyHarness one("ddp", std::move(model), comm, kSgd);
   const auto samples = random_samples(4, kGrey, 1);
   const int64_t first = 10 * 601 + 600 * 601, second = 600 * 785;
   for (int step = 0; step < 2; ++step) {
@@ -166,8 +166,8 @@ TEST(DdpTest, ABucketsUpdateRunsWhileBackwardGoesOn) {
       is_first_changed |= !first.equal(first_before);
       return !weight.equal(before);
     });
-    Trainee one(concat("ddp(step-in-backward=", steps_in_backward ? "true" : "false", ")"), std::move(model), comm,
-                kSgd);
+    StrategyHarness one(concat("ddp(step-in-backward=", steps_in_backward ? "true" : "false", ")"), std::move(model),
+                        comm, kSgd);
     one.strategy->step(one.part(samples, 4, 0));
     const auto started = comm.take();
     ASSERT_EQ(started.size(), 2u);
@@ -198,7 +198,7 @@ TEST(DdpTest, AParameterThatIsUsedTwiceIsNotUpdatedBetweenItsUses) {
   for (const std::string mode : {"ddp", "ddp(step-in-backward=true)"}) {
     RecordingComm comm([] { return true; });
     at::manual_seed(1);
-    Trainee one(mode, std::make_unique<TwiceUsed>(), comm, kSgd);
+    StrategyHarness one(mode, std::make_unique<TwiceUsed>(), comm, kSgd);
     for (int64_t i = 0; i < 3; ++i) one.strategy->step(one.part(samples, 4, 0));
     EXPECT_EQ(comm.take().size(), 6u);
     states.push_back(one.strategy->state());
@@ -208,7 +208,7 @@ TEST(DdpTest, AParameterThatIsUsedTwiceIsNotUpdatedBetweenItsUses) {
 
 TEST(DdpTest, GradientsOfABucketShareItsMemoryThroughoutTraining) {
   RecordingComm comm([] { return true; });
-  Trainee one("ddp", make("lenet", kGrey, 1), comm, kSgd);
+  StrategyHarness one("ddp", make("lenet", kGrey, 1), comm, kSgd);
   const auto samples = random_samples(4, kGrey, 1);
   const auto pointers = [&] {
     std::vector<void*> list;

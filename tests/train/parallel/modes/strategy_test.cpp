@@ -16,7 +16,7 @@ std::unique_ptr<Model> make_other_lenet() { return make("lenet", kSmallGrey, 2);
 
 class StrategyContractTest : public testing::TestWithParam<std::string> {
  protected:
-  Trainee trainee(const std::string& arch = "lenet", int seed = 1) {
+  StrategyHarness trainee(const std::string& arch = "lenet", int seed = 1) {
     return {GetParam(), [=] { return make(arch, kSmallGrey, seed); }, *comm_, kSgd};
   }
   std::unique_ptr<Comm> comm_ = make_self_comm();
@@ -92,7 +92,7 @@ TEST_P(StrategyContractTest, StateNamesEveryTensorUnsharded) {
 TEST_P(StrategyContractTest, StateNamesTheSlotsAndStepsOfTheOptimizer) {
   auto options = kSgd;
   options.spec = "adamw";
-  Trainee one(GetParam(), make_small_lenet, *comm_, options);
+  StrategyHarness one(GetParam(), make_small_lenet, *comm_, options);
   for (int64_t i = 0; i < 3; ++i) one.strategy->step(one.part(samples_, 4, i));
   const auto state = one.strategy->state();
   for (const auto& item : one.model->named_parameters())
@@ -109,7 +109,7 @@ TEST_P(StrategyContractTest, ARunGoesOnFromItsStateBitForBit) {
     auto options = kSgd;
     options.spec = spec;
     if (OptimizerRegistry::entry(spec).traits.needs_whole_tensors && GetParam().starts_with("zero")) continue;
-    Trainee whole(GetParam(), make_small_lenet, *comm_, options),
+    StrategyHarness whole(GetParam(), make_small_lenet, *comm_, options),
         resumed(GetParam(), make_other_lenet, *comm_, options);
     for (int64_t i = 0; i < 2; ++i) whole.strategy->step(whole.part(samples_, 4, i));
     resumed.strategy->load_state(whole.strategy->state());
@@ -144,7 +144,7 @@ TEST_P(StrategyContractTest, StatesThatDoNotFitAreNamed) {
 }
 
 TEST_P(StrategyContractTest, EvaluationChangesNothing) {
-  Trainee one(GetParam(), make_tiny, *comm_, kSgd);
+  StrategyHarness one(GetParam(), make_tiny, *comm_, kSgd);
   one.strategy->step(one.part(samples_, 16, 0));
   const auto before = one.strategy->state();
   auto batch = one.part(samples_, 20, 0);
@@ -159,9 +159,9 @@ TEST_P(StrategyContractTest, EvaluationChangesNothing) {
 }
 
 TEST_P(StrategyContractTest, RunningStatisticsSeeSamplesOnly) {
-  Trainee padded(GetParam(), make_tiny, *comm_, kSgd);
-  Trainee whole(GetParam(), make_tiny, *comm_, kSgd);
-  const auto mean = [](Trainee& run) {
+  StrategyHarness padded(GetParam(), make_tiny, *comm_, kSgd);
+  StrategyHarness whole(GetParam(), make_tiny, *comm_, kSgd);
+  const auto mean = [](StrategyHarness& run) {
     return run.strategy->state().at("model.norm.running_mean").template item<double>();
   };
   padded.strategy->step(padded.part(samples_, 20, 0));
@@ -223,7 +223,7 @@ TEST(EmulatedStepTest, WaitsAndLeavesModelAndBatchAlone) {
 
 TEST(SingleTest, TwoRanksAreRefused) {
   run_ranks(2, [](Comm& comm) {
-    EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { Trainee("single", make("mlp", kSmallGrey), comm, kSgd); }),
+    EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { StrategyHarness("single", make("mlp", kSmallGrey), comm, kSgd); }),
               "--mode single: launched with 2 ranks; expected 1 (use --mode ddp)");
   });
 }

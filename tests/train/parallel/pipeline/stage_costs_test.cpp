@@ -172,7 +172,7 @@ TEST(StageCostsTest, AModeStartsFromTheSameWeightsHoweverItIsBalanced) {
       at::manual_seed(1);
       auto model = std::make_unique<Changeable>();
       lock.unlock();
-      Trainee one(mode, std::move(model), comm, {}, torch::kFloat32, torch::kCPU, {4, 1, 12, 12});
+      StrategyHarness one(mode, std::move(model), comm, {}, torch::kFloat32, torch::kCPU, {4, 1, 12, 12});
       auto all = one.strategy->state();
       if (comm.rank() == 0) state = std::move(all);
     });

@@ -67,7 +67,7 @@ class NotingComm final : public LoneComm {
 TEST(ShardedParametersTest, ARankWithoutRowsMakesTheCollectivesOfTheOthers) {
   const auto samples = random_samples(4, kGrey, 3);
   NotingComm comm;
-  Trainee one("zero(stage=3)", make(kThreeUnits), comm, kSgd);
+  StrategyHarness one("zero(stage=3)", make(kThreeUnits), comm, kSgd);
   comm.take();
   auto batch = one.part(samples, 4, 0);
   for (const int64_t count : {4, 0, 1}) {
@@ -83,7 +83,7 @@ TEST(ShardedParametersTest, ARankWithoutRowsMakesTheCollectivesOfTheOthers) {
 TEST(ShardedParametersTest, WithLeavesAllPassesAreGatheredAndTheLastOneIsSent) {
   const auto samples = random_samples(4, kGrey, 3);
   NotingComm comm;
-  Trainee one(
+  StrategyHarness one(
       "zero(stage=3)", [] { return make(kThreeUnits); }, comm, kSgd, torch::kFloat64, torch::kCPU, {}, /*shards=*/2);
   comm.take();
   auto batch = one.part(samples, 4, 0);
@@ -99,7 +99,7 @@ TEST(ShardedParametersTest, FrozenUnitsAreGatheredWhereBackwardNeedsThem) {
   const auto samples = random_samples(4, kGrey, 3);
   const auto collectives = [&](const std::vector<std::string>& frozen) {
     NotingComm comm;
-    Trainee one("zero(stage=3)", make_frozen(kThreeUnits, frozen), comm, kSgd);
+    StrategyHarness one("zero(stage=3)", make_frozen(kThreeUnits, frozen), comm, kSgd);
     comm.take();
     std::string with_rows, without;
     auto batch = one.part(samples, 4, 0);
@@ -118,7 +118,7 @@ TEST(ShardedParametersTest, TwoUnitsAreWholeAtMostAndNoneBetweenSteps) {
   const auto samples = random_samples(4, kGrey, 3);
   StateDict state;
   const auto body = [&](Comm& comm) {
-    Trainee one("zero(stage=3)", make(kThreeUnits), comm, kSgd);
+    StrategyHarness one("zero(stage=3)", make(kThreeUnits), comm, kSgd);
     const auto whole_bytes = [&] { return detail::storage_bytes(one.model->parameters()); };
     EXPECT_EQ(whole_bytes(), 0);
     for (int step = 0; step < 2; ++step) one.strategy->step(one.part(samples, 4, 0));
@@ -146,7 +146,7 @@ TEST(ShardedParametersTest, UnitsThatAreFrozenAndRanksWithoutRowsTrainWhatSingle
   const auto train = [&](const std::string& mode, int ranks, const std::vector<std::string>& frozen, Network network) {
     StateDict state;
     const auto body = [&](Comm& comm) {
-      Trainee one(mode, make_frozen(kThreeUnits, frozen), comm, kSgd);
+      StrategyHarness one(mode, make_frozen(kThreeUnits, frozen), comm, kSgd);
       for (int64_t step = 0; step < 3; ++step) {
         one.strategy->step(one.part(samples, 10, step));
         auto batch = one.part(samples, 10, step);
@@ -179,7 +179,7 @@ TEST(ShardedParametersTest, ParametersWithoutGradientsHoldNobodyUp) {
       at::manual_seed(1);
       auto model = std::make_unique<TinyNorm>();
       lock.unlock();
-      Trainee one(mode, std::move(model), comm, kSgd);
+      StrategyHarness one(mode, std::move(model), comm, kSgd);
       for (int64_t i = 0; i < 2; ++i) one.strategy->step(one.part(samples, 5, i));
       if (auto all = one.strategy->state(); comm.rank() == 0) (mode == "ddp" ? expected : state) = std::move(all);
     });

@@ -39,7 +39,7 @@ struct OneStep {
 OneStep one_step(const std::string& mode, const Samples& samples, int world_size) {
   OneStep found;
   run_ranks(world_size, [&](Comm& comm) {
-    Trainee one(mode, make("lenet", kSmallGrey), comm, kStill);
+    StrategyHarness one(mode, make("lenet", kSmallGrey), comm, kStill);
     const auto batch = one.part(samples, samples.labels.size(0), 0);
     EXPECT_FALSE(one.strategy->step(batch).compression_error.defined());
     one.strategy->measure_next_step();
@@ -79,7 +79,7 @@ TEST(PowerSgdTest, GradientsOfNoMoreThanItsRankAreExact) {
   const auto train = [&](const std::string& mode, int world_size) {
     StateDict parameters;
     run_ranks(world_size, [&](Comm& comm) {
-      Trainee one(mode, make("mlp(hidden=20:15)", kSmallGrey), comm, kSgd);
+      StrategyHarness one(mode, make("mlp(hidden=20:15)", kSmallGrey), comm, kSgd);
       for (int64_t step = 0; step < 3; ++step) one.strategy->step(one.part(samples, 2, step));
       if (comm.rank() == 0)
         for (const auto& item : one.model->named_parameters()) parameters[item.key()] = item.value().detach().clone();
@@ -97,7 +97,7 @@ TEST(PowerSgdTest, ThreeStepsAreThoseOfThePaper) {
   std::vector<torch::Tensor> own(2), sent;  // each rank's gradient; what came of each step
   torch::Tensor factor;
   run_ranks(2, [&](Comm& comm) {
-    Trainee one("ddp(compress=powersgd,rank=2)", make("mlp(hidden=20:15)", kSmallGrey), comm, kStill);
+    StrategyHarness one("ddp(compress=powersgd,rank=2)", make("mlp(hidden=20:15)", kSmallGrey), comm, kStill);
     const auto batch = one.part(samples, 12, 0);
     const auto plain = make("mlp(hidden=20:15)", kSmallGrey);
     plain->to(torch::kFloat64);
@@ -125,7 +125,7 @@ TEST(PowerSgdTest, WhatAStepLeavesOutComesInLaterOnes) {
   const auto truth = one_step("ddp", samples, 2).gradients;
   constexpr int kSteps = 40;
   run_ranks(2, [&](Comm& comm) {
-    Trainee one("ddp(compress=powersgd,rank=1)", make("lenet", kSmallGrey), comm, kStill);
+    StrategyHarness one("ddp(compress=powersgd,rank=1)", make("lenet", kSmallGrey), comm, kStill);
     StateDict sums;
     for (int step = 0; step < kSteps; ++step) {
       one.strategy->step(one.part(samples, 12, 0));
@@ -148,7 +148,7 @@ TEST(PowerSgdTest, ARunGoesOnFromItsStateBitForBit) {
   const std::string mode = "ddp(compress=powersgd,rank=1)";
   StateDict saved, whole;
   run_ranks(2, [&](Comm& comm) {
-    Trainee one(mode, make("lenet", kSmallGrey), comm, kSgd);
+    StrategyHarness one(mode, make("lenet", kSmallGrey), comm, kSgd);
     for (int64_t step = 0; step < 4; ++step) {
       if (step == 2)
         if (auto state = one.strategy->state(); comm.rank() == 0) saved = std::move(state);
@@ -159,7 +159,7 @@ TEST(PowerSgdTest, ARunGoesOnFromItsStateBitForBit) {
   ASSERT_TRUE(saved.contains("strategy.powersgd.1.error.fc1.weight"));
   ASSERT_GT(saved.at("strategy.powersgd.1.error.fc1.weight").abs().max().item<double>(), 0);
   run_ranks(2, [&](Comm& comm) {
-    Trainee one(mode, make("lenet", kSmallGrey), comm, kSgd);
+    StrategyHarness one(mode, make("lenet", kSmallGrey), comm, kSgd);
     one.strategy->load_state(saved);
     EXPECT_EQ(one.strategy->left_out(), "");
     for (int64_t step = 2; step < 4; ++step) one.strategy->step(one.part(samples, 6, step));
@@ -172,14 +172,14 @@ TEST(PowerSgdTest, ARunGoesOnFromItsStateBitForBit) {
 TEST(PowerSgdTest, OtherModesKeysAndNumbersOfRanksLeaveOutWhatARankKept) {
   StateDict saved;
   run_ranks(2, [&](Comm& comm) {
-    Trainee one("ddp(compress=powersgd)", make("lenet", kSmallGrey), comm, kSgd);
+    StrategyHarness one("ddp(compress=powersgd)", make("lenet", kSmallGrey), comm, kSgd);
     if (auto state = one.strategy->state(); comm.rank() == 0) saved = std::move(state);
   });
   for (const auto& [mode, world_size] : {std::pair{"single", 1}, std::pair{"ddp", 2}, std::pair{"zero", 2},
                                          std::pair{"ddp(compress=powersgd,rank=1)", 2},
                                          std::pair{"ddp(compress=powersgd)", 1}, std::pair{"ddp(compress=fp16)", 2}})
     run_ranks(world_size, [&](Comm& comm) {
-      Trainee one(mode, make("lenet", kSmallGrey), comm, kSgd);
+      StrategyHarness one(mode, make("lenet", kSmallGrey), comm, kSgd);
       one.strategy->load_state(saved);
       EXPECT_EQ(
           one.strategy->left_out(),
@@ -192,7 +192,7 @@ TEST(PowerSgdTest, OtherModesKeysAndNumbersOfRanksLeaveOutWhatARankKept) {
 TEST(CompressedSyncTest, KeysThatMeanNothingAreRefused) {
   const auto comm = make_self_comm();
   const auto refused = [&](const std::string& mode) {
-    return message_of(ErrorKind::kConfig, [&] { Trainee(mode, make("lenet", kSmallGrey), *comm, kSgd); });
+    return message_of(ErrorKind::kConfig, [&] { StrategyHarness(mode, make("lenet", kSmallGrey), *comm, kSgd); });
   };
   EXPECT_THAT(refused("ddp(compress=topk)"), HasSubstr("--mode ddp: unknown compression \"topk\""));
   EXPECT_EQ(refused("ddp(rank=2)"), "--mode ddp: rank is 2, which is of compress=powersgd; expected that, or no rank");
