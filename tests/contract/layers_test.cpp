@@ -144,7 +144,7 @@ const std::vector<std::vector<std::string>>& floors() {
       {"train/comm", "train/launch", "train/models"},
       {"train/options", "train/parallel/strategy"},
       {"train/parallel/sync", "train/parallel/pipeline", "train/parallel/replicas"},
-      {"train/parallel/sharding"},
+      {"train/parallel/sharding", "train/parallel/schedules"},
       {"train/parallel/exact"},
       {"train/parallel/engine"},
       {"train/parallel/modes"},

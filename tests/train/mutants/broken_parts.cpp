@@ -166,7 +166,7 @@ std::unique_ptr<Strategy> make_backward_early(const Spec&, const StrategyContext
   const Mesh mesh{.pipe = ranks};
   StepConfig choices{.mesh = mesh, .micro_batches = micro_batches};
   choices.ranges = balanced(context.model.stages().size(), static_cast<size_t>(ranks), part_parameters(context.model));
-  choices.schedule = one_forward_one_backward(rank, ranks, micro_batches);
+  choices.schedule = schedules_of({.ranks = ranks, .micro_batches = micro_batches})[static_cast<size_t>(rank)];
   if (rank + 1 == ranks) std::swap(choices.schedule[0], choices.schedule[1]);
   return std::make_unique<Engine>(context, choices);
 }

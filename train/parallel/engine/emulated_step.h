@@ -7,10 +7,10 @@
 
 #include "train/comm/network_model.h"
 #include "train/measure/recorder.h"
-#include "train/parallel/pipeline/schedule.h"
 #include "train/parallel/pipeline/stage_channel.h"
 #include "train/parallel/strategy/gradient_sync.h"
 #include "train/parallel/strategy/model_part.h"
+#include "train/parallel/strategy/schedule.h"
 #include "train/tensor/device_batch.h"
 
 namespace penstock::detail {

@@ -12,6 +12,7 @@
 #include "train/parallel/engine/schedule_runner.h"
 #include "train/parallel/engine/weight_average.h"
 #include "train/parallel/exact/micro_shards.h"
+#include "train/parallel/pipeline/rank_schedules.h"
 #include "train/parallel/pipeline/stage_channel.h"
 #include "train/parallel/strategy/capturable_step.h"
 #include "train/parallel/strategy/gradient_sync.h"
@@ -32,7 +33,7 @@ struct StepConfig {
   std::string text = {};                // as Strategy::text()
   double bubble = 0;                    // as Strategy::predicted_bubble()
   int micro_batches = 1;
-  Schedule schedule = gpipe(1);  // of this rank
+  Schedule schedule = accumulation(1);  // of this rank
   std::function<std::unique_ptr<GradientSync>(const NamedTensors& trained, Comm& data, Recorder& recorder,
                                               int backward_count)>
       sync = [](const auto& trained, Comm&, Recorder&, int) { return make_no_sync(trained); };

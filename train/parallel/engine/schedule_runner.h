@@ -7,10 +7,10 @@
 #include "train/measure/recorder.h"
 #include "train/nn/weight_gradients.h"
 #include "train/parallel/pipeline/recompute.h"
-#include "train/parallel/pipeline/schedule.h"
 #include "train/parallel/pipeline/split_backward.h"
 #include "train/parallel/pipeline/stage_channel.h"
 #include "train/parallel/strategy/model_part.h"
+#include "train/parallel/strategy/schedule.h"
 #include "train/parallel/strategy/strategy.h"
 
 namespace penstock::detail {

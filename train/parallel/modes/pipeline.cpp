@@ -26,15 +26,24 @@ std::vector<std::string> cuts_of(const Spec& spec) {
 
 std::string schedule_name(const Spec& spec) { return spec.name() == "mp" ? "gpipe" : spec.get("schedule", "1f1b"); }
 
+/// "schedule=interleaved": those that give a rank several parts of the model.
+std::string chunked_schedules() {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : ScheduleRegistry::entries())
+    if (entry.traits.chunks > 1) names.push_back("schedule=" + name);
+  return join(names, " or ");
+}
+
 /// Parts per rank.
 int interleave_of(const Spec& spec) {
-  if (schedule_name(spec) != "interleaved") {
+  const int chunks = detail::schedule_traits(schedule_name(spec)).chunks;
+  if (chunks == 1) {
     if (spec.name() != "mp" && spec.has("interleave"))
-      throw config_error(concat(flag(spec), ": interleave with schedule ", schedule_name(spec),
-                                "; expected it with schedule=interleaved alone"));
+      throw config_error(concat(flag(spec), ": interleave with schedule ", schedule_name(spec), "; expected it with ",
+                                chunked_schedules(), " alone"));
     return 1;
   }
-  const int interleave = at_least_one(spec, "interleave", 2);
+  const int interleave = at_least_one(spec, "interleave", chunks);
   if (interleave == 1)
     throw config_error(concat(flag(spec), ": interleave is 1; expected 2 or more, or schedule=1f1b"));
   return interleave;
@@ -85,8 +94,9 @@ Mesh grid_of(const Spec& spec, const MeshRequest& request) {
   const Mesh mesh =
       parts > 1 ? grid_of_cuts(spec, ranks, data, parts, interleave) : Mesh{.data = data, .pipe = ranks / data};
   if (interleave > 1 && mesh.pipe == 1)
-    throw config_error(concat(flag(spec), ": schedule=interleaved with ", count_text(mesh.size(), "rank"), " for ",
-                              count_text(data, "copy", "copies"), " of the model; expected 2 ranks or more per copy"));
+    throw config_error(concat(flag(spec), ": schedule=", schedule_name(spec), " with ", count_text(mesh.size(), "rank"),
+                              " for ", count_text(data, "copy", "copies"),
+                              " of the model; expected 2 ranks or more per copy"));
   return mesh;
 }
 
@@ -118,7 +128,7 @@ SchedulePlan plan_of(const Spec& spec, const Mesh& mesh) {
   plan.recompute = detail::recompute_named(spec.get("recompute", "never"));
   if (plan.micro_batches % step != 0)
     throw config_error(concat(flag(spec), ": ", count_text(plan.micro_batches, "micro-batch", "micro-batches"),
-                              " with schedule=interleaved over ", plan.ranks,
+                              " with schedule=", plan.name, " over ", plan.ranks,
                               " ranks; expected a multiple of these, as ",
                               std::max(1, plan.micro_batches / step) * step));
   return plan;
@@ -152,7 +162,6 @@ Mesh pipeline_mesh(const Spec& spec, const MeshRequest& request) {
                               request.optimizer, ", which gives pieces of parameters other bits; expected no zero, or ",
                               "another optimizer"));
   const SchedulePlan plan = plan_of(spec, mesh);
-  detail::schedules_of({.name = plan.name});  // throws for an unknown name
   check_messages(spec, plan);
   detail::check_divides(spec, count_text(plan.micro_batches, "micro-batch", "micro-batches"), "copies of the model",
                         {.batch_size = request.batch_size,

@@ -124,7 +124,7 @@ std::string drawing_of(const SchedulePlan& plan) {
                               " make a drawing that nobody can read; expected fewer"));
   const auto schedules = schedules_of(plan);
   const auto timeline = simulate(schedules);
-  const bool names_chunk = plan.interleave > 1, is_split = plan.name == "zero-bubble";
+  const bool names_chunk = plan.interleave > 1, is_split = schedule_traits(plan.name).splits_backward;
   const bool has_long = !is_split || plan.recompute != Recompute::kNever;
   size_t width = 1;
   for (const auto& done : timeline.ranks)

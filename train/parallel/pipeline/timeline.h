@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "train/parallel/pipeline/schedule.h"
+#include "train/parallel/pipeline/rank_schedules.h"
 
 namespace penstock::detail {
 

@@ -99,7 +99,9 @@ TEST(ScheduleRunnerTest, NoMoreActivationsAreAliveThanTheScheduleSays) {
             one.strategy->step(one.part(samples, 8, 0));
             const int of_zero_bubble = plan.name == "zero-bubble" ? comm.rank() + 1 : 1;
             EXPECT_EQ(one.strategy->most_alive(),
-                      recompute == "never" ? alive_bound(plan, comm.rank()) : of_zero_bubble)
+                      recompute == "never"
+                          ? ScheduleRegistry::make(Spec("schedule", plan.name, {}))->most_alive(plan, comm.rank())
+                          : of_zero_bubble)
                 << keys << ", recompute " << recompute << ", rank " << comm.rank();
           },
           /*step_seconds=*/60, Network::kThreads);

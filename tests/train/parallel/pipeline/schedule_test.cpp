@@ -1,5 +1,5 @@
 // Schedules: their literal lists, what any of them must keep to, and where a model is cut.
-#include "train/parallel/pipeline/schedule.h"
+#include "train/parallel/strategy/schedule.h"
 
 #include <gmock/gmock.h>
 
@@ -14,6 +14,7 @@
 #include "core/text.h"
 #include "tests/support/testing.h"
 #include "train/nn/model.h"
+#include "train/parallel/pipeline/rank_schedules.h"
 #include "train/parallel/pipeline/stage_cuts.h"
 #include "train/parallel/pipeline/timeline.h"
 
@@ -33,24 +34,32 @@ std::string text_of(const Schedule& schedule, bool names_chunk = false) {
   return join(words, " ");
 }
 
+/// Those of one rank, without recomputation.
+Schedule operations(const std::string& name, int rank, int ranks, int micro_batches, int interleave = 1) {
+  return schedules_of({.name = name,
+                       .ranks = ranks,
+                       .micro_batches = micro_batches,
+                       .interleave = interleave})[static_cast<size_t>(rank)];
+}
+
 TEST(ScheduleTest, GPipeIsForwardsThenBackwardsInReverse) {
-  EXPECT_EQ(text_of(gpipe(1)), "F0 B0");
-  EXPECT_EQ(text_of(gpipe(4)), "F0 F1 F2 F3 B3 B2 B1 B0");
-  EXPECT_EQ(text_of(gpipe(8)), "F0 F1 F2 F3 F4 F5 F6 F7 B7 B6 B5 B4 B3 B2 B1 B0");
+  EXPECT_EQ(text_of(operations("gpipe", 0, 1, 1)), "F0 B0");
+  EXPECT_EQ(text_of(operations("gpipe", 0, 1, 4)), "F0 F1 F2 F3 B3 B2 B1 B0");
+  EXPECT_EQ(text_of(operations("gpipe", 0, 1, 8)), "F0 F1 F2 F3 F4 F5 F6 F7 B7 B6 B5 B4 B3 B2 B1 B0");
 }
 
 TEST(ScheduleTest, OneForwardOneBackward) {
-  EXPECT_EQ(text_of(one_forward_one_backward(0, 2, 4)), "F0 F1 B0 F2 B1 F3 B2 B3");
-  EXPECT_EQ(text_of(one_forward_one_backward(1, 2, 4)), "F0 B0 F1 B1 F2 B2 F3 B3");
-  EXPECT_EQ(text_of(one_forward_one_backward(0, 4, 8)), "F0 F1 F2 F3 B0 F4 B1 F5 B2 F6 B3 F7 B4 B5 B6 B7");
-  EXPECT_EQ(text_of(one_forward_one_backward(1, 4, 8)), "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 F6 B4 F7 B5 B6 B7");
-  EXPECT_EQ(text_of(one_forward_one_backward(2, 4, 8)), "F0 F1 B0 F2 B1 F3 B2 F4 B3 F5 B4 F6 B5 F7 B6 B7");
-  EXPECT_EQ(text_of(one_forward_one_backward(3, 4, 8)), "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 F6 B6 F7 B7");
+  EXPECT_EQ(text_of(operations("1f1b", 0, 2, 4)), "F0 F1 B0 F2 B1 F3 B2 B3");
+  EXPECT_EQ(text_of(operations("1f1b", 1, 2, 4)), "F0 B0 F1 B1 F2 B2 F3 B3");
+  EXPECT_EQ(text_of(operations("1f1b", 0, 4, 8)), "F0 F1 F2 F3 B0 F4 B1 F5 B2 F6 B3 F7 B4 B5 B6 B7");
+  EXPECT_EQ(text_of(operations("1f1b", 1, 4, 8)), "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 F6 B4 F7 B5 B6 B7");
+  EXPECT_EQ(text_of(operations("1f1b", 2, 4, 8)), "F0 F1 B0 F2 B1 F3 B2 F4 B3 F5 B4 F6 B5 F7 B6 B7");
+  EXPECT_EQ(text_of(operations("1f1b", 3, 4, 8)), "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 F6 B6 F7 B7");
 }
 
 TEST(ScheduleTest, InterleavedTakesTurnsBetweenTheChunksOfARank) {
   const auto text = [](int rank, int ranks, int micro_batches) {
-    return text_of(interleaved(rank, ranks, micro_batches, 2), /*names_chunk=*/true);
+    return text_of(operations("interleaved", rank, ranks, micro_batches, 2), /*names_chunk=*/true);
   };
   EXPECT_EQ(text(0, 2, 4), "F0.0 F1.0 F0.1 F1.1 F2.0 B0.1 F3.0 B1.1 F2.1 B0.0 F3.1 B1.0 B2.1 B3.1 B2.0 B3.0");
   EXPECT_EQ(text(1, 2, 4), "F0.0 F1.0 F0.1 B0.1 F1.1 B1.1 F2.0 B0.0 F3.0 B1.0 F2.1 B2.1 F3.1 B3.1 B2.0 B3.0");
@@ -69,12 +78,16 @@ TEST(ScheduleTest, InterleavedTakesTurnsBetweenTheChunksOfARank) {
 }
 
 TEST(ScheduleTest, ZeroBubbleDelaysTheGradientsOfTheWeights) {
-  EXPECT_EQ(text_of(zero_bubble(0, 2, 4)), "F0 F1 b0 w0 F2 b1 w1 F3 b2 w2 b3 w3");
-  EXPECT_EQ(text_of(zero_bubble(1, 2, 4)), "F0 b0 F1 b1 w0 F2 b2 w1 F3 b3 w2 w3");
-  EXPECT_EQ(text_of(zero_bubble(0, 4, 8)), "F0 F1 F2 F3 b0 w0 F4 b1 w1 F5 b2 w2 F6 b3 w3 F7 b4 w4 b5 w5 b6 w6 b7 w7");
-  EXPECT_EQ(text_of(zero_bubble(1, 4, 8)), "F0 F1 F2 b0 F3 b1 w0 F4 b2 w1 F5 b3 w2 F6 b4 w3 F7 b5 w4 b6 w5 b7 w6 w7");
-  EXPECT_EQ(text_of(zero_bubble(2, 4, 8)), "F0 F1 b0 F2 b1 F3 b2 w0 F4 b3 w1 F5 b4 w2 F6 b5 w3 F7 b6 w4 b7 w5 w6 w7");
-  EXPECT_EQ(text_of(zero_bubble(3, 4, 8)), "F0 b0 F1 b1 F2 b2 F3 b3 w0 F4 b4 w1 F5 b5 w2 F6 b6 w3 F7 b7 w4 w5 w6 w7");
+  EXPECT_EQ(text_of(operations("zero-bubble", 0, 2, 4)), "F0 F1 b0 w0 F2 b1 w1 F3 b2 w2 b3 w3");
+  EXPECT_EQ(text_of(operations("zero-bubble", 1, 2, 4)), "F0 b0 F1 b1 w0 F2 b2 w1 F3 b3 w2 w3");
+  EXPECT_EQ(text_of(operations("zero-bubble", 0, 4, 8)),
+            "F0 F1 F2 F3 b0 w0 F4 b1 w1 F5 b2 w2 F6 b3 w3 F7 b4 w4 b5 w5 b6 w6 b7 w7");
+  EXPECT_EQ(text_of(operations("zero-bubble", 1, 4, 8)),
+            "F0 F1 F2 b0 F3 b1 w0 F4 b2 w1 F5 b3 w2 F6 b4 w3 F7 b5 w4 b6 w5 b7 w6 w7");
+  EXPECT_EQ(text_of(operations("zero-bubble", 2, 4, 8)),
+            "F0 F1 b0 F2 b1 F3 b2 w0 F4 b3 w1 F5 b4 w2 F6 b5 w3 F7 b6 w4 b7 w5 w6 w7");
+  EXPECT_EQ(text_of(operations("zero-bubble", 3, 4, 8)),
+            "F0 b0 F1 b1 F2 b2 F3 b3 w0 F4 b4 w1 F5 b5 w2 F6 b6 w3 F7 b7 w4 w5 w6 w7");
 }
 
 TEST(ScheduleTest, AccumulationKeepsOneMicroBatchAlive) {
@@ -112,12 +125,12 @@ TEST(ScheduleTest, ExceptLastKeepsWhatItsBackwardFollowsAtOnce) {
 
 /// With recomputation a graph lives from one backward to its end alone.
 TEST(ScheduleTest, RecomputationLeavesOneGraphAlive) {
-  for (const std::string name : {"gpipe", "1f1b", "interleaved", "zero-bubble"})
+  for (const std::string& name : ScheduleRegistry::names())
     for (const auto recompute : {Recompute::kExceptLast, Recompute::kAlways}) {
       const auto schedules = schedules_of({.name = name,
                                            .ranks = 4,
                                            .micro_batches = 8,
-                                           .interleave = name == "interleaved" ? 2 : 1,
+                                           .interleave = schedule_traits(name).chunks,
                                            .recompute = recompute});
       for (size_t rank = 0; rank < 4; ++rank)  // zero-bubble's stay until the delayed second half
         EXPECT_EQ(most_alive(schedules[rank]), name == "zero-bubble" ? static_cast<int>(rank) + 1 : 1) << name;
@@ -127,12 +140,16 @@ TEST(ScheduleTest, RecomputationLeavesOneGraphAlive) {
 SchedulePlan random_plan(std::mt19937& random, const std::string& name) {
   const auto up_to = [&](int most) { return 1 + static_cast<int>(random() % static_cast<unsigned>(most)); };
   SchedulePlan plan{.name = name, .ranks = up_to(8), .micro_batches = up_to(16)};
-  if (name == "interleaved") {
+  if (schedule_traits(name).chunks > 1) {
     plan.ranks = 1 + up_to(7);
     plan.interleave = 1 + up_to(3);
     plan.micro_batches = plan.ranks * up_to(4);
   }
   return plan;
+}
+
+int promised_alive(const SchedulePlan& plan, int rank) {
+  return ScheduleRegistry::make(Spec("schedule", plan.name, {}))->most_alive(plan, rank);
 }
 
 /// Ends of operations by kind, part of the model and micro-batch.
@@ -163,17 +180,17 @@ std::vector<std::tuple<Kind, int, int>> needs(Kind kind, int part, int m, int pa
 TEST(ScheduleTest, EveryOperationIsDoneOnceAfterWhatItNeedsAndWithinTheStatedMemoryAndBubble) {
   std::mt19937 random(1);
   for (int trial = 0; trial < 100; ++trial)
-    for (const std::string name : {"gpipe", "1f1b", "interleaved", "zero-bubble"}) {
+    for (const std::string& name : ScheduleRegistry::names()) {
       const auto plan = random_plan(random, name);
       SCOPED_TRACE(concat(name, ": P ", plan.ranks, ", M ", plan.micro_batches, ", v ", plan.interleave));
       const auto schedules = schedules_of(plan);
       const auto timeline = simulate(schedules);
       const auto ends = ends_of(timeline);
-      const bool is_split = name == "zero-bubble";
+      const bool is_split = schedule_traits(name).splits_backward;
       const int part_count = plan.ranks * plan.interleave;
       EXPECT_EQ(ends.size(), static_cast<size_t>((is_split ? 3 : 2) * part_count * plan.micro_batches));
       for (size_t rank = 0; rank < schedules.size(); ++rank) {
-        EXPECT_EQ(most_alive(schedules[rank]), alive_bound(plan, static_cast<int>(rank)));
+        EXPECT_EQ(most_alive(schedules[rank]), promised_alive(plan, static_cast<int>(rank)));
         for (const auto& [one, begin, end] : timeline.ranks[rank]) {
           const int part = one.chunk * plan.ranks + static_cast<int>(rank);
           for (const auto& needed : needs(one.kind, part, one.micro_batch, part_count)) {
@@ -243,13 +260,13 @@ class StepByStep {
 };
 
 TEST(ScheduleTest, NoScheduleComesToAStopWhenOneGradientIsOnItsWayAtATime) {
-  for (const std::string name : {"gpipe", "1f1b", "interleaved", "zero-bubble"})
-    for (int ranks = name == "interleaved" ? 2 : 1; ranks <= 6; ++ranks)
+  for (const std::string& name : ScheduleRegistry::names())
+    for (int ranks = schedule_traits(name).chunks > 1 ? 2 : 1; ranks <= 6; ++ranks)
       for (int count = 1; count <= 4; ++count)
-        for (const int interleave : name == "interleaved" ? std::vector{2, 3} : std::vector{1}) {
+        for (const int interleave : schedule_traits(name).chunks > 1 ? std::vector{2, 3} : std::vector{1}) {
           const SchedulePlan plan{.name = name,
                                   .ranks = ranks,
-                                  .micro_batches = name == "interleaved" ? count * ranks : 3 * count,
+                                  .micro_batches = schedule_traits(name).chunks > 1 ? count * ranks : 3 * count,
                                   .interleave = interleave};
           EXPECT_TRUE(StepByStep(plan).run())
               << name << ": P " << ranks << ", M " << plan.micro_batches << ", v " << interleave;
@@ -263,7 +280,7 @@ TEST(TimelineTest, RanksThatWaitForEachOtherAreABug) {
   const Schedule turns{{Kind::kForward, 0}, {Kind::kBackward, 0}, {Kind::kForward, 1}, {Kind::kBackward, 1}};
   EXPECT_THAT(message_of(ErrorKind::kBug,
                          [&] {
-                           simulate({turns, gpipe(2)});
+                           simulate({turns, operations("gpipe", 0, 1, 2)});
                          }),
               HasSubstr("rank 0 waits for ever before B0.0"));
 }

@@ -1,0 +1,27 @@
+// Rank schedules: the operations of all ranks of a pipeline, with the forwards that are run again.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "train/parallel/strategy/schedule.h"
+
+namespace penstock::detail {
+
+/// One entry per rank. Throws config_error naming the mode's key for an unknown name.
+std::vector<Schedule> schedules_of(const SchedulePlan& plan);
+
+/// The traits of the schedule of this name. Throws as schedules_of().
+const ScheduleTraits& schedule_traits(const std::string& name);
+
+/// The value of the key `recompute`: never, except-last or always. Throws config_error for another text.
+Recompute recompute_named(const std::string& text);
+
+/// F0 B0 F1 B1 ...: for a rank that holds the whole model. One activation is alive at a time.
+Schedule accumulation(int micro_batches);
+
+/// The most micro-batches, of all chunks together, whose intermediate activations a rank keeps at once: from the
+/// forward that keeps them, or that is run again, to the end of backward.
+int most_alive(const Schedule& schedule);
+
+}  // namespace penstock::detail
