@@ -150,13 +150,26 @@ def test_a_model_and_a_mode_train_and_are_known_when_the_run_goes_on(installed, 
     printed = run(*train, "--arch", "spreads", "--mode", "signs", "--nproc", 1, "--epochs", 5, "-b", 8, "--lr", 0.1, "--out", out)
     training = plugin.parent / "libtraining.so"
     assert f"plug-in {plugin}: transform invert, source stripes\n" in printed
-    assert f"plug-in {training}: arch spreads, mode signs, optimizer signum\n" in printed
+    assert f"plug-in {training}: arch spreads, mode signs, optimizer signum, schedule in-order\n" in printed
     assert json.loads((out / "summary.json").read_text())["accuracy"] > 0.9
     options = json.loads((out / "options.json").read_text())
     assert options["plugin"] == [str(plugin), str(training)]
     resumed = run(installed / "bin/train", "--resume", out, "--mode", "signs", "--nproc", 1, "--epochs", 6, "--threads", 1, "-j", 1, "--device", "cpu")
     assert "arch spreads, mode signs" in resumed
     run(installed / "bin/train", "-e", "--out", out, "--plugin", plugin, "--plugin", training, "--device", "cpu")
+
+
+def test_a_schedule_trains_what_one_rank_trains(train, tmp_path):
+    lenet = [*train, "--arch", "lenet", "--exact", 4, "-b", 8, "--epochs", 1]
+    run(*lenet, "--out", tmp_path / "single")
+    printed = run(*lenet, "--mode", "pipeline(schedule=in-order)", "--nproc", 2, "--out", tmp_path / "pipeline")
+    assert "2 pipe, in-order, 4 micro-batches" in printed, printed
+    assert (tmp_path / "pipeline/model.safetensors").read_bytes() == (tmp_path / "single/model.safetensors").read_bytes()
+    drawn = run(*train, "--arch", "lenet", "--mode", "pipeline(schedule=in-order,micro-batches=2)", "--nproc", 2,
+                "--print-schedule")
+    assert "rank 0  F0 F1 .  .  .  B0 =  B1 =\n" in drawn, drawn
+    assert "known: 1f1b, gpipe, in-order, interleaved, zero-bubble" in refusal(
+        *lenet, "--mode", "pipeline(schedule=out-of-order)", "--nproc", 2)
 
 
 def test_ranks_and_studies_have_the_plug_ins_too(train, tmp_path):

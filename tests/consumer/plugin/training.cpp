@@ -1,8 +1,10 @@
-// A plug-in by another project for `train`: the model `spreads`, the mode `signs` and the optimiser `signum`.
+// A plug-in by another project for `train`: the model `spreads`, the mode `signs`, the optimiser `signum` and the
+// schedule `in-order`.
 #include <torch/nn/modules/linear.h>
 
 #include "core/error.h"
 #include "train/nn/model.h"
+#include "train/parallel/strategy/schedule.h"
 #include "train/parallel/strategy/strategy.h"
 #include "train/plugin.h"
 
@@ -122,5 +124,23 @@ const Registered<OptimizerKind> kSignum{
     {"beta"},
     "steps of the sign of the mean gradient: beta=0.9",
     [](const Spec& spec, const OptimizerContext& context) { return std::make_unique<Signum>(spec, context); }};
+
+/// gpipe with the backwards in the order of the forwards.
+class InOrder final : public penstock::PipelineSchedule {
+ public:
+  penstock::detail::Schedule operations(const penstock::detail::SchedulePlan& plan, int) const override {
+    using enum penstock::detail::Operation::Kind;
+    penstock::detail::Schedule schedule;
+    for (const auto kind : {kForward, kBackward})
+      for (int m = 0; m < plan.micro_batches; ++m) schedule.push_back({kind, m});
+    return schedule;
+  }
+  int most_alive(const penstock::detail::SchedulePlan& plan, int) const override { return plan.micro_batches; }
+};
+
+const Registered<penstock::ScheduleKind> kInOrder{
+    "in-order", {}, "all forwards, then all backwards in the same order", [](const Spec&) {
+      return std::make_unique<InOrder>();
+    }};
 
 }  // namespace
