@@ -83,7 +83,7 @@ class Comm {
   virtual void abort(const std::string& reason) = 0;
 };
 
-/// How many threads make_comm() starts at most: LibTorch's store and Gloo 5, the meeting, the roll call and the sums in
+/// How many threads make_comm() starts at most: LibTorch's store and Gloo 5, the meeting, the heartbeat and the sums in
 /// shared memory the others.
 constexpr int kCommunicatorThreads = 9;
 

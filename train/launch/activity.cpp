@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kIdleTicks = 5;  // 50 ms; the thread of the roll call takes only 1 ms in 5 s
+constexpr int64_t kIdleTicks = 5;  // 50 ms; the thread of the heartbeat takes only 1 ms in 5 s
 
 Activity read_stat(const fs::path& path) {
   std::ifstream file(path);

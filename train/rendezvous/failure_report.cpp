@@ -1,4 +1,4 @@
-// FailureReport: errors of collectives, with the cause that the roll call knows.
+// FailureReport: errors of collectives, with the cause that the heartbeat knows.
 #include "train/rendezvous/failure_report.h"
 
 #include <c10/util/Exception.h>

@@ -1,189 +1,185 @@
-// Fine-tuning: layers by name, frozen ones in every mode, and a learning rate by layer.
-#include <gmock/gmock.h>
+// --precision and --channels-last: what layers compute in, and that a scale of gradients changes nothing else.
+#include <gtest/gtest.h>
+#include <torch/nn/modules/linear.h>
 
 #include "core/error.h"
 #include "tests/support/testing.h"
-#include "tests/train/rank_threads.h"
-#include "tests/train/strategy_batches.h"
-#include "train/nn/module_names.h"
+#include "train/nn/batch_norm.h"
+#include "train/nn/layers.h"
+#include "train/nn/model.h"
+#include "train/nn/rounding.h"
+#include "train/run/run_precision.h"
 
 namespace penstock {
 namespace {
 
-using testing::HasSubstr;
+constexpr ModelShape kPrecise{.channels = 3, .height = 33, .width = 33, .classes = 5};
+const std::vector<std::string> kArchsOfLayers{"lenet(batch-norm=true)", "mlp", "resnet18", "airbench(width=0.25)",
+                                              "bag-of-tricks-resnet(width=0.25)"};
 
-constexpr ModelShape kOf20{.channels = 1, .height = 20, .width = 20, .classes = 4};
-const OptimizerOptions kDecayed{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-2};
-
-std::unique_ptr<Model> make_lenet_of_20() { return make("lenet", kOf20); }
-
-/// The names of the frozen parameters, without those that begin like an earlier one.
-std::vector<std::string> frozen_after(const std::string& arch, const std::string& list) {
-  const auto model = make(arch, kOf20);
-  freeze_layers(*model, list);
-  std::vector<std::string> names;
-  for (const auto& item : model->named_parameters())
-    if (!item.value().requires_grad()) names.push_back(item.key());
-  return names;
-}
-
-TEST(LayersTest, AStageOrAModuleIsNamed) {
-  EXPECT_EQ(frozen_after("resnet18", "stem"), (std::vector<std::string>{"conv1.weight", "bn1.weight", "bn1.bias"}));
-  EXPECT_EQ(frozen_after("resnet18", "conv1"), (std::vector<std::string>{"conv1.weight"}));
-  EXPECT_EQ(frozen_after("resnet18", "layer2.0.downsample,head"),
-            (std::vector<std::string>{"layer2.0.downsample.0.weight", "layer2.0.downsample.1.weight",
-                                      "layer2.0.downsample.1.bias", "fc.weight", "fc.bias"}));
-  EXPECT_EQ(frozen_after("mlp(hidden=8:8:8:8:8:8:8:8:8:8)", "fc1").size(), 2U);  // not fc10
-  EXPECT_EQ(frozen_after("lenet", ""), std::vector<std::string>());
-  EXPECT_EQ(head_modules(*make("resnet18", kOf20)), (std::vector<std::string>{"fc"}));
-}
-
-class NoStages final : public Model {};
-
-TEST(LayersTest, ANewHeadIsForModelsOfWhichSomethingIsLeft) {
-  EXPECT_EQ(new_head_modules(*make("lenet", kOf20)), (std::vector<std::string>{"fc3"}));
-  EXPECT_EQ(message_of(ErrorKind::kConfig, [] { new_head_modules(TinyNorm()); }),
-            "--new-head: all parameters are in the last stage (norm, fc, idle), none would be taken from --pretrained; "
-            "expected a model of several stages");
-  EXPECT_EQ(message_of(ErrorKind::kBug, [] { head_modules(NoStages()); }),
-            "model: has no stages; expected a constructor that calls add_stage()");
-}
-
-TEST(LayersTest, UnknownLayersListThoseThatExist) {
-  const auto refusal = [](const std::string& list) {
-    return message_of(ErrorKind::kConfig, [&] { frozen_after("resnet18", list); });
-  };
-  EXPECT_EQ(refusal("layer1,leyer2"),
-            "--freeze: unknown layer \"leyer2\"; did you mean \"layer2\"? known: stem (conv1, bn1), layer1, layer2, "
-            "layer3, layer4, head (fc)");
-  EXPECT_EQ(refusal("layer1,stem,layer1"), "--freeze is layer1,stem,layer1: layer1 is given twice; expected it once");
-  EXPECT_THAT(refusal("layer1,"), HasSubstr("unknown layer \"\""));
-  EXPECT_THAT(refusal("layer1.0.conv1.weight"), HasSubstr("unknown layer"));
-  EXPECT_EQ(refusal("stem,layer1,layer2,layer3,layer4,head"),
-            "--freeze is stem,layer1,layer2,layer3,layer4,head: no parameter would be trained; expected fewer layers");
-}
-
-TEST(LayersTest, FactorsAreReadAndWhatIsWrongIsNamed) {
-  const auto model = make("lenet", kOf20);
-  freeze_layers(*model, "conv1");
-  EXPECT_EQ(rate_factors(*model, "conv2=0.1,fc3=1e1"),
-            (std::map<std::string, double>{
-                {"conv2.weight", 0.1}, {"conv2.bias", 0.1}, {"fc3.weight", 10}, {"fc3.bias", 10}}));
-  EXPECT_TRUE(rate_factors(*model, "").empty());
-  const auto refusal = [&](const std::string& list) {
-    return message_of(ErrorKind::kConfig, [&] { rate_factors(*model, list); });
-  };
-  for (const char* item : {"fc3", "fc3=", "fc3=x", "fc3=-1", "fc3=0", "fc3=inf", "fc3=nan", "fc3=1x"})
-    EXPECT_THAT(refusal(item), HasSubstr(concat("--layer-lr: \"", item, "\"; expected LAYER=FACTOR"))) << item;
-  EXPECT_THAT(refusal("fc4=1"), HasSubstr("--layer-lr: unknown layer \"fc4\""));
-  EXPECT_THAT(refusal("fc3=1,fc3=2"), HasSubstr("fc3.weight is in fc3 and in fc3; expected it in one"));
-  EXPECT_THAT(refusal("conv1=0.1"), HasSubstr("conv1 has no parameter that is trained"));
-}
-
-class FineTuningContractTest : public testing::TestWithParam<std::string> {
- protected:
-  std::unique_ptr<Comm> comm_ = make_self_comm();
-  Samples samples_ = random_samples(16, {1, 12, 12, 4}, 5);
+struct Pass {
+  torch::Tensor logits;
+  std::map<std::string, torch::Tensor> gradients;
 };
-INSTANTIATE_TEST_SUITE_P(Modes, FineTuningContractTest, testing::ValuesIn(StrategyRegistry::names()));
 
-TEST_P(FineTuningContractTest, FrozenLayersStayAsTheyAre) {
-  const auto make_frozen = [] {
-    auto model = std::make_unique<TinyNorm>();
-    model->freeze("norm");
-    return model;
-  };
-  StrategyHarness one(GetParam(), make_frozen, *comm_, kDecayed);
-  const auto before = one.strategy->state();
-  one.strategy->step(one.part(samples_, 16, 0));
-  auto batch = one.part(samples_, 16, 0);
-  one.strategy->evaluate(batch);  // changes to evaluation mode, and back
-  one.strategy->step(one.part(samples_, 16, 0));
-  const auto after = one.strategy->state();
-  for (const char* name : {"model.norm.weight", "model.norm.bias", "model.norm.running_mean", "model.norm.running_var",
-                           "model.norm.num_batches_tracked", "optimizer.momentum.norm.weight"})
-    EXPECT_TRUE(after.at(name).equal(before.at(name))) << name;
-  for (const auto& item : one.model->named_parameters())
-    EXPECT_EQ(item.value().grad().defined(), !item.key().starts_with("norm")) << item.key();
-  EXPECT_FALSE(after.at("model.fc.weight").equal(before.at("model.fc.weight")));
+Pass pass_of(const std::string& arch, const Precision& precision, torch::ScalarType images = torch::kFloat32) {
+  at::manual_seed(1);
+  const auto model = ModelRegistry::make(parse_spec("arch", arch), kPrecise);
+  compute_in(*model, precision);
+  at::manual_seed(2);
+  Pass pass;
+  pass.logits = model->forward(torch::randn({6, 3, 33, 33}).to(images));
+  torch::cross_entropy_loss(pass.logits, torch::tensor({0, 1, 2, 3, 4, 0}, torch::kInt64)).backward();
+  for (const auto& item : model->named_parameters())
+    if (item.value().grad().defined()) pass.gradients[item.key()] = item.value().grad();
+  return pass;
 }
 
-TEST_P(FineTuningContractTest, ACheckpointDoesNotKnowWhatWasFrozen) {
-  const auto trained = [&](const std::string& frozen) {
-    const auto make_model = [frozen] {
-      auto model = std::make_unique<TinyNorm>();
-      if (!frozen.empty()) model->freeze(frozen);
-      return model;
-    };
-    return StrategyHarness(GetParam(), make_model, *comm_, kDecayed);
-  };
-  auto all = trained(""), part = trained("norm");
-  all.strategy->step(all.part(samples_, 16, 0));
-  const auto state = all.strategy->state();
-  EXPECT_GT(state.at("optimizer.momentum.norm.weight").abs().max().item<double>(), 0);
-  part.strategy->load_state(state);
-  part.strategy->step(part.part(samples_, 16, 0));
-  EXPECT_TRUE(part.strategy->state().at("model.norm.weight").equal(state.at("model.norm.weight")));
-  EXPECT_EQ(part.strategy->state().at("optimizer.momentum.norm.weight").abs().max().item<double>(), 0);
-  all.strategy->load_state(part.strategy->state());
+double relative(const torch::Tensor& one, const torch::Tensor& other) {
+  return ((one - other).norm() / other.norm()).item<double>();
 }
 
-TEST_P(FineTuningContractTest, AFactorScalesTheStepsOfItsLayer) {
-  const auto step_of = [&](const std::map<std::string, double>& factors) {
-    Recorder recorder;
-    const auto model = make("lenet", kOf20);
-    model->to(torch::kFloat64);
-    const auto strategy =
-        StrategyRegistry::make(parse_spec("mode", GetParam()), StrategyContext{*model,
-                                                                               *comm_,
-                                                                               torch::kCPU,
-                                                                               {.learning_rate = 0.1, .momentum = 0.9},
-                                                                               recorder,
-                                                                               0,
-                                                                               factors,
-                                                                               {},
-                                                                               make_lenet_of_20});
-    const auto samples = random_samples(8, kOf20, 3);
-    auto before = strategy->state();
-    strategy->set_learning_rate(0.02);
-    strategy->step(part_of(samples, 8, 0, 0, 1));
-    for (auto& [name, tensor] : before) tensor = strategy->state().at(name) - tensor;
-    return before;
-  };
-  const auto model = make("lenet", kOf20);
-  const auto plain = step_of({}), scaled = step_of(rate_factors(*model, "conv2=0.5,fc3=4"));
-  for (const auto& [name, step] : plain) {
-    const double factor = name.starts_with("model.conv2") ? 0.5 : name.starts_with("model.fc3") ? 4 : 1;
-    EXPECT_TRUE(scaled.at(name).allclose(step * factor, 1e-10, 1e-12)) << name;
+TEST(PrecisionTest, HalfPrecisionRoundsAndLeavesParametersGradientsAndLogitsF32) {
+  for (const auto& arch : kArchsOfLayers) {
+    const Pass whole = pass_of(arch, {}), half = pass_of(arch, {.dtype = torch::kBFloat16});
+    EXPECT_EQ(half.logits.scalar_type(), torch::kFloat32) << arch;
+    EXPECT_FALSE(half.logits.equal(whole.logits)) << arch;
+    EXPECT_LT(relative(half.logits, whole.logits), 0.1) << arch;
+    for (const auto& [name, gradient] : half.gradients) EXPECT_EQ(gradient.scalar_type(), torch::kFloat32) << name;
+    const std::string head = arch == "resnet18" ? "fc.weight"
+                             : arch == "mlp"    ? "fc2.weight"
+                             : arch[0] == 'l'   ? "fc3.weight"
+                                                : "head.weight";
+    EXPECT_LT(relative(half.gradients.at(head), whole.gradients.at(head)), 0.2) << arch;
   }
 }
 
-TEST(FineTuningTest, RanksReachTheParametersOfOne) {
-  const auto samples = random_samples(13, {1, 12, 12, 4}, 7);
-  const auto state_of = [&](const std::string& mode, Comm& comm) {
-    Recorder recorder;
-    TinyNorm model;
-    model.to(torch::kFloat64);
-    {
-      at::NoGradGuard no_grad;
-      for (auto& parameter : model.parameters()) parameter.fill_(0.01);
-    }
-    model.freeze("norm");
-    const auto strategy = StrategyRegistry::make(
-        parse_spec("mode", mode),
-        StrategyContext{model, comm, torch::kCPU, kDecayed, recorder, 0, rate_factors(model, "fc=3")});
-    for (int64_t i = 0; i < 3; ++i)
-      strategy->step(part_of(samples, 5, i, strategy->data_rank(), strategy->data_world_size()));
-    return strategy->state();
+TEST(PrecisionTest, ImagesThatComeRoundedGiveTheSameBits) {
+  for (const auto& arch : kArchsOfLayers) {
+    EXPECT_TRUE(ModelRegistry::make(parse_spec("arch", arch), kPrecise)->rounds_images()) << arch;
+    const Precision half{.dtype = torch::kBFloat16, .gradient_scale = 1024};
+    const Pass given = pass_of(arch, half), rounded = pass_of(arch, half, torch::kBFloat16);
+    EXPECT_TRUE(given.logits.equal(rounded.logits)) << arch;
+    ASSERT_EQ(given.gradients.size(), rounded.gradients.size());
+    for (const auto& [name, gradient] : given.gradients)
+      EXPECT_TRUE(gradient.equal(rounded.gradients.at(name))) << arch << " " << name;
+  }
+}
+
+class AnyModel final : public Model {};
+
+TEST(PrecisionTest, RowsAreHalvesWhereTheModelRoundsThemFirst) {
+  const auto lenet = ModelRegistry::make(parse_spec("arch", "lenet"), kPrecise);
+  EXPECT_EQ(layout_of_rows({}, *lenet), Layout::kF32Nchw);
+  EXPECT_EQ(layout_of_rows({.dtype = torch::kBFloat16}, *lenet), Layout::kBf16Nchw);
+  EXPECT_EQ(layout_of_rows({.dtype = torch::kHalf}, *lenet), Layout::kF16Nchw);
+  EXPECT_EQ(layout_of_rows({.dtype = torch::kHalf}, AnyModel()), Layout::kF32Nchw);
+}
+
+/// bf16 has the range of f32, so that a power of two is taken off again to the bit.
+TEST(PrecisionTest, TheScaleOfGradientsIsTakenOffInEveryLayer) {
+  for (const auto& arch : kArchsOfLayers) {
+    const Pass plain = pass_of(arch, {.dtype = torch::kBFloat16});
+    const Pass scaled = pass_of(arch, {.dtype = torch::kBFloat16, .gradient_scale = 1024});
+    EXPECT_TRUE(plain.logits.equal(scaled.logits)) << arch;
+    EXPECT_EQ(plain.gradients.size(), scaled.gradients.size());
+    for (const auto& [name, gradient] : plain.gradients)
+      EXPECT_TRUE(scaled.gradients.at(name).allclose(gradient, 1e-6, 1e-12)) << arch << " " << name;
+  }
+}
+
+/// Gradients of 2^-26 are 0 in f16, and arrive with a scale.
+TEST(PrecisionTest, AScaleBringsSmallGradientsThroughHalfPrecision) {
+  for (const double scale : {1.0, 4096.0}) {
+    auto x = torch::ones({3}).requires_grad_();
+    const auto half = detail::rounded(x, torch::kHalf, scale);
+    detail::widened(half * 1, torch::kFloat32, scale).backward(torch::full({3}, 0x1p-26));
+    EXPECT_TRUE(x.grad().equal(torch::full({3}, scale == 1 ? 0 : 0x1p-26))) << scale;
+  }
+}
+
+/// 20 times as large as normalised pictures, and a scale of 65536: the weights become infinite in the next update.
+TEST(PrecisionTest, AScaleThatIsTooLargeOverflowsTheGradientsOfF16) {
+  const auto is_finite = [](double scale) {
+    at::manual_seed(1);
+    const auto model = ModelRegistry::make(parse_spec("arch", "mlp"), kPrecise);
+    compute_in(*model, {.dtype = torch::kHalf, .gradient_scale = scale});
+    const auto logits = model->forward(20 * torch::randn({6, 3, 33, 33}));
+    EXPECT_TRUE(logits.isfinite().all().item<bool>());
+    torch::cross_entropy_loss(logits, torch::tensor({0, 1, 2, 3, 4, 0}, torch::kInt64)).backward();
+    return model->named_parameters()["fc1.weight"].grad().isfinite().all().item<bool>();
   };
-  const auto alone = make_self_comm();
-  const auto expected = state_of("single", *alone);
-  for (const int world_size : {2, 3})
-    run_ranks(world_size, [&](Comm& comm) {
-      const auto state = state_of("ddp", comm);  // at rank 0
-      if (comm.rank() != 0) return;
-      EXPECT_LE(relative_difference(expected, state), 1e-12) << world_size << " ranks";
-    });
+  EXPECT_TRUE(is_finite(64));
+  EXPECT_FALSE(is_finite(65536));
+}
+
+TEST(PrecisionTest, ChannelsLastChangesTheMemoryAndNotTheNumbers) {
+  for (const std::string arch : {"resnet18", "airbench(width=0.25)", "bag-of-tricks-resnet(width=0.25)"}) {
+    const Pass plain = pass_of(arch, {}), last = pass_of(arch, {.is_channels_last = true});
+    EXPECT_LT(relative(last.logits, plain.logits), 1e-5) << arch;
+    for (const auto& [name, gradient] : plain.gradients)
+      EXPECT_LT(relative(last.gradients.at(name), gradient), 1e-3) << arch << " " << name;
+  }
+  Conv2d conv(torch::nn::Conv2dOptions(3, 8, 3));
+  conv->compute_in({.is_channels_last = true});
+  EXPECT_TRUE(conv(torch::randn({2, 3, 9, 9})).is_contiguous(at::MemoryFormat::ChannelsLast));
+  EXPECT_TRUE(conv->weight.is_contiguous());  // modes cut and send parameters as they lie
+}
+
+/// LibTorch's own layer, as another's model may have it.
+class ForeignModel final : public Model {
+ public:
+  ForeignModel() {
+    torch::nn::Linear fc = register_module("fc", torch::nn::Linear(4, 2));
+    add_stage("fc", {"fc"}, [fc](const torch::Tensor& x) mutable { return fc(x.flatten(1)); });
+  }
+};
+
+TEST(PrecisionTest, AFlagThatNoLayerKnowsIsRefused) {
+  const auto refusal = [](const TrainOptions& options, const Model& model) {
+    return message_of(ErrorKind::kConfig, [&] { check_layers(options, model); });
+  };
+  const auto mlp = ModelRegistry::make(parse_spec("arch", "mlp"), kPrecise);
+  const auto lenet = ModelRegistry::make(parse_spec("arch", "lenet"), kPrecise);
+  TrainOptions options;
+  options.arch = "mlp";
+  check_layers(options, *mlp);
+  options.is_channels_last = true;
+  check_layers(options, *lenet);
+  EXPECT_EQ(refusal(options, *mlp),
+            "--channels-last with --arch mlp: the model has no convolutions (penstock::Conv2d), so it would change "
+            "nothing; expected a model that has them, or no --channels-last");
+  options.is_channels_last = false;
+  options.precision = "bf16";
+  check_layers(options, *mlp);
+  options.arch = "foreign";
+  EXPECT_EQ(refusal(options, ForeignModel()),
+            "--precision bf16 with --arch foreign: the model has no convolutions or linear layers (penstock::Conv2d, "
+            "penstock::Linear), so it would change nothing; expected a model that has them, or no --precision bf16");
+  options.precision = "tf32";
+  check_layers(options, ForeignModel());
+}
+
+TEST(PrecisionTest, NamesAndScalesAreRead) {
+  EXPECT_FALSE(parse_precision("f32").dtype || parse_precision("tf32").dtype);
+  EXPECT_EQ(parse_precision("bf16").dtype, torch::kBFloat16);
+  EXPECT_EQ(parse_precision("f16").gradient_scale, 1024);
+  EXPECT_EQ(parse_precision("f16(scale=64)").gradient_scale, 64);
+  const auto refusal = [](const std::string& text) {
+    return message_of(ErrorKind::kConfig, [&] { parse_precision(text); });
+  };
+  EXPECT_EQ(refusal("f16(scale=100)"), "--precision f16: scale is 100; expected a power of two from 1 to 65536");
+  EXPECT_NE(refusal("bf16(scale=2)").find("unknown key \"scale\""), std::string::npos);
+  EXPECT_NE(refusal("fp16").find("did you mean \"f16\""), std::string::npos);
+  TrainOptions options;
+  options.precision = "f16";
+  EXPECT_EQ(message_of(ErrorKind::kDevice, [&] { check_precision(options, torch::kCPU); }),
+            "--precision f16: the processor does not compute so; expected --device cuda, or --precision f32 or bf16");
+  options.precision = "bf16";
+  check_precision(options, torch::kCPU);
+  options.exact_shards = 8;
+  EXPECT_EQ(message_of(ErrorKind::kConfig, [&] { check_precision(options, torch::kCPU); }),
+            "--exact is 8 with --precision bf16, whose kernels differ between processors; expected one of the two");
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ LoaderOptions ahead_options(int workers = 1) {
   return {.workers = workers, .prefetch = 2, .batch_size = 32, .rank = 0, .world_size = 1, .seed = 7, .epoch_count = 6};
 }
 
-TEST(PlansAheadTest, BatchesMadeLaterAreThoseOfALoader) {
+TEST(PlanPrefetcherTest, BatchesMadeLaterAreThoseOfALoader) {
   const Pipeline pipeline("affine(degrees=10),flip,normalize,erase(p=0.3)", small_dataset()->manifest().statistics);
   for (const auto& [rank, world_size, shuffle] :
        {std::tuple{0, 1, Shuffle::kGlobal}, {2, 3, Shuffle::kGlobal}, {1, 3, Shuffle::kRankLocal}}) {
@@ -79,7 +79,7 @@ std::vector<std::string> batches_from(int64_t epoch, int64_t first_batch, int64_
   return found;
 }
 
-TEST(PlansAheadTest, StretchesOfAnyLengthGiveTheSameOrder) {
+TEST(PlanPrefetcherTest, StretchesOfAnyLengthGiveTheSameOrder) {
   const std::vector<std::string> expected{"2.1", "2.2", "2.3", "2.4", "3.0", "3.1", "3.2", "3.3", "3.4"};
   for (const int64_t count : {1, 2, 3, 100}) EXPECT_EQ(batches_from(2, 1, count), expected) << count;
 }
@@ -98,7 +98,7 @@ std::vector<int64_t> planned_counts(const PlanPrefetcher::Shape& shape, int64_t 
   return counts;
 }
 
-TEST(PlansAheadTest, EachStretchIsTwiceAsLongUpToItsBound) {
+TEST(PlanPrefetcherTest, EachStretchIsTwiceAsLongUpToItsBound) {
   PlanPrefetcher::Shape shape{.batches_per_epoch = 100, .batch_bytes = kBytes};
   const auto of_first_epoch = [&](int64_t taken) { return planned_counts(shape, taken)[0]; };
   EXPECT_EQ(of_first_epoch(0), 4);
@@ -110,7 +110,7 @@ TEST(PlansAheadTest, EachStretchIsTwiceAsLongUpToItsBound) {
   EXPECT_EQ(of_first_epoch(11), 4 + 6 + 6 + 6);
 }
 
-TEST(PlansAheadTest, NothingIsPlannedAfterTheLastEpoch) {
+TEST(PlanPrefetcherTest, NothingIsPlannedAfterTheLastEpoch) {
   PlanPrefetcher::Shape shape{.batches_per_epoch = kBatches, .batch_bytes = kBytes, .epoch_count = 1};
   EXPECT_EQ(planned_counts(shape, kBatches), (std::vector<int64_t>{5, 0, 0}));
   shape.epoch_count = 2;
@@ -119,7 +119,7 @@ TEST(PlansAheadTest, NothingIsPlannedAfterTheLastEpoch) {
   EXPECT_EQ(planned_counts(shape, kBatches), (std::vector<int64_t>{5, 5, 0}));
 }
 
-TEST(PlansAheadTest, AnErrorComesWithTheStretchThatItIsOf) {
+TEST(PlanPrefetcherTest, AnErrorComesWithTheStretchThatItIsOf) {
   const auto plan = [](int64_t epoch, int64_t index, std::byte* to) {
     if (index == 2) throw io_error("the disk is gone; expected it");
     return numbered(epoch, index, to);

@@ -14,7 +14,7 @@ using testing::ElementsAre, testing::HasSubstr;
 
 const std::string kAffine = "affine(degrees=20,translate=0.1,fill=30),normalize";
 
-TEST(CapturedStepTest, TrainsTheBitsOfPlainStepsWithEveryOptimizer) {
+TEST(CudaGraphStepTest, TrainsTheBitsOfPlainStepsWithEveryOptimizer) {
   for (const char* optimizer : {"sgd", "sgd(nesterov=true)", "adam", "adamw", "lamb", "muon"}) {
     SCOPED_TRACE(optimizer);
     const OptimizerOptions options{.learning_rate = 0.01, .momentum = 0.9, .weight_decay = 1e-3, .spec = optimizer};
@@ -28,7 +28,7 @@ TEST(CapturedStepTest, TrainsTheBitsOfPlainStepsWithEveryOptimizer) {
   }
 }
 
-TEST(CapturedStepTest, TrainsTheBitsOfPlainStepsInMicroBatches) {
+TEST(CudaGraphStepTest, TrainsTheBitsOfPlainStepsInMicroBatches) {
   CountingGraph::Counts counts;
   expect_same_bits(CapturedTraining(kAffine, "single(accumulate=3)").train_plainly(),
                    CapturedTraining(kAffine, "single(accumulate=3)").train_captured(counts));
@@ -36,7 +36,7 @@ TEST(CapturedStepTest, TrainsTheBitsOfPlainStepsInMicroBatches) {
 
 /// From the first batch with a picture that loses its colours on, in the second epoch, another kernel makes the
 /// batches.
-TEST(CapturedStepTest, AnotherKindOfStepIsCapturedAnew) {
+TEST(CudaGraphStepTest, AnotherKindOfStepIsCapturedAnew) {
   const std::string augment = "shift(pad=2),flip,grayscale(p=0.003),normalize";
   CountingGraph::Counts counts;
   CapturedTraining captured(augment);
@@ -45,7 +45,7 @@ TEST(CapturedStepTest, AnotherKindOfStepIsCapturedAnew) {
   EXPECT_EQ(counts.warm_ups, 2 * CudaGraphStep::kWarmUps);
 }
 
-TEST(CapturedStepTest, AStepThatCannotBeCapturedIsSaidOnceAndRunsAsItIs) {
+TEST(CudaGraphStepTest, AStepThatCannotBeCapturedIsSaidOnceAndRunsAsItIs) {
   CountingGraph::Counts counts{.fails = true};
   CapturedTraining captured(kAffine);
   expect_same_bits(CapturedTraining(kAffine).train_plainly(), captured.train_captured(counts));
@@ -57,7 +57,7 @@ TEST(CapturedStepTest, AStepThatCannotBeCapturedIsSaidOnceAndRunsAsItIs) {
             "stream is capturing");
 }
 
-TEST(CapturedStepTest, OnlySingleWithoutExactAndEmulationCanBeCaptured) {
+TEST(CudaGraphStepTest, OnlySingleWithoutExactAndEmulationCanBeCaptured) {
   const auto why = [](const std::string& mode, int shards = 0) {
     const auto comm = make_self_comm();
     const ModelMaker make = [] {
@@ -72,7 +72,7 @@ TEST(CapturedStepTest, OnlySingleWithoutExactAndEmulationCanBeCaptured) {
   EXPECT_THAT(why("single", 4), HasSubstr("--exact"));
 }
 
-TEST(CapturedStepTest, FeedersWhoseWorkDiffersFromBatchToBatchMakeTheirBatchesThemselves) {
+TEST(CudaGraphStepTest, FeedersWhoseWorkDiffersFromBatchToBatchMakeTheirBatchesThemselves) {
   Recorder recorder;
   const LoaderOptions options{.workers = 0, .batch_size = 8};
   const Pipeline pipeline("normalize", small_dataset()->manifest().statistics);

@@ -12,7 +12,7 @@ namespace {
 
 using testing::MatchesRegex;
 
-TEST(RollCallTest, ARankThatFallsSilentIsNamedAndTheOthersHearTheSame) {
+TEST(HeartbeatTest, ARankThatFallsSilentIsNamedAndTheOthersHearTheSame) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   static_cast<c10d::Store&>(*store).set("roll/1", std::string("9 56 100"));  // the entry that a killed rank leaves
   Heartbeat first(store, 0, 3), third(store, 2, 3);
@@ -26,7 +26,7 @@ TEST(RollCallTest, ARankThatFallsSilentIsNamedAndTheOthersHearTheSame) {
   EXPECT_EQ(third.explain(0), blame);
 }
 
-TEST(RollCallTest, ARankThatNeverSaidAnythingHidesNoOther) {
+TEST(HeartbeatTest, ARankThatNeverSaidAnythingHidesNoOther) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   Heartbeat first(store, 0, 3), third(store, 2, 3);
   EXPECT_THAT(first.explain(0), MatchesRegex("rank 1 did not follow, last heard of [0-9]+ s ago; expected it .*"));
@@ -39,7 +39,7 @@ c10::intrusive_ptr<c10d::HashStore> store_with(const std::map<std::string, std::
   return store;
 }
 
-TEST(RollCallTest, SeveralRanksAreSpokenOfInThePlural) {
+TEST(HeartbeatTest, SeveralRanksAreSpokenOfInThePlural) {
   const auto silent = store_with({{"roll/1", "9 56 100"}, {"roll/3", "9 56 100"}});
   Heartbeat first(silent, 0, 4), third(silent, 2, 4);
   EXPECT_THAT(first.explain(0),
@@ -55,7 +55,7 @@ TEST(RollCallTest, SeveralRanksAreSpokenOfInThePlural) {
             "speed, or a longer --timeout");
 }
 
-TEST(RollCallTest, TheFirstReasonCounts) {
+TEST(HeartbeatTest, TheFirstReasonCounts) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   Heartbeat first(store, 0, 2), second(store, 1, 2);
   second.end("rank 1 has ended: the disk is full");
@@ -70,12 +70,12 @@ class DeafStore final : public c10d::HashStore {
   c10::intrusive_ptr<Store> clone() override { throw std::runtime_error("Connection reset by peer"); }
 };
 
-TEST(RollCallTest, AStoreThatIsGoneIsRankZero) {
+TEST(HeartbeatTest, AStoreThatIsGoneIsRankZero) {
   Heartbeat second(c10::make_intrusive<DeafStore>(), 1, 2);
   EXPECT_THAT(second.explain(3), MatchesRegex("rank 0 did not follow within 3 s, last heard of .*"));
 }
 
-TEST(RollCallTest, AStoreOfTheLauncherThatIsGoneIsNotRankZero) {
+TEST(HeartbeatTest, AStoreOfTheLauncherThatIsGoneIsNotRankZero) {
   Heartbeat second(c10::make_intrusive<DeafStore>(), 1, 2, "node7:29500");
   EXPECT_THAT(second.explain(3), MatchesRegex("the store at node7:29500 has not answered for [0-9]+ s; expected the "
                                               "launcher to keep it until all ranks are done"));
