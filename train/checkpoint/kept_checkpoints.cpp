@@ -81,10 +81,9 @@ void keep_checkpoints(const fs::path& out, int64_t step, int64_t keep) {
 void check_has_options(const std::string& flag, const fs::path& folder) {
   if (has_options(folder) || checkpoints_in(folder).empty()) return;
   throw config_error(concat(flag, ": ", folder.string(),
-                            " has checkpoints and no " options.json
-                            ",
-                            ", so that their data and options are not known; expected the folder of a run, or ",
-                            "--resume ", (folder / kLastCheckpoint).string(), " with all flags of the run"));
+                            " has checkpoints and no options.json, so that their data and ",
+                            "options are not known; expected the folder of a run, or --resume ",
+                            (folder / kLastCheckpoint).string(), " with all flags of the run"));
 }
 
 }  // namespace penstock

@@ -14,6 +14,7 @@
 #include "train/checkpoint/resume_auto.h"
 #include "train/loop/tta.h"
 #include "train/nn/model.h"
+#include "train/nn/module_names.h"
 #include "train/nn/parameter_groups.h"
 #include "train/options/average.h"
 #include "train/options/options_file.h"
