@@ -29,7 +29,11 @@ const Lines* g_lines = nullptr;
   _exit(static_cast<int>(ErrorKind::kConfig));
 }
 
-/// An exception does not come out of dlopen(): it ends here.
+/// What start-up code throws comes out of dlopen(), or ends in std::terminate(): that depends on the C library.
+std::string threw(const std::string& file, const std::string& what) {
+  return concat(kFlag, " ", file, ": its start-up code threw ", what, "; expected code that throws nothing");
+}
+
 [[noreturn]] void end_of_terminate() {
   std::string what = "something that is no std::exception";
   try {
@@ -75,7 +79,15 @@ class Loading {
 
 void load(const std::string& file, const std::string& libtorch) {
   const Loading loading(file);
-  load_plugin(file, libtorch);
+  try {
+    load_plugin(file, libtorch);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw config_error(threw(file, in_quotes(error.what())));
+  } catch (...) {
+    throw config_error(threw(file, "something that is no std::exception"));
+  }
 }
 
 }  // namespace

@@ -135,9 +135,9 @@ def test_shardprep_wants_a_thread_for_each_job(data, tmp_path, threads):
 
 def test_memory_that_is_not_there_is_named_with_its_amount_and_the_flag(data):
     limit = 400_000_000
-    done = run("loadbench", "--data", data, "--workers", 0, "--batch-size", 100_000, code=DEVICE,
+    done = run("loadbench", "--data", data, "--workers", 0, "--batch-size", 100_000, "--augment", "resize(size=512),normalize", code=DEVICE,
                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
-    assert is_one_line(done.stderr, r"loadbench: loader: no memory for batch \d of 6, 31[0-9.]+ MB each \(.* of address "
+    assert is_one_line(done.stderr, r"loadbench: loader: no memory for batch \d of 6, 62[0-9.]+ MB each \(.* of address "
                        r"space are used, 400.0 MB allowed by ulimit -v\); expected a smaller batch size \(--batch-size\) or "
                        r"less --prefetch, or more memory"), done.stderr
 

@@ -304,7 +304,7 @@ def test_a_wheel_travels_if_it_is_of_these_sources(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "bench/gpu"))
     pack = importlib.import_module("pack")
     root, wheels = tmp_path / "root", tmp_path / "wheels"
-    for name in ("core", "augment", "loader", "python", "tools/train", "cmake", "script"):
+    for name in ("core", "augment", "loader/batch", "python", "tools/train", "cmake", "script"):
         (root / name).mkdir(parents=True)
     for name in ("CMakeLists.txt", "pyproject.toml", "loader/batch/loader.h", "tools/train/main.cpp"):
         (root / name).write_text("1\n")

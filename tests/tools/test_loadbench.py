@@ -156,7 +156,7 @@ def test_a_corrupt_sample_fails_or_is_substituted(data, tmp_path):
     (["--world-size", "6", "--shuffle", "rank-local"], 2, "loader: rank-local shuffling of 5 shards over 6 ranks"),
     (["--augment", "afine"], 2, 'unknown transform "afine"; did you mean "affine"?'),
     (["--batch-size", "999", "--tail", "drop"], 2, "has 0 images; expected a smaller --batch-size, or --tail pad"),
-    (["--batch-size", "999", "--rank", "998", "--world-size", "999", "--digest"], 2, "has 0 images"),
+    (["--batch-size", "999", "--rank", "0", "--world-size", "999", "--digest"], 2, "has 0 images"),
     (["--batch-size", "999", "--tail", "drop", "--digest"], 2, "has 0 images; expected a smaller --batch-size"),
     (["--batch-size", "abc"], 2, '--batch-size: is "abc"; expected a whole number'),
     (["--seed", "-1"], 2, '--seed: is "-1"; expected a whole number, 0 or more'),

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "train/comm/comm.h"
-#include "train/parallel/pipeline/recompute.h"
 #include "train/parallel/strategy/gradient_sync.h"
 #include "train/parallel/strategy/model_part.h"
 #include "train/tensor/device_batch.h"
+#include "train/tensor/random_state.h"
 
 namespace penstock::detail {
 

@@ -1,29 +1,7 @@
 // RecomputedForward: swaps the memory under the buffers.
 #include "train/parallel/pipeline/recompute.h"
 
-#include <ATen/Context.h>
-
-#include <mutex>
-
 namespace penstock::detail {
-
-void RandomState::keep() {
-  auto generator = at::globalContext().defaultGenerator(device_);
-  const std::lock_guard lock(generator.mutex());
-  state_ = generator.get_state();
-}
-
-void RandomState::restore() const {
-  auto generator = at::globalContext().defaultGenerator(device_);
-  const std::lock_guard lock(generator.mutex());
-  generator.set_state(state_);
-}
-
-bool RandomState::is_now() const {
-  auto generator = at::globalContext().defaultGenerator(device_);
-  const std::lock_guard lock(generator.mutex());
-  return generator.get_state().equal(state_);
-}
 
 RecomputedForward::RecomputedForward(const RandomState& before, const NamedTensors& buffers,
                                      const torch::Device& device)

@@ -7,22 +7,9 @@
 #include <vector>
 
 #include "train/parallel/strategy/model_part.h"
+#include "train/tensor/random_state.h"
 
 namespace penstock::detail {
-
-/// The state of a device's random numbers: 5 KB on the CPU, 16 bytes on CUDA.
-class RandomState {
- public:
-  explicit RandomState(const torch::Device& device) : device_(device) {}
-
-  void keep();           ///< Takes the state as it is now.
-  void restore() const;  ///< Makes it what it was at keep().
-  bool is_now() const;   ///< Whether nothing has been drawn since keep(), and nobody has set it.
-
- private:
-  torch::Device device_;
-  torch::Tensor state_;
-};
 
 /// While it lives, forwards draw the random numbers that followed `before`, and change copies of the buffers: BatchNorm
 /// has counted the micro-batch already. Its destructor gives both back as they were when it was made.

@@ -20,7 +20,11 @@ class StrategyContractTest : public testing::TestWithParam<std::string> {
     return {GetParam(), [=] { return make(arch, kSmallGrey, seed); }, *comm_, kSgd};
   }
   std::unique_ptr<Comm> comm_ = make_self_comm();
-  Samples samples_ = random_samples(16, kSmallGrey, 5);
+  /// The second batch of 36 samples: the 16 of samples_, and 4 padding rows.
+  DeviceBatch padded_part(const StrategyHarness& one) const { return one.part(all_, 20, 1); }
+
+  Samples all_ = random_samples(36, kSmallGrey, 5);
+  Samples samples_{all_.images.narrow(0, 20, 16), all_.labels.narrow(0, 20, 16)};
 };
 INSTANTIATE_TEST_SUITE_P(Modes, StrategyContractTest, testing::ValuesIn(StrategyRegistry::names()));
 INSTANTIATE_TEST_SUITE_P(Stages, StrategyContractTest, testing::Values("zero(stage=2)", "zero(stage=3)"));
@@ -35,8 +39,8 @@ TEST_P(StrategyContractTest, StepsLearn) {
 
 TEST_P(StrategyContractTest, SumsAreThoseOfTheWeightedRows) {
   auto one = trainee();
-  auto batch = one.part(samples_, 20, 0);  // 4 padding rows
-  batch.weights[3] = 0;                    // a substituted row
+  auto batch = padded_part(one);
+  batch.weights[3] = 0;  // a substituted row
   at::NoGradGuard no_grad;
   const auto logits = one.strategy->evaluate(batch).narrow(0, 0, 16);  // the model's own parameters may be in slices
   auto losses = torch::cross_entropy_loss(logits, samples_.labels, {}, at::Reduction::None);
@@ -53,8 +57,8 @@ TEST_P(StrategyContractTest, SumsAreThoseOfTheWeightedRows) {
 /// Row 0 has mix weight 0.5 and counts by its own label; row 1 counts by the second label.
 TEST_P(StrategyContractTest, MixedRowsCountBothLabelsByTheirShares) {
   auto one = trainee();
-  auto batch = one.part(samples_, 20, 0);  // 4 padding rows
-  batch.weights[3] = 0;                    // a substituted row
+  auto batch = padded_part(one);
+  batch.weights[3] = 0;  // a substituted row
   batch.second_labels = torch::remainder(batch.labels + 1, 4);
   batch.mix_weights = torch::linspace(0.5, 0.1, 20);
   at::NoGradGuard no_grad;
@@ -147,7 +151,7 @@ TEST_P(StrategyContractTest, EvaluationChangesNothing) {
   StrategyHarness one(GetParam(), make_tiny, *comm_, kSgd);
   one.strategy->step(one.part(samples_, 16, 0));
   const auto before = one.strategy->state();
-  auto batch = one.part(samples_, 20, 0);
+  auto batch = padded_part(one);
   const auto logits = one.strategy->evaluate(batch);
   EXPECT_EQ(logits.sizes(), torch::IntArrayRef({20, 4}));
   EXPECT_FALSE(logits.requires_grad());
@@ -164,7 +168,7 @@ TEST_P(StrategyContractTest, RunningStatisticsSeeSamplesOnly) {
   const auto mean = [](StrategyHarness& run) {
     return run.strategy->state().at("model.norm.running_mean").template item<double>();
   };
-  padded.strategy->step(padded.part(samples_, 20, 0));
+  padded.strategy->step(padded_part(padded));
   whole.strategy->step(whole.part(samples_, 16, 0));
   EXPECT_EQ(mean(padded), mean(whole));
   EXPECT_NE(mean(whole), 0);
