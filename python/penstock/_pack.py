@@ -4,21 +4,16 @@ import pathlib
 import re
 import sys
 import time
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from penstock import _native
 from penstock._arguments import int32, text, whole
-from penstock.errors import ConfigError, CorruptError, DeviceError, IoError
+from penstock.errors import ConfigError, CorruptError, IoError
 
 _PICTURE_KEYS = ("image", "img", "picture", "jpg", "jpeg", "png")
 _LABEL_KEYS = ("label", "labels", "cls", "class", "fine_label", "target")
 _CHANNELS = (1, 3, 4)  # of pixels: grey, RGB, and RGB with alpha
 _MOST_CLASSES = 100_000  # that numbers as labels may make of fewer pictures: 3 MB of names
-
-# What messages say of the flags of shardprep, in the words of pack().
-_WORDS = {"--force": "force=True", "shardprep pack --on-corrupt skip": 'on_corrupt="skip"', "--jobs": "jobs",
-          "--max-pixels": "max_pixels"}
-_WORDS_FOR_ITERABLES = {**_WORDS, "with every class,": "with every class (class_names may list them),"}
 
 
 class Packed(NamedTuple):
@@ -73,32 +68,29 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
         common["source"], common["input"] = _source_and_folder(source)
         if len(splits) > 1:  # what is wrong with the second split must not show only after the first is packed
             for name in splits:
-                _as_python_says_it(_native.check_packing, _native.pack_options(split=name, packed_next=splits, **common))
+                _native.check_packing(_native.pack_options(split=name, packed_next=splits, **common))
         for number, name in enumerate(splits, 1):
             option = _native.pack_options(split=name, packed_next=splits[number:], **common)
-            _as_python_says_it(_native.pack, option, None, "", line)
+            _native.pack(option, None, "", line)
             line.end_split()
     else:
         if len(splits) != 1:
             raise ConfigError(f"pack: split is {splits!r:.200} with an iterable; expected one split, and a call for each")
         option = _native.pack_options(source="digits", input="", split=splits[0], packed_next=[], **common)
-        _as_python_says_it(_native.check_pack_options, option)  # before the iterable is asked for anything
+        _native.check_pack_options(option)  # before the iterable is asked for anything
         spool = _native.Spool(common["output"], on_corrupt == "skip")
         _fill(spool, source, class_names, line)
-        _as_python_says_it(_native.pack, option, spool, "iterable", line, words=_WORDS_FOR_ITERABLES)
+        _pack_spooled(option, spool, line)
         line.end_split()
     return line.result(common["output"])
 
 
-def _as_python_says_it(function: Callable[..., None], *arguments: Any, words: Dict[str, str] = _WORDS) -> None:
-    """An error names arguments of Python in place of flags."""
+def _pack_spooled(option: Any, spool: Any, line: Any) -> None:
+    """An error about classes says how an iterable can have all of them."""
     try:
-        function(*arguments)
-    except (ConfigError, CorruptError, DeviceError, IoError) as error:
-        message = str(error)
-        for flag, argument in words.items():
-            message = message.replace(flag, argument)
-        raise type(error)(message) from None
+        _native.pack(option, spool, "iterable", line)
+    except ConfigError as error:
+        raise ConfigError(str(error).replace("with every class,", "with every class (class_names may list them),")) from None
 
 
 def _source_and_folder(source: "str | os.PathLike[str]") -> Tuple[str, str]:
@@ -206,7 +198,7 @@ def _add(spool: "_native.Spool", picture: Any, label: int, index: int) -> None:
         else:
             spool.add_pixels(_pixels(picture, index), label)
     except (ConfigError, CorruptError, IoError) as error:
-        message = str(error) + (', or on_corrupt="skip"' if isinstance(error, CorruptError) else "")
+        message = str(error) + (', or penstock.pack(on_corrupt="skip")' if isinstance(error, CorruptError) else "")
         raise type(error)(message if message.startswith("pack: ") else f"pack: item {index}: {message}") from None
 
 

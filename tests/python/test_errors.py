@@ -41,7 +41,7 @@ def test_the_exceptions_are_pythons_own_kinds():
     ({"tail": True}, "loader: tail is True; expected one of drop, pad"),
     ({"shuffle": 1}, "loader: shuffle is 1; expected one of global, none, rank-local, True or False"),
     ({"on_corrupt": None}, "loader: on_corrupt is None; expected one of fail, substitute"),
-    ({"dct_scale": False}, "loader: dct_scale is False; expected one of auto, off"),
+    ({"dct_scale": False}, "loader: dct_scale is False; expected one of always, auto, off"),
     ({"layout": "u8", "augment": "flip,normalize"}, 'loader: layout is "u8", levels of 0 to 255, with normalize in augment; expected '),
     ({"batch_size": 1001, "tail": "drop"}, 'loader: batch_size is 1001 with tail="drop" and 1000 samples, so that no batch comes; '
      'expected a batch_size of 1000 or less, or tail="pad"'),

@@ -212,7 +212,7 @@ def test_broken_pictures_may_be_left_out(tmp_path):
     for number, bytes in enumerate(broken):
         with pytest.raises(penstock.CorruptError) as caught:
             penstock.pack([(bytes, 0)], tmp_path / "packed")
-        assert str(caught.value).endswith(', or on_corrupt="skip"') and "\n" not in str(caught.value), str(caught.value)
+        assert str(caught.value).endswith(', or penstock.pack(on_corrupt="skip")') and "\n" not in str(caught.value), str(caught.value)
 
 
 def test_what_is_left_of_a_file_with_an_unknown_format_is_its_name(tmp_path):
