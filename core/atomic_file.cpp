@@ -73,7 +73,12 @@ bool rename_as_new(const fs::path& from, const fs::path& to) {
   if (errno != EINVAL && errno != ENOSYS) return false;
   // On a file system without the flag (NFS), an empty file claims the name first.
   const int fd = open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  return fd >= 0 && close(fd) == 0 && std::rename(from.c_str(), to.c_str()) == 0;
+  if (fd < 0) return false;
+  if (close(fd) == 0 && std::rename(from.c_str(), to.c_str()) == 0) return true;
+  const int code = errno;
+  unlink(to.c_str());  // the empty file must not look like the whole one
+  errno = code;
+  return false;
 }
 
 }  // namespace

@@ -126,6 +126,10 @@ Picture Decompressor::decode(const Region& region, int scale, int channels, std:
     throw bug_error(concat("jpeg: region ", region.width, "x", region.height, " at (", region.x, ", ", region.y,
                            ") of ", width, "x", height, "; expected it inside"));
   }
+  // Where rows are skipped or columns cropped of a picture that is made smaller and whose chroma has a quarter of the
+  // rows, libjpeg-turbo 2.1.5 gives pixels of memory that it has not written: such a picture is read from its corner.
+  if (scale < 8 && libjpeg_->info().max_v_samp_factor > 2)
+    return read({0, 0, full_width, static_cast<JDIMENSION>(region.y + region.height)}, channels, pixels);
   Window window{0, static_cast<JDIMENSION>(region.y), full_width, static_cast<JDIMENSION>(region.height)};
   if (libjpeg_->may_crop()) {
     // jpeg_crop_scanline() treats the window as a picture. At its edges fancy upsampling repeats the outermost sample,

@@ -57,7 +57,8 @@ class Loader:
         them out.
     seed: of the order and of the augmentation, 64 bits.
     rank, world_size: None: those of torch.distributed if it is initialised, else those of torchrun, Slurm or Open MPI. A rank has
-        an equal share of every batch, also of the last one, or one row less than another rank.
+        an equal share of every batch, also of the last one, or one row less than another rank. With
+        shuffle="rank-local" a rank whose samples are used up has none.
     epochs: no batch is made ahead for epochs from this number on; None: there is always a next epoch.
     on_corrupt: "fail", or "substitute": a corrupt sample is zeroed and has weight 0.
     decode: as the flag of loadbench; it changes no pixel.

@@ -49,9 +49,9 @@ c10::intrusive_ptr<c10d::Backend> FailureReport::connect(std::function<c10::intr
   using std::chrono::steady_clock, std::chrono::milliseconds;
   const auto task = std::make_shared<std::packaged_task<c10::intrusive_ptr<c10d::Backend>()>>(std::move(connect));
   auto backend = task->get_future();
-  std::thread([task] { (*task)(); }).detach();
   const auto deadline = steady_clock::now() + std::chrono::seconds(seconds_);
   try {
+    std::thread([task] { (*task)(); }).detach();  // throws where the system gives no thread
     while (backend.wait_for(milliseconds(20)) != std::future_status::ready) {
       if (roll_call_.has_lost_a_rank()) throw std::runtime_error("a rank has ended");
       if (steady_clock::now() >= deadline) throw std::runtime_error(concat("timed out after ", seconds_, " s"));

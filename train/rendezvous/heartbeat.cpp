@@ -1,4 +1,4 @@
-// Roll call: a thread for each rank, which alone may block in the store.
+// Heartbeat: a thread for each rank, which alone may block in the store.
 #include "train/rendezvous/heartbeat.h"
 
 #include <pthread.h>

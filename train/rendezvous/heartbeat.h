@@ -1,4 +1,4 @@
-// Roll call: how far every rank of a group is, known to each of them, so that a rank that fails others can be named.
+// Heartbeat: how far every rank of a group is, known to each of them, so that a rank that fails others can be named.
 #pragma once
 
 #include <cstdint>

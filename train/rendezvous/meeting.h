@@ -1,4 +1,4 @@
-// StoreRendezvous: what ranks tell each other, and people, while they meet.
+// Meeting: what ranks tell each other, and people, while they meet.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// StoreRendezvous file: "penstock rendezvous MARK", created exclusively, and then a line "at HOST PORT".
+// Rendezvous file: "penstock rendezvous MARK", created exclusively, and then a line "at HOST PORT".
 #include "train/rendezvous/rendezvous_file.h"
 
 #include <fcntl.h>

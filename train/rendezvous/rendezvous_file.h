@@ -1,4 +1,4 @@
-// StoreRendezvous file: where rank 0 of a run with --dist-url file://PATH writes at which address it listens, and how
+// Rendezvous file: where rank 0 of a run with --dist-url file://PATH writes at which address it listens, and how
 // it learns before that whether all ranks are on its machine.
 #pragma once
 

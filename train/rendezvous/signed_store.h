@@ -10,7 +10,8 @@ namespace penstock::detail {
 
 /// Texts of the ranks of one run. With a token, which only these ranks know, every text carries a code made of the
 /// token, the key and the text, and what has another code counts as not there: who can connect to the store can remove
-/// texts, but can put none of his own among them. Without a token texts are stored as they are.
+/// texts and put back older ones of the same key, but can put none of his own among them. Without a token texts are
+/// stored as they are.
 ///
 /// The code is HMAC (Krawczyk, Bellare and Canetti 1997), with SHA-1, which LibTorch has; the key is not padded.
 /// Cost: 7 us per text that is written or read.

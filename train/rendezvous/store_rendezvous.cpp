@@ -1,4 +1,4 @@
-// StoreRendezvous: one thread that may block in LibTorch's store, and one that watches it and the clock.
+// meet(): one thread that may block in LibTorch's store, and one that watches it and the clock.
 #include "train/rendezvous/store_rendezvous.h"
 
 #include <chrono>

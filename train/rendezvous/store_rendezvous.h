@@ -1,4 +1,4 @@
-// StoreRendezvous: the ranks of a run find each other in a store, and make sure that they are about to do the same.
+// meet(): the ranks of a run find each other in a store, and make sure that they are about to do the same.
 #pragma once
 
 #include "train/rendezvous/announced.h"

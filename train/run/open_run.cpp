@@ -208,6 +208,8 @@ void begin_from_images(Setup& setup, bool holds_part) {
 
 }  // namespace
 
+// Longer than others: each step needs what the one before it has found out, of options, ranks, checkpoint, data and
+// model.
 Setup set_up(TrainOptions options, const std::function<void(const std::string&)>& say) {
   check(options, ModelRegistry::names(), StrategyRegistry::names(), OptimizerRegistry::names());
   check_spec<ModelRegistry>("arch", options.arch);

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Rows beyond whole batches: the last batch of an epoch is not full, and its last ranks have fewer rows or none.
+// Rows beyond whole batches: the last batch of an epoch is not full, and some ranks have fewer rows or none.
 constexpr int64_t kWholeBatches = 3, kRestRows = 3;  // over four ranks one has none of the rest
 
 // With a learning rate of 0.05 the training is chaotic: orders of the same sums are 1e-9 to 1e-6 apart after 200 steps.

@@ -91,6 +91,7 @@ std::vector<JpegKind> all_kinds() {
   kinds.push_back({"ycck 420", {2, 2}, {1, 1}, JCS_YCCK});
   kinds.push_back({"progressive 444", {1, 1}, {1, 1}, JCS_YCbCr, true});
   kinds.push_back({"progressive 420", {2, 2}, {1, 1}, JCS_YCbCr, true});
+  kinds.push_back({"four rows of chroma", {2, 4}});
   return kinds;
 }
 
