@@ -191,6 +191,8 @@ class Loader:
         """Takes what state_dict() gave. Raises ConfigError if the loader of that state made other batches: of other samples,
         another batch_size, seed, shuffle, tail, augment or layout. set_epoch() takes a loader with others to an epoch."""
         here = self.state_dict()
+        if not isinstance(state, dict):
+            raise ConfigError(f"loader: state is {state!r:.200}; expected what state_dict() gave")
         try:
             epoch, batch = whole("epoch", state["epoch"], 0, 2**32 - 1), whole("batch", state["batch"], 0)
             # Earlier states have neither augment nor layout.

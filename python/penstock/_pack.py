@@ -108,9 +108,12 @@ def _source_and_folder(source: "str | os.PathLike[str]") -> Tuple[str, str]:
 
 def _path(name: str, value: Any) -> str:
     try:
-        return os.fsdecode(value)
+        path = os.fsdecode(value)
     except TypeError:
-        raise ConfigError(f"pack: {name} is {value!r:.200}; expected a folder") from None
+        path = "\0"
+    if "\0" in path:
+        raise ConfigError(f"pack: {name} is {value!r:.200}; expected a folder")
+    return path
 
 
 def _positive(name: str, value: Any) -> int:

@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -34,8 +35,8 @@ void add_pixels(Spool& spool, const Pixels& pixels, int64_t label) {
   spool.add_pixels({pixels.data(), pixels.size()}, {side(0), side(1), side(2)}, label);
 }
 
-PackOptions options_of(const std::string& source, const std::string& input, const std::string& split,
-                       const std::vector<std::string>& packed_next, const std::string& output, int shards,
+PackOptions options_of(const std::string& source, const std::filesystem::path& input, const std::string& split,
+                       const std::vector<std::string>& packed_next, const std::filesystem::path& output, int shards,
                        int64_t shuffle_seed, int jobs, bool force, const std::string& on_corrupt,
                        const std::string& encode, int resize, int quality, double raw_share, int64_t max_pixels,
                        bool transcode, bool exif) {
@@ -81,7 +82,9 @@ void define_pack(nb::module_& module) {
   nb::class_<Spool>(module, "Spool")
       .def(
           "__init__",
-          [](Spool* self, const std::string& folder, bool keeps_corrupt) { new (self) Spool(folder, keeps_corrupt); },
+          [](Spool* self, const std::filesystem::path& folder, bool keeps_corrupt) {
+            new (self) Spool(folder, keeps_corrupt);
+          },
           "folder"_a, "keeps_corrupt"_a)
       .def("add_file", add_file, "bytes"_a, "label"_a, "path"_a)
       .def("add_pixels", add_pixels, "pixels"_a, "label"_a)

@@ -293,3 +293,12 @@ def test_a_second_packing_into_one_folder_is_refused(tmp_path):
         penstock.pack(iter(int, 1), tmp_path)  # before the iterable, which has no end, is asked
     penstock.pack([(PICTURE, 0), (PICTURE, 0)], tmp_path, force=True)
     assert len(images_of(tmp_path)[0]) == 2 and os.listdir(tmp_path) == ["train"]
+
+
+@pytest.mark.parametrize("name", [b"caf\xe9", "caf\udce9"])
+def test_an_output_may_have_any_bytes(tmp_path, name):
+    out = os.path.join(os.fsencode(tmp_path), os.fsencode(name))
+    packed = penstock.pack([(PICTURE, 0)], os.fsdecode(out) if isinstance(name, str) else out)
+    assert packed.samples == 1 and os.path.exists(out + b"/train/manifest.json")
+    with pytest.raises(penstock.ConfigError, match="out is 'a.x00b'; expected a folder"):
+        penstock.pack([(PICTURE, 0)], "a\0b")

@@ -1,11 +1,12 @@
 // CudaGraphStep: the bits of plain steps, on the CPU with the work of the captured step repeated in place of a graph;
 // what is said where there is none; and which steps can be captured.
+#include "train/loop/cuda_graph_step.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/train/captured_training.h"
 #include "tests/train/picture_datasets.h"
-#include "train/loop/cuda_graph_step.h"
 
 namespace penstock {
 namespace {

@@ -1,4 +1,6 @@
 // train_epochs(): what it calls when, what it reports, where it continues, and how ranks stop together.
+#include "train/loop/training_loop.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +11,6 @@
 #include "tests/train/counting_training.h"
 #include "tests/train/rank_threads.h"
 #include "train/loop/stop.h"
-#include "train/loop/training_loop.h"
 
 namespace penstock {
 namespace {

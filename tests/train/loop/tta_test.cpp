@@ -1,5 +1,5 @@
 // --tta: what each view shows, and the mean of their logits.
-#include "train/options/test_views.h"
+#include "train/loop/tta.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "tests/train/rank_threads.h"
 #include "tests/train/strategy_batches.h"
 #include "train/loop/evaluate.h"
-#include "train/loop/tta.h"
+#include "train/options/test_views.h"
 
 namespace penstock {
 namespace {

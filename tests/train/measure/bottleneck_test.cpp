@@ -1,10 +1,10 @@
 // What limits ranks that wait for each other.
+#include "train/measure/bottleneck.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <utility>
-
-#include "train/measure/bottleneck.h"
 
 namespace penstock {
 namespace {

@@ -1,4 +1,6 @@
 // The GPU's use, from a library that stands for NVML: what is read, what the records get, and what fails in one line.
+#include "train/measure/gpu_monitor.h"
+
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -11,7 +13,6 @@
 #include <vector>
 
 #include "tests/support/testing.h"
-#include "train/measure/gpu_monitor.h"
 #include "train/measure/nvml.h"
 #include "train/sinks/sink.h"
 

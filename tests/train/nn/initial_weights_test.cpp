@@ -1,4 +1,6 @@
 // WeightStream: the weights of a model that was made whole, without the memory of one.
+#include "train/nn/initial_weights.h"
+
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
 
@@ -9,7 +11,6 @@
 #include "tests/train/allocation_peak.h"
 #include "tests/train/rank_threads.h"
 #include "tests/train/strategy_batches.h"
-#include "train/nn/initial_weights.h"
 #include "train/nn/module_names.h"
 
 namespace penstock {

@@ -1,11 +1,12 @@
 // --precision and --channels-last: what layers compute in, and that a scale of gradients changes nothing else.
+#include "train/nn/layers.h"
+
 #include <gtest/gtest.h>
 #include <torch/nn/modules/linear.h>
 
 #include "core/error.h"
 #include "tests/support/testing.h"
 #include "train/nn/batch_norm.h"
-#include "train/nn/layers.h"
 #include "train/nn/model.h"
 #include "train/nn/rounding.h"
 #include "train/run/run_precision.h"

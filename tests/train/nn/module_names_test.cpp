@@ -1,11 +1,12 @@
 // Fine-tuning: layers by name, frozen ones in every mode, and a learning rate by layer.
+#include "train/nn/module_names.h"
+
 #include <gmock/gmock.h>
 
 #include "core/error.h"
 #include "tests/support/testing.h"
 #include "tests/train/rank_threads.h"
 #include "tests/train/strategy_batches.h"
-#include "train/nn/module_names.h"
 
 namespace penstock {
 namespace {

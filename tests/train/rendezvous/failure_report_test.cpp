@@ -1,4 +1,6 @@
 // FailureReport: how long a rank waits for connections, and what it says when there are none.
+#include "train/rendezvous/failure_report.h"
+
 #include <gmock/gmock.h>
 
 #include <future>
@@ -7,7 +9,6 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "tests/support/testing.h"
-#include "train/rendezvous/failure_report.h"
 
 namespace penstock::detail {
 namespace {

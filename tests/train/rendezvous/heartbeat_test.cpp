@@ -1,11 +1,11 @@
 // Roll call: which rank is to blame.
+#include "train/rendezvous/heartbeat.h"
+
 #include <gmock/gmock.h>
 
 #include <map>
 #include <string>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
-
-#include "train/rendezvous/heartbeat.h"
 
 namespace penstock::detail {
 namespace {

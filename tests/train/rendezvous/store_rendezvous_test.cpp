@@ -1,4 +1,6 @@
 // StoreRendezvous: which ranks are waited for, which are refused, and the sentence that all ranks get.
+#include "train/rendezvous/store_rendezvous.h"
+
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <netdb.h>
@@ -15,7 +17,6 @@
 #include "tests/support/testing.h"
 #include "tests/train/free_port.h"
 #include "train/rendezvous/address.h"
-#include "train/rendezvous/store_rendezvous.h"
 
 namespace {
 

@@ -1,4 +1,6 @@
 // PlanPrefetcher: batches whose plans were made ahead are those of a loader, wherever an epoch begins.
+#include "train/resident/plan_prefetcher.h"
+
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -11,7 +13,6 @@
 #include "tests/train/resident_batches.h"
 #include "tests/train/small_dataset.h"
 #include "train/feed/feeder.h"
-#include "train/resident/plan_prefetcher.h"
 
 namespace penstock {
 namespace {

@@ -1,4 +1,6 @@
 // Verdict: which earlier run's prediction is used, and how its error is reported.
+#include "train/run/bottleneck_report.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +9,6 @@
 
 #include "core/text.h"
 #include "tests/support/testing.h"
-#include "train/run/bottleneck_report.h"
 
 namespace penstock {
 namespace {

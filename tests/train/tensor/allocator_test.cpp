@@ -1,5 +1,7 @@
 // What a step frees is there for the next one: counted in page faults, in a process of its own, because the setting
 // holds for all of a process.
+#include "train/tensor/allocator.h"
+
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -7,8 +9,6 @@
 
 #include <cstdlib>
 #include <vector>
-
-#include "train/tensor/allocator.h"
 
 namespace penstock {
 namespace {

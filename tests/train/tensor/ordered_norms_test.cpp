@@ -1,10 +1,11 @@
 // Block norms: whatever piece of a tensor a rank has, its sums are those of the whole tensor.
+#include "train/tensor/ordered_norms.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "train/parallel/sharding/shard_layout.h"
-#include "train/tensor/ordered_norms.h"
 
 namespace penstock::detail {
 namespace {

@@ -1,11 +1,12 @@
 // StageLink: what one rank sends is what its neighbour is ready for.
+#include "train/parallel/pipeline/stage_channel.h"
+
 #include <gmock/gmock.h>
 
 #include "core/error.h"
 #include "tests/support/testing.h"
 #include "tests/train/allocation_peak.h"
 #include "tests/train/rank_threads.h"
-#include "train/parallel/pipeline/stage_channel.h"
 
 namespace penstock::detail {
 namespace {
