@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 AFFINE = "affine(degrees=10,translate=0.1)"
 CROP = "random-resized-crop(size={size}),flip,normalize"
-# The published measurement, on an H100 in Python (docs/finding.md): seconds by workers, with the affine.
+# The published measurement, on an H100 in Python (docs/reports/finding.md): seconds by workers, with the affine.
 PUBLISHED_SECONDS = {0: 72.8, 2: 35.0, 4: 18.5}
 
 

@@ -1,6 +1,6 @@
-"""Tables and charts of docs/peers.md, from .peers/results.json: python bench/peers/page.py.
+"""Tables and charts of docs/reports/peers.md, from .peers/results.json: python bench/peers/page.py.
 
-Only the part of the page between the two comments is replaced. The charts are docs/peers-*.svg, one per workload, drawn by gnuplot;
+Only the part of the page between the two comments is replaced. The charts are docs/reports/peers-*.svg, one per workload, drawn by gnuplot;
 README shows that of photographs.
 """
 
@@ -73,7 +73,7 @@ def drawn(name, record):
 
 
 def write(source, docs):
-    """docs/peers.md's tables and charts, from the results in `source`."""
+    """docs/reports/peers.md's tables and charts, from the results in `source`."""
     records = photo_records(source)
     if not records:
         sys.exit(f"page: {source}: no photographs in it; expected those of script/peers --workload photos,photos256")
@@ -88,4 +88,4 @@ def write(source, docs):
 
 
 if __name__ == "__main__":
-    write(ROOT / ".peers" / "results.json", ROOT / "docs")
+    write(ROOT / ".peers" / "results.json", ROOT / "docs/reports")

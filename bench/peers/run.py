@@ -2,7 +2,7 @@
 
 A round runs each loader with each number of workers once, each in a process of its own. Ratios are taken within a round, since
 the machine's speed drifts between them. What was measured is kept in .peers/results.json, row by row, and page.py makes
-docs/peers.md from it.
+docs/reports/peers.md from it.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Measures what docs/performance.md says about Python, all of it side by side in one run:
+"""Measures what docs/reports/performance.md says about Python, all of it side by side in one run:
 
     build/python-environments/full/bin/python bench/python/run.py [--rows loop,loaders,...] [--rounds 5] [--json FILE]
 

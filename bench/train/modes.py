@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The studies of docs/modes.md: runs `train study` for each and writes its tables, with the command, into the document.
+"""The studies of docs/reports/modes.md: runs `train study` for each and writes its tables, with the command, into the document.
 
     .venv/bin/python bench/train/modes.py machine machine-4 nodes sweep     emulated: they sleep, and may run beside other programs
     .venv/bin/python bench/train/modes.py cpu cpu-dp cpu-sweep                     real: the machine must be idle
@@ -16,7 +16,7 @@ import shutil
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DOCUMENT = ROOT / "docs/modes.md"
+DOCUMENT = ROOT / "docs/reports/modes.md"
 SLOWER = 10
 RESNET50 = ["-a", "resnet50", "-b", "64", "--epochs", "1", "--device", "cpu", "--workers", "1", "--data",
             "digits(count=512,size=224)", "--emulate-step", "1930ms"]
@@ -89,10 +89,10 @@ def run(options, name):
     block = f"{command}\n\n{setting}. {' '.join(busy)}".rstrip() + f"\n\n{table(name, mode_rows(text))}"
     document = DOCUMENT.read_text()
     pattern = re.compile(rf"<!-- {name} -->\n.*?<!-- /{name} -->", re.DOTALL)
-    assert len(pattern.findall(document)) == 1, f"docs/modes.md has no one place for {name}"
+    assert len(pattern.findall(document)) == 1, f"docs/reports/modes.md has no one place for {name}"
     DOCUMENT.write_text(pattern.sub(lambda _: f"<!-- {name} -->\n{block}<!-- /{name} -->", document))
     if name.endswith("sweep"):
-        shutil.copyfile(out / "chart-modes.svg", ROOT / f"docs/modes-{name}.svg")
+        shutil.copyfile(out / "chart-modes.svg", ROOT / f"docs/reports/modes-{name}.svg")
     print(block)
 
 

@@ -94,7 +94,7 @@ double rate_of(const Pieces& pieces, int reader_count) {
 
 constexpr uint64_t kEstimatedSamples = 16;
 constexpr int kQuality = 90;
-constexpr double kCoefficientBytes = 1.11;  // per byte of a JPEG (docs/performance.md)
+constexpr double kCoefficientBytes = 1.11;  // per byte of a JPEG (docs/reports/performance.md)
 
 }  // namespace
 

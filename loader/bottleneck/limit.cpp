@@ -22,10 +22,10 @@ constexpr double kShared = 0.9;  // if the run itself keeps its cores this busy,
 constexpr int kListedWorkers = 8;
 constexpr double kMostLimit = 1000;  // a larger one comes from an update that took no time that could be measured
 // On an idle machine 24 promises about a disk of 20 MB/s, none with a range, were wrong by up to 13 %
-// (docs/finding.md). A range for other programs, beside which nobody can tell the two apart, is wider by that.
+// (docs/reports/finding.md). A range for other programs, beside which nobody can tell the two apart, is wider by that.
 constexpr double kStorageNoise = 1.13;
 // Two ranks with one thread each wait for each other as the threads of one step do. On two cores such runs differed by
-// up to 16 % between repeats, those of one thread by up to 10 % (docs/finding.md).
+// up to 16 % between repeats, those of one thread by up to 10 % (docs/reports/finding.md).
 constexpr double kSpinNoise = 1.16;
 
 double own_cores_ms(const StepCosts& times) {

@@ -1,11 +1,12 @@
-"""The documents link to files and headings that exist, write rates with "per", and define the project's words in one glossary."""
+"""The documents link to files and headings that exist, write rates with "per", define the project's words in one glossary, and
+have names in one style: guides in capitals, reports in small letters."""
 import pathlib
 import re
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 # "1.2 ms a step" is read as "one step"; tables that a tool printed are left as they are.
 RATE = re.compile(r"\b(?:ns|us|ms|s|images|pictures|bits?|bytes?|once|twice|one) an? (?:step|batch|sample|row|picture|block|epoch|run|rank|chunk)\b")
 WORDS = ("batch", "step", "row", "sample", "slot", "chunk", "stage of a sample", "stage of a model", "part", "share", "micro-batch",
@@ -36,3 +37,9 @@ def test_the_glossary_has_the_words_of_the_loader_and_the_trainer():
     glossary = (ROOT / "docs/ARCHITECTURE.md").read_text().split("## Glossary")[1].split("\n## ")[0]
     defined = {word.strip() for line in re.findall(r"^\| ([^|]+) \|", glossary, re.MULTILINE) for word in line.split(",")}
     assert set(WORDS) <= defined
+
+
+def test_guides_are_named_in_capitals_and_reports_in_small_letters():
+    for document in (ROOT / "docs").rglob("*.md"):
+        folder, name = str(document.relative_to(ROOT / "docs").parent), document.stem
+        assert (folder, name) in ((".", name.upper()), ("reports", name.lower())), document
