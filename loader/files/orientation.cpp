@@ -14,6 +14,14 @@ std::string_view text_of(std::span<const uint8_t> bytes) {
 
 uint8_t sensible(uint32_t value) { return value >= 1 && value <= 8 ? static_cast<uint8_t>(value) : uint8_t{1}; }
 
+/// The size of a TIFF type of whole numbers that Pillow reads as one; 0 for others. BYTE is none: it reads bytes.
+int whole_number_bytes(uint32_t type) {
+  constexpr uint32_t kShort = 3, kLong = 4, kSignedByte = 6, kSignedShort = 8, kSignedLong = 9;
+  if (type == kSignedByte) return 1;
+  if (type == kShort || type == kSignedShort) return 2;
+  return type == kLong || type == kSignedLong ? 4 : 0;
+}
+
 /// Numbers of a TIFF structure in its byte order.
 struct Tiff {
   std::span<const uint8_t> bytes;
@@ -32,7 +40,7 @@ struct Tiff {
 
 std::optional<uint8_t> exif_orientation(std::span<const uint8_t> block) {
   constexpr std::string_view kPrefix("Exif\0\0", 6);
-  constexpr uint32_t kOrientation = 0x0112, kShort = 3, kLong = 4;
+  constexpr uint32_t kOrientation = 0x0112;
   constexpr size_t kEntryBytes = 12;
   if (text_of(block).starts_with(kPrefix)) block = block.subspan(kPrefix.size());
   if (block.size() < 8) return {};
@@ -46,8 +54,8 @@ std::optional<uint8_t> exif_orientation(std::span<const uint8_t> block) {
     if (entry + kEntryBytes > block.size()) return {};
     const uint32_t type = tiff.number(entry + 2, 2), value_count = tiff.number(entry + 4, 4);
     if (tiff.number(entry, 2) != kOrientation || value_count != 1) continue;
-    if (type != kShort && type != kLong) return uint8_t{1};
-    return sensible(tiff.number(entry + 8, type == kShort ? 2 : 4));
+    const int byte_count = whole_number_bytes(type);
+    return byte_count > 0 ? sensible(tiff.number(entry + 8, byte_count)) : uint8_t{1};
   }
   return {};
 }

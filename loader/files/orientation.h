@@ -12,8 +12,8 @@ namespace penstock::detail {
 /// block that is not there. What makes no sense is upright, because a broken block is no reason to refuse a picture.
 uint8_t stored_orientation(std::span<const uint8_t> exif, std::span<const uint8_t> xmp);
 
-/// The orientation in the first directory of a TIFF structure (TIFF 6.0, tag 0x0112, one SHORT or LONG), which
-/// "Exif\0\0" may precede. An entry with more or fewer values than one is none, whereas Pillow takes the first of
+/// The orientation in the first directory of a TIFF structure (TIFF 6.0, tag 0x0112, one whole number that is no BYTE),
+/// which "Exif\0\0" may precede. An entry with more or fewer values than one is none, whereas Pillow takes the first of
 /// several. Nothing if there is no entry; 1 for one of another type, or with a value that is not 1 .. 8.
 std::optional<uint8_t> exif_orientation(std::span<const uint8_t> block);
 

@@ -200,6 +200,9 @@ class Loader:
             differing = [key for key in here if key not in ("epoch", "batch") and state[key] != here[key]]
         except (KeyError, TypeError) as error:
             raise ConfigError(f"loader: state {state!r:.200} has no {error}; expected what state_dict() gave") from None
+        unknown = [key for key in state if key not in here]
+        if unknown:  # of a later version, whose batches may be others
+            raise ConfigError(f"loader: the state has {unknown[0]!r:.200}, which is unknown; expected what state_dict() gave")
         if differing:
             key = differing[0]
             raise ConfigError(f"loader: {key} is {here[key]!r} and was {state[key]!r} when the state was taken; "

@@ -179,9 +179,11 @@ def _picture_and_label(item: Any, index: int) -> Tuple[Any, Any]:
             raise ConfigError(f"pack: item {index} is a dict of {', '.join(map(str, item))!s:.200}; expected a picture "
                               f"({', '.join(_PICTURE_KEYS)}) and a label ({', '.join(_LABEL_KEYS)})")
         return item[picture], item[label]
-    if isinstance(item, (tuple, list)) and len(item) >= 2:
-        return item[0], item[1]
-    raise ConfigError(f"pack: item {index} is {type(item).__name__}; expected (picture, label) or a dict")
+    if not isinstance(item, (tuple, list)):
+        raise ConfigError(f"pack: item {index} is {type(item).__name__}; expected (picture, label) or a dict")
+    if len(item) != 2:
+        raise ConfigError(f"pack: item {index} has {len(item)} values; expected (picture, label)")
+    return item[0], item[1]
 
 
 def _add(spool: "_native.Spool", picture: Any, label: int, index: int) -> None:

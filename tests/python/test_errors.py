@@ -194,7 +194,7 @@ def test_states_of_other_loaders_are_refused(digits):
     state = penstock.Loader(digits, batch_size=50).state_dict()
     other = penstock.Loader(digits, batch_size=60)
     assert failure(penstock.ConfigError, other.load_state_dict, state).startswith("loader: batch_size is 60 and was 50")
-    for wrong in ({}, None, {**state, "batch": -1}, {**state, "epoch": "one"}):
+    for wrong in ({}, None, {**state, "batch": -1}, {**state, "epoch": "one"}, {**other.state_dict(), "views": 2}):
         failure(penstock.ConfigError, other.load_state_dict, wrong)
 
 

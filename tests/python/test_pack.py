@@ -144,6 +144,7 @@ PICTURE = numpy.zeros((9, 7, 3), dtype=numpy.uint8)
     ([(PICTURE.astype("float32"), 0)], "pack: item 0: the picture is an array of float32; expected bytes of a JPEG or PNG"),
     ([(PICTURE, 0), (None, 0)], "pack: item 1: the picture is NoneType; expected "),
     ([(PICTURE, 0), 7], "pack: item 1 is int; expected (picture, label) or a dict"),
+    ([(PICTURE, 0, "a.jpg")], "pack: item 0 has 3 values; expected (picture, label)"),
     ([{"pixels": PICTURE, "label": 0}], "pack: item 0 is a dict of pixels, label; expected a picture (image, "),
     ([(PICTURE, 0), (PICTURE, "cat")], "pack: item 1: the label is 'cat' after labels of another kind; expected "),
     ([(PICTURE, -1)], "pack: item 0: the label is -1; expected a number, 0 or more, or a name"),

@@ -17,7 +17,7 @@ namespace {
 
 using testing_data::Bytes;
 
-constexpr int kByte = 1, kShort = 3, kLong = 4;
+constexpr int kByte = 1, kShort = 3, kLong = 4, kSignedByte = 6, kSignedShort = 8, kSignedLong = 9;
 
 Bytes bytes_of(std::string_view text) { return {text.begin(), text.end()}; }
 
@@ -34,7 +34,8 @@ Bytes tiff(bool is_little, int type, uint32_t value, uint32_t count = 1, uint32_
   };
   append(42, 2), append(8, 4), append(1, 2);
   append(tag, 2), append(static_cast<uint32_t>(type), 2), append(count, 4);
-  append(value, type == kLong ? 4 : 2), append(0, type == kLong ? 0 : 2);
+  const int value_bytes = type == kLong || type == kSignedLong ? 4 : type == kSignedByte ? 1 : 2;
+  append(value, value_bytes), append(0, 4 - value_bytes);
   return bytes;
 }
 
@@ -45,7 +46,7 @@ const Bytes kXmp6 = xmp("tiff:Orientation=\"6\"/>"), kXmp3 = xmp("><tiff:Orienta
 
 TEST(OrientationTest, ExifIsReadInBothByteOrdersAndTypes) {
   for (const bool is_little : {true, false})
-    for (const int type : {kShort, kLong})
+    for (const int type : {kShort, kLong, kSignedByte, kSignedShort, kSignedLong})
       for (uint32_t value = 1; value <= 8; ++value) EXPECT_EQ(exif_orientation(tiff(is_little, type, value)), value);
 }
 
