@@ -134,10 +134,10 @@ namespace detail {
 
 /// A rate within 2 % of the best counts as the best, so that fewer threads are advised.
 inline constexpr double kAsGood = 1.02;
-/// Two runs of one command differ by up to 5 % (docs/reports/finding.md: ranges over repeats). Therefore more workers are
-/// advised only if they give 5 % more, and fewer only if they would still be enough with batches that take 5 % longer.
-/// Between the two the sentence says neither, so that noise cannot turn "1 worker would be enough" into "1 more worker
-/// would give 1.05x".
+/// Two runs of one command differ by up to 5 % (docs/reports/finding.md: ranges over repeats). Therefore more workers
+/// are advised only if they give 5 % more, and fewer only if they would still be enough with batches that take 5 %
+/// longer. Between the two the sentence says neither, so that noise cannot turn "1 worker would be enough" into "1 more
+/// worker would give 1.05x".
 inline constexpr double kNoise = 1.05;
 
 }  // namespace detail

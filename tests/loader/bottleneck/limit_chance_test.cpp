@@ -72,7 +72,8 @@ TEST(ChanceTest, ACoreForEveryThreadLeavesNothingToChance) {
 
 TEST(ChanceTest, TheRunsOfTheGridAreInTheirRanges) {
   // Times of runs of bench/promises.py with two intra-op threads on two idle cores, and what was measured with the
-  // other number of workers. All of these were outside their ranges, or had none, in the tables of docs/reports/finding.md.
+  // other number of workers. All of these were outside their ranges, or had none, in the tables of
+  // docs/reports/finding.md.
   struct Cell {
     const char* name;
     int workers;
