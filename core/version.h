@@ -1,4 +1,4 @@
-// The version of these headers and of their library. CMakeLists.txt reads it from here.
+// The version of these headers and of their library. CMakeLists.txt and pyproject.toml read it from here.
 #pragma once
 
-#define PENSTOCK_VERSION "0.1.0"
+#define PENSTOCK_VERSION "0.2.0"

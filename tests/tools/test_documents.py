@@ -1,5 +1,5 @@
-"""The documents link to files and headings that exist, write rates with "per", define the project's words in one glossary, and
-have names in one style: guides in capitals, reports in small letters."""
+"""The documents link to files and headings that exist, write rates with "per", define the project's words in one glossary, have
+names in one style (guides in capitals, reports in small letters), and say the version that core/version.h says."""
 import pathlib
 import re
 
@@ -43,3 +43,10 @@ def test_guides_are_named_in_capitals_and_reports_in_small_letters():
     for document in (ROOT / "docs").rglob("*.md"):
         folder, name = str(document.relative_to(ROOT / "docs").parent), document.stem
         assert (folder, name) in ((".", name.upper()), ("reports", name.lower())), document
+
+
+def test_the_newest_release_and_the_consumers_have_the_version_of_the_headers():
+    version = re.search(r'PENSTOCK_VERSION "(.+)"', (ROOT / "core/version.h").read_text())[1]
+    assert re.search(r"^## (\d\S*) - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1] == version
+    for consumer in (ROOT / "tests/consumer").rglob("CMakeLists.txt"):
+        assert version.startswith(re.search(r"find_package\(penstock (\S+) ", consumer.read_text())[1] + "."), consumer

@@ -122,7 +122,7 @@ def test_what_is_not_built_is_not_passed(tmp_path, fake):
 
 def wheel(folder, tag, code):
     folder.mkdir(exist_ok=True)
-    with zipfile.ZipFile(folder / f"penstock-0.1.0-{tag}-manylinux_2_35_x86_64.whl", "w") as file:
+    with zipfile.ZipFile(folder / f"penstock-1.0-{tag}-manylinux_2_35_x86_64.whl", "w") as file:
         file.writestr("penstock/__init__.py", code)
 
 

@@ -4,7 +4,7 @@
 
 namespace penstock {
 
-extern const char* const kVersion;   ///< The version of the project, "0.1.0".
+extern const char* const kVersion;   ///< PENSTOCK_VERSION of core/version.h.
 extern const char* const kSourceId;  ///< 8 hex digits: equal for equal files under core, augment, loader, train, tools.
 
 }  // namespace penstock
