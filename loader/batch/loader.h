@@ -1,4 +1,8 @@
 // Loader: batches, in order, built ahead of time by many workers.
+//
+// Lives here: the loader: options, ring of slots, workers, rows, statistics, digest.
+// Not here: decoding (loader/codecs), rendering (augment), the order (loader/order), and what limits a loop
+// (bottleneck).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,8 @@
 // limit: which resource limits a loop over a loader, and how fast it would be with other numbers of workers.
+//
+// Lives here: which resource limits a loop over a loader, the sentence about it, how fast other numbers of workers
+// would be, and the speed of disks.
+// Not here: ranks, messages and pipelines: train/measure adds them to the same arithmetic.
 #pragma once
 
 #include <cstdint>

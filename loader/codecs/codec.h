@@ -1,4 +1,7 @@
 // Codec: gives the pixels of a region of a sample.
+//
+// Lives here: plug-ins that give the pixels of a region of a sample: one file per encoding.
+// Not here: how JPEG is decoded (loader/jpeg), and how decoded pixels become a row (augment).
 #pragma once
 
 #include <cstdint>

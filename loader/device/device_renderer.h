@@ -2,6 +2,10 @@
 // are decoded, cropped, resized, recoloured and normalised there, by plan. This is the host's part of it, without a
 // device: what is copied there and started there.
 //
+// Lives here: pictures in a device's memory and the kernels that decode and render them, in C++ that both the
+// processor and CUDA compile.
+// Not here: CUDA itself: train/resident compiles the kernels for a GPU and starts them.
+//
 // Five kernels make a batch. They are functions of (block, task), which a CUDA device compiles at run time
 // (kernel_sources()) and which this library compiles for the processor (run_on_cpu()).
 //

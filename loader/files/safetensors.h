@@ -1,4 +1,8 @@
 // Safetensors: named tensors in one file, which is read through a memory map and written at once.
+//
+// Lives here: files as bytes, whatever they hold: safetensors, memory maps and their faults, JSON and EXIF that are
+// not trusted, checksums, and Sample, which the folders above hand to each other.
+// Not here: what the tensors of a shard mean (loader/shards), and pixels (loader/jpeg, loader/codecs).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,7 @@
 // make_sheet(): pictures as a model will see them, side by side on one sheet.
+//
+// Lives here: pictures for people: one sample as pixels, and sheets of what a model will see.
+// Not here: anything that training needs.
 #pragma once
 
 #include <cstdint>

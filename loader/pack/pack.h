@@ -1,4 +1,7 @@
 // pack(): turns a foreign data set into shards and a manifest, once.
+//
+// Lives here: packing a source into shards, unpacking them again, and verifying a packed data set.
+// Not here: the formats that are read (loader/sources) and the bytes that are written (loader/shards).
 #pragma once
 
 #include <cstdint>

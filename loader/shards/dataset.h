@@ -1,4 +1,7 @@
 // Dataset: a manifest and its shards, as one random-access sequence of encoded samples.
+//
+// Lives here: a packed data set: one shard, its writer, the manifest, and all shards of a split as one sequence.
+// Not here: the order of samples (loader/order), pixels (loader/codecs), and the making of a data set (loader/pack).
 #pragma once
 
 #include <cstdint>

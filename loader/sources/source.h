@@ -1,4 +1,7 @@
 // Source: the plug-in that reads a foreign data set at pack time.
+//
+// Lives here: plug-ins that read data sets in foreign formats, one file per format, when they are packed.
+// Not here: packing (loader/pack). Training and loaders never read a source.
 #pragma once
 
 #include <cstdint>

@@ -50,3 +50,11 @@ def test_the_newest_release_and_the_consumers_have_the_version_of_the_headers():
     assert re.search(r"^## (\d\S*) - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1] == version
     for consumer in (ROOT / "tests/consumer").rglob("CMakeLists.txt"):
         assert version.startswith(re.search(r"find_package\(penstock (\S+) ", consumer.read_text())[1] + "."), consumer
+
+
+def test_every_folder_of_the_house_names_the_one_file_that_says_what_lives_there():
+    house = (ROOT / "docs/ARCHITECTURE.md").read_text().split("## The house")[1]
+    named = {ROOT / folder / file for folder, file in re.findall(r"^\| ((?:loader|train)/\S+) \| (\S+) \|", house, re.MULTILINE)}
+    sources = [path for layer in ("loader", "train") for path in (ROOT / layer).glob("*/**/*") if path.suffix in (".h", ".cpp")]
+    assert {path.parent for path in named} == {path.parent for path in sources}
+    assert named == {path for path in sources if re.search(r"^// Lives here: .*(\n// .*)*\n// Not here: ", path.read_text(), re.MULTILINE)}

@@ -1,5 +1,9 @@
 // Checkpoints: everything that a run needs to continue, in one safetensors file that is the same for any number of
 // ranks.
+//
+// Lives here: what survives a run: checkpoints, which of them are kept, the last one of a folder, --resume auto.
+// Not here: what a strategy puts into a checkpoint (parallel/engine/engine_state.h), and options.json
+// (train/options).
 #pragma once
 
 #include <cstdint>

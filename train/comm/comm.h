@@ -1,4 +1,8 @@
 // Comm: the collectives that strategies are written against.
+//
+// Lives here: collectives and messages between ranks: one rank alone, threads, shared memory, Gloo and NCCL, and a
+// slower network for emulation.
+// Not here: what is sent and when (train/parallel), and how ranks meet (train/rendezvous).
 #pragma once
 
 #include <torch/types.h>

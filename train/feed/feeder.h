@@ -1,4 +1,7 @@
 // Feeder: batches as tensors on the device; batch k + 1 is copied while the step of batch k runs.
+//
+// Lives here: batches on the device: the loader's as tensors, copied ahead of the step, and the data sets of a run.
+// Not here: making rows (loader/batch), and pictures that stay on the device (train/resident).
 #pragma once
 
 #include <cstdint>

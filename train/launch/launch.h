@@ -1,4 +1,7 @@
 // launch: which rank this process is, and starting the other ranks.
+//
+// Lives here: how ranks are started and ended, on this machine and over ssh, and which rank this process is.
+// Not here: how ranks meet (train/rendezvous). Nothing here needs LibTorch.
 #pragma once
 
 #include <optional>
@@ -42,18 +45,28 @@ struct RanksEnd {
   bool may_go_on = false;  ///< A rank was killed or lost, or a machine failed: the same ranks may succeed now.
 };
 
-/// Starts the ranks (posix_spawn()), which share a random_token(), and waits for them. The code is that of the first
-/// rank that failed (141 if its output was closed; 5 if another signal killed it, or if ssh did not reach or has lost
-/// its machine), 0 if none failed, and 128 + signal after SIGINT, SIGTERM or SIGHUP, which are passed on (0 if all
-/// ranks end with 0 nevertheless), or after such a signal to one rank, which stops all; but if a rank then fails for a
-/// reason of its own, such as a disk on which it cannot save, its exit code and its message. After such a signal the
-/// ranks are killed if a second signal comes, 30 s after the first of them has ended, and on this machine also if one
-/// of them is stopped, or if none has used the processor or a disk for 5 s.
+/// Starts the ranks with posix_spawn(), gives all of them one random_token(), and waits until the last one has ended.
 ///
-/// Each line that a rank writes to stderr is passed on with `[rank r] ` before it; stdout is passed on as it is. If a
-/// rank fails, the others get SIGTERM, and SIGKILL 10 s later. The last line is then the last one of the rank that
-/// failed first, or the signal that killed it. A rank that ends with a device error usually does so because another
-/// rank has ended; so for 5 s a rank that fails with another error is blamed instead.
+/// Output: each line that a rank writes to stderr is passed on with `[rank r] ` before it; stdout is passed on as it
+/// is.
+///
+/// When a rank fails, the others get SIGTERM, and SIGKILL 10 s later. The blame, and with it the code and the last
+/// line, goes to the rank that failed first. A device error is an exception, because usually it only says that another
+/// rank has ended: if one fails with another error within 5 s, that one is blamed.
+///
+/// A stop signal (SIGINT, SIGTERM or SIGHUP) is passed on to all ranks; one that reached a single rank stops all, too.
+/// The ranks are then killed when a second signal comes, and 30 s after the first of them has ended. Those of this
+/// machine are also killed when one of them is stopped (SIGSTOP), or when none has used the processor or a disk for
+/// 5 s.
+///
+/// The code:
+///
+///     0              no rank failed, also after a stop signal
+///     128 + signal   a stop signal came, and ranks ended by it
+///     141            the rank to blame had its output closed
+///     5              another signal killed it, or ssh did not reach its machine or has lost it
+///     its own        otherwise; also after a stop signal, if the rank failed for a reason of its own, such as a disk
+///                    on which it could not save
 ///
 /// Errors: io_error if a rank cannot be started. Thread-safety: only one call at a time in a process; meanwhile it
 /// handles the stop signals and SIGCHLD.

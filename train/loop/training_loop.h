@@ -1,4 +1,8 @@
 // train_epochs(): the training loop, the same for every mode, device and number of ranks.
+//
+// Lives here: what happens between the first step and the last: epochs, evaluation, predictions, stop signals, the
+// CUDA graph of a step, profiles, progress.
+// Not here: one step (train/parallel), and what comes before and after (train/run).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,8 @@
 // Recorder: times the phases of a step.
+//
+// Lives here: what took how long on the processor and on the device: phases of steps, collectives, traces, the use of
+// the GPU; and what limits a run.
+// Not here: where the figures are written (train/sinks), and what the end of a run says of them (train/run).
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,7 @@
 // ResNet: what resnet18 and resnet50 share.
+//
+// Lives here: plug-ins that are networks, one file per network or family, and what several of them share.
+// Not here: layers that any network may use (train/nn).
 #pragma once
 
 #include <array>

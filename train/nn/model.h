@@ -1,4 +1,7 @@
 // Model: the plug-in that is a network, as a sequence of named stages, so that a strategy can cut it.
+//
+// Lives here: what models are made of: layers, precision, initial and pretrained weights, groups of parameters.
+// Not here: networks (train/models), and how they are cut and spread over ranks (train/parallel).
 #pragma once
 
 #include <torch/nn/module.h>

@@ -1,4 +1,7 @@
 // Optimizer: the plug-in that changes parameters by their gradients.
+//
+// Lives here: plug-ins that change parameters by their gradients; each is told which parameters, whole or in pieces.
+// Not here: which rank changes which parameters (parallel/strategy/update.h, parallel/sharding).
 #pragma once
 
 #include <torch/types.h>

@@ -1,4 +1,7 @@
 // TrainOptions: everything that a run of the trainer depends on, checked before any thread or rank starts.
+//
+// Lives here: what the user asked for: the flag table, options.json, recipes, the schedule of the learning rate.
+// Not here: reading command lines (tools/train), and what modes do with their keys (parallel/modes).
 #pragma once
 
 #include <cstdint>

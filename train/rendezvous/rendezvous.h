@@ -1,4 +1,8 @@
 // Rendezvous: where the ranks of a run meet. Apart from comm.h, so that launching needs no LibTorch.
+//
+// Lives here: how ranks find each other, make sure that they are about to train the same, and watch each other. They
+// use a key-value store, which they find at an address or through a file.
+// Not here: starting ranks (train/launch), and collectives (train/comm).
 #pragma once
 
 #include <string>

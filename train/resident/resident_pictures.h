@@ -1,4 +1,8 @@
 // ResidentPictures: the pictures of a data set in the memory of a device, as they are stored.
+//
+// Lives here: --resident: pictures that stay in the device's memory, the plans of their batches, and the kernels of
+// loader/device on a GPU.
+// Not here: the kernels' own text (loader/device), and the CUDA graph of a step (train/loop/cuda_graph_step.h).
 #pragma once
 
 #include <torch/types.h>

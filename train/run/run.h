@@ -1,4 +1,8 @@
 // One rank's run: from a checked setup to trained weights.
+//
+// Lives here: one rank's run, from checked options to files: run.cpp tells it from top to bottom, the others are its
+// chapters.
+// Not here: anything that could be used without a run: it lies on the floors below.
 #pragma once
 
 #include "train/run/setup.h"

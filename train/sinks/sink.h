@@ -1,5 +1,8 @@
 // Sink: the plug-in that writes a run's figures somewhere. There is a record every --print-freq steps, and one per
 // epoch.
+//
+// Lives here: plug-ins that write the figures of a run: JSON lines, CSV, TensorBoard, the terminal, the GPU's use.
+// Not here: measuring (train/measure), and the summary at the end of a run (train/run).
 #pragma once
 
 #include <cstdint>

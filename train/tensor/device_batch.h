@@ -1,4 +1,8 @@
 // DeviceBatch: one rank's part of a global batch as tensors on its device.
+//
+// Lives here: tensors on a device: batches, their memory and files, sums in a fixed order, allocators, the state of
+// random generators, messages about missing memory.
+// Not here: layers (train/nn), and anything that knows of ranks (train/comm).
 #pragma once
 
 #include <torch/types.h>

@@ -1,4 +1,8 @@
 // Verification: every pair of a matrix is trained and judged.
+//
+// Lives here: whether a mode trains what `single` trains: pairs of short trainings in child processes, and their
+// bounds.
+// Not here: the table that people read (tools/train/verify).
 #pragma once
 
 #include <functional>
@@ -9,21 +13,28 @@
 
 namespace penstock {
 
+/// The outcome of one comparison.
 struct Verdict {
   Comparison pair;
-  double difference = 0;  // infinity where there is no number
-  std::string tensor;     // in which it is largest, where that is known
-  std::string failure;    // why the training did not end; "" if it did
-  double seconds = 0;     // that it took, without that of `single`
+  double difference = 0;  // between the mode and `single`; infinity where there is no number
+  std::string tensor;     // the one with the largest difference; "" where that is not known
+  std::string failure;    // why the mode's training did not end; "" if it did
+  double seconds = 0;     // how long the mode's training took
 
   bool holds() const { return failure.empty() && (difference == 0 || difference < pair.bound); }
 };
 
-/// Judges each pair and hands it to `use`. The bound of a pair that is not below it follows the model: one step may
-/// differ by 8 times what `single` in float32 is from `single` in float64, many steps in float64 by 100 times what
-/// `single` is from itself if its initial weights are one unit in the last place larger. What a pair is held against is
-/// trained when the first pair needs it. Requires what run_launch() requires. Errors: device_error if `single` itself
-/// does not train.
+/// Trains each pair, compares it with `single`, and gives `use` the verdict. The training of `single` that a pair is
+/// compared with runs once, when the first pair needs it.
+///
+/// A pair that is not below its fixed bound may still hold, because some models round more than others. Its bound is
+/// then raised to what the model itself rounds:
+///
+///     one step in float32      8 x the difference between `single` in float32 and `single` in float64
+///     many steps in float64    100 x the difference between `single` and `single` with every initial weight one unit
+///                              in the last place larger
+///
+/// Requires what run_launch() requires. Errors: device_error if `single` itself does not train.
 void verify(const std::vector<Comparison>& pairs, const VerifyOptions& options,
             const std::function<void(const Verdict&)>& use);
 

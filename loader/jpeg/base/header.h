@@ -1,4 +1,7 @@
 // JpegHeader: everything in a JPEG before its entropy-coded data.
+//
+// Lives here: what all JPEG code shares: headers, geometry, Huffman tables, bits, a picture as coefficients.
+// Not here: reading or writing entropy-coded data (entropy), pixels (pixels), how coefficients are stored (store).
 #pragma once
 
 #include <array>

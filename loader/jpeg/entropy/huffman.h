@@ -1,4 +1,8 @@
 // HuffmanSource: reads coefficients from the entropy-coded bytes of a JPEG. With a seek index it can start anywhere.
+//
+// Lives here: entropy-coded data to coefficients and back: baseline and progressive scans, seek indexes, and the JPEG
+// file byte for byte again.
+// Not here: pixels (pixels), and the form in which shards store coefficients (store).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,7 @@
 // The pixel stage of JPEG decoding: makes the pixels of a region from quantised coefficients.
+//
+// Lives here: coefficients to pixels: inverse DCT, upsampling, colours, for several processors.
+// Not here: where the coefficients come from (entropy, store), and the choice between decoders (loader/codecs).
 #pragma once
 
 #include <array>

@@ -1,6 +1,9 @@
 // The bytes of the coefficient store: quantised DCT coefficients, stored so that decoding a symbol does not depend on
 // the one before it.
 //
+// Lives here: the coefficient store: its bytes, its codebooks, its reader and its writer.
+// Not here: Huffman codes (entropy), pixels (pixels); loader/device has the reader for GPUs.
+//
 // A store holds one picture. Numbers are little-endian, and bit fields fill each byte from its lowest bit on. The
 // picture has R MCU rows, each of which is divided into G = ceil(mcu_columns / 8) groups of 8 MCUs (the last group of a
 // row holds the rest).

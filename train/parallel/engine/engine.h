@@ -1,4 +1,8 @@
 // Engine: one optimisation step put together from a model part, a schedule, a gradient sync and an update.
+//
+// Lives here: one step put together, for every mode: forward and backward in the order of a schedule, the sum of
+// gradients, the update, the state of a checkpoint, the average of the weights, the emulated step.
+// Not here: what a mode chooses (modes), and how each of these works (the folders below).
 #pragma once
 
 #include <functional>

@@ -10,10 +10,17 @@
 
 namespace penstock::detail {
 
-/// Parameters, gradients and the optimiser's state: the storages that are alive, beside φ, φ and K φ, each divided by
-/// the `ranks` where it is sliced (Rajbhandari et al. 2020, "ZeRO", fig. 1, with equal widths for all three). φ: bytes
-/// of this rank's parameters; of gradients and state without those that are frozen. K: the optimiser's slots. With
-/// --average also its tensors, whose buffers are not in its formula φ; it is never sliced.
+/// One entry for each kind of tensors: what the storages that are alive take, and what the formula of ZeRO gives
+/// (Rajbhandari et al. 2020, "ZeRO", fig. 1, with equal widths for all kinds):
+///
+///     parameters   φ      the bytes of all parameters that this rank holds
+///     gradients    φ      here and below without the frozen parameters
+///     optimizer    K φ    K slots of the optimiser
+///     average      φ      with --average alone; with the frozen parameters. The measured bytes include the average's
+///                         buffers, the formula does not
+///
+/// Where `sliced` says that a rank keeps a slice of a kind, the formula is divided by `ranks`. The average is never
+/// sliced.
 std::vector<KindMemory> measured_memory(const ModelPart& part, const GradientSync& sync,
                                         const OptimizerState& optimizer, const std::vector<torch::Tensor>& average,
                                         const ShardedKinds& sliced, int ranks);

@@ -16,8 +16,8 @@ class LeafSums {
   /// Requires a power of two of leaves.
   LeafSums(std::vector<torch::Tensor> parameters, int leaf_count);
 
-  /// Takes the gradient of a parameter, if it has one, as that of `leaf`: it has none afterwards. With a `root`, the
-  /// last addition writes there. Returns whether all leaves have come.
+  /// Takes the gradient away from a parameter, if it has one, and adds it as that of `leaf`. With a `root`, the last
+  /// addition writes there. Returns whether all leaves have come.
   bool take(size_t parameter, int leaf, const torch::Tensor& root = {});
   /// The sum of the leaves that have come; the next one starts with none. Undefined if there were none.
   torch::Tensor sum(size_t parameter);

@@ -1,4 +1,8 @@
 // MicroShards: makes a micro-batch the same computation at every rank, and merges what it changes in buffers (--exact).
+//
+// Lives here: --exact: the same bits at every world size, because a batch is computed in pieces of fixed rows and
+// summed in a tree of fixed shape.
+// Not here: the sums of two tensors (train/tensor/tree_sum.h), and which kernels are allowed (train/run/exact.h).
 #pragma once
 
 #include <torch/types.h>
@@ -17,34 +21,41 @@ namespace penstock::detail {
 
 class Replicas;
 
-/// The virtual shards of a global batch that this rank holds: its micro-batches, or with replicas the rows of each
-/// replica in each of them. Every shard goes through forward and backward by itself. Shard s of all ranks is the same
-/// rows of the global batch in any mode; s = data rank * shards per rank + micro-batch * replicas + replica.
+/// With --exact a global batch is cut into a fixed number of micro-shards: shard s holds the same rows in every mode
+/// and at every world size. Each shard goes through forward and backward by itself. A rank holds as many of them as it
+/// has micro-batches, or micro-batches times replicas:
 ///
-/// Buffers, such as BatchNorm's running statistics: every forward of a step starts from those that the step started
-/// with, and what it changes in them is put aside. After the step they are b + the tree sum over all shards of (b_s -
-/// b) / shards, where b_s is what shard s has made of b; only shards of two rows or more count. As BatchNorm has b_s =
-/// (1 - momentum) b + momentum m_s, that is the update with the mean of the shards' statistics m_s, once per step.
+///     s = data rank * shards per rank + micro-batch * replicas + replica
 ///
-/// Random numbers: before each stage of a shard the generator is set to a state that follows from the seed, the epoch,
-/// the batch, the shard and the stage.
+/// Buffers, such as BatchNorm's running statistics, must not depend on the order of the shards. So every forward of a
+/// step begins with the values b that they had when the step began, and the values b_s that shard s leaves there are
+/// put aside. After the step they become
+///
+///     b + the tree sum, over the shards that count, of (b_s - b) / the number of these shards
+///
+/// Shards of fewer than two rows do not count. Since BatchNorm makes b_s = (1 - momentum) b + momentum m_s, this is one
+/// update per step with the mean of the shards' statistics m_s.
+///
+/// Random numbers: before each stage of a shard the generator gets a state that follows from the seed, the epoch, the
+/// batch, the shard and the stage.
 ///
 /// Errors: after_forward() throws config_error if a model has drawn random numbers on the CPU where several ranks or
 /// replicas draw from one generator: threads would get numbers that depend on timing.
 /// Thread-safety: the training thread's alone.
 class MicroShards {
  public:
-  /// `count`: shards of a global batch. `part` calls this before each of its stages from now on. Null: no replicas.
+  /// `count`: shards of a global batch. `replicas`: null if there are none. From now on `part` calls this object before
+  /// each stage that it runs.
   MicroShards(ModelPart& part, Comm& data, Replicas* replicas, int count, uint64_t seed, const torch::Device& device,
               bool shares_generator);
 
   /// Around all forwards and backwards of a step. The end is collective over the ranks of `data`.
   void begin(const DeviceBatch& batch);
   void finish();
-  /// Around each forward that is not run again. `rows` of the micro-batch.
+  /// Around the first forward of each micro-batch, which has `rows` rows.
   void before_forward(int micro_batch);
   void after_forward(int micro_batch, int64_t rows);
-  /// Before each forward that is run again.
+  /// Before a forward that runs again (recomputation).
   void before_rerun(int micro_batch) { micro_batch_ = micro_batch; }
 
  private:

@@ -22,12 +22,12 @@ class RankSums {
   /// Both outlive this.
   RankSums(Comm& comm, PendingCollectives& works) : comm_(comm), works_(works) {}
 
-  /// `flat`, the partial sums of this rank, is on its way as one of the works. The sums over all ranks come to `sum`,
-  /// which is `flat` itself, or a tensor for this rank's slice of it; `flat` is then destroyed.
+  /// Starts the collective for `flat`, the partial sums of this rank, as one of the works. The sums over all ranks
+  /// arrive in `sum`: either `flat` itself, or a tensor for this rank's slice of it, and then `flat` is destroyed.
   void start(torch::Tensor flat, torch::Tensor sum);
-  /// What was started is in its `sum` afterwards, if its work was waited for.
+  /// Finishes every sum whose work was waited for: it is in its `sum` afterwards.
   void land();
-  /// What is gathered and has not landed.
+  /// The gathered partial sums that have not landed yet.
   std::vector<torch::Tensor> gathered() const;
 
  private:

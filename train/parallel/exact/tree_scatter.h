@@ -15,13 +15,14 @@
 
 namespace penstock::detail {
 
-/// The bucket's k-th start() of a step takes the gradients of the rank's k-th leaf. They stay whole, as sums of the
-/// tree, until the last leaf has come; then the bucket's partial sums go to the other ranks, of whose sums the slice
-/// stays. So gradients are sent once per step.
+/// The k-th start() of a bucket in a step takes the gradients of the rank's k-th leaf. They stay whole, as partial sums
+/// of the tree, until the last leaf has come. Then the ranks add their partial sums, and each keeps its slice of the
+/// result. So gradients are sent once per step.
 ///
-/// Memory: as TreeSum has it, up to log2(leaves) + 1 times the gradients. With one leaf per rank, two buckets on their
-/// way; with W > 2 ranks W times their gradients beside them. No other order of the collectives takes less: the ranks'
-/// leaves lie side by side in the tree, so that between two micro-batches no sum over ranks is due.
+/// Memory: with several leaves per rank up to log2(leaves) + 1 times the gradients, as TreeSum has it; with one leaf
+/// two buckets on their way. With W > 2 ranks W times the gradients of these buckets besides. No other order of the
+/// collectives takes less: the leaves of a rank are neighbours in the tree, so that no sum over ranks is due before all
+/// of them have come.
 class TreeScatter final : public BucketGradients {
  public:
   /// As ReduceScatterGradients. Requires a power of two of leaves.
@@ -46,8 +47,8 @@ class TreeScatter final : public BucketGradients {
   int64_t peak_bytes_ = 0;
 };
 
-/// For the sharded parameters of `part`: one pass per leaf of this rank, whose gradients a TreeScatter sums. With no
-/// leaf (without --exact) the default. `comm` outlives them.
+/// The passes of ShardedParameters over `part`: one per leaf of this rank, with a TreeScatter that sums their
+/// gradients. With 0 leaves (without --exact) the default. `comm` outlives them.
 Passes tree_passes(const ModelPart& part, Comm& comm, int leaf_count);
 
 }  // namespace penstock::detail

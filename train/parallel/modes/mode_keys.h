@@ -1,4 +1,7 @@
 // Keys that several modes have, and what is refused about them before ranks start.
+//
+// Lives here: plug-ins, one per mode: each checks its keys and says what its step is made of.
+// Not here: the step itself (engine), and everything that two modes share except their keys.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,8 @@
 // Rank schedules: the operations of all ranks of a pipeline, with the forwards that are run again.
+//
+// Lives here: what a pipeline needs: where the model is cut, what its stages cost, the messages between ranks,
+// backward in two halves, forwards that are run again.
+// Not here: the schedules themselves (schedules), and what runs their operations (engine/schedule_runner.h).
 #pragma once
 
 #include <string>

@@ -9,27 +9,29 @@
 
 namespace penstock::detail {
 
-/// Qi et al. 2024, "Zero bubble pipeline parallelism", sec. 2: what the part before this one waits for is computed
-/// first. The way from the output to the input is walked once; where a parameter joins it (at a convolution, a linear
-/// layer, a BatchNorm) the first half keeps the gradient that arrives, and the second half goes from there to the
-/// parameter alone. Deviation: a parameter that joins in several places would then get the gradient of some of them
-/// twice, so a part that has one walks the whole way again in its second half.
+/// The first half computes the gradient of the input, for which the pipeline stage before this one waits; the gradients
+/// of the parameters can come later (Qi et al. 2024, "Zero bubble pipeline parallelism", sec. 2).
 ///
-/// Cost: the graph, and a gradient per joint, stay until the second half. Both halves of a BatchNorm sum over the
-/// micro-batch.
+/// The first half walks the graph from the output to the input. Where a parameter joins that way (at a convolution, a
+/// linear layer, a BatchNorm), it keeps the gradient that arrives there. The second half goes from each such joint to
+/// the parameter alone. Deviation: a parameter that joins in several places would get some of its gradients twice, so a
+/// model part with such a parameter walks the whole way again in its second half.
+///
+/// Cost: the graph, and one gradient per joint, stay in memory until the second half. Each half of a BatchNorm's
+/// backward sums over the micro-batch.
 ///
 /// Thread-safety: one thread.
 class SplitBackward {
  public:
-  /// First half: adds to `input.grad()`. `output` is the part's output, or the loss; `gradient` is that of it.
+  /// First half: adds to `input.grad()`. `output` is what the part gave, or the loss; `gradient` is its gradient.
   SplitBackward(const torch::Tensor& output, const torch::Tensor& gradient, const torch::Tensor& input);
 
-  /// Second half: adds to the gradients of the parameters, by their accumulators, so that hooks hear of each once.
-  /// `parameters`: all that get a gradient; others that the graph knows get none. At most once.
+  /// Second half: adds to the gradients of `parameters`, and of no others that the graph knows. Each goes through its
+  /// accumulator once, as in a whole backward, so that hooks run once. To be called once at most.
   void finish(const std::vector<torch::Tensor>& parameters);
 
  private:
-  /// A node on the way to the input from which there is also one to parameters.
+  /// A node on the way to the input from which another way leads to parameters.
   struct Joint {
     std::shared_ptr<torch::autograd::Node> node;
     torch::autograd::edge_list parameters;                    // their accumulators

@@ -12,21 +12,24 @@
 namespace penstock::detail {
 
 /// Part q of the model is at rank q modulo the number of ranks, so that messages go around when a rank holds several.
-/// Sends return at once, but for a gradient, which first waits until the one before it has arrived; receives wait. What
-/// was sent keeps its memory until finish(), an activation until its gradient has come, and a gradient until the next
-/// one is sent: beside the activations that the schedule keeps alive, one gradient is on its way. No schedule comes to
-/// a stop by that: the peer asks for the gradients in the order in which they are sent, and what it does before that
-/// needs nothing that comes later (tests/train/parallel/pipeline/schedule_test.cpp runs all of them so). A tensor's
-/// sizes without its rows are told once per part, before its first activation: the rows of each message are known to
-/// both ranks.
+///
+/// Receives wait. Sends return at once, except that a gradient first waits until the one before it has arrived.
+///
+/// Memory: what was sent stays in memory until finish(), but an activation only until its gradient has come, and a
+/// gradient only until the next one is sent. So one gradient is on its way, beside the activations that the schedule
+/// keeps alive. This cannot stop a schedule: the peer receives gradients in the order in which they are sent, and what
+/// it does before needs nothing that comes later (tests/train/parallel/pipeline/schedule_test.cpp runs all of them so).
+///
+/// Sizes: before the first activation of a part its sizes are sent, once, without the rows. Both ranks know the rows of
+/// each message anyway.
 ///
 /// Errors: device_error as Comm has it, naming the message: "the activation of micro-batch 3 from rank 0". bug_error
 /// for an activation of other sizes than the first one, before it is sent: Gloo ends the process of a rank that
 /// receives more or fewer bytes than it expects. Thread-safety: the training thread's alone.
 class StageLink {
  public:
-  /// `pipe`: the ranks that hold the parts, two or more, which are ranks `first_rank` and on of the run. `recorder`
-  /// hears of each message.
+  /// `pipe`: the two or more ranks that hold the parts; its rank 0 is rank `first_rank` of the run. Each message is
+  /// told to `recorder`.
   StageLink(Comm& pipe, int part_count, const torch::Device& device, Recorder& recorder, int first_rank = 0)
       : pipe_(pipe),
         part_count_(part_count),
@@ -36,18 +39,19 @@ class StageLink {
         sent_(part_count),
         received_(part_count) {}
 
-  /// What `part` gives, to the part after it; and what it takes, from the part before it.
+  /// Sends the output of `part` to the part after it; receives the input of `part` from the part before it.
   void send_activation(int part, int micro_batch, const torch::Tensor& activation);
   torch::Tensor receive_activation(int part, int micro_batch, int64_t rows);
-  /// The gradient of what `part` takes, to the part before it; and of what it gives, from the part after it. Sending
-  /// belongs to Phase::kBackward, and its wait to Phase::kBubble.
+  /// Sends the gradient of the input of `part` to the part before it; receives the gradient of its output, which has
+  /// the sizes of `like`, from the part after it. Sending counts as Phase::kBackward, its wait as Phase::kBubble.
   void send_gradient(int part, int micro_batch, const torch::Tensor& gradient);
   torch::Tensor receive_gradient(int part, int micro_batch, const torch::Tensor& like);
 
-  /// The batch with its labels, weights and mixing at the last part, as the first part has them; elsewhere as given.
+  /// The labels, weights and mixing of a batch go from the first part to the last. Returns, at the last part, the batch
+  /// with them; elsewhere the batch as given.
   DeviceBatch with_targets(const DeviceBatch& batch);
 
-  /// The size of the largest activation that this rank has sent so far, which is one micro-batch's.
+  /// The bytes of the largest activation, of one micro-batch, that this rank has sent so far.
   int64_t activation_bytes() const { return activation_bytes_; }
 
   /// Waits until everything that was sent may be written to again.

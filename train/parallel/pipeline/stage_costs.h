@@ -26,11 +26,11 @@ struct StageCost {
   double activation_bytes = 0;
 };
 
-/// Runs each stage on micro-batches of random numbers with the sizes `input_sizes`, N x C x H x W: one to count the
-/// bytes, then three times `micro_batches` to take the time. One stage at a time is on `device`, so that no device
-/// needs memory for the whole model. The weights, BatchNorm's statistics, the gradients and the state of the random
-/// generators are afterwards what they were before. The first stage, and one before which nothing is trained, compute
-/// no gradient of their input. `on_cost` hears what each stage costs, as soon as it is known.
+/// Runs each stage on micro-batches of random numbers with the sizes `input_sizes`, N x C x H x W: one micro-batch to
+/// count the bytes, then three times `micro_batches` of them to take the time. One stage at a time is on `device`, so
+/// that no device needs memory for the whole model. Leaves the weights, BatchNorm's statistics, the gradients and the
+/// state of the random generators as they were. A stage before which nothing is trained, such as the first one,
+/// computes no gradient of its input. `on_cost` is called with the cost of each stage as soon as it is known.
 std::vector<StageCost> measure_stages(
     Model& model, const std::vector<int64_t>& input_sizes, int micro_batches, const torch::Device& device,
     const std::function<void(const StageCost&)>& on_cost = [](const StageCost&) {});
@@ -43,9 +43,11 @@ std::vector<StageCost> agreed_stage_costs(Comm& comm, Model& model, const std::v
 /// Milliseconds of a part, per micro-batch.
 PartCost part_ms(const std::vector<StageCost>& costs);
 
-/// Bytes of a part: its parameters; `beside` more tensors of the size of each trained parameter, which are the gradient
-/// and the optimiser's state, a slice counting as its fraction; and the activations of the micro-batches that are alive
-/// at once. `alive`: one entry per part.
+/// Bytes of a part, as the sum of
+///   - its parameters;
+///   - `beside` times its trained parameters: the gradient and the slots of the optimiser count 1 each, or the fraction
+///     of which the rank keeps a slice;
+///   - the activations of the micro-batches that are alive at once, `alive` for each part.
 PartCost part_bytes(const Model& model, const std::vector<StageCost>& costs, const std::vector<int>& alive,
                     double beside);
 

@@ -1,4 +1,7 @@
 // Replicas: one model on several devices; each runs some rows of every batch, on a thread of its own.
+//
+// Lives here: `dp`: one rank that runs copies of its model on several devices, in threads.
+// Not here: anything that several ranks do together.
 #pragma once
 
 #include <functional>
@@ -33,10 +36,10 @@ namespace penstock::detail {
 ///
 /// Memory: a replica on the output device, as all are on the CPU, has the same parameters, not a copy. Each has its own
 /// gradients, activations and buffers.
-/// Threads: as long as this lives, the replicas have the intra-op threads of the thread that made it, which itself
-/// computes without: OpenMP's threads spin while they wait for each other, and there are no cores for two sets of them.
-/// Determinism: nothing depends on timing, but for a layer that draws random numbers on the CPU, as dropout does: all
-/// replicas draw from one generator. Gradients are summed in the order of the replicas, each by one thread.
+/// Threads: while this object lives, the intra-op threads of the thread that made it belong to the replicas, and that
+/// thread computes alone. OpenMP's threads spin while they wait for each other, and there are no cores for two sets.
+/// Determinism: gradients are summed in the order of the replicas, each by one thread. Only one thing depends on
+/// timing: layers that draw random numbers on the CPU, such as dropout, because all replicas draw from one generator.
 /// Errors: those of the replica with the lowest number, after all have ended.
 /// Thread-safety: the training thread's alone.
 class Replicas {

@@ -15,10 +15,10 @@ class BucketGradients {
   virtual ~BucketGradients() = default;
   /// Before the first backward of a step: no parameter has a gradient from now on.
   virtual void reset() = 0;
-  /// A backward is through with the members of this bucket, which have no gradients from now on. A parameter without a
+  /// A backward has computed all gradients of this bucket: takes them away from the parameters. A parameter without a
   /// gradient counts as zeros.
   virtual void start(size_t bucket) = 0;
-  /// After the last works of a step were waited for: each bucket's `gradient` has this rank's slice of the sums.
+  /// After the last work of a step was waited for. Each bucket's `gradient` then has this rank's slice of the sums.
   virtual void finish() {}
   /// All gradients that are alive beside those of the parameters.
   virtual std::vector<torch::Tensor> buffers() const = 0;

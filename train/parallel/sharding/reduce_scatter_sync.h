@@ -20,8 +20,8 @@ class ReduceScatterGradients final : public BucketGradients {
   ReduceScatterGradients(std::vector<torch::Tensor> parameters, std::vector<ShardedBucket> buckets, Comm& comm,
                          PendingCollectives& works);
   void reset() override;
-  /// The sum over the ranks is on its way to the bucket's `gradient`. Memory: the flat bucket, until its work was
-  /// waited for.
+  /// Starts the sum over the ranks, which arrives in the bucket's `gradient`. Memory: the flat bucket, until its work
+  /// was waited for.
   void start(size_t bucket) override;
   std::vector<torch::Tensor> buffers() const override;
   int64_t peak_bytes() const override { return peak_bytes_; }

@@ -1,4 +1,9 @@
-// Slices: parameters in flat buckets of which every rank has an equal part (Rajbhandari et al. 2020, "ZeRO", sec. 5).
+// Shard layout: parameters in flat buckets, of which every rank has an equal slice (Rajbhandari et al. 2020, "ZeRO",
+// sec. 5).
+//
+// Lives here: ZeRO: which rank keeps which slice of the optimiser's state, of the gradients and of the parameters,
+// and the update of slices.
+// Not here: sums of whole gradients (sync). The mode `zero` that chooses among these is modes/zero.cpp.
 #pragma once
 
 #include <torch/types.h>
@@ -22,15 +27,15 @@ struct ShardedBucket {
 std::vector<int64_t> offsets_of(const std::vector<torch::Tensor>& parameters, const std::vector<size_t>& members,
                                 int64_t alignment = 1);
 
-/// Moves the parameters into buckets, of which each is a view from now on, with its strides. `assignment`: one entry
-/// per bucket, indices of parameters. One without memory is zeros there. `alignment`: of parameters and slices.
-/// Collective if they stay whole: then `comm` gives the memory. Requires dense parameters, in a bucket of one dtype and
-/// device.
+/// Moves the parameters into flat buckets. From now on each parameter is a view into its bucket, with the strides that
+/// it had. `assignment`: the indices of the parameters of each bucket. A parameter without memory becomes zeros.
+/// Parameters and slices begin at multiples of `alignment` elements. With `stay_whole` the call is collective, because
+/// `comm` gives the memory. Requires dense parameters, of one dtype and device in each bucket.
 std::vector<ShardedBucket> slice_parameters(const std::vector<torch::Tensor>& parameters,
                                             const std::vector<std::vector<size_t>>& assignment, Comm& comm,
                                             int64_t alignment = 1, bool stay_whole = true);
 
-/// The part of a bucket's flat tensor that is this rank's.
+/// This rank's slice of a bucket's flat tensor.
 torch::Tensor slice_of(const torch::Tensor& flat, const Comm& comm);
 
 /// The elements of one parameter that lie in this rank's slice of a bucket.
@@ -40,7 +45,7 @@ struct Piece {
   int64_t slice_offset;  // in this rank's slice of the bucket
 };
 
-/// This rank's, bucket by bucket.
+/// The pieces of this rank, bucket by bucket.
 std::vector<Piece> pieces_of(const std::vector<ShardedBucket>& buckets, const std::vector<torch::Tensor>& parameters,
                              int rank);
 

@@ -13,13 +13,14 @@ namespace penstock::detail {
 /// (Rajbhandari et al. 2020, "ZeRO", sec. 5.1, stage 1). Buckets are those of `bucket_gradients`, padded to a multiple
 /// of the ranks. Memory per rank: parameters and gradients whole, the optimiser's state 1 / N.
 ///
-/// The parameters' memory moves into the buckets, where it stays. With `shared` the buckets get slices of gradients and
-/// are written there, for make_scatter_sync(); the update then takes these gradients and not those of the parameters.
+/// The memory of the parameters moves into the buckets, and stays there. With `shared`, which make_scatter_sync()
+/// needs, the buckets are also given out there, with a slice of the gradients each; the update then uses these
+/// gradients and not those of the parameters.
 std::unique_ptr<Update> make_sharded_update(const UpdateContext& context,
                                             const std::shared_ptr<std::vector<ShardedBucket>>& shared = nullptr);
 
-/// The same over buckets that keep slices alone, of parameters and of gradients: nothing is gathered. Members count as
-/// `context.trained` does.
+/// The same for buckets that hold only this rank's slices, of parameters and of gradients: nothing is gathered. Their
+/// members are indices into `context.trained`.
 std::unique_ptr<Update> make_shard_update(const UpdateContext& context, const std::vector<ShardedBucket>& buckets);
 
 }  // namespace penstock::detail

@@ -13,7 +13,7 @@
 
 namespace penstock::detail {
 
-/// What a rank keeps of its gradients from step to step, with `owner` as the name of its kind: "powersgd".
+/// What a rank keeps of its gradients from one step to the next. `owner` names what keeps them: "powersgd".
 struct KeptTensors {
   std::string owner;
   NamedTensors tensors;  // sharing memory
@@ -27,21 +27,22 @@ class GradientSync {
   virtual void begin() = 0;
   /// After the last backward of a step: what the update needs is there, summed over all ranks.
   virtual void finish() = 0;
-  /// Around every backward that adds to gradients, with the micro-batch that it is of.
+  /// Called around every backward that adds to gradients, with the number of its micro-batch.
   virtual void begin_backward([[maybe_unused]] int micro_batch) {}
   virtual void end_backward() {}
-  /// Whether gradients may be added to after the last backward, before finish(), where autograd does not see it.
+  /// Whether somebody may add to gradients between the last backward and finish(), of which autograd and its hooks know
+  /// nothing.
   virtual bool defers_weight_gradients() const { return false; }
-  /// For an emulated step: as if a backward had added to the gradient of this one of the trained parameters. A sync
-  /// that begins no sum before finish() does nothing.
+  /// For an emulated step: takes the gradient of the trained parameter with this number as added to, as a hook of
+  /// backward would say it. Does nothing in a sync that begins no sum before finish().
   virtual void gradient_is_there([[maybe_unused]] size_t parameter) {}
   /// Tensors with gradients that this keeps beside those of the parameters; they may share memory with them.
   virtual std::vector<torch::Tensor> buffers() const { return {}; }
-  /// The most bytes that all gradients took at a time of a step so far; 0: as many as between steps.
+  /// The most bytes that all gradients together took at any moment of a step so far; 0: never more than between steps.
   virtual int64_t peak_bytes() const { return 0; }
 
-  /// From now on `use` hears of every bucket when its sum has landed: in backward, on its thread, or in finish(). The
-  /// gradients of its parameters are whole then. For make_bucket_sync() alone.
+  /// From now on `use` is called for every bucket as soon as its sum has landed, so that the gradients of its
+  /// parameters are final: during backward, on its thread, or in finish(). Only make_bucket_sync() has this.
   virtual void on_bucket_reduced(std::function<void(size_t bucket)> use);
 
   /// Before begin(), at every rank: the next step also measures what compression costs.

@@ -9,8 +9,8 @@
 
 namespace penstock {
 
-/// Ranks along two axes: `data` copies of the model, each cut into `pipe` parts. rank = data_rank * pipe + pipe_rank,
-/// so that the ranks of one copy are neighbours.
+/// Ranks along two axes: there are `data` copies of the model, each divided over `pipe` ranks. The ranks of one copy
+/// are neighbours: rank = data_rank * pipe + pipe_rank.
 struct Mesh {
   int data = 1, pipe = 1;
   int replicas = 1;  ///< Copies of the model in each rank, each with a thread of its own that computes.
@@ -28,7 +28,7 @@ struct Mesh {
 /// How ranks divide a short batch. With `shards` (--exact) a shard is the same rows in every batch, at the same rank.
 constexpr ShortBatch short_batch_of(int shards) { return shards > 0 ? ShortBatch::kInPlace : ShortBatch::kEvenly; }
 
-/// What a mode is asked before anything is opened: how it lays itself over the ranks.
+/// What a mode needs to know in order to lay itself over the ranks, before anything is opened.
 struct MeshRequest {
   int ranks = 0;           ///< As the user or a launcher says; 0: the mode may choose.
   int default_ranks = 2;   ///< What is usual here: one for each visible GPU, 2 on the CPU.

@@ -28,15 +28,15 @@ struct StageRange {
   size_t first = 0, end = 0;
 };
 
-/// The stages of one range or several, which are its chunks. The stages of a chunk run one after the other.
+/// The stages of one or several ranges, each of which is a chunk. The stages of a chunk run one after the other.
 ///
 /// Memory: the tensors of the other stages lose theirs; names and sizes stay, so that every rank knows the whole model.
 /// Thread-safety: one thread.
 class ModelPart {
  public:
-  /// Moves what `chunks` hold to `device`. They are in the order of the model and do not overlap. A tensor that no
-  /// stage names belongs to the first stage. Requires a model on the CPU, or whole on `device`; of an outline nothing
-  /// has memory before load().
+  /// Moves the tensors of `chunks` to `device`. A tensor that no stage names belongs to the first stage. Requires that
+  /// the chunks are in the order of the model and do not overlap, and that the model is on the CPU, or whole on
+  /// `device`. With `is_outline` its tensors have no memory before load() gives them values.
   ModelPart(Model& model, std::vector<StageRange> chunks, const torch::Device& device, bool is_outline = false);
 
   /// The first stage takes images, the last gives logits; between them are activations.
@@ -53,7 +53,7 @@ class ModelPart {
   /// From now on `call` is called before each stage that this part runs.
   void before_stages(std::function<void(size_t stage)> call) { before_stage_ = std::move(call); }
 
-  /// From now on parameters are where `store` has them, and whole while a stage runs.
+  /// From now on `store` keeps the parameters, which are whole while their stage runs.
   void keep_in(std::shared_ptr<ParameterStore> store) { store_ = std::move(store); }
   const ParameterStore* store() const { return store_.get(); }  ///< Null: parameters are always whole.
   /// Collective over the ranks that hold the same stages. Each parameter is whole while `use` has it, to be read.

@@ -14,19 +14,18 @@ namespace penstock::detail {
 class ParameterStore {
  public:
   virtual ~ParameterStore() = default;
-  /// Around the forward of a stage, stages in their order: the parameters of `stage` are whole in between, and again
-  /// when backward comes back to it through `output`.
+  /// Called before and after the forward of each stage, in the order of the stages. The parameters of `stage` are whole
+  /// between the two calls, and again when backward comes back through `output`.
   virtual void enter(size_t stage) = 0;
   virtual void leave(size_t stage, const torch::Tensor& output) = 0;
 
-  /// Outside of forward and backward: the parameters of `stage` are whole in between, to be read.
+  /// Outside of forward and backward: the parameters of `stage` are whole between the two calls, and may be read.
   virtual void gather(size_t stage) = 0;
   virtual void put_back(size_t stage) = 0;
-  /// Outside of forward and backward, and not collective: sets a parameter, which counts as ModelPart::parameters()
-  /// does.
+  /// Sets the parameter with this index in ModelPart::parameters(). Outside of forward and backward; not collective.
   virtual void load(size_t parameter, const torch::Tensor& value) = 0;
 
-  /// What it keeps beside the parameters, and the most bytes that both took at a time so far.
+  /// The tensors that it keeps besides the parameters; and the most bytes that both together took at any moment so far.
   virtual std::vector<torch::Tensor> tensors() const = 0;
   virtual int64_t peak_bytes() const = 0;
 };

@@ -1,4 +1,8 @@
 // Strategy: the plug-in that decides how one optimisation step is spread over ranks.
+//
+// Lives here: the words of a step, which all of train/parallel shares: Strategy, Mesh, ModelPart, Schedule,
+// GradientSync, Update, ParameterStore, the loss, buckets.
+// Not here: any way of spreading a step over ranks. It is the one folder of train/parallel that others include.
 #pragma once
 
 #include <torch/types.h>

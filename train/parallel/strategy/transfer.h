@@ -9,12 +9,12 @@
 
 namespace penstock::detail {
 
-/// Collective over rank `from` and rank 0: at rank 0 a tensor of `from`, elsewhere an undefined one. `own` is that
-/// tensor at `from`; at rank 0 it tells sizes and dtype, and may have no memory. `device`: of both ranks; `what` names
-/// the tensor in errors.
+/// Brings a tensor from rank `from` to rank 0, which gets it as the result; elsewhere the result is undefined.
+/// Collective over these two ranks. `own` is the tensor at `from`; at rank 0 it has the same sizes and dtype, and needs
+/// no memory. `device`: that of both ranks. `what` names the tensor in errors.
 ///
-/// Rank 0 calls for the tensor before `from` sends it, so that never more than one is on its way, also where sends
-/// return at once.
+/// Rank 0 asks for the tensor before `from` sends it. So no more than one is on its way, even where sends return at
+/// once.
 torch::Tensor transfer(Comm& comm, int from, const torch::Tensor& own, const torch::Device& device,
                        const std::string& what);
 

@@ -18,17 +18,17 @@ class Update {
   virtual ~Update() = default;
   /// Requires that every gradient is there, see GradientSync. This rank has its new parameters afterwards.
   virtual void step() = 0;
-  /// The same for the parameters of one bucket, whose gradients alone have to be there. A step is complete when every
-  /// bucket has had its turn, in any order. Requires UpdateContext::in_buckets.
+  /// Updates the parameters of one bucket, and needs only their gradients. A step is complete when this was called once
+  /// for every bucket, in any order. Requires UpdateContext::in_buckets.
   virtual void step_bucket(size_t bucket) = 0;
-  /// Every rank has all new parameters that it holds afterwards.
+  /// After this call every rank has the new values of all parameters that it holds.
   virtual void share() {}
-  /// That of the parameters, or pieces of them, that this rank changes.
+  /// The optimiser of the parameters, or pieces of them, that this rank changes.
   virtual Optimizer& optimizer() = 0;
   /// Collective over the ranks that hold the same parameters, at the first of them: slot `index` of the optimiser,
   /// whole, for one trained parameter. Elsewhere the result has no meaning.
   virtual torch::Tensor slot(size_t index, size_t parameter) = 0;
-  /// The inverse for all of them: one entry per trained parameter, in their order, on any device.
+  /// The inverse, for all trained parameters at once: `whole` has one entry for each, in their order, on any device.
   virtual void load_slot(size_t index, const std::vector<torch::Tensor>& whole) = 0;
 };
 

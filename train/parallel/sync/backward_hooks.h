@@ -12,8 +12,8 @@
 
 namespace penstock::detail {
 
-/// As long as it lives, each backward that has added to the gradient of parameter i then calls `after(i)`, on
-/// autograd's thread of the device, one at a time.
+/// While this object lives, every backward calls `after(i)` when it has added to the gradient of parameter i. The calls
+/// come one at a time, on autograd's thread of the device.
 class AccumulationHooks {
  public:
   AccumulationHooks(const std::vector<torch::Tensor>& parameters, std::function<void(size_t parameter)> after);
@@ -26,8 +26,9 @@ class AccumulationHooks {
   std::vector<std::pair<std::shared_ptr<torch::autograd::Node>, uintptr_t>> hooks_;
 };
 
-/// Counts how often the gradients of each bucket are still to be added to in a step. Thread-safety: restart() and
-/// is_complete() on the thread that runs backward; hooks run on autograd's thread of the device, one at a time.
+/// Counts, for each bucket, the additions to its gradients that are still to come in this step: `backward_count` for
+/// each parameter. Thread-safety: restart() and is_complete() are for the thread that runs backward; hooks run on
+/// autograd's thread of the device, one at a time.
 class BucketReadiness {
  public:
   /// `on_complete` is called with the number of a bucket when its last gradient is there; `on_gradient` after every

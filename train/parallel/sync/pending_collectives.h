@@ -12,11 +12,12 @@
 
 namespace penstock::detail {
 
-/// Which collectives of a step cannot run while there still is something to compute.
+/// Which collectives of a step no computation can hide, because they start when there is nothing left to compute.
 enum class AfterBackward { kNone, kLast, kAll };
 
-/// Waits for collectives in their order, and tells the recorder how long they were under way. The time in which a rank
-/// starts them and waits for them is communication, wherever in a step it is.
+/// Waits for the collectives of a step in the order in which they were started, and tells the recorder how long each
+/// was under way. The time that the rank spends in starting them and in waiting counts as communication, wherever in a
+/// step it is.
 class PendingCollectives {
  public:
   explicit PendingCollectives(Recorder& recorder, AfterBackward after_backward = AfterBackward::kLast)
@@ -24,8 +25,9 @@ class PendingCollectives {
 
   /// A new step. Requires that all were waited for.
   void restart();
-  /// `begin` starts a collective, in which the ranks of one process may do its work; it gives the Work. `kept` lives
-  /// until the collective was waited for.
+  /// Calls `begin`, which starts a collective and returns its Work. That may already take the time of the collective,
+  /// where ranks are threads of one process, and counts as communication. `kept` stays in memory until the collective
+  /// was waited for.
   template <class Begin>
   void start(const Begin& begin, const torch::Tensor& kept = {}) {
     const Recorder::Communication communication(recorder_);
@@ -33,12 +35,12 @@ class PendingCollectives {
   }
   void add(std::unique_ptr<Comm::Work> work, const torch::Tensor& kept = {});
   size_t count() const { return works_.size(); }
-  /// The first `count` of this step are there when this returns.
+  /// Returns when the first `count` collectives of this step have ended.
   void wait_for(size_t count);
   /// Whether work `index` of this step has ended.
   bool is_done(size_t index) const { return works_[index]->is_done(); }
   size_t waited_count() const { return waited_count_; }
-  /// What is kept now.
+  /// The tensors of collectives that were not waited for yet.
   std::vector<torch::Tensor> kept() const {
     return {kept_.begin() + static_cast<std::ptrdiff_t>(waited_count_), kept_.end()};
   }
