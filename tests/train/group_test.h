@@ -15,7 +15,7 @@ namespace penstock {
 struct Medium {
   const char* name;
   Network network;
-  std::optional<SimNet> sim_net = {};
+  std::optional<NetworkModel> sim_net = {};
 };
 
 /// What holds for ranks over Gloo, for those that share memory beside it, for ranks that are threads, and for these
@@ -30,7 +30,7 @@ class GroupTest : public testing::TestWithParam<Medium> {
 const std::vector<Medium> kMedia{{"Gloo", Network::kGloo},
                                  {"Shared", Network::kShared},
                                  {"Threads", Network::kThreads},
-                                 {"Simulated", Network::kThreads, SimNet{20'000, 1e9}}};
+                                 {"Simulated", Network::kThreads, NetworkModel{20'000, 1e9}}};
 inline std::string name_of_medium(const testing::TestParamInfo<Medium>& info) { return info.param.name; }
 
 }  // namespace penstock

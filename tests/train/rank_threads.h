@@ -26,7 +26,7 @@ enum class Network { kGloo, kShared, kThreads };  // the second: Gloo, and memor
 /// A single rank gets the Comm for one rank. With `sim_net` they are as far apart as that says. `meeting_seconds` is 0
 /// for the seconds of a step.
 inline void run_ranks(int world_size, const std::function<void(Comm&)>& body, int step_seconds = 60,
-                      Network network = Network::kGloo, const std::optional<SimNet>& sim_net = {},
+                      Network network = Network::kGloo, const std::optional<NetworkModel>& sim_net = {},
                       int meeting_seconds = 0) {
   // LibTorch 2.11's flight recorder writes to a std::map of process groups before it takes its lock
   // (FlightRecorderDetail.hpp, record()): a crash where several ranks are threads of one process, as only here.

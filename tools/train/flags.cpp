@@ -298,7 +298,7 @@ SaveEvery save_every_of(const std::vector<std::string>& words) {
 struct FlagValues {
   TrainOptions options;
   std::vector<std::string> save_every;
-  std::string emulated_step, emulated_load;
+  std::string emulated_step, emulated_load, network;
 };
 
 void add_flags(CLI::App& app, FlagValues& values) {
@@ -309,7 +309,7 @@ void add_flags(CLI::App& app, FlagValues& values) {
   add_device_flags(app, values.options);
   add_run_flags(app, values.options, values.save_every);
   add_plugin_option(app, values.options.plugins)->group("Run");
-  add_emulation_flags(app, values.emulated_step, values.emulated_load, values.options.sim_net);
+  add_emulation_flags(app, values.emulated_step, values.emulated_load, values.network);
 }
 
 /// What depends on which flags were typed. TrainOptions uses -1 and 0 for "auto" and "not given": a user who types them
@@ -386,8 +386,9 @@ TrainOptions parse_flags(int argc, char** argv) {
   }
   if (!options.resumes_if_possible()) options.resume = checkpoint_of(options.resume);
   if (!values.save_every.empty()) options.save_every = save_every_of(values.save_every);
-  options.emulated_step_ns = parse_duration_ns("--emulate-step", values.emulated_step);
-  options.emulated_load_ns = parse_duration_ns("--emulate-load", values.emulated_load);
+  options.emulation = {.step_ns = parse_duration_ns("--emulate-step", values.emulated_step),
+                       .load_ns = parse_duration_ns("--emulate-load", values.emulated_load),
+                       .network = parse_network("--sim-net", values.network)};
   check_typed(app, options);
   if (options.only_evaluates) {  // those of the earlier run, perhaps
     options.exact_shards = 0;

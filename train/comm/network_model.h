@@ -3,13 +3,15 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 
 namespace penstock {
 
-/// What --sim-net simulates.
-struct SimNet {
+/// A network into which each rank has one link.
+struct NetworkModel {
   int64_t delay_ns = 0;
   double bytes_per_second = 0;
+  std::string text = {};  ///< As the user typed it: "25us,10GB/s".
 };
 
 namespace detail {
@@ -35,7 +37,7 @@ inline RingShare broadcast_share(int64_t bytes, int ranks) { return {bytes, rank
 ///                                                 '- delay -' 2
 class Link {
  public:
-  explicit Link(const SimNet& net) : net_(net) {}
+  explicit Link(const NetworkModel& net) : net_(net) {}
 
   struct Times {
     int64_t sent_ns, due_ns;  // the last byte has left, and has arrived
@@ -48,7 +50,7 @@ class Link {
   }
 
  private:
-  SimNet net_;
+  NetworkModel net_;
   int64_t free_ns_ = 0;
 };
 

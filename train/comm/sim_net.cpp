@@ -23,7 +23,7 @@ int due_tag(int tag) {
 
 /// One rank's link, and when its collectives were under way.
 struct Uplink {
-  explicit Uplink(const SimNet& net) : link(net) {}
+  explicit Uplink(const NetworkModel& net) : link(net) {}
   detail::Link link;
   detail::BusyTime busy;
 };
@@ -167,9 +167,9 @@ class SimNetComm final : public Comm {
 
 }  // namespace
 
-std::unique_ptr<Comm> make_sim_net(std::unique_ptr<Comm> inner, const SimNet& net) {
-  if (inner->world_size() == 1) return inner;
-  return std::make_unique<SimNetComm>(std::move(inner), std::make_shared<Uplink>(net));
+std::unique_ptr<Comm> make_sim_net(std::unique_ptr<Comm> inner, const std::optional<NetworkModel>& net) {
+  if (!net || inner->world_size() == 1) return inner;
+  return std::make_unique<SimNetComm>(std::move(inner), std::make_shared<Uplink>(*net));
 }
 
 }  // namespace penstock

@@ -2,14 +2,16 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "train/comm/comm.h"
 #include "train/comm/network_model.h"
 
 namespace penstock {
 
-/// `inner`, in which whatever ranks tell each other takes at least as long as over `net`. Each rank has one link of
-/// that rate into the network, which the groups that split() gives share. For W ranks and a tensor of n bytes:
+/// Without `net`, or for one rank: `inner`. Otherwise `inner`, in which whatever ranks tell each other takes at least
+/// as long as over `net`. Each rank has one link of that rate into the network, which the groups that split() gives
+/// share. For W ranks and a tensor of n bytes:
 ///
 ///     a message                   n bytes                delay
 ///     all-reduce                  2 n (W - 1) / W        2 (W - 1) delays
@@ -26,6 +28,6 @@ namespace penstock {
 ///
 /// Requires ranks of one machine, because they compare its clock, and collectives that end in wait(): Gloo or threads,
 /// not NCCL.
-std::unique_ptr<Comm> make_sim_net(std::unique_ptr<Comm> inner, const SimNet& net);
+std::unique_ptr<Comm> make_sim_net(std::unique_ptr<Comm> inner, const std::optional<NetworkModel>& net);
 
 }  // namespace penstock

@@ -145,7 +145,7 @@ void Profile::write(const std::function<void(const std::string&)>& say) {
                {"world_size", comm_.world_size()},
                {"workers", options_.workers},
                {"device", options_.device},
-               {"emulated", options_.is_emulated()}},
+               {"emulated", options_.emulation.is_on()}},
               say);
   const int64_t step_count = last_step - first_step + 1;
   std::string line =

@@ -310,8 +310,8 @@ class Training {
     if (sums.sample_count > 0)
       metrics.accuracy = static_cast<double>(sums.correct_count) / static_cast<double>(sums.sample_count);
     metrics.a_step = times.a_step();
-    metrics.is_emulated = options_.is_emulated();
-    metrics.learns = options_.emulated_step_ns == 0;
+    metrics.is_emulated = options_.emulation.is_on();
+    metrics.learns = options_.emulation.learns();
     readiness_[static_cast<size_t>(kind)].put(parts_.feeder.statistics(), times.total_ms(), metrics);
     if (evaluation) metrics.test_loss = evaluation->loss, metrics.test_accuracy = evaluation->accuracy;
     if (kind == Metrics::Kind::kStep && compression_error_.defined())
@@ -336,7 +336,7 @@ class Training {
                            .epoch_count = options_.epochs,
                            .step = at_.batch,
                            .step_count = batch_count_,
-                           .loss = options_.emulated_step_ns == 0 ? loss_so_far() : std::nullopt,
+                           .loss = options_.emulation.learns() ? loss_so_far() : std::nullopt,
                            .images_per_second = times.images_per_second(),
                            .load_share = times.total_ms() > 0 ? times.load_ms() / times.total_ms() : 0,
                            .seconds_left = 1e-3 * times.a_step(times.total_ms()) * static_cast<double>(steps_left)});

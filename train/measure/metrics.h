@@ -35,7 +35,7 @@ struct Metrics {
   StepTimes a_step = {};         ///< Milliseconds per step, by phase.
   double ready_share = 0;        ///< Share, 0..1, of the batches that were ready when they were asked for.
   double loader_idle_share = 0;  ///< Share, 0..1, of the workers' time in which they had nothing to do.
-  bool is_emulated = false;      ///< TrainOptions::is_emulated().
+  bool is_emulated = false;      ///< Emulation::is_on().
   bool learns = true;            ///< False with an emulated step: loss and accuracy then mean nothing.
   std::optional<double> test_loss = {}, test_accuracy = {};
   /// In step records of modes that send compressed gradients: StepSums::compression_error of the last step.

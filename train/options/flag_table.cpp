@@ -104,9 +104,9 @@ std::vector<Flag> run_flags() {
       {"print-freq", kAgreedAside, [](Options o) -> FlagValue { return o.print_freq; }},
       {"profile", kAgreedAside, [](Options o) -> FlagValue { return o.profile_steps; }},
       {"plugin", kTrained, [](Options o) -> FlagValue { return o.plugins; }},
-      {"emulate-step", kAgreed, [](Options o) -> FlagValue { return concat(o.emulated_step_ns, "ns"); }},
-      {"emulate-load", kOwn, [](Options o) -> FlagValue { return concat(o.emulated_load_ns, "ns"); }},
-      {"sim-net", kAgreed, [](Options o) -> FlagValue { return o.sim_net; }},
+      {"emulate-step", kAgreed, [](Options o) -> FlagValue { return concat(o.emulation.step_ns, "ns"); }},
+      {"emulate-load", kOwn, [](Options o) -> FlagValue { return concat(o.emulation.load_ns, "ns"); }},
+      {"sim-net", kAgreed, [](Options o) -> FlagValue { return o.emulation.network ? o.emulation.network->text : ""; }},
   };
 }
 

@@ -135,16 +135,18 @@ int64_t parse_duration_ns(const std::string& flag, const std::string& text) {
   return std::llround(*ns);
 }
 
-SimNet parse_sim_net(const std::string& text) {
+std::optional<NetworkModel> parse_network(const std::string& flag, const std::string& text) {
+  if (text.empty()) return std::nullopt;
   constexpr double kLeast = 1, kMost = 1e15;  // bytes per second
   const auto parts = split(text, ',');
   const auto delay_ns = parts.size() == 2 ? nanoseconds_in(parts[0]) : std::nullopt;
   const auto rate = parts.size() == 2 ? quantity_in(parts[1], {{"B/s", 1}, {"KB/s", 1e3}, {"MB/s", 1e6}, {"GB/s", 1e9}})
                                       : std::nullopt;
   if (!delay_ns || !rate || *rate < kLeast || *rate > kMost)
-    throw config_error(concat("--sim-net is ", in_quotes(text), "; expected a delay up to 3600s and a rate of 1B/s or ",
-                              "more, with their units, such as 25us,10GB/s"));
-  return {std::llround(*delay_ns), *rate};
+    throw config_error(concat(flag, " is ", in_quotes(text),
+                              "; expected a delay up to 3600s and a rate of 1B/s or more, ",
+                              "with their units, such as 25us,10GB/s"));
+  return NetworkModel{std::llround(*delay_ns), *rate, text};
 }
 
 std::string to_string(const SaveEvery& save_every) {
@@ -195,7 +197,6 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
   check_number("label-smoothing", options.label_smoothing, 0, 1);
   check_new_head(options);
   check_exact(options);
-  if (!options.sim_net.empty()) parse_sim_net(options.sim_net);
   if (options.profile_steps > 0 && options.only_evaluates)
     throw config_error(
         concat("--profile ", options.profile_steps, " with --evaluate: no step is trained; expected one of the two"));
@@ -203,7 +204,7 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
     throw config_error(concat("--gpu is ", options.gpu, " with --device cpu; expected one of the two"));
   if (options.is_resident && options.layout != "f32")
     throw config_error("--resident with --layout u8: batches are rendered on the device; expected --layout f32");
-  if (options.is_resident && options.emulated_load_ns > 0)
+  if (options.is_resident && options.emulation.load_ns > 0)
     throw config_error("--emulate-load with --resident: no loader makes the batches; expected one of the two");
   check_at_least("keep", options.keep, int64_t{1});
   check_resume(options);

@@ -6,11 +6,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "loader/batch/loader.h"
-#include "train/comm/network_model.h"
+#include "train/comm/emulation.h"
 
 namespace penstock {
 
@@ -28,8 +29,9 @@ std::string to_string(const SaveEvery& save_every);
 /// else, also for a number without a unit.
 int64_t parse_duration_ns(const std::string& flag, const std::string& text);
 
-/// The network of "25us,10GB/s": a delay and a rate in B/s, KB/s, MB/s or GB/s, powers of 1000. Throws config_error.
-SimNet parse_sim_net(const std::string& text);
+/// The network of "25us,10GB/s": a delay and a rate in B/s, KB/s, MB/s or GB/s, powers of 1000; none for "". Throws
+/// config_error that names the flag for anything else.
+std::optional<NetworkModel> parse_network(const std::string& flag, const std::string& text);
 
 /// The options as the user gave them. set_up() replaces 0, -1 or an empty text where the comment says "auto".
 struct TrainOptions {
@@ -95,13 +97,10 @@ struct TrainOptions {
   bool only_checks = false;      ///< --check: everything is opened, nothing is trained and written.
   bool evaluates_each_epoch = true;
   int64_t print_freq = 100;
-  int64_t profile_steps = 0;     ///< --profile; 0: none.
-  int64_t emulated_step_ns = 0;  ///< A wait stands for a device that takes this for a whole batch; 0: steps are real.
-  int64_t emulated_load_ns = 0;  ///< Processor time that is wasted on each sample.
-  std::string sim_net;           ///< --sim-net, the network between ranks: "25us,10GB/s"; empty: the one there is.
+  int64_t profile_steps = 0;  ///< --profile; 0: none.
+  Emulation emulation;
 
   bool resumes_if_possible() const { return resume == "auto"; }
-  bool is_emulated() const { return emulated_step_ns > 0 || emulated_load_ns > 0 || !sim_net.empty(); }
 };
 
 /// Checks the options: ranges, names, and pairs that exclude each other. Throws config_error that names the flag:

@@ -221,10 +221,11 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   check_precision(options, setup.device);
   set_matrix_precision(options);
   setup.world = find_world(options, setup.device);
-  const bool copies_to_replicas = setup.world.mesh.replicas > 1 && options.emulated_step_ns > 0;
-  if (!options.sim_net.empty() && setup.world.rendezvous.world_size == 1 && !copies_to_replicas) {
-    say(concat("--sim-net ", options.sim_net, ": one rank has nobody to talk to, so no network is emulated"));
-    options.sim_net.clear();  // the results are those of this machine
+  const bool copies_to_replicas = setup.world.mesh.replicas > 1 && !options.emulation.learns();
+  if (options.emulation.network && setup.world.rendezvous.world_size == 1 && !copies_to_replicas) {
+    say(concat("--sim-net ", options.emulation.network->text,
+               ": one rank has nobody to talk to, so no network is emulated"));
+    options.emulation.network.reset();  // the results are those of this machine
   }
   // Before data are packed, at every rank, and also where there is only one.
   if (!options.interface.empty()) detail::address_of_interface(options.interface);

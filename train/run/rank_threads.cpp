@@ -58,9 +58,7 @@ class RankThreads {
     const int count = setup.world.rendezvous.world_size;
     for (int rank = 0; rank < count; ++rank) setups_.push_back(setup_of_rank(setup, rank));
     comms_ = make_thread_comms(count, setup.world.rendezvous.step_seconds, setup.world.rendezvous.meeting_seconds);
-    const std::string& net = setup.options.sim_net;
-    for (auto& comm : comms_)
-      if (!net.empty()) comm = make_sim_net(std::move(comm), parse_sim_net(net));
+    for (auto& comm : comms_) comm = make_sim_net(std::move(comm), setup.options.emulation.network);
     codes_.resize(setups_.size());
   }
 

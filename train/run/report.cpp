@@ -73,11 +73,11 @@ std::string opening_text(const Setup& setup, const std::string& backend) {
                             options.batch_size, "\n");
   if (!options.recipe.empty()) text += concat("recipe ", options.recipe, ": ", recipe_text(options.recipe), "\n");
   if (options.exact_shards > 0) text += exact_text(options);
-  if (!options.sim_net.empty()) text += concat("emulated: a network of ", options.sim_net, " between ranks\n");
-  if (options.emulated_step_ns > 0 || options.emulated_load_ns > 0) {
-    text +=
-        concat("emulated: ", static_cast<double>(options.emulated_step_ns) * 1e-6, " ms per step (0: the real one), ",
-               static_cast<double>(options.emulated_load_ns) * 1e-3, " us more processor time per sample\n");
+  const Emulation& emulation = options.emulation;
+  if (emulation.network) text += concat("emulated: a network of ", emulation.network->text, " between ranks\n");
+  if (emulation.step_ns > 0 || emulation.load_ns > 0) {
+    text += concat("emulated: ", static_cast<double>(emulation.step_ns) * 1e-6, " ms per step (0: the real one), ",
+                   static_cast<double>(emulation.load_ns) * 1e-3, " us more processor time per sample\n");
   }
   for (const auto& note : data.notes) text += concat("note: ", note, "\n");
   text += model_text(setup);
@@ -223,7 +223,7 @@ std::string evaluation_json(const Setup& setup, const Evaluation& evaluation, co
 
 nlohmann::ordered_json summary_json(const Setup& setup, const TrainResult* result, const Evaluation* evaluation,
                                     int64_t memory_bytes) {
-  nlohmann::ordered_json json{{"format", kSummaryFormat}, {"emulated", setup.options.is_emulated()}};
+  nlohmann::ordered_json json{{"format", kSummaryFormat}, {"emulated", setup.options.emulation.is_on()}};
   json["accuracy"] = nullptr;
   json["per_class_accuracy"] = nlohmann::ordered_json::array();
   if (evaluation != nullptr) {

@@ -56,14 +56,13 @@ class Run {
                         device_,
                         optimizer_options(options_),
                         recorder_,
-                        options_.emulated_step_ns,
+                        options_.emulation,
                         setup.rate_factors,
                         {options_.batch_size, setup.shape.channels, setup.shape.height, setup.shape.width},
                         [&setup] { return make_model(setup); },
                         [this](const std::string& line) { say(line); },
                         options_.exact_shards,
                         options_.seed,
-                        options_.sim_net.empty() ? std::nullopt : std::optional(parse_sim_net(options_.sim_net)),
                         setup.is_outline ? [&setup](const UseTensor& use) { for_each_weight(setup, use); }
                                          : std::function<void(const UseTensor&)>(),
                         setup.step_options});
@@ -126,7 +125,7 @@ class Run {
             .layout = layout_of(options_),
             .decode = decode_of(options_),
             .dct_scale = training_dct_scale(options_),
-            .emulated_load_ns = options_.emulated_load_ns,
+            .emulated_load_ns = options_.emulation.load_ns,
             .ends_emulated_load = [] { return StopSignals::received() != 0; },
             .on_chunk = profile_ ? [this](const ChunkTime& chunk) { profile_->on_chunk(chunk); }
                                  : std::function<void(const ChunkTime&)>()};
@@ -214,8 +213,7 @@ class Run {
     return parts;
   }
 
-  /// False with an emulated step: the weights do not change, so there is nothing to evaluate or to save.
-  bool learns() const { return options_.emulated_step_ns == 0; }
+  bool learns() const { return options_.emulation.learns(); }
 
   /// Whether this rank reports what there is once per process.
   bool counts_process() const { return is_first_ || !setup_.world.has_rank_threads; }
@@ -285,19 +283,19 @@ class Run {
     return 0;
   }
 
-  std::string line_end() const { return options_.is_emulated() ? " [emulated]\n" : "\n"; }
+  std::string line_end() const { return options_.emulation.is_on() ? " [emulated]\n" : "\n"; }
 
   /// Collective: what was measured in this run, over all ranks.
   ObservedRun observe_all(const TrainResult& result) {
-    const bool computes = device_.is_cpu() && options_.emulated_step_ns == 0;
+    const bool computes = device_.is_cpu() && learns();
     const StepCosts machine{.update_threads = computes ? static_cast<double>(options_.threads) : 1,
                             .cores = usable_cores(),
                             .ranks = setup_.world.ranks_sharing_cores,
-                            .is_async = device_.is_cuda() && options_.emulated_step_ns == 0};
+                            .is_async = device_.is_cuda() && learns()};
     const LoopMeasurement mine = observe({.times = machine,
                                           .workers = options_.workers,
                                           .images_per_second = result.images_per_second,
-                                          .is_emulated = options_.is_emulated(),
+                                          .is_emulated = options_.emulation.is_on(),
                                           .process_queued_ms = queued_share_ * result.a_step.total()},
                                          result.a_step, result.loader, result.step_count);
     ObservedRun run = over_all_ranks(mine, result.a_step, result.collectives, comm_, device_);
@@ -380,8 +378,7 @@ int run_rank(Setup& setup) {
   if (setup.world.rendezvous.world_size > 1) meeting.terms = terms_of(setup);
   meeting.say = [](const std::string& line) { std::cerr << concat("train: ", line, "\n") << std::flush; };
   auto comm = make_comm(setup.world.rendezvous, device, setup.options.dist_backend, meeting);
-  if (!setup.options.sim_net.empty() && comm->world_size() > 1)
-    comm = make_sim_net(std::move(comm), parse_sim_net(setup.options.sim_net));
+  comm = make_sim_net(std::move(comm), setup.options.emulation.network);
   try {
     return run_rank(setup, *comm);
   } catch (const std::exception& error) {

@@ -108,18 +108,18 @@ void check_descriptors(int rank_count) {
 }
 
 /// A message's time of arrival is compared with the clock of the rank that waits for it.
-void check_sim_net(const TrainOptions& options, const World& world, torch::DeviceType device) {
+void check_network(const TrainOptions& options, const World& world, torch::DeviceType device) {
   const int count = world.rendezvous.world_size;
-  if (options.sim_net.empty() || count == 1) return;
+  if (!options.emulation.network || count == 1) return;
   const bool is_remote = world.launcher == "flags" && !detail::is_loopback(world.rendezvous.host);
   if (world.local_world_size != count || is_remote)
-    throw config_error(concat("--sim-net is ", options.sim_net,
+    throw config_error(concat("--sim-net is ", options.emulation.network->text,
                               is_remote ? concat(" with rank 0 at ", world.rendezvous.host)
                                         : concat(" with ", world.local_world_size, " of ", count, " ranks here"),
                               "; expected all ranks on one machine, as with --nproc"));
   if (device == torch::kCUDA && options.dist_backend != "gloo")
-    throw config_error(concat("--sim-net is ", options.sim_net, " with --dist-backend ", options.dist_backend,
-                              " on CUDA, which is nccl; expected --dist-backend gloo"));
+    throw config_error(concat("--sim-net is ", options.emulation.network->text, " with --dist-backend ",
+                              options.dist_backend, " on CUDA, which is nccl; expected --dist-backend gloo"));
 }
 
 void check_hosting(const TrainOptions& options, const World& world) {
@@ -157,7 +157,7 @@ void check_world(const TrainOptions& options, const World& world, torch::DeviceT
   check_rank_count(options, world);
   if (!world.has_rank_threads) check_descriptors(count);
   check_hosting(options, world);
-  check_sim_net(options, world, device);
+  check_network(options, world, device);
   if (options.dist_backend == "nccl" && device == torch::kCPU)
     throw config_error("--dist-backend is nccl on the CPU; expected gloo or auto, or --device cuda");
   // NCCL runs the messages of two ranks on one stream in the order of the calls, so that 1f1b's, which cross, would

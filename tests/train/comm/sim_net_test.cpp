@@ -37,7 +37,7 @@ TEST(LinkTest, SharesAreThoseOfARing) {
   EXPECT_EQ(detail::all_reduce_share(1200, 1).bytes, 0);
 }
 
-constexpr SimNet kSlow{.delay_ns = 2'000'000, .bytes_per_second = 1e6};  // 2 ms and 1 ms per 1000 bytes
+const NetworkModel kSlow{.delay_ns = 2'000'000, .bytes_per_second = 1e6};  // 2 ms and 1 ms per 1000 bytes
 constexpr int64_t kMs = 1'000'000;
 
 class SimNetTest : public testing::TestWithParam<Network> {
@@ -89,7 +89,7 @@ TEST_P(SimNetTest, ACollectiveEndsWhenTheShareOfTheLastRankHasArrived) {
 }
 
 TEST(SimNetDueTest, ACollectiveIsNotDoneBeforeItIsDue) {
-  const SimNet hours{.delay_ns = 7'200'000'000'000, .bytes_per_second = 1e9};
+  const NetworkModel hours{.delay_ns = 7'200'000'000'000, .bytes_per_second = 1e9};
   run_ranks(
       2,
       [](Comm& comm) {

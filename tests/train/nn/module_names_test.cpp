@@ -140,7 +140,7 @@ TEST_P(FineTuningContractTest, AFactorScalesTheStepsOfItsLayer) {
                                                                                torch::kCPU,
                                                                                {.learning_rate = 0.1, .momentum = 0.9},
                                                                                recorder,
-                                                                               0,
+                                                                               {},
                                                                                factors,
                                                                                {},
                                                                                make_lenet_of_20});
@@ -172,7 +172,7 @@ TEST(FineTuningTest, RanksReachTheParametersOfOne) {
     model.freeze("norm");
     const auto strategy = StrategyRegistry::make(
         parse_spec("mode", mode),
-        StrategyContext{model, comm, torch::kCPU, kDecayed, recorder, 0, rate_factors(model, "fc=3")});
+        StrategyContext{model, comm, torch::kCPU, kDecayed, recorder, {}, rate_factors(model, "fc=3")});
     for (int64_t i = 0; i < 3; ++i)
       strategy->step(part_of(samples, 5, i, strategy->data_rank(), strategy->data_world_size()));
     return strategy->state();

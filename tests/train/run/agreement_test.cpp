@@ -106,9 +106,12 @@ TEST(AgreementTest, EveryAgreedFlagIsATermAndNoOtherIs) {
       {"print-freq", [](auto& o) { o.print_freq = 7; }},
       {"profile", [](auto& o) { o.profile_steps = 7; }},
       {"plugin", [](auto& o) { o.plugins = {"elsewhere"}; }},
-      {"emulate-step", [](auto& o) { o.emulated_step_ns = 7; }},
-      {"emulate-load", [](auto& o) { o.emulated_load_ns = 7; }},
-      {"sim-net", [](auto& o) { o.sim_net = "7us,7GB/s"; }},
+      {"emulate-step", [](auto& o) { o.emulation.step_ns = 7; }},
+      {"emulate-load", [](auto& o) { o.emulation.load_ns = 7; }},
+      {"sim-net",
+       [](auto& o) {
+         o.emulation.network = {7'000, 7e9, "7us,7GB/s"};
+       }},
   };
   penstock::Setup setup = small_setup();
   const TrainOptions options = setup.options;

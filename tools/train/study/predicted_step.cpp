@@ -14,7 +14,8 @@ constexpr double kLastBucketBytes = 1 << 20;  // as buckets of gradients are cut
 /// One mode over some ranks.
 class Formula {
  public:
-  Formula(const Spec& spec, int ranks, const StepParts& single, const StepParts& own, const std::optional<SimNet>& net)
+  Formula(const Spec& spec, int ranks, const StepParts& single, const StepParts& own,
+          const std::optional<NetworkModel>& net)
       : spec_(spec), ranks_(ranks), single_(single), own_(own), net_(net) {}
 
   /// One rank, whose rows are divided by replicas.
@@ -77,13 +78,13 @@ class Formula {
   const Spec& spec_;
   int ranks_;
   const StepParts &single_, &own_;
-  const std::optional<SimNet>& net_;
+  const std::optional<NetworkModel>& net_;
 };
 
 }  // namespace
 
 std::optional<double> predicted_step_ms(const std::string& mode, int ranks, const StepParts& single,
-                                        const StepParts& own, const std::optional<SimNet>& net) {
+                                        const StepParts& own, const std::optional<NetworkModel>& net) {
   const Spec spec = parse_spec("mode", mode);
   const Formula formula(spec, ranks, single, own, net);
   const std::string& name = spec.name();

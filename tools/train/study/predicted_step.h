@@ -31,7 +31,7 @@ struct StepParts {
 ///
 /// Throws config_error for a mode that is no spec.
 std::optional<double> predicted_step_ms(const std::string& mode, int ranks, const StepParts& single,
-                                        const StepParts& own, const std::optional<SimNet>& net);
+                                        const StepParts& own, const std::optional<NetworkModel>& net);
 
 /// The formulas, one sentence each.
 std::vector<std::string> prediction_notes();

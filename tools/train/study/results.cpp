@@ -61,7 +61,7 @@ StepParts step_parts(const std::vector<Json>& repeats, const StudyOptions& optio
   parts.other = phase("host_to_device") + phase("other");
   parts.threads = last.at("threads").get<double>();
   parts.cores = configuration.at("cores").get<double>();
-  parts.uses_cores = configuration.at("device") == "cpu" && options.train.emulated_step_ns == 0;
+  parts.uses_cores = configuration.at("device") == "cpu" && options.train.emulation.learns();
   if (last.contains("tensor_memory"))
     parts.parameter_bytes = last.at("tensor_memory").at("parameters").at("bytes").at(0).get<double>();
   parts.activation_bytes = last.value("activation_bytes", 0.0);
@@ -115,11 +115,11 @@ std::string setting_text(const Json& configuration, const StudyOptions& options)
                                "; ", text("processor"), ", ", configuration.at("cores").dump(), " cores");
   setting += options.train.augment.empty() ? "" : "; augment " + options.train.augment;
   const auto milliseconds = [](int64_t ns) { return concat(static_cast<double>(ns) * 1e-6, " ms"); };
-  if (options.train.emulated_step_ns > 0)
-    setting += "; emulated step of " + milliseconds(options.train.emulated_step_ns) + ", which learns nothing";
-  if (options.train.emulated_load_ns > 0)
-    setting += "; emulated load of " + milliseconds(options.train.emulated_load_ns) + " per sample";
-  if (!options.train.sim_net.empty()) setting += "; emulated network of " + options.train.sim_net;
+  const Emulation& emulation = options.train.emulation;
+  if (emulation.step_ns > 0)
+    setting += "; emulated step of " + milliseconds(emulation.step_ns) + ", which learns nothing";
+  if (emulation.load_ns > 0) setting += "; emulated load of " + milliseconds(emulation.load_ns) + " per sample";
+  if (emulation.network) setting += "; emulated network of " + emulation.network->text;
   return setting;
 }
 
@@ -203,8 +203,8 @@ std::optional<double> RowResult::error() const {
 
 StudyResults read_results(const StudyOptions& options, const std::vector<StudyRow>& rows,
                           const std::vector<std::vector<fs::path>>& folders) {
-  StudyResults results{options.command(), {}, options.train.is_emulated(), {}, options.repeat_count, {}};
-  if (!options.train.sim_net.empty()) results.net = parse_sim_net(options.train.sim_net);
+  StudyResults results{options.command(), {}, options.train.emulation.is_on(), {}, options.repeat_count, {}};
+  results.net = options.train.emulation.network;
   std::vector<std::vector<Json>> summaries;
   for (size_t i = 0; i < rows.size(); ++i) {
     auto& repeats = summaries.emplace_back();

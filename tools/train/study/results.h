@@ -47,7 +47,7 @@ struct StudyResults {
   std::string command;
   std::string setting;  ///< Data, model, processor: what all rows share.
   bool is_emulated = false;
-  std::optional<SimNet> net;  ///< That of --sim-net.
+  std::optional<NetworkModel> net;  ///< That of --sim-net.
   int repeat_count = 1;
   std::vector<RowResult> rows;
 };

@@ -123,7 +123,7 @@ class Study {
     const auto result = read_results(options_, {rows_[row]}, {{folder_.run(name)}}).rows.front();
     char seconds[64];
     std::snprintf(seconds, sizeof seconds, "total %.2f s%s", result.total_s.median,
-                  options_.train.is_emulated() ? " [emulated]" : "");
+                  options_.train.emulation.is_on() ? " [emulated]" : "");
     std::cerr << seconds << std::endl;
     return 0;
   }

@@ -25,7 +25,7 @@ struct EmulatedWork {
   std::vector<StageRange> chunks = {};  ///< What this rank holds, as ModelPart has it.
   /// Bytes that one device sends and receives to bring replicas the parameters, and as many to collect their gradients.
   int64_t replica_bytes = 0;
-  std::optional<SimNet> net = {};  ///< Over which these go; none: they take no time.
+  std::optional<NetworkModel> net = {};  ///< Over which these go; none: they take no time.
 };
 
 /// How long a rank waits in place of this operation. The model has `stage_count` stages. Rows take equally long, and so

@@ -114,27 +114,27 @@ Engine::Engine(const StrategyContext& context, const StepConfig& choices)
                             numbers_of(part_.trained(), context.step.weight_decays, context.optimizer.weight_decay)});
   sync_ = choices.sync(part_.trained(), data_, recorder_, choices.micro_batches);
   if (sync_->defers_weight_gradients()) runner_->leave_weights_for_the_end();
-  if (choices.steps_in_backward && context.emulated_step_ns == 0)
+  if (choices.steps_in_backward && context.emulation.learns())
     sync_->on_bucket_reduced([this](size_t bucket) { update_->step_bucket(bucket); });
   if (choices.mesh.shards > 0) {
     shards_.emplace(part_, data_, choices.replicas.get(), choices.mesh.shards, context.seed, device_,
                     choices.replicas != nullptr || (device_.is_cpu() && world_.backend() == "threads"));
     runner_->tell(*shards_, *sync_);
   }
-  if (context.emulated_step_ns > 0) emulate(context);
+  if (!context.emulation.learns()) emulate(context);
   if (context.step.keeps_average) average_.emplace(part_);
 }
 
 void Engine::emulate(const StrategyContext& context) {
   const auto& mesh = choices_.mesh;
-  EmulatedWork work{.step_ns = context.emulated_step_ns,
+  EmulatedWork work{.step_ns = context.emulation.step_ns,
                     .shares = int64_t{mesh.data} * mesh.replicas,
                     .micro_batches = choices_.micro_batches,
                     .rank = mesh.pipe_rank(world_.rank()),
                     .ranks = mesh.pipe,
                     .schedule = choices_.schedule,
                     .chunks = ranges_of(choices_, model_, world_.rank()),
-                    .net = context.sim_net};
+                    .net = context.emulation.network};
   for (const auto& [name, parameter] : part_.parameters())
     work.replica_bytes += static_cast<int64_t>(parameter.nbytes()) * (mesh.replicas - 1);
   emulated_step_.emplace(part_, link_ ? &*link_ : nullptr, data_.world_size() > 1 ? sync_.get() : nullptr, recorder_,

@@ -17,7 +17,7 @@
 
 #include "core/registry.h"
 #include "train/comm/comm.h"
-#include "train/comm/network_model.h"
+#include "train/comm/emulation.h"
 #include "train/measure/recorder.h"
 #include "train/optimizers/optimizer.h"
 #include "train/parallel/strategy/mesh.h"
@@ -50,14 +50,13 @@ struct StrategyContext {
   torch::Device device;  // of this rank
   OptimizerOptions optimizer;
   Recorder& recorder;
-  int64_t emulated_step_ns = 0;                     // see EmulatedStep; 0: forward, backward and update are real
+  Emulation emulation = {};
   std::map<std::string, double> rate_factors = {};  // of the learning rate, by parameter; 1 for the others
   std::vector<int64_t> input_sizes = {};            // of a full batch, over all ranks: N x C x H x W; empty: not known
   std::function<std::unique_ptr<Model>()> make_model = {};  // another one like `model`, on the CPU
   std::function<void(const std::string&)> say = {};         // hears lines for people; null: nobody reads them
   int shards = 0;                                           // as MeshRequest::shards
   uint64_t seed = 0;                                        // of the random numbers in a step, where there are shards
-  std::optional<SimNet> sim_net = {};  // over which an emulated step copies to replicas; messages of ranks know it
   /// Null: the model has its initial weights. Otherwise its tensors have no memory, and this gives the weights one by
   /// one, each valid as long as `use` runs, some of them twice; what comes last counts. Only where Traits::holds_part.
   std::function<void(const UseTensor& use)> weights = {};

@@ -54,7 +54,7 @@ TEST(EmulatedStepTest, EveryModeSendsItsMessagesAndChangesNothing) {
           };
           const auto model = make();
           Recorder recorder;
-          StrategyContext context{*model, comm, torch::kCPU, kSgd, recorder, /*emulated_step_ns=*/30'000};
+          StrategyContext context{*model, comm, torch::kCPU, kSgd, recorder, {.step_ns = 30'000}};
           context.make_model = make;
           const auto strategy = StrategyRegistry::make(parse_spec("mode", mode), context);
           const auto before = strategy->state();
@@ -82,8 +82,9 @@ TEST(EmulatedStepTest, RanksOfAPipelineWaitForEachOther) {
         at::manual_seed(1);
         const auto model = ModelRegistry::make(parse_spec("arch", "lenet"), kGrey);
         Recorder recorder;
-        const auto strategy = StrategyRegistry::make(
-            parse_spec("mode", "mp(cut=fc1)"), StrategyContext{*model, comm, torch::kCPU, kSgd, recorder, kStep_ns});
+        const auto strategy =
+            StrategyRegistry::make(parse_spec("mode", "mp(cut=fc1)"),
+                                   StrategyContext{*model, comm, torch::kCPU, kSgd, recorder, {.step_ns = kStep_ns}});
         auto batch = part_of(samples, 8, 0, 0, 1);
         batch.images = batch.images.to(torch::kFloat32);
         if (!strategy->is_fed()) batch.images = batch.labels = batch.weights = torch::Tensor();

@@ -208,9 +208,9 @@ TEST(EmulatedStepTest, WaitsAndLeavesModelAndBatchAlone) {
   const auto comm = make_self_comm();
   Recorder recorder;
   const auto model = make("mlp", kSmallGrey);
-  const auto strategy = StrategyRegistry::make(
-      parse_spec("mode", "single"),
-      StrategyContext{*model, *comm, torch::kCPU, kSgd, recorder, /*emulated_step_ns=*/3'000'000});
+  const auto strategy =
+      StrategyRegistry::make(parse_spec("mode", "single"),
+                             StrategyContext{*model, *comm, torch::kCPU, kSgd, recorder, {.step_ns = 3'000'000}});
   const auto before = strategy->state();
   const auto samples = random_samples(16, {1, 12, 12, 4}, 3);
   const auto batch = part_of(samples, 16, 0, 0, 1);
