@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 # "1.2 ms a step" is read as "one step"; tables that a tool printed are left as they are.
 RATE = re.compile(r"\b(?:ns|us|ms|s|images|pictures|bits?|bytes?|once|twice|one) an? (?:step|batch|sample|row|picture|block|epoch|run|rank|chunk)\b")
-WORDS = ("batch", "step", "row", "sample", "slot", "chunk", "stage of a sample", "stage of a model", "part", "share", "micro-batch",
+WORDS = ("batch", "step", "row", "sample", "slot", "chunk", "view", "limit", "schedule", "block", "stage", "model chunk", "part", "share", "micro-batch",
          "shard", "rank", "digest", "plan", "epoch", "position", "worker", "prefetch", "phase")  # fmt: skip
 
 

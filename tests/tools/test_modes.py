@@ -33,8 +33,8 @@ def test_a_mode_trains_what_single_trains(cache, single, tmp_path, mode, ranks):
     assert found["accuracy"] == pytest.approx(expected["accuracy"], abs=0.01)
     opening = re.search(rf"^mode {re.escape(mode)}, {ranks} ranks (.*)$", printed, re.MULTILINE)[1]
     whole = r"with conv1\.\.fc3 \([\d,]+ parameters\) each"
-    parts = r"as \d data x \d pipe, .*, \d micro-batch(es)?.*, bubble \d+ %; part 0( at rank 0)?: conv1.* parameters\)"
-    slices = rf"that keep 1 / {ranks} of the parameters each; 1 unit of stages is gathered .*"
+    parts = r"as \d data x \d pipe, .*, \d micro-batch(es)?.*, bubble \d+ %; stage 0( at rank 0)?: conv1.* parameters\)"
+    slices = rf"that keep 1 / {ranks} of the parameters each; 1 unit of blocks is gathered .*"
     assert re.fullmatch(slices if "stage=3" in mode else whole if mode.startswith(("zero", "ddp")) else parts, opening)
     assert ("bubble: ranks waited" in printed) == (not mode.startswith(("zero", "ddp")))
     assert "memory of the fullest rank: parameters " in printed
@@ -66,7 +66,7 @@ def test_a_checkpoint_goes_into_parts(cache, single, tmp_path):
 def test_the_memory_of_slices_is_told(cache, tmp_path):
     printed = run(cache, *FAST, "--mode", "zero(stage=3)", "--nproc", 2, "--out", tmp_path / "run").stdout
     assert ("mode zero(stage=3), 2 ranks that keep 1 / 2 of the parameters each; 1 unit of "
-            "stages is gathered in turn, the largest of ") in printed
+            "blocks is gathered in turn, the largest of ") in printed
     memory = summary(tmp_path / "run")["tensor_memory"]
     assert [memory[kind]["formula"] for kind in ("parameters", "gradients", "optimizer")] == ["phi / 2"] * 3
     assert all(len(kind["bytes"]) == 2 for kind in memory.values())
@@ -76,7 +76,7 @@ def test_the_memory_of_slices_is_told(cache, tmp_path):
 def test_the_parts_and_the_bubble_are_told(cache, tmp_path):
     printed = run(cache, *FAST, "--mode", "pipeline(cut=fc1,micro-batches=8)", "--out", tmp_path / "run").stdout
     assert ("mode pipeline(cut=fc1,micro-batches=8), 2 ranks as 1 data x 2 pipe, 1f1b, 8 micro-batches, bubble 11 %; "
-            "part 0: conv1..conv2 (2,572 parameters), part 1: fc1..fc3") in printed
+            "stage 0: conv1..conv2 (2,572 parameters), stage 1: fc1..fc3") in printed
     bubble = summary(tmp_path / "run")["bubble"]
     assert bubble["predicted"] == pytest.approx(1 / 9) and 0 < bubble["measured"] < 1
     assert f"bubble: ranks waited {100 * bubble['measured']:.0f} % of the time for their neighbours; 11 % is the bubble" in printed
@@ -86,7 +86,7 @@ def test_the_parts_and_the_bubble_are_told(cache, tmp_path):
 @pytest.mark.parametrize("balance, cost", [("time", r"\d+(\.\d+)? ms"), ("memory", r"\d+(\.\d+)? [KM]B")])
 def test_what_was_measured_of_each_part_is_told(cache, single, tmp_path, balance, cost):
     printed = run(cache, *FAST, "--mode", f"pipeline(balance={balance})", "--out", tmp_path / "run").stdout
-    assert re.search(rf"part 0: conv1.* \([\d,]+ parameters, {cost}\), part 1: .*fc3 \([\d,]+ parameters, {cost}\)\n", printed)
+    assert re.search(rf"stage 0: conv1.* \([\d,]+ parameters, {cost}\), stage 1: .*fc3 \([\d,]+ parameters, {cost}\)\n", printed)
     assert summary(tmp_path / "run")["test_loss"] == pytest.approx(summary(single)["test_loss"], rel=1e-3)
 
 
@@ -94,7 +94,7 @@ def test_activations_that_were_alive_are_counted_and_parts_name_their_ranks(cach
     printed = run(cache, *FAST, "--mode", "pipeline(schedule=interleaved,recompute=except-last,cut=conv2:fc1:fc2)", "--out",
                   tmp_path / "run").stdout
     assert ("2 ranks as 1 data x 2 pipe, interleaved, 4 micro-batches, recompute except-last, bubble 6 %; "
-            "part 0 at rank 0: conv1 (156 parameters), part 1 at rank 1: conv2") in printed
+            "stage 0 at rank 0: conv1 (156 parameters), stage 1 at rank 1: conv2") in printed
     assert summary(tmp_path / "run")["most_alive_activations"] == [1, 1]
     run(cache, *FAST, "--mode", "pipeline(schedule=zero-bubble)", "--nproc", 3, "--out", tmp_path / "zb")
     assert summary(tmp_path / "zb")["most_alive_activations"] == [3, 3, 3]
@@ -223,11 +223,11 @@ def test_a_network_that_cannot_be_simulated_is_one_line(cache, tmp_path, flags, 
 @pytest.mark.parametrize("mode, ranks, message", [
     ("pipeline(micro-batches=5)", 2, "--mode pipeline: 5 micro-batches for --batch-size 32; expected micro-batches of "
                                      "equal size, as 4 or 8"),
-    ("pipeline(data=2)", 3, "--mode pipeline: data is 2 with 3 ranks; expected ranks = data x parts, as 2 x 2 = 4"),
+    ("pipeline(data=2)", 3, "--mode pipeline: data is 2 with 3 ranks; expected ranks = data x stages, as 2 x 2 = 4"),
     ("pipeline(zero=1)", 2, "--mode pipeline: zero is 1 with one copy of the model; expected data=2 or more"),
     ("mp(devices=cpu:3)", 2, "--mode mp: devices is cpu:3 with 2 ranks on this machine; expected 3 ranks, one for each device"),
     ("mp(devices=0:1)", 2, "--mode mp: devices is 0:1 in a run on the CPU; expected threads, such as cpu:2"),
-    ("pipeline(cut=fc1)", 3, "--mode pipeline: 1 cut with 3 ranks; expected 2 ranks, one for each part"),
+    ("pipeline(cut=fc1)", 3, "--mode pipeline: 1 cut with 3 ranks; expected 2 ranks, one for each stage"),
     ("pipeline(schedule=2f2b)", 2, "--mode pipeline: unknown schedule \"2f2b\""),
     ("pipeline(micro-batches=6,schedule=interleaved)", 4, "--mode pipeline: 6 micro-batches with schedule=interleaved over 4 "
                                                           "ranks; expected a multiple of these, as 4"),
@@ -238,7 +238,7 @@ def test_a_network_that_cannot_be_simulated_is_one_line(cache, tmp_path, flags, 
     ("pipeline(schedule=interleaved)", 1, "--mode pipeline: schedule=interleaved with 1 rank for 1 copy of the model; "
                                           "expected 2 ranks or more per copy"),
     ("pipeline(schedule=interleaved,cut=fc1)", 2, "--mode pipeline: 1 cut with 2 ranks and interleave 2; expected 3 cuts, for "
-                                                  "2 parts per rank"),
+                                                  "2 model chunks per rank"),
     ("pipeline(schedule=interleaved,interleave=1)", 2, "--mode pipeline: interleave is 1; expected 2 or more"),
     ("pipeline(interleave=2)", 2, "--mode pipeline: interleave with schedule 1f1b; expected it with schedule=interleaved"),
     ("pipeline(recompute=often)", 2, "--mode pipeline: unknown recompute \"often\""),
@@ -293,9 +293,9 @@ def test_a_rank_that_is_slow_is_named_by_the_one_that_waits_for_its_message(cach
 @pytest.mark.parametrize("mode, ranks, message", [
     ("mp(cut=fc1:fc1)", 3, "--mode mp: cut fc1 is given twice; expected it once"),
     ("mp(cut=fc9)", 2, "--mode mp: unknown place to cut \"fc9\""),
-    ("pipeline(balance=time)", 6, "--mode pipeline: 6 parts of a model of 5 stages; expected one stage or more for each"),
-    ("pipeline", 6, "--mode pipeline: 6 parts of a model of 5 stages; expected one stage or more for each"),
-    ("pipeline(schedule=interleaved,interleave=3)", 2, "--mode pipeline: 6 parts of a model of 5 stages; expected one stage"),
+    ("pipeline(balance=time)", 6, "--mode pipeline: 6 stages of a model of 5 blocks; expected one block or more for each"),
+    ("pipeline", 6, "--mode pipeline: 6 stages of a model of 5 blocks; expected one block or more for each"),
+    ("pipeline(schedule=interleaved,interleave=3)", 2, "--mode pipeline: 6 stages of a model of 5 blocks; expected one block"),
 ])
 def test_what_the_model_does_not_have_is_refused_before_ranks_start(cache, tmp_path, mode, ranks, message):
     done = run(cache, *FAST, "--mode", mode, "--nproc", ranks, "--out", tmp_path / "run", code=2)

@@ -273,7 +273,7 @@ def test_a_check_opens_everything_and_trains_and_writes_nothing(cache, tmp_path)
         assert lines[-3].startswith("data digits") and f", {ranks} on cpu" in lines[-2] and lines[-1] == "checked", lines
         assert not out.exists()
     refused = run(cache, *FAST, "--check", "--mode", "mp", "--nproc", 9, "--arch", "lenet", "--out", out, code=2)
-    assert refused.stderr.startswith("train: --mode mp: 9 parts of a model of "), refused.stderr
+    assert refused.stderr.startswith("train: --mode mp: 9 stages of a model of "), refused.stderr
     run(cache, *FAST, "--check", "--resume", tmp_path / "none.safetensors", "--out", out, code=3)
     (tmp_path / "mine").write_text("a file")
     run(cache, *FAST, "--check", "--out", tmp_path / "mine", code=2)

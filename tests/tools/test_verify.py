@@ -136,7 +136,7 @@ def test_a_mistake_alone_is_told_in_a_line():
     (["--modes", "zero(stage=9)"], ["stage is 9; expected 1, 2 or 3"]),
     (["--modes", "ddp", "--nproc", "4", "-b", "3"], ["--batch-size is 3; expected 4 or more, one sample for each rank"]),
     (["--modes", "dp(devices=0:1)"], ["devices is 0:1 in a run on the CPU; expected threads, such as cpu:2"]),
-    (["--modes", "mp", "--arch", "mlp", "--nproc", "4"], ["4 parts of a model of 2 stages"]),
+    (["--modes", "mp", "--arch", "mlp", "--nproc", "4"], ["4 stages of a model of 2 blocks"]),
     (["--modes", "pipeline(micro-batches=5)"], ["micro-batches for --batch-size 24"]),
     (["--nproc", "0"], ["--nproc", "1 or more"]),
     (["--hosting", "fibres"], ["--hosting", "threads"]),

@@ -64,7 +64,7 @@ inline ResidentRoom room_for(int count) {
   uint64_t byte_count = 0;
   for (uint64_t index = 0; index < static_cast<uint64_t>(count); ++index)
     byte_count += DevicePictures::byte_count_of(jpeg_dataset()->at(index).bytes.size());
-  return {.free_bytes = static_cast<int64_t>(byte_count * 8 / 7 + 1), .say = nullptr};
+  return {.free_bytes = static_cast<int64_t>(byte_count * 8 / 7 + 1), .log = nullptr};
 }
 
 }  // namespace penstock

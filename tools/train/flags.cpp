@@ -90,17 +90,17 @@ void add_model_flags(CLI::App& app, TrainOptions& o) {
       ->group(group);
   app.add_flag(
       "--new-head", o.has_new_head,
-      "take all weights of --pretrained but those of the last stage, which starts from random ones for the classes of "
+      "take all weights of --pretrained but those of the last block, which starts from random ones for the classes of "
       "--data");
   app.get_option("--new-head")->group(group);
   app.add_option("--freeze", o.freeze,
                  "layers that are not trained, for example stem,layer1: they get no gradient and no update, and their "
-                 "BatchNorm keeps its running statistics. A layer is a stage or a module of the model")
+                 "BatchNorm keeps its running statistics. A layer is a block or a module of the model")
       ->group(group);
   app.add_option("--layer-lr", o.layer_rates,
                  "factors by which --lr is multiplied in single layers, for example layer1=0.1,layer4=0.5; it is 1 in "
                  "the others. A "
-                 "layer is a stage or a module of the model")
+                 "layer is a block or a module of the model")
       ->group(group);
   app.add_option(
          "--epochs", o.epochs,

@@ -34,18 +34,18 @@ bool is_same_file(const fs::path& a, const fs::path& b) {
 }  // namespace
 
 std::optional<FoundCheckpoint> last_whole_checkpoint(const fs::path& out,
-                                                     const std::function<void(const std::string&)>& say) {
+                                                     const std::function<void(const std::string&)>& log) {
   std::vector<fs::path> passed_over;
   const auto pass_over = [&](const fs::path& path, const std::string& why) {
     for (const auto& other : passed_over)
       if (is_same_file(other, path)) return;
     passed_over.push_back(path);
-    say(concat("--resume auto passes over ", why));
+    log(concat("--resume auto passes over ", why));
   };
   std::vector<Candidate> candidates;
   for (const auto& path : checkpoints_in(out)) {
     if (path.extension() == kCutShort) {
-      say(concat("--resume auto passes over ", path.string(), ": its writing was cut short"));
+      log(concat("--resume auto passes over ", path.string(), ": its writing was cut short"));
       continue;
     }
     try {

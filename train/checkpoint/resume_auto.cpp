@@ -27,11 +27,11 @@ void check_same_data_name(const TrainOptions& options) {
 }  // namespace
 
 std::optional<Checkpoint> resume_if_possible(TrainOptions& options,
-                                             const std::function<void(const std::string&)>& say) {
+                                             const std::function<void(const std::string&)>& log) {
   auto found = naming_memory("--resume auto", "the tensors of a checkpoint", "a smaller model",
-                             [&] { return last_whole_checkpoint(options.out, say); });
+                             [&] { return last_whole_checkpoint(options.out, log); });
   if (!found) {
-    say(concat("--resume auto: no checkpoint in ", options.out.string(), "; the run starts"));
+    log(concat("--resume auto: no checkpoint in ", options.out.string(), "; the run starts"));
     options.resume.clear();
     return std::nullopt;
   }

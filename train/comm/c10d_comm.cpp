@@ -40,16 +40,16 @@ class C10dWork : public Comm::Work {
   /// `works` make one collective together. `staged` is the host copy that `tensor` gets its result from; undefined when
   /// the backend works on the tensor itself.
   C10dWork(std::string operation, Works works, torch::Tensor tensor, torch::Tensor staged,
-           std::shared_ptr<FailureReport> witness, int peer = -1)
+           std::shared_ptr<FailureReport> failure_report, int peer = -1)
       : operation_(std::move(operation)),
         works_(std::move(works)),
         tensor_(std::move(tensor)),
         staged_(std::move(staged)),
-        witness_(std::move(witness)),
+        failure_report_(std::move(failure_report)),
         peer_(peer) {}
   void wait() override {
     for (const auto& work : works_)
-      witness_->guarded(
+      failure_report_->guarded(
           operation_, [&] { return work->wait(longest_wait()); }, peer_);
     if (staged_.defined()) tensor_.copy_(std::exchange(staged_, {}));
     tensor_.reset();
@@ -86,13 +86,14 @@ class C10dWork : public Comm::Work {
   /// Messages of Gloo otherwise keep the time-out that the group was connected with: setTimeout() of LibTorch 2.11
   /// changes that of collectives alone.
   std::chrono::milliseconds longest_wait() const {
-    return peer_ >= 0 && witness_->backend() == "gloo" ? std::chrono::seconds(witness_->seconds()) : kNoTimeout;
+    return peer_ >= 0 && failure_report_->backend() == "gloo" ? std::chrono::seconds(failure_report_->seconds())
+                                                              : kNoTimeout;
   }
 
   std::string operation_;
   Works works_;  // none: it was waited for
   torch::Tensor tensor_, staged_;
-  std::shared_ptr<FailureReport> witness_;
+  std::shared_ptr<FailureReport> failure_report_;
   int peer_;
   std::shared_ptr<Timing> timing_ = std::make_shared<Timing>();
 };
@@ -155,26 +156,27 @@ c10::intrusive_ptr<c10d::Backend> make_nccl([[maybe_unused]] const Group& group,
 
 /// Gloo connects ranks here, and waits 5 times the time-out for one that does not come. NCCL connects with the first
 /// collective.
-c10::intrusive_ptr<c10d::Backend> connect(const Group& group, FailureReport& witness) {
-  const std::chrono::seconds timeout(witness.seconds());
-  auto backend = group.backend == "gloo" ? witness.connect([group, timeout] { return make_gloo(group, timeout); },
-                                                           detail::to_text(group.rendezvous.addresses))
-                                         : witness.guarded("connect", [&] { return make_nccl(group, timeout); });
-  witness.add(backend);
+c10::intrusive_ptr<c10d::Backend> connect(const Group& group, FailureReport& failure_report) {
+  const std::chrono::seconds timeout(failure_report.seconds());
+  auto backend = group.backend == "gloo"
+                     ? failure_report.connect([group, timeout] { return make_gloo(group, timeout); },
+                                              detail::to_text(group.rendezvous.addresses))
+                     : failure_report.guarded("connect", [&] { return make_nccl(group, timeout); });
+  failure_report.add(backend);
   return backend;
 }
 
 class C10dComm final : public Comm {
   template <class Body>
   auto collective(const std::string& operation, const Body& body) {
-    return witness_->collective(operation, is_part_, body);
+    return failure_report_->collective(operation, is_part_, body);
   }
 
  public:
-  C10dComm(Group group, std::shared_ptr<FailureReport> witness, bool is_part = false)
+  C10dComm(Group group, std::shared_ptr<FailureReport> failure_report, bool is_part = false)
       : group_(std::move(group)),
-        witness_(std::move(witness)),
-        backend_(connect(group_, *witness_)),
+        failure_report_(std::move(failure_report)),
+        backend_(connect(group_, *failure_report_)),
         is_staged_(group_.device.is_cuda() && group_.backend == "gloo"),
         is_part_(is_part) {}
 
@@ -245,9 +247,9 @@ class C10dComm final : public Comm {
     std::vector<torch::Tensor> tensors{is_staged_ ? tensor.cpu() : tensor};
     const int world_rank = group_.world_ranks[static_cast<size_t>(peer)];
     const std::string operation = concat("sending ", what, " to rank ", world_rank);
-    auto work = witness_->guarded(
+    auto work = failure_report_->guarded(
         operation, [&] { return backend_->send(tensors, peer, tag); }, world_rank);
-    return std::make_unique<C10dWork>(operation, Works{std::move(work)}, tensors[0], torch::Tensor(), witness_,
+    return std::make_unique<C10dWork>(operation, Works{std::move(work)}, tensors[0], torch::Tensor(), failure_report_,
                                       world_rank);
   }
 
@@ -256,9 +258,9 @@ class C10dComm final : public Comm {
     std::vector<torch::Tensor> tensors{is_staged_ ? staged : tensor};
     const int world_rank = group_.world_ranks[static_cast<size_t>(peer)];
     const std::string operation = concat("waiting for ", what, " from rank ", world_rank);
-    auto work = witness_->guarded(
+    auto work = failure_report_->guarded(
         operation, [&] { return backend_->recv(tensors, peer, tag); }, world_rank);
-    return std::make_unique<C10dWork>(operation, Works{std::move(work)}, tensor, std::move(staged), witness_,
+    return std::make_unique<C10dWork>(operation, Works{std::move(work)}, tensor, std::move(staged), failure_report_,
                                       world_rank);
   }
 
@@ -276,7 +278,7 @@ class C10dComm final : public Comm {
     if (part.rendezvous.world_size == 1)
       made = make_self_comm();
     else
-      made = std::make_unique<C10dComm>(std::move(part), witness_, /*is_part=*/true);
+      made = std::make_unique<C10dComm>(std::move(part), failure_report_, /*is_part=*/true);
     barrier();  // a rank that ended its part before another had connected would leave that one waiting
     return made;
   }
@@ -287,22 +289,24 @@ class C10dComm final : public Comm {
     collective("barrier", [&] { return backend_->barrier(options)->wait(); });
   }
 
-  void at_step(int64_t step) override { witness_->at_step(step); }
-  void abort(const std::string& reason) override { witness_->end(concat("rank ", rank(), " has ended: ", reason)); }
+  void at_step(int64_t step) override { failure_report_->at_step(step); }
+  void abort(const std::string& reason) override {
+    failure_report_->end(concat("rank ", rank(), " has ended: ", reason));
+  }
 
  private:
   /// A collective that was started, and that tells how long it was under way.
   std::unique_ptr<Work> timed(const std::string& operation, Works works, const torch::Tensor& tensor,
                               torch::Tensor staged) {
     if (group_.backend == "nccl")
-      return std::make_unique<NcclWork>(operation, std::move(works), tensor, std::move(staged), witness_);
-    auto gloo = std::make_unique<C10dWork>(operation, std::move(works), tensor, std::move(staged), witness_);
+      return std::make_unique<NcclWork>(operation, std::move(works), tensor, std::move(staged), failure_report_);
+    auto gloo = std::make_unique<C10dWork>(operation, std::move(works), tensor, std::move(staged), failure_report_);
     gloo->time_by(busy_);
     return gloo;
   }
 
   Group group_;
-  std::shared_ptr<FailureReport> witness_;  // of the whole run: a part's failures name its ranks
+  std::shared_ptr<FailureReport> failure_report_;  // of the whole run: a part's failures name its ranks
   c10::intrusive_ptr<c10d::Backend> backend_;
   bool is_staged_, is_part_;
   int split_count_ = 0;
@@ -318,17 +322,17 @@ std::unique_ptr<Comm> make_c10d_comm(c10::intrusive_ptr<c10d::Store> store, cons
     throw config_error(unknown_name("--dist-backend", backend, {"auto", "gloo", "nccl"}));
   if (name == "nccl" && !device.is_cuda())
     throw config_error("--dist-backend is nccl on the CPU; expected gloo or auto, or --device cuda");
-  const auto witness = std::make_shared<FailureReport>(store, rendezvous, name);
+  const auto failure_report = std::make_shared<FailureReport>(store, rendezvous, name);
   std::vector<int> world_ranks(static_cast<size_t>(rendezvous.world_size));
   std::iota(world_ranks.begin(), world_ranks.end(), 0);
-  auto comm =
-      std::make_unique<C10dComm>(Group{std::move(store), rendezvous, name, device, std::move(world_ranks)}, witness);
+  auto comm = std::make_unique<C10dComm>(Group{std::move(store), rendezvous, name, device, std::move(world_ranks)},
+                                         failure_report);
   if (backend != "auto" || !device.is_cpu()) return comm;
-  return detail::make_shared_comm(std::move(comm), witness);
+  return detail::make_shared_comm(std::move(comm), failure_report);
 }
 
 std::unique_ptr<Comm> make_comm(const Rendezvous& rendezvous, const torch::Device& device, const std::string& backend,
-                                const StoreRendezvous& meeting) {
+                                const Meeting& meeting) {
   if (rendezvous.world_size == 1) return make_self_comm();
   require_threads(concat("rank ", rendezvous.rank), kCommunicatorThreads, "fewer --threads or --workers");
   auto met = detail::meet(rendezvous, meeting);

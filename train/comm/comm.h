@@ -95,8 +95,8 @@ std::unique_ptr<Comm> make_self_comm();
 /// backend: auto (nccl on CUDA; on the CPU gloo, and shared memory where all ranks are on one machine), gloo, nccl. One
 /// rank gives the self comm. Gloo stages CUDA tensors on the host. Rank 0 listens on the address that
 /// detail::address_to_listen_on() gives. Throws config_error for an unknown backend, for nccl on the CPU, and at all
-/// ranks where terms differ; device_error when the ranks do not meet.
+/// ranks where fingerprints differ; device_error when the ranks do not meet.
 std::unique_ptr<Comm> make_comm(const Rendezvous& rendezvous, const torch::Device& device, const std::string& backend,
-                                const StoreRendezvous& meeting = {});
+                                const Meeting& meeting = {});
 
 }  // namespace penstock

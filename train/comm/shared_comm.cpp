@@ -10,10 +10,10 @@ namespace {
 
 class SharedWork final : public Comm::Work {
  public:
-  SharedWork(std::string operation, SharedGroup::Result result, std::shared_ptr<FailureReport> witness)
-      : operation_(std::move(operation)), result_(std::move(result)), witness_(std::move(witness)) {}
+  SharedWork(std::string operation, SharedGroup::Result result, std::shared_ptr<FailureReport> failure_report)
+      : operation_(std::move(operation)), result_(std::move(result)), failure_report_(std::move(failure_report)) {}
   void wait() override {
-    if (result_.valid()) under_way_ms_ = witness_->guarded(operation_, [&] { return result_.get(); });
+    if (result_.valid()) under_way_ms_ = failure_report_->guarded(operation_, [&] { return result_.get(); });
   }
   bool is_done() override {
     return !result_.valid() || result_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
@@ -25,15 +25,18 @@ class SharedWork final : public Comm::Work {
  private:
   std::string operation_;
   SharedGroup::Result result_;  // invalid: it was waited for
-  std::shared_ptr<FailureReport> witness_;
+  std::shared_ptr<FailureReport> failure_report_;
   double under_way_ms_ = 0;
 };
 
 class SharedComm final : public Comm {
  public:
-  SharedComm(std::unique_ptr<Comm> inner, std::unique_ptr<SharedGroup> group, std::shared_ptr<FailureReport> witness,
-             bool is_part)
-      : inner_(std::move(inner)), group_(std::move(group)), witness_(std::move(witness)), is_part_(is_part) {}
+  SharedComm(std::unique_ptr<Comm> inner, std::unique_ptr<SharedGroup> group,
+             std::shared_ptr<FailureReport> failure_report, bool is_part)
+      : inner_(std::move(inner)),
+        group_(std::move(group)),
+        failure_report_(std::move(failure_report)),
+        is_part_(is_part) {}
 
   int rank() const override { return inner_->rank(); }
   int world_size() const override { return inner_->world_size(); }
@@ -49,7 +52,7 @@ class SharedComm final : public Comm {
 
   std::unique_ptr<Work> all_reduce_sum(torch::Tensor& tensor) override {
     if (!group_->holds(tensor)) return inner_->all_reduce_sum(tensor);
-    return started("all_reduce", [&] { return group_->all_reduce_sum(tensor, witness_->seconds()); });
+    return started("all_reduce", [&] { return group_->all_reduce_sum(tensor, failure_report_->seconds()); });
   }
   std::unique_ptr<Work> reduce_scatter_sum(torch::Tensor& mine, torch::Tensor& all) override {
     return inner_->reduce_scatter_sum(mine, all);
@@ -58,7 +61,7 @@ class SharedComm final : public Comm {
   torch::Tensor all_gather(const torch::Tensor& tensor) override { return inner_->all_gather(tensor); }
   std::unique_ptr<Work> all_gather_into(torch::Tensor& all, const torch::Tensor& mine) override {
     if (!group_->holds(all)) return inner_->all_gather_into(all, mine);
-    return started("all_gather", [&] { return group_->all_gather_into(all, mine, witness_->seconds()); });
+    return started("all_gather", [&] { return group_->all_gather_into(all, mine, failure_report_->seconds()); });
   }
   void barrier() override { inner_->barrier(); }
   std::unique_ptr<Work> send(const torch::Tensor& tensor, int peer, int tag, const std::string& what) override {
@@ -69,7 +72,8 @@ class SharedComm final : public Comm {
   }
   std::unique_ptr<Comm> split(int color) override {
     auto part = inner_->split(color);
-    return part->world_size() == 1 ? std::move(part) : make_shared_comm(std::move(part), witness_, /*is_part=*/true);
+    return part->world_size() == 1 ? std::move(part)
+                                   : make_shared_comm(std::move(part), failure_report_, /*is_part=*/true);
   }
   void at_step(int64_t step) override { inner_->at_step(step); }
   void abort(const std::string& reason) override { inner_->abort(reason); }
@@ -77,22 +81,23 @@ class SharedComm final : public Comm {
  private:
   template <class Start>
   std::unique_ptr<Work> started(const std::string& operation, const Start& start) {
-    return std::make_unique<SharedWork>(operation, witness_->collective(operation, is_part_, start), witness_);
+    return std::make_unique<SharedWork>(operation, failure_report_->collective(operation, is_part_, start),
+                                        failure_report_);
   }
 
   std::unique_ptr<Comm> inner_;
   std::unique_ptr<SharedGroup> group_;
-  std::shared_ptr<FailureReport> witness_;
+  std::shared_ptr<FailureReport> failure_report_;
   bool is_part_;
 };
 
 }  // namespace
 
-std::unique_ptr<Comm> make_shared_comm(std::unique_ptr<Comm> inner, std::shared_ptr<FailureReport> witness,
+std::unique_ptr<Comm> make_shared_comm(std::unique_ptr<Comm> inner, std::shared_ptr<FailureReport> failure_report,
                                        bool is_part) {
   auto group = SharedGroup::meet(*inner);
   if (!group) return inner;
-  return std::make_unique<SharedComm>(std::move(inner), std::move(group), std::move(witness), is_part);
+  return std::make_unique<SharedComm>(std::move(inner), std::move(group), std::move(failure_report), is_part);
 }
 
 }  // namespace penstock::detail

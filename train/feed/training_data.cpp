@@ -67,7 +67,7 @@ std::unique_ptr<const Source> make_source(const DataName& name, const std::strin
 }
 
 fs::path pack_source(const Source& source, const DataName& name, const std::string& split, const fs::path& cache,
-                     const std::function<void(const std::string&)>& say) {
+                     const std::function<void(const std::string&)>& log) {
   std::error_code failure;
   const fs::path input = name.folder.empty() ? name.folder : fs::canonical(name.folder, failure);
   if (failure) {
@@ -85,18 +85,18 @@ fs::path pack_source(const Source& source, const DataName& name, const std::stri
         concat(cache.string(), ": ", failure.message(), "; expected a folder that can be made (see --cache)"));
   const FileLock lock(output.string() + ".lock");
   if (is_there(folder / "manifest.json")) return folder;
-  say(concat("packing ", grouped(source.size()), " ", split, " samples of ", name.source, " into ", folder.string()));
+  log(concat("packing ", grouped(source.size()), " ", split, " samples of ", name.source, " into ", folder.string()));
   const int64_t start_ns = now_ns();
   double said_s = 0;
   const auto report = [&](const PackProgress& progress) {
     if (progress.seconds - said_s < kSayEverySeconds) return;
     said_s = progress.seconds;
-    say(concat("packing ", name.source, ": ", grouped(progress.done_count), " of ", grouped(progress.total_count), " ",
+    log(concat("packing ", name.source, ": ", grouped(progress.done_count), " of ", grouped(progress.total_count), " ",
                split, " samples"));
   };
   pack({.source = name.source, .input = name.folder, .split = split, .output = output, .shard_count = kCacheShards},
        report);
-  say(concat("packed ", grouped(source.size()), " ", split, " samples of ", name.source, " into ", folder.string(),
+  log(concat("packed ", grouped(source.size()), " ", split, " samples of ", name.source, " into ", folder.string(),
              " in ", static_cast<int64_t>(ms_since(start_ns)), " ms",
              source.ignored_count() == 0 ? std::string()
                                          : concat(", ", count_text(source.ignored_count(), "file"),
@@ -128,7 +128,7 @@ void check_packed(const fs::path& folder, const std::string& split) {
 
 /// The folder of the split for evaluations; "" if there is none, and then `reason` says why.
 fs::path test_folder(const DataName& name, const fs::path& train_folder, const TrainOptions& options,
-                     std::string& reason, const std::function<void(const std::string&)>& say) {
+                     std::string& reason, const std::function<void(const std::string&)>& log) {
   const std::string& split = options.evaluated_split;
   if (name.source.empty()) {
     const fs::path folder = train_folder.parent_path() / split;
@@ -144,7 +144,7 @@ fs::path test_folder(const DataName& name, const fs::path& train_folder, const T
     reason = concat("no ", split, " split (", error.what(), ")");
     return {};
   }
-  return pack_source(*source, name, split, options.cache, say);
+  return pack_source(*source, name, split, options.cache, log);
 }
 
 }  // namespace
@@ -176,12 +176,12 @@ fs::path default_cache() {
 }
 
 fs::path pack_into_cache(const DataName& name, const std::string& split, const fs::path& cache,
-                         const std::function<void(const std::string&)>& say) {
-  return pack_source(*make_source(name, split), name, split, cache, say);
+                         const std::function<void(const std::string&)>& log) {
+  return pack_source(*make_source(name, split), name, split, cache, log);
 }
 
 TrainingData open_training_data(const TrainOptions& options, RankShards share,
-                                const std::function<void(const std::string&)>& say) {
+                                const std::function<void(const std::string&)>& log) {
   for (const auto& spec_list : {options.augment, options.eval_augment}) Pipeline(spec_list, kAnyStatistics);  // throws
   refuse_mix(options.eval_augment);
   const DataName name = parse_data_name(options.data, options.split);
@@ -192,10 +192,10 @@ TrainingData open_training_data(const TrainOptions& options, RankShards share,
   }
   if (name.source.empty()) check_packed(name.folder, options.split);
   data.train =
-      Dataset::open(name.source.empty() ? name.folder : pack_into_cache(name, options.split, options.cache, say),
+      Dataset::open(name.source.empty() ? name.folder : pack_into_cache(name, options.split, options.cache, log),
                     options.split, share);
   const fs::path test =
-      test_folder(name, fs::absolute(data.train->folder()).lexically_normal(), options, data.no_test, say);
+      test_folder(name, fs::absolute(data.train->folder()).lexically_normal(), options, data.no_test, log);
   if (!data.no_test.empty()) data.notes.push_back(data.no_test + ", so nothing is evaluated");
   if (!test.empty()) data.test = Dataset::open(test.parent_path(), test.filename().string());
   const std::string& split = data.train->manifest().split;

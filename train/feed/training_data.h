@@ -29,11 +29,11 @@ std::filesystem::path default_cache();
 /// Packs a source into CACHE, if that has not been done before, and returns the folder of the split. The folder's name
 /// contains a hash of source, absolute path, split and the source's fingerprint, so that changed data are packed again.
 /// A lock file beside it makes other runs and ranks wait for the one that packs; the lock ends with the process that
-/// holds it. `say` gets a line before it packs, every 5 s meanwhile, and at the end. Errors: what the source or pack()
+/// holds it. `log` gets a line before it packs, every 5 s meanwhile, and at the end. Errors: what the source or pack()
 /// throws.
 std::filesystem::path pack_into_cache(const DataName& name, const std::string& split,
                                       const std::filesystem::path& cache,
-                                      const std::function<void(const std::string&)>& say);
+                                      const std::function<void(const std::string&)>& log);
 
 struct TrainingData {
   std::shared_ptr<const Dataset> train;
@@ -47,7 +47,7 @@ struct TrainingData {
 /// data set, if it exists; if --data is the folder of one split, they use the folder of that name beside it. `share`
 /// says which shards of the training split to open.
 TrainingData open_training_data(const TrainOptions& options, RankShards share,
-                                const std::function<void(const std::string&)>& say);
+                                const std::function<void(const std::string&)>& log);
 
 /// `spec_list`, with `normalize` appended if it has none; this normalises by the statistics of the data set.
 std::string with_normalize(const std::string& spec_list);

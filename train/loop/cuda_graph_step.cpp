@@ -19,14 +19,14 @@ std::string first_line(const char* text) {
 
 CudaGraphStep::CudaGraphStep(Strategy& strategy, CapturableStep& halves, Feeder& feeder, Recorder& recorder,
                              std::unique_ptr<CudaGraph> graph, torch::Tensor sums,
-                             std::function<void(const std::string&)> say)
+                             std::function<void(const std::string&)> log)
     : strategy_(strategy),
       halves_(halves),
       feeder_(feeder),
       recorder_(recorder),
       graph_(std::move(graph)),
       sums_(std::move(sums)),
-      say_(std::move(say)) {}
+      log_(std::move(log)) {}
 
 void CudaGraphStep::add(const StepSums& sums) {
   sums_[0].add_(sums.loss);
@@ -60,7 +60,7 @@ bool CudaGraphStep::capture(const DeviceBatch& batch) {
   } catch (const c10::Error& error) {
     has_failed_ = true;
     graph_->reset();
-    say_(concat("--graph: the steps run without a graph, because this one cannot be captured: ",
+    log_(concat("--graph: the steps run without a graph, because this one cannot be captured: ",
                 first_line(error.what_without_backtrace())));
   }
   return is_captured_;

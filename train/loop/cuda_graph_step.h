@@ -26,7 +26,7 @@ namespace penstock {
 /// are, always. A step of another kind (other operations make its batch) is captured anew, in place of the last one.
 ///
 /// Equality: the bits are those of the steps without a graph, because the same operations run in the same order.
-/// Errors: if the capture fails, `say` hears why in one line, and this and all later steps run as they are.
+/// Errors: if the capture fails, `log` hears why in one line, and this and all later steps run as they are.
 /// Thread-safety: the training thread's alone.
 class CudaGraphStep {
  public:
@@ -36,7 +36,7 @@ class CudaGraphStep {
   /// Adds every step's loss and hits to `sums` (f64, 2) on its device. `halves` are those of `strategy`. All outlive
   /// this. Requires halves.capture_obstacle() == "" and feeder.defer_rendering().
   CudaGraphStep(Strategy& strategy, CapturableStep& halves, Feeder& feeder, Recorder& recorder,
-                std::unique_ptr<CudaGraph> graph, torch::Tensor sums, std::function<void(const std::string&)> say);
+                std::unique_ptr<CudaGraph> graph, torch::Tensor sums, std::function<void(const std::string&)> log);
 
   /// One step over the batch that the feeder gave last. On CUDA, Phase::kForward gets the whole replay, and what makes
   /// the batch is a part of it. Returns the rows that the sums are of.
@@ -62,7 +62,7 @@ class CudaGraphStep {
   Recorder& recorder_;
   std::unique_ptr<CudaGraph> graph_;
   torch::Tensor sums_;
-  std::function<void(const std::string&)> say_;
+  std::function<void(const std::string&)> log_;
   Kind kind_;
   int warm_ups_ = 0;  // of this kind
   bool is_captured_ = false, has_failed_ = false;

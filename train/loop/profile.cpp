@@ -127,10 +127,10 @@ void Profile::stop() {
   recorder_.restart();
 }
 
-void Profile::write(const std::function<void(const std::string&)>& say) {
+void Profile::write(const std::function<void(const std::string&)>& log) {
   if (laps_.host.empty()) {
     part_.reset();
-    if (comm_.rank() == 0) say("profile: the run ended before the first step to profile, so there is no trace");
+    if (comm_.rank() == 0) log("profile: the run ended before the first step to profile, so there is no trace");
     return;
   }
   write_trace_part(*part_, comm_.rank(), lanes(), origin_ns_);
@@ -146,13 +146,13 @@ void Profile::write(const std::function<void(const std::string&)>& say) {
                {"workers", options_.workers},
                {"device", options_.device},
                {"emulated", options_.emulation.is_on()}},
-              say);
+              log);
   const int64_t step_count = last_step - first_step + 1;
   std::string line =
       concat("profile: steps ", first_step, " to ", last_step, " in ", (options_.out / "trace.json").string());
   if (step_count < options_.profile_steps)
     line += concat(", ", step_count, " of the ", options_.profile_steps, " asked for: the run had no more");
-  say(line + "; open it at ui.perfetto.dev or chrome://tracing");
+  log(line + "; open it at ui.perfetto.dev or chrome://tracing");
 }
 
 std::vector<TraceLane> Profile::lanes() const {

@@ -52,8 +52,8 @@ class Profile {
   void start();  ///< Collective. Restarts the recorder.
   void stop();   ///< Restarts the recorder.
 
-  /// Collective. Rank 0 writes OUT/trace.json, and its `say` gets lines for people. Throws io_error.
-  void write(const std::function<void(const std::string&)>& say);
+  /// Collective. Rank 0 writes OUT/trace.json, and its `log` gets lines for people. Throws io_error.
+  void write(const std::function<void(const std::string&)>& log);
 
  private:
   void agree_on_origin();

@@ -133,8 +133,8 @@ class Training {
     if ((at_.step + 1) % options_.print_freq == 0) parts_.strategy.measure_next_step();
     own_since_read_ += captured_ ? captured_->run(batch) : step_and_add(batch);
     since_read_.sample_count += batch.global_count;
-    stretch_.sample_count += batch.global_count;
-    ++stretch_.step_count;
+    window_.sample_count += batch.global_count;
+    ++window_.step_count;
     ++at_.batch;
     ++at_.step;
     is_saved_ = false;
@@ -162,16 +162,16 @@ class Training {
       why = "its batches are not made by the same operations in every step; expected --resident with raw pictures";
     if (why.empty())
       captured_.emplace(parts_.strategy, *halves, parts_.feeder, parts_.recorder, make_device_graph(parts_.device),
-                        device_sums_, [this](const std::string& line) { say(line); });
+                        device_sums_, [this](const std::string& line) { log(line); });
     if (why.empty() && !parts_.device.is_cuda()) why = "the CPU has none";
-    if (!why.empty()) say("--graph: the steps run without a graph, because " + why);
+    if (!why.empty()) log("--graph: the steps run without a graph, because " + why);
   }
 
-  void say(const std::string& line) const {
-    if (parts_.say) parts_.say(line);
+  void log(const std::string& line) const {
+    if (parts_.log) parts_.log(line);
   }
 
-  int64_t step_count() const { return all_.step_count + stretch_.step_count; }
+  int64_t step_count() const { return all_.step_count + window_.step_count; }
 
   /// The times are taken before a profile starts or stops, so that this is part of no step.
   void start_profile_if_due() {
@@ -285,12 +285,12 @@ class Training {
   void take_times() {
     const Times times = times_now(true);
     for (Times* sum : {&printed_times_, &epoch_, &all_}) sum->add(times);
-    stretch_ = {};
+    window_ = {};
     parts_.recorder.restart();
   }
 
   Times times_now(bool is_complete) const {
-    Times times = stretch_;
+    Times times = window_;
     times.ms = parts_.recorder.times(is_complete);
     return times;
   }
@@ -353,7 +353,7 @@ class Training {
   Sums since_read_;             // only sample_count is used: samples of all ranks since the last read
   int64_t own_since_read_ = 0;  // samples of this rank since the last read
   Sums printed_;                // sums of all ranks since the last step record
-  Times stretch_;               // counts since take_times(); the recorder still has the times
+  Times window_;                // counts since take_times(); the recorder still has the times
   Times printed_times_, epoch_, all_;
   std::array<LoaderReadiness, 2> readiness_;  // one entry per kind of record
   double learning_rate_ = 0;

@@ -39,7 +39,7 @@ struct TrainParts {
   enum class Save { kLast, kBest };
   std::function<void(const Position&, Save)> save;   ///< Collective; empty: there are no checkpoints.
   Profile* profile = nullptr;                        ///< Given at every rank or at none.
-  std::function<void(const std::string&)> say = {};  ///< Hears lines for people; empty: nobody reads them.
+  std::function<void(const std::string&)> log = {};  ///< Hears lines for people; empty: nobody reads them.
 };
 
 struct TrainResult {
@@ -65,7 +65,7 @@ struct TrainResult {
 /// If the signal comes before an evaluation has ended, its result is not in the checkpoint, whose position is then the
 /// end of the epoch: a run that starts there begins with the evaluation.
 ///
-/// With --graph the steps are captured (CudaGraphStep), or `say` hears why they are not.
+/// With --graph the steps are captured (CudaGraphStep), or `log` hears why they are not.
 ///
 /// Errors: config_error at every rank as soon as it reads a loss that is not finite: the run has diverged, and nothing
 /// more is saved.

@@ -185,7 +185,7 @@ std::optional<UpdateLimit> limit_of_pipeline(const ParallelRun& run, double own_
   const bool is_uneven = equal_gain >= detail::kNoise;
   const char* const key = run.balance == "time" ? "" : run.has_cut ? " (balance=time, no cut)" : " (balance=time)";
   if (is_uneven)
-    advice.push_back(concat("parts that take equally long", key, " would give up to ", factor_text(equal_gain)));
+    advice.push_back(concat("stages that take equally long", key, " would give up to ", factor_text(equal_gain)));
   if (is_uneven && equal_gain > gain) std::reverse(advice.begin(), advice.end());
   UpdateLimit limit{Resource::kCommunication, {}, {}};
   limit.advice = advice.empty() ? "another number of micro-batches would give nothing" : join(advice);
@@ -196,8 +196,8 @@ std::optional<UpdateLimit> limit_of_pipeline(const ParallelRun& run, double own_
   } else if (is_uneven && equal_gain > gain) {
     const auto slowest = std::max_element(step.parts.begin(), step.parts.end());
     limit.bound = Resource::kPart;
-    limit.fact = concat("part ", slowest - step.parts.begin(), " is the slowest: it takes ",
-                        percent_text(*slowest / step.sum()), " of the time of all parts, and ", waited);
+    limit.fact = concat("stage ", slowest - step.parts.begin(), " is the slowest: it takes ",
+                        percent_text(*slowest / step.sum()), " of the time of all stages, and ", waited);
   } else {
     limit.bound = Resource::kBubble;
     limit.fact = concat("bubble-bound: ", waited);

@@ -75,13 +75,13 @@ void GpuUse::put(Metrics& metrics) {
   metrics.gpu_memory_bytes = sum.most_bytes;
 }
 
-std::unique_ptr<GpuUse> watch_gpu(const c10::Device& device, const std::function<void(const std::string&)>& say) {
+std::unique_ptr<GpuUse> watch_gpu(const c10::Device& device, const std::function<void(const std::string&)>& log) {
   const char* asked = std::getenv("PENSTOCK_NVML");
   if (!device.is_cuda() && asked == nullptr) return nullptr;
   try {
     return std::make_unique<GpuUse>(Nvml(asked != nullptr ? asked : kNvmlLibrary, pci_bus_id(device)));
   } catch (const Error& error) {
-    if (asked != nullptr) say(concat("PENSTOCK_NVML: ", error.what(), "; the use of the GPU is not recorded"));
+    if (asked != nullptr) log(concat("PENSTOCK_NVML: ", error.what(), "; the use of the GPU is not recorded"));
     return nullptr;
   }
 }

@@ -54,8 +54,8 @@ class GpuUse {
 };
 
 /// The use of this device, if it is a CUDA device and NVML is there; otherwise null. The environment variable
-/// PENSTOCK_NVML names the library. Then it is also used in a run on the CPU, whose NVML's GPU 0 is watched, and `say`
+/// PENSTOCK_NVML names the library. Then it is also used in a run on the CPU, whose NVML's GPU 0 is watched, and `log`
 /// hears in one line why there is none; without the variable nothing is said.
-std::unique_ptr<GpuUse> watch_gpu(const c10::Device& device, const std::function<void(const std::string&)>& say);
+std::unique_ptr<GpuUse> watch_gpu(const c10::Device& device, const std::function<void(const std::string&)>& log);
 
 }  // namespace penstock

@@ -126,14 +126,14 @@ void write_trace_part(AtomicFile& file, int rank, const std::vector<TraceLane>& 
 }
 
 void merge_trace(const fs::path& out, int world_size, const Json& other_data,
-                 const std::function<void(const std::string&)>& say) {
+                 const std::function<void(const std::string&)>& log) {
   AtomicFile file(out / "trace.json");
   file.write(concat(R"({"displayTimeUnit":"ms","otherData":)", dumped(other_data), R"(,"traceEvents":[)"));
   Lines lines(file);
   for (int rank = 0; rank < world_size; ++rank) {
     const fs::path part = trace_part_path(out, rank);
     if (!add_part(lines, part)) {
-      say(concat("profile: ", part.string(), " is not there, so the trace lacks rank ", rank,
+      log(concat("profile: ", part.string(), " is not there, so the trace lacks rank ", rank,
                  "; expected a folder that all ranks share"));
     }
   }

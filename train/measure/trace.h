@@ -47,8 +47,8 @@ std::filesystem::path trace_part_path(const std::filesystem::path& out, int rank
 void write_trace_part(AtomicFile& file, int rank, const std::vector<TraceLane>& lanes, int64_t origin_ns);
 
 /// Writes OUT/trace.json from the parts of all ranks and removes the parts. `other_data` is the trace's otherData. If a
-/// part is missing it is left out, and `say` gets a line about it. Throws io_error. Memory: one line.
+/// part is missing it is left out, and `log` gets a line about it. Throws io_error. Memory: one line.
 void merge_trace(const std::filesystem::path& out, int world_size, const nlohmann::ordered_json& other_data,
-                 const std::function<void(const std::string&)>& say);
+                 const std::function<void(const std::string&)>& log);
 
 }  // namespace penstock

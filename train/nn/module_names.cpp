@@ -66,8 +66,8 @@ std::vector<std::string> new_head_modules(const Model& model) {
   };
   const auto parameters = model.named_parameters();
   if (std::all_of(parameters.begin(), parameters.end(), is_in_head))
-    throw config_error(concat("--new-head: all parameters are in the last stage (", join(head),
-                              "), none would be taken from --pretrained; expected a model of several stages"));
+    throw config_error(concat("--new-head: all parameters are in the last block (", join(head),
+                              "), none would be taken from --pretrained; expected a model of several blocks"));
   return head;
 }
 

@@ -28,7 +28,7 @@ std::string cause(const std::exception& error) {
 
 FailureReport::FailureReport(const c10::intrusive_ptr<c10d::Store>& store, const Rendezvous& rendezvous,
                              const std::string& backend)
-    : roll_call_(store, rendezvous.rank, rendezvous.world_size,
+    : heartbeat_(store, rendezvous.rank, rendezvous.world_size,
                  rendezvous.is_hosted ? concat(rendezvous.host, ":", rendezvous.port) : "", rendezvous.token),
       backend_(backend),
       where_(concat("rank ", rendezvous.rank, ": ", backend)),
@@ -40,7 +40,7 @@ Error FailureReport::failure(const std::string& operation, const std::exception&
                              const std::string& advice) {
   const std::string said = cause(error);
   const bool has_timed_out = said.find("imed out") != std::string::npos || said.find("imeout") != std::string::npos;
-  const std::string blame = roll_call_.explain(has_timed_out ? seconds_ : 0, peer);
+  const std::string blame = heartbeat_.explain(has_timed_out ? seconds_ : 0, peer);
   return device_error(concat(where_, ": ", operation, ": ", blame.empty() ? concat(said, "; ", advice) : blame));
 }
 
@@ -53,7 +53,7 @@ c10::intrusive_ptr<c10d::Backend> FailureReport::connect(std::function<c10::intr
   try {
     std::thread([task] { (*task)(); }).detach();  // throws where the system gives no thread
     while (backend.wait_for(milliseconds(20)) != std::future_status::ready) {
-      if (roll_call_.has_lost_a_rank()) throw std::runtime_error("a rank has ended");
+      if (heartbeat_.has_lost_a_rank()) throw std::runtime_error("a rank has ended");
       if (steady_clock::now() >= deadline) throw std::runtime_error(concat("timed out after ", seconds_, " s"));
     }
     return backend.get();
@@ -62,7 +62,7 @@ c10::intrusive_ptr<c10d::Backend> FailureReport::connect(std::function<c10::intr
         failure("connect", error, -1,
                 concat(addresses, "; expected addresses at which ranks reach each other (--interface NAME: a rank ",
                        "announces the address of that network interface)"));
-    roll_call_.end(concat("rank ", rank_, " has ended: ", failed.what()));
+    heartbeat_.end(concat("rank ", rank_, " has ended: ", failed.what()));
     throw failed;
   }
 }
@@ -72,7 +72,7 @@ void FailureReport::add(const c10::intrusive_ptr<c10d::Backend>& backend) {
 }
 
 void FailureReport::at_step(int64_t step) {
-  roll_call_.at_step(step);
+  heartbeat_.at_step(step);
   if (seconds_ == step_seconds_) return;
   seconds_ = step_seconds_;
   for (const auto& weak : std::exchange(backends_, {}))

@@ -43,7 +43,7 @@ class FailureReport {
   /// The same for a collective that begins. Only those of the whole run tell how far each rank is.
   template <class Body>
   auto collective(const std::string& operation, bool is_of_part, const Body& body) {
-    if (!is_of_part) roll_call_.begin_collective();
+    if (!is_of_part) heartbeat_.begin_collective();
     return guarded(operation, body);
   }
 
@@ -54,13 +54,13 @@ class FailureReport {
   void add(const c10::intrusive_ptr<c10d::Backend>& backend);
   void at_step(int64_t step);
   /// See Heartbeat.
-  void end(const std::string& reason) { roll_call_.end(reason); }
+  void end(const std::string& reason) { heartbeat_.end(reason); }
 
  private:
   Error failure(const std::string& operation, const std::exception& error, int peer,
                 const std::string& advice = "another rank has ended or hangs, its message says why");
 
-  Heartbeat roll_call_;
+  Heartbeat heartbeat_;
   std::string backend_, where_;
   int rank_, step_seconds_, seconds_;
   std::vector<c10::weak_intrusive_ptr<c10d::Backend>> backends_;  // those made before the first step

@@ -172,7 +172,7 @@ void Heartbeat::at_step(int64_t step) { state_->step.store(step, std::memory_ord
 void Heartbeat::begin_collective() { state_->collectives.fetch_add(1, std::memory_order_relaxed); }
 
 void Heartbeat::run(const std::shared_ptr<State>& state, SignedStore given) {
-  pthread_setname_np(pthread_self(), "roll-call");
+  pthread_setname_np(pthread_self(), "heartbeat");
   const int world_size = state->world_size;
   bool has_heard = false;
   std::set<int> known;  // ranks that have a row in the store

@@ -1,4 +1,4 @@
-// Meeting: what ranks tell each other, and people, while they meet.
+// Meeting: what ranks compare while they meet, and who hears for whom they wait.
 #pragma once
 
 #include <functional>
@@ -8,10 +8,10 @@
 
 namespace penstock {
 
-struct StoreRendezvous {
-  RunFingerprint terms;                                                     ///< Must be equal at all ranks.
-  std::function<void(const std::string&)> say = [](const std::string&) {};  ///< Hears who is waited for, see meet().
-  double say_after_seconds = 10;                                            ///< Then after twice and four times that.
+struct Meeting {
+  RunFingerprint fingerprint;                                               ///< Must be equal at all ranks.
+  std::function<void(const std::string&)> log = [](const std::string&) {};  ///< Hears who is waited for, see meet().
+  double log_after_seconds = 10;                                            ///< Then after twice and four times that.
 };
 
 }  // namespace penstock

@@ -49,7 +49,7 @@ void write_text(const std::filesystem::path& path, int flags, const std::string&
 
 }  // namespace
 
-MeetingFile::MeetingFile(std::filesystem::path path) : path_(std::move(path)), mark_(random_token()) {
+RendezvousFile::RendezvousFile(std::filesystem::path path) : path_(std::move(path)), mark_(random_token()) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path_, ignored))
     throw config_error(concat(where(path_), ": is a folder; expected the path of a file, which is made"));
@@ -68,15 +68,15 @@ MeetingFile::MeetingFile(std::filesystem::path path) : path_(std::move(path)), m
   }
 }
 
-MeetingFile::~MeetingFile() { unlink(path_.c_str()); }
+RendezvousFile::~RendezvousFile() { unlink(path_.c_str()); }
 
-std::optional<bool> MeetingFile::is_here(int rank) const {
+std::optional<bool> RendezvousFile::is_here(int rank) const {
   const std::string text = begin_of(path_of_check_in(path_, rank));
   if (!text.starts_with(mark_) || !text.ends_with('\n')) return std::nullopt;
   return text == concat(mark_, ' ', machine_id(), '\n');
 }
 
-void MeetingFile::tell(const std::string& host, int port) const {
+void RendezvousFile::publish(const std::string& host, int port) const {
   write_text(path_, O_APPEND, concat("at ", host, " ", port, "\n"));
 }
 
@@ -87,13 +87,13 @@ CheckIn::CheckIn(const std::filesystem::path& path, int rank, const std::string&
 
 CheckIn::~CheckIn() { unlink(own_.c_str()); }
 
-std::optional<MeetingPlace> read_meeting_file(const std::filesystem::path& path) {
+std::optional<RendezvousPlace> read_rendezvous_file(const std::filesystem::path& path) {
   const std::string text = begin_of(path);
   if (text.size() <= kOpening.size() && kOpening.starts_with(text)) return std::nullopt;  // not there, or not whole
   if (!text.starts_with(kOpening) || text.size() > kMostBytes)
     throw config_error(concat(where(path), ": is no file of a rank 0; expected a path where nothing is"));
   std::istringstream lines(text.substr(kOpening.size()));
-  MeetingPlace place;
+  RendezvousPlace place;
   if (!std::getline(lines, place.mark) || lines.eof()) return std::nullopt;
   std::string at, host;
   int port = 0;

@@ -10,20 +10,20 @@
 namespace penstock::detail {
 
 /// The file of rank 0, from its creation until the ranks have met: it is removed with this object. The other ranks
-/// check in when it is there, and read the address when rank 0 has told it.
-class MeetingFile {
+/// check in when it is there, and read the address when rank 0 has published it.
+class RendezvousFile {
  public:
   /// Throws config_error if there is such a file: it is of a run that was killed before its ranks had met, or of
   /// another run that is about to start; which of the two, nobody can tell. Throws io_error.
-  explicit MeetingFile(std::filesystem::path path);
-  ~MeetingFile();
-  MeetingFile(const MeetingFile&) = delete;
-  MeetingFile& operator=(const MeetingFile&) = delete;
+  explicit RendezvousFile(std::filesystem::path path);
+  ~RendezvousFile();
+  RendezvousFile(const RendezvousFile&) = delete;
+  RendezvousFile& operator=(const RendezvousFile&) = delete;
 
   /// Whether the rank is on this machine; nothing until it has checked in.
   std::optional<bool> is_here(int rank) const;
   /// Throws io_error.
-  void tell(const std::string& host, int port) const;
+  void publish(const std::string& host, int port) const;
 
  private:
   std::filesystem::path path_;
@@ -44,14 +44,14 @@ class CheckIn {
 };
 
 /// What stands in the file so far.
-struct MeetingPlace {
+struct RendezvousPlace {
   std::string mark;
   /// Host and port; nothing until rank 0 listens. The host is 127.0.0.1 if rank 0 is on this machine and has not named
   /// an interface.
   std::optional<std::pair<std::string, int>> address;
 };
 /// Nothing if the file is not there yet. Throws config_error for a file that no rank 0 has written.
-std::optional<MeetingPlace> read_meeting_file(const std::filesystem::path& path);
+std::optional<RendezvousPlace> read_rendezvous_file(const std::filesystem::path& path);
 
 std::string host_name();  ///< Of this machine.
 

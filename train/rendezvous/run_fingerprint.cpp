@@ -10,10 +10,10 @@
 namespace penstock {
 namespace {
 
-const std::string* value_in(const RunFingerprint& terms, const std::string& name) {
-  const auto found =
-      std::find_if(terms.begin(), terms.end(), [&](const FingerprintEntry& term) { return term.name == name; });
-  return found == terms.end() ? nullptr : &found->value;
+const std::string* value_in(const RunFingerprint& fingerprint, const std::string& name) {
+  const auto found = std::find_if(fingerprint.begin(), fingerprint.end(),
+                                  [&](const FingerprintEntry& entry) { return entry.name == name; });
+  return found == fingerprint.end() ? nullptr : &found->value;
 }
 
 std::string difference(int rank, const RunFingerprint& mine, const RunFingerprint& first) {
@@ -34,21 +34,21 @@ std::string difference(int rank, const RunFingerprint& mine, const RunFingerprin
 
 }  // namespace
 
-std::string to_text(const RunFingerprint& terms) {
+std::string to_text(const RunFingerprint& fingerprint) {
   auto json = nlohmann::json::array();
-  for (const auto& [name, value] : terms) json.push_back({name, value});
+  for (const auto& [name, value] : fingerprint) json.push_back({name, value});
   return json_text(json);
 }
 
-RunFingerprint parse_terms(const std::string& text) {
-  RunFingerprint terms;
+RunFingerprint parse_fingerprint(const std::string& text) {
+  RunFingerprint fingerprint;
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_array()) return {};
   for (const auto& pair : json) {
     if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_string()) return {};
-    terms.push_back({pair[0].get<std::string>(), pair[1].get<std::string>()});
+    fingerprint.push_back({pair[0].get<std::string>(), pair[1].get<std::string>()});
   }
-  return terms;
+  return fingerprint;
 }
 
 std::string difference_of(const std::vector<RunFingerprint>& ranks) {

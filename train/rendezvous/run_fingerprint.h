@@ -12,12 +12,12 @@ struct FingerprintEntry {
 };
 using RunFingerprint = std::vector<FingerprintEntry>;
 
-/// The terms as one text, and back; what is no such text gives no terms.
-std::string to_text(const RunFingerprint& terms);
-RunFingerprint parse_terms(const std::string& text);
+/// A fingerprint as one text, and back; what is no such text gives an empty one.
+std::string to_text(const RunFingerprint& fingerprint);
+RunFingerprint parse_fingerprint(const std::string& text);
 
-/// `rank 1: --lr is 0.2; expected 0.1, as rank 0 has it (--seed differs too)`: the first rank that has other terms than
-/// rank 0, and the first of these. "" where all ranks have the same.
+/// `rank 1: --lr is 0.2; expected 0.1, as rank 0 has it (--seed differs too)`: the first rank that has another
+/// fingerprint than rank 0, and the first of these. "" where all ranks have the same.
 std::string difference_of(const std::vector<RunFingerprint>& ranks);
 
 }  // namespace penstock

@@ -62,7 +62,7 @@ void check_world_size(SignedStore& store, const Rendezvous& rendezvous) {
            /*has_arrived=*/false);
 }
 
-/// The terms of all ranks. The counter only says when to look: anybody who can connect can count.
+/// The fingerprints of all ranks. The counter only says when to look: anybody who can connect can count.
 std::vector<RunFingerprint> wait_for_all(SignedStore& store, const Rendezvous& rendezvous,
                                          const std::function<void(const std::string&)>& wait_for) {
   std::vector<std::optional<RunFingerprint>> all(static_cast<size_t>(rendezvous.world_size));
@@ -76,10 +76,10 @@ std::vector<RunFingerprint> wait_for_all(SignedStore& store, const Rendezvous& r
       last_look = Clock::now();
       missing.clear();
       for (int rank = 0; rank < rendezvous.world_size; ++rank) {
-        auto& terms = all[static_cast<size_t>(rank)];
-        if (!terms)
-          if (const auto text = store.find(key("terms", rank))) terms = parse_terms(*text);
-        if (!terms) missing.push_back(rank);
+        auto& fingerprint = all[static_cast<size_t>(rank)];
+        if (!fingerprint)
+          if (const auto text = store.find(key("terms", rank))) fingerprint = parse_fingerprint(*text);
+        if (!fingerprint) missing.push_back(rank);
       }
       if (missing.empty()) break;
     }
@@ -87,7 +87,7 @@ std::vector<RunFingerprint> wait_for_all(SignedStore& store, const Rendezvous& r
     std::this_thread::sleep_for(kPollEvery);
   }
   std::vector<RunFingerprint> found;
-  for (auto& terms : all) found.push_back(std::move(*terms));
+  for (auto& fingerprint : all) found.push_back(std::move(*fingerprint));
   return found;
 }
 
@@ -178,7 +178,7 @@ Place wait_for_file(Progress& progress, const Rendezvous& rendezvous) {
   std::optional<CheckIn> check_in;
   std::string mark;
   while (true) {
-    const auto found = read_meeting_file(rendezvous.file);
+    const auto found = read_rendezvous_file(rendezvous.file);
     if (found && found->address) return {found->address->first, found->address->second};
     if (found && std::exchange(mark, found->mark) != found->mark) {
       check_in.reset();
@@ -190,7 +190,7 @@ Place wait_for_file(Progress& progress, const Rendezvous& rendezvous) {
 }
 
 /// Whether all ranks are on this machine.
-bool wait_for_check_ins(Progress& progress, const MeetingFile& file, int world_size) {
+bool wait_for_check_ins(Progress& progress, const RendezvousFile& file, int world_size) {
   std::vector<int> missing(static_cast<size_t>(world_size - 1));
   std::iota(missing.begin(), missing.end(), 1);
   bool are_here = true;
@@ -207,7 +207,7 @@ bool wait_for_check_ins(Progress& progress, const MeetingFile& file, int world_s
 }
 
 /// Rank 0 of a run that meets by a file: listens at any free port.
-Place listen_by_file(Progress& progress, const Rendezvous& rendezvous, std::optional<MeetingFile>& file) {
+Place listen_by_file(Progress& progress, const Rendezvous& rendezvous, std::optional<RendezvousFile>& file) {
   file.emplace(rendezvous.file);
   const bool are_here = wait_for_check_ins(progress, *file, rendezvous.world_size);
   std::optional<Address> address;
@@ -216,7 +216,7 @@ Place listen_by_file(Progress& progress, const Rendezvous& rendezvous, std::opti
   else if (are_here)
     address = resolve("127.0.0.1").front();
   const int socket = listen_at(address, 0);
-  file->tell(address ? address->text() : host_name(), port_of(socket));
+  file->publish(address ? address->text() : host_name(), port_of(socket));
   return {address ? address->text() : "127.0.0.1", port_of(socket), socket};
 }
 
@@ -230,7 +230,7 @@ Place listen(Progress& progress, const Rendezvous& rendezvous) {
 }
 
 /// `file` is written by rank 0 if the ranks meet by one.
-Place find_place(Progress& progress, const Rendezvous& rendezvous, std::optional<MeetingFile>& file) {
+Place find_place(Progress& progress, const Rendezvous& rendezvous, std::optional<RendezvousFile>& file) {
   const bool has_file = !rendezvous.file.empty();
   if (rendezvous.rank == 0 && !rendezvous.is_hosted)
     return has_file ? listen_by_file(progress, rendezvous, file) : listen(progress, rendezvous);
@@ -246,7 +246,7 @@ Place find_place(Progress& progress, const Rendezvous& rendezvous, std::optional
 
 /// The store, and this rank's contact with it.
 std::pair<SignedStore, Contact> connect(Progress& progress, const Rendezvous& rendezvous,
-                                        std::optional<MeetingFile>& file) {
+                                        std::optional<RendezvousFile>& file) {
   Place place = find_place(progress, rendezvous, file);
   if (!rendezvous.interface.empty() && !is_loopback(place.host))
     place.contact.own = address_of_interface(rendezvous.interface).text();
@@ -268,12 +268,13 @@ Error store_error(const Rendezvous& rendezvous, const std::exception& error) {
                              text.substr(0, text.find('\n')), "; expected rank 0 there until all ranks have met"));
 }
 
-void attend(const std::shared_ptr<Progress>& progress, const Rendezvous& rendezvous, const RunFingerprint& terms) {
+void attend(const std::shared_ptr<Progress>& progress, const Rendezvous& rendezvous,
+            const RunFingerprint& fingerprint) {
   try {
-    std::optional<MeetingFile> file;
+    std::optional<RendezvousFile> file;
     auto [store, contact] = connect(*progress, rendezvous, file);
     agree(
-        store, rendezvous, terms, [&](const std::string& ranks) { progress->wait_for(ranks); }, contact);
+        store, rendezvous, fingerprint, [&](const std::string& ranks) { progress->wait_for(ranks); }, contact);
     progress->end({store.shared(), read_addresses(store, rendezvous.world_size)}, nullptr);
   } catch (const Error&) {
     progress->end({}, std::current_exception());
@@ -283,10 +284,10 @@ void attend(const std::shared_ptr<Progress>& progress, const Rendezvous& rendezv
 }
 
 /// Until the meeting is done. Throws at the deadline.
-void watch(Progress& progress, const Rendezvous& rendezvous, const StoreRendezvous& meeting) {
+void watch(Progress& progress, const Rendezvous& rendezvous, const Meeting& meeting) {
   const auto start = Clock::now(), deadline = start + seconds(rendezvous.meeting_seconds);
   std::unique_lock lock(progress.mutex);
-  for (double line_after = meeting.say_after_seconds;; line_after *= 2) {
+  for (double line_after = meeting.log_after_seconds;; line_after *= 2) {
     const auto line_due = start + milliseconds(std::llround(line_after * 1e3));
     progress.changed.wait_until(lock, std::min(deadline, line_due), [&] { return progress.is_done; });
     if (progress.is_done) return;
@@ -296,7 +297,7 @@ void watch(Progress& progress, const Rendezvous& rendezvous, const StoreRendezvo
       throw device_error(concat("rank ", rendezvous.rank, ": waited ", rendezvous.meeting_seconds, " s for ", whom,
                                 "; expected ", progress.expected));
     lock.unlock();
-    meeting.say(concat("waiting for ", whom, ", ", line_after, " s"));
+    meeting.log(concat("waiting for ", whom, ", ", line_after, " s"));
     lock.lock();
   }
 }
@@ -310,7 +311,7 @@ std::string ranks_text(const std::vector<int>& ranks) {
   return ranks.size() <= kMost ? text : concat(text, " and ", ranks.size() - kMost, " more");
 }
 
-void agree(SignedStore& store, const Rendezvous& rendezvous, const RunFingerprint& terms,
+void agree(SignedStore& store, const Rendezvous& rendezvous, const RunFingerprint& fingerprint,
            const std::function<void(const std::string&)>& wait_for, const Contact& contact) {
   const int rank = rendezvous.rank;
   const std::string own_mark = random_token();
@@ -319,16 +320,16 @@ void agree(SignedStore& store, const Rendezvous& rendezvous, const RunFingerprin
                               " already; expected every rank once (after a rank has ended, start all anew)"));
   check_world_size(store, rendezvous);
   store.set(key("contact", rank), to_text(contact));
-  store.set(key("terms", rank), to_text(terms));
+  store.set(key("terms", rank), to_text(fingerprint));
   store.raw().add("arrived", 1);
   const auto all = wait_for_all(store, rendezvous, wait_for);
   if (const std::string difference = difference_of(all); !difference.empty()) refuse(store, rank, difference);
 }
 
-Met meet(const Rendezvous& rendezvous, const StoreRendezvous& meeting) {
+Met meet(const Rendezvous& rendezvous, const Meeting& meeting) {
   const auto progress = std::make_shared<Progress>();
   progress->wait_for("rank 0");
-  std::thread worker([=, terms = meeting.terms] { attend(progress, rendezvous, terms); });
+  std::thread worker([=, fingerprint = meeting.fingerprint] { attend(progress, rendezvous, fingerprint); });
   try {
     watch(*progress, rendezvous, meeting);
   } catch (...) {

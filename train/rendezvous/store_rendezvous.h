@@ -15,7 +15,7 @@ struct Met {
 };
 
 /// Connects to the store at host:port, in which rank 0 listens unless it is hosted, and goes through agree() there.
-/// After 10 s, 20 s, 40 s and so on `meeting.say` hears `waiting for rank 1 of 2 at HOST:PORT, 10 s`.
+/// After 10 s, 20 s, 40 s and so on `meeting.log` hears `waiting for rank 1 of 2 at HOST:PORT, 10 s`.
 ///
 /// With a token (Rendezvous) only clients that have it are counted and heard.
 ///
@@ -23,13 +23,13 @@ struct Met {
 /// this rank's number is there already; after `meeting_seconds` naming the ranks that did not come. A host that name
 /// servers cannot resolve yet is waited for as long. Nothing that listens there without an answer and no stopped rank 0
 /// can hold a rank for longer.
-Met meet(const Rendezvous& rendezvous, const StoreRendezvous& meeting);
+Met meet(const Rendezvous& rendezvous, const Meeting& meeting);
 
-/// Waits until all ranks are in the store and compares their terms. `wait_for` hears all the time which ranks
+/// Waits until all ranks are in the store and compares their fingerprints. `wait_for` hears all the time which ranks
 /// are missing, "rank 1", and may throw to end the wait. `contact` is there for the others when they return. Throws
-/// config_error at every rank when world sizes or terms differ, naming both values; device_error when there is a rank
-/// of this number. Waits for ever: the caller has the deadline.
-void agree(SignedStore& store, const Rendezvous& rendezvous, const RunFingerprint& terms,
+/// config_error at every rank when world sizes or fingerprints differ, naming both values; device_error when there is a
+/// rank of this number. Waits for ever: the caller has the deadline.
+void agree(SignedStore& store, const Rendezvous& rendezvous, const RunFingerprint& fingerprint,
            const std::function<void(const std::string&)>& wait_for, const Contact& contact = {});
 
 /// "rank 1", "ranks 1, 3", "ranks 1, 3, 4 and 12 more".

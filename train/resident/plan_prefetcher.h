@@ -15,26 +15,26 @@ namespace penstock {
 
 /// Determinism: what is planned when depends on nothing but the numbers of the batches.
 ///
-/// Memory: two stretches of up to `stretch_bytes` each (at least a batch), on the host and on the device. The first
-/// stretches are shorter, so that the first batch comes soon.
+/// Memory: two windows of up to `window_bytes` each (at least a batch), on the host and on the device. The first
+/// windows are shorter, so that the first batch comes soon.
 ///
-/// Errors: what `plan` throws is rethrown by the next() that would have returned a batch of that stretch. Only
+/// Errors: what `plan` throws is rethrown by the next() that would have returned a batch of that window. Only
 /// start_epoch() may be called after that.
 ///
 /// Thread-safety: one consumer thread. `plan` is used on another one, one call at a time.
 class PlanPrefetcher {
  public:
-  /// An epoch of MNIST (60,000 rows) has 48 MB of plans, which are one stretch. The bound keeps the plans of millions
+  /// An epoch of MNIST (60,000 rows) has 48 MB of plans, which are one window. The bound keeps the plans of millions
   /// of samples from filling the memory.
-  static constexpr int64_t kStretchBytes = 64 << 20;
-  static constexpr int64_t kFirstBatches = 4;  // of the first stretch; each one after it is twice as long
+  static constexpr int64_t kWindowBytes = 64 << 20;
+  static constexpr int64_t kFirstBatches = 4;  // of the first window; each one after it is twice as long
 
   /// Writes the plans of a batch to `to`, as BatchPlanner::plan() does.
   using Plan = std::function<PlannedBatch(int64_t epoch, int64_t index, std::byte* to)>;
   struct Shape {
     int64_t batches_per_epoch = 0, batch_bytes = 0;
     int64_t epoch_count = -1;  ///< Epochs after it are not planned ahead; -1: any may come.
-    int64_t stretch_bytes = kStretchBytes;
+    int64_t window_bytes = kWindowBytes;
   };
 
   PlanPrefetcher(const Shape& shape, Plan plan, const torch::Device& device);
@@ -54,15 +54,15 @@ class PlanPrefetcher {
   };
 
   void begin(int64_t epoch, int64_t first_batch);
-  PlanWindow plan_stretch(int64_t epoch, int64_t first_batch, int64_t count) const;
-  void take_stretch();
+  PlanWindow plan_window(int64_t epoch, int64_t first_batch, int64_t count) const;
+  void take_window();
 
   Shape shape_;
   Plan plan_;
   torch::Device device_;
-  int64_t most_batches_, batches_;  // of a stretch: at most, and of the next one
+  int64_t most_batches_, batches_;  // of a window: at most, and of the next one
   int64_t epoch_ = 0, next_batch_ = 0;
-  PlanWindow stretch_;
+  PlanWindow window_;
   int64_t ahead_epoch_ = 0, ahead_first_batch_ = 0;
   std::future<PlanWindow> ahead_;  // the last member: its thread uses the others
 };

@@ -76,8 +76,8 @@ class ResidentPictures::Upload {
   void run(const torch::Device& device, const ResidentRoom& room) {
     const Amount all = checked_amount();
     const Amount stay = amount_that_stays(all, room.free_bytes ? room.free_bytes : free_device_bytes(device));
-    if (stay.count < all.count && room.say)
-      room.say(share_text(what(), all.count, all.byte_count, *room_bytes_, stay.count) +
+    if (stay.count < all.count && room.log)
+      room.log(share_text(what(), all.count, all.byte_count, *room_bytes_, stay.count) +
                "the loader makes the rows of the others");
     to_.are_all_here_ = stay.count == all.count;
     to_.entries_.resize(dataset_.size());

@@ -83,18 +83,18 @@ std::string identity_of_weights(const std::filesystem::path& path) {
   return concat("weights with checksum ", hex(sum));
 }
 
-RunFingerprint terms_of(const Setup& setup) {
-  RunFingerprint terms{
+RunFingerprint fingerprint_of(const Setup& setup) {
+  RunFingerprint fingerprint{
       {"the program", concat("penstock ", kVersion, " of sources ", kSourceId, " with LibTorch ", TORCH_VERSION)}};
   const auto contents = contents_of(setup);
   for (const Flag& flag : flag_table()) {
     if (!flag.uses.is_agreed) continue;
     const auto content = contents.find(flag.name);
     const std::string value = content == contents.end() ? text_of(flag.value(setup.options)) : content->second;
-    terms.push_back({"--" + flag.name, value.empty() ? "not given" : value});
+    fingerprint.push_back({"--" + flag.name, value.empty() ? "not given" : value});
   }
-  terms.push_back({"the test split", setup.data.test ? identity_of(setup.data.test->manifest()) : "not there"});
-  return terms;
+  fingerprint.push_back({"the test split", setup.data.test ? identity_of(setup.data.test->manifest()) : "not there"});
+  return fingerprint;
 }
 
 }  // namespace penstock

@@ -9,9 +9,9 @@
 
 namespace penstock {
 
-/// The terms: the program, all flags that flag_table() marks as agreed, and the contents of the files that flags name.
-/// A path may differ between machines; the data, weights and checkpoint at that path may not.
-RunFingerprint terms_of(const Setup& setup);
+/// What ranks must agree on: the program, all flags that flag_table() marks as agreed, and the contents of the files
+/// that flags name. A path may differ between machines; the data, weights and checkpoint at that path may not.
+RunFingerprint fingerprint_of(const Setup& setup);
 
 /// `400 samples with checksum 3f2a01bc`: equal for data sets with equal class names and equal bytes in all shards.
 std::string identity_of(const Manifest& manifest);

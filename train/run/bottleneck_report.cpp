@@ -157,7 +157,7 @@ std::string text_of(const std::string& setting, int64_t value) {
 
 std::optional<PastPrediction> find_past_prediction(const fs::path& out, const nlohmann::json& configuration,
                                                    const Settings& settings,
-                                                   const std::function<void(const std::string&)>& say) {
+                                                   const std::function<void(const std::string&)>& log) {
   const auto wanted = without_settings(configuration);
   std::optional<PastPrediction> newest;
   fs::file_time_type newest_time;
@@ -195,7 +195,7 @@ std::optional<PastPrediction> find_past_prediction(const fs::path& out, const nl
     }
   }
   if (other_count > 1) other += concat(" (and ", other_count - 1, " more like it)");
-  if (other_count > 0) say(concat("prediction: ", other, ", not compared"));
+  if (other_count > 0) log(concat("prediction: ", other, ", not compared"));
   return newest;
 }
 
@@ -206,8 +206,9 @@ std::string add_waits(const ObservedRun& run, const std::string& line_end, nlohm
   if (run.step_count > 0 && parallel.predicted_bubble > 0) {
     const double measured = bubble_share(parallel.ranks);
     summary["bubble"] = {{"measured", measured}, {"predicted", parallel.predicted_bubble}};
-    text += concat("bubble: ranks waited ", percent_text(measured), " of the time for their neighbours; ",
-                   percent_text(parallel.predicted_bubble), " is the bubble of parts that take equally long", line_end);
+    text +=
+        concat("bubble: ranks waited ", percent_text(measured), " of the time for their neighbours; ",
+               percent_text(parallel.predicted_bubble), " is the bubble of stages that take equally long", line_end);
   }
   if (const auto sums = timed_sums(parallel)) {
     summary["hidden_share"] = sums->hidden_share;

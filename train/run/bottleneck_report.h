@@ -49,10 +49,10 @@ struct PastPrediction {
 
 /// The prediction in the newest summary.json of a run in a folder beside `out` that has the same configuration and
 /// another value of one of the settings. If summaries cannot be compared because they are of another format or damaged,
-/// `say` gets one line about them.
+/// `log` gets one line about them.
 std::optional<PastPrediction> find_past_prediction(const std::filesystem::path& out,
                                                    const nlohmann::json& configuration, const Settings& settings,
-                                                   const std::function<void(const std::string&)>& say);
+                                                   const std::function<void(const std::string&)>& log);
 
 /// `prediction: runs/a (1 worker) said 14,300 images/s for 2 workers; it was 13,900 images/s: 2.9 % too much`.
 std::string comparison_text(const PastPrediction& past, const Settings& settings, const LoopMeasurement& run);

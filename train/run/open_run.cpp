@@ -210,7 +210,7 @@ void begin_from_images(Setup& setup, bool holds_part) {
 
 // Longer than others: each step needs what the one before it has found out, of options, ranks, checkpoint, data and
 // model.
-Setup set_up(TrainOptions options, const std::function<void(const std::string&)>& say) {
+Setup set_up(TrainOptions options, const std::function<void(const std::string&)>& log) {
   check(options, ModelRegistry::names(), StrategyRegistry::names(), OptimizerRegistry::names());
   check_spec<ModelRegistry>("arch", options.arch);
   check_spec<StrategyRegistry>("mode", options.mode);
@@ -223,7 +223,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   setup.world = find_world(options, setup.device);
   const bool copies_to_replicas = setup.world.mesh.replicas > 1 && !options.emulation.learns();
   if (options.emulation.network && setup.world.rendezvous.world_size == 1 && !copies_to_replicas) {
-    say(concat("--sim-net ", options.emulation.network->text,
+    log(concat("--sim-net ", options.emulation.network->text,
                ": one rank has nobody to talk to, so no network is emulated"));
     options.emulation.network.reset();  // the results are those of this machine
   }
@@ -241,7 +241,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   const bool tells = setup.world.rendezvous.rank == 0 && !setup.world.is_spawner;
   if (options.resumes_if_possible())
     setup.checkpoint = resume_if_possible(
-        options, tells ? say : [](const std::string&) {});
+        options, tells ? log : [](const std::string&) {});
   else if (!options.resume.empty())
     setup.checkpoint = naming_memory("--resume " + options.resume.string(), "its tensors", "a smaller model",
                                      [&] { return load_checkpoint(options.resume); });
@@ -258,7 +258,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   const LoaderOptions own{.rank = is_shared ? 0 : setup.world.mesh.data_rank(setup.world.rendezvous.rank),
                           .world_size = is_shared ? 1 : setup.world.mesh.data,
                           .shuffle = shuffle_of(options)};
-  setup.data = open_training_data(options, needed_shards(own), say);
+  setup.data = open_training_data(options, needed_shards(own), log);
   const auto& manifest = setup.data.train->manifest();
   setup.pipeline.emplace(setup.data.augment, manifest.statistics);
   // The model was trained on the training split's statistics.

@@ -8,8 +8,8 @@
 
 namespace penstock {
 
-/// Packs the data if --data names a source; `say` then gets lines about it. Throws what is wrong with the options, the
+/// Packs the data if --data names a source; `log` then gets lines about it. Throws what is wrong with the options, the
 /// data or the files.
-Setup set_up(TrainOptions options, const std::function<void(const std::string&)>& say);
+Setup set_up(TrainOptions options, const std::function<void(const std::string&)>& log);
 
 }  // namespace penstock

@@ -75,7 +75,7 @@ std::string schedule_text(const TrainOptions& options) {
   if (!mode.traits.draw)
     throw config_error(concat("--print-schedule with --mode ", options.mode,
                               ": every rank runs its rows forward and backward without waiting in between; expected a ",
-                              "mode whose ranks hold parts of the model, such as pipeline"));
+                              "mode whose ranks hold stages of the model, such as pipeline"));
   return concat("mode ", options.mode, ": ", mode.traits.draw(spec.with_keys(mode.keys), mesh));
 }
 

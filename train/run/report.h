@@ -19,8 +19,8 @@ std::string opening_text(const Setup& setup, const std::string& backend);
 /// What each rank holds and does, one line in the same form for every mode:
 ///
 ///     mode ddp, 2 ranks with conv1..fc3 (61,706 parameters) each
-///     mode pipeline, 2 ranks as 1 data x 2 pipe, 1f1b, 4 micro-batches, bubble 20 %; part 0: conv1..conv2 (2,572
-///     parameters), part 1: fc1..fc3 (59,134 parameters)
+///     mode pipeline, 2 ranks as 1 data x 2 pipe, 1f1b, 4 micro-batches, bubble 20 %; stage 0: conv1..conv2 (2,572
+///     parameters), stage 1: fc1..fc3 (59,134 parameters)
 ///
 /// Before it stands Strategy::left_out(), where there is anything.
 std::string mode_text(const Setup& setup, const Strategy& strategy, int rank_count);

@@ -60,7 +60,7 @@ class Run {
                         setup.rate_factors,
                         {options_.batch_size, setup.shape.channels, setup.shape.height, setup.shape.width},
                         [&setup] { return make_model(setup); },
-                        [this](const std::string& line) { say(line); },
+                        [this](const std::string& line) { log(line); },
                         options_.exact_shards,
                         options_.seed,
                         setup.is_outline ? [&setup](const UseTensor& use) { for_each_weight(setup, use); }
@@ -151,7 +151,7 @@ class Run {
     if (options_.is_resident) {
       options.layout = layout_of_rows(precision_of(options_), *setup_.model);
       return make_resident_feeder(dataset, pipeline, options, device_, recorder_,
-                                  {.free_bytes = {}, .say = [this](const std::string& line) { say(line); }});
+                                  {.free_bytes = {}, .log = [this](const std::string& line) { log(line); }});
     }
     if (device_.is_cuda()) options.allocator = pinned_slots();
     return make_host_feeder(std::make_unique<Loader>(dataset, pipeline, options), device_, recorder_,
@@ -199,7 +199,7 @@ class Run {
                      {},
                      {},
                      profile_ ? &*profile_ : nullptr,
-                     [this](const std::string& line) { say(line); }};
+                     [this](const std::string& line) { log(line); }};
     if (is_first_) {
       parts.on_metrics = [this](Metrics metrics) {
         if (gpu_use_) gpu_use_->put(metrics);
@@ -229,7 +229,7 @@ class Run {
     if (is_first_ && is_last) keep_checkpoints(options_.out, position.step, options_.keep);
   }
 
-  void say(const std::string& line) {
+  void log(const std::string& line) {
     if (!is_first_) return;
     progress_.clear();
     std::cout << line << std::endl;
@@ -328,16 +328,16 @@ class Run {
     summary["limit"] = limit_json(run, limit);
     summary["configuration"] = configuration;
     std::string text = limit.sentence + "\n";
-    const auto say = [&](const std::string& line) { text += line + "\n"; };
+    const auto log = [&](const std::string& line) { text += line + "\n"; };
     const Settings settings{
         {"workers", run.workers}, {"batch-size", options_.batch_size}, {"micro-batches", run.parallel.micro_batches}};
-    const auto past = find_past_prediction(options_.out, configuration, settings, say);
+    const auto past = find_past_prediction(options_.out, configuration, settings, log);
     if (past) {
       summary["prediction"] = {{"summary", past->summary.string()},
                                {past->setting, past->value},
                                {"images_per_second", past->images_per_second},
                                {"error", past->images_per_second / run.images_per_second - 1}};
-      say(comparison_text(*past, settings, run));
+      log(comparison_text(*past, settings, run));
     }
     return text;
   }
@@ -374,9 +374,9 @@ int run_rank(Setup& setup, Comm& comm) {
 int run_rank(Setup& setup) {
   const torch::Device device = rank_device(setup.options, setup.world);
   const c10::DeviceGuard current_device(device);  // the device of pinned memory and communicators
-  StoreRendezvous meeting;
-  if (setup.world.rendezvous.world_size > 1) meeting.terms = terms_of(setup);
-  meeting.say = [](const std::string& line) { std::cerr << concat("train: ", line, "\n") << std::flush; };
+  Meeting meeting;
+  if (setup.world.rendezvous.world_size > 1) meeting.fingerprint = fingerprint_of(setup);
+  meeting.log = [](const std::string& line) { std::cerr << concat("train: ", line, "\n") << std::flush; };
   auto comm = make_comm(setup.world.rendezvous, device, setup.options.dist_backend, meeting);
   comm = make_sim_net(std::move(comm), setup.options.emulation.network);
   try {

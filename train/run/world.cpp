@@ -164,8 +164,8 @@ void check_world(const TrainOptions& options, const World& world, torch::DeviceT
   // wait for each other for ever.
   if (device == torch::kCUDA && world.mesh.pipe > 1 && options.dist_backend != "gloo" && !world.has_rank_threads)
     throw config_error(concat("--dist-backend is ", options.dist_backend,
-                              " with parts of a model on GPUs, where messages ",
-                              "between parts need gloo; expected --dist-backend gloo"));
+                              " with stages of a model on GPUs, where messages ",
+                              "between stages need gloo; expected --dist-backend gloo"));
   if (options.batch_size < world.mesh.data)
     throw config_error(concat("--batch-size is ", options.batch_size, " with ", world.mesh.data, " ranks; expected ",
                               world.mesh.data, " or more"));

@@ -18,7 +18,7 @@ StrategyHarness::StrategyHarness(const std::string& mode, std::unique_ptr<Model>
   context.input_sizes = input_sizes;
   context.make_model = make;
   context.shards = shards;
-  context.say = [this](const std::string& line) { said.push_back(line); };
+  context.log = [this](const std::string& line) { said.push_back(line); };
   strategy = StrategyRegistry::make(parse_spec("mode", mode), context);
 }
 

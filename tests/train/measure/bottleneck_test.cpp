@@ -221,12 +221,12 @@ INSTANTIATE_TEST_SUITE_P(
             "(1,169 images/s)"},
         SentenceCase{
             "part", pipeline(20, 60, 67), Resource::kPart,
-            "part 1 is the slowest: it takes 75 % of the time of all parts, and ranks waited 37 % of the time for "
-            "their neighbours; parts that take equally long (balance=time) would give up to 1.3x"},
+            "stage 1 is the slowest: it takes 75 % of the time of all stages, and ranks waited 37 % of the time for "
+            "their neighbours; stages that take equally long (balance=time) would give up to 1.3x"},
         SentenceCase{
             "partOfACut", cut_by_hand(pipeline(20, 60, 67)), Resource::kPart,
-            "part 1 is the slowest: it takes 75 % of the time of all parts, and ranks waited 37 % of the time for "
-            "their neighbours; parts that take equally long (balance=time, no cut) would give up to 1.3x"},
+            "stage 1 is the slowest: it takes 75 % of the time of all stages, and ranks waited 37 % of the time for "
+            "their neighbours; stages that take equally long (balance=time, no cut) would give up to 1.3x"},
         SentenceCase{
             "messages", pipeline(40, 40, 100), Resource::kCommunication,
             "communication-bound: messages took 48 % of the time; ranks waited 58 % of the time for their neighbours; "

@@ -116,16 +116,16 @@ TEST(GpuUseTest, ARecordHasTheMeanSinceTheLastOneOfItsKind) {
 
 TEST(GpuUseTest, ARunOnTheCpuIsWatchedOnlyIfSomebodyAsks) {
   std::vector<std::string> said;
-  const auto say = [&](const std::string& line) { said.push_back(line); };
-  EXPECT_EQ(watch_gpu(c10::Device(c10::kCPU), say), nullptr);
+  const auto log = [&](const std::string& line) { said.push_back(line); };
+  EXPECT_EQ(watch_gpu(c10::Device(c10::kCPU), log), nullptr);
   EXPECT_TRUE(said.empty());
   {
     const Variable asked("PENSTOCK_NVML", fake_nvml());
-    EXPECT_NE(watch_gpu(c10::Device(c10::kCPU), say), nullptr);
+    EXPECT_NE(watch_gpu(c10::Device(c10::kCPU), log), nullptr);
     EXPECT_TRUE(said.empty());
   }
   const Variable asked("PENSTOCK_NVML", "/no/libnvidia-ml.so.1");
-  EXPECT_EQ(watch_gpu(c10::Device(c10::kCPU), say), nullptr);
+  EXPECT_EQ(watch_gpu(c10::Device(c10::kCPU), log), nullptr);
   ASSERT_EQ(said.size(), 1U);
   EXPECT_TRUE(said[0].starts_with("PENSTOCK_NVML: /no/libnvidia-ml.so.1: ")) << said[0];
 }

@@ -44,8 +44,8 @@ class NoStages final : public Model {};
 TEST(LayersTest, ANewHeadIsForModelsOfWhichSomethingIsLeft) {
   EXPECT_EQ(new_head_modules(*make("lenet", kOf20)), (std::vector<std::string>{"fc3"}));
   EXPECT_EQ(message_of(ErrorKind::kConfig, [] { new_head_modules(TinyNorm()); }),
-            "--new-head: all parameters are in the last stage (norm, fc, idle), none would be taken from --pretrained; "
-            "expected a model of several stages");
+            "--new-head: all parameters are in the last block (norm, fc, idle), none would be taken from --pretrained; "
+            "expected a model of several blocks");
   EXPECT_EQ(message_of(ErrorKind::kBug, [] { head_modules(NoStages()); }),
             "model: has no stages; expected a constructor that calls add_stage()");
 }

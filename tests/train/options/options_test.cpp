@@ -249,12 +249,12 @@ TEST(AugmentTest, PicturesOnTheirSideAreSeenUpright) {
 TEST(CacheTest, ASourceIsPackedOnceAndAgainWhenItChanges) {
   const TemporaryFolder cache("cache");
   int packed_count = 0;
-  const auto say = [&](const std::string& line) { packed_count += line.starts_with("packed ") ? 1 : 0; };
-  const auto first = pack_into_cache({"digits(count=40)", {}}, "test", cache.path(), say);
-  const auto again = pack_into_cache({"digits(count=40)", {}}, "test", cache.path(), say);
+  const auto log = [&](const std::string& line) { packed_count += line.starts_with("packed ") ? 1 : 0; };
+  const auto first = pack_into_cache({"digits(count=40)", {}}, "test", cache.path(), log);
+  const auto again = pack_into_cache({"digits(count=40)", {}}, "test", cache.path(), log);
   EXPECT_EQ(first, again);
   EXPECT_EQ(packed_count, 1);
-  const auto other = pack_into_cache({"digits(count=41)", {}}, "test", cache.path(), say);
+  const auto other = pack_into_cache({"digits(count=41)", {}}, "test", cache.path(), log);
   EXPECT_NE(first, other);
   EXPECT_EQ(packed_count, 2);
   EXPECT_EQ(Dataset::open(other)->size(), 41u);

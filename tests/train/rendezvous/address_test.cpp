@@ -82,11 +82,11 @@ std::vector<std::string> listeners_by_file(
   std::array<detail::Met, 3> met;  // rank 0 keeps the store until all have left
   std::vector<std::thread> threads;
   for (const int rank : {0, 1}) threads.emplace_back([&, rank] { met[static_cast<size_t>(rank)] = meet(rank); });
-  std::optional<detail::MeetingPlace> place;
-  while (!(place = detail::read_meeting_file(path))) std::this_thread::yield();
+  std::optional<detail::RendezvousPlace> place;
+  while (!(place = detail::read_rendezvous_file(path))) std::this_thread::yield();
   EXPECT_FALSE(place->address);  // not before the last rank has checked in
   check_in(path, place->mark);
-  while (!(place = detail::read_meeting_file(path))->address) std::this_thread::yield();
+  while (!(place = detail::read_rendezvous_file(path))->address) std::this_thread::yield();
   auto found = listeners("/proc/net/tcp", place->address->second);
   for (const auto& address : listeners("/proc/net/tcp6", place->address->second)) found.push_back(address);
   met[2] = meet(2);

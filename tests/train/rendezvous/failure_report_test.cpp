@@ -24,9 +24,9 @@ Rendezvous rank_of_two(int rank, int seconds) {
 const std::string kAddresses = "rank 0 is at 10.0.0.1, rank 1 at 10.0.0.2";
 
 /// Keeps a thread that connects as long as the test runs.
-class WitnessTest : public testing::Test {
+class FailureReportTest : public testing::Test {
  protected:
-  ~WitnessTest() override { never_.set_value(); }
+  ~FailureReportTest() override { never_.set_value(); }
   std::function<Backend()> hangs() {
     return [never = never_.get_future().share()] {
       never.wait();
@@ -36,7 +36,7 @@ class WitnessTest : public testing::Test {
   std::promise<void> never_;
 };
 
-TEST_F(WitnessTest, ConnectionsThatDoNotComeEndWithTheTimeOutAndNameTheAddresses) {
+TEST_F(FailureReportTest, ConnectionsThatDoNotComeEndWithTheTimeOutAndNameTheAddresses) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   FailureReport first(store, rank_of_two(0, 1), "gloo");
   const Heartbeat second(store, 1, 2);  // alive
@@ -45,7 +45,7 @@ TEST_F(WitnessTest, ConnectionsThatDoNotComeEndWithTheTimeOutAndNameTheAddresses
                     HasSubstr("--interface NAME"), Not(HasSubstr("has ended"))));
 }
 
-TEST_F(WitnessTest, AWaitForConnectionsEndsWithTheFirstRankThatFails) {
+TEST_F(FailureReportTest, AWaitForConnectionsEndsWithTheFirstRankThatFails) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   FailureReport first(store, rank_of_two(0, 3600), "gloo"), second(store, rank_of_two(1, 3600), "gloo");
   const auto fails = []() -> Backend { throw std::runtime_error("Network is unreachable"); };
@@ -58,7 +58,7 @@ TEST_F(WitnessTest, AWaitForConnectionsEndsWithTheFirstRankThatFails) {
   other.join();
 }
 
-TEST_F(WitnessTest, AWaitForConnectionsEndsWhenARankHasLeft) {
+TEST_F(FailureReportTest, AWaitForConnectionsEndsWhenARankHasLeft) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   static_cast<c10d::Store&>(*store).set("roll/1", std::string("left"));
   FailureReport first(store, rank_of_two(0, 3600), "gloo");

@@ -38,35 +38,35 @@ namespace {
 
 using testing::AllOf, testing::HasSubstr;
 
-const RunFingerprint kTerms{{"--arch", "lenet"}, {"--lr", "0.1"}, {"--seed", "0"}};
+const RunFingerprint kFingerprint{{"--arch", "lenet"}, {"--lr", "0.1"}, {"--seed", "0"}};
 
-RunFingerprint with(RunFingerprint terms, const std::string& name, const std::string& value) {
-  for (auto& term : terms)
-    if (term.name == name) term.value = value;
-  return terms;
+RunFingerprint with(RunFingerprint fingerprint, const std::string& name, const std::string& value) {
+  for (auto& entry : fingerprint)
+    if (entry.name == name) entry.value = value;
+  return fingerprint;
 }
 
-TEST(TermsTest, TheFirstDifferenceIsToldWithBothValuesAndTheOthersByName) {
-  EXPECT_EQ(difference_of({kTerms, kTerms, kTerms}), "");
-  EXPECT_EQ(difference_of({kTerms, kTerms, with(kTerms, "--lr", "0.2")}),
+TEST(RunFingerprintTest, TheFirstDifferenceIsToldWithBothValuesAndTheOthersByName) {
+  EXPECT_EQ(difference_of({kFingerprint, kFingerprint, kFingerprint}), "");
+  EXPECT_EQ(difference_of({kFingerprint, kFingerprint, with(kFingerprint, "--lr", "0.2")}),
             "rank 2: --lr is 0.2; expected 0.1, as rank 0 has it");
-  EXPECT_EQ(difference_of({kTerms, with(with(kTerms, "--arch", "mlp"), "--seed", "1")}),
+  EXPECT_EQ(difference_of({kFingerprint, with(with(kFingerprint, "--arch", "mlp"), "--seed", "1")}),
             "rank 1: --arch is mlp; expected lenet, as rank 0 has it (--seed differs too)");
-  EXPECT_EQ(difference_of({kTerms, {}}),
+  EXPECT_EQ(difference_of({kFingerprint, {}}),
             "rank 1: --arch is unknown; expected lenet, as rank 0 has it (--lr, --seed differ too)");
 }
 
-TEST(TermsTest, TermsSurviveTheirText) {
+TEST(RunFingerprintTest, TermsSurviveTheirText) {
   const RunFingerprint odd{{"--data", "a \"b\"\n[\\"}, {"--augment", ""}};
-  const RunFingerprint back = parse_terms(to_text(odd));
+  const RunFingerprint back = parse_fingerprint(to_text(odd));
   ASSERT_EQ(back.size(), 2U);
   EXPECT_EQ(back[0].value, odd[0].value);
   EXPECT_EQ(difference_of({odd, back}), "");
-  EXPECT_TRUE(parse_terms("{").empty());
+  EXPECT_TRUE(parse_fingerprint("{").empty());
 }
 
 /// One entry per rank: the message that agree() throws there, or "".
-std::vector<std::string> agreed(const std::vector<Rendezvous>& ranks, const std::vector<RunFingerprint>& terms) {
+std::vector<std::string> agreed(const std::vector<Rendezvous>& ranks, const std::vector<RunFingerprint>& fingerprint) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::string> messages(ranks.size());
   std::vector<std::thread> threads;
@@ -74,7 +74,7 @@ std::vector<std::string> agreed(const std::vector<Rendezvous>& ranks, const std:
     threads.emplace_back([&, i] {
       try {
         detail::SignedStore own(store, ranks[i].token);
-        detail::agree(own, ranks[i], terms[i], [](const std::string&) {});
+        detail::agree(own, ranks[i], fingerprint[i], [](const std::string&) {});
       } catch (const Error& error) {
         messages[i] = concat(error.exit_code(), " ", error.what());
       }
@@ -83,30 +83,31 @@ std::vector<std::string> agreed(const std::vector<Rendezvous>& ranks, const std:
   return messages;
 }
 
-TEST(MeetingTest, RanksWithEqualTermsAgree) {
+TEST(StoreRendezvousTest, RanksWithEqualFingerprintsAgree) {
   EXPECT_EQ(agreed({{.rank = 0, .world_size = 3}, {.rank = 1, .world_size = 3}, {.rank = 2, .world_size = 3}},
-                   {kTerms, kTerms, kTerms}),
+                   {kFingerprint, kFingerprint, kFingerprint}),
             std::vector<std::string>(3));
 }
 
-TEST(MeetingTest, ADifferenceIsTheSameConfigErrorAtEveryRank) {
+TEST(StoreRendezvousTest, ADifferenceIsTheSameConfigErrorAtEveryRank) {
   EXPECT_EQ(agreed({{.rank = 0, .world_size = 3}, {.rank = 1, .world_size = 3}, {.rank = 2, .world_size = 3}},
-                   {kTerms, with(kTerms, "--lr", "0.2"), kTerms}),
+                   {kFingerprint, with(kFingerprint, "--lr", "0.2"), kFingerprint}),
             std::vector<std::string>(3, "2 rank 1: --lr is 0.2; expected 0.1, as rank 0 has it"));
 }
 
-TEST(MeetingTest, WorldSizesAreComparedBeforeAllAreThere) {
-  const auto messages = agreed({{.rank = 0, .world_size = 3}, {.rank = 1, .world_size = 4}}, {kTerms, kTerms});
+TEST(StoreRendezvousTest, WorldSizesAreComparedBeforeAllAreThere) {
+  const auto messages =
+      agreed({{.rank = 0, .world_size = 3}, {.rank = 1, .world_size = 4}}, {kFingerprint, kFingerprint});
   EXPECT_EQ(messages[0], messages[1]);
   EXPECT_THAT(messages[0], AllOf(HasSubstr("2 rank "), HasSubstr(": the world size is ")));
 }
 
-TEST(MeetingTest, ARankOfAnotherWorldSizeIsNotCountedAmongThoseThatArrived) {
+TEST(StoreRendezvousTest, ARankOfAnotherWorldSizeIsNotCountedAmongThoseThatArrived) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   const std::string two = "2";
   static_cast<c10d::Store&>(*store).set("world-size", two);
   detail::SignedStore own(store, "");
-  const auto join = [&] { detail::agree(own, {.rank = 1, .world_size = 3}, kTerms, [](const std::string&) {}); };
+  const auto join = [&] { detail::agree(own, {.rank = 1, .world_size = 3}, kFingerprint, [](const std::string&) {}); };
   EXPECT_EQ(message_of(ErrorKind::kConfig, join),
             "rank 1: the world size is 3; expected 2, as the rank that came first has it");
   // Rank 0 of 2 would take two ranks for all, and keeps the store until as many have left as have arrived.
@@ -114,21 +115,24 @@ TEST(MeetingTest, ARankOfAnotherWorldSizeIsNotCountedAmongThoseThatArrived) {
   EXPECT_EQ(store->add("left", 0), 0);
 }
 
-TEST(MeetingTest, ARankThatIsThereAlreadyIsRefusedAtOnceAndTheOthersGoOn) {
+TEST(StoreRendezvousTest, ARankThatIsThereAlreadyIsRefusedAtOnceAndTheOthersGoOn) {
   detail::SignedStore store(c10::make_intrusive<c10d::HashStore>(), "");
   const Rendezvous second{.rank = 1, .world_size = 2, .port = 4000};
-  std::thread first([&] { detail::agree(store, {.rank = 0, .world_size = 2}, kTerms, [](const std::string&) {}); });
-  detail::agree(store, second, kTerms, [](const std::string&) {});
-  EXPECT_THAT(message_of(ErrorKind::kDevice, [&] { detail::agree(store, second, kTerms, [](const std::string&) {}); }),
-              HasSubstr("rank 1: there is a rank 1 at 127.0.0.1:4000 already"));
+  std::thread first(
+      [&] { detail::agree(store, {.rank = 0, .world_size = 2}, kFingerprint, [](const std::string&) {}); });
+  detail::agree(store, second, kFingerprint, [](const std::string&) {});
+  EXPECT_THAT(
+      message_of(ErrorKind::kDevice, [&] { detail::agree(store, second, kFingerprint, [](const std::string&) {}); }),
+      HasSubstr("rank 1: there is a rank 1 at 127.0.0.1:4000 already"));
   first.join();
 }
 
-TEST(MeetingTest, RanksThatDoNotComeAreNamedMeanwhileAndAtTheEnd) {
+TEST(StoreRendezvousTest, RanksThatDoNotComeAreNamedMeanwhileAndAtTheEnd) {
   const int port = free_port();
   std::vector<std::string> lines;
-  const StoreRendezvous meeting{
-      .terms = kTerms, .say = [&](const std::string& line) { lines.push_back(line); }, .say_after_seconds = 0.5};
+  const Meeting meeting{.fingerprint = kFingerprint,
+                        .log = [&](const std::string& line) { lines.push_back(line); },
+                        .log_after_seconds = 0.5};
   const Rendezvous alone{.rank = 0, .world_size = 5, .port = port, .meeting_seconds = 1};
   const std::string place = concat("127.0.0.1:", port);
   EXPECT_EQ(message_of(ErrorKind::kDevice, [&] { detail::meet(alone, meeting); }),
@@ -137,7 +141,7 @@ TEST(MeetingTest, RanksThatDoNotComeAreNamedMeanwhileAndAtTheEnd) {
   EXPECT_EQ(lines, std::vector<std::string>{concat("waiting for ranks 1, 2, 3 and 1 more of 5 at ", place, ", 0.5 s")});
 }
 
-TEST(MeetingTest, ARankZeroThatIsNotThereOrDoesNotAnswerHoldsNobodyForLonger) {
+TEST(StoreRendezvousTest, ARankZeroThatIsNotThereOrDoesNotAnswerHoldsNobodyForLonger) {
   const int silent = listen_on_loopback();
   for (const int port : {free_port(), detail::port_of(silent)}) {
     const Rendezvous alone{.rank = 1, .world_size = 2, .port = port, .meeting_seconds = 1};
@@ -147,13 +151,13 @@ TEST(MeetingTest, ARankZeroThatIsNotThereOrDoesNotAnswerHoldsNobodyForLonger) {
   close(silent);
 }
 
-TEST(MeetingTest, AHostThatDoesNotResolveIsToldAtOnce) {
+TEST(StoreRendezvousTest, AHostThatDoesNotResolveIsToldAtOnce) {
   const Rendezvous nowhere{.rank = 1, .world_size = 2, .host = std::string(64, 'x'), .port = 4000};
   EXPECT_THAT(message_of(ErrorKind::kDevice, [&] { detail::meet(nowhere, {}); }),
               HasSubstr("rendezvous: " + nowhere.host + ": "));
 }
 
-TEST(MeetingTest, ANameThatDoesNotResolveYetIsWaitedFor) {
+TEST(StoreRendezvousTest, ANameThatDoesNotResolveYetIsWaitedFor) {
   late_name_count = 0;
   const Rendezvous first{.rank = 0, .world_size = 2, .host = "late.test", .port = free_port(), .meeting_seconds = 60};
   Rendezvous second = first;
@@ -165,7 +169,7 @@ TEST(MeetingTest, ANameThatDoesNotResolveYetIsWaitedFor) {
   EXPECT_GE(late_name_count, 3);
 }
 
-TEST(MeetingTest, ANameThatNeverResolvesIsToldInTheEnd) {
+TEST(StoreRendezvousTest, ANameThatNeverResolvesIsToldInTheEnd) {
   const Rendezvous alone{.rank = 1, .world_size = 2, .host = "never.test", .port = 4000, .meeting_seconds = 1};
   EXPECT_EQ(
       message_of(ErrorKind::kDevice, [&] { detail::meet(alone, {}); }),
@@ -174,7 +178,7 @@ TEST(MeetingTest, ANameThatNeverResolvesIsToldInTheEnd) {
              "address (--dist-url tcp://IP:PORT)"));
 }
 
-TEST(MeetingTest, NameServersAreAskedOnceASecondAtMost) {
+TEST(StoreRendezvousTest, NameServersAreAskedOnceASecondAtMost) {
   late_name_count = 2;
   const int64_t start_ns = now_ns();
   const Rendezvous alone{.rank = 1, .world_size = 2, .host = "late.test", .port = free_port(), .meeting_seconds = 1};

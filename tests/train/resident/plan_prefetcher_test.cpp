@@ -62,10 +62,9 @@ PlannedBatch numbered(int64_t epoch, int64_t index, std::byte* to) {
 }
 
 /// "epoch.index" of the batches from there to the end of the next epoch.
-std::vector<std::string> batches_from(int64_t epoch, int64_t first_batch, int64_t stretch_batches) {
-  PlanPrefetcher ahead(
-      {.batches_per_epoch = kBatches, .batch_bytes = kBytes, .stretch_bytes = stretch_batches * kBytes}, numbered,
-      torch::kCPU);
+std::vector<std::string> batches_from(int64_t epoch, int64_t first_batch, int64_t window_batches) {
+  PlanPrefetcher ahead({.batches_per_epoch = kBatches, .batch_bytes = kBytes, .window_bytes = window_batches * kBytes},
+                       numbered, torch::kCPU);
   std::vector<std::string> found;
   for (int64_t number : {epoch, epoch + 1}) {
     ahead.start_epoch(number, number == epoch ? first_batch : 0);
@@ -80,7 +79,7 @@ std::vector<std::string> batches_from(int64_t epoch, int64_t first_batch, int64_
   return found;
 }
 
-TEST(PlanPrefetcherTest, StretchesOfAnyLengthGiveTheSameOrder) {
+TEST(PlanPrefetcherTest, WindowsOfAnyLengthGiveTheSameOrder) {
   const std::vector<std::string> expected{"2.1", "2.2", "2.3", "2.4", "3.0", "3.1", "3.2", "3.3", "3.4"};
   for (const int64_t count : {1, 2, 3, 100}) EXPECT_EQ(batches_from(2, 1, count), expected) << count;
 }
@@ -106,7 +105,7 @@ TEST(PlanPrefetcherTest, EachStretchIsTwiceAsLongUpToItsBound) {
   EXPECT_EQ(of_first_epoch(1), 4 + 8);
   EXPECT_EQ(of_first_epoch(5), 4 + 8 + 16);
   EXPECT_EQ(of_first_epoch(13), 4 + 8 + 16 + 32);
-  shape.stretch_bytes = 6 * kBytes;
+  shape.window_bytes = 6 * kBytes;
   EXPECT_EQ(of_first_epoch(5), 4 + 6 + 6);
   EXPECT_EQ(of_first_epoch(11), 4 + 6 + 6 + 6);
 }
@@ -125,7 +124,7 @@ TEST(PlanPrefetcherTest, AnErrorComesWithTheStretchThatItIsOf) {
     if (index == 2) throw io_error("the disk is gone; expected it");
     return numbered(epoch, index, to);
   };
-  PlanPrefetcher ahead({.batches_per_epoch = kBatches, .batch_bytes = kBytes, .stretch_bytes = 1}, plan, torch::kCPU);
+  PlanPrefetcher ahead({.batches_per_epoch = kBatches, .batch_bytes = kBytes, .window_bytes = 1}, plan, torch::kCPU);
   ahead.start_epoch(0, 0);
   EXPECT_TRUE(ahead.next());
   EXPECT_TRUE(ahead.next());

@@ -109,7 +109,7 @@ TEST(ResidentPhotographsTest, OnlyThosePhotographsAreDecodedByTheLoader) {
   options.epoch_count = 1;
   const Pipeline pipeline("center-crop(size=24)", jpeg_dataset()->manifest().statistics);
   const auto made_count = [&](ResidentRoom room) {
-    room.say = [&](const std::string& line) { said.push_back(line); };
+    room.log = [&](const std::string& line) { said.push_back(line); };
     const auto feeder = make_resident_feeder(jpeg_dataset(), pipeline, options, torch::kCPU, recorder, room);
     feeder->start_epoch(0, 0);
     while (feeder->next()) continue;

@@ -82,7 +82,7 @@ TEST(ResidentFeederTest, EveryRankShuffleTailAndRestartFollowsTheLoader) {
 /// 130 pictures of 400 bytes. Of 40,000 free bytes 35,000 may be taken: 87 pictures.
 TEST(ResidentFeederTest, PicturesThatDoNotFitComeFromTheLoader) {
   std::vector<std::string> said;
-  const ResidentRoom room{.free_bytes = 40'000, .say = [&](const std::string& line) { said.push_back(line); }};
+  const ResidentRoom room{.free_bytes = 40'000, .log = [&](const std::string& line) { said.push_back(line); }};
   for (const int workers : {0, 2}) {
     auto options = loader_options();
     options.workers = workers;

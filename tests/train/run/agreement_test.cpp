@@ -1,4 +1,4 @@
-// Agreement: the terms contain every flag that changes what is trained, and no other flag.
+// Agreement: the fingerprint contains every flag that changes what is trained, and no other flag.
 #include "train/run/agreement.h"
 
 #include <ATen/Version.h>
@@ -31,7 +31,7 @@ Setup small_setup(const std::function<void(TrainOptions&)>& change = [](TrainOpt
   return set_up(options, [](const std::string&) {});
 }
 
-/// The names of the terms that differ.
+/// The names of the entries that differ.
 std::set<std::string> differing(const RunFingerprint& a, const RunFingerprint& b) {
   std::set<std::string> names;
   for (size_t i = 0; i < a.size(); ++i)
@@ -115,39 +115,44 @@ TEST(AgreementTest, EveryAgreedFlagIsATermAndNoOtherIs) {
   };
   penstock::Setup setup = small_setup();
   const TrainOptions options = setup.options;
-  const RunFingerprint terms = terms_of(setup);
+  const RunFingerprint fingerprint = fingerprint_of(setup);
   for (const Flag& flag : flag_table()) {
     const auto change = changes.find(flag.name);
     ASSERT_NE(change, changes.end()) << "--" << flag.name << " is new: say here how to change it";
     setup.options = options;
     change->second(setup.options);
     const bool is_told_by_contents = std::set<std::string>{"data", "augment", "eval-augment"}.contains(flag.name);
-    const bool is_term = flag.uses.is_agreed && !is_told_by_contents;
-    EXPECT_EQ(differing(terms, terms_of(setup)), is_term ? std::set{"--" + flag.name} : std::set<std::string>());
+    const bool is_agreed = flag.uses.is_agreed && !is_told_by_contents;
+    EXPECT_EQ(differing(fingerprint, fingerprint_of(setup)),
+              is_agreed ? std::set{"--" + flag.name} : std::set<std::string>());
     EXPECT_NE(text_of(flag.value(setup.options)), text_of(flag.value(options))) << flag.name;
   }
 }
 
 TEST(AgreementTest, ContentsCountAndNotTheirPaths) {
-  const RunFingerprint terms = terms_of(small_setup());
+  const RunFingerprint fingerprint = fingerprint_of(small_setup());
   const TemporaryFolder folder("agreement");
   std::filesystem::copy(small_dataset()->folder().parent_path(), folder.path() / "copy",
                         std::filesystem::copy_options::recursive);
-  const auto of_data = [](const std::string& data) { return terms_of(small_setup([&](auto& o) { o.data = data; })); };
-  EXPECT_EQ(differing(terms, of_data((folder.path() / "copy").string())), std::set<std::string>());
+  const auto of_data = [](const std::string& data) {
+    return fingerprint_of(small_setup([&](auto& o) { o.data = data; }));
+  };
+  EXPECT_EQ(differing(fingerprint, of_data((folder.path() / "copy").string())), std::set<std::string>());
   pack({.source = "digits(count=130,size=20)",
         .input = {},
         .split = "train",
         .output = folder.path() / "other",
         .shard_count = 5,
         .shuffle_seed = 3});
-  EXPECT_EQ(differing(terms, of_data((folder.path() / "other").string())), std::set<std::string>{"--data"});
+  EXPECT_EQ(differing(fingerprint, of_data((folder.path() / "other").string())), std::set<std::string>{"--data"});
 }
 
 TEST(AgreementTest, NativeKernelsAreThoseOfOneKindOfProcessor) {
   const auto kernels = [](const std::string& name) {
-    const auto terms = terms_of(small_setup([&](auto& o) { o.exact_shards = 8, o.exact_kernels = name; }));
-    return std::find_if(terms.begin(), terms.end(), [](auto& term) { return term.name == "--exact-kernels"; })->value;
+    const auto fingerprint = fingerprint_of(small_setup([&](auto& o) { o.exact_shards = 8, o.exact_kernels = name; }));
+    return std::find_if(fingerprint.begin(), fingerprint.end(),
+                        [](auto& entry) { return entry.name == "--exact-kernels"; })
+        ->value;
   };
   EXPECT_EQ(kernels("avx2"), "avx2");
   EXPECT_EQ(kernels("native"), concat("native of ", processor_name(), " with ", at::get_cpu_capability()));
@@ -155,7 +160,7 @@ TEST(AgreementTest, NativeKernelsAreThoseOfOneKindOfProcessor) {
 
 TEST(AgreementTest, ImpliedAndTypedTransformsAreEqual) {
   const auto of_augment = [](const std::string& augment) {
-    return terms_of(small_setup([&](auto& o) { o.augment = augment; }));
+    return fingerprint_of(small_setup([&](auto& o) { o.augment = augment; }));
   };
   EXPECT_EQ(differing(of_augment("shift"), of_augment("shift,normalize")), std::set<std::string>());
   EXPECT_TRUE(differing(of_augment("shift"), of_augment("shift(pad=2)")).contains("--augment"));

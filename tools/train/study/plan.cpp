@@ -37,7 +37,7 @@ std::string group_text(const StudyRow& row) {
 
 std::string row_text(const StudyRow& row) { return concat(group_text(row), ", ", count_text(row.workers, "worker")); }
 
-std::vector<StudyRow> plan_rows(const StudyOptions& options, const std::function<void(const std::string&)>& say) {
+std::vector<StudyRow> plan_rows(const StudyOptions& options, const std::function<void(const std::string&)>& log) {
   const bool has_augment = !options.train.augment.empty();
   std::vector<StudyRow> rows;
   std::vector<std::string> left_out;
@@ -61,7 +61,7 @@ std::vector<StudyRow> plan_rows(const StudyOptions& options, const std::function
     throw config_error(concat("--modes ", join(options.modes, ","), ": no mode can run with the ranks of --nproc; ",
                               "expected 1 for single, 2 or more for the others"));
   }
-  if (!left_out.empty()) say(concat("left out, because there are no such runs: ", join(left_out)));
+  if (!left_out.empty()) log(concat("left out, because there are no such runs: ", join(left_out)));
   return rows;
 }
 

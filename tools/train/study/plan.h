@@ -22,9 +22,9 @@ struct StudyRow {
 std::string group_text(const StudyRow& row);  ///< "single", "ddp, 2 ranks, augmented"
 std::string row_text(const StudyRow& row);    ///< "ddp, 2 ranks, augmented, 1 worker"
 
-/// Every possible combination of mode, rank count, ablation and worker count. `say` gets a line with the impossible
+/// Every possible combination of mode, rank count, ablation and worker count. `log` gets a line with the impossible
 /// ones. Throws config_error if none is possible.
-std::vector<StudyRow> plan_rows(const StudyOptions& options, const std::function<void(const std::string&)>& say);
+std::vector<StudyRow> plan_rows(const StudyOptions& options, const std::function<void(const std::string&)>& log);
 
 /// The name of a run's folder in runs/: "03-ddp-2-ranks-augmented-1-worker.2". The last number is the repeat, from 1.
 std::string run_name(const std::vector<StudyRow>& rows, size_t row, int repeat);

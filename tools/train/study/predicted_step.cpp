@@ -102,7 +102,7 @@ std::vector<std::string> prediction_notes() {
   return {
       "formula s: the total by the formula of the mode, from the step of single in this study: t is its forward and "
       "backward, "
-      "u its update, l its load wait, o the rest. With W ranks, P parts, M micro-batches, D copies of a pipeline, phi "
+      "u its update, l its load wait, o the rest. With W ranks, P stages, M micro-batches, D copies of a pipeline, phi "
       "the bytes of the parameters, a those of a micro-batch's activation, and a network of --sim-net (otherwise "
       "messages count as taking no time): "
       "dp, R replicas: o + l + u + t / R (with an emulated step also 2 phi (R - 1) of copies); "
@@ -110,7 +110,7 @@ std::vector<std::string> prediction_notes() {
       "zero: ddp with u / W, + phi (W - 1) / W; "
       "mp and pipeline: o + l + u / P + t / (W (1 - bubble)) + messages of a, 2 (P - 1) of them one after the other in "
       "mp "
-      "and gpipe, M + P - 1 in the other schedules; bubble is that of equal parts, 1 - 1 / P in mp.",
+      "and gpipe, M + P - 1 in the other schedules; bubble is that of equal stages, 1 - 1 / P in mp.",
       "On the cores of this machine, a rank counts as slower by the threads of single / the threads that it has, or "
       "its "
       "share of the cores if that is less. zero(stage=3), pipeline(zero=1), powersgd, sync-bn and modes of plug-ins "

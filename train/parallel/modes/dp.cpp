@@ -64,7 +64,7 @@ std::unique_ptr<Strategy> make_dp(const Spec& spec, const StrategyContext& conte
   const auto devices = replica_devices(spec, gpus);
   choices.text = text_of(devices, context.device);
   choices.replicas =
-      std::make_shared<detail::Replicas>(context.model, context.device, devices, context.make_model, context.say,
+      std::make_shared<detail::Replicas>(context.model, context.device, devices, context.make_model, context.log,
                                          /*has_shards=*/shards > 0);
   if (shards > 0) {
     choices.micro_batches = shards / choices.mesh.replicas;

@@ -53,12 +53,12 @@ int interleave_of(const Spec& spec) {
 Mesh grid_of_cuts(const Spec& spec, int ranks, int data, int parts, int interleave) {
   const bool is_whole = parts % interleave == 0;
   if (is_whole && (ranks == 0 || parts / interleave * data == ranks)) return {.data = data, .pipe = parts / interleave};
-  std::string expected = concat(
-      parts * data, " ranks, ",
-      data > 1 ? concat(parts, " parts for each of ", data, " copies of the model") : std::string("one for each part"));
+  std::string expected = concat(parts * data, " ranks, ",
+                                data > 1 ? concat(parts, " stages for each of ", data, " copies of the model")
+                                         : std::string("one for each stage"));
   if (interleave > 1)
-    expected = ranks == 0 ? concat("a number of parts that ", interleave, " divides")
-                          : concat(ranks / data * interleave - 1, " cuts, for ", interleave, " parts per rank");
+    expected = ranks == 0 ? concat("a number of stages that ", interleave, " divides")
+                          : concat(ranks / data * interleave - 1, " cuts, for ", interleave, " model chunks per rank");
   throw config_error(concat(flag(spec), ": ", count_text(parts - 1, "cut"),
                             ranks == 0 ? "" : concat(" with ", count_text(ranks, "rank")),
                             interleave > 1 ? concat(" and interleave ", interleave) : "", "; expected ", expected));
@@ -88,7 +88,7 @@ Mesh grid_of(const Spec& spec, const MeshRequest& request) {
   const int ranks = rank_count(spec, request, data);
   if (ranks % data != 0)
     throw config_error(concat(flag(spec), ": data is ", data, " with ", count_text(ranks, "rank"),
-                              "; expected ranks = data x parts, as ", data, " x ", ranks / data + 1, " = ",
+                              "; expected ranks = data x stages, as ", data, " x ", ranks / data + 1, " = ",
                               data * (ranks / data + 1)));
   const int interleave = interleave_of(spec);
   const Mesh mesh =
@@ -147,7 +147,7 @@ void check_messages(const Spec& spec, const SchedulePlan& plan) {
   const int64_t parts = int64_t{plan.ranks} * plan.interleave;
   if (parts * plan.micro_batches > kMost)
     throw config_error(concat(flag(spec), ": ", plan.micro_batches, " micro-batches through ", parts,
-                              " parts; expected ", kMost / parts, " micro-batches or fewer"));
+                              " stages; expected ", kMost / parts, " micro-batches or fewer"));
 }
 
 Mesh pipeline_mesh(const Spec& spec, const MeshRequest& request) {
@@ -177,8 +177,8 @@ std::vector<StageRange> ranges_of(const Spec& spec, const Model& model, const Me
   const auto stages = model.stages().size();
   const auto parts = static_cast<size_t>(mesh.pipe) * static_cast<size_t>(interleave_of(spec));
   if (parts > stages)
-    throw config_error(concat(flag(spec), ": ", count_text(parts, "part"), " of a model of ",
-                              count_text(stages, "stage"), "; expected one stage or more for each"));
+    throw config_error(concat(flag(spec), ": ", count_text(parts, "stage"), " of a model of ",
+                              count_text(stages, "block"), "; expected one block or more for each"));
   return detail::balanced(stages, parts, detail::part_parameters(model));
 }
 
@@ -198,13 +198,13 @@ MeasuredParts parts_of(const Spec& spec, const StrategyContext& context, const M
                                  .copies = mesh.data});
 }
 
-/// "part 0: conv1..conv2 (2,572 parameters, 12 ms), ...".
+/// "stage 0: conv1..conv2 (2,572 parameters, 12 ms), ...".
 std::string parts_text(const Model& model, const MeasuredParts& all, const SchedulePlan& plan) {
   const auto parameters = detail::part_parameters(model);
   std::vector<std::string> parts;
   for (size_t part = 0; part < all.ranges.size(); ++part) {
     const auto range = all.ranges[part];
-    parts.push_back(concat("part ", part, plan.interleave > 1 ? concat(" at rank ", part % plan.ranks) : "", ": ",
+    parts.push_back(concat("stage ", part, plan.interleave > 1 ? concat(" at rank ", part % plan.ranks) : "", ": ",
                            stages_text(model, range.first, range.end), " (",
                            grouped(static_cast<uint64_t>(parameters(part, range))), " parameters",
                            all.costs.empty() ? "" : ", " + all.costs[part], ")"));
@@ -212,7 +212,7 @@ std::string parts_text(const Model& model, const MeasuredParts& all, const Sched
   return join(parts);
 }
 
-/// "as 2 data x 2 pipe, 1f1b, 4 micro-batches, bubble 20 %; part 0: conv1..conv2 (2,572 parameters), ...".
+/// "as 2 data x 2 pipe, 1f1b, 4 micro-batches, bubble 20 %; stage 0: conv1..conv2 (2,572 parameters), ...".
 std::string text_of(const Spec& spec, const Mesh& mesh, const SchedulePlan& plan, double bubble, const Model& model,
                     const MeasuredParts& parts) {
   const std::string recompute = spec.name() == "mp" ? "never" : spec.get("recompute", "never");
@@ -258,10 +258,11 @@ bool holds_part(const Spec&, const Mesh& mesh) { return mesh.pipe > 1; }
 const Registered<StrategyKind> kPipeline{
     "pipeline",
     {"micro-batches", "schedule", "interleave", "recompute", "cut", "balance", "data", "zero", "devices"},
-    "the model's stages are spread over ranks, and micro-batches (default 4) go through them by schedule (default "
-    "1f1b; or gpipe, zero-bubble, or interleaved with interleave=2 parts per rank); cut=layer2:layer4 says where parts "
-    "begin, otherwise they are cut so that their parameters are balanced, or with balance=time or memory what is "
-    "measured on some micro-batches; recompute=except-last or always (default never) keeps less of a forward and runs "
+    "the model's blocks are spread over ranks, and micro-batches (default 4) go through them by schedule (default "
+    "1f1b; or gpipe, zero-bubble, or interleaved with interleave=2 model chunks per rank); cut=layer2:layer4 says "
+    "where stages begin, otherwise they are cut so that their parameters are balanced, or with balance=time or memory "
+    "what is measured on some micro-batches; recompute=except-last or always (default never) keeps less of a forward "
+    "and runs "
     "it again; data (default 1) copies of it train together, of which with zero=1 each keeps the optimiser's state of "
     "a slice alone, with zero=2 also the gradients; devices=0:2 are the GPUs of a machine's ranks, in their order "
     "(default: rank i takes GPU i), devices=cpu:3 are three ranks on the CPU",
@@ -280,7 +281,7 @@ const Registered<StrategyKind> kPipeline{
 const Registered<StrategyKind> kModelParallel{
     "mp",
     {"cut", "balance", "devices"},
-    "the model's stages are spread over ranks, one of which works at a time; cut=layer2 says where a part begins, "
+    "the model's blocks are spread over ranks, one of which works at a time; cut=layer2 says where a stage begins, "
     "otherwise they are balanced as in pipeline; devices as there",
     make_pipeline,
     {.mesh = pipeline_mesh,

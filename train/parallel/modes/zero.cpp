@@ -37,7 +37,7 @@ Mesh zero_mesh(const Spec& spec, const MeshRequest& request) {
   return {.data = ranks, .shards = request.shards};
 }
 
-/// "that keep 1 / 2 of the parameters each; 7 units of stages are gathered in turn, the largest of 18.9 MB".
+/// "that keep 1 / 2 of the parameters each; 7 units of blocks are gathered in turn, the largest of 18.9 MB".
 std::string text_of(const Model& model, int ranks) {
   std::vector<int64_t> stage_bytes(model.stages().size(), 0);
   for (const auto& item : model.named_parameters())
@@ -48,7 +48,7 @@ std::string text_of(const Model& model, int ranks) {
     largest =
         std::max(largest, std::accumulate(stage_bytes.begin() + static_cast<std::ptrdiff_t>(unit.first),
                                           stage_bytes.begin() + static_cast<std::ptrdiff_t>(unit.end), int64_t{0}));
-  return concat("that keep 1 / ", ranks, " of the parameters each; ", count_text(units.size(), "unit"), " of stages ",
+  return concat("that keep 1 / ", ranks, " of the parameters each; ", count_text(units.size(), "unit"), " of blocks ",
                 units.size() == 1 ? "is" : "are", " gathered in turn, the largest of ",
                 byte_text(static_cast<uint64_t>(largest)));
 }

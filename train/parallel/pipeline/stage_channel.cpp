@@ -65,7 +65,7 @@ void StageLink::send_activation(int part, int micro_batch, const torch::Tensor& 
   if (!sent.sizes.empty() && (sizes != at::IntArrayRef(sent.sizes) || activation.scalar_type() != sent.type))
     throw bug_error(concat(of_micro_batch("activation", micro_batch), " has rows of ", activation.scalar_type(), " ",
                            sizes, ", the first one had ", sent.type, " ", at::IntArrayRef(sent.sizes),
-                           "; expected a stage that gives the same sizes for every batch"));
+                           "; expected a block that gives the same sizes for every batch"));
   if (sent.sizes.empty()) {
     sent = {sizes.vec(), activation.scalar_type()};
     send(packed_sizes(activation).to(device_), peer, kFirstSizesTag + next, "the sizes of activations");

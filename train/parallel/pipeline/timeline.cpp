@@ -130,7 +130,7 @@ std::string drawing_of(const SchedulePlan& plan) {
   for (const auto& done : timeline.ranks)
     for (const auto& one : done) width = std::max(width, label_of(one.operation, names_chunk).size());
   std::string text =
-      concat(names_chunk ? "F0.1: forward of micro-batch 0 in the rank's second part, " : "F: forward, ",
+      concat(names_chunk ? "F0.1: forward of micro-batch 0 in the rank's second model chunk, " : "F: forward, ",
              is_split ? "B: gradient of the input, W: of the weights; each takes 1" : "B: backward; F takes 1, B 2",
              plan.recompute == Recompute::kNever ? "" : ", and 1 more where it runs the forward again",
              has_long ? "; = goes on with it" : "", "; a dot is a time in which a rank waits\n");
@@ -143,7 +143,7 @@ std::string drawing_of(const SchedulePlan& plan) {
   }
   return text + concat("bubble ", percent_text(timeline.bubble(), 1),
                        " of the time; most alive activations per rank: ", join(alive),
-                       names_chunk ? concat(", each of 1/", plan.interleave, " of the rank's stages") : "", "\n");
+                       names_chunk ? concat(", each of 1/", plan.interleave, " of the rank's blocks") : "", "\n");
 }
 
 }  // namespace penstock::detail

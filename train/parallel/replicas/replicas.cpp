@@ -82,10 +82,10 @@ struct Replicas::Replica {
 
 Replicas::Replicas(Model& model, const torch::Device& output, const std::vector<torch::Device>& devices,
                    const std::function<std::unique_ptr<Model>()>& make_model,
-                   std::function<void(const std::string&)> say, bool has_shards)
+                   std::function<void(const std::string&)> log, bool has_shards)
     : model_(model),
       output_(output),
-      say_(std::move(say)),
+      log_(std::move(log)),
       has_shards_(has_shards),
       parameters_(model.parameters()),
       buffers_(model.buffers()),
@@ -136,7 +136,7 @@ torch::Tensor Replicas::forward(const torch::Tensor& input, int64_t full_rows) {
     for (const auto& replica : replicas_) replica->output.reset();
     return gathered;
   }
-  if (say_) tell_shapes(input);
+  if (log_) tell_shapes(input);
   return gathered.requires_grad_();
 }
 
@@ -267,12 +267,12 @@ void Replicas::merge_buffers() {
 }
 
 void Replicas::tell_shapes(const torch::Tensor& input) {
-  const auto say = std::exchange(say_, {});
+  const auto log = std::exchange(log_, {});
   for (size_t number = 0; number < replicas_.size(); ++number) {
     const auto& replica = *replicas_[number];
     auto in = input.sizes().vec();
     in[0] = replica.row_count;
-    say(replica.row_count == 0
+    log(replica.row_count == 0
             ? concat("replica ", number, ": no rows")
             : concat("replica ", number, ": in ", sizes_text(in), ", out ", sizes_text(replica.output.sizes().vec())));
   }

@@ -45,9 +45,9 @@ namespace penstock::detail {
 class Replicas {
  public:
   /// `devices`: one entry per replica; one of them is `output`. `make_model` makes another model like `model`; its
-  /// weights do not matter. `say` hears the shapes of each replica's first input and output.
+  /// weights do not matter. `log` hears the shapes of each replica's first input and output.
   Replicas(Model& model, const torch::Device& output, const std::vector<torch::Device>& devices,
-           const std::function<std::unique_ptr<Model>()>& make_model, std::function<void(const std::string&)> say,
+           const std::function<std::unique_ptr<Model>()>& make_model, std::function<void(const std::string&)> log,
            bool has_shards = false);
   ~Replicas();
 
@@ -86,7 +86,7 @@ class Replicas {
 
   Model& model_;
   torch::Device output_;
-  std::function<void(const std::string&)> say_;  // empty: the shapes have been told
+  std::function<void(const std::string&)> log_;  // empty: the shapes have been told
   bool has_shards_;
   bool has_statistics_ = false;  // the last forward has changed the replicas' running statistics
   std::vector<std::unique_ptr<Replica>> replicas_;

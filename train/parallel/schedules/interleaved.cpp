@@ -47,7 +47,7 @@ class Interleaved final : public PipelineSchedule {
 
 const Registered<ScheduleKind> kInterleaved{"interleaved",
                                             {},
-                                            "1f1b with interleave=2 parts per rank",
+                                            "1f1b with interleave=2 model chunks per rank",
                                             [](const Spec&) { return std::make_unique<Interleaved>(); },
                                             {.chunks = 2}};
 

@@ -54,7 +54,7 @@ struct StrategyContext {
   std::map<std::string, double> rate_factors = {};  // of the learning rate, by parameter; 1 for the others
   std::vector<int64_t> input_sizes = {};            // of a full batch, over all ranks: N x C x H x W; empty: not known
   std::function<std::unique_ptr<Model>()> make_model = {};  // another one like `model`, on the CPU
-  std::function<void(const std::string&)> say = {};         // hears lines for people; null: nobody reads them
+  std::function<void(const std::string&)> log = {};         // hears lines for people; null: nobody reads them
   int shards = 0;                                           // as MeshRequest::shards
   uint64_t seed = 0;                                        // of the random numbers in a step, where there are shards
   /// Null: the model has its initial weights. Otherwise its tensors have no memory, and this gives the weights one by

@@ -300,12 +300,13 @@ TEST(TimelineTest, ADrawingHasARowPerRankAndWhatItMeans) {
             "rank 2  .  .  F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3\n"
             "bubble 14.3 % of the time; most alive activations per rank: 3, 3, 3\n");
   EXPECT_EQ(drawing_of({.name = "interleaved", .ranks = 2, .micro_batches = 2, .interleave = 2}),
-            "F0.1: forward of micro-batch 0 in the rank's second part, B: backward; F takes 1, B 2; = goes on with it; "
+            "F0.1: forward of micro-batch 0 in the rank's second model chunk, B: backward; F takes 1, B 2; = goes on "
+            "with it; "
             "a dot is a time in "
             "which a rank waits\n"
             "rank 0  F0.0 F1.0 F0.1 F1.1 .    .    B0.1 =    .    B1.1 =    B0.0 =    B1.0 =\n"
             "rank 1  .    F0.0 F1.0 F0.1 B0.1 =    F1.1 B1.1 =    B0.0 =    B1.0 =    .    .\n"
-            "bubble 20.0 % of the time; most alive activations per rank: 4, 3, each of 1/2 of the rank's stages\n");
+            "bubble 20.0 % of the time; most alive activations per rank: 4, 3, each of 1/2 of the rank's blocks\n");
 }
 
 /// Both ranks run F0 again while they wait for nothing: rank 1 at 2, rank 0 at 4, before the gradient comes at 5.

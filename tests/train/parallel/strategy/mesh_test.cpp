@@ -32,9 +32,9 @@ TEST(MeshTest, WithoutANumberOfRanksThereAreWholeCopiesOfTwoPartsOrMore) {
 
 TEST(MeshTest, RanksThatAreNoWholeCopiesAreToldWhatMultipliesToWhat) {
   EXPECT_EQ(refusal("pipeline(data=3)", {.ranks = 8}),
-            "--mode pipeline: data is 3 with 8 ranks; expected ranks = data x parts, as 3 x 3 = 9");
+            "--mode pipeline: data is 3 with 8 ranks; expected ranks = data x stages, as 3 x 3 = 9");
   EXPECT_EQ(refusal("pipeline(data=3,cut=fc1)", {.ranks = 9}),
-            "--mode pipeline: 1 cut with 9 ranks; expected 6 ranks, 2 parts for each of 3 copies of the model");
+            "--mode pipeline: 1 cut with 9 ranks; expected 6 ranks, 2 stages for each of 3 copies of the model");
 }
 
 TEST(MeshTest, OnlyCopiesOfAModelCanKeepSlices) {
@@ -91,13 +91,13 @@ TEST(MeshTest, DevicesThatAreNotThoseOfTheRanksAreRefused) {
   EXPECT_EQ(refusal("mp(devices=cpu:3)", {.ranks = 2, .gpus = 0, .local_ranks = 2}),
             "--mode mp: devices is cpu:3 with 2 ranks on this machine; expected 3 ranks, one for each device");
   EXPECT_EQ(refusal("mp(devices=cpu:3,cut=fc1)", {.gpus = 0}),
-            "--mode mp: 1 cut with 3 ranks; expected 2 ranks, one for each part");
+            "--mode mp: 1 cut with 3 ranks; expected 2 ranks, one for each stage");
 }
 
 TEST(MeshTest, MoreMessagesThanThereAreTagsAreRefused) {
   EXPECT_EQ(mesh("pipeline(micro-batches=65536)", {.ranks = 1024}), (Mesh{.pipe = 1024}));
   EXPECT_EQ(refusal("pipeline(micro-batches=65536)", {.ranks = 2048}),
-            "--mode pipeline: 65536 micro-batches through 2048 parts; expected 32768 micro-batches or fewer");
+            "--mode pipeline: 65536 micro-batches through 2048 stages; expected 32768 micro-batches or fewer");
 }
 
 /// Their ranks choose by local rank.
