@@ -137,10 +137,6 @@ struct Plan {
   void erase(const ErasedRect& rect);
 };
 
-/// The rectangle of the stored picture, in pixels, that the plan can read. It includes the margin that the filter needs
-/// and is clipped to the view. Empty (width or height 0) when the plan reads only outside of the view.
-Region footprint(const Plan& plan);
-
 /// Whether a map is along the axes: it has no rotation and no shear, but it may flip and turn by 90 degrees. Columns of
 /// the output then run along columns of the picture or, where `turns`, along its rows.
 struct Axes {
@@ -149,9 +145,9 @@ struct Axes {
 };
 Axes axes_of(const Affine& map);
 
-/// Whether every output pixel is made of one pixel or of four neighbouring pixels. False where it is a sum over all
-/// pixels that it covers: kAntialias along the axes, unless the map is a shift by whole pixels.
-bool samples_points(const Plan& plan);
+/// Whether the map only mirrors and shifts by whole pixels, so that every output pixel's centre falls on a pixel's
+/// centre.
+bool is_translation(const Affine& map);
 
 /// The smallest scale of 1, 2, 4 and 8 eighths at which a picture may be decoded so that every output pixel still
 /// covers at least one decoded pixel in every direction: the smaller singular value of the map, times scale / 8, is 1

@@ -9,7 +9,7 @@ Resampling resampling_of(const Plan& plan) {
   Resampling found;
   found.seen = detail::seen_from_view(plan);
   // Where every pixel's centre falls on a pixel's centre, all filters copy that pixel.
-  if (detail::is_translation(found.seen.map) || plan.filter == Filter::kNearest) return found;
+  if (is_translation(found.seen.map) || plan.filter == Filter::kNearest) return found;
   const detail::SamplingAxes axes = detail::sampling_axes(plan);
   found.kind = axes.are_filtered ? Resampling::Kind::kFiltered : Resampling::Kind::kBilinear;
   found.turns = axes.turns;

@@ -10,8 +10,8 @@
 
 #include "augment/detail/across.h"
 #include "augment/detail/taps.h"
+#include "augment/layout.h"
 #include "augment/plan.h"
-#include "augment/render.h"
 
 namespace penstock::detail {
 

@@ -1,7 +1,6 @@
 // sampling: decides how the pixels of a plan are found, in one place for both footprint() and render().
 #pragma once
 
-#include <cmath>
 #include <utility>
 
 #include "augment/detail/taps.h"
@@ -17,14 +16,6 @@ inline Plan seen_from_view(const Plan& plan) {
   seen.input_width = plan.view.width;
   seen.view = {0, 0, plan.view.width, plan.view.height};
   return seen;
-}
-
-/// Whether the map only mirrors and shifts by whole pixels, so that every output pixel's centre falls on a pixel's
-/// centre.
-inline bool is_translation(const Affine& m) {
-  const auto is_whole = [](double v) { return v == static_cast<int>(v); };
-  return m.xy == 0 && m.yx == 0 && std::fabs(m.xx) == 1 && std::fabs(m.yy) == 1 && std::fabs(m.x0) < 0x1p22 &&
-         std::fabs(m.y0) < 0x1p22 && is_whole(m.x0) && is_whole(m.y0);
 }
 
 /// How the view is sampled along its columns (x) and rows (y). Each axis names the side of the output that runs along

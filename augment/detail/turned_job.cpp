@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "augment/footprint.h"
+
 namespace penstock::detail {
 namespace {
 

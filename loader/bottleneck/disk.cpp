@@ -1,4 +1,4 @@
-// Disk: direct reads at random places, timed.
+// Disk: direct reads at random places, timed, and what they gave in words.
 #include "loader/bottleneck/disk.h"
 
 #include <fcntl.h>
@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <memory>
 #include <system_error>
@@ -14,7 +15,9 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/number_text.h"
 #include "core/rng.h"
+#include "core/text.h"
 #include "loader/files/read_from.h"
 #include "loader/jpeg/entropy/write_jpeg.h"
 
@@ -96,6 +99,10 @@ constexpr uint64_t kEstimatedSamples = 16;
 constexpr int kQuality = 90;
 constexpr double kCoefficientBytes = 1.11;  // per byte of a JPEG (docs/reports/performance.md)
 
+constexpr double kUsedUp = 0.9;  // share of what the storage gives; the rest is noise and file headers
+
+std::string bytes_of(double bytes) { return byte_text(static_cast<uint64_t>(std::llround(bytes))); }
+
 }  // namespace
 
 std::optional<DiskRate> measure_disk(const std::vector<std::filesystem::path>& files) {
@@ -154,6 +161,16 @@ double coefficient_share(const Dataset& dataset, RankShards share) {
     }
   }
   return 2 * raw_count > count && compressed < stored ? compressed / stored : 0;
+}
+
+std::string storage_text(double most, double images_per_second, double image_bytes) {
+  const double got = images_per_second * image_bytes;
+  const std::string images = image_bytes > 0 ? " in images of " + bytes_of(image_bytes) : "";
+  if (most <= 0)
+    return "the loader waited for the storage" + (got > 0 ? concat(", which gave ", bytes_of(got), "/s", images) : "");
+  const bool is_used_up = got <= 0 || got >= kUsedUp * most;
+  return concat(bytes_of(most), "/s is what the storage gives",
+                is_used_up ? "" : concat(", ", bytes_of(got), "/s of it"), images);
 }
 
 }  // namespace penstock

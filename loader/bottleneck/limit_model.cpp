@@ -1,9 +1,10 @@
 // The model of limit.h: operational bounds, processor sharing, and a storage that all readers share.
+#include "loader/bottleneck/limit_model.h"
+
 #include <algorithm>
 #include <cmath>
 
 #include "core/machine.h"
-#include "loader/bottleneck/limit.h"
 
 namespace penstock {
 namespace {

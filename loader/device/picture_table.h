@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "loader/device/device_renderer.h"
+#include "loader/device/device_pictures.h"
 #include "loader/device/job.h"
 #include "loader/jpeg/base/geometry.h"
 

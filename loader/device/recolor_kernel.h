@@ -1,8 +1,9 @@
 // recolor_row(): the colour steps of a plan, which may look at the whole output. Erased rectangles and normalisation
 // follow them.
 //
-// The steps do what augment/render_colors.cpp and augment/detail/color_lanes-inl.h do, operation by operation. What
-// they learn from the whole output are integers, minima and maxima, which do not depend on the order of the pixels.
+// The steps do what augment/detail/color_planes.cpp and augment/detail/color_lanes-inl.h do, operation by operation.
+// What they learn from the whole output are integers, minima and maxima, which do not depend on the order of the
+// pixels.
 #pragma once
 
 #include "core/thread_block.h"
@@ -229,7 +230,7 @@ class RowRecolorer {
     }
   }
 
-  /// See flat_table() of augment/render_colors.cpp.
+  /// See flat_table() of augment/detail/color_planes.cpp.
   void make_flat_table() {
     int last = 255;
     while (shared_.histogram[last] == 0) --last;

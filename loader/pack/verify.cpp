@@ -1,4 +1,6 @@
 // verify(): checks everything that a split's folder promises.
+#include "loader/pack/verify.h"
+
 #include <algorithm>
 #include <map>
 #include <mutex>

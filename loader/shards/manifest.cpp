@@ -1,4 +1,6 @@
 // Manifest: manifest.json, read without trust and written for people to read.
+#include "loader/shards/manifest.h"
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -10,7 +12,6 @@
 #include "core/regular_file.h"
 #include "core/text.h"
 #include "loader/files/strict_json.h"
-#include "loader/shards/dataset.h"
 
 namespace penstock {
 namespace {

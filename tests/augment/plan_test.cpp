@@ -7,6 +7,7 @@
 
 #include "augment/affine_map.h"
 #include "augment/detail/angle.h"
+#include "augment/footprint.h"
 #include "core/error.h"
 #include "tests/augment/pictures.h"
 

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "augment/footprint.h"
 #include "augment/plan.h"
 #include "augment/render.h"
 #include "tests/augment/pictures.h"

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "augment/detail/render_job.h"
+#include "augment/footprint.h"
 #include "core/error.h"
 #include "tests/augment/pictures.h"
 #include "tests/augment/reference.h"

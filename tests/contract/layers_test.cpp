@@ -80,11 +80,15 @@ TEST(LayersContract, QuotedIncludesNameAFileFromTheRepositoryRoot) {
   }
 }
 
+/// The text of a file of the repository; "" if it is not there.
+std::string text_of(const fs::path& path) {
+  std::ifstream file(fs::path(PENSTOCK_ROOT) / path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
 /// The file of a plug-in registers it; a header beside it with its name would be its own.
 bool is_of_plug_in(const std::string& header) {
-  std::ifstream file(fs::path(PENSTOCK_ROOT) / fs::path(header).replace_extension(".cpp"));
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  return text.find("const Registered") != std::string::npos;
+  return text_of(fs::path(header).replace_extension(".cpp")).find("const Registered") != std::string::npos;
 }
 
 TEST(LayersContract, PlugInsAreKnownByTheirRegistration) {
@@ -194,7 +198,7 @@ TEST(LayersContract, NoTwoUnitsIncludeEachOther) {
   EXPECT_GT(known.size(), 300U);
   for (const auto& [unit, targets] : known)
     for (const auto& target : targets) {
-      if (unit.ends_with("-inl") || target.ends_with("-inl") || begins_with(unit, "augment/")) continue;
+      if (unit.ends_with("-inl") || target.ends_with("-inl")) continue;
       EXPECT_FALSE(known.contains(target) && known.at(target).contains(unit)) << unit << " and " << target;
     }
 }
@@ -206,10 +210,30 @@ TEST(LayersContract, AFolderHoldsAboutSixteenUnits) {
   for (const auto& [folder, inside] : units) EXPECT_LE(inside.size(), 17U) << folder;
 }
 
+/// Whether a source file may lack a header of its name: a plug-in, which registers itself; one that Highway compiles
+/// for each instruction set; and one set of the functions of x_kernel.h or x_kernels.h, for one instruction set.
+bool may_lack_header(const std::string& file) {
+  const std::string text = text_of(file);
+  if (text.find("const Registered") != std::string::npos || text.find("HWY_TARGET_INCLUDE") != std::string::npos)
+    return true;
+  static const std::regex variant("(.*)_(avx512|bmi2|portable)\\.cpp");
+  std::smatch match;
+  return std::regex_match(file, match, variant) &&
+         !(text_of(match.str(1) + "_kernel.h") + text_of(match.str(1) + "_kernels.h")).empty();
+}
+
+TEST(LayersContract, ASourceFileHasAHeaderOfItsName) {
+  std::set<std::string> files;  // of the libraries: the parts of a program share one header, such as commands.h
+  for (const auto& [file, target, is_quoted] : includes())
+    if (file.ends_with(".cpp") && layer_of(file) >= 0 && layer_of(file) <= layer_of("train/")) files.insert(file);
+  EXPECT_GT(files.size(), 200U);
+  for (const auto& file : files)
+    EXPECT_TRUE(may_lack_header(file) || !text_of(unit_of(file) + ".h").empty()) << file << " has no header";
+}
+
 /// The headers that a file of the repository names.
 std::set<std::string> headers_named_in(const std::string& path) {
-  std::ifstream file(fs::path(PENSTOCK_ROOT) / path);
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string text = text_of(path);
   static const std::regex pattern("(core|augment|loader|train)/[a-z_/]+\\.h");
   std::set<std::string> headers;
   for (std::sregex_iterator match(text.begin(), text.end(), pattern), end; match != end; ++match)

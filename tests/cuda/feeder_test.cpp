@@ -7,6 +7,7 @@
 #include "tests/cuda/device.h"
 #include "tests/train/small_dataset.h"
 #include "train/feed/host_feeder.h"
+#include "train/resident/resident_feeder.h"
 
 namespace penstock {
 namespace {

@@ -5,6 +5,7 @@
 #include "tests/cuda/device.h"
 #include "tests/train/picture_datasets.h"
 #include "train/feed/feeder.h"
+#include "train/resident/resident_feeder.h"
 
 namespace penstock {
 namespace {

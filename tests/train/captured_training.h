@@ -14,6 +14,7 @@
 #include "train/comm/comm.h"
 #include "train/loop/cuda_graph_step.h"
 #include "train/options/lr_schedule.h"
+#include "train/resident/resident_feeder.h"
 
 namespace penstock {
 

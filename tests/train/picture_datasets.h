@@ -15,6 +15,7 @@
 #include "loader/shards/dataset.h"
 #include "tests/support/testing.h"
 #include "train/feed/feeder.h"
+#include "train/resident/resident_feeder.h"
 
 namespace penstock {
 

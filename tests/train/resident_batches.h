@@ -10,6 +10,7 @@
 #include "augment/transform.h"
 #include "loader/batch/loader.h"
 #include "train/feed/feeder.h"
+#include "train/resident/resident_feeder.h"
 #include "train/tensor/batch_tensors.h"
 
 namespace penstock {

@@ -9,6 +9,7 @@
 #include "core/text.h"
 #include "loader/codecs/codec.h"
 #include "loader/pack/pack.h"
+#include "loader/pack/verify.h"
 #include "loader/shards/dataset.h"
 #include "tools/cli.h"
 #include "tools/shardprep/commands.h"

@@ -329,7 +329,7 @@ void check_typed(const CLI::App& app, const TrainOptions& options) {
     throw config_error("--exact with --evaluate: no step is trained; expected one of the two");
   if (app.count("--lr") > 0 && options.learning_rate < 0)
     throw config_error(concat("--lr is ", options.learning_rate, "; expected 0 or more and less than inf"));
-  if (app.count("--momentum") > 0 && parse_spec("optimizer", options.optimizer).name() != "sgd")
+  if (app.count("--momentum") > 0 && options.optimizer->name() != "sgd")
     throw config_error(concat("--momentum is ", options.momentum, " with --optimizer ", options.optimizer,
                               "; expected it with sgd alone"));
   // Ranks are started with the typed flags, and with --out added if OUT is empty: they would then have the flag twice.

@@ -70,7 +70,7 @@ std::string recipe_for(const std::string& arch) {
 void check_recipe(const CLI::App& app, const TrainOptions& options) {
   const auto flags = recipe_flags(options.recipe);  // throws
   const std::string arch = typed_value(flags, "--arch"), rates = typed_value(flags, "--layer-lr");
-  const std::string typed_arch = parse_spec("arch", options.arch).name();
+  const std::string& typed_arch = options.arch->name();
   if (!rates.empty() && app.count("--layer-lr") == 0 && typed_arch != arch)
     throw config_error(concat("--recipe ", options.recipe, " with --arch ", options.arch, ": its --layer-lr ", rates,
                               " is for --arch ", arch, "; expected that one", recipe_for(typed_arch),

@@ -1,6 +1,7 @@
 // Counting feeder: batches without tensors, for ranks that hold no first stage.
+#include "train/feed/counting_feeder.h"
+
 #include "loader/batch/sample_order.h"
-#include "train/feed/feeder.h"
 
 namespace penstock {
 namespace {

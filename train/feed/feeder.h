@@ -43,27 +43,4 @@ class Feeder {
 std::unique_ptr<Feeder> make_host_feeder(std::unique_ptr<Loader> loader, const torch::Device& device,
                                          Recorder& recorder, const Normalization& normalization = {});
 
-/// What a resident feeder does where the pictures are too many for the memory of the device.
-struct ResidentRoom {
-  std::optional<int64_t> free_bytes = {};                 ///< Nothing: what the device says; the CPU has no limit.
-  std::function<void(const std::string&)> log = nullptr;  ///< Hears in one line how many stay on the device.
-};
-
-/// A feeder that keeps this rank's samples on the device as they are stored, raw or as JPEG coefficients, and decodes,
-/// crops, resizes and normalises them there, by plan. Rows, labels and order are those of a loader with these options,
-/// whose layout may be f32, f16 or bf16; on the CPU, and on a device with IEEE arithmetic, so are the bits of the
-/// pixels.
-///
-/// Where the pictures do not fit, the first ones stay there, as many as fit. The rows of the others are made by such a
-/// loader, with its workers, and copied to their places in the batch.
-///
-/// Memory on the device: the pictures, two windows of plans (PlanPrefetcher), and per batch, for what is decoded,
-/// about 6 bytes per pixel. Errors: those of ResidentPictures, and config_error for transforms that mix rows.
-std::unique_ptr<Feeder> make_resident_feeder(std::shared_ptr<const Dataset> dataset, const Pipeline& pipeline,
-                                             const LoaderOptions& options, const torch::Device& device,
-                                             Recorder& recorder, const ResidentRoom& room = {});
-
-/// For a rank that needs no images: the batches of the loader with these options as counts, without tensors.
-std::unique_ptr<Feeder> make_counting_feeder(const Dataset& dataset, const LoaderOptions& options);
-
 }  // namespace penstock

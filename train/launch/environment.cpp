@@ -1,5 +1,7 @@
 // launch: reads which rank this process is from the environment variables of torchrun, Slurm, Open MPI or
 // spawn_ranks().
+#include "train/launch/environment.h"
+
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -12,7 +14,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "core/whole_number.h"
-#include "train/launch/launch.h"
+#include "train/launch/hostfile.h"
 #include "train/launch/ssh_control.h"
 
 namespace penstock {
@@ -35,6 +37,9 @@ int number(const char* name, const std::string& text, int low, int high) {
 }
 
 int number(const char* name, int low, int high) { return number(name, variable(name), low, high); }
+/// Port 0 would let the system choose one, which no other rank would know.
+int port_number(const char* name, const std::string& text) { return number(name, text, 1, 65'535); }
+
 int number_or(const char* name, int fallback, int low, int high) {
   return has(name) ? number(name, low, high) : fallback;
 }
@@ -80,7 +85,7 @@ void meet(Rendezvous& rendezvous, const std::string& dist_url, const std::string
     throw config_error(
         "--dist-url is not given and the launcher gives no address; expected --dist-url tcp://host:port, or "
         "MASTER_ADDR and MASTER_PORT");
-  rendezvous.port = has("MASTER_PORT") ? number("MASTER_PORT", 1, 65535) : derived_port(job);
+  rendezvous.port = has("MASTER_PORT") ? port_number("MASTER_PORT", variable("MASTER_PORT")) : derived_port(job);
 }
 
 /// Ends this process with its parent, which may have ended before the kernel was asked to watch it.
@@ -101,7 +106,7 @@ LaunchedRank from_torchrun() {
   if (rendezvous.world_size > 1) {
     if (!has("MASTER_PORT"))
       throw config_error("MASTER_PORT is not set; expected it together with RANK and WORLD_SIZE");
-    rendezvous.port = number("MASTER_PORT", 1, 65535);
+    rendezvous.port = port_number("MASTER_PORT", variable("MASTER_PORT"));
     if (!is_on_one_machine) {
       if (!has("MASTER_ADDR"))
         throw config_error("MASTER_ADDR is not set; expected it together with RANK and WORLD_SIZE");
@@ -155,7 +160,7 @@ std::pair<std::string, int> parse_dist_url(const std::string& dist_url) {
         concat("--dist-url is ", in_quotes(dist_url), "; expected tcp://host:port, file:///path or env://"));
   std::string host = dist_url.substr(prefix.size(), colon - prefix.size());
   if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-  return {host, number("--dist-url's port", dist_url.substr(colon + 1), 1, 65535)};
+  return {host, port_number("--dist-url's port", dist_url.substr(colon + 1))};
 }
 
 void meet_at(Rendezvous& rendezvous, const std::string& dist_url) {

@@ -1,4 +1,6 @@
 // launch: starts ranks as child processes and waits until the last one has ended.
+#include "train/launch/spawn.h"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -16,8 +18,8 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "train/launch/child.h"
-#include "train/launch/launch.h"
 #include "train/launch/stop_signals.h"
+#include "train/rendezvous/token.h"
 
 namespace penstock {
 namespace {

@@ -71,8 +71,8 @@ class Training {
   Training(const TrainParts& parts, const TrainOptions& options, const Position& start)
       : parts_(parts),
         options_(options),
-        schedule_(options.schedule),
-        average_(parse_average(options.average)),
+        schedule_(*options.schedule),
+        average_(*options.average),
         at_(start),
         vote_(parts.comm, parts.device),
         batch_count_(parts.feeder.batches_per_epoch()),

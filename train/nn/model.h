@@ -49,7 +49,7 @@ class Model : public torch::nn::Module {
   /// Initial values that follow from pictures, which are normalised as in an evaluation. Draws no random numbers and
   /// reads no weights, which may be elsewhere. Ranks may see different pictures; the weights of data rank 0 count.
   virtual NamedWeights initial_weights(const NextImages&) const { return {}; }
-  /// Whether nothing reads the pictures but a layer of precision.h, which in half precision rounds them first. The bits
+  /// Whether nothing reads the pictures but a layer of layers.h, which in half precision rounds them first. The bits
   /// are then the same if they come rounded.
   virtual bool rounds_images() const { return false; }
 

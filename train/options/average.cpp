@@ -19,7 +19,8 @@ AverageOptions parse_average(const std::string& text) {
   if (typed.name() != "ema" && typed.name() != "lookahead")
     throw config_error(concat("--average: ", unknown_name("average", typed.name(), {"ema", "lookahead"})));
   const Spec spec = typed.with_keys({"decay", "every", "power"});
-  const AverageOptions options{.every = spec.get("every", 5),
+  const AverageOptions options{.name = spec.name(),
+                               .every = spec.get("every", 5),
                                .decay = spec.get("decay", 0.99),
                                .power = spec.get("power", 0.0),
                                .restarts = spec.name() == "lookahead"};

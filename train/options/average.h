@@ -11,7 +11,8 @@ namespace penstock {
 /// (Zhang et al. 2019, arXiv:1907.08610, whose slow weights these are; with power=3 as in Jordan 2024,
 /// arXiv:2404.00498, sec. 3.4, where decay is 0.95^5). The average starts as the weights before the first step.
 struct AverageOptions {
-  int every = 0;  // steps; 0: none is kept
+  std::string name;  // ema or lookahead; "" for none
+  int every = 0;     // steps; 0: none is kept
   double decay = 0, power = 0;
   bool restarts = false;  // the weights become the average
 

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "core/text.h"
-#include "train/nn/layers.h"
 
 namespace penstock {
 namespace {
@@ -24,10 +23,10 @@ bool has_larger_layer_rate(const std::string& layer_rates) {
 }  // namespace
 
 std::string text_of_divergence(const TrainOptions& options, const std::string& expected) {
-  const Precision precision = parse_precision(options.precision);
+  const Precision& precision = *options.precision;
   std::string fact = "the run diverged";
   std::vector<std::string> advice;
-  if (precision.dtype == torch::kHalf) {
+  if (precision.dtype == c10::kHalf) {
     constexpr double kSmallest = 1, kStep = 8;  // of the scale
     fact += concat(", or overflowed f16, where ", precision.gradient_scale,
                    " times a gradient, and every activation, must be below 65,504");

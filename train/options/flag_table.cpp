@@ -18,6 +18,9 @@ constexpr FlagUses kAgreedAside{.is_agreed = true, .affects_speed = false};
 constexpr FlagUses kTrained{.is_resumed = true, .is_agreed = true};  // says what is trained
 constexpr FlagUses kTrainedAside{.is_resumed = true, .is_agreed = true, .affects_speed = false};
 
+constexpr FlagRange kFromZero{.least = 0}, kFromZeroOrAuto{.least = 0, .automatic = -1}, kFromOne{.least = 1},
+    kShare{.least = 0, .below = 1};
+
 /// "" for -1, which stands for a flag that was not given.
 std::string given_number(double value) { return value == -1 ? "" : json_text(nlohmann::json(value)); }
 
@@ -27,67 +30,67 @@ std::vector<Flag> data_flags() {
       {"split", kTrained, [](Options o) -> FlagValue { return o.split; }},
       {"augment", kTrained, [](Options o) -> FlagValue { return o.augment; }},
       {"eval-augment", kTrained, [](Options o) -> FlagValue { return o.eval_augment; }},
-      {"shuffle", kTrained, [](Options o) -> FlagValue { return o.shuffle; }},
-      {"tail", kTrained, [](Options o) -> FlagValue { return o.tail; }},
-      {"batch-size", kTrained, [](Options o) -> FlagValue { return o.batch_size; }},
-      {"workers", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.workers}; }},
-      {"prefetch", kOwn, [](Options o) -> FlagValue { return int64_t{o.prefetch}; }},
+      {"shuffle", kTrained, [](Options o) -> FlagValue { return o.shuffle.text(); }},
+      {"tail", kTrained, [](Options o) -> FlagValue { return o.tail.text(); }},
+      {"batch-size", kTrained, [](Options o) -> FlagValue { return o.batch_size; }, kFromOne},
+      {"workers", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.workers}; }, kFromZeroOrAuto},
+      {"prefetch", kOwn, [](Options o) -> FlagValue { return int64_t{o.prefetch}; }, kFromOne},
       {"resident", kAgreed, [](Options o) -> FlagValue { return o.is_resident; }},  // a GPU may round in another way
       {"graph", kOwn, [](Options o) -> FlagValue { return o.captures_steps; }},     // it gives the same bits
-      {"layout", kTrained, [](Options o) -> FlagValue { return o.layout; }},
-      {"decode", kOwn, [](Options o) -> FlagValue { return o.decode; }},  // all ways give the same pixels
-      {"dct-scale", kTrained, [](Options o) -> FlagValue { return o.dct_scale; }},
+      {"layout", kTrained, [](Options o) -> FlagValue { return o.layout.text(); }},
+      {"decode", kOwn, [](Options o) -> FlagValue { return o.decode.text(); }},  // all ways give the same pixels
+      {"dct-scale", kTrained, [](Options o) -> FlagValue { return o.dct_scale.text(); }},
       {"cache", kOwnAside, [](Options o) -> FlagValue { return o.cache.string(); }},
   };
 }
 
 std::vector<Flag> model_flags() {
   return {
-      {"arch", kTrained, [](Options o) -> FlagValue { return o.arch; }},
+      {"arch", kTrained, [](Options o) -> FlagValue { return o.arch.text(); }},
       {"pretrained", kAgreedAside, [](Options o) -> FlagValue { return o.pretrained.string(); }},
       {"new-head", kAgreedAside, [](Options o) -> FlagValue { return o.has_new_head; }},
       {"freeze", kTrained, [](Options o) -> FlagValue { return o.freeze; }},
       {"layer-lr", kTrainedAside, [](Options o) -> FlagValue { return o.layer_rates; }},
-      {"epochs", kTrainedAside, [](Options o) -> FlagValue { return o.epochs; }},
-      {"optimizer", kTrained, [](Options o) -> FlagValue { return o.optimizer; }},
-      {"lr", kTrainedAside, [](Options o) -> FlagValue { return o.learning_rate; }},
-      {"schedule", kTrainedAside, [](Options o) -> FlagValue { return o.schedule; }},
-      {"momentum", kTrainedAside, [](Options o) -> FlagValue { return o.momentum; }},
-      {"weight-decay", kTrainedAside, [](Options o) -> FlagValue { return o.weight_decay; }},
+      {"epochs", kTrainedAside, [](Options o) -> FlagValue { return o.epochs; }, kFromZero},
+      {"optimizer", kTrained, [](Options o) -> FlagValue { return o.optimizer.text(); }},
+      {"lr", kTrainedAside, [](Options o) -> FlagValue { return o.learning_rate; }, kFromZeroOrAuto},
+      {"schedule", kTrainedAside, [](Options o) -> FlagValue { return o.schedule.text(); }},
+      {"momentum", kTrainedAside, [](Options o) -> FlagValue { return o.momentum; }, kShare},
+      {"weight-decay", kTrainedAside, [](Options o) -> FlagValue { return o.weight_decay; }, kFromZero},
       {"seed", kTrainedAside, [](Options o) -> FlagValue { return o.seed; }},
       {"exact", kTrained, [](Options o) -> FlagValue { return int64_t{o.exact_shards}; }},
       {"exact-kernels", kTrained, [](Options o) -> FlagValue { return o.exact_kernels; }},
       {"recipe", kAgreedAside, [](Options o) -> FlagValue { return o.recipe; }},
-      {"precision", kTrained, [](Options o) -> FlagValue { return o.precision; }},
+      {"precision", kTrained, [](Options o) -> FlagValue { return o.precision.text(); }},
       {"channels-last", kTrained, [](Options o) -> FlagValue { return o.is_channels_last; }},
       {"bias-decay", kTrainedAside, [](Options o) -> FlagValue { return given_number(o.bias_decay); }},
       {"bias-lr", kTrainedAside, [](Options o) -> FlagValue { return o.bias_rate; }},
-      {"label-smoothing", kTrainedAside, [](Options o) -> FlagValue { return o.label_smoothing; }},
-      {"average", kTrained, [](Options o) -> FlagValue { return o.average; }},
-      {"tta", kTrainedAside, [](Options o) -> FlagValue { return o.test_views; }},
+      {"label-smoothing", kTrainedAside, [](Options o) -> FlagValue { return o.label_smoothing; }, kShare},
+      {"average", kTrained, [](Options o) -> FlagValue { return o.average.text(); }},
+      {"tta", kTrainedAside, [](Options o) -> FlagValue { return o.test_views.text(); }},
   };
 }
 
 std::vector<Flag> device_flags() {
   return {
       {"device", kAgreed, [](Options o) -> FlagValue { return o.device; }},
-      {"gpu", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.gpu}; }},
-      {"threads", kOwn, [](Options o) -> FlagValue { return int64_t{o.threads}; }},
-      {"mode", kAgreed, [](Options o) -> FlagValue { return o.mode; }},
+      {"gpu", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.gpu}; }, kFromZeroOrAuto},
+      {"threads", kOwn, [](Options o) -> FlagValue { return int64_t{o.threads}; }, kFromZero},
+      {"mode", kAgreed, [](Options o) -> FlagValue { return o.mode.text(); }},
       {"print-schedule", kOwnAside, [](Options o) -> FlagValue { return o.prints_schedule; }},
-      {"nproc", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.nproc}; }},
+      {"nproc", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.nproc}; }, kFromZero},
       {"hostfile", kOwnAside, [](Options o) -> FlagValue { return o.hostfile.string(); }},
       {"include", kOwnAside, [](Options o) -> FlagValue { return o.include; }},
       {"exclude", kOwnAside, [](Options o) -> FlagValue { return o.exclude; }},
-      {"max-restarts", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.max_restarts}; }},
+      {"max-restarts", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.max_restarts}; }, kFromZero},
       {"dry-run", kOwnAside, [](Options o) -> FlagValue { return o.only_prints_commands; }},
-      {"world-size", kAgreed, [](Options o) -> FlagValue { return int64_t{o.world_size}; }},
-      {"rank", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.rank}; }},
+      {"world-size", kAgreed, [](Options o) -> FlagValue { return int64_t{o.world_size}; }, kFromZero},
+      {"rank", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.rank}; }, FlagRange{.least = -1}},
       {"dist-url", kOwnAside, [](Options o) -> FlagValue { return o.dist_url; }},
       {"dist-backend", kAgreed, [](Options o) -> FlagValue { return o.dist_backend; }},
       {"hosting", kOwn, [](Options o) -> FlagValue { return o.hosting; }},
       {"interface", kOwnAside, [](Options o) -> FlagValue { return o.interface; }},
-      {"timeout", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.timeout_seconds}; }},
+      {"timeout", kOwnAside, [](Options o) -> FlagValue { return int64_t{o.timeout_seconds}; }, kFromOne},
   };
 }
 
@@ -96,12 +99,12 @@ std::vector<Flag> run_flags() {
   return {
       {"out", kOwnAside, [](Options o) -> FlagValue { return o.out.string(); }},
       {"save-every", kAgreedAside, [](Options o) -> FlagValue { return to_string(o.save_every); }},
-      {"keep", kOwnAside, [](Options o) -> FlagValue { return o.keep; }},
+      {"keep", kOwnAside, [](Options o) -> FlagValue { return o.keep; }, kFromOne},
       {"resume", kAgreedAside, [](Options o) -> FlagValue { return o.resume.string(); }},
       {"evaluate", kAgreedAside, [](Options o) -> FlagValue { return o.only_evaluates; }},
       {"check", kOwnAside, [](Options o) -> FlagValue { return o.only_checks; }},
       {"eval-at-end", kAgreedAside, [](Options o) -> FlagValue { return !o.evaluates_each_epoch; }},
-      {"print-freq", kAgreedAside, [](Options o) -> FlagValue { return o.print_freq; }},
+      {"print-freq", kAgreedAside, [](Options o) -> FlagValue { return o.print_freq; }, kFromOne},
       {"profile", kAgreedAside, [](Options o) -> FlagValue { return o.profile_steps; }},
       {"plugin", kTrained, [](Options o) -> FlagValue { return o.plugins; }},
       {"emulate-step", kAgreed, [](Options o) -> FlagValue { return concat(o.emulation.step_ns, "ns"); }},

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -19,10 +21,18 @@ struct FlagUses {
   bool affects_speed = true;  ///< Speeds can be compared only between runs with equal values.
 };
 
+/// The numbers that a flag takes: `least` and more, but less than `below`. `automatic` stands for no number.
+struct FlagRange {
+  double least = 0;
+  double below = std::numeric_limits<double>::infinity();
+  double automatic = std::numeric_limits<double>::quiet_NaN();  ///< NaN equals nothing: there is none.
+};
+
 struct Flag {
   std::string name;  ///< The long name, without its dashes.
   FlagUses uses;
   FlagValue (*value)(const TrainOptions&);
+  std::optional<FlagRange> range = {};  ///< Of an int64_t or a double; check() enforces it.
 };
 
 /// All flags of `train` except --help and --version. A test fails if one is missing.

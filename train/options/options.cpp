@@ -1,4 +1,4 @@
-// TrainOptions: checks, and default numbers of threads.
+// TrainOptions: what texts mean, and default numbers of threads.
 #include "train/options/options.h"
 
 #include <algorithm>
@@ -10,86 +10,16 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/batch/option_names.h"
-#include "train/options/average.h"
-#include "train/options/lr_schedule.h"
-#include "train/options/test_views.h"
 
 namespace penstock {
 namespace {
 
-constexpr int kMaxThreads = 1024;  // the same limit as for the loader's workers; OpenMP hangs with a million threads
-constexpr int kMaxTimeout = 7 * 24 * 3600;
-
-void check_name(const std::string& flag, const std::string& name, const std::vector<std::string>& known) {
-  if (std::find(known.begin(), known.end(), name) == known.end())
-    throw config_error(concat("--", flag, ": ", unknown_name(flag, name, known)));
-}
-
 template <class Value>
-void check_name(const std::string& flag, const std::string& name, const std::map<std::string, Value>& known) {
+Value value_of(const std::string& flag, const std::string& name, const std::map<std::string, Value>& known) {
+  if (const auto found = known.find(name); found != known.end()) return found->second;
   std::vector<std::string> names;
   for (const auto& [one, value] : known) names.push_back(one);
-  check_name(flag, name, names);
-}
-
-template <class Number>
-void check_at_least(const std::string& flag, Number value, Number least) {
-  if (value < least) throw config_error(concat("--", flag, " is ", value, "; expected ", least, " or more"));
-}
-
-void check_number(const std::string& flag, double value, double least, double below) {
-  if (!(value >= least && value < below))
-    throw config_error(concat("--", flag, " is ", value, "; expected ", least, " or more and less than ", below));
-}
-
-void check_exact(const TrainOptions& options) {
-  constexpr int kMostShards = 4096;
-  const int shards = options.exact_shards;
-  check_name("exact-kernels", options.exact_kernels, std::vector<std::string>{"avx2", "native"});
-  if (shards == 0 && options.exact_kernels != "avx2")
-    throw config_error(concat("--exact-kernels ", options.exact_kernels,
-                              " without --exact, which alone chooses kernels; expected both"));
-  if (shards == 0) return;
-  if (shards < 0 || shards > kMostShards || (shards & (shards - 1)) != 0)
-    throw config_error(
-        concat("--exact is ", shards, "; expected a power of two from 1 to ", kMostShards, ", or 0 for a run without"));
-  if (options.batch_size % shards != 0)
-    throw config_error(
-        concat("--exact is ", shards, " with --batch-size ", options.batch_size, "; expected a batch that it divides"));
-  if (options.shuffle == "rank-local")
-    throw config_error(concat("--exact is ", shards, " with --shuffle rank-local, which gives other batches to other ",
-                              "numbers of ranks; expected --shuffle global or none"));
-  if (options.is_resident)
-    throw config_error(concat("--exact is ", shards, " with --resident, which renders the rows of a rank at once; ",
-                              "expected one of the two"));
-}
-
-void check_new_head(const TrainOptions& options) {
-  if (!options.has_new_head) return;
-  if (options.pretrained.empty())
-    throw config_error(
-        "--new-head without --pretrained: all weights start from random ones anyway; expected --pretrained FILE");
-  if (options.only_evaluates)
-    throw config_error("--new-head with --evaluate: the new head would never be trained; expected one of the two");
-}
-
-void check_resume(const TrainOptions& options) {
-  if (options.resumes_if_possible() && options.only_evaluates)
-    throw config_error(
-        "--resume auto with --evaluate: there may be nothing to evaluate; expected --resume FILE or DIR");
-  if (options.resumes_if_possible() && options.out.empty())
-    throw config_error(
-        "--resume auto without --out, whose default is a new folder; expected --out with the run's folder");
-  // A restart has --resume auto, which takes over no flags.
-  if (options.max_restarts > 0 && !options.resume.empty() && !options.resumes_if_possible())
-    throw config_error(
-        concat("--max-restarts is ", options.max_restarts, " with --resume ", options.resume.string(),
-               ", whose flags a restart would not take over; expected --resume auto, with the flags of that run"));
-  // With auto, the weights of --pretrained are those that the first start begins with.
-  if (!options.resume.empty() && !options.pretrained.empty() && !options.resumes_if_possible()) {
-    throw config_error(concat("--resume ", options.resume.string(), " with --pretrained ", options.pretrained.string(),
-                              ": a checkpoint has all weights; expected one of the two"));
-  }
+  throw config_error(concat("--", flag, ": ", unknown_name(flag, name, names)));
 }
 
 /// The number before the unit times the unit; none if `text` is anything else, or below 0.
@@ -126,6 +56,14 @@ SaveEvery parse_save_every(const std::string& text) {
   return is_step ? SaveEvery{count, 0} : SaveEvery{0, count};
 }
 
+Shuffle parse_shuffle(const std::string& name) { return value_of("shuffle", name, shuffle_names()); }
+Tail parse_tail(const std::string& name) { return value_of("tail", name, tail_names()); }
+Layout parse_layout(const std::string& name) {
+  return value_of<Layout>("layout", name, {{"f32", Layout::kF32Nchw}, {"u8", Layout::kU8Nhwc}});
+}
+DecodePath parse_decode(const std::string& name) { return value_of("decode", name, decode_names()); }
+DctScale parse_dct_scale(const std::string& name) { return value_of("dct-scale", name, dct_scale_names()); }
+
 int64_t parse_duration_ns(const std::string& flag, const std::string& text) {
   if (text.empty()) return 0;
   const auto ns = nanoseconds_in(text);
@@ -154,87 +92,18 @@ std::string to_string(const SaveEvery& save_every) {
   return save_every.epochs > 0 ? concat(save_every.epochs, " epochs") : "0";
 }
 
-void check(const TrainOptions& options, const std::vector<std::string>& archs, const std::vector<std::string>& modes,
-           const std::vector<std::string>& optimizers) {
-  check_name("arch", parse_spec("arch", options.arch).name(), archs);
-  check_name("mode", parse_spec("mode", options.mode).name(), modes);
-  check_name("optimizer", parse_spec("optimizer", options.optimizer).name(), optimizers);
-  check_name("device", options.device, {"auto", "cpu", "cuda"});
-  for (const auto& split : {options.split, options.evaluated_split})
-    check_name("split", split, {"all", "test", "train"});
-  check_name("shuffle", options.shuffle, shuffle_names());
-  check_name("tail", options.tail, tail_names());
-  check_name("layout", options.layout, {"f32", "u8"});
-  check_name("decode", options.decode, decode_names());
-  check_name("dct-scale", options.dct_scale, dct_scale_names());
-  check_name("schedule", parse_spec("schedule", options.schedule).name(), RateSchedule::names());
-  RateSchedule{options.schedule};  // throws
-  check_name("tta", options.test_views, test_view_names());
-  parse_average(options.average);  // throws
-  check_name("dist-backend", options.dist_backend, {"auto", "gloo", "nccl"});
-  check_name("hosting", options.hosting, {"processes", "threads"});
-  if (options.workers != -1) check_at_least("workers", options.workers, 0);
-  check_at_least("prefetch", options.prefetch, 1);
-  check_at_least("batch-size", options.batch_size, int64_t{1});
-  check_at_least("epochs", options.epochs, int64_t{0});
-  check_at_least("print-freq", options.print_freq, int64_t{1});
-  check_at_least("threads", options.threads, 0);
-  if (options.threads > kMaxThreads)
-    throw config_error(concat("--threads is ", options.threads, "; expected ", kMaxThreads, " or fewer"));
-  check_at_least("nproc", options.nproc, 0);
-  check_at_least("world-size", options.world_size, 0);
-  check_at_least("rank", options.rank, -1);
-  check_at_least("timeout", options.timeout_seconds, 1);
-  if (options.timeout_seconds > kMaxTimeout)
-    throw config_error(concat("--timeout is ", options.timeout_seconds, "; expected ", kMaxTimeout, " s or less"));
-  if (options.gpu != -1) check_at_least("gpu", options.gpu, 0);
-  if (options.learning_rate != -1) check_number("lr", options.learning_rate, 0, INFINITY);
-  check_number("momentum", options.momentum, 0, 1);
-  check_number("weight-decay", options.weight_decay, 0, INFINITY);
-  if (options.bias_decay != -1) check_number("bias-decay", options.bias_decay, 0, INFINITY);
-  if (!(options.bias_rate > 0 && options.bias_rate < INFINITY))
-    throw config_error(concat("--bias-lr is ", options.bias_rate, "; expected a factor of more than 0"));
-  check_number("label-smoothing", options.label_smoothing, 0, 1);
-  check_new_head(options);
-  check_exact(options);
-  if (options.profile_steps > 0 && options.only_evaluates)
-    throw config_error(
-        concat("--profile ", options.profile_steps, " with --evaluate: no step is trained; expected one of the two"));
-  if (options.gpu >= 0 && options.device == "cpu")
-    throw config_error(concat("--gpu is ", options.gpu, " with --device cpu; expected one of the two"));
-  if (options.is_resident && options.layout != "f32")
-    throw config_error("--resident with --layout u8: batches are rendered on the device; expected --layout f32");
-  if (options.is_resident && options.emulation.load_ns > 0)
-    throw config_error("--emulate-load with --resident: no loader makes the batches; expected one of the two");
-  check_at_least("keep", options.keep, int64_t{1});
-  check_resume(options);
-  check_at_least("max-restarts", options.max_restarts, 0);
-  if (options.max_restarts > 0 && options.only_evaluates)
-    throw config_error(concat("--max-restarts is ", options.max_restarts, " with --evaluate; expected one of the two"));
-}
-
 ThreadCounts default_threads(int core_count, bool is_cuda) {
   if (is_cuda) return {std::clamp(core_count - 1, 1, 8), 1};
   constexpr int kWorkers = 1;
   return {kWorkers, std::max(1, core_count - kWorkers)};
 }
 
-Shuffle shuffle_of(const TrainOptions& options) { return shuffle_names().at(options.shuffle); }
-
-Tail tail_of(const TrainOptions& options) { return tail_names().at(options.tail); }
-
-Layout layout_of(const TrainOptions& options) { return options.layout == "f32" ? Layout::kF32Nchw : Layout::kU8Nhwc; }
-
-DecodePath decode_of(const TrainOptions& options) { return decode_names().at(options.decode); }
-
-DctScale training_dct_scale(const TrainOptions& options) {
-  const DctScale scale = dct_scale_names().at(options.dct_scale);
-  return scale == DctScale::kAuto ? DctScale::kAlways : scale;
+DctScale training_dct_scale(const DataOptions& options) {
+  return *options.dct_scale == DctScale::kAuto ? DctScale::kAlways : *options.dct_scale;
 }
 
-DctScale evaluation_dct_scale(const TrainOptions& options) {
-  const DctScale scale = dct_scale_names().at(options.dct_scale);
-  return scale == DctScale::kAuto ? DctScale::kOff : scale;
+DctScale evaluation_dct_scale(const DataOptions& options) {
+  return *options.dct_scale == DctScale::kAuto ? DctScale::kOff : *options.dct_scale;
 }
 
 }  // namespace penstock

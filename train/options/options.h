@@ -10,8 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "core/spec.h"
 #include "loader/batch/loader.h"
 #include "train/comm/emulation.h"
+#include "train/nn/precision.h"
+#include "train/options/average.h"
+#include "train/options/lr_schedule.h"
+#include "train/options/test_views.h"
+#include "train/options/typed.h"
 
 namespace penstock {
 
@@ -33,49 +39,75 @@ int64_t parse_duration_ns(const std::string& flag, const std::string& text);
 /// config_error that names the flag for anything else.
 std::optional<NetworkModel> parse_network(const std::string& flag, const std::string& text);
 
-/// The options as the user gave them. set_up() replaces 0, -1 or an empty text where the comment says "auto".
-struct TrainOptions {
+/// What the names stand for. Each throws config_error for an unknown name, which lists the known ones.
+Shuffle parse_shuffle(const std::string& name);
+Tail parse_tail(const std::string& name);
+Layout parse_layout(const std::string& name);
+DecodePath parse_decode(const std::string& name);
+DctScale parse_dct_scale(const std::string& name);
+
+/// Which samples are trained on, and how batches are made of them.
+struct DataOptions {
   std::string data = "digits";  ///< A folder, an embedded source or `source:folder`.
   std::string split = "train";
   std::string evaluated_split = "test";  ///< With --evaluate, the --split that was typed.
   std::filesystem::path cache;           ///< Folder for packed sources; auto: default_cache().
   std::string augment;
   std::string eval_augment;  ///< Auto: deterministic_part() of `augment`.
-  std::string shuffle = "global", tail = "pad", layout = "f32";
-  std::string decode = "auto", dct_scale = "auto";  ///< For JPEGs.
-  int64_t batch_size = 64;                          ///< Over all ranks.
-  int workers = -1;                                 ///< -1: auto.
+  Typed<Shuffle> shuffle{parse_shuffle, "global"};
+  Typed<Tail> tail{parse_tail, "pad"};
+  Typed<Layout> layout{parse_layout, "f32"};
+  Typed<DecodePath> decode{parse_decode, "auto"};      ///< For JPEGs.
+  Typed<DctScale> dct_scale{parse_dct_scale, "auto"};  ///< The same; see training_dct_scale().
+  int64_t batch_size = 64;                             ///< Over all ranks.
+  int workers = -1;                                    ///< -1: auto.
   int prefetch = 4;
   bool is_resident = false;
-  bool captures_steps = false;  ///< --graph.
+};
 
-  std::string recipe;  ///< --recipe, whose flags are among these options already; empty: none.
-  std::string arch = "lenet", mode = "single";
+/// The network, its first weights, and what it computes in.
+struct ModelOptions {
+  Typed<Spec> arch{[](const std::string& text) { return parse_spec("arch", text); }, "lenet"};
   std::filesystem::path pretrained;
-  bool has_new_head = false;      ///< --new-head: all pretrained weights are taken except those of the last stage.
-  std::string freeze;             ///< Layers that are not trained: "stem,layer1".
-  std::string layer_rates;        ///< --layer-lr: factors of the learning rate, "layer4=0.1,fc=10".
-  std::string precision = "f32";  ///< As parse_precision() reads it.
+  bool has_new_head = false;  ///< --new-head: all pretrained weights are taken except those of the last stage.
+  std::string freeze;         ///< Layers that are not trained: "stem,layer1".
+  Typed<Precision> precision{parse_precision, "f32"};
   bool is_channels_last = false;
+};
+
+/// What a step does to the weights, and which weights are evaluated.
+struct OptimizationOptions {
+  std::string recipe;  ///< --recipe, whose flags are among these options already; empty: none.
   int64_t epochs = 10;
-  std::string optimizer = "sgd";
+  Typed<Spec> optimizer{[](const std::string& text) { return parse_spec("optimizer", text); }, "sgd"};
   double learning_rate = -1;  ///< -1: auto, as the optimiser says.
+  std::string layer_rates;    ///< --layer-lr: factors of the learning rate, "layer4=0.1,fc=10".
   double momentum = 0.9;      ///< Of sgd.
   double weight_decay = 5e-4;
-  double bias_decay = -1;  ///< Weight decay of biases as in biases.h; -1: auto, that of the others.
+  double bias_decay = -1;  ///< Weight decay of biases, see parameter_groups.h; -1: auto, that of the others.
   double bias_rate = 1;    ///< --bias-lr: factor of their learning rate.
-  std::string schedule = "cosine";
+  Typed<RateSchedule> schedule{[](const std::string& text) { return RateSchedule(text); }, "cosine"};
   double label_smoothing = 0;
-  std::string average;              ///< As AverageOptions; empty: none.
-  std::string test_views = "none";  ///< --tta, see TestViews.
+  Typed<AverageOptions> average{parse_average, ""};
+  Typed<TestViews> test_views{parse_test_views, "none"};  ///< --tta
   uint64_t seed = 0;
+};
+
+/// How a step is spread over devices and ranks.
+struct ParallelOptions {
+  Typed<Spec> mode{[](const std::string& text) { return parse_spec("mode", text); }, "single"};
   int exact_shards = 0;                ///< --exact: the pieces of a batch that are computed one by one; 0: without it.
   std::string exact_kernels = "avx2";  ///< Those of every processor with AVX2; or "native", those of this processor.
-
   std::string device = "auto";
   int gpu = -1;
-  int threads = 0;  ///< Intra-op; 0: auto.
-  int nproc = 0;    ///< 0: auto.
+  int threads = 0;               ///< Intra-op; 0: auto.
+  bool captures_steps = false;   ///< --graph.
+  bool prints_schedule = false;  ///< --print-schedule: nothing is opened and trained.
+};
+
+/// How ranks are started and find each other.
+struct LaunchOptions {
+  int nproc = 0;  ///< 0: auto.
   std::filesystem::path hostfile;
   std::string include, exclude;  ///< Of the hosts and slots in it.
   int max_restarts = 0;
@@ -85,28 +117,29 @@ struct TrainOptions {
   std::string hosting = "processes";  ///< What the ranks of --nproc are: processes, or threads of this process.
   std::string interface;      ///< Network interface, such as eth0, on which ranks communicate; empty: see Rendezvous.
   int timeout_seconds = 120;  ///< The longest wait for other ranks in a step; before the first, five times that.
+};
 
+/// What a run writes, where it goes on, and what it leaves out.
+struct RunOptions {
   std::vector<std::string> plugins;  ///< One entry per file that was loaded.
-
-  std::filesystem::path out;  ///< Auto: runs/<arch>-<mode>-<time>.
+  std::filesystem::path out;         ///< Auto: runs/<arch>-<mode>-<time>.
   SaveEvery save_every;
   int64_t keep = 1;              ///< Checkpoints that are kept, besides the best one.
   std::filesystem::path resume;  ///< A file; or "auto", see last_whole_checkpoint().
   bool only_evaluates = false;   ///< --evaluate.
-  bool prints_schedule = false;  ///< --print-schedule: nothing is opened and trained.
   bool only_checks = false;      ///< --check: everything is opened, nothing is trained and written.
   bool evaluates_each_epoch = true;
   int64_t print_freq = 100;
   int64_t profile_steps = 0;  ///< --profile; 0: none.
-  Emulation emulation;
 
   bool resumes_if_possible() const { return resume == "auto"; }
 };
 
-/// Checks the options: ranges, names, and pairs that exclude each other. Throws config_error that names the flag:
-/// `--workers is -3; expected 0 or more`.
-void check(const TrainOptions& options, const std::vector<std::string>& archs, const std::vector<std::string>& modes,
-           const std::vector<std::string>& optimizers);
+/// The options as the user gave them: a text with a value of its own is parsed when it is set. set_up() replaces 0, -1
+/// or an empty text where the comment says "auto".
+struct TrainOptions : DataOptions, ModelOptions, OptimizationOptions, ParallelOptions, LaunchOptions, RunOptions {
+  Emulation emulation;
+};
 
 /// Default numbers of workers and intra-op threads for a rank that may use `core_count` cores. Together they are as
 /// many as there are cores, because OpenMP's threads spin at barriers, and a thread without a core delays all others.
@@ -117,13 +150,9 @@ struct ThreadCounts {
 };
 ThreadCounts default_threads(int core_count, bool is_cuda);
 
-Shuffle shuffle_of(const TrainOptions& options);
-Tail tail_of(const TrainOptions& options);
-Layout layout_of(const TrainOptions& options);
-DecodePath decode_of(const TrainOptions& options);
 /// With `auto` training decodes at smaller scales, also where its transforms do not draw at random, and evaluation does
 /// not.
-DctScale training_dct_scale(const TrainOptions& options);
-DctScale evaluation_dct_scale(const TrainOptions& options);
+DctScale training_dct_scale(const DataOptions& options);
+DctScale evaluation_dct_scale(const DataOptions& options);
 
 }  // namespace penstock

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 namespace penstock {
 
@@ -11,8 +10,7 @@ namespace penstock {
 /// (Jordan 2024, arXiv:2404.00498, sec. 3.5): 6 views, of weights 1/4, 1/4 and four times 1/8.
 enum class TestViews { kNone, kFlip, kFlipTranslate };
 
-std::vector<std::string> test_view_names();
-/// Requires one of these names.
-TestViews test_views_of(const std::string& name);
+/// none, flip or flip-translate. Throws config_error that names --tta.
+TestViews parse_test_views(const std::string& name);
 
 }  // namespace penstock

@@ -27,7 +27,4 @@ struct Rendezvous {
   std::vector<std::string> addresses = {};
 };
 
-/// 32 hexadecimal digits that nobody can guess.
-std::string random_token();
-
 }  // namespace penstock

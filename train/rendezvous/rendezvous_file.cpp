@@ -14,7 +14,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "train/rendezvous/machine_id.h"
-#include "train/rendezvous/rendezvous.h"
+#include "train/rendezvous/token.h"
 
 namespace penstock::detail {
 namespace {

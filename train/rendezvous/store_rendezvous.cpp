@@ -16,6 +16,7 @@
 #include "core/text.h"
 #include "train/rendezvous/address.h"
 #include "train/rendezvous/rendezvous_file.h"
+#include "train/rendezvous/token.h"
 #include "train/tensor/short_message.h"
 
 namespace penstock::detail {

@@ -1,8 +1,8 @@
 // Tokens: what a launcher tells its ranks, so that they can tell each other from strangers.
+#include "train/rendezvous/token.h"
+
 #include <cstdio>
 #include <random>
-
-#include "train/rendezvous/rendezvous.h"
 
 namespace penstock {
 

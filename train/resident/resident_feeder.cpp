@@ -1,16 +1,16 @@
 // Resident feeder: the pictures stay on the device; only plans are copied to it, those of many batches at once, and the
 // rows of pictures that did not fit.
+#include "train/resident/resident_feeder.h"
+
 #include <utility>
 
 #include "augment/resampling.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "train/feed/feeder.h"
 #include "train/resident/batch_planner.h"
 #include "train/resident/device_kernels.h"
 #include "train/resident/host_fallback.h"
 #include "train/resident/plan_prefetcher.h"
-#include "train/resident/resident_pictures.h"
 #include "train/tensor/batch_tensors.h"
 
 namespace penstock {

@@ -8,14 +8,22 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "loader/batch/loader.h"
 #include "loader/device/device_renderer.h"
-#include "train/feed/feeder.h"
 
 namespace penstock {
+
+/// What a resident feeder does where the pictures are too many for the memory of the device.
+struct ResidentRoom {
+  std::optional<int64_t> free_bytes = {};                 ///< Nothing: what the device says; the CPU has no limit.
+  std::function<void(const std::string&)> log = nullptr;  ///< Hears in one line how many stay on the device.
+};
 
 /// Raw pixels and JPEG coefficients are copied to the device as they are. Where they do not fit, the first samples stay
 /// there, as many as fit, and the rows of the others are left to a loader on the host.

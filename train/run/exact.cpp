@@ -46,8 +46,7 @@ void require_avx2() {
 
 void check_exact_mode(const TrainOptions& options) {
   if (options.exact_shards == 0) return;
-  const std::string name = parse_spec("mode", options.mode).name();
-  const auto exact = StrategyRegistry::entry(name).traits.exact;
+  const auto exact = StrategyRegistry::entry(options.mode->name()).traits.exact;
   if (exact == StrategyKind::Exact::kNever) {
     std::vector<std::string> able;
     for (const auto& [other, entry] : StrategyRegistry::entries())
@@ -55,7 +54,7 @@ void check_exact_mode(const TrainOptions& options) {
     throw config_error(concat("--exact is ", options.exact_shards, " with --mode ", options.mode,
                               ", which does not compute shards one by one; expected ", join(able)));
   }
-  const auto& optimizer = OptimizerRegistry::entry(parse_spec("optimizer", options.optimizer).name());
+  const auto& optimizer = OptimizerRegistry::entry(options.optimizer->name());
   if (exact == StrategyKind::Exact::kPieces && !optimizer.traits.takes_pieces)
     throw config_error(concat("--exact is ", options.exact_shards, " with --mode ", options.mode, " and --optimizer ",
                               options.optimizer, ", which gives pieces of parameters other bits; expected another ",

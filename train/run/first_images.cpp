@@ -10,7 +10,7 @@ namespace {
 
 LoaderOptions first_images_options(const Setup& setup) {
   const auto& options = setup.options;
-  const bool is_local = shuffle_of(options) == Shuffle::kRankLocal && !setup.world.has_rank_threads;
+  const bool is_local = *options.shuffle == Shuffle::kRankLocal && !setup.world.has_rank_threads;
   const int ranks = is_local ? setup.world.mesh.data : 1;
   const int rank = is_local ? setup.world.mesh.data_rank(setup.world.rendezvous.rank) : 0;
   const auto sample_count = static_cast<int64_t>(setup.data.train->size());
@@ -22,7 +22,7 @@ LoaderOptions first_images_options(const Setup& setup) {
           .shuffle = is_local ? Shuffle::kRankLocal : Shuffle::kGlobal,
           .seed = options.seed,
           .epoch_count = 1,
-          .decode = decode_of(options),
+          .decode = *options.decode,
           .dct_scale = training_dct_scale(options)};
 }
 

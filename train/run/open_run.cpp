@@ -16,9 +16,8 @@
 #include "train/nn/model.h"
 #include "train/nn/module_names.h"
 #include "train/nn/parameter_groups.h"
-#include "train/options/average.h"
+#include "train/options/check.h"
 #include "train/options/options_file.h"
-#include "train/options/test_views.h"
 #include "train/parallel/strategy/strategy.h"
 #include "train/rendezvous/address.h"
 #include "train/run/agreement.h"
@@ -38,7 +37,7 @@ void resolve_out(TrainOptions& options) {
   const fs::path& weights = options.only_evaluates && options.resume.empty() ? options.pretrained : options.resume;
   const fs::path resumed = weights.empty() ? fs::path() : fs::absolute(weights).parent_path();
   const bool is_of_a_run = !resumed.empty() && has_options(resumed);
-  options.out = is_of_a_run ? resumed : default_run_folder(options.arch, options.mode);
+  options.out = is_of_a_run ? resumed : default_run_folder(options.arch.text(), options.mode.text());
 }
 
 /// If --evaluate is given without weights, they are those of the run in --out.
@@ -84,23 +83,23 @@ void check_data(const Setup& setup) {
                                 ", --augment gives ", train.channels, " x ", train.height, " x ", train.width,
                                 "; expected the same"));
     }
-    if (test_views_of(options.test_views) == TestViews::kFlipTranslate && std::min(test.height, test.width) < 2)
+    if (*options.test_views == TestViews::kFlipTranslate && std::min(test.height, test.width) < 2)
       throw config_error(concat("--tta flip-translate: pictures are ", test.width, " x ", test.height,
                                 "; expected at least 2 x 2, because their borders are mirrored"));
   }
-  if (options.shuffle == "rank-local" && setup.data.train->shard_count() < world_size) {
+  if (*options.shuffle == Shuffle::kRankLocal && setup.data.train->shard_count() < world_size) {
     throw config_error(concat("--shuffle rank-local: ", setup.data.train->shard_count(), " shards for ", world_size,
                               " ranks; expected at least one shard per rank"));
   }
   if (options.only_evaluates) return;
-  const Partition partition(setup.data.train->size(), options.batch_size, 0, world_size, tail_of(options));
+  const Partition partition(setup.data.train->size(), options.batch_size, 0, world_size, *options.tail);
   if (partition.batch_count() == 0) {
     throw config_error(concat("--batch-size is ", options.batch_size, " with --tail drop and ",
                               setup.data.train->size(),
                               " samples; expected a batch size of at most the number of samples"));
   }
   const int64_t step_count = partition.batch_count() * options.epochs;
-  const int every = parse_average(options.average).every;
+  const int every = options.average->every;
   if (options.epochs > 0 && every > step_count)
     throw config_error(concat("--average ", options.average, ": every is ", every, " in a run of ",
                               count_text(step_count, "step"),
@@ -112,14 +111,14 @@ void check_data(const Setup& setup) {
 CheckpointInfo info_of(const Setup& setup) {
   const auto& options = setup.options;
   CheckpointInfo info;
-  info.arch = options.arch;
-  info.optimizer = parse_spec("optimizer", options.optimizer).name();
-  if (!options.average.empty()) info.average = parse_spec("average", options.average).name();
+  info.arch = options.arch.text();
+  info.optimizer = options.optimizer->name();
+  info.average = options.average->name;
   info.shape = setup.shape;
   info.seed = options.seed;
   info.batch_size = options.batch_size;
-  info.shuffle = options.shuffle;
-  info.tail = options.tail;
+  info.shuffle = options.shuffle.text();
+  info.tail = options.tail.text();
   info.dataset_size = setup.data.train->size();
   info.data = identity_of(setup.data.train->manifest());
   info.world_size = setup.world.rendezvous.world_size;
@@ -142,14 +141,13 @@ void add_notes_of_checkpoint(Setup& setup) {
 
 /// Checks name and keys before data are packed and ranks are started. The plug-in itself checks the values.
 template <class Registry>
-void check_spec(const char* kind, const std::string& text) {
-  const Spec spec = parse_spec(kind, text);
+void check_spec(const Spec& spec) {
   spec.with_keys(Registry::entry(spec.name()).keys);
 }
 
 /// Throws config_error where muon, which is for filters alone, would change none and be sgd under another name.
 void check_filters(const TrainOptions& options, const Model& model) {
-  const Spec spec = parse_spec("optimizer", options.optimizer);
+  const Spec& spec = *options.optimizer;
   if (spec.name() != "muon" || spec.get("layers", "all") != "conv") return;
   const auto parameters = model.parameters();
   if (std::none_of(parameters.begin(), parameters.end(), [](const auto& tensor) { return tensor.dim() >= 3; }))
@@ -160,15 +158,14 @@ void check_filters(const TrainOptions& options, const Model& model) {
 
 /// Before data are packed and ranks are started.
 void check_keeps_average(const TrainOptions& options) {
-  const Spec mode = parse_spec("mode", options.mode);
-  if (!options.average.empty() && !StrategyRegistry::entry(mode.name()).traits.keeps_average)
+  if (!options.average->name.empty() && !StrategyRegistry::entry(options.mode->name()).traits.keeps_average)
     throw config_error(concat("--average ", options.average, " with --mode ", options.mode,
                               ", which keeps no average of the weights; expected no --average, or another mode"));
 }
 
 /// Sets the default of --lr, and makes the optimiser over no parameters, so that it checks the values of its keys.
 void resolve_optimizer(TrainOptions& options) {
-  const auto& entry = OptimizerRegistry::entry(parse_spec("optimizer", options.optimizer).name());
+  const auto& entry = OptimizerRegistry::entry(options.optimizer->name());
   if (options.learning_rate < 0) options.learning_rate = entry.traits.learning_rate;
   make_optimizer({.parameters = {}, .options = optimizer_options(options)});
 }
@@ -189,7 +186,7 @@ bool begins_from_images(const Setup& setup) {
 /// Throws config_error where ranks would begin from different pictures and no rank has all weights to share.
 void check_begins_alike(const Setup& setup, bool holds_part) {
   const auto& mesh = setup.world.mesh;
-  if (holds_part && mesh.pipe == 1 && mesh.data > 1 && shuffle_of(setup.options) == Shuffle::kRankLocal &&
+  if (holds_part && mesh.pipe == 1 && mesh.data > 1 && *setup.options.shuffle == Shuffle::kRankLocal &&
       !setup.world.has_rank_threads)
     throw config_error(concat("--shuffle rank-local with --mode ", setup.options.mode, ": --arch ", setup.options.arch,
                               " begins from pictures, of which each rank would see others; expected --shuffle global"));
@@ -212,10 +209,9 @@ void begin_from_images(Setup& setup, bool holds_part) {
 // model.
 Setup set_up(TrainOptions options, const std::function<void(const std::string&)>& log) {
   check(options, ModelRegistry::names(), StrategyRegistry::names(), OptimizerRegistry::names());
-  check_spec<ModelRegistry>("arch", options.arch);
-  check_spec<StrategyRegistry>("mode", options.mode);
+  check_spec<ModelRegistry>(*options.arch);
+  check_spec<StrategyRegistry>(*options.mode);
   resolve_optimizer(options);
-  parse_precision(options.precision);  // throws
   Setup setup;
   setup.device = device_type(options);
   check_precision(options, setup.device);
@@ -248,7 +244,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   // An evaluation makes no update, but load_state() expects the state of the checkpoint's optimiser.
   if (options.only_evaluates && setup.checkpoint) {
     options.optimizer = setup.checkpoint->info.optimizer;
-    if (has_average(setup.checkpoint->state) && options.average.empty())
+    if (has_average(setup.checkpoint->state) && options.average->name.empty())
       options.average = setup.checkpoint->info.average.empty() ? "ema" : setup.checkpoint->info.average;
   }
   check_keeps_average(options);
@@ -257,7 +253,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   const bool is_shared = setup.world.has_rank_threads;
   const LoaderOptions own{.rank = is_shared ? 0 : setup.world.mesh.data_rank(setup.world.rendezvous.rank),
                           .world_size = is_shared ? 1 : setup.world.mesh.data,
-                          .shuffle = shuffle_of(options)};
+                          .shuffle = *options.shuffle};
   setup.data = open_training_data(options, needed_shards(own), log);
   const auto& manifest = setup.data.train->manifest();
   setup.pipeline.emplace(setup.data.augment, manifest.statistics);
@@ -270,7 +266,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   setup.info = info_of(setup);
 
   start_intra_op_threads(setup.world.is_spawner || is_shared ? 1 : setup.options.threads);
-  const Spec mode = parse_spec("mode", setup.options.mode);
+  const Spec& mode = *setup.options.mode;
   const auto& traits = StrategyRegistry::entry(mode.name()).traits;
   const bool holds_part = traits.holds_part && traits.holds_part(mode, setup.world.mesh);
   setup.is_outline = setup.world.is_spawner || holds_part;
@@ -284,10 +280,10 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   scale_biases(*setup.model, setup.options.bias_rate, setup.rate_factors);
   setup.step_options = {.weight_decays = bias_decays(*setup.model, setup.options.bias_decay),
                         .label_smoothing = setup.options.label_smoothing,
-                        .keeps_average = !setup.options.average.empty()};
+                        .keeps_average = !setup.options.average->name.empty()};
   if (traits.check_model) traits.check_model(mode, *setup.model, setup.world.mesh);
   if (setup.checkpoint) {
-    check_same_model(setup.options.resume, setup.checkpoint->info, setup.options.arch, setup.shape);
+    check_same_model(setup.options.resume, setup.checkpoint->info, setup.options.arch.text(), setup.shape);
     check_same_optimizer(setup.options.resume, setup.checkpoint->info, setup.info);
     check_same_average(setup.options.resume, *setup.checkpoint, setup.info);
     if (!setup.options.only_evaluates) {

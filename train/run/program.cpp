@@ -14,6 +14,7 @@
 #include "core/text.h"
 #include "train/comm/comm.h"
 #include "train/nn/model.h"
+#include "train/options/check.h"
 #include "train/parallel/strategy/strategy.h"
 #include "train/run/exact.h"
 #include "train/run/open_run.h"
@@ -70,7 +71,7 @@ std::string dry_text(const TrainOptions& options, const std::vector<std::string>
 std::string schedule_text(const TrainOptions& options) {
   check(options, arch_names(), mode_names(), optimizer_names());
   const Mesh mesh = mesh_of(options, options.nproc > 0 ? options.nproc : options.world_size, device_type(options));
-  const Spec spec = parse_spec("mode", options.mode);
+  const Spec& spec = *options.mode;
   const auto& mode = StrategyRegistry::entry(spec.name());
   if (!mode.traits.draw)
     throw config_error(concat("--print-schedule with --mode ", options.mode,

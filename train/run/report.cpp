@@ -54,7 +54,7 @@ std::string sample_text(const Setup& setup) {
 /// Which rows BatchNorm normalises by; null for a model without it.
 nlohmann::ordered_json rows_of_batch_norm(const Setup& setup) {
   if (!has_batch_norm(*setup.model)) return nullptr;
-  const auto promise = promise_of(parse_spec("mode", setup.options.mode), setup.world.mesh);
+  const auto promise = promise_of(*setup.options.mode, setup.world.mesh);
   if (setup.options.exact_shards > 0) return "shards of --exact";
   return promise.sees_whole_batches ? "whole batches" : "parts of batches";
 }
@@ -112,9 +112,9 @@ std::string going_on_text(const Setup& setup) {
   const auto& options = setup.options;
   const auto& world = setup.world;
   const int ranks = world.rendezvous.world_size;
-  const bool is_single = options.mode == TrainOptions().mode;
+  const bool is_single = options.mode.text() == TrainOptions().mode.text();
   const auto text = concat("--resume ", shell_quoted((options.out / kLastCheckpoint).string()),
-                           is_single ? "" : " --mode " + shell_quoted(options.mode));
+                           is_single ? "" : " --mode " + shell_quoted(options.mode.text()));
   if (world.launcher == "flags")
     return concat(text, " --world-size ", ranks, ", with the --rank and --dist-url of each rank");
   const bool is_of_hostfile = world.launcher == "penstock" && std::getenv("PENSTOCK_CONTROL") != nullptr;
@@ -211,7 +211,7 @@ std::string evaluation_json(const Setup& setup, const Evaluation& evaluation, co
   }
   nlohmann::ordered_json json{
       {"weights", options.resume.empty() ? options.pretrained.string() : options.resume.string()},
-      {"arch", options.arch},
+      {"arch", options.arch.text()},
       {"data", options.data},
       {"split", options.evaluated_split},
       {"augment", setup.eval_pipeline->text()},
@@ -256,14 +256,14 @@ nlohmann::ordered_json summary_json(const Setup& setup, const TrainResult* resul
   json["workers"] = options.workers;
   json["threads"] = options.threads;
   json["peak_memory_bytes"] = memory_bytes;
-  json["arch"] = options.arch;
-  json["mode"] = options.mode;
+  json["arch"] = options.arch.text();
+  json["mode"] = options.mode.text();
   json["device"] = options.device;
   json["batch_size"] = options.batch_size;
   if (options.exact_shards > 0) json["exact_shards"] = options.exact_shards;
   json["seed"] = options.seed;
-  json["schedule"] = options.schedule;
-  json["optimizer"] = options.optimizer;
+  json["schedule"] = options.schedule.text();
+  json["optimizer"] = options.optimizer.text();
   json["learning_rate"] = options.learning_rate;
   json["classes"] = setup.data.train->manifest().class_names;
   return json;

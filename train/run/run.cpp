@@ -19,6 +19,7 @@
 #include "train/checkpoint/kept_checkpoints.h"
 #include "train/checkpoint/save.h"
 #include "train/comm/sim_net.h"
+#include "train/feed/counting_feeder.h"
 #include "train/feed/host_feeder.h"
 #include "train/loop/predictions.h"
 #include "train/loop/profile.h"
@@ -28,7 +29,7 @@
 #include "train/measure/gpu_monitor.h"
 #include "train/nn/model.h"
 #include "train/options/options_file.h"
-#include "train/options/test_views.h"
+#include "train/resident/resident_feeder.h"
 #include "train/run/agreement.h"
 #include "train/run/bottleneck_report.h"
 #include "train/run/gather.h"
@@ -50,7 +51,7 @@ class Run {
       : setup_(setup), options_(setup.options), device_(device), comm_(comm), is_first_(comm.rank() == 0) {
     recorder_.use_device(device_);
     strategy_ = StrategyRegistry::make(
-        parse_spec("mode", options_.mode),
+        *options_.mode,
         StrategyContext{*setup.model,
                         comm_,
                         device_,
@@ -117,13 +118,13 @@ class Run {
             .batch_size = options_.batch_size,
             .rank = strategy_->data_rank(),
             .world_size = strategy_->data_world_size(),
-            .tail = tail_of(options_),
+            .tail = *options_.tail,
             .short_batch = short_batch_of(options_.exact_shards),
-            .shuffle = shuffle_of(options_),
+            .shuffle = *options_.shuffle,
             .seed = options_.seed,
             .epoch_count = options_.epochs,
-            .layout = layout_of(options_),
-            .decode = decode_of(options_),
+            .layout = *options_.layout,
+            .decode = *options_.decode,
             .dct_scale = training_dct_scale(options_),
             .emulated_load_ns = options_.emulation.load_ns,
             .ends_emulated_load = [] { return StopSignals::received() != 0; },
@@ -171,7 +172,7 @@ class Run {
 
   std::optional<Evaluation> evaluate(int64_t pass, const EvaluationCalls& calls = {}) {
     return penstock::evaluate(*strategy_, comm_, *test_feeder_, setup_.shape.classes, device_, pass, calls,
-                              test_views_of(options_.test_views));
+                              *options_.test_views);
   }
 
   void open_folder() {
@@ -249,7 +250,7 @@ class Run {
   }
 
   int finish(TrainResult result) {
-    if (learns()) write_model({*strategy_, comm_, device_}, options_.out / "model.safetensors", options_.arch);
+    if (learns()) write_model({*strategy_, comm_, device_}, options_.out / "model.safetensors", options_.arch.text());
     // A run that was resumed after its last epoch has trained nothing, but it evaluates.
     if (!result.evaluation && test_feeder_ && learns()) result.evaluation = evaluate(options_.epochs);
     const auto memory = of_all_ranks(counts_process() ? peak_memory_bytes() : 0, comm_, device_);
@@ -302,7 +303,7 @@ class Run {
     run.parallel.parts = setup_.world.mesh.pipe;
     run.parallel.micro_batches = strategy_->micro_batches();
     run.parallel.micro_batch_step = options_.exact_shards > 0 ? 0 : strategy_->micro_batch_step();
-    const Spec mode = parse_spec("mode", options_.mode);
+    const Spec& mode = *options_.mode;
     run.parallel.balance = mode.get("balance", "");
     run.parallel.has_cut = !mode.get("cut", "").empty();
     run.parallel.predicted_bubble = strategy_->predicted_bubble();
@@ -314,7 +315,7 @@ class Run {
   /// The shards that this rank has opened.
   RankShards shard_share() const {
     LoaderOptions options;
-    options.shuffle = shuffle_of(options_);
+    options.shuffle = *options_.shuffle;
     options.rank = strategy_->data_rank();
     options.world_size = strategy_->data_world_size();
     return needed_shards(options);

@@ -9,7 +9,6 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "core/spec.h"
 #include "core/text.h"
 #include "train/nn/model.h"
 
@@ -33,8 +32,8 @@ int compute_capability() {
 
 }  // namespace
 
-Precision precision_of(const TrainOptions& options) {
-  Precision precision = parse_precision(options.precision);
+Precision precision_of(const ModelOptions& options) {
+  Precision precision = *options.precision;
   precision.is_channels_last = options.is_channels_last;
   return precision;
 }
@@ -45,10 +44,10 @@ Layout layout_of_rows(const Precision& precision, const Model& model) {
 }
 
 void check_precision(const TrainOptions& options, torch::DeviceType device) {
-  const std::string name = parse_spec("precision", options.precision).name();
+  const std::string& name = options.precision->name;
   if (options.exact_shards > 0 && (name != "f32" || options.is_channels_last))
     throw config_error(concat("--exact is ", options.exact_shards, " with ",
-                              options.is_channels_last ? "--channels-last" : "--precision " + options.precision,
+                              options.is_channels_last ? "--channels-last" : "--precision " + options.precision.text(),
                               ", whose kernels differ between processors; expected one of the two"));
   if (device == torch::kCPU && (name == "tf32" || name == "f16"))
     throw device_error(concat("--precision ", options.precision, ": the processor does not compute so; expected ",
@@ -60,7 +59,7 @@ void check_precision(const TrainOptions& options, torch::DeviceType device) {
                               "; expected ", kLeast, " or more, or --precision f32 or f16"));
 }
 
-void check_layers(const TrainOptions& options, const Model& model) {
+void check_layers(const ModelOptions& options, const Model& model) {
   bool has_filters = false, has_matrices = false;
   for (const auto& module : model.modules(/*include_self=*/false)) {
     has_filters |= dynamic_cast<Conv2dImpl*>(module.get()) != nullptr;
@@ -72,11 +71,12 @@ void check_layers(const TrainOptions& options, const Model& model) {
   };
   if (options.is_channels_last && !has_filters) refuse("--channels-last", "convolutions (penstock::Conv2d)");
   if (precision_of(options).dtype && !has_filters && !has_matrices)
-    refuse("--precision " + options.precision, "convolutions or linear layers (penstock::Conv2d, penstock::Linear)");
+    refuse("--precision " + options.precision.text(),
+           "convolutions or linear layers (penstock::Conv2d, penstock::Linear)");
 }
 
-void set_matrix_precision(const TrainOptions& options) {
-  if (parse_spec("precision", options.precision).name() != "tf32") return;
+void set_matrix_precision(const ModelOptions& options) {
+  if (options.precision->name != "tf32") return;
   at::globalContext().setAllowTF32CuDNN(true);
   at::globalContext().setAllowTF32CuBLAS(true);
 }

@@ -11,8 +11,10 @@
 
 namespace penstock {
 
+class Model;
+
 /// What the model of a run computes in.
-Precision precision_of(const TrainOptions& options);
+Precision precision_of(const ModelOptions& options);
 
 /// How the rows of resident pictures are written: in half precision if the model would round them first anyway. The
 /// bits of a step are the same then, and the rows take half the memory.
@@ -23,10 +25,10 @@ Layout layout_of_rows(const Precision& precision, const Model& model);
 void check_precision(const TrainOptions& options, torch::DeviceType device);
 
 /// Throws config_error for --channels-last or half precision of a model without a layer that knows it.
-void check_layers(const TrainOptions& options, const Model& model);
+void check_layers(const ModelOptions& options, const Model& model);
 
 /// With tf32, products of f32 matrices are computed from factors of 11 bits, also those of linear layers. Otherwise
 /// LibTorch's defaults stay, which are so for convolutions on CUDA.
-void set_matrix_precision(const TrainOptions& options);
+void set_matrix_precision(const ModelOptions& options);
 
 }  // namespace penstock

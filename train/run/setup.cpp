@@ -19,8 +19,8 @@ namespace {
 std::unique_ptr<Model> drawn_model(const Setup& setup) {
   const auto& options = setup.options;
   at::manual_seed(options.seed);
-  return naming_memory("--arch " + options.arch, "its weights", "a smaller model",
-                       [&] { return make_model_of(options.arch, setup.shape); });
+  return naming_memory("--arch " + options.arch.text(), "its weights", "a smaller model",
+                       [&] { return make_model_of(options.arch.text(), setup.shape); });
 }
 
 /// Calls `read` with the path of --pretrained, if it is given.
@@ -43,8 +43,8 @@ void take_weights(Model& model, const NamedWeights& weights) {
   for (const auto& [name, value] : weights) model.named_parameters()[name].copy_(value);
 }
 
-OptimizerOptions optimizer_options(const TrainOptions& options) {
-  return {options.learning_rate, options.momentum, options.weight_decay, options.optimizer};
+OptimizerOptions optimizer_options(const OptimizationOptions& options) {
+  return {options.learning_rate, options.momentum, options.weight_decay, options.optimizer.text()};
 }
 
 std::unique_ptr<Model> make_model(const Setup& setup) {

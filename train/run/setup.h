@@ -37,7 +37,7 @@ struct Setup {
 void take_weights(Model& model, const NamedWeights& weights);
 
 /// Requires that the learning rate is resolved.
-OptimizerOptions optimizer_options(const TrainOptions& options);
+OptimizerOptions optimizer_options(const OptimizationOptions& options);
 
 /// The model as it is before the first step: with weights that depend on the seed alone, or pretrained, and with its
 /// frozen layers; on the CPU. Sets LibTorch's random numbers to what they are after one model was made.

@@ -7,7 +7,8 @@
 #include "core/text.h"
 #include "train/checkpoint/kept_checkpoints.h"
 #include "train/checkpoint/last_checkpoint.h"
-#include "train/launch/launch.h"
+#include "train/launch/environment.h"
+#include "train/launch/spawn.h"
 
 namespace penstock {
 namespace {

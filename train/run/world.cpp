@@ -11,7 +11,7 @@
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/text.h"
-#include "train/launch/launch.h"
+#include "train/launch/environment.h"
 #include "train/parallel/strategy/strategy.h"
 #include "train/rendezvous/address.h"
 #include "train/run/exact.h"
@@ -189,7 +189,7 @@ void check_world(const TrainOptions& options, const World& world, torch::DeviceT
 }  // namespace
 
 Mesh mesh_of(const TrainOptions& options, int ranks, std::optional<torch::DeviceType> device, int local_ranks) {
-  const Spec spec = parse_spec("mode", options.mode);
+  const Spec& spec = *options.mode;
   const auto& mode = StrategyRegistry::entry(spec.name());
   const int gpus = device == torch::kCUDA ? static_cast<int>(torch::cuda::device_count()) : 0;
   check_exact_mode(options);
@@ -198,7 +198,7 @@ Mesh mesh_of(const TrainOptions& options, int ranks, std::optional<torch::Device
                                                       .batch_size = options.batch_size,
                                                       .shards = options.exact_shards,
                                                       .gpus = device ? gpus : -1,
-                                                      .optimizer = options.optimizer,
+                                                      .optimizer = options.optimizer.text(),
                                                       .local_ranks = local_ranks});
 }
 

@@ -36,8 +36,9 @@ class ModeRows {
   ModeRows(const VerifyOptions& options, const std::string& mode, Matrix& matrix)
       : options_(options),
         mode_(mode),
-        entry_(StrategyRegistry::entry(parse_spec("mode", mode).name())),
-        spec_(parse_spec("mode", mode).with_keys(entry_.keys)),
+        typed_(parse_spec("mode", mode)),
+        entry_(StrategyRegistry::entry(typed_.name())),
+        spec_(typed_.with_keys(entry_.keys)),
         matrix_(matrix) {}
 
   /// Those of the numbers of ranks that the mode takes.
@@ -166,8 +167,9 @@ class ModeRows {
 
   const VerifyOptions& options_;
   const std::string& mode_;
+  const Spec typed_;
   const StrategyRegistry::Entry& entry_;
-  Spec spec_;
+  const Spec spec_;
   Matrix& matrix_;
 };
 

@@ -5,6 +5,7 @@
 #include "core/registry.h"
 #include "loader/codecs/codec.h"
 #include "loader/pack/unpack.h"
+#include "loader/pack/verify.h"
 #include "loader/shards/dataset.h"
 #include "tests/loader/storage_test_data.h"
 

@@ -6,6 +6,7 @@
 #include "loader/codecs/codec.h"
 #include "loader/jpeg/base/header.h"
 #include "loader/pack/unpack.h"
+#include "loader/pack/verify.h"
 #include "loader/shards/dataset.h"
 #include "tests/loader/jpeg_pictures.h"
 #include "tests/loader/storage_test_data.h"

@@ -6,6 +6,7 @@
 
 #include "core/text.h"
 #include "loader/pack/pack.h"
+#include "loader/pack/verify.h"
 #include "loader/shards/dataset.h"
 #include "tests/loader/storage_test_data.h"
 

@@ -13,6 +13,7 @@
 #include "loader/codecs/codec.h"
 #include "loader/files/safetensors.h"
 #include "loader/pack/partial.h"
+#include "loader/pack/verify.h"
 #include "loader/shards/dataset.h"
 #include "loader/shards/shard_writer.h"
 #include "tests/loader/storage_test_data.h"

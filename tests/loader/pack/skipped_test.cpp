@@ -7,6 +7,7 @@
 
 #include "core/json_text.h"
 #include "loader/pack/pack.h"
+#include "loader/pack/verify.h"
 #include "loader/shards/dataset.h"
 #include "tests/loader/storage_test_data.h"
 

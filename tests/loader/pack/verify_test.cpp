@@ -1,4 +1,6 @@
 // verify(): finds any flipped bit and says what is wrong.
+#include "loader/pack/verify.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/train/small_dataset.h"
+#include "train/feed/counting_feeder.h"
 #include "train/feed/host_feeder.h"
 
 namespace penstock {

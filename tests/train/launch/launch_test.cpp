@@ -1,12 +1,11 @@
 // launch: what the variables of each launcher mean, and which contradictions are refused.
-#include "train/launch/launch.h"
-
 #include <gmock/gmock.h>
 
 #include <cstdlib>
 #include <map>
 
 #include "tests/support/testing.h"
+#include "train/launch/environment.h"
 
 namespace penstock {
 namespace {

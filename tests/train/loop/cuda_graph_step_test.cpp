@@ -7,6 +7,7 @@
 
 #include "tests/train/captured_training.h"
 #include "tests/train/picture_datasets.h"
+#include "train/resident/resident_feeder.h"
 
 namespace penstock {
 namespace {

@@ -12,6 +12,7 @@
 #include "tests/support/testing.h"
 #include "tests/train/small_dataset.h"
 #include "train/feed/training_data.h"
+#include "train/options/check.h"
 #include "train/options/flag_table.h"
 #include "train/options/lr_schedule.h"
 #include "train/options/options_file.h"
@@ -22,9 +23,11 @@ namespace {
 const std::vector<std::string> kArchs{"lenet", "resnet18"}, kModes{"ddp", "single"}, kOptimizers{"adamw", "sgd"};
 
 std::string check_message(const std::function<void(TrainOptions&)>& change) {
-  TrainOptions options;
-  change(options);
-  return message_of(ErrorKind::kConfig, [&] { check(options, kArchs, kModes, kOptimizers); });
+  return message_of(ErrorKind::kConfig, [&] {
+    TrainOptions options;
+    change(options);
+    check(options, kArchs, kModes, kOptimizers);
+  });
 }
 
 TEST(DurationTest, NeedsItsUnit) {
@@ -56,6 +59,19 @@ TEST(NetworkTextTest, IsADelayAndARate) {
   }
 }
 
+TEST(TypedTest, AWrongTextLeavesTextAndValueAsTheyWere) {
+  TrainOptions options;
+  options.mode = " ddp( buckets = 3 ) ";
+  EXPECT_EQ(options.mode.text(), " ddp( buckets = 3 ) ");
+  EXPECT_EQ(options.mode->text(), "ddp(buckets=3)");
+  EXPECT_THROW(options.mode = "pipeline(", Error);
+  EXPECT_THROW(options.average = "ema(decay=2)", Error);
+  EXPECT_EQ(options.mode.text(), " ddp( buckets = 3 ) ");
+  EXPECT_EQ(options.mode->name(), "ddp");
+  EXPECT_EQ(options.average.text(), "");
+  EXPECT_EQ(options.average->every, 0);
+}
+
 TEST(TrainOptionsTest, DefaultsAreValid) { EXPECT_NO_THROW(check(TrainOptions(), kArchs, kModes, kOptimizers)); }
 
 TEST(TrainOptionsTest, NumbersOutOfRangeNameFlagValueAndRange) {
@@ -64,6 +80,12 @@ TEST(TrainOptionsTest, NumbersOutOfRangeNameFlagValueAndRange) {
   EXPECT_EQ(check_message([](auto& o) { o.batch_size = 0; }), "--batch-size is 0; expected 1 or more");
   EXPECT_EQ(check_message([](auto& o) { o.epochs = -1; }), "--epochs is -1; expected 0 or more");
   EXPECT_EQ(check_message([](auto& o) { o.momentum = 1; }), "--momentum is 1; expected 0 or more and less than 1");
+  EXPECT_EQ(check_message([](auto& o) { o.label_smoothing = 1; }),
+            "--label-smoothing is 1; expected 0 or more and less than 1");
+  EXPECT_EQ(check_message([](auto& o) { o.rank = -2; }), "--rank is -2; expected -1 or more");
+  EXPECT_EQ(check_message([](auto& o) { o.gpu = -2; }), "--gpu is -2; expected 0 or more");
+  EXPECT_EQ(check_message([](auto& o) { o.bias_decay = -2; }),
+            "--bias-decay is -2; expected 0 or more and less than inf");
   EXPECT_EQ(check_message([](auto& o) { o.learning_rate = NAN; }), "--lr is nan; expected 0 or more and less than inf");
   EXPECT_EQ(check_message([](auto& o) { o.learning_rate = -2; }), "--lr is -2; expected 0 or more and less than inf");
 }
@@ -84,7 +106,7 @@ TEST(TrainOptionsTest, DecodePathsAreRead) {
   const auto path = [](const char* name) {
     TrainOptions options;
     options.decode = name;
-    return decode_of(options);
+    return *options.decode;
   };
   EXPECT_EQ(path("auto"), DecodePath::kAuto);
   EXPECT_EQ(path("index"), DecodePath::kIndex);

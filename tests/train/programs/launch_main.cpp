@@ -11,7 +11,8 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "tools/cli.h"
-#include "train/launch/launch.h"
+#include "train/launch/environment.h"
+#include "train/launch/spawn.h"
 
 namespace {
 

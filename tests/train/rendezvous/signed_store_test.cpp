@@ -10,6 +10,7 @@
 
 #include "train/rendezvous/heartbeat.h"
 #include "train/rendezvous/store_rendezvous.h"
+#include "train/rendezvous/token.h"
 
 namespace penstock::detail {
 namespace {

@@ -13,6 +13,7 @@
 #include "tests/train/resident_batches.h"
 #include "tests/train/small_dataset.h"
 #include "train/feed/feeder.h"
+#include "train/resident/resident_feeder.h"
 
 namespace penstock {
 namespace {

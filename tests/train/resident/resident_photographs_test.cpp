@@ -14,6 +14,7 @@
 #include "train/feed/feeder.h"
 #include "train/resident/device_kernels.h"
 #include "train/resident/kernel_compiler.h"
+#include "train/resident/resident_feeder.h"
 
 namespace penstock {
 namespace {

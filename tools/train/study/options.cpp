@@ -10,6 +10,7 @@
 #include "tools/train/flags.h"
 #include "tools/train/lists.h"
 #include "train/launch/command.h"
+#include "train/options/check.h"
 #include "train/run/program.h"
 
 namespace penstock {
@@ -30,7 +31,7 @@ void check_passed_on(const TrainOptions& train) {
   const auto refuse = [](const std::string& flag, const char* expected) {
     throw config_error(concat(flag, ": cannot be given to a study; expected ", expected));
   };
-  if (train.mode != unset.mode) refuse(concat("--mode ", train.mode), "--modes");
+  if (train.mode.text() != unset.mode.text()) refuse(concat("--mode ", train.mode), "--modes");
   if (train.only_evaluates) refuse("--evaluate", "no --evaluate: a study trains");
   if (train.prints_schedule) refuse("--print-schedule", "no --print-schedule: a study trains");
   if (!train.resume.empty()) refuse(concat("--resume ", train.resume.string()), "--pretrained, or no weights");

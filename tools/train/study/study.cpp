@@ -15,7 +15,7 @@
 #include "tools/train/study/page.h"
 #include "tools/train/study/process.h"
 #include "tools/train/study/table.h"
-#include "train/launch/launch.h"
+#include "train/launch/environment.h"
 
 namespace penstock {
 namespace {

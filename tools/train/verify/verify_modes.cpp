@@ -11,7 +11,7 @@
 #include "tools/plugins.h"
 #include "tools/train/lists.h"
 #include "tools/train/verify/table.h"
-#include "train/launch/launch.h"
+#include "train/launch/environment.h"
 #include "train/run/program.h"
 
 namespace penstock {

@@ -8,6 +8,7 @@
 #include "train/parallel/modes/mode_keys.h"
 #include "train/parallel/sync/bucket_sync.h"
 #include "train/parallel/sync/compressed_sync.h"
+#include "train/parallel/sync/power_sgd.h"
 
 namespace penstock {
 namespace {

@@ -1,8 +1,8 @@
 // PowerSGD: the two products of each matrix, and what is left out.
+#include "train/parallel/sync/power_sgd.h"
+
 #include <ATen/CPUGeneratorImpl.h>
 #include <c10/util/accumulate.h>
-
-#include "train/parallel/sync/compressed_sync.h"
 
 namespace penstock::detail {
 namespace {

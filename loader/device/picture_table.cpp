@@ -1,11 +1,12 @@
 // DevicePictures: reads headers, and collects the tables that pictures share.
+#include "loader/device/picture_table.h"
+
 #include <algorithm>
 #include <cstring>
 
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
-#include "loader/device/picture_table.h"
 #include "loader/files/picture_checks.h"
 #include "loader/jpeg/store/codebook.h"
 #include "loader/jpeg/store/coefficient_sample.h"

@@ -1,7 +1,8 @@
 // Pipeline: parses a list of transforms, refuses lists that cannot be one resample, and runs the list over a plan.
+#include "augment/transform.h"
+
 #include <algorithm>
 
-#include "augment/transform.h"
 #include "core/error.h"
 #include "core/text.h"
 

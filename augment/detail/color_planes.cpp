@@ -1,10 +1,10 @@
 // Colour steps of render(): decides which pass does which step, and has the steps that need more than single pixels.
+#include "augment/detail/color_planes.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <span>
-
-#include "augment/detail/color_planes.h"
 
 namespace penstock::detail {
 namespace {

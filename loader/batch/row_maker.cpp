@@ -1,14 +1,16 @@
 // RowMaker: position -> sample -> plan -> pixels.
+#include "loader/batch/row_maker.h"
+
 #include <algorithm>
 #include <cstring>
 #include <new>
 #include <utility>
 
+#include "augment/footprint.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/limits.h"
 #include "core/text.h"
-#include "loader/batch/row_maker.h"
 #include "loader/files/map_guard.h"
 
 namespace penstock::detail {

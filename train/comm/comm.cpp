@@ -1,6 +1,7 @@
 // self: the group of one rank. Every collective is the identity.
-#include "core/error.h"
 #include "train/comm/comm.h"
+
+#include "core/error.h"
 
 namespace penstock {
 namespace {

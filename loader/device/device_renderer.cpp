@@ -1,11 +1,20 @@
 // KernelBatch: works out what each kernel has to do for a batch of plans, and where it works in the scratch memory.
+// run_on_cpu(): the kernels as loops over blocks and threads.
+#include "loader/device/device_renderer.h"
+
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
+#include "augment/footprint.h"
 #include "augment/resampling.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/device/color_kernel.h"
+#include "loader/device/decode_kernel.h"
 #include "loader/device/picture_table.h"
+#include "loader/device/recolor_kernel.h"
+#include "loader/device/render_kernel.h"
 #include "loader/jpeg/pixels/pixel_layout.h"
 
 namespace penstock {
@@ -261,6 +270,28 @@ KernelLaunches kernel_launches(const BatchShape& shape, const KernelNeeds& needs
            {"penstock_render", detail::kRenderThreads,
             rows * static_cast<uint64_t>(height) * blocks(width, detail::kRenderThreads)},
            {"penstock_recolor", detail::kRecolorThreads, needs.recolors ? rows : 0}}};
+}
+
+void run_on_cpu(const KernelLaunches& launches, std::span<const std::byte> arguments, bool is_reversed) {
+  detail::KernelArguments given;
+  if (arguments.size() != sizeof given)
+    throw bug_error(concat("device renderer: ", arguments.size(), " bytes of arguments; expected ", sizeof given));
+  std::memcpy(&given, arguments.data(), sizeof given);
+  const auto group = std::make_unique<detail::GroupShared>();
+  const auto render = std::make_unique<detail::RenderShared>();
+  const auto recolor = std::make_unique<detail::RecolorShared>();
+  const auto [weigh_launch, decode_launch, color_launch, render_launch, recolor_launch] = launches;
+  const auto run = [&](const KernelLaunch& launch, const auto& kernel) {
+    const ThreadBlock block{launch.threads, is_reversed};
+    for (uint64_t task = 0; task < launch.blocks; ++task) kernel(block, task);
+  };
+  run(weigh_launch, [&](const ThreadBlock& block, uint64_t task) { detail::weigh_taps_of(block, given, task); });
+  run(decode_launch,
+      [&](const ThreadBlock& block, uint64_t task) { detail::decode_group(block, *group, given, task); });
+  run(color_launch, [&](const ThreadBlock& block, uint64_t task) { detail::color_tile(block, given, task); });
+  run(render_launch, [&](const ThreadBlock& block, uint64_t task) { detail::render_row(block, *render, given, task); });
+  run(recolor_launch,
+      [&](const ThreadBlock& block, uint64_t task) { detail::recolor_row(block, *recolor, given, task); });
 }
 
 }  // namespace penstock

@@ -1,11 +1,12 @@
 // Ring: issues batches, cuts them into chunks, and decides who waits and who is woken.
+#include "loader/batch/ring.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <utility>
 
 #include "core/clock.h"
-#include "loader/batch/ring.h"
 
 namespace penstock::detail {
 namespace {
