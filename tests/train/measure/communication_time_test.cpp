@@ -112,7 +112,7 @@ TEST(CommunicationTimeTest, AScatterThatWaitsInBackwardIsNoPartOfIt) {
     trained.emplace_back(name, torch::ones({4}, torch::kFloat64).requires_grad_());
   auto buckets = detail::slice_parameters(detail::values(trained), {{2}, {1}, {0}}, comm);
   for (auto& bucket : buckets) bucket.gradient = torch::zeros_like(bucket.slice);
-  const auto sync = detail::make_scatter_sync(trained, comm, recorder, /*backward_count=*/1, buckets);
+  const auto sync = detail::make_reduce_scatter_sync({trained, comm, recorder}, buckets);
   auto output = torch::ones({4}, torch::kFloat64);
   for (const auto& [name, tensor] : trained) output = output * tensor;  // backward comes to the third one first
   recorder.keep_laps();

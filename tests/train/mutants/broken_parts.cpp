@@ -5,7 +5,7 @@
 #include "train/parallel/engine/engine.h"
 #include "train/parallel/exact/tree_sync.h"
 #include "train/parallel/pipeline/stage_cuts.h"
-#include "train/parallel/sharding/sharded_update.h"
+#include "train/parallel/sharding/sharded_state.h"
 #include "train/parallel/strategy/buckets.h"
 #include "train/parallel/sync/bucket_sync.h"
 
@@ -20,10 +20,10 @@ Registered<StrategyKind> mutant_of_parts(const char* name, const char* help,
           help,
           [choose](const Spec&, const StrategyContext& context) {
             const Mesh mesh{.data = context.comm.world_size()};
-            StepConfig choices{.mesh = mesh};
-            choices.sync = make_bucket_sync;
-            choose(choices);
-            return std::make_unique<Engine>(context, choices);
+            StepConfig config{.mesh = mesh};
+            config.sync = make_bucket_sync;
+            choose(config);
+            return std::make_unique<Engine>(context, config);
           },
           {.mesh = [](const Spec&, const MeshRequest& request) {
             return Mesh{.data = request.ranks > 0 ? request.ranks : request.default_ranks};
@@ -52,10 +52,10 @@ class BucketLeftOut final : public OrderedBuckets {
 };
 const auto kBucketLeftOut =
     mutant_of_parts("bucket-left-out", "the first bucket is not summed over the ranks", [](auto& c) {
-      c.sync = [](const auto& trained, Comm& comm, Recorder& recorder, int backward_count) {
-        const auto parameters = values(trained);
-        return std::make_unique<BucketLeftOut>(parameters, assign_buckets(bytes_of(parameters)), comm, recorder,
-                                               backward_count);
+      c.sync = [](const SyncContext& sync) {
+        const auto parameters = values(sync.trained);
+        return std::make_unique<BucketLeftOut>(parameters, assign_buckets(bytes_of(parameters)), sync.comm,
+                                               sync.recorder, sync.backward_count);
       };
     });
 
@@ -83,17 +83,18 @@ class SummedTwice final : public OrderedBuckets {
   std::vector<Bucket> buckets_;
 };
 
-void accumulate(StepConfig& choices) {
-  choices.micro_batches = 2;
-  choices.schedule = accumulation(2);
+void accumulate(StepConfig& config) {
+  config.micro_batches = 2;
+  config.schedule = accumulation(2);
 }
 
 const auto kSummedTwice = mutant_of_parts(
     "summed-twice", "what an accumulated batch has so far is summed again with its rest", [](StepConfig& c) {
       accumulate(c);
-      c.sync = [](const auto& trained, Comm& comm, Recorder& recorder, int) {
-        const auto parameters = values(trained);
-        return std::make_unique<SummedTwice>(parameters, assign_buckets(bytes_of(parameters)), comm, recorder);
+      c.sync = [](const SyncContext& sync) {
+        const auto parameters = values(sync.trained);
+        return std::make_unique<SummedTwice>(parameters, assign_buckets(bytes_of(parameters)), sync.comm,
+                                             sync.recorder);
       };
     });
 
@@ -106,7 +107,8 @@ const auto kMicroBatchTwice = mutant_of_parts(
 /// ZeRO's update without the gather.
 class SliceNotGathered final : public Update {
  public:
-  explicit SliceNotGathered(const UpdateContext& context) : inner_(make_sharded_update(context)) {}
+  explicit SliceNotGathered(const UpdateContext& context)
+      : inner_(ShardedState({.optimizer = true}).make_update(context)) {}
   void step() override { inner_->step(); }
   void step_bucket(size_t bucket) override { inner_->step_bucket(bucket); }
   Optimizer& optimizer() override { return inner_->optimizer(); }
@@ -118,15 +120,14 @@ class SliceNotGathered final : public Update {
 };
 const auto kSliceNotGathered = mutant_of_parts(
     "slice-not-gathered", "each rank of zero has the new parameters of its slice alone", [](StepConfig& c) {
-      c.sliced.optimizer = true;
+      c.sharded.optimizer = true;
       c.update = [](const UpdateContext& context) { return std::make_unique<SliceNotGathered>(context); };
     });
 
 /// The sum of --exact, in which each shard is the next leaf of its rank's part of the tree.
 class LeavesShifted final : public GradientSync {
  public:
-  LeavesShifted(const NamedTensors& trained, Comm& comm, Recorder& recorder, int leaf_count)
-      : inner_(make_tree_sync(trained, comm, recorder, leaf_count)), leaf_count_(leaf_count) {}
+  explicit LeavesShifted(const SyncContext& sync) : inner_(make_tree_sync(sync)), leaf_count_(sync.backward_count) {}
   void begin() override { inner_->begin(); }
   void finish() override { inner_->finish(); }
   void begin_backward(int micro_batch) override { inner_->begin_backward((micro_batch + 1) % leaf_count_); }
@@ -143,16 +144,14 @@ const Registered<StrategyKind> kLeavesShifted{
     "with --exact the shards of a rank are added in another order",
     [](const Spec&, const StrategyContext& context) {
       const Mesh mesh{.data = context.comm.world_size(), .shards = context.shards};
-      StepConfig choices{.mesh = mesh};
-      choices.sync = make_bucket_sync;
+      StepConfig config{.mesh = mesh};
+      config.sync = make_bucket_sync;
       if (context.shards > 0) {
-        choices.micro_batches = context.shards / choices.mesh.data;
-        choices.schedule = accumulation(choices.micro_batches);
-        choices.sync = [](const auto& trained, Comm& comm, Recorder& recorder, int leaf_count) {
-          return std::make_unique<LeavesShifted>(trained, comm, recorder, leaf_count);
-        };
+        config.micro_batches = context.shards / config.mesh.data;
+        config.schedule = accumulation(config.micro_batches);
+        config.sync = [](const SyncContext& sync) { return std::make_unique<LeavesShifted>(sync); };
       }
-      return std::make_unique<Engine>(context, choices);
+      return std::make_unique<Engine>(context, config);
     },
     {.mesh =
          [](const Spec&, const MeshRequest& request) {
@@ -164,11 +163,11 @@ const Registered<StrategyKind> kLeavesShifted{
 std::unique_ptr<Strategy> make_backward_early(const Spec&, const StrategyContext& context) {
   const int ranks = context.comm.world_size(), rank = context.comm.rank(), micro_batches = 4;
   const Mesh mesh{.pipe = ranks};
-  StepConfig choices{.mesh = mesh, .micro_batches = micro_batches};
-  choices.ranges = balanced(context.model.stages().size(), static_cast<size_t>(ranks), part_parameters(context.model));
-  choices.schedule = schedules_of({.ranks = ranks, .micro_batches = micro_batches})[static_cast<size_t>(rank)];
-  if (rank + 1 == ranks) std::swap(choices.schedule[0], choices.schedule[1]);
-  return std::make_unique<Engine>(context, choices);
+  StepConfig config{.mesh = mesh, .micro_batches = micro_batches};
+  config.ranges = balanced(context.model.stages().size(), static_cast<size_t>(ranks), part_parameters(context.model));
+  config.schedule = schedules_of({.ranks = ranks, .micro_batches = micro_batches})[static_cast<size_t>(rank)];
+  if (rank + 1 == ranks) std::swap(config.schedule[0], config.schedule[1]);
+  return std::make_unique<Engine>(context, config);
 }
 const Registered<StrategyKind> kBackwardEarly{
     "backward-early",

@@ -9,12 +9,28 @@
 #include <utility>
 
 #include "core/clock.h"
+#include "train/parallel/engine/step_config.h"
 
 namespace penstock::detail {
 namespace {
 
 void sleep_till(int64_t ns) {
   std::this_thread::sleep_until(std::chrono::steady_clock::time_point(std::chrono::nanoseconds(ns)));
+}
+
+EmulatedWork work_of(const StepParts& parts, const Emulation& emulation) {
+  const auto& config = parts.config;
+  EmulatedWork work{.step_ns = emulation.step_ns,
+                    .shares = int64_t{config.mesh.data} * config.mesh.replicas,
+                    .micro_batches = config.micro_batches,
+                    .rank = parts.pipe_rank,
+                    .ranks = config.mesh.pipe,
+                    .schedule = config.schedule,
+                    .chunks = parts.part.chunks(),
+                    .net = emulation.network};
+  for (const auto& [name, parameter] : parts.part.parameters())
+    work.replica_bytes += static_cast<int64_t>(parameter.nbytes()) * (config.mesh.replicas - 1);
+  return work;
 }
 
 }  // namespace
@@ -28,21 +44,39 @@ int64_t operation_ns(const EmulatedWork& work, size_t stage_count, const Operati
          (3 * static_cast<int64_t>(stage_count) * work.shares * work.micro_batches);
 }
 
-EmulatedStep::EmulatedStep(ModelPart& part, StageLink* link, GradientSync* sync, Recorder& recorder, EmulatedWork work)
-    : part_(part),
-      link_(link),
-      sync_(sync),
-      recorder_(recorder),
-      work_(std::move(work)),
-      output_sizes_(part.chunk_count()),
-      inputs_(part.chunk_count() * static_cast<size_t>(work_.micro_batches)),
-      trained_of_stage_(part.stage_count()) {
-  const auto stages = part.stages_of_parameters();
+EmulatedStep::EmulatedStep(const StepParts& parts, const Emulation& emulation, std::unique_ptr<StepRunner> real)
+    : part_(parts.part),
+      link_(parts.link),
+      update_(parts.update),
+      sync_(parts.sync),
+      device_(parts.device),
+      recorder_(parts.recorder),
+      real_(std::move(real)),
+      has_copies_(parts.data.world_size() > 1),
+      work_(work_of(parts, emulation)),
+      output_sizes_(part_.chunk_count()),
+      inputs_(part_.chunk_count() * static_cast<size_t>(work_.micro_batches)),
+      trained_of_stage_(part_.stage_count()) {
+  const auto stages = part_.stages_of_parameters();
   size_t trained = 0;
   for (size_t i = 0; i < stages.size(); ++i)
-    if (part.parameters()[i].second.requires_grad()) trained_of_stage_[stages[i]].push_back(trained++);
+    if (part_.parameters()[i].second.requires_grad()) trained_of_stage_[stages[i]].push_back(trained++);
   // Linux wakes a thread up to 50 us late, to save wake-ups, unless it asks for better: 4 % of a step of 1.2 ms.
   prctl(PR_SET_TIMERSLACK, 1UL);
+}
+
+StepSums EmulatedStep::compute_gradients(const DeviceBatch& batch) {
+  if (has_copies_) sync_.begin();
+  run(link_.with_targets(batch));
+  link_.finish();
+  recorder_.enter(Phase::kCommunication);
+  if (has_copies_) sync_.finish();
+  return no_sums(device_);
+}
+
+void EmulatedStep::update() {
+  if (has_copies_) update_.share();
+  recorder_.mark(Phase::kCommunication);
 }
 
 void EmulatedStep::run(const DeviceBatch& batch) {
@@ -51,7 +85,7 @@ void EmulatedStep::run(const DeviceBatch& batch) {
   for (const auto& operation : work_.schedule) {
     const int64_t rows = std::clamp<int64_t>(batch.count - each * operation.micro_batch, 0, each);
     // Alone, a rank takes the whole time for any batch, also for one that has fewer rows than micro-batches.
-    if (rows == 0 && link_ != nullptr) continue;
+    if (rows == 0 && work_.ranks > 1) continue;
     if (operation.kind == Operation::Kind::kForward)
       forward(batch, operation, rows);
     else
@@ -71,7 +105,7 @@ void EmulatedStep::forward(const DeviceBatch& batch, const Operation& operation,
   const auto chunk = static_cast<size_t>(operation.chunk);
   torch::Tensor input;
   if (!part_.is_first(chunk)) {
-    input = link_->receive_activation(part_of(operation), operation.micro_batch, rows);
+    input = link_.receive_activation(part_of(operation), operation.micro_batch, rows);
     recorder_.mark(Phase::kBubble);
     input_of(operation) = input;
   }
@@ -80,7 +114,7 @@ void EmulatedStep::forward(const DeviceBatch& batch, const Operation& operation,
   if (!part_.is_last(chunk)) find_output_sizes(chunk, input.defined() ? input : batch.images);
   sleep_till(begin_ns + operation_ns(work_, part_.stage_count(), operation));
   if (!part_.is_last(chunk))
-    link_->send_activation(part_of(operation), operation.micro_batch, output_like(chunk, rows).zero_());
+    link_.send_activation(part_of(operation), operation.micro_batch, output_like(chunk, rows).zero_());
   recorder_.mark(Phase::kForward);
 }
 
@@ -88,13 +122,13 @@ void EmulatedStep::backward(const Operation& operation, int64_t rows) {
   const auto chunk = static_cast<size_t>(operation.chunk);
   const bool is_late_half = operation.kind == Operation::Kind::kWeightGradient;
   if (!part_.is_last(chunk) && !is_late_half) {
-    link_->receive_gradient(part_of(operation), operation.micro_batch, output_like(chunk, rows));
+    link_.receive_gradient(part_of(operation), operation.micro_batch, output_like(chunk, rows));
     recorder_.mark(Phase::kBubble);
   }
   recorder_.enter(Phase::kBackward);
   wait_for_stages(operation);
   if (!part_.is_first(chunk) && !is_late_half)
-    link_->send_gradient(part_of(operation), operation.micro_batch, std::exchange(input_of(operation), {}));
+    link_.send_gradient(part_of(operation), operation.micro_batch, std::exchange(input_of(operation), {}));
   recorder_.mark(Phase::kBackward);
 }
 
@@ -105,10 +139,10 @@ void EmulatedStep::wait_for_stages(const Operation& operation) {
   const int64_t begin_ns = now_ns(), all_ns = operation_ns(work_, part_.stage_count(), operation);
   for (int64_t done = 1; done <= count; ++done) {
     sleep_till(begin_ns + all_ns * done / count);
-    if (sync_ == nullptr || operation.kind == Operation::Kind::kInputGradient) continue;
+    if (!has_copies_ || operation.kind == Operation::Kind::kInputGradient) continue;
     const auto& trained = trained_of_stage_[range.end - static_cast<size_t>(done)];
     for (auto parameter = trained.rbegin(); parameter != trained.rend(); ++parameter)
-      sync_->gradient_is_there(*parameter);
+      sync_.gradient_is_there(*parameter);
   }
 }
 

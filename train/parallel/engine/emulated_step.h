@@ -2,16 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
-#include "train/comm/network_model.h"
-#include "train/measure/recorder.h"
-#include "train/parallel/pipeline/stage_channel.h"
-#include "train/parallel/strategy/gradient_sync.h"
-#include "train/parallel/strategy/model_part.h"
+#include "train/comm/emulation.h"
+#include "train/parallel/engine/step_runner.h"
 #include "train/parallel/strategy/schedule.h"
-#include "train/tensor/device_batch.h"
 
 namespace penstock::detail {
 
@@ -36,18 +34,23 @@ int64_t operation_ns(const EmulatedWork& work, size_t stage_count, const Operati
 
 /// Waits where the mode would compute, in the order of its schedule, so that ranks wait for each other's messages as in
 /// a real step. Sends what a real step sends: activations and gradients of parts with their true sizes, and sums of
-/// gradients, each of which begins when backward has come to it. All that is sent is zeros.
+/// gradients, each of which begins when backward has come to it. All that is sent is zeros, and no parameter changes.
 ///
-/// Not emulated: the loss and the gathers of sync-bn and of zero(stage=3). Thread-safety: the training thread's alone.
-class EmulatedStep {
+/// Not emulated: the loss and the gathers of sync-bn and of zero(stage=3).
+class EmulatedStep final : public StepRunner {
  public:
-  /// `link`: null where this rank holds the whole model. `sync`: null where this rank is alone. All outlive this.
-  EmulatedStep(ModelPart& part, StageLink* link, GradientSync* sync, Recorder& recorder, EmulatedWork work);
+  /// `real` evaluates.
+  EmulatedStep(const StepParts& parts, const Emulation& emulation, std::unique_ptr<StepRunner> real);
 
-  void run(const DeviceBatch& batch);
+  StepSums compute_gradients(const DeviceBatch& batch) override;
+  void update() override;
+  torch::Tensor evaluate(const DeviceBatch& batch) override { return real_->evaluate(batch); }
+  int most_alive() const override { return real_->most_alive(); }
+  std::string capture_obstacle() const override { return "an emulated step computes nothing"; }
 
  private:
   int part_of(const Operation& operation) const { return operation.chunk * work_.ranks + work_.rank; }
+  void run(const DeviceBatch& batch);
   void copy_to_replicas();
   void forward(const DeviceBatch& batch, const Operation& operation, int64_t rows);
   void backward(const Operation& operation, int64_t rows);
@@ -57,9 +60,13 @@ class EmulatedStep {
   torch::Tensor& input_of(const Operation& operation);
 
   ModelPart& part_;
-  StageLink* link_;
-  GradientSync* sync_;
+  StageLink& link_;
+  Update& update_;
+  GradientSync& sync_;
+  torch::Device device_;
   Recorder& recorder_;
+  std::unique_ptr<StepRunner> real_;
+  bool has_copies_;  // gradients are summed over the data axis
   EmulatedWork work_;
   std::vector<std::vector<int64_t>> output_sizes_;  // one entry per chunk, without the rows; empty: not known yet
   torch::TensorOptions output_options_;

@@ -22,16 +22,16 @@ KindMemory kind_of(const char* kind, const std::vector<torch::Tensor>& held, int
 }
 
 /// `factor` * `whole_bytes`, of which this rank has a slice or all.
-void add_formula(KindMemory& memory, int64_t whole_bytes, int factor, bool is_sliced, int ranks) {
-  memory.formula = concat(factor == 1 ? "" : concat(factor, " "), "phi", is_sliced ? concat(" / ", ranks) : "");
-  memory.formula_bytes = static_cast<double>(whole_bytes) * factor / (is_sliced ? ranks : 1);
+void add_formula(KindMemory& memory, int64_t whole_bytes, int factor, bool is_sharded, int ranks) {
+  memory.formula = concat(factor == 1 ? "" : concat(factor, " "), "phi", is_sharded ? concat(" / ", ranks) : "");
+  memory.formula_bytes = static_cast<double>(whole_bytes) * factor / (is_sharded ? ranks : 1);
 }
 
 }  // namespace
 
 std::vector<KindMemory> measured_memory(const ModelPart& part, const GradientSync& sync,
                                         const OptimizerState& optimizer, const std::vector<torch::Tensor>& average,
-                                        const ShardedKinds& sliced, int ranks) {
+                                        const ShardedKinds& sharded, int ranks) {
   const auto parameters = values(part.parameters()), trained = values(part.trained());
   auto gradients = sync.buffers();
   for (const auto& parameter : trained) gradients.push_back(parameter.grad());
@@ -44,12 +44,12 @@ std::vector<KindMemory> measured_memory(const ModelPart& part, const GradientSyn
   }
   std::vector<KindMemory> kinds{kind_of("parameters", stored, part.store() ? part.store()->peak_bytes() : 0),
                                 kind_of("gradients", gradients, sync.peak_bytes()), kind_of("optimizer", state, 0)};
-  add_formula(kinds[0], total_bytes(parameters), 1, sliced.parameters, ranks);
-  add_formula(kinds[1], total_bytes(trained), 1, sliced.gradients, ranks);
-  add_formula(kinds[2], total_bytes(trained), static_cast<int>(optimizer.slots.size()), sliced.optimizer, ranks);
+  add_formula(kinds[0], total_bytes(parameters), 1, sharded.parameters, ranks);
+  add_formula(kinds[1], total_bytes(trained), 1, sharded.gradients, ranks);
+  add_formula(kinds[2], total_bytes(trained), static_cast<int>(optimizer.slots.size()), sharded.optimizer, ranks);
   if (!average.empty()) {
     kinds.push_back(kind_of("average", average, 0));
-    add_formula(kinds.back(), total_bytes(parameters), 1, /*is_sliced=*/false, ranks);
+    add_formula(kinds.back(), total_bytes(parameters), 1, /*is_sharded=*/false, ranks);
   }
   return kinds;
 }

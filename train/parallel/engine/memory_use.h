@@ -19,10 +19,10 @@ namespace penstock::detail {
 ///     average      φ      with --average alone; with the frozen parameters. The measured bytes include the average's
 ///                         buffers, the formula does not
 ///
-/// Where `sliced` says that a rank keeps a slice of a kind, the formula is divided by `ranks`. The average is never
-/// sliced.
+/// Where `sharded` says that a rank keeps a slice of a kind, the formula is divided by `ranks`. The average is never
+/// sharded.
 std::vector<KindMemory> measured_memory(const ModelPart& part, const GradientSync& sync,
                                         const OptimizerState& optimizer, const std::vector<torch::Tensor>& average,
-                                        const ShardedKinds& sliced, int ranks);
+                                        const ShardedKinds& sharded, int ranks);
 
 }  // namespace penstock::detail

@@ -6,45 +6,67 @@
 #include <algorithm>
 #include <utility>
 
-#include "train/parallel/exact/micro_shards.h"
 #include "train/parallel/replicas/replicas.h"
-#include "train/parallel/strategy/gradient_sync.h"
 #include "train/parallel/strategy/loss.h"
 
 namespace penstock::detail {
 
-StepSums no_sums(const torch::Device& device) {
-  const auto options = torch::dtype(torch::kFloat32).device(device);
-  return {torch::zeros({}, options), torch::zeros({}, options.dtype(torch::kInt64)), 0};
+ScheduleRunner::ScheduleRunner(const StepParts& parts, std::unique_ptr<MicroBatchObserver> observer,
+                               double label_smoothing)
+    : config_(parts.config),
+      part_(parts.part),
+      link_(parts.link),
+      update_(parts.update),
+      sync_(parts.sync),
+      rank_(parts.pipe_rank),
+      ranks_(config_.mesh.pipe),
+      micro_batches_(config_.micro_batches),
+      device_(parts.device),
+      recorder_(parts.recorder),
+      spans_ranks_(parts.spans_ranks),
+      replicas_(config_.replicas.get()),
+      observer_(std::move(observer)),
+      label_smoothing_(label_smoothing),
+      trained_(values(part_.trained())),
+      alive_(part_.chunk_count() * static_cast<size_t>(micro_batches_)) {}
+
+StepSums ScheduleRunner::compute_gradients(const DeviceBatch& batch) {
+  sync_.begin();
+  observer_->begin(batch);
+  auto sums = run(link_.with_targets(batch));
+  link_.finish();
+  recorder_.enter(Phase::kCommunication);
+  sync_.finish();
+  observer_->finish();
+  sums.compression_error = sync_.compression_error();
+  recorder_.mark(Phase::kCommunication);
+  return sums;
 }
 
-ScheduleRunner::ScheduleRunner(ModelPart& part, StageLink* link, int rank, int ranks, int micro_batches,
-                               Schedule schedule, const torch::Device& device, Recorder& recorder, bool spans_ranks,
-                               Replicas* replicas)
-    : part_(part),
-      link_(link),
-      rank_(rank),
-      ranks_(ranks),
-      micro_batches_(micro_batches),
-      schedule_(std::move(schedule)),
-      device_(device),
-      recorder_(recorder),
-      spans_ranks_(spans_ranks),
-      replicas_(replicas),
-      trained_(values(part.trained())),
-      alive_(part.chunk_count() * static_cast<size_t>(micro_batches)) {}
+void ScheduleRunner::update() {
+  if (!config_.steps_in_backward) update_.step();
+  recorder_.mark(Phase::kOptimizer);
+  update_.share();
+  recorder_.mark(Phase::kCommunication);
+}
+
+std::string ScheduleRunner::capture_obstacle() const {
+  if (config_.mesh.shards > 0) return "--exact computes the shards of a batch one by one; expected no --exact";
+  return config_.can_be_captured ? "" : "this mode's cannot be captured; expected --mode single";
+}
 
 StepSums ScheduleRunner::run(const DeviceBatch& batch) {
   StepSums sums;
   const auto last = last_of_chunks(batch);
   weight_gradients_.clear();
-  for (const auto& operation : schedule_) {
+  for (const auto& operation : config_.schedule) {
     const Rows rows = rows_of(batch, operation.micro_batch);
     if (!runs(batch, rows)) continue;
     const bool is_backward = operation.kind != Operation::Kind::kForward;
-    if (sync_ && is_backward) sync_->begin_backward(operation.micro_batch);
+    if (is_backward) sync_.begin_backward(operation.micro_batch);
     if (is_backward)
-      weight_gradients_.begin_backward(!leaves_weights_ && last[static_cast<size_t>(operation.chunk)] == &operation);
+      weight_gradients_.begin_backward(!sync_.defers_weight_gradients() &&
+                                       last[static_cast<size_t>(operation.chunk)] == &operation);
     switch (operation.kind) {
       case Operation::Kind::kForward:
         forward(batch, operation, rows);
@@ -57,7 +79,7 @@ StepSums ScheduleRunner::run(const DeviceBatch& batch) {
         weight_gradient(operation);
         break;
     }
-    if (sync_ && is_backward) sync_->end_backward();
+    if (is_backward) sync_.end_backward();
   }
   if (!weight_gradients_.empty()) {
     recorder_.enter(Phase::kBackward);
@@ -69,7 +91,7 @@ StepSums ScheduleRunner::run(const DeviceBatch& batch) {
 
 std::vector<const Operation*> ScheduleRunner::last_of_chunks(const DeviceBatch& batch) const {
   std::vector<const Operation*> last(part_.chunk_count(), nullptr);
-  for (const auto& operation : schedule_) {
+  for (const auto& operation : config_.schedule) {
     const bool adds =
         operation.kind == Operation::Kind::kBackward || operation.kind == Operation::Kind::kWeightGradient;
     if (adds && runs(batch, rows_of(batch, operation.micro_batch)))
@@ -82,9 +104,9 @@ torch::Tensor ScheduleRunner::evaluate(const DeviceBatch& batch) {
   torch::Tensor output;
   for (int chunk = 0; chunk < static_cast<int>(part_.chunk_count()); ++chunk) {
     const int part = chunk * ranks_ + rank_;
-    output = run_part(part == 0 ? batch.images : link_->receive_activation(part, 0, batch.rows), chunk, batch.rows);
+    output = run_part(part == 0 ? batch.images : link_.receive_activation(part, 0, batch.rows), chunk, batch.rows);
     if (part_.is_last(chunk)) return output;
-    link_->send_activation(part, 0, output);
+    link_.send_activation(part, 0, output);
   }
   return torch::Tensor();
 }
@@ -132,10 +154,10 @@ torch::Tensor ScheduleRunner::output_of(const DeviceBatch& batch, const Operatio
 void ScheduleRunner::forward(const DeviceBatch& batch, const Operation& operation, const Rows& rows) {
   Alive& alive = alive_of(operation);
   if (!part_.is_first(operation.chunk)) {
-    alive.input = link_->receive_activation(part_of(operation), operation.micro_batch, rows.count).requires_grad_();
+    alive.input = link_.receive_activation(part_of(operation), operation.micro_batch, rows.count).requires_grad_();
     recorder_.mark(Phase::kBubble);
   }
-  if (shards_) shards_->before_forward(operation.micro_batch);
+  observer_->before_forward(operation.micro_batch);
   recorder_.enter(Phase::kForward);
   torch::Tensor output;
   if (operation.recomputes) {
@@ -146,14 +168,14 @@ void ScheduleRunner::forward(const DeviceBatch& batch, const Operation& operatio
     output = output_of(batch, operation, rows, alive);
     keep_graph(alive, output);
   }
-  if (shards_) shards_->after_forward(operation.micro_batch, rows.count);
-  if (!part_.is_last(operation.chunk)) link_->send_activation(part_of(operation), operation.micro_batch, output);
+  observer_->after_forward(operation.micro_batch, rows.count);
+  if (!part_.is_last(operation.chunk)) link_.send_activation(part_of(operation), operation.micro_batch, output);
   recorder_.mark(Phase::kForward);
 }
 
 void ScheduleRunner::recompute_forward(const DeviceBatch& batch, const Operation& operation, const Rows& rows,
                                        Alive& alive) {
-  if (shards_) shards_->before_rerun(operation.micro_batch);
+  observer_->before_recompute(operation.micro_batch);
   recorder_.enter(Phase::kForward);
   const RecomputedForward rerun(*alive.random, part_.buffers(), device_);
   keep_graph(alive, output_of(batch, operation, rows, alive));
@@ -164,7 +186,7 @@ torch::Tensor ScheduleRunner::gradient_of_output(const DeviceBatch& batch, const
                                                  const Alive& alive) {
   if (part_.is_last(operation.chunk))
     return torch::full_like(alive.output, 1.0 / static_cast<double>(batch.global_count));
-  auto gradient = link_->receive_gradient(part_of(operation), operation.micro_batch, alive.output);
+  auto gradient = link_.receive_gradient(part_of(operation), operation.micro_batch, alive.output);
   recorder_.mark(Phase::kBubble);
   return gradient;
 }
@@ -190,7 +212,7 @@ void ScheduleRunner::backward(const DeviceBatch& batch, const Operation& operati
     sums.correct = is_only ? hits : sums.correct + hits;
     sums.count += rows.count;
   }
-  if (!is_first) link_->send_gradient(part_of(operation), operation.micro_batch, alive.input.grad());
+  if (!is_first) link_.send_gradient(part_of(operation), operation.micro_batch, alive.input.grad());
   if (operation.kind == Operation::Kind::kBackward) {
     alive = {};
     --alive_count_;

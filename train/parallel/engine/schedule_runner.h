@@ -1,59 +1,35 @@
-// ScheduleRunner: forward and backward of one rank's micro-batches, in the order of its schedule.
+// ScheduleRunner: a real step, the forwards and backwards of its micro-batches in the order of the schedule.
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
-#include "train/measure/recorder.h"
 #include "train/nn/weight_gradients.h"
+#include "train/parallel/engine/step_config.h"
 #include "train/parallel/pipeline/recompute.h"
 #include "train/parallel/pipeline/split_backward.h"
-#include "train/parallel/pipeline/stage_channel.h"
-#include "train/parallel/strategy/model_part.h"
-#include "train/parallel/strategy/schedule.h"
-#include "train/parallel/strategy/strategy.h"
+#include "train/parallel/strategy/micro_batch_observer.h"
 
 namespace penstock::detail {
 
-class GradientSync;
 class Replicas;
-class MicroShards;
 
-/// The sums of no rows.
-StepSums no_sums(const torch::Device& device);
-
-/// A micro-batch is an equal number of rows; where a batch is not full, the last ones have fewer or none, and an empty
-/// one runs nowhere. Thread-safety: the training thread's alone.
-class ScheduleRunner {
+/// A step of a rank, by its schedule. A micro-batch is an equal number of rows; where a batch is not full, the last
+/// ones have fewer or none, and an empty one runs nowhere. Chunk k of the part is part k * ranks + rank of the model,
+/// in the order of the link's ranks. With StepConfig::replicas these run the whole model in place of the part.
+class ScheduleRunner final : public StepRunner {
  public:
-  /// `link`: null where this rank holds the whole model. Chunk k of `part` is part k * ranks + rank of the model, in
-  /// the order of the link's ranks. `replicas`: null, or they run the whole model in place of `part`. All outlive it.
-  /// With `spans_ranks` layers take statistics over the ranks of the batch: a rank without rows runs 0 rows, and
-  /// training mode depends on the rows of all.
-  ScheduleRunner(ModelPart& part, StageLink* link, int rank, int ranks, int micro_batches, Schedule schedule,
-                 const torch::Device& device, Recorder& recorder, bool spans_ranks = false,
-                 Replicas* replicas = nullptr);
+  /// `observer` hears of every micro-batch. `label_smoothing`: of the loss, see Targets.
+  ScheduleRunner(const StepParts& parts, std::unique_ptr<MicroBatchObserver> observer, double label_smoothing);
 
-  /// From now on `shards` and `sync` hear of every micro-batch. They outlive this.
-  void tell(MicroShards& shards, GradientSync& sync) {
-    shards_ = &shards;
-    sync_ = &sync;
-  }
-
-  /// From now on what WeightGradients keep is added when all backwards of a step have run, and other parts have what
-  /// they wait for. Requires that nobody hears of gradients before run() has ended.
-  void leave_weights_for_the_end() { leaves_weights_ = true; }
-
-  /// From now on the loss has labels that are smoothed so much, see Targets.
-  void smooth_labels(double smoothing) { label_smoothing_ = smoothing; }
-
-  /// One step: gradients are added to those of the parameters. Requires that `batch` has labels at the last part.
-  StepSums run(const DeviceBatch& batch);
-  /// The logits where the last part is, elsewhere an undefined tensor. Requires evaluation mode and no gradients.
-  torch::Tensor evaluate(const DeviceBatch& batch);
-
-  /// The most micro-batches, of all chunks together, whose intermediate activations were alive at once so far.
-  int most_alive() const { return most_alive_; }
+  /// Requires that `batch` has labels at the first part.
+  StepSums compute_gradients(const DeviceBatch& batch) override;
+  void update() override;
+  torch::Tensor evaluate(const DeviceBatch& batch) override;
+  int most_alive() const override { return most_alive_; }
+  std::string capture_obstacle() const override;
 
  private:
   struct Rows {
@@ -69,6 +45,8 @@ class ScheduleRunner {
     std::optional<RandomState> random;  // before a forward that is run again
   };
 
+  /// Forward and backward: adds to the gradients of the parameters. Requires that `batch` has labels at the last part.
+  StepSums run(const DeviceBatch& batch);
   bool runs(const DeviceBatch& batch, const Rows& rows) const;
   int64_t full_rows_of(const DeviceBatch& batch) const;
   Rows rows_of(const DeviceBatch& batch, int micro_batch) const;
@@ -76,7 +54,7 @@ class ScheduleRunner {
   int part_of(const Operation& operation) const { return operation.chunk * ranks_ + rank_; }
   torch::Tensor run_part(const torch::Tensor& input, size_t chunk, int64_t full_rows);
   /// Whether layers may make the gradients of their weights of several micro-batches at once.
-  bool joins_weight_gradients() const { return micro_batches_ > 1 && !shards_ && !replicas_; }
+  bool joins_weight_gradients() const { return micro_batches_ > 1 && config_.mesh.shards == 0 && !replicas_; }
   /// By chunk: the last operation of a step that adds to the gradients of its parameters; null: there is none.
   std::vector<const Operation*> last_of_chunks(const DeviceBatch& batch) const;
   void keep_graph(Alive& alive, const torch::Tensor& output);
@@ -88,19 +66,19 @@ class ScheduleRunner {
   void backward(const DeviceBatch& batch, const Operation& operation, const Rows& rows, StepSums& sums);
   void weight_gradient(const Operation& operation);
 
+  const StepConfig& config_;
   ModelPart& part_;
-  StageLink* link_;
+  StageLink& link_;
+  Update& update_;
+  GradientSync& sync_;
   int rank_, ranks_;  // along the pipe axis
   int micro_batches_;
-  Schedule schedule_;
   torch::Device device_;
   Recorder& recorder_;
   bool spans_ranks_;
-  Replicas* replicas_;
-  MicroShards* shards_ = nullptr;  // null without --exact
-  GradientSync* sync_ = nullptr;   // null without --exact
-  double label_smoothing_ = 0;
-  bool leaves_weights_ = false;
+  Replicas* replicas_;  // null: none
+  std::unique_ptr<MicroBatchObserver> observer_;
+  double label_smoothing_;
   WeightGradients weight_gradients_;  // before the graphs in alive_, which have its address
   std::vector<torch::Tensor> trained_;
   std::vector<Alive> alive_;  // by chunk and micro-batch

@@ -12,9 +12,8 @@
 #include <vector>
 
 #include "train/comm/comm.h"
-#include "train/parallel/strategy/gradient_sync.h"
+#include "train/parallel/strategy/micro_batch_observer.h"
 #include "train/parallel/strategy/model_part.h"
-#include "train/tensor/device_batch.h"
 #include "train/tensor/random_state.h"
 
 namespace penstock::detail {
@@ -42,21 +41,19 @@ class Replicas;
 /// Errors: after_forward() throws config_error if a model has drawn random numbers on the CPU where several ranks or
 /// replicas draw from one generator: threads would get numbers that depend on timing.
 /// Thread-safety: the training thread's alone.
-class MicroShards {
+class MicroShards final : public MicroBatchObserver {
  public:
   /// `count`: shards of a global batch. `replicas`: null if there are none. From now on `part` calls this object before
   /// each stage that it runs.
   MicroShards(ModelPart& part, Comm& data, Replicas* replicas, int count, uint64_t seed, const torch::Device& device,
               bool shares_generator);
 
-  /// Around all forwards and backwards of a step. The end is collective over the ranks of `data`.
-  void begin(const DeviceBatch& batch);
-  void finish();
-  /// Around the first forward of each micro-batch, which has `rows` rows.
-  void before_forward(int micro_batch);
-  void after_forward(int micro_batch, int64_t rows);
-  /// Before a forward that runs again (recomputation).
-  void before_rerun(int micro_batch) { micro_batch_ = micro_batch; }
+  void begin(const DeviceBatch& batch) override;
+  /// Collective over the ranks of `data`.
+  void finish() override;
+  void before_forward(int micro_batch) override;
+  void after_forward(int micro_batch, int64_t rows) override;
+  void before_recompute(int micro_batch) override { micro_batch_ = micro_batch; }
 
  private:
   void enter(size_t stage) const;

@@ -81,14 +81,14 @@ class RankTree final : public LocalTree {
  public:
   /// With `slices`, one entry per bucket, their `gradient` gets this rank's part of the sums, and parameters have no
   /// gradients afterwards.
-  RankTree(const NamedTensors& trained, const std::vector<std::vector<size_t>>& members, Comm& comm, Recorder& recorder,
-           int backward_count, std::vector<ShardedBucket> slices)
-      : LocalTree(trained, backward_count),
+  RankTree(const SyncContext& context, const std::vector<std::vector<size_t>>& members,
+           std::vector<ShardedBucket> slices)
+      : LocalTree(context.trained, context.backward_count),
         members_(members),
         slices_(std::move(slices)),
-        comm_(comm),
-        works_(recorder),
-        sums_(comm, works_),
+        comm_(context.comm),
+        works_(context.recorder),
+        sums_(comm_, works_),
         flats_(members.size()),
         missing_(members.size()),
         places_(parameters().size()),
@@ -178,23 +178,19 @@ class RankTree final : public LocalTree {
 
 }  // namespace
 
-std::unique_ptr<GradientSync> make_tree_sync(const NamedTensors& trained, Comm& comm, Recorder& recorder,
-                                             int backward_count) {
-  if (comm.world_size() == 1) return std::make_unique<OwnTree>(trained, backward_count);
-  return std::make_unique<RankTree>(trained, assign_buckets(bytes_of(values(trained))), comm, recorder, backward_count,
+std::unique_ptr<GradientSync> make_tree_sync(const SyncContext& context) {
+  if (context.comm.world_size() == 1) return std::make_unique<OwnTree>(context.trained, context.backward_count);
+  return std::make_unique<RankTree>(context, assign_buckets(bytes_of(values(context.trained))),
                                     std::vector<ShardedBucket>());
 }
 
-std::unique_ptr<GradientSync> make_tree_scatter(const NamedTensors& trained, Comm& comm, Recorder& recorder,
-                                                int backward_count, const std::vector<ShardedBucket>& buckets) {
-  std::vector<std::vector<size_t>> members;
-  for (const auto& bucket : buckets) members.push_back(bucket.members);
-  return std::make_unique<RankTree>(trained, members, comm, recorder, backward_count, buckets);
+std::unique_ptr<GradientSync> make_tree_scatter(const SyncContext& context, const std::vector<ShardedBucket>& buckets) {
+  return std::make_unique<RankTree>(context, members_of(buckets), buckets);
 }
 
-std::unique_ptr<GradientSync> make_collected_tree(const NamedTensors& trained, int backward_count,
-                                                  std::function<void()> collect, std::function<void()> reset) {
-  return std::make_unique<CollectedTree>(trained, backward_count, std::move(collect), std::move(reset));
+std::unique_ptr<GradientSync> make_collected_tree(const SyncContext& context, std::function<void()> collect,
+                                                  std::function<void()> reset) {
+  return std::make_unique<CollectedTree>(context.trained, context.backward_count, std::move(collect), std::move(reset));
 }
 
 }  // namespace penstock::detail

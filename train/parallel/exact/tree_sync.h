@@ -21,16 +21,14 @@ namespace penstock::detail {
 ///
 /// As with make_bucket_sync(), a bucket is sent as soon as its last gradient is there. RankSums says how the ranks'
 /// sums are added.
-std::unique_ptr<GradientSync> make_tree_sync(const NamedTensors& trained, Comm& comm, Recorder& recorder,
-                                             int backward_count);
+std::unique_ptr<GradientSync> make_tree_sync(const SyncContext& context);
 
-/// The same, but each rank keeps only its slice of the sums, as with make_scatter_sync().
-std::unique_ptr<GradientSync> make_tree_scatter(const NamedTensors& trained, Comm& comm, Recorder& recorder,
-                                                int backward_count, const std::vector<ShardedBucket>& buckets);
+/// The same, but each rank keeps only its slice of the sums, as with make_reduce_scatter_sync().
+std::unique_ptr<GradientSync> make_tree_scatter(const SyncContext& context, const std::vector<ShardedBucket>& buckets);
 
 /// The same for one rank whose backward leaves no gradients in the parameters (replicas). After each backward `collect`
 /// must put them there; `reset` leaves none anywhere.
-std::unique_ptr<GradientSync> make_collected_tree(const NamedTensors& trained, int backward_count,
-                                                  std::function<void()> collect, std::function<void()> reset);
+std::unique_ptr<GradientSync> make_collected_tree(const SyncContext& context, std::function<void()> collect,
+                                                  std::function<void()> reset);
 
 }  // namespace penstock::detail

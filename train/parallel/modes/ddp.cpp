@@ -62,31 +62,29 @@ std::string text_of(const Model& model, const PowerSgd& power) {
                 grouped(static_cast<uint64_t>(all)), " of gradients");
 }
 
-void choose_sync(const Spec& spec, const Model& model, detail::StepConfig& choices) {
-  const std::string name = compression_of(spec, choices.mesh.shards);
-  choices.sync = choices.mesh.shards > 0 ? detail::make_tree_sync : detail::make_bucket_sync;
+void choose_sync(const Spec& spec, const Model& model, detail::StepConfig& config) {
+  const std::string name = compression_of(spec, config.mesh.shards);
+  config.sync = config.mesh.shards > 0 ? detail::make_tree_sync : detail::make_bucket_sync;
   if (name.empty()) return;
   detail::MakeCodec codec = detail::make_half_codec;
   if (name == "powersgd") {
     const PowerSgd power(rank_of(spec));
-    choices.text = text_of(model, power);
+    config.text = text_of(model, power);
     codec = power;
   }
-  choices.sync = [name, codec](const auto& trained, Comm& data, Recorder& recorder, int backward_count) {
-    return detail::make_compressed_sync(trained, data, recorder, backward_count, name, codec);
-  };
+  config.sync = [name, codec](const auto& sync) { return detail::make_compressed_sync(sync, name, codec); };
 }
 
 std::unique_ptr<Strategy> make_ddp(const Spec& spec, const StrategyContext& context) {
   const Mesh mesh = ddp_mesh(
       spec, {.ranks = context.comm.world_size(), .shards = context.shards, .optimizer = context.optimizer.spec});
   const int micro_batches = detail::accumulate_of(spec, /*batch_size=*/0, mesh.data, mesh.shards);
-  detail::StepConfig choices{
+  detail::StepConfig config{
       .mesh = mesh, .micro_batches = micro_batches, .schedule = detail::accumulation(micro_batches)};
-  choices.syncs_batch_norm = detail::syncs_batch_norm(spec, mesh.shards);
-  choices.steps_in_backward = detail::steps_in_backward(spec, context.optimizer.spec);
-  choose_sync(spec, context.model, choices);
-  return std::make_unique<detail::Engine>(context, choices);
+  config.syncs_batch_norm = detail::syncs_batch_norm(spec, mesh.shards);
+  config.steps_in_backward = detail::steps_in_backward(spec, context.optimizer.spec);
+  choose_sync(spec, context.model, config);
+  return std::make_unique<detail::Engine>(context, config);
 }
 
 const Registered<StrategyKind> kDdp{

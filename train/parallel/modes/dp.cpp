@@ -58,29 +58,28 @@ std::string text_of(const std::vector<torch::Device>& devices, const torch::Devi
 
 std::unique_ptr<Strategy> make_dp(const Spec& spec, const StrategyContext& context) {
   const int gpus = context.device.is_cuda() ? static_cast<int>(torch::cuda::device_count()) : 0;
-  detail::StepConfig choices{
+  detail::StepConfig config{
       .mesh = dp_mesh(spec, {.ranks = context.comm.world_size(), .shards = context.shards, .gpus = gpus})};
-  const int shards = choices.mesh.shards;
+  const int shards = config.mesh.shards;
   const auto devices = replica_devices(spec, gpus);
-  choices.text = text_of(devices, context.device);
-  choices.replicas =
+  config.text = text_of(devices, context.device);
+  config.replicas =
       std::make_shared<detail::Replicas>(context.model, context.device, devices, context.make_model, context.log,
                                          /*has_shards=*/shards > 0);
   if (shards > 0) {
-    choices.micro_batches = shards / choices.mesh.replicas;
-    choices.schedule = detail::accumulation(choices.micro_batches);
+    config.micro_batches = shards / config.mesh.replicas;
+    config.schedule = detail::accumulation(config.micro_batches);
   }
-  choices.sync = [replicas = choices.replicas, shards](const auto& trained, Comm&, Recorder&, int backward_count) {
+  config.sync = [replicas = config.replicas, shards](const auto& sync) -> std::unique_ptr<detail::GradientSync> {
     if (shards == 0) return detail::make_replica_sync(replicas);
     return detail::make_collected_tree(
-        trained, backward_count, [replicas] { replicas->sum_gradients(); },
-        [replicas] { replicas->reset_gradients(); });
+        sync, [replicas] { replicas->sum_gradients(); }, [replicas] { replicas->reset_gradients(); });
   };
   if (context.device.is_cpu())
-    choices.update = [replicas = choices.replicas](const auto& update) {
+    config.update = [replicas = config.replicas](const auto& update) {
       return detail::make_replica_update(update, replicas);
     };
-  return std::make_unique<detail::Engine>(context, choices);
+  return std::make_unique<detail::Engine>(context, config);
 }
 
 const Registered<StrategyKind> kDp{

@@ -8,7 +8,7 @@
 #include "train/parallel/exact/tree_sync.h"
 #include "train/parallel/modes/devices.h"
 #include "train/parallel/modes/mode_keys.h"
-#include "train/parallel/modes/sharding_choices.h"
+#include "train/parallel/modes/sharding_config.h"
 #include "train/parallel/pipeline/stage_costs.h"
 #include "train/parallel/pipeline/timeline.h"
 #include "train/parallel/sync/bucket_sync.h"
@@ -183,7 +183,7 @@ std::vector<StageRange> ranges_of(const Spec& spec, const Model& model, const Me
 }
 
 MeasuredParts parts_of(const Spec& spec, const StrategyContext& context, const Mesh& mesh, const SchedulePlan& plan,
-                       const ShardedKinds& sliced) {
+                       const ShardedKinds& sharded) {
   const Balance balance = balance_of(spec);
   if (balance == Balance::kParameters || mesh.pipe == 1) return {ranges_of(spec, context.model, mesh), {}};
   std::vector<int> alive;  // of each part: its share of what is alive at its rank
@@ -194,7 +194,7 @@ MeasuredParts parts_of(const Spec& spec, const StrategyContext& context, const M
   return detail::measured_parts(context, balance,
                                 {.alive = alive,
                                  .micro_batches = int64_t{mesh.data} * plan.micro_batches,
-                                 .sliced = sliced,
+                                 .sharded = sharded,
                                  .copies = mesh.data});
 }
 
@@ -231,18 +231,18 @@ std::unique_ptr<Strategy> make_pipeline(const Spec& spec, const StrategyContext&
   const Mesh mesh = pipeline_mesh(spec, {.ranks = context.comm.world_size(), .shards = context.shards});
   const SchedulePlan plan = plan_of(spec, mesh);
   const int zero = zero_of(spec, mesh);
-  detail::StepConfig choices{.mesh = mesh, .micro_batches = plan.micro_batches};
-  if (mesh.data > 1) choices.sync = detail::make_bucket_sync;
-  if (mesh.shards > 0) choices.sync = detail::make_tree_sync;
-  if (zero == 1) detail::slice_state(choices);
-  if (zero == 2) detail::slice_gradients(choices);
-  const MeasuredParts parts = parts_of(spec, context, mesh, plan, choices.sliced);
-  choices.ranges = parts.ranges;
+  detail::StepConfig config{.mesh = mesh, .micro_batches = plan.micro_batches};
+  if (mesh.data > 1) config.sync = detail::make_bucket_sync;
+  if (mesh.shards > 0) config.sync = detail::make_tree_sync;
+  if (zero == 1) detail::shard_optimizer_state(config);
+  if (zero == 2) detail::shard_gradients(config);
+  const MeasuredParts parts = parts_of(spec, context, mesh, plan, config.sharded);
+  config.ranges = parts.ranges;
   const auto schedules = detail::schedules_of(plan);
-  choices.schedule = schedules[static_cast<size_t>(mesh.pipe_rank(context.comm.rank()))];
-  choices.bubble = detail::simulate(schedules).bubble();
-  choices.text = text_of(spec, mesh, plan, choices.bubble, context.model, parts);
-  return std::make_unique<detail::Engine>(context, choices);
+  config.schedule = schedules[static_cast<size_t>(mesh.pipe_rank(context.comm.rank()))];
+  config.bubble = detail::simulate(schedules).bubble();
+  config.text = text_of(spec, mesh, plan, config.bubble, context.model, parts);
+  return std::make_unique<detail::Engine>(context, config);
 }
 
 std::string drawing_of(const Spec& spec, const Mesh& mesh) {

@@ -21,11 +21,11 @@ EquivalenceGuarantee single_promise(const Spec& spec, const Mesh&) {
 std::unique_ptr<Strategy> make_single(const Spec& spec, const StrategyContext& context) {
   const Mesh mesh = single_mesh(spec, {.ranks = context.comm.world_size(), .shards = context.shards});
   const int micro_batches = detail::accumulate_of(spec, /*batch_size=*/0, /*ranks=*/1, mesh.shards);
-  detail::StepConfig choices{
+  detail::StepConfig config{
       .mesh = mesh, .micro_batches = micro_batches, .schedule = detail::accumulation(micro_batches)};
-  if (mesh.shards > 0) choices.sync = detail::make_tree_sync;
-  choices.can_be_captured = true;
-  return std::make_unique<detail::Engine>(context, choices);
+  if (mesh.shards > 0) config.sync = detail::make_tree_sync;
+  config.can_be_captured = true;
+  return std::make_unique<detail::Engine>(context, config);
 }
 
 const Registered<StrategyKind> kSingle{

@@ -8,11 +8,9 @@
 #include "core/text.h"
 #include "train/nn/model.h"
 #include "train/parallel/engine/engine.h"
-#include "train/parallel/exact/tree_scatter.h"
 #include "train/parallel/modes/mode_keys.h"
-#include "train/parallel/modes/sharding_choices.h"
+#include "train/parallel/modes/sharding_config.h"
 #include "train/parallel/sharding/sharded_parameters.h"
-#include "train/parallel/sharding/sharded_update.h"
 
 namespace penstock {
 namespace {
@@ -53,21 +51,6 @@ std::string text_of(const Model& model, int ranks) {
                 byte_text(static_cast<uint64_t>(largest)));
 }
 
-void slice_parameters(detail::StepConfig& choices, const Model& model) {
-  const auto parameters = std::make_shared<std::shared_ptr<detail::ShardedParameters>>();
-  const int leaf_count = choices.mesh.shards > 0 ? choices.micro_batches : 0;
-  choices.store = [parameters, leaf_count](const auto& part, Comm& data, Recorder& recorder) {
-    return *parameters = std::make_shared<detail::ShardedParameters>(part, data, recorder,
-                                                                     detail::tree_passes(part, data, leaf_count));
-  };
-  choices.update = [parameters](const auto& update) {
-    return detail::make_shard_update(update, (*parameters)->trained());
-  };
-  choices.sync = [parameters](const auto&, Comm&, Recorder&, int) { return detail::make_shard_sync(*parameters); };
-  choices.sliced = {.parameters = true, .gradients = true, .optimizer = true};
-  choices.text = text_of(model, choices.mesh.data);
-}
-
 EquivalenceGuarantee zero_promise(const Spec& spec, const Mesh& mesh) {
   return {.sees_whole_batches = detail::sees_whole_batches(spec, mesh.data)};
 }
@@ -77,15 +60,16 @@ std::unique_ptr<Strategy> make_zero(const Spec& spec, const StrategyContext& con
   const Mesh mesh = zero_mesh(
       spec, {.ranks = context.comm.world_size(), .shards = context.shards, .optimizer = context.optimizer.spec});
   const int micro_batches = detail::accumulate_of(spec, /*batch_size=*/0, mesh.data, mesh.shards);
-  detail::StepConfig choices{.mesh = mesh,
-                             .micro_batches = micro_batches,
-                             .schedule = detail::accumulation(micro_batches),
-                             .syncs_batch_norm = detail::syncs_batch_norm(spec, mesh.shards),
-                             .steps_in_backward = detail::steps_in_backward(spec, context.optimizer.spec)};
-  if (stage == 1) detail::slice_state(choices);
-  if (stage == 2) detail::slice_gradients(choices);
-  if (stage == 3) slice_parameters(choices, context.model);
-  return std::make_unique<detail::Engine>(context, choices);
+  detail::StepConfig config{.mesh = mesh,
+                            .micro_batches = micro_batches,
+                            .schedule = detail::accumulation(micro_batches),
+                            .syncs_batch_norm = detail::syncs_batch_norm(spec, mesh.shards),
+                            .steps_in_backward = detail::steps_in_backward(spec, context.optimizer.spec)};
+  if (stage == 1) detail::shard_optimizer_state(config);
+  if (stage == 2) detail::shard_gradients(config);
+  if (stage == 3) detail::shard_parameters(config);
+  if (stage == 3) config.text = text_of(context.model, mesh.data);
+  return std::make_unique<detail::Engine>(context, config);
 }
 
 const Registered<StrategyKind> kZero{

@@ -28,8 +28,8 @@ namespace penstock::detail {
 /// receives more or fewer bytes than it expects. Thread-safety: the training thread's alone.
 class StageLink {
  public:
-  /// `pipe`: the two or more ranks that hold the parts; its rank 0 is rank `first_rank` of the run. Each message is
-  /// told to `recorder`.
+  /// `pipe`: the ranks that hold the parts; its rank 0 is rank `first_rank` of the run. Each message is told to
+  /// `recorder`. One rank alone sends nothing.
   StageLink(Comm& pipe, int part_count, const torch::Device& device, Recorder& recorder, int first_rank = 0)
       : pipe_(pipe),
         part_count_(part_count),

@@ -258,8 +258,8 @@ MeasuredParts measured_parts(const StrategyContext& context, Balance balance, co
   const auto costs =
       agreed_stage_costs(context.comm, context.model, sizes, static_cast<int>(micro_batches), context.device);
   const auto optimizer = make_optimizer({.parameters = {}, .options = context.optimizer});
-  const double beside = 1.0 / (use.sliced.gradients ? use.copies : 1) +
-                        static_cast<double>(optimizer->state().slots.size()) / (use.sliced.optimizer ? use.copies : 1);
+  const double beside = 1.0 / (use.sharded.gradients ? use.copies : 1) +
+                        static_cast<double>(optimizer->state().slots.size()) / (use.sharded.optimizer ? use.copies : 1);
   const auto cost = balance == Balance::kTime ? part_ms(costs) : part_bytes(context.model, costs, use.alive, beside);
   MeasuredParts parts{balanced(costs.size(), use.alive.size(), cost), {}};
   for (size_t part = 0; part < use.alive.size(); ++part) {

@@ -61,7 +61,7 @@ struct MeasuredParts {
 struct PartUse {
   std::vector<int> alive;     // one entry per part: micro-batches whose activations are alive at once
   int64_t micro_batches = 1;  // that a full batch is cut into, over all copies of the model
-  ShardedKinds sliced = {};   // over the copies
+  ShardedKinds sharded = {};  // over the copies
   int copies = 1;
 };
 

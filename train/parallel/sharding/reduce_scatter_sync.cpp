@@ -10,11 +10,11 @@
 namespace penstock::detail {
 namespace {
 
-class ScatterSync final : public OrderedBuckets {
+class ReduceScatterSync final : public OrderedBuckets {
  public:
-  ScatterSync(const std::vector<torch::Tensor>& parameters, const std::vector<std::vector<size_t>>& members, Comm& comm,
-              Recorder& recorder, int backward_count, const std::vector<ShardedBucket>& buckets)
-      : OrderedBuckets(parameters, members, recorder, backward_count), scatter_(parameters, buckets, comm, works()) {}
+  ReduceScatterSync(const SyncContext& context, const std::vector<ShardedBucket>& buckets)
+      : OrderedBuckets(values(context.trained), members_of(buckets), context.recorder, context.backward_count),
+        scatter_(values(context.trained), buckets, context.comm, works()) {}
 
   void begin() override {
     scatter_.reset();
@@ -79,11 +79,9 @@ std::vector<torch::Tensor> ReduceScatterGradients::gradients() const {
   return list;
 }
 
-std::unique_ptr<GradientSync> make_scatter_sync(const NamedTensors& trained, Comm& comm, Recorder& recorder,
-                                                int backward_count, const std::vector<ShardedBucket>& buckets) {
-  std::vector<std::vector<size_t>> members;
-  for (const auto& bucket : buckets) members.push_back(bucket.members);
-  return std::make_unique<ScatterSync>(values(trained), members, comm, recorder, backward_count, buckets);
+std::unique_ptr<GradientSync> make_reduce_scatter_sync(const SyncContext& context,
+                                                       const std::vector<ShardedBucket>& buckets) {
+  return std::make_unique<ReduceScatterSync>(context, buckets);
 }
 
 }  // namespace penstock::detail

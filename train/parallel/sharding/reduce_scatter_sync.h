@@ -38,9 +38,9 @@ class ReduceScatterGradients final : public BucketGradients {
 
 /// As make_bucket_sync(), but each bucket is reduce-scattered into its `gradient`, and its gradients are given back at
 /// once (Rajbhandari et al. 2020, "ZeRO", sec. 5.2, stage 2): whole gradients are alive from the backward of a layer to
-/// the sum of its bucket, and no more than two buckets are on their way. Requires the `buckets` that
-/// make_sharded_update() has made for the same `trained`.
-std::unique_ptr<GradientSync> make_scatter_sync(const NamedTensors& trained, Comm& comm, Recorder& recorder,
-                                                int backward_count, const std::vector<ShardedBucket>& buckets);
+/// the sum of its bucket, and no more than two buckets are on their way. Requires the
+/// ShardedState::buckets() of the same `trained`.
+std::unique_ptr<GradientSync> make_reduce_scatter_sync(const SyncContext& context,
+                                                       const std::vector<ShardedBucket>& buckets);
 
 }  // namespace penstock::detail

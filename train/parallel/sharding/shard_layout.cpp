@@ -47,6 +47,12 @@ std::vector<ShardedBucket> slice_parameters(const std::vector<torch::Tensor>& pa
   return buckets;
 }
 
+std::vector<std::vector<size_t>> members_of(const std::vector<ShardedBucket>& buckets) {
+  std::vector<std::vector<size_t>> members;
+  for (const auto& bucket : buckets) members.push_back(bucket.members);
+  return members;
+}
+
 std::vector<Piece> pieces_of(const std::vector<ShardedBucket>& buckets, const std::vector<torch::Tensor>& parameters,
                              int rank) {
   std::vector<Piece> pieces;

@@ -35,6 +35,9 @@ std::vector<ShardedBucket> slice_parameters(const std::vector<torch::Tensor>& pa
                                             const std::vector<std::vector<size_t>>& assignment, Comm& comm,
                                             int64_t alignment = 1, bool stay_whole = true);
 
+/// The members of each bucket.
+std::vector<std::vector<size_t>> members_of(const std::vector<ShardedBucket>& buckets);
+
 /// This rank's slice of a bucket's flat tensor.
 torch::Tensor slice_of(const torch::Tensor& flat, const Comm& comm);
 

@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "train/parallel/strategy/buckets.h"
 #include "train/parallel/strategy/transfer.h"
 #include "train/parallel/sync/pending_collectives.h"
 #include "train/tensor/ordered_norms.h"
@@ -15,7 +14,6 @@ namespace {
 /// The update of this rank's slices.
 class ShardedUpdate final : public Update {
  public:
-  /// `gathers`: whether the buckets' `whole` is to have the new parameters after a step.
   ShardedUpdate(const UpdateContext& context, std::vector<ShardedBucket> buckets, bool gathers)
       : comm_(context.comm),
         trained_(values(context.trained)),
@@ -149,20 +147,9 @@ class ShardedUpdate final : public Update {
 
 }  // namespace
 
-std::unique_ptr<Update> make_sharded_update(const UpdateContext& context,
-                                            const std::shared_ptr<std::vector<ShardedBucket>>& shared) {
-  const auto trained = values(context.trained);
-  auto buckets = slice_parameters(trained, assign_buckets(bytes_of(trained)), context.comm,
-                                  context.is_exact ? kVectorAlignment : 1);
-  if (shared) {
-    for (auto& bucket : buckets) bucket.gradient = torch::zeros_like(bucket.slice);
-    *shared = buckets;
-  }
-  return std::make_unique<ShardedUpdate>(context, std::move(buckets), /*gathers=*/true);
-}
-
-std::unique_ptr<Update> make_shard_update(const UpdateContext& context, const std::vector<ShardedBucket>& buckets) {
-  return std::make_unique<ShardedUpdate>(context, buckets, /*gathers=*/false);
+std::unique_ptr<Update> make_sharded_update(const UpdateContext& context, std::vector<ShardedBucket> buckets,
+                                            bool gathers) {
+  return std::make_unique<ShardedUpdate>(context, std::move(buckets), gathers);
 }
 
 }  // namespace penstock::detail

@@ -9,18 +9,10 @@
 
 namespace penstock::detail {
 
-/// Each rank changes its slice of every bucket and has the state of that slice alone; then the slices are gathered
-/// (Rajbhandari et al. 2020, "ZeRO", sec. 5.1, stage 1). Buckets are those of `bucket_gradients`, padded to a multiple
-/// of the ranks. Memory per rank: parameters and gradients whole, the optimiser's state 1 / N.
-///
-/// The memory of the parameters moves into the buckets, and stays there. With `shared`, which make_scatter_sync()
-/// needs, the buckets are also given out there, with a slice of the gradients each; the update then uses these
-/// gradients and not those of the parameters.
-std::unique_ptr<Update> make_sharded_update(const UpdateContext& context,
-                                            const std::shared_ptr<std::vector<ShardedBucket>>& shared = nullptr);
-
-/// The same for buckets that hold only this rank's slices, of parameters and of gradients: nothing is gathered. Their
-/// members are indices into `context.trained`.
-std::unique_ptr<Update> make_shard_update(const UpdateContext& context, const std::vector<ShardedBucket>& buckets);
+/// The update of this rank's slices of `buckets`, whose members count as `context.trained` does. It takes the gradients
+/// of the buckets where these have them, otherwise those of the parameters. `gathers`: whether each `whole` has the new
+/// parameters after Update::share(). See ShardedState::make_update().
+std::unique_ptr<Update> make_sharded_update(const UpdateContext& context, std::vector<ShardedBucket> buckets,
+                                            bool gathers);
 
 }  // namespace penstock::detail

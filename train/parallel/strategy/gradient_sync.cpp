@@ -1,8 +1,6 @@
 // GradientSync: none, for one rank.
 #include "train/parallel/strategy/gradient_sync.h"
 
-#include "core/error.h"
-
 namespace penstock::detail {
 namespace {
 
@@ -24,10 +22,8 @@ class NoSync final : public GradientSync {
 
 }  // namespace
 
-void GradientSync::on_bucket_reduced(std::function<void(size_t)>) {
-  throw bug_error("a gradient sync that has no sums of single buckets; expected make_bucket_sync()");
+std::unique_ptr<GradientSync> make_no_sync(const SyncContext& context) {
+  return std::make_unique<NoSync>(context.trained);
 }
-
-std::unique_ptr<GradientSync> make_no_sync(const NamedTensors& trained) { return std::make_unique<NoSync>(trained); }
 
 }  // namespace penstock::detail

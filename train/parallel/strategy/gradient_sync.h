@@ -14,9 +14,20 @@
 namespace penstock::detail {
 
 /// What a rank keeps of its gradients from one step to the next. `owner` names what keeps them: "powersgd".
-struct KeptTensors {
+struct RankLocalState {
   std::string owner;
   NamedTensors tensors;  // sharing memory
+};
+
+/// What a gradient sync needs of its rank. `comm` and `recorder` outlive it.
+struct SyncContext {
+  const NamedTensors& trained;
+  Comm& comm;  // the ranks that hold the same parameters
+  Recorder& recorder;
+  int backward_count = 1;  // of a step: how often each gradient is added to
+  /// Hears of every bucket when its sum has landed: in backward, on its thread, or in finish(). The gradients of its
+  /// parameters are whole then. For make_bucket_sync() alone; empty: nobody asks for single buckets.
+  std::function<void(size_t bucket)> on_bucket_reduced = {};
 };
 
 /// Thread-safety: the training thread's; hooks of backward may run on autograd's.
@@ -41,21 +52,17 @@ class GradientSync {
   /// The most bytes that all gradients together took at any moment of a step so far; 0: never more than between steps.
   virtual int64_t peak_bytes() const { return 0; }
 
-  /// From now on `use` is called for every bucket as soon as its sum has landed, so that the gradients of its
-  /// parameters are final: during backward, on its thread, or in finish(). Only make_bucket_sync() has this.
-  virtual void on_bucket_reduced(std::function<void(size_t bucket)> use);
-
   /// Before begin(), at every rank: the next step also measures what compression costs.
   virtual void measure_next() {}
   /// After finish(): |sum as it was sent - true sum| / |true sum| over all gradients, f64 scalar on their device, of a
   /// step that was measured; otherwise undefined.
   virtual torch::Tensor compression_error() const { return {}; }
   /// What must be saved for a run to go on bit for bit; the same names and sizes at every rank.
-  virtual KeptTensors kept() { return {}; }
+  virtual RankLocalState rank_local_state() { return {}; }
 };
 
 /// For one rank. Each gradient is undefined at first and not 0: autograd then moves the first one in, which saves a
 /// fill and an addition per parameter.
-std::unique_ptr<GradientSync> make_no_sync(const NamedTensors& trained);
+std::unique_ptr<GradientSync> make_no_sync(const SyncContext& context);
 
 }  // namespace penstock::detail

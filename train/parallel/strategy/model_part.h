@@ -43,6 +43,7 @@ class ModelPart {
   torch::Tensor forward(torch::Tensor x, size_t chunk = 0) const;
   void train(bool on);
 
+  const std::vector<StageRange>& chunks() const { return chunks_; }
   size_t chunk_count() const { return chunks_.size(); }
   /// Whether this chunk has the model's first stage, or its last one.
   bool is_first(size_t chunk = 0) const { return chunks_[chunk].first == 0; }

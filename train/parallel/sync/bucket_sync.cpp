@@ -8,26 +8,25 @@ namespace {
 
 class BucketSync final : public OrderedBuckets {
  public:
-  BucketSync(const std::vector<torch::Tensor>& parameters, const std::vector<std::vector<size_t>>& members, Comm& comm,
-             Recorder& recorder, int backward_count)
-      : OrderedBuckets(parameters, members, recorder, backward_count),
-        comm_(comm),
-        recorder_(recorder),
-        buckets_(bucket_gradients(parameters, members, comm)) {}
+  BucketSync(const std::vector<torch::Tensor>& parameters, const std::vector<std::vector<size_t>>& members,
+             const SyncContext& context)
+      : OrderedBuckets(parameters, members, context.recorder, context.backward_count),
+        comm_(context.comm),
+        recorder_(context.recorder),
+        buckets_(bucket_gradients(parameters, members, context.comm)),
+        on_bucket_reduced_(context.on_bucket_reduced) {}
 
   void begin() override {
     for (auto& bucket : buckets_) bucket.flat.zero_();
-    handed_count_ = 0;
+    reduced_count_ = 0;
     OrderedBuckets::begin();
   }
 
   void finish() override {
-    if (!use_) return OrderedBuckets::finish();
+    if (!on_bucket_reduced_) return OrderedBuckets::finish();
     start_rest();
-    while (handed_count_ < buckets_.size()) bucket_reduced(Phase::kCommunication);
+    while (reduced_count_ < buckets_.size()) bucket_reduced(Phase::kCommunication);
   }
-
-  void on_bucket_reduced(std::function<void(size_t)> use) override { use_ = std::move(use); }
 
  private:
   void start(size_t bucket) override {
@@ -35,23 +34,23 @@ class BucketSync final : public OrderedBuckets {
   }
 
   void after_gradient() override {
-    if (!use_) return;
-    while (handed_count_ < works().count() && works().is_done(handed_count_)) bucket_reduced(Phase::kBackward);
+    if (!on_bucket_reduced_) return;
+    while (reduced_count_ < works().count() && works().is_done(reduced_count_)) bucket_reduced(Phase::kBackward);
   }
 
   /// `before`: what this rank did up to here.
   void bucket_reduced(Phase before) {
-    works().wait_for(handed_count_ + 1);
+    works().wait_for(reduced_count_ + 1);
     recorder_.mark(before);
-    use_(handed_count_++);
+    on_bucket_reduced_(reduced_count_++);
     recorder_.mark(Phase::kOptimizer);
   }
 
   Comm& comm_;
   Recorder& recorder_;
   std::vector<Bucket> buckets_;
-  std::function<void(size_t)> use_;  // empty: nobody asks for single buckets
-  size_t handed_count_ = 0;
+  std::function<void(size_t)> on_bucket_reduced_;
+  size_t reduced_count_ = 0;
 };
 
 }  // namespace
@@ -82,10 +81,9 @@ void OrderedBuckets::start_complete() {
   while (started_count_ < bucket_count_ && countdown_.is_complete(started_count_)) start(started_count_++);
 }
 
-std::unique_ptr<GradientSync> make_bucket_sync(const NamedTensors& trained, Comm& comm, Recorder& recorder,
-                                               int backward_count) {
-  const auto parameters = values(trained);
-  return std::make_unique<BucketSync>(parameters, assign_buckets(bytes_of(parameters)), comm, recorder, backward_count);
+std::unique_ptr<GradientSync> make_bucket_sync(const SyncContext& context) {
+  const auto parameters = values(context.trained);
+  return std::make_unique<BucketSync>(parameters, assign_buckets(bytes_of(parameters)), context);
 }
 
 }  // namespace penstock::detail

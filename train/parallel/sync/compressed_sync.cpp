@@ -41,8 +41,8 @@ class CompressedSync final : public OrderedBuckets {
     truths_.clear();
   }
 
-  KeptTensors kept() override {
-    KeptTensors all{owner_, {}};
+  RankLocalState rank_local_state() override {
+    RankLocalState all{owner_, {}};
     for (auto& codec : codecs_)
       for (auto& item : codec->kept()) all.tensors.push_back(std::move(item));
     return all;
@@ -94,11 +94,10 @@ class HalfCodec final : public BucketCodec {
 
 }  // namespace
 
-std::unique_ptr<GradientSync> make_compressed_sync(const NamedTensors& trained, Comm& comm, Recorder& recorder,
-                                                   int backward_count, const std::string& owner,
+std::unique_ptr<GradientSync> make_compressed_sync(const SyncContext& context, const std::string& owner,
                                                    const MakeCodec& make_codec) {
-  return std::make_unique<CompressedSync>(trained, assign_buckets(bytes_of(values(trained))), comm, recorder,
-                                          backward_count, owner, make_codec);
+  return std::make_unique<CompressedSync>(context.trained, assign_buckets(bytes_of(values(context.trained))),
+                                          context.comm, context.recorder, context.backward_count, owner, make_codec);
 }
 
 std::unique_ptr<BucketCodec> make_half_codec(const NamedTensors&, const Bucket& bucket, Comm& comm) {

@@ -22,7 +22,7 @@ class BucketCodec {
   virtual std::unique_ptr<Comm::Work> turn() { return nullptr; }
   /// Leaves the sum where the gradients were.
   virtual void finish() = 0;
-  virtual NamedTensors kept() { return {}; }  ///< As GradientSync::kept().
+  virtual NamedTensors kept() { return {}; }  ///< As GradientSync::rank_local_state().
 };
 
 using MakeCodec = std::function<std::unique_ptr<BucketCodec>(const NamedTensors& trained, const Bucket&, Comm&)>;
@@ -34,8 +34,7 @@ using MakeCodec = std::function<std::unique_ptr<BucketCodec>(const NamedTensors&
 ///     communication                      | start b0 | start b1 | start b2 | turn b0 | turn b1 | turn b2 |
 ///
 /// A step that is measured also sums the gradients as they are, at the cost of that sum and of their memory.
-std::unique_ptr<GradientSync> make_compressed_sync(const NamedTensors& trained, Comm& comm, Recorder& recorder,
-                                                   int backward_count, const std::string& owner,
+std::unique_ptr<GradientSync> make_compressed_sync(const SyncContext& context, const std::string& owner,
                                                    const MakeCodec& make_codec);
 
 /// Sums in 16-bit floating point (half of the bytes of f32), without error feedback: each rank rounds its gradients and

@@ -6,8 +6,9 @@
 
 namespace penstock::detail {
 
-SyncedBatchNorm::SyncedBatchNorm(const Model& model, Comm& data, Recorder& recorder)
+SyncedBatchNorm::SyncedBatchNorm(const Model& model, Comm& data, Recorder& recorder, bool is_on)
     : data_(data), recorder_(recorder), works_(recorder, AfterBackward::kNone) {
+  if (!is_on) return;
   for (const auto& module : model.modules(/*include_self=*/false))
     if (auto layer = std::dynamic_pointer_cast<BatchNorm2dImpl>(module)) layers_.push_back(std::move(layer));
   for (const auto& layer : layers_) layer->gather_by([this](const auto& mine) { return gather(mine); });

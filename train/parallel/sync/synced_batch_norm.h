@@ -19,7 +19,8 @@ namespace detail {
 /// order, also if it has no rows.
 class SyncedBatchNorm {
  public:
-  SyncedBatchNorm(const Model& model, Comm& data, Recorder& recorder);
+  /// `is_on`: otherwise this has no layers, and does nothing.
+  SyncedBatchNorm(const Model& model, Comm& data, Recorder& recorder, bool is_on);
   ~SyncedBatchNorm();
   SyncedBatchNorm(const SyncedBatchNorm&) = delete;
   SyncedBatchNorm& operator=(const SyncedBatchNorm&) = delete;
