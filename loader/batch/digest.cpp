@@ -6,6 +6,7 @@
 
 #include <iomanip>
 #include <sstream>
+#include <vector>
 
 namespace penstock {
 namespace {
@@ -31,17 +32,23 @@ static_assert(sizeof(MixHead) == 16);
 
 void Digest::add(const Batch& batch) {
   if (batch.count() == 0) return;
-  const auto row_bytes = batch.pixels().size() / static_cast<size_t>(batch.rows());
+  const auto row_of = [&batch](size_t column, size_t row) {
+    const size_t row_bytes = batch.columns()[column].row_bytes();
+    return batch.column(column).subspan(row * row_bytes, row_bytes);
+  };
+  const size_t known_count = batch.second_labels().empty() ? Column::kWeights + 1 : Column::kMixWeights + 1;
+  std::vector<std::span<const std::byte>> made(batch.columns().size() - known_count);
   for (size_t row = 0; row < static_cast<size_t>(batch.count()); ++row) {
+    for (size_t k = 0; k < made.size(); ++k) made[k] = row_of(known_count + k, row);
     std::optional<Mixed> mixed;
     if (!batch.second_labels().empty()) mixed = {batch.second_labels()[row], batch.mix_weights()[row]};
     add(batch.first_position() + row, batch.ids()[row], batch.labels()[row], batch.weights()[row],
-        batch.pixels().subspan(row * row_bytes, row_bytes), mixed);
+        row_of(Column::kImages, row), mixed, made);
   }
 }
 
 void Digest::add(uint64_t position, uint64_t id, int64_t label, float weight, std::span<const std::byte> pixels,
-                 const std::optional<Mixed>& mixed) {
+                 const std::optional<Mixed>& mixed, std::span<const std::span<const std::byte>> made) {
   const RowHead head{position, id, label, weight, 0};
   XXH3_state_t state;
   XXH3_128bits_reset(&state);
@@ -51,6 +58,7 @@ void Digest::add(uint64_t position, uint64_t id, int64_t label, float weight, st
     XXH3_128bits_update(&state, &mix, sizeof mix);
   }
   XXH3_128bits_update(&state, pixels.data(), pixels.size());
+  for (const auto bytes : made) XXH3_128bits_update(&state, bytes.data(), bytes.size());
   const auto hash = XXH3_128bits_digest(&state);
   add(Digest(hash.low64, hash.high64));
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "loader/batch/loader.h"
@@ -10,7 +11,8 @@
 namespace penstock {
 
 /// The sum modulo 2^128 of XXH3-128(position, id, label, weight, pixels) over all rows that have a sample. Where a mix
-/// was asked for, the second label and the mix weight are hashed before the pixels. Because the position is part of
+/// was asked for, the second label and the mix weight are hashed before the pixels, and columns of makers after them.
+/// Because the position is part of
 /// what is hashed, the sum depends on the order of the samples, and yet the digests of several ranks can simply be
 /// added. Padding rows do not count, because their number depends on the world size. Numbers are hashed in the byte
 /// order of the machine, which is little-endian.
@@ -26,9 +28,10 @@ class Digest {
     int64_t second_label;
     float weight;
   };
-  /// Adds one row. `mixed` is given for every row of a batch whose rows may be mixed.
+  /// Adds one row. `mixed` is given for every row of a batch whose rows may be mixed. `made`: what columns of makers
+  /// have for the row.
   void add(uint64_t position, uint64_t id, int64_t label, float weight, std::span<const std::byte> pixels,
-           const std::optional<Mixed>& mixed = std::nullopt);
+           const std::optional<Mixed>& mixed = std::nullopt, std::span<const std::span<const std::byte>> made = {});
   void add(const Digest& other);
   std::string hex() const;  ///< 32 hexadecimal digits.
   bool operator==(const Digest&) const = default;

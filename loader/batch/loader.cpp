@@ -57,23 +57,21 @@ class Slots {
     for (int slot = 0; slot < count; ++slot) blocks_.push_back(pool_->take());
   }
   ~Slots() {  // also runs when the constructor throws half-way, because that one delegates
-    for (const auto& block : blocks_) pool_->give_back(block);
+    for (auto* const block : blocks_) pool_->give_back(block);
   }
   Slots(const Slots&) = delete;
   Slots& operator=(const Slots&) = delete;
 
-  const SlotArrays& operator[](int slot) const { return blocks_[static_cast<size_t>(slot)]; }
+  std::byte* operator[](int slot) const { return blocks_[static_cast<size_t>(slot)]; }
   /// Puts `block` in the place of the slot's block, and returns that one.
-  SlotArrays exchange(int slot, const SlotArrays& block) {
-    return std::exchange(blocks_[static_cast<size_t>(slot)], block);
-  }
+  std::byte* exchange(int slot, std::byte* block) { return std::exchange(blocks_[static_cast<size_t>(slot)], block); }
   const std::shared_ptr<SlotPool>& pool() const { return pool_; }
 
  private:
   explicit Slots(std::shared_ptr<SlotPool> pool) : pool_(std::move(pool)) {}
 
   std::shared_ptr<SlotPool> pool_;
-  std::vector<SlotArrays> blocks_;
+  std::vector<std::byte*> blocks_;
 };
 
 }  // namespace detail
@@ -102,9 +100,8 @@ struct Loader::State {
   int held_count() const { return options.gives_batches_away ? 0 : detail::Ring::kHeldSlots; }
   int slot_count() const { return options.prefetch + held_count(); }
   std::shared_ptr<detail::SlotPool> make_pool() const {
-    const detail::BatchShape shape{maker.partition().rows_per_rank(), maker.extent(), options.layout, maker.row_bytes(),
-                                   maker.mixes()};
-    return std::make_shared<detail::SlotPool>(options.allocator, shape, options.prefetch + detail::Ring::kHeldSlots);
+    return std::make_shared<detail::SlotPool>(options.allocator, maker.format(),
+                                              options.prefetch + detail::Ring::kHeldSlots);
   }
 
   LoaderOptions options;
@@ -130,19 +127,26 @@ struct Batch::Handle {
   ~Handle() {
     if (state != nullptr)
       state->ring.release(slot);
-    else if (arrays.pixels != nullptr)
-      pool->give_back(arrays);
+    else if (block != nullptr)
+      pool->give_back(block);
   }
 
+  const detail::BatchFormat& format() const { return pool->format(); }
+  std::span<std::byte> column(size_t number) const {
+    return {block + format().offsets[number],
+            static_cast<size_t>(format().rows) * format().columns[number].row_bytes()};
+  }
+  /// Nothing for a known column that this batch has not.
   template <class T>
-  std::span<T> all_rows(T* first) const {
-    return {first, first == nullptr ? 0 : static_cast<size_t>(pool->shape().rows)};
+  std::span<const T> known(Column::Known number) const {
+    if (!format().has(number)) return {};
+    return {format().begin<T>(block, number), static_cast<size_t>(format().rows)};
   }
 
   std::shared_ptr<detail::SlotPool> pool;  // shared: a batch that was given away may outlive its loader
   int64_t epoch, index;
   Partition::Rows rows;
-  detail::SlotArrays arrays;
+  std::byte* block = nullptr;
   Loader::State* state = nullptr;  // null: the batch has left its slot
   int slot = 0;
 };
@@ -154,27 +158,30 @@ Batch::~Batch() = default;
 
 int64_t Batch::epoch() const { return handle_->epoch; }
 int64_t Batch::index() const { return handle_->index; }
-int64_t Batch::rows() const { return handle_->pool->shape().rows; }
+int64_t Batch::rows() const { return handle_->format().rows; }
 int64_t Batch::count() const { return handle_->rows.count; }
 int64_t Batch::global_count() const { return handle_->rows.global_count; }
 uint64_t Batch::first_position() const { return handle_->rows.first_position; }
-Extent Batch::extent() const { return handle_->pool->shape().extent; }
-Layout Batch::layout() const { return handle_->pool->shape().layout; }
-std::span<const std::byte> Batch::pixels() const {
-  const auto& shape = handle_->pool->shape();
-  return {handle_->arrays.pixels, static_cast<size_t>(shape.rows) * shape.row_bytes};
-}
-std::span<const int64_t> Batch::labels() const { return handle_->all_rows(handle_->arrays.labels); }
-std::span<const uint64_t> Batch::ids() const { return handle_->all_rows(handle_->arrays.ids); }
-std::span<const float> Batch::weights() const { return handle_->all_rows(handle_->arrays.weights); }
-std::span<const int64_t> Batch::second_labels() const { return handle_->all_rows(handle_->arrays.second_labels); }
-std::span<const float> Batch::mix_weights() const { return handle_->all_rows(handle_->arrays.mix_weights); }
+Extent Batch::extent() const { return handle_->format().extent; }
+Layout Batch::layout() const { return handle_->format().layout; }
+std::span<const std::byte> Batch::pixels() const { return column(Column::kImages); }
+std::span<const int64_t> Batch::labels() const { return handle_->known<int64_t>(Column::kLabels); }
+std::span<const uint64_t> Batch::ids() const { return handle_->known<uint64_t>(Column::kIds); }
+std::span<const float> Batch::weights() const { return handle_->known<float>(Column::kWeights); }
+std::span<const int64_t> Batch::second_labels() const { return handle_->known<int64_t>(Column::kSecondLabels); }
+std::span<const float> Batch::mix_weights() const { return handle_->known<float>(Column::kMixWeights); }
 
-Batch::Arrays Batch::arrays() {
-  const auto& slot = handle_->arrays;
-  const auto rows_of = [this](auto* first) { return handle_->all_rows(first); };
-  return {{slot.pixels, pixels().size()}, rows_of(slot.labels),        rows_of(slot.ids),
-          rows_of(slot.weights),          rows_of(slot.second_labels), rows_of(slot.mix_weights)};
+const std::vector<Column>& Batch::columns() const { return handle_->format().columns; }
+std::span<const std::byte> Batch::column(size_t number) const { return handle_->column(number); }
+std::span<std::byte> Batch::column(size_t number) { return handle_->column(number); }
+
+size_t Batch::column_number(const std::string& name) const {
+  std::vector<std::string> names;
+  for (const auto& column : columns()) {
+    if (column.name == name) return names.size();
+    names.push_back(column.name);
+  }
+  throw config_error(unknown_name("column", name, names));
 }
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, LoaderOptions options)
@@ -213,17 +220,17 @@ std::optional<Batch> Loader::next() {
   detail::keep_map_handler();  // before any slot goes back, so that workers that go on have it
   auto handle = std::make_unique<Batch::Handle>(state, sequence);
   // The memory that the slot gets in exchange is there first: without it no batch is taken, and none is lost.
-  if (state.options.gives_batches_away) handle->arrays = handle->pool->take();
+  if (state.options.gives_batches_away) handle->block = handle->pool->take();
   const int64_t start_ns = now_ns();
   const auto taken = state.ring.take();
   state.wait.add(now_ns() - start_ns);
   state.batch_count.fetch_add(1, std::memory_order_relaxed);
   if (taken.was_ready) state.ready_count.fetch_add(1, std::memory_order_relaxed);
   if (state.options.gives_batches_away) {
-    handle->arrays = state.slots.exchange(taken.slot, handle->arrays);
+    handle->block = state.slots.exchange(taken.slot, handle->block);
     state.ring.release(taken.slot);
   } else {
-    handle->arrays = state.slots[taken.slot];
+    handle->block = state.slots[taken.slot];
     handle->state = &state;
     handle->slot = taken.slot;
   }
@@ -232,7 +239,7 @@ std::optional<Batch> Loader::next() {
 
 int64_t Loader::batches_per_epoch() const { return state_->batches; }
 uint64_t Loader::samples_per_epoch() const { return state_->maker.partition().sample_count(); }
-Extent Loader::extent() const { return state_->maker.extent(); }
+Extent Loader::extent() const { return state_->maker.format().extent; }
 const LoaderOptions& Loader::options() const { return state_->options; }
 size_t Loader::slot_bytes() const { return state_->slots.pool()->byte_count(); }
 

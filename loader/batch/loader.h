@@ -10,9 +10,11 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "augment/transform.h"
+#include "loader/batch/column.h"
 #include "loader/batch/loader_options.h"
 #include "loader/batch/loader_statistics.h"
 #include "loader/shards/dataset.h"
@@ -25,7 +27,7 @@ namespace penstock {
 /// Rows 0 .. count-1 hold samples. Rows count .. rows-1 are padding, with weight 0, label 0, id ~0 and zeroed pixels. A
 /// substituted row (OnCorrupt) counts as a sample and keeps its label and id, but has weight 0 and zeroed pixels. In a
 /// mix, a row whose partner is corrupt is substituted too. Padding rows have second label 0 and mix weight 1, and are
-/// no row's partner.
+/// no row's partner. In columns of makers padding and substituted rows are zero.
 ///
 /// Thread-safety: a Batch may be released on any thread; it must not outlive its loader, unless that gives its batches
 /// away (LoaderOptions).
@@ -52,17 +54,15 @@ class Batch {
   std::span<const int64_t> second_labels() const;
   std::span<const float> mix_weights() const;  ///< The weight of the row's own label; 1 where nothing was mixed in.
 
-  /// The same arrays, to write into. The slot belongs to this batch alone until it goes back, and the loader then
-  /// writes all of it anew, so that a change made here reaches no other batch.
-  struct Arrays {
-    std::span<std::byte> pixels;
-    std::span<int64_t> labels;
-    std::span<uint64_t> ids;
-    std::span<float> weights;
-    std::span<int64_t> second_labels;
-    std::span<float> mix_weights;
-  };
-  Arrays arrays();
+  /// All arrays, those of above first. They are the same for all batches of a loader.
+  const std::vector<Column>& columns() const;
+  /// The number of the column of that name in columns(). Throws config_error, which lists the names.
+  size_t column_number(const std::string& name) const;
+  /// The array of column `number`: rows() x columns()[number].row_bytes() bytes.
+  std::span<const std::byte> column(size_t number) const;
+  /// The same, to write into. The slot belongs to this batch alone until it goes back, and the loader then writes all
+  /// of it anew, so that a change made here reaches no other batch.
+  std::span<std::byte> column(size_t number);
 
  private:
   friend class Loader;
@@ -71,9 +71,9 @@ class Batch {
   std::unique_ptr<Handle> handle_;
 };
 
-/// Determinism: the bytes of batch k of epoch e depend on (data set, pipeline, layout, dct_scale, on_corrupt, seed,
-/// shuffle, tail, batch size, e, k) and, for which rows are this rank's, on rank and world size. They depend on nothing
-/// else: not on workers, prefetch or timing.
+/// Determinism: the bytes of batch k of epoch e depend on (data set, pipeline, layout, dct_scale, columns, on_corrupt,
+/// seed, shuffle, tail, batch size, e, k) and, for which rows are this rank's, on rank and world size. They depend on
+/// nothing else: not on workers, prefetch or timing.
 ///
 /// Memory: prefetch + 2 slots, one allocation each, made by the constructor and then reused for all epochs. Batch k,
 /// counted over epochs, is always in slot k mod (prefetch + 2). The two batches that were taken last may be held

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "augment/render.h"
 #include "loader/codecs/codec.h"
@@ -58,6 +59,7 @@ struct LoaderOptions {
   OnCorrupt on_corrupt = OnCorrupt::kFail;
   DecodePath decode = DecodePath::kAuto;  ///< How JPEGs are decoded; every path gives the same bytes.
   DctScale dct_scale = DctScale::kAuto;
+  std::string columns = {};      ///< Specs of column makers (loader/batch/column.h), such as `mean,angle(unit=degree)`.
   int64_t emulated_load_ns = 0;  ///< Processor time wasted per sample, to emulate a slower loader.
   /// Once this is true no more time is wasted. Workers call it every 10 ms, several at once. Empty: it is never true.
   std::function<bool()> ends_emulated_load = {};
@@ -73,7 +75,7 @@ struct LoaderOptions {
   bool gives_batches_away = false;
   /// Which samples somebody else decodes, by their index in the data set. Of their rows only label, id and weight 1 are
   /// written; their bytes are not read, so that they cannot be corrupt. Several workers may call it at once. Requires
-  /// transforms that mix no rows. Empty: the loader makes all rows.
+  /// transforms that mix no rows, and no `columns`. Empty: the loader makes all rows.
   std::function<bool(uint64_t index)> leaves_out = {};
 };
 

@@ -56,6 +56,13 @@ void prefetch_after(const std::vector<RowWorker::Row>& rows, int64_t k, int64_t 
 
 std::string size_text(int height, int width) { return concat(height, " x ", width); }
 
+std::vector<std::unique_ptr<const ColumnMaker>> makers_of(const std::string& columns, const ColumnContext& context) {
+  std::vector<std::unique_ptr<const ColumnMaker>> makers;
+  for (const Spec& spec : parse_spec_list(ColumnKind::kName, columns))
+    makers.push_back(ColumnRegistry::make(spec, context));
+  return makers;
+}
+
 }  // namespace
 
 /// Times the stages of one row, when the row is one of those that are timed.
@@ -89,10 +96,33 @@ RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, co
       leaves_out_(options.leaves_out),
       samples_(*dataset_, options),
       extent_(find_extent()),
-      row_bytes_(rendered_bytes(options.layout, extent_)) {
+      row_bytes_(rendered_bytes(options.layout, extent_)),
+      makers_(makers_of(options.columns, {*dataset_, extent_, layout_})),
+      format_(partition().rows_per_rank(), extent_, layout_, mixes(), made_columns()) {
   if (leaves_out_ && mixes())
     throw bug_error(concat("loader: leaves samples out, and the transforms ", pipeline_.text(),
                            " mix rows of a batch; expected one of the two"));
+  if (leaves_out_ && !makers_.empty())
+    throw bug_error(
+        concat("loader: leaves samples out, and has the columns ", options.columns, "; expected one of the two"));
+}
+
+std::vector<Column> RowMaker::made_columns() const {
+  std::vector<Column> columns;
+  for (const auto& maker : makers_) columns.push_back(maker->column());
+  return columns;
+}
+
+KnownColumns RowMaker::columns_in(std::byte* block) const {
+  KnownColumns columns{.block = block,
+                       .pixels = format_.begin<std::byte>(block, Column::kImages),
+                       .labels = format_.begin<int64_t>(block, Column::kLabels),
+                       .ids = format_.begin<uint64_t>(block, Column::kIds),
+                       .weights = format_.begin<float>(block, Column::kWeights)};
+  if (!format_.mixes) return columns;
+  columns.second_labels = format_.begin<int64_t>(block, Column::kSecondLabels);
+  columns.mix_weights = format_.begin<float>(block, Column::kMixWeights);
+  return columns;
 }
 
 Extent RowMaker::find_extent() const {
@@ -118,25 +148,27 @@ RowMaker::BatchContext RowMaker::context_of(int64_t epoch, int64_t index) const 
   return context;
 }
 
-void RowMaker::make(int64_t epoch, int64_t index, int64_t begin, int64_t end, const SlotArrays& slot,
+void RowMaker::make(int64_t epoch, int64_t index, int64_t begin, int64_t end, std::byte* block,
                     RowWorker& worker) const {
   const BatchContext context = context_of(epoch, index);
+  const KnownColumns columns = columns_in(block);
   const int64_t samples_end = std::min(end, context.rows.count);
   for (int64_t row = begin; row < samples_end; row += RowWorker::kGroup)
-    make_group(context, row, std::min(samples_end, row + RowWorker::kGroup), slot, worker);
+    make_group(context, row, std::min(samples_end, row + RowWorker::kGroup), columns, worker);
   const int64_t padding = std::max(begin, context.rows.count);
   if (padding >= end) return;
-  std::memset(slot.pixels + static_cast<size_t>(padding) * row_bytes_, 0,
+  std::memset(columns.pixels + static_cast<size_t>(padding) * row_bytes_, 0,
               static_cast<size_t>(end - padding) * row_bytes_);
-  std::fill(slot.labels + padding, slot.labels + end, int64_t{0});
-  std::fill(slot.ids + padding, slot.ids + end, ~uint64_t{0});
-  std::fill(slot.weights + padding, slot.weights + end, 0.0F);
-  if (slot.second_labels == nullptr) return;
-  std::fill(slot.second_labels + padding, slot.second_labels + end, int64_t{0});
-  std::fill(slot.mix_weights + padding, slot.mix_weights + end, 1.0F);
+  std::fill(columns.labels + padding, columns.labels + end, int64_t{0});
+  std::fill(columns.ids + padding, columns.ids + end, ~uint64_t{0});
+  std::fill(columns.weights + padding, columns.weights + end, 0.0F);
+  clear_columns(padding, end, block);
+  if (columns.second_labels == nullptr) return;
+  std::fill(columns.second_labels + padding, columns.second_labels + end, int64_t{0});
+  std::fill(columns.mix_weights + padding, columns.mix_weights + end, 1.0F);
 }
 
-void RowMaker::make_group(const BatchContext& context, int64_t begin, int64_t end, const SlotArrays& slot,
+void RowMaker::make_group(const BatchContext& context, int64_t begin, int64_t end, const KnownColumns& columns,
                           RowWorker& worker) const {
   std::exception_ptr failure;
   const bool is_mixed = context.mix.kind != BatchMix::Kind::kNone;
@@ -148,13 +180,14 @@ void RowMaker::make_group(const BatchContext& context, int64_t begin, int64_t en
     prefetch_after(worker.rows, k, found_count);
     if (is_mixed) prefetch_after(worker.partners, k, found_count);
     const int64_t i = begin + k;
-    std::byte* const output = slot.pixels + static_cast<size_t>(i) * row_bytes_;
+    std::byte* const output = columns.pixels + static_cast<size_t>(i) * row_bytes_;
     row.is_substituted |= partner.is_substituted;
     if (row.is_left_out) {
       --made_count;
     } else if (!row.is_substituted) {
       try {
         is_mixed ? make_mixed(context, row, partner, output, worker) : make_row(context, row, output, worker);
+        if (!makers_.empty()) make_columns(context, row, i, columns.block);
       } catch (const Error& error) {
         if (!is_forgiven(error)) throw;
         row.is_substituted = true;
@@ -162,14 +195,15 @@ void RowMaker::make_group(const BatchContext& context, int64_t begin, int64_t en
     }
     if (row.is_substituted) {
       std::memset(output, 0, row_bytes_);
+      clear_columns(i, i + 1, columns.block);
       worker.substituted_count.fetch_add(1, std::memory_order_relaxed);
     }
-    slot.labels[i] = row.sample.label;
-    slot.ids[i] = row.sample.id;
-    slot.weights[i] = row.is_substituted ? 0.0F : 1.0F;
-    if (slot.second_labels == nullptr) continue;
-    slot.second_labels[i] = partner.sample.label;
-    slot.mix_weights[i] = is_mixed ? context.mix.mix_weight : 1.0F;
+    columns.labels[i] = row.sample.label;
+    columns.ids[i] = row.sample.id;
+    columns.weights[i] = row.is_substituted ? 0.0F : 1.0F;
+    if (columns.second_labels == nullptr) continue;
+    columns.second_labels[i] = partner.sample.label;
+    columns.mix_weights[i] = is_mixed ? context.mix.mix_weight : 1.0F;
   }
   worker.made_count.fetch_add(static_cast<uint64_t>(made_count), std::memory_order_relaxed);
   if (failure) std::rethrow_exception(failure);
@@ -254,6 +288,26 @@ void RowMaker::make_row(const BatchContext& context, const RowWorker::Row& row, 
   if (!is_timed) return;
   worker.timed_every = laps.total_ns() > kAlwaysTimedNs ? 1 : kTimedEvery;
   worker.until_timed = worker.timed_every;
+}
+
+/// The plan is drawn again, so that rows cost nothing more where no maker asks for it.
+void RowMaker::make_columns(const BatchContext& context, const RowWorker::Row& row, int64_t i, std::byte* block) const {
+  const Plan plan = plan_of(context.epoch, row);
+  const auto place = static_cast<size_t>(i);
+  const auto* const pixels = format_.begin<const std::byte>(block, Column::kImages) + place * row_bytes_;
+  const ColumnRow whole{row.sample, row.index, context.epoch, plan, {pixels, row_bytes_}};
+  for (size_t k = 0; k < makers_.size(); ++k) {
+    const size_t number = format_.made_begin() + k;
+    makers_[k]->make(whole, format_.begin<std::byte>(block, number) + place * format_.columns[number].row_bytes());
+  }
+}
+
+void RowMaker::clear_columns(int64_t begin, int64_t end, std::byte* block) const {
+  for (size_t number = format_.made_begin(); number < format_.columns.size(); ++number) {
+    const size_t row_bytes = format_.columns[number].row_bytes();
+    std::memset(format_.begin<std::byte>(block, number) + static_cast<size_t>(begin) * row_bytes, 0,
+                static_cast<size_t>(end - begin) * row_bytes);
+  }
 }
 
 void RowMaker::emulate_load() const {

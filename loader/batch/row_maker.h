@@ -11,6 +11,7 @@
 
 #include "augment/transform.h"
 #include "core/error.h"
+#include "loader/batch/batch_format.h"
 #include "loader/batch/histogram.h"
 #include "loader/batch/loader_options.h"
 #include "loader/batch/loader_statistics.h"
@@ -22,13 +23,14 @@
 
 namespace penstock::detail {
 
-/// The arrays of one batch, in one allocation. Pixels come first, so that they have its alignment.
-struct SlotArrays {
-  std::byte* pixels = nullptr;  // rows x rendered_bytes()
-  int64_t* labels = nullptr;    // one per row, as the two below
-  uint64_t* ids = nullptr;
-  float* weights = nullptr;
-  int64_t* second_labels = nullptr;  // one per row, as the one below; null where no mix was asked for
+/// The known columns of one batch, found once for many rows.
+struct KnownColumns {
+  std::byte* block;
+  std::byte* pixels;
+  int64_t* labels;
+  uint64_t* ids;
+  float* weights;
+  int64_t* second_labels = nullptr;  // null where no mix was asked for, as the one below
   float* mix_weights = nullptr;
 };
 
@@ -55,18 +57,16 @@ struct alignas(128) RowWorker {  // 128: neighbouring cache lines are fetched in
 /// Thread-safety: const members may be called on any thread, each with a RowWorker of its own.
 class RowMaker {
  public:
-  /// Finds the extent of rendered samples from the plan of the first sample and the manifest's channels. Throws
-  /// config_error.
+  /// Finds the extent of rendered samples from the plan of the first sample and the manifest's channels, and makes the
+  /// makers of columns. Throws config_error.
   RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, const LoaderOptions& options);
 
   const Dataset& dataset() const { return *dataset_; }
   const Partition& partition() const { return samples_.partition(); }
-  const Extent& extent() const { return extent_; }  // of one rendered sample
-  size_t row_bytes() const { return row_bytes_; }   // bytes of its pixels
-  bool mixes() const { return pipeline_.batch_mix().kind != BatchMix::Kind::kNone; }
+  const BatchFormat& format() const { return format_; }
 
   /// Makes rows [begin, end) of batch `index` of `epoch`. Stops at the first row that fails, and throws its error.
-  void make(int64_t epoch, int64_t index, int64_t begin, int64_t end, const SlotArrays& slot, RowWorker& worker) const;
+  void make(int64_t epoch, int64_t index, int64_t begin, int64_t end, std::byte* block, RowWorker& worker) const;
 
  private:
   class Laps;
@@ -80,13 +80,18 @@ class RowMaker {
   };
 
   Extent find_extent() const;
+  std::vector<Column> made_columns() const;
+  bool mixes() const { return pipeline_.batch_mix().kind != BatchMix::Kind::kNone; }
+  KnownColumns columns_in(std::byte* block) const;
   BatchContext context_of(int64_t epoch, int64_t index) const;
-  void make_group(const BatchContext& context, int64_t begin, int64_t end, const SlotArrays& slot,
+  void make_group(const BatchContext& context, int64_t begin, int64_t end, const KnownColumns& columns,
                   RowWorker& worker) const;
   int64_t find_rows(const BatchContext& context, int64_t begin, int64_t end, RowWorker& worker,
                     std::exception_ptr& failure) const;
   int64_t look_up(std::vector<RowWorker::Row>& rows, int64_t count, RowWorker& worker,
                   std::exception_ptr& failure) const;
+  void make_columns(const BatchContext& context, const RowWorker::Row& row, int64_t i, std::byte* block) const;
+  void clear_columns(int64_t begin, int64_t end, std::byte* block) const;
   void emulate_load() const;
   void make_mixed(const BatchContext& context, const RowWorker::Row& row, const RowWorker::Row& partner,
                   std::byte* output, RowWorker& worker) const;
@@ -116,8 +121,10 @@ class RowMaker {
   std::function<bool()> ends_emulated_load_;
   std::function<bool(uint64_t)> leaves_out_;
   SampleOrder samples_;
-  Extent extent_;
-  size_t row_bytes_;
+  Extent extent_;     // of one rendered sample
+  size_t row_bytes_;  // of its pixels
+  std::vector<std::unique_ptr<const ColumnMaker>> makers_;
+  BatchFormat format_;
 };
 
 }  // namespace penstock::detail

@@ -9,54 +9,41 @@
 #include "core/text.h"
 
 namespace penstock::detail {
-namespace {
-
-constexpr size_t kAlignment = 64;
-
-size_t rounded_up(size_t byte_count) { return (byte_count + kAlignment - 1) / kAlignment * kAlignment; }
-
-}  // namespace
-
-SlotPool::SlotPool(SlotAllocator allocator, const BatchShape& shape, int expected_count)
-    : allocator_(std::move(allocator)), shape_(shape), expected_count_(static_cast<size_t>(expected_count)) {
-  const auto row_count = static_cast<size_t>(shape.rows);
-  if (__builtin_mul_overflow(row_count, shape.row_bytes, &pixel_bytes_) || pixel_bytes_ > size_t{1} << 46)
-    throw config_error(
-        concat("loader: a batch has ", shape.rows, " rows of ", shape.row_bytes, " bytes; expected under 64 TiB"));
-  pixel_bytes_ = rounded_up(pixel_bytes_);
-  const size_t label_bytes = (sizeof(int64_t) + sizeof(float)) * (shape.mixes ? 2 : 1);
-  block_bytes_ = pixel_bytes_ + rounded_up(row_count * (label_bytes + sizeof(uint64_t)));
+SlotPool::SlotPool(SlotAllocator allocator, BatchFormat format, int expected_count)
+    : allocator_(std::move(allocator)),
+      format_(std::move(format)),
+      expected_count_(static_cast<size_t>(expected_count)) {
   spare_.reserve(expected_count_);  // so that give_back() never allocates
 }
 
 SlotPool::~SlotPool() {
-  for (const auto& block : spare_) allocator_.release(block.pixels, block_bytes_);
+  for (auto* const block : spare_) allocator_.release(block, format_.block_bytes);
 }
 
-SlotArrays SlotPool::take() {
+std::byte* SlotPool::take() {
   size_t number = 0;
   {
     const std::lock_guard lock(mutex_);
     if (!spare_.empty()) {
-      const SlotArrays block = spare_.back();
+      auto* const block = spare_.back();
       spare_.pop_back();
       return block;
     }
     number = block_count_ + 1;
   }
-  auto* const memory = static_cast<std::byte*>(allocator_.allocate(block_bytes_));
-  if (memory == nullptr) {
+  auto* const block = static_cast<std::byte*>(allocator_.allocate(format_.block_bytes));
+  if (block == nullptr) {
     const std::string which = number <= expected_count_ ? concat("batch ", number, " of ", expected_count_)
                                                         : concat("batch ", number, " that is held");
-    throw memory_error("loader", concat(which, ", ", byte_text(block_bytes_), " each"),
+    throw memory_error("loader", concat(which, ", ", byte_text(format_.block_bytes), " each"),
                        "a smaller batch size (--batch-size) or less --prefetch");
   }
   const std::lock_guard lock(mutex_);
   ++block_count_;
-  return arrays_in(memory);
+  return block;
 }
 
-void SlotPool::give_back(const SlotArrays& block) noexcept {
+void SlotPool::give_back(std::byte* block) noexcept {
   {
     const std::lock_guard lock(mutex_);
     if (spare_.size() < expected_count_) {
@@ -65,22 +52,12 @@ void SlotPool::give_back(const SlotArrays& block) noexcept {
     }
     --block_count_;
   }
-  allocator_.release(block.pixels, block_bytes_);
+  allocator_.release(block, format_.block_bytes);
 }
 
 size_t SlotPool::byte_count() const {
   const std::lock_guard lock(mutex_);
-  return block_bytes_ * block_count_;
-}
-
-SlotArrays SlotPool::arrays_in(std::byte* memory) const {
-  const auto row_count = static_cast<size_t>(shape_.rows);
-  auto* const labels = reinterpret_cast<int64_t*>(memory + pixel_bytes_);
-  auto* const ids = reinterpret_cast<uint64_t*>(labels + row_count);
-  auto* const second_labels = shape_.mixes ? reinterpret_cast<int64_t*>(ids + row_count) : nullptr;
-  auto* const weights =
-      shape_.mixes ? reinterpret_cast<float*>(second_labels + row_count) : reinterpret_cast<float*>(ids + row_count);
-  return {memory, labels, ids, weights, second_labels, shape_.mixes ? weights + row_count : nullptr};
+  return format_.block_bytes * block_count_;
 }
 
 }  // namespace penstock::detail

@@ -1,5 +1,5 @@
 """Batch: what a step of a Loader gives."""
-from typing import Any, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from penstock._device import Copy
 from penstock._native import Arrays
@@ -30,22 +30,34 @@ class Batch(tuple):
     @property
     def ids(self) -> Any:
         """int64: the numbers that the samples have in the source that was packed. Always in the memory of the host."""
-        return self._native.ids(self._arrays)
+        return self._column("ids")
 
     @property
     def weights(self) -> Any:
         """f32: 1, or 0 for a corrupt sample that on_corrupt="substitute" has replaced by zeros."""
-        return self._native.weights(self._arrays) if self._copy is None else self._copy.extras[0]
+        return self._column("weights")
 
     @property
     def second_labels(self) -> Any:
         """int64: the label of the sample that mixup or cutmix has mixed in; None without them."""
-        return self._native.second_labels(self._arrays) if self._copy is None else self._copy.extras[1]
+        return self._column("second_labels")
 
     @property
     def mix_weights(self) -> Any:
         """f32: how much of the loss `labels` has; `second_labels` has the rest. None without mixup and cutmix."""
-        return self._native.mix_weights(self._arrays) if self._copy is None else self._copy.extras[2]
+        return self._column("mix_weights")
+
+    @property
+    def columns(self) -> Dict[str, Any]:
+        """All arrays by name: those of above, where the batch has them, and those of the loader's `columns`. Each has one entry
+        per image; a corrupt sample that was replaced has zeros in the loader's `columns`."""
+        return {name: self._column(name) for name in self._native.column_names}
+
+    def _column(self, name: str) -> Any:
+        if self._copy is not None and name in self._copy.columns:
+            return self._copy.columns[name]
+        names = self._native.column_names
+        return self._native.column(names.index(name), self._arrays) if name in names else None
 
     @property
     def epoch(self) -> int:
@@ -75,6 +87,6 @@ def made_batch(made: Tuple[Any, Any, NativeBatch], arrays: Arrays) -> Batch:
 
 
 def on_device(copy: Copy) -> Batch:
-    batch = made_batch((copy.images, copy.labels, copy.source._native), copy.source._arrays)
+    batch = made_batch((copy.columns["images"], copy.columns["labels"], copy.source._native), copy.source._arrays)
     batch._copy = copy
     return batch

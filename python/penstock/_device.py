@@ -10,7 +10,7 @@ import collections
 import contextlib
 import importlib
 import weakref
-from typing import Any, Deque, NamedTuple, Optional, Tuple
+from typing import Any, Deque, Dict, NamedTuple, Tuple
 
 from penstock.errors import ConfigError, DeviceError
 
@@ -64,9 +64,7 @@ def page_locking() -> Tuple[int, int]:
 
 class Copy(NamedTuple):
     """A batch that is under way. `source` keeps its memory until `copied` has passed."""
-    images: Any
-    labels: Any
-    extras: Tuple[Any, Any, Any]  # weights, second labels, mix weights
+    columns: Dict[str, Any]  # all but the ids
     copied: Any
     source: Any
 
@@ -107,12 +105,12 @@ class Feed:
     def begin(self, batch: Any) -> Copy:
         """Starts the copy of a batch of the host."""
         with self._torch.cuda.stream(self._stream):
-            images = self._normalised(self._moved(batch.images))
-            labels = self._moved(batch.labels)
-            extras = (self._moved(batch.weights), self._moved(batch.second_labels), self._moved(batch.mix_weights))
+            columns = {name: column.to(self._device, non_blocking=True)
+                       for name, column in batch.columns.items() if name != "ids"}
+            columns["images"] = self._normalised(columns["images"])
             copied = self._torch.cuda.Event()
             copied.record(self._stream)
-        copy = Copy(images, labels, extras, copied, batch)
+        copy = Copy(columns, copied, batch)
         self._under_way.append(copy)
         while self._under_way and (len(self._under_way) > _MOST_COPIES or self._under_way[0].copied.query()):
             _wait_for_first(self._under_way)
@@ -122,16 +120,12 @@ class Feed:
         """From here on the consumer's current stream may use the tensors."""
         consumer = self._torch.cuda.current_stream(self._device)
         consumer.wait_event(copy.copied)
-        for tensor in (copy.images, copy.labels, *copy.extras):
-            if tensor is not None:
-                self._record_stream(tensor, consumer)
+        for tensor in copy.columns.values():
+            self._record_stream(tensor, consumer)
 
     def close(self) -> None:
         """Waits for all copies, so that the memory that they read may go."""
         _wait_for(self._under_way)
-
-    def _moved(self, tensor: Any) -> Optional[Any]:
-        return None if tensor is None else tensor.to(self._device, non_blocking=True)
 
     def _normalised(self, levels: Any) -> Any:
         """Computed in f32 and then rounded, as the loader does it on the host."""

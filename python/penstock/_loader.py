@@ -32,6 +32,12 @@ def _close_all() -> None:
         native.close()
 
 
+def _column_list(columns: Any) -> str:
+    if isinstance(columns, str):
+        columns = (columns,)
+    return ",".join(text("columns", part, expected="the specs of columns") for part in columns)
+
+
 class Loader:
     """Batches of a packed data set, in the order of an epoch, made ahead of time by threads of this process.
 
@@ -67,8 +73,10 @@ class Loader:
     device: "cuda" or "cuda:1": torch tensors in the memory of that device, copied and normalised there on a stream of its
         own while the step before computes. The values of f32 are those of levels that were rounded to u8 first.
     arrays: "torch", "numpy" or "dlpack" (an object that jax.dlpack.from_dlpack() and others of that name take).
+    columns: plug-ins that make further arrays of a batch, such as "mean,angle(unit=degree)", or a list of such parts; they are in
+        `Batch.columns` and in the digest. A plug-in is a shared library that was loaded before (ctypes.CDLL).
 
-    The batches depend on (data, augment, layout, dct_scale, on_corrupt, seed, shuffle, tail, batch size, epoch) and on
+    The batches depend on (data, augment, layout, dct_scale, columns, on_corrupt, seed, shuffle, tail, batch size, epoch) and on
     nothing else: not on workers, prefetch, timing or the number of ranks (but for "rank-local").
 
     Memory: `prefetch` batches, those that are held, and up to `prefetch` + 2 more that are kept for later.
@@ -87,7 +95,7 @@ class Loader:
                  channels_last: bool = False, shuffle: "str | bool" = "global", tail: str = "pad", seed: int = 0,
                  rank: Optional[int] = None, world_size: Optional[int] = None, epochs: Optional[int] = None,
                  on_corrupt: str = "fail", decode: str = "auto", dct_scale: str = "auto",
-                 device: Any = None, arrays: Optional[str] = None) -> None:
+                 device: Any = None, arrays: Optional[str] = None, columns: "str | Sequence[str]" = "") -> None:
         if arrays is not None and arrays not in _ARRAYS:
             raise ConfigError(f"loader: arrays is {arrays!r:.200}; expected one of {', '.join(_ARRAYS)}, or None")
         if layout not in _LAYOUTS:
@@ -111,7 +119,7 @@ class Loader:
             workers=int32("workers", workers), prefetch=int32("prefetch", prefetch), rank=int32("rank", rank),
             world_size=int32("world_size", world_size), epoch_count=-1 if epochs is None else whole("epochs", epochs, 0),
             layout=own_layout, on_corrupt=word("on_corrupt", on_corrupt), decode=word("decode", decode),
-            dct_scale=word("dct_scale", dct_scale), **self._options)
+            dct_scale=word("dct_scale", dct_scale), columns=_column_list(columns), **self._options)
         with current(device):
             self._native = open_data(_native.Loader, allocate=allocate, release=release, **self._configuration)
         self._check_pixels_and_length(layout)

@@ -41,56 +41,52 @@ nb::object array(Arrays arrays, void* data, std::span<const size_t> shape, std::
   return as(nb::array_api());
 }
 
-nb::dlpack::dtype dtype_of(Layout layout) {
+nb::dlpack::dtype dlpack_dtype(Dtype dtype) {
   using Code = nb::dlpack::dtype_code;
-  const auto make = [&](Code code) {
-    return nb::dlpack::dtype{static_cast<uint8_t>(code), static_cast<uint8_t>(8 * element_bytes(layout)), 1};
+  const auto code = [dtype] {
+    switch (dtype) {
+      case Dtype::kU8:
+        return Code::UInt;
+      case Dtype::kBf16:
+        return Code::Bfloat;
+      case Dtype::kF16:
+      case Dtype::kF32:
+        return Code::Float;
+      case Dtype::kI64:
+      case Dtype::kU64:  // ids are below 2^63 in every row that has a sample, and many libraries know no u64
+        break;
+    }
+    return Code::Int;
   };
-  switch (layout) {
-    case Layout::kU8Nhwc:
-      return make(Code::UInt);
-    case Layout::kBf16Nchw:
-    case Layout::kBf16Nhwc:
-      return make(Code::Bfloat);
-    default:
-      return make(Code::Float);
-  }
+  return {static_cast<uint8_t>(code()), static_cast<uint8_t>(8 * element_bytes(dtype)), 1};
 }
 
-/// The pixels of the rows that have a sample. Torch always gets N x C x H x W, whose strides say how it is stored, as
-/// torch.channels_last does. Others get the dimensions in the order in which they are stored.
-nb::object pixels(const nb::object& self, Arrays arrays) {
+/// The rows of column `number` that have a sample. Torch always gets images as N x C x H x W, whose strides say how
+/// they are stored, as torch.channels_last does. Others get the dimensions in the order in which they are stored.
+nb::object column(const nb::object& self, size_t number, Arrays arrays) {
   auto& batch = nb::cast<Batch&>(self);
-  const auto [height, width, channels] = batch.extent();
-  const auto n = static_cast<size_t>(batch.count()), c = static_cast<size_t>(channels), h = static_cast<size_t>(height),
-             w = static_cast<size_t>(width);
-  void* const data = batch.arrays().pixels.data();
-  const auto dtype = dtype_of(batch.layout());
-  if (is_planar(batch.layout())) return array(arrays, data, std::array{n, c, h, w}, {}, dtype, self);
-  if (arrays != Arrays::kTorch) return array(arrays, data, std::array{n, h, w, c}, {}, dtype, self);
-  const std::array strides{static_cast<int64_t>(h * w * c), int64_t{1}, static_cast<int64_t>(w * c),
-                           static_cast<int64_t>(c)};
-  return array(arrays, data, std::array{n, c, h, w}, strides, dtype, self);
+  const Column& column = batch.columns()[number];
+  std::vector<size_t> shape{static_cast<size_t>(batch.count())};
+  for (const int64_t size : column.shape) shape.push_back(static_cast<size_t>(size));
+  std::vector<int64_t> strides;
+  if (number == Column::kImages && arrays == Arrays::kTorch && !is_planar(batch.layout())) {
+    const int64_t height = column.shape[0], width = column.shape[1], channels = column.shape[2];
+    shape = {shape[0], shape[3], shape[1], shape[2]};
+    strides = {height * width * channels, 1, width * channels, channels};
+  }
+  return array(arrays, batch.column(number).data(), shape, strides, dlpack_dtype(column.dtype), self);
 }
 
-/// One value per row that has a sample. None where the batch has no such values.
-template <class T>
-nb::object column(const nb::object& self, Arrays arrays, std::span<T> values) {
-  if (values.empty()) return nb::none();
-  const auto count = static_cast<size_t>(nb::cast<Batch&>(self).count());
-  // Ids are below 2^63 in every row that has a sample, and many libraries know no u64.
-  using Element = std::conditional_t<std::is_same_v<T, uint64_t>, int64_t, T>;
-  return array(arrays, values.data(), std::array{count}, {}, nb::dtype<Element>(), self);
-}
-
-nb::object labels(const nb::object& self, Arrays arrays) {
-  return column(self, arrays, nb::cast<Batch&>(self).arrays().labels);
+nb::list column_names(const Batch& batch) {
+  nb::list names;
+  for (const auto& column : batch.columns()) names.append(column.name);
+  return names;
 }
 
 /// The batch as (images, labels, batch).
 nb::tuple as_tuple(Batch&& batch, Arrays arrays) {
   const nb::object self = nb::cast(std::move(batch));
-  return nb::make_tuple(pixels(self, arrays), labels(self, arrays), self);
+  return nb::make_tuple(column(self, Column::kImages, arrays), column(self, Column::kLabels, arrays), self);
 }
 
 nb::object next(NativeLoader& loader, Arrays arrays) {
@@ -210,17 +206,8 @@ void define_batch(nb::module_& module) {
       .def_prop_ro("count", &Batch::count)
       .def_prop_ro("global_count", &Batch::global_count)
       .def_prop_ro("first_position", &Batch::first_position)
-      .def("ids", [](const nb::object& self,
-                     Arrays arrays) { return column(self, arrays, nb::cast<Batch&>(self).arrays().ids); })
-      .def("weights", [](const nb::object& self,
-                         Arrays arrays) { return column(self, arrays, nb::cast<Batch&>(self).arrays().weights); })
-      .def("second_labels",
-           [](const nb::object& self, Arrays arrays) {
-             return column(self, arrays, nb::cast<Batch&>(self).arrays().second_labels);
-           })
-      .def("mix_weights", [](const nb::object& self, Arrays arrays) {
-        return column(self, arrays, nb::cast<Batch&>(self).arrays().mix_weights);
-      });
+      .def_prop_ro("column_names", column_names)
+      .def("column", [](const nb::object& self, size_t number, Arrays arrays) { return column(self, number, arrays); });
 }
 
 }  // namespace
@@ -239,7 +226,7 @@ void define_loader(nb::module_& module) {
              const std::string& augment, int workers, int prefetch, int64_t batch_size, int rank, int world_size,
              uint64_t seed, int64_t epoch_count, const std::string& layout, const std::string& shuffle,
              const std::string& tail, const std::string& on_corrupt, const std::string& decode,
-             const std::string& dct_scale, uintptr_t allocate, uintptr_t release) {
+             const std::string& dct_scale, const std::string& columns, uintptr_t allocate, uintptr_t release) {
             const LoaderOptions options{.workers = workers,
                                         .prefetch = prefetch,
                                         .batch_size = batch_size,
@@ -247,6 +234,7 @@ void define_loader(nb::module_& module) {
                                         .world_size = world_size,
                                         .seed = seed,
                                         .epoch_count = epoch_count,
+                                        .columns = columns,
                                         .allocator = page_locked(allocate, release),
                                         .on_wait = check_signals};
             new (self) NativeLoader(data, split, augment,
@@ -254,7 +242,7 @@ void define_loader(nb::module_& module) {
           },
           nb::kw_only(), "data"_a, "split"_a, "augment"_a, "workers"_a, "prefetch"_a, "batch_size"_a, "rank"_a,
           "world_size"_a, "seed"_a, "epoch_count"_a, "layout"_a, "shuffle"_a, "tail"_a, "on_corrupt"_a, "decode"_a,
-          "dct_scale"_a, "allocate"_a, "release"_a, Release())
+          "dct_scale"_a, "columns"_a, "allocate"_a, "release"_a, Release())
       .def("start_epoch", &NativeLoader::start_epoch, "epoch"_a, "first_batch"_a, Release())
       .def("next", next, "arrays"_a)
       .def("batch", batch_at, "epoch"_a, "index"_a, "arrays"_a)

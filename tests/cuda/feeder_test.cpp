@@ -5,6 +5,7 @@
 
 #include "core/text.h"
 #include "tests/cuda/device.h"
+#include "tests/support/test_columns.h"
 #include "tests/train/small_dataset.h"
 #include "train/feed/host_feeder.h"
 #include "train/resident/resident_feeder.h"
@@ -13,6 +14,7 @@ namespace penstock {
 namespace {
 
 const std::string kFeederAugment = "affine(degrees=20,translate=0.1,fill=30),normalize";
+const std::string kColumns = "map,mean";
 
 LoaderOptions loader_options(bool is_pinned) {
   LoaderOptions options{.workers = 2, .prefetch = 3, .batch_size = 32, .rank = 0, .world_size = 1, .seed = 3};
@@ -33,6 +35,7 @@ DeviceBatch read_later(DeviceBatch batch) {
   batch.images = batch.images.clone();
   batch.labels = batch.labels.clone();
   batch.weights = batch.weights.clone();
+  for (auto& [name, column] : batch.columns) column = column.clone();
   return batch;
 }
 
@@ -52,9 +55,11 @@ std::vector<DeviceBatch> epoch_of(Feeder& feeder, int64_t epoch, int64_t first_b
 void expect_same_batches(Feeder& feeder, const std::string& augment, double tolerance) {
   const auto dataset = small_dataset();
   Recorder recorder;
-  const auto host = make_host_feeder(
-      std::make_unique<Loader>(dataset, Pipeline(augment, dataset->manifest().statistics), loader_options(false)),
-      torch::kCPU, recorder);
+  auto options = loader_options(false);
+  options.columns = kColumns;
+  const auto host =
+      make_host_feeder(std::make_unique<Loader>(dataset, Pipeline(augment, dataset->manifest().statistics), options),
+                       torch::kCPU, recorder);
   for (const bool is_delayed : {true, false}) {
     for (const auto& [epoch, first_batch] : {std::pair{0, 0}, {1, 0}, {5, 2}}) {
       const auto expected = epoch_of(*host, epoch, first_batch, false);
@@ -65,6 +70,8 @@ void expect_same_batches(Feeder& feeder, const std::string& augment, double tole
         EXPECT_TRUE(batches[i].images.is_cuda());
         EXPECT_TRUE(torch::equal(batches[i].labels.cpu(), expected[i].labels));
         EXPECT_TRUE(torch::equal(batches[i].weights.cpu(), expected[i].weights));
+        for (const auto& [name, column] : batches[i].columns)
+          EXPECT_TRUE(column.is_cuda() && torch::equal(column.cpu(), expected[i].columns.at(name))) << name;
         const auto difference = (batches[i].images.cpu() - expected[i].images).narrow(0, 0, expected[i].count);
         EXPECT_LE(difference.abs().max().item<double>(), tolerance);
       }
@@ -75,9 +82,13 @@ void expect_same_batches(Feeder& feeder, const std::string& augment, double tole
 TEST(CudaFeederTest, CopiedBatchesAreTheHostsToTheBit) {
   const auto dataset = small_dataset();
   Recorder recorder;
+  auto options = loader_options(true);
+  options.columns = kColumns;
   const auto feeder = make_host_feeder(
-      std::make_unique<Loader>(dataset, Pipeline(kFeederAugment, dataset->manifest().statistics), loader_options(true)),
-      kGpu, recorder);
+      std::make_unique<Loader>(dataset, Pipeline(kFeederAugment, dataset->manifest().statistics), options), kGpu,
+      recorder);
+  feeder->start_epoch(0, 0);
+  EXPECT_EQ(feeder->next()->columns.size(), 2u);
   expect_same_batches(*feeder, kFeederAugment, 0);
 }
 

@@ -66,6 +66,17 @@ def test_a_source_and_a_transform_are_those_of_the_stock_tools(installed, plugin
                                           "invert(q=1)")
 
 
+def test_a_column_is_in_the_batches_of_the_stock_tools(installed, plugin, stripes):
+    def digest(*columns, workers=1):
+        return run(installed / "bin/loadbench", "--plugin", plugin, "--data", stripes, "--digest", "--epochs", 1, "--workers", workers,
+                   *columns)
+    halves = digest("--columns", "halves")
+    assert halves == digest("--columns", "halves", workers=2) != digest() != digest("--columns", "halves(times=2)") != halves
+    assert "halves: means of the two" in run(installed / "bin/loadbench", "--plugin", plugin, "--help")
+    assert 'unknown column "halfs"; did you mean "halves"? known: halves' in refusal(
+        installed / "bin/loadbench", "--plugin", plugin, "--data", stripes, "--columns", "halfs")
+
+
 def test_without_the_plug_in_its_names_are_unknown(installed, stripes):
     assert "unknown transform \"invert\"" in refusal(installed / "bin/loadbench", "--data", stripes, "--augment", "invert")
 

@@ -52,7 +52,7 @@ inline int64_t differing_pixels(const std::shared_ptr<const Dataset>& dataset, c
       const auto batch = resident->next();
       if (!batch || batch->images.sizes() != expected->images.sizes()) return -1;
       expect_same_samples(*batch, *expected);
-      EXPECT_EQ(batch->images.scalar_type(), detail::dtype_of(options.layout));
+      EXPECT_EQ(batch->images.scalar_type(), detail::scalar_type_of(dtype_of(options.layout)));
       const auto images = expected->images.to(batch->images.scalar_type());
       count += batch->images.ne(images).sum().item<int64_t>();
     }

@@ -79,6 +79,9 @@ BenchOptions parse_bench_options(int argc, char** argv) {
                      help_lines<TransformRegistry>())
       ->capture_default_str();
   add_plugin_option(app, plugins);
+  app.add_option("--columns", loader.columns,
+                 "further columns of a batch, made by plug-ins, for example 'mean'; they are in the digest" +
+                     help_lines<ColumnRegistry>());
   app.add_option("--epochs", options.epochs, "epochs to measure for each number of workers; the table shows the median")
       ->capture_default_str();
   app.add_option("--batches", options.max_batches, "end each epoch after this many batches; 0: after all of them")

@@ -33,9 +33,10 @@ DeviceBatch view_of(Batch& batch) {
   view.epoch = batch.epoch(), view.index = batch.index();
   view.rows = batch.rows(), view.count = batch.count(), view.global_count = batch.global_count();
   view.first_position = batch.first_position();
-  const BatchTensors tensors = view_tensors(batch);
+  BatchTensors tensors = view_tensors(batch);
   view.images = tensors.images, view.labels = tensors.labels, view.weights = tensors.weights;
   view.second_labels = tensors.second_labels, view.mix_weights = tensors.mix_weights;
+  view.columns = std::move(tensors.columns);
   return view;
 }
 
@@ -167,11 +168,12 @@ class CudaFeeder final : public HostFeeder {
     const DeviceBatch source = view_of(*place.batch);
     const c10::cuda::CUDAStreamGuard guard(stream_);
     place.used.block(stream_);
-    const DeviceBatch before = place.tensors;
+    DeviceBatch before = place.tensors;
     place.tensors = source;
     for (const auto member : {&DeviceBatch::images, &DeviceBatch::labels, &DeviceBatch::weights,
                               &DeviceBatch::second_labels, &DeviceBatch::mix_weights})
       if ((source.*member).defined()) place.tensors.*member = copied(source.*member, before.*member);
+    for (auto& [name, tensor] : place.tensors.columns) tensor = copied(tensor, before.columns[name]);
     place.copied.record(stream_);
   }
 

@@ -41,6 +41,9 @@ class ResidentFeeder final : public Feeder {
              .batch_bytes = batch_plan_bytes(rows_),
              .epoch_count = options.epoch_count},
             [this](int64_t epoch, int64_t index, std::byte* to) { return planner_.plan(epoch, index, to); }, device) {
+    if (!options_.columns.empty())
+      throw config_error(concat("--resident: the columns ", options_.columns,
+                                " are made by the loader on the host; expected none of them"));
     kernels_->load();  // an error of the compiler is one of the start
     if (!pictures_.are_all_here())
       host_.emplace(dataset_, pipeline_, options_, [this](uint64_t index) { return !pictures_[index].is_on_host(); });
@@ -130,8 +133,8 @@ class ResidentFeeder final : public Feeder {
     const auto& [height, width, channels] = shape_.output;
     batch.labels = planned_labels(planned.bytes, rows_);
     batch.weights = planned_weights(planned.bytes, rows_);
-    batch.images =
-        torch::empty({rows_, channels, height, width}, torch::dtype(detail::dtype_of(shape_.layout)).device(device_));
+    batch.images = torch::empty({rows_, channels, height, width},
+                                torch::dtype(detail::scalar_type_of(dtype_of(shape_.layout))).device(device_));
     DeviceAddresses addresses = pictures_.addresses();
     addresses.jobs = planned.bytes.data_ptr(), addresses.scratch = scratch_.data_ptr();
     addresses.output = batch.images.data_ptr();

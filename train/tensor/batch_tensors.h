@@ -4,9 +4,11 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
 
-#include <array>
+#include <map>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "loader/batch/loader.h"
 
@@ -21,14 +23,27 @@ struct BatchTensors {
   at::Tensor weights;  // f32 rows: 1, or 0 for padding and substituted rows
   // Defined only with mixup or cutmix: i64 rows, and f32 rows, the share that `labels` have in the loss.
   at::Tensor second_labels, mix_weights;
+  std::map<std::string, at::Tensor> columns;  // those of makers (LoaderOptions::columns), by name: rows x shape
 };
 
 namespace detail {
 
-inline at::ScalarType dtype_of(Layout layout) {
-  if (layout == Layout::kU8Nhwc) return at::kByte;
-  if (layout == Layout::kF16Nchw || layout == Layout::kF16Nhwc) return at::kHalf;
-  return layout == Layout::kBf16Nchw || layout == Layout::kBf16Nhwc ? at::kBFloat16 : at::kFloat;
+/// u64 is i64: LibTorch computes little with u64.
+inline at::ScalarType scalar_type_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kU8:
+      return at::kByte;
+    case Dtype::kF16:
+      return at::kHalf;
+    case Dtype::kBf16:
+      return at::kBFloat16;
+    case Dtype::kF32:
+      return at::kFloat;
+    case Dtype::kI64:
+    case Dtype::kU64:
+      break;
+  }
+  return at::kLong;
 }
 
 }  // namespace detail
@@ -37,22 +52,21 @@ inline at::ScalarType dtype_of(Layout layout) {
 /// an object that keeps the batch alive.
 template <class Release>
 BatchTensors view_tensors(Batch& batch, const Release& release) {
-  const int64_t rows = batch.rows();
-  const Extent extent = batch.extent();
-  const auto arrays = batch.arrays();
-  const auto tensor = [&](auto span, at::IntArrayRef shape, at::ScalarType dtype) {
-    return span.empty() ? at::Tensor() : at::from_blob(span.data(), shape, release, at::dtype(dtype));
-  };
+  static const std::map<std::string, at::Tensor BatchTensors::*> known{{"images", &BatchTensors::images},
+                                                                       {"labels", &BatchTensors::labels},
+                                                                       {"ids", &BatchTensors::ids},
+                                                                       {"weights", &BatchTensors::weights},
+                                                                       {"second_labels", &BatchTensors::second_labels},
+                                                                       {"mix_weights", &BatchTensors::mix_weights}};
   BatchTensors tensors;
-  const std::array<int64_t, 4> planar{rows, extent.channels, extent.height, extent.width};
-  const std::array<int64_t, 4> interleaved{rows, extent.height, extent.width, extent.channels};
-  tensors.images =
-      tensor(arrays.pixels, is_planar(batch.layout()) ? planar : interleaved, detail::dtype_of(batch.layout()));
-  tensors.labels = tensor(arrays.labels, {rows}, at::kLong);
-  tensors.ids = tensor(arrays.ids, {rows}, at::kLong);
-  tensors.weights = tensor(arrays.weights, {rows}, at::kFloat);
-  tensors.second_labels = tensor(arrays.second_labels, {rows}, at::kLong);
-  tensors.mix_weights = tensor(arrays.mix_weights, {rows}, at::kFloat);
+  for (size_t number = 0; number < batch.columns().size(); ++number) {
+    const Column& column = batch.columns()[number];
+    std::vector<int64_t> sizes{batch.rows()};
+    sizes.insert(sizes.end(), column.shape.begin(), column.shape.end());
+    const auto member = known.find(column.name);
+    (member == known.end() ? tensors.columns[column.name] : tensors.*member->second) =
+        at::from_blob(batch.column(number).data(), sizes, release, at::dtype(detail::scalar_type_of(column.dtype)));
+  }
   return tensors;
 }
 
@@ -64,7 +78,7 @@ inline BatchTensors view_tensors(Batch& batch) {
 /// must not outlive the loader. The batch that comes prefetch + 2 batches later uses the same slot, and Loader::next()
 /// waits until it is free, so clone a tensor that you keep for longer.
 inline BatchTensors take_tensors(Batch batch) {
-  const auto held = std::make_shared<Batch>(std::move(batch));  // shared by up to six tensors
+  const auto held = std::make_shared<Batch>(std::move(batch));  // shared by all tensors
   return view_tensors(*held, [held](void*) {});
 }
 

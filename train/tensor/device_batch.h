@@ -8,6 +8,8 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <map>
+#include <string>
 
 namespace penstock {
 
@@ -18,6 +20,7 @@ struct DeviceBatch {
   torch::Tensor weights;  // f32 rows: 1, or 0 for padding and substituted rows
   // Defined only with mixup or cutmix: i64 rows, and f32 rows, the share that `labels` have in the loss.
   torch::Tensor second_labels, mix_weights;
+  std::map<std::string, torch::Tensor> columns;  // those of makers (loader/batch/column.h), by name: rows x shape
   int64_t epoch = 0, index = 0;
   uint64_t first_position = 0;  // row i has position first_position + i in the epoch
   int64_t rows = 0, count = 0;

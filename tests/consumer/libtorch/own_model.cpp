@@ -25,16 +25,16 @@ int main(int argc, char** argv) {
     loader.start_epoch(epoch);
     while (auto batch = loader.next()) {
       const double count = static_cast<double>(batch->count());
-      const auto [images, labels, ids, weights, second_labels, shares] = penstock::take_tensors(std::move(*batch));
-      const auto logits = network->forward(images);
+      const auto tensors = penstock::take_tensors(std::move(*batch));
+      const auto logits = network->forward(tensors.images);
       // Padding rows have weight 0.
-      const auto losses = torch::cross_entropy_loss(logits, labels, {}, at::Reduction::None);
-      const auto loss = (losses * weights).sum() / count;
+      const auto losses = torch::cross_entropy_loss(logits, tensors.labels, {}, at::Reduction::None);
+      const auto loss = (losses * tensors.weights).sum() / count;
       optimizer.zero_grad();
       loss.backward();
       optimizer.step();
       loss_sum += loss.item<double>() * count;
-      hits += (logits.argmax(1).eq(labels) * weights).sum().item<double>();
+      hits += (logits.argmax(1).eq(tensors.labels) * tensors.weights).sum().item<double>();
     }
     const auto size = static_cast<double>(dataset->size());
     std::cout << "epoch " << epoch + 1 << " loss " << loss_sum / size << " accuracy " << hits / size << std::endl;

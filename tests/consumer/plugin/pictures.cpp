@@ -1,6 +1,9 @@
-// A plug-in by another project for all tools: the transform `invert` and the source `stripes`.
+// A plug-in by another project for all tools: the transform `invert`, the source `stripes` and the column `halves`.
+#include <cstring>
+
 #include "augment/transform.h"
 #include "core/plugin.h"
+#include "loader/batch/column.h"
 #include "loader/sources/source.h"
 
 PENSTOCK_PLUGIN();
@@ -58,5 +61,31 @@ const Registered<SourceKind> kStripes{"stripes",
                                       [](const Spec& spec, const std::filesystem::path&, const std::string&) {
                                         return std::make_unique<Stripes>(spec.get("count", 200));
                                       }};
+
+/// f32 x 2: the means of the first and the second half of the row's bytes, times a factor.
+class Halves final : public penstock::ColumnMaker {
+ public:
+  explicit Halves(double times) : times_(times) {}
+  penstock::Column column() const override { return {"halves", penstock::Dtype::kF32, {2}}; }
+  void make(const penstock::ColumnRow& row, std::byte* to) const override {
+    const auto half = row.pixels.size() / 2;
+    const float means[] = {mean_of(row.pixels.first(half)), mean_of(row.pixels.subspan(half))};
+    std::memcpy(to, means, sizeof means);
+  }
+
+ private:
+  float mean_of(std::span<const std::byte> bytes) const {
+    double sum = 0;
+    for (const std::byte byte : bytes) sum += static_cast<double>(byte);
+    return static_cast<float>(times_ * sum / static_cast<double>(bytes.size()));
+  }
+  double times_;
+};
+
+const Registered<penstock::ColumnKind> kHalves{
+    "halves",
+    {"times"},
+    "means of the two halves of a row's bytes: times=1",
+    [](const Spec& spec, const penstock::ColumnContext&) { return std::make_unique<Halves>(spec.get("times", 1.0)); }};
 
 }  // namespace

@@ -179,10 +179,8 @@ TEST(LoaderTest, PaddingRowsAreEmptyAlthoughTheSlotWasUsedBefore) {
 
 /// Overwrites all bytes with 0x5a.
 void scribble(Batch& batch) {
-  const auto arrays = batch.arrays();
-  const auto fill = [](auto span) { std::ranges::fill(std::as_writable_bytes(span), std::byte{0x5a}); };
-  fill(arrays.pixels), fill(arrays.labels), fill(arrays.ids), fill(arrays.weights);
-  fill(arrays.second_labels), fill(arrays.mix_weights);
+  for (size_t number = 0; number < batch.columns().size(); ++number)
+    std::ranges::fill(batch.column(number), std::byte{0x5a});
 }
 
 TEST(LoaderTest, WhatTheHolderOfABatchWritesReachesNoOther) {

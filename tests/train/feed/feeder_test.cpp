@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/test_columns.h"
 #include "tests/train/small_dataset.h"
 #include "train/feed/counting_feeder.h"
 #include "train/feed/host_feeder.h"
@@ -87,6 +88,23 @@ TEST(HostFeederTest, MixedBatchesBringTheirSecondLabels) {
   ASSERT_EQ(batch->mix_weights.nbytes(), weights.size_bytes());
   EXPECT_EQ(std::memcmp(batch->second_labels.data_ptr(), labels.data(), labels.size_bytes()), 0);
   EXPECT_EQ(std::memcmp(batch->mix_weights.data_ptr(), weights.data(), weights.size_bytes()), 0);
+}
+
+TEST(HostFeederTest, ColumnsOfMakersComeByTheirNames) {
+  Recorder recorder;
+  auto options = feeder_options();
+  options.columns = "mean,map";
+  const auto feeder = make_host_feeder(make_loader(options), torch::kCPU, recorder);
+  feeder->start_epoch(0, 0);
+  int64_t count = 0;
+  while (const auto batch = feeder->next()) {
+    ASSERT_EQ(batch->columns.size(), 2u);
+    EXPECT_EQ(batch->columns.at("map").sizes(), (at::IntArrayRef{32, 2, 3}));
+    EXPECT_EQ(batch->columns.at("map").scalar_type(), torch::kInt64);
+    EXPECT_TRUE(torch::allclose(batch->columns.at("mean"), batch->images.mean({1, 2, 3}), 1e-5, 1e-6));
+    count += batch->columns.at("map").flatten(1).any(1).sum().item<int64_t>();
+  }
+  EXPECT_EQ(count, 130);  // padding rows are zero
 }
 
 TEST(PinnedSlotsTest, MemoryThatCannotBeHadIsNull) {
