@@ -9,6 +9,7 @@
 #include "core/atomic_file.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/files/files.h"
 
 namespace penstock {
 namespace {
@@ -39,8 +40,10 @@ bool is_inside(const fs::path& folder, const fs::path& path) {
   return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
 }
 
-/// The split folders of the data set, after all links: the one that was opened, and those beside it.
+/// The split folders of the data set, after all links: the one that was opened, and those beside it. None where the
+/// data set is not of local files.
 std::vector<fs::path> split_folders_of(const Dataset& dataset) {
+  if (!is_local(dataset.folder())) return {};
   const fs::path own = fs::canonical(dataset.folder());
   std::vector<fs::path> folders{own};
   for (const auto& place : {own.parent_path(), fs::absolute(dataset.folder()).lexically_normal().parent_path()}) {

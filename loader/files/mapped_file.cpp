@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/regular_file.h"
 #include "core/text.h"
 
 namespace penstock::detail {
@@ -23,8 +22,7 @@ Error cut_error(const std::string& where, size_t byte_count, size_t length) {
 
 }  // namespace
 
-MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
-  const RegularFile file(path);
+MappedFile::MappedFile(const std::filesystem::path& path, const RegularFile& file) : FileMap(path) {
   const auto size = static_cast<size_t>(file.status().st_size);
   device_ = file.status().st_dev;
   inode_ = file.status().st_ino;

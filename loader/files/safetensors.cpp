@@ -11,7 +11,7 @@
 #include "core/atomic_file.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/files/mapped_file.h"
+#include "loader/files/files.h"
 #include "loader/files/read_from.h"
 #include "loader/files/strict_json.h"
 
@@ -104,12 +104,12 @@ void check_coverage(const std::vector<TensorView>& tensors, uint64_t data_offset
 
 struct Safetensors::File {
   std::filesystem::path path;
-  detail::MappedFile map;
+  std::unique_ptr<const FileMap> map;
   std::vector<TensorView> tensors;
   std::map<std::string, std::string> metadata;
 
-  explicit File(const std::filesystem::path& file) : path(file), map(file) {
-    read_from(map, [this] { parse(); });
+  explicit File(const std::filesystem::path& file) : path(file), map(files_of(file).open(file)->map()) {
+    read_from(*map, [this] { parse(); });
   }
   void parse();
   void parse_metadata(const nlohmann::json& entry);
@@ -127,7 +127,7 @@ void Safetensors::File::parse_metadata(const nlohmann::json& entry) {
 }
 
 void Safetensors::File::parse() {
-  const auto bytes = map.bytes();
+  const auto bytes = map->bytes();
   const std::string file = path.string();
   if (bytes.size() < kLengthBytes)
     throw corrupt_error(concat(file, ": ", bytes.size(), " bytes long; expected a safetensors file of at least 10"));
@@ -165,17 +165,18 @@ Safetensors::Safetensors(Safetensors&&) noexcept = default;
 Safetensors& Safetensors::operator=(Safetensors&&) noexcept = default;
 
 const std::filesystem::path& Safetensors::path() const { return file_->path; }
+uint64_t Safetensors::byte_count() const { return file_->map->bytes().size(); }
 const std::vector<TensorView>& Safetensors::tensors() const { return file_->tensors; }
 const std::map<std::string, std::string>& Safetensors::metadata() const { return file_->metadata; }
 
 void Safetensors::check_read(std::span<const uint8_t> used, const std::string& where) const {
-  file_->map.check_read(used, where);
+  file_->map->check_read(used, where);
 }
-void Safetensors::check_read() const { file_->map.check_read(); }
+void Safetensors::check_read() const { file_->map->check_read(); }
 void Safetensors::check_file(std::span<const uint8_t> used, const std::string& where) const {
-  file_->map.check_file(used, where);
+  file_->map->check_file(used, where);
 }
-void Safetensors::check_file() const { file_->map.check_file(); }
+void Safetensors::check_file() const { file_->map->check_file(); }
 
 const TensorView* Safetensors::find(const std::string& name) const {
   for (const auto& tensor : file_->tensors)

@@ -1,7 +1,8 @@
-// Safetensors: named tensors in one file, which is read through a memory map and written at once.
+// Safetensors: named tensors in one file, which is mapped from any kind of files and written locally, at once.
 //
-// Lives here: files as bytes, whatever they hold: safetensors, memory maps and their faults, JSON and EXIF that are
-// not trusted, checksums, and Sample, which the folders above hand to each other.
+// Lives here: files as bytes, whatever they hold: plug-ins for the places that they come from (files.h), safetensors,
+// memory maps and their faults, JSON and EXIF that are not trusted, checksums, and Sample, which the folders above hand
+// to each other.
 // Not here: what the tensors of a shard mean (loader/shards), and pixels (loader/jpeg, loader/codecs).
 #pragma once
 
@@ -50,6 +51,7 @@ class Safetensors {
   Safetensors& operator=(Safetensors&&) noexcept;
 
   const std::filesystem::path& path() const;
+  uint64_t byte_count() const;                     ///< Of the whole file.
   const std::vector<TensorView>& tensors() const;  ///< Sorted by their position in the file.
   const TensorView* find(const std::string& name) const;
   /// Throws corrupt_error when the tensor is missing or has another dtype or shape. A dimension of kAny stands for

@@ -11,7 +11,7 @@
 #include "core/text.h"
 #include "loader/codecs/codec.h"
 #include "loader/files/checksum.h"
-#include "loader/files/mapped_file.h"
+#include "loader/files/files.h"
 #include "loader/files/read_from.h"
 #include "loader/pack/pack.h"
 #include "loader/pack/tally.h"
@@ -71,13 +71,13 @@ void check_shard_whole(const fs::path& path, const Manifest::Shard& entry, const
   const bool samples_are_whole = problems.count == 0;
   if (!samples_are_whole && problems.is_files_only()) return;  // the whole file would give the same line again
   problems.passes("", [&] {
-    const detail::MappedFile file(path);
-    if (file.bytes().size() != entry.byte_count) {
-      throw corrupt_error(concat(path.string(), ": ", file.bytes().size(), " bytes; expected ", entry.byte_count,
+    const auto file = files_of(path).open(path)->map();
+    if (file->bytes().size() != entry.byte_count) {
+      throw corrupt_error(concat(path.string(), ": ", file->bytes().size(), " bytes; expected ", entry.byte_count,
                                  ", as the manifest says"));
     }
     std::string found;
-    read_from(file, [&] { found = detail::xxh3_hex(file.bytes()); });
+    read_from(*file, [&] { found = detail::xxh3_hex(file->bytes()); });
     if (found == entry.xxh3) return;
     throw corrupt_error(concat(path.string(), ": xxh3 is ", found, ", the manifest says ", entry.xxh3,
                                samples_are_whole
@@ -122,7 +122,7 @@ void check_names(const fs::path& folder, const Manifest& manifest, Problems& pro
                         " and ", label, "; expected every name once"));
   }
   if (const auto problem = class_problem(folder, manifest); !problem.empty()) problems.add(problem);
-  const std::string name = fs::canonical(folder).filename().string();
+  const std::string name = folder_name(folder);
   const bool is_of_a_split = name == "train" || name == "test" || name == "all";
   if (!is_of_a_split) return;
   if (const auto problem = split_problem(folder, manifest, name); !problem.empty()) problems.add(problem);
@@ -133,8 +133,8 @@ void check_foreign_files(const fs::path& folder, const Manifest& manifest, Probl
   if (manifest.skipped_count > 0) known.insert(kSkippedFile);
   for (const auto& shard : manifest.shards) known.insert(shard.file);
   std::set<std::string> foreign;  // sorted, because a folder lists its files in any order
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (!known.contains(entry.path().filename().string())) foreign.insert(entry.path().filename().string());
+  for (const auto& name : files_of(folder).list(folder))
+    if (!known.contains(name)) foreign.insert(name);
   for (const auto& name : foreign)
     problems.add(concat((folder / name).string(), ": the manifest does not name it; expected its shards alone"));
 }

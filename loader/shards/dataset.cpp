@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/files/files.h"
 #include "loader/files/map_guard.h"
 
 namespace penstock {
@@ -34,7 +35,7 @@ void check_shard(const ShardReader& shard, const Manifest& manifest, const Manif
         concat(shard.path().string(), ": ", found, " ", what, "; expected ", expected, ", as the manifest says"));
   };
   check_number(shard.size(), entry.sample_count, "samples");
-  check_number(std::filesystem::file_size(shard.path()), entry.byte_count, "bytes");
+  check_number(shard.byte_count(), entry.byte_count, "bytes");
   if (entry.first_id && shard.size() > 0 && shard.at(0).id != *entry.first_id) {
     throw corrupt_error(concat(shard.where(0), ": id is ", shard.at(0).id, "; expected ", *entry.first_id,
                                ", as the manifest says of the first sample in this file"));
@@ -56,21 +57,26 @@ void check_shard(const ShardReader& shard, const Manifest& manifest, const Manif
 std::filesystem::path find_split(const std::filesystem::path& folder, const std::string& split) {
   for (const auto& candidate : {folder, folder / split})
     if (has_manifest(candidate)) return candidate;
-  std::error_code ignored;  // a hint names only what can be looked at
+  const auto can_be_seen = [](const std::filesystem::path& candidate) {
+    try {
+      return has_manifest(candidate);
+    } catch (const Error&) {  // a hint names only what can be looked at
+      return false;
+    }
+  };
   std::vector<std::string> splits;
   for (const auto& name : {"train", "test", "all"})
-    if (std::filesystem::exists(folder / name / "manifest.json", ignored)) splits.push_back(name);
+    if (can_be_seen(folder / name)) splits.push_back(name);
   const std::string expected = splits.empty() ? "a data set or a split's folder, as shardprep writes them"
                                               : concat("split ", join(splits, " or "), ", as is there");
   throw io_error(concat(folder.string(), ": no manifest.json and no ", split, "/manifest.json; expected ", expected));
 }
 
-/// class_problem() of the split test in `split_folder` and the splits of `data_set` that are trained on.
-std::string problem_beside(const std::filesystem::path& data_set, const std::filesystem::path& split_folder,
-                           const Manifest& manifest) {
+/// class_problem() of the split test in `split_folder` and the splits beside it that are trained on.
+std::string problem_beside(const std::filesystem::path& split_folder, const Manifest& manifest) {
   if (manifest.split != "test") return "";
   for (const auto& name : {"train", "all"}) {
-    const auto other_folder = (data_set / name).lexically_normal();
+    const auto other_folder = folder_beside(split_folder, name);
     try {
       if (!has_manifest(other_folder)) continue;
       const Manifest other = read_manifest(other_folder);
@@ -84,13 +90,7 @@ std::string problem_beside(const std::filesystem::path& data_set, const std::fil
 
 }  // namespace
 
-bool has_manifest(const std::filesystem::path& folder) {
-  const auto path = folder / "manifest.json";
-  std::error_code failure;
-  const bool is_there = std::filesystem::exists(path, failure);
-  if (!failure) return is_there;
-  throw io_error(concat(path.string(), ": ", failure.message(), "; expected a folder that can be read"));
-}
+bool has_manifest(const std::filesystem::path& folder) { return files_of(folder).exists(folder / "manifest.json"); }
 
 std::string split_problem(const std::filesystem::path& split_folder, const Manifest& manifest,
                           const std::string& name) {
@@ -112,9 +112,7 @@ std::string class_problem(const std::filesystem::path& folder, const Manifest& m
 }
 
 std::string class_problem(const std::filesystem::path& split_folder, const Manifest& manifest) {
-  std::error_code ignored;  // a folder that cannot be looked at is nobody's
-  if (std::filesystem::canonical(split_folder, ignored).filename() != manifest.split) return "";
-  return problem_beside(split_folder / "..", split_folder, manifest);
+  return folder_name(split_folder) == manifest.split ? problem_beside(split_folder, manifest) : "";
 }
 
 std::string split_of_name(const std::string& name) {
@@ -130,7 +128,7 @@ std::shared_ptr<const Dataset> Dataset::open(const std::filesystem::path& folder
   const auto& manifest = dataset->manifest();
   if (const auto problem = is_data_set ? split_problem(found, manifest, name) : ""; !problem.empty())
     throw corrupt_error(problem);
-  const auto problem = is_data_set ? problem_beside(folder, found, manifest) : class_problem(found, manifest);
+  const auto problem = is_data_set ? problem_beside(found, manifest) : class_problem(found, manifest);
   if (!problem.empty()) throw config_error(problem);
   return dataset;
 }

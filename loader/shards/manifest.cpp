@@ -9,8 +9,8 @@
 #include "core/atomic_file.h"
 #include "core/error.h"
 #include "core/json_text.h"
-#include "core/regular_file.h"
 #include "core/text.h"
+#include "loader/files/files.h"
 #include "loader/files/strict_json.h"
 
 namespace penstock {
@@ -126,7 +126,7 @@ void check_counts(const Manifest& manifest, const Fields& fields) {
 
 Manifest read_manifest(const std::filesystem::path& split_folder) {
   const auto path = split_folder / kFileName;
-  const auto bytes = read_file(path);
+  const auto bytes = files_of(path).open(path)->contents();
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const json object = detail::parse_strict_json(text, path.string(), kMaxManifestDepth);
   const Fields fields(object, path.string());

@@ -235,6 +235,7 @@ ShardReader::ShardReader(ShardReader&&) noexcept = default;
 ShardReader& ShardReader::operator=(ShardReader&&) noexcept = default;
 
 size_t ShardReader::size() const { return map_->size; }
+uint64_t ShardReader::byte_count() const { return map_->file.byte_count(); }
 
 Sample ShardReader::at(size_t row) const {
   const Sample sample = map_->sample(row);

@@ -32,6 +32,7 @@ class ShardReader {
   ShardReader& operator=(ShardReader&&) noexcept;
 
   size_t size() const;          ///< Samples.
+  uint64_t byte_count() const;  ///< Of the file.
   Sample at(size_t row) const;  ///< Requires row < size(). No copy, no check of the CRC.
   const std::filesystem::path& path() const;
   /// The beginning of messages: "<path>: sample 35 (id 24531) at byte 8000".

@@ -12,8 +12,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ["PENSTOCK_BIN"])
 
 
-def run(*command, code=0):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=300)
+def run(*command, code=0, **environment):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=300,
+                          env={**os.environ, **environment})
     assert done.returncode == code, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout if code == 0 else done.stderr
 
@@ -22,9 +23,9 @@ VERSION = run(BIN / "train", "--version").removeprefix("penstock ").strip()
 OTHER_VERSION = "".join("0" if digit.isdigit() and digit != "0" else digit for digit in VERSION)  # of equal length
 
 
-def refusal(*command, code=2):
+def refusal(*command, code=2, **environment):
     """The one line that a tool prints."""
-    message = run(*command, code=code)
+    message = run(*command, code=code, **environment)
     assert message.count("\n") == 1, message
     return message
 
@@ -75,6 +76,55 @@ def test_a_column_is_in_the_batches_of_the_stock_tools(installed, plugin, stripe
     assert "halves: means of the two" in run(installed / "bin/loadbench", "--plugin", plugin, "--help")
     assert 'unknown column "halfs"; did you mean "halves"? known: halves' in refusal(
         installed / "bin/loadbench", "--plugin", plugin, "--data", stripes, "--columns", "halfs")
+
+
+@pytest.fixture(scope="module")
+def memory(installed, plugin):
+    """A tool with the plug-in of `memory:`, which holds files in memory."""
+    return lambda tool, *words: [installed / "bin" / tool, *words, "--plugin", plugin.parent / "libmemory.so"]
+
+
+def test_a_kind_of_files_is_that_of_every_tool(memory, stripes, tmp_path):
+    far = f"memory:{stripes}"
+    for split in ("train", "test"):
+        digests = [run(*memory("loadbench", "--data", data, "--split", split, "--digest", "--epochs", 2, "--workers", 2,
+                               "--augment", "affine(degrees=9),normalize")) for data in (stripes, far, f"{far}/{split}")]
+        assert digests[0] == digests[1] == digests[2] != ""
+    shown = [run(*memory("shardprep", "info", data)).replace("memory:", "") for data in (f"{stripes}/train", f"{far}/train")]
+    assert shown[0] == shown[1]
+    assert f"{far}/test: 64 samples in 8 shards, every one as packed\n" in run(*memory("shardprep", "verify", far))
+    sheets, trees = [], []
+    for name, data in (("local", stripes), ("far", far)):
+        run(*memory("shardprep", "show", data, "--split", "train", "--out", tmp_path / f"{name}.png"))
+        run(*memory("shardprep", "unpack", data, "--out", tmp_path / name))
+        sheets.append((tmp_path / f"{name}.png").read_bytes())
+        trees.append({file.relative_to(tmp_path / name): file.read_bytes() for file in (tmp_path / name).rglob("*.png")})
+    assert sheets[0] == sheets[1] and trees[0] == trees[1] and len(trees[0]) == 128
+
+
+@pytest.mark.parametrize("fault, fact", [("short", r"(\d+) bytes were read; expected its (\d+)"),
+                                         ("broken", "read in part; expected all of it")])
+def test_files_that_cannot_be_read_are_named_in_a_line(memory, stripes, fault, fact):
+    far = f"memory:{stripes}"
+    for tool, words in (("loadbench", ["--data", far, "--digest"]), ("shardprep", ["info", far])):
+        message = refusal(*memory(tool, *words), code=3, MEMORY_FAULT=fault)
+        found = re.fullmatch(rf"{tool}: {far}/train/shard-00000\.safetensors: {fact}\n", message)
+        assert found, message
+        assert fault == "broken" or int(found[1]) + 1 == int(found[2])
+    problems = run(*memory("shardprep", "verify", far), code=3, MEMORY_FAULT=fault).splitlines()
+    assert len(problems) == 17 and problems[-1] == "shardprep: verify: 16 problems; expected none"
+    assert refusal(*memory("loadbench", "--data", f"{far}/none"), code=3).startswith(
+        f"loadbench: {far}/none: no manifest.json and no train/manifest.json; ")
+
+
+def test_training_from_another_kind_of_files_gives_the_same_bits(memory, stripes, tmp_path):
+    for name, data in (("local", stripes), ("far", f"memory:{stripes}"), ("split", f"memory:{stripes}/train")):
+        printed = run(*memory("train", "--data", data, "--arch", "mlp", "--epochs", 2, "-b", 16, "--threads", 1, "-j", 1,
+                              "--device", "cpu", "--out", tmp_path / name))
+        assert "nothing is evaluated" not in printed
+    models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("local", "far", "split")]
+    accuracies = [json.loads((tmp_path / name / "summary.json").read_text())["accuracy"] for name in ("local", "far", "split")]
+    assert models[0] == models[1] == models[2] and accuracies[0] == accuracies[1] == accuracies[2]
 
 
 def test_without_the_plug_in_its_names_are_unknown(installed, stripes):

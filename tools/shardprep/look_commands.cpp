@@ -8,10 +8,12 @@
 #include "core/number_text.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
+#include "loader/files/files.h"
 #include "loader/pack/pack.h"
 #include "loader/pack/verify.h"
 #include "loader/shards/dataset.h"
 #include "tools/cli.h"
+#include "tools/plugins.h"
 #include "tools/shardprep/commands.h"
 
 namespace penstock {
@@ -117,12 +119,14 @@ int verify_folders(const std::vector<fs::path>& folders, int jobs) {
 struct LookArguments {
   std::string folder, split;
   int jobs = 0;
+  std::vector<std::string> plugins;
 };
 
 std::shared_ptr<LookArguments> add_arguments(CLI::App* command) {
   auto arguments = std::make_shared<LookArguments>();  // lives as long as the parser's pointers to it
   command->add_option("DIR", arguments->folder, "folder of a packed data set, or of one split of it")->required();
   command->add_option("--split", arguments->split, "only this split: train, test or all");
+  add_plugin_option(*command, arguments->plugins);
   return arguments;
 }
 
@@ -130,10 +134,12 @@ std::shared_ptr<LookArguments> add_arguments(CLI::App* command) {
 /// passed over in silence.
 bool is_split_folder(const fs::path& folder) {
   if (has_manifest(folder)) return true;
-  std::error_code ignored;  // a folder that cannot be read is reported as missing
-  const fs::directory_iterator entries(folder, ignored);
-  return std::any_of(begin(entries), end(entries),
-                     [](const auto& entry) { return entry.path().extension() == ".safetensors"; });
+  try {
+    const auto names = files_of(folder).list(folder);
+    return std::any_of(names.begin(), names.end(), [](const auto& name) { return name.ends_with(".safetensors"); });
+  } catch (const Error&) {  // a folder that cannot be read is reported as missing
+    return false;
+  }
 }
 
 }  // namespace

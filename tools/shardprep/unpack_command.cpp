@@ -6,6 +6,7 @@
 #include "core/number_text.h"
 #include "core/text.h"
 #include "loader/pack/unpack.h"
+#include "tools/plugins.h"
 #include "tools/shardprep/commands.h"
 
 namespace penstock {
@@ -16,6 +17,7 @@ namespace fs = std::filesystem;
 struct UnpackArguments {
   std::string folder, split, output;
   int jobs = 0;
+  std::vector<std::string> plugins;
   bool is_quiet = false;
 };
 
@@ -50,6 +52,7 @@ Command unpack_command(CLI::App& app) {
   command->add_option("--split", arguments->split, "only this split: train, test or all");
   command->add_option("--jobs", arguments->jobs, "threads that write files; 0: one per core")->capture_default_str();
   command->add_flag("--quiet", arguments->is_quiet, "print no summary");
+  add_plugin_option(*command, arguments->plugins);
   return {command, [arguments] { return run_unpack(*arguments); }};
 }
 

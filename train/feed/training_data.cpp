@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "loader/files/files.h"
 #include "loader/pack/pack.h"
 #include "loader/sources/source.h"
 #include "train/feed/likely_source.h"
@@ -52,6 +53,7 @@ std::string hash_of(const std::string& text) {
 }
 
 bool is_there(const fs::path& path) {
+  if (!is_local(path)) return files_of(path).exists(path);
   std::error_code ignored;  // a name that is not possible is that of no file
   return fs::exists(path, ignored);
 }
@@ -119,7 +121,7 @@ void refuse_mix(const std::string& eval_augment) {
 /// Throws config_error that names the source if the folder holds the files of a source and no packed data set.
 /// Dataset::open() reports all other problems.
 void check_packed(const fs::path& folder, const std::string& split) {
-  if (is_packed(folder, split)) return;
+  if (!is_local(folder) || is_packed(folder, split)) return;
   const std::string likely = likely_source(folder);
   if (likely.empty()) return;
   throw config_error(
@@ -131,7 +133,7 @@ fs::path test_folder(const DataName& name, const fs::path& train_folder, const T
                      std::string& reason, const std::function<void(const std::string&)>& log) {
   const std::string& split = options.evaluated_split;
   if (name.source.empty()) {
-    const fs::path folder = train_folder.parent_path() / split;
+    const fs::path folder = folder_beside(train_folder, split);
     if (is_there(folder / "manifest.json")) return folder;
     reason = concat("no ", split, " split at ", folder.string());
     return {};
@@ -151,7 +153,7 @@ fs::path test_folder(const DataName& name, const fs::path& train_folder, const T
 
 DataName parse_data_name(const std::string& text, const std::string& split) {
   if (is_source(text)) return is_packed(text, split) ? DataName{"", text} : DataName{text, {}};
-  if (is_there(text)) return {"", text};
+  if (!is_local(text) || is_there(text)) return {"", text};
   const auto end = text.find_first_of("(:");
   if (end == std::string::npos || text.substr(0, end).find('/') != std::string::npos) {
     throw io_error(concat("--data ", text,
@@ -194,10 +196,13 @@ TrainingData open_training_data(const TrainOptions& options, RankShards share,
   data.train =
       Dataset::open(name.source.empty() ? name.folder : pack_into_cache(name, options.split, options.cache, log),
                     options.split, share);
-  const fs::path test =
-      test_folder(name, fs::absolute(data.train->folder()).lexically_normal(), options, data.no_test, log);
+  const fs::path& folder = data.train->folder();
+  const fs::path test = test_folder(name, is_local(folder) ? fs::absolute(folder) : folder, options, data.no_test, log);
   if (!data.no_test.empty()) data.notes.push_back(data.no_test + ", so nothing is evaluated");
-  if (!test.empty()) data.test = Dataset::open(test.parent_path(), test.filename().string());
+  if (!test.empty()) {  // a split that is given as SCHEME:train has no folder around it
+    data.test =
+        test.has_parent_path() ? Dataset::open(test.parent_path(), test.filename().string()) : Dataset::open(test);
+  }
   const std::string& split = data.train->manifest().split;
   if (!options.only_evaluates && data.test && (split == "all" || split == data.test->manifest().split))
     data.notes.push_back(concat("split ", split,

@@ -1,0 +1,108 @@
+// Files: where the bytes of packed data sets and other safetensors files come from; a plug-in, found by the scheme of a
+// path.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/registry.h"
+
+namespace penstock {
+
+/// A whole file in memory, at an address that does not change. Readers take spans of bytes() once, and call nothing
+/// virtual for each sample.
+///
+/// Bytes that can fail when they are touched, as those of a local file that is cut short, read as zeros then and count
+/// as a fault (has_map_faults()); the two checks find them. Here they find nothing, for bytes that are all in memory.
+/// Thread-safety: immutable after construction.
+class FileMap {
+ public:
+  explicit FileMap(std::filesystem::path path, std::span<const uint8_t> bytes = {})
+      : path_(std::move(path)), bytes_(bytes) {}
+  virtual ~FileMap() = default;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::span<const uint8_t> bytes() const { return bytes_; }
+
+  /// Throws io_error `<where>: <what happened to the file>` when `used`, a part of bytes() that was read before, could
+  /// not be read. Where speed counts, call it only if has_map_faults().
+  virtual void check_read(std::span<const uint8_t> /*used*/, const std::string& /*where*/) const {}
+  void check_read() const { check_read(bytes_, path_.string()); }
+  /// As check_read(), and also asks whether the file still has all of `used`. Meant for the end of an epoch, and before
+  /// an error is blamed on the bytes.
+  virtual void check_file(std::span<const uint8_t> /*used*/, const std::string& /*where*/) const {}
+  void check_file() const { check_file(bytes_, path_.string()); }
+
+ protected:
+  FileMap(FileMap&&) = default;
+  FileMap& operator=(FileMap&&) = default;
+
+  std::filesystem::path path_;
+  std::span<const uint8_t> bytes_;
+};
+
+/// An open file. Errors: io_error naming the file. Thread-safety: const members may be called from many threads.
+class RandomAccessFile {
+ public:
+  explicit RandomAccessFile(std::filesystem::path path) : path_(std::move(path)) {}
+  virtual ~RandomAccessFile() = default;
+  RandomAccessFile(const RandomAccessFile&) = delete;
+  RandomAccessFile& operator=(const RandomAccessFile&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  virtual uint64_t size() const = 0;
+  /// Copies the bytes from `offset` on to `out`, and returns how many there were: fewer than `out` has room for only
+  /// where the file ends.
+  virtual size_t read(uint64_t offset, std::span<uint8_t> out) const = 0;
+  /// The whole file. Unless a kind of files has something better, this is a copy in memory, made by one read().
+  virtual std::unique_ptr<const FileMap> map() const;
+
+  /// A copy of the whole file. Throws io_error when read() gives less than size().
+  std::vector<uint8_t> contents() const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// One kind of files. Its paths are SCHEME:FOLDER/FILE or SCHEME://HOST/FOLDER/FILE, and arrive here whole, as they
+/// were typed. Errors: io_error naming the path. Thread-safety: const members may be called from many threads.
+class Files {
+ public:
+  virtual ~Files() = default;
+  virtual std::unique_ptr<const RandomAccessFile> open(const std::filesystem::path& path) const = 0;
+  /// Throws when it cannot be found out.
+  virtual bool exists(const std::filesystem::path& path) const = 0;
+  /// The names in a folder, in any order. Nothing where a kind of files has no lists: shards are opened by the names in
+  /// the manifest, and only the search for files that it does not name needs this.
+  virtual std::vector<std::string> list(const std::filesystem::path& /*folder*/) const { return {}; }
+};
+
+/// The name is the scheme. The name of local files, which are mapped (local_files.cpp), is empty.
+struct FilesKind {
+  using Interface = Files;
+  static constexpr const char* kName = "files";
+  using Factory = std::function<std::unique_ptr<Files>(const Spec&)>;
+};
+using FilesRegistry = Registry<FilesKind>;
+
+/// The files that `path` is one of. There is one object per scheme, made when it is first needed and never destroyed,
+/// so that it can hold connections or a cache. Thread-safety: any thread.
+const Files& files_of(const std::filesystem::path& path);
+
+/// Whether `path` begins with no registered scheme.
+bool is_local(const std::filesystem::path& path);
+
+/// The folder `name` in the one that holds `folder`, worked out from the text alone: mem:digits/test is beside
+/// mem:digits/train.
+std::filesystem::path folder_beside(const std::filesystem::path& folder, const std::string& name);
+
+/// The folder's own name, of a local one after all links; "" if it cannot be looked at.
+std::string folder_name(const std::filesystem::path& folder);
+
+}  // namespace penstock
