@@ -144,7 +144,7 @@ const std::vector<std::vector<std::string>>& floors() {
       {"loader/pack", "loader/bottleneck"},
       {"loader/look"},
       {"train/tensor", "train/measure", "train/optimizers"},
-      {"train/nn", "train/rendezvous", "train/sinks"},
+      {"train/nn", "train/losses", "train/rendezvous", "train/sinks"},
       {"train/comm", "train/launch", "train/models"},
       {"train/options", "train/parallel/strategy"},
       {"train/parallel/sync", "train/parallel/pipeline", "train/parallel/replicas"},

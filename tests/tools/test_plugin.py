@@ -1,5 +1,7 @@
 """--plugin: plug-ins of another project, compiled against an installation, in the stock tools."""
+import csv
 import json
+import math
 import os
 import pathlib
 import re
@@ -211,7 +213,7 @@ def test_a_model_and_a_mode_train_and_are_known_when_the_run_goes_on(installed, 
     printed = run(*train, "--arch", "spreads", "--mode", "signs", "--nproc", 1, "--epochs", 5, "-b", 8, "--lr", 0.1, "--out", out)
     training = plugin.parent / "libtraining.so"
     assert f"plug-in {plugin}: transform invert, source stripes\n" in printed
-    assert f"plug-in {training}: arch spreads, mode signs, optimizer signum, schedule in-order\n" in printed
+    assert f"plug-in {training}: arch spreads, arch edges, mode signs, optimizer signum, loss brier, schedule in-order\n" in printed
     assert json.loads((out / "summary.json").read_text())["accuracy"] > 0.9
     options = json.loads((out / "options.json").read_text())
     assert options["plugin"] == [str(plugin), str(training)]
@@ -231,6 +233,45 @@ def test_a_schedule_trains_what_one_rank_trains(train, tmp_path):
     assert "rank 0  F0 F1 .  .  .  B0 =  B1 =\n" in drawn, drawn
     assert "known: 1f1b, gpipe, in-order, interleaved, zero-bubble" in refusal(
         *lenet, "--mode", "pipeline(schedule=out-of-order)", "--nproc", 2)
+
+
+def losses_in(folder):
+    with open(folder / "evaluation.csv", newline="") as file:
+        return [float(row["loss"]) for row in csv.DictReader(file)]
+
+
+def test_a_loss_trains_evaluates_and_predicts(installed, train, tmp_path):
+    flags = [*train, "--arch", "lenet", "--mode", "ddp", "--nproc", 2, "--epochs", 2, "-b", 8, "--label-smoothing"]
+    assert "--label-smoothing is 0.1 with --loss brier, which does not smooth labels" in refusal(*flags, 0.1, "--loss", "brier")
+    run(*flags, 0, "--loss", "brier", "--out", tmp_path / "run")
+    assert json.loads((tmp_path / "run/options.json").read_text())["loss"] == "brier"
+    evaluate = [train[0], "--evaluate", "--resume", tmp_path / "run", "--mode", "single", "--nproc", 1, "--device", "cpu"]
+    for out, words in (("brier", []), ("other", ["--loss", "cross-entropy"])):
+        run(*evaluate, *words, "--out", tmp_path / out)
+    brier, other = losses_in(tmp_path / "brier"), losses_in(tmp_path / "other")
+    # Of two classes, with p of the right one: 2 (1 - p)^2 and -log p.
+    assert brier == pytest.approx([2 * (1 - math.exp(-loss)) ** 2 for loss in other], rel=1e-4, abs=1e-5)
+    evaluation = json.loads((tmp_path / "brier/evaluation.json").read_text())
+    assert evaluation["loss"] == pytest.approx(sum(brier) / len(brier), rel=1e-4)
+    trained = [json.loads(line)["loss"] for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    assert 0 < trained[0] < 0.6  # 0.5 for p = 1/2, where cross entropy is 0.69
+
+
+def test_every_mode_trains_a_loss_as_one_rank_does(train):
+    printed = run(train[0], "verify-modes", *train[3:5], "--loss", "brier", "--modes",
+                  "ddp,dp,mp,pipeline,pipeline(schedule=in-order),zero,zero(stage=2),zero(stage=3)", "--arch", "lenet", "--nproc", 2,
+                  "--hosting", "threads", "--steps", 10)
+    assert re.search(r"^(\d+) of \1 pairs hold$", printed, re.MULTILINE), printed
+    assert "unknown loss \"briar\"" in refusal(train[0], "verify-modes", *train[3:5], "--loss", "briar")
+
+
+def test_what_half_precision_does_not_reach_is_said(train):
+    check = [*train, "--check", "--out", "/nowhere", "--precision"]
+    said = ("--precision bf16 with --arch edges: f32 stay the weights of conv; only penstock::Conv2d and penstock::Linear "
+            "compute in half precision\n")
+    assert said in run(*check, "bf16", "--arch", "edges")
+    for precision, arch in (("f32", "edges"), ("bf16", "lenet")):
+        assert "stay the weights" not in run(*check, precision, "--arch", arch)
 
 
 def test_ranks_and_studies_have_the_plug_ins_too(train, tmp_path):

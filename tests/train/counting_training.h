@@ -44,7 +44,7 @@ class CountingStrategy final : public Strategy {
     return torch::tensor({0.0f, 5.0f, 0.0f}).expand({batch.rows, 3});
   }
   void set_learning_rate(double learning_rate) override { learning_rate_ = learning_rate; }
-  StateSizes state_sizes() override { return {}; }
+  NamedTensors state_sizes() override { return {}; }
   void for_each_state(const UseTensor&) override {}
   void load_state(const StateDict&) override {}
 

@@ -7,6 +7,7 @@
 #include "core/text.h"
 #include "tools/train/earlier_flags.h"
 #include "train/options/recipes.h"
+#include "train/run/program.h"
 
 namespace penstock {
 
@@ -30,6 +31,10 @@ void add_recipe_flags(CLI::App& app, TrainOptions& o) {
                  "--weight-decay)")
       ->group(group);
   app.add_option("--bias-lr", o.bias_rate, "factor by which --lr is multiplied for these parameters")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--loss", o.loss,
+                 concat("what training makes small, and what evaluations and predictions say. Losses:", loss_lines()))
       ->capture_default_str()
       ->group(group);
   app.add_option("--label-smoothing", o.label_smoothing,

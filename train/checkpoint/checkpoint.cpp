@@ -102,15 +102,15 @@ CheckpointInfo info_in(const std::filesystem::path& path, const std::map<std::st
 }
 
 /// What the names of those tensors begin with that a model file holds: the average if there is one.
-const char* weights_prefix(const StateSizes& sizes) {
+const char* weights_prefix(const NamedTensors& sizes) {
   const bool has = std::any_of(sizes.begin(), sizes.end(),
                                [](const auto& entry) { return entry.first.starts_with(kAveragePrefix); });
   return has ? kAveragePrefix : kModelPrefix;
 }
 
 /// Those with this prefix.
-StateSizes without_prefix(const StateSizes& sizes, const std::string& prefix) {
-  StateSizes some;
+NamedTensors without_prefix(const NamedTensors& sizes, const std::string& prefix) {
+  NamedTensors some;
   for (const auto& [name, tensor] : sizes)
     if (name.starts_with(prefix)) some.emplace_back(name.substr(prefix.size()), tensor);
   return some;
@@ -123,10 +123,10 @@ void put_all(StateFile file, const StateDict& state) {
 
 }  // namespace
 
-StateFile::StateFile(const std::filesystem::path& path, const StateSizes& sizes, const CheckpointInfo& info)
+StateFile::StateFile(const std::filesystem::path& path, const NamedTensors& sizes, const CheckpointInfo& info)
     : file_(path, sizes, {{kKey, json_text(to_json(info))}}) {}
 
-StateFile::StateFile(const std::filesystem::path& path, const StateSizes& sizes, const std::string& arch)
+StateFile::StateFile(const std::filesystem::path& path, const NamedTensors& sizes, const std::string& arch)
     : prefix_(weights_prefix(sizes)), file_(path, without_prefix(sizes, prefix_), {{"arch", arch}}) {}
 
 void StateFile::put(const std::string& name, const torch::Tensor& tensor) {

@@ -18,7 +18,7 @@ bool is_finite(const torch::Tensor& tensor) {
 
 void write_checkpoint(const Saved& saved, const std::filesystem::path& path, const CheckpointInfo& info,
                       const TrainOptions& options) {
-  const StateSizes sizes = saved.strategy.state_sizes();
+  const NamedTensors sizes = saved.strategy.state_sizes();
   std::optional<StateFile> file;
   if (saved.comm.rank() == 0) file.emplace(path, sizes, info);
   int64_t count = 0, infinite = -1;  // infinite: the first tensor in `sizes` with a number that is not finite

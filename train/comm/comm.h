@@ -53,9 +53,9 @@ class Comm {
   virtual torch::Tensor allocate(int64_t count, const torch::TensorOptions& options) {
     return torch::zeros({count}, options);
   }
-  /// Whether all_reduce_sum() and reduce_scatter_sum() of this tensor add those of the ranks as add_by_halves() does.
+  /// Whether all_reduce_sum() and reduce_scatter_sum() of this tensor add those of the ranks as pairwise_sum() does.
   /// Two ranks always do, because a + b has the bits of b + a.
-  virtual bool adds_by_halves(const torch::Tensor&) const { return world_size() <= 2; }
+  virtual bool adds_pairwise(const torch::Tensor&) const { return world_size() <= 2; }
 
   virtual std::unique_ptr<Work> all_reduce_sum(torch::Tensor& tensor) = 0;  ///< In place, starts at once.
   /// Row r of the ranks' `all`, seen as world_size rows, is summed into rank r's `mine`. Starts at once; `all` is

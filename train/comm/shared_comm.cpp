@@ -46,8 +46,8 @@ class SharedComm final : public Comm {
     auto tensor = group_->allocate(count, options);
     return tensor.defined() ? tensor : inner_->allocate(count, options);
   }
-  bool adds_by_halves(const torch::Tensor& tensor) const override {
-    return group_->holds(tensor) || inner_->adds_by_halves(tensor);
+  bool adds_pairwise(const torch::Tensor& tensor) const override {
+    return group_->holds(tensor) || inner_->adds_pairwise(tensor);
   }
 
   std::unique_ptr<Work> all_reduce_sum(torch::Tensor& tensor) override {

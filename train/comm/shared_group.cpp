@@ -12,7 +12,7 @@
 #include "core/clock.h"
 #include "core/text.h"
 #include "train/rendezvous/machine_id.h"
-#include "train/tensor/add_by_halves.h"
+#include "train/tensor/ordered_sum.h"
 
 namespace penstock::detail {
 namespace {
@@ -38,7 +38,7 @@ void add_rows(const std::vector<torch::Tensor>& rows, int64_t begin, int64_t end
   for (int64_t first = begin; first < end; first += kBlock) {
     std::vector<torch::Tensor> blocks;
     for (const auto& row : rows) blocks.push_back(row.narrow(0, first, std::min(kBlock, end - first)));
-    add_by_halves(blocks);
+    pairwise_sum(blocks);
     for (size_t row = 1; row < blocks.size(); ++row) blocks[row].copy_(blocks[0]);
   }
 }

@@ -25,8 +25,8 @@ namespace penstock::detail {
 ///     rank 0   here ─┬─ add slice 0 of all rows, write it to all rows ─┬─ done
 ///     rank 1   here ─┴─ add slice 1 of all rows, write it to all rows ─┴─ done
 ///
-/// So a sum reads and writes each byte once, where sockets copy it four times; and it adds by halves, which is the tree
-/// of --exact. A thread of its own runs the collectives, in the order of their calls.
+/// So a sum reads and writes each byte once, where sockets copy it four times; and it is a pairwise_sum(), as --exact
+/// needs it. A thread of its own runs the collectives, in the order of their calls.
 ///
 /// Errors: the futures throw std::runtime_error when a rank has ended, or has not come within the time; then all later
 /// ones do. Thread-safety: one thread at a time.
@@ -48,7 +48,7 @@ class SharedGroup {
   /// What a collective has ended with: milliseconds in which it was under way, as Comm::Work has them.
   using Result = std::future<double>;
   /// In place. It fails if a rank has not come `seconds` after this call, here and below. Requires that this holds the
-  /// tensor at every rank. Any number of ranks; with a power of two the sum is that of TreeSum over the ranks.
+  /// tensor at every rank. Any number of ranks; with a power of two the sum is that of PairwiseSum over the ranks.
   Result all_reduce_sum(const torch::Tensor& tensor, int seconds);
   /// As Comm has it. Requires that this holds `all` at every rank, and world_size equal parts.
   Result all_gather_into(const torch::Tensor& all, const torch::Tensor& mine, int seconds);

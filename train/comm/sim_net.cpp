@@ -88,7 +88,7 @@ class SimNetComm final : public Comm {
   torch::Tensor allocate(int64_t count, const torch::TensorOptions& options) override {
     return inner_->allocate(count, options);
   }
-  bool adds_by_halves(const torch::Tensor& tensor) const override { return inner_->adds_by_halves(tensor); }
+  bool adds_pairwise(const torch::Tensor& tensor) const override { return inner_->adds_pairwise(tensor); }
 
   std::unique_ptr<Work> all_reduce_sum(torch::Tensor& tensor) override {
     const int64_t begin_ns = now_ns();

@@ -15,7 +15,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "train/comm/busy_time.h"
-#include "train/tensor/add_by_halves.h"
+#include "train/tensor/ordered_sum.h"
 
 namespace penstock {
 namespace {
@@ -220,11 +220,11 @@ class ThreadComm final : public Comm {
   int rank() const override { return rank_; }
   int world_size() const override { return group_->size(); }
   std::string backend() const override { return "threads"; }
-  bool adds_by_halves(const torch::Tensor&) const override { return true; }
+  bool adds_pairwise(const torch::Tensor&) const override { return true; }
 
   std::unique_ptr<Work> all_reduce_sum(torch::Tensor& tensor) override {
     return started("all_reduce", tensor, [](auto& all) {
-      detail::add_by_halves(all);
+      detail::pairwise_sum(all);
       for (size_t rank = 1; rank < all.size(); ++rank) all[rank].copy_(all[0]);
     });
   }
@@ -235,7 +235,7 @@ class ThreadComm final : public Comm {
       for (size_t row = 0; row < ranks.size(); ++row) {
         std::vector<torch::Tensor> parts;
         for (const auto& rank : ranks) parts.push_back(rank[static_cast<int64_t>(row)]);
-        detail::add_by_halves(parts);
+        detail::pairwise_sum(parts);
         if (row > 0) parts[row].copy_(parts[0]);
       }
     };

@@ -8,8 +8,8 @@
 
 namespace penstock {
 
-/// One end for each of `count` ranks, for a thread of its own each. Sums are added by halves, see add_by_halves(),
-/// so that they do not depend on timing. A message is a copy: send() never waits.
+/// One end for each of `count` ranks, for a thread of its own each. Sums are those of pairwise_sum(), so
+/// that they do not depend on timing. A message is a copy: send() never waits.
 ///
 /// Errors: device_error `rank 1: threads: waiting for <what> from rank 0: ...` when a rank has ended, or has not come
 /// within `meeting_seconds`, and from its first step on `step_seconds`. Requires tensors on the CPU, or all on one GPU

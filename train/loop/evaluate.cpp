@@ -10,9 +10,9 @@ int64_t eval_rows(int64_t pixels, int64_t samples, int64_t ranks) {
   return std::clamp<int64_t>(kPixels / pixels, 1, std::clamp<int64_t>((samples + ranks - 1) / ranks, 1, kMost));
 }
 
-std::optional<Evaluation> evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, int64_t class_count,
-                                   const torch::Device& device, int64_t pass, const EvaluationCalls& calls,
-                                   TestViews views) {
+std::optional<Evaluation> evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, const Loss& loss,
+                                   int64_t class_count, const torch::Device& device, int64_t pass,
+                                   const EvaluationCalls& calls, TestViews views) {
   at::NoGradGuard no_grad;
   // Row 0: the samples of each class, then the sum of the losses. Row 1: the hits of each class. f64 counts exactly to
   // 2^53.
@@ -22,14 +22,14 @@ std::optional<Evaluation> evaluate(Strategy& strategy, Comm& comm, Feeder& feede
   while (auto batch = feeder.next()) {
     if (calls.goes_on && !calls.goes_on()) return std::nullopt;
     const auto logits = evaluate_views(strategy, *batch, views);
-    if (calls.on_batch) calls.on_batch(*batch, logits);
+    const auto losses = logits.defined() ? loss.of_rows(logits, *batch) : torch::Tensor();
+    if (calls.on_batch) calls.on_batch(*batch, logits, losses);
     if (!logits.defined()) continue;  // another rank has the last stage, and counts
     const auto counted = batch->weights.gt(0);
     const auto is_of_class = batch->labels.unsqueeze(1).eq(classes).logical_and_(counted.unsqueeze(1));
     const auto hits = logits.argmax(1).eq(batch->labels);
     sums[0].narrow(0, 0, class_count).add_(is_of_class.sum(0));
     sums[1].narrow(0, 0, class_count).add_(is_of_class.logical_and(hits.unsqueeze(1)).sum(0));
-    const auto losses = torch::cross_entropy_loss(logits, batch->labels, {}, at::Reduction::None);
     sums[0][class_count].add_(losses.to(torch::kFloat64).masked_fill(counted.logical_not(), 0).sum());
   }
   comm.all_reduce_sum(sums)->wait();

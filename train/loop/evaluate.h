@@ -9,6 +9,7 @@
 #include "train/comm/comm.h"
 #include "train/feed/feeder.h"
 #include "train/loop/tta.h"
+#include "train/losses/loss.h"
 #include "train/parallel/strategy/strategy.h"
 
 namespace penstock {
@@ -25,8 +26,9 @@ int64_t eval_rows(int64_t pixels, int64_t samples, int64_t ranks);
 
 /// What an evaluation calls; each may be empty.
 struct EvaluationCalls {
-  /// Hears of every batch and its logits, which are undefined at a rank that does not hold the last stage.
-  std::function<void(const DeviceBatch&, const torch::Tensor&)> on_batch = {};
+  /// Hears of every batch, its logits and the loss of each row, both undefined at a rank that does not hold the last
+  /// stage.
+  std::function<void(const DeviceBatch&, const torch::Tensor& logits, const torch::Tensor& losses)> on_batch = {};
   /// Asked before every batch. Its answer is the same at every rank, and may come from a sum over them.
   std::function<bool()> goes_on = {};
 };
@@ -34,8 +36,8 @@ struct EvaluationCalls {
 /// Collective: every rank calls it with its part of the data and gets the same result, or nothing if it was not to go
 /// on. Padding and substituted rows do not count. `pass` is the epoch for which the feeder is started. Logits are means
 /// over `views`.
-std::optional<Evaluation> evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, int64_t class_count,
-                                   const torch::Device& device, int64_t pass, const EvaluationCalls& calls = {},
-                                   TestViews views = TestViews::kNone);
+std::optional<Evaluation> evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, const Loss& loss,
+                                   int64_t class_count, const torch::Device& device, int64_t pass,
+                                   const EvaluationCalls& calls = {}, TestViews views = TestViews::kNone);
 
 }  // namespace penstock

@@ -14,7 +14,8 @@ constexpr int64_t kTop = 5;
 enum Column { kPosition, kLabel, kPrediction, kIsInTop, kLoss, kColumnCount };
 
 /// This rank's rows, f64 rows x kColumnCount, on the device, where the communicator needs them.
-torch::Tensor rows_of(const DeviceBatch& batch, const torch::Tensor& logits, const torch::Device& device) {
+torch::Tensor rows_of(const DeviceBatch& batch, const torch::Tensor& logits, const torch::Tensor& losses,
+                      const torch::Device& device) {
   const auto options = torch::dtype(torch::kFloat64).device(device);
   const auto rows = torch::full({batch.rows, kColumnCount}, -1, options);
   if (!logits.defined()) return rows;
@@ -25,7 +26,7 @@ torch::Tensor rows_of(const DeviceBatch& batch, const torch::Tensor& logits, con
   // Counts logits that are not less or equal, instead of greater ones: no logit is greater than a nan.
   const auto own = logits.gather(1, batch.labels.unsqueeze(1));
   rows.select(1, kIsInTop).copy_(logits.le(own).logical_not().sum(1).lt(kTop));
-  rows.select(1, kLoss).copy_(torch::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::None));
+  rows.select(1, kLoss).copy_(losses);
   return rows;
 }
 
@@ -50,9 +51,9 @@ Predictions::Predictions(Comm& comm, const torch::Device& device, std::shared_pt
 
 Predictions::~Predictions() = default;
 
-void Predictions::add(const DeviceBatch& batch, const torch::Tensor& logits) {
+void Predictions::add(const DeviceBatch& batch, const torch::Tensor& logits, const torch::Tensor& losses) {
   at::NoGradGuard no_grad;
-  const auto all = comm_.all_gather(rows_of(batch, logits, device_)).cpu().contiguous();
+  const auto all = comm_.all_gather(rows_of(batch, logits, losses, device_)).cpu().contiguous();
   if (!csv_) return;
   const double* const rows = all.const_data_ptr<double>();
   for (int64_t row = 0; row < all.numel() / kColumnCount; ++row)

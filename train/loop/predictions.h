@@ -36,8 +36,8 @@ class Predictions {
               const std::filesystem::path& csv);
   ~Predictions();
 
-  /// Collective. `logits` are undefined at a rank that has none.
-  void add(const DeviceBatch& batch, const torch::Tensor& logits);
+  /// Collective. `logits` and the rows' `losses` are undefined at a rank that has none.
+  void add(const DeviceBatch& batch, const torch::Tensor& logits, const torch::Tensor& losses);
   /// Rank 0 only: makes the file appear under its name.
   void commit();
 

@@ -88,7 +88,7 @@ class Airbench final : public Model {
   }
 
   int64_t initial_image_count() const override { return 5000; }
-  NamedWeights initial_weights(const NextImages& next_images) const override {
+  NamedTensors initial_weights(const NextImages& next_images) const override {
     return {{"whiten.weight", detail::whitening_filters(next_images, kSide)}};
   }
   bool rounds_images() const override { return true; }

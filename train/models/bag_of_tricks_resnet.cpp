@@ -81,7 +81,7 @@ class BagOfTricksResNet final : public Model {
   }
 
   int64_t initial_image_count() const override { return whitens_ ? 10'000 : 0; }
-  NamedWeights initial_weights(const NextImages& next_images) const override {
+  NamedTensors initial_weights(const NextImages& next_images) const override {
     if (!whitens_) return {};
     const auto filters = detail::whitening_filters(next_images, kSide, /*eps=*/1e-2);
     return {{"whiten.weight", filters.narrow(0, 0, filters.size(0) / 2)}};  // without their negatives

@@ -33,7 +33,8 @@ class LinearImpl : public torch::nn::LinearImpl {
 };
 TORCH_MODULE(Linear);
 
-/// Tells all layers of a model. LibTorch's own layers, as those of other people's models may be, stay in f32.
+/// Tells all layers of a model. LibTorch's own layers, as those of other people's models may be, stay in f32; a run
+/// says so (run/run_precision.h).
 void compute_in(torch::nn::Module& model, const Precision& precision);
 
 }  // namespace penstock

@@ -14,6 +14,7 @@
 
 #include "core/registry.h"
 #include "train/nn/shape.h"
+#include "train/tensor/named_tensors.h"
 
 namespace penstock {
 
@@ -24,7 +25,6 @@ struct Stage {
   std::function<torch::Tensor(const torch::Tensor&)> forward;
 };
 
-using NamedWeights = std::vector<std::pair<std::string, torch::Tensor>>;
 /// Gives pictures batch after batch: f32 N x C x H x W on the CPU, valid until the next call; undefined after the last.
 using NextImages = std::function<torch::Tensor()>;
 
@@ -48,8 +48,8 @@ class Model : public torch::nn::Module {
   virtual int64_t initial_image_count() const { return 0; }
   /// Initial values that follow from pictures, which are normalised as in an evaluation. Draws no random numbers and
   /// reads no weights, which may be elsewhere. Ranks may see different pictures; the weights of data rank 0 count.
-  virtual NamedWeights initial_weights(const NextImages&) const { return {}; }
-  /// Whether nothing reads the pictures but a layer of layers.h, which in half precision rounds them first. The bits
+  virtual NamedTensors initial_weights(const NextImages&) const { return {}; }
+  /// Whether nothing reads the pictures but a layer of precision.h, which in half precision rounds them first. The bits
   /// are then the same if they come rounded.
   virtual bool rounds_images() const { return false; }
 

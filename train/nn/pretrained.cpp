@@ -68,7 +68,7 @@ void for_each_pretrained(const Model& model, const std::filesystem::path& path,
   auto all = file.tensors;
   std::erase_if(all, [&](const auto& item) { return is_in_any(item.first, left_out); });
   auto given = all;
-  std::vector<std::pair<std::string, torch::Tensor>> matched;
+  NamedTensors matched;
   std::vector<std::string> mismatches;
   const auto match = [&](const std::string& name, const torch::Tensor& mine) {
     if (is_in_any(name, left_out)) return;

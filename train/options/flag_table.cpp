@@ -65,6 +65,7 @@ std::vector<Flag> model_flags() {
       {"channels-last", kTrained, [](Options o) -> FlagValue { return o.is_channels_last; }},
       {"bias-decay", kTrainedAside, [](Options o) -> FlagValue { return given_number(o.bias_decay); }},
       {"bias-lr", kTrainedAside, [](Options o) -> FlagValue { return o.bias_rate; }},
+      {"loss", kTrained, [](Options o) -> FlagValue { return o.loss.text(); }},
       {"label-smoothing", kTrainedAside, [](Options o) -> FlagValue { return o.label_smoothing; }, kShare},
       {"average", kTrained, [](Options o) -> FlagValue { return o.average.text(); }},
       {"tta", kTrainedAside, [](Options o) -> FlagValue { return o.test_views.text(); }},

@@ -87,6 +87,7 @@ struct OptimizationOptions {
   double bias_decay = -1;  ///< Weight decay of biases, see parameter_groups.h; -1: auto, that of the others.
   double bias_rate = 1;    ///< --bias-lr: factor of their learning rate.
   Typed<RateSchedule> schedule{[](const std::string& text) { return RateSchedule(text); }, "cosine"};
+  Typed<Spec> loss{[](const std::string& text) { return parse_spec("loss", text); }, "cross-entropy"};
   double label_smoothing = 0;
   Typed<AverageOptions> average{parse_average, ""};
   Typed<TestViews> test_views{parse_test_views, "none"};  ///< --tta

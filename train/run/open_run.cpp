@@ -13,6 +13,7 @@
 #include "train/checkpoint/kept_checkpoints.h"
 #include "train/checkpoint/resume_auto.h"
 #include "train/loop/tta.h"
+#include "train/losses/loss.h"
 #include "train/nn/model.h"
 #include "train/nn/module_names.h"
 #include "train/nn/parameter_groups.h"
@@ -212,6 +213,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   check_spec<ModelRegistry>(*options.arch);
   check_spec<StrategyRegistry>(*options.mode);
   resolve_optimizer(options);
+  make_loss(options.loss.text(), {.label_smoothing = options.label_smoothing});  // throws
   Setup setup;
   setup.device = device_type(options);
   check_precision(options, setup.device);
@@ -272,6 +274,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   setup.is_outline = setup.world.is_spawner || holds_part;
   setup.model = setup.is_outline ? make_outline(setup) : make_model(setup);
   check_layers(setup.options, *setup.model);
+  if (auto note = left_in_f32(setup.options, *setup.model); !note.empty()) setup.data.notes.push_back(std::move(note));
   check_filters(setup.options, *setup.model);
   if (!setup.options.pretrained.empty() && !setup.world.is_spawner && setup.world.rendezvous.world_size > 1)
     setup.pretrained = identity_of_weights(setup.options.pretrained);
@@ -279,7 +282,8 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   setup.rate_factors = rate_factors(*setup.model, setup.options.layer_rates);
   scale_biases(*setup.model, setup.options.bias_rate, setup.rate_factors);
   setup.step_options = {.weight_decays = bias_decays(*setup.model, setup.options.bias_decay),
-                        .label_smoothing = setup.options.label_smoothing,
+                        .loss = setup.options.loss.text(),
+                        .loss_options = {.label_smoothing = setup.options.label_smoothing},
                         .keeps_average = !setup.options.average->name.empty()};
   if (traits.check_model) traits.check_model(mode, *setup.model, setup.world.mesh);
   if (setup.checkpoint) {

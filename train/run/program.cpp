@@ -107,6 +107,12 @@ std::string optimizer_lines() {
   return lines;
 }
 
+std::string loss_lines() {
+  std::string lines;
+  for (const auto& [name, entry] : LossRegistry::entries()) lines += concat("\n  ", name, ": ", entry.help);
+  return lines;
+}
+
 int usual_ranks(const std::string& mode) {
   TrainOptions options;
   options.mode = mode;

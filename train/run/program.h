@@ -16,6 +16,7 @@ std::string mode_lines();
 std::vector<std::string> optimizer_names();
 /// The same for optimisers, with the default that each has for --lr.
 std::string optimizer_lines();
+std::string loss_lines();  ///< The same for losses.
 /// How many ranks a mode, such as `ddp` or `pipeline(data=2)`, takes where nobody says. Throws config_error.
 int usual_ranks(const std::string& mode);
 

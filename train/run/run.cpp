@@ -83,7 +83,9 @@ class Run {
     comm_.at_step(0);
     Predictions predictions(comm_, device_, setup_.data.test, options_.out / "evaluation.csv");
     const Evaluation evaluation =
-        *evaluate(0, {.on_batch = [&](const auto& batch, const auto& logits) { predictions.add(batch, logits); }});
+        *evaluate(0, {.on_batch = [&](const auto& batch, const auto& logits, const auto& losses) {
+                    predictions.add(batch, logits, losses);
+                  }});
     if (!is_first_) return 0;
     predictions.commit();
     write_text(options_.out / "evaluation.json", evaluation_json(setup_, evaluation, predictions.classes()));
@@ -171,8 +173,8 @@ class Run {
   const std::vector<std::string>& class_names() const { return setup_.data.train->manifest().class_names; }
 
   std::optional<Evaluation> evaluate(int64_t pass, const EvaluationCalls& calls = {}) {
-    return penstock::evaluate(*strategy_, comm_, *test_feeder_, setup_.shape.classes, device_, pass, calls,
-                              *options_.test_views);
+    return penstock::evaluate(*strategy_, comm_, *test_feeder_, *make_loss(options_.loss.text()), setup_.shape.classes,
+                              device_, pass, calls, *options_.test_views);
   }
 
   void open_folder() {

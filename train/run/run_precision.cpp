@@ -7,6 +7,7 @@
 #endif
 
 #include <algorithm>
+#include <vector>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -73,6 +74,27 @@ void check_layers(const ModelOptions& options, const Model& model) {
   if (precision_of(options).dtype && !has_filters && !has_matrices)
     refuse("--precision " + options.precision.text(),
            "convolutions or linear layers (penstock::Conv2d, penstock::Linear)");
+}
+
+std::string left_in_f32(const ModelOptions& options, const Model& model) {
+  if (!precision_of(options).dtype) return "";
+  constexpr size_t kMostNamed = 5;
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& name, const torch::nn::Module& module) {
+    if (dynamic_cast<const Conv2dImpl*>(&module) != nullptr || dynamic_cast<const LinearImpl*>(&module) != nullptr)
+      return;
+    const auto own = module.parameters(/*recurse=*/false);
+    if (std::any_of(own.begin(), own.end(), [](const auto& parameter) { return parameter.dim() > 1; }))
+      names.push_back(name);
+  };
+  add("the model itself", model);
+  for (const auto& item : model.named_modules("", /*include_self=*/false)) add(item.key(), *item.value());
+  if (names.empty()) return "";
+  const size_t more = names.size() - std::min(names.size(), kMostNamed);
+  names.resize(names.size() - more);
+  return concat("--precision ", options.precision.text(), " with --arch ", options.arch.text(), ": f32 stay the weights of ",
+                join(names), more > 0 ? concat(" and ", more, " more") : "",
+                "; only penstock::Conv2d and penstock::Linear compute in half precision");
 }
 
 void set_matrix_precision(const ModelOptions& options) {

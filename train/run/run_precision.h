@@ -27,6 +27,10 @@ void check_precision(const TrainOptions& options, torch::DeviceType device);
 /// Throws config_error for --channels-last or half precision of a model without a layer that knows it.
 void check_layers(const ModelOptions& options, const Model& model);
 
+/// One line that names the modules whose weights half precision leaves in f32, as it does LibTorch's own convolutions
+/// in a model of a plug-in; "" if there are none. Parameters of one dimension are f32 anyway.
+std::string left_in_f32(const ModelOptions& options, const Model& model);
+
 /// With tf32, products of f32 matrices are computed from factors of 11 bits, also those of linear layers. Otherwise
 /// LibTorch's defaults stay, which are so for convolutions on CUDA.
 void set_matrix_precision(const ModelOptions& options);

@@ -38,7 +38,7 @@ std::vector<std::string> new_modules(const Setup& setup, const Model& model) {
 
 }  // namespace
 
-void take_weights(Model& model, const NamedWeights& weights) {
+void take_weights(Model& model, const NamedTensors& weights) {
   at::NoGradGuard no_grad;
   for (const auto& [name, value] : weights) model.named_parameters()[name].copy_(value);
 }

@@ -26,7 +26,7 @@ struct Setup {
   std::map<std::string, double> rate_factors;  ///< For StrategyContext, as the next.
   StepOptions step_options;
   std::unique_ptr<Model> model;  ///< Initialised from the seed, or pretrained; on the CPU.
-  NamedWeights initial_weights;  ///< Those that follow from pictures of training; most models have none.
+  NamedTensors initial_weights;  ///< Those that follow from pictures of training; most models have none.
   bool is_outline = false;       ///< The model has names and sizes and no memory; see for_each_weight().
   std::string pretrained;        ///< identity_of_weights() of --pretrained, for ranks that compare it; "": not needed.
   std::optional<Checkpoint> checkpoint;
@@ -34,7 +34,7 @@ struct Setup {
 };
 
 /// Copies weights into those of the model that have their names.
-void take_weights(Model& model, const NamedWeights& weights);
+void take_weights(Model& model, const NamedTensors& weights);
 
 /// Requires that the learning rate is resolved.
 OptimizerOptions optimizer_options(const OptimizationOptions& options);

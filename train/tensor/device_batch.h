@@ -26,6 +26,16 @@ struct DeviceBatch {
   int64_t rows = 0, count = 0;
   int64_t global_count = 0;  // samples of all ranks in this batch: loss and gradients are divided by it; substituted
                              // rows count, but training never asks for any
+
+  /// `row_count` rows from `first_row` on, as views.
+  DeviceBatch narrow(int64_t first_row, int64_t row_count) const {
+    DeviceBatch some = *this;
+    for (auto* column : {&some.images, &some.labels, &some.weights, &some.second_labels, &some.mix_weights})
+      if (column->defined()) *column = column->narrow(0, first_row, row_count);
+    some.first_position += static_cast<uint64_t>(first_row);
+    some.rows = some.count = row_count;
+    return some;
+  }
 };
 
 }  // namespace penstock

@@ -81,7 +81,7 @@ torch::Tensor tensor_of(const TensorView& view, const std::shared_ptr<const Safe
   return tensor;
 }
 
-std::vector<TensorView> views_of(TensorSizes tensors) {
+std::vector<TensorView> views_of(NamedTensors tensors) {
   std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<TensorView> views;
   for (const auto& [name, tensor] : tensors)
@@ -101,10 +101,10 @@ std::map<std::string, std::string> with_checksum(std::map<std::string, std::stri
 
 }  // namespace
 
-TensorWriter::TensorWriter(const std::filesystem::path& path, TensorSizes tensors,
+TensorWriter::TensorWriter(const std::filesystem::path& path, NamedTensors sizes,
                            std::map<std::string, std::string> metadata)
     : metadata_(std::move(metadata)),
-      file_(path, views_of(std::move(tensors)), with_checksum(metadata_, crc32c_text({}))) {}
+      file_(path, views_of(std::move(sizes)), with_checksum(metadata_, crc32c_text({}))) {}
 
 void TensorWriter::put(const std::string& name, const torch::Tensor& tensor) {
   const auto whole = tensor.detach().cpu().contiguous();
@@ -122,9 +122,9 @@ void write_tensors(const std::filesystem::path& path, const std::map<std::string
   file.commit();
 }
 
-NamedTensors read_tensors(const std::filesystem::path& path) {
+TensorFile read_tensors(const std::filesystem::path& path) {
   const auto file = std::make_shared<const Safetensors>(path);
-  NamedTensors result{{}, file->metadata(), file};
+  TensorFile result{{}, file->metadata(), file};
   read_from(*file, [&] {
     check_checksum(*file);
     for (const auto& view : file->tensors()) result.tensors.emplace(view.name, tensor_of(view, file));

@@ -11,11 +11,12 @@
 #include <vector>
 
 #include "loader/files/safetensors.h"
+#include "train/tensor/named_tensors.h"
 
 namespace penstock {
 
 /// The tensors of a file by name, with its string metadata.
-struct NamedTensors {
+struct TensorFile {
   std::map<std::string, torch::Tensor> tensors;
   std::map<std::string, std::string> metadata;
   std::shared_ptr<const Safetensors> file = {};
@@ -25,9 +26,6 @@ struct NamedTensors {
   void check_read() const { file->check_read(); }
 };
 
-/// Names of tensors, with tensors of their sizes and dtypes, which need no memory.
-using TensorSizes = std::vector<std::pair<std::string, torch::Tensor>>;
-
 /// Writes a file tensor by tensor, in any order. It appears under its name when commit() has synced and renamed it, and
 /// its metadata get a CRC-32C of metadata and tensors. The bytes do not depend on the order. Tensors may be on any
 /// device and of dtype f64, f32, f16, bf16, i64, i32, i16, i8, u8 or bool.
@@ -35,7 +33,8 @@ using TensorSizes = std::vector<std::pair<std::string, torch::Tensor>>;
 /// SafetensorsWriter has it.
 class TensorWriter {
  public:
-  TensorWriter(const std::filesystem::path& path, TensorSizes tensors, std::map<std::string, std::string> metadata);
+  /// Of `sizes` the names, sizes and dtypes count.
+  TensorWriter(const std::filesystem::path& path, NamedTensors sizes, std::map<std::string, std::string> metadata);
   void put(const std::string& name, const torch::Tensor& tensor);
   void commit();
 
@@ -52,6 +51,6 @@ void write_tensors(const std::filesystem::path& path, const std::map<std::string
 /// memory, must not be written to, and stay valid without this. Those that are not aligned to their element size, which
 /// other programs may write, are copies. Errors: io_error; corrupt_error that names the file and, where it is about
 /// one, the tensor.
-NamedTensors read_tensors(const std::filesystem::path& path);
+TensorFile read_tensors(const std::filesystem::path& path);
 
 }  // namespace penstock

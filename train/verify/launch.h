@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 
+#include "train/losses/loss.h"
 #include "train/optimizers/optimizer.h"
 #include "train/verify/samples.h"
 
@@ -20,6 +21,7 @@ struct Launch {
   Hosting hosting = Hosting::kThreads;  // of several ranks
   torch::ScalarType dtype = torch::kFloat64;
   OptimizerOptions optimizer = {};
+  std::string loss = kDefaultLoss;
   int64_t batch_size = 0;
   bool is_on_gpu = false;                // all ranks on GPU 0; otherwise on the CPU
   int shards = 0;                        // of --exact; 0: without it

@@ -184,13 +184,17 @@ std::string name_of(Equivalence equivalence) {
 std::string name_of(Hosting hosting) { return hosting == Hosting::kThreads ? "threads" : "processes"; }
 
 Matrix matrix_of(const VerifyOptions& options) {
+  make_loss(options.loss);  // throws
   Matrix matrix;
   std::vector<Candidate> candidates;
   for (const auto& arch : options.archs) {
     auto model = make_model_of(arch, ModelShape{});
-    const auto randomness = randomness_of(
-        {.mode = "single", .arch = arch, .batch_size = options.batch_size, .is_on_gpu = options.is_on_gpu});
-    candidates.push_back({arch, std::move(model), randomness});
+    Launch launch;
+    launch.mode = "single";
+    launch.arch = arch;
+    launch.batch_size = options.batch_size;
+    launch.is_on_gpu = options.is_on_gpu;
+    candidates.push_back({arch, std::move(model), randomness_of(launch)});
   }
   // A mode that cannot fix random numbers is no wrong command.
   const bool has_random = std::any_of(candidates.begin(), candidates.end(), [](const Candidate& candidate) {

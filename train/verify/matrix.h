@@ -47,6 +47,7 @@ struct VerifyOptions {
   int most_processes = 2;    // ranks; more are threads alone, unless these are not asked for
   int64_t batch_size = 24;   // 2, 3, 4, 6 and 8 divide it
   int64_t step_count = 200;  // of the class fp64
+  std::string loss = kDefaultLoss;
 };
 
 struct Matrix {
@@ -55,8 +56,9 @@ struct Matrix {
 };
 
 /// A mode that takes none of the numbers of ranks gets the one that it chooses itself. Models that draw random numbers
-/// are compared bit by bit alone (randomness_of()). Throws config_error for unknown modes, models and keys, and for a
-/// mode of `modes` that cannot run with any of the numbers of ranks and models. Requires what run_launch() requires.
+/// are compared bit by bit alone (randomness_of()). Throws config_error for unknown modes, models, losses and keys, and
+/// for a mode of `modes` that cannot run with any of the numbers of ranks and models. Requires what run_launch()
+/// requires.
 Matrix matrix_of(const VerifyOptions& options);
 
 }  // namespace penstock

@@ -1,8 +1,11 @@
-// A plug-in by another project for `train`: the model `spreads`, the mode `signs`, the optimiser `signum` and the
-// schedule `in-order`.
+// A plug-in by another project for `train`: the models `spreads` and `edges`, the mode `signs`, the optimiser `signum`,
+// the loss `brier` and the schedule `in-order`.
+#include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
 #include "core/error.h"
+#include "train/losses/loss.h"
+#include "train/nn/layers.h"
 #include "train/nn/model.h"
 #include "train/parallel/strategy/schedule.h"
 #include "train/parallel/strategy/strategy.h"
@@ -12,8 +15,8 @@ PENSTOCK_TRAIN_PLUGIN();
 
 namespace {
 
-using penstock::DeviceBatch, penstock::Phase, penstock::StateDict, penstock::StateSizes, penstock::StepSums,
-    penstock::StrategyContext, penstock::UseTensor;
+using penstock::DeviceBatch, penstock::Loss, penstock::LossOptions, penstock::Phase, penstock::StateDict,
+    penstock::NamedTensors, penstock::StepSums, penstock::StrategyContext, penstock::UseTensor;
 using penstock::Mesh, penstock::MeshRequest, penstock::ModelKind, penstock::Registered, penstock::StrategyKind;
 using penstock::Model, penstock::ModelShape, penstock::Recorder, penstock::Spec, penstock::Strategy;
 using penstock::Optimizer, penstock::OptimizerContext, penstock::OptimizerKind;
@@ -35,12 +38,32 @@ const Registered<ModelKind> kSpreads{
       return std::make_unique<Spreads>(shape);
     }};
 
+/// A convolution of LibTorch, whose weights half precision does not reach, before a layer of the library.
+class Edges final : public Model {
+ public:
+  explicit Edges(const ModelShape& shape) {
+    torch::nn::Conv2d conv = register_module("conv", torch::nn::Conv2d(shape.channels, 4, 3));
+    penstock::Linear fc = register_module("fc", penstock::Linear(4, shape.classes));
+    add_stage("all", {"conv", "fc"}, [conv, fc](const torch::Tensor& x) mutable {
+      return fc(conv(x).abs().mean({2, 3}));
+    });
+  }
+};
+
+const Registered<ModelKind> kEdges{
+    "edges", {}, "means of edges, and a linear layer", [](const Spec&, const ModelShape& shape) {
+      return std::make_unique<Edges>(shape);
+    }};
+
 /// A strategy for one rank. Each step moves each parameter by the learning rate against the sign of its gradient
 /// (Bernstein et al. 2018, "signSGD", algorithm 1).
 class Signs final : public Strategy {
  public:
   explicit Signs(const StrategyContext& context)
-      : model_(context.model), recorder_(context.recorder), rate_(context.optimizer.learning_rate) {
+      : model_(context.model),
+        recorder_(context.recorder),
+        rate_(context.optimizer.learning_rate),
+        loss_(make_loss(context.step.loss, context.step.loss_options)) {
     model_.to(context.device);
   }
   static Mesh mesh_for(const Spec&, const MeshRequest& request) {
@@ -53,9 +76,9 @@ class Signs final : public Strategy {
 
   StepSums step(const DeviceBatch& batch) override {
     model_.train();
-    const auto labels = batch.labels.narrow(0, 0, batch.count);
-    const auto logits = model_.forward(batch.images.narrow(0, 0, batch.count));
-    const auto loss = torch::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum);
+    const auto rows = batch.narrow(0, batch.count);
+    const auto logits = model_.forward(rows.images);
+    const auto loss = (loss_->of_rows(logits, rows) * rows.weights).sum();
     recorder_.mark(Phase::kForward);
     (loss / static_cast<double>(batch.global_count)).backward();
     recorder_.mark(Phase::kBackward);
@@ -66,7 +89,7 @@ class Signs final : public Strategy {
       parameter.mutable_grad().reset();
     }
     recorder_.mark(Phase::kOptimizer);
-    return {loss.detach(), logits.argmax(1).eq(labels).sum(), batch.count};
+    return {loss.detach(), hits(logits, rows), batch.count};
   }
 
   torch::Tensor evaluate(DeviceBatch& batch) override {
@@ -75,8 +98,8 @@ class Signs final : public Strategy {
     return model_.forward(batch.images);
   }
 
-  StateSizes state_sizes() override {
-    StateSizes sizes;
+  NamedTensors state_sizes() override {
+    NamedTensors sizes;
     for (const auto& item : model_.named_parameters()) sizes.emplace_back("model." + item.key(), item.value());
     return sizes;
   }
@@ -92,6 +115,7 @@ class Signs final : public Strategy {
   Model& model_;
   Recorder& recorder_;
   double rate_;
+  std::unique_ptr<const Loss> loss_;
 };
 
 const Registered<StrategyKind> kSigns{
@@ -124,6 +148,19 @@ const Registered<OptimizerKind> kSignum{
     {"beta"},
     "steps of the sign of the mean gradient: beta=0.9",
     [](const Spec& spec, const OptimizerContext& context) { return std::make_unique<Signum>(spec, context); }};
+
+/// The squared distance of the probabilities that softmax gives from those of the label (Brier 1950).
+class Brier final : public Loss {
+  torch::Tensor of_targets(const torch::Tensor& outputs, const DeviceBatch& rows) const override {
+    const auto wanted = torch::zeros_like(outputs).scatter_(1, rows.labels.unsqueeze(1), 1);
+    return (outputs.softmax(1) - wanted).square().sum(1);
+  }
+};
+
+const Registered<penstock::LossKind> kBrier{
+    "brier", {}, "squared distance of the probabilities from the label's", [](const Spec&, const LossOptions&) {
+      return std::make_unique<Brier>();
+    }};
 
 /// gpipe with the backwards in the order of the forwards.
 class InOrder final : public penstock::PipelineSchedule {

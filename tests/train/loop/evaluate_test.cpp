@@ -19,7 +19,7 @@ TEST(EvaluateTest, EverySampleCountsOnceAtAnyNumberOfRanks) {
     run_ranks(world_size, [](Comm& comm) {
       CountingStrategy strategy(comm);
       CountingFeeder feeder(comm.rank(), comm.world_size());
-      const auto evaluation = *evaluate(strategy, comm, feeder, 3, torch::kCPU, 0);
+      const auto evaluation = *evaluate(strategy, comm, feeder, *make_loss("cross-entropy"), 3, torch::kCPU, 0);
       EXPECT_EQ(evaluation.sample_count, kSamples);
       EXPECT_DOUBLE_EQ(evaluation.accuracy, 1.0 / 3);
       EXPECT_THAT(evaluation.class_accuracy, ElementsAre(0.0, 1.0, 0.0));
@@ -34,9 +34,9 @@ TEST(EvaluateTest, ItEndsBeforeTheBatchThatItIsNotToMake) {
   CountingStrategy strategy(*comm);
   CountingFeeder feeder(0, 1);
   int asked = 0, made = 0;
-  const EvaluationCalls calls{.on_batch = [&](const auto&, const auto&) { ++made; },
+  const EvaluationCalls calls{.on_batch = [&](const auto&, const auto&, const auto&) { ++made; },
                               .goes_on = [&] { return ++asked < 3; }};
-  EXPECT_FALSE(evaluate(strategy, *comm, feeder, 3, torch::kCPU, 0, calls));
+  EXPECT_FALSE(evaluate(strategy, *comm, feeder, *make_loss("cross-entropy"), 3, torch::kCPU, 0, calls));
   EXPECT_EQ(made, 2);
 }
 
@@ -45,7 +45,7 @@ TEST(EvaluateTest, AClassWithoutSamplesHasNoAccuracy) {
   CountingStrategy strategy(*comm);
   CountingFeeder feeder(0, 1);
   feeder.class_count = 2;
-  const auto evaluation = *evaluate(strategy, *comm, feeder, 3, torch::kCPU, 0);
+  const auto evaluation = *evaluate(strategy, *comm, feeder, *make_loss("cross-entropy"), 3, torch::kCPU, 0);
   EXPECT_THAT(evaluation.class_accuracy, ElementsAre(0.0, 1.0, std::nullopt));
 }
 

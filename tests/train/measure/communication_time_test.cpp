@@ -107,10 +107,10 @@ TEST(CommunicationTimeTest, GathersOfSyncedNormsAreNoPartOfForwardAndBackward) {
 TEST(CommunicationTimeTest, AScatterThatWaitsInBackwardIsNoPartOfIt) {
   MirrorComm comm;
   Recorder recorder;
-  detail::NamedTensors trained;
+  NamedTensors trained;
   for (const char* name : {"first", "second", "third"})
     trained.emplace_back(name, torch::ones({4}, torch::kFloat64).requires_grad_());
-  auto buckets = detail::slice_parameters(detail::values(trained), {{2}, {1}, {0}}, comm);
+  auto buckets = detail::slice_parameters(values(trained), {{2}, {1}, {0}}, comm);
   for (auto& bucket : buckets) bucket.gradient = torch::zeros_like(bucket.slice);
   const auto sync = detail::make_reduce_scatter_sync({trained, comm, recorder}, buckets);
   auto output = torch::ones({4}, torch::kFloat64);

@@ -19,7 +19,7 @@ class Wrapped : public Strategy {
   StepSums step(const DeviceBatch& batch) override { return inner_->step(batch); }
   torch::Tensor evaluate(DeviceBatch& batch) override { return inner_->evaluate(batch); }
   void set_learning_rate(double learning_rate) override { inner_->set_learning_rate(learning_rate); }
-  StateSizes state_sizes() override { return inner_->state_sizes(); }
+  NamedTensors state_sizes() override { return inner_->state_sizes(); }
   void for_each_state(const UseTensor& use) override { inner_->for_each_state(use); }
   void load_state(const StateDict& state) override { inner_->load_state(state); }
 

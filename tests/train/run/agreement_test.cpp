@@ -72,6 +72,7 @@ TEST(AgreementTest, EveryAgreedFlagIsATermAndNoOtherIs) {
       {"weight-decay", [](auto& o) { o.weight_decay = 0.5; }},
       {"bias-decay", [](auto& o) { o.bias_decay = 0.5; }},
       {"bias-lr", [](auto& o) { o.bias_rate = 7; }},
+      {"loss", [](auto& o) { o.loss = "other"; }},
       {"label-smoothing", [](auto& o) { o.label_smoothing = 0.5; }},
       {"average", [](auto& o) { o.average = "ema(every=7)"; }},
       {"tta", [](auto& o) { o.test_views = "flip"; }},

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/train/group_test.h"
-#include "train/tensor/tree_sum.h"
+#include "train/tensor/ordered_sum.h"
 
 namespace penstock {
 namespace {
@@ -92,14 +92,14 @@ TEST_P(AllocatedTest, WhatAddsByHalvesHasTheBitsOfTheTree) {
         return torch::randn({40'000}, generator).exp();
       };
       auto tensor = comm.allocate(40'000, torch::kFloat32);
-      const bool by_halves = comm.adds_by_halves(tensor);
-      EXPECT_EQ(by_halves, world_size == 2 || GetParam().network != Network::kGloo);
-      detail::TreeSum tree(world_size);
+      const bool is_pairwise = comm.adds_pairwise(tensor);
+      EXPECT_EQ(is_pairwise, world_size == 2 || GetParam().network != Network::kGloo);
+      detail::PairwiseSum tree(world_size);
       for (int rank = 0; rank < world_size; ++rank) tree.put(rank, row(rank));
       tensor.copy_(row(comm.rank()));
       comm.all_reduce_sum(tensor)->wait();
       const auto sum = tree.take();
-      EXPECT_TRUE(by_halves ? tensor.equal(sum) : tensor.allclose(sum));
+      EXPECT_TRUE(is_pairwise ? tensor.equal(sum) : tensor.allclose(sum));
     });
 }
 

@@ -57,6 +57,7 @@ Flags parse(int argc, char** argv) {
                  "what ranks are: threads, processes or both (default: both, but more than two are threads alone; with "
                  "--device cuda processes)");
   app.add_option("-b,--batch-size", options.batch_size, "samples per step, over all ranks")->capture_default_str();
+  app.add_option("--loss", options.loss, concat("what is trained. Losses:", loss_lines()))->capture_default_str();
   app.add_option("--device", device, "where all ranks compute: cpu, or cuda: GPU 0, which they share")
       ->capture_default_str();
   app.add_flag("--json", flags.prints_json, "print the results as JSON, at the end");

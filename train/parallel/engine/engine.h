@@ -68,7 +68,7 @@ class Engine final : public Strategy, public CapturableStep {
   std::vector<torch::Tensor> gradients() override;
   void update(const std::vector<torch::Tensor>& gradients) override;
   std::vector<ReplicaUse> replica_use() override;
-  StateSizes state_sizes() override { return state_->sizes(); }
+  NamedTensors state_sizes() override { return state_->sizes(); }
   void for_each_state(const UseTensor& use) override;
   void load_state(const StateDict& state) override;
   std::string left_out() const override { return left_out_; }

@@ -45,8 +45,8 @@ std::vector<EngineState::Entry> EngineState::expected() const {
   return all;
 }
 
-StateSizes EngineState::sizes() const {
-  StateSizes sizes;
+NamedTensors EngineState::sizes() const {
+  NamedTensors sizes;
   for (const auto& entry : expected()) sizes.emplace_back(entry.name, entry.like);
   for (auto& own : rank_local_sizes()) sizes.push_back(std::move(own));
   return sizes;
@@ -130,8 +130,8 @@ std::string EngineState::load(const StateDict& state) {
   return load_rank_local(state);
 }
 
-StateSizes EngineState::rank_local_sizes() const {
-  StateSizes sizes;
+NamedTensors EngineState::rank_local_sizes() const {
+  NamedTensors sizes;
   const auto kept = parts_.sync.rank_local_state();
   for (const auto& [name, tensor] : kept.tensors)
     for (int rank = 0; rank < parts_.data.world_size(); ++rank)

@@ -19,7 +19,7 @@ class EngineState {
   EngineState(const Model& model, Comm& world, const StepParts& parts, WeightAverage& average)
       : model_(model), world_(world), parts_(parts), average_(average) {}
 
-  StateSizes sizes() const;
+  NamedTensors sizes() const;
   /// Collective, as Strategy::for_each_state(). Requires that the ranks of the data axis have the same buffers, and
   /// that the average is not shown.
   void for_each(const UseTensor& use);
@@ -44,7 +44,7 @@ class EngineState {
   /// while `use` has it.
   void for_each_held(const UseTensor& use);
 
-  StateSizes rank_local_sizes() const;
+  NamedTensors rank_local_sizes() const;
   void for_each_rank_local(const UseTensor& use);
   std::string load_rank_local(const StateDict& state);
 

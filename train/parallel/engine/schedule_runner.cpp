@@ -7,12 +7,11 @@
 #include <utility>
 
 #include "train/parallel/replicas/replicas.h"
-#include "train/parallel/strategy/loss.h"
 
 namespace penstock::detail {
 
 ScheduleRunner::ScheduleRunner(const StepParts& parts, std::unique_ptr<MicroBatchObserver> observer,
-                               double label_smoothing)
+                               std::unique_ptr<const Loss> loss)
     : config_(parts.config),
       part_(parts.part),
       link_(parts.link),
@@ -26,7 +25,7 @@ ScheduleRunner::ScheduleRunner(const StepParts& parts, std::unique_ptr<MicroBatc
       spans_ranks_(parts.spans_ranks),
       replicas_(config_.replicas.get()),
       observer_(std::move(observer)),
-      label_smoothing_(label_smoothing),
+      loss_(std::move(loss)),
       trained_(values(part_.trained())),
       alive_(part_.chunk_count() * static_cast<size_t>(micro_batches_)) {}
 
@@ -140,7 +139,7 @@ void ScheduleRunner::keep_graph(Alive& alive, const torch::Tensor& output) {
   most_alive_ = std::max(most_alive_, ++alive_count_);
 }
 
-/// At the last part: the loss.
+/// At the last part: the sum of weight * loss.
 torch::Tensor ScheduleRunner::output_of(const DeviceBatch& batch, const Operation& operation, const Rows& rows,
                                         Alive& alive) {
   part_.train((spans_ranks_ ? batch.global_count : rows.count) > 1);
@@ -148,7 +147,8 @@ torch::Tensor ScheduleRunner::output_of(const DeviceBatch& batch, const Operatio
   const auto output = run_part(input, operation.chunk, full_rows_of(batch));
   if (!part_.is_last(operation.chunk)) return output;
   alive.logits = replicas_ ? output : output.detach();
-  return Targets(batch, rows.first, rows.count, label_smoothing_).loss(output);
+  const auto wanted = batch.narrow(rows.first, rows.count);
+  return (loss_->of_rows(output, wanted) * wanted.weights).sum();
 }
 
 void ScheduleRunner::forward(const DeviceBatch& batch, const Operation& operation, const Rows& rows) {
@@ -206,10 +206,10 @@ void ScheduleRunner::backward(const DeviceBatch& batch, const Operation& operati
     alive.rest.emplace(alive.output, gradient, alive.input);
   }
   if (part_.is_last(operation.chunk)) {
-    const auto hits = Targets(batch, rows.first, rows.count).hits(alive.logits);
+    const auto correct = hits(alive.logits, batch.narrow(rows.first, rows.count));
     const bool is_only = !sums.loss.defined();
     sums.loss = is_only ? alive.output.detach() : sums.loss + alive.output.detach();
-    sums.correct = is_only ? hits : sums.correct + hits;
+    sums.correct = is_only ? correct : sums.correct + correct;
     sums.count += rows.count;
   }
   if (!is_first) link_.send_gradient(part_of(operation), operation.micro_batch, alive.input.grad());

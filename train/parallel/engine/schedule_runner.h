@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "train/losses/loss.h"
 #include "train/nn/weight_gradients.h"
 #include "train/parallel/engine/step_config.h"
 #include "train/parallel/pipeline/recompute.h"
@@ -21,8 +22,9 @@ class Replicas;
 /// in the order of the link's ranks. With StepConfig::replicas these run the whole model in place of the part.
 class ScheduleRunner final : public StepRunner {
  public:
-  /// `observer` hears of every micro-batch. `label_smoothing`: of the loss, see Targets.
-  ScheduleRunner(const StepParts& parts, std::unique_ptr<MicroBatchObserver> observer, double label_smoothing);
+  /// `observer` hears of every micro-batch.
+  ScheduleRunner(const StepParts& parts, std::unique_ptr<MicroBatchObserver> observer,
+                 std::unique_ptr<const Loss> loss);
 
   /// Requires that `batch` has labels at the first part.
   StepSums compute_gradients(const DeviceBatch& batch) override;
@@ -78,7 +80,7 @@ class ScheduleRunner final : public StepRunner {
   bool spans_ranks_;
   Replicas* replicas_;  // null: none
   std::unique_ptr<MicroBatchObserver> observer_;
-  double label_smoothing_;
+  std::unique_ptr<const Loss> loss_;
   WeightGradients weight_gradients_;  // before the graphs in alive_, which have its address
   std::vector<torch::Tensor> trained_;
   std::vector<Alive> alive_;  // by chunk and micro-batch

@@ -6,7 +6,7 @@
 namespace penstock::detail {
 
 LeafSums::LeafSums(std::vector<torch::Tensor> parameters, int leaf_count)
-    : parameters_(std::move(parameters)), trees_(parameters_.size(), TreeSum(leaf_count)) {}
+    : parameters_(std::move(parameters)), trees_(parameters_.size(), PairwiseSum(leaf_count)) {}
 
 bool LeafSums::take(size_t parameter, int leaf, const torch::Tensor& root) {
   auto gradient = std::exchange(parameters_[parameter].mutable_grad(), {});

@@ -1,4 +1,4 @@
-// LeafSums: the gradients of one rank's micro-batches, each parameter's summed by a TreeSum (--exact).
+// LeafSums: the gradients of one rank's micro-batches, each parameter's summed by a PairwiseSum (--exact).
 #pragma once
 
 #include <torch/types.h>
@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "train/tensor/tree_sum.h"
+#include "train/tensor/ordered_sum.h"
 
 namespace penstock::detail {
 
@@ -30,7 +30,7 @@ class LeafSums {
 
  private:
   std::vector<torch::Tensor> parameters_;
-  std::vector<TreeSum> trees_;  // one entry per parameter
+  std::vector<PairwiseSum> trees_;  // one entry per parameter
   int64_t bytes_ = 0;
 };
 

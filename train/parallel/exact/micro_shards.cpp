@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "core/rng.h"
 #include "train/parallel/replicas/replicas.h"
-#include "train/tensor/tree_sum.h"
+#include "train/tensor/ordered_sum.h"
 
 namespace penstock::detail {
 
@@ -74,8 +74,8 @@ void MicroShards::put_aside(int64_t shard, const std::vector<torch::Tensor>& buf
 void MicroShards::finish() {
   if (buffers_.empty()) return;
   at::NoGradGuard no_grad;
-  auto sum = tree_sum_of_rows(changes_);
-  if (data_.world_size() > 1) sum = tree_sum_of_rows(data_.all_gather(sum));
+  auto sum = pairwise_sum(changes_);
+  if (data_.world_size() > 1) sum = pairwise_sum(data_.all_gather(sum));
   const double count = sum[element_count_].item<double>();
   if (count == 0) return;
   int64_t first = 0;

@@ -3,12 +3,12 @@
 
 #include <utility>
 
-#include "train/tensor/tree_sum.h"
+#include "train/tensor/ordered_sum.h"
 
 namespace penstock::detail {
 
 void RankSums::start(torch::Tensor flat, torch::Tensor sum) {
-  if (!comm_.adds_by_halves(flat)) {
+  if (!comm_.adds_pairwise(flat)) {
     auto all = torch::empty({comm_.world_size() * flat.numel()}, flat.options());
     works_.start([&] { return comm_.all_gather_into(all, flat); }, flat);
     gathered_.push_back({works_.count(), std::move(all), std::move(sum)});
@@ -25,7 +25,7 @@ void RankSums::land() {
     const auto& [work_count, all, sum] = gathered_.front();
     const auto rows = all.view({comm_.world_size(), -1});
     const bool is_slice = sum.numel() < rows.size(1);
-    sum.copy_(tree_sum_of_rows(rows.narrow(1, is_slice ? comm_.rank() * sum.numel() : 0, sum.numel())));
+    sum.copy_(pairwise_sum(rows.narrow(1, is_slice ? comm_.rank() * sum.numel() : 0, sum.numel())));
   }
 }
 

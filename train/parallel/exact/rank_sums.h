@@ -11,7 +11,7 @@
 
 namespace penstock::detail {
 
-/// Rank r's partial sum is leaf r. Where Comm::adds_by_halves() these are added by one all-reduce or reduce-scatter.
+/// Rank r's partial sum is leaf r. Where Comm::adds_pairwise() these are added by one all-reduce or reduce-scatter.
 /// Otherwise ranks gather all partial sums and each adds these up itself: an all-reduce adds in an order of its own.
 /// That takes W - 1 times the bytes of the gradients per rank, where an all-reduce takes 2 (W - 1) / W.
 ///

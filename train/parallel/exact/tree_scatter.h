@@ -19,10 +19,10 @@ namespace penstock::detail {
 /// of the tree, until the last leaf has come. Then the ranks add their partial sums, and each keeps its slice of the
 /// result. So gradients are sent once per step.
 ///
-/// Memory: with several leaves per rank up to log2(leaves) + 1 times the gradients, as TreeSum has it; with one leaf
-/// two buckets on their way. With W > 2 ranks W times the gradients of these buckets besides. No other order of the
-/// collectives takes less: the leaves of a rank are neighbours in the tree, so that no sum over ranks is due before all
-/// of them have come.
+/// Memory: with several leaves per rank up to log2(leaves) + 1 times the gradients, as PairwiseSum has it; with one
+/// leaf two buckets on their way. With W > 2 ranks W times the gradients of these buckets besides. No other order of
+/// the collectives takes less: the leaves of a rank are neighbours in the tree, so that no sum over ranks is due before
+/// all of them have come.
 class TreeScatter final : public BucketGradients {
  public:
   /// As ReduceScatterGradients. Requires a power of two of leaves.

@@ -11,9 +11,9 @@
 namespace penstock::detail {
 
 /// Sums gradients over all micro-batches of all ranks of `comm`. Micro-batch j of rank r is leaf r * backward_count + j
-/// of one TreeSum, so that the bits are the same however the leaves are divided over ranks. Requires that the numbers
-/// of ranks and of micro-batches are powers of two. Memory: each gradient up to log2(backward_count) + 1 times, if
-/// backwards come in order.
+/// of one PairwiseSum, so that the bits are the same however the leaves are divided over ranks. Requires that the
+/// numbers of ranks and of micro-batches are powers of two. Memory: each gradient up to log2(backward_count) + 1 times,
+/// if backwards come in order.
 ///
 ///     time ->        4 micro-batches per rank; b0 holds the last layers
 ///     compute        | F0 B0 | F1 B1 | F2 B2 | F3 | grad b0 | grad b1 | wait | update

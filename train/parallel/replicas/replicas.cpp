@@ -13,7 +13,7 @@
 #include "core/text.h"
 #include "train/measure/recorder.h"
 #include "train/nn/model.h"
-#include "train/tensor/tree_sum.h"
+#include "train/tensor/ordered_sum.h"
 
 namespace penstock::detail {
 namespace {
@@ -179,7 +179,7 @@ void Replicas::update(const std::function<void(size_t)>& body) {
 void Replicas::sum_gradient(size_t parameter) {
   if (!parameters_[parameter].requires_grad()) return;
   torch::Tensor sum;
-  TreeSum tree(has_shards_ ? count() : 1);
+  PairwiseSum tree(has_shards_ ? count() : 1);
   for (int number = 0; number < count(); ++number) {
     const auto& gradient = replicas_[static_cast<size_t>(number)]->parameters[parameter].grad();
     if (!gradient.defined()) continue;

@@ -58,8 +58,8 @@ class Replicas {
   void backward(const torch::Tensor& gradient);
   /// Leaves every replica's gradients undefined.
   void reset_gradients();
-  /// The model's gradients become the sums over the replicas, with shards as TreeSum has them; 0 for a parameter that
-  /// none has used.
+  /// The model's gradients become the sums over the replicas, with shards as PairwiseSum has them; 0 for a parameter
+  /// that none has used.
   void sum_gradients();
 
   /// Calls `body` once for each replica, on its thread, as a part of the update.

@@ -6,6 +6,7 @@
 #include "train/parallel/strategy/transfer.h"
 #include "train/parallel/sync/pending_collectives.h"
 #include "train/tensor/ordered_norms.h"
+#include "train/tensor/ordered_sum.h"
 #include "train/tensor/storage.h"
 
 namespace penstock::detail {
@@ -124,7 +125,7 @@ class ShardedUpdate final : public Update {
     for (size_t list = 0; list < lists.size(); ++list)
       for (const auto& piece : pieces_)
         norms[list].push_back(
-            sum_by_halves(rows[list].slice(0, first_blocks[piece.parameter], first_blocks[piece.parameter + 1])));
+            folded_sum(rows[list].slice(0, first_blocks[piece.parameter], first_blocks[piece.parameter + 1])));
     return table_of(norms);
   }
 

@@ -9,12 +9,6 @@
 
 namespace penstock::detail {
 
-std::vector<torch::Tensor> values(const NamedTensors& tensors) {
-  std::vector<torch::Tensor> list;
-  for (const auto& [name, tensor] : tensors) list.push_back(tensor);
-  return list;
-}
-
 size_t stage_of(const Model& model, const std::string& tensor) {
   const auto& stages = model.stages();
   const auto found = std::find_if(stages.begin(), stages.end(), [&](const Stage& stage) {

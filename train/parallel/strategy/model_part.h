@@ -11,17 +11,13 @@
 #include <vector>
 
 #include "train/parallel/strategy/parameter_store.h"
+#include "train/tensor/named_tensors.h"
 
 namespace penstock {
 
 class Model;
 
 namespace detail {
-
-/// In the order of the model.
-using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
-
-std::vector<torch::Tensor> values(const NamedTensors& tensors);
 
 /// Stages first .. end - 1 of a model.
 struct StageRange {

@@ -18,10 +18,12 @@
 #include "core/registry.h"
 #include "train/comm/comm.h"
 #include "train/comm/emulation.h"
+#include "train/losses/loss.h"
 #include "train/measure/recorder.h"
 #include "train/optimizers/optimizer.h"
 #include "train/parallel/strategy/mesh.h"
 #include "train/tensor/device_batch.h"
+#include "train/tensor/named_tensors.h"
 
 namespace penstock {
 
@@ -32,15 +34,14 @@ class Model;
 /// `average.<buffer>`; and what a rank of a mode keeps for itself,
 /// `strategy.<owner>.<rank>.<entry>`, which other modes and world sizes leave out.
 using StateDict = std::map<std::string, torch::Tensor>;
-/// Such names, with tensors of the sizes and dtypes, which need no memory.
-using StateSizes = std::vector<std::pair<std::string, torch::Tensor>>;
 using UseTensor = std::function<void(const std::string& name, const torch::Tensor& tensor)>;
 
-/// What --bias-decay, --label-smoothing and --average change in a step.
+/// What --bias-decay, --loss, --label-smoothing and --average change in a step.
 struct StepOptions {
   std::map<std::string, double> weight_decays = {};  // by parameter; that of the optimiser's options for the others
-  double label_smoothing = 0;                        // of the loss of training, see Targets
-  bool keeps_average = false;                        // average_weights() will be called
+  std::string loss = kDefaultLoss;                   // of LossRegistry
+  LossOptions loss_options = {};
+  bool keeps_average = false;  // average_weights() will be called
 };
 
 /// What a strategy works on. All outlive it.
@@ -139,8 +140,8 @@ class Strategy {
   /// What this rank's tensors take now; the kinds are the same at every rank. Empty if it is not known.
   virtual std::vector<KindMemory> memory() const { return {}; }
 
-  /// The tensors of a checkpoint, in the order of the model; the same at every rank.
-  virtual StateSizes state_sizes() = 0;
+  /// The tensors of a checkpoint, in the order of the model; the same at every rank. They need no memory.
+  virtual NamedTensors state_sizes() = 0;
   /// Collective. Rank 0's `use` gets each of them once, whole, in that order and the same at any world size; that of
   /// other ranks is not called. A tensor is on any device and valid as long as `use` runs: no rank collects those that
   /// it does not hold.

@@ -5,6 +5,7 @@
 
 #include "train/parallel/strategy/buckets.h"
 #include "train/tensor/ordered_norms.h"
+#include "train/tensor/ordered_sum.h"
 
 namespace penstock::detail {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 torch::Tensor exact_norms_of_whole(const TensorLists& lists) {
   TensorLists norms(lists.size());
   for (size_t list = 0; list < lists.size(); ++list)
-    for (const auto& tensor : lists[list]) norms[list].push_back(sum_by_halves(block_sums(tensor)));
+    for (const auto& tensor : lists[list]) norms[list].push_back(folded_sum(block_sums(tensor)));
   return table_of(norms);
 }
 

@@ -1,5 +1,5 @@
-// TreeSum: which numbers are added to which.
-#include "train/tensor/tree_sum.h"
+// Ordered sums: which numbers are added to which.
+#include "train/tensor/ordered_sum.h"
 
 #include <gtest/gtest.h>
 
@@ -18,14 +18,14 @@ std::vector<float> leaves_of(int count) {
 }
 
 float sum_in_order(const std::vector<float>& leaves, const std::vector<int>& order) {
-  TreeSum tree(static_cast<int>(leaves.size()));
+  PairwiseSum tree(static_cast<int>(leaves.size()));
   size_t put = 0;
   for (const int leaf : order)
     EXPECT_EQ(tree.put(leaf, torch::tensor({leaves[static_cast<size_t>(leaf)]})), ++put == leaves.size());
   return tree.take().item<float>();
 }
 
-TEST(TreeSumTest, AddsNeighboursFirstInWhateverOrderTheyCome) {
+TEST(PairwiseSumTest, AddsNeighboursFirstInWhateverOrderTheyCome) {
   const auto v = leaves_of(8);
   const float expected = ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7]));
   std::vector<int> order(8);
@@ -37,7 +37,7 @@ TEST(TreeSumTest, AddsNeighboursFirstInWhateverOrderTheyCome) {
   EXPECT_EQ(sum_in_order(v, {4, 1, 6, 0, 7, 3, 2, 5}), expected);
 }
 
-TEST(TreeSumTest, SubtreesOfRanksMakeTheSameTree) {
+TEST(PairwiseSumTest, SubtreesOfRanksMakeTheSameTree) {
   const auto v = leaves_of(16);
   std::vector<int> order(16);
   std::iota(order.begin(), order.end(), 0);
@@ -48,13 +48,46 @@ TEST(TreeSumTest, SubtreesOfRanksMakeTheSameTree) {
     for (int rank = 0; rank < ranks; ++rank)
       roots[rank].fill_(
           sum_in_order({v.begin() + rank * own, v.begin() + (rank + 1) * own}, {order.begin(), order.begin() + own}));
-    EXPECT_EQ(tree_sum_of_rows(roots).item<float>(), expected) << ranks << " ranks";
+    EXPECT_EQ(pairwise_sum(roots).item<float>(), expected) << ranks << " ranks";
   }
 }
 
+/// As the header draws it, also where a tensor has no neighbour.
+TEST(OrderedSumTest, PairwiseTheLastOfAnOddNumberIsAddedWhereItsNeighboursAre) {
+  for (const size_t count : {1, 2, 3, 5, 6, 7}) {
+    const auto v = leaves_of(7);
+    const std::vector<float> expected{v[0],
+                                      v[0] + v[1],
+                                      (v[0] + v[1]) + v[2],
+                                      0,
+                                      ((v[0] + v[1]) + (v[2] + v[3])) + v[4],
+                                      ((v[0] + v[1]) + (v[2] + v[3])) + (v[4] + v[5]),
+                                      ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + v[6])};
+    EXPECT_EQ(pairwise_sum(torch::tensor(v).narrow(0, 0, static_cast<int64_t>(count))).item<float>(),
+              expected[count - 1])
+        << count;
+  }
+}
+
+/// Numbers whose sum depends on the order: 1e16 + 1 is 1e16 in float64.
+TEST(OrderedSumTest, FoldedHalvesAreAddedToEachOther) {
+  const auto numbers = torch::tensor({1e16, 1.0, 1.0, -1e16, 1.0}, torch::kFloat64);
+  // The five numbers and three zeros are added in three rounds, each number to the one half a list further on:
+  // 1e16 + 1, 1 + 0, 1 + 0, -1e16 + 0; then (1e16 + 1) + 1 and 1 - 1e16; then their sum.
+  EXPECT_EQ(folded_sum(numbers).item<double>(), ((1e16 + 1.0) + 1.0) + (1.0 + -1e16));
+  EXPECT_EQ(folded_sum(torch::tensor({3.0}, torch::kFloat64)).item<double>(), 3);
+}
+
+TEST(OrderedSumTest, FoldedEachRowHasTheSameOrder) {
+  const auto v = leaves_of(8);
+  const float expected = ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
+  EXPECT_NE(((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7])), expected);
+  EXPECT_TRUE(folded_sum(torch::tensor(v).repeat({3, 1})).equal(torch::full({3}, expected)));
+}
+
 /// A rank without rows sends zeros; where another rank has all leaves, the same sum must not keep a -0.
-TEST(TreeSumTest, ALeafThatDoesNotComeIsZero) {
-  TreeSum tree(4);
+TEST(PairwiseSumTest, ALeafThatDoesNotComeIsZero) {
+  PairwiseSum tree(4);
   EXPECT_FALSE(tree.take().defined());
   tree.put(1, torch::tensor({-0.F, 3.F}));
   const auto sum = tree.take();
@@ -63,8 +96,8 @@ TEST(TreeSumTest, ALeafThatDoesNotComeIsZero) {
   EXPECT_FALSE(tree.put(0, torch::tensor({1.F}))) << "begins anew";
 }
 
-TEST(TreeSumTest, HoldsNoMoreThanOneSumPerLevel) {
-  TreeSum tree(8);
+TEST(PairwiseSumTest, HoldsNoMoreThanOneSumPerLevel) {
+  PairwiseSum tree(8);
   int64_t most = 0;
   for (int leaf = 0; leaf < 8; ++leaf) {
     tree.put(leaf, torch::ones({10}));
@@ -73,9 +106,9 @@ TEST(TreeSumTest, HoldsNoMoreThanOneSumPerLevel) {
   EXPECT_EQ(most, 3 * 40);  // after leaf 6; leaf 7 then joins all of them
 }
 
-TEST(TreeSumTest, TheLastAdditionWritesToTheRoot) {
+TEST(PairwiseSumTest, TheLastAdditionWritesToTheRoot) {
   for (const int leaves : {1, 2, 4}) {
-    TreeSum tree(leaves);
+    PairwiseSum tree(leaves);
     const auto root = torch::zeros({1});
     for (int leaf = 0; leaf < leaves; ++leaf) tree.put(leaf, torch::ones({1}), root);
     EXPECT_EQ(root.item<float>(), static_cast<float>(leaves));

@@ -1,13 +1,38 @@
-// TreeSum: a sum goes up as soon as its sibling is there.
-#include "train/tensor/tree_sum.h"
+// Ordered sums: additions in place, two by two.
+#include "train/tensor/ordered_sum.h"
 
 #include <bit>
 
 namespace penstock::detail {
 
-TreeSum::TreeSum(int leaf_count) : height_(std::countr_zero(static_cast<unsigned>(leaf_count))) {}
+torch::Tensor pairwise_sum(const std::vector<torch::Tensor>& tensors) {
+  for (size_t stride = 1; stride < tensors.size(); stride *= 2)
+    for (size_t i = 0; i + stride < tensors.size(); i += 2 * stride) {
+      auto sum = tensors[i];
+      sum.add_(tensors[i + stride]);
+    }
+  return tensors.front();
+}
 
-bool TreeSum::put(int leaf, torch::Tensor tensor, const torch::Tensor& root) {
+torch::Tensor pairwise_sum(const torch::Tensor& rows) {
+  at::NoGradGuard no_grad;
+  return pairwise_sum(rows.unbind());
+}
+
+torch::Tensor folded_sum(torch::Tensor numbers) {
+  const int64_t missing =
+      static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(numbers.size(-1)))) - numbers.size(-1);
+  if (missing > 0) numbers = at::constant_pad_nd(numbers, {0, missing});
+  while (numbers.size(-1) > 1) {
+    const int64_t half = numbers.size(-1) / 2;
+    numbers = numbers.narrow(-1, 0, half) + numbers.narrow(-1, half, half);
+  }
+  return numbers.squeeze(-1);
+}
+
+PairwiseSum::PairwiseSum(int leaf_count) : height_(std::countr_zero(static_cast<unsigned>(leaf_count))) {}
+
+bool PairwiseSum::put(int leaf, torch::Tensor tensor, const torch::Tensor& root) {
   at::NoGradGuard no_grad;
   Node node{0, leaf};
   bytes_ += static_cast<int64_t>(tensor.nbytes());
@@ -27,7 +52,7 @@ bool TreeSum::put(int leaf, torch::Tensor tensor, const torch::Tensor& root) {
   return is_complete;
 }
 
-torch::Tensor TreeSum::take() {
+torch::Tensor PairwiseSum::take() {
   at::NoGradGuard no_grad;
   auto sum = sum_of({height_, 0});
   sums_.clear();
@@ -35,20 +60,13 @@ torch::Tensor TreeSum::take() {
   return sum;
 }
 
-torch::Tensor TreeSum::sum_of(const Node& node) {
+torch::Tensor PairwiseSum::sum_of(const Node& node) {
   if (const auto found = sums_.find(node); found != sums_.end()) return found->second;
   if (node.first == 0) return {};
   auto left = sum_of({node.first - 1, 2 * node.second}), right = sum_of({node.first - 1, 2 * node.second + 1});
   if (left.defined() && right.defined()) return left.add_(right);
   if (!left.defined()) left = std::move(right);
   return left.defined() ? left.add_(0) : left;
-}
-
-torch::Tensor tree_sum_of_rows(const torch::Tensor& rows) {
-  at::NoGradGuard no_grad;
-  TreeSum sum(static_cast<int>(rows.size(0)));
-  for (int64_t row = 0; row < rows.size(0); ++row) sum.put(static_cast<int>(row), rows[row]);
-  return sum.take();
 }
 
 }  // namespace penstock::detail
