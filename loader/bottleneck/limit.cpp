@@ -175,27 +175,27 @@ int advised_workers(const LoopMeasurement& run, double now) {
 }
 
 /// ", 1.0x to 2.0x depending on the other programs", or "" if everything that matters is known.
-std::string range_text(const LoopMeasurement& run, const Limit& limit) {
-  const auto& own = limit.predictions[static_cast<size_t>(run.workers)];
-  const auto& best = limit.predictions[static_cast<size_t>(limit.best_workers)];
+std::string range_text(const LoopMeasurement& run, const Bottleneck& bottleneck) {
+  const auto& own = bottleneck.predictions[static_cast<size_t>(run.workers)];
+  const auto& best = bottleneck.predictions[static_cast<size_t>(bottleneck.best_workers)];
   if (own.images_per_second <= 0 || best.high < best.low * detail::kAsGood) return "";
   std::vector<std::string> causes;
   if (run.times.other_threads > 0) causes.emplace_back("the other programs");
   if (is_storage_open(run.times)) causes.emplace_back("how busy the storage is");
-  if (is_crowded(run.times, run.workers) || is_crowded(run.times, limit.best_workers))
+  if (is_crowded(run.times, run.workers) || is_crowded(run.times, bottleneck.best_workers))
     causes.emplace_back("how long the intra-op threads spin");
   return concat(", ", factor_text(best.low / own.images_per_second), " to ",
                 factor_text(best.high / own.images_per_second), " depending on ", join(causes, " and "));
 }
 
 /// " or up to 2.5x depending on how busy the storage is", if it is not certain that more workers would gain nothing.
-std::string hope_text(const LoopMeasurement& run, const Limit& limit) {
+std::string hope_text(const LoopMeasurement& run, const Bottleneck& bottleneck) {
   const int most = most_workers(run);
   const bool is_by_chance = run.times.other_threads <= 0 && is_crowded(run.times, most);
-  const double own = limit.predictions[static_cast<size_t>(run.workers)].images_per_second;
+  const double own = bottleneck.predictions[static_cast<size_t>(run.workers)].images_per_second;
   double best = own;
   for (int workers = run.workers + (is_by_chance ? 1 : 0); workers <= most; ++workers)
-    best = std::max(best, limit.predictions[static_cast<size_t>(workers)].high);
+    best = std::max(best, bottleneck.predictions[static_cast<size_t>(workers)].high);
   std::vector<std::string> causes;
   if (is_storage_open(run.times)) causes.emplace_back("how busy the storage is");
   if (is_by_chance) causes.emplace_back("how long the intra-op threads spin");
@@ -219,23 +219,23 @@ std::string bytes_text(const LoopMeasurement& run, Resource bound) {
 }
 
 /// "2 more workers would give about 2.1x (14,300 images/s), the limit is 3.9x (compute)".
-std::string advice(const LoopMeasurement& run, const Limit& limit) {
-  const int change = limit.best_workers - run.workers;
+std::string advice(const LoopMeasurement& run, const Bottleneck& bottleneck) {
+  const int change = bottleneck.best_workers - run.workers;
   const std::string ceiling =
-      limit.limit >= detail::kNoise
-          ? concat(", the limit is ", limit.limit > kMostLimit ? "over 1,000x" : factor_text(limit.limit), " (",
-                   run.times.communication_ms > run.times.update_ms / 2 ? "communication" : "compute", ")")
+      bottleneck.limit >= detail::kNoise
+          ? concat(", the limit is ", bottleneck.limit > kMostLimit ? "over 1,000x" : factor_text(bottleneck.limit),
+                   " (", run.times.communication_ms > run.times.update_ms / 2 ? "communication" : "compute", ")")
           : std::string();
-  const std::string bytes = bytes_text(run, limit.bound);
+  const std::string bytes = bytes_text(run, bottleneck.bound);
   if (change > 0) {
-    return concat(count_text(change, "more worker"), " would give about ", factor_text(limit.speed_up), " (",
-                  rate_text(limit.predictions[static_cast<size_t>(limit.best_workers)].images_per_second), ")",
-                  range_text(run, limit), bytes, ceiling);
+    return concat(count_text(change, "more worker"), " would give about ", factor_text(bottleneck.speed_up), " (",
+                  rate_text(bottleneck.predictions[static_cast<size_t>(bottleneck.best_workers)].images_per_second),
+                  ")", range_text(run, bottleneck), bytes, ceiling);
   }
   const std::string condition = run.times.other_threads > 0 ? " while the other programs run" : "";
   if (change < 0)
-    return concat(count_text(limit.best_workers, "worker"), " would be enough", condition, bytes, ceiling);
-  return concat("more workers would give nothing", hope_text(run, limit), condition, bytes, ceiling);
+    return concat(count_text(bottleneck.best_workers, "worker"), " would be enough", condition, bytes, ceiling);
+  return concat("more workers would give nothing", hope_text(run, bottleneck), condition, bytes, ceiling);
 }
 
 /// The fact about a core-bound run. Cores that it wants and does not get are used by other programs, or withheld by a
@@ -266,7 +266,7 @@ std::string fact(const LoopMeasurement& run, Resource bound) {
     case Resource::kCores:
       return cores_fact(run);
     case Resource::kCompute:
-    case Resource::kBubble:  // an UpdateLimit has said these
+    case Resource::kBubble:  // an UpdateBottleneck has said these
     case Resource::kPart:
       break;
   }
@@ -288,25 +288,25 @@ std::string caveat(const LoopMeasurement& run) {
 
 }  // namespace
 
-Limit find_limit(const LoopMeasurement& run, const std::optional<UpdateLimit>& update) {
+Bottleneck find_bottleneck(const LoopMeasurement& run, const std::optional<UpdateBottleneck>& update) {
   const double now = predicted_step_ms(run.times, run.workers);
   StepCosts free_load = run.times;
   free_load.load_ms = free_load.load_cpu_ms = free_load.storage_ms = free_load.storage_busy_ms = 0;
-  Limit limit;
-  limit.predictions = predictions_of(run);
-  limit.bound = slowest(run.times, run.workers);
-  limit.best_workers = advised_workers(run, now);
+  Bottleneck bottleneck;
+  bottleneck.predictions = predictions_of(run);
+  bottleneck.bound = slowest(run.times, run.workers);
+  bottleneck.best_workers = advised_workers(run, now);
   if (now > 0) {
-    limit.speed_up = now / predicted_step_ms(run.times, limit.best_workers);
-    limit.limit = now / predicted_step_ms(free_load, 1);
+    bottleneck.speed_up = now / predicted_step_ms(run.times, bottleneck.best_workers);
+    bottleneck.limit = now / predicted_step_ms(free_load, 1);
   }
-  const bool is_update_slowest = limit.bound == Resource::kCompute || limit.bound == Resource::kCommunication;
+  const bool is_update_slowest = bottleneck.bound == Resource::kCompute || bottleneck.bound == Resource::kCommunication;
   const bool is_told = is_update_slowest && update.has_value();
-  if (is_told) limit.bound = update->bound;
-  limit.sentence =
-      concat(is_told ? update->fact : fact(run, limit.bound), others_fact(run), "; ",
-             is_told ? update->advice : advice(run, limit), run.is_emulated ? " [emulated]" : "", caveat(run));
-  return limit;
+  if (is_told) bottleneck.bound = update->bound;
+  bottleneck.sentence =
+      concat(is_told ? update->fact : fact(run, bottleneck.bound), others_fact(run), "; ",
+             is_told ? update->advice : advice(run, bottleneck), run.is_emulated ? " [emulated]" : "", caveat(run));
+  return bottleneck;
 }
 
 std::string promise_text(const std::string& who, const std::string& what, const Prediction& promised,

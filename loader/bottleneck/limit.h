@@ -22,7 +22,7 @@ struct Prediction {
   double images_per_second = 0, low = 0, high = 0;
 };
 
-struct Limit {
+struct Bottleneck {
   Resource bound = Resource::kCompute;
   int best_workers = 0;  ///< The number advised: more if that gives 5 % or more, fewer if they are enough.
   double speed_up = 1;   ///< Predicted rate with best_workers / predicted rate with the run's own.
@@ -33,7 +33,7 @@ struct Limit {
 };
 
 /// What the sentence says where somebody knows more about the update than its times.
-struct UpdateLimit {
+struct UpdateBottleneck {
   Resource bound;
   std::string fact;    ///< "bubble-bound: ranks waited 38 % of the time for their neighbours"
   std::string advice;  ///< "micro-batches=8 would give about 1.2x (14,300 images/s)"
@@ -45,7 +45,7 @@ struct UpdateLimit {
 ///     limit is 3.9x (compute)
 ///
 /// If the update is the slowest, the sentence is about `update`, where that is given.
-Limit find_limit(const LoopMeasurement& run, const std::optional<UpdateLimit>& update = std::nullopt);
+Bottleneck find_bottleneck(const LoopMeasurement& run, const std::optional<UpdateBottleneck>& update = std::nullopt);
 
 /// How far a promise was from what came: `prediction: runs/a (1 worker) said 14,300 images/s for 2 workers; it was
 /// 13,900 images/s: 2.9 % too much`. `who` is "runs/a (1 worker)", `what` is "2 workers".

@@ -1,4 +1,4 @@
-// Watch: measures a loop that takes batches from a loader, so that find_limit() can say what limits it.
+// Watch: measures a loop that takes batches from a loader, so that find_bottleneck() can say what limits it.
 #pragma once
 
 #include <sys/types.h>

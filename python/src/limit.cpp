@@ -15,9 +15,9 @@ namespace {
 
 using nanobind::literals::operator""_a;
 
-nb::dict limit_dict(const LoopMeasurement& run, const Limit& limit) {
+nb::dict bottleneck_dict(const LoopMeasurement& run, const Bottleneck& bottleneck) {
   nb::list predictions;
-  for (const auto& one : limit.predictions) {
+  for (const auto& one : bottleneck.predictions) {
     nb::dict prediction;
     prediction["workers"] = one.workers;
     prediction["images_per_second"] = one.images_per_second;
@@ -26,12 +26,12 @@ nb::dict limit_dict(const LoopMeasurement& run, const Limit& limit) {
     predictions.append(prediction);
   }
   nb::dict dict;
-  dict["sentence"] = limit.sentence;
-  dict["bound"] = limit.predictions.empty() ? "" : name_of(limit.bound);
+  dict["sentence"] = bottleneck.sentence;
+  dict["bound"] = bottleneck.predictions.empty() ? "" : name_of(bottleneck.bound);
   dict["workers"] = run.workers;
-  dict["best_workers"] = limit.best_workers;
-  dict["speed_up"] = limit.speed_up;
-  dict["limit"] = limit.limit;
+  dict["best_workers"] = bottleneck.best_workers;
+  dict["speed_up"] = bottleneck.speed_up;
+  dict["limit"] = bottleneck.limit;
   dict["images_per_second"] = run.images_per_second;
   dict["step_ms"] = run.step_ms;
   dict["wait_ms"] = run.wait_ms;
@@ -41,34 +41,34 @@ nb::dict limit_dict(const LoopMeasurement& run, const Limit& limit) {
 }
 
 /// A loop that waited for its storage costs half a second here.
-Limit judge(const NativeLoader& loader, LoopMeasurement& run) {
+Bottleneck judge(const NativeLoader& loader, LoopMeasurement& run) {
   ask_storage(run, loader.dataset(), needed_shards(loader.options()));
-  return find_limit(run);
+  return find_bottleneck(run);
 }
 
 nb::dict end_watch(NativeLoader& loader, int ranks, double update_threads, bool is_async) {
   LoopMeasurement run{
       .times = {.update_threads = update_threads, .cores = usable_cores(), .ranks = ranks, .is_async = is_async}};
-  Limit limit;
+  Bottleneck bottleneck;
   {
     const Unlocked released;
     run = loader.end_watch(run);
-    limit.best_workers = run.workers;
-    limit.sentence = too_short_text(run);
-    if (limit.sentence.empty()) limit = judge(loader, run);
+    bottleneck.best_workers = run.workers;
+    bottleneck.sentence = too_short_text(run);
+    if (bottleneck.sentence.empty()) bottleneck = judge(loader, run);
   }
-  return limit_dict(run, limit);
+  return bottleneck_dict(run, bottleneck);
 }
 
 nb::dict foresee(NativeLoader& loader, double step_ms, double step_cpu_ms, int ranks) {
   LoopMeasurement run{.times = {.cores = usable_cores(), .ranks = ranks}};
-  Limit limit;
+  Bottleneck bottleneck;
   {
     const Unlocked released;
     run = loader.foresee(run, step_ms, step_cpu_ms);
-    limit = judge(loader, run);
+    bottleneck = judge(loader, run);
   }
-  return limit_dict(run, limit);
+  return bottleneck_dict(run, bottleneck);
 }
 
 std::string promised(const std::string& who, const std::string& what, double images_per_second, double low, double high,

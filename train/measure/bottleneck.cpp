@@ -148,30 +148,30 @@ std::string gain_text(const std::string& what, double gain, double own_rate) {
   return concat(what, " would give about ", factor_text(gain), " (", rate_text(own_rate * gain), ")");
 }
 
-std::optional<UpdateLimit> limit_of_sums(const ParallelRun& run, double own_rate) {
+std::optional<UpdateBottleneck> bottleneck_of_sums(const ParallelRun& run, double own_rate) {
   const Collectives sums = sums_of(run);
   const double total = run.ranks[0].total();
   if (sums.exposed < kMuchCommunication * total) return std::nullopt;
-  UpdateLimit limit{Resource::kCommunication, {}, {}};
-  limit.fact = concat("communication-bound: for ", percent_text(sums.exposed / total),
-                      " of the time backward did not hide the sums over ranks");
+  UpdateBottleneck bottleneck{Resource::kCommunication, {}, {}};
+  bottleneck.fact = concat("communication-bound: for ", percent_text(sums.exposed / total),
+                           " of the time backward did not hide the sums over ranks");
   const auto larger = batch_prediction(run, kAdvisedFactor, own_rate);
   const double gain = own_rate > 0 ? larger.images_per_second / own_rate : 1;
   // Or more, because the work of a step grows by less than the batch where small batches do not fill the processor.
-  limit.advice = gain >= detail::kNoise ? gain_text(concat("-b ", larger.value), gain, own_rate) + " or more"
-                                        : std::string("a larger batch would give nothing");
+  bottleneck.advice = gain >= detail::kNoise ? gain_text(concat("-b ", larger.value), gain, own_rate) + " or more"
+                                             : std::string("a larger batch would give nothing");
   if (gain >= detail::kNoise && larger.high >= larger.low * detail::kAsGood)
-    limit.advice += concat(", ", factor_text(larger.low / own_rate), " to ", factor_text(larger.high / own_rate),
-                           " depending on how much of the sums it hides");
+    bottleneck.advice += concat(", ", factor_text(larger.low / own_rate), " to ", factor_text(larger.high / own_rate),
+                                " depending on how much of the sums it hides");
   // One rank has no sums, and the rows of all ranks.
   const double fixed = run.ranks[0][Phase::kOptimizer] + run.ranks[0][Phase::kOther];
   const double alone = static_cast<double>(run.ranks.size()) * (total - sums.exposed - fixed) + fixed;
   if (alone > 0 && total / alone >= detail::kNoise)
-    limit.advice += concat(", 1 rank would give ", factor_text(total / alone), " or more");
-  return limit;
+    bottleneck.advice += concat(", 1 rank would give ", factor_text(total / alone), " or more");
+  return bottleneck;
 }
 
-std::optional<UpdateLimit> limit_of_pipeline(const ParallelRun& run, double own_rate) {
+std::optional<UpdateBottleneck> bottleneck_of_pipeline(const ParallelRun& run, double own_rate) {
   const double bubble = bubble_share(run.ranks);
   if (bubble < kMuchBubble) return std::nullopt;
   const PipelineStep step = pipeline_step(run);
@@ -187,26 +187,26 @@ std::optional<UpdateLimit> limit_of_pipeline(const ParallelRun& run, double own_
   if (is_uneven)
     advice.push_back(concat("stages that take equally long", key, " would give up to ", factor_text(equal_gain)));
   if (is_uneven && equal_gain > gain) std::reverse(advice.begin(), advice.end());
-  UpdateLimit limit{Resource::kCommunication, {}, {}};
-  limit.advice = advice.empty() ? "another number of micro-batches would give nothing" : join(advice);
+  UpdateBottleneck bottleneck{Resource::kCommunication, {}, {}};
+  bottleneck.advice = advice.empty() ? "another number of micro-batches would give nothing" : join(advice);
   const std::string waited = concat("ranks waited ", percent_text(bubble), " of the time for their neighbours");
   if (step.messages >= kMuchCommunication * step.total) {
-    limit.fact = concat("communication-bound: messages took ", percent_text(step.messages / step.total),
-                        " of the time; ", waited);
+    bottleneck.fact = concat("communication-bound: messages took ", percent_text(step.messages / step.total),
+                             " of the time; ", waited);
   } else if (is_uneven && equal_gain > gain) {
     const auto slowest = std::max_element(step.parts.begin(), step.parts.end());
-    limit.bound = Resource::kPart;
-    limit.fact = concat("stage ", slowest - step.parts.begin(), " is the slowest: it takes ",
-                        percent_text(*slowest / step.sum()), " of the time of all stages, and ", waited);
+    bottleneck.bound = Resource::kPart;
+    bottleneck.fact = concat("stage ", slowest - step.parts.begin(), " is the slowest: it takes ",
+                             percent_text(*slowest / step.sum()), " of the time of all stages, and ", waited);
   } else {
-    limit.bound = Resource::kBubble;
-    limit.fact = concat("bubble-bound: ", waited);
+    bottleneck.bound = Resource::kBubble;
+    bottleneck.fact = concat("bubble-bound: ", waited);
   }
-  return limit;
+  return bottleneck;
 }
 
 /// The pictures are on the device, where a plan makes rows of them.
-UpdateLimit limit_without_loader(const LoopMeasurement& run) {
+UpdateBottleneck bottleneck_without_loader(const LoopMeasurement& run) {
   const double wait = run.step_ms > 0 ? run.wait_ms / run.step_ms : 0;
   const std::string advice = "no loader made batches, so workers would change nothing";
   if (wait < 0.5)  // from half on, plans take longer than the step that uses them
@@ -280,20 +280,20 @@ std::vector<SettingPrediction> setting_predictions(const ParallelRun& run, doubl
   return predictions;
 }
 
-std::optional<UpdateLimit> parallel_limit(const ParallelRun& run, double images_per_second) {
-  if (has_pipeline(run)) return limit_of_pipeline(run, images_per_second);
-  return has_sums(run) ? limit_of_sums(run, images_per_second) : std::nullopt;
+std::optional<UpdateBottleneck> parallel_bottleneck(const ParallelRun& run, double images_per_second) {
+  if (has_pipeline(run)) return bottleneck_of_pipeline(run, images_per_second);
+  return has_sums(run) ? bottleneck_of_sums(run, images_per_second) : std::nullopt;
 }
 
-RunLimit find_run_limit(const ObservedRun& run) {
+RunBottleneck find_run_bottleneck(const RunMeasurement& run) {
   LoopMeasurement measured = run;
-  auto update = parallel_limit(run.parallel, run.images_per_second);
+  auto update = parallel_bottleneck(run.parallel, run.images_per_second);
   if (!run.has_loader) {
     StepCosts& times = measured.times;  // a wait is one for plans, which no worker makes
     times.load_ms = times.load_cpu_ms = times.storage_ms = times.storage_busy_ms = 0;
-    if (!update && slowest(times, run.workers) == Resource::kCompute) update = limit_without_loader(run);
+    if (!update && slowest(times, run.workers) == Resource::kCompute) update = bottleneck_without_loader(run);
   }
-  return {find_limit(measured, update), setting_predictions(run.parallel, run.images_per_second)};
+  return {find_bottleneck(measured, update), setting_predictions(run.parallel, run.images_per_second)};
 }
 
 }  // namespace penstock

@@ -77,16 +77,16 @@ std::vector<SettingPrediction> setting_predictions(const ParallelRun& run, doubl
 
 /// What the sentence at the end of a run says if ranks waited for each other for much of the time. The bound is
 /// kCommunication, kBubble or kPart.
-std::optional<UpdateLimit> parallel_limit(const ParallelRun& run, double images_per_second);
+std::optional<UpdateBottleneck> parallel_bottleneck(const ParallelRun& run, double images_per_second);
 
 /// How a run of several ranks went.
-struct ObservedRun : LoopMeasurement {
+struct RunMeasurement : LoopMeasurement {
   ParallelRun parallel = {};
   bool has_loader = true;  ///< False: all pictures are on the device, and no loader made batches.
 };
-struct RunLimit : Limit {
+struct RunBottleneck : Bottleneck {
   std::vector<SettingPrediction> setting_predictions;  ///< For other values of other settings than the workers.
 };
-RunLimit find_run_limit(const ObservedRun& run);
+RunBottleneck find_run_bottleneck(const RunMeasurement& run);
 
 }  // namespace penstock

@@ -63,12 +63,12 @@ nlohmann::json configuration_of(const Setup& setup) {
   return json;
 }
 
-Json limit_json(const LoopMeasurement& run, const RunLimit& limit) {
+Json bottleneck_json(const LoopMeasurement& run, const RunBottleneck& bottleneck) {
   const StepCosts& times = run.times;
-  Json json{{"bound", name_of(limit.bound)},
-            {"sentence", limit.sentence},
+  Json json{{"bound", name_of(bottleneck.bound)},
+            {"sentence", bottleneck.sentence},
             {"emulated", run.is_emulated},
-            {"best_workers", limit.best_workers},
+            {"best_workers", bottleneck.best_workers},
             {"wait_share", run.step_ms > 0 ? run.wait_ms / run.step_ms : 0},
             {"loader_idle_share", run.loader_idle_share},
             {"service_ms",
@@ -89,12 +89,12 @@ Json limit_json(const LoopMeasurement& run, const RunLimit& limit) {
               {"bytes_per_step", run.storage_bytes},
               {"busy_ms", times.storage_busy_ms}}},
             {"predictions", Json::array()}};
-  for (const auto& one : limit.predictions) {
+  for (const auto& one : bottleneck.predictions) {
     json["predictions"].push_back(
         {{"workers", one.workers}, {"images_per_second", one.images_per_second}, {"low", one.low}, {"high", one.high}});
   }
   json["setting_predictions"] = Json::array();
-  for (const auto& one : limit.setting_predictions)
+  for (const auto& one : bottleneck.setting_predictions)
     json["setting_predictions"].push_back({{"setting", one.setting},
                                            {"value", one.value},
                                            {"images_per_second", one.images_per_second},
@@ -133,10 +133,10 @@ std::string only_difference(const Settings& one, const Settings& other) {
 
 /// What `summary` predicts for this value of the setting.
 std::optional<PastPrediction> prediction_in(const nlohmann::json& summary, const std::string& setting, int64_t value) {
-  const nlohmann::json& limit = summary.at("limit");
+  const nlohmann::json& bottleneck = summary.at("limit");
   const bool is_workers = setting == "workers";
   const auto predictions =
-      is_workers ? limit.at("predictions") : limit.value("setting_predictions", nlohmann::json::array());
+      is_workers ? bottleneck.at("predictions") : bottleneck.value("setting_predictions", nlohmann::json::array());
   for (const auto& one : predictions) {
     if (!is_workers && one.at("setting") != setting) continue;
     if (one.at(is_workers ? "workers" : "value") != value) continue;
@@ -199,7 +199,7 @@ std::optional<PastPrediction> find_past_prediction(const fs::path& out, const nl
   return newest;
 }
 
-std::string add_waits(const ObservedRun& run, const std::string& line_end, nlohmann::ordered_json& summary) {
+std::string add_waits(const RunMeasurement& run, const std::string& line_end, nlohmann::ordered_json& summary) {
   const ParallelRun& parallel = run.parallel;
   std::string text;
   summary["micro_batches"] = parallel.micro_batches;

@@ -30,10 +30,10 @@ nlohmann::json configuration_of(const Setup& setup);
 
 /// `bound`, `sentence`, the measured times, `predictions`, which are images/s for each number of workers from 0 to the
 /// number of cores, and at least to 8, and `setting_predictions`, which are those for other settings.
-nlohmann::ordered_json limit_json(const LoopMeasurement& run, const RunLimit& limit);
+nlohmann::ordered_json bottleneck_json(const LoopMeasurement& run, const RunBottleneck& bottleneck);
 
 /// Adds to `summary` what the ranks waited for each other, and returns the lines about it, each with `line_end`.
-std::string add_waits(const ObservedRun& run, const std::string& line_end, nlohmann::ordered_json& summary);
+std::string add_waits(const RunMeasurement& run, const std::string& line_end, nlohmann::ordered_json& summary);
 
 /// What predictions are made for: `workers`, `batch-size` and `micro-batches`, each with its value.
 using Settings = std::map<std::string, int64_t>;

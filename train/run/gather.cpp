@@ -34,8 +34,9 @@ std::vector<std::vector<StepCollectives>> gathered_from(const std::vector<StepCo
 
 }  // namespace
 
-ObservedRun over_all_ranks(const LoopMeasurement& mine, const StepTimes& step,
-                           const std::vector<StepCollectives>& collectives, Comm& comm, const torch::Device& device) {
+RunMeasurement over_all_ranks(const LoopMeasurement& mine, const StepTimes& step,
+                              const std::vector<StepCollectives>& collectives, Comm& comm,
+                              const torch::Device& device) {
   LoopMeasurement own = mine;
   StepTimes own_step = step;
   std::vector<double> packed;
@@ -47,7 +48,7 @@ ObservedRun over_all_ranks(const LoopMeasurement& mine, const StepTimes& step,
     const double* from = gathered[static_cast<int64_t>(rank)].const_data_ptr<double>();
     for (double* number : numbers_of(all[rank], steps[rank])) *number = *from++;
   }
-  ObservedRun run{over_ranks(mine, all), {}};
+  RunMeasurement run{over_ranks(mine, all), {}};
   run.parallel.ranks = std::move(steps);
   run.parallel.collectives = gathered_from(collectives, comm, device);
   return run;

@@ -12,8 +12,8 @@ namespace penstock {
 
 /// Collective: over_ranks() of what all ranks have observed, with the mean step of each of them and their
 /// collectives. Requires as many of these at every rank.
-ObservedRun over_all_ranks(const LoopMeasurement& mine, const StepTimes& step,
-                           const std::vector<StepCollectives>& collectives, Comm& comm, const torch::Device& device);
+RunMeasurement over_all_ranks(const LoopMeasurement& mine, const StepTimes& step,
+                              const std::vector<StepCollectives>& collectives, Comm& comm, const torch::Device& device);
 
 /// Collective: one entry per rank.
 std::vector<int64_t> of_all_ranks(int64_t mine, Comm& comm, const torch::Device& device);

@@ -260,7 +260,7 @@ class Run {
     const auto tensors = gather_memory(strategy_->memory(), comm_, device_);
     const auto most_alive = of_all_ranks(strategy_->most_alive(), comm_, device_);
     const auto activations = of_all_ranks(strategy_->activation_bytes(), comm_, device_);
-    const ObservedRun run = observe_all(result);
+    const RunMeasurement run = observe_all(result);
     if (!is_first_) return 0;
     progress_.clear();
     const Evaluation* evaluation = result.evaluation ? &*result.evaluation : nullptr;
@@ -274,7 +274,7 @@ class Run {
     const std::string waits = add_waits(run, line_end(), summary);
     const auto replicas = strategy_->replica_use();
     if (!replicas.empty()) summary["replicas"] = replicas_json(replicas, result.train_seconds);
-    const std::string verdict = result.step_count > 0 ? judge(run, summary) : std::string();
+    const std::string bottleneck_report = result.step_count > 0 ? judge(run, summary) : std::string();
     write_text(options_.out / "summary.json", json_text(summary, 2) + "\n");
     char seconds[32];
     std::snprintf(seconds, sizeof(seconds), "%.1f s", result.train_seconds);
@@ -282,14 +282,14 @@ class Run {
     if (evaluation != nullptr && learns())
       std::cout << accuracy_text(*evaluation, options_.evaluated_split, class_names());
     std::cout << memory_text(tensors, line_end()) << replicas_text(replicas, result.train_seconds, all_memory) << waits
-              << verdict << std::flush;
+              << bottleneck_report << std::flush;
     return 0;
   }
 
   std::string line_end() const { return options_.emulation.is_on() ? " [emulated]\n" : "\n"; }
 
   /// Collective: what was measured in this run, over all ranks.
-  ObservedRun observe_all(const TrainResult& result) {
+  RunMeasurement observe_all(const TrainResult& result) {
     const bool computes = device_.is_cpu() && learns();
     const StepCosts machine{.update_threads = computes ? static_cast<double>(options_.threads) : 1,
                             .cores = usable_cores(),
@@ -301,7 +301,7 @@ class Run {
                                           .is_emulated = options_.emulation.is_on(),
                                           .process_queued_ms = queued_share_ * result.a_step.total()},
                                          result.a_step, result.loader, result.step_count);
-    ObservedRun run = over_all_ranks(mine, result.a_step, result.collectives, comm_, device_);
+    RunMeasurement run = over_all_ranks(mine, result.a_step, result.collectives, comm_, device_);
     run.parallel.parts = setup_.world.mesh.pipe;
     run.parallel.micro_batches = strategy_->micro_batches();
     run.parallel.micro_batch_step = options_.exact_shards > 0 ? 0 : strategy_->micro_batch_step();
@@ -324,13 +324,13 @@ class Run {
   }
 
   /// Adds what limited the run to its summary, and returns the lines about it.
-  std::string judge(ObservedRun run, nlohmann::ordered_json& summary) const {
+  std::string judge(RunMeasurement run, nlohmann::ordered_json& summary) const {
     ask_storage(run, *setup_.data.train, shard_share());
-    const RunLimit limit = find_run_limit(run);
+    const RunBottleneck bottleneck = find_run_bottleneck(run);
     const auto configuration = configuration_of(setup_);
-    summary["limit"] = limit_json(run, limit);
+    summary["limit"] = bottleneck_json(run, bottleneck);
     summary["configuration"] = configuration;
-    std::string text = limit.sentence + "\n";
+    std::string text = bottleneck.sentence + "\n";
     const auto log = [&](const std::string& line) { text += line + "\n"; };
     const Settings settings{
         {"workers", run.workers}, {"batch-size", options_.batch_size}, {"micro-batches", run.parallel.micro_batches}};

@@ -25,7 +25,7 @@ LoopMeasurement chance_run(int workers, double update_ms) {
 }
 
 Prediction promised(const LoopMeasurement& run, int workers) {
-  return find_limit(run).predictions[static_cast<size_t>(workers)];
+  return find_bottleneck(run).predictions[static_cast<size_t>(workers)];
 }
 
 /// The rate of a run with `step_ms` per step, if `run` had 1000 images/s.
@@ -138,7 +138,7 @@ TEST(ChanceTest, ThreadsThatSpinAreNoOtherPrograms) {
   EXPECT_EQ(run.times.other_threads, 0);
   EXPECT_EQ(other_cores(run), 0);
   EXPECT_DOUBLE_EQ(run.times.spinning_threads, 0.4 * (1 + 0.4 / 1.6));  // they want cores as another program would
-  const std::string sentence = find_limit(run).sentence;
+  const std::string sentence = find_bottleneck(run).sentence;
   EXPECT_THAT(sentence, testing::Not(testing::HasSubstr("other programs")));
   EXPECT_THAT(sentence, testing::StartsWith("core-bound: loader and trainer kept 2 cores 100 % busy; "));
 }
@@ -158,7 +158,7 @@ TEST(ChanceTest, TheRanksSpinForTheMeanOfTheirTimes) {
 }
 
 TEST(ChanceTest, TheSentenceNamesWhatARangeDependsOn) {
-  EXPECT_THAT(find_limit(chance_run(1, 13)).sentence,
+  EXPECT_THAT(find_bottleneck(chance_run(1, 13)).sentence,
               testing::HasSubstr("more workers would give nothing or up to 1.7x depending on how long the intra-op "
                                  "threads spin"));
 }

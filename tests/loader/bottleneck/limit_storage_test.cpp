@@ -114,7 +114,7 @@ TEST(StoragePredictionTest, MoreWorkersThanCoresAreAdvisedWhereTheyWaitForALateD
                         .storage_busy_ms = 19 / 8.0,
                         .update_ms = 1,
                         .cores = 2};
-  EXPECT_EQ(find_limit({.times = times, .workers = 1, .step_ms = 20, .images_per_second = 100}).best_workers, 8);
+  EXPECT_EQ(find_bottleneck({.times = times, .workers = 1, .step_ms = 20, .images_per_second = 100}).best_workers, 8);
 }
 
 TEST(StoragePredictionTest, AFewPageFaultsAdviseNobodyToTakeMoreWorkersThanCores) {
@@ -125,7 +125,7 @@ TEST(StoragePredictionTest, AFewPageFaultsAdviseNobodyToTakeMoreWorkersThanCores
                         .storage_busy_ms = 0.1,
                         .update_ms = 1,
                         .cores = 2};
-  EXPECT_EQ(find_limit({.times = times, .workers = 1, .step_ms = 20, .images_per_second = 100}).best_workers, 2);
+  EXPECT_EQ(find_bottleneck({.times = times, .workers = 1, .step_ms = 20, .images_per_second = 100}).best_workers, 2);
 }
 
 }  // namespace

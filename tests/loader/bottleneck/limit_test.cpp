@@ -96,8 +96,8 @@ StepCosts unsettled() {
 TEST(OtherProgramsTest, ARangeBesideThemAndADiskHoldsTheErrorsOfBoth) {
   LoopMeasurement run{.times = from_disk(1), .workers = 1, .step_ms = 10, .images_per_second = 100};
   run.times.other_threads = 1;
-  const Limit limit = find_limit(run);
-  for (const auto& prediction : limit.predictions) {
+  const Bottleneck bottleneck = find_bottleneck(run);
+  for (const auto& prediction : bottleneck.predictions) {
     EXPECT_LE(prediction.low * 1.13, prediction.images_per_second * 1.0001);
     EXPECT_GE(prediction.high, prediction.images_per_second * 1.1299);
   }
@@ -114,10 +114,10 @@ struct Case {
 class SentenceTest : public testing::TestWithParam<Case> {};
 
 TEST_P(SentenceTest, SaysWhatLimitsAndWhatWouldHelp) {
-  const Limit limit = find_limit(GetParam().run);
-  EXPECT_EQ(limit.bound, GetParam().bound);
-  EXPECT_EQ(limit.best_workers, GetParam().best_workers);
-  EXPECT_EQ(limit.sentence, GetParam().sentence);
+  const Bottleneck bottleneck = find_bottleneck(GetParam().run);
+  EXPECT_EQ(bottleneck.bound, GetParam().bound);
+  EXPECT_EQ(bottleneck.best_workers, GetParam().best_workers);
+  EXPECT_EQ(bottleneck.sentence, GetParam().sentence);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -271,30 +271,32 @@ TEST(LimitTest, NoiseOfFivePercentDoesNotTurnTheAdvice) {
   // The load is from 2 % below to 4 % above the update. One worker is as good as two, and no sentence says otherwise.
   for (const double load : {9.8, 9.9, 10.1, 10.4}) {
     for (const int workers : {1, 2}) {
-      const Limit limit = find_limit(balanced(workers, load));
-      EXPECT_THAT(limit.sentence, testing::HasSubstr("; more workers would give nothing")) << workers << " " << load;
-      EXPECT_EQ(limit.best_workers, workers);
+      const Bottleneck bottleneck = find_bottleneck(balanced(workers, load));
+      EXPECT_THAT(bottleneck.sentence, testing::HasSubstr("; more workers would give nothing"))
+          << workers << " " << load;
+      EXPECT_EQ(bottleneck.best_workers, workers);
     }
   }
-  EXPECT_THAT(find_limit(balanced(1, 10.7)).sentence, testing::HasSubstr("1 more worker would give about 1.07x"));
-  EXPECT_THAT(find_limit(balanced(2, 9)).sentence, testing::HasSubstr("; 1 worker would be enough"));
+  EXPECT_THAT(find_bottleneck(balanced(1, 10.7)).sentence, testing::HasSubstr("1 more worker would give about 1.07x"));
+  EXPECT_THAT(find_bottleneck(balanced(2, 9)).sentence, testing::HasSubstr("; 1 worker would be enough"));
 }
 
 TEST(LimitTest, FewerWorkersThatGiveMoreAreAdvised) {
-  const Limit limit = find_limit(
+  const Bottleneck bottleneck = find_bottleneck(
       {.times = {.load_ms = 6, .load_cpu_ms = 6, .update_ms = 4, .update_cpu_ms = 4, .cores = 2}, .workers = 4});
-  EXPECT_EQ(limit.best_workers, 2);  // 5.5 ms per step; 6.25 ms with 4
+  EXPECT_EQ(bottleneck.best_workers, 2);  // 5.5 ms per step; 6.25 ms with 4
 }
 
 TEST(LimitTest, CoresThatOthersUseAreNotCalledBusy) {
   LoopMeasurement run{.times = {.load_ms = 6, .load_cpu_ms = 6, .update_ms = 4, .update_cpu_ms = 4, .cores = 2},
                       .workers = 2,
                       .step_ms = 5 / 0.7};
-  EXPECT_THAT(find_limit(run).sentence,
+  EXPECT_THAT(find_bottleneck(run).sentence,
               testing::StartsWith("core-bound: loader and trainer want all of 2 cores and got "
                                   "70 %; other programs had the rest; "));
   run.step_ms = 5 / 0.92;
-  EXPECT_THAT(find_limit(run).sentence, testing::StartsWith("core-bound: loader and trainer kept 2 cores 92 % busy; "));
+  EXPECT_THAT(find_bottleneck(run).sentence,
+              testing::StartsWith("core-bound: loader and trainer kept 2 cores 92 % busy; "));
 }
 
 TEST(LimitTest, OfFewStepsOrAShortTimeTheSentenceSaysSo) {
@@ -302,49 +304,50 @@ TEST(LimitTest, OfFewStepsOrAShortTimeTheSentenceSaysSo) {
                       .workers = 2};
   run.step_ms = 100;
   run.step_count = 49;
-  EXPECT_THAT(find_limit(run).sentence, testing::EndsWith(" [of 49 steps: too few to rely on]"));
+  EXPECT_THAT(find_bottleneck(run).sentence, testing::EndsWith(" [of 49 steps: too few to rely on]"));
   run.step_count = 50;
-  EXPECT_THAT(find_limit(run).sentence, testing::Not(testing::HasSubstr("too ")));
+  EXPECT_THAT(find_bottleneck(run).sentence, testing::Not(testing::HasSubstr("too ")));
   run.step_ms = 5;
-  EXPECT_THAT(find_limit(run).sentence, testing::EndsWith(" [of 50 steps in 0.2 s: too short to rely on]"));
+  EXPECT_THAT(find_bottleneck(run).sentence, testing::EndsWith(" [of 50 steps in 0.2 s: too short to rely on]"));
   run.step_count = 400;
-  EXPECT_THAT(find_limit(run).sentence, testing::Not(testing::HasSubstr("too ")));
+  EXPECT_THAT(find_bottleneck(run).sentence, testing::Not(testing::HasSubstr("too ")));
 }
 
 TEST(LimitTest, TheSentencesRatesArePredictions) {
   for (const double gain : {1.0, 1.3, 100.0}) {
     const LoopMeasurement run{.times = from_disk(gain), .workers = 1, .step_ms = 10, .images_per_second = 60};
-    const Limit limit = find_limit(run);
-    ASSERT_GT(limit.predictions.size(), 8U);
-    const auto& best = limit.predictions[static_cast<size_t>(limit.best_workers)];
-    EXPECT_EQ(best.workers, limit.best_workers);
-    EXPECT_NEAR(best.images_per_second, 60 * limit.speed_up, 1e-9);
-    if (limit.best_workers == run.workers) continue;
-    EXPECT_THAT(limit.sentence, testing::HasSubstr("(" + rate_text(best.images_per_second) + ")"));
+    const Bottleneck bottleneck = find_bottleneck(run);
+    ASSERT_GT(bottleneck.predictions.size(), 8U);
+    const auto& best = bottleneck.predictions[static_cast<size_t>(bottleneck.best_workers)];
+    EXPECT_EQ(best.workers, bottleneck.best_workers);
+    EXPECT_NEAR(best.images_per_second, 60 * bottleneck.speed_up, 1e-9);
+    if (bottleneck.best_workers == run.workers) continue;
+    EXPECT_THAT(bottleneck.sentence, testing::HasSubstr("(" + rate_text(best.images_per_second) + ")"));
     // The advice promises no more than the best of all predictions, and comes within 2 % of it.
-    for (const auto& one : limit.predictions) EXPECT_LE(one.images_per_second, 1.021 * best.images_per_second) << gain;
+    for (const auto& one : bottleneck.predictions)
+      EXPECT_LE(one.images_per_second, 1.021 * best.images_per_second) << gain;
   }
 }
 
 TEST(LimitTest, ARangeHoldsThePredictionAndIsOneNumberWhereAllIsKnown) {
   LoopMeasurement run{.times = unsettled(), .workers = 1, .step_ms = 10, .images_per_second = 60};
   run.times.other_threads = 1.5;
-  for (const auto& one : find_limit(run).predictions) {
+  for (const auto& one : find_bottleneck(run).predictions) {
     EXPECT_LE(one.low, one.images_per_second);
     EXPECT_GE(one.high, one.images_per_second);
   }
   run.times.other_threads = 0;
   run.times = from_disk(1);
-  for (const auto& one : find_limit(run).predictions) {
+  for (const auto& one : find_bottleneck(run).predictions) {
     EXPECT_EQ(one.low, one.images_per_second);
     EXPECT_EQ(one.high, one.images_per_second);
   }
 }
 
 TEST(LimitTest, ARunWithoutStepsHasNoNumbers) {
-  const Limit limit = find_limit({});
-  EXPECT_DOUBLE_EQ(limit.speed_up, 1);
-  EXPECT_THAT(limit.sentence, testing::HasSubstr("compute-bound"));
+  const Bottleneck bottleneck = find_bottleneck({});
+  EXPECT_DOUBLE_EQ(bottleneck.speed_up, 1);
+  EXPECT_THAT(bottleneck.sentence, testing::HasSubstr("compute-bound"));
 }
 
 }  // namespace

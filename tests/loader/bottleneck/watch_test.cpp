@@ -106,28 +106,28 @@ TEST(ForeseeTest, ALoopThatWaitsForItsLoaderGainsByWorkers) {
   EXPECT_DOUBLE_EQ(run.step_ms, 40);
   EXPECT_DOUBLE_EQ(run.wait_ms, 30);
   EXPECT_DOUBLE_EQ(run.images_per_second, 1600);
-  EXPECT_EQ(find_limit(run).sentence,
+  EXPECT_EQ(find_bottleneck(run).sentence,
             "load-bound: the trainer waited 75 % of the time; 3 more workers would give about 3.2x (5,120 images/s), "
             "the limit is 4.0x (compute)");
 }
 
 TEST(ForeseeTest, AStepOfNoLengthHasNoNumberForItsLimit) {
   const LoopMeasurement run = foresee({.times = {.cores = 4}, .workers = 1}, made(400), 10, 64, 0, 0);
-  EXPECT_THAT(find_limit(run).sentence, testing::HasSubstr(", the limit is over 1,000x (compute)"));
+  EXPECT_THAT(find_bottleneck(run).sentence, testing::HasSubstr(", the limit is over 1,000x (compute)"));
 }
 
 TEST(ForeseeTest, ALoopThatIsSlowItselfLetsItsWorkersWait) {
   const LoopMeasurement run = foresee({.times = {.cores = 4}, .workers = 2}, made(100), 10, 64, 10, 10);
   EXPECT_DOUBLE_EQ(run.step_ms, 10);
   EXPECT_DOUBLE_EQ(run.loader_idle_share, 0.5);
-  EXPECT_EQ(find_limit(run).sentence,
+  EXPECT_EQ(find_bottleneck(run).sentence,
             "compute-bound: the loader waited 50 % of the time; more workers would give nothing");
 }
 
 TEST(ForeseeTest, WithoutWorkersLoadAndUpdateTakeTurns) {
   const LoopMeasurement run = foresee({.times = {.cores = 4}, .workers = 0}, made(100), 10, 64, 10, 10);
   EXPECT_DOUBLE_EQ(run.step_ms, 20);
-  EXPECT_EQ(find_limit(run).best_workers, 1);
+  EXPECT_EQ(find_bottleneck(run).best_workers, 1);
 }
 
 }  // namespace

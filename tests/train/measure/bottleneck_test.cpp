@@ -178,7 +178,7 @@ ParallelRun cut_by_hand(ParallelRun run) {
   return run;
 }
 
-ObservedRun observed(const ParallelRun& run, double rate = 1000) {
+RunMeasurement observed(const ParallelRun& run, double rate = 1000) {
   return {{.times = {.load_ms = 5, .update_ms = run.ranks[0].total(), .update_cpu_ms = 20, .cores = 4, .ranks = 2},
            .workers = 1,
            .step_ms = run.ranks[0].total(),
@@ -195,10 +195,10 @@ struct SentenceCase {
 class ParallelSentenceTest : public testing::TestWithParam<SentenceCase> {};
 
 TEST_P(ParallelSentenceTest, SaysWhatLimitsAndWhatWouldHelp) {
-  const RunLimit limit = find_run_limit(observed(GetParam().run));
-  EXPECT_EQ(limit.sentence, GetParam().sentence);
-  EXPECT_EQ(name_of(limit.bound), std::string(name_of(GetParam().bound)));
-  EXPECT_FALSE(limit.setting_predictions.empty());
+  const RunBottleneck bottleneck = find_run_bottleneck(observed(GetParam().run));
+  EXPECT_EQ(bottleneck.sentence, GetParam().sentence);
+  EXPECT_EQ(name_of(bottleneck.bound), std::string(name_of(GetParam().bound)));
+  EXPECT_FALSE(bottleneck.setting_predictions.empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -236,25 +236,25 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST(ParallelSentenceTest, ARunWithoutALoaderNamesNoWorkers) {
-  ObservedRun run{{.times = {.load_ms = 3, .update_ms = 10, .update_cpu_ms = 10, .cores = 4},
-                   .step_ms = 10,
-                   .wait_ms = 1,
-                   .images_per_second = 1000}};
+  RunMeasurement run{{.times = {.load_ms = 3, .update_ms = 10, .update_cpu_ms = 10, .cores = 4},
+                      .step_ms = 10,
+                      .wait_ms = 1,
+                      .images_per_second = 1000}};
   run.has_loader = false;
-  EXPECT_EQ(find_run_limit(run).sentence,
+  EXPECT_EQ(find_run_bottleneck(run).sentence,
             "compute-bound: waiting for plans took 10 % of the time; no loader made batches, so workers would change "
             "nothing");
   run.wait_ms = 8;
-  EXPECT_EQ(find_run_limit(run).sentence,
+  EXPECT_EQ(find_run_bottleneck(run).sentence,
             "load-bound: the trainer waited 80 % of the time for plans; no loader made batches, so workers would "
             "change nothing");
-  EXPECT_EQ(find_run_limit(run).bound, Resource::kLoad);
+  EXPECT_EQ(find_run_bottleneck(run).bound, Resource::kLoad);
 }
 
 TEST(ParallelSentenceTest, ARunThatWaitsForItsLoaderIsLoadBound) {
   auto run = observed(pipeline(20, 60, 67));
   run.times.load_ms = 200;
-  EXPECT_THAT(find_run_limit(run).sentence, testing::StartsWith("load-bound: "));
+  EXPECT_THAT(find_run_bottleneck(run).sentence, testing::StartsWith("load-bound: "));
 }
 
 }  // namespace

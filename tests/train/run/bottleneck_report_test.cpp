@@ -234,7 +234,7 @@ TEST(ObserveTest, WhatOthersHadIsWhatTheRanksHadNot) {
   run = over_ranks(run, {run});
   EXPECT_DOUBLE_EQ(run.times.other_threads, 0.9 * 1.3);  // this run had 1 core and queued for 0.3 more
   EXPECT_NEAR(other_cores(run), 0.9, 1e-9);
-  EXPECT_EQ(find_limit(run).predictions.size(), 9U);
+  EXPECT_EQ(find_bottleneck(run).predictions.size(), 9U);
   run.times.ranks = 2;  // the other rank used the rest
   EXPECT_EQ(over_ranks(run, {run, run}).times.other_threads, 0);
 }
