@@ -66,7 +66,7 @@ std::filesystem::path folder_beside(const std::filesystem::path& folder, const s
   return root + below.lexically_normal().string();
 }
 
-std::string folder_name(const std::filesystem::path& folder) {
+std::string resolved_name(const std::filesystem::path& folder) {
   std::error_code ignored;  // a folder that cannot be looked at is nobody's
   return (is_local(folder) ? std::filesystem::canonical(folder, ignored) : folder).filename().string();
 }

@@ -103,6 +103,6 @@ bool is_local(const std::filesystem::path& path);
 std::filesystem::path folder_beside(const std::filesystem::path& folder, const std::string& name);
 
 /// The folder's own name, of a local one after all links; "" if it cannot be looked at.
-std::string folder_name(const std::filesystem::path& folder);
+std::string resolved_name(const std::filesystem::path& folder);
 
 }  // namespace penstock

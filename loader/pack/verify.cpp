@@ -122,7 +122,7 @@ void check_names(const fs::path& folder, const Manifest& manifest, Problems& pro
                         " and ", label, "; expected every name once"));
   }
   if (const auto problem = class_problem(folder, manifest); !problem.empty()) problems.add(problem);
-  const std::string name = folder_name(folder);
+  const std::string name = resolved_name(folder);
   const bool is_of_a_split = name == "train" || name == "test" || name == "all";
   if (!is_of_a_split) return;
   if (const auto problem = split_problem(folder, manifest, name); !problem.empty()) problems.add(problem);

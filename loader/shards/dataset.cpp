@@ -112,7 +112,7 @@ std::string class_problem(const std::filesystem::path& folder, const Manifest& m
 }
 
 std::string class_problem(const std::filesystem::path& split_folder, const Manifest& manifest) {
-  return folder_name(split_folder) == manifest.split ? problem_beside(split_folder, manifest) : "";
+  return resolved_name(split_folder) == manifest.split ? problem_beside(split_folder, manifest) : "";
 }
 
 std::string split_of_name(const std::string& name) {

@@ -55,7 +55,7 @@ def test_the_digest_has_the_columns(digits):
 
 
 def test_what_is_no_column_is_a_config_error(digits):
-    with pytest.raises(penstock.ConfigError, match='unknown column "halfs"; did you mean "halves"'):
-        penstock.Loader(digits, columns="halfs")
+    with pytest.raises(penstock.ConfigError, match='unknown column "halvs"; did you mean "halves"'):
+        penstock.Loader(digits, columns="halvs")
     with pytest.raises(penstock.ConfigError, match="columns is 3; expected the specs of columns"):
         penstock.Loader(digits, columns=[3])

@@ -76,8 +76,8 @@ def test_a_column_is_in_the_batches_of_the_stock_tools(installed, plugin, stripe
     halves = digest("--columns", "halves")
     assert halves == digest("--columns", "halves", workers=2) != digest() != digest("--columns", "halves(times=2)") != halves
     assert "halves: means of the two" in run(installed / "bin/loadbench", "--plugin", plugin, "--help")
-    assert 'unknown column "halfs"; did you mean "halves"? known: halves' in refusal(
-        installed / "bin/loadbench", "--plugin", plugin, "--data", stripes, "--columns", "halfs")
+    assert 'unknown column "halvs"; did you mean "halves"? known: halves' in refusal(
+        installed / "bin/loadbench", "--plugin", plugin, "--data", stripes, "--columns", "halvs")
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def test_files_that_cannot_be_read_are_named_in_a_line(memory, stripes, fault, f
     far = f"memory:{stripes}"
     for tool, words in (("loadbench", ["--data", far, "--digest"]), ("shardprep", ["info", far])):
         message = refusal(*memory(tool, *words), code=3, MEMORY_FAULT=fault)
-        found = re.fullmatch(rf"{tool}: {far}/train/shard-00000\.safetensors: {fact}\n", message)
+        found = re.fullmatch(rf"{tool}: {far}/train/shard-00000-of-00008\.safetensors: {fact}\n", message)
         assert found, message
         assert fault == "broken" or int(found[1]) + 1 == int(found[2])
     problems = run(*memory("shardprep", "verify", far), code=3, MEMORY_FAULT=fault).splitlines()
@@ -212,7 +212,7 @@ def test_a_model_and_a_mode_train_and_are_known_when_the_run_goes_on(installed, 
     out = tmp_path / "run"
     printed = run(*train, "--arch", "spreads", "--mode", "signs", "--nproc", 1, "--epochs", 5, "-b", 8, "--lr", 0.1, "--out", out)
     training = plugin.parent / "libtraining.so"
-    assert f"plug-in {plugin}: transform invert, source stripes\n" in printed
+    assert f"plug-in {plugin}: transform invert, source stripes, column halves\n" in printed
     assert f"plug-in {training}: arch spreads, arch edges, mode signs, optimizer signum, loss brier, schedule in-order\n" in printed
     assert json.loads((out / "summary.json").read_text())["accuracy"] > 0.9
     options = json.loads((out / "options.json").read_text())

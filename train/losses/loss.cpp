@@ -17,7 +17,7 @@ torch::Tensor Loss::of_rows(const torch::Tensor& outputs, DeviceBatch rows) cons
   return own * share + of_targets(outputs, rows) * (1 - share);
 }
 
-std::unique_ptr<Loss> make_loss(const std::string& text, const LossOptions& options) {
+std::shared_ptr<const Loss> make_loss(const std::string& text, const LossOptions& options) {
   const Spec spec = parse_spec(LossKind::kName, text);
   const auto entry = LossRegistry::entries().find(spec.name());
   if (entry == LossRegistry::entries().end())

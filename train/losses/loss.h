@@ -52,7 +52,7 @@ inline constexpr const char* kDefaultLoss = "cross-entropy";
 
 /// The loss that --loss names. Throws config_error for unknown names and keys, and for smoothed labels where the loss
 /// has none.
-std::unique_ptr<Loss> make_loss(const std::string& text, const LossOptions& options = {});
+std::shared_ptr<const Loss> make_loss(const std::string& text = kDefaultLoss, const LossOptions& options = {});
 
 /// i64 scalar: rows of weight above 0 whose largest output is the label of the greater share, at a half the own one.
 torch::Tensor hits(const torch::Tensor& outputs, const DeviceBatch& rows);

@@ -281,10 +281,10 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   begin_from_images(setup, holds_part);
   setup.rate_factors = rate_factors(*setup.model, setup.options.layer_rates);
   scale_biases(*setup.model, setup.options.bias_rate, setup.rate_factors);
-  setup.step_options = {.weight_decays = bias_decays(*setup.model, setup.options.bias_decay),
-                        .loss = setup.options.loss.text(),
-                        .loss_options = {.label_smoothing = setup.options.label_smoothing},
-                        .keeps_average = !setup.options.average->name.empty()};
+  setup.step_options = {
+      .weight_decays = bias_decays(*setup.model, setup.options.bias_decay),
+      .loss = make_loss(setup.options.loss.text(), {.label_smoothing = setup.options.label_smoothing}),
+      .keeps_average = !setup.options.average->name.empty()};
   if (traits.check_model) traits.check_model(mode, *setup.model, setup.world.mesh);
   if (setup.checkpoint) {
     check_same_model(setup.options.resume, setup.checkpoint->info, setup.options.arch.text(), setup.shape);

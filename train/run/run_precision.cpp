@@ -92,8 +92,8 @@ std::string left_in_f32(const ModelOptions& options, const Model& model) {
   if (names.empty()) return "";
   const size_t more = names.size() - std::min(names.size(), kMostNamed);
   names.resize(names.size() - more);
-  return concat("--precision ", options.precision.text(), " with --arch ", options.arch.text(), ": f32 stay the weights of ",
-                join(names), more > 0 ? concat(" and ", more, " more") : "",
+  return concat("--precision ", options.precision.text(), " with --arch ", options.arch.text(),
+                ": f32 stay the weights of ", join(names), more > 0 ? concat(" and ", more, " more") : "",
                 "; only penstock::Conv2d and penstock::Linear compute in half precision");
 }
 

@@ -63,7 +63,7 @@ class Signs final : public Strategy {
       : model_(context.model),
         recorder_(context.recorder),
         rate_(context.optimizer.learning_rate),
-        loss_(make_loss(context.step.loss, context.step.loss_options)) {
+        loss_(loss_of(context.step)) {
     model_.to(context.device);
   }
   static Mesh mesh_for(const Spec&, const MeshRequest& request) {
@@ -115,7 +115,7 @@ class Signs final : public Strategy {
   Model& model_;
   Recorder& recorder_;
   double rate_;
-  std::unique_ptr<const Loss> loss_;
+  std::shared_ptr<const Loss> loss_;
 };
 
 const Registered<StrategyKind> kSigns{

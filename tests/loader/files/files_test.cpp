@@ -15,6 +15,7 @@
 #include "loader/files/safetensors.h"
 #include "loader/pack/pack.h"
 #include "loader/pack/unpack.h"
+#include "loader/pack/verify.h"
 #include "loader/shards/dataset.h"
 #include "tests/support/testing.h"
 
@@ -251,6 +252,12 @@ TEST(FilesPathTest, OnlyARegisteredSchemeMakesAPathFar) {
     EXPECT_TRUE(is_local(path)) << path;
 }
 
+TEST(FilesPathTest, ASchemeHasOneObject) {
+  EXPECT_EQ(&files_of("kept:set"), &files_of("kept:other/file"));
+  EXPECT_EQ(&files_of("/a/kept:set"), &files_of("b"));
+  EXPECT_NE(&files_of("kept:set"), &files_of("set"));
+}
+
 TEST(FilesPathTest, AFolderBesideIsWorkedOutFromTheText) {
   const std::map<std::string, std::string> beside{{"/a/train", "/a/test"},
                                                   {"/a/train/", "/a/test"},
@@ -261,7 +268,7 @@ TEST(FilesPathTest, AFolderBesideIsWorkedOutFromTheText) {
                                                   {"kept:/set/train", "kept:/set/test"},
                                                   {"kept://host/set/train", "kept://host/set/test"},
                                                   {"kept://host/train", "kept://host/test"}};
-  for (const auto& [folder, expected] : beside) EXPECT_EQ(folder_beside(folder, "test"), expected) << folder;
+  for (const auto& [folder, expected] : beside) EXPECT_EQ(folder_beside(folder, "test").string(), expected) << folder;
 }
 
 }  // namespace

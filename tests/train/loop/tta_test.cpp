@@ -87,9 +87,9 @@ TEST(EvalRowsTest, NoMoreThanThereAreSamplesAndFewOfLargePictures) {
 }
 
 TEST(TestViewsTest, NamesAreRead) {
-  EXPECT_EQ(test_views_of("none"), TestViews::kNone);
-  EXPECT_EQ(test_views_of("flip"), TestViews::kFlip);
-  EXPECT_EQ(test_views_of("flip-translate"), TestViews::kFlipTranslate);
+  EXPECT_EQ(parse_test_views("none"), TestViews::kNone);
+  EXPECT_EQ(parse_test_views("flip"), TestViews::kFlip);
+  EXPECT_EQ(parse_test_views("flip-translate"), TestViews::kFlipTranslate);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
 
+#include "train/nn/layers.h"
 #include "train/nn/model.h"
 
 namespace penstock {
@@ -22,13 +23,13 @@ class Mixed final : public Model {
  public:
   Mixed() {
     own = register_module("own", torch::nn::Conv2d(3, 4, 3));
-    known = register_module("known", Conv2d(torch::nn::Conv2dOptions(3, 4, 3)));
+    known = register_module("known", penstock::Conv2d(torch::nn::Conv2dOptions(3, 4, 3)));
     register_module("norm", torch::nn::BatchNorm2d(4));
     register_parameter("table", torch::zeros({2, 2}));
     compute_in(*this, parse_precision("bf16"));
   }
   torch::nn::Conv2d own{nullptr};
-  Conv2d known{nullptr};
+  penstock::Conv2d known{nullptr};
 };
 
 TEST(RunPrecisionTest, ModulesWhoseWeightsStayInF32AreNamed) {

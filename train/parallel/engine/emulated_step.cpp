@@ -66,12 +66,13 @@ EmulatedStep::EmulatedStep(const StepParts& parts, const Emulation& emulation, s
 }
 
 StepSums EmulatedStep::compute_gradients(const DeviceBatch& batch) {
+  auto sums = no_sums(device_);  // before the first phase, as it is no communication
   if (has_copies_) sync_.begin();
   run(link_.with_targets(batch));
   link_.finish();
   recorder_.enter(Phase::kCommunication);
   if (has_copies_) sync_.finish();
-  return no_sums(device_);
+  return sums;
 }
 
 void EmulatedStep::update() {

@@ -23,8 +23,7 @@ std::unique_ptr<MicroBatchObserver> make_observer(const StepParts& parts, const 
 }  // namespace
 
 std::unique_ptr<StepRunner> make_step_runner(const StepParts& parts, const StrategyContext& context) {
-  auto real = std::make_unique<ScheduleRunner>(parts, make_observer(parts, context),
-                                               make_loss(context.step.loss, context.step.loss_options));
+  auto real = std::make_unique<ScheduleRunner>(parts, make_observer(parts, context), loss_of(context.step));
   if (context.emulation.learns()) return real;
   return std::make_unique<EmulatedStep>(parts, context.emulation, std::move(real));
 }

@@ -11,7 +11,7 @@
 namespace penstock::detail {
 
 ScheduleRunner::ScheduleRunner(const StepParts& parts, std::unique_ptr<MicroBatchObserver> observer,
-                               std::unique_ptr<const Loss> loss)
+                               std::shared_ptr<const Loss> loss)
     : config_(parts.config),
       part_(parts.part),
       link_(parts.link),

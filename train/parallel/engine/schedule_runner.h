@@ -24,7 +24,7 @@ class ScheduleRunner final : public StepRunner {
  public:
   /// `observer` hears of every micro-batch.
   ScheduleRunner(const StepParts& parts, std::unique_ptr<MicroBatchObserver> observer,
-                 std::unique_ptr<const Loss> loss);
+                 std::shared_ptr<const Loss> loss);
 
   /// Requires that `batch` has labels at the first part.
   StepSums compute_gradients(const DeviceBatch& batch) override;
@@ -80,7 +80,7 @@ class ScheduleRunner final : public StepRunner {
   bool spans_ranks_;
   Replicas* replicas_;  // null: none
   std::unique_ptr<MicroBatchObserver> observer_;
-  std::unique_ptr<const Loss> loss_;
+  std::shared_ptr<const Loss> loss_;
   WeightGradients weight_gradients_;  // before the graphs in alive_, which have its address
   std::vector<torch::Tensor> trained_;
   std::vector<Alive> alive_;  // by chunk and micro-batch

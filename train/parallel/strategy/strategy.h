@@ -1,7 +1,7 @@
 // Strategy: the plug-in that decides how one optimisation step is spread over ranks.
 //
 // Lives here: the words of a step, which all of train/parallel shares: Strategy, Mesh, ModelPart, Schedule,
-// GradientSync, Update, ParameterStore, the loss, buckets.
+// GradientSync, Update, ParameterStore, buckets.
 // Not here: any way of spreading a step over ranks. It is the one folder of train/parallel that others include.
 #pragma once
 
@@ -39,10 +39,11 @@ using UseTensor = std::function<void(const std::string& name, const torch::Tenso
 /// What --bias-decay, --loss, --label-smoothing and --average change in a step.
 struct StepOptions {
   std::map<std::string, double> weight_decays = {};  // by parameter; that of the optimiser's options for the others
-  std::string loss = kDefaultLoss;                   // of LossRegistry
-  LossOptions loss_options = {};
-  bool keeps_average = false;  // average_weights() will be called
+  std::shared_ptr<const Loss> loss = {};             // null: cross entropy; ranks that are threads share it
+  bool keeps_average = false;                        // average_weights() will be called
 };
+
+inline std::shared_ptr<const Loss> loss_of(const StepOptions& step) { return step.loss ? step.loss : make_loss(); }
 
 /// What a strategy works on. All outlive it.
 struct StrategyContext {
@@ -66,7 +67,7 @@ struct StrategyContext {
 
 /// Sums over the samples of this rank's rows, on its device, not synchronised.
 struct StepSums {
-  torch::Tensor loss;     // f64 or f32 scalar: sum of weight * cross entropy
+  torch::Tensor loss;     // f64 or f32 scalar: sum of weight * loss
   torch::Tensor correct;  // i64 scalar: rows of weight 1 whose largest logit is the label, of a mixed row that of the
                           // greater share
   int64_t count = 0;      // rows that the sums are of; 0 at a rank that holds no last stage
