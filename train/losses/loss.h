@@ -32,7 +32,7 @@ class Loss {
 };
 
 struct LossOptions {
-  /// Of training alone: the share of each label that is spread evenly over all classes (Szegedy et al. 2016,
+  /// In training only: the share of each label that is spread evenly over all classes (Szegedy et al. 2016,
   /// "Rethinking the Inception architecture", sec. 7).
   double label_smoothing = 0;
 };

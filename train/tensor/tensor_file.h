@@ -33,7 +33,7 @@ struct TensorFile {
 /// SafetensorsWriter has it.
 class TensorWriter {
  public:
-  /// Of `sizes` the names, sizes and dtypes count.
+  /// `sizes` has the name, sizes and dtype of every tensor that put() will bring; its values are not read.
   TensorWriter(const std::filesystem::path& path, NamedTensors sizes, std::map<std::string, std::string> metadata);
   void put(const std::string& name, const torch::Tensor& tensor);
   void commit();

@@ -1,4 +1,4 @@
-// Kinds of files: a data set that lies in memory, behind a scheme of its own, is the local one in everything.
+// Files: a data set in memory, opened by a scheme of its own, gives the same results as the local data set.
 #include "loader/files/files.h"
 
 #include <gmock/gmock.h>

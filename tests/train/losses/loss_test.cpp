@@ -65,7 +65,7 @@ TEST(LossTest, WhatItCannotDoIsRefused) {
             "cross-entropy");
 }
 
-/// Of one step of `mode`: over all ranks, and of 24 rows of which one has no weight.
+/// The loss of one step of `mode`, added over all ranks. The batch has 24 rows, one of weight 0.
 double loss_of_step(const std::string& mode, int ranks, const std::shared_ptr<const Loss>& trained) {
   auto samples = random_samples(24, kSmallGrey, 1);
   double loss = 0;
