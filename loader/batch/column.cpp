@@ -1,23 +1,7 @@
-// Column: sizes of elements and rows.
+// Column: sizes of rows.
 #include "loader/batch/column.h"
 
 namespace penstock {
-
-size_t element_bytes(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kU8:
-      return 1;
-    case Dtype::kF16:
-    case Dtype::kBf16:
-      return 2;
-    case Dtype::kF32:
-      return 4;
-    case Dtype::kI64:
-    case Dtype::kU64:
-      break;
-  }
-  return 8;
-}
 
 Dtype dtype_of(Layout layout) {
   if (layout == Layout::kU8Nhwc) return Dtype::kU8;

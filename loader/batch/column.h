@@ -12,14 +12,12 @@
 #include "augment/plan.h"
 #include "augment/render.h"
 #include "core/registry.h"
+#include "loader/files/dtype.h"
 #include "loader/files/sample.h"
 #include "loader/shards/dataset.h"
 
 namespace penstock {
 
-enum class Dtype : uint8_t { kU8, kF16, kBf16, kF32, kI64, kU64 };
-
-size_t element_bytes(Dtype dtype);
 Dtype dtype_of(Layout layout);  ///< Of its pixels.
 
 /// An array with an entry for every row of a batch.

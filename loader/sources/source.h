@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/registry.h"
+#include "loader/files/field.h"
 #include "loader/shards/shard.h"
 
 namespace penstock {
@@ -22,6 +23,7 @@ struct SourceSample {
   std::vector<uint8_t> bytes;  // raw H x W x C u8, or the file as it is
   Encoding encoding = Encoding::kRaw;
   Extent extent;  // of the decoded picture
+  std::vector<FieldValue> fields = {};  // one per Source::fields(), in its order
 };
 
 /// Random access to a foreign data set; sample i has id i.
@@ -31,9 +33,12 @@ class Source {
  public:
   virtual ~Source() = default;
   virtual uint64_t size() const = 0;
+  /// Empty: samples have no class, and label() is not asked for.
   virtual std::vector<std::string> class_names() const = 0;
   virtual int64_t label(uint64_t index) const = 0;
   virtual SourceSample read(uint64_t index) const = 0;
+  /// What samples have besides picture and label.
+  virtual std::vector<FieldType> fields() const { return {}; }
   /// Changes whenever read() would give something else. A packing that goes on after an interruption compares it.
   virtual std::string fingerprint() const = 0;
   /// The name of the sample in messages: its file, where it has one of its own.
