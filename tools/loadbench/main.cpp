@@ -25,6 +25,12 @@ std::shared_ptr<const Dataset> open_dataset(const BenchOptions& options) {
   return dataset;
 }
 
+/// A line about which samples an epoch has, and how often, unless it has all of them once.
+void print_choice(const Dataset& dataset, const LoaderOptions& options) {
+  if (options.subset.empty() && options.exclude_ids.empty() && options.sampler.empty()) return;
+  std::cout << SampleOrder(dataset, options).text() << std::endl;
+}
+
 }  // namespace
 }  // namespace penstock
 
@@ -34,6 +40,7 @@ int main(int argc, char** argv) {
     const auto dataset = penstock::open_dataset(options);
     if (!options.json.empty()) penstock::check_out_file("--json", options.json, *dataset);
     const penstock::Pipeline pipeline(options.augment, dataset->manifest().statistics);
+    penstock::print_choice(*dataset, options.loader);
     std::vector<penstock::BenchRun> runs;
     std::vector<std::string> hexes;
     if (options.digest) {

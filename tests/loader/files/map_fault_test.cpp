@@ -290,7 +290,7 @@ std::string error_after(const CutData& data, const LoaderOptions& options, bool 
 
 void for_all_ways(const std::function<void(const LoaderOptions&, bool is_read_before)>& check) {
   for (const int workers : {0, 1, 2})
-    for (const auto policy : {OnCorrupt::kFail, OnCorrupt::kSubstitute})
+    for (const auto policy : {OnCorrupt::kFail, OnCorrupt::kMask})
       for (const bool is_read_before : {false, true}) {
         SCOPED_TRACE(concat(workers, " workers, read before: ", is_read_before));
         // Only one batch is made ahead, so that what is made before the damage does not reach the second shard.
