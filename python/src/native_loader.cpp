@@ -66,6 +66,9 @@ NativeLoader::NativeLoader(const std::filesystem::path& data, const std::string&
   extent_ = loader_->extent();
   batches_per_epoch_ = loader_->batches_per_epoch();
   samples_per_epoch_ = loader_->samples_per_epoch();
+  rows_ = loader_->order().rows();
+  selection_ = loader_->order().identity(*dataset_);
+  selection_text_ = loader_->order().text();
 }
 
 /// Python destroys it with the GIL, without which others go on while this waits for the rows in work. In a fork the
