@@ -142,7 +142,7 @@ const std::vector<std::vector<std::string>>& floors() {
       {"loader/order", "loader/sources", "loader/device"},
       {"loader/samplers"},
       {"loader/batch"},
-      {"loader/pack", "loader/bottleneck"},
+      {"loader/pack", "loader/bottleneck", "loader/columns"},
       {"loader/look"},
       {"train/tensor", "train/measure", "train/optimizers"},
       {"train/nn", "train/losses", "train/rendezvous", "train/sinks"},
