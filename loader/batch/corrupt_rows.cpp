@@ -56,10 +56,10 @@ int64_t CorruptRows::take(int64_t epoch, int64_t batch) {
   return count;
 }
 
-void check_corrupt_share(int64_t corrupt_count, int64_t row_count, double most) {
+void check_corrupt_share(const std::string& where, int64_t corrupt_count, int64_t row_count, double most) {
   constexpr int64_t kLeastRows = 1000;
   if (row_count < kLeastRows || static_cast<double>(corrupt_count) <= most * static_cast<double>(row_count)) return;
-  throw corrupt_error(concat("loader: ", grouped(static_cast<uint64_t>(corrupt_count)), " of ",
+  throw corrupt_error(concat(where, ": ", grouped(static_cast<uint64_t>(corrupt_count)), " of ",
                              grouped(static_cast<uint64_t>(row_count)), " rows are of corrupt samples, more than ",
                              most * 100, " %; expected fewer: see what shardprep verify says of the data set"));
 }

@@ -241,7 +241,7 @@ std::optional<Batch> Loader::next() {
   }
   state.row_count += handle->rows.count;
   state.corrupt_count += handle->corrupt_count = state.maker.corrupt_rows().take(handle->epoch, handle->index);
-  detail::check_corrupt_share(state.corrupt_count, state.row_count, state.options.most_corrupt);
+  detail::check_corrupt_share("loader", state.corrupt_count, state.row_count, state.options.most_corrupt);
   return Batch(std::move(handle));
 }
 

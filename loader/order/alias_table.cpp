@@ -8,7 +8,7 @@
 namespace penstock {
 
 AliasTable::AliasTable(const std::vector<uint64_t>& weights) {
-  using Wide = unsigned __int128;
+  using detail::Wide;
   for (const uint64_t weight : weights) sum_ += weight;
   const auto size = static_cast<uint64_t>(weights.size());
   std::vector<Wide> left;  // of each element, in units of which a column holds sum(w)

@@ -5,6 +5,8 @@
 
 namespace penstock::detail {
 
+__extension__ typedef unsigned __int128 Wide;  // of GCC and Clang; for products of two numbers of 64 bits
+
 constexpr uint64_t kGolden = 0x9E3779B97F4A7C15;  // 2^64 / golden ratio: the increment of SplitMix64
 
 /// The finaliser of SplitMix64 (Steele, Lea, Flood 2014, with Stafford's constants, variant 13). It is a bijection.
@@ -21,7 +23,7 @@ constexpr uint64_t keyed_bits(uint64_t seed, uint64_t first, uint64_t second = 0
 
 /// `bits`, uniform in [0, 2^64), as a number in [0, below). Uneven by less than below / 2^64.
 constexpr uint64_t scaled_below(uint64_t bits, uint64_t below) {
-  return static_cast<uint64_t>((static_cast<unsigned __int128>(bits) * below) >> 64);
+  return static_cast<uint64_t>((Wide{bits} * below) >> 64);
 }
 
 }  // namespace penstock::detail

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "loader/order/mix.h"
+
 namespace penstock {
 
 /// `count` ticks on a line of `length` units, all of one distance: tick k is in unit (offset + k * length) / count,
@@ -22,7 +24,7 @@ struct Ticks {
   }
 
  private:
-  using Wide = unsigned __int128;
+  using Wide = detail::Wide;
 };
 
 }  // namespace penstock

@@ -2,6 +2,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -16,9 +17,71 @@
 namespace penstock {
 namespace {
 
+template <class Number>
+double number_in(FieldBytes bytes) {
+  Number number{};
+  std::memcpy(&number, bytes.data(), sizeof number);
+  return static_cast<double>(number);
+}
+
+/// How the one number of a field of this dtype is read; null for a dtype of 16 bits with a point, which no one weighs
+/// by.
+double (*reader_of(Dtype dtype))(FieldBytes) {
+  switch (dtype) {
+    case Dtype::kF32:
+      return number_in<float>;
+    case Dtype::kF64:
+      return number_in<double>;
+    case Dtype::kBool:
+    case Dtype::kU8:
+      return number_in<uint8_t>;
+    case Dtype::kI8:
+      return number_in<int8_t>;
+    case Dtype::kU16:
+      return number_in<uint16_t>;
+    case Dtype::kI16:
+      return number_in<int16_t>;
+    case Dtype::kU32:
+      return number_in<uint32_t>;
+    case Dtype::kI32:
+      return number_in<int32_t>;
+    case Dtype::kU64:
+      return number_in<uint64_t>;
+    case Dtype::kI64:
+      return number_in<int64_t>;
+    case Dtype::kF16:
+    case Dtype::kBf16:
+      break;
+  }
+  return nullptr;
+}
+
+std::vector<double> weights_in_field(const Spec& spec, const std::string& name, const SamplerContext& context) {
+  const Dataset& dataset = context.dataset;
+  const size_t number = dataset.field_number(name);
+  const FieldType& type = dataset.manifest().fields[number];
+  const auto read = reader_of(type.dtype);
+  if (type.kind != FieldKind::kNumber || type.is_variable() || type.element_count() != 1 || read == nullptr)
+    throw config_error(concat(spec.where(), ": field ", in_quotes(name), " of ", dataset.folder().string(), " is ",
+                              field_kind_name(type.kind), " of ", type.element_count(), " ", dtype_name(type.dtype),
+                              type.is_variable() ? " per entry" : "",
+                              "; expected one number of 32 or 64 bits, or whole"));
+  std::vector<double> weights(context.size());
+  for (uint64_t e = 0; e < weights.size(); ++e) {
+    const uint64_t index = context.index_of(e);
+    weights[e] = read(dataset.field(index, number));
+    dataset.check_read(index);
+  }
+  return weights;
+}
+
 /// One weight per element, from where the spec says.
 std::vector<double> weights_of(const Spec& spec, const SamplerContext& context) {
-  const std::string file = spec.get("file", "");
+  const std::string file = spec.get("file", ""), field = spec.get("field", "");
+  if (!file.empty() + !field.empty() + (context.weights != nullptr) > 1)
+    throw config_error(
+        concat(spec.where(), ": has several kinds of weights; expected one of field=, file= and weights"));
+  if (!field.empty()) return weights_in_field(spec, field, context);
   std::vector<double> weights(context.size());
   if (!file.empty()) {
     const auto by_id = read_id_weights(file);
@@ -32,7 +95,8 @@ std::vector<double> weights_of(const Spec& spec, const SamplerContext& context) 
     return weights;
   }
   if (context.weights == nullptr)
-    throw config_error(concat(spec.where(), ": has no weights; expected file=FILE with id and weight per line, or ",
+    throw config_error(concat(spec.where(),
+                              ": has no weights; expected field=NAME, file=FILE with id and weight per line, or ",
                               "weights=[...] of the loader"));
   if (context.weights->size() != context.dataset.size())
     throw config_error(concat(spec.where(), ": ", context.weights->size(), " weights for ", context.dataset.size(),
@@ -65,7 +129,7 @@ class Weighted final : public Sampler {
       least = std::min(least, order_.weight(e)), most = std::max(most, order_.weight(e));
       none += order_.weight(e) == 0 ? 1 : 0;
     }
-    using Wide = unsigned __int128;
+    using detail::Wide;
     const Wide sum = order_.weight_sum();
     const auto times = [&](uint64_t weight, Wide round) {
       return static_cast<uint64_t>((Wide{weight} * rows_ + round) / sum);
@@ -131,8 +195,9 @@ class Replaced final : public Sampler {
 
 const Registered<SamplerKind> kWeighted{
     "weighted",
-    {"file", "rows", "replacement"},
-    "a sample occurs rows * w / (sum of all w) times per epoch, rounded down or up: file=FILE with id and weight per "
+    {"field", "file", "rows", "replacement"},
+    "a sample occurs rows * w / (sum of all w) times per epoch, rounded down or up: field=NAME of the data set, "
+    "file=FILE with id and weight per "
     "line (Python: or weights=), rows=ROWS per epoch (default: as many as samples), replacement=true: every row is "
     "drawn on its own (false)",
     [](const Spec& spec, const SamplerContext& context) -> std::unique_ptr<Sampler> {

@@ -93,6 +93,7 @@ RunFingerprint fingerprint_of(const Setup& setup) {
     const std::string value = content == contents.end() ? text_of(flag.value(setup.options)) : content->second;
     fingerprint.push_back({"--" + flag.name, value.empty() ? "not given" : value});
   }
+  fingerprint.push_back({"the selection of samples", setup.selection.empty() ? "none" : setup.selection});
   fingerprint.push_back({"the test split", setup.data.test ? identity_of(setup.data.test->manifest()) : "not there"});
   return fingerprint;
 }

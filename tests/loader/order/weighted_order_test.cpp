@@ -32,7 +32,7 @@ uint64_t sum_of(const std::vector<uint64_t>& weights) {
 
 /// rows * weight / sum, rounded down.
 uint64_t share_of(uint64_t weight, uint64_t rows, uint64_t sum) {
-  return static_cast<uint64_t>(static_cast<unsigned __int128>(weight) * rows / sum);
+  return static_cast<uint64_t>(static_cast<detail::Wide>(weight) * rows / sum);
 }
 
 TEST(WeightedOrderTest, AnEpochHasEveryElementItsShareOfTheRowsRoundedDownOrUp) {
@@ -50,8 +50,8 @@ TEST(WeightedOrderTest, AnEpochHasEveryElementItsShareOfTheRowsRoundedDownOrUp) 
     for (uint64_t e = 0; e < weights.size(); ++e) {
       const uint64_t count = copies[e].size(), share = share_of(weights[e], rows, sum);
       EXPECT_GE(count, share) << "trial " << trial << ", element " << e;
-      EXPECT_LE(count, share + (share_of(weights[e], rows, sum) * static_cast<unsigned __int128>(sum) ==
-                                        static_cast<unsigned __int128>(weights[e]) * rows
+      EXPECT_LE(count, share + (share_of(weights[e], rows, sum) * static_cast<detail::Wide>(sum) ==
+                                        static_cast<detail::Wide>(weights[e]) * rows
                                     ? 0
                                     : 1))
           << "trial " << trial << ", element " << e;
