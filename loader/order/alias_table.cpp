@@ -13,6 +13,7 @@ AliasTable::AliasTable(const std::vector<uint64_t>& weights) {
   const auto size = static_cast<uint64_t>(weights.size());
   std::vector<Wide> left;  // of each element, in units of which a column holds sum(w)
   std::vector<uint64_t> small, large;
+  left.reserve(size), entries_.reserve(size), small.reserve(size), large.reserve(size);
   for (uint64_t i = 0; i < size; ++i) {
     left.push_back(Wide{weights[i]} * size);
     (left.back() < sum_ ? small : large).push_back(i);
