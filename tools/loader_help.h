@@ -21,6 +21,9 @@ inline constexpr const char* kDecodeHelp =
     "region: libjpeg-turbo, down to the last row of the crop; full: libjpeg-turbo, the whole picture; auto: the first "
     "of these that a sample allows";
 
+inline constexpr const char* kAlsoHelp =
+    "a further data set of the same classes, whose samples come after those of --data; may be given several times. "
+    "--sampler mix says how many of each an epoch has (default: all of them, once)";
 inline constexpr const char* kExcludeHelp =
     "file of samples that are left out: an id per line, or a quarantine.jsonl of an earlier run";
 inline std::string subset_help() { return std::string("use ") + kSubsetHelp; }

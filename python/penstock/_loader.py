@@ -44,7 +44,8 @@ class Loader:
     Iterating gives one epoch: (images, labels) per step, as torch tensors where torch is imported, otherwise as NumPy
     arrays. Every next iteration gives the next epoch, unless `set_epoch()` says which.
 
-    data: the folder of a packed data set (penstock.pack, shardprep pack), or of one of its splits.
+    data: the folder of a packed data set (penstock.pack, shardprep pack), or of one of its splits. A list of them: their samples
+        one after the other; sampler="mix(proportion=3:1)" says how many of each an epoch has.
     split: "train", "test" or "all".
     batch_size: samples per batch, over all ranks together. Rank r has its share of every batch, so that the batches do
         not depend on the number of ranks.
@@ -70,7 +71,7 @@ class Loader:
         several, each takes from what the one before it has left.
     exclude_ids: a file of samples that are left out: an id per line, or a quarantine.jsonl.
     sampler: which samples an epoch has, and how often: "class-balanced(power=1)", "weighted(file=FILE)" with id and weight per
-        line, "weighted" with `weights`, "repeat(n=3)", "uniform(rows=10000)"; they take rows=, the length of an epoch.
+        line, "weighted" with `weights`, "repeat(n=3)", "uniform(rows=10000)", and for several data sets "mix(...)"; they take rows=, the length of an epoch.
         Counts are exact in every epoch, and the order is the same for any number of ranks; copies of a sample in one epoch are
         augmented by random numbers of their own. `loader.selection` says what was chosen.
     weights: with sampler="weighted": a number for each sample of the data set, in the order of `loader.dataset`.
@@ -100,7 +101,7 @@ class Loader:
     """
 
     @known_names
-    def __init__(self, data: "str | os.PathLike[str]", *, split: str = "train", batch_size: int = 64,
+    def __init__(self, data: "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]", *, split: str = "train", batch_size: int = 64,
                  workers: Optional[int] = None, prefetch: int = 4,
                  augment: "str | Sequence[Any] | Callable[..., Any] | None" = None, layout: str = "f32",
                  channels_last: bool = False, shuffle: "str | bool" = "global", tail: str = "pad", seed: int = 0,
@@ -128,8 +129,9 @@ class Loader:
                                          "shuffle": word("shuffle", shuffle, others=", True or False"), "tail": word("tail", tail)}
         own_layout = "u8" if device is not None or layout == "u8" else f"{layout}-nhwc" if channels_last else layout
         allocate, release = page_locking() if device is not None else (0, 0)
+        folders = [folder(one) for one in data] if isinstance(data, (list, tuple)) and data else [folder(data)]
         self._configuration = dict(
-            data=folder(data), split=text("split", split), augment=spec_list(augment),
+            data=folders[0], also=folders[1:], split=text("split", split), augment=spec_list(augment),
             workers=int32("workers", workers), prefetch=int32("prefetch", prefetch), rank=int32("rank", rank),
             world_size=int32("world_size", world_size), epoch_count=-1 if epochs is None else whole("epochs", epochs, 0),
             layout=own_layout, on_corrupt=word("on_corrupt", on_corrupt), decode=word("decode", decode),

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "loader/batch/loader.h"
 #include "loader/bottleneck/limit.h"
@@ -25,8 +26,8 @@ namespace penstock::python {
 /// behind), or that is called by a signal handler which runs inside of its own next().
 class NativeLoader {
  public:
-  /// `data` and `split` as for Dataset::open(), `augment` as for Pipeline.
-  NativeLoader(const std::filesystem::path& data, const std::string& split, const std::string& augment,
+  /// One or more `data`, which are joined, and `split` as for Dataset::open(), `augment` as for Pipeline.
+  NativeLoader(const std::vector<std::filesystem::path>& data, const std::string& split, const std::string& augment,
                LoaderOptions options);
   ~NativeLoader();
 

@@ -15,12 +15,16 @@ namespace {
 
 /// Opens --data. If that is the folder of one split, --split may only name that split.
 std::shared_ptr<const Dataset> open_dataset(const BenchOptions& options) {
-  auto dataset = Dataset::open(options.data, options.split, needed_shards(options.loader));
+  const RankShards share = options.also.empty() ? needed_shards(options.loader) : RankShards{};
+  auto dataset = Dataset::open(options.data, options.split, share);
   const auto& split = dataset->manifest().split;
   if (options.is_split_given && dataset->folder() == options.data && split != options.split) {
     throw config_error(concat("--split: is ", in_quotes(options.split), " with ", options.data,
                               ", the folder of split ", split, "; expected the data set's folder, or no --split"));
   }
+  std::vector<std::shared_ptr<const Dataset>> all{dataset};
+  for (const auto& other : options.also) all.push_back(Dataset::open(other, options.split));
+  dataset = Dataset::join(all);
   if (dataset->size() == 0) throw config_error(concat(dataset->folder().string(), ": 0 samples; expected 1 or more"));
   return dataset;
 }

@@ -27,6 +27,7 @@ std::string given_number(double value) { return value == -1 ? "" : json_text(nlo
 std::vector<Flag> data_flags() {
   return {
       {"data", kTrained, [](Options o) -> FlagValue { return o.data; }},
+      {"also", kTrained, [](Options o) -> FlagValue { return o.also; }},
       {"split", kTrained, [](Options o) -> FlagValue { return o.split; }},
       {"augment", kTrained, [](Options o) -> FlagValue { return o.augment; }},
       {"eval-augment", kTrained, [](Options o) -> FlagValue { return o.eval_augment; }},

@@ -57,6 +57,7 @@ std::string identity_of(const std::vector<std::string>& plugins) {
 /// For flags whose text may differ between ranks: what must be equal in its place.
 std::map<std::string, std::string> contents_of(const Setup& setup) {
   std::map<std::string, std::string> contents{{"data", identity_of(setup.data.train->manifest())},
+                                              {"also", count_text(setup.options.also.size(), "data set")},
                                               {"augment", setup.data.augment},
                                               {"eval-augment", setup.data.eval_augment}};
   if (setup.options.exact_shards > 0) contents["exact-kernels"] = kernels_text(setup.options);

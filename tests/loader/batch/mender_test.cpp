@@ -20,7 +20,7 @@ using testing_data::consume;
 using testing_data::make_loader;
 using testing_data::TestData;
 
-std::string digest_of(const TestData& data, LoaderOptions options, int world_size, const std::string& augment) {
+std::string mended_digest(const TestData& data, LoaderOptions options, int world_size, const std::string& augment) {
   Digest digest;
   options.world_size = world_size;
   for (options.rank = 0; options.rank < world_size; ++options.rank) {
@@ -33,7 +33,7 @@ std::string digest_of(const TestData& data, LoaderOptions options, int world_siz
   return digest.hex();
 }
 
-std::vector<nlohmann::json> lines_of(const std::filesystem::path& path) {
+std::vector<nlohmann::json> quarantine_lines(const std::filesystem::path& path) {
   std::vector<nlohmann::json> lines;
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
@@ -76,10 +76,10 @@ TEST(MenderTest, TheDigestIsTheSameForAnyRanksAndWorkers) {
   for (const auto policy : {OnCorrupt::kMask, OnCorrupt::kSubstitute})
     for (const char* augment : {"affine(degrees=10),resize(size=12)", "resize(size=12),mixup(alpha=1)"}) {
       LoaderOptions options{.batch_size = 20, .on_corrupt = policy};
-      const auto expected = digest_of(data, options, 1, augment);
+      const auto expected = mended_digest(data, options, 1, augment);
       for (const int ranks : {2, 3, 7}) {
         options.workers = ranks - 2;
-        EXPECT_EQ(digest_of(data, options, ranks, augment), expected) << augment << ", " << ranks << " ranks";
+        EXPECT_EQ(mended_digest(data, options, ranks, augment), expected) << augment << ", " << ranks << " ranks";
       }
     }
 }
@@ -139,7 +139,7 @@ TEST(MenderTest, TheQuarantineHasALineForEachCorruptSample) {
     LoaderOptions options{.workers = 2, .batch_size = 20, .on_corrupt = policy, .quarantine = path};
     auto loader = make_loader(data, options, "resize(size=12)");
     for (const int64_t epoch : {0, 1}) loader.start_epoch(epoch), consume(loader);
-    auto lines = lines_of(path);
+    auto lines = quarantine_lines(path);
     ASSERT_EQ(lines.size(), 2U);
     std::sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a["id"] < b["id"]; });
     EXPECT_EQ(lines[0]["id"], 1033);

@@ -16,7 +16,7 @@
 namespace penstock {
 namespace {
 
-std::vector<uint64_t> random_weights(std::mt19937_64& random, size_t size) {
+std::vector<uint64_t> drawn_weights(std::mt19937_64& random, size_t size) {
   std::vector<uint64_t> weights(size);
   for (auto& weight : weights)
     if (random() % 4 != 0) weight = (random() >> (20 + random() % 44)) + 1;
@@ -24,7 +24,7 @@ std::vector<uint64_t> random_weights(std::mt19937_64& random, size_t size) {
   return weights;
 }
 
-uint64_t sum_of(const std::vector<uint64_t>& weights) {
+uint64_t whole_of(const std::vector<uint64_t>& weights) {
   uint64_t sum = 0;
   for (const uint64_t weight : weights) sum += weight;
   return sum;
@@ -38,8 +38,8 @@ uint64_t share_of(uint64_t weight, uint64_t rows, uint64_t sum) {
 TEST(WeightedOrderTest, AnEpochHasEveryElementItsShareOfTheRowsRoundedDownOrUp) {
   std::mt19937_64 random(3);
   for (int trial = 0; trial < 300; ++trial) {
-    const auto weights = random_weights(random, 1 + random() % 100);
-    const uint64_t sum = sum_of(weights), rows = 1 + random() % 500;
+    const auto weights = drawn_weights(random, 1 + random() % 100);
+    const uint64_t sum = whole_of(weights), rows = 1 + random() % 500;
     const WeightedOrder order(weights);
     const WeightedOrder::Epoch epoch(order, rows, random(), random() % 100, trial % 2 == 0);
     std::map<uint64_t, std::set<uint32_t>> copies;
@@ -99,7 +99,7 @@ TEST(GroupOrderTest, GroupsHaveTheirSharesAndTheirElementsEqualOnes) {
     std::vector<uint64_t> sizes(1 + random() % 12), weights(sizes.size());
     for (size_t g = 0; g < sizes.size(); ++g) sizes[g] = random() % 40, weights[g] = sizes[g] > 0 ? random() >> 40 : 0;
     sizes[0] = 5, weights[0] += 1;
-    const uint64_t rows = 1 + random() % 600, sum = sum_of(weights);
+    const uint64_t rows = 1 + random() % 600, sum = whole_of(weights);
     const GroupOrder order(sizes, weights);
     const GroupOrder::Epoch epoch(order, rows, random(), random() % 9, trial % 2 == 0);
     std::map<uint64_t, uint64_t> counts;

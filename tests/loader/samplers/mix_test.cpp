@@ -20,7 +20,7 @@ using testing_data::TestData;
 
 using Datasets = std::vector<std::shared_ptr<const Dataset>>;
 
-std::string message_of(const std::function<void()>& body) {
+std::string mix_refusal(const std::function<void()>& body) {
   try {
     body();
   } catch (const Error& error) {
@@ -29,7 +29,7 @@ std::string message_of(const std::function<void()>& body) {
   return "";
 }
 
-class MixTest : public ::testing::Test {
+class MixedSetsTest : public ::testing::Test {
  protected:
   Loader loader_of(LoaderOptions options, const std::string& augment = "") const {
     return {all, pipeline_for(*all, augment), std::move(options)};
@@ -55,7 +55,7 @@ class MixTest : public ::testing::Test {
   std::shared_ptr<const Dataset> all = Dataset::join({a.open(), b.open(), c.open()});
 };
 
-TEST_F(MixTest, AJoinedDataSetHasTheSamplesOfAllOneAfterTheOther) {
+TEST_F(MixedSetsTest, AJoinedDataSetHasTheSamplesOfAllOneAfterTheOther) {
   EXPECT_EQ(all->size(), 170U);
   EXPECT_EQ(all->shard_count(), 5);
   EXPECT_EQ(all->at(119).id, 1119U);
@@ -79,28 +79,28 @@ TEST_F(MixTest, AJoinedDataSetHasTheSamplesOfAllOneAfterTheOther) {
   EXPECT_EQ(ids.count(1005), 3U);
 }
 
-TEST_F(MixTest, DataSetsThatDoNotFitTogetherAreOneLine) {
+TEST_F(MixedSetsTest, DataSetsThatDoNotFitTogetherAreOneLine) {
   const TestData colored({10}, {{12, 12, 3}});
-  EXPECT_THAT(message_of([&] {
+  EXPECT_THAT(mix_refusal([&] {
                 Dataset::join(Datasets{a.open(), colored.open()});
               }),
               HasSubstr("pictures have 3 channels; expected 1, as in " + a.folder().string()));
   Manifest other = a.open()->manifest();
   other.class_names[4] = "four";
   const auto folder = a.folder(), second = b.folder();
-  EXPECT_THAT(message_of([&] {
+  EXPECT_THAT(mix_refusal([&] {
                 join_manifests({{folder, a.open()->manifest()}, {second, other}});
               }),
               HasSubstr("class 4 is \"four\"; expected \"4\", as in " + folder.string()));
   other = a.open()->manifest();
   other.fields.push_back({.name = "age"});
-  EXPECT_THAT(message_of([&] {
+  EXPECT_THAT(mix_refusal([&] {
                 join_manifests({{folder, a.open()->manifest()}, {second, other}});
               }),
               HasSubstr("has the fields age; expected none"));
 }
 
-TEST_F(MixTest, CountsAreThoseThatWereAskedFor) {
+TEST_F(MixedSetsTest, CountsAreThoseThatWereAskedFor) {
   using Counts = std::map<int, uint64_t>;
   EXPECT_EQ(counts_of("mix(proportion=1:1:2,rows=400)"), (Counts{{0, 100}, {1, 100}, {2, 200}}));
   EXPECT_EQ(counts_of("mix(proportion=0.5:0.3:0.2)"), (Counts{{0, 85}, {1, 51}, {2, 34}}));
@@ -117,7 +117,7 @@ TEST_F(MixTest, CountsAreThoseThatWereAskedFor) {
   }
 }
 
-TEST_F(MixTest, BatchesAreStratifiedRandomOrOfOneDataSet) {
+TEST_F(MixedSetsTest, BatchesAreStratifiedRandomOrOfOneDataSet) {
   const auto parts_in_batches = [&](const std::string& sampler) {
     std::vector<std::map<int, int>> batches;
     const auto rows = rows_of({.batch_size = 20, .sampler = sampler});
@@ -141,7 +141,7 @@ TEST_F(MixTest, BatchesAreStratifiedRandomOrOfOneDataSet) {
   EXPECT_GT(of_first.size(), 2U);
 }
 
-TEST_F(MixTest, ADataSetThatIsListedTwiceHasTwoOrdersAndTwoAugmentations) {
+TEST_F(MixedSetsTest, ADataSetThatIsListedTwiceHasTwoOrdersAndTwoAugmentations) {
   all = Dataset::join({c.open(), c.open()});
   auto loader = loader_of({.batch_size = 20, .sampler = "mix(repeat=1:1)"}, "affine(degrees=40)");
   loader.start_epoch(0);
@@ -158,7 +158,7 @@ TEST_F(MixTest, ADataSetThatIsListedTwiceHasTwoOrdersAndTwoAugmentations) {
   EXPECT_EQ(pictures.size(), 20U);
 }
 
-TEST_F(MixTest, TheDigestIsTheSameForAnyRanksAndABatchCanBeReachedFromAnywhere) {
+TEST_F(MixedSetsTest, TheDigestIsTheSameForAnyRanksAndABatchCanBeReachedFromAnywhere) {
   for (const char* batches : {"random", "stratified", "per-source"}) {
     const std::string sampler = concat("mix(proportion=2:1:1,rows=303,batches=", batches, ")");
     const auto digest_of = [&](int world_size, int64_t first) {
@@ -183,9 +183,9 @@ TEST_F(MixTest, TheDigestIsTheSameForAnyRanksAndABatchCanBeReachedFromAnywhere) 
   }
 }
 
-TEST_F(MixTest, WhatIsWrongIsSaidInOneLine) {
+TEST_F(MixedSetsTest, WhatIsWrongIsSaidInOneLine) {
   const auto says = [&](const std::string& sampler, const std::string& subset = "") {
-    const auto message = message_of([&] { rows_of({.batch_size = 20, .subset = subset, .sampler = sampler}); });
+    const auto message = mix_refusal([&] { rows_of({.batch_size = 20, .subset = subset, .sampler = sampler}); });
     EXPECT_EQ(message.find('\n'), std::string::npos);
     return message;
   };

@@ -21,18 +21,18 @@ using testing_data::consume;
 using testing_data::make_loader;
 using testing_data::TestData;
 
-std::shared_ptr<const std::vector<double>> weights_of(std::vector<double> weights) {
+std::shared_ptr<const std::vector<double>> shared_weights(std::vector<double> weights) {
   return std::make_shared<const std::vector<double>>(std::move(weights));
 }
 
-std::shared_ptr<const std::vector<double>> random_weights(size_t size) {
+std::shared_ptr<const std::vector<double>> uneven_weights(size_t size) {
   std::mt19937 random(11);
   std::vector<double> weights(size);
   for (auto& weight : weights) weight = static_cast<double>(random() % 1000) / 100;
-  return weights_of(std::move(weights));
+  return shared_weights(std::move(weights));
 }
 
-std::map<uint64_t, uint64_t> counts_of(Loader& loader, int64_t epoch) {
+std::map<uint64_t, uint64_t> id_counts(Loader& loader, int64_t epoch) {
   std::map<uint64_t, uint64_t> counts;
   loader.start_epoch(epoch);
   consume(loader, [&](const Batch& batch) {
@@ -41,7 +41,7 @@ std::map<uint64_t, uint64_t> counts_of(Loader& loader, int64_t epoch) {
   return counts;
 }
 
-std::string message_of(const TestData& data, const LoaderOptions& options) {
+std::string refusal_of(const TestData& data, const LoaderOptions& options) {
   try {
     make_loader(data, options);
   } catch (const Error& error) {
@@ -50,8 +50,8 @@ std::string message_of(const TestData& data, const LoaderOptions& options) {
   return "";
 }
 
-std::string digest_of(const TestData& data, LoaderOptions options, int world_size, int64_t epoch,
-                      const std::string& augment = "affine(degrees=20),flip") {
+std::string sampled_digest(const TestData& data, LoaderOptions options, int world_size, int64_t epoch,
+                           const std::string& augment = "affine(degrees=20),flip") {
   Digest digest;
   options.world_size = world_size;
   for (options.rank = 0; options.rank < world_size; ++options.rank) {
@@ -63,27 +63,27 @@ std::string digest_of(const TestData& data, LoaderOptions options, int world_siz
 }
 
 /// Options that choose samples, for 120 of them.
-std::vector<LoaderOptions> choices() {
-  std::vector<LoaderOptions> choices;
+std::vector<LoaderOptions> all_choices() {
+  std::vector<LoaderOptions> all;
   for (const char* sampler :
        {"weighted", "weighted(rows=77)", "weighted(rows=500)", "weighted(replacement=true,rows=90)"})
-    choices.push_back({.batch_size = 24, .sampler = sampler, .weights = random_weights(120)});
+    all.push_back({.batch_size = 24, .sampler = sampler, .weights = uneven_weights(120)});
   for (const char* sampler : {"class-balanced", "class-balanced(power=0.5,rows=99)", "repeat(n=3)",
                               "repeat(n=4,rows=160)", "uniform(rows=50)", "uniform(rows=250)", ""})
-    choices.push_back({.batch_size = 24, .subset = "percent(0-75),fraction(0.8)", .sampler = sampler});
-  return choices;
+    all.push_back({.batch_size = 24, .subset = "percent(0-75),fraction(0.8)", .sampler = sampler});
+  return all;
 }
 
-std::string name_of(const LoaderOptions& options) { return options.subset + " " + options.sampler; }
+std::string choice_name(const LoaderOptions& options) { return options.subset + " " + options.sampler; }
 
 TEST(SamplerTest, WeightedCountsAreExactInEveryEpoch) {
   const TestData data({70, 50});
-  const auto weights = random_weights(120);
+  const auto weights = uneven_weights(120);
   double sum = 0;
   for (const double weight : *weights) sum += weight;
   auto loader = make_loader(data, {.batch_size = 16, .sampler = "weighted(rows=500)", .weights = weights});
   for (const int64_t epoch : {0, 1, 5}) {
-    auto counts = counts_of(loader, epoch);
+    auto counts = id_counts(loader, epoch);
     uint64_t rows = 0;
     for (uint64_t index = 0; index < 120; ++index) {
       const double share = 500 * (*weights)[index] / sum;
@@ -107,7 +107,7 @@ TEST(SamplerTest, ClassesAreBalancedToOneRow) {
     auto loader =
         make_loader(data, {.batch_size = 16, .subset = subset, .sampler = concat("class-balanced(rows=", rows, ")")});
     std::map<uint64_t, uint64_t> of_class;
-    auto counts = counts_of(loader, 3);
+    auto counts = id_counts(loader, 3);
     for (const auto& [id, count] : counts) of_class[(id - 1000) % 10] += count;
     for (uint64_t label = 0; label < 10; ++label) {
       EXPECT_GE(of_class[label], 20U) << label;
@@ -119,7 +119,7 @@ TEST(SamplerTest, ClassesAreBalancedToOneRow) {
     }
   }
   auto as_they_are = make_loader(data, {.batch_size = 16, .subset = subset, .sampler = "class-balanced(power=0)"});
-  for (const auto& [id, count] : counts_of(as_they_are, 0)) EXPECT_EQ(count, 1U) << id;
+  for (const auto& [id, count] : id_counts(as_they_are, 0)) EXPECT_EQ(count, 1U) << id;
 }
 
 TEST(SamplerTest, RepeatPutsEveryCopyIntoOneBatchAndOnARankOfItsOwn) {
@@ -148,19 +148,19 @@ TEST(SamplerTest, RepeatPutsEveryCopyIntoOneBatchAndOnARankOfItsOwn) {
 
 TEST(SamplerTest, TheDigestIsTheSameForAnyRanksAndWorkers) {
   const TestData data({70, 50});
-  for (auto options : choices()) {
-    const auto expected = digest_of(data, options, 1, 2);
+  for (auto options : all_choices()) {
+    const auto expected = sampled_digest(data, options, 1, 2);
     for (int ranks = 2; ranks <= 8; ++ranks)
-      EXPECT_EQ(digest_of(data, options, ranks, 2), expected) << name_of(options) << ", " << ranks << " ranks";
+      EXPECT_EQ(sampled_digest(data, options, ranks, 2), expected) << choice_name(options) << ", " << ranks << " ranks";
     options.workers = 3;
-    EXPECT_EQ(digest_of(data, options, 2, 2), expected) << name_of(options);
-    EXPECT_NE(digest_of(data, options, 2, 3), expected) << name_of(options) << ": epochs differ";
+    EXPECT_EQ(sampled_digest(data, options, 2, 2), expected) << choice_name(options);
+    EXPECT_NE(sampled_digest(data, options, 2, 3), expected) << choice_name(options) << ": epochs differ";
   }
 }
 
 TEST(SamplerTest, ABatchIsTheSameWhetherTheLoaderCameToItOrBeganThere) {
   const TestData data({70, 50});
-  for (const auto& options : choices()) {
+  for (const auto& options : all_choices()) {
     auto walking = make_loader(data, options, "affine(degrees=20)");
     std::vector<BatchCopy> batches;
     for (const int64_t epoch : {0, 1, 2, 3}) {
@@ -172,7 +172,8 @@ TEST(SamplerTest, ABatchIsTheSameWhetherTheLoaderCameToItOrBeganThere) {
     for (const int64_t first : {int64_t{0}, walking.batches_per_epoch() / 2, walking.batches_per_epoch() - 1}) {
       auto jumping = make_loader(data, options, "affine(degrees=20)");
       jumping.start_epoch(3, first);
-      EXPECT_EQ(BatchCopy(*jumping.next()), batches[static_cast<size_t>(first)]) << name_of(options) << ": " << first;
+      EXPECT_EQ(BatchCopy(*jumping.next()), batches[static_cast<size_t>(first)])
+          << choice_name(options) << ": " << first;
     }
   }
 }
@@ -181,7 +182,7 @@ TEST(SamplerTest, ASampleThatComesTwiceInAnEpochIsAugmentedTwice) {
   const TestData data({10});
   for (const char* sampler : {"uniform(rows=40)", "weighted(rows=40)", "weighted(rows=40,replacement=true)"}) {
     auto loader =
-        make_loader(data, {.batch_size = 40, .sampler = sampler, .weights = weights_of(std::vector<double>(10, 1))},
+        make_loader(data, {.batch_size = 40, .sampler = sampler, .weights = shared_weights(std::vector<double>(10, 1))},
                     "affine(degrees=40)");
     loader.start_epoch(0);
     const auto batch = *loader.next();
@@ -196,10 +197,10 @@ TEST(SamplerTest, ASampleThatComesTwiceInAnEpochIsAugmentedTwice) {
 
 TEST(SamplerTest, TheFirstCopyIsThatOfALoaderWithoutASampler) {
   const TestData data({40, 60});
-  EXPECT_EQ(digest_of(data, {.batch_size = 20, .sampler = "repeat(n=1)"}, 1, 4),
-            digest_of(data, {.batch_size = 20}, 1, 4));
-  EXPECT_EQ(digest_of(data, {.batch_size = 20, .subset = "percent(0-100)"}, 1, 4),
-            digest_of(data, {.batch_size = 20}, 1, 4));
+  EXPECT_EQ(sampled_digest(data, {.batch_size = 20, .sampler = "repeat(n=1)"}, 1, 4),
+            sampled_digest(data, {.batch_size = 20}, 1, 4));
+  EXPECT_EQ(sampled_digest(data, {.batch_size = 20, .subset = "percent(0-100)"}, 1, 4),
+            sampled_digest(data, {.batch_size = 20}, 1, 4));
 }
 
 TEST(SamplerTest, WeightsComeFromAFileById) {
@@ -210,10 +211,10 @@ TEST(SamplerTest, WeightsComeFromAFileById) {
   for (int index = 29; index >= 0; --index) text += concat(1000 + index, ",", index % 3, "\n");
   for (int index = 0; index < 30; ++index) weights.push_back(index % 3);
   std::ofstream(path) << text;
-  EXPECT_EQ(digest_of(data, {.batch_size = 20, .sampler = "weighted(file=" + path + ")"}, 1, 0),
-            digest_of(data, {.batch_size = 20, .sampler = "weighted", .weights = weights_of(weights)}, 1, 0));
+  EXPECT_EQ(sampled_digest(data, {.batch_size = 20, .sampler = "weighted(file=" + path + ")"}, 1, 0),
+            sampled_digest(data, {.batch_size = 20, .sampler = "weighted", .weights = shared_weights(weights)}, 1, 0));
   std::ofstream(path) << "1000,1\n";
-  EXPECT_THAT(message_of(data, {.sampler = "weighted(file=" + path + ")"}),
+  EXPECT_THAT(refusal_of(data, {.sampler = "weighted(file=" + path + ")"}),
               HasSubstr("has no weight for sample 1 (id 1001); expected one for every sample"));
 }
 
@@ -225,13 +226,13 @@ TEST(SamplerTest, TextAndIdentitySayWhatIsChosen) {
   EXPECT_EQ(order({.subset = "percent(0-50)", .sampler = "class-balanced(rows=205)"}).text(),
             "subset percent(0-50), sampler class-balanced(rows=205): 205 rows per epoch of 60 samples; 10 classes of "
             "20 to 21 rows each");
-  EXPECT_THAT(order({.sampler = "weighted", .weights = weights_of(std::vector<double>(120, 2))}).text(),
+  EXPECT_THAT(order({.sampler = "weighted", .weights = shared_weights(std::vector<double>(120, 2))}).text(),
               HasSubstr("a sample occurs 1 to 1 times"));
   const auto identity = [&](const LoaderOptions& options) { return order(options).identity(*data.open()); };
   auto weights = std::vector<double>(120, 2);
-  const auto even = identity({.sampler = "weighted", .weights = weights_of(weights)});
+  const auto even = identity({.sampler = "weighted", .weights = shared_weights(weights)});
   weights[7] = 3;
-  EXPECT_NE(identity({.sampler = "weighted", .weights = weights_of(weights)}), even);
+  EXPECT_NE(identity({.sampler = "weighted", .weights = shared_weights(weights)}), even);
   EXPECT_NE(identity({.subset = "fraction(0.5,seed=1)"}), identity({.subset = "fraction(0.5,seed=2)"}));
 }
 
@@ -240,14 +241,14 @@ TEST(SamplerTest, WhatIsWrongIsSaidInOneLine) {
   const auto nan = std::nan("");
   const auto of = [](std::vector<double> weights) {
     weights.resize(120, 1);
-    return weights_of(std::move(weights));
+    return shared_weights(std::move(weights));
   };
   const std::vector<std::pair<LoaderOptions, std::string>> wrong{
       {{.sampler = "weighted", .weights = of({1, -2})},
        "sampler weighted: the weight of sample 1 (id 1001) is -2; expected a number of 0 or more"},
       {{.sampler = "weighted", .weights = of({nan})}, "the weight of sample 0 (id 1000) is nan"},
-      {{.sampler = "weighted", .weights = weights_of(std::vector<double>(120))}, "all 120 weights are 0"},
-      {{.sampler = "weighted", .weights = weights_of({1, 2})}, "2 weights for 120 samples; expected one for each"},
+      {{.sampler = "weighted", .weights = shared_weights(std::vector<double>(120))}, "all 120 weights are 0"},
+      {{.sampler = "weighted", .weights = shared_weights({1, 2})}, "2 weights for 120 samples; expected one for each"},
       {{.sampler = "weighted"}, "sampler weighted: has no weights"},
       {{.weights = of({1})}, "120 weights without a sampler"},
       {{.sampler = "wighted"}, "unknown sampler \"wighted\"; did you mean \"weighted\"?"},
@@ -260,7 +261,7 @@ TEST(SamplerTest, WhatIsWrongIsSaidInOneLine) {
       {{.shuffle = Shuffle::kRankLocal, .sampler = "uniform"}, "sampler uniform with rank-local shuffling"},
       {{.shuffle = Shuffle::kRankLocal, .subset = "percent(0-10)"}, "subset percent(0-10) with rank-local shuffling"}};
   for (const auto& [options, expected] : wrong) {
-    const auto message = message_of(data, options);
+    const auto message = refusal_of(data, options);
     EXPECT_THAT(message, HasSubstr(expected));
     EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   }
@@ -268,10 +269,10 @@ TEST(SamplerTest, WhatIsWrongIsSaidInOneLine) {
 
 TEST(SamplerTest, AMixTakesPartnersFromTheSampledBatch) {
   const TestData data({70, 50});
-  LoaderOptions options{.batch_size = 24, .sampler = "weighted(rows=100)", .weights = random_weights(120)};
-  const auto expected = digest_of(data, options, 1, 0, "affine(degrees=20),mixup(alpha=1)");
+  LoaderOptions options{.batch_size = 24, .sampler = "weighted(rows=100)", .weights = uneven_weights(120)};
+  const auto expected = sampled_digest(data, options, 1, 0, "affine(degrees=20),mixup(alpha=1)");
   for (const int ranks : {2, 5})
-    EXPECT_EQ(digest_of(data, options, ranks, 0, "affine(degrees=20),mixup(alpha=1)"), expected);
+    EXPECT_EQ(sampled_digest(data, options, ranks, 0, "affine(degrees=20),mixup(alpha=1)"), expected);
 }
 
 }  // namespace

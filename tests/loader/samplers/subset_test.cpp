@@ -21,7 +21,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing_data::TestData;
 
-std::string message_of(const std::function<void()>& body) {
+std::string said_by(const std::function<void()>& body) {
   try {
     body();
   } catch (const Error& error) {
@@ -85,7 +85,7 @@ TEST_F(SubsetTest, ClassesIdsAndExcludedOnes) {
 }
 
 TEST_F(SubsetTest, WhatIsWrongIsSaidInOneLine) {
-  const auto says = [&](const std::string& subset) { return message_of([&] { chosen(subset); }); };
+  const auto says = [&](const std::string& subset) { return said_by([&] { chosen(subset); }); };
   EXPECT_THAT(says("classes(10)"), HasSubstr("unknown class \"10\""));
   EXPECT_THAT(says("percent(10-10)"), HasSubstr("range is 10 to 10; expected 0 to 100 per cent"));
   EXPECT_THAT(says("percent(0-101)"), HasSubstr("range is 0 to 101"));
@@ -101,7 +101,7 @@ TEST_F(SubsetTest, WhatIsWrongIsSaidInOneLine) {
   EXPECT_THAT(says("ids(/nowhere)"), HasSubstr("/nowhere"));
   std::string all;
   for (int id = 1000; id < 1100; ++id) all += std::to_string(id) + "\n";
-  EXPECT_THAT(message_of([&] { chosen("", written(all)); }), HasSubstr("leaves 0 of the 100 samples"));
+  EXPECT_THAT(said_by([&] { chosen("", written(all)); }), HasSubstr("leaves 0 of the 100 samples"));
   for (const char* subset : {"classes(10)", "percent(0-1)", "half(0.5=1)"})
     EXPECT_EQ(says(subset).find('\n'), std::string::npos);
 }
@@ -118,9 +118,7 @@ TEST(WeightsTest, KeepProportionsAndNeverMakeSomethingOfNothing) {
   EXPECT_EQ(whole[0], 2 * whole[3]);
   EXPECT_EQ(whole[1], 0U);
   EXPECT_EQ(whole[4], 1U) << "a weight above 0 stays above 0";
-  const auto says = [&](std::vector<double> weights) {
-    return message_of([&] { whole_weights(weights, "here", name); });
-  };
+  const auto says = [&](std::vector<double> weights) { return said_by([&] { whole_weights(weights, "here", name); }); };
   EXPECT_THAT(says({1, -1}), HasSubstr("here: the weight of sample 1 is -1; expected a number of 0 or more"));
   EXPECT_THAT(says({std::nan("")}), HasSubstr("the weight of sample 0 is nan"));
   EXPECT_THAT(says({std::numeric_limits<double>::infinity()}), HasSubstr("is inf"));
@@ -140,9 +138,8 @@ TEST_F(SubsetTest, WeightsOfIdsAreReadLineByLine) {
   const auto weights = read_id_weights(written("1000,0.5\n1001 2\n\n1002,\t1e3\n"));
   EXPECT_EQ(weights.size(), 3U);
   EXPECT_EQ(weights.at(1002), 1000);
-  EXPECT_THAT(message_of([&] { read_id_weights(written("1000,1\n1000,2\n")); }), HasSubstr("line 2: id 1000"));
-  EXPECT_THAT(message_of([&] { read_id_weights(written("1000\n")); }),
-              HasSubstr("expected the id of a sample and its"));
+  EXPECT_THAT(said_by([&] { read_id_weights(written("1000,1\n1000,2\n")); }), HasSubstr("line 2: id 1000"));
+  EXPECT_THAT(said_by([&] { read_id_weights(written("1000\n")); }), HasSubstr("expected the id of a sample and its"));
 }
 
 }  // namespace
