@@ -70,10 +70,11 @@ class Loader:
     subset: some of the samples: "percent(0-10)" of each class, "fraction(0.1,seed=1)", "ids(FILE)" or "classes(cat:dog)"; of
         several, each takes from what the one before it has left.
     exclude_ids: a file of samples that are left out: an id per line, or a quarantine.jsonl.
-    sampler: which samples an epoch has, and how often: "class-balanced(power=1)", "weighted(file=FILE)" with id and weight per
-        line, "weighted" with `weights`, "repeat(n=3)", "uniform(rows=10000)", and for several data sets "mix(...)"; they take rows=, the length of an epoch.
-        Counts are exact in every epoch, and the order is the same for any number of ranks; copies of a sample in one epoch are
-        augmented by random numbers of their own. `loader.selection` says what was chosen.
+    sampler: which samples an epoch has, and how often: "class-balanced(power=1)", "weighted(field=NAME)" of the data set,
+        "weighted(file=FILE)" with id and weight per line, "weighted" with `weights`, "repeat(n=3)", "uniform(rows=10000)", and
+        for several data sets "mix(...)"; rows= is the length of an epoch. Counts are exact in every epoch, and the order
+        is the same for any number of ranks; copies of a sample in one epoch are augmented by random numbers of their own.
+        `loader.selection` says what was chosen.
     weights: with sampler="weighted": a number for each sample of the data set, in the order of `loader.dataset`.
     on_corrupt: what a corrupt sample does. "fail": its step raises a CorruptError; "mask": its image is zeros and has weight 0
         (`batch.weights`); "substitute": another sample of its class has its place, or if 8 of them are corrupt as well, it
