@@ -232,7 +232,7 @@ TEST(MoveBoxesTest, BoxesWithoutAnAreaAndSingularMapsLeaveNothing) {
   move_keypoints(points, 1, plan, {});
   EXPECT_EQ(points[0], KeyPoint{});
   std::vector<uint8_t> output(output_count(plan));
-  draw_polygon(std::vector<Point>{{0, 0}, {20, 0}, {20, 20}}, plan, output);
+  draw_polygon(std::vector<Vertex>{{0, 0}, {20, 0}, {20, 20}}, plan, output);
   EXPECT_FALSE(hull_of(output, 20));
 }
 
@@ -264,7 +264,7 @@ TEST(DrawPolygonTest, APolygonOfWholePixelsIsTheMaskOfItsBoxUnderEveryPlan) {
     const int height = rng.between(8, 60), width = rng.between(8, 60);
     const Box box = random_box(height, width, rng);
     const Plan plan = Pipeline(random_geometry(rng), {}).plan(height, width, 2, 0, id);
-    const std::vector<Point> corners{{box.x0, box.y0}, {box.x1, box.y0}, {box.x1, box.y1}, {box.x0, box.y1}};
+    const std::vector<Vertex> corners{{box.x0, box.y0}, {box.x1, box.y0}, {box.x1, box.y1}, {box.x0, box.y1}};
     std::vector<uint8_t> polygon(output_count(plan));
     draw_polygon(corners, plan, polygon);
     const auto mask = moved(drawn(box, height, width), plan, MaskBorder::kFill);
@@ -289,7 +289,7 @@ TEST(DrawPolygonTest, APolygonOfWholePixelsIsTheMaskOfItsBoxUnderEveryPlan) {
 }
 
 TEST(DrawPolygonTest, NeighboursShareNoPixelAndLeaveNoneOut) {
-  const std::vector<Point> left{{0, 0}, {7.3F, 0}, {3.1F, 12}, {0, 12}},
+  const std::vector<Vertex> left{{0, 0}, {7.3F, 0}, {3.1F, 12}, {0, 12}},
       right{{7.3F, 0}, {15, 0}, {15, 12}, {3.1F, 12}};
   const Plan plan = Plan::identity(12, 15);
   std::vector<uint8_t> a(output_count(plan)), b(output_count(plan));
