@@ -140,7 +140,7 @@ TEST(TargetsTest, TheHullOfABoxDrawnAsAMaskIsTheBoxUnderTenThousandPlans) {
     ++(are_kept ? compared : turned);
   }
   EXPECT_GT(compared, 2500U);
-  EXPECT_GT(turned, 200U);
+  EXPECT_GT(turned, 50U);
   EXPECT_GT(gone, 200U);
   EXPECT_GT(mirrored_borders, 400U);
 }
@@ -152,6 +152,7 @@ TEST(TargetsTest, APictureWhoseLevelsAreAMasksValuesHasItsPixels) {
     const auto picture = test::noise_picture(height, width, 1, rng);  // as stored
     Plan plan = Pipeline(random_geometry(rng), {}).plan(Plan::upright(orientation, height, width), 3, 0, id);
     plan.filter = Filter::kNearest;
+    plan.color_step_count = 0;  // of trivial-augment
     const auto levels = test::rendered(picture.view, plan, test::kLevels, Layout::kU8Nhwc);
     const std::vector<uint16_t> wide(picture.pixels.begin(), picture.pixels.end());
     std::vector<uint16_t> wide_output(output_count(plan));
