@@ -13,6 +13,7 @@
 #include "core/limits.h"
 #include "core/text.h"
 #include "loader/batch/prefetch.h"
+#include "loader/batch/sample_boxes.h"
 #include "loader/files/map_guard.h"
 
 namespace penstock::detail {
@@ -21,7 +22,7 @@ namespace {
 constexpr int kFullScale = 8;    // DCT scale, in eighths
 constexpr int kTimedEvery = 17;  // not a power of two, so that the timed rows wander over the batch
 constexpr int64_t kAlwaysTimedNs = 20000;
-constexpr int64_t kPagesAhead = 4, kRowsAhead = 2;
+constexpr int64_t kPagesAhead = 4, kRowsAhead = 2;  // rows
 
 /// Prefetches the pages of the row kPagesAhead after row k, and the bytes of the row kRowsAhead after it.
 void prefetch_after(const std::vector<RowWorker::Row>& rows, int64_t k, int64_t count) {
@@ -80,6 +81,7 @@ RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, co
       leaves_out_(options.leaves_out),
       samples_(*dataset_, options),
       mender_(*dataset_, samples_, options),
+      boxes_field_(boxes_field(pipeline_, *dataset_)),
       extent_(find_extent()),
       row_bytes_(rendered_bytes(options.layout, extent_)),
       makers_(makers_of(options.columns, {*dataset_, extent_, layout_})),
@@ -88,6 +90,10 @@ RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, co
   if (leaves_out_ && mixes())
     throw bug_error(concat("loader: leaves samples out, and the transforms ", pipeline_.text(),
                            " mix rows of a batch; expected one of the two"));
+  for (const auto& maker : makers_)
+    if (mixes() && maker->is_in_pixels())
+      throw config_error(concat("columns: ", maker->columns().front().name, " is in pixels, and the transforms ",
+                                pipeline_.text(), " mix the pixels of two rows; expected one of the two"));
   if (leaves_out_ && !makers_.empty())
     throw bug_error(
         concat("loader: leaves samples out, and has the columns ", options.columns, "; expected one of the two"));
@@ -205,7 +211,10 @@ void RowMaker::make_whole(const BatchContext& context, const RowWorker::Row& row
                           int64_t i, const KnownColumns& columns, RowWorker& worker) const {
   std::byte* const output = columns.pixels + static_cast<size_t>(i) * row_bytes_;
   &partner == &row ? make_row(context, row, output, worker) : make_mixed(context, row, partner, output, worker);
-  if (!makers_.empty()) make_columns(context, row, i, columns.block);
+  if (makers_.empty()) return;
+  // The last row that was rendered in a mix is the partner.
+  if (&partner != &row) worker.drawn_plan = plan_of(context.epoch, row);
+  make_columns(context, row, worker.drawn_plan, i, columns.block);
 }
 
 /// Makes row i where its sample or its partner is corrupt; returns whether it could be made with others.
@@ -311,9 +320,8 @@ void RowMaker::make_row(const BatchContext& context, const RowWorker::Row& row, 
   worker.until_timed = worker.timed_every;
 }
 
-/// The plan is drawn again, so that rows cost nothing more where no maker asks for it.
-void RowMaker::make_columns(const BatchContext& context, const RowWorker::Row& row, int64_t i, std::byte* block) const {
-  const Plan plan = plan_of(context.epoch, row);
+void RowMaker::make_columns(const BatchContext& context, const RowWorker::Row& row, const Plan& plan, int64_t i,
+                            std::byte* block) const {
   const auto place = static_cast<size_t>(i);
   const auto* const pixels = format_.begin<const std::byte>(block, Column::kImages) + place * row_bytes_;
   const ColumnRow whole{row.sample, row.index, context.epoch, plan, {pixels, row_bytes_}};
@@ -346,6 +354,7 @@ void RowMaker::emulate_load() const {
 void RowMaker::render_row(const BatchContext& context, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
                           Laps& laps) const {
   const Plan plan = plan_of(context.epoch, row);
+  if (!makers_.empty()) worker.drawn_plan = plan;
   laps.end_of(worker.plan);
   const int scale = scale_of(row.sample, plan);
   if (scale == kFullScale)
@@ -366,7 +375,8 @@ Plan RowMaker::plan_of(int64_t epoch, const RowWorker::Row& row) const {
   const Extent& extent = row.sample.extent;
   const Plan whole = Plan::upright(row.sample.orientation, extent.height, extent.width);
   const Plan plan = pipeline_.plan(whole, row.copy == 0 ? seed_ : seed_of_copy(seed_, row.copy),
-                                   static_cast<uint32_t>(epoch), row.sample.id);
+                                   static_cast<uint32_t>(epoch), row.sample.id,
+                                   boxes_field_ ? boxes_of(*dataset_, row.index, *boxes_field_) : std::vector<Box>());
   if (plan.output_height != extent_.height || plan.output_width != extent_.width)
     throw other_size(row, plan.output_height, plan.output_width);
   return plan;
