@@ -17,6 +17,7 @@
 #include "loader/batch/loader_options.h"
 #include "loader/batch/loader_statistics.h"
 #include "loader/batch/mender.h"
+#include "loader/batch/row_renderer.h"
 #include "loader/batch/sample_order.h"
 #include "loader/codecs/codec.h"
 #include "loader/order/partition.h"
@@ -78,9 +79,9 @@ class RowMaker {
     int64_t mix_row = 0;        // the position in `mix` of this rank's row 0
   };
 
-  Extent find_extent() const;
   std::vector<Column> made_columns() const;
-  bool mixes() const { return pipeline_.batch_mix().kind != BatchMix::Kind::kNone; }
+  const Pipeline& pipeline() const { return renderer_.pipeline(); }
+  bool mixes() const { return pipeline().batch_mix().kind != BatchMix::Kind::kNone; }
   KnownColumns columns_in(std::byte* block) const;
   BatchContext context_of(int64_t epoch, int64_t index) const;
   void make_group(const BatchContext& context, int64_t begin, int64_t end, const KnownColumns& columns,
@@ -95,6 +96,8 @@ class RowMaker {
             const KnownColumns& columns, RowWorker& worker) const;
   void make_columns(const BatchContext& context, const RowWorker::Row& row, const Plan& plan, int64_t i,
                     std::byte* block) const;
+  void make_view(const BatchContext& context, const RowWorker::Row& row, size_t view, int64_t i, std::byte* block,
+                 RowWorker& worker) const;
   void clear_columns(int64_t begin, int64_t end, std::byte* block) const;
   void emulate_load() const;
   void make_mixed(const BatchContext& context, const RowWorker::Row& row, const RowWorker::Row& partner,
@@ -103,28 +106,20 @@ class RowMaker {
                 std::byte* blended = nullptr) const;
   void render_row(const BatchContext& context, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
                   Laps& laps) const;
-  void render_at(int scale, const Plan& plan, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
-                 Laps& laps) const;
-  Plan plan_of(int64_t epoch, const RowWorker::Row& row) const;
-  Error other_size(const RowWorker::Row& row, int height, int width) const;  ///< Says which transforms would help.
-  int scale_of(const Sample& sample, const Plan& plan) const;
-  Picture decode(const RowWorker::Row& row, const Plan& plan, int scale, DecodeScratch& scratch) const;
 
   std::shared_ptr<const Dataset> dataset_;
-  Pipeline pipeline_;
+  RowRenderer renderer_;
+  std::vector<RowRenderer> views_;
   uint64_t seed_;
   Shuffle shuffle_;
   Layout layout_;
-  DecodePath decode_;
-  bool scales_dct_;
   int64_t emulated_load_ns_;
   std::function<bool()> ends_emulated_load_;
   std::function<bool(uint64_t)> leaves_out_;
   SampleOrder samples_;
   Mender mender_;
-  std::optional<size_t> boxes_field_;  // the number of the field that the transforms look at
-  Extent extent_;                      // of one rendered sample
-  size_t row_bytes_;                   // of its pixels
+  Extent extent_;     // of one rendered sample
+  size_t row_bytes_;  // of its pixels
   std::vector<std::unique_ptr<const ColumnMaker>> makers_;
   std::vector<size_t> column_counts_;  // one entry per maker
   BatchFormat format_;
