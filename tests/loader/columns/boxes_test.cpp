@@ -171,6 +171,30 @@ TEST_F(ObjectColumnsTest, AMaskShowsThePixelsThatThePictureShows) {
            });
 }
 
+TEST_F(ObjectColumnsTest, APictureThatLiesOnItsSideHasTheFieldsOfTheUprightOne) {
+  const auto rows_of = [&](int orientation) {
+    ObjectSource source(8);
+    source.orientation = orientation;
+    dataset_ = packed(source);
+    std::vector<std::vector<uint8_t>> rows;
+    each_row(loader(kAll, "random-resized-crop(size=24,filter=nearest),flip"), [&](const Batch& batch, int64_t row) {
+      EXPECT_EQ(row_of<uint8_t>(batch, "segmentation", row), row_of<uint8_t>(batch, "images", row)) << orientation;
+      for (const char* name : {"boxes", "boxes.kinds", "boxes.corners", "boxes.shapes"})
+        rows.push_back(row_of<uint8_t>(batch, name, row));
+    });
+    return rows;
+  };
+  const auto upright = rows_of(1);
+  for (int orientation = 2; orientation <= 8; ++orientation) {
+    const auto rows = rows_of(orientation);
+    ASSERT_EQ(rows.size(), upright.size());
+    size_t differing = 0, bytes = 0;  // but for rounding: the maps are not the same numbers
+    for (size_t i = 0; i < rows.size(); ++i)
+      for (size_t k = 0; k < rows[i].size(); ++k, ++bytes) differing += rows[i][k] != upright[i][k];
+    EXPECT_LT(differing, bytes / 200) << orientation;
+  }
+}
+
 TEST_F(ObjectColumnsTest, AreTheSameForAnyNumberOfWorkers) {
   const auto digest_of = [&](int workers) {
     Digest digest;
