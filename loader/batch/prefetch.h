@@ -1,4 +1,4 @@
-// prefetch(): asks the processor for the bytes of a sample before they are read.
+// Prefetching the bytes of samples before their turn.
 #pragma once
 
 #include <algorithm>
@@ -8,11 +8,11 @@
 
 namespace penstock::detail {
 
-constexpr size_t kPrefetchBytes = 4096;
-
 /// GCC takes a function that only prefetches for one without an effect, and drops the calls of it. Without this
 /// function, that cost 30 % of the time of an MNIST sample.
 inline void keep_call() { asm volatile(""); }
+
+constexpr size_t kPrefetchBytes = 4096;
 
 /// In a shuffled order the hardware cannot guess the next sample, so that the bytes of a small picture are prefetched
 /// before its turn. There are two steps, because the address translation of a page that was not used for long takes
