@@ -262,6 +262,12 @@ TEST_F(ObjectColumnsTest, PackingRefusesMasksThatAreNotOfTheirBoxes) {
                 s.fields[3] = pack_instances(shapes);
               }),
               HasSubstr("field \"shapes\": mask 0: runs add up to 10; expected the 1200 pixels of the picture"));
+  EXPECT_THAT(error_after([](SourceSample& s) { s.fields[4].resize(s.fields[4].size() / 2); }),
+              HasSubstr("field \"segmentation\": PNG: "));
+  EXPECT_THAT(error_after([](SourceSample& s) {
+                s.fields[4] = detail::write_png(std::vector<uint8_t>(31 * 40), {31, 40, 1});
+              }),
+              HasSubstr("field \"segmentation\": a mask of 31 x 40; expected 30 x 40, as the picture has"));
 }
 
 }  // namespace
