@@ -50,7 +50,7 @@ nb::bytes png_of(const Pixels& pixels) {
   if (extent.channels != 1 && extent.channels != 3)
     throw config_error(concat("pixels of ", extent.channels, " channels; expected 1 or 3"));
   const auto png = detail::write_png({pixels.data(), pixels.size()}, extent);
-  return {png.data(), png.size()};
+  return nb::bytes(png.data(), png.size());
 }
 
 /// `pixels`: H x W or H x W x C.
