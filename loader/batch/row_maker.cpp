@@ -50,23 +50,6 @@ std::vector<size_t> counts_of(const std::vector<std::unique_ptr<const ColumnMake
 
 }  // namespace
 
-/// Times the stages of one row, when the row is one of those that are timed.
-class RowMaker::Laps {
- public:
-  explicit Laps(uint64_t weight) : weight_(weight), start_ns_(weight > 0 ? now_ns() : 0), last_ns_(start_ns_) {}
-  void end_of(Histogram& stage) {
-    if (weight_ == 0) return;
-    const int64_t now = now_ns();
-    stage.add(now - last_ns_, weight_);
-    last_ns_ = now;
-  }
-  int64_t total_ns() const { return last_ns_ - start_ns_; }
-
- private:
-  uint64_t weight_;
-  int64_t start_ns_, last_ns_;
-};
-
 RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, const LoaderOptions& options)
     : dataset_(std::move(dataset)),
       pipeline_(std::move(pipeline)),
