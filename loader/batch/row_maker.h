@@ -7,6 +7,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "augment/transform.h"
@@ -16,6 +17,7 @@
 #include "loader/batch/loader_options.h"
 #include "loader/batch/loader_statistics.h"
 #include "loader/batch/mender.h"
+#include "loader/batch/row_renderer.h"
 #include "loader/batch/sample_order.h"
 #include "loader/codecs/codec.h"
 #include "loader/order/partition.h"
@@ -43,6 +45,7 @@ struct alignas(128) RowWorker {  // 128: neighbouring cache lines are fetched in
   std::vector<Row> rows = std::vector<Row>(kGroup);
   std::vector<Row> partners;              // one entry per row of `rows`; empty until the first mix
   std::vector<std::byte> partner_pixels;  // the pixels of one partner; empty until the first mix
+  Plan drawn_plan;                        // of the row that was rendered last; written where there are makers only
   DecodeScratch scratch;
   int timed_every = 1, until_timed = 1;  // rows
   Histogram read, plan, decode, render;
@@ -76,9 +79,9 @@ class RowMaker {
     int64_t mix_row = 0;        // the position in `mix` of this rank's row 0
   };
 
-  Extent find_extent() const;
   std::vector<Column> made_columns() const;
-  bool mixes() const { return pipeline_.batch_mix().kind != BatchMix::Kind::kNone; }
+  const Pipeline& pipeline() const { return renderer_.pipeline(); }
+  bool mixes() const { return pipeline().batch_mix().kind != BatchMix::Kind::kNone; }
   KnownColumns columns_in(std::byte* block) const;
   BatchContext context_of(int64_t epoch, int64_t index) const;
   void make_group(const BatchContext& context, int64_t begin, int64_t end, const KnownColumns& columns,
@@ -91,7 +94,10 @@ class RowMaker {
                   const KnownColumns& columns, RowWorker& worker) const;
   bool mend(const BatchContext& context, RowWorker::Row& row, RowWorker::Row& partner, int64_t i, const Error* error,
             const KnownColumns& columns, RowWorker& worker) const;
-  void make_columns(const BatchContext& context, const RowWorker::Row& row, int64_t i, std::byte* block) const;
+  void make_columns(const BatchContext& context, const RowWorker::Row& row, const Plan& plan, int64_t i,
+                    std::byte* block) const;
+  void make_view(const BatchContext& context, const RowWorker::Row& row, size_t view, int64_t i, std::byte* block,
+                 RowWorker& worker) const;
   void clear_columns(int64_t begin, int64_t end, std::byte* block) const;
   void emulate_load() const;
   void make_mixed(const BatchContext& context, const RowWorker::Row& row, const RowWorker::Row& partner,
@@ -100,20 +106,13 @@ class RowMaker {
                 std::byte* blended = nullptr) const;
   void render_row(const BatchContext& context, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
                   Laps& laps) const;
-  void render_at(int scale, const Plan& plan, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
-                 Laps& laps) const;
-  Plan plan_of(int64_t epoch, const RowWorker::Row& row) const;
-  Error other_size(const RowWorker::Row& row, int height, int width) const;  ///< Says which transforms would help.
-  int scale_of(const Sample& sample, const Plan& plan) const;
-  Picture decode(const RowWorker::Row& row, const Plan& plan, int scale, DecodeScratch& scratch) const;
 
   std::shared_ptr<const Dataset> dataset_;
-  Pipeline pipeline_;
+  RowRenderer renderer_;
+  std::vector<RowRenderer> views_;
   uint64_t seed_;
   Shuffle shuffle_;
   Layout layout_;
-  DecodePath decode_;
-  bool scales_dct_;
   int64_t emulated_load_ns_;
   std::function<bool()> ends_emulated_load_;
   std::function<bool(uint64_t)> leaves_out_;

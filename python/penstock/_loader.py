@@ -32,6 +32,15 @@ def _close_all() -> None:
         native.close()
 
 
+def _view_lists(views: Any, augment: Any) -> List[Any]:
+    """The lists of transforms of all views, of which `augment` is the only one without `views`."""
+    if isinstance(views, str) or not isinstance(views, (list, tuple)):
+        raise ConfigError(f"loader: views is {views!r:.200}; expected a list of what augment takes, one for each view")
+    if views and augment is not None:
+        raise ConfigError("loader: both augment and views are given; expected one of the two: the first view is that of images")
+    return list(views) or [augment]
+
+
 def _column_list(columns: Any) -> str:
     if isinstance(columns, str):
         columns = (columns,)
@@ -89,7 +98,9 @@ class Loader:
     columns: plug-ins that make further arrays of a batch, such as "mean,angle(unit=degree)", or a list of such parts; they are in
         `Batch.columns` and in the digest. A plug-in is a shared library that was loaded before (ctypes.CDLL).
 
-    The batches depend on (data, subset, exclude_ids, sampler, weights, augment, layout, dct_scale, columns, on_corrupt, seed,
+    views: in place of augment, a list of such lists: each gives a picture of every sample, with random numbers of its own, and
+        reads the sample once. `Batch.views` has all, `Batch.images` the first. Not with mixup and cutmix.
+    The batches depend on (data, subset, exclude_ids, sampler, weights, augment, views, layout, dct_scale, columns, on_corrupt, seed,
     shuffle, tail, batch size, epoch) and on nothing else: not on workers, prefetch, timing or the number of ranks (but for "rank-local").
 
     Memory: `prefetch` batches, those that are held, and up to `prefetch` + 2 more that are kept for later.
@@ -109,6 +120,7 @@ class Loader:
                  rank: Optional[int] = None, world_size: Optional[int] = None, epochs: Optional[int] = None,
                  on_corrupt: str = "fail", decode: str = "auto", dct_scale: str = "auto",
                  device: Any = None, arrays: Optional[str] = None, columns: "str | Sequence[str]" = "",
+                 views: "Sequence[str | Sequence[Any] | Callable[..., Any]]" = (),
                  subset: str = "", exclude_ids: "str | os.PathLike[str] | None" = None, sampler: str = "",
                  weights: "Sequence[float] | Any" = None,
                  quarantine: "str | os.PathLike[str] | None" = None) -> None:
@@ -118,11 +130,14 @@ class Loader:
             raise ConfigError(f"loader: layout is {layout!r:.200}; expected one of {', '.join(_LAYOUTS)}")
         if isinstance(shuffle, bool):
             shuffle = "global" if shuffle else "none"
-        if augment is None:
-            augment = "" if layout == "u8" else "normalize"
+        first, *others = _view_lists(views, augment)
+        if first is None:
+            first = "" if layout == "u8" else "normalize"
         rank, world_size = rank_and_world_size(rank, world_size)
         workers = len(os.sched_getaffinity(0)) if workers is None else workers
         device = find_device(device)
+        if device is not None and others:
+            raise ConfigError(f"loader: {len(views)} views with device {str(device)!r}; expected one of the two")
         if device is not None and arrays not in (None, "torch"):
             raise ConfigError(f"loader: arrays is {arrays!r} with device {str(device)!r}; expected torch's, or device=None")
         self._arrays_name = "torch" if device is not None else arrays
@@ -132,7 +147,8 @@ class Loader:
         allocate, release = page_locking() if device is not None else (0, 0)
         folders = [folder(one) for one in data] if isinstance(data, (list, tuple)) and data else [folder(data)]
         self._configuration = dict(
-            data=folders[0], also=folders[1:], split=text("split", split), augment=spec_list(augment),
+            data=folders[0], also=folders[1:], split=text("split", split), augment=spec_list(first),
+            views=[spec_list(view) for view in others],
             workers=int32("workers", workers), prefetch=int32("prefetch", prefetch), rank=int32("rank", rank),
             world_size=int32("world_size", world_size), epoch_count=-1 if epochs is None else whole("epochs", epochs, 0),
             layout=own_layout, on_corrupt=word("on_corrupt", on_corrupt), decode=word("decode", decode),
@@ -216,11 +232,11 @@ class Loader:
         delivered. The order of all batches is the same for any number of ranks, so that a run may go on with others."""
         with self._lock:
             return {"epoch": self._epoch, "batch": self._next_batch, "samples": self._native.size, **self._options,
-                    "augment": self._native.augment, "layout": self._layout, "selection": self._native.selection}
+                    "augment": " | ".join([self._native.augment, *self._configuration["views"]]), "layout": self._layout, "selection": self._native.selection}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """Takes what state_dict() gave. Raises ConfigError if the loader of that state made other batches: of other samples,
-        another batch_size, seed, shuffle, tail, augment, layout, subset or sampler. set_epoch() takes a loader with others to an epoch."""
+        another batch_size, seed, shuffle, tail, augment or views, layout, subset or sampler. set_epoch() takes a loader with others to an epoch."""
         here = self.state_dict()
         if not isinstance(state, dict):
             raise ConfigError(f"loader: state is {state!r:.200}; expected what state_dict() gave")

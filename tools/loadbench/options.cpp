@@ -80,6 +80,10 @@ BenchOptions parse_bench_options(int argc, char** argv) {
                      help_lines<TransformRegistry>())
       ->capture_default_str();
   add_plugin_option(app, plugins);
+  app.add_option("--views", loader.views,
+                 "one more list of transforms: a further picture of every sample, with random numbers of its own; may "
+                 "be given several times")
+      ->allow_extra_args(false);
   app.add_option("--columns", loader.columns,
                  "further columns of a batch, made by plug-ins, for example 'mean'; they are in the digest" +
                      help_lines<ColumnRegistry>());
