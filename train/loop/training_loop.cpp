@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/batch/corrupt_rows.h"
+#include "loader/batch/loader.h"
 #include "train/loop/cuda_graph.h"
 #include "train/loop/cuda_graph_step.h"
 #include "train/loop/stop.h"
@@ -282,8 +282,8 @@ class Training {
   void check_corrupt(int64_t corrupt_count) {
     corrupt_count_ += corrupt_count;
     row_count_ += since_read_.sample_count;
-    detail::check_corrupt_share(concat("epoch ", at_.epoch + 1, ", step ", at_.step), corrupt_count_, row_count_,
-                                LoaderOptions().most_corrupt);
+    check_corrupt_share(concat("epoch ", at_.epoch + 1, ", step ", at_.step), corrupt_count_, row_count_,
+                        LoaderOptions().most_corrupt);
   }
 
   /// The sum is that of all ranks, so that all of them end here together, before anything is written from such weights.
