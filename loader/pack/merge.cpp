@@ -145,9 +145,10 @@ Manifest merged_manifest(const std::vector<Found>& parts, const std::vector<Part
   Manifest manifest = parts.front().manifest;
   manifest.shards.clear();
   manifest.skipped_count = manifest.transcoded_count = manifest.warned_count = 0;
-  detail::Tally total(manifest.class_names.size());
+  const detail::Tally empty(manifest.class_names.size(), manifest.fields.size());
+  detail::Tally total = empty;
   for (const auto& part : parts) {
-    const auto tally = detail::Tally::from_numbers(manifest.class_names.size(), part.part.tally);
+    const auto tally = detail::Tally::from_numbers(empty, part.part.tally);
     if (!tally || tally->sample_count() != part.manifest.sample_count)
       throw corrupt_error(concat(part.path.string(), ": tally is of other samples than the manifest of that part; ",
                                  "expected to remove it and to pack that part again"));
@@ -213,7 +214,7 @@ void merge(const MergeOptions& options) {
   const auto shards = shards_of(parts);
   const Manifest manifest = merged_manifest(parts, shards);
   check_classes(options, manifest);
-  detail::Partial partial(options.output, options.split, "merge", manifest.class_names.size());
+  detail::Partial partial(options.output, options.split, "merge", detail::Tally(0));
   partial.take_over({});  // removes what is there: no shard of it is one of ours
   for (size_t i = 0; i < shards.size(); ++i)
     link_or_copy(shards[i].part->folder / shards[i].entry.file, partial.folder() / manifest.shards[i].file);
@@ -257,6 +258,7 @@ void set_totals(Manifest& manifest, const Tally& total, bool may_be_empty) {
                                " pictures are broken; expected one that can be packed"));
   }
   manifest.class_counts = total.class_counts();
+  for (size_t i = 0; i < manifest.fields.size(); ++i) manifest.fields[i].most = total.field_most(i);
   manifest.channels = total.channels();
   manifest.extent = total.extent();
   manifest.statistics = total.statistics();

@@ -81,17 +81,17 @@ PartFile read_part(const fs::path& path) {
 }
 
 std::unique_ptr<Partial> open_partial(const PackOptions& options, const std::string& key, const std::string& codebook,
-                                      size_t class_count) {
+                                      const Tally& empty) {
   const std::string own_key = key + codebook;
-  if (!options.part) return std::make_unique<Partial>(options.output, options.split, own_key, class_count);
+  if (!options.part) return std::make_unique<Partial>(options.output, options.split, own_key, empty);
   const auto folder = parts_folder(options.output, options.split);
   const std::string name = concat("part-", options.part->index, ".");
   if (options.part->has_own_rows())
-    return std::make_unique<Partial>(folder, name + options.part->attempt, own_key, class_count);
+    return std::make_unique<Partial>(folder, name + options.part->attempt, own_key, empty);
   if (is_finished(options, key, codebook)) return nullptr;
   for (int number = 0; number < kMostAttempts; ++number) {
     try {
-      auto partial = std::make_unique<Partial>(folder, concat(name, host(), "-", number), own_key, class_count);
+      auto partial = std::make_unique<Partial>(folder, concat(name, host(), "-", number), own_key, empty);
       // Again, because the attempt that had this folder until now may just have finished.
       return is_finished(options, key, codebook) ? nullptr : std::move(partial);
     } catch (const Partial::Busy&) {

@@ -42,9 +42,10 @@ PartFile read_part(const std::filesystem::path& path);
 /// Where a packing with these options works: for a part in a new attempt, or in one that was interrupted on a machine
 /// of this name. Null: the part is finished. Throws config_error where the part that is there is one of another data
 /// set, unless options.force is set, with which it is removed.
-/// `key` is the part's, `codebook` the hash of options.codebook ("": none given).
+/// `key` is the part's, `codebook` the hash of options.codebook ("": none given). `empty`: of the shape that tallies of
+/// shards have.
 std::unique_ptr<Partial> open_partial(const PackOptions& options, const std::string& key, const std::string& codebook,
-                                      size_t class_count);
+                                      const Tally& empty);
 
 /// Publishes the attempt, in which shards and manifest are, and makes it the one that counts unless another one does
 /// already.
