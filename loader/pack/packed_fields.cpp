@@ -66,7 +66,7 @@ void PackedFields::count(const std::vector<FieldValue>& values, Tally& tally) co
     if (types[i].is_variable()) tally.add_field(i, values[i].size() / types[i].entry_bytes());
 }
 
-std::string PackedFields::text() const { return types.empty() ? "" : "\n" + json_of_fields(types).dump(); }
+std::string PackedFields::text() const { return types.empty() ? "" : concat('\n', json_of_fields(types).dump()); }
 
 PackedFields packed_fields(const Source& source, const StorageOptions& storage) {
   const auto given = source.fields();
