@@ -136,13 +136,13 @@ def _path(name: str, value: Any) -> str:
 
 class OwnRows(NamedTuple):
     """A part with rows that no other part sees."""
-    index: int
+    number: int
     attempt: str
 
 
 def _part(part: Any) -> Tuple[int, int, str]:
     if isinstance(part, OwnRows):
-        return int32("part", part.index, "pack"), 0, part.attempt
+        return int32("part", part.number, "pack"), 0, part.attempt
     if not isinstance(part, (tuple, list)) or len(part) != 2:
         raise ConfigError(f"pack: part is {part!r:.200}; expected (index, count), such as (0, 8)")
     index, count = int32("part", part[0], "pack"), int32("part", part[1], "pack")

@@ -1,4 +1,5 @@
 """pack_collection(): packs a bag or a data frame of Dask."""
+import os
 from typing import Any, Iterable, Optional, Sequence
 
 import dask
@@ -11,6 +12,7 @@ def pack_collection(collection: Any, out: str, *, class_names: Sequence[str], sp
     """Packs the rows of a dask.bag, which are items of penstock.pack(), or of a dask.dataframe, whose rows become dicts, into
     OUT/<split>. Each partition becomes `shards` shards (1), in order of the partitions. `options` are those of penstock.pack().
     """
+    out = os.path.abspath(out)
     words = {**options, "class_names": list(class_names), "split": split, "force": force}
     tasks = [dask.delayed(_pack_partition, pure=False)(partition, out, index, words)
              for index, partition in enumerate(collection.to_delayed())]

@@ -1,4 +1,5 @@
 """PenstockDatasink: `dataset.write_datasink(PenstockDatasink("data/photos", class_names=[...]))` of Ray Data."""
+import os
 from typing import Any, Iterable, Iterator, List, Optional, Sequence
 
 from ray.data import Datasink
@@ -15,7 +16,7 @@ class PenstockDatasink(Datasink):  # type: ignore[misc]
     """
 
     def __init__(self, out: str, *, class_names: Sequence[str], split: str = "train", force: bool = False, **options: Any) -> None:
-        self._out, self._split, self._force = out, split, force
+        self._out, self._split, self._force = os.path.abspath(out), split, force
         self._options = {**options, "class_names": list(class_names)}
 
     def write(self, blocks: Iterable[Any], ctx: Any) -> Optional[str]:

@@ -4,6 +4,7 @@
     frame.write.format("penstock").mode("append").option("class_names", '["cat", "dog"]').save("data/photos")
 """
 import json
+import os
 from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Optional
 
@@ -21,7 +22,7 @@ class PackedRows(WriterCommitMessage):  # type: ignore[misc]
 
 class PenstockWriter(DataSourceWriter):  # type: ignore[misc]
     def __init__(self, out: str, split: str, force: bool, words: Dict[str, Any]) -> None:
-        self._out, self._split, self._force, self._words = out, split, force, words
+        self._out, self._split, self._force, self._words = os.path.abspath(out), split, force, words
 
     def write(self, iterator: Iterator[Any]) -> PackedRows:
         context = TaskContext.get()
