@@ -11,7 +11,8 @@ int main(int argc, char** argv) {
         "wrong options, 3 files, 4 corrupt data, 5 threads or memory."};
     app.require_subcommand(1);
     app.fallthrough(false);
-    const auto commands = {penstock::pack_command(app), penstock::info_command(app), penstock::verify_command(app),
+    const auto commands = {penstock::pack_command(app),   penstock::list_command(app), penstock::merge_command(app),
+                           penstock::plan_command(app),   penstock::info_command(app), penstock::verify_command(app),
                            penstock::unpack_command(app), penstock::show_command(app)};
     penstock::parse_command_line(app, argc, argv);
     for (const auto& command : commands)
