@@ -138,7 +138,7 @@ const std::vector<std::vector<std::string>>& floors() {
       {"loader/jpeg/entropy", "loader/jpeg/pixels"},
       {"loader/jpeg/store"},
       {"loader/codecs"},
-      {"loader/shards"},
+      {"loader/shards", "loader/import"},
       {"loader/order", "loader/sources", "loader/device"},
       {"loader/batch"},
       {"loader/pack", "loader/bottleneck"},

@@ -24,7 +24,7 @@ struct PackArguments {
   PackOptions options;
   std::string splits = "train";  // one or several, separated by commas
   std::vector<std::string> plugins;
-  std::string input, output, on_corrupt = "fail", encode = "auto", transcode = "on";
+  std::string input, output, on_corrupt = "fail", encode = "auto", transcode = "on", sixteen_bit = "refuse";
   bool is_quiet = false, ignores_exif = false;
 };
 
@@ -101,6 +101,7 @@ StorageOptions storage_options(const PackArguments& arguments) {
   StorageOptions storage = arguments.options.storage;
   storage.encode = choice("--encode", arguments.encode, encode_names());
   storage.transcodes = choice<bool>("--transcode", arguments.transcode, {{"on", true}, {"off", false}});
+  storage.sixteen_bit = choice("--sixteen-bit", arguments.sixteen_bit, sixteen_bit_names());
   storage.honours_exif = !arguments.ignores_exif;
   return storage;
 }
@@ -189,6 +190,11 @@ Command pack_command(CLI::App& app) {
       ->add_option("--transcode", arguments->transcode,
                    "on: progressive and other JPEGs that cannot have a seek index are rewritten as baseline JPEGs, "
                    "with the same pixels; off: they are stored as they are")
+      ->capture_default_str();
+  command
+      ->add_option("--sixteen-bit", arguments->sixteen_bit,
+                   "what becomes of pictures of 16 bits per channel (PNG, TIFF). refuse: stop; drop: their high bytes "
+                   "are stored; keep: all bits are stored, and batches have the high bytes")
       ->capture_default_str();
   command->add_flag("--no-exif", arguments->ignores_exif,
                     "do not turn pictures upright by the orientation in their EXIF or XMP");
