@@ -57,6 +57,9 @@ class ColumnMaker {
 
   /// 1 to kMostColumns, the same at every call.
   virtual std::vector<Column> columns() const = 0;
+  /// Whether they say something of places in the picture, as masks and boxes do. mixup and cutmix, which put pixels of
+  /// another row there, are then refused.
+  virtual bool is_in_pixels() const { return false; }
   /// Writes row_bytes() bytes of every column.
   virtual void make(const ColumnRow& row, ColumnCells to) const = 0;
 };

@@ -12,6 +12,8 @@
 #include "core/error.h"
 #include "core/limits.h"
 #include "core/text.h"
+#include "loader/batch/sample_boxes.h"
+#include "loader/batch/sample_prefetch.h"
 #include "loader/files/map_guard.h"
 
 namespace penstock::detail {
@@ -20,34 +22,7 @@ namespace {
 constexpr int kFullScale = 8;    // DCT scale, in eighths
 constexpr int kTimedEvery = 17;  // not a power of two, so that the timed rows wander over the batch
 constexpr int64_t kAlwaysTimedNs = 20000;
-constexpr size_t kPrefetchBytes = 4096;
 constexpr int64_t kPagesAhead = 4, kRowsAhead = 2;  // rows
-
-/// GCC takes a function that only prefetches for one without an effect, and drops the calls of it. Without this
-/// function, that cost 30 % of the time of an MNIST sample.
-void keep_call() { asm volatile(""); }
-
-/// In a shuffled order the hardware cannot guess the next sample, so that the bytes of a small picture are prefetched
-/// before its turn. There are two steps, because the address translation of a page that was not used for long takes
-/// longer than loading its bytes, and whatever is requested after it has to wait: prefetch_pages() asks for the
-/// translations, prefetch() for the bytes. For a large picture this is done for the first page only; the hardware
-/// foresees the rest. Both together save 13 % of the time of an MNIST sample. The bytes go to the second-level cache,
-/// because a picture of CIFAR-10 has more lines than the first-level cache can have in flight, and whatever comes after
-/// these lines would wait: 12 % of the time of such a sample (Zen 4).
-void prefetch_pages(const Sample& sample) {
-  if (sample.bytes.empty()) return;
-  keep_call();
-  __builtin_prefetch(sample.bytes.data());
-  __builtin_prefetch(sample.bytes.data() + std::min(sample.bytes.size(), kPrefetchBytes) - 1);
-}
-
-void prefetch(const Sample& sample) {
-  keep_call();
-  const size_t count = std::min(sample.bytes.size(), kPrefetchBytes);
-  constexpr int kToSecondLevel = 2;
-  for (size_t offset = 0; offset < count; offset += 64)
-    __builtin_prefetch(sample.bytes.data() + offset, /*rw=*/0, kToSecondLevel);
-}
 
 /// Prefetches the pages of the row kPagesAhead after row k, and the bytes of the row kRowsAhead after it.
 void prefetch_after(const std::vector<RowWorker::Row>& rows, int64_t k, int64_t count) {
@@ -106,6 +81,7 @@ RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, co
       ends_emulated_load_(options.ends_emulated_load),
       leaves_out_(options.leaves_out),
       samples_(*dataset_, options),
+      boxes_field_(boxes_field(pipeline_, *dataset_)),
       extent_(find_extent()),
       row_bytes_(rendered_bytes(options.layout, extent_)),
       makers_(makers_of(options.columns, {*dataset_, extent_, layout_})),
@@ -114,6 +90,10 @@ RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, co
   if (leaves_out_ && mixes())
     throw bug_error(concat("loader: leaves samples out, and the transforms ", pipeline_.text(),
                            " mix rows of a batch; expected one of the two"));
+  for (const auto& maker : makers_)
+    if (mixes() && maker->is_in_pixels())
+      throw config_error(concat("columns: ", maker->columns().front().name, " is in pixels, and the transforms ",
+                                pipeline_.text(), " mix the pixels of two rows; expected one of the two"));
   if (leaves_out_ && !makers_.empty())
     throw bug_error(
         concat("loader: leaves samples out, and has the columns ", options.columns, "; expected one of the two"));
@@ -200,7 +180,9 @@ void RowMaker::make_group(const BatchContext& context, int64_t begin, int64_t en
     } else if (!row.is_substituted) {
       try {
         is_mixed ? make_mixed(context, row, partner, output, worker) : make_row(context, row, output, worker);
-        if (!makers_.empty()) make_columns(context, row, i, columns.block);
+        // The last row that was rendered in a mix is the partner.
+        if (is_mixed && !makers_.empty()) worker.drawn_plan = plan_of(context.epoch, row);
+        if (!makers_.empty()) make_columns(context, row, worker.drawn_plan, i, columns.block);
       } catch (const Error& error) {
         if (!is_forgiven(error)) throw;
         row.is_substituted = true;
@@ -303,9 +285,8 @@ void RowMaker::make_row(const BatchContext& context, const RowWorker::Row& row, 
   worker.until_timed = worker.timed_every;
 }
 
-/// The plan is drawn again, so that rows cost nothing more where no maker asks for it.
-void RowMaker::make_columns(const BatchContext& context, const RowWorker::Row& row, int64_t i, std::byte* block) const {
-  const Plan plan = plan_of(context.epoch, row);
+void RowMaker::make_columns(const BatchContext& context, const RowWorker::Row& row, const Plan& plan, int64_t i,
+                            std::byte* block) const {
   const auto place = static_cast<size_t>(i);
   const auto* const pixels = format_.begin<const std::byte>(block, Column::kImages) + place * row_bytes_;
   const ColumnRow whole{row.sample, row.index, context.epoch, plan, {pixels, row_bytes_}};
@@ -338,6 +319,7 @@ void RowMaker::emulate_load() const {
 void RowMaker::render_row(const BatchContext& context, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
                           Laps& laps) const {
   const Plan plan = plan_of(context.epoch, row);
+  if (!makers_.empty()) worker.drawn_plan = plan;
   laps.end_of(worker.plan);
   const int scale = scale_of(row.sample, plan);
   if (scale == kFullScale)
@@ -357,7 +339,8 @@ void RowMaker::render_at(int scale, const Plan& plan, const RowWorker::Row& row,
 Plan RowMaker::plan_of(int64_t epoch, const RowWorker::Row& row) const {
   const Extent& extent = row.sample.extent;
   const Plan whole = Plan::upright(row.sample.orientation, extent.height, extent.width);
-  const Plan plan = pipeline_.plan(whole, seed_, static_cast<uint32_t>(epoch), row.sample.id);
+  const Plan plan = pipeline_.plan(whole, seed_, static_cast<uint32_t>(epoch), row.sample.id,
+                                   boxes_field_ ? boxes_of(*dataset_, row.index, *boxes_field_) : std::vector<Box>());
   if (plan.output_height != extent_.height || plan.output_width != extent_.width)
     throw other_size(row, plan.output_height, plan.output_width);
   return plan;

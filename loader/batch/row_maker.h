@@ -7,6 +7,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "augment/transform.h"
@@ -48,6 +49,7 @@ struct alignas(128) RowWorker {  // 128: neighbouring cache lines are fetched in
   std::vector<Row> rows = std::vector<Row>(kGroup);
   std::vector<Row> partners;              // one entry per row of `rows`; empty until the first mix
   std::vector<std::byte> partner_pixels;  // the pixels of one partner; empty until the first mix
+  Plan drawn_plan;                        // of the row that was rendered last; written where there are makers only
   DecodeScratch scratch;
   int timed_every = 1, until_timed = 1;  // rows
   Histogram read, plan, decode, render;
@@ -90,7 +92,8 @@ class RowMaker {
                     std::exception_ptr& failure) const;
   int64_t look_up(std::vector<RowWorker::Row>& rows, int64_t count, RowWorker& worker,
                   std::exception_ptr& failure) const;
-  void make_columns(const BatchContext& context, const RowWorker::Row& row, int64_t i, std::byte* block) const;
+  void make_columns(const BatchContext& context, const RowWorker::Row& row, const Plan& plan, int64_t i,
+                    std::byte* block) const;
   void clear_columns(int64_t begin, int64_t end, std::byte* block) const;
   void emulate_load() const;
   void make_mixed(const BatchContext& context, const RowWorker::Row& row, const RowWorker::Row& partner,
@@ -121,8 +124,9 @@ class RowMaker {
   std::function<bool()> ends_emulated_load_;
   std::function<bool(uint64_t)> leaves_out_;
   SampleOrder samples_;
-  Extent extent_;     // of one rendered sample
-  size_t row_bytes_;  // of its pixels
+  std::optional<size_t> boxes_field_;  // the number of the field that the transforms look at
+  Extent extent_;                      // of one rendered sample
+  size_t row_bytes_;                   // of its pixels
   std::vector<std::unique_ptr<const ColumnMaker>> makers_;
   std::vector<size_t> column_counts_;  // one entry per maker
   BatchFormat format_;

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/batch/digest.h"
+#include "loader/batch/sample_boxes.h"
 #include "loader/bottleneck/observe.h"
 #include "python/src/module.h"
 
@@ -138,8 +139,10 @@ Plan NativeLoader::plan(int64_t epoch, uint64_t index) const {
   const Sample sample = dataset_->at(index);
   const auto [height, width, channels] = sample.extent;
   const Plan upright = Plan::upright(sample.orientation, height, width);
-  return pipeline_.plan(upright.output_height, upright.output_width, options_.seed, static_cast<uint32_t>(epoch),
-                        sample.id);
+  const auto field = boxes_field(pipeline_, *dataset_);
+  const std::vector<Box> boxes = field ? boxes_of(*dataset_, index, *field) : std::vector<Box>();
+  return pipeline_.plan(Plan::identity(upright.output_height, upright.output_width), options_.seed,
+                        static_cast<uint32_t>(epoch), sample.id, boxes);
 }
 
 LoaderStatistics NativeLoader::statistics() {

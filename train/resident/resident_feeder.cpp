@@ -21,7 +21,7 @@ class ResidentFeeder final : public Feeder {
   ResidentFeeder(std::shared_ptr<const Dataset> dataset, const Pipeline& pipeline, const LoaderOptions& options,
                  const torch::Device& device, Recorder& recorder, const ResidentRoom& room)
       : dataset_(std::move(dataset)),
-        pipeline_(refusing_mixes(pipeline)),
+        pipeline_(checked(pipeline)),
         options_(options),
         device_(device),
         recorder_(recorder),
@@ -95,7 +95,11 @@ class ResidentFeeder final : public Feeder {
   }
 
  private:
-  static const Pipeline& refusing_mixes(const Pipeline& pipeline) {
+  static const Pipeline& checked(const Pipeline& pipeline) {
+    if (!pipeline.boxes_field().empty())
+      throw config_error(concat("--resident: the transforms ", pipeline.text(), " look at the field ",
+                                in_quotes(pipeline.boxes_field()),
+                                ", which only the loader on the host reads; expected no random-iou-crop"));
     if (pipeline.batch_mix().kind == BatchMix::Kind::kNone) return pipeline;
     throw config_error(
         concat("--resident: the transforms ", pipeline.text(),
