@@ -5,8 +5,6 @@
 #include <cstring>
 #include <memory>
 
-#include "loader/files/picture_checks.h"
-
 #define STBI_ONLY_BMP
 #define STBI_NO_STDIO
 #define STBI_NO_LINEAR
@@ -36,13 +34,13 @@ struct Header {
   uint64_t pixel_offset, row_bytes;
 };
 
-Header header_of(std::span<const uint8_t> bytes) {
+Header header_of(std::span<const uint8_t> bytes, int64_t max_pixels) {
   const auto info_bytes = number_at<uint32_t>(bytes, kHeaderBytes);
   const bool is_old = info_bytes == kLeastInfoBytes;  // OS/2's, with sides of 16 bits
   Header header{};
   header.width = is_old ? number_at<uint16_t>(bytes, 18) : number_at<int32_t>(bytes, 18);
   header.height = is_old ? number_at<uint16_t>(bytes, 20) : std::abs(int64_t{number_at<int32_t>(bytes, 22)});
-  check_pixels(header.height, header.width);
+  check_claim(header.height, header.width, bytes, max_pixels);
   const auto bits = number_at<uint16_t>(bytes, is_old ? 24 : 28);
   if (bits < 1 || bits > 32) refuse(concat(bits, " bits per pixel"));
   header.pixel_offset = number_at<uint32_t>(bytes, 10);
@@ -52,8 +50,8 @@ Header header_of(std::span<const uint8_t> bytes) {
 
 }  // namespace
 
-ForeignPicture decode_bmp(std::span<const uint8_t> bytes) {
-  const Header header = header_of(bytes);
+ForeignPicture decode_bmp(std::span<const uint8_t> bytes, int64_t max_pixels) {
+  const Header header = header_of(bytes, max_pixels);
   // The last row may lack its padding.
   const uint64_t needed = header.pixel_offset + header.row_bytes * static_cast<uint64_t>(header.height) - 3;
   if (bytes.size() < needed) refuse(concat(bytes.size(), " bytes for a picture that needs ", needed));

@@ -6,6 +6,6 @@
 namespace penstock::detail {
 
 /// By stb_image. Errors: as ForeignFormat.
-ForeignPicture decode_bmp(std::span<const uint8_t> bytes);
+ForeignPicture decode_bmp(std::span<const uint8_t> bytes, int64_t max_pixels);
 
 }  // namespace penstock::detail

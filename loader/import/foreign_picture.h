@@ -5,12 +5,10 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <span>
-#include <string>
 #include <vector>
 
-#include "augment/plan.h"
+#include "loader/files/picture_checks.h"
 
 namespace penstock::detail {
 
@@ -23,22 +21,17 @@ struct ForeignPicture {
   std::vector<uint8_t> exif = {};  // the EXIF block, from its "II" or "MM" on; empty: none
 };
 
-/// One format: WebP, TIFF, GIF (of several frames the first) or BMP. decode() throws corrupt_error, which states only
-/// the fact, and checks the size before it allocates memory for the pixels.
-struct ForeignFormat {
-  const char* name;
-  std::vector<std::string> extensions;  // in lower case
-  bool (*is_it)(std::span<const uint8_t> bytes);
-  ForeignPicture (*decode)(std::span<const uint8_t> bytes);
-};
-
-/// The format of a file, by its first bytes; null: none of them.
-const ForeignFormat* foreign_format_of(std::span<const uint8_t> bytes);
-
-/// Whether `path` is named as a picture: that of a codec, or of a foreign format.
-bool is_picture_name(const std::filesystem::path& path);
-
-/// As a PNG with the same pixels and EXIF.
-std::vector<uint8_t> to_png(const ForeignPicture& picture);
+/// Checks the size that a header claims, before anything is allocated for it. No format here packs 2^18 pixels into a
+/// byte: a blank page of 16,384 x 16,384 pixels has 2 KB as CCITT's fax, 131,000 pixels per byte.
+inline void check_claim(int64_t height, int64_t width, std::span<const uint8_t> file, int64_t max_pixels) {
+  check_pixels(height, width);
+  const int64_t pixels = height * width;
+  if (pixels > max_pixels)
+    throw corrupt_error(
+        concat("picture of ", height, " x ", width, " pixels; expected at most ", max_pixels, " pixels"));
+  if (static_cast<uint64_t>(pixels) >> 18 > file.size())
+    throw corrupt_error(concat("picture of ", height, " x ", width, " pixels in ", file.size(),
+                               " bytes; expected a file that can hold them"));
+}
 
 }  // namespace penstock::detail

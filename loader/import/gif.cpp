@@ -7,8 +7,6 @@
 #include <array>
 #include <memory>
 
-#include "loader/files/picture_checks.h"
-
 namespace penstock::detail {
 namespace {
 
@@ -77,7 +75,7 @@ void put_color(const ColorMapObject* colors, int index, uint8_t* pixel) {
 
 }  // namespace
 
-ForeignPicture decode_gif(std::span<const uint8_t> bytes) {
+ForeignPicture decode_gif(std::span<const uint8_t> bytes, int64_t max_pixels) {
   Reader reader{bytes};
   int code = 0;
   const GifFile file(DGifOpen(&reader, read_bytes, &code));
@@ -85,7 +83,7 @@ ForeignPicture decode_gif(std::span<const uint8_t> bytes) {
   find_frame(file);
   const GifImageDesc& frame = file->Image;
   const int height = file->SHeight, width = file->SWidth;
-  check_pixels(height, width);
+  check_claim(height, width, bytes, max_pixels);
   if (frame.Left < 0 || frame.Top < 0 || frame.Width < 1 || frame.Height < 1 || frame.Left + frame.Width > width ||
       frame.Top + frame.Height > height)
     give_up(concat("the first frame has ", frame.Height, " x ", frame.Width, " pixels at ", frame.Top, ", ", frame.Left,

@@ -6,6 +6,6 @@
 namespace penstock::detail {
 
 /// By giflib: the first frame, on the screen that it is drawn on. Errors: as ForeignFormat.
-ForeignPicture decode_gif(std::span<const uint8_t> bytes);
+ForeignPicture decode_gif(std::span<const uint8_t> bytes, int64_t max_pixels);
 
 }  // namespace penstock::detail

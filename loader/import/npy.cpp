@@ -103,4 +103,23 @@ NpyArray parse_npy(std::span<const uint8_t> file) {
   return array;
 }
 
+std::vector<uint8_t> npy_file(const NpyArray& array) {
+  const Dtype dtype = array.dtype == Dtype::kBf16 ? Dtype::kU16 : array.dtype;
+  const auto known =
+      std::find_if(kDtypes.begin(), kDtypes.end(), [&](const auto& entry) { return entry.second == dtype; });
+  std::string shape;
+  for (const int64_t size : array.shape)
+    shape += concat(size, ",", shape.empty() && array.shape.size() == 1 ? "" : " ");
+  std::string header = concat("{'descr': '", known->first, "', 'fortran_order': False, 'shape': (", shape, "), }");
+  constexpr size_t kBegin = 10, kAlignment = 64;
+  header.append(kAlignment - 1 - (kBegin + header.size()) % kAlignment, ' ');
+  header += '\n';
+  std::vector<uint8_t> file{0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0};
+  file.push_back(static_cast<uint8_t>(header.size()));
+  file.push_back(static_cast<uint8_t>(header.size() >> 8));
+  file.insert(file.end(), header.begin(), header.end());
+  file.insert(file.end(), array.data.begin(), array.data.end());
+  return file;
+}
+
 }  // namespace penstock::detail

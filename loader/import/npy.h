@@ -20,4 +20,7 @@ struct NpyArray {
 /// big-endian and Fortran-ordered arrays, other dtypes, and a file of another size than its header says.
 NpyArray parse_npy(std::span<const uint8_t> file);
 
+/// The same as a file of version 1.0. bf16, which NumPy does not have, becomes u16 with the same bytes.
+std::vector<uint8_t> npy_file(const NpyArray& array);
+
 }  // namespace penstock::detail

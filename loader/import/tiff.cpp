@@ -8,8 +8,6 @@
 #include <cstring>
 #include <memory>
 
-#include "loader/files/picture_checks.h"
-
 namespace penstock::detail {
 namespace {
 
@@ -80,12 +78,12 @@ struct TiffHeader {
   bool is_grey() const { return photometric == PHOTOMETRIC_MINISBLACK || photometric == PHOTOMETRIC_MINISWHITE; }
 };
 
-TiffHeader read_tiff_header(TIFF* file) {
+TiffHeader read_tiff_header(TIFF* file, std::span<const uint8_t> bytes, int64_t max_pixels) {
   TiffHeader header;
   if (TIFFGetField(file, TIFFTAG_IMAGEWIDTH, &header.width) == 0 ||
       TIFFGetField(file, TIFFTAG_IMAGELENGTH, &header.height) == 0)
     refuse_tiff("no width or height");
-  check_pixels(header.height, header.width);
+  check_claim(header.height, header.width, bytes, max_pixels);
   TIFFGetFieldDefaulted(file, TIFFTAG_BITSPERSAMPLE, &header.bits);
   TIFFGetFieldDefaulted(file, TIFFTAG_SAMPLESPERPIXEL, &header.samples);
   TIFFGetFieldDefaulted(file, TIFFTAG_PLANARCONFIG, &header.planar);
@@ -140,7 +138,9 @@ class DeepReader {
     uint32_t tile_width = 0, tile_height = 0;
     TIFFGetField(file_, TIFFTAG_TILEWIDTH, &tile_width);
     TIFFGetField(file_, TIFFTAG_TILELENGTH, &tile_height);
-    check_pixels(tile_height, tile_width);
+    // A tile may be larger than the picture, but not by much.
+    if (tile_height == 0 || tile_width == 0 || tile_height > header_.height + 1024 || tile_width > header_.width + 1024)
+      refuse_tiff(concat("tiles of ", tile_height, " x ", tile_width));
     const size_t row_levels = size_t{tile_width} * header_.samples;
     if (TIFFTileSize(file_) != static_cast<tmsize_t>(row_levels * tile_height * 2))
       refuse_tiff("tiles of another size");
@@ -193,11 +193,11 @@ std::vector<uint8_t> read_shallow(TIFF* file, const TiffHeader& header, const Me
 
 }  // namespace
 
-ForeignPicture decode_tiff(std::span<const uint8_t> bytes) {
+ForeignPicture decode_tiff(std::span<const uint8_t> bytes, int64_t max_pixels) {
   Memory memory{.bytes = bytes, .message = {}};
   const TiffFile file = open_tiff(memory);
   if (!file) refuse_tiff(memory);
-  const TiffHeader header = read_tiff_header(file.get());
+  const TiffHeader header = read_tiff_header(file.get(), bytes, max_pixels);
   const bool is_deep = header.bits > 8;
   if (is_deep && header.bits != 16) refuse_tiff(concat("levels of ", header.bits, " bits"));
   ForeignPicture picture{

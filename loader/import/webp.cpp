@@ -8,8 +8,6 @@
 #include <array>
 #include <memory>
 
-#include "loader/files/picture_checks.h"
-
 namespace penstock::detail {
 namespace {
 
@@ -46,13 +44,13 @@ std::span<const uint8_t> first_frame(const WebPDemuxer* demuxer, int height, int
 
 }  // namespace
 
-ForeignPicture decode_webp(std::span<const uint8_t> bytes) {
+ForeignPicture decode_webp(std::span<const uint8_t> bytes, int64_t max_pixels) {
   const WebPData data{bytes.data(), bytes.size()};
   const Demuxer demuxer(WebPDemux(&data), WebPDemuxDelete);
   if (!demuxer) throw corrupt_error(concat("WebP: ", bytes.size(), " bytes that are no whole file", kExpected));
   const auto height = static_cast<int>(WebPDemuxGetI(demuxer.get(), WEBP_FF_CANVAS_HEIGHT));
   const auto width = static_cast<int>(WebPDemuxGetI(demuxer.get(), WEBP_FF_CANVAS_WIDTH));
-  check_pixels(height, width);
+  check_claim(height, width, bytes, max_pixels);
   const auto frame = first_frame(demuxer.get(), height, width);
   WebPBitstreamFeatures features;
   if (WebPGetFeatures(frame.data(), frame.size(), &features) != VP8_STATUS_OK || features.width != width ||

@@ -27,6 +27,7 @@
 #include "loader/pack/partial.h"
 #include "loader/shards/dataset.h"
 #include "loader/shards/shard_writer.h"
+#include "loader/sources/joined_source.h"
 #include "loader/sources/source.h"
 
 namespace penstock {
@@ -86,6 +87,16 @@ std::unique_ptr<Source> checked_source(const PackOptions& options) {
   check_pack_options(options);
   const Spec spec = parse_spec(SourceKind::kName, options.source);
   auto source = SourceRegistry::make(spec, options.input, options.split);
+  if (!options.more_inputs.empty()) {
+    std::vector<std::unique_ptr<Source>> sources;
+    sources.push_back(std::move(source));
+    std::vector<fs::path> inputs{options.input};
+    for (const auto& input : options.more_inputs) {
+      sources.push_back(SourceRegistry::make(spec, input, options.split));
+      inputs.push_back(input);
+    }
+    source = detail::join_sources(std::move(sources), inputs);
+  }
   check_source(*source, spec.text(), options.input, options);
   return source;
 }

@@ -18,7 +18,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/files/input_file.h"
-#include "loader/import/foreign_picture.h"
+#include "loader/import/picture_formats.h"
 #include "loader/sources/picture_files.h"
 #include "loader/sources/source.h"
 

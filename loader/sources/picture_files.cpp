@@ -11,7 +11,7 @@
 #include "loader/codecs/codec.h"
 #include "loader/files/checksum.h"
 #include "loader/files/input_file.h"
-#include "loader/import/foreign_picture.h"
+#include "loader/import/picture_formats.h"
 #include "loader/import/mask_png.h"
 
 namespace penstock::detail {
@@ -75,7 +75,7 @@ std::vector<fs::path> files_below(const fs::path& folder, uint64_t& ignored_coun
 SourceSample picture_sample(std::vector<uint8_t> bytes) {
   const auto* format = foreign_format_of(bytes);
   const bool is_converted = format != nullptr;
-  if (is_converted) bytes = to_png(format->decode(bytes));
+  if (is_converted) bytes = to_png(format->decode(bytes, kMaxPixels));
   const Encoding encoding = detect_encoding(bytes);
   const Extent extent = codec_for(encoding).probe(bytes);
   return {.bytes = std::move(bytes), .encoding = encoding, .extent = extent, .is_converted = is_converted};

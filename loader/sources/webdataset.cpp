@@ -19,7 +19,7 @@
 #include "loader/files/input_file.h"
 #include "loader/files/mapped_file.h"
 #include "loader/files/read_from.h"
-#include "loader/import/foreign_picture.h"
+#include "loader/import/picture_formats.h"
 #include "loader/import/npy.h"
 #include "loader/import/tar.h"
 #include "loader/sources/class_list.h"

@@ -140,7 +140,7 @@ const std::vector<std::vector<std::string>>& floors() {
       {"loader/codecs"},
       {"loader/shards", "loader/import"},
       {"loader/order", "loader/sources", "loader/device"},
-      {"loader/batch"},
+      {"loader/batch", "loader/sources/lists"},
       {"loader/pack", "loader/bottleneck", "loader/columns"},
       {"loader/look"},
       {"train/tensor", "train/measure", "train/optimizers"},

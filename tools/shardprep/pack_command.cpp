@@ -24,7 +24,8 @@ struct PackArguments {
   PackOptions options;
   std::string splits = "train";  // one or several, separated by commas
   std::vector<std::string> plugins;
-  std::string input, output, on_corrupt = "fail", encode = "auto", transcode = "on", sixteen_bit = "refuse";
+  std::vector<std::string> inputs;
+  std::string output, on_corrupt = "fail", encode = "auto", transcode = "on", sixteen_bit = "refuse";
   bool is_quiet = false, ignores_exif = false;
 };
 
@@ -112,7 +113,8 @@ int run_pack(const PackArguments& arguments) {
     throw config_error(concat("--on-corrupt is ", in_quotes(arguments.on_corrupt), "; expected fail or skip"));
   options.skip_corrupt = arguments.on_corrupt == "skip";
   options.storage = storage_options(arguments);
-  options.input = arguments.input;
+  if (!arguments.inputs.empty()) options.input = arguments.inputs.front();
+  for (size_t i = 1; i < arguments.inputs.size(); ++i) options.more_inputs.emplace_back(arguments.inputs[i]);
   options.output = arguments.output;
   const auto splits = parse_splits(arguments.splits);
   options.packed_next = splits;
@@ -139,7 +141,13 @@ Command pack_command(CLI::App& app) {
   command->add_option("--source", options.source, "format of the input, one of:" + help_lines<SourceRegistry>())
       ->required();
   add_plugin_option(*command, arguments->plugins);
-  command->add_option("--input", arguments->input, "folder of the input; embedded sources such as digits need none");
+  command
+      ->add_option(
+          "--input", arguments->inputs,
+          "folder of the input, or its list; the flag may be given several times, and the samples then come one "
+          "input after the other. Embedded sources such as digits need none")
+      ->take_all()
+      ->allow_extra_args(false);
   command
       ->add_option(
           "--split", arguments->splits,

@@ -1,5 +1,5 @@
 // ListSource: rows to samples.
-#include "loader/sources/list_source.h"
+#include "loader/sources/lists/list_source.h"
 
 #include <algorithm>
 #include <optional>
@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/sources/class_list.h"
-#include "loader/sources/list_fields.h"
+#include "loader/sources/lists/list_fields.h"
 #include "loader/sources/picture_files.h"
 #include "loader/sources/split_names.h"
 

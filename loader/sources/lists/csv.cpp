@@ -4,7 +4,7 @@
 // absolute. Row i is sample i of its split.
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/sources/list_source.h"
+#include "loader/sources/lists/list_source.h"
 
 namespace penstock {
 namespace {

@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/files/input_file.h"
-#include "loader/sources/list_source.h"
+#include "loader/sources/lists/list_source.h"
 #include "loader/sources/split_names.h"
 
 namespace penstock {

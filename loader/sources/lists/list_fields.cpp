@@ -1,5 +1,5 @@
 // ListFields: what type a column has, and the bytes of its values.
-#include "loader/sources/list_fields.h"
+#include "loader/sources/lists/list_fields.h"
 
 #include <algorithm>
 #include <charconv>

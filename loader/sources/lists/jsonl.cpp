@@ -2,7 +2,7 @@
 //
 // The input is the list, or a folder with <split>.jsonl or one list for all. Paths are relative to the list's folder,
 // or absolute. Line i is sample i of its split. "a.b" names the key b of the object a.
-#include "loader/sources/list_source.h"
+#include "loader/sources/lists/list_source.h"
 
 namespace penstock {
 namespace {

@@ -1,5 +1,5 @@
-// ForeignPicture: which format a file has.
-#include "loader/import/foreign_picture.h"
+// ForeignFormat: which format a file has.
+#include "loader/import/picture_formats.h"
 
 #include <algorithm>
 #include <array>
