@@ -58,7 +58,7 @@ def samples_of(folder):
                     value = value.tobytes()
                 sample[name] = value
             samples[int(sample_id)] = sample
-    return samples
+    return dict(sorted(samples.items()))
 
 
 def fields_of(folder):

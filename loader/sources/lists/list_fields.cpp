@@ -130,6 +130,12 @@ FieldValue box_bytes(const Numbers& numbers, bool has_sizes) {
   return bytes;
 }
 
+/// The field that a column with names of files is: "depth" for Hugging Face's "depth_file_name".
+std::string file_field(const std::string& column) {
+  constexpr std::string_view kEnd = "_file_name";
+  return column.size() > kEnd.size() && column.ends_with(kEnd) ? column.substr(0, column.size() - kEnd.size()) : column;
+}
+
 }  // namespace
 
 const Json& cell_of(const Json& row, const std::string& column, const std::string& where) {
@@ -206,9 +212,10 @@ FieldType ListField::type(const std::string& boxes) const {
     case kBoxes:
       return {.name = column_, .kind = FieldKind::kBoxes, .shape = {FieldType::kVariable, 4}};
     case kMask:
-      return {.name = column_, .kind = FieldKind::kMask, .dtype = Dtype::kU8, .shape = variable, .fill = 255};
+      return {
+          .name = file_field(column_), .kind = FieldKind::kMask, .dtype = Dtype::kU8, .shape = variable, .fill = 255};
     case kPicture:
-      return {.name = column_, .kind = FieldKind::kPicture, .dtype = Dtype::kU8, .shape = variable};
+      return {.name = file_field(column_), .kind = FieldKind::kPicture, .dtype = Dtype::kU8, .shape = variable};
     case kGuessed:
       break;
   }

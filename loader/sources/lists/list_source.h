@@ -1,4 +1,7 @@
 // ListSource: a source whose samples are the rows of a table, with the paths of their pictures.
+//
+// Lives here: plug-ins that read lists of files with columns, and how columns become fields.
+// Not here: lists as bytes (loader/import), and all other sources (loader/sources).
 #pragma once
 
 #include <filesystem>
