@@ -86,17 +86,7 @@ void check_source(const Source& source, const std::string& name, const std::file
 std::unique_ptr<Source> checked_source(const PackOptions& options) {
   check_pack_options(options);
   const Spec spec = parse_spec(SourceKind::kName, options.source);
-  auto source = SourceRegistry::make(spec, options.input, options.split);
-  if (!options.more_inputs.empty()) {
-    std::vector<std::unique_ptr<Source>> sources;
-    sources.push_back(std::move(source));
-    std::vector<fs::path> inputs{options.input};
-    for (const auto& input : options.more_inputs) {
-      sources.push_back(SourceRegistry::make(spec, input, options.split));
-      inputs.push_back(input);
-    }
-    source = detail::join_sources(std::move(sources), inputs);
-  }
+  auto source = detail::open_source(spec, options.input, options.more_inputs, options.split);
   check_source(*source, spec.text(), options.input, options);
   return source;
 }

@@ -33,7 +33,7 @@ struct StorageOptions {
   int quality = 90;      ///< 1 .. 100, for pictures that are compressed again.
   double raw_share = 0;  ///< 0 .. 1: this share of the pictures is stored as pixels. A hash of their ids chooses them.
   int64_t max_pixels = int64_t{1} << 28;  ///< 1 .. 2^28. A picture whose header says more is corrupt.
-  bool transcodes = true;    ///< A progressive or other JPEG that cannot have a seek index is losslessly made baseline.
+  bool transcodes = true;  ///< A progressive or other JPEG that cannot have a seek index is losslessly made baseline.
   SixteenBit sixteen_bit = SixteenBit::kRefuse;
   bool honours_exif = true;  ///< Pictures are turned upright by the orientation in their EXIF or XMP.
 };

@@ -126,4 +126,14 @@ std::unique_ptr<Source> join_sources(std::vector<std::unique_ptr<Source>> source
   return std::make_unique<JoinedSource>(std::move(sources), inputs);
 }
 
+std::unique_ptr<Source> open_source(const Spec& spec, const fs::path& input, const std::vector<fs::path>& more_inputs,
+                                    const std::string& split) {
+  if (more_inputs.empty()) return SourceRegistry::make(spec, input, split);
+  std::vector<fs::path> inputs{input};
+  inputs.insert(inputs.end(), more_inputs.begin(), more_inputs.end());
+  std::vector<std::unique_ptr<Source>> sources;
+  for (const auto& each : inputs) sources.push_back(SourceRegistry::make(spec, each, split));
+  return join_sources(std::move(sources), inputs);
+}
+
 }  // namespace penstock::detail

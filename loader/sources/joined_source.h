@@ -1,4 +1,4 @@
-// join_sources(): several data sets of one format as one source.
+// join_sources(), open_source(): several data sets of one format as one source.
 #pragma once
 
 #include <filesystem>
@@ -15,5 +15,9 @@ namespace penstock::detail {
 /// differ.
 std::unique_ptr<Source> join_sources(std::vector<std::unique_ptr<Source>> sources,
                                      const std::vector<std::filesystem::path>& inputs);
+
+/// The source that `spec` names, of one input or of several.
+std::unique_ptr<Source> open_source(const Spec& spec, const std::filesystem::path& input,
+                                    const std::vector<std::filesystem::path>& more_inputs, const std::string& split);
 
 }  // namespace penstock::detail

@@ -11,8 +11,8 @@
 #include "loader/codecs/codec.h"
 #include "loader/files/checksum.h"
 #include "loader/files/input_file.h"
-#include "loader/import/picture_formats.h"
 #include "loader/import/mask_png.h"
+#include "loader/import/picture_formats.h"
 
 namespace penstock::detail {
 namespace {
