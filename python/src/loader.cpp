@@ -46,12 +46,20 @@ nb::dlpack::dtype dlpack_dtype(Dtype dtype) {
   const auto code = [dtype] {
     switch (dtype) {
       case Dtype::kU8:
+      case Dtype::kU16:
+      case Dtype::kU32:
         return Code::UInt;
+      case Dtype::kBool:
+        return Code::Bool;
       case Dtype::kBf16:
         return Code::Bfloat;
       case Dtype::kF16:
       case Dtype::kF32:
+      case Dtype::kF64:
         return Code::Float;
+      case Dtype::kI8:
+      case Dtype::kI16:
+      case Dtype::kI32:
       case Dtype::kI64:
       case Dtype::kU64:  // ids are below 2^63 in every row that has a sample, and many libraries know no u64
         break;
