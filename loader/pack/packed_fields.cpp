@@ -8,7 +8,6 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
-#include "loader/files/instance_masks.h"
 #include "loader/shards/manifest_fields.h"
 
 namespace penstock::detail {
@@ -49,16 +48,12 @@ std::vector<FieldValue> PackedFields::checked(std::vector<FieldValue> values, co
       check_png(types[i], sorted[i], extent);
   }
   for (size_t i = 0; i < types.size(); ++i) {
-    if (types[i].of.empty()) continue;
+    if (types[i].of.empty() || types[i].kind == FieldKind::kInstances) continue;
     const auto of = static_cast<size_t>(
         std::find_if(types.begin(), types.end(), [&](const auto& type) { return type.name == types[i].of; }) -
         types.begin());
-    const uint64_t expected = sorted[of].size() / types[of].entry_bytes();
-    if (types[i].kind == FieldKind::kInstances) {
-      check_instances(types[i], sorted[i], expected, extent.height, extent.width);
-      continue;
-    }
     const uint64_t count = sorted[i].size() / types[i].entry_bytes();
+    const uint64_t expected = sorted[of].size() / types[of].entry_bytes();
     if (count != expected)
       throw corrupt_error(concat("field ", in_quotes(types[i].name), ": ", count, " entries; expected ", expected,
                                  ", one for each of ", in_quotes(types[of].name)));
@@ -69,12 +64,6 @@ std::vector<FieldValue> PackedFields::checked(std::vector<FieldValue> values, co
 void PackedFields::count(const std::vector<FieldValue>& values, Tally& tally) const {
   for (size_t i = 0; i < types.size(); ++i)
     if (types[i].is_variable()) tally.add_field(i, values[i].size() / types[i].entry_bytes());
-}
-
-std::vector<FieldType> PackedFields::with_most(const Tally& total) const {
-  auto fields = types;
-  for (size_t i = 0; i < fields.size(); ++i) fields[i].most = total.field_most(i);
-  return fields;
 }
 
 std::string PackedFields::text() const { return types.empty() ? "" : concat('\n', json_of_fields(types).dump()); }

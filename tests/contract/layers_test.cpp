@@ -142,7 +142,7 @@ const std::vector<std::vector<std::string>>& floors() {
       {"loader/order", "loader/sources", "loader/device"},
       {"loader/batch", "loader/sources/lists"},
       {"loader/pack", "loader/bottleneck", "loader/columns"},
-      {"loader/look"},
+      {"loader/look", "loader/export"},
       {"train/tensor", "train/measure", "train/optimizers"},
       {"train/nn", "train/losses", "train/rendezvous", "train/sinks"},
       {"train/comm", "train/launch", "train/models"},

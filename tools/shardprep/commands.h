@@ -17,6 +17,9 @@ struct Command {
 };
 
 Command pack_command(CLI::App& app);
+Command list_command(CLI::App& app);
+Command merge_command(CLI::App& app);
+Command plan_command(CLI::App& app);
 Command info_command(CLI::App& app);
 Command verify_command(CLI::App& app);
 Command unpack_command(CLI::App& app);

@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
-#include "loader/pack/export.h"
+#include "loader/export/export.h"
 #include "tools/plugins.h"
 #include "tools/shardprep/commands.h"
 

@@ -1,5 +1,5 @@
 // json_of_value(): numbers of every dtype, in their shape.
-#include "loader/pack/field_text.h"
+#include "loader/export/field_text.h"
 
 #include <cmath>
 #include <cstring>

@@ -1,5 +1,5 @@
 // export_split(): pictures, classes and fields of each shard as other programs have them.
-#include "loader/pack/export.h"
+#include "loader/export/export.h"
 
 #include <atomic>
 #include <cstdio>
@@ -15,10 +15,10 @@
 #include "core/parallel.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
+#include "loader/export/field_text.h"
 #include "loader/files/read_from.h"
 #include "loader/import/npy.h"
 #include "loader/import/tar_writer.h"
-#include "loader/pack/field_text.h"
 #include "loader/shards/dataset.h"
 
 namespace penstock {

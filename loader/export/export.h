@@ -1,4 +1,7 @@
 // export_split(): a packed split as a data set that other programs read.
+//
+// Lives here: packed data sets as other programs read them.
+// Not here: files as they were packed (loader/pack/unpack.h), and formats as bytes (loader/import).
 #pragma once
 
 #include <cstdint>
