@@ -1,4 +1,4 @@
-// decode_tiff() by libtiff: 16 bits by rows or tiles, everything else as libtiff makes RGB of it.
+// decode_tiff() by libtiff: plain levels by rows or tiles, everything else as libtiff makes RGB of it.
 #include "loader/import/tiff.h"
 
 #include <tiffio.h>
@@ -103,31 +103,30 @@ std::vector<uint8_t> exif_of_orientation(uint16_t orientation) {
           0,   0,   0,  0, 0, 0, 0};
 }
 
-/// 16 bits: `samples` levels per pixel, of which the first 1 or 3 are kept.
-class DeepReader {
+/// Grey or RGB of 8 or 16 bits, pixel by pixel: of the `samples` levels of each, the first 1 or 3 are kept.
+class LevelReader {
  public:
-  DeepReader(TIFF* file, const TiffHeader& header, const Memory& memory)
+  LevelReader(TIFF* file, const TiffHeader& header, const Memory& memory)
       : file_(file),
         header_(header),
         memory_(memory),
-        channels_(header.is_grey() ? 1 : 3),
-        pixels_(size_t{header.height} * header.width * channels_ * 2) {}
+        level_bytes_(header.bits / 8),
+        pixel_bytes_(level_bytes_ * header.samples),
+        kept_bytes_(level_bytes_ * (header.is_grey() ? 1 : 3)),
+        pixels_(size_t{header.height} * header.width * kept_bytes_) {}
 
   std::vector<uint8_t> read() && {
-    const bool is_known = header_.is_grey() || (header_.photometric == PHOTOMETRIC_RGB && header_.samples >= 3);
-    if (!is_known || header_.planar != PLANARCONFIG_CONTIG || header_.samples > 4)
-      refuse_tiff(concat("16 bits with ", header_.samples, " samples per pixel in planar configuration ",
-                         header_.planar, " and photometric interpretation ", header_.photometric));
     TIFFIsTiled(file_) != 0 ? read_tiles() : read_rows();
+    if (header_.photometric == PHOTOMETRIC_MINISWHITE)
+      for (auto& byte : pixels_) byte = static_cast<uint8_t>(~byte);
     return std::move(pixels_);
   }
 
  private:
   void read_rows() {
-    const tmsize_t row_bytes = TIFFScanlineSize(file_);
-    if (row_bytes != tmsize_t{header_.width} * header_.samples * 2)
-      refuse_tiff(concat("rows of ", row_bytes, " bytes"));
-    std::vector<uint16_t> row(static_cast<size_t>(row_bytes) / 2);
+    std::vector<uint8_t> row(header_.width * pixel_bytes_);
+    if (TIFFScanlineSize(file_) != static_cast<tmsize_t>(row.size()))
+      refuse_tiff(concat("rows of ", TIFFScanlineSize(file_), " bytes"));
     for (uint32_t y = 0; y < header_.height; ++y) {
       if (TIFFReadScanline(file_, row.data(), y, 0) < 0) refuse_tiff(memory_);
       put(row.data(), y, 0, header_.width);
@@ -141,38 +140,39 @@ class DeepReader {
     // A tile may be larger than the picture, but not by much.
     if (tile_height == 0 || tile_width == 0 || tile_height > header_.height + 1024 || tile_width > header_.width + 1024)
       refuse_tiff(concat("tiles of ", tile_height, " x ", tile_width));
-    const size_t row_levels = size_t{tile_width} * header_.samples;
-    if (TIFFTileSize(file_) != static_cast<tmsize_t>(row_levels * tile_height * 2))
-      refuse_tiff("tiles of another size");
-    std::vector<uint16_t> tile(row_levels * tile_height);
+    const size_t row_bytes = tile_width * pixel_bytes_;
+    std::vector<uint8_t> tile(row_bytes * tile_height);
+    if (TIFFTileSize(file_) != static_cast<tmsize_t>(tile.size())) refuse_tiff("tiles of another size");
     for (uint32_t y = 0; y < header_.height; y += tile_height)
       for (uint32_t x = 0; x < header_.width; x += tile_width) {
         if (TIFFReadTile(file_, tile.data(), x, y, 0, 0) < 0) refuse_tiff(memory_);
         for (uint32_t row = 0; row < std::min(tile_height, header_.height - y); ++row)
-          put(&tile[row * row_levels], y + row, x, std::min(tile_width, header_.width - x));
+          put(&tile[row * row_bytes], y + row, x, std::min(tile_width, header_.width - x));
       }
   }
 
-  void put(const uint16_t* levels, uint32_t y, uint32_t x, uint32_t count) {
-    uint8_t* out = &pixels_[(size_t{y} * header_.width + x) * channels_ * 2];
-    for (uint32_t i = 0; i < count; ++i, levels += header_.samples)
-      for (size_t channel = 0; channel < channels_; ++channel, out += 2) {
-        const uint16_t level = header_.photometric == PHOTOMETRIC_MINISWHITE
-                                   ? static_cast<uint16_t>(0xFFFF - levels[channel])
-                                   : levels[channel];
-        std::memcpy(out, &level, 2);
-      }
+  void put(const uint8_t* pixel, uint32_t y, uint32_t x, uint32_t count) {
+    uint8_t* out = &pixels_[(size_t{y} * header_.width + x) * kept_bytes_];
+    for (uint32_t i = 0; i < count; ++i, pixel += pixel_bytes_, out += kept_bytes_)
+      std::memcpy(out, pixel, kept_bytes_);
   }
 
   TIFF* file_;
   const TiffHeader& header_;
   const Memory& memory_;
-  const size_t channels_;
+  const size_t level_bytes_, pixel_bytes_, kept_bytes_;
   std::vector<uint8_t> pixels_;
 };
 
-/// Up to 8 bits: as libtiff makes RGB of it, not turned.
-std::vector<uint8_t> read_shallow(TIFF* file, const TiffHeader& header, const Memory& memory) {
+/// Whether the pixels are plain levels, of which alpha can be left out. libtiff itself multiplies colours by alpha.
+bool has_plain_levels(const TiffHeader& header) {
+  const bool is_rgb = header.photometric == PHOTOMETRIC_RGB && header.samples >= 3;
+  return (header.bits == 8 || header.bits == 16) && header.planar == PLANARCONFIG_CONTIG &&
+         (header.is_grey() || is_rgb) && header.samples <= 4;
+}
+
+/// Up to 8 bits in any form: as libtiff makes RGB of it, not turned.
+std::vector<uint8_t> read_as_rgb(TIFF* file, const TiffHeader& header, const Memory& memory) {
   std::array<char, 1024> reason{};
   if (TIFFRGBAImageOK(file, reason.data()) == 0) refuse_tiff(reason.data());
   const size_t pixel_count = size_t{header.height} * header.width, channels = header.is_grey() ? 1 : 3;
@@ -198,14 +198,16 @@ ForeignPicture decode_tiff(std::span<const uint8_t> bytes, int64_t max_pixels) {
   const TiffFile file = open_tiff(memory);
   if (!file) refuse_tiff(memory);
   const TiffHeader header = read_tiff_header(file.get(), bytes, max_pixels);
-  const bool is_deep = header.bits > 8;
-  if (is_deep && header.bits != 16) refuse_tiff(concat("levels of ", header.bits, " bits"));
+  const bool is_plain = has_plain_levels(header);
+  if (!is_plain && (header.bits > 8 || (header.photometric == PHOTOMETRIC_RGB && header.samples > 3)))
+    refuse_tiff(concat(header.samples, " samples of ", header.bits, " bits per pixel in planar configuration ",
+                       header.planar, " and photometric interpretation ", header.photometric));
   ForeignPicture picture{
       .extent = {static_cast<int>(header.height), static_cast<int>(header.width), header.is_grey() ? 1 : 3},
-      .bit_depth = is_deep ? 16 : 8,
+      .bit_depth = header.bits == 16 ? 16 : 8,
       .pixels = {},
       .exif = exif_of_orientation(header.orientation)};
-  picture.pixels = is_deep ? DeepReader(file.get(), header, memory).read() : read_shallow(file.get(), header, memory);
+  picture.pixels = is_plain ? LevelReader(file.get(), header, memory).read() : read_as_rgb(file.get(), header, memory);
   if (!memory.message.empty()) refuse_tiff(memory);
   return picture;
 }

@@ -74,12 +74,13 @@ def unpacked(folder, out):
 
 
 def test_pictures_of_other_formats_keep_their_pixels(tmp_path):
-    image = picture()
+    image, see_through = picture(), picture(mode="RGBA")
     wanted = {
         "a.webp": (image, {"lossless": True}), "b.tiff": (image, {}), "c.tif": (image, {"compression": "tiff_lzw"}),
         "d.bmp": (image, {}), "e.gif": (image.convert("P"), {}), "f.tif": (image.convert("L"), {}),
         "g.bmp": (image.convert("P"), {}), "h.tif": (image.convert("1"), {"compression": "group4"}),
-        "i.tif": (image.convert("P"), {}), "j.tif": (image.convert("RGBA"), {"compression": "tiff_adobe_deflate"}),
+        "i.tif": (image.convert("P"), {}), "j.tif": (see_through, {"compression": "tiff_adobe_deflate"}), "o.webp": (see_through, {"lossless": True, "exact": True}),
+        "p.bmp": (see_through, {}), "q.tif": (image.convert("YCbCr"), {"compression": "jpeg"}),
         "k.bmp": (image.convert("L"), {}), "l.webp": (image, {"quality": 60}),
     }
     for name, (source, options) in wanted.items():
@@ -89,7 +90,7 @@ def test_pictures_of_other_formats_keep_their_pixels(tmp_path):
     frames[0].save(tmp_path / "in/n.webp", save_all=True, append_images=frames[1:], lossless=True)
     (tmp_path / "in/notes.txt").write_text("no picture")
     done = pack("flat", tmp_path / "in", tmp_path / "out")
-    assert "14 samples of 0 classes" in done.stdout and "1 file ignored" in done.stdout
+    assert "17 samples of 0 classes" in done.stdout and "1 file ignored" in done.stdout
     back = unpacked(tmp_path / "out", tmp_path / "back")
     for path in sorted((tmp_path / "in").rglob("*.*")):
         if path.suffix == ".txt":
