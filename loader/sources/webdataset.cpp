@@ -1,12 +1,12 @@
 // webdataset: reads WebDataset's tars: the files of a sample lie side by side and have one key, the path up to the
 // first dot of the name.
 //
-// The tars are shards=PATTERN in DIR, in which {000..009} stands for several names; or else DIR/<split>/*.tar,
-// or else DIR/<split>*.tar, or else for train and all DIR/*.tar, sorted. The picture of a sample is its first file
-// whose ending is that of a picture; `cls` is its class. Every other file is a field, called by what comes before its
-// last ending (seg.png: seg), or by that ending: .txt and .json text, .npy numbers, .png behind another ending a mask
-// of its numbers, anything else bytes. All samples have the files of the first one. Sample i is the i-th in the order
-// of the tars.
+// The input is a tar, or DIR, in which the tars are shards=PATTERN, in which {000..009} stands for several names; or
+// else DIR/<split>/*.tar, or else DIR/<split>*.tar, or else for train and all DIR/*.tar, sorted. The picture of a
+// sample is its first file whose ending is that of a picture; `cls` is its class. Every other file is a field, called
+// by what comes before its last ending (seg.png: seg), or by that ending: .txt and .json text, .npy numbers, .png
+// behind another ending a mask of its numbers, anything else bytes. All samples have the files of the first one. Sample
+// i is the i-th in the order of the tars.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -281,6 +281,8 @@ class WebDataset final : public Source {
 /// The tars of a split, sorted; one or more.
 std::vector<fs::path> find_tars(const Spec& spec, const fs::path& input, const std::string& split) {
   std::vector<fs::path> tars;
+  if (fs::is_regular_file(input) && !spec.has("shards")) return {input};
+  detail::input_folder("webdataset", input);
   if (const std::string pattern = spec.get("shards", ""); !pattern.empty()) {
     for (const auto& name : detail::expand_braces(spec.where(), pattern)) {
       if (!fs::is_regular_file(input / name))
@@ -315,8 +317,7 @@ const Registered<SourceKind> kWebDataset{
     "or none "
     "(all): .txt and .json as text, .npy as numbers, .seg.png as a mask, others as bytes",
     [](const Spec& spec, const fs::path& input, const std::string& split) {
-      const auto& folder = detail::input_folder("webdataset", input);
-      return std::make_unique<WebDataset>(spec, find_tars(spec, folder, split));
+      return std::make_unique<WebDataset>(spec, find_tars(spec, input, split));
     }};
 
 }  // namespace

@@ -26,7 +26,7 @@ using testing_data::read_bytes;
 using testing_data::TemporaryFolder;
 using testing_data::write_bytes;
 
-Bytes bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+Bytes text_bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
 // tar
 
@@ -34,7 +34,7 @@ Bytes bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 Bytes two_members() {
   const TemporaryFolder folder;
   detail::TarWriter tar(folder / "x.tar");
-  tar.add("a/1.txt", bytes_of("one"));
+  tar.add("a/1.txt", text_bytes("one"));
   tar.add("a/2.bin", Bytes(600, 7));
   tar.finish();
   return read_bytes(folder / "x.tar");
@@ -148,7 +148,7 @@ TEST(JsonRecordsTest, RecordsAreTheObjectsInTheArraysOfTheRoot) {
 // XML
 
 TEST(XmlTest, ElementsAndTheirText) {
-  const auto root = detail::parse_xml(bytes_of("<a><b x='1'> one &amp; 2 </b><c/><b>3</b></a>"));
+  const auto root = detail::parse_xml(text_bytes("<a><b x='1'> one &amp; 2 </b><c/><b>3</b></a>"));
   EXPECT_EQ(root.name, "a");
   EXPECT_EQ(root.children.size(), 3U);
   EXPECT_EQ(root.child("b")->text, "one & 2");
@@ -156,9 +156,9 @@ TEST(XmlTest, ElementsAndTheirText) {
 }
 
 TEST(XmlTest, EntitiesAreNeverDeclared) {
-  EXPECT_THAT(error_of([] { detail::parse_xml(bytes_of("<!DOCTYPE a [<!ENTITY b \"c\">]><a>&b;</a>")); }),
+  EXPECT_THAT(error_of([] { detail::parse_xml(text_bytes("<!DOCTYPE a [<!ENTITY b \"c\">]><a>&b;</a>")); }),
               HasSubstr("a document type"));
-  EXPECT_THAT(error_of([] { detail::parse_xml(bytes_of("<!DOCTYPE a SYSTEM \"/etc/passwd\"><a/>")); }),
+  EXPECT_THAT(error_of([] { detail::parse_xml(text_bytes("<!DOCTYPE a SYSTEM \"/etc/passwd\"><a/>")); }),
               HasSubstr("a document type"));
 }
 

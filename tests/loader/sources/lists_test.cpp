@@ -57,7 +57,7 @@ TEST(TarNamesTest, BracesAreRanges) {
 }
 
 /// A list of `count` pictures in `class_count` classes, one after the other.
-void write_list(const TemporaryFolder& folder, int count, int class_count) {
+void write_numbered_list(const TemporaryFolder& folder, int count, int class_count) {
   std::string list = "path,label,n\n";
   for (int i = 0; i < count; ++i) {
     write_bytes(folder / concat(i, ".png"), golden_picture("png rgb").file);
@@ -68,7 +68,7 @@ void write_list(const TemporaryFolder& folder, int count, int class_count) {
 
 TEST(ListSourceTest, ClassesAreDealtOverTheShards) {
   const TemporaryFolder folder;
-  write_list(folder, 24, 3);
+  write_numbered_list(folder, 24, 3);
   pack({.source = "csv", .input = folder.path(), .output = folder / "out", .shard_count = 4});
   const auto dataset = Dataset::open(folder / "out");
   for (int shard = 0; shard < 4; ++shard) {
