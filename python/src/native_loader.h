@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "loader/batch/loader.h"
-#include "loader/bottleneck/limit.h"
+#include "loader/bottleneck/bottleneck.h"
 #include "loader/bottleneck/watch.h"
 
 namespace penstock::python {
