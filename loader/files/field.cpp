@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/files/strict_json.h"
 
 namespace penstock {
 namespace {
@@ -98,7 +99,8 @@ std::string value_problem(const FieldType& type, FieldBytes bytes, int height, i
     return concat(bytes.size(), " bytes; expected a multiple of ", entry, ", for ", dtype_name(type.dtype), " ",
                   shape_text(type.shape));
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (type.kind == FieldKind::kText && utf8_text(std::string(text)) != text) return "is no UTF-8; expected text";
+  if (type.kind == FieldKind::kText && detail::utf8_text(std::string(text)) != text)
+    return "is no UTF-8; expected text";
   if (type.kind == FieldKind::kBoxes) return box_problem(bytes, height, width);
   return type.kind == FieldKind::kKeypoints ? keypoint_problem(bytes) : "";
 }

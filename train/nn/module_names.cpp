@@ -13,10 +13,10 @@ namespace penstock {
 namespace {
 
 /// "stem (conv1, bn1)"; "layer1" for any of its blocks.
-std::string stage_text(const Stage& stage) {
-  if (const size_t dot = stage.name.find('.'); dot != std::string::npos) return stage.name.substr(0, dot);
-  const bool says_more = stage.modules.size() != 1 || stage.modules.front() != stage.name;
-  return says_more ? concat(stage.name, " (", join(stage.modules), ")") : stage.name;
+std::string block_text(const Block& block) {
+  if (const size_t dot = block.name.find('.'); dot != std::string::npos) return block.name.substr(0, dot);
+  const bool says_more = block.modules.size() != 1 || block.modules.front() != block.name;
+  return says_more ? concat(block.name, " (", join(block.modules), ")") : block.name;
 }
 
 double factor_of(const std::string& item, const std::string& text) {
@@ -34,9 +34,9 @@ double factor_of(const std::string& item, const std::string& text) {
 
 std::vector<std::string> modules_named(const Model& model, const std::string& flag, const std::string& name) {
   std::vector<std::string> known;
-  for (const auto& stage : model.stages()) {
-    if (stage.name == name) return stage.modules;
-    const std::string text = stage_text(stage);
+  for (const auto& block : model.blocks()) {
+    if (block.name == name) return block.modules;
+    const std::string text = block_text(block);
     if (known.empty() || known.back() != text) known.push_back(text);
   }
   for (const auto& item : model.named_modules("", /*include_self=*/false))
@@ -48,15 +48,15 @@ bool is_inside(const std::string& name, const std::string& module) {
   return name.size() > module.size() && name.starts_with(module) && name[module.size()] == '.';
 }
 
-std::string stages_text(const Model& model, size_t first, size_t end) {
-  const auto& stages = model.stages();
+std::string blocks_text(const Model& model, size_t first, size_t end) {
+  const auto& blocks = model.blocks();
   if (first == end) return "";
-  return stages[first].name + (end - first > 1 ? ".." + stages[end - 1].name : std::string());
+  return blocks[first].name + (end - first > 1 ? ".." + blocks[end - 1].name : std::string());
 }
 
 std::vector<std::string> head_modules(const Model& model) {
-  if (model.stages().empty()) throw bug_error("model: has no stages; expected a constructor that calls add_stage()");
-  return model.stages().back().modules;
+  if (model.blocks().empty()) throw bug_error("model: has no blocks; expected a constructor that calls add_block()");
+  return model.blocks().back().modules;
 }
 
 std::vector<std::string> new_head_modules(const Model& model) {

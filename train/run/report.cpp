@@ -98,9 +98,9 @@ std::string opening_text(const Setup& setup, const std::string& backend) {
 }
 
 std::string mode_text(const Setup& setup, const Strategy& strategy, int rank_count) {
-  const auto& stages = setup.model->stages();
+  const auto& blocks = setup.model->blocks();
   const std::string whole =
-      concat("with ", stages_text(*setup.model, 0, stages.size()), " (", grouped(count_parameters(*setup.model).all),
+      concat("with ", blocks_text(*setup.model, 0, blocks.size()), " (", grouped(count_parameters(*setup.model).all),
              " parameters)", rank_count > 1 ? " each" : "");
   const std::string division = strategy.text();
   const std::string left_out = strategy.left_out();

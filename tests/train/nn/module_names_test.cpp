@@ -28,7 +28,7 @@ std::vector<std::string> frozen_after(const std::string& arch, const std::string
   return names;
 }
 
-TEST(LayersTest, AStageOrAModuleIsNamed) {
+TEST(LayersTest, ABlockOrAModuleIsNamed) {
   EXPECT_EQ(frozen_after("resnet18", "stem"), (std::vector<std::string>{"conv1.weight", "bn1.weight", "bn1.bias"}));
   EXPECT_EQ(frozen_after("resnet18", "conv1"), (std::vector<std::string>{"conv1.weight"}));
   EXPECT_EQ(frozen_after("resnet18", "layer2.0.downsample,head"),
@@ -39,15 +39,15 @@ TEST(LayersTest, AStageOrAModuleIsNamed) {
   EXPECT_EQ(head_modules(*make("resnet18", kOf20)), (std::vector<std::string>{"fc"}));
 }
 
-class NoStages final : public Model {};
+class NoBlocks final : public Model {};
 
 TEST(LayersTest, ANewHeadIsForModelsOfWhichSomethingIsLeft) {
   EXPECT_EQ(new_head_modules(*make("lenet", kOf20)), (std::vector<std::string>{"fc3"}));
   EXPECT_EQ(message_of(ErrorKind::kConfig, [] { new_head_modules(TinyNorm()); }),
             "--new-head: all parameters are in the last block (norm, fc, idle), none would be taken from --pretrained; "
             "expected a model of several blocks");
-  EXPECT_EQ(message_of(ErrorKind::kBug, [] { head_modules(NoStages()); }),
-            "model: has no stages; expected a constructor that calls add_stage()");
+  EXPECT_EQ(message_of(ErrorKind::kBug, [] { head_modules(NoBlocks()); }),
+            "model: has no blocks; expected a constructor that calls add_block()");
 }
 
 TEST(LayersTest, UnknownLayersListThoseThatExist) {

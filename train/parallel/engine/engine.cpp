@@ -42,9 +42,9 @@ std::unique_ptr<Comm> pipe_axis(Comm& world, const Mesh& mesh) {
 }
 
 /// What this rank holds.
-std::vector<StageRange> ranges_of(const StepConfig& config, const Model& model, int rank) {
-  if (config.ranges.empty()) return {{0, model.stages().size()}};
-  std::vector<StageRange> own;
+std::vector<BlockRange> ranges_of(const StepConfig& config, const Model& model, int rank) {
+  if (config.ranges.empty()) return {{0, model.blocks().size()}};
+  std::vector<BlockRange> own;
   const auto pipe = static_cast<size_t>(config.mesh.pipe);
   for (auto part = static_cast<size_t>(config.mesh.pipe_rank(rank)); part < config.ranges.size(); part += pipe)
     own.push_back(config.ranges[part]);

@@ -58,7 +58,7 @@ class TinyDropout final : public Model {
  public:
   TinyDropout() {
     torch::nn::Linear fc = register_module("fc", torch::nn::Linear(784, 10));
-    add_stage("all", {"fc"},
+    add_block("all", {"fc"},
               [fc](const torch::Tensor& x) mutable { return torch::dropout(fc(x.flatten(1)), 0.5, /*train=*/true); });
   }
 };
