@@ -58,8 +58,8 @@ class BucketSync final : public OrderedBuckets {
 
 }  // namespace
 
-OrderedBuckets::OrderedBuckets(const std::vector<torch::Tensor>& parameters,
-                               std::vector<std::vector<size_t>> members, Recorder& recorder, int backward_count)
+OrderedBuckets::OrderedBuckets(const std::vector<torch::Tensor>& parameters, std::vector<std::vector<size_t>> members,
+                               Recorder& recorder, int backward_count)
     : works_(recorder),
       members_(std::move(members)),
       backward_count_(static_cast<size_t>(backward_count)),
