@@ -116,11 +116,6 @@ NamedTensors without_prefix(const NamedTensors& sizes, const std::string& prefix
   return some;
 }
 
-void put_all(StateFile file, const StateDict& state) {
-  for (const auto& [name, tensor] : state) file.put(name, tensor);
-  file.commit();
-}
-
 }  // namespace
 
 StateFile::StateFile(const std::filesystem::path& path, const NamedTensors& sizes, const CheckpointInfo& info)
@@ -149,10 +144,6 @@ void check_same_average(const std::filesystem::path& path, const Checkpoint& che
   if (!then.empty() && then != now.average)
     throw config_error(concat("--resume ", path.string(), ": a checkpoint of average ", then, "; expected ",
                               now.average, ", as --average is"));
-}
-
-void save_checkpoint(const std::filesystem::path& path, const CheckpointInfo& info, const StateDict& state) {
-  put_all(StateFile(path, {state.begin(), state.end()}, info), state);
 }
 
 Checkpoint load_checkpoint(const std::filesystem::path& path) {
@@ -204,10 +195,6 @@ void check_same_order(const std::filesystem::path& path, const CheckpointInfo& i
   check("--tail", info.tail, now.tail);
   check("a data set of size", info.dataset_size, now.dataset_size);
   if (now.shuffle == "rank-local") check("a world size of", info.world_size, now.world_size);
-}
-
-void save_model(const std::filesystem::path& path, const StateDict& state, const std::string& arch) {
-  put_all(StateFile(path, {state.begin(), state.end()}, arch), state);
 }
 
 }  // namespace penstock

@@ -105,22 +105,29 @@ bool has_batch_norm(const Model& model) {
                      [](const auto& item) { return item.key().ends_with("running_mean"); });
 }
 
-std::map<std::string, double> rate_factors(const Model& model, const std::string& list) {
-  std::map<std::string, double> factors;
-  if (list.empty()) return factors;
-  std::map<std::string, std::string> layer_of;
+LayerRates parse_layer_rates(const std::string& list) {
+  LayerRates rates;
+  if (list.empty()) return rates;
   for (const auto& item : split(list, ',')) {
     const size_t equals = item.find('=');
-    const std::string name = item.substr(0, equals);
-    const double factor = factor_of(item, equals == std::string::npos ? "" : item.substr(equals + 1));
+    rates.emplace_back(item.substr(0, equals),
+                       factor_of(item, equals == std::string::npos ? "" : item.substr(equals + 1)));
+  }
+  return rates;
+}
+
+std::map<std::string, double> rate_factors(const Model& model, const LayerRates& rates) {
+  std::map<std::string, double> factors;
+  std::map<std::string, std::string> layer_of;
+  for (const auto& [name, factor] : rates) {
     bool is_trained = false;
     for (const auto& module : modules_named(model, "--layer-lr", name)) {
       for (const auto& parameter : model.named_parameters()) {
         if (!is_inside(parameter.key(), module)) continue;
         is_trained |= parameter.value().requires_grad();
         if (const auto [other, is_new] = layer_of.emplace(parameter.key(), name); !is_new)
-          throw config_error(concat("--layer-lr is ", list, ": ", parameter.key(), " is in ", other->second, " and in ",
-                                    name, "; expected it in one of them only"));
+          throw config_error(concat("--layer-lr: ", parameter.key(), " is in ", other->second, " and in ", name,
+                                    "; expected it in one of them only"));
         factors[parameter.key()] = factor;
       }
     }

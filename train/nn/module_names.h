@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace penstock {
@@ -40,9 +41,15 @@ ParameterCount count_parameters(const Model& model, const std::string& frozen_la
 
 bool has_batch_norm(const Model& model);
 
-/// The factor of the learning rate for each parameter, from a list such as `layer4=0.1,fc=10`. Parameters in none of
-/// these layers have no entry. Throws config_error for an unknown layer, a factor that is not above 0, a parameter that
-/// is in two of the layers, and a layer without parameters that are trained.
-std::map<std::string, double> rate_factors(const Model& model, const std::string& list);
+/// Layers with the factors of their learning rate.
+using LayerRates = std::vector<std::pair<std::string, double>>;
+
+/// Of a list such as `layer4=0.1,fc=10`; "" is empty. Throws config_error for a factor that is not above 0.
+LayerRates parse_layer_rates(const std::string& list);
+
+/// The factor of the learning rate for each parameter. Parameters in none of the layers have no entry. Throws
+/// config_error for an unknown layer, a parameter that is in two of the layers, and a layer without parameters that are
+/// trained.
+std::map<std::string, double> rate_factors(const Model& model, const LayerRates& rates);
 
 }  // namespace penstock

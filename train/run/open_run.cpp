@@ -279,7 +279,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   if (!setup.options.pretrained.empty() && !setup.world.is_spawner && setup.world.rendezvous.world_size > 1)
     setup.pretrained = identity_of_weights(setup.options.pretrained);
   begin_from_images(setup, holds_part);
-  setup.rate_factors = rate_factors(*setup.model, setup.options.layer_rates);
+  setup.rate_factors = rate_factors(*setup.model, *setup.options.layer_rates);
   scale_biases(*setup.model, setup.options.bias_rate, setup.rate_factors);
   setup.step_options = {
       .weight_decays = bias_decays(*setup.model, setup.options.bias_decay),

@@ -40,7 +40,7 @@ std::string model_text(const Setup& setup) {
   if (setup.info.optimizer != CheckpointInfo().optimizer)
     text += concat("optimizer ", options.optimizer, ": --lr ", options.learning_rate, ", --wd ", options.weight_decay,
                    "\n");
-  if (!options.layer_rates.empty()) text += concat("learning rate by layer: ", options.layer_rates, " times --lr\n");
+  if (!options.layer_rates->empty()) text += concat("learning rate by layer: ", options.layer_rates, " times --lr\n");
   return text;
 }
 
