@@ -1,4 +1,4 @@
-// Column: one array of a batch. ColumnMaker: a plug-in that adds one.
+// Column: one array of a batch. ColumnMaker: a plug-in that adds some.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +42,10 @@ struct ColumnRow {
   std::span<const std::byte> pixels;  ///< As rendered, and mixed where the batch is.
 };
 
-/// Fills a column of every batch of a loader (LoaderOptions::columns).
+/// Where the columns of one maker lie for one row, in the order of ColumnMaker::columns().
+using ColumnCells = std::span<std::byte* const>;
+
+/// Fills columns of every batch of a loader (LoaderOptions::columns).
 ///
 /// Determinism: make() writes the same bytes for equal rows; the digest has them. Rows without a sample, and rows of a
 /// corrupt one, are zeroed instead. Errors: what make() throws is an error of its batch; a corrupt_error is one of its
@@ -50,9 +53,12 @@ struct ColumnRow {
 class ColumnMaker {
  public:
   virtual ~ColumnMaker() = default;
-  virtual Column column() const = 0;  ///< The same at every call.
-  /// Writes column().row_bytes() bytes.
-  virtual void make(const ColumnRow& row, std::byte* to) const = 0;
+  static constexpr size_t kMostColumns = 16;
+
+  /// 1 to kMostColumns, the same at every call.
+  virtual std::vector<Column> columns() const = 0;
+  /// Writes row_bytes() bytes of every column.
+  virtual void make(const ColumnRow& row, ColumnCells to) const = 0;
 };
 
 /// What the factory of a maker gets to know of the loader. The data set outlives the maker.

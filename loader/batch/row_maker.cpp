@@ -2,6 +2,7 @@
 #include "loader/batch/row_maker.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -63,6 +64,16 @@ std::vector<std::unique_ptr<const ColumnMaker>> makers_of(const std::string& col
   return makers;
 }
 
+std::vector<size_t> counts_of(const std::vector<std::unique_ptr<const ColumnMaker>>& makers) {
+  std::vector<size_t> counts;
+  for (const auto& maker : makers) {
+    counts.push_back(maker->columns().size());
+    if (counts.back() < 1 || counts.back() > ColumnMaker::kMostColumns)
+      throw bug_error(concat("columns: a maker has ", counts.back(), "; expected 1 to ", ColumnMaker::kMostColumns));
+  }
+  return counts;
+}
+
 }  // namespace
 
 /// Times the stages of one row, when the row is one of those that are timed.
@@ -98,6 +109,7 @@ RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, co
       extent_(find_extent()),
       row_bytes_(rendered_bytes(options.layout, extent_)),
       makers_(makers_of(options.columns, {*dataset_, extent_, layout_})),
+      column_counts_(counts_of(makers_)),
       format_(partition().rows_per_rank(), extent_, layout_, mixes(), made_columns()) {
   if (leaves_out_ && mixes())
     throw bug_error(concat("loader: leaves samples out, and the transforms ", pipeline_.text(),
@@ -109,7 +121,8 @@ RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, co
 
 std::vector<Column> RowMaker::made_columns() const {
   std::vector<Column> columns;
-  for (const auto& maker : makers_) columns.push_back(maker->column());
+  for (const auto& maker : makers_)
+    for (auto& column : maker->columns()) columns.push_back(std::move(column));
   return columns;
 }
 
@@ -296,9 +309,12 @@ void RowMaker::make_columns(const BatchContext& context, const RowWorker::Row& r
   const auto place = static_cast<size_t>(i);
   const auto* const pixels = format_.begin<const std::byte>(block, Column::kImages) + place * row_bytes_;
   const ColumnRow whole{row.sample, row.index, context.epoch, plan, {pixels, row_bytes_}};
+  size_t number = format_.made_begin();
+  std::array<std::byte*, ColumnMaker::kMostColumns> cells{};
   for (size_t k = 0; k < makers_.size(); ++k) {
-    const size_t number = format_.made_begin() + k;
-    makers_[k]->make(whole, format_.begin<std::byte>(block, number) + place * format_.columns[number].row_bytes());
+    for (size_t c = 0; c < column_counts_[k]; ++c, ++number)
+      cells[c] = format_.begin<std::byte>(block, number) + place * format_.columns[number].row_bytes();
+    makers_[k]->make(whole, {cells.data(), column_counts_[k]});
   }
 }
 

@@ -124,6 +124,7 @@ class RowMaker {
   Extent extent_;     // of one rendered sample
   size_t row_bytes_;  // of its pixels
   std::vector<std::unique_ptr<const ColumnMaker>> makers_;
+  std::vector<size_t> column_counts_;  // one entry per maker
   BatchFormat format_;
 };
 

@@ -40,6 +40,8 @@ struct FieldType {
   double fill = 0;
   /// Of key points: pairs of numbers that change places where a picture is mirrored, as left and right hands do.
   std::vector<std::pair<int, int>> swapped = {};
+  /// Of a packed variable field: the most entries that a sample has. Else 0.
+  uint64_t most = 0;
 
   static constexpr int64_t kVariable = -1;
 

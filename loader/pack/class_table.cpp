@@ -75,6 +75,14 @@ void check_class_names(const std::vector<std::string>& names, const std::string&
   }
 }
 
+int64_t ClassTable::label(const Source& source, uint64_t id) const {
+  if (source_labels.empty()) return -1;
+  const int64_t number = source.label(id);
+  if (number >= 0 && static_cast<size_t>(number) < source_labels.size())
+    return source_labels[static_cast<size_t>(number)];
+  throw bug_error(concat(source.where(id), ": label is ", number, "; expected 0 to ", source_labels.size(), " - 1"));
+}
+
 ClassTable class_table(const std::vector<std::string>& source_names, const fs::path& output, const std::string& split,
                        const std::vector<std::string>& packed_next) {
   std::vector<std::string> names;

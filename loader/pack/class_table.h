@@ -6,11 +6,16 @@
 #include <string>
 #include <vector>
 
+#include "loader/sources/source.h"
+
 namespace penstock::detail {
 
 struct ClassTable {
   std::vector<std::string> names;      // as the manifest will have them, in order of label
   std::vector<int64_t> source_labels;  // one entry per class of the source: its label
+
+  /// The label of sample `id`; -1 where the source has no classes. Throws bug_error for a class that it does not have.
+  int64_t label(const Source& source, uint64_t id) const;
 
   bool operator==(const ClassTable&) const = default;
 };

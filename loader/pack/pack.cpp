@@ -23,6 +23,7 @@
 #include "loader/order/order.h"
 #include "loader/pack/class_table.h"
 #include "loader/pack/encoder.h"
+#include "loader/pack/packed_fields.h"
 #include "loader/pack/partial.h"
 #include "loader/shards/dataset.h"
 #include "loader/shards/shard_writer.h"
@@ -121,18 +122,13 @@ std::string shard_file(size_t shard, int shard_count) {
 /// Deals the samples, sorted by class and then by id, to the shards in turn. The counts of a class, and the totals, of
 /// any two shards differ by one at most. Ids ascend inside each shard.
 std::vector<std::vector<uint64_t>> deal(const Source& source, const detail::ClassTable& classes, size_t shard_count) {
-  std::vector<uint64_t> next(classes.names.size());  // place of each class's next sample in the sorted list
+  // The place of each class's next sample in the sorted list. Without classes, all samples are of one.
+  std::vector<uint64_t> next(std::max<size_t>(classes.names.size(), 1));
   const uint64_t size = source.size();
   const auto place = [&](uint64_t id) -> uint64_t& {
-    return next[static_cast<size_t>(classes.source_labels[static_cast<size_t>(source.label(id))])];
+    return next[static_cast<size_t>(std::max<int64_t>(classes.label(source, id), 0))];
   };
-  for (uint64_t id = 0; id < size; ++id) {
-    const int64_t label = source.label(id);
-    const size_t class_count = classes.source_labels.size();
-    if (label < 0 || static_cast<size_t>(label) >= class_count)
-      throw bug_error(concat(source.where(id), ": label is ", label, "; expected 0 to ", class_count, " - 1"));
-    ++place(id);
-  }
+  for (uint64_t id = 0; id < size; ++id) ++place(id);
   uint64_t before = 0;
   for (auto& place : next) before += std::exchange(place, before);
   std::vector<std::vector<uint64_t>> members(shard_count);
@@ -147,8 +143,9 @@ class Packing {
         source_(source),
         source_text_(std::move(source_text)),
         classes_(table_of(source, options)),
+        fields_(detail::packed_fields(source, options.storage)),
         members_(deal(source, classes_, static_cast<size_t>(options.shard_count))),
-        partial_(options.output, options.split, key(), classes_.names.size()),
+        partial_(options.output, options.split, key(), empty_tally()),
         codebook_(detail::codebook_for(source, options.storage, options.jobs)),
         encoder_(options.storage, codebook_) {}
 
@@ -174,12 +171,15 @@ class Packing {
 
  private:
   std::string key() const {
-    const std::string text = concat(Manifest::kFormatVersion, '\n', source_text_, '\n', source_.fingerprint(), '\n',
-                                    options_.split, '\n', options_.shard_count, '\n', options_.shuffle_seed, '\n',
-                                    options_.skip_corrupt, '\n', encoding_text(options_.storage), '\n',
-                                    join(classes_.names, "\n"), '\n', join(source_.class_names(), "\n"));
+    const std::string text =
+        concat(Manifest::kFormatVersion, '\n', source_text_, '\n', source_.fingerprint(), '\n', options_.split, '\n',
+               options_.shard_count, '\n', options_.shuffle_seed, '\n', options_.skip_corrupt, '\n',
+               encoding_text(options_.storage), '\n', join(classes_.names, "\n"), '\n',
+               join(source_.class_names(), "\n"), fields_.text());
     return detail::xxh3_hex({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
   }
+
+  detail::Tally empty_tally() const { return detail::Tally(classes_.names.size(), fields_.types.size()); }
 
   /// Throws config_error when another packing has published a split with other classes in the meantime.
   void check_classes() const {
@@ -212,9 +212,10 @@ class Packing {
                            ? Order::sequential(ids.size())
                            : Order::shuffled(ids.size(), static_cast<uint64_t>(options_.shuffle_seed), shard);
     const auto path = partial_.folder() / files_[shard];
-    ShardWriter writer(path, source_.raw_extent(), codebook_ ? codebook_->bytes() : std::vector<uint8_t>());
+    ShardWriter writer(path, source_.raw_extent(), codebook_ ? codebook_->bytes() : std::vector<uint8_t>(),
+                       fields_.types);
     DecodeScratch scratch;
-    detail::FinishedShard finished{.entry = {.file = files_[shard]}, .tally = detail::Tally(classes_.names.size())};
+    detail::FinishedShard finished{.entry = {.file = files_[shard]}, .tally = empty_tally()};
     for (uint64_t i = 0; i < ids.size(); ++i) {
       if (stopped) return;  // another shard failed: this one is given up
       pack_sample(ids[order.at(i)], writer, finished, scratch);
@@ -226,40 +227,6 @@ class Packing {
     read_from(written, [&] { finished.entry.xxh3 = detail::xxh3_hex(written.bytes()); });
     partial_.finish(shard, finished);
     finished_[shard] = std::move(finished);
-  }
-
-  /// Reads, encodes, decodes once (so that what is packed can be trained on), writes, and counts. A broken picture is
-  /// listed instead, if it is to be skipped.
-  void pack_sample(uint64_t id, ShardWriter& writer, detail::FinishedShard& shard, DecodeScratch& scratch) {
-    try {
-      const detail::Encoded encoded = encode(id, scratch);
-      const std::string path = detail::stored_path(source_.path(id), encoded);
-      const Sample sample{.id = id,
-                          .label = classes_.source_labels[static_cast<size_t>(source_.label(id))],
-                          .extent = encoded.extent,
-                          .encoding = encoded.encoding,
-                          .bytes = encoded.bytes,
-                          .orientation = encoded.orientation,
-                          .seek_index = encoded.seek_index,
-                          .path = path,
-                          .codebook = codebook_.get()};
-      shard.tally.add(sample.label, decode(sample, scratch));
-      writer.add(sample);
-      if (!shard.entry.first_id) shard.entry.first_id = id;
-      shard.transcoded_count += encoded.is_transcoded;
-      shard.warned_count += encoded.is_warned;
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kCorrupt) throw;
-      if (!options_.skip_corrupt) throw corrupt_error(concat(error.what(), ", or shardprep pack --on-corrupt skip"));
-      shard.skipped.push_back(detail::skipped_picture(source_, id, error.what()));
-      note_skipped(error.what());
-    }
-  }
-
-  void note_skipped(const std::string& message) {
-    const std::lock_guard lock(skipped_mutex_);
-    ++skipped_count_;
-    skipped_.push_back(message);
   }
 
   /// Runs `body`, and adds the name of the sample to an Error that it throws.
@@ -283,9 +250,42 @@ class Packing {
     }
   }
 
-  detail::Encoded encode(uint64_t id, DecodeScratch& scratch) const {
-    SourceSample found = read(id);
-    return named(id, [&] { return encoder_.encode(id, std::move(found), scratch); });
+  /// Reads, encodes, decodes once (so that what is packed can be trained on), writes, and counts. A broken picture is
+  /// listed instead, if it is to be skipped.
+  void pack_sample(uint64_t id, ShardWriter& writer, detail::FinishedShard& shard, DecodeScratch& scratch) {
+    try {
+      SourceSample found = read(id);
+      std::vector<FieldValue> fields = std::move(found.fields);
+      const detail::Encoded encoded = named(id, [&] { return encoder_.encode(id, std::move(found), scratch); });
+      named(id, [&] { fields = fields_.checked(std::move(fields), encoded); });
+      const std::string path = detail::stored_path(source_.path(id), encoded);
+      const Sample sample{.id = id,
+                          .label = classes_.label(source_, id),
+                          .extent = encoded.extent,
+                          .encoding = encoded.encoding,
+                          .bytes = encoded.bytes,
+                          .orientation = encoded.orientation,
+                          .seek_index = encoded.seek_index,
+                          .path = path,
+                          .codebook = codebook_.get()};
+      shard.tally.add(sample.label, decode(sample, scratch));
+      writer.add(sample, fields);
+      fields_.count(fields, shard.tally);
+      if (!shard.entry.first_id) shard.entry.first_id = id;
+      shard.transcoded_count += encoded.is_transcoded;
+      shard.warned_count += encoded.is_warned;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kCorrupt) throw;
+      if (!options_.skip_corrupt) throw corrupt_error(concat(error.what(), ", or shardprep pack --on-corrupt skip"));
+      shard.skipped.push_back(detail::skipped_picture(source_, id, error.what()));
+      note_skipped(error.what());
+    }
+  }
+
+  void note_skipped(const std::string& message) {
+    const std::lock_guard lock(skipped_mutex_);
+    ++skipped_count_;
+    skipped_.push_back(message);
   }
 
   Picture decode(const Sample& sample, DecodeScratch& scratch) const {
@@ -302,7 +302,7 @@ class Packing {
     manifest.shuffle_seed = options_.shuffle_seed;
     manifest.storage = encoding_text(options_.storage);
     manifest.class_names = classes_.names;
-    detail::Tally total(classes_.names.size());
+    detail::Tally total = empty_tally();
     for (const auto& shard : finished_) {
       manifest.shards.push_back(shard->entry);
       manifest.skipped_count += shard->skipped.size();
@@ -316,6 +316,7 @@ class Packing {
                                  " pictures are broken; expected one that can be packed"));
     }
     manifest.class_counts = total.class_counts();
+    manifest.fields = fields_.with_most(total);
     manifest.channels = total.channels();
     manifest.extent = total.extent();
     manifest.statistics = total.statistics();
@@ -333,6 +334,7 @@ class Packing {
   const Source& source_;
   const std::string source_text_;
   const detail::ClassTable classes_;
+  const detail::PackedFields fields_;
   const std::vector<std::vector<uint64_t>> members_;  // one entry per shard: its ids
   detail::Partial partial_;  // before the codebook, for which pictures are read: an output may not be writable
   const std::shared_ptr<const detail::Codebook> codebook_;

@@ -26,12 +26,12 @@ namespace {
 constexpr const char* kReplaced = "replaced";  // the old data set, while it is exchanged in two steps
 }
 
-Partial::Partial(const fs::path& output, const std::string& split, std::string key, size_t class_count)
+Partial::Partial(const fs::path& output, const std::string& split, std::string key, Tally empty)
     : output_(output),
       folder_(output / ("." + split + ".partial")),
       final_(output / split),
       key_(std::move(key)),
-      class_count_(class_count) {
+      empty_(std::move(empty)) {
   made_output_ = fs::create_directories(output_);
   try {
     lock();
@@ -81,7 +81,7 @@ std::optional<FinishedShard> Partial::read_state(size_t shard, const std::string
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     const auto state = parse_strict_json(text, state_path(shard).string(), 3);
     if (state.at("key").get<std::string>() != key_) return {};
-    const auto tally = Tally::from_numbers(class_count_, state.at("tally").get<std::vector<uint64_t>>());
+    const auto tally = Tally::from_numbers(empty_, state.at("tally").get<std::vector<uint64_t>>());
     const auto byte_count = state.at("byte_count").get<uint64_t>();
     if (!tally || fs::file_size(folder() / file) != byte_count) return {};
     FinishedShard finished{.entry = {.file = file, .sample_count = tally->sample_count(), .byte_count = byte_count},

@@ -33,7 +33,7 @@ class Partial {
  public:
   /// `key` tells whether an earlier packing's shards are the ones wanted now. It is a hash of the source, its
   /// fingerprint and all options.
-  Partial(const std::filesystem::path& output, const std::string& split, std::string key, size_t class_count);
+  Partial(const std::filesystem::path& output, const std::string& split, std::string key, Tally empty);
   ~Partial();
   Partial(const Partial&) = delete;
   Partial& operator=(const Partial&) = delete;
@@ -53,7 +53,7 @@ class Partial {
 
   std::filesystem::path output_, folder_, final_;
   std::string key_;
-  size_t class_count_;
+  Tally empty_;  // of the shape that those of shards have
   bool made_output_ = false;
   int lock_ = -1;
 };

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "loader/pack/level_sums.h"
 
@@ -15,7 +14,8 @@ __extension__ using Wide = unsigned __int128;
 }  // namespace
 
 void Tally::add(int64_t label, const Picture& picture) {
-  ++class_counts_[static_cast<size_t>(label)];
+  ++sample_count_;
+  if (!class_counts_.empty()) ++class_counts_[static_cast<size_t>(label)];
   const std::array<int, 3> extent{picture.height, picture.width, picture.channels};
   for (size_t i = 0; i < sides_.size(); ++i) {
     const auto side = static_cast<uint64_t>(extent[i]);
@@ -34,7 +34,9 @@ void Tally::add(int64_t label, const Picture& picture) {
 }
 
 void Tally::add(const Tally& other) {
+  sample_count_ += other.sample_count_;
   for (size_t i = 0; i < class_counts_.size(); ++i) class_counts_[i] += other.class_counts_[i];
+  for (size_t i = 0; i < field_most_.size(); ++i) add_field(i, other.field_most_[i]);
   for (size_t i = 0; i < levels_.size(); ++i) {
     levels_[i].count += other.levels_[i].count;
     levels_[i].sum += other.levels_[i].sum;
@@ -44,10 +46,6 @@ void Tally::add(const Tally& other) {
     sides_[i] = {std::min(sides_[i].least, other.sides_[i].least),
                  std::max(sides_[i].greatest, other.sides_[i].greatest)};
   }
-}
-
-uint64_t Tally::sample_count() const {
-  return std::accumulate(class_counts_.begin(), class_counts_.end(), uint64_t{0});
 }
 
 std::optional<Extent> Tally::extent() const {
@@ -76,7 +74,9 @@ DataStatistics Tally::statistics() const {
 
 template <class Self, class Visit>
 void Tally::visit(Self& self, Visit&& each_number) {
+  each_number(self.sample_count_);
   for (auto& count : self.class_counts_) each_number(count);
+  for (auto& count : self.field_most_) each_number(count);
   for (auto& levels : self.levels_) {
     each_number(levels.count);
     each_number(levels.sum);
@@ -94,8 +94,8 @@ std::vector<uint64_t> Tally::numbers() const {
   return numbers;
 }
 
-std::optional<Tally> Tally::from_numbers(size_t class_count, const std::vector<uint64_t>& numbers) {
-  Tally tally(class_count);
+std::optional<Tally> Tally::from_numbers(const Tally& of_the_same_shape, const std::vector<uint64_t>& numbers) {
+  Tally tally = of_the_same_shape;
   if (numbers.size() != tally.numbers().size()) return {};
   size_t next = 0;
   visit(tally, [&](uint64_t& number) { number = numbers[next++]; });

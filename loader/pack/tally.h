@@ -2,6 +2,7 @@
 // matter.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -15,13 +16,17 @@ namespace penstock::detail {
 
 class Tally {
  public:
-  explicit Tally(size_t class_count) : class_counts_(class_count) {}
+  explicit Tally(size_t class_count, size_t field_count = 0) : class_counts_(class_count), field_most_(field_count) {}
 
-  void add(int64_t label, const Picture& picture);  ///< Requires 0 <= label < class count.
+  void add(int64_t label, const Picture& picture);  ///< Requires 0 <= label < class count, or, without classes, -1.
   void add(const Tally& other);
+  void add_field(size_t number, uint64_t entry_count) {
+    field_most_[number] = std::max(field_most_[number], entry_count);
+  }
 
   const std::vector<uint64_t>& class_counts() const { return class_counts_; }
-  uint64_t sample_count() const;
+  uint64_t field_most(size_t number) const { return field_most_[number]; }  ///< The most entries that a sample has.
+  uint64_t sample_count() const { return sample_count_; }
   int channels() const { return levels_[1].count > 0 ? 3 : 1; }
   /// The extent of all pictures; nothing when they differ.
   std::optional<Extent> extent() const;
@@ -32,7 +37,7 @@ class Tally {
   /// All counts as numbers, for the state of an interrupted packing. from_numbers() returns nothing when there are not
   /// as many as there should be.
   std::vector<uint64_t> numbers() const;
-  static std::optional<Tally> from_numbers(size_t class_count, const std::vector<uint64_t>& numbers);
+  static std::optional<Tally> from_numbers(const Tally& of_the_same_shape, const std::vector<uint64_t>& numbers);
 
  private:
   struct Levels {  // sums hold 2^64 / 255^2 = 2.8e14 pixels
@@ -45,7 +50,9 @@ class Tally {
   template <class Self, class Visit>
   static void visit(Self& self, Visit&& each_number);
 
+  uint64_t sample_count_ = 0;
   std::vector<uint64_t> class_counts_;
+  std::vector<uint64_t> field_most_;
   std::array<Levels, 4> levels_;  // grey pictures; then red, green and blue of the others
   std::array<Sides, 3> sides_;    // height, width, channels
 };

@@ -29,6 +29,22 @@ struct Finding {
   std::vector<uint64_t> ids;
 };
 
+void check_fields(const ShardReader& shard, size_t row, const Manifest& manifest, Finding& finding) {
+  const Sample sample = shard.at(row);
+  const bool lies = sample.orientation > 4;  // height and width change places
+  const int height = lies ? sample.extent.width : sample.extent.height;
+  const int width = lies ? sample.extent.height : sample.extent.width;
+  for (size_t number = 0; number < manifest.fields.size(); ++number) {
+    finding.problems.passes("", [&] { shard.check_field_crc(row, number); });
+    finding.problems.passes(shard.where(row) + ": ", [&] {
+      const auto& type = manifest.fields[number];
+      const FieldBytes bytes = shard.field(row, number);
+      check_field_value(type, bytes, height, width);
+      if (type.is_variable()) finding.tally.add_field(number, bytes.size() / type.entry_bytes());
+    });
+  }
+}
+
 void check_sample(const ShardReader& shard, size_t row, const Manifest& manifest, DecodeScratch& scratch,
                   Finding& finding) {
   const Sample sample = shard.at(row);
@@ -40,11 +56,11 @@ void check_sample(const ShardReader& shard, size_t row, const Manifest& manifest
     finding.problems.add(error.what());
     return;
   }
-  const auto class_count = static_cast<int64_t>(manifest.class_names.size());
-  if (sample.label < 0 || sample.label >= class_count) {
-    finding.problems.add(concat(shard.where(row), ": label is ", sample.label, "; expected 0 to ", class_count - 1));
+  if (!manifest.has_label(sample.label)) {
+    finding.problems.add(concat(shard.where(row), ": label is ", sample.label, "; expected ", manifest.label_range()));
     return;
   }
+  check_fields(shard, row, manifest, finding);
   const auto decode = [&] {
     const Region whole{0, 0, sample.extent.width, sample.extent.height};
     const DecodeRequest request{.region = whole, .channels = sample.extent.channels};
@@ -60,7 +76,7 @@ void check_sample(const ShardReader& shard, size_t row, const Manifest& manifest
 void check_shard_whole(const fs::path& path, const Manifest::Shard& entry, const Manifest& manifest, Finding& finding) {
   auto& problems = finding.problems;
   problems.passes("", [&] {
-    const ShardReader shard(path);
+    const ShardReader shard(path, manifest.fields);
     DecodeScratch scratch;
     for (size_t row = 0; row < shard.size(); ++row) check_sample(shard, row, manifest, scratch, finding);
     if (shard.size() != entry.sample_count) {
@@ -100,6 +116,8 @@ void check_totals(const fs::path& folder, const Manifest& manifest, const detail
   if (twin != ids.end()) problems.add(concat(folder.string(), ": id ", *twin, " occurs twice; expected every id once"));
   const auto statistics = total.statistics();
   if (total.class_counts() != manifest.class_counts) differs("class_counts");
+  for (size_t i = 0; i < manifest.fields.size(); ++i)
+    if (total.field_most(i) != manifest.fields[i].most) differs("fields");
   if (total.channels() != manifest.channels) differs("channels");
   if (total.extent() != manifest.extent) differs("extent");
   if (statistics.mean != manifest.statistics.mean) differs("mean");
@@ -146,13 +164,13 @@ Problems verify(const std::filesystem::path& split_folder, int jobs) {
   Manifest manifest;
   if (!problems.passes("", [&] { manifest = read_manifest(split_folder); })) return problems;
 
-  const size_t class_count = manifest.class_names.size();
-  std::vector<Finding> findings(manifest.shards.size(), Finding{{}, detail::Tally(class_count), {}});
+  const detail::Tally empty(manifest.class_names.size(), manifest.fields.size());
+  std::vector<Finding> findings(manifest.shards.size(), Finding{{}, empty, {}});
   detail::run_parallel(findings.size(), jobs, [&](size_t i, const std::atomic<bool>&) {
     check_shard_whole(split_folder / manifest.shards[i].file, manifest.shards[i], manifest, findings[i]);
   });
 
-  detail::Tally total(class_count);
+  detail::Tally total = empty;
   std::vector<uint64_t> ids;
   for (size_t i = 0; i < findings.size(); ++i) {
     problems.append(findings[i].problems, (split_folder / manifest.shards[i].file).string());

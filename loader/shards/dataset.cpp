@@ -16,7 +16,18 @@ struct Dataset::State {
   Manifest manifest;
   std::vector<std::unique_ptr<const ShardReader>> shards;  // one entry per shard; null: not in this rank's share
   std::vector<uint64_t> begins{0};
-  std::vector<std::atomic<uint64_t>> checked;  // one bit per sample
+  std::vector<std::atomic<uint64_t>> checked;  // one bit per sample, and then one per sample and field
+
+  /// Runs `check` unless it has passed for this bit before. Relaxed order is enough, because the bytes never change: at
+  /// worst two threads check the same sample.
+  template <class Check>
+  void check_once(uint64_t number, const Check& check) {
+    auto& word = checked[number / 64];
+    const uint64_t bit = uint64_t{1} << (number % 64);
+    if ((word.load(std::memory_order_relaxed) & bit) != 0) return;
+    check();
+    word.fetch_or(bit, std::memory_order_relaxed);
+  }
 };
 
 namespace {
@@ -40,11 +51,10 @@ void check_shard(const ShardReader& shard, const Manifest& manifest, const Manif
     throw corrupt_error(concat(shard.where(0), ": id is ", shard.at(0).id, "; expected ", *entry.first_id,
                                ", as the manifest says of the first sample in this file"));
   }
-  const auto class_count = static_cast<int64_t>(manifest.class_names.size());
   for (size_t row = 0; row < shard.size(); ++row) {
     const Sample sample = shard.at(row);
-    if (sample.label < 0 || sample.label >= class_count)
-      throw corrupt_error(concat(shard.where(row), ": label is ", sample.label, "; expected 0 to ", class_count - 1));
+    if (!manifest.has_label(sample.label))
+      throw corrupt_error(concat(shard.where(row), ": label is ", sample.label, "; expected ", manifest.label_range()));
     const bool fits = manifest.extent ? sample.extent == *manifest.extent : sample.extent.channels <= manifest.channels;
     if (!fits) {
       throw corrupt_error(concat(shard.where(row), ": extent is ", sample.extent.height, " x ", sample.extent.width,
@@ -149,10 +159,10 @@ Dataset::Dataset(const std::filesystem::path& split_folder, RankShards share) : 
     auto& shard = state_->shards.emplace_back();
     state_->begins.push_back(state_->begins.back() + entry.sample_count);
     if (number % share.world_size != share.rank) continue;
-    shard = std::make_unique<const ShardReader>(split_folder / entry.file);
+    shard = std::make_unique<const ShardReader>(split_folder / entry.file, state_->manifest.fields);
     check_shard(*shard, state_->manifest, entry);
   }
-  state_->checked = std::vector<std::atomic<uint64_t>>(size() / 64 + 1);
+  state_->checked = std::vector<std::atomic<uint64_t>>(size() * (1 + state_->manifest.fields.size()) / 64 + 1);
 }
 
 Dataset::~Dataset() = default;
@@ -192,15 +202,25 @@ std::optional<Sample> Dataset::example() const {
 }
 
 Sample Dataset::checked_at(uint64_t index) const {
-  const auto [shard, row] = place_of(index);
-  auto& word = state_->checked[index / 64];
-  const uint64_t bit = uint64_t{1} << (index % 64);
-  // Relaxed order is enough, because the bytes never change: at worst two threads check the same sample.
-  if ((word.load(std::memory_order_relaxed) & bit) == 0) {
-    shard.check_crc(row);
-    word.fetch_or(bit, std::memory_order_relaxed);
-  }
-  return shard.at(row);
+  const auto place = place_of(index);
+  state_->check_once(index, [&] { place.shard.check_crc(place.row); });
+  return place.shard.at(place.row);
+}
+
+FieldBytes Dataset::field(uint64_t index, size_t number) const {
+  const auto place = place_of(index);
+  state_->check_once(size() * (1 + number) + index, [&] { place.shard.check_field_crc(place.row, number); });
+  return place.shard.field(place.row, number);
+}
+
+size_t Dataset::field_number(const std::string& name) const {
+  std::vector<std::string> names;
+  for (const auto& type : manifest().fields) names.push_back(type.name);
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found != names.end()) return static_cast<size_t>(found - names.begin());
+  throw config_error(concat(folder().string(), ": ",
+                            names.empty() ? concat("no field ", in_quotes(name), "; its samples have no fields")
+                                          : unknown_name("field", name, names)));
 }
 
 void Dataset::check_read(uint64_t index) const {

@@ -52,6 +52,11 @@ class Dataset {
   Sample at(uint64_t index) const;
   Sample checked_at(uint64_t index) const;  ///< As at(), and checks the CRC unless this object has done so.
   std::optional<Sample> example() const;    ///< The first sample of the open shards, if there is one.
+  /// The bytes of the field manifest().fields[number], whose CRC is checked the first time that this object hands them
+  /// out. Requires index < size(); throws as at() does.
+  FieldBytes field(uint64_t index, size_t number) const;
+  /// The number of the field `name`. Throws config_error `<folder>: no field "name"; ...`.
+  size_t field_number(const std::string& name) const;
   /// To be called after reading a sample's bytes, unless read_from() does it. They do what ShardReader's functions of
   /// these names do.
   void check_read(uint64_t index) const;

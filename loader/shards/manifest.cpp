@@ -12,6 +12,7 @@
 #include "core/text.h"
 #include "loader/files/files.h"
 #include "loader/files/strict_json.h"
+#include "loader/shards/manifest_fields.h"
 
 namespace penstock {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFileName = "manifest.json";
-constexpr int kMaxManifestDepth = 3;  // manifest, list of shards, shard
+constexpr int kMaxManifestDepth = 5;  // manifest, fields, field, pairs, pair
 
 /// Typed access to one object of the manifest, with errors that name file and key.
 class Fields {
@@ -116,13 +117,22 @@ void check_counts(const Manifest& manifest, const Fields& fields) {
   }
   if (manifest.class_counts.size() != manifest.class_names.size())
     throw fields.unexpected("class_counts", concat(manifest.class_names.size(), " numbers, as many as class_names"));
-  if (sum(manifest.class_counts) != manifest.sample_count)
+  if (!manifest.class_names.empty() && sum(manifest.class_counts) != manifest.sample_count)
     throw fields.unexpected("class_counts", concat("numbers that add up to sample_count, ", manifest.sample_count));
   if (sum(shard_counts) != manifest.sample_count)
     throw fields.unexpected("sample_count", concat(sum(shard_counts), ", the sum over the shards"));
 }
 
 }  // namespace
+
+bool Manifest::has_label(int64_t label) const {
+  if (class_names.empty()) return label == -1;
+  return label >= 0 && static_cast<uint64_t>(label) < class_names.size();
+}
+
+std::string Manifest::label_range() const {
+  return class_names.empty() ? "-1, as there are no classes" : concat("0 to ", class_names.size() - 1);
+}
 
 Manifest read_manifest(const std::filesystem::path& split_folder) {
   const auto path = split_folder / kFileName;
@@ -151,6 +161,7 @@ Manifest read_manifest(const std::filesystem::path& split_folder) {
   manifest.class_names = fields.list<std::string>("class_names", &json::is_string, "a list of texts");
   manifest.class_counts =
       fields.list<uint64_t>("class_counts", &json::is_number_unsigned, "a list of whole numbers from 0");
+  if (fields.has("fields")) manifest.fields = detail::fields_of_json(fields.at("fields"), path.string());
   const uint64_t channels = fields.count("channels");
   if (channels != 1 && channels != 3) throw fields.unexpected("channels", "1 or 3");
   manifest.channels = manifest.statistics.channels = static_cast<int>(channels);
@@ -178,9 +189,9 @@ void write_manifest(const std::filesystem::path& split_folder, const Manifest& m
                                 {"storage", manifest.storage},
                                 {"transcoded_count", manifest.transcoded_count}};
   if (manifest.warned_count > 0) object["warned_count"] = manifest.warned_count;
-  object.update({{"class_names", manifest.class_names},
-                 {"class_counts", manifest.class_counts},
-                 {"channels", manifest.channels},
+  object.update({{"class_names", manifest.class_names}, {"class_counts", manifest.class_counts}});
+  if (!manifest.fields.empty()) object["fields"] = detail::json_of_fields(manifest.fields);
+  object.update({{"channels", manifest.channels},
                  {"extent", nullptr},
                  {"mean", channel_list(manifest.statistics.mean)},
                  {"deviation", channel_list(manifest.statistics.deviation)},

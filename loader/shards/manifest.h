@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "augment/transform.h"
+#include "loader/files/field.h"
 
 namespace penstock {
 
@@ -29,16 +30,21 @@ struct Manifest {
   std::string source;         // the source's spec, `digits(count=100)`
   int64_t shuffle_seed = -1;  // seed of the order inside shards; negative: sorted by id
   uint64_t sample_count = 0;
-  uint64_t skipped_count = 0;           // pictures of the source that were left out because they are broken
-  std::string storage = "encode=auto";  // how pictures were stored, as in `encode=coef,resize=256,quality=90`
-  uint64_t transcoded_count = 0;        // JPEGs that come back with the same coefficients in other bytes
-  uint64_t warned_count = 0;            // JPEGs about whose header libjpeg-turbo warns, without a change to a pixel
-  std::vector<std::string> class_names;
-  std::vector<uint64_t> class_counts;  // one entry per class: its samples
-  int channels = 1;                    // channels of decoded pictures: 1 only when every picture is grey
-  std::optional<Extent> extent;        // set when all pictures have one size
+  uint64_t skipped_count = 0;            // pictures of the source that were left out because they are broken
+  std::string storage = "encode=auto";   // how pictures were stored, as in `encode=coef,resize=256,quality=90`
+  uint64_t transcoded_count = 0;         // JPEGs that come back with the same coefficients in other bytes
+  uint64_t warned_count = 0;             // JPEGs about whose header libjpeg-turbo warns, without a change to a pixel
+  std::vector<std::string> class_names;  // none: samples have no class, and the label -1
+  std::vector<uint64_t> class_counts;    // one entry per class: its samples
+  std::vector<FieldType> fields = {};    // what samples have besides, sorted by name
+  int channels = 1;                      // channels of decoded pictures: 1 only when every picture is grey
+  std::optional<Extent> extent;          // set when all pictures have one size
   DataStatistics statistics;
   std::vector<Shard> shards;
+
+  /// Whether a sample may have this label.
+  bool has_label(int64_t label) const;
+  std::string label_range() const;  ///< `0 to 9`, for messages.
 };
 
 /// Throws io_error, or corrupt_error naming file, key and value: for a shard outside the folder, counts that disagree,

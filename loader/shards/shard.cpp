@@ -11,6 +11,7 @@
 #include "loader/files/read_from.h"
 #include "loader/files/safetensors.h"
 #include "loader/jpeg/store/codebook.h"
+#include "loader/shards/field_table.h"
 
 namespace penstock {
 
@@ -45,8 +46,9 @@ struct ShardReader::Map {
   uint64_t bytes_offset = 0;              // where the pictures begin in the file
   detail::Ragged indexes, paths;
   std::unique_ptr<const detail::Codebook> codebook;
+  detail::FieldTable fields;
 
-  explicit Map(const std::filesystem::path& path);
+  Map(const std::filesystem::path& path, const std::vector<FieldType>& types);
   std::string where() const { return file.path().string(); }
   std::string where(size_t row) const;
   Sample sample(size_t row) const;
@@ -56,7 +58,7 @@ struct ShardReader::Map {
   void check_sample(size_t row, Check check) const;
 
  private:
-  void parse();
+  void parse(const std::vector<FieldType>& types);
   template <class Element>
   std::span<const Element> column(const std::string& name, const std::string& dtype, std::vector<uint64_t> shape) const;
   void find_pictures();
@@ -66,11 +68,11 @@ struct ShardReader::Map {
   void check_image(size_t row, const Sample& found) const;
 };
 
-ShardReader::Map::Map(const std::filesystem::path& path) : file(path) {
-  read_from(file, [this] { parse(); });
+ShardReader::Map::Map(const std::filesystem::path& path, const std::vector<FieldType>& types) : file(path) {
+  read_from(file, [&] { parse(types); });
 }
 
-void ShardReader::Map::parse() {
+void ShardReader::Map::parse(const std::vector<FieldType>& types) {
   const auto version = file.metadata().find(kShardVersionKey);
   if (version == file.metadata().end() || version->second != kShardVersion) {
     throw corrupt_error(concat(where(), ": ", kShardVersionKey, " in the header's metadata is ",
@@ -85,6 +87,7 @@ void ShardReader::Map::parse() {
   checksums = column<uint32_t>("crc32c", "U32", {size});
   find_pictures();
   find_extras();
+  fields = detail::FieldTable(file, types, size);
   for (size_t row = 0; row < size; ++row) check_row(row);
 }
 
@@ -229,7 +232,8 @@ std::string ShardReader::Map::where(size_t row) const {
   return concat(where(), ": sample ", row, " (id ", found.id, ") at byte ", found.byte_offset);
 }
 
-ShardReader::ShardReader(const std::filesystem::path& path) : map_(std::make_unique<const Map>(path)) {}
+ShardReader::ShardReader(const std::filesystem::path& path, const std::vector<FieldType>& fields)
+    : map_(std::make_unique<const Map>(path, fields)) {}
 ShardReader::~ShardReader() = default;
 ShardReader::ShardReader(ShardReader&&) noexcept = default;
 ShardReader& ShardReader::operator=(ShardReader&&) noexcept = default;
@@ -241,6 +245,21 @@ Sample ShardReader::at(size_t row) const {
   const Sample sample = map_->sample(row);
   if (detail::has_map_faults()) map_->check_columns(row, &Safetensors::check_read);
   return sample;
+}
+
+FieldBytes ShardReader::field(size_t row, size_t number) const {
+  const FieldBytes bytes = map_->fields.at(row, number);
+  if (detail::has_map_faults()) map_->check_columns(row, &Safetensors::check_read);
+  return bytes;
+}
+
+void ShardReader::check_field_crc(size_t row, size_t number) const {
+  const FieldBytes bytes = field(row, number);
+  const uint32_t found = detail::field_checksum(map_->ids[row], bytes), stored = map_->fields.checksum(row, number);
+  if (found == stored) return map_->file.check_read(bytes, where(row));
+  map_->file.check_file(bytes, where(row));
+  throw corrupt_error(concat(where(row), ": field ", in_quotes(map_->fields.name(number)), ": crc32c is ", std::hex,
+                             found, ", the shard says ", stored, "; pack it again"));
 }
 
 void ShardReader::check_read(size_t row) const {

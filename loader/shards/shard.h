@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "loader/files/field.h"
 #include "loader/files/sample.h"
 
 namespace penstock {
@@ -26,7 +28,8 @@ constexpr const char* kShardVersion = "1";
 /// read_from(), or calls check_read() afterwards.
 class ShardReader {
  public:
-  explicit ShardReader(const std::filesystem::path& path);
+  /// `fields`: as the manifest has them, sorted by name.
+  explicit ShardReader(const std::filesystem::path& path, const std::vector<FieldType>& fields = {});
   ~ShardReader();
   ShardReader(ShardReader&&) noexcept;
   ShardReader& operator=(ShardReader&&) noexcept;
@@ -34,11 +37,14 @@ class ShardReader {
   size_t size() const;          ///< Samples.
   uint64_t byte_count() const;  ///< Of the file.
   Sample at(size_t row) const;  ///< Requires row < size(). No copy, no check of the CRC.
+  /// Of the field of this number. Requires row < size(). No copy, no check of the CRC.
+  FieldBytes field(size_t row, size_t number) const;
   const std::filesystem::path& path() const;
   /// The beginning of messages: "<path>: sample 35 (id 24531) at byte 8000".
   std::string where(size_t row) const;
   /// Throws corrupt_error naming file, row, id, byte offset and both checksums when the bytes are not what was packed.
   void check_crc(size_t row) const;
+  void check_field_crc(size_t row, size_t number) const;  ///< The same for one field.
   /// Throws io_error naming the sample when bytes of it that were read before could not be read. Costs one load when
   /// there is no fault.
   void check_read(size_t row) const;

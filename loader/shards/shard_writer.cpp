@@ -10,10 +10,12 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/files/safetensors.h"
+#include "loader/shards/field_table.h"
 
 namespace penstock {
 namespace {
 
+constexpr size_t kPageBytes = 4096;
 constexpr uint64_t kColumnAlignment = 64;  // alignment of the columns: a cache line
 
 template <class Element>
@@ -48,17 +50,25 @@ struct ShardWriter::State {
   std::vector<uint16_t> extents;
   std::vector<uint8_t> encodings, orientations;
   detail::RaggedColumn indexes, paths;
+  detail::FieldColumns fields;
+  size_t header_bytes;
 
-  State(const std::filesystem::path& shard, std::optional<Extent> extent, std::vector<uint8_t> book)
-      : path(shard), raw_extent(extent), codebook(std::move(book)), file(shard) {}
+  State(const std::filesystem::path& shard, std::optional<Extent> extent, std::vector<uint8_t> book,
+        std::vector<FieldType> types)
+      : path(shard),
+        raw_extent(extent),
+        codebook(std::move(book)),
+        file(shard),
+        fields(shard.parent_path(), std::move(types)),
+        header_bytes((kShardHeaderBytes + fields.header_bytes() + kPageBytes - 1) / kPageBytes * kPageBytes) {}
   void check(const Sample& sample) const;
   std::vector<TensorView> columns() const;
 };
 
 ShardWriter::ShardWriter(const std::filesystem::path& path, std::optional<Extent> raw_extent,
-                         std::vector<uint8_t> codebook)
-    : state_(std::make_unique<State>(path, raw_extent, std::move(codebook))) {
-  state_->file.write(std::string(kShardHeaderBytes, ' '));
+                         std::vector<uint8_t> codebook, std::vector<FieldType> fields)
+    : state_(std::make_unique<State>(path, raw_extent, std::move(codebook), std::move(fields))) {
+  state_->file.write(std::string(state_->header_bytes, ' '));
 }
 
 ShardWriter::~ShardWriter() = default;
@@ -78,7 +88,7 @@ void ShardWriter::State::check(const Sample& sample) const {
     throw bug_error(fact() + "; expected a writer with a codebook");
 }
 
-void ShardWriter::add(const Sample& sample) {
+void ShardWriter::add(const Sample& sample, std::span<const FieldValue> fields) {
   auto& state = *state_;
   state.check(sample);
   state.file.write(sample.bytes);
@@ -92,6 +102,7 @@ void ShardWriter::add(const Sample& sample) {
   state.orientations.push_back(sample.orientation);
   state.indexes.add(sample.seek_index);
   state.paths.add({reinterpret_cast<const uint8_t*>(sample.path.data()), sample.path.size()});
+  state.fields.add(sample.id, fields);
 }
 
 /// Columns of wide elements come first, so that each column is aligned to its element. Columns that would say nothing
@@ -113,6 +124,9 @@ std::vector<TensorView> ShardWriter::State::columns() const {
   if (needs_codebook) tensors.push_back({"codebook", "U8", {codebook.size()}, codebook});
   if (has_indexes) tensors.push_back({"index", "U8", {indexes.bytes.size()}, indexes.bytes});
   if (has_paths) tensors.push_back({"path", "U8", {paths.bytes.size()}, paths.bytes});
+  fields.append_tensors(count, tensors);
+  std::stable_sort(tensors.begin(), tensors.end(),
+                   [](const auto& a, const auto& b) { return dtype_bytes(a.dtype) > dtype_bytes(b.dtype); });
   return tensors;
 }
 
@@ -129,11 +143,13 @@ uint64_t ShardWriter::finish() {
   const std::vector<uint8_t> padding((kColumnAlignment - state.offsets.back() % kColumnAlignment) % kColumnAlignment);
   if (!padding.empty()) tensors.push_back({"padding", "U8", {padding.size()}, padding});
   for (auto& column : state.columns()) tensors.push_back(std::move(column));
-  for (const auto& tensor : tensors) state.file.write(tensor.bytes);  // pictures have an empty view: they are written
+  // Pictures have an empty view: they are written.
+  for (const auto& tensor : tensors) state.fields.write(tensor, state.file);
 
-  const std::string header = safetensors_header(tensors, {{kShardVersionKey, kShardVersion}}, kShardHeaderBytes);
-  if (header.size() != kShardHeaderBytes)
-    throw bug_error(concat(state.path.string(), ": header of ", header.size(), " bytes; expected ", kShardHeaderBytes));
+  const std::string header = safetensors_header(tensors, {{kShardVersionKey, kShardVersion}}, state.header_bytes);
+  if (header.size() != state.header_bytes)
+    throw bug_error(
+        concat(state.path.string(), ": header of ", header.size(), " bytes; expected ", state.header_bytes));
   state.file.overwrite(0, header);
   const uint64_t byte_count = state.file.byte_count();
   state.file.commit();

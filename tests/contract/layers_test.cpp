@@ -141,7 +141,7 @@ const std::vector<std::vector<std::string>>& floors() {
       {"loader/shards"},
       {"loader/order", "loader/sources", "loader/device"},
       {"loader/batch"},
-      {"loader/pack", "loader/bottleneck"},
+      {"loader/pack", "loader/bottleneck", "loader/columns"},
       {"loader/look"},
       {"train/tensor", "train/measure", "train/optimizers"},
       {"train/nn", "train/losses", "train/rendezvous", "train/sinks"},

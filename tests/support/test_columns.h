@@ -14,10 +14,10 @@ namespace penstock {
 class MeanColumn final : public ColumnMaker {
  public:
   explicit MeanColumn(double times) : times_(times) {}
-  Column column() const override { return {"mean", Dtype::kF32}; }
-  void make(const ColumnRow& row, std::byte* to) const override {
+  std::vector<Column> columns() const override { return {{"mean", Dtype::kF32}}; }
+  void make(const ColumnRow& row, ColumnCells to) const override {
     const float mean = static_cast<float>(times_ * mean_of(row.pixels));
-    std::memcpy(to, &mean, sizeof mean);
+    std::memcpy(to[0], &mean, sizeof mean);
   }
   static double mean_of(std::span<const std::byte> pixels) {
     std::vector<float> values(pixels.size() / sizeof(float));
@@ -35,10 +35,10 @@ class MeanColumn final : public ColumnMaker {
 class MapColumn final : public ColumnMaker {
  public:
   using Map = std::array<int64_t, 6>;
-  Column column() const override { return {"map", Dtype::kI64, {2, 3}}; }
-  void make(const ColumnRow& row, std::byte* to) const override {
+  std::vector<Column> columns() const override { return {{"map", Dtype::kI64, {2, 3}}}; }
+  void make(const ColumnRow& row, ColumnCells to) const override {
     const Map map = map_of(row.plan);
-    std::memcpy(to, map.data(), sizeof map);
+    std::memcpy(to[0], map.data(), sizeof map);
   }
   static Map map_of(const Plan& plan) {
     const auto [xx, xy, x0, yx, yy, y0] = plan.map;

@@ -66,11 +66,11 @@ const Registered<SourceKind> kStripes{"stripes",
 class Halves final : public penstock::ColumnMaker {
  public:
   explicit Halves(double times) : times_(times) {}
-  penstock::Column column() const override { return {"halves", penstock::Dtype::kF32, {2}}; }
-  void make(const penstock::ColumnRow& row, std::byte* to) const override {
+  std::vector<penstock::Column> columns() const override { return {{"halves", penstock::Dtype::kF32, {2}}}; }
+  void make(const penstock::ColumnRow& row, penstock::ColumnCells to) const override {
     const auto half = row.pixels.size() / 2;
     const float means[] = {mean_of(row.pixels.first(half)), mean_of(row.pixels.subspan(half))};
-    std::memcpy(to, means, sizeof means);
+    std::memcpy(to[0], means, sizeof means);
   }
 
  private:

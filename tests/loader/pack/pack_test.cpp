@@ -297,7 +297,7 @@ TEST(PackTest, AKillBehindTheExchangeLeavesNoStateOfTheNewShards) {
   const TemporaryFolder folder;
   pack(digits(folder / "d", 20, 1));
   const auto publish_and_die = [&] {
-    detail::Partial partial(folder / "d", "train", "key", 10);
+    detail::Partial partial(folder / "d", "train", "key", detail::Tally(10));
     write_bytes(partial.folder() / "new", std::string("new"));
     partial.finish(0, finished_shard());
     partial.publish(true);
@@ -330,7 +330,7 @@ TEST(PackTest, ReplacingInTwoStepsNeverLosesTheOldDataSet) {
 
 TEST(PackTest, TwoPackingsIntoOneFolderAreRefused) {
   const TemporaryFolder folder;
-  const detail::Partial first(folder / "d", "train", "key", 10);
+  const detail::Partial first(folder / "d", "train", "key", detail::Tally(10));
   EXPECT_THAT(
       error_of([&] { pack(digits(folder / "d", 20, 2)); }),
       testing::AllOf(StartsWith("3 "), HasSubstr("another process is packing into it; expected one at a time")));

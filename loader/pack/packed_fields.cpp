@@ -1,0 +1,90 @@
+// PackedFields: sorts and checks what a source gives.
+#include "loader/pack/packed_fields.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/codecs/codec.h"
+#include "loader/shards/manifest_fields.h"
+
+namespace penstock::detail {
+namespace {
+
+bool is_in_pixels(FieldKind kind) {
+  return kind == FieldKind::kBoxes || kind == FieldKind::kKeypoints || kind == FieldKind::kMask ||
+         kind == FieldKind::kInstances;
+}
+
+/// The picture as it is seen: height and width change places where its orientation turns it.
+Extent upright_extent(const Encoded& picture) {
+  const auto [height, width, channels] = picture.extent;
+  return picture.orientation > 4 ? Extent{width, height, channels} : picture.extent;
+}
+
+void check_png(const FieldType& type, FieldBytes bytes, const Extent& of) {
+  const std::string where = concat("field ", in_quotes(type.name), ": ");
+  if (detect_encoding(bytes) != Encoding::kPng) throw corrupt_error(where + "is no PNG; expected one");
+  if (type.kind != FieldKind::kMask) return;
+  const Extent found = codec_for(Encoding::kPng).probe(bytes);
+  if (found.height == of.height && found.width == of.width) return;
+  throw corrupt_error(concat(where, "a mask of ", found.height, " x ", found.width, "; expected ", of.height, " x ",
+                             of.width, ", as the picture has"));
+}
+
+}  // namespace
+
+std::vector<FieldValue> PackedFields::checked(std::vector<FieldValue> values, const Encoded& picture) const {
+  if (values.size() != types.size())
+    throw corrupt_error(concat("has ", values.size(), " fields; expected ", types.size(), ", as other samples have"));
+  const Extent extent = upright_extent(picture);
+  std::vector<FieldValue> sorted;
+  for (size_t i = 0; i < types.size(); ++i) {
+    sorted.push_back(std::move(values[places[i]]));
+    check_field_value(types[i], sorted[i], extent.height, extent.width);
+    if (types[i].kind == FieldKind::kMask || types[i].kind == FieldKind::kPicture)
+      check_png(types[i], sorted[i], extent);
+  }
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (types[i].of.empty() || types[i].kind == FieldKind::kInstances) continue;
+    const auto of = static_cast<size_t>(
+        std::find_if(types.begin(), types.end(), [&](const auto& type) { return type.name == types[i].of; }) -
+        types.begin());
+    const uint64_t count = sorted[i].size() / types[i].entry_bytes();
+    const uint64_t expected = sorted[of].size() / types[of].entry_bytes();
+    if (count != expected)
+      throw corrupt_error(concat("field ", in_quotes(types[i].name), ": ", count, " entries; expected ", expected,
+                                 ", one for each of ", in_quotes(types[of].name)));
+  }
+  return sorted;
+}
+
+void PackedFields::count(const std::vector<FieldValue>& values, Tally& tally) const {
+  for (size_t i = 0; i < types.size(); ++i)
+    if (types[i].is_variable()) tally.add_field(i, values[i].size() / types[i].entry_bytes());
+}
+
+std::vector<FieldType> PackedFields::with_most(const Tally& total) const {
+  auto fields = types;
+  for (size_t i = 0; i < fields.size(); ++i) fields[i].most = total.field_most(i);
+  return fields;
+}
+
+std::string PackedFields::text() const { return types.empty() ? "" : "\n" + json_of_fields(types).dump(); }
+
+PackedFields packed_fields(const Source& source, const StorageOptions& storage) {
+  const auto given = source.fields();
+  PackedFields fields{checked_fields(given, "pack"), {}};
+  for (const auto& type : fields.types) {
+    if (storage.resize_short > 0 && is_in_pixels(type.kind))
+      throw config_error(concat("pack: resize is ", storage.resize_short, ", and field ", in_quotes(type.name),
+                                " is in pixels of the picture; expected no resize"));
+    const auto has_name = [&](const auto& other) { return other.name == type.name; };
+    fields.places.push_back(static_cast<size_t>(std::find_if(given.begin(), given.end(), has_name) - given.begin()));
+  }
+  return fields;
+}
+
+}  // namespace penstock::detail

@@ -1,0 +1,71 @@
+// FieldTable: the fields in one shard. FieldColumns: the same while it is written.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/atomic_file.h"
+#include "core/unnamed_file.h"
+#include "loader/files/field.h"
+#include "loader/files/safetensors.h"
+
+namespace penstock::detail {
+
+/// What tells the values of one field of one sample: CRC-32C of its bytes, then of the id as 8 bytes, little-endian, so
+/// that values which have changed places are noticed.
+uint32_t field_checksum(uint64_t id, FieldBytes bytes);
+
+/// Views of the tensors of fields in a mapped shard. Thread-safety: immutable after construction.
+class FieldTable {
+ public:
+  FieldTable() = default;
+  /// `types`: the manifest's. Throws corrupt_error for a tensor that lacks, or has another dtype or shape, for offsets
+  /// that do not ascend, and for a field that `types` does not have.
+  FieldTable(const Safetensors& file, const std::vector<FieldType>& types, uint64_t sample_count);
+
+  FieldBytes at(size_t row, size_t number) const;
+  uint32_t checksum(size_t row, size_t number) const { return checksums_[row * entries_.size() + number]; }
+  size_t count() const { return entries_.size(); }
+  const std::string& name(size_t number) const { return entries_[number].name; }
+
+ private:
+  struct Entry {
+    std::string name;
+    uint64_t entry_bytes;
+    FieldBytes bytes;
+    std::span<const uint64_t> offsets;  // empty: one entry per row
+  };
+  std::vector<Entry> entries_;
+  std::span<const uint32_t> checksums_;  // N x F
+};
+
+/// The fields of a shard that is being written. Memory: 12 bytes per sample and field, and what is not variable;
+/// variable values lie in a file without a name until the shard is complete.
+class FieldColumns {
+ public:
+  FieldColumns(const std::filesystem::path& folder, std::vector<FieldType> types);
+
+  /// How many bytes of a header the tensors take at most.
+  size_t header_bytes() const;
+  void add(uint64_t id, std::span<const FieldValue> values);  ///< One value per type.
+  /// Views of variable values have no bytes: write() has them.
+  void append_tensors(uint64_t sample_count, std::vector<TensorView>& tensors) const;
+  void write(const TensorView& tensor, AtomicFile& file) const;
+
+ private:
+  struct Column {
+    FieldType type;
+    FieldValue values;                     // of a field that is not variable
+    std::vector<uint64_t> offsets{0};      // in entries
+    std::unique_ptr<UnnamedFile> spilled;  // of a variable one
+  };
+  std::vector<Column> columns_;
+  std::vector<uint32_t> checksums_;
+};
+
+}  // namespace penstock::detail
