@@ -81,16 +81,16 @@ class Run {
       std::cout << opening_text(setup_, comm_.backend()) << std::flush;
     }
     comm_.at_step(0);
-    Predictions predictions(comm_, device_, setup_.data.test, options_.out / "evaluation.csv");
+    const auto table = make_table(options_.out / "evaluation.csv");
     const Evaluation evaluation =
-        *evaluate(0, {.on_batch = [&](const auto& batch, const auto& logits, const auto& losses) {
-                    predictions.add(batch, logits, losses);
+        *evaluate(0, {.on_batch = [&](const auto& batch, const auto& outputs, const auto& losses) {
+                    table->add(batch, outputs, losses);
                   }});
     if (!is_first_) return 0;
-    predictions.commit();
-    write_text(options_.out / "evaluation.json", evaluation_json(setup_, evaluation, predictions.classes()));
-    std::cout << accuracy_text(evaluation, options_.evaluated_split, class_names())
-              << "written: " << (options_.out / "evaluation.csv").string() << ", "
+    table->commit();
+    write_text(options_.out / "evaluation.json",
+               evaluation_json(setup_, evaluation, dynamic_cast<const Predictions*>(table.get())));
+    std::cout << scores_text(setup_, evaluation) << "written: " << (options_.out / "evaluation.csv").string() << ", "
               << (options_.out / "evaluation.json").string() << std::endl;
     return 0;
   }
@@ -128,6 +128,7 @@ class Run {
             .layout = *options_.layout,
             .decode = *options_.decode,
             .dct_scale = training_dct_scale(options_),
+            .columns = setup_.loss->target().columns,
             .emulated_load_ns = options_.emulation.load_ns,
             .ends_emulated_load = [] { return StopSignals::received() != 0; },
             .on_chunk = profile_ ? [this](const ChunkTime& chunk) { profile_->on_chunk(chunk); }
@@ -170,11 +171,14 @@ class Run {
     checkpoint.file->check_read();
   }
 
-  const std::vector<std::string>& class_names() const { return setup_.data.train->manifest().class_names; }
+  std::unique_ptr<SampleTable> make_table(const fs::path& csv) {
+    if (setup_.loss->target().is_class()) return std::make_unique<Predictions>(comm_, device_, setup_.data.test, csv);
+    return std::make_unique<OutputTable>(comm_, device_, setup_.data.test, csv, setup_.shape.classes);
+  }
 
   std::optional<Evaluation> evaluate(int64_t pass, const EvaluationCalls& calls = {}) {
-    return penstock::evaluate(*strategy_, comm_, *test_feeder_, *make_loss(options_.loss.text()), setup_.shape.classes,
-                              device_, pass, calls, *options_.test_views);
+    return penstock::evaluate(*strategy_, comm_, *test_feeder_, *setup_.loss, setup_.shape.classes, device_, pass,
+                              calls, *options_.test_views);
   }
 
   void open_folder() {
@@ -202,7 +206,8 @@ class Run {
                      {},
                      {},
                      profile_ ? &*profile_ : nullptr,
-                     [this](const std::string& line) { log(line); }};
+                     [this](const std::string& line) { log(line); },
+                     setup_.loss->target().is_class()};
     if (is_first_) {
       parts.on_metrics = [this](Metrics metrics) {
         if (gpu_use_) gpu_use_->put(metrics);
@@ -279,8 +284,7 @@ class Run {
     char seconds[32];
     std::snprintf(seconds, sizeof(seconds), "%.1f s", result.train_seconds);
     std::cout << "Total training time: " << seconds << resumed_text(setup_) << line_end();
-    if (evaluation != nullptr && learns())
-      std::cout << accuracy_text(*evaluation, options_.evaluated_split, class_names());
+    if (evaluation != nullptr && learns()) std::cout << scores_text(setup_, *evaluation);
     std::cout << memory_text(tensors, line_end()) << replicas_text(replicas, result.train_seconds, all_memory) << waits
               << bottleneck_report << std::flush;
     return 0;

@@ -39,6 +39,20 @@ inline at::ScalarType scalar_type_of(Dtype dtype) {
       return at::kBFloat16;
     case Dtype::kF32:
       return at::kFloat;
+    case Dtype::kF64:
+      return at::kDouble;
+    case Dtype::kBool:
+      return at::kBool;
+    case Dtype::kI8:
+      return at::kChar;
+    case Dtype::kI16:
+      return at::kShort;
+    case Dtype::kU16:
+      return at::kUInt16;
+    case Dtype::kI32:
+      return at::kInt;
+    case Dtype::kU32:
+      return at::kUInt32;
     case Dtype::kI64:
     case Dtype::kU64:
       break;

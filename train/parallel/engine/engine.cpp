@@ -63,7 +63,7 @@ Engine::Engine(const StrategyContext& context, const StepConfig& config)
             /*is_outline=*/context.weights != nullptr),
       norms_(context.model, data_, context.recorder, config.syncs_batch_norm && data_.world_size() > 1),
       link_(pipe_comm_ ? *pipe_comm_ : world_, static_cast<int>(config.ranges.size()), context.device, context.recorder,
-            config.mesh.rank(data_rank(), 0)) {
+            config.mesh.rank(data_rank(), 0), loss_of(context.step)->target().outputs) {
   config_.steps_in_backward = config.steps_in_backward && context.emulation.learns();
   take_weights(context);
   agree_on_buffers();
