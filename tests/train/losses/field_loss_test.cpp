@@ -150,7 +150,7 @@ TEST(FieldLossTest, EveryModeTrainsWithTheTargetsOfItsRows) {
   std::set<std::string> modes;
   for (const auto& pair : matrix_of({.archs = {"lenet"}, .ranks = {2}, .hostings = {Hosting::kThreads}}).pairs) {
     if (pair.equivalence == Equivalence::kBitwise || !modes.insert(pair.mode).second) continue;
-    EXPECT_NEAR(loss_of_step(pair.mode, pair.ranks, loss), expected, 1e-5) << pair.mode;
+    EXPECT_NEAR(loss_of_step(pair.mode, pair.ranks, loss), expected, 1e-10) << pair.mode;
   }
   EXPECT_GT(modes.size(), StrategyRegistry::names().size());
 }
