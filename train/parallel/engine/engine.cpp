@@ -6,7 +6,9 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "train/nn/model.h"
-#include "train/parallel/engine/runner_factory.h"
+#include "train/parallel/engine/emulated_step.h"
+#include "train/parallel/engine/schedule_runner.h"
+#include "train/parallel/exact/micro_shards.h"
 #include "train/parallel/replicas/replicas.h"
 
 namespace penstock::detail {
@@ -49,6 +51,23 @@ std::vector<BlockRange> ranges_of(const StepConfig& config, const Model& model, 
   for (auto part = static_cast<size_t>(config.mesh.pipe_rank(rank)); part < config.ranges.size(); part += pipe)
     own.push_back(config.ranges[part]);
   return own;
+}
+
+std::unique_ptr<MicroBatchObserver> make_observer(const StepParts& parts, const StrategyContext& context) {
+  const auto& config = parts.config;
+  if (config.mesh.shards == 0) return std::make_unique<MicroBatchObserver>();
+  const bool shares_generator =
+      config.replicas != nullptr || (parts.device.is_cpu() && context.comm.backend() == "threads");
+  return std::make_unique<MicroShards>(parts.part, parts.data, config.replicas.get(), config.mesh.shards, context.seed,
+                                       parts.device, shares_generator);
+}
+
+/// A ScheduleRunner; with an emulation whose steps are not real an EmulatedStep in its place. With Mesh::shards its
+/// micro-batches are MicroShards.
+std::unique_ptr<StepRunner> make_step_runner(const StepParts& parts, const StrategyContext& context) {
+  auto real = std::make_unique<ScheduleRunner>(parts, make_observer(parts, context), loss_of(context.step));
+  if (context.emulation.learns()) return real;
+  return std::make_unique<EmulatedStep>(parts, context.emulation, std::move(real));
 }
 
 }  // namespace

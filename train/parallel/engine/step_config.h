@@ -31,7 +31,7 @@ struct StepConfig {
   bool steps_in_backward = false;           // each bucket when its sum has landed; with make_bucket_sync() alone
   std::shared_ptr<Replicas> replicas = {};  // run the whole model, on several devices; the sync has them too
   bool can_be_captured = false;             // as CapturableStep has it; with make_no_sync() alone
-  /// Null: as make_step_runner() chooses.
+  /// Null: as the engine chooses.
   std::function<std::unique_ptr<StepRunner>(const StepParts&, const StrategyContext&)> runner = {};
 };
 

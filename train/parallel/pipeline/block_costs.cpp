@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <map>
 
+#include "core/choice.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/number_text.h"
@@ -182,10 +183,9 @@ std::string ms_text(double ms) {
 }  // namespace
 
 Balance balance_named(const std::string& where, const std::string& name) {
-  if (name == "parameters") return Balance::kParameters;
-  if (name == "time") return Balance::kTime;
-  if (name == "memory") return Balance::kMemory;
-  throw config_error(concat(where, ": ", unknown_name("balance", name, {"memory", "parameters", "time"})));
+  return choice<Balance>(where, name,
+                         {{"parameters", Balance::kParameters}, {"time", Balance::kTime}, {"memory", Balance::kMemory}},
+                         "balance");
 }
 
 std::vector<BlockCost> measure_blocks(Model& model, const std::vector<int64_t>& input_sizes, int micro_batches,
