@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/limits.h"
 #include "core/text.h"
+#include "loader/batch/prefetch.h"
 #include "loader/files/map_guard.h"
 
 namespace penstock::detail {
@@ -20,34 +21,7 @@ namespace {
 constexpr int kFullScale = 8;    // DCT scale, in eighths
 constexpr int kTimedEvery = 17;  // not a power of two, so that the timed rows wander over the batch
 constexpr int64_t kAlwaysTimedNs = 20000;
-constexpr size_t kPrefetchBytes = 4096;
-constexpr int64_t kPagesAhead = 4, kRowsAhead = 2;  // rows
-
-/// GCC takes a function that only prefetches for one without an effect, and drops the calls of it. Without this
-/// function, that cost 30 % of the time of an MNIST sample.
-void keep_call() { asm volatile(""); }
-
-/// In a shuffled order the hardware cannot guess the next sample, so that the bytes of a small picture are prefetched
-/// before its turn. There are two steps, because the address translation of a page that was not used for long takes
-/// longer than loading its bytes, and whatever is requested after it has to wait: prefetch_pages() asks for the
-/// translations, prefetch() for the bytes. For a large picture this is done for the first page only; the hardware
-/// foresees the rest. Both together save 13 % of the time of an MNIST sample. The bytes go to the second-level cache,
-/// because a picture of CIFAR-10 has more lines than the first-level cache can have in flight, and whatever comes after
-/// these lines would wait: 12 % of the time of such a sample (Zen 4).
-void prefetch_pages(const Sample& sample) {
-  if (sample.bytes.empty()) return;
-  keep_call();
-  __builtin_prefetch(sample.bytes.data());
-  __builtin_prefetch(sample.bytes.data() + std::min(sample.bytes.size(), kPrefetchBytes) - 1);
-}
-
-void prefetch(const Sample& sample) {
-  keep_call();
-  const size_t count = std::min(sample.bytes.size(), kPrefetchBytes);
-  constexpr int kToSecondLevel = 2;
-  for (size_t offset = 0; offset < count; offset += 64)
-    __builtin_prefetch(sample.bytes.data() + offset, /*rw=*/0, kToSecondLevel);
-}
+constexpr int64_t kPagesAhead = 4, kRowsAhead = 2;
 
 /// Prefetches the pages of the row kPagesAhead after row k, and the bytes of the row kRowsAhead after it.
 void prefetch_after(const std::vector<RowWorker::Row>& rows, int64_t k, int64_t count) {
@@ -99,13 +73,13 @@ RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, co
       seed_(options.seed),
       shuffle_(options.shuffle),
       layout_(options.layout),
-      on_corrupt_(options.on_corrupt),
       decode_(options.decode),
       scales_dct_(scales_dct(options.dct_scale, pipeline_)),
       emulated_load_ns_(options.emulated_load_ns),
       ends_emulated_load_(options.ends_emulated_load),
       leaves_out_(options.leaves_out),
       samples_(*dataset_, options),
+      mender_(*dataset_, samples_, options),
       extent_(find_extent()),
       row_bytes_(rendered_bytes(options.layout, extent_)),
       makers_(makers_of(options.columns, {*dataset_, extent_, layout_})),
@@ -117,6 +91,9 @@ RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, co
   if (leaves_out_ && !makers_.empty())
     throw bug_error(
         concat("loader: leaves samples out, and has the columns ", options.columns, "; expected one of the two"));
+  if (leaves_out_ && options.on_corrupt == OnCorrupt::kSubstitute)
+    throw bug_error(
+        "loader: leaves samples out, and puts others in the place of corrupt ones; expected one of the two");
 }
 
 std::vector<Column> RowMaker::made_columns() const {
@@ -149,7 +126,8 @@ Extent RowMaker::find_extent() const {
 
 /// With rank-local shuffling the partners are this rank's own rows, because no other rank's shards are open here.
 RowMaker::BatchContext RowMaker::context_of(int64_t epoch, int64_t index) const {
-  BatchContext context{.epoch = epoch, .rows = samples_.partition().rows(index), .order = samples_.order_of(epoch)};
+  BatchContext context{
+      .epoch = epoch, .index = index, .rows = samples_.partition().rows(index), .order = samples_.order_of(epoch)};
   if (!mixes()) return context;
   const auto& rows = context.rows;
   const bool is_local = shuffle_ == Shuffle::kRankLocal;
@@ -189,37 +167,60 @@ void RowMaker::make_group(const BatchContext& context, int64_t begin, int64_t en
   int64_t made_count = is_mixed ? 2 * found_count : found_count;
   for (int64_t k = 0; k < found_count; ++k) {
     auto& row = worker.rows[static_cast<size_t>(k)];
-    const auto& partner = is_mixed ? worker.partners[static_cast<size_t>(k)] : row;
+    auto& partner = is_mixed ? worker.partners[static_cast<size_t>(k)] : row;
     prefetch_after(worker.rows, k, found_count);
     if (is_mixed) prefetch_after(worker.partners, k, found_count);
     const int64_t i = begin + k;
     std::byte* const output = columns.pixels + static_cast<size_t>(i) * row_bytes_;
-    row.is_substituted |= partner.is_substituted;
+    bool is_masked = false;
     if (row.is_left_out) {
       --made_count;
-    } else if (!row.is_substituted) {
+    } else if (row.is_corrupt || partner.is_corrupt) {
+      is_masked = !mend(context, row, partner, i, nullptr, columns, worker);
+    } else {
       try {
-        is_mixed ? make_mixed(context, row, partner, output, worker) : make_row(context, row, output, worker);
-        if (!makers_.empty()) make_columns(context, row, i, columns.block);
+        make_whole(context, row, partner, i, columns, worker);
       } catch (const Error& error) {
-        if (!is_forgiven(error)) throw;
-        row.is_substituted = true;
+        if (!mender_.is_forgiven(error)) throw;
+        is_masked = !mend(context, row, partner, i, &error, columns, worker);
       }
     }
-    if (row.is_substituted) {
+    if (is_masked) {
       std::memset(output, 0, row_bytes_);
       clear_columns(i, i + 1, columns.block);
-      worker.substituted_count.fetch_add(1, std::memory_order_relaxed);
     }
     columns.labels[i] = row.sample.label;
     columns.ids[i] = row.sample.id;
-    columns.weights[i] = row.is_substituted ? 0.0F : 1.0F;
+    columns.weights[i] = is_masked ? 0.0F : 1.0F;
     if (columns.second_labels == nullptr) continue;
     columns.second_labels[i] = partner.sample.label;
     columns.mix_weights[i] = is_mixed ? context.mix.mix_weight : 1.0F;
   }
   worker.made_count.fetch_add(static_cast<uint64_t>(made_count), std::memory_order_relaxed);
   if (failure) std::rethrow_exception(failure);
+}
+
+/// Row i with its columns. Without a mix, `partner` is the row itself.
+void RowMaker::make_whole(const BatchContext& context, const RowWorker::Row& row, const RowWorker::Row& partner,
+                          int64_t i, const KnownColumns& columns, RowWorker& worker) const {
+  std::byte* const output = columns.pixels + static_cast<size_t>(i) * row_bytes_;
+  &partner == &row ? make_row(context, row, output, worker) : make_mixed(context, row, partner, output, worker);
+  if (!makers_.empty()) make_columns(context, row, i, columns.block);
+}
+
+/// Makes row i where its sample or its partner is corrupt; returns whether it could be made with others.
+bool RowMaker::mend(const BatchContext& context, RowWorker::Row& row, RowWorker::Row& partner, int64_t i,
+                    const Error* error, const KnownColumns& columns, RowWorker& worker) const {
+  const uint64_t position = context.rows.first_position + static_cast<uint64_t>(i);
+  const bool is_mixed = &partner != &row;
+  const uint64_t partner_position =
+      is_mixed ? context.mix_position + static_cast<uint64_t>(context.mix.partner(context.mix_row + i)) : position;
+  const bool is_made = mender_.mend(
+      {context.epoch, context.index, i, row, partner, position, partner_position}, error,
+      [&] { make_whole(context, row, partner, i, columns, worker); },
+      [&](const RowWorker::Row& alone) { make_row(context, alone, worker.partner_pixels.data(), worker); });
+  (is_made ? worker.substituted_count : worker.masked_count).fetch_add(1, std::memory_order_relaxed);
+  return is_made;
 }
 
 /// Fills worker.rows, and in a mix worker.partners, from the data set, up to the first row that fails. `failure` then
@@ -229,9 +230,16 @@ int64_t RowMaker::find_rows(const BatchContext& context, int64_t begin, int64_t 
                             std::exception_ptr& failure) const {
   // The indices are computed in loops of their own, so that in look_up() the processor can load the columns of several
   // samples at once.
-  for (int64_t row = begin; row < end; ++row) {
-    worker.rows[static_cast<size_t>(row - begin)].index =
-        samples_.index_at(context.order, context.rows.first_position + static_cast<uint64_t>(row));
+  if (samples_.is_plain()) {
+    for (int64_t row = begin; row < end; ++row) {
+      auto& to = worker.rows[static_cast<size_t>(row - begin)];
+      to.index = samples_.index_at(context.order, context.rows.first_position + static_cast<uint64_t>(row));
+      to.copy = 0;
+    }
+  } else {
+    for (int64_t row = begin; row < end; ++row)
+      worker.rows[static_cast<size_t>(row - begin)].place_at(
+          samples_.place_at(context.order, context.rows.first_position + static_cast<uint64_t>(row)));
   }
   const int64_t found_count = look_up(worker.rows, end - begin, worker, failure);
   if (context.mix.kind == BatchMix::Kind::kNone) return found_count;
@@ -239,8 +247,8 @@ int64_t RowMaker::find_rows(const BatchContext& context, int64_t begin, int64_t 
   worker.partner_pixels.resize(row_bytes_);
   for (int64_t k = 0; k < found_count; ++k) {
     const int64_t partner = context.mix.partner(context.mix_row + begin + k);
-    worker.partners[static_cast<size_t>(k)].index =
-        samples_.index_at(context.order, context.mix_position + static_cast<uint64_t>(partner));
+    worker.partners[static_cast<size_t>(k)].place_at(
+        samples_.place_at(context.order, context.mix_position + static_cast<uint64_t>(partner)));
   }
   return look_up(worker.partners, found_count, worker, failure);
 }
@@ -251,17 +259,17 @@ int64_t RowMaker::look_up(std::vector<RowWorker::Row>& rows, int64_t count, RowW
   int64_t i = 0;
   for (; i < count; ++i) {
     auto& row = rows[static_cast<size_t>(i)];
-    row.is_substituted = false;
+    row.is_corrupt = false;
     row.is_left_out = leaves_out_ && leaves_out_(row.index);
     try {
       row.sample = row.is_left_out ? dataset_->at(row.index) : dataset_->checked_at(row.index);
     } catch (const Error& error) {
-      if (!is_forgiven(error)) {
+      if (!mender_.is_forgiven(error)) {
         failure = std::current_exception();
         break;
       }
       row.sample = dataset_->at(row.index);
-      row.is_substituted = true;
+      mender_.mark(row, error);
     }
   }
   uint64_t byte_count = 0;
@@ -357,7 +365,8 @@ void RowMaker::render_at(int scale, const Plan& plan, const RowWorker::Row& row,
 Plan RowMaker::plan_of(int64_t epoch, const RowWorker::Row& row) const {
   const Extent& extent = row.sample.extent;
   const Plan whole = Plan::upright(row.sample.orientation, extent.height, extent.width);
-  const Plan plan = pipeline_.plan(whole, seed_, static_cast<uint32_t>(epoch), row.sample.id);
+  const Plan plan = pipeline_.plan(whole, row.copy == 0 ? seed_ : seed_of_copy(seed_, row.copy),
+                                   static_cast<uint32_t>(epoch), row.sample.id);
   if (plan.output_height != extent_.height || plan.output_width != extent_.width)
     throw other_size(row, plan.output_height, plan.output_width);
   return plan;

@@ -72,7 +72,7 @@ std::vector<FieldType> PackedFields::with_most(const Tally& total) const {
   return fields;
 }
 
-std::string PackedFields::text() const { return types.empty() ? "" : "\n" + json_of_fields(types).dump(); }
+std::string PackedFields::text() const { return types.empty() ? "" : concat('\n', json_of_fields(types).dump()); }
 
 PackedFields packed_fields(const Source& source, const StorageOptions& storage) {
   const auto given = source.fields();

@@ -90,9 +90,8 @@ class Unpacking {
   fs::path path_of(const Sample& sample) const {
     const Manifest& manifest = dataset_->manifest();
     if (sample.path.empty()) {
-      const auto& name = manifest.class_names[static_cast<size_t>(sample.label)];
-      return output_ / manifest.split / folder_name(name) /
-             concat(sample.id, codec_traits(sample.encoding).extensions.front());
+      const fs::path folder = sample.label < 0 ? "" : folder_name(manifest.class_name(sample.label));
+      return output_ / manifest.split / folder / concat(sample.id, codec_traits(sample.encoding).extensions.front());
     }
     if (!is_safe(sample.path))
       throw corrupt_error(concat("path is ", in_quotes(sample.path), "; expected one below the data set's folder"));

@@ -130,6 +130,10 @@ bool Manifest::has_label(int64_t label) const {
   return label >= 0 && static_cast<uint64_t>(label) < class_names.size();
 }
 
+std::string Manifest::class_name(int64_t label) const {
+  return label < 0 ? "" : class_names.at(static_cast<size_t>(label));
+}
+
 std::string Manifest::label_range() const {
   return class_names.empty() ? "-1, as there are no classes" : concat("0 to ", class_names.size() - 1);
 }

@@ -44,7 +44,8 @@ struct Manifest {
 
   /// Whether a sample may have this label.
   bool has_label(int64_t label) const;
-  std::string label_range() const;  ///< `0 to 9`, for messages.
+  std::string class_name(int64_t label) const;  ///< "" for -1. Requires has_label(label).
+  std::string label_range() const;              ///< `0 to 9`, for messages.
 };
 
 /// Throws io_error, or corrupt_error naming file, key and value: for a shard outside the folder, counts that disagree,

@@ -16,9 +16,10 @@ from penstock._batch import Batch
 from penstock._dataset import Dataset, Sample
 from penstock._limit import Limit, Watch
 from penstock._loader import Loader
+from penstock._fields import Field
 from penstock._pack import Packed, pack
 from penstock._plan import Plan, render
 from penstock._sheet import Sheet, show
 
-__all__ = ["Batch", "BugError", "ConfigError", "CorruptError", "Dataset", "DeviceError", "IoError", "Limit", "Loader",
+__all__ = ["Batch", "BugError", "ConfigError", "CorruptError", "Dataset", "DeviceError", "Field", "IoError", "Limit", "Loader",
            "Packed", "Plan", "Sample", "Sheet", "Watch", "__version__", "augment", "pack", "render", "show"]

@@ -34,7 +34,7 @@ class Batch(tuple):
 
     @property
     def weights(self) -> Any:
-        """f32: 1, or 0 for a corrupt sample that on_corrupt="substitute" has replaced by zeros."""
+        """f32: 1, or 0 for a corrupt sample that on_corrupt="mask" has replaced by zeros."""
         return self._column("weights")
 
     @property
@@ -50,7 +50,7 @@ class Batch(tuple):
     @property
     def columns(self) -> Dict[str, Any]:
         """All arrays by name: those of above, where the batch has them, and those of the loader's `columns`. Each has one entry
-        per image; a corrupt sample that was replaced has zeros in the loader's `columns`."""
+        per image; a corrupt sample that was masked has zeros in the loader's `columns`."""
         return {name: self._column(name) for name in self._native.column_names}
 
     def _column(self, name: str) -> Any:

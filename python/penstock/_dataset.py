@@ -1,24 +1,27 @@
 """Dataset: single samples of a packed data set."""
 import os
-from typing import Any, Iterator, List, NamedTuple, Tuple, Union, overload
+from typing import Any, Dict, Iterator, List, NamedTuple, Tuple, Union, overload
 
 from penstock import _native
 from penstock._arguments import folder, open_data, shown, text, whole
+from penstock._fields import value_of
 
 
 class Sample(NamedTuple):
     """One sample, decoded.
 
     image: NumPy u8, H x W x C, upright; C is 1 only where every picture of the data set is grey.
-    label, class_name: its class.
+    label, class_name: its class; -1 and "" where the data set has no classes.
     id: its number in the source that was packed; packing again does not change it.
     path: its path in the source's folder, or "".
+    fields: what else it has, by name: str, bytes, a number, or NumPy; a mask or a picture as the bytes of a PNG.
     """
     image: Any
     label: int
     id: int
     path: str
     class_name: str
+    fields: Dict[str, Any] = {}
 
 
 class Dataset:
@@ -54,7 +57,8 @@ class Dataset:
 
     def _sample(self, index: int) -> Sample:
         image, label, number, path, _ = self._native.sample(index)
-        return Sample(image, label, number, os.fsdecode(path), self.class_names[label])
+        fields = {kind[0]: value_of(kind, self._native.field(index, i)) for i, kind in enumerate(self._native.fields)}
+        return Sample(image, label, number, os.fsdecode(path), self.class_names[label] if label >= 0 else "", fields)
 
     def __iter__(self) -> Iterator[Sample]:
         return (self._sample(index) for index in range(len(self)))

@@ -8,6 +8,7 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tu
 
 from penstock import _native
 from penstock._arguments import int32, text, whole
+from penstock._fields import Fields, FieldWriter
 from penstock.errors import ConfigError, CorruptError, IoError
 
 _PICTURE_KEYS = ("image", "img", "picture", "jpg", "jpeg", "png")
@@ -25,7 +26,8 @@ class Packed(NamedTuple):
 
 
 def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLike[str]", *,
-         split: Union[str, Sequence[str]] = "train", class_names: Optional[Sequence[str]] = None, shards: int = 8,
+         split: Union[str, Sequence[str]] = "train", class_names: Optional[Sequence[str]] = None,
+         fields: Optional[Fields] = None, shards: int = 8,
          shuffle_seed: Optional[int] = None, jobs: int = 0, force: bool = False, on_corrupt: str = "fail",
          encode: str = "auto", resize: Optional[int] = None, quality: int = 90, raw_share: float = 0.0,
          max_pixels: int = 2**28, transcode: bool = True, exif: bool = True, progress: Optional[bool] = None) -> Packed:
@@ -44,7 +46,9 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
         one may not have others. So train, or what has all classes, comes first.
     class_names: of labels that are numbers. None: those of the iterable where it has some (`features["label"].names`,
         `classes`, also of what a Subset is one of), otherwise the numbers. Numbers without names may be up to the number
-        of pictures or 99,999.
+        of pictures or 99,999. []: samples have no class, and a label is not looked for.
+    fields: what else is stored of items that are dicts: names, whose kinds the first item shows (text, bytes, numbers of one
+        shape, or a list of whole numbers, which are labels), or a dict of a kind or a penstock.Field for each name.
     The other arguments are the flags of `shardprep pack`. progress: None shows a line on a terminal.
 
     Raises ConfigError, IoError, CorruptError or DeviceError. What an iterable raises comes through; nothing is left then.
@@ -65,6 +69,8 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
     if isinstance(source, str) or (isinstance(source, os.PathLike) and os.path.isdir(source)):
         if class_names is not None:
             raise ConfigError("pack: class_names are given with a source by name, which has its own; expected one of the two")
+        if fields is not None:
+            raise ConfigError("pack: fields are given with a source by name, which has its own; expected an iterable of dicts")
         common["source"], common["input"] = _source_and_folder(source)
         if len(splits) > 1:  # what is wrong with the second split must not show only after the first is packed
             for name in splits:
@@ -79,7 +85,7 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
         option = _native.pack_options(source="digits", input="", split=splits[0], packed_next=[], **common)
         _native.check_pack_options(option)  # before the iterable is asked for anything
         spool = _native.Spool(common["output"], on_corrupt == "skip")
-        _fill(spool, source, class_names, line)
+        _fill(spool, source, class_names, FieldWriter(fields), line)
         _pack_spooled(option, spool, line)
         line.end_split()
     return line.result(common["output"])
@@ -155,30 +161,40 @@ def _names_of(items: Any) -> Optional[List[str]]:
     return None if whole_set is None else _names_of(whole_set)
 
 
-def _fill(spool: "_native.Spool", items: Any, class_names: Optional[Sequence[str]], line: "_Progress") -> None:
+def _fill(spool: "_native.Spool", items: Any, class_names: Optional[Sequence[str]], fields: FieldWriter,
+          line: "_Progress") -> None:
     if isinstance(items, os.PathLike):
         raise ConfigError(f"pack: source is {items!r:.200}; expected NAME:FOLDER, such as image-folder:photos, a folder that "
                           "is there, or an iterable")
-    labels = _Labels(_names_of(items) if class_names is None else _given_names(class_names))
+    has_classes = class_names is None or class_names != []
+    labels = _Labels(_names_of(items) if class_names is None else _given_names(class_names)) if has_classes else None
     try:
         steps = iter(items)
     except TypeError:
         raise ConfigError(f"pack: source is {items!r:.200}; expected a name or an iterable of (picture, label)") from None
     for index, item in enumerate(steps):
-        picture, label = _picture_and_label(item, index)
-        _add(spool, picture, labels.number(label, index), index)
+        picture, label = _picture_and_label(item, index, labels is not None)
+        if index == 0:
+            spool.set_fields(fields.types(item, index))
+        values = [] if fields.is_empty else fields.values(item, index)
+        _add(spool, picture, -1 if labels is None else labels.number(label, index), values, index)
         line.collected(index + 1)
-    labels.finish(spool)
+    if labels is not None:
+        labels.finish(spool)
 
 
-def _picture_and_label(item: Any, index: int) -> Tuple[Any, Any]:
+def _picture_and_label(item: Any, index: int, has_classes: bool) -> Tuple[Any, Any]:
     if isinstance(item, dict):
         picture = next((key for key in _PICTURE_KEYS if key in item), None)
         label = next((key for key in _LABEL_KEYS if key in item), None)
+        if picture is not None and not has_classes:
+            return item[picture], None
         if picture is None or label is None:
             raise ConfigError(f"pack: item {index} is a dict of {', '.join(map(str, item))!s:.200}; expected a picture "
                               f"({', '.join(_PICTURE_KEYS)}) and a label ({', '.join(_LABEL_KEYS)})")
         return item[picture], item[label]
+    if not has_classes and not isinstance(item, (tuple, list)):
+        return item, None
     if not isinstance(item, (tuple, list)):
         raise ConfigError(f"pack: item {index} is {type(item).__name__}; expected (picture, label) or a dict")
     if len(item) != 2:
@@ -186,7 +202,7 @@ def _picture_and_label(item: Any, index: int) -> Tuple[Any, Any]:
     return item[0], item[1]
 
 
-def _add(spool: "_native.Spool", picture: Any, label: int, index: int) -> None:
+def _add(spool: "_native.Spool", picture: Any, label: int, fields: List[bytes], index: int) -> None:
     path = ""
     if isinstance(picture, dict) and "bytes" in picture:  # Hugging Face's Image(decode=False)
         path, picture = str(picture.get("path") or ""), picture["bytes"] or picture.get("path")
@@ -199,9 +215,9 @@ def _add(spool: "_native.Spool", picture: Any, label: int, index: int) -> None:
     try:
         if isinstance(picture, (bytes, bytearray, memoryview)):
             name = os.path.basename(path).encode("utf-8", "replace").decode()  # names of files may be any bytes
-            spool.add_file(bytes(picture), label, name and f"{index:08}-{name}")
+            spool.add_file(bytes(picture), label, name and f"{index:08}-{name}", fields)
         else:
-            spool.add_pixels(_pixels(picture, index), label)
+            spool.add_pixels(_pixels(picture, index), label, fields)
     except (ConfigError, CorruptError, IoError) as error:
         message = str(error) + (', or penstock.pack(on_corrupt="skip")' if isinstance(error, CorruptError) else "")
         raise type(error)(message if message.startswith("pack: ") else f"pack: item {index}: {message}") from None

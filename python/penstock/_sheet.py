@@ -20,7 +20,7 @@ class Sheet:
 
     def __init__(self, made: Tuple[Any, bytes, List[int], List[int]], columns: int, class_names: List[str]) -> None:
         self.pixels, self.png, self.labels, self.ids = made
-        self.class_names = [class_names[label] for label in self.labels]
+        self.class_names = [class_names[label] if label >= 0 else "" for label in self.labels]
         self._columns = columns
 
     def save(self, out: "str | os.PathLike[str]") -> None:

@@ -17,6 +17,7 @@
 #include "loader/codecs/codec.h"
 #include "loader/look/picture.h"
 #include "loader/look/sheet.h"
+#include "python/src/fields.h"
 #include "python/src/module.h"
 
 namespace penstock::python {
@@ -84,6 +85,14 @@ void define_dataset(nb::module_& module) {
           },
           "data"_a, "split"_a, Release())
       .def("sample", sample, "index"_a)
+      .def(
+          "field",
+          [](const OpenDataset& self, uint64_t index, size_t number) {
+            const FieldBytes bytes = self.dataset->field(index, number);
+            return nb::bytes(bytes.data(), bytes.size());
+          },
+          "index"_a, "number"_a)
+      .def_prop_ro("fields", [](const OpenDataset& self) { return field_tuples(self.dataset->manifest().fields); })
       .def_prop_ro("size", [](const OpenDataset& self) { return self.dataset->size(); })
       .def_prop_ro("folder", [](const OpenDataset& self) { return path_text(self.dataset->folder()); })
       .def_prop_ro("split", [](const OpenDataset& self) { return self.dataset->manifest().split; })

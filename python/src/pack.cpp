@@ -12,7 +12,9 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/batch/option_names.h"
+#include "loader/codecs/png_writer.h"
 #include "loader/shards/dataset.h"
+#include "python/src/fields.h"
 #include "python/src/module.h"
 #include "python/src/spool.h"
 
@@ -23,16 +25,37 @@ using nanobind::literals::operator""_a;
 
 using Pixels = nb::ndarray<const uint8_t, nb::c_contig, nb::device::cpu>;
 
-void add_file(Spool& spool, const nb::bytes& bytes, int64_t label, const std::string& path) {
-  spool.add_file({static_cast<const uint8_t*>(bytes.data()), bytes.size()}, label, path);
+/// Views of the bytes, which live as long as `values`.
+std::vector<FieldBytes> views_of(const std::vector<nb::bytes>& values) {
+  std::vector<FieldBytes> views;
+  for (const auto& value : values) views.emplace_back(static_cast<const uint8_t*>(value.data()), value.size());
+  return views;
 }
 
-/// `pixels`: H x W or H x W x C.
-void add_pixels(Spool& spool, const Pixels& pixels, int64_t label) {
+void add_file(Spool& spool, const nb::bytes& bytes, int64_t label, const std::string& path,
+              const std::vector<nb::bytes>& fields) {
+  spool.add_file({static_cast<const uint8_t*>(bytes.data()), bytes.size()}, label, path, views_of(fields));
+}
+
+Extent extent_of(const Pixels& pixels) {
   const auto side = [&](size_t i) { return pixels.ndim() > i ? static_cast<int>(pixels.shape(i)) : 1; };
   if (pixels.ndim() != 2 && pixels.ndim() != 3)
     throw config_error(concat("pixels in ", pixels.ndim(), " dimensions; expected H x W or H x W x C"));
-  spool.add_pixels({pixels.data(), pixels.size()}, {side(0), side(1), side(2)}, label);
+  return {side(0), side(1), side(2)};
+}
+
+/// The bytes of a PNG. Throws config_error for other than 1 or 3 channels.
+nb::bytes png_of(const Pixels& pixels) {
+  const Extent extent = extent_of(pixels);
+  if (extent.channels != 1 && extent.channels != 3)
+    throw config_error(concat("pixels of ", extent.channels, " channels; expected 1 or 3"));
+  const auto png = detail::write_png({pixels.data(), pixels.size()}, extent);
+  return nb::bytes(png.data(), png.size());
+}
+
+/// `pixels`: H x W or H x W x C.
+void add_pixels(Spool& spool, const Pixels& pixels, int64_t label, const std::vector<nb::bytes>& fields) {
+  spool.add_pixels({pixels.data(), pixels.size()}, extent_of(pixels), label, views_of(fields));
 }
 
 PackOptions options_of(const std::string& source, const std::filesystem::path& input, const std::string& split,
@@ -86,14 +109,17 @@ void define_pack(nb::module_& module) {
             new (self) Spool(folder, keeps_corrupt);
           },
           "folder"_a, "keeps_corrupt"_a)
-      .def("add_file", add_file, "bytes"_a, "label"_a, "path"_a)
-      .def("add_pixels", add_pixels, "pixels"_a, "label"_a)
+      .def(
+          "set_fields", [](Spool& self, const nb::list& types) { self.set_fields(fields_of_tuples(types)); }, "types"_a)
+      .def("add_file", add_file, "bytes"_a, "label"_a, "path"_a, "fields"_a)
+      .def("add_pixels", add_pixels, "pixels"_a, "label"_a, "fields"_a)
       .def("set_classes", &Spool::set_classes, "names"_a, "numbers"_a)
       .def("__len__", &Spool::size);
   nb::class_<PackOptions>(module, "PackOptions");
   module.def("pack_options", options_of, nb::kw_only(), "source"_a, "input"_a, "split"_a, "packed_next"_a, "output"_a,
              "shards"_a, "shuffle_seed"_a, "jobs"_a, "force"_a, "on_corrupt"_a, "encode"_a, "resize"_a, "quality"_a,
              "raw_share"_a, "max_pixels"_a, "transcode"_a, "exif"_a);
+  module.def("write_png", png_of, "pixels"_a);
   module.def("split_of_name", split_of_name, "name"_a);
   module.def("check_pack_options", check_pack_options, "options"_a);
   module.def("check_packing", check_packing, "options"_a, Release());

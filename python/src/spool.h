@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/unnamed_file.h"
 #include "loader/sources/source.h"
 
 namespace penstock::python {
@@ -22,14 +23,15 @@ class Spool final : public Source {
   /// The file is made in `folder` or the nearest folder above it that exists. With `keeps_corrupt` bytes of no known
   /// format are taken, so that read() refuses them and pack() leaves them out. Throws io_error.
   Spool(const std::filesystem::path& folder, bool keeps_corrupt);
-  ~Spool() override;
-  Spool(const Spool&) = delete;
-  Spool& operator=(const Spool&) = delete;
 
+  /// The fields of every item that is added after it.
+  void set_fields(std::vector<FieldType> fields) { fields_ = std::move(fields); }
   /// A JPEG or PNG file as it is. Throws corrupt_error for other bytes, unless they are kept.
-  void add_file(std::span<const uint8_t> bytes, int64_t label, const std::string& path);
+  void add_file(std::span<const uint8_t> bytes, int64_t label, const std::string& path,
+                const std::vector<FieldBytes>& fields);
   /// Pixels, H x W x C. Throws config_error for an extent that no picture has.
-  void add_pixels(std::span<const uint8_t> pixels, const Extent& extent, int64_t label);
+  void add_pixels(std::span<const uint8_t> pixels, const Extent& extent, int64_t label,
+                  const std::vector<FieldBytes>& fields);
   /// Label i becomes numbers[i], whose name is names[numbers[i]]. Requires that both are as long as there are labels.
   void set_classes(std::vector<std::string> names, const std::vector<int64_t>& numbers);
 
@@ -37,6 +39,7 @@ class Spool final : public Source {
   std::vector<std::string> class_names() const override { return class_names_; }
   int64_t label(uint64_t index) const override { return entries_[index].label; }
   SourceSample read(uint64_t index) const override;
+  std::vector<FieldType> fields() const override { return fields_; }
   std::string fingerprint() const override;
   std::string where(uint64_t index) const override;
   std::string path(uint64_t index) const override;
@@ -50,16 +53,17 @@ class Spool final : public Source {
     Extent extent;                            // of raw pixels; a file's header is read when it is packed
     uint64_t path_begin = 0, path_bytes = 0;  // in paths_
   };
-  void add(std::span<const uint8_t> bytes, Entry entry, const std::string& path);
+  void add(std::span<const uint8_t> bytes, Entry entry, const std::string& path, const std::vector<FieldBytes>& fields);
+  void append(std::span<const uint8_t> bytes);
 
-  int file_ = -1;
-  bool keeps_corrupt_ = false;
-  std::filesystem::path folder_;
+  UnnamedFile file_;
+  bool keeps_corrupt_;
+  std::vector<FieldType> fields_;
+  std::vector<uint64_t> field_bytes_;  // entries x fields; the values lie behind the picture
   std::vector<Entry> entries_;
   std::string paths_;
   std::vector<std::string> class_names_;
-  uint64_t byte_count_ = 0;
-  uint32_t checksum_ = 0;  // of all bytes, extents and labels
+  uint32_t checksum_ = 0;  // of all bytes, extents, labels and fields
 };
 
 }  // namespace penstock::python

@@ -15,6 +15,7 @@
 #include "tools/cli.h"
 #include "tools/plugins.h"
 #include "tools/shardprep/commands.h"
+#include "tools/shardprep/field_info.h"
 
 namespace penstock {
 namespace {
@@ -56,6 +57,10 @@ void print_pictures(const Dataset& dataset) {
 }
 
 void print_classes(const Manifest& manifest) {
+  if (manifest.class_names.empty()) {
+    std::printf("  classes    none\n");
+    return;
+  }
   std::printf("  classes    %zu\n", manifest.class_names.size());
   for (size_t i = 0; i < std::min(manifest.class_names.size(), kMaxClassesShown); ++i)
     std::printf("    %-24s %s\n", one_line(manifest.class_names[i]).c_str(), grouped(manifest.class_counts[i]).c_str());
@@ -95,6 +100,7 @@ void print_info(const fs::path& folder) {
     std::printf("\n");
   }
   print_classes(manifest);
+  print_fields(*dataset);
 }
 
 /// Prints one line per split, and one line per problem on stderr. If there are problems it throws, for exit code 4, or

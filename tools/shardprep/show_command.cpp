@@ -57,7 +57,7 @@ int run_show(ShowArguments& arguments, bool is_one_sample) {
   write_out_file("--out", arguments.output, {reinterpret_cast<const char*>(png.data()), png.size()});
   for (size_t i = 0; i < sheet.labels.size(); ++i) {
     if (i % options.columns == 0) std::printf("row %zu:", i / options.columns + 1);
-    const auto& name = dataset->manifest().class_names[static_cast<size_t>(sheet.labels[i])];
+    const std::string name = dataset->manifest().class_name(sheet.labels[i]);
     const bool is_last = (i + 1) % options.columns == 0 || i + 1 == sheet.labels.size();
     std::printf(" %llu %s%s", static_cast<unsigned long long>(sheet.ids[i]), one_line(name).c_str(),
                 is_last ? "\n" : ",");

@@ -29,6 +29,7 @@ void add_data_flags(CLI::App& app, TrainOptions& o) {
                         ". A folder that has the name of a source is taken if it holds a packed data set"))
       ->capture_default_str()
       ->group(group);
+  app.add_option("--also", o.also, concat(kAlsoHelp, ". Evaluations use the test split of --data"))->group(group);
   app.add_option("--split", o.split,
                  "split to train on: train, test or all; evaluations use the split test, if there is one. With -e, the "
                  "split to evaluate (default: test)")
@@ -44,6 +45,9 @@ void add_data_flags(CLI::App& app, TrainOptions& o) {
          "transforms of evaluations (default: resize, center-crop and normalize as in --augment; "
          "random-resized-crop(size=224) becomes resize(size=256),center-crop(size=224), and other sizes likewise)")
       ->group(group);
+  app.add_option("--subset", o.subset, "of the split that is trained on, " + subset_help())->group(group);
+  app.add_option("--exclude-ids", o.exclude_ids, kExcludeHelp)->group(group);
+  app.add_option("--sampler", o.sampler, sampler_help())->group(group);
   app.add_option("--shuffle", o.shuffle, kShuffleHelp)->capture_default_str()->group(group);
   app.add_option("--tail", o.tail, kTailHelp)->capture_default_str()->group(group);
   app.add_option("-b,--batch-size", o.batch_size, "samples per step, over all ranks")
@@ -73,6 +77,13 @@ void add_data_flags(CLI::App& app, TrainOptions& o) {
   app.add_option("--decode", o.decode, kDecodeHelp)->capture_default_str()->group(group);
   app.add_option("--dct-scale", o.dct_scale,
                  dct_scale_help("auto: in training, not in evaluation; always: in both; off: never"))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option(
+         "--on-corrupt", o.on_corrupt,
+         concat(kOnCorruptHelp,
+                ", decided by all ranks together. OUT/quarantine.jsonl names the samples. Evaluations mask where "
+                "training substitutes"))
       ->capture_default_str()
       ->group(group);
   app.add_option("--cache", o.cache, "folder for packed sources (default: ${XDG_CACHE_HOME:-~/.cache}/penstock)")

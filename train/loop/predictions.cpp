@@ -43,4 +43,11 @@ std::string Predictions::fields_of(const double* numbers) {
                 end);
 }
 
+std::unique_ptr<SampleTable> make_sample_table(const LossTarget& target, Comm& comm, const torch::Device& device,
+                                               std::shared_ptr<const Dataset> dataset,
+                                               const std::filesystem::path& csv) {
+  if (target.is_class()) return std::make_unique<Predictions>(comm, device, std::move(dataset), csv);
+  return std::make_unique<OutputTable>(comm, device, std::move(dataset), csv, target.outputs);
+}
+
 }  // namespace penstock

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "train/loop/sample_table.h"
+#include "train/losses/target.h"
 
 namespace penstock {
 
@@ -38,5 +39,10 @@ class Predictions final : public SampleTable {
 
   std::vector<ClassTally> classes_;
 };
+
+/// Predictions for models that are trained on classes, an OutputTable for others.
+std::unique_ptr<SampleTable> make_sample_table(const LossTarget& target, Comm& comm, const torch::Device& device,
+                                               std::shared_ptr<const Dataset> dataset,
+                                               const std::filesystem::path& csv);
 
 }  // namespace penstock

@@ -56,6 +56,9 @@ DecodePath parse_decode(const std::string& name) { return choice("--decode", nam
 DctScale parse_dct_scale(const std::string& name) {
   return choice("--dct-scale", name, dct_scale_names(), "dct-scale");
 }
+OnCorrupt parse_on_corrupt(const std::string& name) {
+  return choice("--on-corrupt", name, on_corrupt_names(), "on-corrupt");
+}
 
 int64_t parse_duration_ns(const std::string& flag, const std::string& text) {
   if (text.empty()) return 0;

@@ -147,6 +147,7 @@ class ResidentFeeder final : public Feeder {
   /// The loader finds out here which of its samples are corrupt.
   void take_host_rows(const Batch& from, const std::vector<int64_t>& rows, DeviceBatch& batch) {
     host_->copy(rows, batch.images);
+    batch.corrupt_count += from.corrupt_count();
     for (const int64_t row : rows)
       if (from.weights()[static_cast<size_t>(row)] == 0) batch.weights[row] = 0;
   }

@@ -81,7 +81,8 @@ class Run {
       std::cout << opening_text(setup_, comm_.backend()) << std::flush;
     }
     comm_.at_step(0);
-    const auto table = make_table(options_.out / "evaluation.csv");
+    const auto table =
+        make_sample_table(setup_.loss->target(), comm_, device_, setup_.data.test, options_.out / "evaluation.csv");
     const Evaluation evaluation =
         *evaluate(0, {.on_batch = [&](const auto& batch, const auto& outputs, const auto& losses) {
                     table->add(batch, outputs, losses);
@@ -123,9 +124,15 @@ class Run {
             .tail = *options_.tail,
             .short_batch = short_batch_of(options_.exact_shards),
             .shuffle = *options_.shuffle,
+            .subset = options_.subset,
+            .exclude_ids = options_.exclude_ids,
+            .sampler = options_.sampler,
             .seed = options_.seed,
             .epoch_count = options_.epochs,
             .layout = *options_.layout,
+            .on_corrupt = *options_.on_corrupt,
+            .quarantine = *options_.on_corrupt == OnCorrupt::kFail ? fs::path() : options_.out / kQuarantine,
+            .most_corrupt = 1,  // all ranks decide that together, at the same step (train_epochs)
             .decode = *options_.decode,
             .dct_scale = training_dct_scale(options_),
             .columns = setup_.loss->target().columns,
@@ -143,6 +150,8 @@ class Run {
         eval_rows(int64_t{setup_.shape.height} * setup_.shape.width, samples, options.world_size) * options.world_size);
     options.tail = Tail::kPad;
     options.shuffle = Shuffle::kNone;
+    options.subset = options.exclude_ids = options.sampler = "";
+    if (options.on_corrupt == OnCorrupt::kSubstitute) options.on_corrupt = OnCorrupt::kMask;
     options.dct_scale = evaluation_dct_scale(options_);
     options.emulated_load_ns = 0;
     options.on_chunk = {};
@@ -169,11 +178,6 @@ class Run {
       throw Error(error.kind(), concat(options_.resume.string(), ": ", error.what()));
     }
     checkpoint.file->check_read();
-  }
-
-  std::unique_ptr<SampleTable> make_table(const fs::path& csv) {
-    if (setup_.loss->target().is_class()) return std::make_unique<Predictions>(comm_, device_, setup_.data.test, csv);
-    return std::make_unique<OutputTable>(comm_, device_, setup_.data.test, csv, setup_.shape.classes);
   }
 
   std::optional<Evaluation> evaluate(int64_t pass, const EvaluationCalls& calls = {}) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "augment/detail/render_job.h"
+#include "augment/render.h"
 #include "loader/jpeg/entropy/huffman.h"
 #include "loader/jpeg/entropy/rebuild.h"
 #include "tests/loader/jpeg_coefficients_data.h"

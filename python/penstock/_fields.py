@@ -1,0 +1,154 @@
+"""Fields: what samples have besides picture and class, as values of Python and as the bytes of a shard."""
+import os
+import pathlib
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+from penstock import _native
+from penstock.errors import ConfigError, IoError
+
+_DTYPES = {"uint8": "U8", "float16": "F16", "float32": "F32", "int64": "I64", "uint64": "U64", "bool": "BOOL", "int8": "I8",
+           "int16": "I16", "uint16": "U16", "int32": "I32", "uint32": "U32", "float64": "F64"}
+_NUMPY = {name: dtype for dtype, name in _DTYPES.items()}
+_BYTES = ("text", "bytes", "mask", "instances", "picture")  # kinds whose values are byte strings
+_FIXED = {"labels": ("I64", (None,)), "boxes": ("F32", (None, 4))}  # kinds with one dtype and shape
+
+
+class Field(NamedTuple):
+    """How pack() stores a field.
+
+    kind: "number", "text", "bytes", "labels" (int64, any number of them), "boxes" (x0, y0, x1, y1 in pixels, edges at 0 and
+        the picture's size), "keypoints" (x, y, v each, N x K x 3), "mask" (a PNG, PIL or NumPy u8, H x W), "instances" or
+        "picture" (a PNG).
+    of: the field of boxes whose entries this one describes, one by one.
+    fill: what a mask has outside of the picture.
+    swapped: pairs of key points that change places where a picture is mirrored.
+    dtype, shape: of numbers, as NumPy has them; None: those of the first value. A first size of None is one that differs.
+    """
+    kind: str
+    of: str = ""
+    fill: float = 0
+    swapped: Sequence[Tuple[int, int]] = ()
+    dtype: Optional[str] = None
+    shape: Optional[Sequence[Optional[int]]] = None
+
+
+Fields = Union[Sequence[str], Mapping[str, Union[str, Field]]]
+
+
+class FieldWriter:
+    """Turns values into bytes. The first item says what `fields` leaves open."""
+
+    def __init__(self, fields: Optional[Fields]) -> None:
+        given = {} if fields is None else fields
+        if isinstance(given, str) or not isinstance(given, (Mapping, Sequence)):
+            raise ConfigError(f"pack: fields is {given!r:.200}; expected names, or a dict of a kind or a penstock.Field for each")
+        self._fields: Dict[str, Any] = dict(given) if isinstance(given, Mapping) else {name: None for name in given}
+        self._types: Optional[List[Any]] = None if self._fields else []
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._fields
+
+    def types(self, item: Any, index: int) -> List[Any]:
+        """(name, kind, dtype, shape, of, fill, swapped) of every field."""
+        if self._types is None:
+            self._types = [_type_of(name, field, _value(item, name, index), index) for name, field in self._fields.items()]
+        return self._types
+
+    def values(self, item: Any, index: int) -> List[bytes]:
+        return [_bytes_of(type_, _value(item, type_[0], index), index) for type_ in self.types(item, index)]
+
+
+def _value(item: Any, name: str, index: int) -> Any:
+    if not isinstance(item, dict) or name not in item:
+        raise ConfigError(f"pack: item {index}: no {name!r:.100}; expected a dict with all of fields")
+    return item[name]
+
+
+def _type_of(name: str, given: Any, value: Any, index: int) -> Tuple[Any, ...]:
+    if not (given is None or isinstance(given, (str, Field))):
+        raise ConfigError(f"pack: fields has {given!r:.200} for {name!r}; expected a kind or a penstock.Field")
+    field = Field(_kind_of(value)) if given is None else Field(given) if isinstance(given, str) else given
+    swapped = [(int(a), int(b)) for a, b in field.swapped]
+    dtype, shape = _FIXED.get(field.kind, (None, None))
+    if field.kind in _BYTES:
+        dtype, shape = "U8", (None,)
+    elif dtype is None:
+        array = _array(value, "float32" if field.kind == "keypoints" else field.dtype, name, index)
+        dtype, shape = _DTYPES.get(str(array.dtype)), array.shape if field.shape is None else tuple(field.shape)
+        if field.kind == "keypoints":
+            shape = (None, *shape[1:])
+        if dtype is None:
+            raise ConfigError(f"pack: item {index}: {name!r} is of {array.dtype}; expected numbers of {', '.join(_DTYPES)}")
+    return name, field.kind, dtype, [-1 if size is None else int(size) for size in shape or ()], field.of, float(field.fill), swapped
+
+
+def _kind_of(value: Any) -> str:
+    if isinstance(value, str):
+        return "text"
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return "bytes"
+    is_labels = isinstance(value, (list, tuple)) and all(isinstance(one, int) for one in value)
+    return "labels" if is_labels else "number"
+
+
+def _array(value: Any, dtype: Optional[str], name: str, index: int) -> Any:
+    """NumPy; a float of Python is f32."""
+    import numpy
+    try:
+        if hasattr(value, "detach"):  # a tensor of torch
+            value = value.detach().cpu().numpy()
+        has_dtype = dtype is None and not hasattr(value, "dtype")
+        array = numpy.asarray(value, dtype=dtype)
+        return array.astype("float32") if has_dtype and array.dtype == numpy.float64 else array
+    except (TypeError, ValueError):
+        raise ConfigError(f"pack: item {index}: {name!r} is {value!r:.200}; expected numbers{' of ' + dtype if dtype else ''}") from None
+
+
+def _bytes_of(type_: Tuple[Any, ...], value: Any, index: int) -> bytes:
+    name, kind, dtype, shape = type_[:4]
+    if kind == "text" and isinstance(value, str):
+        return value.encode("utf-8", "replace")
+    if kind in ("mask", "picture") and not isinstance(value, (bytes, bytearray, memoryview)):
+        return _png_of(value, name, index)
+    if kind in _BYTES:
+        if not isinstance(value, (bytes, bytearray, memoryview)):
+            raise ConfigError(f"pack: item {index}: {name!r} is {type(value).__name__}; expected {kind}")
+        return bytes(value)
+    array = _array(value, _NUMPY[dtype], name, index)
+    if array.size == 0 and shape and shape[0] == -1:
+        return b""
+    if array.ndim != len(shape) or any(size not in (-1, found) for size, found in zip(shape, array.shape)):
+        raise ConfigError(f"pack: item {index}: {name!r} has the shape {list(array.shape)}; expected {shape}")
+    return bytes(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
+
+
+def _png_of(value: Any, name: str, index: int) -> bytes:
+    import numpy
+    if isinstance(value, (str, os.PathLike)):
+        try:
+            return pathlib.Path(value).read_bytes()
+        except OSError as error:
+            raise IoError(f"pack: item {index}, {os.fsdecode(value)}: {error.strerror}; expected a file that can be read") from None
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().numpy()
+    pixels = numpy.asarray(value)  # of PIL's palette pictures: the indices
+    if pixels.dtype == numpy.bool_:
+        pixels = pixels.astype(numpy.uint8)
+    if pixels.dtype != numpy.uint8 or pixels.ndim not in (2, 3):
+        raise ConfigError(f"pack: item {index}: {name!r} is {pixels.dtype} of shape {list(pixels.shape)}; expected a PNG, or u8, H x W")
+    return _native.write_png(numpy.ascontiguousarray(pixels))
+
+
+def value_of(type_: Tuple[Any, ...], stored: bytes) -> Any:
+    """A value as Dataset gives it: str, bytes, a number, or NumPy."""
+    _, kind, dtype, shape = type_[:4]
+    if kind == "text":
+        return stored.decode("utf-8", "replace")
+    if kind in _BYTES:
+        return stored
+    import numpy
+    if dtype not in _NUMPY:
+        raise ConfigError(f"dataset: a field is of {dtype}, which NumPy does not have")
+    array = numpy.frombuffer(stored, _NUMPY[dtype]).reshape(shape)
+    return array[()] if not shape else array
