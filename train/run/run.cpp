@@ -81,18 +81,16 @@ class Run {
       std::cout << opening_text(setup_, comm_.backend()) << std::flush;
     }
     comm_.at_step(0);
-    const auto table =
-        make_sample_table(setup_.loss->target(), comm_, device_, setup_.data.test, options_.out / "evaluation.csv");
+    const fs::path csv = options_.out / "evaluation.csv", json = options_.out / "evaluation.json";
+    const auto table = make_sample_table(setup_.loss->target(), comm_, device_, setup_.data.test, csv);
     const Evaluation evaluation =
         *evaluate(0, {.on_batch = [&](const auto& batch, const auto& outputs, const auto& losses) {
                     table->add(batch, outputs, losses);
                   }});
     if (!is_first_) return 0;
     table->commit();
-    write_text(options_.out / "evaluation.json",
-               evaluation_json(setup_, evaluation, dynamic_cast<const Predictions*>(table.get())));
-    std::cout << scores_text(setup_, evaluation) << "written: " << (options_.out / "evaluation.csv").string() << ", "
-              << (options_.out / "evaluation.json").string() << std::endl;
+    write_text(json, evaluation_json(setup_, evaluation, dynamic_cast<const Predictions*>(table.get())));
+    std::cout << scores_text(setup_, evaluation) << "written: " << csv.string() << ", " << json.string() << std::endl;
     return 0;
   }
 
