@@ -8,8 +8,8 @@ import pytest
 from train_tool import MUTANTS, SMALL, metrics, run, summary
 
 CLASSES, COUNT = 4, 37  # of the source `scenes`: the last batch is short
-DATA = "scenes()"
-FLAGS = ["--plugin", MUTANTS, "--data", DATA, "-a", "mlp(hidden=16)", "-b", 16, "-j", 1, "--threads", 1, "--device", "cpu", "--optimizer", "adam", "--lr", 0.01]
+FLAGS = ["--plugin", MUTANTS, "--data", "scenes()", "-a", "mlp(hidden=16)", "-b", 16, "-j", 1, "--threads", 1,
+         "--device", "cpu", "--optimizer", "adam", "--lr", 0.01]
 AGE, PLACE = "mse(target=age)", "l1(target=place)"
 TAGS = f"bce(target=tags,classes={CLASSES})"
 

@@ -50,7 +50,7 @@ OnCorrupt parse_on_corrupt(const std::string& name);
 
 /// Which samples are trained on, and how batches are made of them.
 struct DataOptions {
-  std::string data = "digits";  ///< A folder, an embedded source or `source:folder`.
+  std::string data = "digits";    ///< A folder, an embedded source or `source:folder`.
   std::vector<std::string> also;  ///< Further ones, which are joined with it.
   std::string split = "train";
   std::string evaluated_split = "test";  ///< With --evaluate, the --split that was typed.
