@@ -11,7 +11,7 @@
 namespace penstock {
 namespace {
 
-struct Vertex {
+struct Place {
   double x, y;
 };
 
@@ -27,7 +27,7 @@ int first_center(double at, int low, int high) {
   return static_cast<int>(std::ceil(std::clamp(at - 0.5, static_cast<double>(low), static_cast<double>(high))));
 }
 
-void add_crossings(Vertex a, Vertex b, const Region& shown, std::vector<Crossing>& crossings) {
+void add_crossings(Place a, Place b, const Region& shown, std::vector<Crossing>& crossings) {
   if (a.y > b.y) std::swap(a, b);
   const int end = first_center(b.y, shown.y, shown.y + shown.height);
   for (int row = first_center(a.y, shown.y, shown.y + shown.height); row < end; ++row)
@@ -43,18 +43,18 @@ bool is_viewed(const Plan& plan, int column, int row) {
 
 }  // namespace
 
-void draw_polygon(std::span<const Point> vertices, const Plan& plan, std::span<uint8_t> output) {
+void draw_polygon(std::span<const Vertex> vertices, const Plan& plan, std::span<uint8_t> output) {
   const auto forward = inverse(plan.map);
   if (!forward || vertices.empty()) return;
   const Region shown = shown_region(plan);
-  const auto moved = [&](const Point& point) {
-    return Vertex{forward->xx * point.x + forward->xy * point.y + forward->x0,
+  const auto moved = [&](const Vertex& point) {
+    return Place{forward->xx * point.x + forward->xy * point.y + forward->x0,
                   forward->yx * point.x + forward->yy * point.y + forward->y0};
   };
   std::vector<Crossing> crossings;
-  Vertex before = moved(vertices.back());
-  for (const Point& point : vertices) {
-    const Vertex vertex = moved(point);
+  Place before = moved(vertices.back());
+  for (const Vertex& point : vertices) {
+    const Place vertex = moved(point);
     add_crossings(before, vertex, shown, crossings);
     before = vertex;
   }

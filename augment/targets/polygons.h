@@ -8,10 +8,10 @@
 
 namespace penstock {
 
-/// A point in continuous coordinates (Box).
-struct Point {
+/// A point of a polygon in continuous coordinates (Box).
+struct Vertex {
   float x = 0, y = 0;
-  bool operator==(const Point&) const = default;
+  bool operator==(const Vertex&) const = default;
 };
 
 /// Writes 1 over each pixel of `output` (output_height x output_width, row by row) that shows a part of the polygon,
@@ -19,6 +19,6 @@ struct Point {
 /// centre is, by the even-odd rule, and when what lies under it is in the view. A centre on a left or upper edge is
 /// inside, one on a right or lower edge is not, so that polygons with a common edge share no pixel. pycocotools draws
 /// edges on a grid of fifths of pixels and may differ by a pixel along them. A singular map draws nothing.
-void draw_polygon(std::span<const Point> vertices, const Plan& plan, std::span<uint8_t> output);
+void draw_polygon(std::span<const Vertex> vertices, const Plan& plan, std::span<uint8_t> output);
 
 }  // namespace penstock

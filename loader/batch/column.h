@@ -33,6 +33,9 @@ struct Column {
   size_t row_bytes() const;
 };
 
+/// A column of pictures of this extent and layout.
+Column pixel_column(std::string name, const Extent& extent, Layout layout);
+
 /// A row that has a sample and is complete but for the columns of makers.
 struct ColumnRow {
   const Sample& sample;

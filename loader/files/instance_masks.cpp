@@ -30,7 +30,7 @@ void write(FieldValue& bytes, Value value) {
 }
 
 /// "" or what is wrong with the polygons in `bytes`.
-std::string read_polygons(FieldBytes bytes, int height, int width, std::vector<std::vector<Point>>& polygons) {
+std::string read_polygons(FieldBytes bytes, int height, int width, std::vector<std::vector<Vertex>>& polygons) {
   const auto is_near = [](float value, int size) {  // false for a NaN
     return value >= -static_cast<float>(size) && value <= 2 * static_cast<float>(size);
   };
@@ -38,12 +38,12 @@ std::string read_polygons(FieldBytes bytes, int height, int width, std::vector<s
     if (bytes.size() < sizeof(uint32_t)) return concat("ends after ", bytes.size(), " bytes of a polygon's size");
     const auto count = read<uint32_t>(bytes, 0);
     bytes = bytes.subspan(sizeof count);
-    if (count < kMinPoints || count > bytes.size() / sizeof(Point))
+    if (count < kMinPoints || count > bytes.size() / sizeof(Vertex))
       return concat("a polygon of ", count, " points in ", bytes.size(), " bytes; expected ", kMinPoints, " to ",
-                    bytes.size() / sizeof(Point));
+                    bytes.size() / sizeof(Vertex));
     auto& polygon = polygons.emplace_back(count);
-    std::memcpy(polygon.data(), bytes.data(), count * sizeof(Point));
-    bytes = bytes.subspan(count * sizeof(Point));
+    std::memcpy(polygon.data(), bytes.data(), count * sizeof(Vertex));
+    bytes = bytes.subspan(count * sizeof(Vertex));
     for (const auto& [x, y] : polygon)
       if (!is_near(x, width) || !is_near(y, height))
         return concat("a point is ", x, ", ", y, "; expected one in a picture of ", width, " x ", height,

@@ -14,7 +14,7 @@ namespace penstock {
 
 /// The mask of one object in the upright picture: polygons, whose union it is, or runs. With neither it is empty.
 struct InstanceMask {
-  std::vector<std::vector<Point>> polygons = {};
+  std::vector<std::vector<Vertex>> polygons = {};
   /// COCO's counts: lengths of runs of 0, 1, 0, 1, ... of the picture's columns one after the other, each from the top.
   /// They add up to height * width.
   std::vector<uint32_t> runs = {};

@@ -30,6 +30,15 @@ void check_threads_are_here(int workers) {
                             "spawned: multiprocessing.set_start_method(\"spawn\")"));
 }
 
+/// `share`: of one data set alone. The shards of several are counted over all of them.
+std::shared_ptr<const Dataset> open_all(const std::vector<std::filesystem::path>& data, const std::string& split,
+                                        RankShards share) {
+  if (data.size() == 1) return Dataset::open(data.front(), split, share);
+  std::vector<std::shared_ptr<const Dataset>> all;
+  for (const auto& one : data) all.push_back(Dataset::open(one, split));
+  return Dataset::join(all);
+}
+
 }  // namespace
 
 class NativeLoader::Turn {
@@ -55,9 +64,9 @@ class NativeLoader::Turn {
   std::unique_lock<std::mutex> lock_;
 };
 
-NativeLoader::NativeLoader(const std::filesystem::path& data, const std::string& split, const std::string& augment,
-                           LoaderOptions options)
-    : dataset_(Dataset::open(data, split, needed_shards(options))),
+NativeLoader::NativeLoader(const std::vector<std::filesystem::path>& data, const std::string& split,
+                           const std::string& augment, LoaderOptions options)
+    : dataset_(open_all(data, split, needed_shards(options))),
       pipeline_(augment, dataset_->manifest().statistics),
       options_(std::move(options)),
       process_(getpid()) {
@@ -67,6 +76,9 @@ NativeLoader::NativeLoader(const std::filesystem::path& data, const std::string&
   extent_ = loader_->extent();
   batches_per_epoch_ = loader_->batches_per_epoch();
   samples_per_epoch_ = loader_->samples_per_epoch();
+  rows_ = loader_->order().rows();
+  selection_ = loader_->order().identity(*dataset_);
+  selection_text_ = loader_->order().text();
 }
 
 /// Python destroys it with the GIL, without which others go on while this waits for the rows in work. In a fork the

@@ -41,6 +41,8 @@ class ResidentFeeder final : public Feeder {
              .batch_bytes = batch_plan_bytes(rows_),
              .epoch_count = options.epoch_count},
             [this](int64_t epoch, int64_t index, std::byte* to) { return planner_.plan(epoch, index, to); }, device) {
+    if (!options_.views.empty())
+      throw config_error("--resident: views are made by a loader; expected neither of the two, or one");
     if (!options_.columns.empty())
       throw config_error(concat("--resident: the columns ", options_.columns,
                                 " are made by the loader on the host; expected none of them"));
@@ -151,6 +153,7 @@ class ResidentFeeder final : public Feeder {
   /// The loader finds out here which of its samples are corrupt.
   void take_host_rows(const Batch& from, const std::vector<int64_t>& rows, DeviceBatch& batch) {
     host_->copy(rows, batch.images);
+    batch.corrupt_count += from.corrupt_count();
     for (const int64_t row : rows)
       if (from.weights()[static_cast<size_t>(row)] == 0) batch.weights[row] = 0;
   }

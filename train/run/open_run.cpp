@@ -9,6 +9,7 @@
 #include "core/limits.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "loader/batch/sample_order.h"
 #include "loader/order/partition.h"
 #include "train/checkpoint/kept_checkpoints.h"
 #include "train/checkpoint/resume_auto.h"
@@ -66,6 +67,24 @@ void check_evaluation_folder(const TrainOptions& options) {
   if (!fs::exists(options.out / "evaluation.json", ignored)) check_run_folder(options.out);
 }
 
+/// Finds out how many rows an epoch of training has, and of which samples.
+void choose_samples(Setup& setup) {
+  const auto& options = setup.options;
+  const Dataset& dataset = *setup.data.train;
+  setup.rows_per_epoch = dataset.size();
+  const bool is_whole = options.subset.empty() && options.exclude_ids.empty() && options.sampler.empty();
+  if (is_whole || options.only_evaluates) return;
+  const SampleOrder order(dataset, {.batch_size = options.batch_size,
+                                    .shuffle = *options.shuffle,
+                                    .subset = options.subset,
+                                    .exclude_ids = options.exclude_ids,
+                                    .sampler = options.sampler,
+                                    .seed = options.seed});
+  setup.rows_per_epoch = order.rows();
+  setup.selection = order.identity(dataset);
+  setup.data.notes.push_back(order.text());
+}
+
 void check_data(const Setup& setup) {
   const auto& options = setup.options;
   const int world_size = setup.world.mesh.data;
@@ -93,10 +112,9 @@ void check_data(const Setup& setup) {
                               " ranks; expected at least one shard per rank"));
   }
   if (options.only_evaluates) return;
-  const Partition partition(setup.data.train->size(), options.batch_size, 0, world_size, *options.tail);
+  const Partition partition(setup.rows_per_epoch, options.batch_size, 0, world_size, *options.tail);
   if (partition.batch_count() == 0) {
-    throw config_error(concat("--batch-size is ", options.batch_size, " with --tail drop and ",
-                              setup.data.train->size(),
+    throw config_error(concat("--batch-size is ", options.batch_size, " with --tail drop and ", setup.rows_per_epoch,
                               " samples; expected a batch size of at most the number of samples"));
   }
   const int64_t step_count = partition.batch_count() * options.epochs;
@@ -122,6 +140,7 @@ CheckpointInfo info_of(const Setup& setup) {
   info.tail = options.tail.text();
   info.dataset_size = setup.data.train->size();
   info.data = identity_of(setup.data.train->manifest());
+  info.selection = setup.selection;
   info.world_size = setup.world.rendezvous.world_size;
   info.threads = options.threads;
   info.augment = setup.data.augment;
@@ -193,6 +212,23 @@ void check_begins_alike(const Setup& setup, bool holds_part) {
                               " begins from pictures, of which each rank would see others; expected --shuffle global"));
 }
 
+/// Throws config_error where the data, or how their batches are made, do not give what the loss compares outputs with.
+void check_target(const Setup& setup, const TrainOptions& options) {
+  const LossTarget& target = setup.loss->target();
+  const Manifest& manifest = setup.data.train->manifest();
+  if (target.is_class() && manifest.class_names.empty())
+    throw config_error(concat("--loss ", options.loss, " with --data ", options.data, ", whose samples have no class; ",
+                              "expected a loss of a field, such as --loss 'mse(target=",
+                              manifest.fields.empty() ? "FIELD" : manifest.fields.front().name, ")'"));
+  if (target.is_class()) return;
+  if (setup.pipeline->batch_mix().kind != BatchMix::Kind::kNone)
+    throw config_error(concat("--loss ", options.loss, " with --augment ", options.augment,
+                              ", which mixes classes and no fields; expected no mixup and no cutmix"));
+  if (options.is_resident)
+    throw config_error(
+        concat("--loss ", options.loss, " with --resident, whose batches have no fields; expected one of the two"));
+}
+
 /// Reads the pictures once; the models of other ranks and replicas take the weights as well. A process that starts
 /// ranks has no rank's work to do: it checks alone, so that a refusal is one line and not one per rank.
 void begin_from_images(Setup& setup, bool holds_part) {
@@ -262,8 +298,13 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   // The model was trained on the training split's statistics.
   setup.eval_pipeline.emplace(setup.data.eval_augment, manifest.statistics);
   const Extent extent = rendered_extent(*setup.data.train, *setup.pipeline);
-  setup.shape = {extent.channels, extent.height, extent.width, static_cast<int64_t>(manifest.class_names.size())};
+  setup.loss = make_loss(options.loss.text(), {.data = &manifest});
+  check_target(setup, options);
+  const LossTarget& target = setup.loss->target();
+  setup.shape = {extent.channels, extent.height, extent.width,
+                 target.is_class() ? static_cast<int64_t>(manifest.class_names.size()) : target.outputs};
   setup.options = std::move(options);
+  choose_samples(setup);
   check_data(setup);
   setup.info = info_of(setup);
 
@@ -279,12 +320,12 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   if (!setup.options.pretrained.empty() && !setup.world.is_spawner && setup.world.rendezvous.world_size > 1)
     setup.pretrained = identity_of_weights(setup.options.pretrained);
   begin_from_images(setup, holds_part);
-  setup.rate_factors = rate_factors(*setup.model, setup.options.layer_rates);
+  setup.rate_factors = rate_factors(*setup.model, *setup.options.layer_rates);
   scale_biases(*setup.model, setup.options.bias_rate, setup.rate_factors);
-  setup.step_options = {
-      .weight_decays = bias_decays(*setup.model, setup.options.bias_decay),
-      .loss = make_loss(setup.options.loss.text(), {.label_smoothing = setup.options.label_smoothing}),
-      .keeps_average = !setup.options.average->name.empty()};
+  setup.step_options = {.weight_decays = bias_decays(*setup.model, setup.options.bias_decay),
+                        .loss = make_loss(setup.options.loss.text(),
+                                          {.label_smoothing = setup.options.label_smoothing, .data = &manifest}),
+                        .keeps_average = !setup.options.average->name.empty()};
   if (traits.check_model) traits.check_model(mode, *setup.model, setup.world.mesh);
   if (setup.checkpoint) {
     check_same_model(setup.options.resume, setup.checkpoint->info, setup.options.arch.text(), setup.shape);

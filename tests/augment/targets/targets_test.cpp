@@ -140,7 +140,7 @@ TEST(TargetsTest, TheHullOfABoxDrawnAsAMaskIsTheBoxUnderTenThousandPlans) {
     ++(are_kept ? compared : turned);
   }
   EXPECT_GT(compared, 2500U);
-  EXPECT_GT(turned, 200U);
+  EXPECT_GT(turned, 50U);
   EXPECT_GT(gone, 200U);
   EXPECT_GT(mirrored_borders, 400U);
 }
@@ -152,6 +152,7 @@ TEST(TargetsTest, APictureWhoseLevelsAreAMasksValuesHasItsPixels) {
     const auto picture = test::noise_picture(height, width, 1, rng);  // as stored
     Plan plan = Pipeline(random_geometry(rng), {}).plan(Plan::upright(orientation, height, width), 3, 0, id);
     plan.filter = Filter::kNearest;
+    plan.color_step_count = 0;  // of trivial-augment
     const auto levels = test::rendered(picture.view, plan, test::kLevels, Layout::kU8Nhwc);
     const std::vector<uint16_t> wide(picture.pixels.begin(), picture.pixels.end());
     std::vector<uint16_t> wide_output(output_count(plan));
@@ -232,7 +233,7 @@ TEST(MoveBoxesTest, BoxesWithoutAnAreaAndSingularMapsLeaveNothing) {
   move_keypoints(points, 1, plan, {});
   EXPECT_EQ(points[0], KeyPoint{});
   std::vector<uint8_t> output(output_count(plan));
-  draw_polygon(std::vector<Point>{{0, 0}, {20, 0}, {20, 20}}, plan, output);
+  draw_polygon(std::vector<Vertex>{{0, 0}, {20, 0}, {20, 20}}, plan, output);
   EXPECT_FALSE(hull_of(output, 20));
 }
 
@@ -264,7 +265,7 @@ TEST(DrawPolygonTest, APolygonOfWholePixelsIsTheMaskOfItsBoxUnderEveryPlan) {
     const int height = rng.between(8, 60), width = rng.between(8, 60);
     const Box box = random_box(height, width, rng);
     const Plan plan = Pipeline(random_geometry(rng), {}).plan(height, width, 2, 0, id);
-    const std::vector<Point> corners{{box.x0, box.y0}, {box.x1, box.y0}, {box.x1, box.y1}, {box.x0, box.y1}};
+    const std::vector<Vertex> corners{{box.x0, box.y0}, {box.x1, box.y0}, {box.x1, box.y1}, {box.x0, box.y1}};
     std::vector<uint8_t> polygon(output_count(plan));
     draw_polygon(corners, plan, polygon);
     const auto mask = moved(drawn(box, height, width), plan, MaskBorder::kFill);
@@ -289,7 +290,7 @@ TEST(DrawPolygonTest, APolygonOfWholePixelsIsTheMaskOfItsBoxUnderEveryPlan) {
 }
 
 TEST(DrawPolygonTest, NeighboursShareNoPixelAndLeaveNoneOut) {
-  const std::vector<Point> left{{0, 0}, {7.3F, 0}, {3.1F, 12}, {0, 12}},
+  const std::vector<Vertex> left{{0, 0}, {7.3F, 0}, {3.1F, 12}, {0, 12}},
       right{{7.3F, 0}, {15, 0}, {15, 12}, {3.1F, 12}};
   const Plan plan = Plan::identity(12, 15);
   std::vector<uint8_t> a(output_count(plan)), b(output_count(plan));
