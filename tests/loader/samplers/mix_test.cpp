@@ -143,7 +143,8 @@ TEST_F(MixedSetsTest, BatchesAreStratifiedRandomOrOfOneDataSet) {
 
 TEST_F(MixedSetsTest, ADataSetThatIsListedTwiceHasTwoOrdersAndTwoAugmentations) {
   all = Dataset::join({c.open(), c.open()});
-  auto loader = loader_of({.batch_size = 20, .sampler = "mix(repeat=1:1)"}, "affine(degrees=40)");
+  auto loader =
+      loader_of({.batch_size = 20, .sampler = "mix(repeat=1:1)"}, "affine(degrees=40),color-jitter(brightness=0.8)");
   loader.start_epoch(0);
   const auto batch = *loader.next();
   std::vector<uint64_t> first, second;
