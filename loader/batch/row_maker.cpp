@@ -112,8 +112,8 @@ RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, co
       throw config_error(concat("columns: ", maker->columns().front().name, " is in pixels, and the transforms ",
                                 renderer_.pipeline().text(), " mix the pixels of two rows; expected one of the two"));
   if (leaves_out_ && (!makers_.empty() || !views_.empty()))
-    throw bug_error(concat("loader: leaves samples out, and has views or the columns ", in_quotes(options.columns),
-                           "; expected one of the two"));
+    throw bug_error(concat("loader: leaves samples out, and has ",
+                           makers_.empty() ? "views" : "the columns " + options.columns, "; expected one of the two"));
   if (leaves_out_ && options.on_corrupt == OnCorrupt::kSubstitute)
     throw bug_error(
         "loader: leaves samples out, and puts others in the place of corrupt ones; expected one of the two");

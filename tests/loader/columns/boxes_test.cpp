@@ -171,6 +171,30 @@ TEST_F(ObjectColumnsTest, AMaskShowsThePixelsThatThePictureShows) {
            });
 }
 
+TEST_F(ObjectColumnsTest, APictureThatLiesOnItsSideHasTheFieldsOfTheUprightOne) {
+  const auto rows_of = [&](int orientation) {
+    ObjectSource source(8);
+    source.orientation = orientation;
+    dataset_ = packed(source);
+    std::vector<std::vector<uint8_t>> rows;
+    each_row(loader(kAll, "random-resized-crop(size=24,filter=nearest),flip"), [&](const Batch& batch, int64_t row) {
+      EXPECT_EQ(row_of<uint8_t>(batch, "segmentation", row), row_of<uint8_t>(batch, "images", row)) << orientation;
+      for (const char* name : {"boxes", "boxes.kinds", "boxes.corners", "boxes.shapes"})
+        rows.push_back(row_of<uint8_t>(batch, name, row));
+    });
+    return rows;
+  };
+  const auto upright = rows_of(1);
+  for (int orientation = 2; orientation <= 8; ++orientation) {
+    const auto rows = rows_of(orientation);
+    ASSERT_EQ(rows.size(), upright.size());
+    size_t differing = 0, bytes = 0;  // but for rounding: the maps are not the same numbers
+    for (size_t i = 0; i < rows.size(); ++i)
+      for (size_t k = 0; k < rows[i].size(); ++k, ++bytes) differing += rows[i][k] != upright[i][k];
+    EXPECT_LT(differing, bytes / 200) << orientation;
+  }
+}
+
 TEST_F(ObjectColumnsTest, AreTheSameForAnyNumberOfWorkers) {
   const auto digest_of = [&](int workers) {
     Digest digest;
@@ -238,6 +262,12 @@ TEST_F(ObjectColumnsTest, PackingRefusesMasksThatAreNotOfTheirBoxes) {
                 s.fields[3] = pack_instances(shapes);
               }),
               HasSubstr("field \"shapes\": mask 0: runs add up to 10; expected the 1200 pixels of the picture"));
+  EXPECT_THAT(error_after([](SourceSample& s) { s.fields[4].resize(s.fields[4].size() / 2); }),
+              HasSubstr("field \"segmentation\": PNG: "));
+  EXPECT_THAT(error_after([](SourceSample& s) {
+                s.fields[4] = detail::write_png(std::vector<uint8_t>(31 * 40), {31, 40, 1});
+              }),
+              HasSubstr("field \"segmentation\": a mask of 31 x 40; expected 30 x 40, as the picture has"));
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 // mask of the whole picture.
 #pragma once
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -9,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "augment/targets/masks.h"
 #include "core/rng.h"
 #include "loader/codecs/png_writer.h"
 #include "loader/files/instance_masks.h"
@@ -35,6 +38,46 @@ inline std::vector<uint32_t> runs_of_box(const Box& box, int height, int width) 
   return runs;
 }
 
+/// A PNG with an EXIF block that says `orientation`, after its header.
+inline std::vector<uint8_t> turned_png(std::vector<uint8_t> png, int orientation) {
+  std::vector<uint8_t> chunk{'e',
+                             'X',
+                             'I',
+                             'f',
+                             'I',
+                             'I',
+                             42,
+                             0,
+                             8,
+                             0,
+                             0,
+                             0,
+                             1,
+                             0,
+                             0x12,
+                             1,
+                             3,
+                             0,
+                             1,
+                             0,
+                             0,
+                             0,
+                             static_cast<uint8_t>(orientation),
+                             0,
+                             0,
+                             0,
+                             0,
+                             0,
+                             0,
+                             0};
+  const auto crc = static_cast<uint32_t>(crc32(0, chunk.data(), static_cast<unsigned>(chunk.size())));
+  chunk.insert(chunk.begin(), {0, 0, 0, static_cast<uint8_t>(chunk.size() - 4)});
+  for (int shift = 24; shift >= 0; shift -= 8) chunk.push_back(static_cast<uint8_t>(crc >> shift));
+  constexpr int kHeader = 8 + 25;
+  png.insert(png.begin() + kHeader, chunk.begin(), chunk.end());
+  return png;
+}
+
 /// Sample i is a grey PNG of 30 x 40 pixels whose level is that of its mask, 1 to 250, in quarters. It has i % 4 boxes
 /// of whole pixels. Box b has the label 10 i + b (`kinds`), its corners as key points (`corners`, upper left and upper
 /// right change places), and its pixels as a polygon (even b) or as runs (`shapes`).
@@ -45,6 +88,7 @@ class ObjectSource : public Source {
   explicit ObjectSource(uint64_t count) : count_(count) {}
 
   std::function<void(uint64_t id, SourceSample&)> spoil = {};
+  int orientation = 1;  // of the stored pictures, which are what is described above once they are upright
 
   uint64_t size() const override { return count_; }
   std::vector<std::string> class_names() const override { return {}; }
@@ -84,8 +128,14 @@ class ObjectSource : public Source {
   }
 
   SourceSample read(uint64_t id) const override {
-    const auto png = detail::write_png(levels_of(id), {kHeight, kWidth, 1});
+    const auto levels = levels_of(id);
+    const auto png = detail::write_png(levels, {kHeight, kWidth, 1});
     SourceSample sample{png, Encoding::kPng, {kHeight, kWidth, 1}};
+    if (orientation > 1) {
+      if (orientation > 4) sample.extent = {kWidth, kHeight, 1};
+      const auto stored = as_stored<uint8_t>(levels, orientation, sample.extent.height, sample.extent.width);
+      sample.bytes = turned_png(detail::write_png(stored, sample.extent), orientation);
+    }
     const auto boxes = boxes_of(id);
     std::vector<int64_t> kinds;
     std::vector<float> corners;

@@ -46,8 +46,9 @@ TEST(InstanceMasksTest, RunsGoDownTheColumns) {
 }
 
 TEST(InstanceMasksTest, ReadsTheCompressedCountsOfCoco) {
-  // pycocotools' encode() of a mask of 10 x 10 with rows 2..5 of columns 3..6 set: 32 4 6 4 6 4 6 4 34.
-  EXPECT_THAT(runs_of_coco("P142000000N"), ElementsAre(32, 4, 6, 4, 6, 4, 6, 4, 34));
+  // Worked out by hand after rleToString(): a mask of 10 x 10 with rows 2 to 5 of columns 3 to 6. 32 is "P1"; from the
+  // fourth run on there are differences of 0, and 34 - 6 = 28 is "l0".
+  EXPECT_THAT(runs_of_coco("P14600000l0"), ElementsAre(32, 4, 6, 4, 6, 4, 6, 4, 34));
 }
 
 TEST(InstanceMasksTest, RefusesCompressedCountsThatAreNone) {
