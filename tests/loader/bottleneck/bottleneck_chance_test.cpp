@@ -1,11 +1,11 @@
-// limit: the ranges of promises about steps of several threads, which spin while one of them has no core.
+// Bottleneck: the ranges of promises about steps of several threads, which spin while one of them has no core.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <string>
 
-#include "loader/bottleneck/limit.h"
+#include "loader/bottleneck/bottleneck.h"
 #include "loader/bottleneck/observe.h"
 
 namespace penstock {

@@ -1,5 +1,5 @@
-// The model of limit.h: operational bounds, processor sharing, and a storage that all readers share.
-#include "loader/bottleneck/limit_model.h"
+// The model of bottleneck.h: operational bounds, processor sharing, and a storage that all readers share.
+#include "loader/bottleneck/bottleneck_model.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
-// Stage costs: stages run one by one on random numbers, and everything that they change is put back.
-#include "train/parallel/pipeline/stage_costs.h"
+// Block costs: blocks run one by one on random numbers, and everything that they change is put back.
+#include "train/parallel/pipeline/block_costs.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <map>
 
+#include "core/choice.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/number_text.h"
@@ -45,14 +46,14 @@ class AllocationCounter final : public c10::MemoryReportingInfoBase {
   std::map<void*, int64_t> held_;
 };
 
-/// A stage's tensors on a device as long as this lives, buffers as copies; then the model has those that it had before.
+/// A block's tensors on a device as long as this lives, buffers as copies; then the model has those that it had before.
 /// Tensors without memory get some, with small random weights and statistics of 1.
-class BorrowedStage {
+class BorrowedBlock {
  public:
-  BorrowedStage(Model& model, size_t stage, const torch::Device& device) {
+  BorrowedBlock(Model& model, size_t block, const torch::Device& device) {
     at::NoGradGuard no_grad;
     for (const auto& item : model.named_parameters()) {
-      if (stage_of(model, item.key()) != stage) continue;
+      if (block_of(model, item.key()) != block) continue;
       if (item.value().requires_grad()) trained_.push_back(item.value());
       if (has_no_memory(item.value()))
         replace(item.value(), torch::empty_like(item.value(), device).normal_(0, 0.05));
@@ -60,16 +61,16 @@ class BorrowedStage {
         replace(item.value(), item.value().to(device));
     }
     for (const auto& item : model.named_buffers())
-      if (stage_of(model, item.key()) == stage)
+      if (block_of(model, item.key()) == block)
         replace(item.value(), has_no_memory(item.value())
                                   ? torch::ones_like(item.value(), device)
                                   : item.value().to(device, /*non_blocking=*/false, /*copy=*/true));
   }
-  ~BorrowedStage() {
+  ~BorrowedBlock() {
     for (auto& [tensor, data] : originals_) tensor.set_data(data);
   }
-  BorrowedStage(const BorrowedStage&) = delete;
-  BorrowedStage& operator=(const BorrowedStage&) = delete;
+  BorrowedBlock(const BorrowedBlock&) = delete;
+  BorrowedBlock& operator=(const BorrowedBlock&) = delete;
 
   const std::vector<torch::Tensor>& trained() const { return trained_; }
 
@@ -105,11 +106,11 @@ void wait_for([[maybe_unused]] const torch::Device& device) {
 #endif
 }
 
-/// Forward and backward of one stage.
+/// Forward and backward of one block.
 class Trial {
  public:
-  Trial(const Stage& stage, const std::vector<torch::Tensor>& trained, const torch::Tensor& input)
-      : stage_(stage), trained_(trained), input_(input) {}
+  Trial(const Block& block, const std::vector<torch::Tensor>& trained, const torch::Tensor& input)
+      : block_(block), trained_(trained), input_(input) {}
 
   /// One micro-batch. Gives what forward allocates and does not give back.
   double bytes() {
@@ -117,7 +118,7 @@ class Trial {
     double bytes = 0;
     const auto output = forward([&](const torch::Tensor& x) {
       const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, counter);
-      auto y = stage_.forward(x);
+      auto y = block_.forward(x);
       bytes = counter->bytes();
       return y;
     });
@@ -133,7 +134,7 @@ class Trial {
     const int64_t start_ns = now_ns();
     for (int i = 0; i < micro_batches; ++i) {
       gradients.begin_backward(/*is_last=*/i + 1 == micro_batches);
-      backward(forward([&](const torch::Tensor& x) { return stage_.forward(x); }));
+      backward(forward([&](const torch::Tensor& x) { return block_.forward(x); }));
     }
     wait_for(input_.device());
     return ms_since(start_ns) / micro_batches;
@@ -145,7 +146,7 @@ class Trial {
   template <class Forward>
   torch::Tensor forward(const Forward& run) {
     leaf_ = input_.detach().requires_grad_(input_.requires_grad());
-    return output_ = run(leaf_.clone());  // a stage may write to its input
+    return output_ = run(leaf_.clone());  // a block may write to its input
   }
 
   void backward(const torch::Tensor& output) {
@@ -156,15 +157,15 @@ class Trial {
                           /*create_graph=*/false, /*allow_unused=*/true);
   }
 
-  const Stage& stage_;
+  const Block& block_;
   const std::vector<torch::Tensor>& trained_;
   torch::Tensor input_, leaf_, output_;
 };
 
-StageCost cost_of(const Stage& stage, const std::vector<torch::Tensor>& trained, int micro_batches,
+BlockCost cost_of(const Block& block, const std::vector<torch::Tensor>& trained, int micro_batches,
                   torch::Tensor& activation) {
   constexpr size_t kTrials = 3;
-  Trial trial(stage, trained, activation);
+  Trial trial(block, trained, activation);
   const double bytes = trial.bytes();  // and sets up what the library keeps for these sizes
   std::vector<double> times;
   for (size_t i = 0; i < kTrials; ++i) times.push_back(trial.ms(micro_batches));
@@ -182,15 +183,14 @@ std::string ms_text(double ms) {
 }  // namespace
 
 Balance balance_named(const std::string& where, const std::string& name) {
-  if (name == "parameters") return Balance::kParameters;
-  if (name == "time") return Balance::kTime;
-  if (name == "memory") return Balance::kMemory;
-  throw config_error(concat(where, ": ", unknown_name("balance", name, {"memory", "parameters", "time"})));
+  return choice<Balance>(where, name,
+                         {{"parameters", Balance::kParameters}, {"time", Balance::kTime}, {"memory", Balance::kMemory}},
+                         "balance");
 }
 
-std::vector<StageCost> measure_stages(Model& model, const std::vector<int64_t>& input_sizes, int micro_batches,
+std::vector<BlockCost> measure_blocks(Model& model, const std::vector<int64_t>& input_sizes, int micro_batches,
                                       const torch::Device& device,
-                                      const std::function<void(const StageCost&)>& on_cost) {
+                                      const std::function<void(const BlockCost&)>& on_cost) {
   const at::AutoGradMode with_gradients(true);
   const KeptRandomState kept_on_host(torch::kCPU), kept(device);
   const bool was_training = model.is_training();
@@ -199,50 +199,50 @@ std::vector<StageCost> measure_stages(Model& model, const std::vector<int64_t>& 
   const auto parameters = model.parameters();
   const auto dtype = parameters.empty() ? torch::kFloat32 : parameters.front().scalar_type();
   auto activation = torch::randn(input_sizes, generator, torch::dtype(dtype)).to(device);
-  std::vector<StageCost> costs;
-  for (size_t stage = 0; stage < model.stages().size(); ++stage) {
-    const BorrowedStage borrowed(model, stage, device);
-    costs.push_back(cost_of(model.stages()[stage], borrowed.trained(), micro_batches, activation));
+  std::vector<BlockCost> costs;
+  for (size_t block = 0; block < model.blocks().size(); ++block) {
+    const BorrowedBlock borrowed(model, block, device);
+    costs.push_back(cost_of(model.blocks()[block], borrowed.trained(), micro_batches, activation));
     on_cost(costs.back());
   }
   model.train(was_training);
   return costs;
 }
 
-std::vector<StageCost> agreed_stage_costs(Comm& comm, Model& model, const std::vector<int64_t>& input_sizes,
+std::vector<BlockCost> agreed_block_costs(Comm& comm, Model& model, const std::vector<int64_t>& input_sizes,
                                           int micro_batches, const torch::Device& device) {
-  // One message per stage: no rank waits longer than a stage takes, for which --timeout is meant.
-  const auto agreed = [&](const StageCost& own) {
+  // One message per block: no rank waits longer than a block takes, for which --timeout is meant.
+  const auto agreed = [&](const BlockCost& own) {
     auto numbers = torch::tensor({own.ms, own.activation_bytes}, torch::kFloat64).to(device);
     comm.broadcast(numbers, 0);
     numbers = numbers.cpu();
-    return StageCost{numbers[0].item<double>(), numbers[1].item<double>()};
+    return BlockCost{numbers[0].item<double>(), numbers[1].item<double>()};
   };
   comm.barrier();  // ranks that are threads of one process have its random generators together: none draws meanwhile
-  std::vector<StageCost> costs;
-  if (comm.rank() == 0) costs = measure_stages(model, input_sizes, micro_batches, device, agreed);
-  while (costs.size() < model.stages().size()) costs.push_back(agreed({}));
+  std::vector<BlockCost> costs;
+  if (comm.rank() == 0) costs = measure_blocks(model, input_sizes, micro_batches, device, agreed);
+  while (costs.size() < model.blocks().size()) costs.push_back(agreed({}));
   comm.barrier();  // only now has rank 0 put the random numbers back, from which the others may draw weights next
   return costs;
 }
 
-PartCost part_ms(const std::vector<StageCost>& costs) {
+PartCost part_ms(const std::vector<BlockCost>& costs) {
   std::vector<double> ms;
   for (const auto& cost : costs) ms.push_back(cost.ms);
   return part_sum(ms);
 }
 
-PartCost part_bytes(const Model& model, const std::vector<StageCost>& costs, const std::vector<int>& alive,
+PartCost part_bytes(const Model& model, const std::vector<BlockCost>& costs, const std::vector<int>& alive,
                     double beside) {
   std::vector<double> bytes(costs.size(), 0), activation_bytes;
   for (const auto& item : model.named_parameters()) {
     const auto& tensor = item.value();
     const double held = tensor.requires_grad() ? 1 + beside : 1;
-    bytes[stage_of(model, item.key())] += held * static_cast<double>(tensor.numel() * tensor.element_size());
+    bytes[block_of(model, item.key())] += held * static_cast<double>(tensor.numel() * tensor.element_size());
   }
   for (const auto& cost : costs) activation_bytes.push_back(cost.activation_bytes);
-  return [alive, lasting = part_sum(bytes), activations = part_sum(activation_bytes)](size_t part, StageRange stages) {
-    return lasting(part, stages) + alive[part] * activations(part, stages);
+  return [alive, lasting = part_sum(bytes), activations = part_sum(activation_bytes)](size_t part, BlockRange blocks) {
+    return lasting(part, blocks) + alive[part] * activations(part, blocks);
   };
 }
 
@@ -256,7 +256,7 @@ MeasuredParts measured_parts(const StrategyContext& context, Balance balance, co
   const bool joins = balance == Balance::kTime && context.shards == 0;
   const int64_t micro_batches = joins ? std::min(use.micro_batches / use.copies, kMostMicroBatches) : 1;
   const auto costs =
-      agreed_stage_costs(context.comm, context.model, sizes, static_cast<int>(micro_batches), context.device);
+      agreed_block_costs(context.comm, context.model, sizes, static_cast<int>(micro_batches), context.device);
   const auto optimizer = make_optimizer({.parameters = {}, .options = context.optimizer});
   const double beside = 1.0 / (use.sharded.gradients ? use.copies : 1) +
                         static_cast<double>(optimizer->state().slots.size()) / (use.sharded.optimizer ? use.copies : 1);

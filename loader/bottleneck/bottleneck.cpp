@@ -1,5 +1,5 @@
-// limit: advice from the model of limit_model.cpp, and the sentence with it.
-#include "loader/bottleneck/limit.h"
+// Bottleneck: advice from the model of bottleneck_model.cpp, and the sentence with it.
+#include "loader/bottleneck/bottleneck.h"
 
 #include <algorithm>
 #include <cmath>

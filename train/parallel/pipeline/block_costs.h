@@ -1,4 +1,4 @@
-// What the stages of a model cost, so that it can be cut into parts that cost the same.
+// What the blocks of a model cost, so that it can be cut into parts that cost the same.
 #pragma once
 
 #include <functional>
@@ -18,42 +18,42 @@ enum class Balance { kParameters, kTime, kMemory };
 /// parameters, time or memory. Throws config_error `<where>: unknown balance ...`.
 Balance balance_named(const std::string& where, const std::string& name);
 
-/// What one stage costs for one micro-batch.
-struct StageCost {
+/// What one block costs for one micro-batch.
+struct BlockCost {
   double ms = 0;  ///< Forward and backward, the median of three means.
   /// What forward allocates and does not give back: all that backward needs and that was not there before, and the
-  /// output. Not the input, which is the output of the stage before it, and no parameters.
+  /// output. Not the input, which is the output of the block before it, and no parameters.
   double activation_bytes = 0;
 };
 
-/// Runs each stage on micro-batches of random numbers with the sizes `input_sizes`, N x C x H x W: one micro-batch to
-/// count the bytes, then three times `micro_batches` of them to take the time. One stage at a time is on `device`, so
+/// Runs each block on micro-batches of random numbers with the sizes `input_sizes`, N x C x H x W: one micro-batch to
+/// count the bytes, then three times `micro_batches` of them to take the time. One block at a time is on `device`, so
 /// that no device needs memory for the whole model. Leaves the weights, BatchNorm's statistics, the gradients and the
-/// state of the random generators as they were. A stage before which nothing is trained, such as the first one,
-/// computes no gradient of its input. `on_cost` is called with the cost of each stage as soon as it is known.
-std::vector<StageCost> measure_stages(
+/// state of the random generators as they were. A block before which nothing is trained, such as the first one,
+/// computes no gradient of its input. `on_cost` is called with the cost of each block as soon as it is known.
+std::vector<BlockCost> measure_blocks(
     Model& model, const std::vector<int64_t>& input_sizes, int micro_batches, const torch::Device& device,
-    const std::function<void(const StageCost&)>& on_cost = [](const StageCost&) {});
+    const std::function<void(const BlockCost&)>& on_cost = [](const BlockCost&) {});
 
 /// Collective: rank 0 measures while the others wait, and all of them get its numbers, so that they cut at the same
 /// places.
-std::vector<StageCost> agreed_stage_costs(Comm& comm, Model& model, const std::vector<int64_t>& input_sizes,
+std::vector<BlockCost> agreed_block_costs(Comm& comm, Model& model, const std::vector<int64_t>& input_sizes,
                                           int micro_batches, const torch::Device& device);
 
 /// Milliseconds of a part, per micro-batch.
-PartCost part_ms(const std::vector<StageCost>& costs);
+PartCost part_ms(const std::vector<BlockCost>& costs);
 
 /// Bytes of a part, as the sum of
 ///   - its parameters;
 ///   - `beside` times its trained parameters: the gradient and the slots of the optimiser count 1 each, or the fraction
 ///     of which the rank keeps a slice;
 ///   - the activations of the micro-batches that are alive at once, `alive` for each part.
-PartCost part_bytes(const Model& model, const std::vector<StageCost>& costs, const std::vector<int>& alive,
+PartCost part_bytes(const Model& model, const std::vector<BlockCost>& costs, const std::vector<int>& alive,
                     double beside);
 
 /// `costs`: what was measured of each part, "12 ms" or "23.4 MB"; empty if nothing was.
 struct MeasuredParts {
-  std::vector<StageRange> ranges;
+  std::vector<BlockRange> ranges;
   std::vector<std::string> costs;
 };
 

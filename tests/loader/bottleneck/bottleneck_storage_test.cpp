@@ -1,4 +1,4 @@
-// limit: the part of the model that is about the storage.
+// Bottleneck: the part of the model that is about the storage.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

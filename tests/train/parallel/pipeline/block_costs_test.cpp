@@ -1,5 +1,5 @@
-// Stage costs: what measuring counts, what it leaves as it was, and where models are cut by it.
-#include "train/parallel/pipeline/stage_costs.h"
+// Block costs: what measuring counts, what it leaves as it was, and where models are cut by it.
+#include "train/parallel/pipeline/block_costs.h"
 
 #include <gmock/gmock.h>
 #include <torch/nn/modules/batchnorm.h>
@@ -22,26 +22,26 @@ constexpr ModelShape kPhotosOf64{.channels = 3, .height = 64, .width = 64, .clas
 using Cuts = std::vector<size_t>;
 
 /// Where parts begin, but for the first one.
-Cuts cuts(const std::vector<StageRange>& ranges) {
+Cuts cuts(const std::vector<BlockRange>& ranges) {
   Cuts list;
   for (size_t i = 1; i < ranges.size(); ++i) list.push_back(ranges[i].first);
   return list;
 }
 
-std::vector<double> activation_bytes(const std::vector<StageCost>& costs) {
+std::vector<double> activation_bytes(const std::vector<BlockCost>& costs) {
   std::vector<double> bytes;
   for (const auto& cost : costs) bytes.push_back(cost.activation_bytes);
   return bytes;
 }
 
 /// Five linear layers, of which one is computed `repeats` times and keeps the results of each.
-class OneHeavyStage final : public Model {
+class OneHeavyBlock final : public Model {
  public:
-  OneHeavyStage(size_t heavy, int repeats) {
+  OneHeavyBlock(size_t heavy, int repeats) {
     for (size_t i = 0; i < 5; ++i) {
       const std::string name = "fc" + std::to_string(i);
       torch::nn::Linear fc = register_module(name, torch::nn::Linear(kWidth, kWidth));
-      add_stage(name, {name}, [fc, times = i == heavy ? repeats : 1](torch::Tensor x) mutable {
+      add_block(name, {name}, [fc, times = i == heavy ? repeats : 1](torch::Tensor x) mutable {
         for (int k = 0; k < times; ++k) x = torch::relu(fc(x));
         return x;
       });
@@ -56,19 +56,19 @@ class Changeable final : public Model {
   Changeable() {
     torch::nn::BatchNorm2d norm = register_module("norm", torch::nn::BatchNorm2d(1));
     torch::nn::Linear fc = register_module("fc", torch::nn::Linear(144, 4));
-    add_stage("norm", {"norm"}, [norm](const torch::Tensor& x) mutable { return norm(x).relu_(); });
-    add_stage("fc", {"fc"},
+    add_block("norm", {"norm"}, [norm](const torch::Tensor& x) mutable { return norm(x).relu_(); });
+    add_block("fc", {"fc"},
               [fc](const torch::Tensor& x) mutable { return fc(torch::dropout(x, 0.5, /*train=*/true).flatten(1)); });
   }
 };
 
 /// With one thread: several would spin, and wait for each other where other programs run.
-std::vector<StageCost> measure(const std::vector<int64_t>& input_sizes, Model& model) {
+std::vector<BlockCost> measure(const std::vector<int64_t>& input_sizes, Model& model) {
   at::set_num_threads(1);
-  return measure_stages(model, input_sizes, /*micro_batches=*/2, torch::kCPU);
+  return measure_blocks(model, input_sizes, /*micro_batches=*/2, torch::kCPU);
 }
 
-TEST(StageCostsTest, MemoryIsWhatForwardLeavesBehind) {
+TEST(BlockCostsTest, MemoryIsWhatForwardLeavesBehind) {
   const auto model = make("mlp(hidden=128:64)", kGrey);
   // Each hidden layer keeps the result of its ReLU, which is its output too; the product before it is given back.
   EXPECT_THAT(activation_bytes(measure({6, 1, 28, 28}, *model)),
@@ -77,14 +77,14 @@ TEST(StageCostsTest, MemoryIsWhatForwardLeavesBehind) {
   EXPECT_THAT(activation_bytes(measure({3, 1, 28, 28}, *model)),
               testing::ElementsAre(3 * 128 * 8, 3 * 64 * 8, 3 * 10 * 8));
   // Ten results of ReLU, each of which the product after it needs, and so does the ReLU itself.
-  OneHeavyStage heavy(2, 10);
-  EXPECT_THAT(activation_bytes(measure({8, OneHeavyStage::kWidth}, heavy)),
+  OneHeavyBlock heavy(2, 10);
+  EXPECT_THAT(activation_bytes(measure({8, OneHeavyBlock::kWidth}, heavy)),
               testing::ElementsAre(8192, 8192, 81920, 8192, 8192));
 }
 
-TEST(StageCostsTest, APartHasItsStateOnceAndItsActivationsAsOftenAsTheyAreAlive) {
+TEST(BlockCostsTest, APartHasItsStateOnceAndItsActivationsAsOftenAsTheyAreAlive) {
   const auto model = make("mlp(hidden=8)", {.channels = 1, .height = 2, .width = 2, .classes = 3});
-  const std::vector<StageCost> costs{{1, 1000}, {1, 10}};
+  const std::vector<BlockCost> costs{{1, 1000}, {1, 10}};
   const double first = 4 * (4 * 8 + 8), second = 4 * (8 * 3 + 3);
   const auto bytes = part_bytes(*model, costs, {3, 2}, /*beside=*/2);
   EXPECT_EQ(bytes(0, {0, 1}), 3 * first + 3 * 1000);  // parameters, gradients, momentum
@@ -93,10 +93,10 @@ TEST(StageCostsTest, APartHasItsStateOnceAndItsActivationsAsOftenAsTheyAreAlive)
   EXPECT_EQ(part_bytes(*model, costs, {3, 2}, 3)(0, {0, 2}), first + 4 * second + 3 * 1010);
 }
 
-TEST(StageCostsTest, NothingIsChangedByMeasuring) {
+TEST(BlockCostsTest, NothingIsChangedByMeasuring) {
   Changeable model;
   at::manual_seed(7);
-  { model.stages()[0].forward(torch::randn({4, 1, 12, 12})); }  // statistics that are not the initial ones
+  { model.blocks()[0].forward(torch::randn({4, 1, 12, 12})); }  // statistics that are not the initial ones
   std::map<std::string, std::pair<torch::Tensor, void*>> before;
   const auto all = [&] {
     auto tensors = model.named_parameters();
@@ -116,16 +116,16 @@ TEST(StageCostsTest, NothingIsChangedByMeasuring) {
   EXPECT_TRUE(model.is_training());
 }
 
-TEST(StageCostsTest, AFrozenBeginningKeepsNothingForABackward) {
-  OneHeavyStage model(1, 10);
-  const auto bytes = [&] { return activation_bytes(measure({8, OneHeavyStage::kWidth}, model)); };
+TEST(BlockCostsTest, AFrozenBeginningKeepsNothingForABackward) {
+  OneHeavyBlock model(1, 10);
+  const auto bytes = [&] { return activation_bytes(measure({8, OneHeavyBlock::kWidth}, model)); };
   model.freeze("fc0");
   EXPECT_THAT(bytes(), testing::ElementsAre(8192, 81920, 8192, 8192, 8192));
   model.freeze("fc1");
   EXPECT_THAT(bytes(), testing::ElementsAre(8192, 8192, 8192, 8192, 8192));  // their outputs alone
 }
 
-TEST(StageCostsTest, AResNetIsCutElsewhereThanByItsParameters) {
+TEST(BlockCostsTest, AResNetIsCutElsewhereThanByItsParameters) {
   const auto model = make("resnet18", kPhotosOf64);
   const auto by_parameters = cuts(balanced(10, 2, part_parameters(*model)));
   EXPECT_EQ(by_parameters, Cuts{8});
@@ -137,21 +137,21 @@ TEST(StageCostsTest, AResNetIsCutElsewhereThanByItsParameters) {
 }
 
 /// Its times are real, so that a program that runs meanwhile may disturb a try.
-TEST(StageCostsTest, AStageOfTenTimesTheWorkGetsAPartOfItsOwn) {
-  OneHeavyStage model(2, 10);
+TEST(BlockCostsTest, ABlockOfTenTimesTheWorkGetsAPartOfItsOwn) {
+  OneHeavyBlock model(2, 10);
   EXPECT_EQ(cuts(balanced(5, 3, part_parameters(model))), (Cuts{1, 3}));
   Cuts by_time;
   for (int tries = 0; tries < 5 && by_time != Cuts{2, 3}; ++tries)
-    by_time = cuts(balanced(5, 3, part_ms(measure({128, OneHeavyStage::kWidth}, model))));
+    by_time = cuts(balanced(5, 3, part_ms(measure({128, OneHeavyBlock::kWidth}, model))));
   EXPECT_EQ(by_time, (Cuts{2, 3}));
 }
 
-TEST(StageCostsTest, EveryRankGetsTheNumbersOfRank0) {
-  std::vector<std::vector<StageCost>> all(3);
+TEST(BlockCostsTest, EveryRankGetsTheNumbersOfRank0) {
+  std::vector<std::vector<BlockCost>> all(3);
   run_ranks(3, [&](Comm& comm) {
-    OneHeavyStage model(comm.rank() == 0 ? 1 : 4, 10);
+    OneHeavyBlock model(comm.rank() == 0 ? 1 : 4, 10);
     all[static_cast<size_t>(comm.rank())] =
-        agreed_stage_costs(comm, model, {8, OneHeavyStage::kWidth}, /*micro_batches=*/2, torch::kCPU);
+        agreed_block_costs(comm, model, {8, OneHeavyBlock::kWidth}, /*micro_batches=*/2, torch::kCPU);
   });
   EXPECT_THAT(activation_bytes(all[0]), testing::ElementsAre(8192, 81920, 8192, 8192, 8192));
   for (const auto& costs : all)
@@ -162,7 +162,7 @@ TEST(StageCostsTest, EveryRankGetsTheNumbersOfRank0) {
 }
 
 /// A mode that measures holds the weights that it would hold without.
-TEST(StageCostsTest, AModeStartsFromTheSameWeightsHoweverItIsBalanced) {
+TEST(BlockCostsTest, AModeStartsFromTheSameWeightsHoweverItIsBalanced) {
   std::vector<StateDict> states;
   for (const std::string mode : {"mp", "mp(balance=time)", "mp(balance=memory)"}) {
     StateDict state;

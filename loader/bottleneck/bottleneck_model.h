@@ -1,4 +1,5 @@
-// The model behind limit.h: how long a step takes with other numbers of workers, and which resource is the slowest.
+// The model behind bottleneck.h: how long a step takes with other numbers of workers, and which resource is the
+// slowest.
 #pragma once
 
 #include <cstdint>

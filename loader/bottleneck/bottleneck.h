@@ -1,4 +1,4 @@
-// limit: which resource limits a loop over a loader, and how fast it would be with other numbers of workers.
+// Bottleneck: which resource limits a loop over a loader, and how fast it would be with other numbers of workers.
 //
 // Lives here: which resource limits a loop over a loader, the sentence about it, how fast other numbers of workers
 // would be, and the speed of disks.
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "loader/bottleneck/limit_model.h"
+#include "loader/bottleneck/bottleneck_model.h"
 
 namespace penstock {
 

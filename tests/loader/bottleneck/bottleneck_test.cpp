@@ -1,5 +1,5 @@
-// limit: the numbers that the model gives, and the sentence for each kind of run.
-#include "loader/bottleneck/limit.h"
+// Bottleneck: the numbers that the model gives, and the sentence for each kind of run.
+#include "loader/bottleneck/bottleneck.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
