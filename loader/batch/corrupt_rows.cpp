@@ -8,8 +8,6 @@
 
 #include "core/error.h"
 #include "core/json_text.h"
-#include "core/number_text.h"
-#include "core/text.h"
 
 namespace penstock::detail {
 namespace {
@@ -54,14 +52,6 @@ int64_t CorruptRows::take(int64_t epoch, int64_t batch) {
   rows_.erase(rows_.begin(), end);
   if (rows_.empty()) has_rows_.store(false, std::memory_order_release);
   return count;
-}
-
-void check_corrupt_share(const std::string& where, int64_t corrupt_count, int64_t row_count, double most) {
-  constexpr int64_t kLeastRows = 1000;
-  if (row_count < kLeastRows || static_cast<double>(corrupt_count) <= most * static_cast<double>(row_count)) return;
-  throw corrupt_error(concat(where, ": ", grouped(static_cast<uint64_t>(corrupt_count)), " of ",
-                             grouped(static_cast<uint64_t>(row_count)), " rows are of corrupt samples, more than ",
-                             most * 100, " %; expected fewer: see what shardprep verify says of the data set"));
 }
 
 }  // namespace penstock::detail

@@ -37,8 +37,4 @@ class CorruptRows {
   std::set<std::tuple<int64_t, int64_t, int64_t>> rows_;  // epoch, batch, row
 };
 
-/// Throws corrupt_error `<where>: ...` where more than `most`, a share of 0 to 1, of 1,000 rows or more are of corrupt
-/// samples: then the data are at fault, and not a few of their samples.
-void check_corrupt_share(const std::string& where, int64_t corrupt_count, int64_t row_count, double most);
-
 }  // namespace penstock::detail

@@ -8,6 +8,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/number_text.h"
 #include "core/text.h"
 #include "loader/batch/histogram.h"
 #include "loader/batch/ring.h"
@@ -189,6 +190,14 @@ size_t Batch::column_number(const std::string& name) const {
   throw config_error(unknown_name("column", name, names));
 }
 
+void check_corrupt_share(const std::string& where, int64_t corrupt_count, int64_t row_count, double most) {
+  constexpr int64_t kLeastRows = 1000;
+  if (row_count < kLeastRows || static_cast<double>(corrupt_count) <= most * static_cast<double>(row_count)) return;
+  throw corrupt_error(concat(where, ": ", grouped(static_cast<uint64_t>(corrupt_count)), " of ",
+                             grouped(static_cast<uint64_t>(row_count)), " rows are of corrupt samples, more than ",
+                             most * 100, " %; expected fewer: see what shardprep verify says of the data set"));
+}
+
 Loader::Loader(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, LoaderOptions options)
     : state_(std::make_unique<State>(std::move(dataset), std::move(pipeline), std::move(options))) {}
 Loader::~Loader() = default;
@@ -241,7 +250,7 @@ std::optional<Batch> Loader::next() {
   }
   state.row_count += handle->rows.count;
   state.corrupt_count += handle->corrupt_count = state.maker.corrupt_rows().take(handle->epoch, handle->index);
-  detail::check_corrupt_share("loader", state.corrupt_count, state.row_count, state.options.most_corrupt);
+  check_corrupt_share("loader", state.corrupt_count, state.row_count, state.options.most_corrupt);
   return Batch(std::move(handle));
 }
 

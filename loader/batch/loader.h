@@ -74,6 +74,10 @@ class Batch {
   std::unique_ptr<Handle> handle_;
 };
 
+/// Throws corrupt_error `<where>: ...` where more than `most`, a share of 0 to 1, of 1,000 rows or more are of corrupt
+/// samples: then the data are at fault, and not a few of their samples.
+void check_corrupt_share(const std::string& where, int64_t corrupt_count, int64_t row_count, double most);
+
 /// Determinism: the bytes of batch k of epoch e depend on (data set, subset, sampler, pipeline, layout, dct_scale,
 /// columns, on_corrupt, seed, shuffle, tail, batch size, e, k) and, for which rows are this rank's, on rank and world
 /// size. They depend on nothing else: not on workers, prefetch or timing.

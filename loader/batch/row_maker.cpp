@@ -11,7 +11,6 @@
 #include "core/error.h"
 #include "core/limits.h"
 #include "core/text.h"
-#include "loader/batch/prefetch.h"
 #include "loader/files/map_guard.h"
 
 namespace penstock::detail {
@@ -19,7 +18,34 @@ namespace {
 
 constexpr int kTimedEvery = 17;  // not a power of two, so that the timed rows wander over the batch
 constexpr int64_t kAlwaysTimedNs = 20000;
+constexpr size_t kPrefetchBytes = 4096;
 constexpr int64_t kPagesAhead = 4, kRowsAhead = 2;  // rows
+
+/// GCC takes a function that only prefetches for one without an effect, and drops the calls of it. Without this
+/// function, that cost 30 % of the time of an MNIST sample.
+void keep_call() { asm volatile(""); }
+
+/// In a shuffled order the hardware cannot guess the next sample, so that the bytes of a small picture are prefetched
+/// before its turn. There are two steps, because the address translation of a page that was not used for long takes
+/// longer than loading its bytes, and whatever is requested after it has to wait: prefetch_pages() asks for the
+/// translations, prefetch() for the bytes. For a large picture this is done for the first page only; the hardware
+/// foresees the rest. Both together save 13 % of the time of an MNIST sample. The bytes go to the second-level cache,
+/// because a picture of CIFAR-10 has more lines than the first-level cache can have in flight, and whatever comes after
+/// these lines would wait: 12 % of the time of such a sample (Zen 4).
+void prefetch_pages(const Sample& sample) {
+  if (sample.bytes.empty()) return;
+  keep_call();
+  __builtin_prefetch(sample.bytes.data());
+  __builtin_prefetch(sample.bytes.data() + std::min(sample.bytes.size(), kPrefetchBytes) - 1);
+}
+
+void prefetch(const Sample& sample) {
+  keep_call();
+  const size_t count = std::min(sample.bytes.size(), kPrefetchBytes);
+  constexpr int kToSecondLevel = 2;
+  for (size_t offset = 0; offset < count; offset += 64)
+    __builtin_prefetch(sample.bytes.data() + offset, /*rw=*/0, kToSecondLevel);
+}
 
 /// Prefetches the pages of the row kPagesAhead after row k, and the bytes of the row kRowsAhead after it.
 void prefetch_after(const std::vector<RowWorker::Row>& rows, int64_t k, int64_t count) {
@@ -58,23 +84,6 @@ std::vector<size_t> counts_of(const std::vector<std::unique_ptr<const ColumnMake
 
 }  // namespace
 
-/// Times the stages of one row, when the row is one of those that are timed.
-class RowMaker::Laps {
- public:
-  explicit Laps(uint64_t weight) : weight_(weight), start_ns_(weight > 0 ? now_ns() : 0), last_ns_(start_ns_) {}
-  void end_of(Histogram& stage) {
-    if (weight_ == 0) return;
-    const int64_t now = now_ns();
-    stage.add(now - last_ns_, weight_);
-    last_ns_ = now;
-  }
-  int64_t total_ns() const { return last_ns_ - start_ns_; }
-
- private:
-  uint64_t weight_;
-  int64_t start_ns_, last_ns_;
-};
-
 RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, const LoaderOptions& options)
     : dataset_(std::move(dataset)),
       renderer_(dataset_, std::move(pipeline), options),
@@ -103,8 +112,8 @@ RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, co
       throw config_error(concat("columns: ", maker->columns().front().name, " is in pixels, and the transforms ",
                                 renderer_.pipeline().text(), " mix the pixels of two rows; expected one of the two"));
   if (leaves_out_ && (!makers_.empty() || !views_.empty()))
-    throw bug_error(concat("loader: leaves samples out, and has views or the columns ", in_quotes(options.columns),
-                           "; expected one of the two"));
+    throw bug_error(concat("loader: leaves samples out, and has ",
+                           makers_.empty() ? "views" : "the columns " + options.columns, "; expected one of the two"));
   if (leaves_out_ && options.on_corrupt == OnCorrupt::kSubstitute)
     throw bug_error(
         "loader: leaves samples out, and puts others in the place of corrupt ones; expected one of the two");

@@ -69,7 +69,7 @@ class RowMaker {
   void make(int64_t epoch, int64_t index, int64_t begin, int64_t end, std::byte* block, RowWorker& worker) const;
 
  private:
-  class Laps;
+  using Laps = StageLaps;
   struct BatchContext {
     int64_t epoch, index;
     Partition::Rows rows;

@@ -8,12 +8,14 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <numeric>
 #include <utility>
 
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/limits.h"
 #include "core/parallel.h"
+#include "core/regular_file.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
 #include "loader/files/checksum.h"
@@ -22,48 +24,21 @@
 #include "loader/jpeg/store/codebook.h"
 #include "loader/order/order.h"
 #include "loader/pack/class_table.h"
+#include "loader/pack/codebook_file.h"
 #include "loader/pack/encoder.h"
+#include "loader/pack/merge.h"
 #include "loader/pack/packed_fields.h"
+#include "loader/pack/part.h"
 #include "loader/pack/partial.h"
 #include "loader/shards/dataset.h"
 #include "loader/shards/shard_writer.h"
+#include "loader/sources/joined_source.h"
 #include "loader/sources/source.h"
 
 namespace penstock {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int kMaxShards = 99999;  // file names have five digits for them
-
-void check_storage(const StorageOptions& storage) {
-  constexpr int kMaxSide = 65535;
-  if (storage.resize_short < 0 || storage.resize_short > kMaxSide)
-    throw config_error(concat("pack: resize is ", storage.resize_short, "; expected 1 to ", kMaxSide, " pixels"));
-  if (storage.quality < 1 || storage.quality > 100)
-    throw config_error(concat("pack: quality is ", storage.quality, "; expected 1 to 100"));
-  if (!(storage.raw_share >= 0 && storage.raw_share <= 1))
-    throw config_error(concat("pack: raw-share is ", storage.raw_share, "; expected 0 to 1"));
-  if (storage.max_pixels < 1 || storage.max_pixels > kMaxPixels)
-    throw config_error(concat("pack: max-pixels is ", storage.max_pixels, "; expected 1 to ", kMaxPixels));
-  if (storage.encode == Encode::kKeep && storage.raw_share > 0) {
-    throw config_error(concat("pack: raw-share is ", storage.raw_share,
-                              " with encode keep, which leaves files as they are; expected encode auto, coef or jpeg"));
-  }
-  if (storage.encode == Encode::kKeep && storage.resize_short > 0) {
-    throw config_error(concat("pack: resize is ", storage.resize_short,
-                              " with encode keep, which leaves files as they are; expected encode auto, jpeg or raw"));
-  }
-}
-
-/// Raw pixels are stored as they are. Throws config_error when the options ask for something else.
-void check_raw_source(const StorageOptions& storage, const Source& source, const std::string& name) {
-  const bool is_as_it_is = storage.encode != Encode::kCoefficients && storage.encode != Encode::kJpeg &&
-                           storage.resize_short == 0 && storage.raw_share == 0;
-  if (!source.raw_extent() || is_as_it_is) return;
-  throw config_error(concat("pack: source ", name, " gives raw pixels, which are stored as they are; expected encode ",
-                            "auto, keep or raw, and neither resize nor raw-share"));
-}
 
 detail::ClassTable table_of(const Source& source, const PackOptions& options) {
   return detail::class_table(source.class_names(), options.output, options.split, options.packed_next);
@@ -76,7 +51,7 @@ void check_source(const Source& source, const std::string& name, const std::file
     throw io_error(concat("source ", name, ": no samples for split ", options.split,
                           input.empty() ? "" : " in " + input.string(), "; expected one or more"));
   }
-  check_raw_source(options.storage, source, name);
+  if (source.raw_extent()) detail::check_raw_source(options.storage, name);
   detail::check_class_names(source.class_names(), name);
   table_of(source, options);  // throws
 }
@@ -85,7 +60,7 @@ void check_source(const Source& source, const std::string& name, const std::file
 std::unique_ptr<Source> checked_source(const PackOptions& options) {
   check_pack_options(options);
   const Spec spec = parse_spec(SourceKind::kName, options.source);
-  auto source = SourceRegistry::make(spec, options.input, options.split);
+  auto source = detail::open_source(spec, options.input, options.more_inputs, options.split);
   check_source(*source, spec.text(), options.input, options);
   return source;
 }
@@ -99,24 +74,6 @@ void with_files(const Body& body) {
     throw io_error(
         concat(error.path1().string(), ": ", error.code().message(), "; expected that pack can read or write it"));
   }
-}
-
-/// The options as the manifest records them.
-std::string encoding_text(const StorageOptions& storage) {
-  std::string text = concat("encode=", encode_name(storage.encode));
-  if (storage.resize_short > 0) text += concat(",resize=", storage.resize_short);
-  if (storage.resize_short > 0 || storage.encode == Encode::kJpeg) text += concat(",quality=", storage.quality);
-  if (storage.raw_share > 0) text += concat(",raw-share=", storage.raw_share);
-  if (storage.max_pixels < kMaxPixels) text += concat(",max-pixels=", storage.max_pixels);
-  if (!storage.transcodes) text += ",transcode=off";
-  if (!storage.honours_exif) text += ",exif=off";
-  return text;
-}
-
-std::string shard_file(size_t shard, int shard_count) {
-  std::array<char, 64> name;
-  std::snprintf(name.data(), name.size(), "shard-%05zu-of-%05d.safetensors", shard, shard_count);
-  return name.data();
 }
 
 /// Deals the samples, sorted by class and then by id, to the shards in turn. The counts of a class, and the totals, of
@@ -144,14 +101,17 @@ class Packing {
         source_text_(std::move(source_text)),
         classes_(table_of(source, options)),
         fields_(detail::packed_fields(source, options.storage)),
-        members_(deal(source, classes_, static_cast<size_t>(options.shard_count))),
-        partial_(options.output, options.split, key(), empty_tally()),
-        codebook_(detail::codebook_for(source, options.storage, options.jobs)),
+        members_(own_members()),
+        key_(key()),
+        partial_(detail::open_partial(options, key_, given_codebook(), empty_tally())),
+        codebook_(partial_ ? detail::codebook_of(source, options, key_) : nullptr),
         encoder_(options.storage, codebook_) {}
 
   void run(const std::function<void(const PackProgress&)>& on_progress) {
-    for (size_t shard = 0; shard < members_.size(); ++shard) files_.push_back(shard_file(shard, options_.shard_count));
-    finished_ = partial_.take_over(files_);
+    if (!partial_) return report_finished(on_progress);
+    for (size_t shard = 0; shard < members_.size(); ++shard)
+      files_.push_back(detail::shard_file(number_of(shard), options_.shard_count));
+    finished_ = partial_->take_over(files_);
     for (size_t shard = 0; shard < members_.size(); ++shard)
       if (finished_[shard]) count_reused(shard);
     const auto report = [&] {
@@ -162,20 +122,61 @@ class Packing {
     };
     detail::run_parallel(members_.size(), options_.jobs, body, report);
     report();  // reports what was skipped, before manifest() can find that nothing is left
-    write_manifest(partial_.folder(), manifest());
+    write_manifest(partial_->folder(), manifest());
     write_skipped();
     check_classes();
-    partial_.publish(options_.force);
+    if (options_.part)
+      publish_part();
+    else
+      partial_->publish(options_.force);
     report();
   }
 
  private:
+  /// The number among all shards of the data set.
+  size_t number_of(size_t shard) const {
+    if (!options_.part || options_.part->has_own_rows()) return shard;
+    return static_cast<size_t>(options_.part->index) + shard * static_cast<size_t>(options_.part->count);
+  }
+
+  /// The samples of the shards that are packed here, one entry per shard.
+  std::vector<std::vector<uint64_t>> own_members() const {
+    auto all = deal(source_, classes_, static_cast<size_t>(options_.shard_count));
+    std::vector<std::vector<uint64_t>> own;
+    for (size_t shard = 0; number_of(shard) < all.size(); ++shard) own.push_back(std::move(all[number_of(shard)]));
+    return own;
+  }
+
+  uint64_t first_id() const { return options_.part ? options_.part->first_id() : 0; }
+
+  std::string given_codebook() const {
+    return options_.codebook.empty() ? "" : detail::hash_text(read_file(options_.codebook));
+  }
+
+  void report_finished(const std::function<void(const PackProgress&)>& on_progress) {
+    done_count_ = reused_count_ = total_count_;
+    if (on_progress) on_progress(take_progress());
+  }
+
+  void publish_part() {
+    detail::PartFile part;
+    part.key = key_;
+    part.codebook = codebook_ ? detail::hash_text(codebook_->bytes()) : "";
+    part.index = options_.part->index;
+    part.count = options_.part->count;
+    part.tally = total_tally().numbers();
+    for (const auto& shard : finished_) part.skipped_count += shard->skipped.size();
+    detail::publish_part(*partial_, options_, std::move(part));
+  }
+
+  /// Equal for all that may become one data set. Parts with rows of their own have no pictures in common.
   std::string key() const {
+    const bool is_apart = options_.part && options_.part->has_own_rows();
     const std::string text =
-        concat(Manifest::kFormatVersion, '\n', source_text_, '\n', source_.fingerprint(), '\n', options_.split, '\n',
-               options_.shard_count, '\n', options_.shuffle_seed, '\n', options_.skip_corrupt, '\n',
-               encoding_text(options_.storage), '\n', join(classes_.names, "\n"), '\n',
-               join(source_.class_names(), "\n"), fields_.text());
+        concat(Manifest::kFormatVersion, '\n', source_text_, '\n', is_apart ? "" : source_.fingerprint(), '\n',
+               options_.split, '\n', is_apart ? 0 : options_.shard_count, '\n', options_.shuffle_seed, '\n',
+               options_.skip_corrupt, '\n', detail::encoding_text(options_.storage), '\n', join(classes_.names, "\n"),
+               '\n', join(source_.class_names(), "\n"), fields_.text());
     return detail::xxh3_hex({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
   }
 
@@ -198,7 +199,7 @@ class Packing {
   PackProgress take_progress() {
     const std::lock_guard lock(skipped_mutex_);
     return {.done_count = done_count_,
-            .total_count = source_.size(),
+            .total_count = total_count_,
             .seconds = ms_since(start_ns_) / 1000,
             .reused_count = reused_count_,
             .skipped_count = skipped_count_,
@@ -208,10 +209,11 @@ class Packing {
 
   void pack_shard(size_t shard, const std::atomic<bool>& stopped) {
     const auto& ids = members_[shard];
-    const auto order = options_.shuffle_seed < 0
-                           ? Order::sequential(ids.size())
-                           : Order::shuffled(ids.size(), static_cast<uint64_t>(options_.shuffle_seed), shard);
-    const auto path = partial_.folder() / files_[shard];
+    const auto order =
+        options_.shuffle_seed < 0
+            ? Order::sequential(ids.size())
+            : Order::shuffled(ids.size(), static_cast<uint64_t>(options_.shuffle_seed), number_of(shard));
+    const auto path = partial_->folder() / files_[shard];
     ShardWriter writer(path, source_.raw_extent(), codebook_ ? codebook_->bytes() : std::vector<uint8_t>(),
                        fields_.types);
     DecodeScratch scratch;
@@ -225,7 +227,7 @@ class Packing {
     finished.entry.byte_count = writer.finish();
     const detail::MappedFile written(path);
     read_from(written, [&] { finished.entry.xxh3 = detail::xxh3_hex(written.bytes()); });
-    partial_.finish(shard, finished);
+    partial_->finish(shard, finished);
     finished_[shard] = std::move(finished);
   }
 
@@ -256,10 +258,11 @@ class Packing {
     try {
       SourceSample found = read(id);
       std::vector<FieldValue> fields = std::move(found.fields);
-      const detail::Encoded encoded = named(id, [&] { return encoder_.encode(id, std::move(found), scratch); });
+      const detail::Encoded encoded =
+          named(id, [&] { return encoder_.encode(first_id() + id, std::move(found), scratch); });
       named(id, [&] { fields = fields_.checked(std::move(fields), encoded); });
       const std::string path = detail::stored_path(source_.path(id), encoded);
-      const Sample sample{.id = id,
+      const Sample sample{.id = first_id() + id,
                           .label = classes_.label(source_, id),
                           .extent = encoded.extent,
                           .encoding = encoded.encoding,
@@ -271,7 +274,7 @@ class Packing {
       shard.tally.add(sample.label, decode(sample, scratch));
       writer.add(sample, fields);
       fields_.count(fields, shard.tally);
-      if (!shard.entry.first_id) shard.entry.first_id = id;
+      if (!shard.entry.first_id) shard.entry.first_id = sample.id;
       shard.transcoded_count += encoded.is_transcoded;
       shard.warned_count += encoded.is_warned;
     } catch (const Error& error) {
@@ -290,7 +293,7 @@ class Packing {
 
   Picture decode(const Sample& sample, DecodeScratch& scratch) const {
     const Region whole{0, 0, sample.extent.width, sample.extent.height};
-    return named(sample.id, [&] {
+    return named(sample.id - first_id(), [&] {
       return codec_for(sample.encoding).decode(sample, {.region = whole, .channels = sample.extent.channels}, scratch);
     });
   }
@@ -300,34 +303,30 @@ class Packing {
     manifest.split = options_.split;
     manifest.source = source_text_;
     manifest.shuffle_seed = options_.shuffle_seed;
-    manifest.storage = encoding_text(options_.storage);
+    manifest.storage = detail::encoding_text(options_.storage);
     manifest.class_names = classes_.names;
-    detail::Tally total = empty_tally();
+    manifest.fields = fields_.types;
     for (const auto& shard : finished_) {
       manifest.shards.push_back(shard->entry);
       manifest.skipped_count += shard->skipped.size();
       manifest.transcoded_count += shard->transcoded_count;
       manifest.warned_count += shard->warned_count;
-      total.add(shard->tally);
     }
-    manifest.sample_count = total.sample_count();
-    if (manifest.sample_count == 0) {
-      throw corrupt_error(concat("source ", source_text_, ": all ", manifest.skipped_count,
-                                 " pictures are broken; expected one that can be packed"));
-    }
-    manifest.class_counts = total.class_counts();
-    manifest.fields = fields_.with_most(total);
-    manifest.channels = total.channels();
-    manifest.extent = total.extent();
-    manifest.statistics = total.statistics();
+    detail::set_totals(manifest, total_tally(), /*may_be_empty=*/options_.part.has_value());
     return manifest;
+  }
+
+  detail::Tally total_tally() const {
+    detail::Tally total = empty_tally();
+    for (const auto& shard : finished_) total.add(shard->tally);
+    return total;
   }
 
   /// All that were left out of any shard, or no file.
   void write_skipped() const {
     std::vector<detail::SkippedPicture> all;
     for (const auto& shard : finished_) all.insert(all.end(), shard->skipped.begin(), shard->skipped.end());
-    if (!all.empty()) detail::write_skipped(partial_.folder() / kSkippedFile, std::move(all), source_);
+    if (!all.empty()) detail::write_skipped(partial_->folder() / kSkippedFile, std::move(all), source_);
   }
 
   const PackOptions& options_;
@@ -336,13 +335,17 @@ class Packing {
   const detail::ClassTable classes_;
   const detail::PackedFields fields_;
   const std::vector<std::vector<uint64_t>> members_;  // one entry per shard: its ids
-  detail::Partial partial_;  // before the codebook, for which pictures are read: an output may not be writable
+  const std::string key_;
+  // Before the codebook, for which pictures are read: an output may not be writable. Null: this part is finished.
+  const std::unique_ptr<detail::Partial> partial_;
   const std::shared_ptr<const detail::Codebook> codebook_;
   const detail::Encoder encoder_;
   std::vector<std::string> files_;
   // One entry per shard, written by the thread that packs the shard.
   std::vector<std::optional<detail::FinishedShard>> finished_;
   const int64_t start_ns_ = now_ns();
+  const uint64_t total_count_ = std::accumulate(members_.begin(), members_.end(), uint64_t{0},
+                                                [](uint64_t sum, const auto& ids) { return sum + ids.size(); });
   uint64_t reused_count_ = 0;
   std::atomic<uint64_t> done_count_{0};
   std::mutex skipped_mutex_;  // guards the next two
@@ -351,33 +354,6 @@ class Packing {
 };
 
 }  // namespace
-
-void check_pack_options(const PackOptions& options) {
-  if (options.split != "train" && options.split != "test" && options.split != "all")
-    throw config_error(concat("pack: split is ", in_quotes(options.split), "; expected train, test or all"));
-  if (options.shard_count < 1 || options.shard_count > kMaxShards)
-    throw config_error(concat("pack: shards is ", options.shard_count, "; expected 1 to ", kMaxShards));
-  if (options.jobs < 0)
-    throw config_error(concat("pack: jobs is ", options.jobs, "; expected 0 (one per core) or more"));
-  check_storage(options.storage);
-  if (options.output.empty()) throw config_error("pack: out is \"\"; expected a folder");
-  const auto folder = options.output / options.split;
-  const bool is_there = fs::exists(fs::symlink_status(folder));  // a link to nothing would be in the way as well
-  if (!options.force && is_there)
-    throw config_error(concat(folder.string(), ": exists already; expected a new folder, or --force to replace it"));
-  // Replacing deletes what is there. That must never be somebody's pictures, and the input may be this very folder.
-  if (is_there && !fs::is_regular_file(folder / "manifest.json"))
-    throw config_error(concat(folder.string(), ": no packed data set (no manifest.json); expected one to replace"));
-  if (!is_there) return;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    const bool is_part = name == "manifest.json" || name == kSkippedFile ||
-                         (name.starts_with("shard-") && name.ends_with(".safetensors"));
-    if (!is_part || !entry.is_regular_file())
-      throw config_error(concat(entry.path().string(), ": is no part of a packed data set, and replacing ",
-                                folder.string(), " would delete it; expected it elsewhere"));
-  }
-}
 
 void check_packing(const PackOptions& options) { checked_source(options); }
 

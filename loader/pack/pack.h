@@ -5,31 +5,15 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "loader/pack/pack_options.h"
 #include "loader/shards/problems.h"
-#include "loader/shards/storage.h"
 #include "loader/sources/source.h"
 
 namespace penstock {
-
-struct PackOptions {
-  std::string source = "digits";  ///< A source spec: `mnist`, `digits(count=12000,size=28)`.
-  std::filesystem::path input;    ///< Folder of the foreign data set.
-  std::string split = "train";    ///< train, test or all.
-  std::filesystem::path output;   ///< The data set: OUTPUT/<split>/ is written.
-  int shard_count = 8;
-  int64_t shuffle_seed = -1;  ///< Seed of the order inside shards; negative: the source's order.
-  int jobs = 0;               ///< Threads; 0: one per core.
-  bool force = false;         ///< Replace an existing OUTPUT/<split>, in one step, once the new one is complete.
-  /// Splits that the same call packs after this one: their classes do not count, because they are replaced.
-  std::vector<std::string> packed_next = {};
-  bool skip_corrupt = false;  ///< Leave broken pictures out and count them, instead of failing.
-  StorageOptions storage = {};
-};
 
 struct PackProgress {
   uint64_t done_count = 0, total_count = 0;  ///< Samples.
@@ -41,9 +25,6 @@ struct PackProgress {
   std::vector<std::string> skipped;
   uint64_t ignored_count = 0;  ///< Files in the source's folder that are no pictures, or outside of class folders.
 };
-
-/// The file in a split's folder that lists the pictures which were left out of it.
-constexpr const char* kSkippedFile = "skipped.jsonl";
 
 /// Writes OUTPUT/<split>: shards, manifest and, if pictures were left out, kSkippedFile. `on_progress` is called on the
 /// calling thread about ten times per second, and at the end.
@@ -70,7 +51,5 @@ void pack(const Source& source, const std::string& name, const PackOptions& opti
 /// Throws what pack() would throw before it writes anything: for wrong options, an output that is in the way, or a
 /// source that is missing or empty.
 void check_packing(const PackOptions& options);
-/// The same for all but the source.
-void check_pack_options(const PackOptions& options);
 
 }  // namespace penstock

@@ -77,12 +77,6 @@ void PackedFields::count(const std::vector<FieldValue>& values, Tally& tally) co
     if (types[i].is_variable()) tally.add_field(i, values[i].size() / types[i].entry_bytes());
 }
 
-std::vector<FieldType> PackedFields::with_most(const Tally& total) const {
-  auto fields = types;
-  for (size_t i = 0; i < fields.size(); ++i) fields[i].most = total.field_most(i);
-  return fields;
-}
-
 std::string PackedFields::text() const { return types.empty() ? "" : concat('\n', json_of_fields(types).dump()); }
 
 PackedFields packed_fields(const Source& source, const StorageOptions& storage) {

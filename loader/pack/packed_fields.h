@@ -23,8 +23,6 @@ struct PackedFields {
   std::vector<FieldValue> checked(std::vector<FieldValue> values, const Encoded& picture) const;
   /// Adds how many entries the values have.
   void count(const std::vector<FieldValue>& values, Tally& tally) const;
-  /// `types` as the manifest has them.
-  std::vector<FieldType> with_most(const Tally& total) const;
   /// All that may change what is packed; "" without fields.
   std::string text() const;
 };

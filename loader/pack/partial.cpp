@@ -62,7 +62,8 @@ void Partial::lock() {
     if (lock_ < 0) throw errno_error(folder_.string(), "expected a folder to work in");
     if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK) throw errno_error(folder_.string(), "expected to lock it");
-      throw io_error(concat(folder_.string(), ": another process is packing into it; expected one at a time"));
+      throw Busy(ErrorKind::kIo,
+                 concat(folder_.string(), ": another process is packing into it; expected one at a time"));
     }
     struct stat locked {
     }, named{};

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "loader/pack/skipped.h"
 #include "loader/pack/tally.h"
 #include "loader/shards/dataset.h"
@@ -31,6 +32,11 @@ struct FinishedShard {
 /// Thread-safety: finish() may be called on any thread, for different shards.
 class Partial {
  public:
+  /// What the constructor throws where another process is packing into the folder.
+  struct Busy : Error {
+    using Error::Error;
+  };
+
   /// `key` tells whether an earlier packing's shards are the ones wanted now. It is a hash of the source, its
   /// fingerprint and all options.
   Partial(const std::filesystem::path& output, const std::string& split, std::string key, Tally empty);
@@ -39,6 +45,8 @@ class Partial {
   Partial& operator=(const Partial&) = delete;
 
   std::filesystem::path folder() const { return folder_ / "split"; }
+  /// What folder() becomes.
+  const std::filesystem::path& final_folder() const { return final_; }
   /// Returns what an earlier packing finished, one entry per shard, and removes everything else that it left.
   std::vector<std::optional<FinishedShard>> take_over(const std::vector<std::string>& shard_files);
   void finish(size_t shard, const FinishedShard& finished);

@@ -15,11 +15,13 @@ SkippedPicture skipped_picture(const Source& source, uint64_t id, const std::str
   return {id, utf8_text(message.starts_with(place) ? message.substr(place.size()) : message)};
 }
 
-void write_skipped(const std::filesystem::path& file, std::vector<SkippedPicture> skipped, const Source& source) {
+void write_skipped(const std::filesystem::path& file, std::vector<SkippedPicture> skipped, const Source& source,
+                   uint64_t first_id) {
   std::sort(skipped.begin(), skipped.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
   AtomicFile lines(file);
   for (const auto& [id, reason] : skipped)
-    lines.write(json_text(nlohmann::ordered_json{{"id", id}, {"path", source.path(id)}, {"reason", reason}}) + "\n");
+    lines.write(
+        json_text(nlohmann::ordered_json{{"id", first_id + id}, {"path", source.path(id)}, {"reason", reason}}) + "\n");
   lines.commit();
 }
 

@@ -18,8 +18,9 @@ struct SkippedPicture {
 /// The picture that an error is about. `message` may begin with source.where(id), which is left out of the reason.
 SkippedPicture skipped_picture(const Source& source, uint64_t id, const std::string& message);
 
-/// Writes a line of JSON per picture, in order of their ids: id, path in the source's folder, reason. Bytes that are
-/// not UTF-8 become U+FFFD. Errors: io_error.
-void write_skipped(const std::filesystem::path& file, std::vector<SkippedPicture> skipped, const Source& source);
+/// Writes a line of JSON per picture, in order of their ids: id (from `first_id` on), path in the source's folder,
+/// reason. Bytes that are not UTF-8 become U+FFFD. Errors: io_error.
+void write_skipped(const std::filesystem::path& file, std::vector<SkippedPicture> skipped, const Source& source,
+                   uint64_t first_id = 0);
 
 }  // namespace penstock::detail

@@ -18,8 +18,9 @@ from penstock._limit import Limit, Watch
 from penstock._loader import Loader
 from penstock._fields import Field
 from penstock._pack import Packed, pack
+from penstock._parts import merge
 from penstock._plan import Plan, render
 from penstock._sheet import Sheet, show
 
 __all__ = ["Batch", "BugError", "ConfigError", "CorruptError", "Dataset", "DeviceError", "Field", "IoError", "Limit", "Loader",
-           "Packed", "Plan", "Sample", "Sheet", "Watch", "__version__", "augment", "pack", "render", "show"]
+           "Packed", "Plan", "Sample", "Sheet", "Watch", "__version__", "augment", "merge", "pack", "render", "show"]

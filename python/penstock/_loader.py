@@ -97,9 +97,9 @@ class Loader:
     arrays: "torch", "numpy" or "dlpack" (an object that jax.dlpack.from_dlpack() and others of that name take).
     columns: plug-ins that make further arrays of a batch, such as "mean,angle(unit=degree)", or a list of such parts; they are in
         `Batch.columns` and in the digest. A plug-in is a shared library that was loaded before (ctypes.CDLL).
-
     views: in place of augment, a list of such lists: each gives a picture of every sample, with random numbers of its own, and
         reads the sample once. `Batch.views` has all, `Batch.images` the first. Not with mixup and cutmix.
+
     The batches depend on (data, subset, exclude_ids, sampler, weights, augment, views, layout, dct_scale, columns, on_corrupt, seed,
     shuffle, tail, batch size, epoch) and on nothing else: not on workers, prefetch, timing or the number of ranks (but for "rank-local").
 

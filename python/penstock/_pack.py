@@ -30,12 +30,15 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
          fields: Optional[Fields] = None, shards: int = 8,
          shuffle_seed: Optional[int] = None, jobs: int = 0, force: bool = False, on_corrupt: str = "fail",
          encode: str = "auto", resize: Optional[int] = None, quality: int = 90, raw_share: float = 0.0,
-         max_pixels: int = 2**28, transcode: bool = True, exif: bool = True, progress: Optional[bool] = None) -> Packed:
+         max_pixels: int = 2**28, transcode: bool = True, exif: bool = True, sixteen_bit: str = "refuse",
+         more_inputs: "Sequence[str | os.PathLike[str]]" = (), part: Optional[Tuple[int, int]] = None,
+         codebook: "str | os.PathLike[str] | None" = None, progress: Optional[bool] = None) -> Packed:
     """Packs pictures into OUT/<split>, which is there when all is well, and otherwise not at all.
 
-    source: "image-folder:photos", "mnist:DIR", "cifar10:DIR" or "digits", as `shardprep pack --source --input` has them; a
+    source: "image-folder:photos", "csv(label=class):DIR", "coco:DIR" or "digits", as `shardprep pack --source --input` has them; a
         pathlib.Path of a folder, which is that of image-folder; or an iterable of (picture, label) or of dicts with such
-        keys as image and label. A picture is the bytes of a JPEG or PNG file, which are kept as they are; a path of one;
+        keys as image and label. A picture is the bytes of a JPEG or PNG file, which are kept as they are, or of a WebP, TIFF,
+        GIF or BMP file, which becomes a PNG; a path of one;
         a PIL image; NumPy u8, H x W or H x W x C; or a tensor of torch, u8, H x W or C x H x W. C is 1, 3 or 4, and the
         fourth channel, alpha, is dropped, as convert("RGB") of PIL does. Where only the first of an array's dimensions
         can be C, it is C x H x W, and where only the last of a tensor's can, it is H x W x C. A label is a number, or a
@@ -49,6 +52,8 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
         of pictures or 99,999. []: samples have no class, and a label is not looked for.
     fields: what else is stored of items that are dicts: names, whose kinds the first item shows (text, bytes, numbers of one
         shape, or a list of whole numbers, which are labels), or a dict of a kind or a penstock.Field for each name.
+    part: (index, count): only this part, for merge(); every part is given the same source, here or on other machines.
+    more_inputs: folders, or lists, whose samples come after those of a source by name: what further `--input` are.
     The other arguments are the flags of `shardprep pack`. progress: None shows a line on a terminal.
 
     Raises ConfigError, IoError, CorruptError or DeviceError. What an iterable raises comes through; nothing is left then.
@@ -64,8 +69,19 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
         "on_corrupt": text("on_corrupt", on_corrupt, "pack"), "encode": text("encode", encode, "pack"),
         "resize": 0 if resize is None else _positive("resize", resize), "quality": int32("quality", quality, "pack"),
         "raw_share": _share(raw_share), "max_pixels": whole("max_pixels", max_pixels, where="pack"), "transcode": bool(transcode),
-        "exif": bool(exif)}
+        "exif": bool(exif), "sixteen_bit": text("sixteen_bit", sixteen_bit, "pack"),
+        "more_inputs": [_path("more_inputs", folder) for folder in more_inputs]}
     line = _Progress(progress)
+    chosen = None if part is None else _part(part)
+
+    def options(**words: Any) -> Any:
+        made = _native.pack_options(**words, **common)
+        if chosen is not None:
+            made.set_part(*chosen)
+        if codebook is not None:
+            made.set_codebook(_path("codebook", codebook))
+        return made
+
     if isinstance(source, str) or (isinstance(source, os.PathLike) and os.path.isdir(source)):
         if class_names is not None:
             raise ConfigError("pack: class_names are given with a source by name, which has its own; expected one of the two")
@@ -74,15 +90,15 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
         common["source"], common["input"] = _source_and_folder(source)
         if len(splits) > 1:  # what is wrong with the second split must not show only after the first is packed
             for name in splits:
-                _native.check_packing(_native.pack_options(split=name, packed_next=splits, **common))
+                _native.check_packing(options(split=name, packed_next=splits))
         for number, name in enumerate(splits, 1):
-            option = _native.pack_options(split=name, packed_next=splits[number:], **common)
+            option = options(split=name, packed_next=splits[number:])
             _native.pack(option, None, "", line)
             line.end_split()
     else:
         if len(splits) != 1:
             raise ConfigError(f"pack: split is {splits!r:.200} with an iterable; expected one split, and a call for each")
-        option = _native.pack_options(source="digits", input="", split=splits[0], packed_next=[], **common)
+        option = options(source="digits", input="", split=splits[0], packed_next=[])
         _native.check_pack_options(option)  # before the iterable is asked for anything
         spool = _native.Spool(common["output"], on_corrupt == "skip")
         _fill(spool, source, class_names, FieldWriter(fields), line)
@@ -120,6 +136,23 @@ def _path(name: str, value: Any) -> str:
     if "\0" in path:
         raise ConfigError(f"pack: {name} is {value!r:.200}; expected a folder")
     return path
+
+
+class OwnRows(NamedTuple):
+    """A part with rows that no other part sees."""
+    number: int
+    attempt: str
+
+
+def _part(part: Any) -> Tuple[int, int, str]:
+    if isinstance(part, OwnRows):
+        return int32("part", part.number, "pack"), 0, part.attempt
+    if not isinstance(part, (tuple, list)) or len(part) != 2:
+        raise ConfigError(f"pack: part is {part!r:.200}; expected (index, count), such as (0, 8)")
+    index, count = int32("part", part[0], "pack"), int32("part", part[1], "pack")
+    if count < 1:  # 0 means rows of its own
+        raise ConfigError(f"pack: part is {index}/{count}; expected 0/N to N-1/N")
+    return index, count, ""
 
 
 def _positive(name: str, value: Any) -> int:

@@ -13,6 +13,7 @@
 #include "core/text.h"
 #include "loader/batch/option_names.h"
 #include "loader/codecs/png_writer.h"
+#include "loader/pack/merge.h"
 #include "loader/shards/dataset.h"
 #include "python/src/fields.h"
 #include "python/src/module.h"
@@ -62,9 +63,11 @@ PackOptions options_of(const std::string& source, const std::filesystem::path& i
                        const std::vector<std::string>& packed_next, const std::filesystem::path& output, int shards,
                        int64_t shuffle_seed, int jobs, bool force, const std::string& on_corrupt,
                        const std::string& encode, int resize, int quality, double raw_share, int64_t max_pixels,
-                       bool transcode, bool exif) {
+                       bool transcode, bool exif, const std::string& sixteen_bit,
+                       const std::vector<std::filesystem::path>& more_inputs) {
   PackOptions options{.source = source,
                       .input = input,
+                      .more_inputs = more_inputs,
                       .split = split,
                       .output = output,
                       .shard_count = shards,
@@ -79,6 +82,7 @@ PackOptions options_of(const std::string& source, const std::filesystem::path& i
                      .raw_share = raw_share,
                      .max_pixels = max_pixels,
                      .transcodes = transcode,
+                     .sixteen_bit = choice("sixteen_bit", sixteen_bit, sixteen_bit_names()),
                      .honours_exif = exif};
   return options;
 }
@@ -115,10 +119,27 @@ void define_pack(nb::module_& module) {
       .def("add_pixels", add_pixels, "pixels"_a, "label"_a, "fields"_a)
       .def("set_classes", &Spool::set_classes, "names"_a, "numbers"_a)
       .def("__len__", &Spool::size);
-  nb::class_<PackOptions>(module, "PackOptions");
+  nb::class_<PackOptions>(module, "PackOptions")
+      .def(
+          "set_part",
+          [](PackOptions& options, int index, int count, const std::string& attempt) {
+            options.part = PackPart{index, count, attempt};
+          },
+          "index"_a, "count"_a, "attempt"_a)
+      .def(
+          "set_codebook", [](PackOptions& options, const std::filesystem::path& path) { options.codebook = path; },
+          "path"_a);
+  module.def(
+      "merge_parts",
+      [](const std::filesystem::path& output, const std::string& split, bool force,
+         const std::vector<std::string>& attempts) {
+        merge_parts({.output = output, .split = split, .force = force, .attempts = attempts});
+      },
+      nb::kw_only(), "output"_a, "split"_a, "force"_a, "attempts"_a, Release());
+  module.def("splits_with_parts", splits_with_parts, "output"_a);
   module.def("pack_options", options_of, nb::kw_only(), "source"_a, "input"_a, "split"_a, "packed_next"_a, "output"_a,
              "shards"_a, "shuffle_seed"_a, "jobs"_a, "force"_a, "on_corrupt"_a, "encode"_a, "resize"_a, "quality"_a,
-             "raw_share"_a, "max_pixels"_a, "transcode"_a, "exif"_a);
+             "raw_share"_a, "max_pixels"_a, "transcode"_a, "exif"_a, "sixteen_bit"_a, "more_inputs"_a);
   module.def("write_png", png_of, "pixels"_a);
   module.def("split_of_name", split_of_name, "name"_a);
   module.def("check_pack_options", check_pack_options, "options"_a);

@@ -3,15 +3,22 @@ import collections
 import json
 import shutil
 
-import pytest
-from conftest import failure
-
 import penstock
+import pytest
+from conftest import command
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    return penstock.pack("digits(count=200)", tmp_path_factory.mktemp("small"), shards=5)
+    folder = tmp_path_factory.mktemp("small")
+    assert command("shardprep", "pack", "--source", "digits(count=200)", "--out", folder, "--shards", 5).returncode == 0
+    return folder
+
+
+def failure(kind, function, *arguments, **options):
+    with pytest.raises(kind) as caught:
+        function(*arguments, **options)
+    return str(caught.value)
 
 
 def ids_of(loader):
@@ -45,7 +52,8 @@ def test_subsets_and_several_data_sets(small, tmp_path):
         label: 2 for label in range(10)}
     (tmp_path / "ids").write_text("0\n1\n")
     assert len(ids_of(penstock.Loader(small, workers=0, exclude_ids=tmp_path / "ids"))) == 198
-    other = penstock.pack("digits(count=60,seed=5)", tmp_path / "other")
+    other = tmp_path / "other"
+    assert command("shardprep", "pack", "--source", "digits(count=60,seed=5)", "--out", other).returncode == 0
     both = penstock.Loader([small, other], workers=0, sampler="mix(choose=30:90)", batch_size=8)
     assert len(ids_of(both)) == 120 and "30 of " in both.selection and "90 of " in both.selection
 

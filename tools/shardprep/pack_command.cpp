@@ -1,5 +1,7 @@
 // shardprep pack: packs the splits of a foreign data set.
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 
@@ -7,6 +9,7 @@
 #include "core/number_text.h"
 #include "core/text.h"
 #include "loader/batch/option_names.h"
+#include "loader/pack/list.h"
 #include "loader/pack/pack.h"
 #include "loader/shards/dataset.h"
 #include "loader/sources/source.h"
@@ -14,6 +17,7 @@
 #include "tools/plugins.h"
 #include "tools/shardprep/commands.h"
 #include "tools/shardprep/progress.h"
+#include "tools/shardprep/storage_flags.h"
 
 namespace penstock {
 namespace {
@@ -24,8 +28,10 @@ struct PackArguments {
   PackOptions options;
   std::string splits = "train";  // one or several, separated by commas
   std::vector<std::string> plugins;
-  std::string input, output, on_corrupt = "fail", encode = "auto", transcode = "on";
-  bool is_quiet = false, ignores_exif = false;
+  StorageFlags storage;
+  std::vector<std::string> inputs;
+  std::string output, on_corrupt = "fail", part, list, codebook;
+  bool is_quiet = false, has_split = false;
 };
 
 /// The splits named in `text`. All names are checked before the first split is packed.
@@ -43,8 +49,23 @@ std::vector<std::string> parse_splits(const std::string& text) {
 
 std::string skipped_file(const fs::path& folder) { return (folder / kSkippedFile).string(); }
 
+/// "2/8": the part of index 2 of 8.
+PackPart parse_part(const std::string& text) {
+  const auto numbers = split(text, '/');
+  PackPart part;
+  const auto read = [](const std::string& digits, int& number) {
+    const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    return failure == std::errc() && end == digits.data() + digits.size() && !digits.empty();
+  };
+  if (numbers.size() == 2 && read(numbers[0], part.index) && read(numbers[1], part.count) && part.index >= 0 &&
+      part.index < part.count)
+    return part;
+  throw config_error(concat("--part: is ", in_quotes(text), "; expected I/N with I from 0 to N - 1, such as 0/8"));
+}
+
 /// Packs, and shows on stderr the progress and the first pictures that are skipped. Returns the last progress.
-PackProgress pack_aloud(const PackOptions& options, ProgressLine& line) {
+/// `listed`: the source, where it is one of a list; otherwise null.
+PackProgress pack_aloud(const PackOptions& options, const Source* listed, ProgressLine& line) {
   PackProgress last;
   uint64_t skipped_count = 0;
   const auto show = [&](const PackProgress& progress) {
@@ -58,7 +79,10 @@ PackProgress pack_aloud(const PackOptions& options, ProgressLine& line) {
     line.finish();  // so that an error message begins a new line
   };
   try {
-    pack(options, show);
+    if (listed != nullptr)
+      pack(*listed, options.source, options, show);
+    else
+      pack(options, show);
   } catch (...) {
     finish("");
     throw;
@@ -90,19 +114,41 @@ void print_summary(const fs::path& folder, const PackProgress& last) {
   }
 }
 
-void pack_split(const PackOptions& options, bool is_quiet) {
-  const fs::path folder = options.output / options.split;
-  ProgressLine line(folder.string(), is_quiet);
-  const PackProgress last = pack_aloud(options, line);
-  if (!is_quiet) print_summary(folder, last);
+void print_part(const fs::path& folder, const PackPart& part, const PackProgress& last) {
+  const bool was_there = last.reused_count == last.total_count;
+  std::printf(
+      "%s: part %d/%d: %s, %s%s\n", folder.c_str(), part.index, part.count,
+      count_text(last.done_count - last.skipped_count, "sample").c_str(),
+      was_there ? "finished already" : concat(std::lround(last.seconds * 10) / 10.0, " s").c_str(),
+      last.skipped_count > 0 ? concat(", ", count_text(last.skipped_count, "broken picture"), " skipped").c_str() : "");
 }
 
-StorageOptions storage_options(const PackArguments& arguments) {
-  StorageOptions storage = arguments.options.storage;
-  storage.encode = choice("--encode", arguments.encode, encode_names());
-  storage.transcodes = choice<bool>("--transcode", arguments.transcode, {{"on", true}, {"off", false}});
-  storage.honours_exif = !arguments.ignores_exif;
-  return storage;
+void pack_split(const PackOptions& options, const Source* listed, bool is_quiet) {
+  const fs::path folder = options.output / options.split;
+  ProgressLine line(options.part ? concat(folder.string(), " part ", options.part->index) : folder.string(), is_quiet);
+  const PackProgress last = pack_aloud(options, listed, line);
+  if (is_quiet) return;
+  if (options.part)
+    print_part(folder, *options.part, last);
+  else
+    print_summary(folder, last);
+}
+
+/// Packs what a list names, under the name of its source.
+void pack_list(PackOptions options, const PackArguments& arguments) {
+  const ListHead head = read_list_head(arguments.list);
+  if (!options.source.empty() && parse_spec(SourceKind::kName, options.source).text() != head.source)
+    throw config_error(concat("--source: is ", in_quotes(options.source), " with a list of ", head.source,
+                              "; expected that one, or no --source"));
+  if (arguments.has_split && (options.split != head.split))
+    throw config_error(concat("--split: is ", in_quotes(arguments.splits), " with a list of split ", head.split,
+                              "; expected that one, or no --split"));
+  options.source = head.source;
+  options.split = head.split;
+  options.packed_next.clear();
+  check_pack_options(options);  // before a long list is read
+  const auto source = read_list(arguments.list, options.input);
+  pack_split(options, source.get(), arguments.is_quiet);
 }
 
 int run_pack(const PackArguments& arguments) {
@@ -110,10 +156,22 @@ int run_pack(const PackArguments& arguments) {
   if (arguments.on_corrupt != "fail" && arguments.on_corrupt != "skip")
     throw config_error(concat("--on-corrupt is ", in_quotes(arguments.on_corrupt), "; expected fail or skip"));
   options.skip_corrupt = arguments.on_corrupt == "skip";
-  options.storage = storage_options(arguments);
-  options.input = arguments.input;
+  options.storage = arguments.storage.options();
+  if (!arguments.inputs.empty()) options.input = arguments.inputs.front();
+  for (size_t i = 1; i < arguments.inputs.size(); ++i) options.more_inputs.emplace_back(arguments.inputs[i]);
   options.output = arguments.output;
+  if (!arguments.part.empty()) options.part = parse_part(arguments.part);
+  options.codebook = arguments.codebook;
+  if (options.source.empty() && arguments.list.empty())
+    throw config_error(concat("pack: no --source; expected one, or --list FILE"));
   const auto splits = parse_splits(arguments.splits);
+  if (!arguments.list.empty()) {
+    if (!options.more_inputs.empty())
+      throw config_error("--input: is given several times with --list; expected it once");
+    if (splits.size() == 1) options.split = splits[0];
+    pack_list(options, arguments);
+    return 0;
+  }
   options.packed_next = splits;
   if (splits.size() > 1) {  // a problem with the second split must not show only after the first is packed
     for (const auto& name : splits) {
@@ -124,7 +182,7 @@ int run_pack(const PackArguments& arguments) {
   for (const auto& name : splits) {
     options.packed_next.erase(options.packed_next.begin());
     options.split = name;
-    pack_split(options, arguments.is_quiet);
+    pack_split(options, nullptr, arguments.is_quiet);
   }
   return 0;
 }
@@ -135,10 +193,17 @@ Command pack_command(CLI::App& app) {
   auto* command = app.add_subcommand("pack", "pack a data set from another format into OUT/<split>");
   const auto arguments = std::make_shared<PackArguments>();  // lives as long as the parser's pointers to it
   auto& options = arguments->options;
-  command->add_option("--source", options.source, "format of the input, one of:" + help_lines<SourceRegistry>())
-      ->required();
+  options.source.clear();
+  command->add_option("--source", options.source, "format of the input, one of:" + help_lines<SourceRegistry>());
+  command->add_option("--list", arguments->list,
+                      "the samples that shardprep list has written to this file, in place of --source and --split");
   add_plugin_option(*command, arguments->plugins);
-  command->add_option("--input", arguments->input, "folder of the input; embedded sources such as digits need none");
+  command
+      ->add_option("--input", arguments->inputs,
+                   "folder of the input, or its list; the flag may be given several times, and the samples then come "
+                   "one input after the other. Embedded sources such as digits need none")
+      ->take_all()
+      ->allow_extra_args(false);
   command
       ->add_option(
           "--split", arguments->splits,
@@ -153,47 +218,26 @@ Command pack_command(CLI::App& app) {
                    "shuffle the samples inside each shard with this seed (default: in the order of their ids)")
       ->type_name("UINT");
   command->add_option("--jobs", options.jobs, "threads that pack; 0: one per core")->capture_default_str();
+  command
+      ->add_option("--part", arguments->part,
+                   "pack only part I of N (0/N to N-1/N), which is some of the shards, into OUT/.<split>.parts; on any "
+                   "machine that sees OUT. shardprep merge OUT makes the data set of all parts")
+      ->type_name("I/N");
+  command->add_option("--codebook", arguments->codebook,
+                      "file with the codebook for coefficients, from shardprep list --codebook (default: it is trained "
+                      "on 256 of the pictures)");
   command->add_flag("--force", options.force, "replace OUT/<split> if it exists, once the new one is complete");
   command
       ->add_option("--on-corrupt", arguments->on_corrupt,
                    "what to do with a picture that cannot be decoded. fail: stop with exit code 4; skip: leave it out, "
                    "count it, and write its path and the reason to OUT/<split>/skipped.jsonl")
       ->capture_default_str();
-  auto& storage = options.storage;
-  command
-      ->add_option(
-          "--encode", arguments->encode,
-          "how JPEG files are stored. coef: as DCT coefficients, lossless and faster to decode than a JPEG; keep: the "
-          "file itself, with a seek index; jpeg: compressed again with --quality; raw: pixels; auto: coef where unpack "
-          "gives back the same bytes as the file (after --transcode), otherwise keep")
-      ->capture_default_str();
-  command
-      ->add_option("--resize", storage.resize_short,
-                   "reduce larger pictures until their shorter side has this many pixels, and compress them again with "
-                   "--quality (default: pictures keep their size)")
-      ->type_name("UINT")
-      ->each([](const std::string& text) {
-        if (text == "0")
-          throw config_error("--resize: is \"0\"; expected 1 to 65535 pixels");  // PackOptions uses 0 for none
-      });
-  command->add_option("--quality", storage.quality, "JPEG quality of pictures that are compressed again, 1 to 100")
-      ->capture_default_str();
-  command->add_option("--raw-share", storage.raw_share, "share of the pictures, 0 to 1, that are stored as raw pixels")
-      ->capture_default_str();
-  command
-      ->add_option("--max-pixels", storage.max_pixels,
-                   "a picture with more pixels (height times width) counts as broken; up to 2^28")
-      ->type_name("UINT")
-      ->capture_default_str();
-  command
-      ->add_option("--transcode", arguments->transcode,
-                   "on: progressive and other JPEGs that cannot have a seek index are rewritten as baseline JPEGs, "
-                   "with the same pixels; off: they are stored as they are")
-      ->capture_default_str();
-  command->add_flag("--no-exif", arguments->ignores_exif,
-                    "do not turn pictures upright by the orientation in their EXIF or XMP");
+  add_storage_flags(*command, arguments->storage);
   command->add_flag("--quiet", arguments->is_quiet, "print no progress and no summary");
-  return {command, [arguments] { return run_pack(*arguments); }};
+  return {command, [command, arguments] {
+            arguments->has_split = command->count("--split") > 0;
+            return run_pack(*arguments);
+          }};
 }
 
 }  // namespace penstock

@@ -122,6 +122,16 @@ TEST(GroupOrderTest, GroupsHaveTheirSharesAndTheirElementsEqualOnes) {
   }
 }
 
+TEST(GroupOrderTest, WithoutShufflingOtherEpochsHaveOtherElementsToo) {
+  const GroupOrder order({100}, {1});
+  std::set<uint64_t> seen;
+  for (uint64_t number = 0; number < 50; ++number) {
+    const GroupOrder::Epoch epoch(order, 10, 1, number, false);
+    for (uint64_t tick = 0; tick < 10; ++tick) seen.insert(epoch.at(tick).element);
+  }
+  EXPECT_GT(seen.size(), 90U);
+}
+
 TEST(AliasTableTest, DrawsByWeightAndNeverWhatWeighsNothing) {
   const std::vector<uint64_t> weights{0, 1, 2, 3, 0, 10, uint64_t{1} << 5, 0};
   const AliasTable table(weights);

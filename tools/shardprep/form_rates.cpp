@@ -1,0 +1,194 @@
+// Form rates: small data sets in a temporary folder, and turns of a loader over each.
+#include "tools/shardprep/form_rates.h"
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/machine.h"
+#include "core/text.h"
+#include "loader/batch/loader.h"
+#include "loader/pack/pack.h"
+#include "tools/shardprep/excerpt.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kFewest = 256, kMost = 20000;
+constexpr double kSampleBytes = 48e6;  // of the source's files: more than fits the caches of a processor
+constexpr int kTurns = 5;
+constexpr double kTurnMs = 250;
+constexpr double kLargeShort = 1.2;  // a short side this much longer than needed is worth reducing
+
+/// A folder that is removed with all that is in it.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string pattern = (fs::temp_directory_path() / "penstock-plan-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr)
+      throw errno_error(pattern, "expected a folder for samples that can be written: TMPDIR may name one");
+    path_ = pattern;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+/// A form, and the small data set that has it.
+struct Packed {
+  StorageForm form;
+  std::shared_ptr<const Dataset> dataset;
+};
+
+uint64_t count_for(const Source& source, uint64_t asked) {
+  if (asked > 0) return std::min(asked, source.size());
+  constexpr uint64_t kLookedAt = 16;
+  const uint64_t looked = std::min(source.size(), kLookedAt);
+  double byte_count = 1;
+  for (uint64_t i = 0; i < looked; ++i)
+    byte_count += static_cast<double>(source.read(i * source.size() / looked).bytes.size());
+  const auto wanted = static_cast<uint64_t>(kSampleBytes * static_cast<double>(looked) / byte_count);
+  return std::min(std::clamp(wanted, kFewest, kMost), source.size());
+}
+
+Packed packed(const Source& excerpt, const std::string& name, const fs::path& output, const std::string& flags,
+              const StorageOptions& storage, bool has_same_pixels) {
+  PackOptions options;
+  options.output = output;
+  options.shard_count = 1;
+  options.skip_corrupt = true;
+  options.storage = storage;
+  pack(excerpt, name, options);
+  Packed made{{flags, has_same_pixels, 0, {}}, Dataset::open(output)};
+  const auto& manifest = made.dataset->manifest();
+  for (const auto& shard : manifest.shards) made.form.image_bytes += static_cast<double>(shard.byte_count);
+  made.form.image_bytes /= static_cast<double>(manifest.sample_count);
+  return made;
+}
+
+double mean_short_side(const Dataset& dataset) {
+  double sum = 0;
+  for (uint64_t i = 0; i < dataset.size(); ++i) {
+    const Extent extent = dataset.at(i).extent;
+    sum += std::min(extent.height, extent.width);
+  }
+  return sum / static_cast<double>(dataset.size());
+}
+
+std::string augment_for(const Dataset& dataset) {
+  return dataset.manifest().extent ? "normalize" : "random-resized-crop(size=224),flip,normalize";
+}
+
+std::vector<Packed> pack_forms(const Source& excerpt, const std::string& name, const fs::path& folder,
+                               const LoaderOptions& loader, std::string& augment) {
+  std::vector<Packed> all;
+  const auto add = [&](const std::string& flags, const StorageOptions& storage, bool has_same_pixels) {
+    all.push_back(packed(excerpt, name, folder / concat(all.size()), flags, storage, has_same_pixels));
+  };
+  if (excerpt.raw_extent()) {
+    add("--encode auto", {}, true);  // pixels are stored as they are
+    if (augment.empty()) augment = augment_for(*all[0].dataset);
+    return all;
+  }
+  add("--encode keep", {.encode = Encode::kKeep}, true);
+  const Dataset& files = *all[0].dataset;
+  if (augment.empty()) augment = augment_for(files);
+  add("--encode coef", {.encode = Encode::kCoefficients}, true);
+  add("--encode raw", {.encode = Encode::kRaw}, true);
+  const Extent output = Loader(all[0].dataset, Pipeline(augment, files.manifest().statistics), loader).extent();
+  // At this size, a crop of half the picture's area or more still has a pixel for every output pixel.
+  const int enough = static_cast<int>(std::ceil(std::min(output.height, output.width) * 8 / 7.0));
+  if (mean_short_side(files) > kLargeShort * enough) {
+    add(concat("--encode jpeg --resize ", enough), {.encode = Encode::kJpeg, .resize_short = enough}, false);
+    add(concat("--encode raw --resize ", enough), {.encode = Encode::kRaw, .resize_short = enough}, false);
+  }
+  return all;
+}
+
+/// Images per second of a loader that goes on from epoch to epoch.
+class Turns {
+ public:
+  Turns(const Packed& packed, const std::string& augment, LoaderOptions options, int workers)
+      : loader_(packed.dataset, Pipeline(augment, packed.dataset->manifest().statistics), with(options, workers)) {
+    loader_.start_epoch(0);
+    while (loader_.next()) {  // brings the data into memory, and checks it
+    }
+  }
+
+  void take() {
+    loader_.start_epoch(++epoch_);
+    loader_.next();  // the pipeline is full
+    int64_t images = 0;
+    const int64_t begin_ns = now_ns();
+    do {
+      if (const auto batch = loader_.next()) {
+        images += batch->count();
+      } else {
+        loader_.start_epoch(++epoch_);
+      }
+    } while (ms_since(begin_ns) < kTurnMs);
+    rates_.push_back(static_cast<double>(images) * 1e3 / ms_since(begin_ns));
+    loader_.start_epoch(++epoch_, loader_.batches_per_epoch());  // no batch is made while others have their turn
+  }
+
+  double median() {
+    std::nth_element(rates_.begin(), rates_.begin() + static_cast<ptrdiff_t>(rates_.size() / 2), rates_.end());
+    return rates_[rates_.size() / 2];
+  }
+
+ private:
+  static LoaderOptions with(LoaderOptions options, int workers) {
+    options.workers = workers;
+    return options;
+  }
+
+  Loader loader_;
+  int64_t epoch_ = 0;
+  std::vector<double> rates_;
+};
+
+}  // namespace
+
+FormSample measure_forms(const std::shared_ptr<const Source>& source, const std::string& name,
+                         const LoaderOptions& loader, const std::string& augment, uint64_t sample_count) {
+  FormSample sample;
+  sample.augment = augment;
+  const auto excerpt = excerpt_of(source, count_for(*source, sample_count));
+  const ScratchFolder scratch;
+  const auto all = pack_forms(*excerpt, name, scratch.path(), loader, sample.augment);
+  sample.sample_count = all[0].dataset->size();
+  const int cores = usable_cores();
+  std::vector<int> workers;
+  for (int count = 1; count < cores; count *= 2) workers.push_back(count);
+  workers.push_back(cores);
+  std::vector<std::unique_ptr<Turns>> turns;
+  for (const auto& packed : all)
+    for (const int count : workers) turns.push_back(std::make_unique<Turns>(packed, sample.augment, loader, count));
+  const int64_t begin_ns = now_ns(), begin_cpu_ns = cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
+  const double begin_busy_ms = busy_cores_ms();
+  for (int turn = 0; turn < kTurns; ++turn)
+    for (const auto& one : turns) one->take();
+  const double own_ms = static_cast<double>(cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_cpu_ns) * 1e-6;
+  sample.other_cores = std::max(0.0, (busy_cores_ms() - begin_busy_ms - own_ms) / ms_since(begin_ns));
+  for (size_t i = 0; i < all.size(); ++i) {
+    sample.forms.push_back(all[i].form);
+    for (size_t j = 0; j < workers.size(); ++j)
+      sample.forms.back().rates.push_back({workers[j], turns[i * workers.size() + j]->median()});
+  }
+  return sample;
+}
+
+}  // namespace penstock
