@@ -23,6 +23,19 @@ void check_excluded(const Spec& spec, const std::vector<std::string>& names_befo
           concat(spec.where(), ": comes after ", before, ", and the two undo each other; expected one of the two"));
 }
 
+/// The hulls of boxes after a map that is along the axes.
+std::vector<Box> moved_by(const Affine& map, std::span<const Box> boxes) {
+  std::vector<Box> moved;
+  for (const Box& box : boxes) {
+    const auto x = [&](double of_x, double of_y) { return static_cast<float>(map.xx * of_x + map.xy * of_y + map.x0); };
+    const auto y = [&](double of_x, double of_y) { return static_cast<float>(map.yx * of_x + map.yy * of_y + map.y0); };
+    const auto [x0, x1] = std::minmax({x(box.x0, box.y0), x(box.x1, box.y1)});
+    const auto [y0, y1] = std::minmax({y(box.x0, box.y0), y(box.x1, box.y1)});
+    moved.push_back({x0, y0, x1, y1});
+  }
+  return moved;
+}
+
 }  // namespace
 
 Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics) {
@@ -52,6 +65,7 @@ Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics)
     if (effect == Transform::Effect::kGeometry && !border_crop.empty() && !transform->mirrors())
       throw config_error(concat(spec.where(), ": comes after ", border_crop,
                                 ", whose border it would have to move; expected flips alone after it"));
+    if (boxes_field_.empty()) boxes_field_ = transform->boxes_field();  // it excludes a second one
     if (transform->repeats_border()) border_crop = spec.text();
     if (effect == Transform::Effect::kErase && erasing.empty()) erasing = spec.name();
     if (effect == Transform::Effect::kErase && ++erase_count > Plan::kMaxErased) {
@@ -86,13 +100,18 @@ std::string deterministic_part(const std::string& spec_list) {
   return join(kept, ",");
 }
 
-Plan Pipeline::plan(const Plan& whole, uint64_t seed, uint32_t epoch, uint64_t sample_id) const {
+Plan Pipeline::plan(const Plan& whole, uint64_t seed, uint32_t epoch, uint64_t sample_id,
+                    std::span<const Box> boxes) const {
   Plan plan = whole;
+  const std::vector<Box> stored = boxes_field_.empty() ? std::vector<Box>() : moved_by(whole.map, boxes);
   for (size_t i = 0; i < transforms_.size(); ++i) {
     const Transform& transform = *transforms_[i];
     const bool alternates = transform.alternates();
     Rng rng(seed, alternates ? 0 : epoch, sample_id, static_cast<uint16_t>(i));
-    transform.edit(plan, rng);
+    if (boxes_field_.empty())
+      transform.edit(plan, rng);
+    else
+      transform.edit_by_boxes(plan, rng, stored);
     if (alternates && epoch % 2 == 1) transform.alternate(plan);
   }
   return plan;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "augment/batch_plan.h"
 #include "augment/plan.h"
 #include "augment/render.h"
+#include "augment/targets/boxes.h"
 #include "core/registry.h"
 #include "core/rng.h"
 
@@ -29,6 +31,10 @@ class Transform {
   virtual int color_steps() const { return 0; }
   /// Draws from `rng`, which is this transform's own stream for this sample and epoch, and edits `plan`.
   virtual void edit(Plan& plan, Rng& rng) const = 0;
+  /// The field of a sample that has the boxes for edit_by_boxes(), which is then called in place of edit(). "": none.
+  virtual std::string boxes_field() const { return {}; }
+  /// `boxes` are in the stored picture, as the view of `plan` is: move_boxes() says where they are now.
+  virtual void edit_by_boxes(Plan& plan, Rng& rng, std::span<const Box> /*boxes*/) const { edit(plan, rng); }
   /// Whether it draws the same numbers for a sample in every epoch; in odd epochs alternate() then follows edit().
   virtual bool alternates() const { return false; }
   virtual void alternate(Plan&) const {}
@@ -92,13 +98,17 @@ class Pipeline {
     return plan(Plan::identity(input_height, input_width), seed, epoch, sample_id);
   }
   /// The same for a picture that is already seen through `whole`, which is Plan::upright() for a picture that lies on
-  /// its side.
-  Plan plan(const Plan& whole, uint64_t seed, uint32_t epoch, uint64_t sample_id) const;
+  /// its side. `boxes` are those of boxes_field(), in the output of `whole`; without them, or where the list asks for
+  /// none, a transform that looks at boxes finds none.
+  Plan plan(const Plan& whole, uint64_t seed, uint32_t epoch, uint64_t sample_id,
+            std::span<const Box> boxes = {}) const;
 
   const Normalization& normalization() const { return normalization_; }
   bool has_normalize() const { return has_normalize_; }
   /// What is done to whole batches of rendered rows; kNone without `mixup` and `cutmix`.
   const BatchMix& batch_mix() const { return batch_mix_; }
+  /// The field with the boxes that plan() wants; "" for a list that looks at no boxes.
+  const std::string& boxes_field() const { return boxes_field_; }
   /// Whether no transform draws from its stream, as in an evaluation.
   bool is_deterministic() const { return is_deterministic_; }
   /// The most colour steps that a plan of this list has.
@@ -112,7 +122,7 @@ class Pipeline {
   bool has_normalize_ = false, is_deterministic_ = true;
   BatchMix batch_mix_;
   int color_steps_ = 0;
-  std::string text_;
+  std::string text_, boxes_field_;
 };
 
 }  // namespace penstock

@@ -42,11 +42,11 @@ endif()
 # The loader's interface: docs/API.md names the same headers, and tests/contract compares the two.
 penstock_install_headers(loader "(core|augment|loader)/"
   core/error.h core/plugin.h core/version.h augment/render.h augment/transform.h
-  loader/batch/column.h loader/batch/digest.h loader/batch/loader.h loader/batch/option_names.h loader/batch/sample_order.h
+  loader/batch/column.h loader/batch/digest.h loader/batch/loader.h loader/batch/option_names.h loader/batch/sample_boxes.h loader/batch/sample_order.h
   loader/bottleneck/disk.h loader/bottleneck/limit.h loader/bottleneck/observe.h loader/bottleneck/watch.h
   loader/codecs/codec.h loader/device/device_renderer.h loader/files/files.h loader/files/read_from.h loader/files/safetensors.h
   loader/look/picture.h loader/look/sheet.h loader/order/partition.h loader/pack/pack.h loader/pack/unpack.h
-  loader/pack/verify.h
+  loader/pack/verify.h loader/samplers/sampler.h loader/samplers/subset.h
   loader/shards/dataset.h loader/shards/problems.h loader/shards/shard.h loader/shards/shard_writer.h loader/sources/source.h)
 install(EXPORT penstock-targets NAMESPACE penstock:: DESTINATION ${package_folder} COMPONENT loader)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/penstock-config-version.cmake COMPATIBILITY SameMinorVersion)

@@ -3,6 +3,10 @@
 
 #include <string>
 
+#include "loader/samplers/sampler.h"
+#include "loader/samplers/subset.h"
+#include "tools/cli.h"
+
 namespace penstock {
 
 inline constexpr const char* kShuffleHelp =
@@ -16,6 +20,21 @@ inline constexpr const char* kDecodeHelp =
     "with stored coefficients or a seek index (pack gives neither to a picture for which the pixels would differ); "
     "region: libjpeg-turbo, down to the last row of the crop; full: libjpeg-turbo, the whole picture; auto: the first "
     "of these that a sample allows";
+
+inline constexpr const char* kAlsoHelp =
+    "a further data set of the same classes, whose samples come after those of --data; may be given several times. "
+    "--sampler mix says how many of each an epoch has (default: all of them, once)";
+inline constexpr const char* kExcludeHelp =
+    "file of samples that are left out: an id per line, or a quarantine.jsonl of an earlier run";
+inline std::string subset_help() { return std::string("use ") + kSubsetHelp; }
+inline std::string sampler_help() {
+  return "how often an epoch has which samples (default: all of them, once). Known samplers:" +
+         help_lines<SamplerRegistry>();
+}
+inline constexpr const char* kOnCorruptHelp =
+    "what a corrupt sample does. fail: it ends the run; mask: its row gets zeroed pixels and weight 0; substitute: "
+    "another sample of its class has its row, or if 8 of them are corrupt as well, it is masked. More than 1 % of rows "
+    "with corrupt samples, of 1,000 rows or more, end the run";
 
 /// `values` says when each value of the flag does this.
 inline std::string dct_scale_help(const char* values) {

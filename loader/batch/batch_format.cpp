@@ -18,13 +18,8 @@ size_t rounded_up(size_t byte_count, size_t alignment) { return (byte_count + al
 size_t alignment_of(const Column& column) { return column.shape.empty() ? element_bytes(column.dtype) : kLineBytes; }
 
 std::vector<Column> known_columns(const Extent& extent, Layout layout, bool mixes) {
-  const int64_t height = extent.height, width = extent.width, channels = extent.channels;
   std::vector<Column> columns{
-      {"images", dtype_of(layout),
-       is_planar(layout) ? std::vector{channels, height, width} : std::vector{height, width, channels}},
-      {"labels", Dtype::kI64},
-      {"ids", Dtype::kU64},
-      {"weights", Dtype::kF32}};
+      pixel_column("images", extent, layout), {"labels", Dtype::kI64}, {"ids", Dtype::kU64}, {"weights", Dtype::kF32}};
   if (mixes) {
     columns.push_back({"second_labels", Dtype::kI64});
     columns.push_back({"mix_weights", Dtype::kF32});

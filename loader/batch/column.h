@@ -33,6 +33,9 @@ struct Column {
   size_t row_bytes() const;
 };
 
+/// A column of pictures of this extent and layout.
+Column pixel_column(std::string name, const Extent& extent, Layout layout);
+
 /// A row that has a sample and is complete but for the columns of makers.
 struct ColumnRow {
   const Sample& sample;
@@ -57,6 +60,9 @@ class ColumnMaker {
 
   /// 1 to kMostColumns, the same at every call.
   virtual std::vector<Column> columns() const = 0;
+  /// Whether they say something of places in the picture, as masks and boxes do. mixup and cutmix, which put pixels of
+  /// another row there, are then refused.
+  virtual bool is_in_pixels() const { return false; }
   /// Writes row_bytes() bytes of every column.
   virtual void make(const ColumnRow& row, ColumnCells to) const = 0;
 };

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/clock.h"
+
 namespace penstock::detail {
 
 /// There are eight buckets per octave from 1 ns to 2^40 ns (18 minutes). A bucket is at most 1/8 of its lower edge
@@ -74,6 +76,23 @@ class Histogram {
 
   std::atomic<uint64_t> weight_{0}, total_ns_{0};
   std::array<std::atomic<uint64_t>, DurationBuckets::kCount> buckets_{};
+};
+
+/// Times the stages of one row, when the row is one of those that are timed.
+class StageLaps {
+ public:
+  explicit StageLaps(uint64_t weight) : weight_(weight), start_ns_(weight > 0 ? now_ns() : 0), last_ns_(start_ns_) {}
+  void end_of(Histogram& stage) {
+    if (weight_ == 0) return;
+    const int64_t now = now_ns();
+    stage.add(now - last_ns_, weight_);
+    last_ns_ = now;
+  }
+  int64_t total_ns() const { return last_ns_ - start_ns_; }
+
+ private:
+  uint64_t weight_;
+  int64_t start_ns_, last_ns_;
 };
 
 }  // namespace penstock::detail

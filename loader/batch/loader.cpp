@@ -8,6 +8,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/number_text.h"
 #include "core/text.h"
 #include "loader/batch/histogram.h"
 #include "loader/batch/ring.h"
@@ -37,6 +38,8 @@ LoaderOptions checked(LoaderOptions options) {
   demand(options.rank >= 0 && options.rank < options.world_size, "rank", options.rank,
          concat("0 to ", options.world_size - 1));
   demand(options.emulated_load_ns >= 0, "emulated load", options.emulated_load_ns, "0 ns or more");
+  if (!(options.most_corrupt >= 0 && options.most_corrupt <= 1))
+    throw config_error(concat("loader: most corrupt is ", options.most_corrupt, "; expected a share of 0 to 1"));
   demand(options.epoch_count >= -1, "epoch count", options.epoch_count, "-1 (no end) or more");
   if (!options.allocator.allocate) {
     options.allocator.allocate = [](size_t byte_count) { return std::aligned_alloc(kSlotAlignment, byte_count); };
@@ -112,10 +115,11 @@ struct Loader::State {
   int64_t start_ns = now_ns();
   detail::Histogram wait;
   std::atomic<uint64_t> batch_count{0}, ready_count{0};
-  int64_t epoch = -1;      // -1: no epoch was started
-  int64_t epoch_end = -1;  // number of the batch after its last one, counted over epochs
-  bool has_ended = false;  // next() has said how the epoch ended
-  detail::Ring ring;       // must be last, because its workers use all of the above
+  int64_t row_count = 0, corrupt_count = 0;  // that next() has returned
+  int64_t epoch = -1;                        // -1: no epoch was started
+  int64_t epoch_end = -1;                    // number of the batch after its last one, counted over epochs
+  bool has_ended = false;                    // next() has said how the epoch ended
+  detail::Ring ring;                         // must be last, because its workers use all of the above
 };
 
 struct Batch::Handle {
@@ -146,6 +150,7 @@ struct Batch::Handle {
   std::shared_ptr<detail::SlotPool> pool;  // shared: a batch that was given away may outlive its loader
   int64_t epoch, index;
   Partition::Rows rows;
+  int64_t corrupt_count = 0;
   std::byte* block = nullptr;
   Loader::State* state = nullptr;  // null: the batch has left its slot
   int slot = 0;
@@ -161,6 +166,7 @@ int64_t Batch::index() const { return handle_->index; }
 int64_t Batch::rows() const { return handle_->format().rows; }
 int64_t Batch::count() const { return handle_->rows.count; }
 int64_t Batch::global_count() const { return handle_->rows.global_count; }
+int64_t Batch::corrupt_count() const { return handle_->corrupt_count; }
 uint64_t Batch::first_position() const { return handle_->rows.first_position; }
 Extent Batch::extent() const { return handle_->format().extent; }
 Layout Batch::layout() const { return handle_->format().layout; }
@@ -182,6 +188,14 @@ size_t Batch::column_number(const std::string& name) const {
     names.push_back(column.name);
   }
   throw config_error(unknown_name("column", name, names));
+}
+
+void check_corrupt_share(const std::string& where, int64_t corrupt_count, int64_t row_count, double most) {
+  constexpr int64_t kLeastRows = 1000;
+  if (row_count < kLeastRows || static_cast<double>(corrupt_count) <= most * static_cast<double>(row_count)) return;
+  throw corrupt_error(concat(where, ": ", grouped(static_cast<uint64_t>(corrupt_count)), " of ",
+                             grouped(static_cast<uint64_t>(row_count)), " rows are of corrupt samples, more than ",
+                             most * 100, " %; expected fewer: see what shardprep verify says of the data set"));
 }
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, LoaderOptions options)
@@ -234,11 +248,15 @@ std::optional<Batch> Loader::next() {
     handle->state = &state;
     handle->slot = taken.slot;
   }
+  state.row_count += handle->rows.count;
+  state.corrupt_count += handle->corrupt_count = state.maker.corrupt_rows().take(handle->epoch, handle->index);
+  check_corrupt_share("loader", state.corrupt_count, state.row_count, state.options.most_corrupt);
   return Batch(std::move(handle));
 }
 
 int64_t Loader::batches_per_epoch() const { return state_->batches; }
 uint64_t Loader::samples_per_epoch() const { return state_->maker.partition().sample_count(); }
+const SampleOrder& Loader::order() const { return state_->maker.samples(); }
 Extent Loader::extent() const { return state_->maker.format().extent; }
 const LoaderOptions& Loader::options() const { return state_->options; }
 size_t Loader::slot_bytes() const { return state_->slots.pool()->byte_count(); }
@@ -287,6 +305,7 @@ LoaderStatistics Loader::statistics() const {
                                   .storage_bytes = static_cast<uint64_t>(times[i].storage.read_bytes)});
     made_count += count;
     statistics.sample_bytes += worker.sample_bytes.load(std::memory_order_relaxed);
+    statistics.masked_count += worker.masked_count.load(std::memory_order_relaxed);
     statistics.substituted_count += worker.substituted_count.load(std::memory_order_relaxed);
   }
   statistics.find_storage_waits();

@@ -17,6 +17,7 @@
 #include "loader/batch/column.h"
 #include "loader/batch/loader_options.h"
 #include "loader/batch/loader_statistics.h"
+#include "loader/batch/sample_order.h"
 #include "loader/shards/dataset.h"
 
 namespace penstock {
@@ -25,9 +26,10 @@ namespace penstock {
 /// destroyed.
 ///
 /// Rows 0 .. count-1 hold samples. Rows count .. rows-1 are padding, with weight 0, label 0, id ~0 and zeroed pixels. A
-/// substituted row (OnCorrupt) counts as a sample and keeps its label and id, but has weight 0 and zeroed pixels. In a
-/// mix, a row whose partner is corrupt is substituted too. Padding rows have second label 0 and mix weight 1, and are
-/// no row's partner. In columns of makers padding and substituted rows are zero.
+/// masked row (OnCorrupt) counts as a sample and keeps its label and id, but has weight 0 and zeroed pixels. In a mix,
+/// a row whose partner is corrupt is masked too. Padding rows have second label 0 and mix weight 1, and are no row's
+/// partner. In columns of makers padding and masked rows are zero. A substituted row has the label, the id and all else
+/// of the other sample.
 ///
 /// Thread-safety: a Batch may be released on any thread; it must not outlive its loader, unless that gives its batches
 /// away (LoaderOptions).
@@ -42,13 +44,14 @@ class Batch {
   int64_t rows() const;             ///< Rows allocated: Partition::rows_per_rank().
   int64_t count() const;            ///< Rows with a sample.
   int64_t global_count() const;     ///< Samples of all ranks in this batch.
+  int64_t corrupt_count() const;    ///< Rows whose sample is corrupt: they are masked or substituted.
   uint64_t first_position() const;  ///< Row i has position first_position() + i in the epoch.
   Extent extent() const;            ///< The extent of one rendered sample.
   Layout layout() const;
   std::span<const std::byte> pixels() const;  ///< f32 rows x C x H x W, or u8 rows x H x W x C.
   std::span<const int64_t> labels() const;
   std::span<const uint64_t> ids() const;
-  std::span<const float> weights() const;  ///< 1, or 0 for padding and substituted rows.
+  std::span<const float> weights() const;  ///< 1, or 0 for padding and masked rows.
   /// The labels of the partners that were mixed into the rows (mixup, cutmix). Empty without such a transform, as is
   /// mix_weights().
   std::span<const int64_t> second_labels() const;
@@ -71,9 +74,13 @@ class Batch {
   std::unique_ptr<Handle> handle_;
 };
 
-/// Determinism: the bytes of batch k of epoch e depend on (data set, pipeline, layout, dct_scale, columns, on_corrupt,
-/// seed, shuffle, tail, batch size, e, k) and, for which rows are this rank's, on rank and world size. They depend on
-/// nothing else: not on workers, prefetch or timing.
+/// Throws corrupt_error `<where>: ...` where more than `most`, a share of 0 to 1, of 1,000 rows or more are of corrupt
+/// samples: then the data are at fault, and not a few of their samples.
+void check_corrupt_share(const std::string& where, int64_t corrupt_count, int64_t row_count, double most);
+
+/// Determinism: the bytes of batch k of epoch e depend on (data set, subset, sampler, pipeline, layout, dct_scale,
+/// columns, on_corrupt, seed, shuffle, tail, batch size, e, k) and, for which rows are this rank's, on rank and world
+/// size. They depend on nothing else: not on workers, prefetch or timing.
 ///
 /// Memory: prefetch + 2 slots, one allocation each, made by the constructor and then reused for all epochs. Batch k,
 /// counted over epochs, is always in slot k mod (prefetch + 2). The two batches that were taken last may be held
@@ -84,9 +91,10 @@ class Batch {
 /// Errors: the constructor throws config_error, and device_error when the system does not give the memory or the
 /// threads. What a worker throws is rethrown by the next() that would have returned that batch, naming shard, sample id
 /// and byte offset; the following next() goes on with the batch after it. When several rows of a batch fail, the error
-/// is that of the lowest row. With OnCorrupt::kSubstitute a corrupt sample does not throw: its row is zeroed and gets
-/// weight 0. A shard that is cut short while it is read, or a disk error, is an io_error in either case. When the cut
-/// hit no page that was read, the first next() after the last batch throws it, and the following one ends the epoch.
+/// is that of the lowest row. With OnCorrupt::kMask or kSubstitute a corrupt sample does not throw, unless there are
+/// too many of them (LoaderOptions::most_corrupt). A shard that is cut short while it is read, or a disk error, is an
+/// io_error in either case. When the cut hit no page that was read, the first next() after the last batch throws it,
+/// and the following one ends the epoch.
 ///
 /// Rank-local shuffling: rank r opens only the shards r, r + world size, ..., and positions count through rank 0's
 /// samples, then rank 1's, and so on.
@@ -118,6 +126,7 @@ class Loader {
 
   int64_t batches_per_epoch() const;   ///< The same at every rank: the steps per epoch.
   uint64_t samples_per_epoch() const;  ///< Samples of this rank, without padding.
+  const SampleOrder& order() const;    ///< Which samples the epochs have.
   Extent extent() const;               ///< The extent of one rendered sample.
   const LoaderOptions& options() const;
   size_t slot_bytes() const;            ///< Bytes of all slots together, and of batches that were given away.

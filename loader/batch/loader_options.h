@@ -3,8 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "augment/render.h"
 #include "loader/codecs/codec.h"
@@ -14,7 +17,14 @@
 namespace penstock {
 
 enum class Shuffle { kNone, kGlobal, kRankLocal };
-enum class OnCorrupt { kFail, kSubstitute };
+/// What a corrupt sample does.
+enum class OnCorrupt {
+  kFail,  ///< Its batch is an error.
+  kMask,  ///< Its row has zeroed pixels and weight 0.
+  /// Another sample of its class has its row: the first of 8 candidates that is not corrupt (Substitutes). If all are,
+  /// its row is masked.
+  kSubstitute,
+};
 
 /// When JPEGs are decoded at the smallest DCT scale at which every output pixel still covers a decoded pixel. That
 /// changes the pixels, and with them the digest; docs/TRANSFORMS.md says how much.
@@ -53,12 +63,27 @@ struct LoaderOptions {
   Tail tail = Tail::kPad;
   ShortBatch short_batch = ShortBatch::kEvenly;  ///< Not with rank-local shuffling.
   Shuffle shuffle = Shuffle::kGlobal;
+  /// Which samples an epoch has, and how often: specs of a subset (loader/samplers/subset.h), a file of ids that are
+  /// left out, and the spec of a sampler (loader/samplers). Empty: all samples, once. Not with rank-local shuffling.
+  std::string subset = {}, exclude_ids = {}, sampler = {};
+  /// For the sampler `weighted`: a number for every sample of the data set, in the order of their indices. Shared, so
+  /// that copies of the options cost nothing; null: none.
+  std::shared_ptr<const std::vector<double>> weights = {};
   uint64_t seed = 0;
   int64_t epoch_count = -1;  ///< Batches of this epoch and later ones are not made ahead; -1: no such limit.
   Layout layout = Layout::kF32Nchw;
   OnCorrupt on_corrupt = OnCorrupt::kFail;
+  /// A file that gets a line for each corrupt sample that is met, unless it is an error; lines are appended, and
+  /// nothing ever reads them. Empty: none.
+  std::filesystem::path quarantine = {};
+  /// next() throws corrupt_error where more than this share of the rows that were delivered, of 1,000 or more, are of
+  /// corrupt samples. 1: never.
+  double most_corrupt = 0.01;
   DecodePath decode = DecodePath::kAuto;  ///< How JPEGs are decoded; every path gives the same bytes.
   DctScale dct_scale = DctScale::kAuto;
+  /// Lists of transforms besides the loader's own: each gives a column `view1`, `view2`, ... with the pixels of the
+  /// same samples, and random numbers of its own. None of them may mix rows.
+  std::vector<std::string> views = {};
   std::string columns = {};      ///< Specs of column makers (loader/batch/column.h), such as `mean,angle(unit=degree)`.
   int64_t emulated_load_ns = 0;  ///< Processor time wasted per sample, to emulate a slower loader.
   /// Once this is true no more time is wasted. Workers call it every 10 ms, several at once. Empty: it is never true.

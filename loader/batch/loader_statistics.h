@@ -34,10 +34,11 @@ struct LoaderStatistics {
   StageTime read, decode, plan, render;  // per sample
   StageTime wait;                        // per call of next(): how long the consumer waited
   uint64_t batch_count = 0;
-  uint64_t ready_count = 0;  // batches that were ready when next() was called
-  uint64_t substituted_count = 0;
-  uint64_t sample_bytes = 0;    // stored bytes of the samples made
-  std::vector<Worker> workers;  // one entry per worker
+  uint64_t ready_count = 0;        // batches that were ready when next() was called
+  uint64_t masked_count = 0;       // rows of corrupt samples, or with a corrupt partner, that were zeroed
+  uint64_t substituted_count = 0;  // such rows that other samples have
+  uint64_t sample_bytes = 0;       // stored bytes of the samples made
+  std::vector<Worker> workers;     // one entry per worker
 
   /// Computes every worker's storage_ms. Loader::statistics() has called it already. While a worker makes rows, the
   /// only thing that it sleeps for is a page that is not in memory. A page fault of any worker shows that there was

@@ -28,7 +28,7 @@ inline std::map<std::string, Shuffle> shuffle_names() {
 inline std::map<std::string, Tail> tail_names() { return {{"pad", Tail::kPad}, {"drop", Tail::kDrop}}; }
 
 inline std::map<std::string, OnCorrupt> on_corrupt_names() {
-  return {{"fail", OnCorrupt::kFail}, {"substitute", OnCorrupt::kSubstitute}};
+  return {{"fail", OnCorrupt::kFail}, {"mask", OnCorrupt::kMask}, {"substitute", OnCorrupt::kSubstitute}};
 }
 
 inline std::map<std::string, DecodePath> decode_names() {

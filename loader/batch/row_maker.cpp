@@ -7,7 +7,6 @@
 #include <new>
 #include <utility>
 
-#include "augment/footprint.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/limits.h"
@@ -17,7 +16,6 @@
 namespace penstock::detail {
 namespace {
 
-constexpr int kFullScale = 8;    // DCT scale, in eighths
 constexpr int kTimedEvery = 17;  // not a power of two, so that the timed rows wander over the batch
 constexpr int64_t kAlwaysTimedNs = 20000;
 constexpr size_t kPrefetchBytes = 4096;
@@ -55,13 +53,23 @@ void prefetch_after(const std::vector<RowWorker::Row>& rows, int64_t k, int64_t 
   if (k + kRowsAhead < count) prefetch(rows[static_cast<size_t>(k + kRowsAhead)].sample);
 }
 
-std::string size_text(int height, int width) { return concat(height, " x ", width); }
-
 std::vector<std::unique_ptr<const ColumnMaker>> makers_of(const std::string& columns, const ColumnContext& context) {
   std::vector<std::unique_ptr<const ColumnMaker>> makers;
   for (const Spec& spec : parse_spec_list(ColumnKind::kName, columns))
     makers.push_back(ColumnRegistry::make(spec, context));
   return makers;
+}
+
+std::vector<RowRenderer> views_of(const std::shared_ptr<const Dataset>& dataset, const LoaderOptions& options) {
+  std::vector<RowRenderer> views;
+  for (const auto& text : options.views) {
+    Pipeline pipeline(text, dataset->manifest().statistics);
+    if (pipeline.batch_mix().kind != BatchMix::Kind::kNone)
+      throw config_error(
+          concat("views: ", in_quotes(text), " mixes rows of a batch; expected transforms of one sample"));
+    views.emplace_back(dataset, std::move(pipeline), options, static_cast<int>(views.size()) + 1);
+  }
+  return views;
 }
 
 std::vector<size_t> counts_of(const std::vector<std::unique_ptr<const ColumnMaker>>& makers) {
@@ -76,51 +84,45 @@ std::vector<size_t> counts_of(const std::vector<std::unique_ptr<const ColumnMake
 
 }  // namespace
 
-/// Times the stages of one row, when the row is one of those that are timed.
-class RowMaker::Laps {
- public:
-  explicit Laps(uint64_t weight) : weight_(weight), start_ns_(weight > 0 ? now_ns() : 0), last_ns_(start_ns_) {}
-  void end_of(Histogram& stage) {
-    if (weight_ == 0) return;
-    const int64_t now = now_ns();
-    stage.add(now - last_ns_, weight_);
-    last_ns_ = now;
-  }
-  int64_t total_ns() const { return last_ns_ - start_ns_; }
-
- private:
-  uint64_t weight_;
-  int64_t start_ns_, last_ns_;
-};
-
 RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, const LoaderOptions& options)
     : dataset_(std::move(dataset)),
-      pipeline_(std::move(pipeline)),
+      renderer_(dataset_, std::move(pipeline), options),
+      views_(views_of(dataset_, options)),
       seed_(options.seed),
       shuffle_(options.shuffle),
       layout_(options.layout),
-      on_corrupt_(options.on_corrupt),
-      decode_(options.decode),
-      scales_dct_(scales_dct(options.dct_scale, pipeline_)),
       emulated_load_ns_(options.emulated_load_ns),
       ends_emulated_load_(options.ends_emulated_load),
       leaves_out_(options.leaves_out),
       samples_(*dataset_, options),
-      extent_(find_extent()),
+      mender_(*dataset_, samples_, options),
+      extent_(renderer_.extent()),
       row_bytes_(rendered_bytes(options.layout, extent_)),
       makers_(makers_of(options.columns, {*dataset_, extent_, layout_})),
       column_counts_(counts_of(makers_)),
       format_(partition().rows_per_rank(), extent_, layout_, mixes(), made_columns()) {
+  if (!views_.empty() && mixes())
+    throw config_error(concat("loader: has ", views_.size() + 1, " views, and the transforms ",
+                              renderer_.pipeline().text(), " mix rows of a batch; expected one of the two"));
   if (leaves_out_ && mixes())
-    throw bug_error(concat("loader: leaves samples out, and the transforms ", pipeline_.text(),
+    throw bug_error(concat("loader: leaves samples out, and the transforms ", renderer_.pipeline().text(),
                            " mix rows of a batch; expected one of the two"));
-  if (leaves_out_ && !makers_.empty())
+  for (const auto& maker : makers_)
+    if (mixes() && maker->is_in_pixels())
+      throw config_error(concat("columns: ", maker->columns().front().name, " is in pixels, and the transforms ",
+                                renderer_.pipeline().text(), " mix the pixels of two rows; expected one of the two"));
+  if (leaves_out_ && (!makers_.empty() || !views_.empty()))
+    throw bug_error(concat("loader: leaves samples out, and has ",
+                           makers_.empty() ? "views" : "the columns " + options.columns, "; expected one of the two"));
+  if (leaves_out_ && options.on_corrupt == OnCorrupt::kSubstitute)
     throw bug_error(
-        concat("loader: leaves samples out, and has the columns ", options.columns, "; expected one of the two"));
+        "loader: leaves samples out, and puts others in the place of corrupt ones; expected one of the two");
 }
 
 std::vector<Column> RowMaker::made_columns() const {
   std::vector<Column> columns;
+  for (const auto& view : views_)
+    columns.push_back(pixel_column(concat("view", columns.size() + 1), view.extent(), view.layout()));
   for (const auto& maker : makers_)
     for (auto& column : maker->columns()) columns.push_back(std::move(column));
   return columns;
@@ -138,22 +140,14 @@ KnownColumns RowMaker::columns_in(std::byte* block) const {
   return columns;
 }
 
-Extent RowMaker::find_extent() const {
-  const auto& manifest = dataset_->manifest();
-  const Sample nothing{.extent = {1, 1, manifest.channels}};
-  const Sample example = dataset_->example().value_or(nothing);
-  const Plan whole = Plan::upright(example.orientation, example.extent.height, example.extent.width);
-  const Plan plan = pipeline_.plan(whole, seed_, 0, example.id);
-  return {plan.output_height, plan.output_width, manifest.channels};
-}
-
 /// With rank-local shuffling the partners are this rank's own rows, because no other rank's shards are open here.
 RowMaker::BatchContext RowMaker::context_of(int64_t epoch, int64_t index) const {
-  BatchContext context{.epoch = epoch, .rows = samples_.partition().rows(index), .order = samples_.order_of(epoch)};
+  BatchContext context{
+      .epoch = epoch, .index = index, .rows = samples_.partition().rows(index), .order = samples_.order_of(epoch)};
   if (!mixes()) return context;
   const auto& rows = context.rows;
   const bool is_local = shuffle_ == Shuffle::kRankLocal;
-  context.mix = batch_plan(pipeline_.batch_mix(), seed_, static_cast<uint32_t>(epoch), static_cast<uint64_t>(index),
+  context.mix = batch_plan(pipeline().batch_mix(), seed_, static_cast<uint32_t>(epoch), static_cast<uint64_t>(index),
                            is_local ? rows.count : rows.global_count, extent_.height, extent_.width);
   if (context.mix.mix_weight == 1) context.mix.kind = BatchMix::Kind::kNone;  // the partner would not be visible
   context.mix_row = rows.first_row;
@@ -189,37 +183,64 @@ void RowMaker::make_group(const BatchContext& context, int64_t begin, int64_t en
   int64_t made_count = is_mixed ? 2 * found_count : found_count;
   for (int64_t k = 0; k < found_count; ++k) {
     auto& row = worker.rows[static_cast<size_t>(k)];
-    const auto& partner = is_mixed ? worker.partners[static_cast<size_t>(k)] : row;
+    auto& partner = is_mixed ? worker.partners[static_cast<size_t>(k)] : row;
     prefetch_after(worker.rows, k, found_count);
     if (is_mixed) prefetch_after(worker.partners, k, found_count);
     const int64_t i = begin + k;
     std::byte* const output = columns.pixels + static_cast<size_t>(i) * row_bytes_;
-    row.is_substituted |= partner.is_substituted;
+    bool is_masked = false;
     if (row.is_left_out) {
       --made_count;
-    } else if (!row.is_substituted) {
+    } else if (row.is_corrupt || partner.is_corrupt) {
+      is_masked = !mend(context, row, partner, i, nullptr, columns, worker);
+    } else {
       try {
-        is_mixed ? make_mixed(context, row, partner, output, worker) : make_row(context, row, output, worker);
-        if (!makers_.empty()) make_columns(context, row, i, columns.block);
+        make_whole(context, row, partner, i, columns, worker);
       } catch (const Error& error) {
-        if (!is_forgiven(error)) throw;
-        row.is_substituted = true;
+        if (!mender_.is_forgiven(error)) throw;
+        is_masked = !mend(context, row, partner, i, &error, columns, worker);
       }
     }
-    if (row.is_substituted) {
+    if (is_masked) {
       std::memset(output, 0, row_bytes_);
       clear_columns(i, i + 1, columns.block);
-      worker.substituted_count.fetch_add(1, std::memory_order_relaxed);
     }
     columns.labels[i] = row.sample.label;
     columns.ids[i] = row.sample.id;
-    columns.weights[i] = row.is_substituted ? 0.0F : 1.0F;
+    columns.weights[i] = is_masked ? 0.0F : 1.0F;
     if (columns.second_labels == nullptr) continue;
     columns.second_labels[i] = partner.sample.label;
     columns.mix_weights[i] = is_mixed ? context.mix.mix_weight : 1.0F;
   }
   worker.made_count.fetch_add(static_cast<uint64_t>(made_count), std::memory_order_relaxed);
   if (failure) std::rethrow_exception(failure);
+}
+
+/// Row i with its columns. Without a mix, `partner` is the row itself.
+void RowMaker::make_whole(const BatchContext& context, const RowWorker::Row& row, const RowWorker::Row& partner,
+                          int64_t i, const KnownColumns& columns, RowWorker& worker) const {
+  std::byte* const output = columns.pixels + static_cast<size_t>(i) * row_bytes_;
+  &partner == &row ? make_row(context, row, output, worker) : make_mixed(context, row, partner, output, worker);
+  for (size_t view = 0; view < views_.size(); ++view) make_view(context, row, view, i, columns.block, worker);
+  if (makers_.empty()) return;
+  // The last row that was rendered in a mix is the partner.
+  if (&partner != &row) worker.drawn_plan = renderer_.plan_of(context.epoch, row);
+  make_columns(context, row, worker.drawn_plan, i, columns.block);
+}
+
+/// Makes row i where its sample or its partner is corrupt; returns whether it could be made with others.
+bool RowMaker::mend(const BatchContext& context, RowWorker::Row& row, RowWorker::Row& partner, int64_t i,
+                    const Error* error, const KnownColumns& columns, RowWorker& worker) const {
+  const uint64_t position = context.rows.first_position + static_cast<uint64_t>(i);
+  const bool is_mixed = &partner != &row;
+  const uint64_t partner_position =
+      is_mixed ? context.mix_position + static_cast<uint64_t>(context.mix.partner(context.mix_row + i)) : position;
+  const bool is_made = mender_.mend(
+      {context.epoch, context.index, i, row, partner, position, partner_position}, error,
+      [&] { make_whole(context, row, partner, i, columns, worker); },
+      [&](const RowWorker::Row& alone) { make_row(context, alone, worker.partner_pixels.data(), worker); });
+  (is_made ? worker.substituted_count : worker.masked_count).fetch_add(1, std::memory_order_relaxed);
+  return is_made;
 }
 
 /// Fills worker.rows, and in a mix worker.partners, from the data set, up to the first row that fails. `failure` then
@@ -229,9 +250,16 @@ int64_t RowMaker::find_rows(const BatchContext& context, int64_t begin, int64_t 
                             std::exception_ptr& failure) const {
   // The indices are computed in loops of their own, so that in look_up() the processor can load the columns of several
   // samples at once.
-  for (int64_t row = begin; row < end; ++row) {
-    worker.rows[static_cast<size_t>(row - begin)].index =
-        samples_.index_at(context.order, context.rows.first_position + static_cast<uint64_t>(row));
+  if (samples_.is_plain()) {
+    for (int64_t row = begin; row < end; ++row) {
+      auto& to = worker.rows[static_cast<size_t>(row - begin)];
+      to.index = samples_.index_at(context.order, context.rows.first_position + static_cast<uint64_t>(row));
+      to.copy = 0;
+    }
+  } else {
+    for (int64_t row = begin; row < end; ++row)
+      worker.rows[static_cast<size_t>(row - begin)].place_at(
+          samples_.place_at(context.order, context.rows.first_position + static_cast<uint64_t>(row)));
   }
   const int64_t found_count = look_up(worker.rows, end - begin, worker, failure);
   if (context.mix.kind == BatchMix::Kind::kNone) return found_count;
@@ -239,8 +267,8 @@ int64_t RowMaker::find_rows(const BatchContext& context, int64_t begin, int64_t 
   worker.partner_pixels.resize(row_bytes_);
   for (int64_t k = 0; k < found_count; ++k) {
     const int64_t partner = context.mix.partner(context.mix_row + begin + k);
-    worker.partners[static_cast<size_t>(k)].index =
-        samples_.index_at(context.order, context.mix_position + static_cast<uint64_t>(partner));
+    worker.partners[static_cast<size_t>(k)].place_at(
+        samples_.place_at(context.order, context.mix_position + static_cast<uint64_t>(partner)));
   }
   return look_up(worker.partners, found_count, worker, failure);
 }
@@ -251,17 +279,17 @@ int64_t RowMaker::look_up(std::vector<RowWorker::Row>& rows, int64_t count, RowW
   int64_t i = 0;
   for (; i < count; ++i) {
     auto& row = rows[static_cast<size_t>(i)];
-    row.is_substituted = false;
+    row.is_corrupt = false;
     row.is_left_out = leaves_out_ && leaves_out_(row.index);
     try {
       row.sample = row.is_left_out ? dataset_->at(row.index) : dataset_->checked_at(row.index);
     } catch (const Error& error) {
-      if (!is_forgiven(error)) {
+      if (!mender_.is_forgiven(error)) {
         failure = std::current_exception();
         break;
       }
       row.sample = dataset_->at(row.index);
-      row.is_substituted = true;
+      mender_.mark(row, error);
     }
   }
   uint64_t byte_count = 0;
@@ -303,19 +331,29 @@ void RowMaker::make_row(const BatchContext& context, const RowWorker::Row& row, 
   worker.until_timed = worker.timed_every;
 }
 
-/// The plan is drawn again, so that rows cost nothing more where no maker asks for it.
-void RowMaker::make_columns(const BatchContext& context, const RowWorker::Row& row, int64_t i, std::byte* block) const {
-  const Plan plan = plan_of(context.epoch, row);
+void RowMaker::make_columns(const BatchContext& context, const RowWorker::Row& row, const Plan& plan, int64_t i,
+                            std::byte* block) const {
   const auto place = static_cast<size_t>(i);
   const auto* const pixels = format_.begin<const std::byte>(block, Column::kImages) + place * row_bytes_;
   const ColumnRow whole{row.sample, row.index, context.epoch, plan, {pixels, row_bytes_}};
-  size_t number = format_.made_begin();
+  size_t number = format_.made_begin() + views_.size();
   std::array<std::byte*, ColumnMaker::kMostColumns> cells{};
   for (size_t k = 0; k < makers_.size(); ++k) {
     for (size_t c = 0; c < column_counts_[k]; ++c, ++number)
       cells[c] = format_.begin<std::byte>(block, number) + place * format_.columns[number].row_bytes();
     makers_[k]->make(whole, {cells.data(), column_counts_[k]});
   }
+}
+
+/// Renders view `view` of a row into its column.
+void RowMaker::make_view(const BatchContext& context, const RowWorker::Row& row, size_t view, int64_t i,
+                         std::byte* block, RowWorker& worker) const {
+  const size_t number = format_.made_begin() + view;
+  std::byte* const output =
+      format_.begin<std::byte>(block, number) + static_cast<size_t>(i) * format_.columns[number].row_bytes();
+  const auto& renderer = views_[view];
+  renderer.render_row(renderer.plan_of(context.epoch, row), row, output, worker.scratch, [] {});
+  if (has_map_faults()) dataset_->check_read(row.index);
 }
 
 void RowMaker::clear_columns(int64_t begin, int64_t end, std::byte* block) const {
@@ -337,66 +375,10 @@ void RowMaker::emulate_load() const {
 /// The caller ends the lap of the render stage.
 void RowMaker::render_row(const BatchContext& context, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
                           Laps& laps) const {
-  const Plan plan = plan_of(context.epoch, row);
+  const Plan plan = renderer_.plan_of(context.epoch, row);
+  if (!makers_.empty()) worker.drawn_plan = plan;
   laps.end_of(worker.plan);
-  const int scale = scale_of(row.sample, plan);
-  if (scale == kFullScale)
-    render_at(scale, plan, row, output, worker, laps);
-  else
-    render_at(scale, at_dct_scale(plan, scale), row, output, worker, laps);
-}
-
-/// `plan` is the plan for the picture decoded at `scale`.
-void RowMaker::render_at(int scale, const Plan& plan, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
-                         Laps& laps) const {
-  const Picture picture = decode(row, plan, scale, worker.scratch);
-  laps.end_of(worker.decode);
-  render(picture, plan, pipeline_.normalization(), layout_, output);
-}
-
-Plan RowMaker::plan_of(int64_t epoch, const RowWorker::Row& row) const {
-  const Extent& extent = row.sample.extent;
-  const Plan whole = Plan::upright(row.sample.orientation, extent.height, extent.width);
-  const Plan plan = pipeline_.plan(whole, seed_, static_cast<uint32_t>(epoch), row.sample.id);
-  if (plan.output_height != extent_.height || plan.output_width != extent_.width)
-    throw other_size(row, plan.output_height, plan.output_width);
-  return plan;
-}
-
-Error RowMaker::other_size(const RowWorker::Row& row, int height, int width) const {
-  const Sample& sample = row.sample;
-  const std::string name = concat("sample ", row.index, " (id ", sample.id, ") of ", dataset_->folder().string());
-  const int side = std::min(extent_.height, extent_.width);
-  return config_error(concat(sample.path.empty() ? name : concat(sample.path, ", ", name), ": is ",
-                             size_text(height, width), " after the transforms, and the first sample is ",
-                             size_text(extent_.height, extent_.width),
-                             "; expected all of one size: add resize(height=", extent_.height, ",width=", extent_.width,
-                             "), center-crop(size=", side, ") or random-resized-crop(size=", side, ")"));
-}
-
-/// The DCT scale at which a JPEG is decoded for this plan, in eighths.
-int RowMaker::scale_of(const Sample& sample, const Plan& plan) const {
-  return scales_dct_ && codec_traits(sample.encoding).is_scalable ? dct_scale(plan) : kFullScale;
-}
-
-/// Returns the pixels that `plan` looks at. Raw pixels are used where they are, so that the footprint of the plan need
-/// not be computed (which takes 4 % of the time of an MNIST sample).
-Picture RowMaker::decode(const RowWorker::Row& row, const Plan& plan, int scale, DecodeScratch& scratch) const {
-  const auto& [height, width, channels] = row.sample.extent;
-  const bool is_raw = row.sample.encoding == Encoding::kRaw;
-  const DecodeRequest request{.region = is_raw ? Region{0, 0, width, height} : footprint(plan),
-                              .dct_scale = scale,
-                              .channels = extent_.channels,
-                              .path = decode_};
-  try {
-    return codec_for(row.sample.encoding).decode(row.sample, request, scratch);
-  } catch (const Error& error) {
-    throw Error(error.kind(), concat(dataset_->where(row.index), ": ", error.what()));
-  } catch (const std::bad_alloc&) {
-    throw memory_error(dataset_->where(row.index),
-                       concat("decoding ", width, " x ", height, " x ", channels, " pixels"),
-                       "fewer workers, or smaller pictures (shardprep pack --resize)");
-  }
+  renderer_.render_row(plan, row, output, worker.scratch, [&] { laps.end_of(worker.decode); });
 }
 
 }  // namespace penstock::detail

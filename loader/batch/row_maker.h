@@ -7,6 +7,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "augment/transform.h"
@@ -15,9 +16,10 @@
 #include "loader/batch/histogram.h"
 #include "loader/batch/loader_options.h"
 #include "loader/batch/loader_statistics.h"
+#include "loader/batch/mender.h"
+#include "loader/batch/row_renderer.h"
 #include "loader/batch/sample_order.h"
 #include "loader/codecs/codec.h"
-#include "loader/order/order.h"
 #include "loader/order/partition.h"
 #include "loader/shards/dataset.h"
 
@@ -37,21 +39,17 @@ struct KnownColumns {
 /// What a worker keeps between rows. Nothing here is shared, so that nothing is locked, and nothing is allocated per
 /// row.
 struct alignas(128) RowWorker {  // 128: neighbouring cache lines are fetched in pairs
-  struct Row {
-    uint64_t index = 0;  // in the split
-    Sample sample;
-    bool is_substituted = false;
-    bool is_left_out = false;
-  };
+  using Row = FoundRow;
   static constexpr int64_t kGroup = 64;  // rows that are looked up together; they take 8 KB
 
   std::vector<Row> rows = std::vector<Row>(kGroup);
   std::vector<Row> partners;              // one entry per row of `rows`; empty until the first mix
   std::vector<std::byte> partner_pixels;  // the pixels of one partner; empty until the first mix
+  Plan drawn_plan;                        // of the row that was rendered last; written where there are makers only
   DecodeScratch scratch;
   int timed_every = 1, until_timed = 1;  // rows
   Histogram read, plan, decode, render;
-  std::atomic<uint64_t> made_count{0}, substituted_count{0}, sample_bytes{0};
+  std::atomic<uint64_t> made_count{0}, masked_count{0}, substituted_count{0}, sample_bytes{0};
 };
 
 /// Thread-safety: const members may be called on any thread, each with a RowWorker of its own.
@@ -64,24 +62,26 @@ class RowMaker {
   const Dataset& dataset() const { return *dataset_; }
   const Partition& partition() const { return samples_.partition(); }
   const BatchFormat& format() const { return format_; }
+  const SampleOrder& samples() const { return samples_; }
+  CorruptRows& corrupt_rows() const { return mender_.rows(); }
 
   /// Makes rows [begin, end) of batch `index` of `epoch`. Stops at the first row that fails, and throws its error.
   void make(int64_t epoch, int64_t index, int64_t begin, int64_t end, std::byte* block, RowWorker& worker) const;
 
  private:
-  class Laps;
+  using Laps = StageLaps;
   struct BatchContext {
-    int64_t epoch;
+    int64_t epoch, index;
     Partition::Rows rows;
-    Order order;
+    EpochOrder order;
     BatchPlan mix{};            // kNone: this batch is not mixed
     uint64_t mix_position = 0;  // the position in the epoch that is position 0 of `mix`
     int64_t mix_row = 0;        // the position in `mix` of this rank's row 0
   };
 
-  Extent find_extent() const;
   std::vector<Column> made_columns() const;
-  bool mixes() const { return pipeline_.batch_mix().kind != BatchMix::Kind::kNone; }
+  const Pipeline& pipeline() const { return renderer_.pipeline(); }
+  bool mixes() const { return pipeline().batch_mix().kind != BatchMix::Kind::kNone; }
   KnownColumns columns_in(std::byte* block) const;
   BatchContext context_of(int64_t epoch, int64_t index) const;
   void make_group(const BatchContext& context, int64_t begin, int64_t end, const KnownColumns& columns,
@@ -90,7 +90,14 @@ class RowMaker {
                     std::exception_ptr& failure) const;
   int64_t look_up(std::vector<RowWorker::Row>& rows, int64_t count, RowWorker& worker,
                   std::exception_ptr& failure) const;
-  void make_columns(const BatchContext& context, const RowWorker::Row& row, int64_t i, std::byte* block) const;
+  void make_whole(const BatchContext& context, const RowWorker::Row& row, const RowWorker::Row& partner, int64_t i,
+                  const KnownColumns& columns, RowWorker& worker) const;
+  bool mend(const BatchContext& context, RowWorker::Row& row, RowWorker::Row& partner, int64_t i, const Error* error,
+            const KnownColumns& columns, RowWorker& worker) const;
+  void make_columns(const BatchContext& context, const RowWorker::Row& row, const Plan& plan, int64_t i,
+                    std::byte* block) const;
+  void make_view(const BatchContext& context, const RowWorker::Row& row, size_t view, int64_t i, std::byte* block,
+                 RowWorker& worker) const;
   void clear_columns(int64_t begin, int64_t end, std::byte* block) const;
   void emulate_load() const;
   void make_mixed(const BatchContext& context, const RowWorker::Row& row, const RowWorker::Row& partner,
@@ -99,28 +106,18 @@ class RowMaker {
                 std::byte* blended = nullptr) const;
   void render_row(const BatchContext& context, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
                   Laps& laps) const;
-  void render_at(int scale, const Plan& plan, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
-                 Laps& laps) const;
-  Plan plan_of(int64_t epoch, const RowWorker::Row& row) const;
-  Error other_size(const RowWorker::Row& row, int height, int width) const;  ///< Says which transforms would help.
-  int scale_of(const Sample& sample, const Plan& plan) const;
-  Picture decode(const RowWorker::Row& row, const Plan& plan, int scale, DecodeScratch& scratch) const;
-  bool is_forgiven(const Error& error) const {
-    return on_corrupt_ == OnCorrupt::kSubstitute && error.kind() == ErrorKind::kCorrupt;
-  }
 
   std::shared_ptr<const Dataset> dataset_;
-  Pipeline pipeline_;
+  RowRenderer renderer_;
+  std::vector<RowRenderer> views_;
   uint64_t seed_;
   Shuffle shuffle_;
   Layout layout_;
-  OnCorrupt on_corrupt_;
-  DecodePath decode_;
-  bool scales_dct_;
   int64_t emulated_load_ns_;
   std::function<bool()> ends_emulated_load_;
   std::function<bool(uint64_t)> leaves_out_;
   SampleOrder samples_;
+  Mender mender_;
   Extent extent_;     // of one rendered sample
   size_t row_bytes_;  // of its pixels
   std::vector<std::unique_ptr<const ColumnMaker>> makers_;

@@ -1,8 +1,14 @@
 // SampleOrder and partition_of(): shards that belong to ranks, or one order for all of them.
 #include "loader/batch/sample_order.h"
 
+#include <cstdio>
+#include <utility>
+
 #include "core/error.h"
+#include "core/number_text.h"
 #include "core/text.h"
+#include "loader/order/mix.h"
+#include "loader/samplers/subset.h"
 
 namespace penstock {
 namespace {
@@ -15,28 +21,74 @@ std::vector<uint64_t> rank_sizes_of(const Dataset& dataset, int world_size) {
   return sizes;
 }
 
+/// Throws config_error that names what chooses samples, where shards belong to ranks.
+void refuse_choice(const LoaderOptions& options) {
+  const auto& [name, value] = !options.subset.empty()        ? std::pair("subset", options.subset)
+                              : !options.exclude_ids.empty() ? std::pair("exclude-ids", options.exclude_ids)
+                                                             : std::pair("sampler", options.sampler);
+  if (!value.empty())
+    throw config_error(concat("loader: ", name, " ", value,
+                              " with rank-local shuffling, where a rank knows its own shards alone; expected global "
+                              "shuffling, or none"));
+}
+
+std::string names_of(const LoaderOptions& options) {
+  std::vector<std::string> names;
+  if (!options.subset.empty()) names.push_back("subset " + options.subset);
+  if (!options.exclude_ids.empty()) names.push_back("without " + options.exclude_ids);
+  if (!options.sampler.empty()) names.push_back("sampler " + options.sampler);
+  return join(names);
+}
+
 }  // namespace
 
+uint64_t seed_of_copy(uint64_t seed, uint32_t copy) { return copy == 0 ? seed : detail::keyed_bits(seed, copy, 0xC0); }
+
 Partition partition_of(const Dataset& dataset, const LoaderOptions& options) {
-  if (options.shuffle != Shuffle::kRankLocal)
-    return {dataset.size(), options.batch_size, options.rank, options.world_size, options.tail, options.short_batch};
-  if (dataset.shard_count() < options.world_size) {
-    throw config_error(
-        concat("loader: rank-local shuffling of ", dataset.shard_count(), " shards over ", options.world_size,
-               " ranks; expected a shard or more for each rank: pack with more --shards, or shuffle globally"));
-  }
-  return Partition::rank_local(rank_sizes_of(dataset, options.world_size), options.batch_size, options.rank,
-                               options.tail);
+  return SampleOrder(dataset, options).partition();
 }
 
 SampleOrder::SampleOrder(const Dataset& dataset, const LoaderOptions& options)
     : seed_(options.seed),
       rank_(options.rank),
       shuffle_(options.shuffle),
-      partition_(partition_of(dataset, options)),
-      local_count_(dataset.size()) {
-  if (shuffle_ != Shuffle::kRankLocal) return;
+      local_count_(dataset.size()),
+      names_(names_of(options)),
+      weights_(options.weights) {
+  if (weights_ && options.sampler.empty())
+    throw config_error(concat("loader: ", weights_->size(), " weights without a sampler; expected sampler weighted"));
+  if (shuffle_ == Shuffle::kRankLocal) {
+    refuse_choice(options);
+    add_spans(dataset, options);
+    rows_ = dataset.size();
+    return;
+  }
+  if (!options.subset.empty() || !options.exclude_ids.empty()) {
+    subset_ = subset_of(dataset, options.subset, options.exclude_ids);
+    local_count_ = subset_->size();
+  }
+  rows_ = local_count_;
+  if (!options.sampler.empty()) {
+    sampler_ = SamplerRegistry::make(parse_spec(SamplerKind::kName, options.sampler),
+                                     SamplerContext{.dataset = dataset,
+                                                    .subset = subset_ ? &*subset_ : nullptr,
+                                                    .weights = weights_.get(),
+                                                    .seed = seed_,
+                                                    .is_shuffled = shuffle_ == Shuffle::kGlobal,
+                                                    .batch_size = options.batch_size});
+    rows_ = sampler_->rows();
+  }
+  partition_.emplace(rows_, options.batch_size, options.rank, options.world_size, options.tail, options.short_batch);
+}
+
+void SampleOrder::add_spans(const Dataset& dataset, const LoaderOptions& options) {
+  if (dataset.shard_count() < options.world_size) {
+    throw config_error(
+        concat("loader: rank-local shuffling of ", dataset.shard_count(), " shards over ", options.world_size,
+               " ranks; expected a shard or more for each rank: pack with more --shards, or shuffle globally"));
+  }
   const auto rank_sizes = rank_sizes_of(dataset, options.world_size);
+  partition_ = Partition::rank_local(rank_sizes, options.batch_size, options.rank, options.tail);
   local_count_ = 0;
   for (int shard = options.rank; shard < dataset.shard_count(); shard += options.world_size) {
     spans_.push_back({local_count_, dataset.shard_begin(shard)});
@@ -45,11 +97,47 @@ SampleOrder::SampleOrder(const Dataset& dataset, const LoaderOptions& options)
   for (int rank = 0; rank < options.rank; ++rank) first_position_ += rank_sizes[static_cast<size_t>(rank)];
 }
 
-Order SampleOrder::order_of(int64_t epoch) const {
-  if (shuffle_ == Shuffle::kNone) return Order::sequential(local_count_);
+EpochOrder SampleOrder::order_of(int64_t epoch) const {
+  if (sampler_) {
+    const std::lock_guard lock(mutex_);
+    Kept& kept = kept_[static_cast<size_t>(epoch) % kept_.size()];
+    if (kept.epoch != epoch) kept = {epoch, sampler_->epoch(epoch)};
+    return {Order::sequential(rows_), kept.sampled};
+  }
+  if (shuffle_ == Shuffle::kNone) return {Order::sequential(local_count_)};
   // Ranks that shuffle their own shards must not all use one permutation.
   const uint64_t rank_key = shuffle_ == Shuffle::kRankLocal ? (static_cast<uint64_t>(rank_) + 1) << 32 : 0;
-  return Order::shuffled(local_count_, seed_, static_cast<uint64_t>(epoch) | rank_key);
+  return {Order::shuffled(local_count_, seed_, static_cast<uint64_t>(epoch) | rank_key)};
+}
+
+SampleOrder::Place SampleOrder::place_at(const EpochOrder& order, uint64_t position) const {
+  if (is_plain()) return {index_at(order, position), 0};
+  const Draw draw = order.sampled ? order.sampled->at(position) : Draw{order.order.at(position), 0};
+  return {subset_ ? (*subset_)[draw.element] : draw.element, draw.copy};
+}
+
+uint64_t SampleOrder::index_of(uint64_t k) const {
+  if (subset_) return (*subset_)[k];
+  if (spans_.empty()) return k;
+  const auto after = std::upper_bound(spans_.begin(), spans_.end(), k,
+                                      [](uint64_t value, const Span& span) { return value < span.first_local; });
+  const Span& span = *std::prev(after);
+  return span.first_index + (k - span.first_local);
+}
+
+std::string SampleOrder::text() const {
+  if (is_plain()) return "";
+  return concat(names_, ": ", count_text(rows_, "row"), " per epoch of ", count_text(local_count_, "sample"),
+                sampler_ ? "; " + sampler_->text() : std::string());
+}
+
+std::string SampleOrder::identity(const Dataset& dataset) const {
+  if (is_plain()) return "";
+  const uint64_t chosen = subset_ ? checksum_of(dataset, *subset_) : 0, how = sampler_ ? sampler_->checksum() : 0;
+  char digits[33];
+  std::snprintf(digits, sizeof digits, "%016llx%016llx", static_cast<unsigned long long>(chosen),
+                static_cast<unsigned long long>(how));
+  return concat(names_, ": ", rows_, " rows of ", local_count_, " samples, checksum ", digits);
 }
 
 }  // namespace penstock

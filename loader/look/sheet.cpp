@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/codecs/png_writer.h"
+#include "loader/look/target_drawer.h"
 #include "loader/shards/storage.h"
 
 namespace penstock {
@@ -39,18 +40,29 @@ Sheet empty_sheet(const Extent& cell, const SheetOptions& options) {
   return sheet;
 }
 
-/// Puts the rows of `batch` into the next cells.
-void add(const Batch& batch, int columns, Sheet& sheet) {
+/// Puts the rows of `batch` into the next cells. A grey picture on a sheet with colours has three equal levels.
+void add(const Batch& batch, int columns, const detail::TargetDrawer& drawer, Sheet& sheet) {
   const auto& [height, width, channels] = batch.extent();
-  const size_t row_bytes = size_t{1} * width * channels, sheet_row_bytes = size_t{1} * sheet.extent.width * channels;
+  const int sheet_channels = sheet.extent.channels, copies = sheet_channels / channels;
+  const size_t row_bytes = size_t{1} * width * channels,
+               sheet_row_bytes = size_t{1} * sheet.extent.width * sheet_channels;
   const auto* from = reinterpret_cast<const uint8_t*>(batch.pixels().data());
   for (int64_t i = 0; i < batch.count(); ++i) {
     const size_t cell = sheet.labels.size(), row = cell / columns, column = cell % columns;
-    uint8_t* to = sheet.pixels.data() + row * (height + kGap) * sheet_row_bytes + column * (width + kGap) * channels;
-    for (int y = 0; y < height; ++y, from += row_bytes) std::copy_n(from, row_bytes, to + y * sheet_row_bytes);
+    uint8_t* to =
+        sheet.pixels.data() + row * (height + kGap) * sheet_row_bytes + column * (width + kGap) * sheet_channels;
+    for (int y = 0; y < height; ++y, from += row_bytes)
+      for (size_t k = 0; k < row_bytes; ++k) std::fill_n(to + y * sheet_row_bytes + k * copies, copies, from[k]);
+    if (!drawer.is_empty()) drawer.draw(batch, i, {to, static_cast<ptrdiff_t>(sheet_row_bytes), height, width});
     sheet.labels.push_back(batch.labels()[i]);
     sheet.ids.push_back(batch.ids()[i]);
   }
+}
+
+/// Empty where rows are mixed, which moves the pixels of two samples into one row.
+detail::TargetDrawer drawer_for(const Dataset& dataset, const Pipeline& pipeline, const Extent& cell) {
+  const bool mixes = pipeline.batch_mix().kind != BatchMix::Kind::kNone;
+  return mixes ? detail::TargetDrawer() : detail::TargetDrawer(dataset, cell);
 }
 
 }  // namespace
@@ -66,12 +78,20 @@ Sheet make_sheet(std::shared_ptr<const Dataset> dataset, const Pipeline& pipelin
   loading.prefetch = 1;
   loading.seed = options.seed;
   loading.layout = Layout::kU8Nhwc;
+  Extent cell = Loader(dataset, pipeline, loading).extent();
+  const detail::TargetDrawer drawer = drawer_for(*dataset, pipeline, cell);
+  if (!drawer.is_empty()) {
+    loading.columns = drawer.columns();
+    loading.batch_size = 1;  // instance masks take much memory per picture
+    cell.channels = 3;
+  }
+  const int64_t cell_count = options.sample ? cells : std::min<int64_t>(cells, static_cast<int64_t>(dataset->size()));
   Loader loader(std::move(dataset), pipeline, loading);
-  Sheet sheet = empty_sheet(loader.extent(), options);
-  const int64_t batch_count = options.sample ? cells : 1;
-  for (int64_t i = 0; i < batch_count; ++i) {
-    loader.start_epoch(options.epoch + i, static_cast<int64_t>(options.sample.value_or(0)));
-    add(*loader.next(), options.columns, sheet);
+  Sheet sheet = empty_sheet(cell, options);
+  if (!options.sample) loader.start_epoch(options.epoch);
+  for (int64_t i = 0; static_cast<int64_t>(sheet.labels.size()) < cell_count; ++i) {
+    if (options.sample) loader.start_epoch(options.epoch + i, static_cast<int64_t>(*options.sample));
+    add(*loader.next(), options.columns, drawer, sheet);
   }
   return sheet;
 }

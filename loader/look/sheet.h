@@ -26,7 +26,7 @@ struct SheetOptions {
 };
 
 struct Sheet {
-  Extent extent;                // of the whole sheet
+  Extent extent;                // of the whole sheet; RGB where something is drawn over the pictures
   std::vector<uint8_t> pixels;  // H x W x C, white between the cells and where the data set has too few samples
   std::vector<int64_t> labels;  // one per filled cell, row by row, as the one below
   std::vector<uint64_t> ids;
@@ -36,7 +36,8 @@ struct Sheet {
 };
 
 /// The cells are made by a Loader, so that they are what a training with these transforms and this seed gets, in its
-/// order, before normalisation.
+/// order, before normalisation. Masks, boxes and key points of the data set are drawn over them, but not where the
+/// transforms mix rows.
 /// Errors: config_error for a sheet without cells or of more than 2^28 pixels, for a sample that the data set does not
 /// have, and for a negative epoch; and what a Loader throws, also for a corrupt sample.
 Sheet make_sheet(std::shared_ptr<const Dataset> dataset, const Pipeline& pipeline, const SheetOptions& options);

@@ -3,17 +3,13 @@
 
 #include <bit>
 
+#include "loader/order/mix.h"
+
 namespace penstock {
 namespace {
 
-constexpr uint64_t kGolden = 0x9E3779B97F4A7C15;  // 2^64 / golden ratio: the increment of SplitMix64
-
-/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014, with Stafford's constants, variant 13). It is a bijection.
-constexpr uint64_t mix(uint64_t value) {
-  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9;
-  value = (value ^ (value >> 27)) * 0x94D049BB133111EB;
-  return value ^ (value >> 31);
-}
+using detail::kGolden;
+using detail::mix;
 
 constexpr uint64_t low_bits(int count) { return (uint64_t{1} << count) - 1; }  // Requires count <= 32
 

@@ -8,6 +8,8 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
+#include "loader/codecs/mask_png.h"
+#include "loader/files/instance_masks.h"
 #include "loader/shards/manifest_fields.h"
 
 namespace penstock::detail {
@@ -24,17 +26,38 @@ Extent upright_extent(const Encoded& picture) {
   return picture.orientation > 4 ? Extent{width, height, channels} : picture.extent;
 }
 
-void check_png(const FieldType& type, FieldBytes bytes, const Extent& of) {
-  const std::string where = concat("field ", in_quotes(type.name), ": ");
-  if (detect_encoding(bytes) != Encoding::kPng) throw corrupt_error(where + "is no PNG; expected one");
-  if (type.kind != FieldKind::kMask) return;
-  const Extent found = codec_for(Encoding::kPng).probe(bytes);
-  if (found.height == of.height && found.width == of.width) return;
-  throw corrupt_error(concat(where, "a mask of ", found.height, " x ", found.width, "; expected ", of.height, " x ",
-                             of.width, ", as the picture has"));
+void check_png(const FieldType& type, FieldBytes bytes, int height, int width) {
+  if (detect_encoding(bytes) != Encoding::kPng) throw corrupt_error("is no PNG; expected one");
+  if (type.kind == FieldKind::kMask) decode_mask(bytes, height, width);
+}
+
+/// `of`: how many entries the field has that this one belongs to.
+void check_count(const FieldType& type, FieldBytes bytes, uint64_t of, int height, int width) {
+  if (type.kind == FieldKind::kInstances) return check_instances(type, bytes, of, height, width);
+  const uint64_t count = bytes.size() / type.entry_bytes();
+  if (count != of)
+    throw corrupt_error(concat("field ", in_quotes(type.name), ": ", count, " entries; expected ", of,
+                               ", one for each of ", in_quotes(type.of)));
 }
 
 }  // namespace
+
+void check_entries(const std::vector<FieldType>& types, const std::vector<FieldBytes>& values, int height, int width) {
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (types[i].kind == FieldKind::kMask || types[i].kind == FieldKind::kPicture) {
+      try {
+        check_png(types[i], values[i], height, width);
+      } catch (const Error& error) {
+        throw Error(error.kind(), concat("field ", in_quotes(types[i].name), ": ", error.what()));
+      }
+    }
+    if (types[i].of.empty()) continue;
+    const auto of = static_cast<size_t>(
+        std::find_if(types.begin(), types.end(), [&](const auto& type) { return type.name == types[i].of; }) -
+        types.begin());
+    check_count(types[i], values[i], values[of].size() / types[of].entry_bytes(), height, width);
+  }
+}
 
 std::vector<FieldValue> PackedFields::checked(std::vector<FieldValue> values, const Encoded& picture) const {
   if (values.size() != types.size())
@@ -44,20 +67,8 @@ std::vector<FieldValue> PackedFields::checked(std::vector<FieldValue> values, co
   for (size_t i = 0; i < types.size(); ++i) {
     sorted.push_back(std::move(values[places[i]]));
     check_field_value(types[i], sorted[i], extent.height, extent.width);
-    if (types[i].kind == FieldKind::kMask || types[i].kind == FieldKind::kPicture)
-      check_png(types[i], sorted[i], extent);
   }
-  for (size_t i = 0; i < types.size(); ++i) {
-    if (types[i].of.empty() || types[i].kind == FieldKind::kInstances) continue;
-    const auto of = static_cast<size_t>(
-        std::find_if(types.begin(), types.end(), [&](const auto& type) { return type.name == types[i].of; }) -
-        types.begin());
-    const uint64_t count = sorted[i].size() / types[i].entry_bytes();
-    const uint64_t expected = sorted[of].size() / types[of].entry_bytes();
-    if (count != expected)
-      throw corrupt_error(concat("field ", in_quotes(types[i].name), ": ", count, " entries; expected ", expected,
-                                 ", one for each of ", in_quotes(types[of].name)));
-  }
+  check_entries(types, {sorted.begin(), sorted.end()}, extent.height, extent.width);
   return sorted;
 }
 

@@ -27,6 +27,11 @@ struct PackedFields {
   std::string text() const;
 };
 
+/// Throws corrupt_error `field "x": ...` for what check_field_value() does not see: lists of different lengths where
+/// one is of the other, masks of objects that are none, a mask that is no PNG of the picture's size, and a picture that
+/// is no PNG. `values`: one per type. Requires fields whose `of` is among them, as manifests have them.
+void check_entries(const std::vector<FieldType>& types, const std::vector<FieldBytes>& values, int height, int width);
+
 /// Throws config_error for fields that no manifest can have, and for those in pixels of a picture that is resized.
 PackedFields packed_fields(const Source& source, const StorageOptions& storage);
 

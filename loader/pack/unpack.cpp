@@ -90,7 +90,7 @@ class Unpacking {
   fs::path path_of(const Sample& sample) const {
     const Manifest& manifest = dataset_->manifest();
     if (sample.path.empty()) {
-      const auto folder = sample.label < 0 ? fs::path() : folder_name(manifest.class_name(sample.label));
+      const fs::path folder = sample.label < 0 ? "" : folder_name(manifest.class_name(sample.label));
       return output_ / manifest.split / folder / concat(sample.id, codec_traits(sample.encoding).extensions.front());
     }
     if (!is_safe(sample.path))

@@ -14,6 +14,7 @@
 #include "loader/files/files.h"
 #include "loader/files/read_from.h"
 #include "loader/pack/pack.h"
+#include "loader/pack/packed_fields.h"
 #include "loader/pack/tally.h"
 #include "loader/shards/dataset.h"
 
@@ -34,15 +35,21 @@ void check_fields(const ShardReader& shard, size_t row, const Manifest& manifest
   const bool lies = sample.orientation > 4;  // height and width change places
   const int height = lies ? sample.extent.width : sample.extent.height;
   const int width = lies ? sample.extent.height : sample.extent.width;
+  std::vector<FieldBytes> values;
+  bool are_whole = true;
   for (size_t number = 0; number < manifest.fields.size(); ++number) {
-    finding.problems.passes("", [&] { shard.check_field_crc(row, number); });
-    finding.problems.passes(shard.where(row) + ": ", [&] {
+    are_whole &= finding.problems.passes("", [&] { shard.check_field_crc(row, number); });
+    are_whole &= finding.problems.passes(shard.where(row) + ": ", [&] {
       const auto& type = manifest.fields[number];
       const FieldBytes bytes = shard.field(row, number);
       check_field_value(type, bytes, height, width);
+      values.push_back(bytes);
       if (type.is_variable()) finding.tally.add_field(number, bytes.size() / type.entry_bytes());
     });
   }
+  if (are_whole)
+    finding.problems.passes(shard.where(row) + ": ",
+                            [&] { detail::check_entries(manifest.fields, values, height, width); });
 }
 
 void check_sample(const ShardReader& shard, size_t row, const Manifest& manifest, DecodeScratch& scratch,

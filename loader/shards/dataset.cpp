@@ -8,15 +8,22 @@
 #include "core/text.h"
 #include "loader/files/files.h"
 #include "loader/files/map_guard.h"
+#include "loader/shards/joined_manifest.h"
 
 namespace penstock {
 
 struct Dataset::State {
   std::filesystem::path folder;
   Manifest manifest;
-  std::vector<std::unique_ptr<const ShardReader>> shards;  // one entry per shard; null: not in this rank's share
+  /// One entry per shard, shared by what it is joined with; null: not in this rank's share.
+  std::vector<std::shared_ptr<const ShardReader>> shards;
   std::vector<uint64_t> begins{0};
+  std::vector<Part> parts;
   std::vector<std::atomic<uint64_t>> checked;  // one bit per sample, and then one per sample and field
+
+  void make_bits() {
+    checked = std::vector<std::atomic<uint64_t>>(begins.back() * (1 + manifest.fields.size()) / 64 + 1);
+  }
 
   /// Runs `check` unless it has passed for this bit before. Relaxed order is enough, because the bytes never change: at
   /// worst two threads check the same sample.
@@ -159,12 +166,34 @@ Dataset::Dataset(const std::filesystem::path& split_folder, RankShards share) : 
     auto& shard = state_->shards.emplace_back();
     state_->begins.push_back(state_->begins.back() + entry.sample_count);
     if (number % share.world_size != share.rank) continue;
-    shard = std::make_unique<const ShardReader>(split_folder / entry.file, state_->manifest.fields);
+    shard = std::make_shared<const ShardReader>(split_folder / entry.file, state_->manifest.fields);
     check_shard(*shard, state_->manifest, entry);
   }
-  state_->checked = std::vector<std::atomic<uint64_t>>(size() * (1 + state_->manifest.fields.size()) / 64 + 1);
+  state_->parts = {{split_folder, 0, size()}};
+  state_->make_bits();
 }
 
+std::shared_ptr<const Dataset> Dataset::join(const std::vector<std::shared_ptr<const Dataset>>& parts) {
+  if (parts.size() == 1) return parts.front();
+  auto joined = std::shared_ptr<Dataset>(new Dataset());
+  State& state = *joined->state_;
+  state.folder = parts.front()->folder();
+  std::vector<JoinedPart> entries;
+  for (const auto& part : parts) entries.push_back({part->folder(), part->manifest()});
+  state.manifest = join_manifests(entries);
+  for (const auto& part : parts) {
+    const uint64_t begin = state.begins.back();
+    for (int shard = 0; shard < part->shard_count(); ++shard) {
+      state.shards.push_back(part->state_->shards[static_cast<size_t>(shard)]);
+      state.begins.push_back(begin + part->shard_begin(shard + 1));
+    }
+    for (const auto& own : part->parts()) state.parts.push_back({own.folder, begin + own.begin, begin + own.end});
+  }
+  state.make_bits();
+  return joined;
+}
+
+Dataset::Dataset() : state_(std::make_unique<State>()) {}
 Dataset::~Dataset() = default;
 
 uint64_t Dataset::size() const { return state_->begins.back(); }
@@ -172,6 +201,7 @@ int Dataset::shard_count() const { return static_cast<int>(state_->shards.size()
 uint64_t Dataset::shard_begin(int shard) const { return state_->begins.at(static_cast<size_t>(shard)); }
 const Manifest& Dataset::manifest() const { return state_->manifest; }
 const std::filesystem::path& Dataset::folder() const { return state_->folder; }
+const std::vector<Dataset::Part>& Dataset::parts() const { return state_->parts; }
 
 struct Dataset::ShardRow {
   const ShardReader& shard;

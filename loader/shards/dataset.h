@@ -40,6 +40,9 @@ class Dataset {
                                              RankShards share = {});
   /// The split in `split_folder`, whatever is beside it.
   static std::shared_ptr<const Dataset> open_alone(const std::filesystem::path& split_folder, RankShards share = {});
+  /// The samples of several data sets, one after the other, as one. Their shards are shared with them; its folder is
+  /// that of the first. Requires 1 or more. Throws config_error where they do not fit together (joined_manifest.h).
+  static std::shared_ptr<const Dataset> join(const std::vector<std::shared_ptr<const Dataset>>& parts);
   ~Dataset();
 
   uint64_t size() const;  ///< Samples of all shards, also of those that are not open.
@@ -47,6 +50,12 @@ class Dataset {
   uint64_t shard_begin(int shard) const;  ///< The index of its first sample; shard_begin(shard_count()) == size().
   const Manifest& manifest() const;
   const std::filesystem::path& folder() const;
+  /// The data sets of join(); of one that was opened, itself.
+  struct Part {
+    std::filesystem::path folder;
+    uint64_t begin = 0, end = 0;  // indices
+  };
+  const std::vector<Part>& parts() const;
 
   /// Requires index < size(). O(log shards), no copy. Throws bug_error for a shard that was not opened.
   Sample at(uint64_t index) const;
@@ -67,6 +76,7 @@ class Dataset {
   std::string where(uint64_t index) const;
 
  private:
+  Dataset();
   Dataset(const std::filesystem::path& split_folder, RankShards share);
   struct State;
   struct ShardRow;

@@ -22,7 +22,7 @@ namespace penstock {
 struct SourceSample {
   std::vector<uint8_t> bytes;  // raw H x W x C u8, or the file as it is
   Encoding encoding = Encoding::kRaw;
-  Extent extent;  // of the decoded picture
+  Extent extent;                        // of the decoded picture
   std::vector<FieldValue> fields = {};  // one per Source::fields(), in its order
 };
 

@@ -16,7 +16,6 @@ _OF_PYTORCH = {
     "drop_last": 'tail="drop", or tail="pad" to keep the last batch',
     "pin_memory": 'device="cuda", which copies batches from page-locked memory to that device ahead of time',
     "transform": 'augment="random-resized-crop(size=224),flip,normalize", or a Compose of torchvision\'s',
-    "sampler": 'shuffle="global", "rank-local" or "none"; ranks share every batch by themselves',
     "batch_sampler": 'batch_size=256 and shuffle="global", "rank-local" or "none"',
     "collate_fn": "nothing in its place: a batch is made as one array; what is to be done to it can be done in the loop",
     "prefetch_factor": "prefetch=4, batches of all workers together",
@@ -87,6 +86,32 @@ def text(name: str, value: Any, where: str = "loader", expected: str = "a name")
 def word(name: str, value: Any, where: str = "loader", others: str = "") -> str:
     """One of the words of _native.choices. A word that is none of them is for C++ to refuse, which says what comes close."""
     return text(name, value, where, f"one of {', '.join(_native.choices[name])}{others}")
+
+
+def numbers(name: str, values: Any, where: str = "loader") -> Any:
+    """The values as an array of doubles that C++ can take; None for None."""
+    if values is None:
+        return None
+    try:
+        if hasattr(values, "__array__"):
+            return importlib.import_module("numpy").ascontiguousarray(values, dtype="float64").reshape(-1)
+        return importlib.import_module("array").array("d", values)
+    except (TypeError, ValueError, OverflowError):
+        raise ConfigError(f"{where}: {name} is {values!r:.200}; expected a number for every sample of the data set") from None
+
+
+def file_name(name: str, value: Any, where: str = "loader") -> str:
+    """A path as a text; "" for None."""
+    if value is None:
+        return ""
+    try:
+        place = os.fsdecode(value)
+        os.fsencode(place)
+    except (TypeError, UnicodeEncodeError):
+        place = ""
+    if not place:
+        raise ConfigError(f"{where}: {name} is {value!r:.200}; expected the name of a file")
+    return place
 
 
 def milliseconds(name: str, value: Any, where: str = "loader") -> float:

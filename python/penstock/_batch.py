@@ -1,5 +1,5 @@
 """Batch: what a step of a Loader gives."""
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from penstock._device import Copy
 from penstock._native import Arrays
@@ -34,7 +34,7 @@ class Batch(tuple):
 
     @property
     def weights(self) -> Any:
-        """f32: 1, or 0 for a corrupt sample that on_corrupt="substitute" has replaced by zeros."""
+        """f32: 1, or 0 for a corrupt sample that on_corrupt="mask" has replaced by zeros."""
         return self._column("weights")
 
     @property
@@ -50,8 +50,14 @@ class Batch(tuple):
     @property
     def columns(self) -> Dict[str, Any]:
         """All arrays by name: those of above, where the batch has them, and those of the loader's `columns`. Each has one entry
-        per image; a corrupt sample that was replaced has zeros in the loader's `columns`."""
+        per image; a corrupt sample that was masked has zeros in the loader's `columns`."""
         return {name: self._column(name) for name in self._native.column_names}
+
+    @property
+    def views(self) -> List[Any]:
+        """`images` and the pictures of further views (`views` of the loader), in their order."""
+        names = self._native.column_names
+        return [self._column(name) for name in ["images", *(f"view{i}" for i in range(1, len(names)) if f"view{i}" in names)]]
 
     def _column(self, name: str) -> Any:
         if self._copy is not None and name in self._copy.columns:

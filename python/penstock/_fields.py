@@ -4,6 +4,7 @@ import pathlib
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from penstock import _native
+from penstock._instances import instances_bytes
 from penstock.errors import ConfigError, IoError
 
 _DTYPES = {"uint8": "U8", "float16": "F16", "float32": "F32", "int64": "I64", "uint64": "U64", "bool": "BOOL", "int8": "I8",
@@ -17,8 +18,8 @@ class Field(NamedTuple):
     """How pack() stores a field.
 
     kind: "number", "text", "bytes", "labels" (int64, any number of them), "boxes" (x0, y0, x1, y1 in pixels, edges at 0 and
-        the picture's size), "keypoints" (x, y, v each, N x K x 3), "mask" (a PNG, PIL or NumPy u8, H x W), "instances" or
-        "picture" (a PNG).
+        the picture's size), "keypoints" (x, y, v each, N x K x 3), "mask" (a PNG, PIL or NumPy u8, H x W), "picture" (a
+        PNG) or "instances" (a mask for each box: None, polygons [[x, y, x, y, ...], ...], COCO's {"counts": ...}, or NumPy, H x W).
     of: the field of boxes whose entries this one describes, one by one.
     fill: what a mask has outside of the picture.
     swapped: pairs of key points that change places where a picture is mirrored.
@@ -111,6 +112,8 @@ def _bytes_of(type_: Tuple[Any, ...], value: Any, index: int) -> bytes:
         return value.encode("utf-8", "replace")
     if kind in ("mask", "picture") and not isinstance(value, (bytes, bytearray, memoryview)):
         return _png_of(value, name, index)
+    if kind == "instances" and not isinstance(value, (bytes, bytearray, memoryview)):
+        return instances_bytes(value, f"pack: item {index}: {name!r}")
     if kind in _BYTES:
         if not isinstance(value, (bytes, bytearray, memoryview)):
             raise ConfigError(f"pack: item {index}: {name!r} is {type(value).__name__}; expected {kind}")

@@ -9,7 +9,7 @@ import weakref
 from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from penstock import _native
-from penstock._arguments import folder, int32, known_names, open_data, seed64, shown, text, whole, word
+from penstock._arguments import file_name, folder, int32, known_names, numbers, open_data, seed64, shown, text, whole, word
 from penstock._batch import Batch, made_batch, on_device
 from penstock._dataset import Dataset
 from penstock._device import Copy, Feed, current, find_device, page_locking
@@ -32,6 +32,15 @@ def _close_all() -> None:
         native.close()
 
 
+def _view_lists(views: Any, augment: Any) -> List[Any]:
+    """The lists of transforms of all views, of which `augment` is the only one without `views`."""
+    if isinstance(views, str) or not isinstance(views, (list, tuple)):
+        raise ConfigError(f"loader: views is {views!r:.200}; expected a list of what augment takes, one for each view")
+    if views and augment is not None:
+        raise ConfigError("loader: both augment and views are given; expected one of the two: the first view is that of images")
+    return list(views) or [augment]
+
+
 def _column_list(columns: Any) -> str:
     if isinstance(columns, str):
         columns = (columns,)
@@ -44,7 +53,8 @@ class Loader:
     Iterating gives one epoch: (images, labels) per step, as torch tensors where torch is imported, otherwise as NumPy
     arrays. Every next iteration gives the next epoch, unless `set_epoch()` says which.
 
-    data: the folder of a packed data set (penstock.pack, shardprep pack), or of one of its splits.
+    data: the folder of a packed data set (penstock.pack, shardprep pack), or of one of its splits. A list of them: their samples
+        one after the other; sampler="mix(proportion=3:1)" says how many of each an epoch has.
     split: "train", "test" or "all".
     batch_size: samples per batch, over all ranks together. Rank r has its share of every batch, so that the batches do
         not depend on the number of ranks.
@@ -66,7 +76,19 @@ class Loader:
         an equal share of every batch, also of the last one, or one row less than another rank. With
         shuffle="rank-local" a rank whose samples are used up has none.
     epochs: no batch is made ahead for epochs from this number on; None: there is always a next epoch.
-    on_corrupt: "fail", or "substitute": a corrupt sample is zeroed and has weight 0.
+    subset: some of the samples: "percent(0-10)" of each class, "fraction(0.1,seed=1)", "ids(FILE)" or "classes(cat:dog)"; of
+        several, each takes from what the one before it has left.
+    exclude_ids: a file of samples that are left out: an id per line, or a quarantine.jsonl.
+    sampler: which samples an epoch has, and how often: "class-balanced(power=1)", "weighted(field=NAME)" of the data set,
+        "weighted(file=FILE)" with id and weight per line, "weighted" with `weights`, "repeat(n=3)", "uniform(rows=10000)", and
+        for several data sets "mix(...)"; rows= is the length of an epoch. Counts are exact in every epoch, and the order
+        is the same for any number of ranks; copies of a sample in one epoch are augmented by random numbers of their own.
+        `loader.selection` says what was chosen.
+    weights: with sampler="weighted": a number for each sample of the data set, in the order of `loader.dataset`.
+    on_corrupt: what a corrupt sample does. "fail": its step raises a CorruptError; "mask": its image is zeros and has weight 0
+        (`batch.weights`); "substitute": another sample of its class has its place, or if 8 of them are corrupt as well, it
+        is masked. More than 1 % of such images, of 1,000 or more that this loader has delivered, are a CorruptError.
+    quarantine: a file that gets a line of JSON for each corrupt sample that was met; lines are appended.
     decode: as the flag of loadbench; it changes no pixel.
     dct_scale: whether JPEGs are decoded at 1/2, 1/4 or 1/8 of their size where the crop is made that small anyway, which is
         faster and changes pixels. "auto": if a transform of `augment` draws at random; "always"; "off".
@@ -75,9 +97,11 @@ class Loader:
     arrays: "torch", "numpy" or "dlpack" (an object that jax.dlpack.from_dlpack() and others of that name take).
     columns: plug-ins that make further arrays of a batch, such as "mean,angle(unit=degree)", or a list of such parts; they are in
         `Batch.columns` and in the digest. A plug-in is a shared library that was loaded before (ctypes.CDLL).
+    views: in place of augment, a list of such lists: each gives a picture of every sample, with random numbers of its own, and
+        reads the sample once. `Batch.views` has all, `Batch.images` the first. Not with mixup and cutmix.
 
-    The batches depend on (data, augment, layout, dct_scale, columns, on_corrupt, seed, shuffle, tail, batch size, epoch) and on
-    nothing else: not on workers, prefetch, timing or the number of ranks (but for "rank-local").
+    The batches depend on (data, subset, exclude_ids, sampler, weights, augment, views, layout, dct_scale, columns, on_corrupt, seed,
+    shuffle, tail, batch size, epoch) and on nothing else: not on workers, prefetch, timing or the number of ranks (but for "rank-local").
 
     Memory: `prefetch` batches, those that are held, and up to `prefetch` + 2 more that are kept for later.
 
@@ -89,24 +113,31 @@ class Loader:
     """
 
     @known_names
-    def __init__(self, data: "str | os.PathLike[str]", *, split: str = "train", batch_size: int = 64,
+    def __init__(self, data: "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]", *, split: str = "train", batch_size: int = 64,
                  workers: Optional[int] = None, prefetch: int = 4,
                  augment: "str | Sequence[Any] | Callable[..., Any] | None" = None, layout: str = "f32",
                  channels_last: bool = False, shuffle: "str | bool" = "global", tail: str = "pad", seed: int = 0,
                  rank: Optional[int] = None, world_size: Optional[int] = None, epochs: Optional[int] = None,
                  on_corrupt: str = "fail", decode: str = "auto", dct_scale: str = "auto",
-                 device: Any = None, arrays: Optional[str] = None, columns: "str | Sequence[str]" = "") -> None:
+                 device: Any = None, arrays: Optional[str] = None, columns: "str | Sequence[str]" = "",
+                 views: "Sequence[str | Sequence[Any] | Callable[..., Any]]" = (),
+                 subset: str = "", exclude_ids: "str | os.PathLike[str] | None" = None, sampler: str = "",
+                 weights: "Sequence[float] | Any" = None,
+                 quarantine: "str | os.PathLike[str] | None" = None) -> None:
         if arrays is not None and arrays not in _ARRAYS:
             raise ConfigError(f"loader: arrays is {arrays!r:.200}; expected one of {', '.join(_ARRAYS)}, or None")
         if layout not in _LAYOUTS:
             raise ConfigError(f"loader: layout is {layout!r:.200}; expected one of {', '.join(_LAYOUTS)}")
         if isinstance(shuffle, bool):
             shuffle = "global" if shuffle else "none"
-        if augment is None:
-            augment = "" if layout == "u8" else "normalize"
+        first, *others = _view_lists(views, augment)
+        if first is None:
+            first = "" if layout == "u8" else "normalize"
         rank, world_size = rank_and_world_size(rank, world_size)
         workers = len(os.sched_getaffinity(0)) if workers is None else workers
         device = find_device(device)
+        if device is not None and others:
+            raise ConfigError(f"loader: {len(views)} views with device {str(device)!r}; expected one of the two")
         if device is not None and arrays not in (None, "torch"):
             raise ConfigError(f"loader: arrays is {arrays!r} with device {str(device)!r}; expected torch's, or device=None")
         self._arrays_name = "torch" if device is not None else arrays
@@ -114,14 +145,22 @@ class Loader:
                                          "shuffle": word("shuffle", shuffle, others=", True or False"), "tail": word("tail", tail)}
         own_layout = "u8" if device is not None or layout == "u8" else f"{layout}-nhwc" if channels_last else layout
         allocate, release = page_locking() if device is not None else (0, 0)
+        folders = [folder(one) for one in data] if isinstance(data, (list, tuple)) and data else [folder(data)]
         self._configuration = dict(
-            data=folder(data), split=text("split", split), augment=spec_list(augment),
+            data=folders[0], also=folders[1:], split=text("split", split), augment=spec_list(first),
+            views=[spec_list(view) for view in others],
             workers=int32("workers", workers), prefetch=int32("prefetch", prefetch), rank=int32("rank", rank),
             world_size=int32("world_size", world_size), epoch_count=-1 if epochs is None else whole("epochs", epochs, 0),
             layout=own_layout, on_corrupt=word("on_corrupt", on_corrupt), decode=word("decode", decode),
-            dct_scale=word("dct_scale", dct_scale), columns=_column_list(columns), **self._options)
+            dct_scale=word("dct_scale", dct_scale), columns=_column_list(columns),
+            subset=text("subset", subset, expected='the spec of a subset, such as "percent(0-10)"'),
+            exclude_ids=file_name("exclude_ids", exclude_ids),
+            sampler=text("sampler", sampler, expected='the spec of a sampler, such as "class-balanced"; ranks share every batch '
+                         'by themselves'), **self._options)
         with current(device):
-            self._native = open_data(_native.Loader, allocate=allocate, release=release, **self._configuration)
+            self._native = open_data(_native.Loader, weights=numbers("weights", weights),
+                                     quarantine=file_name("quarantine", quarantine), allocate=allocate, release=release,
+                                     **self._configuration)
         self._check_pixels_and_length(layout)
         self._device = device
         self._layout = layout
@@ -140,7 +179,7 @@ class Loader:
             raise ConfigError('loader: layout is "u8", levels of 0 to 255, with normalize in augment; expected an augment without it, '
                               'or layout="f32", "f16" or "bf16"')
         if len(self) == 0 and self._native.size > 0:
-            most = self._native.size
+            most = self._native.rows
             raise ConfigError(f'loader: batch_size is {self.batch_size} with tail="drop" and {most} samples, so that no batch comes; '
                               f'expected a batch_size of {most} or less, or tail="pad"')
 
@@ -193,18 +232,18 @@ class Loader:
         delivered. The order of all batches is the same for any number of ranks, so that a run may go on with others."""
         with self._lock:
             return {"epoch": self._epoch, "batch": self._next_batch, "samples": self._native.size, **self._options,
-                    "augment": self._native.augment, "layout": self._layout}
+                    "augment": " | ".join([self._native.augment, *self._configuration["views"]]), "layout": self._layout, "selection": self._native.selection}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """Takes what state_dict() gave. Raises ConfigError if the loader of that state made other batches: of other samples,
-        another batch_size, seed, shuffle, tail, augment or layout. set_epoch() takes a loader with others to an epoch."""
+        another batch_size, seed, shuffle, tail, augment or views, layout, subset or sampler. set_epoch() takes a loader with others to an epoch."""
         here = self.state_dict()
         if not isinstance(state, dict):
             raise ConfigError(f"loader: state is {state!r:.200}; expected what state_dict() gave")
         try:
             epoch, batch = whole("epoch", state["epoch"], 0, 2**32 - 1), whole("batch", state["batch"], 0)
-            # Earlier states have neither augment nor layout.
-            state = {"augment": here["augment"], "layout": here["layout"], **state}
+            # Earlier states have neither augment nor layout, and no selection, because there was none.
+            state = {"augment": here["augment"], "layout": here["layout"], "selection": "", **state}
             differing = [key for key in here if key not in ("epoch", "batch") and state[key] != here[key]]
         except (KeyError, TypeError) as error:
             raise ConfigError(f"loader: state {state!r:.200} has no {error}; expected what state_dict() gave") from None
@@ -279,6 +318,11 @@ class Loader:
     @property
     def class_names(self) -> List[str]:
         return self._native.class_names
+
+    @property
+    def selection(self) -> str:
+        """Which samples an epoch has, and how often; "" for all of them, once. A line for people."""
+        return self._native.selection_text
 
     @property
     def sample_count(self) -> int:

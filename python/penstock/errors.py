@@ -2,7 +2,7 @@
 import re
 
 _FLAG = re.compile(r"(?<![^\s(])(shardprep pack )?--(batch-size|encode|force|jobs|max-pixels|on-corrupt|prefetch|resize|shards)\b"
-                   r"(?: (coef|jpeg|keep|raw|skip|substitute)\b)?")
+                   r"(?: (coef|jpeg|keep|mask|raw|skip|substitute)\b)?")
 
 
 class ConfigError(ValueError):

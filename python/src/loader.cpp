@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "core/choice.h"
@@ -153,6 +154,7 @@ nb::dict statistics(NativeLoader& loader) {
   for (const auto& worker : found.workers) workers.append(worker_dict(worker));
   dict["batch_count"] = found.batch_count;
   dict["ready_count"] = found.ready_count;
+  dict["masked_count"] = found.masked_count;
   dict["substituted_count"] = found.substituted_count;
   dict["sample_bytes"] = found.sample_bytes;
   dict["stages"] = stages;
@@ -172,6 +174,14 @@ SlotAllocator page_locked(uintptr_t allocate, uintptr_t release) {
             return host_alloc(&memory, byte_count, kPortable) == 0 ? memory : nullptr;
           },
           [free_host](void* memory, size_t) { free_host(memory); }};
+}
+
+/// A number for each sample, which are copied.
+using Weights = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+std::shared_ptr<const std::vector<double>> copied(const std::optional<Weights>& weights) {
+  if (!weights) return nullptr;
+  return std::make_shared<const std::vector<double>>(weights->data(), weights->data() + weights->shape(0));
 }
 
 struct Names {
@@ -213,6 +223,7 @@ void define_batch(nb::module_& module) {
       .def_prop_ro("index", &Batch::index)
       .def_prop_ro("count", &Batch::count)
       .def_prop_ro("global_count", &Batch::global_count)
+      .def_prop_ro("corrupt_count", &Batch::corrupt_count)
       .def_prop_ro("first_position", &Batch::first_position)
       .def_prop_ro("column_names", column_names)
       .def("column", [](const nb::object& self, size_t number, Arrays arrays) { return column(self, number, arrays); });
@@ -230,27 +241,39 @@ void define_loader(nb::module_& module) {
   nb::class_<NativeLoader>(module, "Loader", nb::is_weak_referenceable())
       .def(
           "__init__",
-          [](NativeLoader* self, const std::filesystem::path& data, const std::string& split,
-             const std::string& augment, int workers, int prefetch, int64_t batch_size, int rank, int world_size,
-             uint64_t seed, int64_t epoch_count, const std::string& layout, const std::string& shuffle,
-             const std::string& tail, const std::string& on_corrupt, const std::string& decode,
-             const std::string& dct_scale, const std::string& columns, uintptr_t allocate, uintptr_t release) {
+          [](NativeLoader* self, const std::filesystem::path& data, const std::vector<std::filesystem::path>& also,
+             const std::string& split, const std::string& augment, int workers, int prefetch, int64_t batch_size,
+             int rank, int world_size, uint64_t seed, int64_t epoch_count, const std::string& layout,
+             const std::string& shuffle, const std::string& tail, const std::string& on_corrupt,
+             const std::string& decode, const std::string& dct_scale, const std::vector<std::string>& views,
+             const std::string& columns, const std::string& subset, const std::string& exclude_ids,
+             const std::string& sampler, const std::optional<Weights>& weights, const std::filesystem::path& quarantine,
+             uintptr_t allocate, uintptr_t release) {
             const LoaderOptions options{.workers = workers,
                                         .prefetch = prefetch,
                                         .batch_size = batch_size,
                                         .rank = rank,
                                         .world_size = world_size,
+                                        .subset = subset,
+                                        .exclude_ids = exclude_ids,
+                                        .sampler = sampler,
+                                        .weights = copied(weights),
                                         .seed = seed,
                                         .epoch_count = epoch_count,
+                                        .quarantine = quarantine,
+                                        .views = views,
                                         .columns = columns,
                                         .allocator = page_locked(allocate, release),
                                         .on_wait = check_signals};
-            new (self) NativeLoader(data, split, augment,
+            std::vector<std::filesystem::path> all{data};
+            all.insert(all.end(), also.begin(), also.end());
+            new (self) NativeLoader(all, split, augment,
                                     with_names(options, {layout, shuffle, tail, on_corrupt, decode, dct_scale}));
           },
-          nb::kw_only(), "data"_a, "split"_a, "augment"_a, "workers"_a, "prefetch"_a, "batch_size"_a, "rank"_a,
-          "world_size"_a, "seed"_a, "epoch_count"_a, "layout"_a, "shuffle"_a, "tail"_a, "on_corrupt"_a, "decode"_a,
-          "dct_scale"_a, "columns"_a, "allocate"_a, "release"_a, Release())
+          nb::kw_only(), "data"_a, "also"_a, "split"_a, "augment"_a, "workers"_a, "prefetch"_a, "batch_size"_a,
+          "rank"_a, "world_size"_a, "seed"_a, "epoch_count"_a, "layout"_a, "shuffle"_a, "tail"_a, "on_corrupt"_a,
+          "decode"_a, "dct_scale"_a, "views"_a, "columns"_a, "subset"_a, "exclude_ids"_a, "sampler"_a,
+          "weights"_a.none(), "quarantine"_a, "allocate"_a, "release"_a, Release())
       .def("start_epoch", &NativeLoader::start_epoch, "epoch"_a, "first_batch"_a, Release())
       .def("next", next, "arrays"_a)
       .def("batch", batch_at, "epoch"_a, "index"_a, "arrays"_a)
@@ -260,6 +283,9 @@ void define_loader(nb::module_& module) {
       .def_prop_ro("memory_bytes", &NativeLoader::memory_bytes, Release())
       .def_prop_ro("batches_per_epoch", &NativeLoader::batches_per_epoch)
       .def_prop_ro("samples_per_epoch", &NativeLoader::samples_per_epoch)
+      .def_prop_ro("rows", &NativeLoader::rows)
+      .def_prop_ro("selection", &NativeLoader::selection)
+      .def_prop_ro("selection_text", &NativeLoader::selection_text)
       .def_prop_ro("size", [](const NativeLoader& self) { return self.dataset().size(); })
       .def_prop_ro("folder", [](const NativeLoader& self) { return path_text(self.dataset().folder()); })
       .def_prop_ro("class_names", [](const NativeLoader& self) { return self.dataset().manifest().class_names; })

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/batch/digest.h"
+#include "loader/batch/sample_boxes.h"
 #include "loader/bottleneck/observe.h"
 #include "python/src/module.h"
 
@@ -27,6 +28,15 @@ void check_threads_are_here(int workers) {
   throw config_error(concat("loader: workers is ", workers, " in process ", process, ", a fork of process ", expected,
                             " that already had a loader with workers; expected workers=0, or a process that was ",
                             "spawned: multiprocessing.set_start_method(\"spawn\")"));
+}
+
+/// `share`: of one data set alone. The shards of several are counted over all of them.
+std::shared_ptr<const Dataset> open_all(const std::vector<std::filesystem::path>& data, const std::string& split,
+                                        RankShards share) {
+  if (data.size() == 1) return Dataset::open(data.front(), split, share);
+  std::vector<std::shared_ptr<const Dataset>> all;
+  for (const auto& one : data) all.push_back(Dataset::open(one, split));
+  return Dataset::join(all);
 }
 
 }  // namespace
@@ -54,9 +64,9 @@ class NativeLoader::Turn {
   std::unique_lock<std::mutex> lock_;
 };
 
-NativeLoader::NativeLoader(const std::filesystem::path& data, const std::string& split, const std::string& augment,
-                           LoaderOptions options)
-    : dataset_(Dataset::open(data, split, needed_shards(options))),
+NativeLoader::NativeLoader(const std::vector<std::filesystem::path>& data, const std::string& split,
+                           const std::string& augment, LoaderOptions options)
+    : dataset_(open_all(data, split, needed_shards(options))),
       pipeline_(augment, dataset_->manifest().statistics),
       options_(std::move(options)),
       process_(getpid()) {
@@ -66,6 +76,9 @@ NativeLoader::NativeLoader(const std::filesystem::path& data, const std::string&
   extent_ = loader_->extent();
   batches_per_epoch_ = loader_->batches_per_epoch();
   samples_per_epoch_ = loader_->samples_per_epoch();
+  rows_ = loader_->order().rows();
+  selection_ = loader_->order().identity(*dataset_);
+  selection_text_ = loader_->order().text();
 }
 
 /// Python destroys it with the GIL, without which others go on while this waits for the rows in work. In a fork the
@@ -138,8 +151,10 @@ Plan NativeLoader::plan(int64_t epoch, uint64_t index) const {
   const Sample sample = dataset_->at(index);
   const auto [height, width, channels] = sample.extent;
   const Plan upright = Plan::upright(sample.orientation, height, width);
-  return pipeline_.plan(upright.output_height, upright.output_width, options_.seed, static_cast<uint32_t>(epoch),
-                        sample.id);
+  const auto field = boxes_field(pipeline_, *dataset_);
+  const std::vector<Box> boxes = field ? boxes_of(*dataset_, index, *field) : std::vector<Box>();
+  return pipeline_.plan(Plan::identity(upright.output_height, upright.output_width), options_.seed,
+                        static_cast<uint32_t>(epoch), sample.id, boxes);
 }
 
 LoaderStatistics NativeLoader::statistics() {

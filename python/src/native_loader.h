@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "loader/batch/loader.h"
 #include "loader/bottleneck/limit.h"
@@ -25,8 +26,8 @@ namespace penstock::python {
 /// behind), or that is called by a signal handler which runs inside of its own next().
 class NativeLoader {
  public:
-  /// `data` and `split` as for Dataset::open(), `augment` as for Pipeline.
-  NativeLoader(const std::filesystem::path& data, const std::string& split, const std::string& augment,
+  /// One or more `data`, which are joined, and `split` as for Dataset::open(), `augment` as for Pipeline.
+  NativeLoader(const std::vector<std::filesystem::path>& data, const std::string& split, const std::string& augment,
                LoaderOptions options);
   ~NativeLoader();
 
@@ -57,6 +58,9 @@ class NativeLoader {
   const Extent& extent() const { return extent_; }
   int64_t batches_per_epoch() const { return batches_per_epoch_; }
   uint64_t samples_per_epoch() const { return samples_per_epoch_; }
+  uint64_t rows() const { return rows_; }                                ///< SampleOrder::rows(), as the next two
+  const std::string& selection() const { return selection_; }            // identity()
+  const std::string& selection_text() const { return selection_text_; }  // text()
 
  private:
   class Turn;
@@ -67,7 +71,8 @@ class NativeLoader {
   LoaderOptions options_;
   Extent extent_;
   int64_t batches_per_epoch_ = 0;
-  uint64_t samples_per_epoch_ = 0;
+  uint64_t samples_per_epoch_ = 0, rows_ = 0;
+  std::string selection_, selection_text_;
   pid_t process_;
   std::mutex mutex_;
   std::atomic<std::thread::id> owner_{};  // the thread whose turn it is

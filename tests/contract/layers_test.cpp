@@ -140,6 +140,7 @@ const std::vector<std::vector<std::string>>& floors() {
       {"loader/codecs"},
       {"loader/shards"},
       {"loader/order", "loader/sources", "loader/device"},
+      {"loader/samplers"},
       {"loader/batch"},
       {"loader/pack", "loader/bottleneck", "loader/columns"},
       {"loader/look"},

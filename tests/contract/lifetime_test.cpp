@@ -204,7 +204,7 @@ TEST(LifetimeContract, ACorruptSampleIsSubstitutedWhenAsked) {
                                             .batch_size = 10,
                                             .shuffle = Shuffle::kNone,
                                             .epoch_count = 1,
-                                            .on_corrupt = OnCorrupt::kSubstitute});
+                                            .on_corrupt = OnCorrupt::kMask});
     loader.start_epoch(0);
     consume(loader, [](const Batch& batch) {
       ASSERT_EQ(batch.count(), 10);
@@ -219,7 +219,7 @@ TEST(LifetimeContract, ACorruptSampleIsSubstitutedWhenAsked) {
         ASSERT_EQ(is_zero, is_broken);
       }
     });
-    EXPECT_EQ(loader.statistics().substituted_count, 1U);
+    EXPECT_EQ(loader.statistics().masked_count, 1U);
   }
 }
 
@@ -237,7 +237,7 @@ TEST(LifetimeContract, ASampleThatDoesNotDecodeIsNamedOrSubstituted) {
       EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
       EXPECT_NE(std::string(error.what()).find("sample 13 (id 1013) at byte "), std::string::npos) << error.what();
     }
-    options.on_corrupt = OnCorrupt::kSubstitute;
+    options.on_corrupt = OnCorrupt::kMask;
     auto lenient = make_random_loader(data, options);
     lenient.start_epoch(0);
     std::vector<float> weights;

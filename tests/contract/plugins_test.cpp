@@ -32,9 +32,10 @@ size_t different_rows(const std::string& spec) {
                         0,
                         0};
   const Pipeline pipeline(spec, {.channels = kExtent.channels});
+  const Box box{2, 3, 9, 8};  // for transforms that look at boxes
   std::set<std::string> rows;
   for (uint64_t id = 0; id < 64; ++id) {
-    const Plan plan = pipeline.plan(kExtent.height, kExtent.width, 1, 0, id);
+    const Plan plan = pipeline.plan(Plan::identity(kExtent.height, kExtent.width), 1, 0, id, {&box, 1});
     std::string row(rendered_bytes(Layout::kU8Nhwc, {plan.output_height, plan.output_width, kExtent.channels}), '\0');
     render(picture, plan, pipeline.normalization(), Layout::kU8Nhwc, row.data());
     rows.insert(row);

@@ -40,7 +40,7 @@ def test_the_exceptions_are_pythons_own_kinds():
     ({"rank": 2, "world_size": 2}, "loader: rank is 2; expected 0 to 1"),
     ({"tail": True}, "loader: tail is True; expected one of drop, pad"),
     ({"shuffle": 1}, "loader: shuffle is 1; expected one of global, none, rank-local, True or False"),
-    ({"on_corrupt": None}, "loader: on_corrupt is None; expected one of fail, substitute"),
+    ({"on_corrupt": None}, "loader: on_corrupt is None; expected one of fail, mask, substitute"),
     ({"dct_scale": False}, "loader: dct_scale is False; expected one of always, auto, off"),
     ({"layout": "u8", "augment": "flip,normalize"}, 'loader: layout is "u8", levels of 0 to 255, with normalize in augment; expected '),
     ({"batch_size": 1001, "tail": "drop"}, 'loader: batch_size is 1001 with tail="drop" and 1000 samples, so that no batch comes; '
@@ -60,7 +60,7 @@ def test_wrong_options(digits, options, message):
 
 @pytest.mark.parametrize("name, message", [
     ("num_workers", "workers=8, which are threads"), ("drop_last", 'tail="drop"'), ("pin_memory", 'device="cuda"'),
-    ("transform", "augment="), ("sampler", "shuffle="), ("collate_fn", "nothing in its place"), ("prefetch_factor", "prefetch=4")])
+    ("transform", "augment="), ("batch_sampler", "batch_size="), ("collate_fn", "nothing in its place"), ("prefetch_factor", "prefetch=4")])
 def test_names_of_pytorch_say_what_they_are_called_here(digits, name, message):
     assert failure(TypeError, penstock.Loader, digits, **{name: None}).startswith(f"loader: {name} is no argument; expected {message}")
 
@@ -141,7 +141,7 @@ def test_a_corrupt_sample_is_named_and_the_epoch_goes_on(digits, tmp_path):
             except penstock.CorruptError as error:
                 failed.append(str(error))
         assert got == 900 and len(failed) == 1 and shard.name in failed[0] and "sample" in failed[0]
-    weights = [batch.weights.min().item() for batch in penstock.Loader(folder, batch_size=100, on_corrupt="substitute")]
+    weights = [batch.weights.min().item() for batch in penstock.Loader(folder, batch_size=100, on_corrupt="mask")]
     assert weights.count(0) == 1
 
 

@@ -1,4 +1,6 @@
 """Fields: what pack(fields=) is given is what Dataset and the batches of a Loader have."""
+import pathlib
+
 import numpy
 import pytest
 
@@ -104,3 +106,18 @@ def test_wrong_fields_are_one_line(tmp_path, fields, message):
     with pytest.raises(penstock.ConfigError) as error:
         penstock.pack(items(), tmp_path / "out", fields=fields)
     assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_the_example_in_the_format_document_is_what_pack_writes(tmp_path):
+    document = (pathlib.Path(__file__).resolve().parents[2] / "docs/FORMAT.md").read_text()
+    section = document[document.index("## Example with fields"):]
+    names = {"numpy": numpy}
+    exec(section.split("```python\n")[1].split("```")[0], names)  # the items that the document shows
+    penstock.pack(names["items"], tmp_path, fields={"age": "number", "tags": "labels"}, shards=1)
+    shard = (tmp_path / "train/shard-00000-of-00001.safetensors").read_bytes()
+    dump = section.split("```\n")[2]
+    for line in dump.splitlines():
+        if line != "*":
+            place, text = int(line[:8], 16), line[10:58]
+            assert shard[place:place + 16].hex(" ") == text.rstrip()
+    assert (tmp_path / "train/manifest.json").read_text().split('  "fields": ')[1].startswith(section.split('  "fields": ')[1].split("```")[0].rstrip())

@@ -122,24 +122,79 @@ def test_layout_tail_and_batches_are_heard(data, tmp_path):
     assert 4 * 64 * 28 * 28 <= run["slot_bytes"] < 4 * 64 * 28 * 28 * 2
 
 
-def test_a_corrupt_sample_fails_or_is_substituted(data, tmp_path):
-    broken = tmp_path / "broken"
-    subprocess.run(["cp", "-r", data, broken], check=True)
-    shard = sorted((broken / "train").glob("*.safetensors"))[0]
+def broken_copy(data, folder, rows):
+    """A copy of the data set in which these samples of its first shard are corrupt, the shard, and where its pictures begin."""
+    subprocess.run(["cp", "-r", data, folder], check=True)
+    shard = sorted((folder / "train").glob("*.safetensors"))[0]
     content = bytearray(shard.read_bytes())
     header = json.loads(content[8:8 + int.from_bytes(content[:8], "little")])
     begin = 8 + int.from_bytes(content[:8], "little") + header["images"]["data_offsets"][0]
-    content[begin + 3 * 28 * 28 + 100] ^= 4
+    for row in rows:
+        content[begin + row * 28 * 28 + 100] ^= 4
     shard.write_bytes(content)
+    return shard, begin
+
+
+def test_a_corrupt_sample_fails_or_is_masked_or_substituted(data, tmp_path):
+    broken = tmp_path / "broken"
+    shard, begin = broken_copy(data, broken, [3])
     failed = loadbench("--data", broken, "--workers", 2, "--epochs", 1)
     assert failed.returncode == 4
     assert re.match(rf"loadbench: {shard}: sample 3 \(id \d+\) at byte {begin + 3 * 28 * 28}: ", failed.stderr)
     assert failed.stderr.count("\n") == 1 and failed.stdout == ""
     out = tmp_path / "bench.json"
-    done = loadbench("--data", broken, "--workers", 2, "--epochs", 2, "--on-corrupt", "substitute", "--json", out,
-                     "--batch-size", 200)
+    quarantine = tmp_path / "quarantine.jsonl"
+    for policy, expected in (("mask", (2, 0)), ("substitute", (0, 2))):  # one per epoch
+        done = loadbench("--data", broken, "--workers", 2, "--epochs", 2, "--on-corrupt", policy, "--json", out,
+                         "--batch-size", 200, "--quarantine", quarantine)
+        assert done.returncode == 0, done.stderr
+        run = json.loads(out.read_text())["runs"][0]
+        assert (run["masked_count"], run["substituted_count"]) == expected
+    lines = [json.loads(line) for line in quarantine.read_text().splitlines()]
+    assert {(line["split"], line["index"]) for line in lines} == {("train", 3)} and "crc32c" in lines[0]["error"]
+    assert loadbench("--data", broken, "--epochs", 1, "--exclude-ids", quarantine).returncode == 0
+
+
+def test_the_digest_with_corrupt_samples_is_the_same_for_any_ranks(data, tmp_path):
+    broken = tmp_path / "broken"
+    broken_copy(data, broken, [3])
+    for policy in ("mask", "substitute"):
+        digests = [loadbench("--data", broken, "--digest", "--workers", "0,2", "--epochs", 2, "--augment", "affine(degrees=9)",
+                             "--on-corrupt", policy, *ranks).stdout for ranks in ([], ["--all-ranks", 3], ["--all-ranks", 8])]
+        assert "digest" in digests[0] and len(set(digests)) == 1, digests
+
+
+def test_too_many_corrupt_samples_end_the_run(data, tmp_path):
+    broken = tmp_path / "broken"
+    broken_copy(data, broken, range(0, 40, 4))
+    for policy in ("mask", "substitute"):
+        done = loadbench("--data", broken, "--workers", 1, "--epochs", 20, "--on-corrupt", policy)
+        assert done.returncode == 4 and done.stderr.count("\n") == 1, done.stderr
+        assert re.match(r"loadbench: loader: \d+ of 1,\d+ rows are of corrupt samples, more than 1 %; expected fewer", done.stderr)
+
+
+@pytest.mark.parametrize("flags, says", [
+    (["--sampler", "class-balanced(rows=300)"], "300 rows per epoch of 200 samples; 10 classes of 30 to 30 rows each"),
+    (["--sampler", "uniform(rows=50)"], "50 rows per epoch"),
+    (["--sampler", "repeat(n=4)"], "200 samples occur 4 times each, in one batch"),
+    (["--subset", "percent(0-50)", "--sampler", "class-balanced(power=0.5)"], "subset percent(0-50), sampler class-balanced"),
+    (["--subset", "fraction(0.25,seed=3)"], "50 rows per epoch of 50 samples")])
+def test_samplers_say_what_an_epoch_has_and_are_the_same_for_any_ranks(data, flags, says):
+    one, *others = [loadbench("--data", data, "--digest", "--workers", 1, "--epochs", 2, "--augment", "affine(degrees=9)", *flags, *ranks)
+                    for ranks in ([], ["--all-ranks", 2], ["--all-ranks", 7])]
+    assert one.returncode == 0, one.stderr
+    assert says in one.stdout.splitlines()[0], one.stdout
+    assert {other.stdout for other in others} == {one.stdout}
+
+
+def test_several_data_sets_are_mixed(data, tmp_path):
+    subprocess.run([BIN / "shardprep", "pack", "--source", "digits(count=60,seed=5)", "--out", tmp_path / "other", "--quiet"], check=True)
+    done = loadbench("--data", data, "--also", tmp_path / "other", "--digest", "--workers", 1, "--epochs", 1,
+                     "--sampler", "mix(proportion=3:1,rows=400)")
     assert done.returncode == 0, done.stderr
-    assert json.loads(out.read_text())["runs"][0]["substituted_count"] == 2  # one per epoch
+    assert f"300 of {data / 'train'} (200 samples), 100 of {tmp_path / 'other/train'} (60 samples)" in done.stdout
+    wrong = loadbench("--data", data, "--also", tmp_path / "other", "--sampler", "mix(proportion=3)")
+    assert wrong.returncode == 2 and wrong.stderr.startswith("loadbench: sampler mix: proportion has 1 numbers for 2 data sets")
 
 
 @pytest.mark.parametrize("arguments, code, message", [

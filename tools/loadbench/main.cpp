@@ -15,14 +15,24 @@ namespace {
 
 /// Opens --data. If that is the folder of one split, --split may only name that split.
 std::shared_ptr<const Dataset> open_dataset(const BenchOptions& options) {
-  auto dataset = Dataset::open(options.data, options.split, needed_shards(options.loader));
+  const RankShards share = options.also.empty() ? needed_shards(options.loader) : RankShards{};
+  auto dataset = Dataset::open(options.data, options.split, share);
   const auto& split = dataset->manifest().split;
   if (options.is_split_given && dataset->folder() == options.data && split != options.split) {
     throw config_error(concat("--split: is ", in_quotes(options.split), " with ", options.data,
                               ", the folder of split ", split, "; expected the data set's folder, or no --split"));
   }
+  std::vector<std::shared_ptr<const Dataset>> all{dataset};
+  for (const auto& other : options.also) all.push_back(Dataset::open(other, options.split));
+  dataset = Dataset::join(all);
   if (dataset->size() == 0) throw config_error(concat(dataset->folder().string(), ": 0 samples; expected 1 or more"));
   return dataset;
+}
+
+/// A line about which samples an epoch has, and how often, unless it has all of them once.
+void print_choice(const Dataset& dataset, const LoaderOptions& options) {
+  if (options.subset.empty() && options.exclude_ids.empty() && options.sampler.empty()) return;
+  std::cout << SampleOrder(dataset, options).text() << std::endl;
 }
 
 }  // namespace
@@ -34,6 +44,7 @@ int main(int argc, char** argv) {
     const auto dataset = penstock::open_dataset(options);
     if (!options.json.empty()) penstock::check_out_file("--json", options.json, *dataset);
     const penstock::Pipeline pipeline(options.augment, dataset->manifest().statistics);
+    penstock::print_choice(*dataset, options.loader);
     std::vector<penstock::BenchRun> runs;
     std::vector<std::string> hexes;
     if (options.digest) {

@@ -67,6 +67,7 @@ BenchOptions parse_bench_options(int argc, char** argv) {
   CLI::App app{kDescription};
   app.footer(kColumns);
   app.add_option("--data", options.data, "folder of a packed data set, or of one split of it")->required();
+  app.add_option("--also", options.also, kAlsoHelp);
   const auto* split =
       app.add_option("--split", options.split, "split to load: train, test or all")->capture_default_str();
   app.add_option("--workers,-j", workers,
@@ -79,6 +80,10 @@ BenchOptions parse_bench_options(int argc, char** argv) {
                      help_lines<TransformRegistry>())
       ->capture_default_str();
   add_plugin_option(app, plugins);
+  app.add_option("--views", loader.views,
+                 "one more list of transforms: a further picture of every sample, with random numbers of its own; may "
+                 "be given several times")
+      ->allow_extra_args(false);
   app.add_option("--columns", loader.columns,
                  "further columns of a batch, made by plug-ins, for example 'mean'; they are in the digest" +
                      help_lines<ColumnRegistry>());
@@ -96,6 +101,9 @@ BenchOptions parse_bench_options(int argc, char** argv) {
       "--all-ranks", options.all_ranks,
       "with --digest: load the parts of this many ranks one after the other, and print the digest of them all");
   app.add_option("--shuffle", shuffle, kShuffleHelp)->capture_default_str();
+  app.add_option("--subset", loader.subset, subset_help());
+  app.add_option("--exclude-ids", loader.exclude_ids, kExcludeHelp);
+  app.add_option("--sampler", loader.sampler, sampler_help());
   app.add_option("--tail", tail, kTailHelp)->capture_default_str();
   app.add_option("--layout", layout,
                  "pixels of a batch: f32, f16 or bf16 (normalised, N x C x H x W), f32-nhwc, f16-nhwc or bf16-nhwc "
@@ -107,10 +115,10 @@ BenchOptions parse_bench_options(int argc, char** argv) {
                  dct_scale_help("auto: if the transforms draw at random, as in training; always: for any transforms; "
                                 "off: never"))
       ->capture_default_str();
+  app.add_option("--on-corrupt", on_corrupt, kOnCorruptHelp)->capture_default_str();
   app.add_option(
-         "--on-corrupt", on_corrupt,
-         "what a corrupt sample does. fail: it ends the run; substitute: its row gets zeroed pixels and weight 0")
-      ->capture_default_str();
+      "--quarantine", loader.quarantine,
+      "file that gets a line of JSON for each corrupt sample that --on-corrupt lets pass; lines are appended");
   parse_command_line(app, argc, argv);
   options.is_split_given = split->count() > 0;
   options.has_all_ranks = all_ranks->count() > 0;

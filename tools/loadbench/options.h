@@ -10,6 +10,7 @@ namespace penstock {
 
 struct BenchOptions {
   std::string data, split = "train";
+  std::vector<std::string> also;  ///< Further data sets.
   bool is_split_given = false;
   std::vector<int> workers{0, 1, 2, 4};
   std::string augment = "normalize";

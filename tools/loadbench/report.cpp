@@ -37,6 +37,7 @@ Json run_json(const BenchRun& run) {
           {"epoch_images_per_second", run.epoch_images_per_second},
           {"first_batch_ms", run.first_batch_ms},
           {"ready_share", ready_share(run.statistics)},
+          {"masked_count", run.statistics.masked_count},
           {"substituted_count", run.statistics.substituted_count},
           {"storage_bytes", storage_bytes(run.statistics)},
           {"other_cores", run.other_cores},

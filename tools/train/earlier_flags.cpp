@@ -65,9 +65,10 @@ std::vector<std::string> earlier_flags(const std::vector<std::string>& arguments
   std::vector<std::string> flags;
   try {
     for (const Flag& flag : flag_table()) {
-      // Options of an earlier version lack some flags. Plug-ins that are typed replace the earlier ones, like any other
-      // value.
-      const bool is_replaced = flag.name == "plugin" && has(arguments, "--plugin");
+      // Options of an earlier version lack some flags. Plug-ins and data sets that are typed replace the earlier ones,
+      // like any other value.
+      const bool is_list = flag.name == "plugin" || flag.name == "also";
+      const bool is_replaced = is_list && has(arguments, "--" + flag.name);
       if (flag.uses.is_resumed && json.contains(flag.name) && !is_replaced)
         add_flag(flag.name, json.at(flag.name), flags);
     }

@@ -43,6 +43,7 @@ nlohmann::json to_json(const CheckpointInfo& info) {
   if (info.optimizer != CheckpointInfo().optimizer) json["optimizer"] = info.optimizer;
   if (!info.average.empty()) json["average"] = info.average;
   if (!info.data.empty()) json["data"] = info.data;
+  if (!info.selection.empty()) json["selection"] = info.selection;
   return json;
 }
 
@@ -72,6 +73,7 @@ CheckpointInfo info_from(const nlohmann::json& json) {
   info.optimizer = json.value("optimizer", info.optimizer);
   info.average = json.value("average", info.average);
   info.data = json.value("data", info.data);
+  info.selection = json.value("selection", info.selection);
   if (position.epoch < 0 || position.batch < 0 || position.step < 0)
     throw corrupt_error(concat("epoch, batch and step are ", position.epoch, ", ", position.batch, " and ",
                                position.step, "; expected 0 or more"));
@@ -203,6 +205,8 @@ void check_same_order(const std::filesystem::path& path, const CheckpointInfo& i
   check("--shuffle", info.shuffle, now.shuffle);
   check("--tail", info.tail, now.tail);
   check("a data set of size", info.dataset_size, now.dataset_size);
+  const auto selection_of = [](const CheckpointInfo& of) { return of.selection.empty() ? "none" : of.selection; };
+  check("the selection of samples", selection_of(info), selection_of(now));
   if (now.shuffle == "rank-local") check("a world size of", info.world_size, now.world_size);
 }
 

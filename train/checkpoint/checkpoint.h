@@ -43,7 +43,8 @@ struct CheckpointInfo {
   int64_t batch_size = 0;
   std::string shuffle, tail;
   uint64_t dataset_size = 0;
-  std::string data;  // identity_of() the manifest; empty: written before it was noted
+  std::string data;       // identity_of() the manifest; empty: written before it was noted
+  std::string selection;  // SampleOrder::identity(); empty: every sample once
   int world_size = 1;
   int threads = 1;
   std::string augment;
@@ -104,7 +105,7 @@ void check_same_average(const std::filesystem::path& path, const Checkpoint& che
 void check_same_data(const std::filesystem::path& path, const CheckpointInfo& info, const CheckpointInfo& now);
 
 /// Throws config_error that names the option and both values if continuing in the middle of an epoch would train on
-/// some samples twice and on others never: if `now` has another seed, batch size, shuffle, tail or data set, or, with
-/// rank-local shuffling, another world size. At the start of an epoch all of these may change.
+/// some samples twice and on others never: if `now` has another seed, batch size, shuffle, tail, data set, subset or
+/// sampler, or, with rank-local shuffling, another world size. At the start of an epoch all of these may change.
 void check_same_order(const std::filesystem::path& path, const CheckpointInfo& info, const CheckpointInfo& now);
 }  // namespace penstock

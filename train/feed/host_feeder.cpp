@@ -32,6 +32,7 @@ DeviceBatch view_of(Batch& batch) {
   DeviceBatch view;
   view.epoch = batch.epoch(), view.index = batch.index();
   view.rows = batch.rows(), view.count = batch.count(), view.global_count = batch.global_count();
+  view.corrupt_count = batch.corrupt_count();
   view.first_position = batch.first_position();
   BatchTensors tensors = view_tensors(batch);
   view.images = tensors.images, view.labels = tensors.labels, view.weights = tensors.weights;

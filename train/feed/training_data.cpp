@@ -149,6 +149,19 @@ fs::path test_folder(const DataName& name, const fs::path& train_folder, const T
   return pack_source(*source, name, split, options.cache, log);
 }
 
+/// The training split, and after it those of --also.
+std::shared_ptr<const Dataset> joined(const std::shared_ptr<const Dataset>& first, const TrainOptions& options,
+                                      const std::function<void(const std::string&)>& log) {
+  std::vector<std::shared_ptr<const Dataset>> all{first};
+  for (const auto& also : options.also) {
+    const DataName name = parse_data_name(also, options.split);
+    if (name.source.empty()) check_packed(name.folder, options.split);
+    all.push_back(Dataset::open(
+        name.source.empty() ? name.folder : pack_into_cache(name, options.split, options.cache, log), options.split));
+  }
+  return Dataset::join(all);
+}
+
 }  // namespace
 
 DataName parse_data_name(const std::string& text, const std::string& split) {
@@ -193,9 +206,11 @@ TrainingData open_training_data(const TrainOptions& options, RankShards share,
                                 ", not the source; ", options.data, "() names the source"));
   }
   if (name.source.empty()) check_packed(name.folder, options.split);
+  if (!options.also.empty()) share = {};  // shards are counted over all data sets
   data.train =
       Dataset::open(name.source.empty() ? name.folder : pack_into_cache(name, options.split, options.cache, log),
                     options.split, share);
+  if (!options.also.empty()) data.train = joined(data.train, options, log);
   const fs::path& folder = data.train->folder();
   const fs::path test = test_folder(name, is_local(folder) ? fs::absolute(folder) : folder, options, data.no_test, log);
   if (!data.no_test.empty()) data.notes.push_back(data.no_test + ", so nothing is evaluated");

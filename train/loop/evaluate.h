@@ -34,7 +34,7 @@ struct EvaluationCalls {
 };
 
 /// Collective: every rank calls it with its part of the data and gets the same result, or nothing if it was not to go
-/// on. Padding and substituted rows do not count. `pass` is the epoch for which the feeder is started. Logits are means
+/// on. Padding and masked rows do not count. `pass` is the epoch for which the feeder is started. Logits are means
 /// over `views`.
 std::optional<Evaluation> evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, const Loss& loss,
                                    int64_t class_count, const torch::Device& device, int64_t pass,

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/batch/loader.h"
 #include "train/loop/cuda_graph.h"
 #include "train/loop/cuda_graph_step.h"
 #include "train/loop/stop.h"
@@ -132,6 +133,7 @@ class Training {
     parts_.strategy.set_learning_rate(learning_rate_);
     if ((at_.step + 1) % options_.print_freq == 0) parts_.strategy.measure_next_step();
     own_since_read_ += captured_ ? captured_->run(batch) : step_and_add(batch);
+    own_corrupt_since_read_ += batch.corrupt_count;
     since_read_.sample_count += batch.global_count;
     window_.sample_count += batch.global_count;
     ++window_.step_count;
@@ -251,13 +253,14 @@ class Training {
   /// device.
   void read_sums() {
     if (since_read_.sample_count == 0) return;
-    auto sums = device_sums_.clone();
+    auto sums = counts_corrupt() ? torch::cat({device_sums_, corrupt_sum()}) : device_sums_.clone();
     parts_.comm.all_reduce_sum(sums)->wait();
     const auto host = sums.cpu();
     device_sums_.zero_();
     const double loss = host[0].item<double>();
     const auto correct = static_cast<int64_t>(host[1].item<double>());
     check_finite(loss);
+    if (counts_corrupt()) check_corrupt(static_cast<int64_t>(host[2].item<double>()));
     printed_.loss += loss;
     printed_.correct_count += correct;
     printed_.sample_count += since_read_.sample_count;
@@ -265,8 +268,22 @@ class Training {
     at_.correct_count += correct;
     at_.sample_count += since_read_.sample_count;
     since_read_ = {};
-    own_since_read_ = 0;
+    own_since_read_ = own_corrupt_since_read_ = 0;
     parts_.recorder.mark(Phase::kOther);
+  }
+
+  bool counts_corrupt() const { return *options_.on_corrupt != OnCorrupt::kFail; }
+
+  torch::Tensor corrupt_sum() const {
+    return torch::full({1}, static_cast<double>(own_corrupt_since_read_), device_sums_.options());
+  }
+
+  /// As for a loss that is not finite, all ranks have the same sum and end here together.
+  void check_corrupt(int64_t corrupt_count) {
+    corrupt_count_ += corrupt_count;
+    row_count_ += since_read_.sample_count;
+    check_corrupt_share(concat("epoch ", at_.epoch + 1, ", step ", at_.step), corrupt_count_, row_count_,
+                        LoaderOptions().most_corrupt);
   }
 
   /// The sum is that of all ranks, so that all of them end here together, before anything is written from such weights.
@@ -349,11 +366,13 @@ class Training {
   Position at_;
   StopVote vote_;
   int64_t batch_count_;
-  torch::Tensor device_sums_;   // f64: loss and correct, of this rank since the last read
-  Sums since_read_;             // only sample_count is used: samples of all ranks since the last read
-  int64_t own_since_read_ = 0;  // samples of this rank since the last read
-  Sums printed_;                // sums of all ranks since the last step record
-  Times window_;                // counts since take_times(); the recorder still has the times
+  torch::Tensor device_sums_;                  // f64: loss and correct, of this rank since the last read
+  Sums since_read_;                            // only sample_count is used: samples of all ranks since the last read
+  int64_t own_since_read_ = 0;                 // samples of this rank since the last read
+  int64_t own_corrupt_since_read_ = 0;         // those that are corrupt
+  int64_t corrupt_count_ = 0, row_count_ = 0;  // of all ranks, since this process began
+  Sums printed_;                               // sums of all ranks since the last step record
+  Times window_;                               // counts since take_times(); the recorder still has the times
   Times printed_times_, epoch_, all_;
   std::array<LoaderReadiness, 2> readiness_;  // one entry per kind of record
   double learning_rate_ = 0;

@@ -112,6 +112,18 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
     throw config_error("--resident with --layout u8: batches are rendered on the device; expected --layout f32");
   if (options.is_resident && options.emulation.load_ns > 0)
     throw config_error("--emulate-load with --resident: no loader makes the batches; expected one of the two");
+  if (options.is_resident && *options.on_corrupt == OnCorrupt::kSubstitute)
+    throw config_error(
+        "--on-corrupt substitute with --resident: which pictures stay on the device is settled once; expected "
+        "--on-corrupt mask");
+  const std::string& chosen = !options.subset.empty() ? options.subset : options.sampler;
+  if (*options.shuffle == Shuffle::kRankLocal && (!chosen.empty() || !options.exclude_ids.empty()))
+    throw config_error(concat("--shuffle rank-local with ",
+                              !options.subset.empty()    ? "--subset "
+                              : !options.sampler.empty() ? "--sampler "
+                                                         : "--exclude-ids ",
+                              chosen.empty() ? options.exclude_ids : chosen,
+                              ": a rank knows its own shards alone; expected --shuffle global or none"));
   check_resume(options);
   if (options.max_restarts > 0 && options.only_evaluates)
     throw config_error(concat("--max-restarts is ", options.max_restarts, " with --evaluate; expected one of the two"));

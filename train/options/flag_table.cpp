@@ -27,9 +27,13 @@ std::string given_number(double value) { return value == -1 ? "" : json_text(nlo
 std::vector<Flag> data_flags() {
   return {
       {"data", kTrained, [](Options o) -> FlagValue { return o.data; }},
+      {"also", kTrained, [](Options o) -> FlagValue { return o.also; }},
       {"split", kTrained, [](Options o) -> FlagValue { return o.split; }},
       {"augment", kTrained, [](Options o) -> FlagValue { return o.augment; }},
       {"eval-augment", kTrained, [](Options o) -> FlagValue { return o.eval_augment; }},
+      {"subset", kTrained, [](Options o) -> FlagValue { return o.subset; }},
+      {"exclude-ids", kTrained, [](Options o) -> FlagValue { return o.exclude_ids; }},
+      {"sampler", kTrained, [](Options o) -> FlagValue { return o.sampler; }},
       {"shuffle", kTrained, [](Options o) -> FlagValue { return o.shuffle.text(); }},
       {"tail", kTrained, [](Options o) -> FlagValue { return o.tail.text(); }},
       {"batch-size", kTrained, [](Options o) -> FlagValue { return o.batch_size; }, kFromOne},
@@ -40,6 +44,7 @@ std::vector<Flag> data_flags() {
       {"layout", kTrained, [](Options o) -> FlagValue { return o.layout.text(); }},
       {"decode", kOwn, [](Options o) -> FlagValue { return o.decode.text(); }},  // all ways give the same pixels
       {"dct-scale", kTrained, [](Options o) -> FlagValue { return o.dct_scale.text(); }},
+      {"on-corrupt", kTrained, [](Options o) -> FlagValue { return o.on_corrupt.text(); }},
       {"cache", kOwnAside, [](Options o) -> FlagValue { return o.cache.string(); }},
   };
 }

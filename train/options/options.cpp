@@ -63,6 +63,7 @@ Layout parse_layout(const std::string& name) {
 }
 DecodePath parse_decode(const std::string& name) { return value_of("decode", name, decode_names()); }
 DctScale parse_dct_scale(const std::string& name) { return value_of("dct-scale", name, dct_scale_names()); }
+OnCorrupt parse_on_corrupt(const std::string& name) { return value_of("on-corrupt", name, on_corrupt_names()); }
 
 int64_t parse_duration_ns(const std::string& flag, const std::string& text) {
   if (text.empty()) return 0;

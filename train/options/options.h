@@ -45,22 +45,27 @@ Tail parse_tail(const std::string& name);
 Layout parse_layout(const std::string& name);
 DecodePath parse_decode(const std::string& name);
 DctScale parse_dct_scale(const std::string& name);
+OnCorrupt parse_on_corrupt(const std::string& name);
 
 /// Which samples are trained on, and how batches are made of them.
 struct DataOptions {
-  std::string data = "digits";  ///< A folder, an embedded source or `source:folder`.
+  std::string data = "digits";    ///< A folder, an embedded source or `source:folder`.
+  std::vector<std::string> also;  ///< Further ones, which are joined with it.
   std::string split = "train";
   std::string evaluated_split = "test";  ///< With --evaluate, the --split that was typed.
   std::filesystem::path cache;           ///< Folder for packed sources; auto: default_cache().
   std::string augment;
-  std::string eval_augment;  ///< Auto: deterministic_part() of `augment`.
+  std::string eval_augment;                  ///< Auto: deterministic_part() of `augment`.
+  std::string subset, exclude_ids, sampler;  ///< Of the split that is trained on; see LoaderOptions.
   Typed<Shuffle> shuffle{parse_shuffle, "global"};
   Typed<Tail> tail{parse_tail, "pad"};
   Typed<Layout> layout{parse_layout, "f32"};
   Typed<DecodePath> decode{parse_decode, "auto"};      ///< For JPEGs.
   Typed<DctScale> dct_scale{parse_dct_scale, "auto"};  ///< The same; see training_dct_scale().
-  int64_t batch_size = 64;                             ///< Over all ranks.
-  int workers = -1;                                    ///< -1: auto.
+  /// An evaluation masks where training substitutes, so that no sample counts for another.
+  Typed<OnCorrupt> on_corrupt{parse_on_corrupt, "fail"};
+  int64_t batch_size = 64;  ///< Over all ranks.
+  int workers = -1;         ///< -1: auto.
   int prefetch = 4;
   bool is_resident = false;
 };

@@ -47,7 +47,7 @@ PlannedBatch BatchPlanner::plan(int64_t epoch, int64_t index, std::byte* to) {
   work_.clear();
   for (int64_t row = 0; row < batch.rows; ++row) {
     if (row < rows.count) {
-      add_row(order_.index_at(epoch_order_, rows.first_position + static_cast<uint64_t>(row)), row, planned, labels,
+      add_row(order_.place_at(epoch_order_, rows.first_position + static_cast<uint64_t>(row)), row, planned, labels,
               weights);
     } else {
       work_.add_empty();
@@ -59,12 +59,14 @@ PlannedBatch BatchPlanner::plan(int64_t epoch, int64_t index, std::byte* to) {
   return planned;
 }
 
-void BatchPlanner::add_row(uint64_t index, int64_t row, PlannedBatch& planned, int64_t* labels, float* weights) {
-  const auto& entry = pictures_[index];
+void BatchPlanner::add_row(const SampleOrder::Place& place, int64_t row, PlannedBatch& planned, int64_t* labels,
+                           float* weights) {
+  const auto& entry = pictures_[place.index];
   labels[row] = entry.label, weights[row] = entry.is_corrupt() ? 0.F : 1.F;
+  planned.batch.corrupt_count += entry.is_corrupt() ? 1 : 0;
   if (entry.is_on_host()) planned.host_rows.push_back(row);
   if (entry.is_corrupt() || entry.is_on_host()) return work_.add_empty();
-  const Plan plan = pipeline_.plan(pictures_.pictures().whole(entry.number), options_.seed,
+  const Plan plan = pipeline_.plan(pictures_.pictures().whole(entry.number), seed_of_copy(options_.seed, place.copy),
                                    static_cast<uint32_t>(planned.batch.epoch), entry.id);
   work_.add(entry.number, plan, scales_dct_);
 }

@@ -40,14 +40,14 @@ class BatchPlanner {
   PlannedBatch plan(int64_t epoch, int64_t index, std::byte* to);
 
  private:
-  void add_row(uint64_t index, int64_t row, PlannedBatch& planned, int64_t* labels, float* weights);
+  void add_row(const SampleOrder::Place& place, int64_t row, PlannedBatch& planned, int64_t* labels, float* weights);
 
   const ResidentPictures& pictures_;
   const Pipeline& pipeline_;
   const SampleOrder& order_;
   const LoaderOptions& options_;
   const bool scales_dct_;
-  Order epoch_order_;
+  EpochOrder epoch_order_;
   int64_t epoch_ = 0;
   KernelBatch work_;
 };

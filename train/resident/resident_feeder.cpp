@@ -21,7 +21,7 @@ class ResidentFeeder final : public Feeder {
   ResidentFeeder(std::shared_ptr<const Dataset> dataset, const Pipeline& pipeline, const LoaderOptions& options,
                  const torch::Device& device, Recorder& recorder, const ResidentRoom& room)
       : dataset_(std::move(dataset)),
-        pipeline_(refusing_mixes(pipeline)),
+        pipeline_(checked(pipeline)),
         options_(options),
         device_(device),
         recorder_(recorder),
@@ -41,6 +41,8 @@ class ResidentFeeder final : public Feeder {
              .batch_bytes = batch_plan_bytes(rows_),
              .epoch_count = options.epoch_count},
             [this](int64_t epoch, int64_t index, std::byte* to) { return planner_.plan(epoch, index, to); }, device) {
+    if (!options_.views.empty())
+      throw config_error("--resident: views are made by a loader; expected neither of the two, or one");
     if (!options_.columns.empty())
       throw config_error(concat("--resident: the columns ", options_.columns,
                                 " are made by the loader on the host; expected none of them"));
@@ -95,7 +97,11 @@ class ResidentFeeder final : public Feeder {
   }
 
  private:
-  static const Pipeline& refusing_mixes(const Pipeline& pipeline) {
+  static const Pipeline& checked(const Pipeline& pipeline) {
+    if (!pipeline.boxes_field().empty())
+      throw config_error(concat("--resident: the transforms ", pipeline.text(), " look at the field ",
+                                in_quotes(pipeline.boxes_field()),
+                                ", which only the loader on the host reads; expected no random-iou-crop"));
     if (pipeline.batch_mix().kind == BatchMix::Kind::kNone) return pipeline;
     throw config_error(
         concat("--resident: the transforms ", pipeline.text(),
@@ -147,6 +153,7 @@ class ResidentFeeder final : public Feeder {
   /// The loader finds out here which of its samples are corrupt.
   void take_host_rows(const Batch& from, const std::vector<int64_t>& rows, DeviceBatch& batch) {
     host_->copy(rows, batch.images);
+    batch.corrupt_count += from.corrupt_count();
     for (const int64_t row : rows)
       if (from.weights()[static_cast<size_t>(row)] == 0) batch.weights[row] = 0;
   }

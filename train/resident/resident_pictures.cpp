@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "loader/batch/sample_order.h"
 #include "loader/files/read_from.h"
 #include "train/tensor/cuda_device.h"
 
@@ -71,7 +72,12 @@ class ResidentPictures::Upload {
  public:
   Upload(ResidentPictures& to, const Dataset& dataset, const Pipeline& pipeline, const LoaderOptions& options,
          int64_t rows_per_rank)
-      : to_(to), dataset_(dataset), pipeline_(pipeline), options_(options), rows_per_rank_(rows_per_rank) {}
+      : to_(to),
+        dataset_(dataset),
+        pipeline_(pipeline),
+        options_(options),
+        samples_(dataset, options),
+        rows_per_rank_(rows_per_rank) {}
 
   void run(const torch::Device& device, const ResidentRoom& room) {
     const Amount all = checked_amount();
@@ -99,11 +105,7 @@ class ResidentPictures::Upload {
   /// Calls body(index, sample) for this rank's samples, in their order.
   template <class Body>
   void for_each_sample(const Body& body) const {
-    for (int shard = 0; shard < dataset_.shard_count(); ++shard) {
-      if (options_.shuffle == Shuffle::kRankLocal && shard % options_.world_size != options_.rank) continue;
-      for (uint64_t index = dataset_.shard_begin(shard); index < dataset_.shard_begin(shard + 1); ++index)
-        body(index, dataset_.at(index));
-    }
+    for (uint64_t k = 0; k < samples_.size(); ++k) body(samples_.index_of(k), dataset_.at(samples_.index_of(k)));
   }
 
   const char* what() const { return to_.are_all_raw_ ? "" : "the coefficients of "; }
@@ -156,7 +158,7 @@ class ResidentPictures::Upload {
       const Sample sample = dataset_.checked_at(index);
       read_from(dataset_, index, [&] { entry.number = add(sample, stores); });
     } catch (const Error& error) {
-      if (error.kind() == ErrorKind::kCorrupt && options_.on_corrupt == OnCorrupt::kSubstitute) return;
+      if (error.kind() == ErrorKind::kCorrupt && options_.on_corrupt == OnCorrupt::kMask) return;
       const std::string text = error.what(), where = dataset_.where(index);
       if (text.rfind(where, 0) == 0) throw;
       throw Error(error.kind(), concat("--resident: ", where, ": ", text));
@@ -175,6 +177,7 @@ class ResidentPictures::Upload {
   const Dataset& dataset_;
   const Pipeline& pipeline_;
   const LoaderOptions& options_;
+  SampleOrder samples_;
   int64_t rows_per_rank_;
   Extent checked_extent_;
   uint8_t checked_orientation_ = 0;

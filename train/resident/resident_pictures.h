@@ -33,7 +33,7 @@ struct ResidentRoom {
 /// Thread-safety: immutable after construction.
 class ResidentPictures {
  public:
-  /// This rank's samples are all of them, or with rank-local shuffling those of its shards. Throws config_error for
+  /// This rank's samples are all that its epochs may have (SampleOrder). Throws config_error for
   /// pictures that the device cannot render, or that are of several sizes after the transforms; device_error with both
   /// numbers where fewer fit than a batch has; and what reading the samples throws.
   ResidentPictures(const Dataset& dataset, const Pipeline& pipeline, const LoaderOptions& options,

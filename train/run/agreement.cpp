@@ -57,6 +57,7 @@ std::string identity_of(const std::vector<std::string>& plugins) {
 /// For flags whose text may differ between ranks: what must be equal in its place.
 std::map<std::string, std::string> contents_of(const Setup& setup) {
   std::map<std::string, std::string> contents{{"data", identity_of(setup.data.train->manifest())},
+                                              {"also", count_text(setup.options.also.size(), "data set")},
                                               {"augment", setup.data.augment},
                                               {"eval-augment", setup.data.eval_augment}};
   if (setup.options.exact_shards > 0) contents["exact-kernels"] = kernels_text(setup.options);
@@ -93,6 +94,7 @@ RunFingerprint fingerprint_of(const Setup& setup) {
     const std::string value = content == contents.end() ? text_of(flag.value(setup.options)) : content->second;
     fingerprint.push_back({"--" + flag.name, value.empty() ? "not given" : value});
   }
+  fingerprint.push_back({"the selection of samples", setup.selection.empty() ? "none" : setup.selection});
   fingerprint.push_back({"the test split", setup.data.test ? identity_of(setup.data.test->manifest()) : "not there"});
   return fingerprint;
 }

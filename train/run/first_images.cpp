@@ -20,6 +20,8 @@ LoaderOptions first_images_options(const Setup& setup) {
           .rank = rank,
           .world_size = ranks,
           .shuffle = is_local ? Shuffle::kRankLocal : Shuffle::kGlobal,
+          .subset = options.subset,
+          .exclude_ids = options.exclude_ids,
           .seed = options.seed,
           .epoch_count = 1,
           .decode = *options.decode,

@@ -9,6 +9,7 @@
 #include "core/limits.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "loader/batch/sample_order.h"
 #include "loader/order/partition.h"
 #include "train/checkpoint/kept_checkpoints.h"
 #include "train/checkpoint/resume_auto.h"
@@ -66,6 +67,24 @@ void check_evaluation_folder(const TrainOptions& options) {
   if (!fs::exists(options.out / "evaluation.json", ignored)) check_run_folder(options.out);
 }
 
+/// Finds out how many rows an epoch of training has, and of which samples.
+void choose_samples(Setup& setup) {
+  const auto& options = setup.options;
+  const Dataset& dataset = *setup.data.train;
+  setup.rows_per_epoch = dataset.size();
+  const bool is_whole = options.subset.empty() && options.exclude_ids.empty() && options.sampler.empty();
+  if (is_whole || options.only_evaluates) return;
+  const SampleOrder order(dataset, {.batch_size = options.batch_size,
+                                    .shuffle = *options.shuffle,
+                                    .subset = options.subset,
+                                    .exclude_ids = options.exclude_ids,
+                                    .sampler = options.sampler,
+                                    .seed = options.seed});
+  setup.rows_per_epoch = order.rows();
+  setup.selection = order.identity(dataset);
+  setup.data.notes.push_back(order.text());
+}
+
 void check_data(const Setup& setup) {
   const auto& options = setup.options;
   const int world_size = setup.world.mesh.data;
@@ -93,10 +112,9 @@ void check_data(const Setup& setup) {
                               " ranks; expected at least one shard per rank"));
   }
   if (options.only_evaluates) return;
-  const Partition partition(setup.data.train->size(), options.batch_size, 0, world_size, *options.tail);
+  const Partition partition(setup.rows_per_epoch, options.batch_size, 0, world_size, *options.tail);
   if (partition.batch_count() == 0) {
-    throw config_error(concat("--batch-size is ", options.batch_size, " with --tail drop and ",
-                              setup.data.train->size(),
+    throw config_error(concat("--batch-size is ", options.batch_size, " with --tail drop and ", setup.rows_per_epoch,
                               " samples; expected a batch size of at most the number of samples"));
   }
   const int64_t step_count = partition.batch_count() * options.epochs;
@@ -122,6 +140,7 @@ CheckpointInfo info_of(const Setup& setup) {
   info.tail = options.tail.text();
   info.dataset_size = setup.data.train->size();
   info.data = identity_of(setup.data.train->manifest());
+  info.selection = setup.selection;
   info.world_size = setup.world.rendezvous.world_size;
   info.threads = options.threads;
   info.augment = setup.data.augment;
@@ -264,6 +283,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   const Extent extent = rendered_extent(*setup.data.train, *setup.pipeline);
   setup.shape = {extent.channels, extent.height, extent.width, static_cast<int64_t>(manifest.class_names.size())};
   setup.options = std::move(options);
+  choose_samples(setup);
   check_data(setup);
   setup.info = info_of(setup);
 

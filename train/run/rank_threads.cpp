@@ -39,6 +39,8 @@ Setup setup_of_rank(Setup& all, int rank) {
   own.pipeline = all.pipeline;
   own.eval_pipeline = all.eval_pipeline;
   own.shape = all.shape;
+  own.rows_per_epoch = all.rows_per_epoch;
+  own.selection = all.selection;
   own.rate_factors = all.rate_factors;
   own.step_options = all.step_options;
   own.initial_weights = all.initial_weights;

@@ -123,9 +123,15 @@ class Run {
             .tail = *options_.tail,
             .short_batch = short_batch_of(options_.exact_shards),
             .shuffle = *options_.shuffle,
+            .subset = options_.subset,
+            .exclude_ids = options_.exclude_ids,
+            .sampler = options_.sampler,
             .seed = options_.seed,
             .epoch_count = options_.epochs,
             .layout = *options_.layout,
+            .on_corrupt = *options_.on_corrupt,
+            .quarantine = *options_.on_corrupt == OnCorrupt::kFail ? fs::path() : options_.out / kQuarantine,
+            .most_corrupt = 1,  // all ranks decide that together (train_epochs)
             .decode = *options_.decode,
             .dct_scale = training_dct_scale(options_),
             .emulated_load_ns = options_.emulation.load_ns,
@@ -141,7 +147,8 @@ class Run {
         options_.batch_size,
         eval_rows(int64_t{setup_.shape.height} * setup_.shape.width, samples, options.world_size) * options.world_size);
     options.tail = Tail::kPad;
-    options.shuffle = Shuffle::kNone;
+    options.shuffle = Shuffle::kNone, options.subset = options.exclude_ids = options.sampler = "";
+    if (options.on_corrupt == OnCorrupt::kSubstitute) options.on_corrupt = OnCorrupt::kMask;
     options.dct_scale = evaluation_dct_scale(options_);
     options.emulated_load_ns = 0;
     options.on_chunk = {};

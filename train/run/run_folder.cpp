@@ -26,7 +26,7 @@ constexpr const char* kOptions = "options.json";
 /// Whether a run writes files of this name.
 bool is_of_a_run(const std::string& name) {
   for (const char* own :
-       {kOptions, "summary.json", "model.safetensors", "trace.json", "evaluation.json", "evaluation.csv"})
+       {kOptions, "summary.json", "model.safetensors", "trace.json", "evaluation.json", "evaluation.csv", kQuarantine})
     if (name == own) return true;
   if (is_checkpoint_name(name)) return true;
   for (const auto& [sink, entry] : SinkRegistry::entries()) {

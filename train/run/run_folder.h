@@ -6,6 +6,8 @@
 
 namespace penstock {
 
+constexpr const char* kQuarantine = "quarantine.jsonl";  // the file of a run that names corrupt samples
+
 /// runs/<arch>-<mode>-<year><month><day>-<hour><minute><second>.
 std::filesystem::path default_run_folder(const std::string& arch, const std::string& mode);
 

@@ -20,7 +20,7 @@ struct BatchTensors {
   at::Tensor images;   // by the layout: f32, f16 or bf16 rows x C x H x W or rows x H x W x C, or u8 rows x H x W x C
   at::Tensor labels;   // i64 rows
   at::Tensor ids;      // i64 rows; -1 for padding
-  at::Tensor weights;  // f32 rows: 1, or 0 for padding and substituted rows
+  at::Tensor weights;  // f32 rows: 1, or 0 for padding and masked rows
   // Defined only with mixup or cutmix: i64 rows, and f32 rows, the share that `labels` have in the loss.
   at::Tensor second_labels, mix_weights;
   std::map<std::string, at::Tensor> columns;  // those of makers (LoaderOptions::columns), by name: rows x shape

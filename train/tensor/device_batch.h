@@ -17,15 +17,16 @@ namespace penstock {
 struct DeviceBatch {
   torch::Tensor images;   // f32, of resident pictures also f16 or bf16: rows x C x H x W, normalised
   torch::Tensor labels;   // i64 rows
-  torch::Tensor weights;  // f32 rows: 1, or 0 for padding and substituted rows
+  torch::Tensor weights;  // f32 rows: 1, or 0 for padding and masked rows
   // Defined only with mixup or cutmix: i64 rows, and f32 rows, the share that `labels` have in the loss.
   torch::Tensor second_labels, mix_weights;
   std::map<std::string, torch::Tensor> columns;  // those of makers (loader/batch/column.h), by name: rows x shape
   int64_t epoch = 0, index = 0;
   uint64_t first_position = 0;  // row i has position first_position + i in the epoch
   int64_t rows = 0, count = 0;
-  int64_t global_count = 0;  // samples of all ranks in this batch: loss and gradients are divided by it; substituted
-                             // rows count, but training never asks for any
+  int64_t global_count = 0;   // samples of all ranks in this batch: loss and gradients are divided by it; masked rows
+                              // count as well
+  int64_t corrupt_count = 0;  // rows of this rank whose samples are corrupt, and are masked or substituted
 
   /// `row_count` rows from `first_row` on, as views.
   DeviceBatch narrow(int64_t first_row, int64_t row_count) const {

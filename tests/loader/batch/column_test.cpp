@@ -133,7 +133,7 @@ TEST(ColumnTest, ItComesAfterThoseOfAMixAndSeesMixedPixels) {
 TEST(ColumnTest, ASubstitutedRowIsZero) {
   const TestData data({20});
   data.corrupt(7);
-  auto loader = make_loader(data, {.batch_size = 20, .on_corrupt = OnCorrupt::kSubstitute, .columns = "map"});
+  auto loader = make_loader(data, {.batch_size = 20, .on_corrupt = OnCorrupt::kMask, .columns = "map"});
   for (int64_t epoch = 0; epoch < 4; ++epoch) {  // in slots that were used before
     loader.start_epoch(epoch);
     consume(loader, [](const Batch& batch) {

@@ -97,19 +97,19 @@ TEST_P(MixTest, EveryRowIsItsOwnAndItsPartnersOfAnyRank) {
 TEST_P(MixTest, ARowWithACorruptPartnerIsSubstituted) {
   data_.corrupt(17);
   auto options = options_of();
-  options.on_corrupt = OnCorrupt::kSubstitute;
+  options.on_corrupt = OnCorrupt::kMask;
   const Rows plain = rows_of(data_, kPlain, options);
   const Rows mixed = rows_of(data_, GetParam(), options);
-  int substituted_count = 0;
+  int masked_count = 0;
   for (const auto& [position, row] : mixed) {
     const bool is_lost = row.id == 1017 || (row.mix_weight < 1 && plain.at(partner_of(position)).id == 1017);
     EXPECT_EQ(row.weight, is_lost ? 0 : 1) << position;
     if (!is_lost) continue;
-    ++substituted_count;
+    ++masked_count;
     EXPECT_EQ(row.pixels, std::vector<float>(row.pixels.size(), 0));
     EXPECT_EQ(row.label, plain.at(position).label);
   }
-  EXPECT_EQ(substituted_count, 2);
+  EXPECT_EQ(masked_count, 2);
 }
 
 TEST_P(MixTest, ACorruptPartnerFailsTheBatchAndIsNamed) {

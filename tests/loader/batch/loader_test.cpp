@@ -336,10 +336,10 @@ TEST(LoaderTest, LeftOutSamplesAreNotReadAndTheOthersAreAsWithoutThem) {
 TEST(LoaderTest, GoesOnTimingBehindASampleThatCannotBeDecoded) {
   const TestData data({20}, {{12, 12, 1}, {12, 12, 1}}, 0);
   auto loader =
-      make_loader(data, {.batch_size = 20, .shuffle = Shuffle::kNone, .on_corrupt = OnCorrupt::kSubstitute}, "flip");
+      make_loader(data, {.batch_size = 20, .shuffle = Shuffle::kNone, .on_corrupt = OnCorrupt::kMask}, "flip");
   loader.start_epoch(0);
   consume(loader);
-  EXPECT_EQ(loader.statistics().substituted_count, 1U);
+  EXPECT_EQ(loader.statistics().masked_count, 1U);
   EXPECT_GT(loader.statistics().render.total_ms, 0);
 }
 

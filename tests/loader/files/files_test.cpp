@@ -107,7 +107,7 @@ class FilesTest : public testing::Test {
     return digest;
   }
 
-  const TemporaryFolder folder_{"files"};
+  const penstock::TemporaryFolder folder_{"files"};
   const fs::path local_ = folder_.path() / "set";
   Kept kept_;
 };
@@ -219,7 +219,7 @@ TEST_F(FilesTest, AnySafetensorsFileMayBeFar) {
 }
 
 TEST(LocalFilesTest, ARangeHasWhatTheFileHas) {
-  const TemporaryFolder folder("local-files");
+  const penstock::TemporaryFolder folder("local-files");
   const fs::path path = folder.path() / "file";
   std::ofstream(path) << "0123456789";
   const auto file = files_of(path).open(path);
@@ -236,7 +236,7 @@ TEST(LocalFilesTest, ARangeHasWhatTheFileHas) {
 }
 
 TEST(LocalFilesTest, AFolderIsListedAndOneThatIsNotThereIsNamed) {
-  const TemporaryFolder folder("local-files");
+  const penstock::TemporaryFolder folder("local-files");
   std::ofstream(folder.path() / "a") << "1";
   fs::create_directory(folder.path() / "b");
   const Files& files = files_of(folder.path());

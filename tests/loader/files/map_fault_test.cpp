@@ -56,7 +56,7 @@ void break_page(const uint8_t* byte) {
 uint64_t sum_of(std::span<const uint8_t> bytes) { return std::accumulate(bytes.begin(), bytes.end(), uint64_t{0}); }
 
 TEST(MapFaultTest, APageThatIsCutOffReadsAsZerosAndIsMarked) {
-  const TemporaryFolder folder("map-fault");
+  const penstock::TemporaryFolder folder("map-fault");
   const auto path = write_file(folder.path() / "file", 10 * kPage);
   const MappedFile file(path), other(write_file(folder.path() / "other", kPage));
   EXPECT_FALSE(detail::has_map_faults());
@@ -78,7 +78,7 @@ TEST(MapFaultTest, APageThatIsCutOffReadsAsZerosAndIsMarked) {
 }
 
 TEST(MapFaultTest, FaultsAreForgottenWithTheirMap) {
-  const TemporaryFolder folder("map-fault");
+  const penstock::TemporaryFolder folder("map-fault");
   for (int round = 0; round < 3; ++round) {  // the entries in the list of the handler are reused
     MappedFile file(write_file(folder.path() / "file", 3 * kPage));
     read_from(file, [] {});
@@ -93,7 +93,7 @@ TEST(MapFaultTest, FaultsAreForgottenWithTheirMap) {
 
 /// A thread whose fault counted only where no other thread had faulted before in that map could go on too early.
 TEST(MapFaultTest, EveryFaultIsCountedAsLongAsItsMapExists) {
-  const TemporaryFolder folder("map-fault");
+  const penstock::TemporaryFolder folder("map-fault");
   const auto path = write_file(folder.path() / "file", 4 * kPage);
   {
     const MappedFile file(path);
@@ -105,7 +105,7 @@ TEST(MapFaultTest, EveryFaultIsCountedAsLongAsItsMapExists) {
 }
 
 TEST(MapFaultTest, WhatIsCutOffOfTheLastPageIsSeenInTheFilesLength) {
-  const TemporaryFolder folder("map-fault");
+  const penstock::TemporaryFolder folder("map-fault");
   const auto path = write_file(folder.path() / "file", 5000);
   const MappedFile file(path);
   fs::resize_file(path, 4900);
@@ -117,7 +117,7 @@ TEST(MapFaultTest, WhatIsCutOffOfTheLastPageIsSeenInTheFilesLength) {
 }
 
 TEST(MapFaultTest, AFileThatIsRemovedOrReplacedIsStillMapped) {
-  const TemporaryFolder folder("map-fault");
+  const penstock::TemporaryFolder folder("map-fault");
   const auto path = write_file(folder.path() / "file", 5000);
   const MappedFile file(path);
   fs::rename(write_file(folder.path() / "short", 10), path);
@@ -128,7 +128,7 @@ TEST(MapFaultTest, AFileThatIsRemovedOrReplacedIsStillMapped) {
 }
 
 TEST(MapFaultTest, ManyThreadsMayFaultAtOnceInManyMaps) {
-  const TemporaryFolder folder("map-fault");
+  const penstock::TemporaryFolder folder("map-fault");
   constexpr size_t kFiles = 8, kPages = 300;
   std::vector<MappedFile> files;
   for (size_t i = 0; i < kFiles; ++i) {
@@ -168,7 +168,7 @@ void fault_elsewhere(const fs::path& path) {
 
 TEST(MapFaultDeathTest, AFaultOutsideOfTheseMapsGoesToWhoeverHandledItBefore) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // runs in a new process, in which no MappedFile exists yet
-  const TemporaryFolder folder("map-fault");
+  const penstock::TemporaryFolder folder("map-fault");
   const auto path = write_file(folder.path() / "file", kPage);
   EXPECT_EXIT(
       {
@@ -218,7 +218,7 @@ void read_cut_page(const fs::path& path) {
 
 TEST(MapFaultDeathTest, AHandlerOfTheProgramThatCameLaterGetsOtherFaultsOnly) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const TemporaryFolder folder("map-fault");
+  const penstock::TemporaryFolder folder("map-fault");
   const auto path = write_file(folder.path() / "file", kPage);
   EXPECT_EXIT(
       {
@@ -239,7 +239,7 @@ TEST(MapFaultDeathTest, AHandlerOfTheProgramThatCameLaterGetsOtherFaultsOnly) {
 
 TEST(MapFaultDeathTest, AHandlerThatPassesOnToTheGuardsEndsTheProcessAndNotInACircle) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const TemporaryFolder folder("map-fault");
+  const penstock::TemporaryFolder folder("map-fault");
   const auto path = write_file(folder.path() / "file", kPage);
   for (const bool faults : {true, false}) {
     EXPECT_EXIT(
@@ -259,7 +259,7 @@ TEST(MapFaultDeathTest, AHandlerThatPassesOnToTheGuardsEndsTheProcessAndNotInACi
 }
 
 TEST(MapFaultTest, APageThatTheDiskDoesNotGiveIsNamed) {
-  const TemporaryFolder folder("map-fault");
+  const penstock::TemporaryFolder folder("map-fault");
   const auto path = write_file(folder.path() / "file", 5 * kPage);
   const MappedFile file(path);
   break_page(&file.bytes()[2 * kPage]);
@@ -290,7 +290,7 @@ std::string error_after(const CutData& data, const LoaderOptions& options, bool 
 
 void for_all_ways(const std::function<void(const LoaderOptions&, bool is_read_before)>& check) {
   for (const int workers : {0, 1, 2})
-    for (const auto policy : {OnCorrupt::kFail, OnCorrupt::kSubstitute})
+    for (const auto policy : {OnCorrupt::kFail, OnCorrupt::kMask})
       for (const bool is_read_before : {false, true}) {
         SCOPED_TRACE(concat(workers, " workers, read before: ", is_read_before));
         // Only one batch is made ahead, so that what is made before the damage does not reach the second shard.
@@ -377,7 +377,7 @@ TEST(MapFaultTest, ColumnsOfPicturesOfManySizesToo) {
 }
 
 TEST(MapFaultTest, ATensorFileSaysSoItself) {
-  const TemporaryFolder folder("map-fault");
+  const penstock::TemporaryFolder folder("map-fault");
   const auto path = folder.path() / "weights.safetensors";
   const std::vector<uint8_t> bytes(5 * kPage, 3);
   write_safetensors(path, {{"weight", "U8", {bytes.size()}, bytes, 0}});

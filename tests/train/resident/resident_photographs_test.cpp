@@ -72,7 +72,7 @@ TEST(ResidentPhotographsTest, CorruptSamplesAreSubstitutedOrNamed) {
   const auto file = folder.path() / "train" / jpeg_dataset()->manifest().shards[1].file;
   std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(4096 + 700).write("penstock", 8);
   auto options = photograph_options();
-  options.on_corrupt = OnCorrupt::kSubstitute;
+  options.on_corrupt = OnCorrupt::kMask;
   options.batch_size = 16;
   auto failing = options;
   failing.on_corrupt = OnCorrupt::kFail;

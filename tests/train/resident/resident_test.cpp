@@ -48,7 +48,7 @@ TEST(ResidentFeederTest, DamagedPicturesAreSubstitutedOrNamed) {
   std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(4096 + 20'000).write("penstock", 8);
   const auto dataset = Dataset::open(folder.path());
   auto options = loader_options();
-  options.on_corrupt = OnCorrupt::kSubstitute;
+  options.on_corrupt = OnCorrupt::kMask;
   EXPECT_EQ(differing_pixels(dataset, "center-crop(size=24),normalize", options), 0);
   options.on_corrupt = OnCorrupt::kFail;
   const auto message =

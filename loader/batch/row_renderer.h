@@ -1,0 +1,64 @@
+// RowRenderer: a sample as one pipeline of transforms shows it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "augment/transform.h"
+#include "core/error.h"
+#include "loader/batch/loader_options.h"
+#include "loader/batch/mender.h"
+#include "loader/codecs/codec.h"
+#include "loader/shards/dataset.h"
+
+namespace penstock::detail {
+
+/// Plan, decode, render. Thread-safety: immutable; each thread uses a DecodeScratch of its own.
+class RowRenderer {
+ public:
+  /// Finds the extent of rendered samples from the plan of the first sample and the manifest's channels. `view`: the
+  /// number of the view, whose random numbers are its own; 0 for the pictures of a batch. Throws config_error.
+  RowRenderer(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, const LoaderOptions& options, int view = 0);
+
+  const Pipeline& pipeline() const { return pipeline_; }
+  const Extent& extent() const { return extent_; }
+  Layout layout() const { return layout_; }
+
+  /// Throws config_error where the sample is of another size than the others after the transforms.
+  Plan plan_of(int64_t epoch, const FoundRow& row) const;
+  /// Writes rendered_bytes() of the extent. `on_decoded` is called between decoding and rendering. Throws what the
+  /// codec does, and names the sample.
+  template <class OnDecoded>
+  void render_row(const Plan& plan, const FoundRow& row, std::byte* output, DecodeScratch& scratch,
+                  const OnDecoded& on_decoded) const {
+    const int scale = scale_of(row.sample, plan);
+    const auto render_with = [&](const Plan& scaled) {
+      const Picture picture = decode(row, scaled, scale, scratch);
+      on_decoded();
+      render(picture, scaled, pipeline_.normalization(), layout_, output);
+    };
+    scale == kFullScale ? render_with(plan) : render_with(at_dct_scale(plan, scale));
+  }
+
+ private:
+  static constexpr int kFullScale = 8;  // DCT scale, in eighths
+
+  Extent find_extent() const;
+  Error other_size(const FoundRow& row, int height, int width) const;  ///< Says which transforms would help.
+  int scale_of(const Sample& sample, const Plan& plan) const;
+  Picture decode(const FoundRow& row, const Plan& plan, int scale, DecodeScratch& scratch) const;
+
+  std::shared_ptr<const Dataset> dataset_;
+  Pipeline pipeline_;
+  uint64_t seed_;
+  Layout layout_;
+  DecodePath decode_;
+  bool scales_dct_;
+  std::optional<size_t> boxes_field_;  // the number of the field that the transforms look at
+  Extent extent_;                      // of one rendered sample
+};
+
+}  // namespace penstock::detail

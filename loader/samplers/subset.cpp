@@ -1,0 +1,170 @@
+// Subsets: each spec filters a list of (id, label, index).
+#include "loader/samplers/subset.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string_view>
+#include <unordered_set>
+
+#include "core/error.h"
+#include "core/spec.h"
+#include "core/text.h"
+#include "loader/order/mix.h"
+#include "loader/samplers/id_list.h"
+
+namespace penstock {
+namespace {
+
+struct Candidate {
+  uint64_t id, index;
+  int64_t label;
+};
+using Candidates = std::vector<Candidate>;
+
+struct Filter {
+  const char* key;  // whose value may stand without its name
+  std::vector<std::string> keys;
+  void (*apply)(const Spec&, const Dataset&, Candidates&);
+};
+
+void keep_percent(const Spec& spec, const Dataset& dataset, Candidates& candidates) {
+  const Range range = spec.get("range", Range{0, 100});
+  if (range.low < 0 || range.high > 100 || range.low >= range.high)
+    throw config_error(concat(spec.where(), ": range is ", range.low, " to ", range.high,
+                              "; expected 0 to 100 per cent, the first less than the second, as in percent(0-10)"));
+  std::vector<uint64_t> counts(dataset.manifest().class_names.size() + 1), ranks(counts.size());
+  const auto class_of = [](const Candidate& candidate) { return static_cast<size_t>(candidate.label); };
+  for (const auto& candidate : candidates) ++counts[class_of(candidate)];
+  const auto bound = [](uint64_t count, double percent) {  // the same for the end of a range and the begin of the next
+    return static_cast<uint64_t>(std::floor(static_cast<double>(count) * percent / 100));
+  };
+  std::erase_if(candidates, [&](const Candidate& candidate) {
+    const uint64_t count = counts[class_of(candidate)], rank = ranks[class_of(candidate)]++;
+    return rank < bound(count, range.low) || rank >= bound(count, range.high);
+  });
+}
+
+void keep_fraction(const Spec& spec, const Dataset&, Candidates& candidates) {
+  const double share = spec.get("share", 1.0);
+  if (!(share > 0 && share <= 1))
+    throw config_error(concat(spec.where(), ": share is ", share, "; expected more than 0 and at most 1"));
+  const auto seed = static_cast<uint64_t>(static_cast<int64_t>(spec.get("seed", 0)));
+  const auto count = static_cast<size_t>(std::llround(share * static_cast<double>(candidates.size())));
+  const auto hash = [&](const Candidate& candidate) { return detail::keyed_bits(seed, candidate.id, 0x5EED); };
+  auto sorted = candidates;
+  std::sort(sorted.begin(), sorted.end(), [&](const Candidate& a, const Candidate& b) {
+    return std::pair(hash(a), a.index) < std::pair(hash(b), b.index);
+  });
+  sorted.resize(count);
+  std::sort(sorted.begin(), sorted.end(),
+            [](const auto& a, const auto& b) { return std::pair(a.id, a.index) < std::pair(b.id, b.index); });
+  candidates = std::move(sorted);
+}
+
+void keep_ids(const Spec& spec, const Dataset& dataset, Candidates& candidates) {
+  const std::string path = spec.get("file", "");
+  const auto ids = read_ids(path, dataset.manifest().split);
+  std::unordered_set<uint64_t> wanted(ids.begin(), ids.end()), missing = wanted;
+  for (const auto& candidate : candidates) missing.erase(candidate.id);
+  if (!missing.empty())
+    throw config_error(concat(path, ": id ", *std::min_element(missing.begin(), missing.end()),
+                              " is that of no sample ", "of ", dataset.folder().string(),
+                              "; expected ids of its samples"));
+  std::erase_if(candidates, [&](const Candidate& candidate) { return !wanted.contains(candidate.id); });
+}
+
+void keep_classes(const Spec& spec, const Dataset& dataset, Candidates& candidates) {
+  const auto& names = dataset.manifest().class_names;
+  std::vector<bool> is_kept(names.size() + 1);
+  for (const auto& name : split(spec.get("names", ""), ':')) {
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) throw config_error(concat(spec.where(), ": ", unknown_name("class", name, names)));
+    is_kept[static_cast<size_t>(found - names.begin())] = true;
+  }
+  std::erase_if(candidates, [&](const Candidate& candidate) { return !is_kept[static_cast<size_t>(candidate.label)]; });
+}
+
+const std::map<std::string, Filter>& filters() {
+  static const std::map<std::string, Filter> filters{{"percent", {"range", {"range"}, keep_percent}},
+                                                     {"fraction", {"share", {"share", "seed"}, keep_fraction}},
+                                                     {"ids", {"file", {"file"}, keep_ids}},
+                                                     {"classes", {"names", {"names"}, keep_classes}}};
+  return filters;
+}
+
+/// `percent(0-10)` as `percent(range=0:10)`: the first value may stand without its key.
+std::string with_keys(std::string text) {
+  for (const auto& [name, filter] : filters()) {
+    const std::string head = name + "(";
+    for (size_t at = text.find(head); at != std::string::npos; at = text.find(head, at + 1)) {
+      const size_t begin = at + head.size(), end = text.find_first_of(",)", begin);
+      if (end == std::string::npos || end == begin) continue;
+      std::string value = text.substr(begin, end - begin);
+      if (value.find('=') != std::string::npos) continue;
+      if (name == "percent") std::replace(value.begin() + 1, value.end(), '-', ':');
+      text.replace(begin, end - begin, concat(filter.key, "=", value));
+    }
+  }
+  return text;
+}
+
+void exclude(const std::string& path, const Dataset& dataset, Candidates& candidates) {
+  const auto ids = read_ids(path, dataset.manifest().split);
+  const std::unordered_set<uint64_t> excluded(ids.begin(), ids.end());
+  std::erase_if(candidates, [&](const Candidate& candidate) { return excluded.contains(candidate.id); });
+}
+
+}  // namespace
+
+std::vector<uint64_t> subset_of(const Dataset& dataset, const std::string& subset, const std::string& exclude_ids) {
+  Candidates candidates;
+  for (uint64_t index = 0; index < dataset.size(); ++index) {
+    const Sample sample = dataset.at(index);
+    // Samples without a class, whatever label stands there, are those of one class.
+    const bool has_class = !dataset.manifest().class_names.empty();
+    candidates.push_back({sample.id, index, has_class ? sample.label : 0});
+  }
+  std::sort(candidates.begin(), candidates.end(),
+            [](const auto& a, const auto& b) { return std::pair(a.id, a.index) < std::pair(b.id, b.index); });
+  const auto demand_some = [&](const std::string& what) {
+    if (candidates.empty())
+      throw config_error(concat(what, ": leaves 0 of the ", dataset.size(), " samples of ", dataset.folder().string(),
+                                "; expected 1 or more"));
+  };
+  for (const Spec& spec : parse_spec_list("subset", with_keys(subset))) {
+    const auto found = filters().find(spec.name());
+    if (found == filters().end()) {
+      std::vector<std::string> names;
+      for (const auto& [name, filter] : filters()) names.push_back(name);
+      throw config_error(unknown_name("subset", spec.name(), names));
+    }
+    if (!spec.has(found->second.key))
+      throw config_error(concat(spec.where(), ": has no ", found->second.key, "; expected ", spec.name(), "(",
+                                found->second.key, "=...)"));
+    found->second.apply(spec.with_keys(found->second.keys), dataset, candidates);
+    demand_some(concat("subset ", subset));
+  }
+  if (!exclude_ids.empty()) {
+    exclude(exclude_ids, dataset, candidates);
+    demand_some(concat("exclude-ids ", exclude_ids));
+  }
+  std::vector<uint64_t> indices;
+  for (const auto& candidate : candidates) indices.push_back(candidate.index);
+  std::sort(indices.begin(), indices.end());
+  return indices;
+}
+
+uint64_t checksum_of(const Dataset& dataset, const std::vector<uint64_t>& indices) {
+  uint64_t sum = 0;
+  for (const uint64_t index : indices) {
+    const Sample sample = dataset.at(index);
+    const uint64_t pair[2] = {sample.id, static_cast<uint64_t>(sample.label)};
+    sum = XXH3_64bits_withSeed(pair, sizeof pair, sum);
+  }
+  return sum;
+}
+
+}  // namespace penstock

@@ -1,0 +1,210 @@
+// weighted: a sample occurs in proportion to its weight, rounded down or up in every epoch; or drawn with replacement.
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "loader/order/alias_table.h"
+#include "loader/order/mix.h"
+#include "loader/order/order.h"
+#include "loader/samplers/id_list.h"
+#include "loader/samplers/sampler.h"
+#include "loader/samplers/weights.h"
+
+namespace penstock {
+namespace {
+
+template <class Number>
+double number_in(FieldBytes bytes) {
+  Number number{};
+  std::memcpy(&number, bytes.data(), sizeof number);
+  return static_cast<double>(number);
+}
+
+/// How the one number of a field of this dtype is read; null for a dtype of 16 bits with a point, which no one weighs
+/// by.
+double (*reader_of(Dtype dtype))(FieldBytes) {
+  switch (dtype) {
+    case Dtype::kF32:
+      return number_in<float>;
+    case Dtype::kF64:
+      return number_in<double>;
+    case Dtype::kBool:
+    case Dtype::kU8:
+      return number_in<uint8_t>;
+    case Dtype::kI8:
+      return number_in<int8_t>;
+    case Dtype::kU16:
+      return number_in<uint16_t>;
+    case Dtype::kI16:
+      return number_in<int16_t>;
+    case Dtype::kU32:
+      return number_in<uint32_t>;
+    case Dtype::kI32:
+      return number_in<int32_t>;
+    case Dtype::kU64:
+      return number_in<uint64_t>;
+    case Dtype::kI64:
+      return number_in<int64_t>;
+    case Dtype::kF16:
+    case Dtype::kBf16:
+      break;
+  }
+  return nullptr;
+}
+
+std::vector<double> weights_in_field(const Spec& spec, const std::string& name, const SamplerContext& context) {
+  const Dataset& dataset = context.dataset;
+  const size_t number = dataset.field_number(name);
+  const FieldType& type = dataset.manifest().fields[number];
+  const auto read = reader_of(type.dtype);
+  if (type.kind != FieldKind::kNumber || type.is_variable() || type.element_count() != 1 || read == nullptr)
+    throw config_error(concat(spec.where(), ": field ", in_quotes(name), " of ", dataset.folder().string(), " is ",
+                              field_kind_name(type.kind), " of ", type.element_count(), " ", dtype_name(type.dtype),
+                              type.is_variable() ? " per entry" : "",
+                              "; expected one number of 32 or 64 bits, or whole"));
+  std::vector<double> weights(context.size());
+  for (uint64_t e = 0; e < weights.size(); ++e) {
+    const uint64_t index = context.index_of(e);
+    weights[e] = read(dataset.field(index, number));
+    dataset.check_read(index);
+  }
+  return weights;
+}
+
+/// One weight per element, from where the spec says.
+std::vector<double> weights_of(const Spec& spec, const SamplerContext& context) {
+  const std::string file = spec.get("file", ""), field = spec.get("field", "");
+  if (!file.empty() + !field.empty() + (context.weights != nullptr) > 1)
+    throw config_error(
+        concat(spec.where(), ": has several kinds of weights; expected one of field=, file= and weights"));
+  if (!field.empty()) return weights_in_field(spec, field, context);
+  std::vector<double> weights(context.size());
+  if (!file.empty()) {
+    const auto by_id = read_id_weights(file);
+    for (uint64_t e = 0; e < weights.size(); ++e) {
+      const auto found = by_id.find(context.dataset.at(context.index_of(e)).id);
+      if (found == by_id.end())
+        throw config_error(concat(spec.where(), ": ", file, " has no weight for sample ", context.index_of(e), " (id ",
+                                  context.dataset.at(context.index_of(e)).id, "); expected one for every sample"));
+      weights[e] = found->second;
+    }
+    return weights;
+  }
+  if (context.weights == nullptr)
+    throw config_error(concat(spec.where(),
+                              ": has no weights; expected field=NAME, file=FILE with id and weight per line, or ",
+                              "weights=[...] of the loader"));
+  if (context.weights->size() != context.dataset.size())
+    throw config_error(concat(spec.where(), ": ", context.weights->size(), " weights for ", context.dataset.size(),
+                              " samples; expected one for each"));
+  for (uint64_t e = 0; e < weights.size(); ++e) weights[e] = (*context.weights)[context.index_of(e)];
+  return weights;
+}
+
+std::vector<uint64_t> whole_weights_of(const Spec& spec, const SamplerContext& context) {
+  return whole_weights(weights_of(spec, context), spec.where(), [&](uint64_t e) {
+    return concat("sample ", context.index_of(e), " (id ", context.dataset.at(context.index_of(e)).id, ")");
+  });
+}
+
+class Weighted final : public Sampler {
+ public:
+  Weighted(const Spec& spec, const SamplerContext& context, std::vector<uint64_t> weights)
+      : checksum_(XXH3_64bits(weights.data(), weights.size() * sizeof(uint64_t))),
+        order_(std::move(weights)),
+        rows_(rows_of(spec, context.size())),
+        seed_(context.seed),
+        is_shuffled_(context.is_shuffled) {}
+
+  uint64_t rows() const override { return rows_; }
+  uint64_t checksum() const override { return checksum_; }
+
+  std::string text() const override {
+    uint64_t least = UINT64_MAX, most = 0, none = 0;
+    for (uint64_t e = 0; e < order_.size(); ++e) {
+      least = std::min(least, order_.weight(e)), most = std::max(most, order_.weight(e));
+      none += order_.weight(e) == 0 ? 1 : 0;
+    }
+    using detail::Wide;
+    const Wide sum = order_.weight_sum();
+    const auto times = [&](uint64_t weight, Wide round) {
+      return static_cast<uint64_t>((Wide{weight} * rows_ + round) / sum);
+    };
+    return concat("a sample occurs ", times(least, 0), " to ", times(most, sum - 1), " times",
+                  none > 0 ? concat(", ", none, " never") : std::string());
+  }
+
+  std::unique_ptr<const SampledEpoch> epoch(int64_t epoch) const override {
+    return std::make_unique<Epoch>(*this, static_cast<uint64_t>(epoch));
+  }
+
+ private:
+  struct Epoch final : SampledEpoch {
+    Epoch(const Weighted& sampler, uint64_t epoch)
+        : line(sampler.order_, sampler.rows_, sampler.seed_, epoch, sampler.is_shuffled_),
+          order(sampler.is_shuffled_ ? Order::shuffled(sampler.rows_, sampler.seed_, epoch)
+                                     : Order::sequential(sampler.rows_)) {}
+    Draw at(uint64_t position) const override { return line.at(order.at(position)); }
+
+    WeightedOrder::Epoch line;
+    Order order;
+  };
+
+  uint64_t checksum_;
+  WeightedOrder order_;
+  uint64_t rows_, seed_;
+  bool is_shuffled_;
+};
+
+/// Every row is drawn on its own. Rows are no copies by number, so that each has random numbers of its own.
+class Replaced final : public Sampler {
+ public:
+  Replaced(const Spec& spec, const SamplerContext& context, const std::vector<uint64_t>& weights)
+      : checksum_(XXH3_64bits(weights.data(), weights.size() * sizeof(uint64_t))),
+        table_(weights),
+        rows_(rows_of(spec, context.size())),
+        seed_(context.seed) {}
+
+  uint64_t rows() const override { return rows_; }
+  uint64_t checksum() const override { return checksum_; }
+  std::string text() const override { return "every row is drawn on its own"; }
+  std::unique_ptr<const SampledEpoch> epoch(int64_t epoch) const override {
+    return std::make_unique<Epoch>(table_, detail::keyed_bits(seed_, static_cast<uint64_t>(epoch), 0xA11A5));
+  }
+
+ private:
+  struct Epoch final : SampledEpoch {
+    Epoch(const AliasTable& alias_table, uint64_t epoch_key) : table(alias_table), key(epoch_key) {}
+    Draw at(uint64_t position) const override {
+      return {table.draw(detail::keyed_bits(key, position, 1), detail::keyed_bits(key, position, 2)),
+              static_cast<uint32_t>(position % UINT32_MAX) + 1};
+    }
+
+    const AliasTable& table;
+    uint64_t key;
+  };
+
+  uint64_t checksum_;
+  AliasTable table_;
+  uint64_t rows_, seed_;
+};
+
+const Registered<SamplerKind> kWeighted{
+    "weighted",
+    {"field", "file", "rows", "replacement"},
+    "a sample occurs rows * w / (sum of all w) times per epoch, rounded down or up: field=NAME of the data set, "
+    "file=FILE with id and weight per "
+    "line (Python: or weights=), rows=ROWS per epoch (default: as many as samples), replacement=true: every row is "
+    "drawn on its own (false)",
+    [](const Spec& spec, const SamplerContext& context) -> std::unique_ptr<Sampler> {
+      auto weights = whole_weights_of(spec, context);
+      if (spec.get("replacement", false)) return std::make_unique<Replaced>(spec, context, weights);
+      return std::make_unique<Weighted>(spec, context, std::move(weights));
+    }};
+
+}  // namespace
+}  // namespace penstock

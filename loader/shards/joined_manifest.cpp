@@ -1,0 +1,77 @@
+// Joined manifests: what must be equal, and what is summed.
+#include "loader/shards/joined_manifest.h"
+
+#include <cmath>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/files/files.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+void check_fits(const JoinedPart& first, const JoinedPart& part) {
+  if (const auto problem = class_problem(part.folder, part.manifest, first.folder, first.manifest); !problem.empty())
+    throw config_error(problem);
+  if (part.manifest.channels != first.manifest.channels)
+    throw config_error(concat(part.folder.string(), ": pictures have ", part.manifest.channels, " channels; expected ",
+                              first.manifest.channels, ", as in ", first.folder.string()));
+  const auto names_of = [](const Manifest& manifest) {
+    std::vector<std::string> names;
+    for (const auto& field : manifest.fields) names.push_back(field.name);
+    return names.empty() ? std::string("none") : join(names);
+  };
+  if (part.manifest.fields != first.manifest.fields)
+    throw config_error(concat(part.folder.string(), ": has the fields ", names_of(part.manifest), "; expected ",
+                              names_of(first.manifest), ", of the same types, as in ", first.folder.string()));
+}
+
+/// Mean and deviation over all parts.
+DataStatistics pooled(const std::vector<JoinedPart>& parts, double sample_count) {
+  DataStatistics all{.channels = parts.front().manifest.statistics.channels};
+  for (size_t c = 0; c < all.mean.size(); ++c) {
+    double sum = 0, square_sum = 0;
+    for (const auto& part : parts) {
+      const auto& [channels, mean, deviation] = part.manifest.statistics;
+      const auto count = static_cast<double>(part.manifest.sample_count);
+      sum += count * mean[c];
+      square_sum += count * (deviation[c] * deviation[c] + mean[c] * mean[c]);
+    }
+    if (sample_count == 0) continue;
+    all.mean[c] = sum / sample_count;
+    all.deviation[c] = std::sqrt(std::max(0.0, square_sum / sample_count - all.mean[c] * all.mean[c]));
+  }
+  return all;
+}
+
+}  // namespace
+
+Manifest join_manifests(const std::vector<JoinedPart>& parts) {
+  Manifest all = parts.front().manifest;
+  all.shards.clear();
+  all.sample_count = all.skipped_count = all.transcoded_count = all.warned_count = 0;
+  all.class_counts.assign(all.class_names.size(), 0);
+  std::vector<std::string> sources;
+  for (const auto& part : parts) {
+    const Manifest& manifest = part.manifest;
+    check_fits(parts.front(), part);
+    sources.push_back(manifest.source);
+    all.sample_count += manifest.sample_count;
+    all.skipped_count += manifest.skipped_count;
+    all.transcoded_count += manifest.transcoded_count;
+    all.warned_count += manifest.warned_count;
+    for (size_t i = 0; i < all.class_counts.size(); ++i) all.class_counts[i] += manifest.class_counts[i];
+    if (manifest.extent != all.extent) all.extent.reset();
+    for (auto shard : manifest.shards) {
+      shard.file = ((is_local(part.folder) ? fs::absolute(part.folder) : part.folder) / shard.file).string();
+      all.shards.push_back(std::move(shard));
+    }
+  }
+  all.source = join(sources, " and ");
+  all.statistics = pooled(parts, static_cast<double>(all.sample_count));
+  return all;
+}
+
+}  // namespace penstock

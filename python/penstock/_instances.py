@@ -1,0 +1,86 @@
+"""Instance masks: COCO's segmentations, and masks of NumPy, as the bytes of a field of kind "instances"."""
+import struct
+from typing import Any, List, Sequence
+
+from penstock.errors import ConfigError
+
+
+def instances_bytes(masks: Any, where: str) -> bytes:
+    """docs/FORMAT.md, instance masks. masks: one per box, each None (empty), a list of polygons ([x, y, x, y, ...] or pairs),
+    a dict with COCO's "counts" (a list, or compressed), or an array H x W of bool or u8."""
+    if isinstance(masks, (str, dict)) or not hasattr(masks, "__iter__"):
+        raise ConfigError(f"{where} is {type(masks).__name__}; expected a mask for each box")
+    blocks = [_mask_bytes(mask, f"{where}: mask {number}") for number, mask in enumerate(masks)]
+    ends, end = [], 0
+    for block in blocks:
+        end += len(block)
+        ends.append(end)
+    return struct.pack(f"<{1 + len(ends)}I", len(ends), *ends) + b"".join(blocks)
+
+
+def _mask_bytes(mask: Any, where: str) -> bytes:
+    if mask is None or (isinstance(mask, (list, tuple)) and not mask):
+        return b""
+    if isinstance(mask, dict):
+        counts = mask.get("counts")
+        if isinstance(counts, (str, bytes)):
+            counts = _decompressed(counts if isinstance(counts, bytes) else counts.encode("utf-8"), where)
+        if not isinstance(counts, (list, tuple)) or not all(isinstance(run, int) and 0 <= run < 2**32 for run in counts):
+            raise ConfigError(f"{where}: counts is {counts!r:.100}; expected COCO's counts")
+        return _runs_bytes(counts)
+    if isinstance(mask, (list, tuple)):
+        return b"\1" + b"".join(_polygon_bytes(polygon, where) for polygon in mask)
+    return _runs_bytes(_runs_of(mask, where))
+
+
+def _polygon_bytes(polygon: Any, where: str) -> bytes:
+    import numpy
+    try:
+        points = numpy.asarray(polygon, dtype="<f4").reshape(-1, 2)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{where}: a polygon is {polygon!r:.100}; expected [x, y, x, y, ...]") from None
+    return struct.pack("<I", len(points)) + points.tobytes()
+
+
+def _runs_of(mask: Any, where: str) -> List[int]:
+    import numpy
+    array = numpy.asarray(mask)
+    if array.ndim != 2:
+        raise ConfigError(f"{where} has the shape {array.shape}; expected height x width")
+    columns = (array != 0).ravel(order="F")
+    edges = numpy.flatnonzero(columns[1:] != columns[:-1]) + 1
+    runs = [int(run) for run in numpy.diff(numpy.concatenate(([0], edges, [columns.size])))]
+    return [0, *runs] if columns.size and columns[0] else runs
+
+
+def _runs_bytes(runs: Sequence[int]) -> bytes:
+    out = bytearray(b"\2")
+    for run in runs:
+        while run >= 0x80:
+            out.append(run & 0x7F | 0x80)
+            run >>= 7
+        out.append(run)
+    return bytes(out)
+
+
+def _decompressed(text: bytes, where: str) -> List[int]:
+    """pycocotools' rleFrString: 5 bits per character from "0" on, and differences to the run two before."""
+    runs: List[int] = []
+    value = bits = 0
+    for byte in text:
+        digit = byte - 48
+        if not 0 <= digit < 64 or bits > 30:
+            raise ConfigError(f"{where}: counts is {text!r:.100}; expected COCO's compressed counts")
+        value |= (digit & 31) << bits
+        bits += 5
+        if digit & 32:
+            continue
+        if digit & 16:
+            value -= 1 << bits
+        if len(runs) > 2:
+            value += runs[-2]
+        runs.append(value)
+        value = bits = 0
+    if bits:
+        raise ConfigError(f"{where}: counts ends in a number; expected COCO's compressed counts")
+    return runs

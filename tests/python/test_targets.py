@@ -1,0 +1,121 @@
+"""Masks, boxes and key points: what a Loader delivers is what PIL and torchvision make of the same plan."""
+import numpy
+import penstock
+import pytest
+from PIL import Image
+
+torchvision = pytest.importorskip("torchvision")
+
+HEIGHT, WIDTH = 40, 56
+FIELDS = {"boxes": "boxes", "kinds": penstock.Field("labels", of="boxes"), "shapes": penstock.Field("instances", of="boxes"),
+          "people": penstock.Field("keypoints", of="boxes", swapped=[(0, 1)]), "mask": penstock.Field("mask", fill=255)}
+COLUMNS = "boxes(with=kinds:shapes:people),mask(field=mask)"
+GEOMETRY = "random-resized-crop(size=32),flip,affine(degrees=30,translate=0.1,scale=0.7:1.4,shear=8),vflip"
+
+
+def item(i):
+    random = numpy.random.default_rng(i)
+    mask = random.integers(0, 200, (HEIGHT // 4, WIDTH // 4), dtype=numpy.uint8).repeat(4, 0).repeat(4, 1)
+    corners = random.integers(0, (WIDTH - 20, HEIGHT - 20), (i % 4, 2))
+    boxes = numpy.concatenate([corners, corners + random.integers(6, 20, (i % 4, 2))], axis=1).astype(numpy.float32)
+    shapes = []
+    for number, (x0, y0, x1, y1) in enumerate(boxes.astype(int).tolist()):
+        drawn = numpy.zeros((HEIGHT, WIDTH), numpy.uint8)
+        drawn[y0:y1, x0:x1] = 1
+        shapes.append(drawn if number % 2 else [[x0, y0, x1, y0, x1, y1, x0, y1]])
+    people = numpy.stack([numpy.concatenate([boxes[:, :2], numpy.full((len(boxes), 1), 2)], axis=1),
+                          numpy.concatenate([boxes[:, 2:], numpy.full((len(boxes), 1), 1)], axis=1)], axis=1)
+    return {"image": mask[..., None].repeat(3, 2), "label": "ab"[i % 2], "boxes": boxes, "kinds": [10 * i + k for k in range(i % 4)],
+            "shapes": shapes, "people": people.astype(numpy.float32).reshape(-1, 2, 3), "mask": mask}
+
+
+@pytest.fixture(scope="module")
+def objects(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("targets") / "data"
+    penstock.pack((item(i) for i in range(40)), folder, fields=FIELDS, shards=2)
+    return folder
+
+
+def rows(loader, epoch):
+    loader.set_epoch(epoch)
+    for batch in loader:
+        for row in range(batch.count):
+            yield int(batch.ids[row]), {name: numpy.asarray(column)[row] for name, column in batch.columns.items()}
+
+
+def test_masks_are_those_of_pil_under_the_plan(objects):
+    loader = penstock.Loader(objects, augment=GEOMETRY, columns=COLUMNS, batch_size=8, shuffle=False, arrays="numpy")
+    different = compared = 0
+    for epoch in range(5):
+        for sample, row in rows(loader, epoch):
+            plan = loader.plan(epoch, sample)
+            whole = Image.fromarray(item(sample)["mask"])
+            x, y, width, height = plan["view"]
+            (xx, xy, x0), (yx, yy, y0) = numpy.asarray(plan["map"]).reshape(2, 3)
+            seen = whole.crop((x, y, x + width, y + height))
+            wanted = seen.transform((32, 32), Image.Transform.AFFINE, (xx, xy, x0 - x, yx, yy, y0 - y),
+                                    Image.Resampling.NEAREST, fillcolor=255)
+            different += int((numpy.asarray(wanted) != row["mask"]).sum())
+            compared += 32 * 32
+    assert compared > 200_000
+    assert different < compared / 5_000  # PIL's maps are in 16.16 fixed point
+
+
+def test_boxes_are_those_of_torchvision_for_single_edits(objects):
+    import torch
+    from torchvision import tv_tensors
+    from torchvision.transforms.v2 import functional
+    edits = {"flip(p=1)": functional.horizontal_flip, "resize(height=30,width=61)": lambda boxes: functional.resize(boxes, [30, 61]),
+             "center-crop(size=24)": lambda boxes: functional.center_crop(boxes, [24, 24]),
+             "affine(degrees=20:20)": lambda boxes: functional.affine(boxes, 20, [0, 0], 1, [0, 0])}
+    for augment, edit in edits.items():
+        loader = penstock.Loader(objects, augment=augment, columns=COLUMNS, batch_size=8, shuffle=False, arrays="numpy")
+        for sample, row in rows(loader, 0):
+            given = item(sample)
+            boxes = tv_tensors.BoundingBoxes(torch.tensor(given["boxes"]), format="XYXY", canvas_size=(HEIGHT, WIDTH))
+            wanted = functional.clamp_bounding_boxes(edit(boxes), clamping_mode="hard").numpy()
+            left = [k for k, (x0, y0, x1, y1) in enumerate(wanted) if x1 > x0 and y1 > y0]
+            count = row["boxes.count"]
+            assert row["boxes.index"][:count].tolist() == left, augment
+            assert numpy.allclose(row["boxes"][:count], wanted[left], atol=1e-3), augment
+            assert row["boxes.kinds"][:count].tolist() == [given["kinds"][k] for k in left]
+
+
+def test_what_is_left_out_is_left_out_of_everything(objects):
+    loader = penstock.Loader(objects, augment=GEOMETRY, columns=COLUMNS.replace("(with", "(min-share=0.4,with"), batch_size=8,
+                             workers=2, arrays="numpy")
+    left_out = 0
+    for sample, row in rows(loader, 1):
+        count = int(row["boxes.count"])
+        left_out += sample % 4 - count
+        assert (row["boxes.share"][:count] >= 0.4 - 1e-6).all() and not row["boxes"][count:].any()
+        for k in range(count):
+            assert row["boxes.kinds"][k] == 10 * sample + row["boxes.index"][k]
+            x0, y0, x1, y1 = row["boxes"][k]
+            ys, xs = numpy.nonzero(row["boxes.shapes"][k])
+            assert not len(xs) or (xs.min() >= x0 - 1 and xs.max() <= x1 and ys.min() >= y0 - 1 and ys.max() <= y1)
+        assert not row["boxes.shapes"][count:].any()
+    assert left_out > 5
+
+
+def test_a_crop_by_boxes_and_its_plan(objects):
+    loader = penstock.Loader(objects, augment="random-iou-crop(iou=0.1),letterbox(size=32)", columns="boxes(center=true)",
+                             batch_size=8, shuffle=False, arrays="numpy")
+    for sample, row in rows(loader, 2):
+        view = loader.plan(2, sample)["view"]
+        assert row["boxes.count"] >= min(1, sample % 4)
+        assert (sample % 4 > 0) or tuple(view) == (0, 0, WIDTH, HEIGHT)
+
+
+def test_what_cannot_be_is_refused_in_one_line(objects):
+    for augment, columns, message in (("mixup", "boxes", "mix the pixels of two rows"), ("", "boxes(most=1)", "expected most="),
+                                      ("random-iou-crop(field=kinds)", "", "expected boxes")):
+        with pytest.raises(penstock.ConfigError, match=message) as raised:
+            for _ in penstock.Loader(objects, augment=augment, columns=columns or None, batch_size=8):
+                pass
+        assert "\n" not in str(raised.value)
+
+
+def test_a_sheet_has_colours_where_something_is_drawn(objects):
+    sheet = penstock.show(objects, rows=2, columns=3)
+    assert len(sheet.ids) == 6
