@@ -42,6 +42,13 @@ inline std::map<std::string, DctScale> dct_scale_names() {
   return {{"auto", DctScale::kAuto}, {"always", DctScale::kAlways}, {"off", DctScale::kOff}};
 }
 
+inline std::map<std::string, SixteenBit> sixteen_bit_names() {
+  std::map<std::string, SixteenBit> names;
+  for (const auto choice : {SixteenBit::kRefuse, SixteenBit::kDrop, SixteenBit::kKeep})
+    names.emplace(sixteen_bit_name(choice), choice);
+  return names;
+}
+
 inline std::map<std::string, Encode> encode_names() {
   std::map<std::string, Encode> names;
   for (const Encode encode : {Encode::kAuto, Encode::kCoefficients, Encode::kKeep, Encode::kJpeg, Encode::kRaw})

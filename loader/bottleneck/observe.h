@@ -1,11 +1,11 @@
-// Observing: what was measured of a loop over a loader becomes what the model of limit.h needs.
+// Observing: what was measured of a loop over a loader becomes what the model of bottleneck.h needs.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "loader/batch/loader.h"
-#include "loader/bottleneck/limit.h"
+#include "loader/bottleneck/bottleneck.h"
 #include "loader/shards/dataset.h"
 
 namespace penstock {
@@ -20,7 +20,7 @@ struct MeasuredStep {
   double busy_cores_ms = 0;     ///< Processor time of all programs, on the cores that this process may use.
 };
 
-/// Fills in what the model of limit.h needs from the measurements of this rank. `run` has everything else already.
+/// Fills in what the model of bottleneck.h needs from the measurements of this rank. `run` has everything else already.
 LoopMeasurement observe(LoopMeasurement run, const MeasuredStep& step, const LoaderStatistics& loader,
                         int64_t step_count);
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "loader/batch/loader.h"
-#include "loader/bottleneck/limit.h"
+#include "loader/bottleneck/bottleneck.h"
 
 namespace penstock {
 

@@ -10,6 +10,8 @@
 #include "core/parallel.h"
 #include "core/rng.h"
 #include "core/text.h"
+#include "loader/codecs/png_metadata.h"
+#include "loader/codecs/png_writer.h"
 #include "loader/jpeg/base/geometry.h"
 #include "loader/jpeg/base/header.h"
 #include "loader/jpeg/entropy/huffman.h"
@@ -39,6 +41,19 @@ Extent oriented(const Extent& stored, int orientation) {
 /// The EXIF orientation where it is to be honoured, otherwise 1.
 uint8_t orientation_of(const Encoded& picture, bool honours_exif) {
   return honours_exif ? codec_for(picture.encoding).orientation(picture.bytes) : uint8_t{1};
+}
+
+/// All pixels, valid until `scratch` is used again.
+Picture whole_picture(const Encoded& picture, DecodeScratch& scratch) {
+  const Sample sample{.extent = picture.extent, .encoding = picture.encoding, .bytes = picture.bytes};
+  const DecodeRequest whole{.region = {0, 0, picture.extent.width, picture.extent.height},
+                            .channels = picture.extent.channels};
+  return codec_for(picture.encoding).decode(sample, whole, scratch);
+}
+
+bool is_deep_png(const Encoded& picture) {
+  constexpr size_t kBitDepth = 24;  // of the IHDR chunk, which comes first
+  return picture.encoding == Encoding::kPng && picture.bytes.size() > kBitDepth && picture.bytes[kBitDepth] == 16;
 }
 
 /// The decoded picture turned upright and resized to `target`: H x W x C.
@@ -97,8 +112,10 @@ Encoded Encoder::prepare(uint64_t id, SourceSample&& source, DecodeScratch& scra
                                " (max-pixels)"));
   }
   Encoded picture{std::move(source.bytes), source.encoding, source.extent};
+  picture.is_other_kind = source.is_converted;
   if (picture.encoding == Encoding::kRaw) return picture;
   picture.orientation = orientation_of(picture, options_.honours_exif);
+  if (is_deep_png(picture)) flatten(picture, scratch);
   const bool to_raw = becomes_raw(id);
   const Extent upright = oriented(picture.extent, picture.orientation);
   const bool is_reshaped = reduced(upright, options_.resize_short) != upright || options_.encode == Encode::kJpeg;
@@ -114,12 +131,23 @@ bool Encoder::becomes_raw(uint64_t id) const {
   return options_.raw_share > 0 && Rng(kRawShareKey, 0, id, 0).uniform() < options_.raw_share;
 }
 
+/// What becomes of a PNG of 16 bits.
+void Encoder::flatten(Encoded& picture, DecodeScratch& scratch) const {
+  if (options_.sixteen_bit == SixteenBit::kKeep) return;
+  if (options_.sixteen_bit == SixteenBit::kRefuse) {
+    throw config_error(
+        "picture of 16 bits per channel; expected 8, or shardprep pack --sixteen-bit drop (stores the high bytes) or "
+        "keep (stores all bits, of which batches have the high bytes)");
+  }
+  const auto decoded = whole_picture(picture, scratch);
+  const auto exif = read_png_metadata(picture.bytes).exif;
+  picture.bytes =
+      write_png({decoded.pixels, static_cast<size_t>(decoded.row_stride) * decoded.height}, picture.extent, 8, exif);
+}
+
 /// Decodes, turns upright, reduces, and compresses again unless pixels are wanted.
 void Encoder::reshape(bool to_raw, Encoded& picture, DecodeScratch& scratch) const {
-  const Sample sample{.extent = picture.extent, .encoding = picture.encoding, .bytes = picture.bytes};
-  const DecodeRequest whole{.region = {0, 0, picture.extent.width, picture.extent.height},
-                            .channels = picture.extent.channels};
-  const Picture decoded = codec_for(picture.encoding).decode(sample, whole, scratch);
+  const Picture decoded = whole_picture(picture, scratch);
   const Extent target = reduced(oriented(picture.extent, picture.orientation), options_.resize_short);
   if (!to_raw && std::max(target.height, target.width) > kMaxJpegSide) {
     throw corrupt_error(concat("picture of ", target.height, " x ", target.width,
@@ -131,7 +159,7 @@ void Encoder::reshape(bool to_raw, Encoded& picture, DecodeScratch& scratch) con
   } else {
     const Picture upright{
         pixels.data(), ptrdiff_t{target.width} * target.channels, target.height, target.width, target.channels, 0, 0};
-    const bool is_other_kind = picture.encoding != Encoding::kJpeg;
+    const bool is_other_kind = picture.is_other_kind || picture.encoding != Encoding::kJpeg;
     picture = {.bytes = write_jpeg(upright, options_.quality),
                .encoding = Encoding::kJpeg,
                .extent = target,

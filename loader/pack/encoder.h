@@ -47,6 +47,7 @@ class Encoder {
 
  private:
   bool becomes_raw(uint64_t id) const;
+  void flatten(Encoded& picture, DecodeScratch& scratch) const;
   void reshape(bool to_raw, Encoded& picture, DecodeScratch& scratch) const;
   void transcode(Encoded& picture) const;
   bool become_baseline(Encoded& picture) const;

@@ -32,6 +32,7 @@
 #include "loader/pack/partial.h"
 #include "loader/shards/dataset.h"
 #include "loader/shards/shard_writer.h"
+#include "loader/sources/joined_source.h"
 #include "loader/sources/source.h"
 
 namespace penstock {
@@ -59,7 +60,7 @@ void check_source(const Source& source, const std::string& name, const std::file
 std::unique_ptr<Source> checked_source(const PackOptions& options) {
   check_pack_options(options);
   const Spec spec = parse_spec(SourceKind::kName, options.source);
-  auto source = SourceRegistry::make(spec, options.input, options.split);
+  auto source = detail::open_source(spec, options.input, options.more_inputs, options.split);
   check_source(*source, spec.text(), options.input, options);
   return source;
 }

@@ -75,6 +75,8 @@ std::string encoding_text(const StorageOptions& storage) {
   if (storage.resize_short > 0 || storage.encode == Encode::kJpeg) text += concat(",quality=", storage.quality);
   if (storage.raw_share > 0) text += concat(",raw-share=", storage.raw_share);
   if (storage.max_pixels < kMaxPixels) text += concat(",max-pixels=", storage.max_pixels);
+  if (storage.sixteen_bit != SixteenBit::kRefuse)
+    text += concat(",sixteen-bit=", sixteen_bit_name(storage.sixteen_bit));
   if (!storage.transcodes) text += ",transcode=off";
   if (!storage.honours_exif) text += ",exif=off";
   return text;

@@ -27,10 +27,11 @@ struct PackPart {
 };
 
 struct PackOptions {
-  std::string source = "digits";  ///< A source spec: `mnist`, `digits(count=12000,size=28)`.
-  std::filesystem::path input;    ///< Folder of the foreign data set.
-  std::string split = "train";    ///< train, test or all.
-  std::filesystem::path output;   ///< The data set: OUTPUT/<split>/ is written.
+  std::string source = "digits";                        ///< A source spec: `mnist`, `digits(count=12000,size=28)`.
+  std::filesystem::path input;                          ///< Folder of the foreign data set.
+  std::vector<std::filesystem::path> more_inputs = {};  ///< Further ones of this source, whose samples come after it.
+  std::string split = "train";                          ///< train, test or all.
+  std::filesystem::path output;                         ///< The data set: OUTPUT/<split>/ is written.
   int shard_count = 8;
   int64_t shuffle_seed = -1;  ///< Seed of the order inside shards; negative: the source's order.
   int jobs = 0;               ///< Threads; 0: one per core.

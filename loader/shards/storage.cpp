@@ -19,4 +19,16 @@ const char* encode_name(Encode encode) {
   return "";
 }
 
+const char* sixteen_bit_name(SixteenBit choice) {
+  switch (choice) {
+    case SixteenBit::kRefuse:
+      return "refuse";
+    case SixteenBit::kDrop:
+      return "drop";
+    case SixteenBit::kKeep:
+      return "keep";
+  }
+  return "";
+}
+
 }  // namespace penstock

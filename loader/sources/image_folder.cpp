@@ -1,4 +1,5 @@
-// image-folder: reads a folder of class folders with JPEG or PNG files, which are recognised by their content.
+// image-folder: reads a folder of class folders with JPEG, PNG, WebP, TIFF, GIF or BMP files, which are recognised by
+// their content.
 //
 // The files are in DIR/<split>/<class>/... when there is a folder for the split (for test one of test, val, valid,
 // validation); otherwise in DIR/<class>/... for train and all. Split all unites train and test where these folders
@@ -11,27 +12,20 @@
 // sample's id is its place in that order. Other files beside class folders, and everything hidden, are ignored and
 // counted.
 #include <algorithm>
-#include <array>
-#include <fstream>
 #include <map>
 #include <memory>
 
 #include "core/error.h"
-#include "core/regular_file.h"
 #include "core/text.h"
-#include "loader/codecs/codec.h"
-#include "loader/files/checksum.h"
 #include "loader/files/input_file.h"
+#include "loader/import/picture_formats.h"
+#include "loader/sources/picture_files.h"
 #include "loader/sources/source.h"
 
 namespace penstock {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// The largest file that is read. A PNG takes up to 8 bytes per pixel (four channels of 16 bits, not compressed) and
-/// may have up to kMaxPixels of them; a ninth byte per pixel is for metadata. That is 2.4 GB.
-constexpr uint64_t kMaxPictureBytes = 9 * uint64_t{kMaxPixels};
 
 const std::vector<std::string> kTestNames{"test", "val", "valid", "validation"};
 
@@ -65,7 +59,7 @@ bool holds_pictures(const fs::path& folder) {
   fs::recursive_directory_iterator at(folder, fs::directory_options::skip_permission_denied, failure);
   for (; !failure && at != fs::recursive_directory_iterator(); at.increment(failure)) {
     std::error_code ignored;  // what cannot be looked at is no picture
-    if (has_picture_extension(at->path()) && at->is_regular_file(ignored)) return true;
+    if (detail::is_picture_name(at->path()) && at->is_regular_file(ignored)) return true;
   }
   return false;
 }
@@ -130,40 +124,6 @@ std::vector<fs::path> other_roots(const fs::path& input, const std::string& spli
   return others;
 }
 
-/// Whether a file is a picture by its first bytes or by its name. The name counts so that a broken file called .jpg is
-/// not silently skipped.
-bool is_picture(const fs::path& path) {
-  if (has_picture_extension(path)) return true;
-  std::array<char, 8> first{};
-  std::ifstream file(path, std::ios::binary);
-  file.read(first.data(), first.size());
-  try {
-    detect_encoding({reinterpret_cast<const uint8_t*>(first.data()), static_cast<size_t>(file.gcount())});
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
-/// The regular files below `folder`, at any depth, sorted. Counts hidden files (other programs' leftovers) and what is
-/// neither file nor folder (pipes, dangling links, and links to folders, which are not followed). Throws io_error for a
-/// picture's name on anything that is not a regular file.
-std::vector<fs::path> files_below(const fs::path& folder, uint64_t& ignored_count) {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file() && entry.path().filename().native()[0] == '.')
-      ++ignored_count;
-    else if (entry.is_regular_file())
-      files.push_back(entry.path());
-    else if (has_picture_extension(entry.path()))
-      throw io_error(concat(entry.path().string(), ": no regular file; expected a picture, as its name says"));
-    else if (!entry.is_directory() || entry.is_symlink())
-      ++ignored_count;
-  }
-  std::sort(files.begin(), files.end(), [](const fs::path& a, const fs::path& b) { return a.native() < b.native(); });
-  return files;
-}
-
 /// The class folders of one root, by name; hidden folders are not among them. Counts what else is there, a hidden
 /// folder as one.
 std::map<std::string, fs::path> class_folders(const fs::path& root, uint64_t& beside_count) {
@@ -207,27 +167,15 @@ class ImageFolder final : public Source {
   std::vector<std::string> class_names() const override { return class_names_; }
   int64_t label(uint64_t index) const override { return files_[index].label; }
 
-  SourceSample read(uint64_t index) const override {
-    const auto& path = files_[index].path;
-    auto bytes = read_file(path, kMaxPictureBytes);
-    try {
-      const Encoding encoding = detect_encoding(bytes);
-      const Extent extent = codec_for(encoding).probe(bytes);
-      return {std::move(bytes), encoding, extent};
-    } catch (const Error& error) {
-      throw Error(error.kind(), concat(path.string(), ": ", error.what()));
-    }
-  }
+  SourceSample read(uint64_t index) const override { return detail::read_picture(files_[index].path); }
 
   std::string fingerprint() const override {
-    std::string hash;  // chained, because a text of all names would be larger than everything else that pack() holds
-    for (const auto& file : files_) {
-      const std::string text = hash + detail::file_fingerprint(file.path);
-      hash = detail::xxh3_hex({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
-    }
+    detail::Fingerprint fingerprint;
+    for (const auto& file : files_) fingerprint.add(file.path);
+    std::string text = fingerprint.text();
     for (size_t label = 0; label < counts_.size(); ++label)  // the names of the others are in the paths of their files
-      if (counts_[label] == 0) hash += concat("class ", label, " ", class_names_[label], "\n");
-    return hash;
+      if (counts_[label] == 0) text += concat("class ", label, " ", class_names_[label], "\n");
+    return text;
   }
   std::string where(uint64_t index) const override { return files_[index].path.string(); }
   std::string path(uint64_t index) const override { return files_[index].path.lexically_relative(input_).string(); }
@@ -280,8 +228,8 @@ class ImageFolder final : public Source {
   /// Adds the pictures in `folder`. Returns their number.
   uint64_t add_class(const fs::path& folder, int64_t label) {
     const size_t count_before = files_.size();
-    for (auto& path : files_below(folder, ignored_count_)) {
-      if (is_picture(path))
+    for (auto& path : detail::files_below(folder, ignored_count_)) {
+      if (detail::is_picture(path))
         files_.push_back({std::move(path), label});
       else
         ++ignored_count_;
@@ -299,7 +247,8 @@ class ImageFolder final : public Source {
 const Registered<SourceKind> kImageFolder{
     "image-folder",
     {"test"},
-    "JPEG and PNG files in one folder per class, DIR/<split>/<class>/ or DIR/<class>/: test=NAME of the folder for "
+    "JPEG, PNG, WebP, TIFF, GIF or BMP files in one folder per class, DIR/<split>/<class>/ or DIR/<class>/: test=NAME "
+    "of the folder for "
     "split test (default: the one of test, val, valid or validation that exists)",
     [](const Spec& spec, const fs::path& input, const std::string& split) {
       const std::string name = spec.get("test", "");

@@ -24,6 +24,7 @@ struct SourceSample {
   Encoding encoding = Encoding::kRaw;
   Extent extent;                        // of the decoded picture
   std::vector<FieldValue> fields = {};  // one per Source::fields(), in its order
+  bool is_converted = false;  // the file has another format (WebP, TIFF, ...); `bytes` is a PNG with the same pixels
 };
 
 /// Random access to a foreign data set; sample i has id i.

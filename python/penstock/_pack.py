@@ -30,13 +30,15 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
          fields: Optional[Fields] = None, shards: int = 8,
          shuffle_seed: Optional[int] = None, jobs: int = 0, force: bool = False, on_corrupt: str = "fail",
          encode: str = "auto", resize: Optional[int] = None, quality: int = 90, raw_share: float = 0.0,
-         max_pixels: int = 2**28, transcode: bool = True, exif: bool = True, part: Optional[Tuple[int, int]] = None,
+         max_pixels: int = 2**28, transcode: bool = True, exif: bool = True, sixteen_bit: str = "refuse",
+         more_inputs: "Sequence[str | os.PathLike[str]]" = (), part: Optional[Tuple[int, int]] = None,
          codebook: "str | os.PathLike[str] | None" = None, progress: Optional[bool] = None) -> Packed:
     """Packs pictures into OUT/<split>, which is there when all is well, and otherwise not at all.
 
-    source: "image-folder:photos", "mnist:DIR", "cifar10:DIR" or "digits", as `shardprep pack --source --input` has them; a
+    source: "image-folder:photos", "csv(label=class):DIR", "coco:DIR" or "digits", as `shardprep pack --source --input` has them; a
         pathlib.Path of a folder, which is that of image-folder; or an iterable of (picture, label) or of dicts with such
-        keys as image and label. A picture is the bytes of a JPEG or PNG file, which are kept as they are; a path of one;
+        keys as image and label. A picture is the bytes of a JPEG or PNG file, which are kept as they are, or of a WebP, TIFF,
+        GIF or BMP file, which becomes a PNG; a path of one;
         a PIL image; NumPy u8, H x W or H x W x C; or a tensor of torch, u8, H x W or C x H x W. C is 1, 3 or 4, and the
         fourth channel, alpha, is dropped, as convert("RGB") of PIL does. Where only the first of an array's dimensions
         can be C, it is C x H x W, and where only the last of a tensor's can, it is H x W x C. A label is a number, or a
@@ -51,6 +53,7 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
     fields: what else is stored of items that are dicts: names, whose kinds the first item shows (text, bytes, numbers of one
         shape, or a list of whole numbers, which are labels), or a dict of a kind or a penstock.Field for each name.
     part: (index, count): only this part, for merge(); every part is given the same source, here or on other machines.
+    more_inputs: folders, or lists, whose samples come after those of a source by name: what further `--input` are.
     The other arguments are the flags of `shardprep pack`. progress: None shows a line on a terminal.
 
     Raises ConfigError, IoError, CorruptError or DeviceError. What an iterable raises comes through; nothing is left then.
@@ -66,7 +69,8 @@ def pack(source: "str | os.PathLike[str] | Iterable[Any]", out: "str | os.PathLi
         "on_corrupt": text("on_corrupt", on_corrupt, "pack"), "encode": text("encode", encode, "pack"),
         "resize": 0 if resize is None else _positive("resize", resize), "quality": int32("quality", quality, "pack"),
         "raw_share": _share(raw_share), "max_pixels": whole("max_pixels", max_pixels, where="pack"), "transcode": bool(transcode),
-        "exif": bool(exif)}
+        "exif": bool(exif), "sixteen_bit": text("sixteen_bit", sixteen_bit, "pack"),
+        "more_inputs": [_path("more_inputs", folder) for folder in more_inputs]}
     line = _Progress(progress)
     chosen = None if part is None else _part(part)
 

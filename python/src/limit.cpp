@@ -1,10 +1,9 @@
 // penstock._native.begin_watch(), end_watch(), drop_watch() and foresee(): what limits a loop over a Loader.
-#include "loader/bottleneck/limit.h"
-
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
 #include "core/machine.h"
+#include "loader/bottleneck/bottleneck.h"
 #include "loader/bottleneck/observe.h"
 #include "loader/bottleneck/watch.h"
 #include "python/src/module.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "loader/batch/loader.h"
-#include "loader/bottleneck/limit.h"
+#include "loader/bottleneck/bottleneck.h"
 #include "loader/bottleneck/watch.h"
 
 namespace penstock::python {

@@ -63,9 +63,11 @@ PackOptions options_of(const std::string& source, const std::filesystem::path& i
                        const std::vector<std::string>& packed_next, const std::filesystem::path& output, int shards,
                        int64_t shuffle_seed, int jobs, bool force, const std::string& on_corrupt,
                        const std::string& encode, int resize, int quality, double raw_share, int64_t max_pixels,
-                       bool transcode, bool exif) {
+                       bool transcode, bool exif, const std::string& sixteen_bit,
+                       const std::vector<std::filesystem::path>& more_inputs) {
   PackOptions options{.source = source,
                       .input = input,
+                      .more_inputs = more_inputs,
                       .split = split,
                       .output = output,
                       .shard_count = shards,
@@ -80,6 +82,7 @@ PackOptions options_of(const std::string& source, const std::filesystem::path& i
                      .raw_share = raw_share,
                      .max_pixels = max_pixels,
                      .transcodes = transcode,
+                     .sixteen_bit = choice("sixteen_bit", sixteen_bit, sixteen_bit_names()),
                      .honours_exif = exif};
   return options;
 }
@@ -136,7 +139,7 @@ void define_pack(nb::module_& module) {
   module.def("splits_with_parts", splits_with_parts, "output"_a);
   module.def("pack_options", options_of, nb::kw_only(), "source"_a, "input"_a, "split"_a, "packed_next"_a, "output"_a,
              "shards"_a, "shuffle_seed"_a, "jobs"_a, "force"_a, "on_corrupt"_a, "encode"_a, "resize"_a, "quality"_a,
-             "raw_share"_a, "max_pixels"_a, "transcode"_a, "exif"_a);
+             "raw_share"_a, "max_pixels"_a, "transcode"_a, "exif"_a, "sixteen_bit"_a, "more_inputs"_a);
   module.def("write_png", png_of, "pixels"_a);
   module.def("split_of_name", split_of_name, "name"_a);
   module.def("check_pack_options", check_pack_options, "options"_a);

@@ -6,6 +6,8 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
+#include "loader/import/picture_formats.h"
+#include "loader/sources/picture_files.h"
 
 namespace penstock::python {
 
@@ -13,7 +15,7 @@ Spool::Spool(const std::filesystem::path& folder, bool keeps_corrupt) : file_(fo
 
 void Spool::add_file(std::span<const uint8_t> bytes, int64_t label, const std::string& path,
                      const std::vector<FieldBytes>& fields) {
-  if (!keeps_corrupt_) detect_encoding(bytes);  // throws
+  if (!keeps_corrupt_ && detail::foreign_format_of(bytes) == nullptr) detect_encoding(bytes);  // throws
   add(bytes, {.label = label, .is_file = true, .extent = {}}, path, fields);
 }
 
@@ -68,12 +70,12 @@ SourceSample Spool::read(uint64_t index) const {
   }
   if (!entry.is_file) return sample;
   try {
-    sample.encoding = detect_encoding(sample.bytes);
-    sample.extent = codec_for(sample.encoding).probe(sample.bytes);
+    SourceSample picture = detail::picture_sample(std::move(sample.bytes));
+    picture.fields = std::move(sample.fields);
+    return picture;
   } catch (const Error& error) {
     throw Error(error.kind(), concat(where(index), ": ", error.what()));
   }
-  return sample;
 }
 
 std::string Spool::fingerprint() const {

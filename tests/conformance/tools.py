@@ -18,7 +18,7 @@ def run(program, *arguments, code=0, **options):
 
 
 def pack(source, out, *arguments, code=0):
-    return run(BIN / "shardprep", "pack", "--source", "image-folder", "--input", source, "--out", out, "--quiet", *arguments,
+    return run(BIN / "shardprep", "pack", "--source", "image-folder", "--input", source, "--out", out, "--quiet", "--sixteen-bit", "keep", *arguments,
                code=code)
 
 

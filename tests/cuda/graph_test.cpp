@@ -50,7 +50,7 @@ class ReadingModel final : public Model {
  public:
   ReadingModel() {
     const auto lenet = register_module("lenet", std::shared_ptr<Model>(CapturedTraining::make_normed_lenet()));
-    add_stage("all", {"lenet"},
+    add_block("all", {"lenet"},
               [lenet](const torch::Tensor& x) { return lenet->forward(x) + (x.sum().item<float>() > 1e30f ? 1 : 0); });
   }
 };

@@ -1,7 +1,7 @@
 // Times of a loader that waits for its disk, for tests.
 #pragma once
 
-#include "loader/bottleneck/limit.h"
+#include "loader/bottleneck/bottleneck.h"
 
 namespace penstock {
 

@@ -137,6 +137,7 @@ inline PackOptions pictures(const TemporaryFolder& folder) {
   options.input = folder / "in";
   options.output = folder / "out";
   options.shard_count = 2;
+  options.storage.sixteen_bit = SixteenBit::kKeep;
   return options;
 }
 

@@ -43,7 +43,7 @@ class TinyNorm final : public Model {
     torch::nn::BatchNorm2d norm = register_module("norm", torch::nn::BatchNorm2d(1));
     torch::nn::Linear fc = register_module("fc", torch::nn::Linear(144, 4));
     register_module("idle", torch::nn::Linear(3, 2));
-    add_stage("all", {"norm", "fc", "idle"},
+    add_block("all", {"norm", "fc", "idle"},
               [norm, fc](const torch::Tensor& x) mutable { return fc(norm(x).flatten(1)); });
   }
 };

@@ -9,8 +9,8 @@
 #include "core/machine.h"
 #include "core/number_text.h"
 #include "core/text.h"
+#include "loader/bottleneck/bottleneck.h"
 #include "loader/bottleneck/disk.h"
-#include "loader/bottleneck/limit.h"
 #include "loader/codecs/codec.h"
 
 namespace penstock {

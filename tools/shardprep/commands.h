@@ -23,6 +23,7 @@ Command plan_command(CLI::App& app);
 Command info_command(CLI::App& app);
 Command verify_command(CLI::App& app);
 Command unpack_command(CLI::App& app);
+Command export_command(CLI::App& app);
 Command show_command(CLI::App& app);
 
 /// The split folders that DIR means: DIR itself, or all splits of the data set in DIR (only `split`, if that is not

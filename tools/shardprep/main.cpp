@@ -11,9 +11,9 @@ int main(int argc, char** argv) {
         "wrong options, 3 files, 4 corrupt data, 5 threads or memory."};
     app.require_subcommand(1);
     app.fallthrough(false);
-    const auto commands = {penstock::pack_command(app),   penstock::list_command(app), penstock::merge_command(app),
-                           penstock::plan_command(app),   penstock::info_command(app), penstock::verify_command(app),
-                           penstock::unpack_command(app), penstock::show_command(app)};
+    const auto commands = {penstock::pack_command(app),   penstock::list_command(app),   penstock::merge_command(app),
+                           penstock::plan_command(app),   penstock::info_command(app),   penstock::verify_command(app),
+                           penstock::unpack_command(app), penstock::export_command(app), penstock::show_command(app)};
     penstock::parse_command_line(app, argc, argv);
     for (const auto& command : commands)
       if (command.app->parsed()) return command.run();

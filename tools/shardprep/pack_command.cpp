@@ -29,7 +29,8 @@ struct PackArguments {
   std::string splits = "train";  // one or several, separated by commas
   std::vector<std::string> plugins;
   StorageFlags storage;
-  std::string input, output, on_corrupt = "fail", part, list, codebook;
+  std::vector<std::string> inputs;
+  std::string output, on_corrupt = "fail", part, list, codebook;
   bool is_quiet = false, has_split = false;
 };
 
@@ -146,7 +147,7 @@ void pack_list(PackOptions options, const PackArguments& arguments) {
   options.split = head.split;
   options.packed_next.clear();
   check_pack_options(options);  // before a long list is read
-  const auto source = read_list(arguments.list, arguments.input);
+  const auto source = read_list(arguments.list, options.input);
   pack_split(options, source.get(), arguments.is_quiet);
 }
 
@@ -156,7 +157,8 @@ int run_pack(const PackArguments& arguments) {
     throw config_error(concat("--on-corrupt is ", in_quotes(arguments.on_corrupt), "; expected fail or skip"));
   options.skip_corrupt = arguments.on_corrupt == "skip";
   options.storage = arguments.storage.options();
-  options.input = arguments.input;
+  if (!arguments.inputs.empty()) options.input = arguments.inputs.front();
+  for (size_t i = 1; i < arguments.inputs.size(); ++i) options.more_inputs.emplace_back(arguments.inputs[i]);
   options.output = arguments.output;
   if (!arguments.part.empty()) options.part = parse_part(arguments.part);
   options.codebook = arguments.codebook;
@@ -164,6 +166,8 @@ int run_pack(const PackArguments& arguments) {
     throw config_error(concat("pack: no --source; expected one, or --list FILE"));
   const auto splits = parse_splits(arguments.splits);
   if (!arguments.list.empty()) {
+    if (!options.more_inputs.empty())
+      throw config_error("--input: is given several times with --list; expected it once");
     if (splits.size() == 1) options.split = splits[0];
     pack_list(options, arguments);
     return 0;
@@ -194,7 +198,12 @@ Command pack_command(CLI::App& app) {
   command->add_option("--list", arguments->list,
                       "the samples that shardprep list has written to this file, in place of --source and --split");
   add_plugin_option(*command, arguments->plugins);
-  command->add_option("--input", arguments->input, "folder of the input; embedded sources such as digits need none");
+  command
+      ->add_option("--input", arguments->inputs,
+                   "folder of the input, or its list; the flag may be given several times, and the samples then come "
+                   "one input after the other. Embedded sources such as digits need none")
+      ->take_all()
+      ->allow_extra_args(false);
   command
       ->add_option(
           "--split", arguments->splits,

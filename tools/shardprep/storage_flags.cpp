@@ -11,6 +11,7 @@ StorageOptions StorageFlags::options() const {
   StorageOptions found = storage;
   found.encode = choice("--encode", encode, encode_names());
   found.transcodes = choice<bool>("--transcode", transcode, {{"on", true}, {"off", false}});
+  found.sixteen_bit = choice("--sixteen-bit", sixteen_bit, sixteen_bit_names());
   found.honours_exif = !ignores_exif;
   return found;
 }
@@ -46,6 +47,11 @@ void add_storage_flags(CLI::App& command, StorageFlags& flags) {
       .add_option("--transcode", flags.transcode,
                   "on: progressive and other JPEGs that cannot have a seek index are rewritten as baseline JPEGs, "
                   "with the same pixels; off: they are stored as they are")
+      ->capture_default_str();
+  command
+      .add_option("--sixteen-bit", flags.sixteen_bit,
+                  "what becomes of pictures of 16 bits per channel (PNG, TIFF). refuse: stop; drop: their high bytes "
+                  "are stored; keep: all bits are stored, and batches have the high bytes")
       ->capture_default_str();
   command.add_flag("--no-exif", flags.ignores_exif,
                    "do not turn pictures upright by the orientation in their EXIF or XMP");

@@ -118,11 +118,6 @@ NamedTensors without_prefix(const NamedTensors& sizes, const std::string& prefix
   return some;
 }
 
-void put_all(StateFile file, const StateDict& state) {
-  for (const auto& [name, tensor] : state) file.put(name, tensor);
-  file.commit();
-}
-
 }  // namespace
 
 StateFile::StateFile(const std::filesystem::path& path, const NamedTensors& sizes, const CheckpointInfo& info)
@@ -151,10 +146,6 @@ void check_same_average(const std::filesystem::path& path, const Checkpoint& che
   if (!then.empty() && then != now.average)
     throw config_error(concat("--resume ", path.string(), ": a checkpoint of average ", then, "; expected ",
                               now.average, ", as --average is"));
-}
-
-void save_checkpoint(const std::filesystem::path& path, const CheckpointInfo& info, const StateDict& state) {
-  put_all(StateFile(path, {state.begin(), state.end()}, info), state);
 }
 
 Checkpoint load_checkpoint(const std::filesystem::path& path) {
@@ -208,10 +199,6 @@ void check_same_order(const std::filesystem::path& path, const CheckpointInfo& i
   const auto selection_of = [](const CheckpointInfo& of) { return of.selection.empty() ? "none" : of.selection; };
   check("the selection of samples", selection_of(info), selection_of(now));
   if (now.shuffle == "rank-local") check("a world size of", info.world_size, now.world_size);
-}
-
-void save_model(const std::filesystem::path& path, const StateDict& state, const std::string& arch) {
-  put_all(StateFile(path, {state.begin(), state.end()}, arch), state);
 }
 
 }  // namespace penstock

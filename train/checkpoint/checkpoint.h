@@ -75,10 +75,6 @@ class StateFile {
   TensorWriter file_;
 };
 
-/// Writes a state that is in memory as a whole.
-void save_checkpoint(const std::filesystem::path& path, const CheckpointInfo& info, const StateDict& state);
-void save_model(const std::filesystem::path& path, const StateDict& state, const std::string& arch);
-
 /// Opens a checkpoint. Errors: io_error for a file that is missing; corrupt_error for a file that is no safetensors
 /// file, no checkpoint, or of another format version.
 Checkpoint load_checkpoint(const std::filesystem::path& path);

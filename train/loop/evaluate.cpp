@@ -2,6 +2,7 @@
 #include "train/loop/evaluate.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace penstock {
 
@@ -10,41 +11,100 @@ int64_t eval_rows(int64_t pixels, int64_t samples, int64_t ranks) {
   return std::clamp<int64_t>(kPixels / pixels, 1, std::clamp<int64_t>((samples + ranks - 1) / ranks, 1, kMost));
 }
 
+std::string Score::key() const {
+  std::string key = name;
+  std::replace(key.begin(), key.end(), ' ', '_');
+  return key;
+}
+
+std::optional<double> Evaluation::accuracy() const {
+  return scores.front().name == "accuracy" ? std::optional(scores.front().value) : std::nullopt;
+}
+
+bool Evaluation::is_better_than(std::optional<double> best) const {
+  const double now = scores.front().value;
+  return !std::isnan(now) && (!best || (is_error ? now < *best : now > *best));
+}
+
+namespace {
+
+/// What the metric has taken of all batches.
+class Taken {
+ public:
+  Taken(const Metric& metric, Comm& comm, const torch::Device& device)
+      : metric_(metric), comm_(comm), options_(torch::dtype(torch::kFloat64).device(device)) {
+    if (!metric_.keeps_rows()) sums_ = torch::zeros({metric_.size()}, options_);
+  }
+
+  /// Collective where rows are kept. `outputs` are undefined at a rank without the last stage.
+  void add(const torch::Tensor& outputs, const DeviceBatch& batch) {
+    if (!metric_.keeps_rows()) {
+      if (outputs.defined()) sums_.add_(metric_.of_batch(outputs, batch));
+      return;
+    }
+    const auto own =
+        outputs.defined() ? metric_.of_batch(outputs, batch) : torch::zeros({batch.rows, metric_.size()}, options_);
+    const auto all = comm_.all_gather(own).cpu().reshape({-1, metric_.size()});
+    if (comm_.rank() == 0) rows_.push_back(all.index({all.select(1, 0).gt(0)}));
+  }
+
+  /// Collective: as Metric::scores(), at every rank.
+  torch::Tensor scores() {
+    if (!metric_.keeps_rows()) {
+      comm_.all_reduce_sum(sums_)->wait();
+      return metric_.scores(sums_.cpu());
+    }
+    auto scores = torch::zeros({static_cast<int64_t>(metric_.names().size()) + metric_.class_count()}, options_);
+    if (comm_.rank() == 0) {
+      rows_.push_back(torch::zeros({0, metric_.size()}, torch::kFloat64));
+      scores.copy_(metric_.scores(torch::cat(rows_)));
+    }
+    comm_.broadcast(scores, 0);
+    return scores.cpu();
+  }
+
+ private:
+  const Metric& metric_;
+  Comm& comm_;
+  torch::TensorOptions options_;
+  torch::Tensor sums_;
+  std::vector<torch::Tensor> rows_;  // at rank 0, those of weight above 0
+};
+
+}  // namespace
+
 std::optional<Evaluation> evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, const Loss& loss,
-                                   int64_t class_count, const torch::Device& device, int64_t pass,
+                                   int64_t output_count, const torch::Device& device, int64_t pass,
                                    const EvaluationCalls& calls, TestViews views) {
   at::NoGradGuard no_grad;
-  // Row 0: the samples of each class, then the sum of the losses. Row 1: the hits of each class. f64 counts exactly to
-  // 2^53.
-  auto sums = torch::zeros({2, class_count + 1}, torch::dtype(torch::kFloat64).device(device));
-  const auto classes = torch::arange(class_count, torch::dtype(torch::kInt64).device(device));
+  const auto metric = loss.metric(output_count);
+  Taken taken(*metric, comm, device);
+  auto sums = torch::zeros({2}, torch::dtype(torch::kFloat64).device(device));  // losses and rows; exact to 2^53
   feeder.start_epoch(pass, 0);
   while (auto batch = feeder.next()) {
     if (calls.goes_on && !calls.goes_on()) return std::nullopt;
-    const auto logits = evaluate_views(strategy, *batch, views);
-    const auto losses = logits.defined() ? loss.of_rows(logits, *batch) : torch::Tensor();
-    if (calls.on_batch) calls.on_batch(*batch, logits, losses);
-    if (!logits.defined()) continue;  // another rank has the last stage, and counts
+    const auto outputs = evaluate_views(strategy, *batch, views);
+    const auto losses = outputs.defined() ? loss.of_rows(outputs, *batch) : torch::Tensor();
+    if (calls.on_batch) calls.on_batch(*batch, outputs, losses);
+    taken.add(outputs, *batch);
+    if (!outputs.defined()) continue;  // another rank has the last stage, and counts
     const auto counted = batch->weights.gt(0);
-    const auto is_of_class = batch->labels.unsqueeze(1).eq(classes).logical_and_(counted.unsqueeze(1));
-    const auto hits = logits.argmax(1).eq(batch->labels);
-    sums[0].narrow(0, 0, class_count).add_(is_of_class.sum(0));
-    sums[1].narrow(0, 0, class_count).add_(is_of_class.logical_and(hits.unsqueeze(1)).sum(0));
-    sums[0][class_count].add_(losses.to(torch::kFloat64).masked_fill(counted.logical_not(), 0).sum());
+    sums[0].add_(losses.to(torch::kFloat64).masked_fill(counted.logical_not(), 0).sum());
+    sums[1].add_(counted.sum());
   }
   comm.all_reduce_sum(sums)->wait();
-  const auto totals = sums.cpu();
-  const auto at = [&](int row, int64_t column) { return totals[row][column].item<double>(); };
-  Evaluation result;
-  double sample_count = 0, hit_count = 0;
-  for (int64_t i = 0; i < class_count; ++i) {
-    sample_count += at(0, i);
-    hit_count += at(1, i);
-    result.class_accuracy.push_back(at(0, i) > 0 ? std::optional(at(1, i) / at(0, i)) : std::nullopt);
+  const auto totals = sums.cpu(), scores = taken.scores();
+  const double count = totals[1].item<double>();
+  Evaluation result{.sample_count = static_cast<int64_t>(count),
+                    .loss = count > 0 ? totals[0].item<double>() / count : 0,
+                    .scores = {},
+                    .is_error = metric->is_error()};
+  int64_t number = 0;
+  for (const auto& name : metric->names()) result.scores.push_back({name, scores[number++].item<double>()});
+  for (; number < scores.numel(); ++number) {
+    const double score = scores[number].item<double>();
+    result.class_scores.push_back(std::isnan(score) ? std::nullopt : std::optional(score));
   }
-  result.sample_count = static_cast<int64_t>(sample_count);
-  result.accuracy = sample_count > 0 ? hit_count / sample_count : 0;
-  result.loss = sample_count > 0 ? at(0, class_count) / sample_count : 0;
   return result;
 }
 

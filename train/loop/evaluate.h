@@ -1,9 +1,10 @@
-// evaluate(): loss and accuracy over a data set; every sample counts once, for any number of ranks.
+// evaluate(): loss and metric over a data set; every sample counts once, for any number of ranks.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "train/comm/comm.h"
@@ -14,10 +15,25 @@
 
 namespace penstock {
 
+/// A number of a metric.
+struct Score {
+  std::string name;  ///< "accuracy"
+  double value = 0;
+
+  std::string key() const;  ///< For JSON: "mean_average_precision".
+};
+
 struct Evaluation {
   int64_t sample_count = 0;
-  double loss = 0, accuracy = 0;
-  std::vector<std::optional<double>> class_accuracy;  ///< One entry per class; nothing for a class without samples.
+  double loss = 0;
+  std::vector<Score> scores = {{"accuracy", 0}};         ///< Of the loss's metric.
+  std::vector<std::optional<double>> class_scores = {};  ///< One entry per class; nothing for a class without samples.
+  bool is_error = false;                                 ///< Metric::is_error().
+
+  /// Nothing where the model is not trained on classes.
+  std::optional<double> accuracy() const;
+  /// Whether these weights are better than those of the `best` first score so far.
+  bool is_better_than(std::optional<double> best) const;
 };
 
 /// Rows per rank in a batch of an evaluation, if `-b` asks for no more: small pictures fill a processor only in large
@@ -37,7 +53,7 @@ struct EvaluationCalls {
 /// on. Padding and masked rows do not count. `pass` is the epoch for which the feeder is started. Logits are means
 /// over `views`.
 std::optional<Evaluation> evaluate(Strategy& strategy, Comm& comm, Feeder& feeder, const Loss& loss,
-                                   int64_t class_count, const torch::Device& device, int64_t pass,
+                                   int64_t output_count, const torch::Device& device, int64_t pass,
                                    const EvaluationCalls& calls = {}, TestViews views = TestViews::kNone);
 
 }  // namespace penstock

@@ -5,15 +5,13 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
-#include "loader/shards/dataset.h"
-#include "train/comm/comm.h"
-#include "train/tensor/device_batch.h"
+#include "train/loop/sample_table.h"
+#include "train/losses/target.h"
 
 namespace penstock {
-
-class AtomicFile;
 
 /// Counts of the samples of one class: all, those whose class has the largest logit, and those whose class is among the
 /// five largest.
@@ -22,35 +20,29 @@ struct ClassTally {
   std::map<int64_t, int64_t> predictions;  ///< Predicted class -> samples of this class; without zeros.
 };
 
-/// Collects the predictions of all ranks at rank 0, batch by batch, and writes one line per sample in the order of the
-/// data set: `id,path,label,prediction,top5,loss`, with labels as names. top5 is 1 if fewer than five classes have a
-/// larger logit than the label. Rows of weight 0 do not count.
+/// The predictions of classes: `id,path,label,prediction,top5,loss`, with labels as names. top5 is 1 if fewer than five
+/// classes have a larger logit than the label.
 ///
-/// Memory: one batch of all ranks, and counts for each class and for each pair of classes that occurs; none per sample.
-/// Errors: io_error. Thread-safety: for the training thread only.
-class Predictions {
+/// Memory: besides that of a SampleTable, counts for each class and for each pair of classes that occurs; none per
+/// sample.
+class Predictions final : public SampleTable {
  public:
-  /// Requires that the batches are those of an unshuffled pass over `dataset`, and that rank 0 has all shards open.
-  /// Only rank 0 writes.
   Predictions(Comm& comm, const torch::Device& device, std::shared_ptr<const Dataset> dataset,
               const std::filesystem::path& csv);
-  ~Predictions();
-
-  /// Collective. `logits` and the rows' `losses` are undefined at a rank that has none.
-  void add(const DeviceBatch& batch, const torch::Tensor& logits, const torch::Tensor& losses);
-  /// Rank 0 only: makes the file appear under its name.
-  void commit();
 
   const std::vector<ClassTally>& classes() const { return classes_; }  ///< Rank 0 only: one entry per class.
 
  private:
-  void write_row(const double* row);
+  torch::Tensor numbers_of(const DeviceBatch& batch, const torch::Tensor& logits,
+                           const torch::Tensor& losses) const override;
+  std::string fields_of(const double* numbers) override;
 
-  Comm& comm_;
-  torch::Device device_;
-  std::shared_ptr<const Dataset> dataset_;
-  std::unique_ptr<AtomicFile> csv_;  // null except at rank 0
   std::vector<ClassTally> classes_;
 };
+
+/// Predictions for models that are trained on classes, an OutputTable for others.
+std::unique_ptr<SampleTable> make_sample_table(const LossTarget& target, Comm& comm, const torch::Device& device,
+                                               std::shared_ptr<const Dataset> dataset,
+                                               const std::filesystem::path& csv);
 
 }  // namespace penstock

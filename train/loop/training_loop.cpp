@@ -216,8 +216,8 @@ class Training {
     const bool was_last_step_due = is_step_due();
     at_ = {.epoch = at_.epoch + 1, .step = at_.step, .best_accuracy = at_.best_accuracy};
     const auto& evaluation = result_.evaluation;
-    const bool is_best = evaluation && evaluation->accuracy > at_.best_accuracy.value_or(-1);
-    if (is_best) at_.best_accuracy = evaluation->accuracy;
+    const bool is_best = evaluation && evaluation->is_better_than(at_.best_accuracy);
+    if (is_best) at_.best_accuracy = evaluation->scores.front().value;
     if (is_best) save(TrainParts::Save::kBest);
     const auto every = options_.save_every.epochs;
     if (was_last_step_due || (every > 0 && at_.epoch % every == 0)) save(TrainParts::Save::kLast);
@@ -324,13 +324,17 @@ class Training {
                     .images_per_second = times.images_per_second(),
                     .load_ms = times.a_step(times.load_ms()),
                     .update_ms = times.a_step(times.total_ms() - times.load_ms())};
-    if (sums.sample_count > 0)
+    if (!parts_.counts_hits)
+      metrics.accuracy.reset();
+    else if (sums.sample_count > 0)
       metrics.accuracy = static_cast<double>(sums.correct_count) / static_cast<double>(sums.sample_count);
     metrics.a_step = times.a_step();
     metrics.is_emulated = options_.emulation.is_on();
     metrics.learns = options_.emulation.learns();
     readiness_[static_cast<size_t>(kind)].put(parts_.feeder.statistics(), times.total_ms(), metrics);
-    if (evaluation) metrics.test_loss = evaluation->loss, metrics.test_accuracy = evaluation->accuracy;
+    if (evaluation) metrics.test_loss = evaluation->loss, metrics.test_accuracy = evaluation->accuracy();
+    if (evaluation && !metrics.test_accuracy)
+      for (const auto& score : evaluation->scores) metrics.test_scores.emplace_back(score.key(), score.value);
     if (kind == Metrics::Kind::kStep && compression_error_.defined())
       metrics.compression_error = compression_error_.item<double>();
     if (parts_.progress != nullptr && (kind == Metrics::Kind::kEpoch || metrics.compression_error))

@@ -17,6 +17,11 @@ torch::Tensor Loss::of_rows(const torch::Tensor& outputs, DeviceBatch rows) cons
   return own * share + of_targets(outputs, rows) * (1 - share);
 }
 
+const LossTarget& Loss::target() const {
+  static const LossTarget of_class;
+  return of_class;
+}
+
 std::shared_ptr<const Loss> make_loss(const std::string& text, const LossOptions& options) {
   const Spec spec = parse_spec(LossKind::kName, text);
   const auto entry = LossRegistry::entries().find(spec.name());

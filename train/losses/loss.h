@@ -1,7 +1,7 @@
 // Loss: the plug-in that says how far the outputs of a model are from what a batch wants.
 //
-// Lives here: plug-ins that make one number per row of outputs and targets.
-// Not here: weights of rows and the sum over ranks (parallel/engine/schedule_runner.h), accuracies (loop/evaluate.h).
+// Lives here: plug-ins that make one number per row of outputs and targets, and the metrics of evaluations.
+// Not here: weights of rows and the sum over ranks (parallel/engine/schedule_runner.h, loop/evaluate.h).
 #pragma once
 
 #include <torch/types.h>
@@ -11,6 +11,8 @@
 #include <string>
 
 #include "core/registry.h"
+#include "train/losses/metric.h"
+#include "train/losses/target.h"
 #include "train/tensor/device_batch.h"
 
 namespace penstock {
@@ -21,9 +23,14 @@ class Loss {
  public:
   virtual ~Loss() = default;
 
-  /// One number per row, which carries gradients to `outputs`, N x classes. The loss of a row that was mixed (mixup,
-  /// cutmix) is share * that of its own label + (1 - share) * that of its second one.
+  /// One number per row, which carries gradients to `outputs`, N x numbers of the target. The loss of a row that was
+  /// mixed (mixup, cutmix) is share * that of its own label + (1 - share) * that of its second one.
   torch::Tensor of_rows(const torch::Tensor& outputs, DeviceBatch rows) const;
+
+  /// What it compares outputs with: the class, where it does not say otherwise.
+  virtual const LossTarget& target() const;
+  /// What evaluations say besides the loss, of models with so many outputs.
+  virtual std::unique_ptr<Metric> metric(int64_t outputs) const { return make_accuracy(outputs); }
 
  private:
   /// The same for rows that are not mixed. Their images are undefined: the last stage of a pipeline has none. For CUDA
@@ -35,6 +42,8 @@ struct LossOptions {
   /// In training only: the share of each label that is spread evenly over all classes (Szegedy et al. 2016,
   /// "Rethinking the Inception architecture", sec. 7).
   double label_smoothing = 0;
+  /// Of the training split. Null: texts are checked before data are opened, and what follows from data is left out.
+  const Manifest* data = nullptr;
 };
 
 struct LossTraits {

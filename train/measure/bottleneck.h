@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "loader/bottleneck/limit.h"
+#include "loader/bottleneck/bottleneck.h"
 #include "train/measure/recorder.h"
 
 namespace penstock {

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "train/measure/recorder.h"
@@ -26,9 +28,10 @@ struct Metrics {
   int64_t epoch = 0, epoch_count = 0;  ///< The first epoch is 1 in all sinks.
   int64_t step = 0;                    ///< Steps done since the run began.
   double loss = 0;                     ///< Mean over the samples.
-  double accuracy = 0;                 ///< Accuracy on the training samples, when they were trained on.
-  double learning_rate = 0;            ///< That of the last step.
-  double seconds = 0;                  ///< Without evaluations and checkpoints.
+  /// On the training samples, when they were trained on; nothing where the model is not trained on classes.
+  std::optional<double> accuracy = 0;
+  double learning_rate = 0;  ///< That of the last step.
+  double seconds = 0;        ///< Without evaluations and checkpoints.
   double images_per_second = 0;
   double load_ms = 0;            ///< Per step: waiting for the batch and copying it.
   double update_ms = 0;          ///< Per step: everything else.
@@ -38,6 +41,7 @@ struct Metrics {
   bool is_emulated = false;      ///< Emulation::is_on().
   bool learns = true;            ///< False with an emulated step: loss and accuracy then mean nothing.
   std::optional<double> test_loss = {}, test_accuracy = {};
+  std::vector<std::pair<std::string, double>> test_scores = {};  ///< Other metrics: "mean_average_precision".
   /// In step records of modes that send compressed gradients: StepSums::compression_error of the last step.
   std::optional<double> compression_error = {};
   /// Since the last record of this kind; nothing where NVML has not been asked. Memory: the most of any moment.

@@ -70,18 +70,18 @@ class Airbench final : public Model {
     int64_t channels = 2 * shape.channels * kSide * kSide;
     Conv2d whiten = register_module("whiten", Conv2d(Conv2dOptions(shape.channels, channels, kSide)));
     whiten->weight.set_requires_grad(false);
-    add_stage("whiten", {"whiten"}, [whiten](const Tensor& x) mutable { return torch::gelu(whiten(x)); });
+    add_block("whiten", {"whiten"}, [whiten](const Tensor& x) mutable { return torch::gelu(whiten(x)); });
     for (int number = 1; number <= 3; ++number) {
       const auto outputs = std::max<int64_t>(1, std::llround((number == 1 ? 64 : 256) * width));
       const std::string name = concat("block", number);
       AirbenchBlock block = register_module(name, AirbenchBlock(channels, outputs));
-      add_stage(name, {name}, [block](const Tensor& x) mutable { return block(x); });
+      add_block(name, {name}, [block](const Tensor& x) mutable { return block(x); });
       channels = outputs;
     }
     Linear head = register_module("head", Linear(LinearOptions(channels, shape.classes).bias(false)));
     at::NoGradGuard no_grad;
     head->weight.div_(head->weight.std());
-    add_stage("head", {"head"}, [head, channels](const Tensor& x) mutable {
+    add_block("head", {"head"}, [head, channels](const Tensor& x) mutable {
       const auto features = torch::max_pool2d(x, {x.size(2), x.size(3)}).flatten(1);
       return head(features) / static_cast<double>(channels);
     });

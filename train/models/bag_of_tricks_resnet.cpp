@@ -75,7 +75,7 @@ class BagOfTricksResNet final : public Model {
     add_residual("residual3", layer3);
     Linear head = register_module("head", Linear(LinearOptions(layer3, shape.classes).bias(false)));
     detail::drawn("head", *head);
-    add_stage("head", {"head"}, [head](const Tensor& x) mutable {
+    add_block("head", {"head"}, [head](const Tensor& x) mutable {
       return head(torch::max_pool2d(x, {x.size(2), x.size(3)}).flatten(1)) / 16.0;
     });
   }
@@ -105,7 +105,7 @@ class BagOfTricksResNet final : public Model {
   void add_prep(int64_t inputs, int64_t outputs) {
     if (!whitens_) {
       TricksConv conv = add_conv("prep", TricksConv(inputs, outputs, 3, /*pools=*/false));
-      return add_stage("prep", {"prep"}, [conv](const Tensor& x) mutable { return conv(x); });
+      return add_block("prep", {"prep"}, [conv](const Tensor& x) mutable { return conv(x); });
     }
     const int64_t filters = inputs * kSide * kSide;
     Conv2d whiten =
@@ -113,12 +113,12 @@ class BagOfTricksResNet final : public Model {
     whiten->weight.set_requires_grad(false);
     detail::drawn("whiten", *whiten);
     TricksConv conv = add_conv("prep", TricksConv(filters, outputs, 1, /*pools=*/false));
-    add_stage("prep", {"whiten", "prep"}, [whiten, conv](const Tensor& x) mutable { return conv(whiten(x)); });
+    add_block("prep", {"whiten", "prep"}, [whiten, conv](const Tensor& x) mutable { return conv(whiten(x)); });
   }
 
   void add_layer(const std::string& name, int64_t inputs, int64_t outputs) {
     TricksConv conv = add_conv(name, TricksConv(inputs, outputs, 3, /*pools=*/true));
-    add_stage(name, {name}, [conv](const Tensor& x) mutable { return conv(x); });
+    add_block(name, {name}, [conv](const Tensor& x) mutable { return conv(x); });
   }
 
   void add_residual(const std::string& name, int64_t channels) {
@@ -128,7 +128,7 @@ class BagOfTricksResNet final : public Model {
       convs->push_back(conv);
       detail::drawn(concat(name, ".", number), *conv);
     }
-    add_stage(name, {name}, [convs](const Tensor& x) mutable { return x + convs->forward(x); });
+    add_block(name, {name}, [convs](const Tensor& x) mutable { return x + convs->forward(x); });
   }
 
   double width_;

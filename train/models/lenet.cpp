@@ -35,12 +35,12 @@ class LeNet final : public Model {
       add_normalized("conv1", conv1, "bn1", 6);
       add_normalized("conv2", conv2, "bn2", 16);
     } else {
-      add_stage("conv1", {"conv1"}, [conv1](const auto& x) mutable { return detail::relu_max_pool(conv1(x)); });
-      add_stage("conv2", {"conv2"}, [conv2](const auto& x) mutable { return detail::relu_max_pool(conv2(x)); });
+      add_block("conv1", {"conv1"}, [conv1](const auto& x) mutable { return detail::relu_max_pool(conv1(x)); });
+      add_block("conv2", {"conv2"}, [conv2](const auto& x) mutable { return detail::relu_max_pool(conv2(x)); });
     }
-    add_stage("fc1", {"fc1"}, [fc1](const torch::Tensor& x) mutable { return torch::relu(fc1(x.flatten(1))); });
-    add_stage("fc2", {"fc2"}, [fc2](const torch::Tensor& x) mutable { return torch::relu(fc2(x)); });
-    add_stage("fc3", {"fc3"}, [fc3](const torch::Tensor& x) mutable { return fc3(x); });
+    add_block("fc1", {"fc1"}, [fc1](const torch::Tensor& x) mutable { return torch::relu(fc1(x.flatten(1))); });
+    add_block("fc2", {"fc2"}, [fc2](const torch::Tensor& x) mutable { return torch::relu(fc2(x)); });
+    add_block("fc3", {"fc3"}, [fc3](const torch::Tensor& x) mutable { return fc3(x); });
   }
 
   bool rounds_images() const override { return true; }
@@ -48,7 +48,7 @@ class LeNet final : public Model {
  private:
   void add_normalized(const std::string& name, Conv2d conv, const std::string& norm_name, int64_t channels) {
     BatchNorm2d norm = register_module(norm_name, BatchNorm2d(channels));
-    add_stage(name, {name, norm_name},
+    add_block(name, {name, norm_name},
               [conv, norm](const torch::Tensor& x) mutable { return detail::relu_max_pool(norm(conv(x))); });
   }
 

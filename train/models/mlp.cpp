@@ -21,12 +21,12 @@ class Mlp final : public Model {
         throw config_error(
             concat("arch mlp: hidden has ", units, "; expected widths of 1 or more, such as hidden=256:128"));
       auto linear = add_linear(layer++, width, static_cast<int64_t>(units));
-      add_stage(linear.first, {linear.first},
+      add_block(linear.first, {linear.first},
                 [fc = linear.second](const torch::Tensor& x) mutable { return torch::relu(fc(x.flatten(1))); });
       width = static_cast<int64_t>(units);
     }
     auto linear = add_linear(layer, width, shape.classes);
-    add_stage(linear.first, {linear.first},
+    add_block(linear.first, {linear.first},
               [fc = linear.second](const torch::Tensor& x) mutable { return fc(x.flatten(1)); });
   }
 

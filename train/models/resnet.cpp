@@ -75,7 +75,7 @@ class ResNet final : public Model {
   ResNet(ResNetBlock kind, const std::array<int, 4>& block_counts, const ModelShape& shape) {
     Conv2d conv1 = register_module("conv1", convolution(shape.channels, 64, 7, 2));
     BatchNorm2d bn1 = register_module("bn1", BatchNorm2d(64));
-    add_stage("stem", {"conv1", "bn1"}, [conv1, bn1](const Tensor& x) mutable {
+    add_block("stem", {"conv1", "bn1"}, [conv1, bn1](const Tensor& x) mutable {
       return torch::max_pool2d(bn1(conv1(x)).relu_(), /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
     });
     int64_t channels = 64;
@@ -88,14 +88,14 @@ class ResNet final : public Model {
         Block block(kind, channels, width, b == 0 && layer > 0 ? 2 : 1);
         blocks->push_back(block);
         const std::string path = concat(name, ".", b);
-        add_stage(path, {path}, [block](const Tensor& x) mutable { return block(x); });
+        add_block(path, {path}, [block](const Tensor& x) mutable { return block(x); });
         channels = width * BlockImpl::expansion(kind);
       }
       register_module(name, blocks);
     }
     Linear fc = register_module("fc", Linear(channels, shape.classes));
     drawn("fc", *fc);
-    add_stage("head", {"fc"}, [fc](const Tensor& x) mutable { return fc(x.mean({2, 3})); });
+    add_block("head", {"fc"}, [fc](const Tensor& x) mutable { return fc(x.mean({2, 3})); });
     initialise();
   }
 

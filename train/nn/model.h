@@ -1,4 +1,4 @@
-// Model: the plug-in that is a network, as a sequence of named stages, so that a strategy can cut it.
+// Model: the plug-in that is a network, as a sequence of named blocks, so that a strategy can cut it.
 //
 // Lives here: what models are made of: layers, precision, initial and pretrained weights, groups of parameters.
 // Not here: networks (train/models), and how they are cut and spread over ranks (train/parallel).
@@ -19,9 +19,9 @@
 namespace penstock {
 
 /// A stretch of the network between two places where it may be cut.
-struct Stage {
+struct Block {
   std::string name;
-  std::vector<std::string> modules;  // paths of the modules whose parameters the stage uses: conv1, layer1.0
+  std::vector<std::string> modules;  // paths of the modules whose parameters the block uses: conv1, layer1.0
   std::function<torch::Tensor(const torch::Tensor&)> forward;
 };
 
@@ -29,16 +29,16 @@ struct Stage {
 using NextImages = std::function<torch::Tensor()>;
 
 /// The modules are registered as children of the model itself, under the names that files with weights use
-/// (torchvision's for ResNets); stages only group them. A model must not be copied or cloned, because its stages refer
+/// (torchvision's for ResNets); blocks only group them. A model must not be copied or cloned, because its blocks refer
 /// to its children.
 class Model : public torch::nn::Module {
  public:
   /// f32 (or f64 after to(kFloat64)) N x C x H x W -> logits N x classes.
   torch::Tensor forward(torch::Tensor x) const {
-    for (const auto& stage : stages_) x = stage.forward(x);
+    for (const auto& block : blocks_) x = block.forward(x);
     return x;
   }
-  const std::vector<Stage>& stages() const { return stages_; }
+  const std::vector<Block>& blocks() const { return blocks_; }
 
   /// Freezes the module with this path ("layer1", "layer4.0"). From now on its parameters get no gradient, so that
   /// strategies leave them out, and it stays in evaluation mode: its BatchNorm normalises by its running statistics and
@@ -57,13 +57,13 @@ class Model : public torch::nn::Module {
   void train(bool on = true) override;
 
  protected:
-  void add_stage(std::string name, std::vector<std::string> modules,
+  void add_block(std::string name, std::vector<std::string> modules,
                  std::function<torch::Tensor(const torch::Tensor&)> forward) {
-    stages_.push_back({std::move(name), std::move(modules), std::move(forward)});
+    blocks_.push_back({std::move(name), std::move(modules), std::move(forward)});
   }
 
  private:
-  std::vector<Stage> stages_;
+  std::vector<Block> blocks_;
   std::vector<std::shared_ptr<torch::nn::Module>> frozen_;
 };
 

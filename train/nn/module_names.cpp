@@ -13,10 +13,10 @@ namespace penstock {
 namespace {
 
 /// "stem (conv1, bn1)"; "layer1" for any of its blocks.
-std::string stage_text(const Stage& stage) {
-  if (const size_t dot = stage.name.find('.'); dot != std::string::npos) return stage.name.substr(0, dot);
-  const bool says_more = stage.modules.size() != 1 || stage.modules.front() != stage.name;
-  return says_more ? concat(stage.name, " (", join(stage.modules), ")") : stage.name;
+std::string block_text(const Block& block) {
+  if (const size_t dot = block.name.find('.'); dot != std::string::npos) return block.name.substr(0, dot);
+  const bool says_more = block.modules.size() != 1 || block.modules.front() != block.name;
+  return says_more ? concat(block.name, " (", join(block.modules), ")") : block.name;
 }
 
 double factor_of(const std::string& item, const std::string& text) {
@@ -34,9 +34,9 @@ double factor_of(const std::string& item, const std::string& text) {
 
 std::vector<std::string> modules_named(const Model& model, const std::string& flag, const std::string& name) {
   std::vector<std::string> known;
-  for (const auto& stage : model.stages()) {
-    if (stage.name == name) return stage.modules;
-    const std::string text = stage_text(stage);
+  for (const auto& block : model.blocks()) {
+    if (block.name == name) return block.modules;
+    const std::string text = block_text(block);
     if (known.empty() || known.back() != text) known.push_back(text);
   }
   for (const auto& item : model.named_modules("", /*include_self=*/false))
@@ -48,15 +48,15 @@ bool is_inside(const std::string& name, const std::string& module) {
   return name.size() > module.size() && name.starts_with(module) && name[module.size()] == '.';
 }
 
-std::string stages_text(const Model& model, size_t first, size_t end) {
-  const auto& stages = model.stages();
+std::string blocks_text(const Model& model, size_t first, size_t end) {
+  const auto& blocks = model.blocks();
   if (first == end) return "";
-  return stages[first].name + (end - first > 1 ? ".." + stages[end - 1].name : std::string());
+  return blocks[first].name + (end - first > 1 ? ".." + blocks[end - 1].name : std::string());
 }
 
 std::vector<std::string> head_modules(const Model& model) {
-  if (model.stages().empty()) throw bug_error("model: has no stages; expected a constructor that calls add_stage()");
-  return model.stages().back().modules;
+  if (model.blocks().empty()) throw bug_error("model: has no blocks; expected a constructor that calls add_block()");
+  return model.blocks().back().modules;
 }
 
 std::vector<std::string> new_head_modules(const Model& model) {
@@ -105,22 +105,29 @@ bool has_batch_norm(const Model& model) {
                      [](const auto& item) { return item.key().ends_with("running_mean"); });
 }
 
-std::map<std::string, double> rate_factors(const Model& model, const std::string& list) {
-  std::map<std::string, double> factors;
-  if (list.empty()) return factors;
-  std::map<std::string, std::string> layer_of;
+LayerRates parse_layer_rates(const std::string& list) {
+  LayerRates rates;
+  if (list.empty()) return rates;
   for (const auto& item : split(list, ',')) {
     const size_t equals = item.find('=');
-    const std::string name = item.substr(0, equals);
-    const double factor = factor_of(item, equals == std::string::npos ? "" : item.substr(equals + 1));
+    rates.emplace_back(item.substr(0, equals),
+                       factor_of(item, equals == std::string::npos ? "" : item.substr(equals + 1)));
+  }
+  return rates;
+}
+
+std::map<std::string, double> rate_factors(const Model& model, const LayerRates& rates) {
+  std::map<std::string, double> factors;
+  std::map<std::string, std::string> layer_of;
+  for (const auto& [name, factor] : rates) {
     bool is_trained = false;
     for (const auto& module : modules_named(model, "--layer-lr", name)) {
       for (const auto& parameter : model.named_parameters()) {
         if (!is_inside(parameter.key(), module)) continue;
         is_trained |= parameter.value().requires_grad();
         if (const auto [other, is_new] = layer_of.emplace(parameter.key(), name); !is_new)
-          throw config_error(concat("--layer-lr is ", list, ": ", parameter.key(), " is in ", other->second, " and in ",
-                                    name, "; expected it in one of them only"));
+          throw config_error(concat("--layer-lr: ", parameter.key(), " is in ", other->second, " and in ", name,
+                                    "; expected it in one of them only"));
         factors[parameter.key()] = factor;
       }
     }

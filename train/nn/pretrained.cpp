@@ -54,7 +54,7 @@ bool is_in_any(const std::string& name, const std::vector<std::string>& modules)
 std::string new_head_advice(const std::vector<std::string>& mismatches, const Model& model) {
   const auto head = head_modules(model);
   const bool is_head_alone =
-      model.stages().size() > 1 &&
+      model.blocks().size() > 1 &&
       std::all_of(mismatches.begin(), mismatches.end(), [&](const std::string& text) { return is_in_any(text, head); });
   return is_head_alone ? concat(", or --new-head, which starts ", join(head), " anew") : std::string();
 }

@@ -1,27 +1,12 @@
 // What a line says about a run that diverged: what to try, the likeliest first.
 #include "train/options/divergence.h"
 
-#include <charconv>
+#include <algorithm>
 #include <vector>
 
 #include "core/text.h"
 
 namespace penstock {
-namespace {
-
-/// Whether --layer-lr makes the rate of a layer larger. layers.cpp has checked the list.
-bool has_larger_layer_rate(const std::string& layer_rates) {
-  for (const auto& item : split(layer_rates, ',')) {
-    const std::string factor = item.substr(item.find('=') + 1);
-    double value = 0;
-    std::from_chars(factor.data(), factor.data() + factor.size(), value);
-    if (value > 1) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
 std::string text_of_divergence(const TrainOptions& options, const std::string& expected) {
   const Precision& precision = *options.precision;
   std::string fact = "the run diverged";
@@ -35,7 +20,8 @@ std::string text_of_divergence(const TrainOptions& options, const std::string& e
     advice.push_back("--precision bf16");
   }
   if (options.bias_rate > 1) advice.push_back(concat("a lower --bias-lr than ", options.bias_rate));
-  if (has_larger_layer_rate(options.layer_rates))
+  const auto& rates = *options.layer_rates;
+  if (std::any_of(rates.begin(), rates.end(), [](const auto& rate) { return rate.second > 1; }))
     advice.push_back(concat("lower factors than --layer-lr ", options.layer_rates));
   advice.push_back(concat("a lower --lr than ", options.learning_rate));
   return concat(fact, "; expected ", expected, ", try ", join(advice, ", or "),

@@ -55,7 +55,7 @@ std::vector<Flag> model_flags() {
       {"pretrained", kAgreedAside, [](Options o) -> FlagValue { return o.pretrained.string(); }},
       {"new-head", kAgreedAside, [](Options o) -> FlagValue { return o.has_new_head; }},
       {"freeze", kTrained, [](Options o) -> FlagValue { return o.freeze; }},
-      {"layer-lr", kTrainedAside, [](Options o) -> FlagValue { return o.layer_rates; }},
+      {"layer-lr", kTrainedAside, [](Options o) -> FlagValue { return o.layer_rates.text(); }},
       {"epochs", kTrainedAside, [](Options o) -> FlagValue { return o.epochs; }, kFromZero},
       {"optimizer", kTrained, [](Options o) -> FlagValue { return o.optimizer.text(); }},
       {"lr", kTrainedAside, [](Options o) -> FlagValue { return o.learning_rate; }, kFromZeroOrAuto},

@@ -7,20 +7,11 @@
 #include <map>
 #include <optional>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "core/choice.h"
 #include "loader/batch/option_names.h"
 
 namespace penstock {
 namespace {
-
-template <class Value>
-Value value_of(const std::string& flag, const std::string& name, const std::map<std::string, Value>& known) {
-  if (const auto found = known.find(name); found != known.end()) return found->second;
-  std::vector<std::string> names;
-  for (const auto& [one, value] : known) names.push_back(one);
-  throw config_error(concat("--", flag, ": ", unknown_name(flag, name, names)));
-}
 
 /// The number before the unit times the unit; none if `text` is anything else, or below 0.
 std::optional<double> quantity_in(const std::string& text, const std::map<std::string, double>& units) {
@@ -56,14 +47,18 @@ SaveEvery parse_save_every(const std::string& text) {
   return is_step ? SaveEvery{count, 0} : SaveEvery{0, count};
 }
 
-Shuffle parse_shuffle(const std::string& name) { return value_of("shuffle", name, shuffle_names()); }
-Tail parse_tail(const std::string& name) { return value_of("tail", name, tail_names()); }
+Shuffle parse_shuffle(const std::string& name) { return choice("--shuffle", name, shuffle_names(), "shuffle"); }
+Tail parse_tail(const std::string& name) { return choice("--tail", name, tail_names(), "tail"); }
 Layout parse_layout(const std::string& name) {
-  return value_of<Layout>("layout", name, {{"f32", Layout::kF32Nchw}, {"u8", Layout::kU8Nhwc}});
+  return choice<Layout>("--layout", name, {{"f32", Layout::kF32Nchw}, {"u8", Layout::kU8Nhwc}}, "layout");
 }
-DecodePath parse_decode(const std::string& name) { return value_of("decode", name, decode_names()); }
-DctScale parse_dct_scale(const std::string& name) { return value_of("dct-scale", name, dct_scale_names()); }
-OnCorrupt parse_on_corrupt(const std::string& name) { return value_of("on-corrupt", name, on_corrupt_names()); }
+DecodePath parse_decode(const std::string& name) { return choice("--decode", name, decode_names(), "decode"); }
+DctScale parse_dct_scale(const std::string& name) {
+  return choice("--dct-scale", name, dct_scale_names(), "dct-scale");
+}
+OnCorrupt parse_on_corrupt(const std::string& name) {
+  return choice("--on-corrupt", name, on_corrupt_names(), "on-corrupt");
+}
 
 int64_t parse_duration_ns(const std::string& flag, const std::string& text) {
   if (text.empty()) return 0;

@@ -13,6 +13,7 @@
 #include "core/spec.h"
 #include "loader/batch/loader.h"
 #include "train/comm/emulation.h"
+#include "train/nn/module_names.h"
 #include "train/nn/precision.h"
 #include "train/options/average.h"
 #include "train/options/lr_schedule.h"
@@ -85,9 +86,9 @@ struct OptimizationOptions {
   std::string recipe;  ///< --recipe, whose flags are among these options already; empty: none.
   int64_t epochs = 10;
   Typed<Spec> optimizer{[](const std::string& text) { return parse_spec("optimizer", text); }, "sgd"};
-  double learning_rate = -1;  ///< -1: auto, as the optimiser says.
-  std::string layer_rates;    ///< --layer-lr: factors of the learning rate, "layer4=0.1,fc=10".
-  double momentum = 0.9;      ///< Of sgd.
+  double learning_rate = -1;                             ///< -1: auto, as the optimiser says.
+  Typed<LayerRates> layer_rates{parse_layer_rates, ""};  ///< --layer-lr: "layer4=0.1,fc=10".
+  double momentum = 0.9;                                 ///< Of sgd.
   double weight_decay = 5e-4;
   double bias_decay = -1;  ///< Weight decay of biases, see parameter_groups.h; -1: auto, that of the others.
   double bias_rate = 1;    ///< --bias-lr: factor of their learning rate.

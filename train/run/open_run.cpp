@@ -212,6 +212,23 @@ void check_begins_alike(const Setup& setup, bool holds_part) {
                               " begins from pictures, of which each rank would see others; expected --shuffle global"));
 }
 
+/// Throws config_error where the data, or how their batches are made, do not give what the loss compares outputs with.
+void check_target(const Setup& setup, const TrainOptions& options) {
+  const LossTarget& target = setup.loss->target();
+  const Manifest& manifest = setup.data.train->manifest();
+  if (target.is_class() && manifest.class_names.empty())
+    throw config_error(concat("--loss ", options.loss, " with --data ", options.data, ", whose samples have no class; ",
+                              "expected a loss of a field, such as --loss 'mse(target=",
+                              manifest.fields.empty() ? "FIELD" : manifest.fields.front().name, ")'"));
+  if (target.is_class()) return;
+  if (setup.pipeline->batch_mix().kind != BatchMix::Kind::kNone)
+    throw config_error(concat("--loss ", options.loss, " with --augment ", options.augment,
+                              ", which mixes classes and no fields; expected no mixup and no cutmix"));
+  if (options.is_resident)
+    throw config_error(
+        concat("--loss ", options.loss, " with --resident, whose batches have no fields; expected one of the two"));
+}
+
 /// Reads the pictures once; the models of other ranks and replicas take the weights as well. A process that starts
 /// ranks has no rank's work to do: it checks alone, so that a refusal is one line and not one per rank.
 void begin_from_images(Setup& setup, bool holds_part) {
@@ -281,7 +298,11 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   // The model was trained on the training split's statistics.
   setup.eval_pipeline.emplace(setup.data.eval_augment, manifest.statistics);
   const Extent extent = rendered_extent(*setup.data.train, *setup.pipeline);
-  setup.shape = {extent.channels, extent.height, extent.width, static_cast<int64_t>(manifest.class_names.size())};
+  setup.loss = make_loss(options.loss.text(), {.data = &manifest});
+  check_target(setup, options);
+  const LossTarget& target = setup.loss->target();
+  setup.shape = {extent.channels, extent.height, extent.width,
+                 target.is_class() ? static_cast<int64_t>(manifest.class_names.size()) : target.outputs};
   setup.options = std::move(options);
   choose_samples(setup);
   check_data(setup);
@@ -299,12 +320,12 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   if (!setup.options.pretrained.empty() && !setup.world.is_spawner && setup.world.rendezvous.world_size > 1)
     setup.pretrained = identity_of_weights(setup.options.pretrained);
   begin_from_images(setup, holds_part);
-  setup.rate_factors = rate_factors(*setup.model, setup.options.layer_rates);
+  setup.rate_factors = rate_factors(*setup.model, *setup.options.layer_rates);
   scale_biases(*setup.model, setup.options.bias_rate, setup.rate_factors);
-  setup.step_options = {
-      .weight_decays = bias_decays(*setup.model, setup.options.bias_decay),
-      .loss = make_loss(setup.options.loss.text(), {.label_smoothing = setup.options.label_smoothing}),
-      .keeps_average = !setup.options.average->name.empty()};
+  setup.step_options = {.weight_decays = bias_decays(*setup.model, setup.options.bias_decay),
+                        .loss = make_loss(setup.options.loss.text(),
+                                          {.label_smoothing = setup.options.label_smoothing, .data = &manifest}),
+                        .keeps_average = !setup.options.average->name.empty()};
   if (traits.check_model) traits.check_model(mode, *setup.model, setup.world.mesh);
   if (setup.checkpoint) {
     check_same_model(setup.options.resume, setup.checkpoint->info, setup.options.arch.text(), setup.shape);

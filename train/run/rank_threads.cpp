@@ -43,6 +43,7 @@ Setup setup_of_rank(Setup& all, int rank) {
   own.selection = all.selection;
   own.rate_factors = all.rate_factors;
   own.step_options = all.step_options;
+  own.loss = all.loss;
   own.initial_weights = all.initial_weights;
   own.is_outline = all.is_outline;
   if (rank == 0)

@@ -4,6 +4,8 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cctype>
+#include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -29,9 +31,11 @@ std::string model_text(const Setup& setup) {
   for (const auto& plugin : loaded_plugins())
     text += concat("plug-in ", plugin.file.string(), ": ", join(plugin.registered), "\n");
   if (options.has_new_head)
-    text +=
-        concat("pretrained ", options.pretrained.string(), ": all but ", join(head_modules(*setup.model)),
-               ", which starts from random weights for ", count_text(setup.shape.classes, "class", "classes"), "\n");
+    text += concat("pretrained ", options.pretrained.string(), ": all but ", join(head_modules(*setup.model)),
+                   ", which starts from random weights for ",
+                   setup.loss->target().is_class() ? count_text(setup.shape.classes, "class", "classes")
+                                                   : count_text(setup.shape.classes, "number"),
+                   "\n");
   if (options.only_evaluates) return text;
   const ParameterCount count = count_parameters(*setup.model, options.freeze);
   if (!options.freeze.empty())
@@ -40,7 +44,7 @@ std::string model_text(const Setup& setup) {
   if (setup.info.optimizer != CheckpointInfo().optimizer)
     text += concat("optimizer ", options.optimizer, ": --lr ", options.learning_rate, ", --wd ", options.weight_decay,
                    "\n");
-  if (!options.layer_rates.empty()) text += concat("learning rate by layer: ", options.layer_rates, " times --lr\n");
+  if (!options.layer_rates->empty()) text += concat("learning rate by layer: ", options.layer_rates, " times --lr\n");
   return text;
 }
 
@@ -49,6 +53,34 @@ std::string sample_text(const Setup& setup) {
   const auto& data = setup.data;
   if (setup.options.only_evaluates) return concat(data.test->size(), " ", setup.options.evaluated_split, " samples");
   return concat(data.train->size(), " train, ", data.test ? data.test->size() : 0, " test samples");
+}
+
+/// " in 10 classes" or " with tags (5 numbers)": what the loss compares the outputs with.
+std::string target_text(const Setup& setup) {
+  const LossTarget& target = setup.loss->target();
+  if (target.is_class()) return concat(" in ", setup.shape.classes, " classes");
+  return concat(" with ", target.field, " (", count_text(target.outputs, "number"), ")");
+}
+
+/// "0.8125", with four digits.
+std::string short_text(double number) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.4g", number);
+  return text;
+}
+
+/// {"mean_absolute_error": 1.25}.
+nlohmann::ordered_json scores_json(const Evaluation& evaluation) {
+  nlohmann::ordered_json json;
+  for (const auto& score : evaluation.scores) json[score.key()] = score.value;
+  return json;
+}
+
+nlohmann::ordered_json class_scores_json(const Evaluation& evaluation) {
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& score : evaluation.class_scores)
+    list.push_back(score ? nlohmann::ordered_json(*score) : nlohmann::ordered_json());
+  return list;
 }
 
 /// Which rows BatchNorm normalises by; null for a model without it.
@@ -68,7 +100,7 @@ std::string opening_text(const Setup& setup, const std::string& backend) {
   const auto& data = setup.data;
   const auto started = setup.world.launcher == "none" ? std::string() : concat(" started by ", setup.world.launcher);
   std::string text = concat("data ", options.data, ": ", sample_text(setup), " of ", shape.channels, " x ",
-                            shape.height, " x ", shape.width, " in ", shape.classes, " classes; augment ",
+                            shape.height, " x ", shape.width, target_text(setup), "; augment ",
                             (options.only_evaluates ? setup.eval_pipeline : setup.pipeline)->text(), "; batch ",
                             options.batch_size, "\n");
   if (!options.recipe.empty()) text += concat("recipe ", options.recipe, ": ", recipe_text(options.recipe), "\n");
@@ -98,9 +130,9 @@ std::string opening_text(const Setup& setup, const std::string& backend) {
 }
 
 std::string mode_text(const Setup& setup, const Strategy& strategy, int rank_count) {
-  const auto& stages = setup.model->stages();
+  const auto& blocks = setup.model->blocks();
   const std::string whole =
-      concat("with ", stages_text(*setup.model, 0, stages.size()), " (", grouped(count_parameters(*setup.model).all),
+      concat("with ", blocks_text(*setup.model, 0, blocks.size()), " (", grouped(count_parameters(*setup.model).all),
              " parameters)", rank_count > 1 ? " each" : "");
   const std::string division = strategy.text();
   const std::string left_out = strategy.left_out();
@@ -130,13 +162,23 @@ std::string resumed_text(const Setup& setup) {
   return concat(" since epoch ", start.epoch + 1, ", step ", start.batch, " of it, where --resume went on");
 }
 
-std::string accuracy_text(const Evaluation& evaluation, const std::string& split,
-                          const std::vector<std::string>& class_names) {
-  std::string text = concat("Accuracy over the ", evaluation.sample_count, " ", split,
-                            " samples: ", percent_text(evaluation.accuracy, 2), "\n");
-  for (size_t i = 0; i < evaluation.class_accuracy.size(); ++i) {
-    const auto& accuracy = evaluation.class_accuracy[i];
-    text += concat("  class ", class_names[i], ": ", accuracy ? percent_text(*accuracy, 2) : "no samples", "\n");
+std::string scores_text(const Setup& setup, const Evaluation& evaluation) {
+  const LossTarget& target = setup.loss->target();
+  const auto& names = setup.data.train->manifest().class_names;
+  const bool is_share = evaluation.accuracy().has_value();
+  const auto number = [&](double score) { return is_share ? percent_text(score, 2) : short_text(score); };
+  std::string text;
+  for (const auto& score : evaluation.scores)
+    text += concat(text.empty() ? concat(score.name, " over the ", evaluation.sample_count, " ",
+                                         setup.options.evaluated_split, " samples: ")
+                                : concat(", ", score.name, " "),
+                   number(score.value));
+  text.front() = static_cast<char>(std::toupper(text.front()));
+  text += "\n";
+  for (size_t i = 0; i < evaluation.class_scores.size(); ++i) {
+    const auto& score = evaluation.class_scores[i];
+    text += concat("  ", target.is_class() ? "class " + names[i] : concat(target.field, " ", i), ": ",
+                   score ? number(*score) : "no samples", "\n");
   }
   return text;
 }
@@ -193,22 +235,8 @@ void add_accuracies(const ClassTally& tally, nlohmann::ordered_json& json) {
 
 }  // namespace
 
-std::string evaluation_json(const Setup& setup, const Evaluation& evaluation, const std::vector<ClassTally>& classes) {
+std::string evaluation_json(const Setup& setup, const Evaluation& evaluation, const Predictions* predictions) {
   const auto& options = setup.options;
-  const auto& names = setup.data.test->manifest().class_names;
-  ClassTally all;
-  auto by_class = nlohmann::ordered_json::array();
-  for (size_t i = 0; i < classes.size(); ++i) {
-    all.count += classes[i].count;
-    all.hit_count += classes[i].hit_count;
-    all.top5_count += classes[i].top5_count;
-    nlohmann::ordered_json one{{"name", names[i]}};
-    add_accuracies(classes[i], one);
-    one["confusion"] = nlohmann::ordered_json::object();
-    for (const auto& [prediction, count] : classes[i].predictions)
-      one["confusion"][names[static_cast<size_t>(prediction)]] = count;
-    by_class.push_back(std::move(one));
-  }
   nlohmann::ordered_json json{
       {"weights", options.resume.empty() ? options.pretrained.string() : options.resume.string()},
       {"arch", options.arch.text()},
@@ -216,6 +244,27 @@ std::string evaluation_json(const Setup& setup, const Evaluation& evaluation, co
       {"split", options.evaluated_split},
       {"augment", setup.eval_pipeline->text()},
       {"loss", evaluation.loss}};
+  if (predictions == nullptr) {
+    json["samples"] = evaluation.sample_count;
+    json.update(scores_json(evaluation));
+    json["scores_of_classes"] = class_scores_json(evaluation);
+    return json_text(json, 2) + "\n";
+  }
+  const auto& names = setup.data.test->manifest().class_names;
+  ClassTally all;
+  auto by_class = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < predictions->classes().size(); ++i) {
+    const auto& tally = predictions->classes()[i];
+    all.count += tally.count;
+    all.hit_count += tally.hit_count;
+    all.top5_count += tally.top5_count;
+    nlohmann::ordered_json one{{"name", names[i]}};
+    add_accuracies(tally, one);
+    one["confusion"] = nlohmann::ordered_json::object();
+    for (const auto& [prediction, count] : tally.predictions)
+      one["confusion"][names[static_cast<size_t>(prediction)]] = count;
+    by_class.push_back(std::move(one));
+  }
   add_accuracies(all, json);
   json["classes"] = std::move(by_class);
   return json_text(json, 2) + "\n";
@@ -227,9 +276,11 @@ nlohmann::ordered_json summary_json(const Setup& setup, const TrainResult* resul
   json["accuracy"] = nullptr;
   json["per_class_accuracy"] = nlohmann::ordered_json::array();
   if (evaluation != nullptr) {
-    json["accuracy"] = evaluation->accuracy;
-    for (const auto& accuracy : evaluation->class_accuracy)
-      json["per_class_accuracy"].push_back(accuracy ? nlohmann::ordered_json(*accuracy) : nlohmann::ordered_json());
+    if (const auto accuracy = evaluation->accuracy())
+      json["accuracy"] = *accuracy;
+    else
+      json["scores"] = scores_json(*evaluation);
+    json[evaluation->accuracy() ? "per_class_accuracy" : "scores_of_classes"] = class_scores_json(*evaluation);
     json["test_loss"] = evaluation->loss;
     json["test_samples"] = evaluation->sample_count;
   }

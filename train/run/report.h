@@ -35,9 +35,9 @@ std::string going_on_text(const Setup& setup);
 /// --resume.
 std::string resumed_text(const Setup& setup);
 
-/// `Accuracy over the 10000 test samples: 98.95 %`, and one line per class.
-std::string accuracy_text(const Evaluation& evaluation, const std::string& split,
-                          const std::vector<std::string>& class_names);
+/// `Accuracy over the 10000 test samples: 98.95 %`, and one line per class; or `Mean absolute error over the 10000 test
+/// samples: 1.25, root mean squared error 1.5`.
+std::string scores_text(const Setup& setup, const Evaluation& evaluation);
 
 /// One line per replica: `replica 1 on cuda:1: busy 87 %, peak memory 1.2 GB`. `memory_bytes` is that of the process,
 /// in which replicas on the CPU have theirs; `seconds` is the time of all steps.
@@ -49,8 +49,9 @@ int64_t peak_memory_bytes();
 
 /// The text of evaluation.json: which weights were evaluated on which data; loss, top-1 and top-5; and for each class
 /// its name, top-1, top-5 and row of the confusion matrix, which says how many of its samples were predicted as which
-/// class, without zeros.
-std::string evaluation_json(const Setup& setup, const Evaluation& evaluation, const std::vector<ClassTally>& classes);
+/// class, without zeros. Where the model is not trained on classes, and there are no predictions, scores in place of
+/// the accuracies.
+std::string evaluation_json(const Setup& setup, const Evaluation& evaluation, const Predictions* predictions);
 
 /// The content of summary.json. `memory_bytes` is the sum of peak_memory_bytes() over the ranks. `result` is null if
 /// nothing was trained, and `evaluation` if nothing was evaluated.

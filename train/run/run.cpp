@@ -81,17 +81,16 @@ class Run {
       std::cout << opening_text(setup_, comm_.backend()) << std::flush;
     }
     comm_.at_step(0);
-    Predictions predictions(comm_, device_, setup_.data.test, options_.out / "evaluation.csv");
+    const fs::path csv = options_.out / "evaluation.csv", json = options_.out / "evaluation.json";
+    const auto table = make_sample_table(setup_.loss->target(), comm_, device_, setup_.data.test, csv);
     const Evaluation evaluation =
-        *evaluate(0, {.on_batch = [&](const auto& batch, const auto& logits, const auto& losses) {
-                    predictions.add(batch, logits, losses);
+        *evaluate(0, {.on_batch = [&](const auto& batch, const auto& outputs, const auto& losses) {
+                    table->add(batch, outputs, losses);
                   }});
     if (!is_first_) return 0;
-    predictions.commit();
-    write_text(options_.out / "evaluation.json", evaluation_json(setup_, evaluation, predictions.classes()));
-    std::cout << accuracy_text(evaluation, options_.evaluated_split, class_names())
-              << "written: " << (options_.out / "evaluation.csv").string() << ", "
-              << (options_.out / "evaluation.json").string() << std::endl;
+    table->commit();
+    write_text(json, evaluation_json(setup_, evaluation, dynamic_cast<const Predictions*>(table.get())));
+    std::cout << scores_text(setup_, evaluation) << "written: " << csv.string() << ", " << json.string() << std::endl;
     return 0;
   }
 
@@ -134,6 +133,7 @@ class Run {
             .most_corrupt = 1,  // all ranks decide that together (train_epochs)
             .decode = *options_.decode,
             .dct_scale = training_dct_scale(options_),
+            .columns = setup_.loss->target().columns,
             .emulated_load_ns = options_.emulation.load_ns,
             .ends_emulated_load = [] { return StopSignals::received() != 0; },
             .on_chunk = profile_ ? [this](const ChunkTime& chunk) { profile_->on_chunk(chunk); }
@@ -177,11 +177,9 @@ class Run {
     checkpoint.file->check_read();
   }
 
-  const std::vector<std::string>& class_names() const { return setup_.data.train->manifest().class_names; }
-
   std::optional<Evaluation> evaluate(int64_t pass, const EvaluationCalls& calls = {}) {
-    return penstock::evaluate(*strategy_, comm_, *test_feeder_, *make_loss(options_.loss.text()), setup_.shape.classes,
-                              device_, pass, calls, *options_.test_views);
+    return penstock::evaluate(*strategy_, comm_, *test_feeder_, *setup_.loss, setup_.shape.classes, device_, pass,
+                              calls, *options_.test_views);
   }
 
   void open_folder() {
@@ -209,7 +207,8 @@ class Run {
                      {},
                      {},
                      profile_ ? &*profile_ : nullptr,
-                     [this](const std::string& line) { log(line); }};
+                     [this](const std::string& line) { log(line); },
+                     setup_.loss->target().is_class()};
     if (is_first_) {
       parts.on_metrics = [this](Metrics metrics) {
         if (gpu_use_) gpu_use_->put(metrics);
@@ -286,8 +285,7 @@ class Run {
     char seconds[32];
     std::snprintf(seconds, sizeof(seconds), "%.1f s", result.train_seconds);
     std::cout << "Total training time: " << seconds << resumed_text(setup_) << line_end();
-    if (evaluation != nullptr && learns())
-      std::cout << accuracy_text(*evaluation, options_.evaluated_split, class_names());
+    if (evaluation != nullptr && learns()) std::cout << scores_text(setup_, *evaluation);
     std::cout << memory_text(tensors, line_end()) << replicas_text(replicas, result.train_seconds, all_memory) << waits
               << bottleneck_report << std::flush;
     return 0;

@@ -25,12 +25,13 @@ struct Setup {
   ModelShape shape;
   std::map<std::string, double> rate_factors;  ///< For StrategyContext, as the next.
   StepOptions step_options;
-  uint64_t rows_per_epoch = 0;   ///< Of training, over all ranks: SampleOrder::rows().
-  std::string selection;         ///< Which samples those are: SampleOrder::identity().
-  std::unique_ptr<Model> model;  ///< Initialised from the seed, or pretrained; on the CPU.
-  NamedTensors initial_weights;  ///< Those that follow from pictures of training; most models have none.
-  bool is_outline = false;       ///< The model has names and sizes and no memory; see for_each_weight().
-  std::string pretrained;        ///< identity_of_weights() of --pretrained, for ranks that compare it; "": not needed.
+  std::shared_ptr<const Loss> loss;  ///< Of evaluations: without smoothed labels.
+  uint64_t rows_per_epoch = 0;       ///< Of training, over all ranks: SampleOrder::rows().
+  std::string selection;             ///< Which samples those are: SampleOrder::identity().
+  std::unique_ptr<Model> model;      ///< Initialised from the seed, or pretrained; on the CPU.
+  NamedTensors initial_weights;      ///< Those that follow from pictures of training; most models have none.
+  bool is_outline = false;           ///< The model has names and sizes and no memory; see for_each_weight().
+  std::string pretrained;  ///< identity_of_weights() of --pretrained, for ranks that compare it; "": not needed.
   std::optional<Checkpoint> checkpoint;
   CheckpointInfo info;  ///< That of this run; its position is where the run starts.
 };

@@ -43,7 +43,7 @@ class CsvSink final : public Sink {
     std::ostringstream row;
     row.precision(9);
     const auto optional = [](const std::optional<double>& value) { return value ? concat(*value) : std::string(); };
-    row << metrics.epoch << ',' << metrics.step << ',' << metrics.loss << ',' << metrics.accuracy << ','
+    row << metrics.epoch << ',' << metrics.step << ',' << metrics.loss << ',' << optional(metrics.accuracy) << ','
         << optional(metrics.test_loss) << ',' << optional(metrics.test_accuracy) << ',' << metrics.learning_rate << ','
         << metrics.seconds << ',' << metrics.images_per_second << ',' << metrics.load_ms << ',' << metrics.update_ms;
     for (const double phase_ms : metrics.a_step.phase) row << ',' << phase_ms;

@@ -29,7 +29,7 @@ class JsonlSink final : public Sink {
                                 {"epoch", metrics.epoch},
                                 {"step", metrics.step},
                                 {"loss", metrics.loss},
-                                {"accuracy", metrics.accuracy},
+                                {"accuracy", metrics.accuracy ? nlohmann::json(*metrics.accuracy) : nlohmann::json()},
                                 {"learning_rate", metrics.learning_rate},
                                 {"seconds", metrics.seconds},
                                 {"images_per_second", metrics.images_per_second},
@@ -42,6 +42,7 @@ class JsonlSink final : public Sink {
     json["loader_idle_share"] = metrics.loader_idle_share;
     if (metrics.is_emulated) json["emulated"] = true;
     if (metrics.test_accuracy) json["test_accuracy"] = *metrics.test_accuracy;
+    for (const auto& [key, score] : metrics.test_scores) json["test_" + key] = score;
     if (metrics.test_loss) json["test_loss"] = *metrics.test_loss;
     if (metrics.compression_error) json["compression_error"] = *metrics.compression_error;
     if (metrics.gpu_busy_percent) json["gpu_busy_percent"] = *metrics.gpu_busy_percent;

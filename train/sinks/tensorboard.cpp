@@ -60,7 +60,8 @@ std::string value(const std::string& tag, double number) {
 
 std::string summary_of(const Metrics& metrics) {
   const std::string group = metrics.kind == Metrics::Kind::kStep ? "step/" : "epoch/";
-  std::string values = value(group + "loss", metrics.loss) + value(group + "accuracy", metrics.accuracy) +
+  std::string values = value(group + "loss", metrics.loss) +
+                       (metrics.accuracy ? value(group + "accuracy", *metrics.accuracy) : std::string()) +
                        value(group + "learning_rate", metrics.learning_rate) +
                        value(group + "images_per_second", metrics.images_per_second) +
                        value(group + "load_ms", metrics.load_ms) + value(group + "update_ms", metrics.update_ms);
@@ -71,6 +72,7 @@ std::string summary_of(const Metrics& metrics) {
             value(group + "loader_idle_share", metrics.loader_idle_share);
   if (metrics.test_loss) values += value(group + "test_loss", *metrics.test_loss);
   if (metrics.test_accuracy) values += value(group + "test_accuracy", *metrics.test_accuracy);
+  for (const auto& [key, score] : metrics.test_scores) values += value(concat(group, "test_", key), score);
   if (metrics.compression_error) values += value(group + "compression_error", *metrics.compression_error);
   if (metrics.gpu_busy_percent) values += value(group + "gpu_busy_percent", *metrics.gpu_busy_percent);
   if (metrics.gpu_memory_bytes)

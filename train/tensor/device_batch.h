@@ -33,6 +33,7 @@ struct DeviceBatch {
     DeviceBatch some = *this;
     for (auto* column : {&some.images, &some.labels, &some.weights, &some.second_labels, &some.mix_weights})
       if (column->defined()) *column = column->narrow(0, first_row, row_count);
+    for (auto& [name, column] : some.columns) column = column.narrow(0, first_row, row_count);
     some.first_position += static_cast<uint64_t>(first_row);
     some.rows = some.count = row_count;
     return some;

@@ -184,7 +184,9 @@ std::string name_of(Equivalence equivalence) {
 std::string name_of(Hosting hosting) { return hosting == Hosting::kThreads ? "threads" : "processes"; }
 
 Matrix matrix_of(const VerifyOptions& options) {
-  make_loss(options.loss);  // throws
+  if (!make_loss(options.loss)->target().is_class())
+    throw config_error(concat("--loss ", options.loss,
+                              ": verify-modes trains on digits, which have no fields; expected a loss without target"));
   Matrix matrix;
   std::vector<Candidate> candidates;
   for (const auto& arch : options.archs) {

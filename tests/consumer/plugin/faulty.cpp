@@ -19,7 +19,7 @@ class Faulty final : public Model {
     torch::nn::Linear fc = register_module("fc", torch::nn::Linear(shape.channels, shape.classes));
     const char* const rank = std::getenv("RANK");
     const bool fails = rank != nullptr && std::string(rank) == "1";
-    add_stage("head", {"fc"}, [fc, fails, fault](const torch::Tensor& x) mutable {
+    add_block("head", {"fc"}, [fc, fails, fault](const torch::Tensor& x) mutable {
       if (fails && fault == "memory") throw std::bad_alloc();
       return fc(x.mean({2, 3}).narrow(1, 0, fails ? 0 : x.size(1)));  // no columns: LibTorch refuses the product
     });

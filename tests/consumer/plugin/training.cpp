@@ -27,7 +27,7 @@ class Spreads final : public Model {
  public:
   explicit Spreads(const ModelShape& shape) {
     torch::nn::Linear fc = register_module("fc", torch::nn::Linear(2 * shape.channels, shape.classes));
-    add_stage("head", {"fc"}, [fc](const torch::Tensor& x) mutable {
+    add_block("head", {"fc"}, [fc](const torch::Tensor& x) mutable {
       return fc(torch::cat({x.mean(3).std(2), x.mean(2).std(2)}, /*dim=*/1));
     });
   }
@@ -44,7 +44,7 @@ class Edges final : public Model {
   explicit Edges(const ModelShape& shape) {
     torch::nn::Conv2d conv = register_module("conv", torch::nn::Conv2d(shape.channels, 4, 3));
     penstock::Linear fc = register_module("fc", penstock::Linear(4, shape.classes));
-    add_stage("all", {"conv", "fc"}, [conv, fc](const torch::Tensor& x) mutable {
+    add_block("all", {"conv", "fc"}, [conv, fc](const torch::Tensor& x) mutable {
       return fc(conv(x).abs().mean({2, 3}));
     });
   }

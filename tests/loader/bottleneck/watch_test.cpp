@@ -1,4 +1,4 @@
-// Watch and foresee(): what a loop of anybody's own tells the model of limit.h.
+// Watch and foresee(): what a loop of anybody's own tells the model of bottleneck.h.
 #include "loader/bottleneck/watch.h"
 
 #include <gmock/gmock.h>

@@ -127,7 +127,7 @@ TEST(PackTest, PicturesAreStoredAsTheyCame) {
   const TemporaryFolder folder;
   write_pictures(folder / "in");
   auto options = pictures(folder);
-  options.storage = {.encode = Encode::kKeep, .transcodes = false};
+  options.storage = {.encode = Encode::kKeep, .transcodes = false, .sixteen_bit = SixteenBit::kKeep};
   pack(options);
   const auto dataset = Dataset::open(folder / "out");
   std::set<std::string> stored, expected;

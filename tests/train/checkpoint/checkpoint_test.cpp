@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "tests/support/testing.h"
+#include "tests/train/saved_state.h"
 #include "tests/train/small_dataset.h"
 #include "train/nn/model.h"
 #include "train/nn/pretrained.h"

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "tests/support/testing.h"
+#include "tests/train/saved_state.h"
 #include "train/checkpoint/last_checkpoint.h"
 
 namespace penstock {

@@ -21,8 +21,8 @@ TEST(EvaluateTest, EverySampleCountsOnceAtAnyNumberOfRanks) {
       CountingFeeder feeder(comm.rank(), comm.world_size());
       const auto evaluation = *evaluate(strategy, comm, feeder, *make_loss("cross-entropy"), 3, torch::kCPU, 0);
       EXPECT_EQ(evaluation.sample_count, kSamples);
-      EXPECT_DOUBLE_EQ(evaluation.accuracy, 1.0 / 3);
-      EXPECT_THAT(evaluation.class_accuracy, ElementsAre(0.0, 1.0, 0.0));
+      EXPECT_DOUBLE_EQ(evaluation.accuracy().value(), 1.0 / 3);
+      EXPECT_THAT(evaluation.class_scores, ElementsAre(0.0, 1.0, 0.0));
       const double right = std::log(2 + std::exp(5.0)) - 5, wrong = std::log(2 + std::exp(5.0));
       EXPECT_NEAR(evaluation.loss, (right + 2 * wrong) / 3, 1e-6);
     });
@@ -46,7 +46,7 @@ TEST(EvaluateTest, AClassWithoutSamplesHasNoAccuracy) {
   CountingFeeder feeder(0, 1);
   feeder.class_count = 2;
   const auto evaluation = *evaluate(strategy, *comm, feeder, *make_loss("cross-entropy"), 3, torch::kCPU, 0);
-  EXPECT_THAT(evaluation.class_accuracy, ElementsAre(0.0, 1.0, std::nullopt));
+  EXPECT_THAT(evaluation.class_scores, ElementsAre(0.0, 1.0, std::nullopt));
 }
 
 }  // namespace

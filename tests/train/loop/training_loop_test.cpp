@@ -35,7 +35,7 @@ struct Trial {
           if (!goes_on()) return std::nullopt;
         evaluated.push_back(epoch);
         Evaluation evaluation;
-        evaluation.accuracy = accuracies.at(static_cast<size_t>(epoch));
+        evaluation.scores = {{"accuracy", accuracies.at(static_cast<size_t>(epoch))}};
         return evaluation;
       };
     parts.save = [&](const Position& position, TrainParts::Save which) {
@@ -109,7 +109,7 @@ TEST(TrainEpochsTest, TheLossIsTheMeanOverSamplesNotOverBatches) {
   EXPECT_THAT(losses, ElementsAre(testing::DoubleEq(expected), testing::DoubleEq(expected)));
   EXPECT_THAT(steps, ElementsAre(2, 4, 6, 8, 10));
   EXPECT_DOUBLE_EQ(trial.metrics[0].loss, 1.5);  // batches 0 and 1
-  EXPECT_DOUBLE_EQ(trial.metrics[0].accuracy, 0.5);
+  EXPECT_DOUBLE_EQ(trial.metrics[0].accuracy.value(), 0.5);
 }
 
 TEST(TrainEpochsTest, RanksReportTheSameGlobalMean) {
@@ -201,7 +201,7 @@ TEST(TrainEpochsTest, TheBestEvaluationIsKept) {
   EXPECT_THAT(trial.saved, ElementsAre(testing::Pair(5, "best"), testing::Pair(5, "last"), testing::Pair(10, "last"),
                                        testing::Pair(15, "best"), testing::Pair(15, "last")));
   EXPECT_EQ(result.position.best_accuracy, 0.6);
-  EXPECT_EQ(result.evaluation->accuracy, 0.6);
+  EXPECT_EQ(result.evaluation->accuracy(), 0.6);
 }
 
 TEST(TrainEpochsTest, EvaluationCanWaitForTheEnd) {

@@ -58,8 +58,10 @@ TEST(LossTest, AMixedRowHasTheSharesOfItsLabels) {
 }
 
 TEST(LossTest, WhatItCannotDoIsRefused) {
-  EXPECT_EQ(message_of(ErrorKind::kConfig, [] { make_loss("cross-entrop"); }),
-            "--loss: unknown loss \"cross-entrop\"; did you mean \"cross-entropy\"? known: cross-entropy, shortfall");
+  EXPECT_EQ(
+      message_of(ErrorKind::kConfig, [] { make_loss("cross-entrop"); }),
+      "--loss: unknown loss \"cross-entrop\"; did you mean \"cross-entropy\"? known: bce, cross-entropy, l1, mse, "
+      "shortfall, smooth-l1");
   EXPECT_EQ(message_of(ErrorKind::kConfig, [] { make_loss("shortfall", {.label_smoothing = 0.5}); }),
             "--label-smoothing is 0.5 with --loss shortfall, which does not smooth labels; expected 0, or --loss "
             "cross-entropy");

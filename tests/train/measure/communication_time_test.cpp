@@ -85,7 +85,7 @@ class NormModel final : public Model {
   NormModel() {
     BatchNorm2d norm = register_module("norm", BatchNorm2d(1));
     torch::nn::Linear fc = register_module("fc", torch::nn::Linear(16, 4));
-    add_stage("all", {"norm", "fc"}, [norm, fc](const torch::Tensor& x) mutable { return fc(norm(x).flatten(1)); });
+    add_block("all", {"norm", "fc"}, [norm, fc](const torch::Tensor& x) mutable { return fc(norm(x).flatten(1)); });
   }
 };
 

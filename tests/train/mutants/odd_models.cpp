@@ -20,7 +20,7 @@ class SlowToBuild final : public Model {
     while (ms_since(begin_ns) < 600) std::this_thread::yield();
     torch::nn::Linear fc =
         register_module("fc", torch::nn::Linear(shape.channels * shape.height * shape.width, shape.classes));
-    add_stage("fc", {"fc"}, [fc](const torch::Tensor& x) mutable { return fc(x.flatten(1)); });
+    add_block("fc", {"fc"}, [fc](const torch::Tensor& x) mutable { return fc(x.flatten(1)); });
   }
 };
 const Registered<ModelKind> kSlowToBuild{
@@ -34,7 +34,7 @@ class Tied final : public Model {
     torch::nn::Linear fc =
         register_module("in", torch::nn::Linear(shape.channels * shape.height * shape.width, shape.classes));
     register_module("out", fc);
-    add_stage("in", {"in"}, [fc](const torch::Tensor& x) mutable { return fc(x.flatten(1)); });
+    add_block("in", {"in"}, [fc](const torch::Tensor& x) mutable { return fc(x.flatten(1)); });
   }
 };
 const Registered<ModelKind> kTied{
@@ -49,15 +49,15 @@ class Residual final : public Model {
  public:
   explicit Residual(const ModelShape& shape) {
     Conv2d stem = register_module("stem", Conv2d(Conv2dOptions(shape.channels, 32, 3).stride(2).padding(1)));
-    add_stage("stem", {"stem"}, [stem](const torch::Tensor& x) mutable { return stem(x).relu(); });
+    add_block("stem", {"stem"}, [stem](const torch::Tensor& x) mutable { return stem(x).relu(); });
     for (const std::string name : {"a", "b", "c"}) {
       Conv2d first = register_module(name + "1", Conv2d(Conv2dOptions(32, 32, 3).padding(1)));
       Conv2d second = register_module(name + "2", Conv2d(Conv2dOptions(32, 32, 3).padding(1)));
-      add_stage(name, {name + "1", name + "2"},
+      add_block(name, {name + "1", name + "2"},
                 [first, second](const torch::Tensor& x) mutable { return (x + second(first(x).relu())).relu(); });
     }
     torch::nn::Linear head = register_module("head", torch::nn::Linear(32, shape.classes));
-    add_stage("head", {"head"}, [head](const torch::Tensor& x) mutable { return head(x.mean({2, 3})); });
+    add_block("head", {"head"}, [head](const torch::Tensor& x) mutable { return head(x.mean({2, 3})); });
   }
 };
 const Registered<ModelKind> kResidual{
@@ -72,11 +72,11 @@ class Noisy final : public Model {
   Noisy(const ModelShape& shape, const Noise& noise) {
     torch::nn::Linear in = register_module("in", torch::nn::Linear(shape.channels * shape.height * shape.width, 32));
     torch::nn::Linear out = register_module("out", torch::nn::Linear(32, shape.classes));
-    add_stage("in", {"in"}, [this, in, noise](const torch::Tensor& x) mutable {
+    add_block("in", {"in"}, [this, in, noise](const torch::Tensor& x) mutable {
       const auto y = in(x.flatten(1)).relu();
       return is_training() ? noise(y) : y;
     });
-    add_stage("out", {"out"}, [out](const torch::Tensor& x) mutable { return out(x); });
+    add_block("out", {"out"}, [out](const torch::Tensor& x) mutable { return out(x); });
   }
 };
 const Registered<ModelKind> kDropout{

@@ -132,7 +132,7 @@ class ForeignModel final : public Model {
  public:
   ForeignModel() {
     torch::nn::Linear fc = register_module("fc", torch::nn::Linear(4, 2));
-    add_stage("fc", {"fc"}, [fc](const torch::Tensor& x) mutable { return fc(x.flatten(1)); });
+    add_block("fc", {"fc"}, [fc](const torch::Tensor& x) mutable { return fc(x.flatten(1)); });
   }
 };
 

@@ -30,13 +30,13 @@ int64_t parameter_count(const Model& model) {
 
 constexpr ModelShape kColour{.channels = 3, .height = 33, .width = 40, .classes = 7};
 
-TEST(ModelContractTest, StagesNameEveryParameterExactlyOnce) {
+TEST(ModelContractTest, BlocksNameEveryParameterExactlyOnce) {
   for (const auto& arch : ModelRegistry::names()) {
     const auto model = model_of(arch, kColour);
     std::multiset<std::string> covered, all;
-    for (const auto& stage : model->stages()) {
-      EXPECT_FALSE(stage.name.empty()) << arch;
-      for (const auto& module : stage.modules)
+    for (const auto& block : model->blocks()) {
+      EXPECT_FALSE(block.name.empty()) << arch;
+      for (const auto& module : block.modules)
         for (const auto& item : model->named_modules("", /*include_self=*/false)[module]->named_parameters())
           covered.insert(module + "." + item.key());
     }
@@ -67,14 +67,14 @@ TEST(ModelTest, AParameterWithTwoNamesIsRefused) {
   for (const auto& arch : ModelRegistry::names()) EXPECT_NO_THROW(make_model_of(arch, kColour)) << arch;
 }
 
-TEST(ModelContractTest, ForwardIsTheCompositionOfTheStages) {
+TEST(ModelContractTest, ForwardIsTheCompositionOfTheBlocks) {
   for (const auto& arch : ModelRegistry::names()) {
     const auto model = model_of(arch, kColour);
     model->eval();
     at::NoGradGuard no_grad;
     const auto images = torch::rand({2, 3, 33, 40});
     auto x = images;
-    for (const auto& stage : model->stages()) x = stage.forward(x);
+    for (const auto& block : model->blocks()) x = block.forward(x);
     EXPECT_EQ(x.sizes(), torch::IntArrayRef({2, 7})) << arch;
     EXPECT_TRUE(model->forward(images).equal(x)) << arch;
   }

@@ -28,7 +28,7 @@ std::vector<std::string> frozen_after(const std::string& arch, const std::string
   return names;
 }
 
-TEST(LayersTest, AStageOrAModuleIsNamed) {
+TEST(LayersTest, ABlockOrAModuleIsNamed) {
   EXPECT_EQ(frozen_after("resnet18", "stem"), (std::vector<std::string>{"conv1.weight", "bn1.weight", "bn1.bias"}));
   EXPECT_EQ(frozen_after("resnet18", "conv1"), (std::vector<std::string>{"conv1.weight"}));
   EXPECT_EQ(frozen_after("resnet18", "layer2.0.downsample,head"),
@@ -39,15 +39,15 @@ TEST(LayersTest, AStageOrAModuleIsNamed) {
   EXPECT_EQ(head_modules(*make("resnet18", kOf20)), (std::vector<std::string>{"fc"}));
 }
 
-class NoStages final : public Model {};
+class NoBlocks final : public Model {};
 
 TEST(LayersTest, ANewHeadIsForModelsOfWhichSomethingIsLeft) {
   EXPECT_EQ(new_head_modules(*make("lenet", kOf20)), (std::vector<std::string>{"fc3"}));
   EXPECT_EQ(message_of(ErrorKind::kConfig, [] { new_head_modules(TinyNorm()); }),
             "--new-head: all parameters are in the last block (norm, fc, idle), none would be taken from --pretrained; "
             "expected a model of several blocks");
-  EXPECT_EQ(message_of(ErrorKind::kBug, [] { head_modules(NoStages()); }),
-            "model: has no stages; expected a constructor that calls add_stage()");
+  EXPECT_EQ(message_of(ErrorKind::kBug, [] { head_modules(NoBlocks()); }),
+            "model: has no blocks; expected a constructor that calls add_block()");
 }
 
 TEST(LayersTest, UnknownLayersListThoseThatExist) {
@@ -67,12 +67,12 @@ TEST(LayersTest, UnknownLayersListThoseThatExist) {
 TEST(LayersTest, FactorsAreReadAndWhatIsWrongIsNamed) {
   const auto model = make("lenet", kOf20);
   freeze_layers(*model, "conv1");
-  EXPECT_EQ(rate_factors(*model, "conv2=0.1,fc3=1e1"),
+  EXPECT_EQ(rate_factors(*model, parse_layer_rates("conv2=0.1,fc3=1e1")),
             (std::map<std::string, double>{
                 {"conv2.weight", 0.1}, {"conv2.bias", 0.1}, {"fc3.weight", 10}, {"fc3.bias", 10}}));
-  EXPECT_TRUE(rate_factors(*model, "").empty());
+  EXPECT_TRUE(rate_factors(*model, parse_layer_rates("")).empty());
   const auto refusal = [&](const std::string& list) {
-    return message_of(ErrorKind::kConfig, [&] { rate_factors(*model, list); });
+    return message_of(ErrorKind::kConfig, [&] { rate_factors(*model, parse_layer_rates(list)); });
   };
   for (const char* item : {"fc3", "fc3=", "fc3=x", "fc3=-1", "fc3=0", "fc3=inf", "fc3=nan", "fc3=1x"})
     EXPECT_THAT(refusal(item), HasSubstr(concat("--layer-lr: \"", item, "\"; expected LAYER=FACTOR"))) << item;
@@ -152,7 +152,7 @@ TEST_P(FineTuningContractTest, AFactorScalesTheStepsOfItsLayer) {
     return before;
   };
   const auto model = make("lenet", kOf20);
-  const auto plain = step_of({}), scaled = step_of(rate_factors(*model, "conv2=0.5,fc3=4"));
+  const auto plain = step_of({}), scaled = step_of(rate_factors(*model, parse_layer_rates("conv2=0.5,fc3=4")));
   for (const auto& [name, step] : plain) {
     const double factor = name.starts_with("model.conv2") ? 0.5 : name.starts_with("model.fc3") ? 4 : 1;
     EXPECT_TRUE(scaled.at(name).allclose(step * factor, 1e-10, 1e-12)) << name;
@@ -172,7 +172,8 @@ TEST(FineTuningTest, RanksReachTheParametersOfOne) {
     model.freeze("norm");
     const auto strategy = StrategyRegistry::make(
         parse_spec("mode", mode),
-        StrategyContext{model, comm, torch::kCPU, kDecayed, recorder, {}, rate_factors(model, "fc=3")});
+        StrategyContext{
+            model, comm, torch::kCPU, kDecayed, recorder, {}, rate_factors(model, parse_layer_rates("fc=3"))});
     for (int64_t i = 0; i < 3; ++i)
       strategy->step(part_of(samples, 5, i, strategy->data_rank(), strategy->data_world_size()));
     return strategy->state();

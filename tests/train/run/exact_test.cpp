@@ -28,19 +28,19 @@ class SmallResNet final : public Model {
   explicit SmallResNet(double dropout = 0) {
     Conv2d conv = register_module("conv", Conv2d(Conv2dOptions(3, 12, 3).stride(2).padding(1).bias(false)));
     torch::nn::BatchNorm2d norm = register_module("norm", torch::nn::BatchNorm2d(12));
-    add_stage("stem", {"conv", "norm"}, [conv, norm](const torch::Tensor& x) mutable { return norm(conv(x)).relu_(); });
+    add_block("stem", {"conv", "norm"}, [conv, norm](const torch::Tensor& x) mutable { return norm(conv(x)).relu_(); });
     for (const std::string name : {"a", "b"}) {
       Conv2d first = register_module(name + "1", Conv2d(Conv2dOptions(12, 12, 3).padding(1).bias(false)));
       torch::nn::BatchNorm2d first_norm = register_module(name + "1n", torch::nn::BatchNorm2d(12));
       Conv2d second = register_module(name + "2", Conv2d(Conv2dOptions(12, 12, 3).padding(1).bias(false)));
       torch::nn::BatchNorm2d second_norm = register_module(name + "2n", torch::nn::BatchNorm2d(12));
-      add_stage("block-" + name, {name + "1", name + "1n", name + "2", name + "2n"},
+      add_block("block-" + name, {name + "1", name + "1n", name + "2", name + "2n"},
                 [=](const torch::Tensor& x) mutable {
                   return (second_norm(second(first_norm(first(x)).relu_())) + x).relu_();
                 });
     }
     torch::nn::Linear fc = register_module("fc", torch::nn::Linear(12, 5));
-    add_stage("head", {"fc"}, [this, fc, dropout](const torch::Tensor& x) mutable {
+    add_block("head", {"fc"}, [this, fc, dropout](const torch::Tensor& x) mutable {
       return fc(torch::dropout(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1), dropout, is_training() && dropout > 0));
     });
   }

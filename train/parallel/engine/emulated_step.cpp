@@ -35,13 +35,13 @@ EmulatedWork work_of(const StepParts& parts, const Emulation& emulation) {
 
 }  // namespace
 
-int64_t operation_ns(const EmulatedWork& work, size_t stage_count, const Operation& operation) {
+int64_t operation_ns(const EmulatedWork& work, size_t block_count, const Operation& operation) {
   const auto& chunk = work.chunks[static_cast<size_t>(operation.chunk)];
   const bool is_forward = operation.kind == Operation::Kind::kForward;
   const int thirds =
       (operation.kind == Operation::Kind::kBackward ? 2 : 1) + (operation.recomputes && !is_forward ? 1 : 0);
   return work.step_ns * thirds * static_cast<int64_t>(chunk.end - chunk.first) /
-         (3 * static_cast<int64_t>(stage_count) * work.shares * work.micro_batches);
+         (3 * static_cast<int64_t>(block_count) * work.shares * work.micro_batches);
 }
 
 EmulatedStep::EmulatedStep(const StepParts& parts, const Emulation& emulation, std::unique_ptr<StepRunner> real)
@@ -56,11 +56,11 @@ EmulatedStep::EmulatedStep(const StepParts& parts, const Emulation& emulation, s
       work_(work_of(parts, emulation)),
       output_sizes_(part_.chunk_count()),
       inputs_(part_.chunk_count() * static_cast<size_t>(work_.micro_batches)),
-      trained_of_stage_(part_.stage_count()) {
-  const auto stages = part_.stages_of_parameters();
+      trained_of_block_(part_.block_count()) {
+  const auto blocks = part_.blocks_of_parameters();
   size_t trained = 0;
-  for (size_t i = 0; i < stages.size(); ++i)
-    if (part_.parameters()[i].second.requires_grad()) trained_of_stage_[stages[i]].push_back(trained++);
+  for (size_t i = 0; i < blocks.size(); ++i)
+    if (part_.parameters()[i].second.requires_grad()) trained_of_block_[blocks[i]].push_back(trained++);
   // Linux wakes a thread up to 50 us late, to save wake-ups, unless it asks for better: 4 % of a step of 1.2 ms.
   prctl(PR_SET_TIMERSLACK, 1UL);
 }
@@ -113,7 +113,7 @@ void EmulatedStep::forward(const DeviceBatch& batch, const Operation& operation,
   const int64_t begin_ns = now_ns();
   recorder_.enter(Phase::kForward);
   if (!part_.is_last(chunk)) find_output_sizes(chunk, input.defined() ? input : batch.images);
-  sleep_till(begin_ns + operation_ns(work_, part_.stage_count(), operation));
+  sleep_till(begin_ns + operation_ns(work_, part_.block_count(), operation));
   if (!part_.is_last(chunk))
     link_.send_activation(part_of(operation), operation.micro_batch, output_like(chunk, rows).zero_());
   recorder_.mark(Phase::kForward);
@@ -127,21 +127,21 @@ void EmulatedStep::backward(const Operation& operation, int64_t rows) {
     recorder_.mark(Phase::kBubble);
   }
   recorder_.enter(Phase::kBackward);
-  wait_for_stages(operation);
+  wait_for_blocks(operation);
   if (!part_.is_first(chunk) && !is_late_half)
     link_.send_gradient(part_of(operation), operation.micro_batch, std::exchange(input_of(operation), {}));
   recorder_.mark(Phase::kBackward);
 }
 
-/// From the last stage of the chunk to its first one, each with the gradients of its parameters at its end.
-void EmulatedStep::wait_for_stages(const Operation& operation) {
+/// From the last block of the chunk to its first one, each with the gradients of its parameters at its end.
+void EmulatedStep::wait_for_blocks(const Operation& operation) {
   const auto range = work_.chunks[static_cast<size_t>(operation.chunk)];
   const auto count = static_cast<int64_t>(range.end - range.first);
-  const int64_t begin_ns = now_ns(), all_ns = operation_ns(work_, part_.stage_count(), operation);
+  const int64_t begin_ns = now_ns(), all_ns = operation_ns(work_, part_.block_count(), operation);
   for (int64_t done = 1; done <= count; ++done) {
     sleep_till(begin_ns + all_ns * done / count);
     if (!has_copies_ || operation.kind == Operation::Kind::kInputGradient) continue;
-    const auto& trained = trained_of_stage_[range.end - static_cast<size_t>(done)];
+    const auto& trained = trained_of_block_[range.end - static_cast<size_t>(done)];
     for (auto parameter = trained.rbegin(); parameter != trained.rend(); ++parameter)
       sync_.gradient_is_there(*parameter);
   }

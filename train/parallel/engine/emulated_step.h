@@ -20,17 +20,17 @@ struct EmulatedWork {
   int micro_batches = 1;
   int rank = 0, ranks = 1;  ///< Along the pipe axis.
   Schedule schedule = {};
-  std::vector<StageRange> chunks = {};  ///< What this rank holds, as ModelPart has it.
+  std::vector<BlockRange> chunks = {};  ///< What this rank holds, as ModelPart has it.
   /// Bytes that one device sends and receives to bring replicas the parameters, and as many to collect their gradients.
   int64_t replica_bytes = 0;
   std::optional<NetworkModel> net = {};  ///< Over which these go; none: they take no time.
 };
 
-/// How long a rank waits in place of this operation. The model has `stage_count` stages. Rows take equally long, and so
-/// do stages (blocks of a ResNet do, to a third): a third of that is forward, a third the gradient of the input and a
+/// How long a rank waits in place of this operation. The model has `block_count` blocks. Rows take equally long, and so
+/// do blocks (blocks of a ResNet do, to a third): a third of that is forward, a third the gradient of the input and a
 /// third that of the parameters, in which the update is included; a forward that is run again takes another third. A
 /// micro-batch takes the same time if it is not full.
-int64_t operation_ns(const EmulatedWork& work, size_t stage_count, const Operation& operation);
+int64_t operation_ns(const EmulatedWork& work, size_t block_count, const Operation& operation);
 
 /// Waits where the mode would compute, in the order of its schedule, so that ranks wait for each other's messages as in
 /// a real step. Sends what a real step sends: activations and gradients of parts with their true sizes, and sums of
@@ -54,7 +54,7 @@ class EmulatedStep final : public StepRunner {
   void copy_to_replicas();
   void forward(const DeviceBatch& batch, const Operation& operation, int64_t rows);
   void backward(const Operation& operation, int64_t rows);
-  void wait_for_stages(const Operation& operation);
+  void wait_for_blocks(const Operation& operation);
   void find_output_sizes(size_t chunk, const torch::Tensor& input);
   torch::Tensor output_like(size_t chunk, int64_t rows) const;
   torch::Tensor& input_of(const Operation& operation);
@@ -71,7 +71,7 @@ class EmulatedStep final : public StepRunner {
   std::vector<std::vector<int64_t>> output_sizes_;  // one entry per chunk, without the rows; empty: not known yet
   torch::TensorOptions output_options_;
   std::vector<torch::Tensor> inputs_;  // by chunk and micro-batch: what arrived, for the sizes of its gradient
-  std::vector<std::vector<size_t>> trained_of_stage_;  // parameters, as `sync` counts them
+  std::vector<std::vector<size_t>> trained_of_block_;  // parameters, as `sync` counts them
 };
 
 }  // namespace penstock::detail

@@ -6,7 +6,9 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "train/nn/model.h"
-#include "train/parallel/engine/runner_factory.h"
+#include "train/parallel/engine/emulated_step.h"
+#include "train/parallel/engine/schedule_runner.h"
+#include "train/parallel/exact/micro_shards.h"
 #include "train/parallel/replicas/replicas.h"
 
 namespace penstock::detail {
@@ -42,13 +44,30 @@ std::unique_ptr<Comm> pipe_axis(Comm& world, const Mesh& mesh) {
 }
 
 /// What this rank holds.
-std::vector<StageRange> ranges_of(const StepConfig& config, const Model& model, int rank) {
-  if (config.ranges.empty()) return {{0, model.stages().size()}};
-  std::vector<StageRange> own;
+std::vector<BlockRange> ranges_of(const StepConfig& config, const Model& model, int rank) {
+  if (config.ranges.empty()) return {{0, model.blocks().size()}};
+  std::vector<BlockRange> own;
   const auto pipe = static_cast<size_t>(config.mesh.pipe);
   for (auto part = static_cast<size_t>(config.mesh.pipe_rank(rank)); part < config.ranges.size(); part += pipe)
     own.push_back(config.ranges[part]);
   return own;
+}
+
+std::unique_ptr<MicroBatchObserver> make_observer(const StepParts& parts, const StrategyContext& context) {
+  const auto& config = parts.config;
+  if (config.mesh.shards == 0) return std::make_unique<MicroBatchObserver>();
+  const bool shares_generator =
+      config.replicas != nullptr || (parts.device.is_cpu() && context.comm.backend() == "threads");
+  return std::make_unique<MicroShards>(parts.part, parts.data, config.replicas.get(), config.mesh.shards, context.seed,
+                                       parts.device, shares_generator);
+}
+
+/// A ScheduleRunner; with an emulation whose steps are not real an EmulatedStep in its place. With Mesh::shards its
+/// micro-batches are MicroShards.
+std::unique_ptr<StepRunner> make_step_runner(const StepParts& parts, const StrategyContext& context) {
+  auto real = std::make_unique<ScheduleRunner>(parts, make_observer(parts, context), loss_of(context.step));
+  if (context.emulation.learns()) return real;
+  return std::make_unique<EmulatedStep>(parts, context.emulation, std::move(real));
 }
 
 }  // namespace
@@ -63,7 +82,7 @@ Engine::Engine(const StrategyContext& context, const StepConfig& config)
             /*is_outline=*/context.weights != nullptr),
       norms_(context.model, data_, context.recorder, config.syncs_batch_norm && data_.world_size() > 1),
       link_(pipe_comm_ ? *pipe_comm_ : world_, static_cast<int>(config.ranges.size()), context.device, context.recorder,
-            config.mesh.rank(data_rank(), 0)) {
+            config.mesh.rank(data_rank(), 0), loss_of(context.step)->target().outputs) {
   config_.steps_in_backward = config.steps_in_backward && context.emulation.learns();
   take_weights(context);
   agree_on_buffers();

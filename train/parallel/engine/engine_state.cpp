@@ -56,8 +56,8 @@ int EngineState::holder_of(const std::string& tensor) const {
   const auto& mesh = parts_.config.mesh;
   const auto& ranges = parts_.config.ranges;
   if (mesh.pipe == 1 || tensor.empty()) return 0;
-  const size_t stage = stage_of(model_, tensor);
-  const auto part = std::find_if(ranges.begin(), ranges.end(), [&](const auto& range) { return stage < range.end; });
+  const size_t block = block_of(model_, tensor);
+  const auto part = std::find_if(ranges.begin(), ranges.end(), [&](const auto& range) { return block < range.end; });
   return mesh.rank(0, static_cast<int>(part - ranges.begin()) % mesh.pipe);
 }
 

@@ -17,7 +17,7 @@ class Replicas;
 /// A mode is little more than a value of this. The engine makes the store, the update and the sync, in this order.
 struct StepConfig {
   Mesh mesh;
-  std::vector<StageRange> ranges = {};  // parts, part q at pipe rank q % mesh.pipe; empty: every rank holds the model
+  std::vector<BlockRange> ranges = {};  // parts, part q at pipe rank q % mesh.pipe; empty: every rank holds the model
   std::string text = {};                // as Strategy::text()
   double bubble = 0;                    // as Strategy::predicted_bubble()
   int micro_batches = 1;
@@ -31,7 +31,7 @@ struct StepConfig {
   bool steps_in_backward = false;           // each bucket when its sum has landed; with make_bucket_sync() alone
   std::shared_ptr<Replicas> replicas = {};  // run the whole model, on several devices; the sync has them too
   bool can_be_captured = false;             // as CapturableStep has it; with make_no_sync() alone
-  /// Null: as make_step_runner() chooses.
+  /// Null: as the engine chooses.
   std::function<std::unique_ptr<StepRunner>(const StepParts&, const StrategyContext&)> runner = {};
 };
 

@@ -8,14 +8,17 @@ namespace penstock::detail {
 LeafSums::LeafSums(std::vector<torch::Tensor> parameters, int leaf_count)
     : parameters_(std::move(parameters)), trees_(parameters_.size(), PairwiseSum(leaf_count)) {}
 
-bool LeafSums::take(size_t parameter, int leaf, const torch::Tensor& root) {
+void LeafSums::reset() {
+  for (const auto& parameter : parameters_) parameter.mutable_grad().reset();
+}
+
+void LeafSums::take(size_t parameter, int leaf, const torch::Tensor& root) {
   auto gradient = std::exchange(parameters_[parameter].mutable_grad(), {});
-  if (!gradient.defined()) return false;
+  if (!gradient.defined()) return;
   auto& tree = trees_[parameter];
   const int64_t before = tree.bytes();
-  const bool is_complete = tree.put(leaf, std::move(gradient), root);
+  tree.put(leaf, std::move(gradient), root);
   bytes_ += tree.bytes() - before;
-  return is_complete;
 }
 
 torch::Tensor LeafSums::sum(size_t parameter) {

@@ -16,9 +16,11 @@ class LeafSums {
   /// Requires a power of two of leaves.
   LeafSums(std::vector<torch::Tensor> parameters, int leaf_count);
 
+  /// No parameter has a gradient from now on.
+  void reset();
   /// Takes the gradient away from a parameter, if it has one, and adds it as that of `leaf`. With a `root`, the last
-  /// addition writes there. Returns whether all leaves have come.
-  bool take(size_t parameter, int leaf, const torch::Tensor& root = {});
+  /// addition writes there.
+  void take(size_t parameter, int leaf, const torch::Tensor& root = {});
   /// The sum of the leaves that have come; the next one starts with none. Undefined if there were none.
   torch::Tensor sum(size_t parameter);
   /// The same, written to `place`: zeros if there were none.

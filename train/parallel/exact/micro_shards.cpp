@@ -26,7 +26,7 @@ MicroShards::MicroShards(ModelPart& part, Comm& data, Replicas* replicas, int co
   for (const auto& buffer : buffers_) element_count_ += buffer.numel();
   if (!buffers_.empty())
     changes_ = torch::zeros({own_count_, element_count_ + 1}, torch::dtype(torch::kFloat64).device(device));
-  if (!shares_generator_) part.before_stages([this](size_t stage) { enter(stage); });
+  if (!shares_generator_) part.before_blocks([this](size_t block) { enter(block); });
 }
 
 void MicroShards::begin(const DeviceBatch& batch) {
@@ -87,9 +87,9 @@ void MicroShards::finish() {
   }
 }
 
-void MicroShards::enter(size_t stage) const {
+void MicroShards::enter(size_t block) const {
   const int shard = data_.rank() * own_count_ + micro_batch_;
-  const auto words = philox4x32({static_cast<uint32_t>(stage), static_cast<uint32_t>(shard),
+  const auto words = philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(shard),
                                  static_cast<uint32_t>(batch_), static_cast<uint32_t>(epoch_)},
                                 {static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32)});
   auto generator = at::globalContext().defaultGenerator(device_);

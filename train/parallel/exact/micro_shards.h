@@ -35,8 +35,8 @@ class Replicas;
 /// Shards of fewer than two rows do not count. Since BatchNorm makes b_s = (1 - momentum) b + momentum m_s, this is one
 /// update per step with the mean of the shards' statistics m_s.
 ///
-/// Random numbers: before each stage of a shard the generator gets a state that follows from the seed, the epoch, the
-/// batch, the shard and the stage.
+/// Random numbers: before each block of a shard the generator gets a state that follows from the seed, the epoch, the
+/// batch, the shard and the block.
 ///
 /// Errors: after_forward() throws config_error if a model has drawn random numbers on the CPU where several ranks or
 /// replicas draw from one generator: threads would get numbers that depend on timing.
@@ -44,7 +44,7 @@ class Replicas;
 class MicroShards final : public MicroBatchObserver {
  public:
   /// `count`: shards of a global batch. `replicas`: null if there are none. From now on `part` calls this object before
-  /// each stage that it runs.
+  /// each block that it runs.
   MicroShards(ModelPart& part, Comm& data, Replicas* replicas, int count, uint64_t seed, const torch::Device& device,
               bool shares_generator);
 
@@ -56,7 +56,7 @@ class MicroShards final : public MicroBatchObserver {
   void before_recompute(int micro_batch) override { micro_batch_ = micro_batch; }
 
  private:
-  void enter(size_t stage) const;
+  void enter(size_t block) const;
   void put_aside(int64_t shard, const std::vector<torch::Tensor>& buffers);
 
   Comm& data_;

@@ -18,7 +18,7 @@ TreeScatter::TreeScatter(std::vector<torch::Tensor> parameters, std::vector<Shar
       leaf_count_(leaf_count) {}
 
 void TreeScatter::reset() {
-  for (const auto& parameter : leaves_.parameters()) parameter.mutable_grad().reset();
+  leaves_.reset();
   next_leaf_.assign(buckets_.size(), 0);
 }
 

@@ -7,57 +7,37 @@
 #include "train/parallel/exact/leaf_sums.h"
 #include "train/parallel/exact/rank_sums.h"
 #include "train/parallel/strategy/buckets.h"
-#include "train/parallel/sync/backward_hooks.h"
-#include "train/parallel/sync/pending_collectives.h"
+#include "train/parallel/sync/bucket_sync.h"
 #include "train/tensor/storage.h"
 
 namespace penstock::detail {
 namespace {
 
-/// Sums the leaves of this rank. What becomes of the sums is up to the classes below.
-class LocalTree : public GradientSync {
+/// One rank: its sums are the gradients.
+class OwnTree : public GradientSync {
  public:
-  LocalTree(const NamedTensors& trained, int backward_count) : leaves_(values(trained), backward_count) {}
-
-  void begin() override {
-    for (const auto& parameter : parameters()) parameter.mutable_grad().reset();
-  }
+  OwnTree(const NamedTensors& trained, int backward_count) : leaves_(values(trained), backward_count) {}
+  void begin() override { leaves_.reset(); }
   void begin_backward(int micro_batch) override { leaf_ = micro_batch; }
+  void end_backward() override {
+    for (size_t i = 0; i < leaves_.parameters().size(); ++i) {
+      leaves_.take(i, leaf_);
+      peak_bytes_ = std::max(peak_bytes_, leaves_.bytes());
+    }
+  }
+  void finish() override {
+    for (size_t i = 0; i < leaves_.parameters().size(); ++i) {
+      const auto& parameter = leaves_.parameters()[i];
+      auto sum = leaves_.sum(i);
+      parameter.mutable_grad() = sum.defined() ? std::move(sum) : torch::zeros_like(parameter);
+    }
+  }
   int64_t peak_bytes() const override { return peak_bytes_; }
 
- protected:
-  LeafSums& leaves() { return leaves_; }
-  const std::vector<torch::Tensor>& parameters() const { return leaves_.parameters(); }
-  /// Takes the gradient of a parameter, if it has one. Returns whether its sum is there.
-  bool take_leaf(size_t parameter, const torch::Tensor& root = {}) {
-    const bool is_complete = leaves_.take(parameter, leaf_, root);
-    note_peak();
-    return is_complete;
-  }
-  void note_peak() { peak_bytes_ = std::max(peak_bytes_, leaves_.bytes() + other_bytes()); }
-
  private:
-  /// Bytes of gradients beside those in the trees.
-  virtual int64_t other_bytes() const { return 0; }
-
   LeafSums leaves_;
   int leaf_ = 0;
   int64_t peak_bytes_ = 0;
-};
-
-/// One rank: its sums are the gradients.
-class OwnTree : public LocalTree {
- public:
-  OwnTree(const NamedTensors& trained, int backward_count) : LocalTree(trained, backward_count) {}
-  void end_backward() override {
-    for (size_t i = 0; i < parameters().size(); ++i) take_leaf(i);
-  }
-  void finish() override {
-    for (size_t i = 0; i < parameters().size(); ++i) {
-      auto sum = leaves().sum(i);
-      parameters()[i].mutable_grad() = sum.defined() ? std::move(sum) : torch::zeros_like(parameters()[i]);
-    }
-  }
 };
 
 class CollectedTree final : public OwnTree {
@@ -76,52 +56,50 @@ class CollectedTree final : public OwnTree {
   std::function<void()> collect_, reset_;
 };
 
-/// Several ranks. Buckets start strictly in order, as with OrderedBuckets.
-class RankTree final : public LocalTree {
+/// Several ranks.
+class RankTree final : public OrderedBuckets {
  public:
   /// With `slices`, one entry per bucket, their `gradient` gets this rank's part of the sums, and parameters have no
   /// gradients afterwards.
-  RankTree(const SyncContext& context, const std::vector<std::vector<size_t>>& members,
-           std::vector<ShardedBucket> slices)
-      : LocalTree(context.trained, context.backward_count),
-        members_(members),
+  RankTree(const SyncContext& context, std::vector<std::vector<size_t>> members, std::vector<ShardedBucket> slices)
+      : OrderedBuckets(values(context.trained), std::move(members), context.recorder, context.backward_count),
         slices_(std::move(slices)),
         comm_(context.comm),
-        works_(context.recorder),
-        sums_(comm_, works_),
-        flats_(members.size()),
-        missing_(members.size()),
-        places_(parameters().size()),
-        bucket_of_(parameters().size()),
-        hooks_(parameters(), [this](size_t parameter) { after_accumulation(parameter); }) {
-    for (size_t bucket = 0; bucket < members_.size(); ++bucket)
-      for (const size_t i : members_[bucket]) bucket_of_[i] = bucket;
+        leaves_(values(context.trained), context.backward_count),
+        sums_(comm_, works()),
+        flats_(this->members().size()),
+        places_(context.trained.size()) {
     if (slices_.empty()) take_flats();
   }
 
   void begin() override {
-    LocalTree::begin();
-    works_.restart();
-    started_count_ = 0;
-    for (size_t bucket = 0; bucket < members_.size(); ++bucket) missing_[bucket] = members_[bucket].size();
+    leaves_.reset();
     if (!slices_.empty()) take_flats();
+    OrderedBuckets::begin();
+  }
+  void begin_backward(int micro_batch) override { leaf_ = micro_batch; }
+  void gradient_is_there(size_t parameter) override {
+    leaves_.take(parameter, leaf_, places_[parameter]);
+    note_peak();
+    OrderedBuckets::gradient_is_there(parameter);
   }
 
   void finish() override {
     at::NoGradGuard no_grad;
-    while (started_count_ < members_.size()) start(started_count_++);
-    for (size_t bucket = 0; bucket < members_.size(); ++bucket) {
-      works_.wait_for(bucket + 1);
+    start_rest();
+    for (size_t bucket = 0; bucket < flats_.size(); ++bucket) {
+      works().wait_for(bucket + 1);
       sums_.land();
     }
     if (!slices_.empty()) {
       flats_.assign(flats_.size(), {});
       places_.assign(places_.size(), {});
     } else {
-      for (size_t i = 0; i < parameters().size(); ++i) parameters()[i].mutable_grad() = places_[i];
+      for (size_t i = 0; i < places_.size(); ++i) leaves_.parameters()[i].mutable_grad() = places_[i];
     }
   }
 
+  int64_t peak_bytes() const override { return peak_bytes_; }
   std::vector<torch::Tensor> buffers() const override {
     auto list = flats_;
     for (const auto& slice : slices_) list.push_back(slice.gradient);
@@ -129,51 +107,43 @@ class RankTree final : public LocalTree {
   }
 
  private:
-  int64_t other_bytes() const override {
+  void note_peak() {
     auto list = buffers();
     const auto gathered = sums_.gathered();
     list.insert(list.end(), gathered.begin(), gathered.end());
-    return storage_bytes(list);
+    peak_bytes_ = std::max(peak_bytes_, leaves_.bytes() + storage_bytes(list));
   }
 
   /// Memory for the sums of all buckets, of which the parameters' places are views.
   void take_flats() {
-    for (size_t bucket = 0; bucket < members_.size(); ++bucket) {
-      const auto offsets = slices_.empty() ? offsets_of(parameters(), members_[bucket]) : slices_[bucket].offsets;
+    const auto& parameters = leaves_.parameters();
+    for (size_t bucket = 0; bucket < flats_.size(); ++bucket) {
+      const auto& members = this->members()[bucket];
+      const auto offsets = slices_.empty() ? offsets_of(parameters, members) : slices_[bucket].offsets;
       const int64_t count = slices_.empty() ? offsets.back() : slices_[bucket].whole.numel();
-      const auto& members = members_[bucket];
-      const auto options = parameters()[members.front()].options().requires_grad(false);
+      const auto options = parameters[members.front()].options().requires_grad(false);
       flats_[bucket] = slices_.empty() ? comm_.allocate(count, options) : torch::zeros({count}, options);
       for (size_t k = 0; k < members.size(); ++k) {
-        const auto& parameter = parameters()[members[k]];
+        const auto& parameter = parameters[members[k]];
         places_[members[k]] = flats_[bucket].as_strided(parameter.sizes(), parameter.strides(), offsets[k]);
       }
     }
   }
 
-  void after_accumulation(size_t parameter) {
-    const size_t bucket = bucket_of_[parameter];
-    if (!take_leaf(parameter, places_[parameter]) || --missing_[bucket] > 0) return;
-    while (started_count_ < members_.size() && missing_[started_count_] == 0) start(started_count_++);
-  }
-
-  void start(size_t bucket) {
-    for (const size_t i : members_[bucket]) leaves().write(i, places_[i]);
+  void start(size_t bucket) override {
+    for (const size_t i : members()[bucket]) leaves_.write(i, places_[i]);
     sums_.start(flats_[bucket], slices_.empty() ? flats_[bucket] : slices_[bucket].gradient);
     note_peak();
   }
 
-  std::vector<std::vector<size_t>> members_;  // one entry per bucket; of its parameters
-  std::vector<ShardedBucket> slices_;         // one entry per bucket, or empty
+  std::vector<ShardedBucket> slices_;  // one entry per bucket, or empty
   Comm& comm_;
-  PendingCollectives works_;
+  LeafSums leaves_;
   RankSums sums_;
   std::vector<torch::Tensor> flats_;   // one entry per bucket
-  std::vector<size_t> missing_;        // one entry per bucket: its parameters without a sum
   std::vector<torch::Tensor> places_;  // one entry per parameter
-  std::vector<size_t> bucket_of_;      // one entry per parameter
-  size_t started_count_ = 0;
-  AccumulationHooks hooks_;  // last: they use the others
+  int leaf_ = 0;
+  int64_t peak_bytes_ = 0;
 };
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include "train/parallel/modes/devices.h"
 #include "train/parallel/modes/mode_keys.h"
 #include "train/parallel/modes/sharding_config.h"
-#include "train/parallel/pipeline/stage_costs.h"
+#include "train/parallel/pipeline/block_costs.h"
 #include "train/parallel/pipeline/timeline.h"
 #include "train/parallel/sync/bucket_sync.h"
 
@@ -17,7 +17,7 @@ namespace penstock {
 namespace {
 
 using detail::at_least_one, detail::flag;
-using detail::Balance, detail::MeasuredParts, detail::SchedulePlan, detail::ShardedKinds, detail::StageRange;
+using detail::Balance, detail::MeasuredParts, detail::SchedulePlan, detail::ShardedKinds, detail::BlockRange;
 
 std::vector<std::string> cuts_of(const Spec& spec) {
   const std::string text = spec.get("cut", "");
@@ -171,15 +171,15 @@ Mesh pipeline_mesh(const Spec& spec, const MeshRequest& request) {
   return mesh;
 }
 
-std::vector<StageRange> ranges_of(const Spec& spec, const Model& model, const Mesh& mesh) {
+std::vector<BlockRange> ranges_of(const Spec& spec, const Model& model, const Mesh& mesh) {
   const auto cuts = cuts_of(spec);
   if (!cuts.empty()) return detail::cut_at(model, flag(spec), cuts);
-  const auto stages = model.stages().size();
+  const auto blocks = model.blocks().size();
   const auto parts = static_cast<size_t>(mesh.pipe) * static_cast<size_t>(interleave_of(spec));
-  if (parts > stages)
+  if (parts > blocks)
     throw config_error(concat(flag(spec), ": ", count_text(parts, "stage"), " of a model of ",
-                              count_text(stages, "block"), "; expected one block or more for each"));
-  return detail::balanced(stages, parts, detail::part_parameters(model));
+                              count_text(blocks, "block"), "; expected one block or more for each"));
+  return detail::balanced(blocks, parts, detail::part_parameters(model));
 }
 
 MeasuredParts parts_of(const Spec& spec, const StrategyContext& context, const Mesh& mesh, const SchedulePlan& plan,
@@ -205,7 +205,7 @@ std::string parts_text(const Model& model, const MeasuredParts& all, const Sched
   for (size_t part = 0; part < all.ranges.size(); ++part) {
     const auto range = all.ranges[part];
     parts.push_back(concat("stage ", part, plan.interleave > 1 ? concat(" at rank ", part % plan.ranks) : "", ": ",
-                           stages_text(model, range.first, range.end), " (",
+                           blocks_text(model, range.first, range.end), " (",
                            grouped(static_cast<uint64_t>(parameters(part, range))), " parameters",
                            all.costs.empty() ? "" : ", " + all.costs[part], ")"));
   }

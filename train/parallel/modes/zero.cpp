@@ -37,9 +37,9 @@ Mesh zero_mesh(const Spec& spec, const MeshRequest& request) {
 
 /// "that keep 1 / 2 of the parameters each; 7 units of blocks are gathered in turn, the largest of 18.9 MB".
 std::string text_of(const Model& model, int ranks) {
-  std::vector<int64_t> stage_bytes(model.stages().size(), 0);
+  std::vector<int64_t> stage_bytes(model.blocks().size(), 0);
   for (const auto& item : model.named_parameters())
-    stage_bytes[detail::stage_of(model, item.key())] += static_cast<int64_t>(item.value().nbytes());
+    stage_bytes[detail::block_of(model, item.key())] += static_cast<int64_t>(item.value().nbytes());
   int64_t largest = 0;
   const auto units = detail::assign_units(stage_bytes);
   for (const auto& unit : units)

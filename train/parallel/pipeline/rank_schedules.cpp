@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/choice.h"
 #include "core/error.h"
 #include "core/text.h"
 
@@ -50,10 +51,10 @@ std::vector<Schedule> schedules_of(const SchedulePlan& plan) {
 const ScheduleTraits& schedule_traits(const std::string& name) { return entry_of(name).traits; }
 
 Recompute recompute_named(const std::string& text) {
-  if (text == "never") return Recompute::kNever;
-  if (text == "except-last") return Recompute::kExceptLast;
-  if (text == "always") return Recompute::kAlways;
-  throw config_error(concat("--mode pipeline: ", unknown_name("recompute", text, {"always", "except-last", "never"})));
+  return choice<Recompute>(
+      "--mode pipeline", text,
+      {{"never", Recompute::kNever}, {"except-last", Recompute::kExceptLast}, {"always", Recompute::kAlways}},
+      "recompute");
 }
 
 Schedule accumulation(int micro_batches) {

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "train/losses/target.h"
 
 namespace penstock::detail {
 namespace {
@@ -113,17 +114,20 @@ DeviceBatch StageLink::with_targets(const DeviceBatch& batch) {
   const int first = 0, last = pipe_.world_size() - 1;
   const auto options = torch::dtype(torch::kFloat64).device(device_);  // holds labels exactly, up to 2^53
   if (pipe_.rank() == first) {
-    const auto columns = torch::full({kColumnCount, batch.rows}, -1, options);
+    const auto columns = torch::full({kColumnCount + target_count_, batch.rows}, -1, options);
     columns[kLabel].copy_(batch.labels);
     columns[kWeight].copy_(batch.weights);
     if (batch.second_labels.defined()) {
       columns[kSecondLabel].copy_(batch.second_labels);
       columns[kMixWeight].copy_(batch.mix_weights);
     }
+    if (target_count_ > 0)
+      columns.slice(0, kColumnCount).copy_(batch.columns.at(kTargetColumn).reshape({batch.rows, target_count_}).t());
     send(columns, last, kTargetsTag, "the labels");
   }
   if (pipe_.rank() != last) return batch;
-  const auto columns = receive(torch::empty({kColumnCount, batch.rows}, options), first, kTargetsTag, "the labels");
+  const auto columns =
+      receive(torch::empty({kColumnCount + target_count_, batch.rows}, options), first, kTargetsTag, "the labels");
   DeviceBatch complete = batch;
   complete.labels = columns[kLabel].to(torch::kInt64);
   complete.weights = columns[kWeight].to(torch::kFloat32);
@@ -131,6 +135,7 @@ DeviceBatch StageLink::with_targets(const DeviceBatch& batch) {
     complete.second_labels = columns[kSecondLabel].to(torch::kInt64);
     complete.mix_weights = columns[kMixWeight].to(torch::kFloat32);
   }
+  if (target_count_ > 0) complete.columns[kTargetColumn] = columns.slice(0, kColumnCount).t();
   return complete;
 }
 

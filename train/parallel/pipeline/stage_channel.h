@@ -29,13 +29,16 @@ namespace penstock::detail {
 class StageLink {
  public:
   /// `pipe`: the ranks that hold the parts; its rank 0 is rank `first_rank` of the run. Each message is told to
-  /// `recorder`. One rank alone sends nothing.
-  StageLink(Comm& pipe, int part_count, const torch::Device& device, Recorder& recorder, int first_rank = 0)
+  /// `recorder`. One rank alone sends nothing. `target_count`: numbers per row of the column kTargetColumn; 0: batches
+  /// have none.
+  StageLink(Comm& pipe, int part_count, const torch::Device& device, Recorder& recorder, int first_rank = 0,
+            int64_t target_count = 0)
       : pipe_(pipe),
         part_count_(part_count),
         device_(device),
         recorder_(recorder),
         first_rank_(first_rank),
+        target_count_(target_count),
         sent_(part_count),
         received_(part_count) {}
 
@@ -47,8 +50,8 @@ class StageLink {
   void send_gradient(int part, int micro_batch, const torch::Tensor& gradient);
   torch::Tensor receive_gradient(int part, int micro_batch, const torch::Tensor& like);
 
-  /// The labels, weights and mixing of a batch go from the first part to the last. Returns, at the last part, the batch
-  /// with them; elsewhere the batch as given.
+  /// The labels, weights, mixing and targets of a batch go from the first part to the last. Returns, at the last part,
+  /// the batch with them; elsewhere the batch as given.
   DeviceBatch with_targets(const DeviceBatch& batch);
 
   /// The bytes of the largest activation, of one micro-batch, that this rank has sent so far.
@@ -82,6 +85,7 @@ class StageLink {
   torch::Device device_;
   Recorder& recorder_;
   int first_rank_;
+  int64_t target_count_;
   int64_t activation_bytes_ = 0;
   std::vector<Shape> sent_, received_;    // one entry per part: what it gives, and what it takes
   std::vector<Message> under_way_;        // what was sent and not waited for

@@ -11,44 +11,44 @@
 
 namespace penstock::detail {
 
-std::vector<StageRange> cut_at(const Model& model, const std::string& where, const std::vector<std::string>& cuts) {
-  const auto& stages = model.stages();
+std::vector<BlockRange> cut_at(const Model& model, const std::string& where, const std::vector<std::string>& cuts) {
+  const auto& blocks = model.blocks();
   std::vector<std::string> names;
-  for (size_t i = 1; i < stages.size(); ++i) names.push_back(stages[i].name);
-  std::vector<StageRange> ranges{{0, stages.size()}};
+  for (size_t i = 1; i < blocks.size(); ++i) names.push_back(blocks[i].name);
+  std::vector<BlockRange> ranges{{0, blocks.size()}};
   for (const auto& cut : cuts) {
-    const auto found = std::find_if(stages.begin() + 1, stages.end(), [&](const Stage& stage) {
-      return stage.name == cut || stage.name.starts_with(cut + ".");
+    const auto found = std::find_if(blocks.begin() + 1, blocks.end(), [&](const Block& block) {
+      return block.name == cut || block.name.starts_with(cut + ".");
     });
-    if (found == stages.end()) throw config_error(concat(where, ": ", unknown_name("place to cut", cut, names)));
-    const auto begin = static_cast<size_t>(found - stages.begin());
+    if (found == blocks.end()) throw config_error(concat(where, ": ", unknown_name("place to cut", cut, names)));
+    const auto begin = static_cast<size_t>(found - blocks.begin());
     if (begin == ranges.back().first)
       throw config_error(concat(where, ": cut ", cut, " is given twice; expected it once"));
     if (begin < ranges.back().first)
-      throw config_error(concat(where, ": cut ", cut, " comes after ", stages[ranges.back().first].name,
+      throw config_error(concat(where, ": cut ", cut, " comes after ", blocks[ranges.back().first].name,
                                 "; expected cuts in the order of the model: ", join(names)));
     ranges.back().end = begin;
-    ranges.push_back({begin, stages.size()});
+    ranges.push_back({begin, blocks.size()});
   }
   return ranges;
 }
 
-std::vector<StageRange> balanced(size_t stage_count, size_t part_count, const PartCost& cost) {
-  // best[p][n]: the costliest part when the first n stages make p parts; begin[p][n]: where the last of them begins.
+std::vector<BlockRange> balanced(size_t block_count, size_t part_count, const PartCost& cost) {
+  // best[p][n]: the costliest part when the first n blocks make p parts; begin[p][n]: where the last of them begins.
   const auto infinity = std::numeric_limits<double>::infinity();
-  std::vector<std::vector<double>> best(part_count + 1, std::vector<double>(stage_count + 1, infinity));
-  std::vector<std::vector<size_t>> begin(part_count + 1, std::vector<size_t>(stage_count + 1, 0));
+  std::vector<std::vector<double>> best(part_count + 1, std::vector<double>(block_count + 1, infinity));
+  std::vector<std::vector<size_t>> begin(part_count + 1, std::vector<size_t>(block_count + 1, 0));
   best[0][0] = 0;
   for (size_t part = 0; part < part_count; ++part)
-    for (size_t end = part + 1; end <= stage_count; ++end)
+    for (size_t end = part + 1; end <= block_count; ++end)
       for (size_t first = part; first < end; ++first) {
         const double costliest = std::max(best[part][first], cost(part, {first, end}));
         if (costliest >= best[part + 1][end]) continue;
         best[part + 1][end] = costliest;
         begin[part + 1][end] = first;
       }
-  std::vector<StageRange> ranges(part_count);
-  size_t end = stage_count;
+  std::vector<BlockRange> ranges(part_count);
+  size_t end = block_count;
   for (size_t parts = part_count; parts > 0; --parts) {
     ranges[parts - 1] = {begin[parts][end], end};
     end = begin[parts][end];
@@ -57,16 +57,16 @@ std::vector<StageRange> balanced(size_t stage_count, size_t part_count, const Pa
 }
 
 PartCost part_parameters(const Model& model) {
-  std::vector<double> counts(model.stages().size(), 0);
+  std::vector<double> counts(model.blocks().size(), 0);
   for (const auto& item : model.named_parameters())
-    counts[stage_of(model, item.key())] += static_cast<double>(item.value().numel());
+    counts[block_of(model, item.key())] += static_cast<double>(item.value().numel());
   return part_sum(counts);
 }
 
 PartCost part_sum(const std::vector<double>& values) {
-  return [values](size_t, StageRange stages) {
-    return std::accumulate(values.begin() + static_cast<std::ptrdiff_t>(stages.first),
-                           values.begin() + static_cast<std::ptrdiff_t>(stages.end), 0.0);
+  return [values](size_t, BlockRange blocks) {
+    return std::accumulate(values.begin() + static_cast<std::ptrdiff_t>(blocks.first),
+                           values.begin() + static_cast<std::ptrdiff_t>(blocks.end), 0.0);
   };
 }
 

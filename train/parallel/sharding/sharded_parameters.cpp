@@ -10,19 +10,19 @@
 
 namespace penstock::detail {
 
-std::vector<StageRange> assign_units(const std::vector<int64_t>& stage_bytes, int64_t least_bytes) {
-  std::vector<StageRange> units;
+std::vector<BlockRange> assign_units(const std::vector<int64_t>& block_bytes, int64_t least_bytes) {
+  std::vector<BlockRange> units;
   int64_t bytes = 0;
   size_t first = 0;
-  for (size_t stage = 0; stage < stage_bytes.size(); ++stage) {
-    bytes += stage_bytes[stage];
+  for (size_t block = 0; block < block_bytes.size(); ++block) {
+    bytes += block_bytes[block];
     if (bytes < least_bytes) continue;
-    units.push_back({first, stage + 1});
-    first = stage + 1;
+    units.push_back({first, block + 1});
+    first = block + 1;
     bytes = 0;
   }
   if (units.empty()) units.push_back({0, 0});
-  units.back().end = stage_bytes.size();
+  units.back().end = block_bytes.size();
   return units;
 }
 
@@ -55,21 +55,21 @@ size_t first_with(const std::vector<std::optional<size_t>>& trained_of_unit) {
 }  // namespace
 
 ShardedUnits make_units(const ModelPart& part, Comm& comm, int64_t alignment) {
-  const auto stages = part.stages_of_parameters();
+  const auto blocks = part.blocks_of_parameters();
   const auto parameters = values(part.parameters()), trained = values(part.trained());
   const auto bytes = bytes_of(parameters);
-  std::vector<int64_t> stage_bytes(part.stage_count(), 0);
-  for (size_t i = 0; i < parameters.size(); ++i) stage_bytes[stages[i]] += bytes[i];
+  std::vector<int64_t> block_bytes(part.block_count(), 0);
+  for (size_t i = 0; i < parameters.size(); ++i) block_bytes[blocks[i]] += bytes[i];
   ShardedUnits all;
-  for (const auto& range : assign_units(stage_bytes)) {
-    all.unit_of_stage.resize(range.end, all.units.size());
-    all.units.push_back({.stages = range});
+  for (const auto& range : assign_units(block_bytes)) {
+    all.unit_of_block.resize(range.end, all.units.size());
+    all.units.push_back({.blocks = range});
   }
   // One entry per unit: indices in `trained` and in `parameters`.
   std::vector<std::vector<size_t>> trained_members(all.units.size()), frozen_members(all.units.size());
   std::vector<size_t> of_trained;  // one entry per trained parameter: its index in `parameters`
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const size_t unit = all.unit_of_stage[stages[i]];
+    const size_t unit = all.unit_of_block[blocks[i]];
     if (parameters[i].requires_grad()) {
       trained_members[unit].push_back(of_trained.size());
       of_trained.push_back(i);
@@ -108,26 +108,26 @@ ShardedParameters::ShardedParameters(const ModelPart& part, Comm& comm, Recorder
                      : std::make_unique<ReduceScatterGradients>(values(part.trained()), all_.trained, comm, works_)),
       pass_count_(passes.count) {}
 
-void ShardedParameters::enter(size_t stage) {
-  const size_t unit = all_.unit_of_stage[stage];
-  if (stage != units_[unit].stages.first) return;
+void ShardedParameters::enter(size_t block) {
+  const size_t unit = all_.unit_of_block[block];
+  if (block != units_[unit].blocks.first) return;
   has_run_forward_ = true;
   if (is_in_step_)
     enter_unit(unit);
   else
-    gather(stage);
+    gather(block);
 }
 
-void ShardedParameters::leave(size_t stage, const torch::Tensor& output) {
-  const size_t unit = all_.unit_of_stage[stage];
-  if (stage + 1 != units_[unit].stages.end) return;
+void ShardedParameters::leave(size_t block, const torch::Tensor& output) {
+  const size_t unit = all_.unit_of_block[block];
+  if (block + 1 != units_[unit].blocks.end) return;
   if (!is_in_step_) return release(unit);
   if (output.requires_grad()) output.register_hook([this, unit](const torch::Tensor&) { back_to(unit); });
   leave_unit(unit);
 }
 
-void ShardedParameters::gather(size_t stage) {
-  auto& unit = units_[all_.unit_of_stage[stage]];
+void ShardedParameters::gather(size_t block) {
+  auto& unit = units_[all_.unit_of_block[block]];
   unit.is_whole = true;
   for (auto& bucket : unit.buckets) {
     take_memory(bucket.whole);
@@ -135,7 +135,7 @@ void ShardedParameters::gather(size_t stage) {
   }
 }
 
-void ShardedParameters::put_back(size_t stage) { release(all_.unit_of_stage[stage]); }
+void ShardedParameters::put_back(size_t block) { release(all_.unit_of_block[block]); }
 
 void ShardedParameters::load(size_t parameter, const torch::Tensor& value) {
   at::NoGradGuard no_grad;
@@ -180,7 +180,7 @@ void ShardedParameters::end_pass() {
       leave_unit(unit);
     }
   if (first_trained_ < units_.size()) {
-    back_to(first_trained_);  // without rows, or where a stage has parameters that it does not use
+    back_to(first_trained_);  // without rows, or where a block has parameters that it does not use
     finish_unit(first_trained_);
   }
   release(units_.size() - 1);

@@ -1,4 +1,4 @@
-// ShardedParameters: every rank keeps a slice of the parameters, which are whole only while their stages run
+// ShardedParameters: every rank keeps a slice of the parameters, which are whole only while their blocks run
 // (Rajbhandari et al. 2020, "ZeRO", sec. 5.3, stage 3).
 #pragma once
 
@@ -19,13 +19,13 @@ namespace penstock::detail {
 // A unit is as small as a gather is still cheap: on a network of 10 GB/s, 1 MiB takes 100 us.
 constexpr int64_t kUnitBytes = int64_t{1} << 20;
 
-/// Consecutive stages whose parameters are gathered together: as few as reach `least_bytes`. Stages at the end that do
-/// not reach it belong to the last unit. `stage_bytes`: one entry per stage.
-std::vector<StageRange> assign_units(const std::vector<int64_t>& stage_bytes, int64_t least_bytes = kUnitBytes);
+/// Consecutive blocks whose parameters are gathered together: as few as reach `least_bytes`. Blocks at the end that do
+/// not reach it belong to the last unit. `block_bytes`: one entry per block.
+std::vector<BlockRange> assign_units(const std::vector<int64_t>& block_bytes, int64_t least_bytes = kUnitBytes);
 
-/// The parameters of consecutive stages.
+/// The parameters of consecutive blocks.
 struct ShardedUnit {
-  StageRange stages;
+  BlockRange blocks;
   std::vector<ShardedBucket> buckets = {};  // of the trained parameters, and of the frozen ones, where there are any
   bool is_whole = false;                    // or on its way
   size_t gather_end = 0;                    // works of this step up to and with its gather
@@ -36,7 +36,7 @@ struct ShardedUnits {
   std::vector<ShardedBucket>
       trained;  // the buckets with trained parameters, whose members count as part.trained() does
   std::vector<std::optional<size_t>> trained_of_unit;  // one entry per unit: which of them it has
-  std::vector<size_t> unit_of_stage;
+  std::vector<size_t> unit_of_block;
   /// Where a parameter lies.
   struct Place {
     size_t unit, bucket;  // the bucket counts in its unit
@@ -84,10 +84,10 @@ class ShardedParameters final : public ParameterStore {
   /// `comm` and `recorder` outlive this.
   ShardedParameters(const ModelPart& part, Comm& comm, Recorder& recorder, const Passes& passes = {});
 
-  void enter(size_t stage) override;
-  void leave(size_t stage, const torch::Tensor& output) override;
-  void gather(size_t stage) override;
-  void put_back(size_t stage) override;
+  void enter(size_t block) override;
+  void leave(size_t block, const torch::Tensor& output) override;
+  void gather(size_t block) override;
+  void put_back(size_t block) override;
   void load(size_t parameter, const torch::Tensor& value) override;
   std::vector<torch::Tensor> tensors() const override;
   int64_t peak_bytes() const override { return peak_bytes_; }

@@ -9,17 +9,17 @@
 
 namespace penstock::detail {
 
-size_t stage_of(const Model& model, const std::string& tensor) {
-  const auto& stages = model.stages();
-  const auto found = std::find_if(stages.begin(), stages.end(), [&](const Stage& stage) {
-    return std::any_of(stage.modules.begin(), stage.modules.end(),
+size_t block_of(const Model& model, const std::string& tensor) {
+  const auto& blocks = model.blocks();
+  const auto found = std::find_if(blocks.begin(), blocks.end(), [&](const Block& block) {
+    return std::any_of(block.modules.begin(), block.modules.end(),
                        [&](const auto& module) { return is_inside(tensor, module); });
   });
-  return found == stages.end() ? 0 : static_cast<size_t>(found - stages.begin());
+  return found == blocks.end() ? 0 : static_cast<size_t>(found - blocks.begin());
 }
 
-ModelPart::ModelPart(Model& model, std::vector<StageRange> chunks, const torch::Device& device, bool is_outline)
-    : model_(model), chunks_(std::move(chunks)), stage_count_(model.stages().size()) {
+ModelPart::ModelPart(Model& model, std::vector<BlockRange> chunks, const torch::Device& device, bool is_outline)
+    : model_(model), chunks_(std::move(chunks)), block_count_(model.blocks().size()) {
   at::NoGradGuard no_grad;
   const auto take = [&](const torch::OrderedDict<std::string, torch::Tensor>& tensors, NamedTensors& held) {
     for (const auto& item : tensors) {
@@ -45,38 +45,38 @@ ModelPart::ModelPart(Model& model, std::vector<StageRange> chunks, const torch::
 }
 
 bool ModelPart::holds(const std::string& name) const {
-  const size_t stage = stage_of(model_, name);
+  const size_t block = block_of(model_, name);
   return std::any_of(chunks_.begin(), chunks_.end(),
-                     [&](const StageRange& chunk) { return chunk.first <= stage && stage < chunk.end; });
+                     [&](const BlockRange& chunk) { return chunk.first <= block && block < chunk.end; });
 }
 
 torch::Tensor ModelPart::forward(torch::Tensor x, size_t chunk) const {
-  for (size_t stage = chunks_[chunk].first; stage < chunks_[chunk].end; ++stage) x = run(stage, x);
+  for (size_t block = chunks_[chunk].first; block < chunks_[chunk].end; ++block) x = run(block, x);
   return x;
 }
 
-torch::Tensor ModelPart::run(size_t stage, const torch::Tensor& x) const {
-  if (before_stage_) before_stage_(stage);
-  if (store_) store_->enter(stage);
-  auto output = model_.stages()[stage].forward(x);
-  if (store_) store_->leave(stage, output);
+torch::Tensor ModelPart::run(size_t block, const torch::Tensor& x) const {
+  if (before_block_) before_block_(block);
+  if (store_) store_->enter(block);
+  auto output = model_.blocks()[block].forward(x);
+  if (store_) store_->leave(block, output);
   return output;
 }
 
-std::vector<size_t> ModelPart::stages_of_parameters() const {
-  std::vector<size_t> stages;
-  for (const auto& [name, parameter] : parameters_) stages.push_back(stage_of(model_, name));
-  return stages;
+std::vector<size_t> ModelPart::blocks_of_parameters() const {
+  std::vector<size_t> blocks;
+  for (const auto& [name, parameter] : parameters_) blocks.push_back(block_of(model_, name));
+  return blocks;
 }
 
 void ModelPart::for_each_whole(const std::function<void(const std::string&, const torch::Tensor&)>& use) const {
-  const auto stages = stages_of_parameters();
+  const auto blocks = blocks_of_parameters();
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const auto& [name, parameter] = parameters_[i];
-    const size_t stage = stages[i];
-    if (store_ && (i == 0 || stages[i - 1] != stage)) store_->gather(stage);
+    const size_t block = blocks[i];
+    if (store_ && (i == 0 || blocks[i - 1] != block)) store_->gather(block);
     use(name, parameter.detach());
-    if (store_ && (i + 1 == stages.size() || stages[i + 1] != stage)) store_->put_back(stage);
+    if (store_ && (i + 1 == blocks.size() || blocks[i + 1] != block)) store_->put_back(block);
   }
 }
 

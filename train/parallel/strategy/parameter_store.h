@@ -1,4 +1,4 @@
-// ParameterStore: where parameters are while no stage uses them.
+// ParameterStore: where parameters are while no block uses them.
 #pragma once
 
 #include <torch/types.h>
@@ -14,14 +14,14 @@ namespace penstock::detail {
 class ParameterStore {
  public:
   virtual ~ParameterStore() = default;
-  /// Called before and after the forward of each stage, in the order of the stages. The parameters of `stage` are whole
+  /// Called before and after the forward of each block, in the order of the blocks. The parameters of `block` are whole
   /// between the two calls, and again when backward comes back through `output`.
-  virtual void enter(size_t stage) = 0;
-  virtual void leave(size_t stage, const torch::Tensor& output) = 0;
+  virtual void enter(size_t block) = 0;
+  virtual void leave(size_t block, const torch::Tensor& output) = 0;
 
-  /// Outside of forward and backward: the parameters of `stage` are whole between the two calls, and may be read.
-  virtual void gather(size_t stage) = 0;
-  virtual void put_back(size_t stage) = 0;
+  /// Outside of forward and backward: the parameters of `block` are whole between the two calls, and may be read.
+  virtual void gather(size_t block) = 0;
+  virtual void put_back(size_t block) = 0;
   /// Sets the parameter with this index in ModelPart::parameters(). Outside of forward and backward; not collective.
   virtual void load(size_t parameter, const torch::Tensor& value) = 0;
 

@@ -1,6 +1,8 @@
 // Bucket sync: starts buckets in order and waits for their sums.
 #include "train/parallel/sync/bucket_sync.h"
 
+#include <utility>
+
 #include "train/parallel/strategy/buckets.h"
 
 namespace penstock::detail {
@@ -33,7 +35,8 @@ class BucketSync final : public OrderedBuckets {
     works().start([&] { return comm_.all_reduce_sum(buckets_[bucket].flat); });
   }
 
-  void after_gradient() override {
+  void gradient_is_there(size_t parameter) override {
+    OrderedBuckets::gradient_is_there(parameter);
     if (!on_bucket_reduced_) return;
     while (reduced_count_ < works().count() && works().is_done(reduced_count_)) bucket_reduced(Phase::kBackward);
   }
@@ -55,17 +58,23 @@ class BucketSync final : public OrderedBuckets {
 
 }  // namespace
 
-OrderedBuckets::OrderedBuckets(const std::vector<torch::Tensor>& parameters,
-                               const std::vector<std::vector<size_t>>& members, Recorder& recorder, int backward_count)
+OrderedBuckets::OrderedBuckets(const std::vector<torch::Tensor>& parameters, std::vector<std::vector<size_t>> members,
+                               Recorder& recorder, int backward_count)
     : works_(recorder),
-      bucket_count_(members.size()),
-      countdown_(
-          parameters, members, backward_count, [this](size_t) { start_complete(); }, [this] { after_gradient(); }) {}
+      members_(std::move(members)),
+      backward_count_(static_cast<size_t>(backward_count)),
+      missing_(members_.size()),
+      bucket_of_(parameters.size()),
+      hooks_(parameters, [this](size_t parameter) { gradient_is_there(parameter); }) {
+  for (size_t bucket = 0; bucket < members_.size(); ++bucket)
+    for (const size_t i : members_[bucket]) bucket_of_[i] = bucket;
+}
 
 void OrderedBuckets::begin() {
   works_.restart();
   started_count_ = 0;
-  countdown_.restart();
+  for (size_t bucket = 0; bucket < members_.size(); ++bucket)
+    missing_[bucket] = members_[bucket].size() * backward_count_;
 }
 
 void OrderedBuckets::finish() {
@@ -74,11 +83,13 @@ void OrderedBuckets::finish() {
 }
 
 void OrderedBuckets::start_rest() {
-  while (started_count_ < bucket_count_) start(started_count_++);
+  while (started_count_ < members_.size()) start(started_count_++);
 }
 
-void OrderedBuckets::start_complete() {
-  while (started_count_ < bucket_count_ && countdown_.is_complete(started_count_)) start(started_count_++);
+void OrderedBuckets::gradient_is_there(size_t parameter) {
+  size_t& missing = missing_[bucket_of_[parameter]];
+  if (missing == 0 || --missing > 0) return;
+  while (started_count_ < members_.size() && missing_[started_count_] == 0) start(started_count_++);
 }
 
 std::unique_ptr<GradientSync> make_bucket_sync(const SyncContext& context) {

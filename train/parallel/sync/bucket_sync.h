@@ -13,19 +13,23 @@
 
 namespace penstock::detail {
 
-/// Starts buckets strictly in order: all ranks must call their collectives in one order, whatever order their hooks
-/// came in.
+/// Starts buckets strictly in order, each as soon as all its gradients are there: all ranks must call their collectives
+/// in one order, whatever order their hooks came in. `members`: one entry per bucket, indices of parameters.
+/// Thread-safety: begin() and finish() are for the thread that runs backward; hooks run on autograd's thread of the
+/// device, one at a time.
 class OrderedBuckets : public GradientSync {
  public:
-  OrderedBuckets(const std::vector<torch::Tensor>& parameters, const std::vector<std::vector<size_t>>& members,
+  OrderedBuckets(const std::vector<torch::Tensor>& parameters, std::vector<std::vector<size_t>> members,
                  Recorder& recorder, int backward_count);
 
   void begin() override;
   void finish() override;
-  void gradient_is_there(size_t parameter) override { countdown_.count(parameter); }
+  /// What a hook calls.
+  void gradient_is_there(size_t parameter) override;
 
  protected:
   PendingCollectives& works() { return works_; }
+  const std::vector<std::vector<size_t>>& members() const { return members_; }
   /// Starts the buckets that backward left: parameters that got no gradient (unused, or a rank without samples) count
   /// as zeros.
   void start_rest();
@@ -33,13 +37,14 @@ class OrderedBuckets : public GradientSync {
  private:
   /// Adds the works of this bucket.
   virtual void start(size_t bucket) = 0;
-  /// Backward has added to a gradient, and the buckets that this completed have started.
-  virtual void after_gradient() {}
-  void start_complete();
 
   PendingCollectives works_;
-  size_t bucket_count_, started_count_ = 0;
-  BucketReadiness countdown_;  // last: its hooks use the others
+  std::vector<std::vector<size_t>> members_;
+  size_t backward_count_;
+  std::vector<size_t> missing_;    // one entry per bucket: additions to its gradients that are still to come
+  std::vector<size_t> bucket_of_;  // one entry per parameter
+  size_t started_count_ = 0;
+  AccumulationHooks hooks_;  // last: they use the others
 };
 
 /// Sums gradients in flat buckets while backward still runs (Li et al. 2020, "PyTorch Distributed", sec. 3.2):

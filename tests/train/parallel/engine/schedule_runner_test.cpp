@@ -58,7 +58,7 @@ class TinyDropout final : public Model {
  public:
   TinyDropout() {
     torch::nn::Linear fc = register_module("fc", torch::nn::Linear(784, 10));
-    add_stage("all", {"fc"},
+    add_block("all", {"fc"},
               [fc](const torch::Tensor& x) mutable { return torch::dropout(fc(x.flatten(1)), 0.5, /*train=*/true); });
   }
 };
@@ -151,14 +151,14 @@ TEST_F(SplitBackwardTest, GivesTheInputFirstAndTheParametersLaterAndWalksTheWayO
   for (const auto* tensor : {&a_, &b_, &bias_}) EXPECT_FALSE(tensor->grad().defined());
   EXPECT_EQ(Counted::count, 2);
   int heard = 0;
-  BucketReadiness countdown({a_, b_, bias_}, {{0, 1, 2}}, /*backward_count=*/1, [&](size_t) { ++heard; });
+  const AccumulationHooks hooks({a_, b_, bias_}, [&](size_t) { ++heard; });
   split.finish({a_, b_, bias_});
   EXPECT_TRUE(a_.grad().equal(plain[1]));
   EXPECT_TRUE(b_.grad().equal(plain[2]));
   EXPECT_TRUE(bias_.grad().equal(plain[3]));
   EXPECT_TRUE(x_.grad().equal(plain[0])) << "the way to the input was walked twice";
   EXPECT_EQ(Counted::count, 2);
-  EXPECT_EQ(heard, 1);
+  EXPECT_EQ(heard, 3);
 }
 
 TEST_F(SplitBackwardTest, AParameterThatJoinsTwiceGetsBothGradientsOnce) {

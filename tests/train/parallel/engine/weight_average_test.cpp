@@ -8,6 +8,7 @@
 #include "core/text.h"
 #include "tests/support/testing.h"
 #include "tests/train/rank_threads.h"
+#include "tests/train/saved_state.h"
 #include "tests/train/strategy_batches.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/options/average.h"

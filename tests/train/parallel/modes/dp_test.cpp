@@ -36,7 +36,7 @@ class Watched final : public Model {
  public:
   explicit Watched(std::function<void(const torch::Tensor&)> seen) {
     torch::nn::Linear fc = register_module("fc", torch::nn::Linear(144, 4));
-    add_stage("fc", {"fc"}, [fc, seen = std::move(seen)](const torch::Tensor& x) mutable {
+    add_block("fc", {"fc"}, [fc, seen = std::move(seen)](const torch::Tensor& x) mutable {
       seen(x);
       return fc(x.flatten(1));
     });

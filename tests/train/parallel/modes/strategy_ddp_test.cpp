@@ -186,7 +186,7 @@ class TwiceUsed final : public Model {
     using torch::nn::Linear;
     Linear first = register_module("first", Linear(400, 400));
     Linear tied = register_module("tied", Linear(400, 400));
-    add_stage("all", {"first", "tied"}, [first, tied](const torch::Tensor& x) mutable {
+    add_block("all", {"first", "tied"}, [first, tied](const torch::Tensor& x) mutable {
       return tied(torch::tanh(tied(first(x.flatten(1))))).narrow(1, 0, 10);
     });
   }

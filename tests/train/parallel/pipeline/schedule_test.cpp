@@ -321,7 +321,7 @@ TEST(TimelineTest, ADrawingThatNobodyCanReadIsRefused) {
               HasSubstr("--print-schedule: 2 ranks and 65,536 micro-batches"));
 }
 
-std::vector<std::pair<size_t, size_t>> pairs(const std::vector<StageRange>& ranges) {
+std::vector<std::pair<size_t, size_t>> pairs(const std::vector<BlockRange>& ranges) {
   std::vector<std::pair<size_t, size_t>> list;
   for (const auto& range : ranges) list.emplace_back(range.first, range.end);
   return list;
@@ -341,11 +341,11 @@ TEST(StageCutsTest, BalancedPartsAreContiguousAndTheHeaviestIsAsLightAsPossible)
   EXPECT_EQ(balanced_weights({3}, 1), (Pairs{{0, 1}}));
 }
 
-TEST(StageCutsTest, AStageMayCostMoreInOnePartThanInAnother) {
+TEST(StageCutsTest, ABlockMayCostMoreInOnePartThanInAnother) {
   const std::vector<double> alive{3, 1};  // the first part of two keeps three micro-batches
   EXPECT_EQ(pairs(balanced(4, 2,
-                           [&](size_t part, StageRange stages) {
-                             return alive[part] * static_cast<double>(stages.end - stages.first);
+                           [&](size_t part, BlockRange blocks) {
+                             return alive[part] * static_cast<double>(blocks.end - blocks.first);
                            })),
             (Pairs{{0, 1}, {1, 4}}));
 }
@@ -355,7 +355,7 @@ std::unique_ptr<Model> resnet18() {
                              ModelShape{.channels = 3, .height = 33, .width = 33, .classes = 5});
 }
 
-TEST(StageCutsTest, ACutNamesAStageOrTheFirstOneInside) {
+TEST(StageCutsTest, ACutNamesABlockOrTheFirstOneInside) {
   const auto model = resnet18();  // stem, layer1.0 .. layer4.1, head
   EXPECT_EQ(pairs(cut_at(*model, "--mode mp", {"layer2", "layer3.1", "head"})),
             (Pairs{{0, 3}, {3, 6}, {6, 9}, {9, 10}}));

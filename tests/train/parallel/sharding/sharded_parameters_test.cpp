@@ -25,7 +25,7 @@ std::unique_ptr<Model> make_frozen(const std::string& arch, const std::vector<st
   return model;
 }
 
-TEST(ShardedParametersTest, AUnitIsAsManyStagesAsReachItsSize) {
+TEST(ShardedParametersTest, AUnitIsAsManyBlocksAsReachItsSize) {
   const auto text = [](const std::vector<int64_t>& bytes) {
     std::vector<std::string> parts;
     for (const auto& unit : detail::assign_units(bytes, 10)) parts.push_back(concat(unit.first, "-", unit.end));

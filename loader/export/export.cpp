@@ -1,0 +1,241 @@
+// export_split(): pictures, classes and fields of each shard as other programs have them.
+#include "loader/export/export.h"
+
+#include <atomic>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "core/atomic_file.h"
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/json_text.h"
+#include "core/parallel.h"
+#include "core/text.h"
+#include "loader/codecs/codec.h"
+#include "loader/export/field_text.h"
+#include "loader/files/read_from.h"
+#include "loader/import/npy.h"
+#include "loader/import/tar_writer.h"
+#include "loader/shards/dataset.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A name for a folder or file made of a class's name.
+std::string plain_name(std::string name) {
+  for (char& c : name)
+    if (c == '/' || c == '\0') c = '_';
+  return name.empty() || name[0] == '.' ? "_" + name : name;
+}
+
+bool is_file_kind(FieldKind kind) {
+  return kind == FieldKind::kBytes || kind == FieldKind::kMask || kind == FieldKind::kInstances ||
+         kind == FieldKind::kPicture;
+}
+
+const char* ending_of(const FieldType& type) {
+  if (type.kind == FieldKind::kText) return ".txt";
+  if (type.kind == FieldKind::kMask || type.kind == FieldKind::kPicture) return ".png";
+  return is_file_kind(type.kind) ? ".bin" : ".npy";
+}
+
+/// One sample, as it goes out.
+struct Out {
+  uint64_t id = 0;
+  int64_t label = -1;
+  std::string path, ending;  // as stored; of the picture, with its dot
+  std::vector<uint8_t> picture;
+  std::vector<FieldValue> fields;  // as Manifest::fields
+};
+
+class Exporting {
+ public:
+  Exporting(const fs::path& split_folder, const fs::path& output, ExportFormat format)
+      : dataset_(Dataset::open_alone(split_folder)),
+        output_(output),
+        format_(format),
+        found_(static_cast<size_t>(dataset_->shard_count())),
+        lines_(found_.size()) {}
+
+  Problems run(int jobs, const std::function<void(const UnpackProgress&)>& on_progress) {
+    const auto report = [&] {
+      if (on_progress) on_progress({done_count_, dataset_->size(), byte_count_, ms_since(start_ns_) / 1000});
+    };
+    fs::create_directories(output_);
+    const auto body = [&](size_t shard, const std::atomic<bool>& stopped) { write_shard(shard, stopped); };
+    detail::run_parallel(found_.size(), jobs, body, report);
+    finish();
+    report();
+    Problems all;
+    for (size_t i = 0; i < found_.size(); ++i)
+      all.append(found_[i], (dataset_->folder() / manifest().shards[i].file).string());
+    return all;
+  }
+
+ private:
+  const Manifest& manifest() const { return dataset_->manifest(); }
+
+  void write_shard(size_t shard, const std::atomic<bool>& stopped) {
+    std::optional<detail::TarWriter> tar;
+    if (format_ == ExportFormat::kWebDataset) tar.emplace(output_ / tar_name(shard));
+    const uint64_t end = dataset_->shard_begin(static_cast<int>(shard) + 1);
+    for (uint64_t i = dataset_->shard_begin(static_cast<int>(shard)); i < end; ++i) {
+      if (stopped) return;
+      const auto sample = sample_at(i, found_[shard]);
+      if (!sample) continue;
+      if (tar)
+        add_to_tar(*sample, *tar);
+      else
+        lines_[shard] += write_files(*sample);
+      ++done_count_;
+    }
+    if (tar) {
+      tar->finish();
+      byte_count_ += tar->byte_count();
+    }
+  }
+
+  std::string tar_name(size_t shard) const {
+    std::array<char, 16> number{};
+    std::snprintf(number.data(), number.size(), "%06zu", shard);
+    return concat(manifest().split, "-", number.data(), ".tar");
+  }
+
+  /// Nothing for a broken sample, whose reason is added to `found`.
+  std::optional<Out> sample_at(uint64_t index, Problems& found) const {
+    Out out;
+    const auto make = [&] {
+      const Sample sample = dataset_->checked_at(index);
+      read_from(*dataset_, index, [&] {
+        try {
+          out = {sample.id,
+                 sample.label,
+                 std::string(sample.path),
+                 codec_traits(sample.encoding).extensions.front(),
+                 codec_for(sample.encoding).file(sample),
+                 {}};
+        } catch (const Error& error) {
+          throw Error(error.kind(), concat(dataset_->where(index), ": ", error.what()));
+        }
+        for (size_t field = 0; field < manifest().fields.size(); ++field) {
+          const auto bytes = dataset_->field(index, field);
+          out.fields.emplace_back(bytes.begin(), bytes.end());
+        }
+      });
+    };
+    return found.passes("", make) ? std::optional(std::move(out)) : std::nullopt;
+  }
+
+  void add_to_tar(const Out& sample, detail::TarWriter& tar) const {
+    std::array<char, 24> key{};
+    std::snprintf(key.data(), key.size(), "%09llu", static_cast<unsigned long long>(sample.id));
+    const std::string begin = key.data();
+    tar.add(begin + sample.ending, sample.picture);
+    const auto add = [&](const std::string& ending, std::span<const uint8_t> bytes) {
+      tar.add(begin + "." + ending, bytes);
+    };
+    if (has_classes()) {
+      const std::string label = std::to_string(sample.label);
+      add("cls", {reinterpret_cast<const uint8_t*>(label.data()), label.size()});
+    }
+    for (size_t i = 0; i < sample.fields.size(); ++i) {
+      const FieldType& type = manifest().fields[i];
+      const std::string ending = type.name + ending_of(type);
+      if (type.kind == FieldKind::kText || is_file_kind(type.kind)) {
+        add(ending, sample.fields[i]);
+        continue;
+      }
+      auto shape = type.shape;
+      if (type.is_variable()) shape[0] = static_cast<int64_t>(sample.fields[i].size() / type.entry_bytes());
+      add(ending, detail::npy_file({type.dtype, shape, sample.fields[i]}));
+    }
+  }
+
+  bool has_classes() const { return !manifest().class_names.empty(); }
+
+  /// Where the picture goes, below the split's folder: its own path where that begins with its class, without the
+  /// split's folder.
+  std::string file_of(const Out& sample) const {
+    const std::string split = manifest().split + "/";
+    const std::string path = sample.path.starts_with(split) ? sample.path.substr(split.size()) : sample.path;
+    const std::string folder =
+        has_classes() ? plain_name(manifest().class_names[static_cast<size_t>(sample.label)]) : "";
+    const fs::path parts(path);
+    bool is_plain = !path.empty() && parts.is_relative() && parts.has_filename() &&
+                    path.find('\0') == std::string::npos && (folder.empty() || path.starts_with(folder + "/")) &&
+                    path != kMetadata;
+    for (const auto& part : parts) is_plain &= !part.empty() && part.native()[0] != '.';
+    if (is_plain) return path;
+    return concat(folder, folder.empty() ? "" : "/", sample.id, sample.ending);
+  }
+
+  /// Writes the sample's files, and returns its line of metadata.jsonl.
+  std::string write_files(const Out& sample) {
+    const fs::path root = output_ / manifest().split;
+    const std::string file = file_of(sample);
+    write(root / file, sample.picture);
+    nlohmann::ordered_json line{{"file_name", file}};
+    if (has_classes()) line["label"] = manifest().class_names[static_cast<size_t>(sample.label)];
+    for (size_t i = 0; i < sample.fields.size(); ++i) {
+      const FieldType& type = manifest().fields[i];
+      if (!is_file_kind(type.kind)) {
+        line[type.name] = detail::json_of_value(type, sample.fields[i]);
+        continue;
+      }
+      const std::string name = concat(".fields/", type.name, "/", sample.id, ending_of(type));
+      write(root / name, sample.fields[i]);
+      line[type.name + "_file_name"] = name;
+    }
+    return json_text(line) + "\n";
+  }
+
+  /// Never replaces another file.
+  void write(const fs::path& path, std::span<const uint8_t> bytes) {
+    fs::create_directories(path.parent_path());
+    AtomicFile out(path);
+    out.write(bytes);
+    out.commit_as_new();
+    byte_count_ += bytes.size();
+  }
+
+  void finish() {
+    if (format_ == ExportFormat::kWebDataset) {
+      std::string names;
+      for (const auto& name : manifest().class_names) names += name + "\n";
+      if (!names.empty()) write_text(output_ / "classes.txt", names);
+      return;
+    }
+    AtomicFile metadata(output_ / manifest().split / kMetadata);
+    for (const auto& lines : lines_) metadata.write(lines);
+    metadata.commit();
+  }
+
+  static constexpr const char* kMetadata = "metadata.jsonl";
+
+  std::shared_ptr<const Dataset> dataset_;
+  fs::path output_;
+  ExportFormat format_;
+  std::vector<Problems> found_;     // one entry per shard
+  std::vector<std::string> lines_;  // of metadata.jsonl, one entry per shard
+  const int64_t start_ns_ = now_ns();
+  std::atomic<uint64_t> done_count_{0}, byte_count_{0};
+};
+
+}  // namespace
+
+Problems export_split(const fs::path& split_folder, const fs::path& output, ExportFormat format, int jobs,
+                      const std::function<void(const UnpackProgress&)>& on_progress) {
+  if (jobs < 0) throw config_error(concat("export: jobs is ", jobs, "; expected 0 (one per core) or more"));
+  try {
+    return Exporting(split_folder, output, format).run(jobs, on_progress);
+  } catch (const fs::filesystem_error& error) {
+    throw io_error(concat(error.path1().string(), ": ", error.code().message(), "; expected that export can write it"));
+  }
+}
+
+}  // namespace penstock

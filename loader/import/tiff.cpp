@@ -1,0 +1,215 @@
+// decode_tiff() by libtiff: plain levels by rows or tiles, everything else as libtiff makes RGB of it.
+#include "loader/import/tiff.h"
+
+#include <tiffio.h>
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstring>
+#include <memory>
+
+namespace penstock::detail {
+namespace {
+
+constexpr tmsize_t kMaxAllocation = tmsize_t{1}
+                                    << 31;  // of libtiff at one time; a picture of kMaxPixels has 2^30 bytes
+
+struct Memory {
+  std::span<const uint8_t> bytes;
+  uint64_t at = 0;
+  std::string message;  // the first error
+};
+
+Memory& memory_of(thandle_t handle) { return *static_cast<Memory*>(handle); }
+
+tmsize_t read_bytes_of(thandle_t handle, void* out, tmsize_t count) {
+  auto& [bytes, at, message] = memory_of(handle);
+  const uint64_t given = at >= bytes.size() ? 0 : std::min<uint64_t>(bytes.size() - at, static_cast<uint64_t>(count));
+  if (given > 0) std::memcpy(out, &bytes[at], given);
+  at += given;
+  return static_cast<tmsize_t>(given);
+}
+tmsize_t write_nothing(thandle_t, void*, tmsize_t) { return 0; }
+toff_t seek_to(thandle_t handle, toff_t offset, int whence) {
+  Memory& memory = memory_of(handle);
+  memory.at = whence == SEEK_SET ? offset : whence == SEEK_CUR ? memory.at + offset : memory.bytes.size() + offset;
+  return memory.at;
+}
+int close_nothing(thandle_t) { return 0; }
+toff_t size_of(thandle_t handle) { return memory_of(handle).bytes.size(); }
+
+int note_error(TIFF*, void* data, const char* module, const char* format, va_list arguments) {
+  auto& message = static_cast<Memory*>(data)->message;
+  if (!message.empty()) return 1;
+  std::array<char, 200> text{};
+  std::vsnprintf(text.data(), text.size(), format, arguments);
+  message = concat(module == nullptr ? "" : concat(module, ": "), text.data());
+  return 1;
+}
+int note_nothing(TIFF*, void*, const char*, const char*, va_list) { return 1; }
+
+using TiffFile = std::unique_ptr<TIFF, void (*)(TIFF*)>;
+
+TiffFile open_tiff(Memory& memory) {
+  const std::unique_ptr<TIFFOpenOptions, void (*)(TIFFOpenOptions*)> options(TIFFOpenOptionsAlloc(),
+                                                                             TIFFOpenOptionsFree);
+  if (!options) throw std::bad_alloc();
+  TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(), kMaxAllocation);
+  TIFFOpenOptionsSetErrorHandlerExtR(options.get(), note_error, &memory);
+  TIFFOpenOptionsSetWarningHandlerExtR(options.get(), note_nothing, nullptr);
+  return {TIFFClientOpenExt("TIFF", "rm", &memory, read_bytes_of, write_nothing, seek_to, close_nothing, size_of,
+                            nullptr, nullptr, options.get()),
+          TIFFClose};
+}
+
+[[noreturn]] void refuse_tiff(const std::string& fact) {
+  throw corrupt_error(
+      concat("TIFF: ", fact, "; expected a whole picture of 1 to 16 bits, grey, RGB or with a palette"));
+}
+
+[[noreturn]] void refuse_tiff(const Memory& memory) {
+  refuse_tiff(memory.message.empty() ? "cannot be read" : memory.message);
+}
+
+struct TiffHeader {
+  uint32_t width = 0, height = 0;
+  uint16_t bits = 1, samples = 1, photometric = 0, planar = PLANARCONFIG_CONTIG, format = SAMPLEFORMAT_UINT;
+  uint16_t orientation = 1;
+  bool is_grey() const { return photometric == PHOTOMETRIC_MINISBLACK || photometric == PHOTOMETRIC_MINISWHITE; }
+};
+
+TiffHeader read_tiff_header(TIFF* file, std::span<const uint8_t> bytes, int64_t max_pixels) {
+  TiffHeader header;
+  if (TIFFGetField(file, TIFFTAG_IMAGEWIDTH, &header.width) == 0 ||
+      TIFFGetField(file, TIFFTAG_IMAGELENGTH, &header.height) == 0)
+    refuse_tiff("no width or height");
+  check_claim(header.height, header.width, bytes, max_pixels);
+  TIFFGetFieldDefaulted(file, TIFFTAG_BITSPERSAMPLE, &header.bits);
+  TIFFGetFieldDefaulted(file, TIFFTAG_SAMPLESPERPIXEL, &header.samples);
+  TIFFGetFieldDefaulted(file, TIFFTAG_PLANARCONFIG, &header.planar);
+  TIFFGetFieldDefaulted(file, TIFFTAG_SAMPLEFORMAT, &header.format);
+  TIFFGetFieldDefaulted(file, TIFFTAG_ORIENTATION, &header.orientation);
+  if (TIFFGetField(file, TIFFTAG_PHOTOMETRIC, &header.photometric) == 0)
+    refuse_tiff("it does not say what its levels mean");
+  if (header.format != SAMPLEFORMAT_UINT || header.bits > 16)
+    refuse_tiff(concat("levels of ", header.bits, " bits in sample format ", header.format));
+  return header;
+}
+
+/// The header of EXIF with nothing but the orientation; none for an upright picture.
+std::vector<uint8_t> exif_of_orientation(uint16_t orientation) {
+  if (orientation < 2 || orientation > 8) return {};
+  return {'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0, 0x12, 1, 3, 0, 1, 0, 0, 0, static_cast<uint8_t>(orientation),
+          0,   0,   0,  0, 0, 0, 0};
+}
+
+/// Grey or RGB of 8 or 16 bits, pixel by pixel: of the `samples` levels of each, the first 1 or 3 are kept.
+class LevelReader {
+ public:
+  LevelReader(TIFF* file, const TiffHeader& header, const Memory& memory)
+      : file_(file),
+        header_(header),
+        memory_(memory),
+        level_bytes_(header.bits / 8),
+        pixel_bytes_(level_bytes_ * header.samples),
+        kept_bytes_(level_bytes_ * (header.is_grey() ? 1 : 3)),
+        pixels_(size_t{header.height} * header.width * kept_bytes_) {}
+
+  std::vector<uint8_t> read() && {
+    TIFFIsTiled(file_) != 0 ? read_tiles() : read_rows();
+    if (header_.photometric == PHOTOMETRIC_MINISWHITE)
+      for (auto& byte : pixels_) byte = static_cast<uint8_t>(~byte);
+    return std::move(pixels_);
+  }
+
+ private:
+  void read_rows() {
+    std::vector<uint8_t> row(header_.width * pixel_bytes_);
+    if (TIFFScanlineSize(file_) != static_cast<tmsize_t>(row.size()))
+      refuse_tiff(concat("rows of ", TIFFScanlineSize(file_), " bytes"));
+    for (uint32_t y = 0; y < header_.height; ++y) {
+      if (TIFFReadScanline(file_, row.data(), y, 0) < 0) refuse_tiff(memory_);
+      put(row.data(), y, 0, header_.width);
+    }
+  }
+
+  void read_tiles() {
+    uint32_t tile_width = 0, tile_height = 0;
+    TIFFGetField(file_, TIFFTAG_TILEWIDTH, &tile_width);
+    TIFFGetField(file_, TIFFTAG_TILELENGTH, &tile_height);
+    // A tile may be larger than the picture, but not by much.
+    if (tile_height == 0 || tile_width == 0 || tile_height > header_.height + 1024 || tile_width > header_.width + 1024)
+      refuse_tiff(concat("tiles of ", tile_height, " x ", tile_width));
+    const size_t row_bytes = tile_width * pixel_bytes_;
+    std::vector<uint8_t> tile(row_bytes * tile_height);
+    if (TIFFTileSize(file_) != static_cast<tmsize_t>(tile.size())) refuse_tiff("tiles of another size");
+    for (uint32_t y = 0; y < header_.height; y += tile_height)
+      for (uint32_t x = 0; x < header_.width; x += tile_width) {
+        if (TIFFReadTile(file_, tile.data(), x, y, 0, 0) < 0) refuse_tiff(memory_);
+        for (uint32_t row = 0; row < std::min(tile_height, header_.height - y); ++row)
+          put(&tile[row * row_bytes], y + row, x, std::min(tile_width, header_.width - x));
+      }
+  }
+
+  void put(const uint8_t* pixel, uint32_t y, uint32_t x, uint32_t count) {
+    uint8_t* out = &pixels_[(size_t{y} * header_.width + x) * kept_bytes_];
+    for (uint32_t i = 0; i < count; ++i, pixel += pixel_bytes_, out += kept_bytes_)
+      std::memcpy(out, pixel, kept_bytes_);
+  }
+
+  TIFF* file_;
+  const TiffHeader& header_;
+  const Memory& memory_;
+  const size_t level_bytes_, pixel_bytes_, kept_bytes_;
+  std::vector<uint8_t> pixels_;
+};
+
+/// Whether the pixels are plain levels, of which alpha can be left out. libtiff itself multiplies colours by alpha.
+bool has_plain_levels(const TiffHeader& header) {
+  const bool is_rgb = header.photometric == PHOTOMETRIC_RGB && header.samples >= 3;
+  return (header.bits == 8 || header.bits == 16) && header.planar == PLANARCONFIG_CONTIG &&
+         (header.is_grey() || is_rgb) && header.samples <= 4;
+}
+
+/// Up to 8 bits in any form: as libtiff makes RGB of it, not turned.
+std::vector<uint8_t> read_as_rgb(TIFF* file, const TiffHeader& header, const Memory& memory) {
+  std::array<char, 1024> reason{};
+  if (TIFFRGBAImageOK(file, reason.data()) == 0) refuse_tiff(reason.data());
+  const size_t pixel_count = size_t{header.height} * header.width, channels = header.is_grey() ? 1 : 3;
+  std::vector<uint32_t> raster(pixel_count);
+  // With ORIENTATION_TOPLEFT libtiff would turn some orientations and not others. The raster begins at the top.
+  const int orientation = header.orientation >= 1 && header.orientation <= 8 ? header.orientation : ORIENTATION_TOPLEFT;
+  if (TIFFReadRGBAImageOriented(file, header.width, header.height, raster.data(), orientation, 1) == 0)
+    refuse_tiff(memory);
+  std::vector<uint8_t> pixels(pixel_count * channels);
+  for (size_t i = 0; i < pixel_count; ++i) {
+    pixels[i * channels] = static_cast<uint8_t>(TIFFGetR(raster[i]));
+    if (channels == 1) continue;
+    pixels[i * 3 + 1] = static_cast<uint8_t>(TIFFGetG(raster[i]));
+    pixels[i * 3 + 2] = static_cast<uint8_t>(TIFFGetB(raster[i]));
+  }
+  return pixels;
+}
+
+}  // namespace
+
+ForeignPicture decode_tiff(std::span<const uint8_t> bytes, int64_t max_pixels) {
+  Memory memory{.bytes = bytes, .message = {}};
+  const TiffFile file = open_tiff(memory);
+  if (!file) refuse_tiff(memory);
+  const TiffHeader header = read_tiff_header(file.get(), bytes, max_pixels);
+  const bool is_plain = has_plain_levels(header);
+  if (!is_plain && (header.bits > 8 || (header.photometric == PHOTOMETRIC_RGB && header.samples > 3)))
+    refuse_tiff(concat(header.samples, " samples of ", header.bits, " bits per pixel in planar configuration ",
+                       header.planar, " and photometric interpretation ", header.photometric));
+  ForeignPicture picture{
+      .extent = {static_cast<int>(header.height), static_cast<int>(header.width), header.is_grey() ? 1 : 3},
+      .bit_depth = header.bits == 16 ? 16 : 8,
+      .pixels = {},
+      .exif = exif_of_orientation(header.orientation)};
+  picture.pixels = is_plain ? LevelReader(file.get(), header, memory).read() : read_as_rgb(file.get(), header, memory);
+  if (!memory.message.empty()) refuse_tiff(memory);
+  return picture;
+}
+
+}  // namespace penstock::detail

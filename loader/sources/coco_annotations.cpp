@@ -1,0 +1,267 @@
+// CocoAnnotations: records of images, categories and annotations.
+#include "loader/sources/coco_annotations.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "core/error.h"
+#include "core/regular_file.h"
+#include "core/text.h"
+#include "loader/files/strict_json.h"
+#include "loader/import/json_records.h"
+#include "loader/sources/picture_files.h"
+
+namespace penstock::detail {
+namespace {
+
+constexpr uint64_t kMaxJsonBytes = uint64_t{1} << 32;
+
+template <class Number>
+void append_number(FieldValue& bytes, Number number) {
+  const auto* first = reinterpret_cast<const uint8_t*>(&number);
+  bytes.insert(bytes.end(), first, first + sizeof number);
+}
+
+int64_t whole_of(const nlohmann::json& record, const char* key, const std::string& where) {
+  const auto found = record.find(key);
+  if (found == record.end() || !found->is_number_integer())
+    throw corrupt_error(concat(where, ": ", key, " is ", found == record.end() ? "missing" : shortened(found->dump()),
+                               "; expected a whole number"));
+  return found->get<int64_t>();
+}
+
+/// The finite numbers of an array.
+std::vector<double> numbers_of(const nlohmann::json& value, const char* key, const std::string& where) {
+  std::vector<double> numbers;
+  if (value.is_array())
+    for (const auto& item : value)
+      if (item.is_number() && std::isfinite(item.get<double>())) numbers.push_back(item.get<double>());
+  if (!value.is_array() || numbers.size() != value.size())
+    throw corrupt_error(
+        concat(where, ": ", key, " is ", shortened(value.dump()), "; expected a list of finite numbers"));
+  return numbers;
+}
+
+/// Pairs of left_x and right_x.
+std::vector<std::pair<int, int>> left_right_pairs(const std::vector<std::string>& names) {
+  std::vector<std::pair<int, int>> pairs;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (!names[i].starts_with("left")) continue;
+    const auto right = std::find(names.begin(), names.end(), "right" + names[i].substr(4));
+    if (right != names.end()) pairs.emplace_back(static_cast<int>(i), static_cast<int>(right - names.begin()));
+  }
+  return pairs;
+}
+
+}  // namespace
+
+CocoAnnotations::CocoAnnotations(const std::vector<std::filesystem::path>& files, const CocoOptions& options)
+    : options_(options) {
+  for (const auto& file : files) {
+    file_ = file.string();
+    read_file(file, &file == &files.front());
+  }
+  sort_pictures();
+}
+
+void CocoAnnotations::read_file(const std::filesystem::path& file, bool is_first) {
+  const auto bytes = penstock::read_file(file, kMaxJsonBytes);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::vector<Json> categories;
+  // Annotations may come before the images in the file, so that it is read twice.
+  for_each_record(text, file_, [&](const std::string& key, const Json& record) {
+    if (key == "images" && is_first) add_picture(record);
+    if (key == "categories") categories.push_back(record);
+  });
+  read_categories(categories);
+  objects_.resize(pictures_.size());
+  for_each_record(text, file_, [&](const std::string& key, const Json& record) {
+    if (key == "annotations") add_annotation(record);
+  });
+}
+
+void CocoAnnotations::read_categories(const std::vector<Json>& records) {
+  for (const auto& record : records) {
+    const int64_t id = whole_of(record, "id", concat(file_, ": categories"));
+    label_of_category_[id] = id;
+    const auto names = record.find("keypoints");
+    if (names == record.end()) continue;
+    std::vector<std::string> found;
+    for (const auto& name : *names) found.push_back(name.is_string() ? name.get<std::string>() : "");
+    if (!keypoint_names_.empty() && keypoint_names_ != found)
+      throw corrupt_error(concat(file_, ": categories have different key points; expected the same in all"));
+    keypoint_names_ = found;
+  }
+  if (options_.are_ids) return;
+  int64_t next = 0;
+  for (auto& [id, label] : label_of_category_) label = next++;
+}
+
+void CocoAnnotations::add_picture(const Json& record) {
+  Picture picture;
+  picture.id = whole_of(record, "id", concat(file_, ": images"));
+  const std::string where = concat(file_, ": image ", picture.id);
+  const int64_t height = whole_of(record, "height", where), width = whole_of(record, "width", where);
+  const auto name = record.find("file_name");
+  if (name != record.end() && name->is_string()) picture.file = name->get<std::string>();
+  if (!is_plain_path(picture.file))
+    throw corrupt_error(
+        concat(where, ": file_name is ", in_quotes(picture.file), "; expected a path below the pictures' folder"));
+  if (height < 1 || width < 1 || height > 65535 || width > 65535)
+    throw corrupt_error(concat(where, ": ", height, " x ", width, " pixels; expected sides from 1 to 65535"));
+  picture.height = static_cast<int>(height);
+  picture.width = static_cast<int>(width);
+  if (!picture_of_id_.emplace(picture.id, pictures_.size()).second)
+    throw corrupt_error(concat(where, ": the id comes twice; expected it once"));
+  pictures_.push_back(std::move(picture));
+}
+
+void CocoAnnotations::add_annotation(const Json& record) {
+  const int64_t id = whole_of(record, "image_id", concat(file_, ": annotations"));
+  const auto found = picture_of_id_.find(id);
+  if (found == picture_of_id_.end())
+    throw corrupt_error(concat(file_, ": an annotation of image ", id, "; expected one of \"images\""));
+  Objects& objects = objects_[found->second];
+  if (const auto caption = record.find("caption"); caption != record.end() && caption->is_string()) {
+    std::string text = caption->get<std::string>();
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    if (!objects.captions.empty()) objects.captions += '\n';
+    objects.captions += text;
+    has_captions_ = true;
+  }
+  if (record.contains("bbox")) add_object(record, objects, pictures_[found->second]);
+}
+
+void CocoAnnotations::add_object(const Json& record, Objects& objects, const Picture& picture) {
+  const std::string where = concat(file_, ": image ", picture.id);
+  if (!object_file_.empty() && object_file_ != file_)
+    throw config_error(
+        concat("source coco: boxes in ", object_file_, " and ", file_, "; expected one file with boxes"));
+  object_file_ = file_;
+  const auto box = numbers_of(record["bbox"], "bbox", where);
+  if (box.size() != 4)
+    throw corrupt_error(concat(where, ": bbox has ", box.size(), " numbers; expected x, y, width and height"));
+  for (const double edge : {box[0], box[1], box[0] + box[2], box[1] + box[3]})
+    append_number(objects.boxes, static_cast<float>(edge));
+  const int64_t category = whole_of(record, "category_id", where);
+  const auto label = label_of_category_.find(category);
+  if (label == label_of_category_.end())
+    throw corrupt_error(concat(where, ": category_id is ", category, "; expected one of \"categories\""));
+  append_number(objects.labels, label->second);
+  const auto area = record.find("area");
+  append_number(objects.area,
+                static_cast<float>(area != record.end() && area->is_number() ? area->get<double>() : box[2] * box[3]));
+  const auto crowd = record.find("iscrowd");
+  const bool is_crowd =
+      crowd != record.end() &&
+      (crowd->is_boolean() ? crowd->get<bool>() : crowd->is_number_integer() && crowd->get<int64_t>() != 0);
+  append_number(objects.crowd, static_cast<uint8_t>(is_crowd));
+  if (!keypoint_names_.empty()) add_keypoints(record, objects);
+  if (options_.has_masks) add_mask(record, objects, picture);
+  has_masks_ |= options_.has_masks && record.contains("segmentation");
+}
+
+void CocoAnnotations::add_keypoints(const Json& record, Objects& objects) const {
+  const size_t count = 3 * keypoint_names_.size();
+  std::vector<double> numbers(count);
+  if (record.contains("keypoints")) numbers = numbers_of(record["keypoints"], "keypoints", file_);
+  if (numbers.size() != count)
+    throw corrupt_error(concat(file_, ": ", numbers.size(), " numbers of key points; expected ", count));
+  for (const double number : numbers) append_number(objects.keypoints, static_cast<float>(number));
+}
+
+void CocoAnnotations::add_mask(const Json& record, Objects& objects, const Picture& picture) const {
+  InstanceMask& mask = objects.masks.emplace_back();
+  const auto found = record.find("segmentation");
+  if (found == record.end()) return;
+  const std::string where = concat(file_, ": image ", picture.id);
+  if (found->is_array()) {
+    for (const auto& item : *found) {
+      const auto numbers = numbers_of(item, "segmentation", where);
+      if (numbers.size() % 2 != 0)
+        throw corrupt_error(concat(where, ": a polygon of ", numbers.size(), " numbers; expected pairs"));
+      auto& polygon = mask.polygons.emplace_back();
+      for (size_t i = 0; i < numbers.size(); i += 2)
+        polygon.push_back({static_cast<float>(numbers[i]), static_cast<float>(numbers[i + 1])});
+    }
+    return;
+  }
+  const auto counts = found->find("counts"), size = found->find("size");
+  if (!found->is_object() || counts == found->end() || size == found->end())
+    throw corrupt_error(
+        concat(where, ": segmentation is ", shortened(found->dump()), "; expected polygons, or counts with a size"));
+  if (numbers_of(*size, "size", where) != std::vector<double>{double(picture.height), double(picture.width)})
+    throw corrupt_error(concat(where, ": a mask of size ", size->dump(), "; expected ", picture.height, " x ",
+                               picture.width, ", as the picture"));
+  try {
+    if (counts->is_string()) {
+      mask.runs = runs_of_coco(counts->get_ref<const std::string&>());
+    } else {
+      for (const double run : numbers_of(*counts, "counts", where)) {
+        if (run < 0 || run > 0xFFFFFFFFU || run != std::floor(run))
+          throw corrupt_error(concat("a run of ", run, " pixels; expected a whole number"));
+        mask.runs.push_back(static_cast<uint32_t>(run));
+      }
+    }
+  } catch (const Error& error) {
+    throw Error(error.kind(), concat(where, ": ", error.what()));
+  }
+  const uint64_t sum = std::accumulate(mask.runs.begin(), mask.runs.end(), uint64_t{0});
+  if (sum != static_cast<uint64_t>(picture.height) * static_cast<uint64_t>(picture.width))
+    throw corrupt_error(concat(where, ": runs of ", sum, " pixels; expected ", picture.height, " x ", picture.width));
+}
+
+void CocoAnnotations::sort_pictures() {
+  std::vector<Picture> pictures;
+  std::vector<Objects> objects;
+  for (const auto& [id, place] : picture_of_id_) {
+    pictures.push_back(std::move(pictures_[place]));
+    objects.push_back(std::move(objects_[place]));
+  }
+  pictures_ = std::move(pictures);
+  objects_ = std::move(objects);
+  picture_of_id_.clear();
+}
+
+std::vector<FieldType> CocoAnnotations::fields() const {
+  constexpr int64_t kAny = FieldType::kVariable;
+  std::vector<FieldType> types{{.name = "image_id", .dtype = Dtype::kI64}};
+  if (!object_file_.empty()) {
+    types.push_back({.name = "boxes", .kind = FieldKind::kBoxes, .shape = {kAny, 4}});
+    types.push_back(
+        {.name = "labels", .kind = FieldKind::kLabels, .dtype = Dtype::kI64, .shape = {kAny}, .of = "boxes"});
+    types.push_back({.name = "area", .shape = {kAny}, .of = "boxes"});
+    types.push_back({.name = "iscrowd", .dtype = Dtype::kU8, .shape = {kAny}, .of = "boxes"});
+    if (!keypoint_names_.empty())
+      types.push_back({.name = "keypoints",
+                       .kind = FieldKind::kKeypoints,
+                       .shape = {kAny, static_cast<int64_t>(keypoint_names_.size()), 3},
+                       .of = "boxes",
+                       .swapped = left_right_pairs(keypoint_names_)});
+    if (has_masks_)
+      types.push_back(
+          {.name = "masks", .kind = FieldKind::kInstances, .dtype = Dtype::kU8, .shape = {kAny}, .of = "boxes"});
+  }
+  if (has_captions_)
+    types.push_back({.name = "captions", .kind = FieldKind::kText, .dtype = Dtype::kU8, .shape = {kAny}});
+  return types;
+}
+
+std::vector<FieldValue> CocoAnnotations::values(uint64_t picture) const {
+  const Objects& objects = objects_[picture];
+  std::vector<FieldValue> values(1);
+  append_number(values[0], pictures_[picture].id);
+  if (!object_file_.empty()) {
+    values.insert(values.end(), {objects.boxes, objects.labels, objects.area, objects.crowd});
+    if (!keypoint_names_.empty()) values.push_back(objects.keypoints);
+    if (has_masks_) values.push_back(pack_instances(objects.masks));
+  }
+  if (has_captions_) values.emplace_back(objects.captions.begin(), objects.captions.end());
+  return values;
+}
+
+std::string CocoAnnotations::where(uint64_t picture) const { return concat(file_, ": image ", pictures_[picture].id); }
+
+}  // namespace penstock::detail

@@ -1,0 +1,268 @@
+// ListSource: rows to samples.
+#include "loader/sources/lists/list_source.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/sources/class_list.h"
+#include "loader/sources/lists/list_fields.h"
+#include "loader/sources/picture_files.h"
+#include "loader/sources/split_names.h"
+
+namespace penstock::detail {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+/// What the keys of the spec say about the columns of a table.
+struct Columns {
+  std::string path, label, split;  // label, split: "" for none
+  std::vector<ListField> fields;
+  bool has_sizes = false;
+};
+
+bool has_column(const Table& table, const std::string& column) {
+  const auto& columns = table.columns();
+  const std::string outer = column.substr(0, column.find('.'));
+  return std::any_of(columns.begin(), columns.end(), [&](const auto& name) { return name == column || name == outer; });
+}
+
+/// The column that `key` names; of `usual` the first one that is there, if it does not.
+std::string column_of(const Spec& spec, const Table& table, const std::string& key,
+                      const std::vector<std::string>& usual) {
+  const std::string given = spec.get(key, "");
+  if (given == "none") return "";
+  if (given.empty()) {
+    for (const auto& name : usual)
+      if (has_column(table, name)) return name;
+    return "";
+  }
+  if (has_column(table, given)) return given;
+  throw config_error(concat(spec.where(), ": ", key, " is ", in_quotes(given), "; expected one of the columns ",
+                            join(table.columns())));
+}
+
+std::vector<std::string> columns_of(const Spec& spec, const Table& table, const std::string& key) {
+  const std::string text = spec.get(key, "");
+  if (text.empty() || text == "none") return {};
+  auto names = penstock::split(text, ':');
+  for (const auto& name : names)
+    if (!has_column(table, name))
+      throw config_error(concat(spec.where(), ": ", key, " has ", in_quotes(name), "; expected some of the columns ",
+                                join(table.columns()), ", separated by ':'"));
+  return names;
+}
+
+Columns read_columns(const Spec& spec, const Table& table) {
+  Columns columns{.path = column_of(spec, table, "path", {"path", "file_name", "image", "filename", "file"}),
+                  .label = column_of(spec, table, "label", {"label"}),
+                  .split = column_of(spec, table, "split", {}),
+                  .fields = {}};
+  if (columns.path.empty())
+    throw config_error(concat(spec.where(),
+                              ": no column path, file_name, image, filename or file; expected path=COLUMN, one of ",
+                              join(table.columns())));
+  std::vector<std::string> used{columns.path, columns.label, columns.split};
+  const auto add = [&](const std::string& key, ColumnUse use) {
+    for (auto& name : columns_of(spec, table, key)) {
+      const bool is_known = std::any_of(columns.fields.begin(), columns.fields.end(),
+                                        [&](const ListField& field) { return field.column() == name; });
+      if (is_known)
+        throw config_error(
+            concat(spec.where(), ": ", key, " has ", in_quotes(name), ", which another key has; expected it once"));
+      used.push_back(name);
+      columns.fields.emplace_back(std::move(name), use);
+    }
+  };
+  add("number", ColumnUse::kNumber);
+  add("text", ColumnUse::kText);
+  add("labels", ColumnUse::kLabels);
+  add("boxes", ColumnUse::kBoxes);
+  add("mask", ColumnUse::kMask);
+  add("picture", ColumnUse::kPicture);
+  const std::string format = spec.get("box-format", "xyxy");
+  if (format != "xyxy" && format != "xywh")
+    throw config_error(concat(spec.where(), ": box-format is ", in_quotes(format), "; expected xyxy or xywh"));
+  columns.has_sizes = format == "xywh";
+  if (spec.has("fields")) {
+    add("fields", ColumnUse::kGuessed);
+    return columns;
+  }
+  for (const auto& name : table.columns()) {
+    const auto is_it = [&](const std::string& other) { return other == name || other.starts_with(name + "."); };
+    if (std::none_of(used.begin(), used.end(), is_it)) columns.fields.emplace_back(name, ColumnUse::kGuessed);
+  }
+  return columns;
+}
+
+class ListSource final : public Source {
+ public:
+  ListSource(const Spec& spec, ListFile list, std::unique_ptr<const Table> table, const std::string& split)
+      : list_(std::move(list)), table_(std::move(table)), columns_(read_columns(spec, *table_)) {
+    read_rows(split);
+    const auto boxes = std::find_if(columns_.fields.begin(), columns_.fields.end(),
+                                    [](const ListField& field) { return field.use() == ColumnUse::kBoxes; });
+    for (const auto& field : columns_.fields) {
+      types_.push_back(field.type(boxes == columns_.fields.end() ? "" : boxes->column()));
+      check_field_type(types_.back(), spec.where());
+    }
+  }
+
+  uint64_t size() const override { return rows_.size(); }
+  std::vector<std::string> class_names() const override { return classes_.names(); }
+  int64_t label(uint64_t index) const override { return classes_.label(rows_[index]); }
+  std::vector<FieldType> fields() const override { return types_; }
+
+  SourceSample read(uint64_t index) const override {
+    const auto row = table_->row(rows_[index]);
+    const std::string where = place_of(rows_[index]);
+    SourceSample sample = read_picture(file_of(path_of(row, where)));
+    for (const auto& field : columns_.fields)
+      sample.fields.push_back(field.value(row, where, list_.root, columns_.has_sizes));
+    return sample;
+  }
+
+  std::string fingerprint() const override {
+    Fingerprint fingerprint;
+    fingerprint.add(list_.file);
+    for (const uint64_t row : rows_) {
+      const auto cells = table_->row(row);
+      fingerprint.add(file_of(path_of(cells, "")));
+      for (const auto& field : columns_.fields)
+        if (field.is_path()) fingerprint.add(list_.root / field.path(cells, ""));
+    }
+    return fingerprint.text();
+  }
+
+  std::string where(uint64_t index) const override {
+    return file_of(path_of(table_->row(rows_[index]), place_of(rows_[index]))).string();
+  }
+
+  /// An absolute path becomes one below the output, too.
+  std::string path(uint64_t index) const override {
+    const fs::path path = path_of(table_->row(rows_[index]), place_of(rows_[index]));
+    if (!path.is_absolute()) return path.string();
+    const fs::path below = path.lexically_relative(fs::absolute(list_.root));
+    return is_plain_path(below.string()) ? below.string() : path.relative_path().string();
+  }
+
+ private:
+  struct Place {
+    uint64_t row;
+    uint32_t class_number;
+  };
+
+  fs::path file_of(const std::string& path) const { return list_.root / path; }
+
+  /// The path in a row: below the list's folder, or absolute.
+  std::string path_of(const Json& row, const std::string& where) const {
+    std::string path = text_cell(row, columns_.path, where);
+    if (is_plain_path(fs::path(path).relative_path().string())) return path;
+    throw corrupt_error(concat(where, ": path is ", in_quotes(path), "; expected a file, without '..'"));
+  }
+
+  void read_rows(const std::string& split) {
+    std::unordered_map<std::string, Place> places;  // of every path
+    const bool is_classless = columns_.label.empty();
+    for (uint64_t i = 0; i < table_->size(); ++i) {
+      const auto row = table_->row(i);
+      const std::string where = place_of(i);
+      const uint32_t class_number = is_classless ? 0 : classes_.add(text_cell(row, columns_.label, where));
+      for (auto& field : columns_.fields) field.see(row, where);
+      if (!is_of_split(row, where, split)) continue;
+      check_files(row, where);
+      const auto [seen, is_new] = places.emplace(path_of(row, where), Place{i, class_number});
+      if (!is_new && seen->second.class_number != class_number)
+        throw corrupt_error(concat(table_->where(i), ": ", in_quotes(seen->first), " has another ", columns_.label,
+                                   " than in ", table_->where(seen->second.row), "; expected one label"));
+      rows_.push_back(i);
+    }
+    classes_.finish(list_.file.string());
+  }
+
+  /// As Table::where(), which counts lines, but without a search through the file for every row.
+  std::string place_of(uint64_t row) const { return concat(list_.file.string(), ": row ", row + 1); }
+
+  bool is_of_split(const Json& row, const std::string& where, const std::string& split) const {
+    if (columns_.split.empty()) return true;
+    const std::string name = text_cell(row, columns_.split, where);
+    for (const char* known : {"train", "test", "all"}) {
+      const auto names = split_names(known);
+      if (std::find(names.begin(), names.end(), name) != names.end()) return split == "all" || split == known;
+    }
+    throw corrupt_error(concat(where, ": ", columns_.split, " is ", in_quotes(name),
+                               "; expected train, test, val, valid or validation"));
+  }
+
+  void check_files(const Json& row, const std::string& where) const {
+    const auto check = [&](const fs::path& file) {
+      if (!fs::is_regular_file(file))
+        throw io_error(concat(where, ": ", file.string(), " is not there; expected the file that the list names"));
+    };
+    check(file_of(path_of(row, where)));
+    for (const auto& field : columns_.fields)
+      if (field.is_path()) check(list_.root / field.path(row, where));
+  }
+
+  ListFile list_;
+  std::unique_ptr<const Table> table_;
+  Columns columns_;
+  std::vector<FieldType> types_;
+  std::vector<uint64_t> rows_;  // one entry per sample
+  ClassList classes_;           // of all rows, so that a label means the same in every split
+};
+
+}  // namespace
+
+std::vector<std::string> list_keys(const std::vector<std::string>& more) {
+  std::vector<std::string> keys{"path",   "label", "split",      "fields", "number", "text",
+                                "labels", "boxes", "box-format", "mask",   "picture"};
+  keys.insert(keys.end(), more.begin(), more.end());
+  return keys;
+}
+
+std::string list_help() {
+  return "path=COLUMN of the picture's file (path, file_name, image, filename or file), label=COLUMN of the class, or "
+         "none (label), split=COLUMN that says train or test, fields=A:B other columns to keep, or none (all): "
+         "numbers, "
+         "lists of numbers or text, whichever all of its values are; number=A:B, text=A:B, labels=A:B (whole "
+         "numbers), boxes=A (with box-format=xyxy or xywh), mask=A and picture=A (files) say what a column is";
+}
+
+ListFile find_list(const Spec& spec, const fs::path& input, const std::string& split, const std::string& ending) {
+  const std::string name = spec.get("file", "");
+  if (input.empty())
+    throw config_error(concat(spec.where(), ": no input; expected --input DIR or FILE (shardprep) or --data ",
+                              spec.name(), ":DIR (train)"));
+  if (fs::is_regular_file(input)) {
+    if (!name.empty())
+      throw config_error(concat(spec.where(), ": file is ", in_quotes(name), " with the input ", input.string(),
+                                ", a file; expected one of both"));
+    return {input, input.parent_path()};
+  }
+  if (!fs::is_directory(input))
+    throw io_error(concat(input.string(), ": no such folder or file; expected the input of ", spec.where()));
+  if (!name.empty()) {
+    if (!fs::is_regular_file(input / name))
+      throw io_error(concat((input / name).string(), ": is not there; expected the file of ", spec.where()));
+    return {input / name, (input / name).parent_path()};
+  }
+  if (const auto found = split_entry(input, split, ending)) return {*found, input};
+  std::vector<fs::path> others;
+  for (const auto& entry : fs::directory_iterator(input))
+    if (entry.is_regular_file() && entry.path().extension() == ending) others.push_back(entry.path());
+  if (others.size() == 1 && (split != "test" || spec.has("split"))) return {others[0], input};
+  throw io_error(concat(input.string(), ": ", others.size(), " files *", ending, ", none of them called ",
+                        join(split_names(split), " or "), "; expected one of these, or file=NAME"));
+}
+
+std::unique_ptr<Source> make_list_source(const Spec& spec, ListFile list, std::unique_ptr<const Table> table,
+                                         const std::string& split) {
+  return std::make_unique<ListSource>(spec, std::move(list), std::move(table), split);
+}
+
+}  // namespace penstock::detail

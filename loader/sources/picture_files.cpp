@@ -1,0 +1,118 @@
+// Picture files: found, read, and made into samples.
+#include "loader/sources/picture_files.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+
+#include "core/error.h"
+#include "core/regular_file.h"
+#include "core/text.h"
+#include "loader/codecs/codec.h"
+#include "loader/files/checksum.h"
+#include "loader/files/input_file.h"
+#include "loader/import/mask_png.h"
+#include "loader/import/picture_formats.h"
+
+namespace penstock::detail {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The largest file that is read. A PNG takes up to 8 bytes per pixel (four channels of 16 bits, not compressed) and
+/// may have up to kMaxPixels of them; a ninth byte per pixel is for metadata. That is 2.4 GB.
+constexpr uint64_t kMaxPictureBytes = 9 * uint64_t{kMaxPixels};
+
+/// Runs `body` on the file's bytes, and puts the file's name before what it throws.
+template <class Body>
+auto with_file(const fs::path& path, const Body& body) {
+  auto bytes = read_file(path, kMaxPictureBytes);
+  try {
+    return body(std::move(bytes));
+  } catch (const Error& error) {
+    throw Error(error.kind(), concat(path.string(), ": ", error.what()));
+  }
+}
+
+}  // namespace
+
+bool is_picture(const fs::path& path) {
+  if (is_picture_name(path)) return true;
+  std::array<char, 16> first{};
+  std::ifstream file(path, std::ios::binary);
+  file.read(first.data(), first.size());
+  const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(first.data()),
+                                       static_cast<size_t>(file.gcount()));
+  try {
+    detect_encoding(bytes.first(std::min<size_t>(bytes.size(), 8)));
+    return true;
+  } catch (const Error&) {
+    const auto* format = foreign_format_of(bytes);
+    return format != nullptr && std::string_view(format->name) != "BMP";  // whose two letters begin texts, too
+  }
+}
+
+std::vector<fs::path> files_below(const fs::path& folder, uint64_t& ignored_count) {
+  std::vector<fs::path> files;
+  const auto end = fs::recursive_directory_iterator();
+  for (auto at = fs::recursive_directory_iterator(folder); at != end; ++at) {
+    const bool is_hidden = at->path().filename().native()[0] == '.',
+               is_folder = at->is_directory() && !at->is_symlink();
+    if (is_hidden && is_folder) at.disable_recursion_pending();
+    if (is_hidden && (is_folder || at->is_regular_file()))
+      ++ignored_count;
+    else if (at->is_regular_file())
+      files.push_back(at->path());
+    else if (is_picture_name(at->path()))
+      throw io_error(concat(at->path().string(), ": no regular file; expected a picture, as its name says"));
+    else if (!is_folder)
+      ++ignored_count;
+  }
+  std::sort(files.begin(), files.end(), [](const fs::path& a, const fs::path& b) { return a.native() < b.native(); });
+  return files;
+}
+
+SourceSample picture_sample(std::vector<uint8_t> bytes) {
+  const auto* format = foreign_format_of(bytes);
+  const bool is_converted = format != nullptr;
+  if (is_converted) bytes = to_png(format->decode(bytes, kMaxPixels));
+  const Encoding encoding = detect_encoding(bytes);
+  const Extent extent = codec_for(encoding).probe(bytes);
+  return {.bytes = std::move(bytes), .encoding = encoding, .extent = extent, .is_converted = is_converted};
+}
+
+SourceSample read_picture(const fs::path& path) {
+  return with_file(path, [](std::vector<uint8_t> bytes) { return picture_sample(std::move(bytes)); });
+}
+
+FieldValue mask_value(std::vector<uint8_t> bytes) { return grey_mask_png(std::move(bytes)); }
+
+FieldValue read_mask(const fs::path& path) {
+  return with_file(path, [](std::vector<uint8_t> bytes) { return mask_value(std::move(bytes)); });
+}
+
+FieldValue read_second_picture(const fs::path& path) {
+  return with_file(path, [](std::vector<uint8_t> bytes) {
+    auto sample = picture_sample(std::move(bytes));
+    if (sample.encoding != Encoding::kPng)
+      throw corrupt_error(concat("is a ", codec_traits(sample.encoding).name,
+                                 "; expected a PNG, WebP, TIFF, GIF or BMP for a field of kind picture"));
+    return sample.bytes;
+  });
+}
+
+void Fingerprint::add(const fs::path& file) { add_text(file_fingerprint(file)); }
+
+void Fingerprint::add_text(const std::string& added) {
+  const std::string text = hash_ + added;
+  hash_ = xxh3_hex({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+}
+
+bool is_plain_path(const std::string& text) {
+  const fs::path path(text);
+  if (path.empty() || path.is_absolute() || !path.has_filename() || text.find('\0') != std::string::npos) return false;
+  return std::none_of(path.begin(), path.end(),
+                      [](const fs::path& part) { return part == ".." || part == "." || part.empty(); });
+}
+
+}  // namespace penstock::detail

@@ -1,0 +1,53 @@
+// Picture files: what sources share that read a file per sample.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "loader/files/field.h"
+#include "loader/sources/source.h"
+
+namespace penstock::detail {
+
+/// Whether a file is a picture by its first bytes or by its name. The name counts so that a broken file called .jpg is
+/// not silently skipped.
+bool is_picture(const std::filesystem::path& path);
+
+/// The regular files below `folder`, at any depth, sorted by bytes. Counts hidden files (other programs' leftovers) and
+/// what is neither file nor folder (pipes, dangling links, and links to folders, which are not followed). Throws
+/// io_error for a picture's name on anything that is not a regular file.
+std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder, uint64_t& ignored_count);
+
+/// A file's bytes as a sample: JPEG and PNG as they are, foreign formats as a PNG with the same pixels. Errors:
+/// corrupt_error, which names no file.
+SourceSample picture_sample(std::vector<uint8_t> bytes);
+
+/// The same for a file. Errors: io_error, corrupt_error, which name the file.
+SourceSample read_picture(const std::filesystem::path& path);
+
+/// A mask file for a field of kind mask: a PNG with a grey level per pixel. A palette's numbers become the levels,
+/// never its colours; a grey PNG stays as it is. Errors: corrupt_error, also for colours, naming no file.
+FieldValue mask_value(std::vector<uint8_t> bytes);
+FieldValue read_mask(const std::filesystem::path& path);
+
+/// A PNG for a field of kind picture. JPEGs are refused: their pixels would not be stored losslessly and small.
+FieldValue read_second_picture(const std::filesystem::path& path);
+
+/// The file_fingerprint() of many files, as one short text that depends on their order.
+class Fingerprint {
+ public:
+  void add(const std::filesystem::path& file);
+  void add_text(const std::string& text);
+  const std::string& text() const { return hash_; }
+
+ private:
+  std::string hash_;  // chained, because a text of all names would be larger than everything else that pack() holds
+};
+
+/// Whether `path`, as a list or an archive has it, is a plain one below its folder: not absolute, without `..`, empty
+/// parts and zeros.
+bool is_plain_path(const std::string& path);
+
+}  // namespace penstock::detail

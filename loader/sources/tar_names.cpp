@@ -1,0 +1,87 @@
+// The names in WebDataset's tars.
+#include "loader/sources/tar_names.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cstdint>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace penstock::detail {
+namespace {
+
+constexpr size_t kMaxNames = 1000000;
+
+/// The numbers of "000..009", with the zeros of the first one.
+std::vector<std::string> numbers_in(const std::string& where, const std::string& text) {
+  const size_t dots = std::min(text.find(".."), text.size());
+  uint64_t first = 0, last = 0;
+  const std::string low = text.substr(0, dots), high = text.substr(std::min(dots + 2, text.size()));
+  const auto is_number = [](const std::string& digits, uint64_t& number) {
+    const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    return code == std::errc() && end == digits.data() + digits.size();
+  };
+  const bool is_range = is_number(low, first) && is_number(high, last) && first <= last && last - first < kMaxNames;
+  if (!is_range)
+    throw config_error(concat(where, ": shards has ", in_quotes("{" + text + "}"),
+                              "; expected {FIRST..LAST} with up to ", kMaxNames, " numbers"));
+  std::vector<std::string> numbers;
+  for (uint64_t number = first; number <= last; ++number) {
+    const std::string digits = std::to_string(number);
+    numbers.push_back(std::string(low.size() - std::min(low.size(), digits.size()), '0') + digits);
+  }
+  return numbers;
+}
+
+}  // namespace
+
+std::pair<std::string, std::string> key_and_ending(const std::string& path) {
+  const size_t name = path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1;
+  const size_t dot = path.find('.', name);
+  if (dot == std::string::npos || dot == name) return {path, ""};
+  std::string ending = path.substr(dot + 1);
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  const size_t begin = path.starts_with("./") ? 2 : 0;
+  return {path.substr(begin, dot - begin), ending};
+}
+
+bool has_last_ending(std::string_view ending, std::string_view last) {
+  return ending == last ||
+         (ending.size() > last.size() && ending.ends_with(last) && ending[ending.size() - last.size() - 1] == '.');
+}
+
+bool is_pickle_ending(std::string_view ending) {
+  constexpr std::array<std::string_view, 5> kPickles{"pyd", "pickle", "pkl", "pth", "pt"};
+  return std::any_of(kPickles.begin(), kPickles.end(), [&](auto pickle) { return has_last_ending(ending, pickle); });
+}
+
+std::vector<std::string> field_names(const std::vector<std::string>& endings) {
+  std::vector<std::string> names;
+  for (const auto& ending : endings) names.push_back(ending.substr(0, ending.rfind('.')));
+  auto result = names;
+  for (size_t i = 0; i < names.size(); ++i)
+    if (std::count(names.begin(), names.end(), names[i]) > 1) result[i] = endings[i];
+  return result;
+}
+
+std::vector<std::string> expand_braces(const std::string& where, const std::string& pattern) {
+  const size_t open = pattern.find('{'), close = pattern.find('}');
+  if (open == std::string::npos && close == std::string::npos) return {pattern};
+  if (open == std::string::npos || close == std::string::npos || close < open || pattern.find('{', open + 1) < close)
+    throw config_error(concat(where, ": shards is ", in_quotes(pattern), "; expected braces in pairs, as {000..009}"));
+  std::vector<std::string> names;
+  const auto rests = expand_braces(where, pattern.substr(close + 1));
+  for (const auto& choice : numbers_in(where, pattern.substr(open + 1, close - open - 1)))
+    for (const auto& rest : rests) {
+      if (names.size() >= kMaxNames)
+        throw config_error(concat(where, ": shards is ", in_quotes(pattern), "; expected up to ", kMaxNames, " names"));
+      names.push_back(pattern.substr(0, open) + choice + rest);
+    }
+  return names;
+}
+
+}  // namespace penstock::detail

@@ -1,0 +1,28 @@
+// The names in WebDataset's tars: keys, endings and patterns.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace penstock::detail {
+
+/// "a/b.seg.png" -> "a/b" and "seg.png", in lower case. The ending is "" for a file without one and for a hidden file.
+std::pair<std::string, std::string> key_and_ending(const std::string& path);
+
+/// Whether `ending` is `last`, or ends with it behind a dot.
+bool has_last_ending(std::string_view ending, std::string_view last);
+
+/// Whether files of this ending hold Python objects.
+bool is_pickle_ending(std::string_view ending);
+
+/// The name of the field for each ending: "seg" for "seg.png", "txt" for "txt"; the whole ending where two would have
+/// one name.
+std::vector<std::string> field_names(const std::vector<std::string>& endings);
+
+/// "x-{00..02}.tar" -> x-00.tar, x-01.tar, x-02.tar; several pairs of braces give all combinations. Throws config_error
+/// `<where>: shards ...` for braces that do not fit, and for more than 10^6 names.
+std::vector<std::string> expand_braces(const std::string& where, const std::string& pattern);
+
+}  // namespace penstock::detail

@@ -1,0 +1,244 @@
+// voc: reads Pascal VOC's folders: Annotations/*.xml, JPEGImages, and with masks= SegmentationClass or
+// SegmentationObject.
+//
+// The samples of a split are the lines of ImageSets/<set>/<name>.txt, where the set is Main, or with masks
+// Segmentation, and the name that of the split, also trainval for train and all; without these lists train and all are
+// all of Annotations, sorted. VOC counts pixels from 1 and its last pixel is inside: (xmin - 1, ymin - 1, xmax, ymax)
+// is the box on edges of pixels. Other programs that write such files count from 0: one-based=off takes the numbers as
+// they are. A label is the number that the class has in VOC's masks, from 1 on. A mask keeps the numbers of its
+// palette.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <memory>
+#include <optional>
+
+#include "core/error.h"
+#include "core/regular_file.h"
+#include "core/text.h"
+#include "loader/files/input_file.h"
+#include "loader/import/xml.h"
+#include "loader/sources/picture_files.h"
+#include "loader/sources/split_names.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+using detail::XmlElement;
+
+constexpr const char* kVocClasses =
+    "aeroplane:bicycle:bird:boat:bottle:bus:car:cat:chair:cow:diningtable:dog:horse:motorbike:person:pottedplant:sheep:"
+    "sofa:train:tvmonitor";
+constexpr uint64_t kMaxXmlBytes = uint64_t{1} << 26;
+
+struct VocOptions {
+  std::vector<std::string> classes;
+  double first_pixel = 1;                         // what the annotations call the first one
+  bool has_classes = false, has_objects = false;  // which masks
+};
+
+struct Entry {
+  fs::path picture, xml;
+};
+
+template <class Number>
+void append_value(FieldValue& bytes, Number number) {
+  const auto* first = reinterpret_cast<const uint8_t*>(&number);
+  bytes.insert(bytes.end(), first, first + sizeof number);
+}
+
+const XmlElement& child_of(const XmlElement& element, const char* name) {
+  if (const auto* child = element.child(name)) return *child;
+  throw corrupt_error(concat("<", element.name, "> without <", name, ">; expected one"));
+}
+
+double number_in(const XmlElement& element, const char* name) {
+  const std::string& text = child_of(element, name).text;
+  double value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code == std::errc() && end == text.data() + text.size() && std::isfinite(value)) return value;
+  throw corrupt_error(concat("<", name, "> is ", in_quotes(text), "; expected a number"));
+}
+
+/// 0 or 1; 0 where it is missing.
+uint8_t flag_in(const XmlElement& element, const char* name) {
+  const auto* child = element.child(name);
+  return child != nullptr && child->text != "0" && !child->text.empty() ? 1 : 0;
+}
+
+class Voc final : public Source {
+ public:
+  Voc(fs::path root, std::vector<Entry> entries, VocOptions options)
+      : root_(std::move(root)), entries_(std::move(entries)), options_(std::move(options)) {}
+
+  uint64_t size() const override { return entries_.size(); }
+  std::vector<std::string> class_names() const override { return {}; }
+  int64_t label(uint64_t) const override { return 0; }
+
+  std::vector<FieldType> fields() const override {
+    const std::vector<int64_t> list{FieldType::kVariable};
+    std::vector<FieldType> types{
+        {.name = "boxes", .kind = FieldKind::kBoxes, .shape = {FieldType::kVariable, 4}},
+        {.name = "labels", .kind = FieldKind::kLabels, .dtype = Dtype::kI64, .shape = list, .of = "boxes"},
+        {.name = "difficult", .dtype = Dtype::kU8, .shape = list, .of = "boxes"},
+        {.name = "truncated", .dtype = Dtype::kU8, .shape = list, .of = "boxes"}};
+    if (options_.has_classes)
+      types.push_back({.name = "mask", .kind = FieldKind::kMask, .dtype = Dtype::kU8, .shape = list, .fill = 255});
+    if (options_.has_objects)
+      types.push_back({.name = "objects", .kind = FieldKind::kMask, .dtype = Dtype::kU8, .shape = list, .fill = 0});
+    return types;
+  }
+
+  SourceSample read(uint64_t index) const override {
+    const Entry& entry = entries_[index];
+    SourceSample sample = detail::read_picture(entry.picture);
+    try {
+      add_objects(detail::parse_xml(read_file(entry.xml, kMaxXmlBytes)), sample);
+    } catch (const Error& error) {
+      throw Error(error.kind(), concat(entry.xml.string(), ": ", error.what()));
+    }
+    if (options_.has_classes) sample.fields.push_back(detail::read_mask(mask_of(index, "SegmentationClass")));
+    if (options_.has_objects) sample.fields.push_back(detail::read_mask(mask_of(index, "SegmentationObject")));
+    return sample;
+  }
+
+  std::string fingerprint() const override {
+    detail::Fingerprint fingerprint;
+    for (uint64_t i = 0; i < entries_.size(); ++i) {
+      fingerprint.add(entries_[i].picture);
+      fingerprint.add(entries_[i].xml);
+      if (options_.has_classes) fingerprint.add(mask_of(i, "SegmentationClass"));
+      if (options_.has_objects) fingerprint.add(mask_of(i, "SegmentationObject"));
+    }
+    return fingerprint.text();
+  }
+  std::string where(uint64_t index) const override { return entries_[index].picture.string(); }
+  std::string path(uint64_t index) const override { return entries_[index].picture.lexically_relative(root_).string(); }
+
+ private:
+  fs::path mask_of(uint64_t index, const char* folder) const {
+    return root_ / folder / (entries_[index].xml.stem().string() + ".png");
+  }
+
+  void add_objects(const XmlElement& root, SourceSample& sample) const {
+    if (root.name != "annotation") throw corrupt_error(concat("<", root.name, ">; expected <annotation>"));
+    check_size(root, sample.extent);
+    FieldValue boxes, labels, difficult, truncated;
+    for (const auto& object : root.children) {
+      if (object.name != "object") continue;
+      const XmlElement& box = child_of(object, "bndbox");
+      const double shift = options_.first_pixel;
+      for (const double edge : {number_in(box, "xmin") - shift, number_in(box, "ymin") - shift, number_in(box, "xmax"),
+                                number_in(box, "ymax")})
+        append_value(boxes, static_cast<float>(edge));
+      append_value(labels, label_of(child_of(object, "name").text));
+      difficult.push_back(flag_in(object, "difficult"));
+      truncated.push_back(flag_in(object, "truncated"));
+    }
+    sample.fields = {std::move(boxes), std::move(labels), std::move(difficult), std::move(truncated)};
+  }
+
+  int64_t label_of(const std::string& name) const {
+    const auto found = std::find(options_.classes.begin(), options_.classes.end(), name);
+    if (found == options_.classes.end())
+      throw corrupt_error(concat("<name> is ", in_quotes(name), "; expected one of ", shortened(join(options_.classes)),
+                                 ", or voc(classes=A:B)"));
+    return found - options_.classes.begin() + 1;
+  }
+
+  static void check_size(const XmlElement& root, const Extent& extent) {
+    const auto* size = root.child("size");
+    if (size == nullptr) return;
+    const double height = number_in(*size, "height"), width = number_in(*size, "width");
+    const bool is_it = height == extent.height && width == extent.width;
+    const bool is_turned = height == extent.width && width == extent.height;
+    if (is_it || is_turned || (height == 0 && width == 0)) return;  // some programs write 0
+    throw corrupt_error(concat("<size> is ", height, " x ", width, "; expected ", extent.height, " x ", extent.width,
+                               ", as the picture has"));
+  }
+
+  fs::path root_;
+  std::vector<Entry> entries_;
+  VocOptions options_;
+};
+
+/// The lines of ImageSets/<set>/<name>.txt: the first word of each. Nothing: there is no such file.
+std::optional<std::vector<std::string>> listed(const fs::path& sets, const std::vector<std::string>& names) {
+  for (const auto& name : names) {
+    const fs::path file = sets / (name + ".txt");
+    if (!fs::is_regular_file(file)) continue;
+    std::vector<std::string> ids;
+    for (const auto& line : split(read_text(file), '\n')) {
+      const std::string id = line.substr(0, line.find_first_of(" \t\r"));
+      if (id.empty()) continue;
+      if (!detail::is_plain_path(id))
+        throw corrupt_error(concat(file.string(), ": ", in_quotes(id), "; expected the name of an annotation"));
+      ids.push_back(id);
+    }
+    return ids;
+  }
+  return {};
+}
+
+std::vector<std::string> ids_of(const fs::path& root, const std::string& set, const std::string& split) {
+  auto names = detail::split_names(split);
+  if (split == "test") names = {"val", "test", "valid", "validation"};
+  if (split != "test") names.push_back("trainval");
+  if (auto ids = listed(root / "ImageSets" / set, names)) return std::move(*ids);
+  if (split == "test" || fs::is_directory(root / "ImageSets" / set))
+    throw io_error(concat((root / "ImageSets" / set).string(), ": no list for split ", split, "; expected ",
+                          join(names, ".txt, "), ".txt, or another set=FOLDER"));
+  std::vector<std::string> ids;
+  for (const auto& entry : fs::directory_iterator(root / "Annotations"))
+    if (entry.path().extension() == ".xml") ids.push_back(entry.path().stem().string());
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+/// The picture of an annotation: any file of that name whose ending is that of a picture.
+fs::path picture_of(const fs::path& root, const std::string& id) {
+  for (const char* ending : {".jpg", ".jpeg", ".png", ".JPG", ".webp", ".bmp", ".tif", ".tiff"})
+    for (const char* folder : {"JPEGImages", "images"})
+      if (fs::path file = root / folder / (id + ending); fs::is_regular_file(file)) return file;
+  throw io_error(concat((root / "JPEGImages" / (id + ".jpg")).string(),
+                        ": is not there; expected the picture of Annotations/", id, ".xml"));
+}
+
+std::unique_ptr<Source> open_voc(const Spec& spec, const fs::path& given, const std::string& split) {
+  VocOptions options{.classes = penstock::split(spec.get("classes", kVocClasses), ':'),
+                     .first_pixel = spec.get("one-based", true) ? 1.0 : 0.0};
+  const std::string masks = spec.get("masks", "none");
+  const std::array<std::string, 4> known{"none", "class", "object", "both"};
+  if (std::find(known.begin(), known.end(), masks) == known.end())
+    throw config_error(concat(spec.where(), ": masks is ", in_quotes(masks), "; expected none, class, object or both"));
+  options.has_classes = masks == "class" || masks == "both";
+  options.has_objects = masks == "object" || masks == "both";
+  const fs::path& root = detail::input_folder("voc", given);
+  if (!fs::is_directory(root / "Annotations"))
+    throw io_error(concat((root / "Annotations").string(), ": no such folder; expected it in the input of source voc"));
+  std::vector<Entry> entries;
+  for (const auto& id : ids_of(root, spec.get("set", masks == "none" ? "Main" : "Segmentation"), split)) {
+    Entry entry{picture_of(root, id), root / "Annotations" / (id + ".xml")};
+    for (const auto& [is_needed, file] :
+         {std::pair{true, entry.xml}, std::pair{options.has_classes, root / "SegmentationClass" / (id + ".png")},
+          std::pair{options.has_objects, root / "SegmentationObject" / (id + ".png")}})
+      if (is_needed && !fs::is_regular_file(file))
+        throw io_error(concat(file.string(), ": is not there; expected it for ", entry.picture.string()));
+    entries.push_back(std::move(entry));
+  }
+  return std::make_unique<Voc>(root, std::move(entries), std::move(options));
+}
+
+const Registered<SourceKind> kVoc{"voc",
+                                  {"set", "classes", "one-based", "masks"},
+                                  "Pascal VOC's folders: set=FOLDER of ImageSets with the lists (Main; Segmentation "
+                                  "with masks), classes=A:B names, of "
+                                  "which the first has label 1 (VOC's 20), one-based=on, or off where annotations "
+                                  "count pixels from 0 (on), masks=none, "
+                                  "class, object or both (none)",
+                                  open_voc};
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,324 @@
+// webdataset: reads WebDataset's tars: the files of a sample lie side by side and have one key, the path up to the
+// first dot of the name.
+//
+// The input is a tar, or DIR, in which the tars are shards=PATTERN, in which {000..009} stands for several names; or
+// else DIR/<split>/*.tar, or else DIR/<split>*.tar, or else for train and all DIR/*.tar, sorted. The picture of a
+// sample is its first file whose ending is that of a picture; `cls` is its class. Every other file is a field, called
+// by what comes before its last ending (seg.png: seg), or by that ending: .txt and .json text, .npy numbers, .png
+// behind another ending a mask of its numbers, anything else bytes. All samples have the files of the first one. Sample
+// i is the i-th in the order of the tars.
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <unordered_set>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "loader/files/checksum.h"
+#include "loader/files/input_file.h"
+#include "loader/files/mapped_file.h"
+#include "loader/files/read_from.h"
+#include "loader/import/npy.h"
+#include "loader/import/picture_formats.h"
+#include "loader/import/tar.h"
+#include "loader/sources/class_list.h"
+#include "loader/sources/picture_files.h"
+#include "loader/sources/split_names.h"
+#include "loader/sources/tar_names.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+using detail::MappedFile;
+
+/// A part of an archive.
+struct Extract {
+  uint64_t offset = 0, size = 0;
+};
+
+/// A sample: one entry of each kind, and where its key is.
+struct TarSample {
+  uint32_t archive = 0;
+  std::string key;
+  std::vector<Extract> files;  // picture; class, if there are classes; then one per field
+};
+
+/// The files that a sample has, from its first member on.
+struct Group {
+  std::string key;
+  std::map<std::string, Extract> files;  // by ending
+};
+
+class WebDataset final : public Source {
+ public:
+  WebDataset(const Spec& spec, const std::vector<fs::path>& tars) : label_ending_(spec.get("label", "cls")) {
+    if (spec.has("fields"))
+      for (const auto& ending : penstock::split(spec.get("fields", ""), ':')) wanted_.insert(ending);
+    for (const auto& tar : tars) {
+      archives_.push_back(std::make_unique<MappedFile>(tar));
+      read_from(*archives_.back(), [&] { read_archive(static_cast<uint32_t>(archives_.size() - 1)); });
+    }
+    classes_.finish(tars.front().parent_path().string());
+    finish_types(spec.where());
+  }
+
+  uint64_t size() const override { return samples_.size(); }
+  std::vector<std::string> class_names() const override { return classes_.names(); }
+  int64_t label(uint64_t index) const override { return classes_.label(index); }
+  std::vector<FieldType> fields() const override { return types_; }
+
+  SourceSample read(uint64_t index) const override {
+    const TarSample& from = samples_[index];
+    SourceSample sample;
+    read_from(*archives_[from.archive], [&] {
+      try {
+        sample = detail::picture_sample(copy(from, 0));
+        for (size_t i = 0; i < types_.size(); ++i) sample.fields.push_back(value(from, i));
+      } catch (const Error& error) {
+        throw Error(error.kind(), concat(where(index), ": ", error.what()));
+      }
+    });
+    return sample;
+  }
+
+  std::string fingerprint() const override {
+    detail::Fingerprint fingerprint;
+    for (const auto& archive : archives_) fingerprint.add(archive->path());
+    return fingerprint.text();
+  }
+  std::string where(uint64_t index) const override {
+    const TarSample& sample = samples_[index];
+    return concat(archives_[sample.archive]->path().string(), ": ", sample.key);
+  }
+  /// Below the name of the archive where archives use the same keys.
+  std::string path(uint64_t index) const override {
+    const TarSample& sample = samples_[index];
+    const std::string name = concat(sample.key, ".", picture_ending_);
+    return has_common_keys_ ? concat(archives_[sample.archive]->path().stem().string(), "/", name) : name;
+  }
+  uint64_t ignored_count() const override { return ignored_count_; }
+
+ private:
+  std::string where_key(uint32_t archive, const std::string& key) const {
+    return concat(archives_[archive]->path().string(), ": ", key);
+  }
+
+  void read_archive(uint32_t archive) {
+    Group group;
+    std::unordered_set<std::string> keys;
+    const std::string where = archives_[archive]->path().string();
+    const auto finish = [&] {
+      if (group.files.empty()) return;
+      if (!keys.insert(group.key).second)
+        throw corrupt_error(
+            concat(where_key(archive, group.key), ": the key comes twice; expected its files side by side"));
+      has_common_keys_ |= !all_keys_.insert(std::hash<std::string>()(group.key)).second;
+      add_sample(archive, group);
+    };
+    detail::for_each_member(archives_[archive]->bytes(), where, [&](const detail::TarMember& member) {
+      const auto [key, ending] = detail::key_and_ending(member.path);
+      if (ending.empty()) {
+        ++ignored_count_;
+        return;
+      }
+      if (key != group.key) {
+        finish();
+        group = {key, {}};
+      }
+      if (!group.files.emplace(ending, Extract{member.offset, member.size}).second)
+        throw corrupt_error(concat(where_key(archive, key), ": two files .", ending, "; expected one"));
+    });
+    finish();
+  }
+
+  /// What the files of a sample are, by the first one.
+  void choose_endings(const std::string& where, const Group& group) {
+    for (const auto& [ending, file] : group.files)
+      if (picture_ending_.empty() && detail::is_picture_name("x." + ending) && ending.find('.') == std::string::npos)
+        picture_ending_ = ending;
+    if (picture_ending_.empty())
+      throw corrupt_error(concat(where, ": no picture (.jpg, .png, .webp, ...); expected one in every sample"));
+    endings_.push_back(picture_ending_);
+    has_classes_ = group.files.contains(label_ending_);
+    if (has_classes_) endings_.push_back(label_ending_);
+    for (const auto& [ending, file] : group.files) {
+      if (ending == picture_ending_ || ending == label_ending_) continue;
+      if (!wanted_.empty() && !wanted_.contains(ending)) continue;
+      if (detail::is_pickle_ending(ending))
+        throw config_error(concat(where, ": .", ending,
+                                  " is a pickle, which may run any program; expected other files, or "
+                                  "fields= without it"));
+      endings_.push_back(ending);
+    }
+    for (const auto& ending : wanted_)
+      if (ending != "none" && !group.files.contains(ending))
+        throw config_error(concat("source webdataset: fields has ", in_quotes(ending),
+                                  "; expected endings that samples have, as ", where));
+    first_field_ = has_classes_ ? 2 : 1;
+  }
+
+  void add_sample(uint32_t archive, const Group& group) {
+    const std::string where = where_key(archive, group.key);
+    if (endings_.empty()) choose_endings(where, group);
+    TarSample sample{archive, group.key, {}};
+    for (const auto& ending : endings_) {
+      const auto found = group.files.find(ending);
+      if (found == group.files.end())
+        throw corrupt_error(concat(where, ": no file .", ending, "; expected one, as the first sample has"));
+      sample.files.push_back(found->second);
+    }
+    for (const auto& [ending, file] : group.files)
+      if (std::find(endings_.begin(), endings_.end(), ending) == endings_.end()) refuse_or_ignore(where, ending);
+    if (has_classes_) classes_.add(class_of(where, extract(archive, sample.files[1])));
+    try {
+      see_arrays(archive, sample);
+    } catch (const Error& error) {
+      throw Error(error.kind(), concat(where, ": ", error.what()));
+    }
+    samples_.push_back(std::move(sample));
+  }
+
+  /// A file that the first sample has not.
+  void refuse_or_ignore(const std::string& where, const std::string& ending) {
+    if (wanted_.empty() && !first_endings_.contains(ending) && !samples_.empty())
+      throw corrupt_error(concat(where, ": a file .", ending,
+                                 ", which the first sample has not; expected the same files "
+                                 "in every sample, or fields="));
+    if (samples_.empty()) first_endings_.insert(ending);
+    ++ignored_count_;
+  }
+
+  std::string class_of(const std::string& where, std::span<const uint8_t> bytes) const {
+    std::string text(bytes.begin(), bytes.end());
+    while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' ')) text.pop_back();
+    if (text.empty() || text.size() > 1000)
+      throw corrupt_error(concat(where, ": .", label_ending_, " has ", bytes.size(), " bytes; expected a class"));
+    return text;
+  }
+
+  std::span<const uint8_t> extract(uint32_t archive, const Extract& file) const {
+    return archives_[archive]->bytes().subspan(file.offset, file.size);
+  }
+  std::vector<uint8_t> copy(const TarSample& sample, size_t file) const {
+    const auto bytes = extract(sample.archive, sample.files[file]);
+    return {bytes.begin(), bytes.end()};
+  }
+
+  /// Compares the dtype and shape of arrays with those before: the first size may differ.
+  void see_arrays(uint32_t archive, const TarSample& sample) {
+    arrays_.resize(endings_.size());
+    for (size_t i = first_field_; i < endings_.size(); ++i) {
+      if (!detail::has_last_ending(endings_[i], "npy")) continue;
+      const auto array = detail::parse_npy(extract(archive, sample.files[i]));
+      FieldType& type = arrays_[i];
+      if (samples_.empty()) {
+        type.dtype = array.dtype;
+        type.shape = array.shape;
+        continue;
+      }
+      const bool is_alike =
+          type.dtype == array.dtype && type.shape.size() == array.shape.size() &&
+          (array.shape.empty() || std::equal(array.shape.begin() + 1, array.shape.end(), type.shape.begin() + 1));
+      if (!is_alike)
+        throw corrupt_error(concat(".", endings_[i],
+                                   " has another dtype or shape than in the samples before; expected that "
+                                   "only the first size differs"));
+      if (!array.shape.empty() && array.shape[0] != type.shape[0]) type.shape[0] = FieldType::kVariable;
+    }
+  }
+
+  void finish_types(const std::string& where) {
+    const auto names =
+        detail::field_names({endings_.begin() + std::min<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(first_field_),
+                                                                         static_cast<std::ptrdiff_t>(endings_.size())),
+                             endings_.end()});
+    for (size_t i = first_field_; i < endings_.size(); ++i) {
+      FieldType type{.name = names[i - first_field_],
+                     .kind = FieldKind::kBytes,
+                     .dtype = Dtype::kU8,
+                     .shape = {FieldType::kVariable}};
+      if (detail::has_last_ending(endings_[i], "npy")) {
+        type.kind = FieldKind::kNumber;
+        type.dtype = arrays_[i].dtype;
+        type.shape = arrays_[i].shape;
+      } else if (detail::has_last_ending(endings_[i], "txt") || detail::has_last_ending(endings_[i], "json")) {
+        type.kind = FieldKind::kText;
+      } else if (detail::has_last_ending(endings_[i], "png")) {
+        type.kind = FieldKind::kMask;
+        type.fill = 255;
+      }
+      check_field_type(type, where);
+      types_.push_back(std::move(type));
+    }
+  }
+
+  FieldValue value(const TarSample& from, size_t field) const {
+    const size_t file = first_field_ + field;
+    auto bytes = copy(from, file);
+    if (types_[field].kind == FieldKind::kMask) return detail::mask_value(std::move(bytes));
+    if (!detail::has_last_ending(endings_[file], "npy")) return bytes;
+    const auto data = detail::parse_npy(bytes).data;
+    return {data.begin(), data.end()};
+  }
+
+  std::string label_ending_, picture_ending_;
+  std::set<std::string> wanted_;  // endings; empty: all
+  std::vector<std::unique_ptr<MappedFile>> archives_;
+  std::vector<TarSample> samples_;
+  std::vector<std::string> endings_;     // as TarSample::files
+  std::set<std::string> first_endings_;  // those of the first sample that are no fields
+  size_t first_field_ = 1;
+  bool has_classes_ = false, has_common_keys_ = false;
+  std::unordered_set<uint64_t> all_keys_;  // hashes
+  std::vector<FieldType> arrays_;          // one entry per ending; dtype and shape of arrays
+  std::vector<FieldType> types_;
+  detail::ClassList classes_;
+  uint64_t ignored_count_ = 0;
+};
+
+/// The tars of a split, sorted; one or more.
+std::vector<fs::path> find_tars(const Spec& spec, const fs::path& input, const std::string& split) {
+  std::vector<fs::path> tars;
+  if (fs::is_regular_file(input) && !spec.has("shards")) return {input};
+  detail::input_folder("webdataset", input);
+  if (const std::string pattern = spec.get("shards", ""); !pattern.empty()) {
+    for (const auto& name : detail::expand_braces(spec.where(), pattern)) {
+      if (!fs::is_regular_file(input / name))
+        throw io_error(concat((input / name).string(), ": is not there; expected the tars of shards=", pattern));
+      tars.push_back(input / name);
+    }
+    return tars;
+  }
+  const auto folder = detail::split_entry(input, split, "");
+  const auto collect = [&](const fs::path& from, const std::vector<std::string>& prefixes) {
+    for (const auto& entry : fs::directory_iterator(from)) {
+      const std::string name = entry.path().filename().string();
+      const bool has_prefix =
+          std::any_of(prefixes.begin(), prefixes.end(), [&](const auto& prefix) { return name.starts_with(prefix); });
+      if (entry.is_regular_file() && name.ends_with(".tar") && has_prefix) tars.push_back(entry.path());
+    }
+  };
+  collect(folder.value_or(input), folder ? std::vector<std::string>{""} : detail::split_names(split));
+  if (tars.empty() && !folder && split != "test") collect(input, {""});
+  if (tars.empty())
+    throw io_error(
+        concat(input.string(), ": no tars for split ", split, "; expected ", split, "*.tar, or shards=PATTERN"));
+  std::sort(tars.begin(), tars.end());
+  return tars;
+}
+
+const Registered<SourceKind> kWebDataset{
+    "webdataset",
+    {"shards", "label", "fields"},
+    "WebDataset's tars: shards=PATTERN with {000..009} for several names (default: DIR/<split>/*.tar, "
+    "DIR/<split>*.tar or DIR/*.tar), label=ENDING of the class's file (cls), fields=A:B endings of the files to keep, "
+    "or none "
+    "(all): .txt and .json as text, .npy as numbers, .seg.png as a mask, others as bytes",
+    [](const Spec& spec, const fs::path& input, const std::string& split) {
+      return std::make_unique<WebDataset>(spec, find_tars(spec, input, split));
+    }};
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,178 @@
+// Readers of foreign formats: what they give, and what they refuse.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "core/text.h"
+#include "loader/import/json_records.h"
+#include "loader/import/npy.h"
+#include "loader/import/picture_formats.h"
+#include "loader/import/table.h"
+#include "loader/import/tar.h"
+#include "loader/import/tar_writer.h"
+#include "loader/import/xml.h"
+#include "tests/loader/storage_test_data.h"
+
+namespace penstock {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing_data::Bytes;
+using testing_data::error_of;
+using testing_data::from_hex;
+using testing_data::read_bytes;
+using testing_data::TemporaryFolder;
+using testing_data::write_bytes;
+
+Bytes text_bytes(const std::string& text) { return {text.begin(), text.end()}; }
+
+// tar
+
+/// The archive that TarWriter makes of two members.
+Bytes two_members() {
+  const TemporaryFolder folder;
+  detail::TarWriter tar(folder / "x.tar");
+  tar.add("a/1.txt", text_bytes("one"));
+  tar.add("a/2.bin", Bytes(600, 7));
+  tar.finish();
+  return read_bytes(folder / "x.tar");
+}
+
+std::vector<std::string> members_of(const Bytes& archive) {
+  std::vector<std::string> members;
+  detail::for_each_member(archive, "x.tar", [&](const detail::TarMember& member) {
+    members.push_back(concat(member.path, " ", member.offset, " ", member.size));
+  });
+  return members;
+}
+
+TEST(TarTest, MembersAreThoseThatWereWritten) {
+  EXPECT_THAT(members_of(two_members()), ElementsAre("a/1.txt 512 3", "a/2.bin 1536 600"));
+}
+
+TEST(TarTest, EveryArchiveThatIsCutShortIsRefused) {
+  const Bytes whole = two_members();
+  for (size_t size = 0; size < whole.size(); size += 97)
+    EXPECT_THAT(error_of([&] {
+                  members_of({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)});
+                }),
+                HasSubstr("4 x.tar: byte "))
+        << size;
+}
+
+TEST(TarTest, EveryChangedByteOfAHeaderIsNoticed) {
+  const Bytes whole = two_members();
+  for (size_t i = 0; i < 500; i += 7) {
+    if (i >= 148 && i < 156) continue;  // the checksum itself, in whose spelling a space or zero may change
+    Bytes changed = whole;
+    changed[i] ^= 1;
+    EXPECT_THAT(error_of([&] { members_of(changed); }), HasSubstr("the checksum of the header is ")) << i;
+  }
+}
+
+// npy
+
+TEST(NpyTest, AnArrayComesBack) {
+  std::vector<float> values(6);
+  std::iota(values.begin(), values.end(), 0.5F);
+  const std::span<const uint8_t> data(reinterpret_cast<const uint8_t*>(values.data()), 24);
+  for (const auto& shape : std::vector<std::vector<int64_t>>{{6}, {2, 3}, {3, 1, 2}}) {
+    const Bytes file = detail::npy_file({Dtype::kF32, shape, data});
+    EXPECT_EQ(file.size() % 64, 24U);
+    const auto array = detail::parse_npy(file);
+    EXPECT_EQ(array.dtype, Dtype::kF32);
+    EXPECT_EQ(array.shape, shape);
+    EXPECT_TRUE(std::equal(array.data.begin(), array.data.end(), data.begin(), data.end()));
+  }
+}
+
+TEST(NpyTest, WhatIsNoPlainArrayIsRefused) {
+  const auto with_header = [](const std::string& header) {
+    Bytes file{0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, static_cast<uint8_t>(header.size()), 0};
+    file.insert(file.end(), header.begin(), header.end());
+    file.resize(file.size() + 16);
+    return error_of([&] { detail::parse_npy(file); });
+  };
+  EXPECT_EQ(with_header("{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }"), "");
+  EXPECT_THAT(with_header("{'descr': '|O', 'fortran_order': False, 'shape': (2,), }"), HasSubstr("which is a pickle"));
+  EXPECT_THAT(with_header("{'descr': '>f8', 'fortran_order': False, 'shape': (2,), }"), HasSubstr("little-endian"));
+  EXPECT_THAT(with_header("{'descr': '<f8', 'fortran_order': True, 'shape': (1, 2), }"), HasSubstr("Fortran"));
+  EXPECT_THAT(with_header("{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }"), HasSubstr("24 by its shape"));
+  EXPECT_THAT(with_header("{'descr': '<f8', 'fortran_order': False, 'shape': (-2,), }"), HasSubstr("numbers from 0"));
+  EXPECT_THAT(with_header("{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296, 4294967296), }"),
+              HasSubstr("beyond 64 bits"));
+  EXPECT_THAT(with_header("{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (2,), }"),
+              HasSubstr("a plain dtype"));
+}
+
+// Lists
+
+TEST(TableTest, CsvIsThatOfRfc4180) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "x.csv", std::string("\xEF\xBB\xBF"
+                                            "a,\"b,c\"\r\n1,\"two \"\"2\"\"\nlines\"\r\n\r\n,\n3,4"));
+  const auto table = detail::open_csv(folder / "x.csv", ',');
+  EXPECT_THAT(table->columns(), ElementsAre("a", "b,c"));
+  ASSERT_EQ(table->size(), 3U);
+  EXPECT_EQ(table->row(0), (nlohmann::json{{"a", "1"}, {"b,c", "two \"2\"\nlines"}}));
+  EXPECT_EQ(table->row(1), (nlohmann::json{{"a", ""}, {"b,c", ""}}));
+  EXPECT_EQ(table->row(2), (nlohmann::json{{"a", "3"}, {"b,c", "4"}}));
+  EXPECT_THAT(table->where(2), HasSubstr("x.csv: line 6"));
+}
+
+TEST(TableTest, JsonLinesAreObjects) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "x.jsonl", std::string("{\"a\": 1}\n\n{\"a\": 2}\n[3]\n{\"a\": 1, \"a\": 2}\n"));
+  const auto table = detail::open_json_lines(folder / "x.jsonl");
+  EXPECT_EQ(table->row(1), (nlohmann::json{{"a", 2}}));
+  EXPECT_THAT(error_of([&] { table->row(2); }), HasSubstr("line 4: [3]; expected a JSON object"));
+  EXPECT_THAT(error_of([&] { table->row(3); }), HasSubstr("line 5: key \"a\" occurs twice"));
+}
+
+// JSON records
+
+TEST(JsonRecordsTest, RecordsAreTheObjectsInTheArraysOfTheRoot) {
+  std::vector<std::string> seen;
+  const auto see = [&](const std::string& key, const nlohmann::json& record) { seen.push_back(key + record.dump()); };
+  detail::for_each_record(
+      R"({"info": {"x": [{"no": 1}]}, "a": [{"b": [1, {"c": 2}]}, 5, {}], "n": 3, "d": [{"e": 1}]})", "x.json", see);
+  EXPECT_THAT(seen, ElementsAre(R"(a{"b":[1,{"c":2}]})", "a{}", R"(d{"e":1})"));
+  for (const char* text : {"[1]", "{\"a\": [", "{\"a\": 1, \"a\": 2}", "3", "{\"a\": [{\"b\": 1, \"b\": 1}]}"})
+    EXPECT_THAT(error_of([&] { detail::for_each_record(text, "x.json", see); }), HasSubstr("4 x.json: ")) << text;
+  const std::string deep = "{\"a\":" + std::string(100000, '[') + std::string(100000, ']') + "}";
+  EXPECT_THAT(error_of([&] { detail::for_each_record(deep, "x.json", see); }), HasSubstr("nested deeper than 16"));
+}
+
+// XML
+
+TEST(XmlTest, ElementsAndTheirText) {
+  const auto root = detail::parse_xml(text_bytes("<a><b x='1'> one &amp; 2 </b><c/><b>3</b></a>"));
+  EXPECT_EQ(root.name, "a");
+  EXPECT_EQ(root.children.size(), 3U);
+  EXPECT_EQ(root.child("b")->text, "one & 2");
+  EXPECT_EQ(root.child("d"), nullptr);
+}
+
+TEST(XmlTest, EntitiesAreNeverDeclared) {
+  EXPECT_THAT(error_of([] { detail::parse_xml(text_bytes("<!DOCTYPE a [<!ENTITY b \"c\">]><a>&b;</a>")); }),
+              HasSubstr("a document type"));
+  EXPECT_THAT(error_of([] { detail::parse_xml(text_bytes("<!DOCTYPE a SYSTEM \"/etc/passwd\"><a/>")); }),
+              HasSubstr("a document type"));
+}
+
+// Pictures
+
+TEST(ForeignPictureTest, AHeaderThatLiesIsRefusedBeforeAllocation) {
+  // A GIF of 60,000 x 4,000 pixels in 16 bytes, whose pixels would take 720 MB.
+  const Bytes gif = from_hex("47494638396160eaa00f0000002c0000000060eaa00f00");
+  const auto* format = detail::foreign_format_of(gif);
+  ASSERT_NE(format, nullptr);
+  EXPECT_THAT(error_of([&] { format->decode(gif, kMaxPixels); }),
+              HasSubstr("picture of 4000 x 60000 pixels in 23 bytes; expected a file that can hold them"));
+  EXPECT_THAT(error_of([&] { format->decode(gif, 1000); }), HasSubstr("expected at most 1000 pixels"));
+}
+
+}  // namespace
+}  // namespace penstock

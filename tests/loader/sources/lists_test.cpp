@@ -1,0 +1,122 @@
+// Lists, folders without classes and several inputs: ids, labels and how classes are dealt.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/text.h"
+#include "loader/pack/pack.h"
+#include "loader/shards/dataset.h"
+#include "loader/sources/class_list.h"
+#include "loader/sources/joined_source.h"
+#include "loader/sources/tar_names.h"
+#include "tests/loader/make_source.h"
+#include "tests/loader/storage_test_data.h"
+
+namespace penstock {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing_data::error_of;
+using testing_data::error_of_source;
+using testing_data::golden_picture;
+using testing_data::make_source;
+using testing_data::TemporaryFolder;
+using testing_data::write_bytes;
+
+TEST(ClassListTest, NumbersAreLabelsAndNamesAreSorted) {
+  detail::ClassList numbers;
+  for (const char* name : {"3", "0", "3", "10"}) numbers.add(name);
+  numbers.finish("x");
+  EXPECT_EQ(numbers.names().size(), 11U);
+  EXPECT_THAT((std::vector{numbers.label(0), numbers.label(1), numbers.label(3)}), ElementsAre(3, 0, 10));
+  detail::ClassList names;
+  for (const char* name : {"b", "03", "a", "b"}) names.add(name);  // 03 is no number, or two names would be one class
+  names.finish("x");
+  EXPECT_THAT(names.names(), ElementsAre("03", "a", "b"));
+  EXPECT_THAT((std::vector{names.label(0), names.label(1), names.label(3)}), ElementsAre(2, 0, 2));
+  detail::ClassList large;
+  large.add("4000000000");
+  EXPECT_THAT(error_of([&] { large.finish("x.csv"); }), HasSubstr("x.csv: class 4000000000; expected numbers below"));
+}
+
+TEST(TarNamesTest, KeysEndAtTheFirstDotOfTheName) {
+  EXPECT_EQ(detail::key_and_ending("a.b/c.Seg.PNG"), (std::pair<std::string, std::string>{"a.b/c", "seg.png"}));
+  EXPECT_EQ(detail::key_and_ending("./a.cls"), (std::pair<std::string, std::string>{"a", "cls"}));
+  EXPECT_EQ(detail::key_and_ending("a/.hidden").second, "");
+  EXPECT_EQ(detail::key_and_ending("readme").second, "");
+}
+
+TEST(TarNamesTest, BracesAreRanges) {
+  EXPECT_THAT(detail::expand_braces("s", "x-{08..11}.tar"),
+              ElementsAre("x-08.tar", "x-09.tar", "x-10.tar", "x-11.tar"));
+  EXPECT_THAT(detail::expand_braces("s", "{0..1}-{3..4}"), ElementsAre("0-3", "0-4", "1-3", "1-4"));
+  for (const char* wrong : {"{1}", "{2..1}", "{a..b}", "x{", "x}", "{{1..2}}", "{0..9999999}"})
+    EXPECT_THAT(error_of([&] { detail::expand_braces("source webdataset", wrong); }),
+                HasSubstr("2 source webdataset: shards "))
+        << wrong;
+}
+
+/// A list of `count` pictures in `class_count` classes, one after the other.
+void write_numbered_list(const TemporaryFolder& folder, int count, int class_count) {
+  std::string list = "path,label,n\n";
+  for (int i = 0; i < count; ++i) {
+    write_bytes(folder / concat(i, ".png"), golden_picture("png rgb").file);
+    list += concat(i, ".png,", i * class_count / count, ",", i, "\n");
+  }
+  write_bytes(folder / "train.csv", list);
+}
+
+TEST(ListSourceTest, ClassesAreDealtOverTheShards) {
+  const TemporaryFolder folder;
+  write_numbered_list(folder, 24, 3);
+  pack({.source = "csv", .input = folder.path(), .output = folder / "out", .shard_count = 4});
+  const auto dataset = Dataset::open(folder / "out");
+  for (int shard = 0; shard < 4; ++shard) {
+    std::vector<int> counts(3);
+    for (uint64_t i = dataset->shard_begin(shard); i < dataset->shard_begin(shard + 1); ++i)
+      ++counts[static_cast<size_t>(dataset->at(i).label)];
+    EXPECT_THAT(counts, ElementsAre(2, 2, 2)) << shard;
+  }
+  const size_t field = dataset->field_number("n");
+  for (uint64_t i = 0; i < dataset->size(); ++i) EXPECT_EQ(dataset->field(i, field)[0], dataset->at(i).id);
+}
+
+TEST(FlatTest, PicturesHaveNoClassAndAreDealtInTurn) {
+  const TemporaryFolder folder;
+  for (const char* name : {"in/b/1.png", "in/a/2.png", "in/3.png", "in/.hidden/4.png", "in/.5.png", "in/6.txt"})
+    write_bytes(folder / name, golden_picture("png rgb").file);
+  const auto source = make_source("flat", folder / "in");
+  EXPECT_EQ(source->size(), 4U);  // a PNG is one whatever it is called
+  EXPECT_TRUE(source->class_names().empty());
+  EXPECT_EQ(source->path(0), "3.png");
+  EXPECT_EQ(source->ignored_count(), 2U);
+  pack({.source = "flat", .input = folder / "in", .output = folder / "out", .shard_count = 2});
+  const auto dataset = Dataset::open(folder / "out");
+  EXPECT_EQ(dataset->shard_begin(1), 2U);
+  EXPECT_EQ(dataset->at(0).label, -1);
+  EXPECT_THAT(error_of_source("flat", folder / "in", "test"), HasSubstr("no folder for split test"));
+}
+
+TEST(JoinedSourceTest, IdsFollowAndLabelsAreThoseOfAllClasses) {
+  const TemporaryFolder folder;
+  for (const char* name : {"x/b/1.png", "x/c/2.png", "y/a/3.png", "y/b/4.png"})
+    write_bytes(folder / name, golden_picture("png rgb").file);
+  const std::vector<std::filesystem::path> inputs{folder / "x", folder / "y"};
+  std::vector<std::unique_ptr<Source>> sources;
+  for (const auto& input : inputs) sources.push_back(make_source("image-folder", input));
+  const auto joined = detail::join_sources(std::move(sources), inputs);
+  EXPECT_EQ(joined->size(), 4U);
+  EXPECT_THAT(joined->class_names(), ElementsAre("a", "b", "c"));
+  EXPECT_THAT((std::vector{joined->label(0), joined->label(1), joined->label(2), joined->label(3)}),
+              ElementsAre(1, 2, 0, 1));
+  EXPECT_EQ(joined->path(2), "y/a/3.png");
+  EXPECT_EQ(joined->read(3).extent, golden_picture("png rgb").extent);
+  sources.clear();
+  sources.push_back(make_source("image-folder", folder / "x"));
+  sources.push_back(make_source("flat", folder / "y"));
+  EXPECT_THAT(error_of([&] { detail::join_sources(std::move(sources), inputs); }),
+              HasSubstr("y has no classes, unlike "));
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,30 @@
+// bce: binary cross entropy of every output with a yes or no, for samples that have any number of labels.
+#include "train/losses/elementwise_loss.h"
+
+namespace penstock {
+namespace {
+
+/// With an output x and a target t: -t log s(x) - (1 - t) log(1 - s(x)), s the logistic function.
+class BinaryCrossEntropy final : public detail::ElementwiseLoss {
+ public:
+  BinaryCrossEntropy(const Spec& spec, const LossOptions& options)
+      : ElementwiseLoss(detail::field_target(spec, options.data, /*takes_labels=*/true)) {}
+  std::unique_ptr<Metric> metric(int64_t outputs) const override {
+    return target().is_class() ? make_accuracy(outputs) : make_average_precision(outputs);
+  }
+
+ private:
+  torch::Tensor of_elements(const torch::Tensor& outputs, const torch::Tensor& targets) const override {
+    return torch::binary_cross_entropy_with_logits(outputs, targets, {}, {}, at::Reduction::None);
+  }
+};
+
+const Registered<LossKind> kBce{
+    "bce",
+    {"target", "classes"},
+    "binary cross entropy of every output: target=FIELD, of numbers 0 to 1, or of labels, "
+    "with classes=, how many there are (default: the class)",
+    [](const Spec& spec, const LossOptions& options) { return std::make_unique<BinaryCrossEntropy>(spec, options); }};
+
+}  // namespace
+}  // namespace penstock
