@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
+#include <type_traits>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -51,18 +53,17 @@ uint8_t paeth(int left, int up, int upper_left) {
   return static_cast<uint8_t>(to_left <= to_up && to_left <= to_both ? left : to_up <= to_both ? up : upper_left);
 }
 
-constexpr size_t kBlock = sizeof(uint64_t);  // pixels
+constexpr size_t kBlock = 8, kLongBlock = 32;  // pixels
 
-bool is_zero(const uint8_t* block) {
-  uint64_t bits = 0;
-  std::memcpy(&bits, block, kBlock);
-  return bits == 0;
-}
-
+template <size_t kSize>
 bool are_all(uint8_t value, const uint8_t* block) {
-  uint64_t bits = 0;
-  std::memcpy(&bits, block, kBlock);
-  return bits == value * 0x0101010101010101U;
+  uint64_t differences = 0;
+  for (size_t i = 0; i < kSize; i += sizeof(uint64_t)) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, block + i, sizeof bits);
+    differences |= bits ^ (value * 0x0101010101010101U);
+  }
+  return differences == 0;
 }
 
 /// Undoes the filter of a line of one byte per pixel. `up` is the line above, zeros for the first one.
@@ -82,15 +83,16 @@ class Unfilter {
         std::memcpy(to_, line_, width_);
         return;
       case 1:
-        return each([this](size_t i) { return fill(i); }, [this](size_t i) { return line_[i] + left_; });
+        return each([this](auto size, size_t i) { return fill<size>(i); },
+                    [this](size_t i) { return line_[i] + left_; });
       case 2:
         for (size_t i = 0; i < width_; ++i) to_[i] = static_cast<uint8_t>(line_[i] + up_[i]);
         return;
       case 3:
-        return each([this](size_t i) { return are_all(left_, up_ + i) && fill(i); },
+        return each([this](auto size, size_t i) { return are_all<size>(left_, up_ + i) && fill<size>(i); },
                     [this](size_t i) { return line_[i] + (left_ + up_[i]) / 2; });
       case 4:
-        return each([this](size_t i) { return left_ == upper_left_ && copy(i); },
+        return each([this](auto size, size_t i) { return left_ == upper_left_ && copy<size>(i); },
                     [this](size_t i) { return line_[i] + paeth(left_, up_[i], upper_left_); });
       default:
         throw corrupt_error(concat("PNG: filter ", static_cast<int>(filter), "; expected 0 to 4"));
@@ -98,11 +100,18 @@ class Unfilter {
   }
 
  private:
-  /// `block` makes kBlock pixels whose bytes are 0, or returns false; `pixel` gives one.
+  template <size_t kSize>
+  using Size = std::integral_constant<size_t, kSize>;
+
+  /// `block` makes as many pixels, whose bytes are 0, or returns false; `pixel` gives one.
   template <class Block, class Pixel>
   void each(const Block& block, const Pixel& pixel) {
     for (size_t i = 0; i < width_;) {
-      if (i + kBlock <= width_ && is_zero(line_ + i) && block(i)) {
+      if (i + kLongBlock <= width_ && are_all<kLongBlock>(0, line_ + i) && block(Size<kLongBlock>(), i)) {
+        i += kLongBlock;
+        continue;
+      }
+      if (i + kBlock <= width_ && are_all<kBlock>(0, line_ + i) && block(Size<kBlock>(), i)) {
         i += kBlock;
         continue;
       }
@@ -113,14 +122,16 @@ class Unfilter {
     }
   }
 
+  template <size_t kSize>
   bool fill(size_t i) {
-    std::memset(to_ + i, left_, kBlock);
-    upper_left_ = up_[i + kBlock - 1];
+    std::memset(to_ + i, left_, kSize);
+    upper_left_ = up_[i + kSize - 1];
     return true;
   }
+  template <size_t kSize>
   bool copy(size_t i) {
-    std::memcpy(to_ + i, up_ + i, kBlock);
-    left_ = upper_left_ = up_[i + kBlock - 1];
+    std::memcpy(to_ + i, up_ + i, kSize);
+    left_ = upper_left_ = up_[i + kSize - 1];
     return true;
   }
 
@@ -168,7 +179,7 @@ MaskRows::~MaskRows() = default;
 MaskRows::MaskRows(MaskRows&&) noexcept = default;
 MaskRows& MaskRows::operator=(MaskRows&&) noexcept = default;
 
-const MaskPixels& MaskRows::decode(std::span<const uint8_t> png, int height, int width, int row_count) {
+const MaskPixels& MaskRows::decode(std::span<const uint8_t> png, int height, int width, const Region& needed) {
   std::span<const uint8_t> rest = png.subspan(std::min(png.size(), kSignatureBytes));
   const Chunk header = take_chunk(rest);
   const bool has_size = is_plain(header) && big_endian(header.data.data()) == static_cast<uint32_t>(width) &&
@@ -178,7 +189,10 @@ const MaskPixels& MaskRows::decode(std::span<const uint8_t> png, int height, int
     return pixels_;
   }
   detail::check_pixels(height, width);
-  const auto columns = static_cast<size_t>(width), rows = static_cast<size_t>(std::clamp(row_count, 0, height));
+  const auto columns = static_cast<size_t>(width);
+  const auto rows = static_cast<size_t>(std::clamp(needed.y + needed.height, 0, height));
+  // A pixel depends on those at the left and above alone.
+  const auto needed_columns = static_cast<size_t>(std::clamp(needed.x + needed.width, 0, width));
   inflater_->unpack(rest, rows, columns);
   pixels_.height = height;
   pixels_.width = width;
@@ -189,7 +203,7 @@ const MaskPixels& MaskRows::decode(std::span<const uint8_t> png, int height, int
   for (size_t row = 0; row < rows; ++row) {
     const uint8_t* const line = inflater_->lines.data() + row * (1 + columns);
     uint8_t* const to = pixels_.bytes.data() + row * columns;
-    Unfilter(line + 1, up, columns, to).undo(line[0]);
+    Unfilter(line + 1, up, needed_columns, to).undo(line[0]);
     up = to;
   }
   return pixels_;

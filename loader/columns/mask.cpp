@@ -38,9 +38,10 @@ class MaskColumn final : public ColumnMaker {
     const bool turns = orientation > 4;
     const int height = turns ? plan.input_width : plan.input_height;
     const int width = turns ? plan.input_height : plan.input_width;
-    const Region seen = footprint(plan);
-    const int row_count = orientation > 1 ? height : seen.y + seen.height + 1;  // one more: f32 may round up
-    const MaskPixels& mask = decoded(row.index, height, width, row_count);
+    // One more than the footprint on each side, because render() rounds to f32.
+    const Region seen = footprint(plan), whole{0, 0, width, height};
+    const Region needed = orientation > 1 ? whole : Region{0, 0, seen.x + seen.width + 1, seen.y + seen.height + 1};
+    const MaskPixels& mask = decoded(row.index, height, width, needed);
     const auto count = static_cast<size_t>(plan.output_height) * static_cast<size_t>(plan.output_width);
     const std::span<Value> output(reinterpret_cast<Value*>(to[0]), count);
     if (mask.bits == 8) return moved<uint8_t>(mask.bytes, plan, orientation, output);
@@ -51,10 +52,10 @@ class MaskColumn final : public ColumnMaker {
  private:
   const FieldType& type() const { return dataset_.manifest().fields[number_]; }
 
-  const MaskPixels& decoded(uint64_t index, int height, int width, int row_count) const {
+  const MaskPixels& decoded(uint64_t index, int height, int width, const Region& needed) const {
     thread_local MaskRows rows;
     try {
-      const MaskPixels& mask = rows.decode(dataset_.field(index, number_), height, width, row_count);
+      const MaskPixels& mask = rows.decode(dataset_.field(index, number_), height, width, needed);
       if (static_cast<size_t>(mask.bits) > 8 * sizeof(Value))
         throw config_error(concat("a mask of ", mask.bits, " bits; expected dtype=",
                                   mask.bits == 16 ? "u16 or i32" : "i32", " for this column"));
