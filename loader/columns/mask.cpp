@@ -5,13 +5,17 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <span>
+#include <type_traits>
+#include <vector>
 
+#include "augment/footprint.h"
 #include "augment/targets/masks.h"
 #include "core/choice.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/batch/column.h"
-#include "loader/codecs/mask_png.h"
+#include "loader/codecs/mask_rows.h"
 
 namespace penstock {
 namespace {
@@ -32,35 +36,43 @@ class MaskColumn final : public ColumnMaker {
     const Plan& plan = row.plan;
     const int orientation = row.sample.orientation;
     const bool turns = orientation > 4;
-    std::vector<Value> values =
-        decoded(row.index, turns ? plan.input_width : plan.input_height, turns ? plan.input_height : plan.input_width);
-    if (orientation > 1) values = as_stored<Value>(values, orientation, plan.input_height, plan.input_width);
+    const int height = turns ? plan.input_width : plan.input_height;
+    const int width = turns ? plan.input_height : plan.input_width;
+    // One more than the footprint on each side, because render() rounds to f32.
+    const Region seen = footprint(plan), whole{0, 0, width, height};
+    const Region needed = orientation > 1 ? whole : Region{0, 0, seen.x + seen.width + 1, seen.y + seen.height + 1};
+    const MaskPixels& mask = decoded(row.index, height, width, needed);
     const auto count = static_cast<size_t>(plan.output_height) * static_cast<size_t>(plan.output_width);
-    move_mask<Value>(values, plan, fill_, MaskBorder::kCopied, {reinterpret_cast<Value*>(to[0]), count});
+    const std::span<Value> output(reinterpret_cast<Value*>(to[0]), count);
+    if (mask.bits == 8) return moved<uint8_t>(mask.bytes, plan, orientation, output);
+    if (mask.bits == 16) return moved<uint16_t>(mask.words, plan, orientation, output);
+    moved<int32_t>(mask.longs, plan, orientation, output);
   }
 
  private:
   const FieldType& type() const { return dataset_.manifest().fields[number_]; }
 
-  std::vector<Value> decoded(uint64_t index, int height, int width) const {
+  const MaskPixels& decoded(uint64_t index, int height, int width, const Region& needed) const {
+    thread_local MaskRows rows;
     try {
-      MaskPixels mask = decode_mask(dataset_.field(index, number_), height, width);
-      if (mask.bits == 8) return converted(std::move(mask.bytes));
-      if (mask.bits == 16 && sizeof(Value) > 1) return converted(std::move(mask.words));
-      if (mask.bits == 24 && sizeof(Value) > 2) return converted(std::move(mask.longs));
-      throw config_error(concat("a mask of ", mask.bits,
-                                " bits; expected dtype=", mask.bits == 16 ? "u16 or i32" : "i32", " for this column"));
+      const MaskPixels& mask = rows.decode(dataset_.field(index, number_), height, width, needed);
+      if (static_cast<size_t>(mask.bits) > 8 * sizeof(Value))
+        throw config_error(concat("a mask of ", mask.bits, " bits; expected dtype=",
+                                  mask.bits == 16 ? "u16 or i32" : "i32", " for this column"));
+      return mask;
     } catch (const Error& error) {
       throw Error(error.kind(), concat(dataset_.where(index), ": field ", in_quotes(type().name), ": ", error.what()));
     }
   }
 
   template <class Stored>
-  static std::vector<Value> converted(std::vector<Stored> stored) {
-    if constexpr (std::is_same_v<Stored, Value>)
-      return stored;
-    else
-      return std::vector<Value>(stored.begin(), stored.end());
+  void moved(const std::vector<Stored>& stored, const Plan& plan, int orientation, std::span<Value> output) const {
+    if constexpr (std::is_same_v<Stored, Value>) {
+      if (orientation <= 1) return move_mask<Value>(stored, plan, fill_, MaskBorder::kCopied, output);
+    }
+    std::vector<Value> values(stored.begin(), stored.end());
+    if (orientation > 1) values = as_stored<Value>(values, orientation, plan.input_height, plan.input_width);
+    move_mask<Value>(values, plan, fill_, MaskBorder::kCopied, output);
   }
 
   const Dataset& dataset_;
