@@ -8,21 +8,20 @@
 namespace penstock {
 
 AliasTable::AliasTable(const std::vector<uint64_t>& weights) {
-  using detail::Wide;
   for (const uint64_t weight : weights) sum_ += weight;
   const auto size = static_cast<uint64_t>(weights.size());
-  std::vector<Wide> left;  // of each element, in units of which a column holds sum(w)
+  std::vector<uint64_t> left;  // of each element, in units of which a column holds sum(w)
   std::vector<uint64_t> small, large;
   left.reserve(size), entries_.reserve(size), small.reserve(size), large.reserve(size);
   for (uint64_t i = 0; i < size; ++i) {
-    left.push_back(Wide{weights[i]} * size);
+    left.push_back(weights[i] * size);
     (left.back() < sum_ ? small : large).push_back(i);
     entries_.push_back({sum_, i});
   }
   while (!small.empty() && !large.empty()) {
     const uint64_t poor = small.back(), rich = large.back();
     small.pop_back();
-    entries_[poor] = {static_cast<uint64_t>(left[poor]), rich};
+    entries_[poor] = {left[poor], rich};
     left[rich] -= sum_ - left[poor];
     if (left[rich] >= sum_) continue;
     large.pop_back();

@@ -13,7 +13,7 @@ namespace penstock {
 /// Memory: 16 bytes per weight. Thread-safety: immutable after construction.
 class AliasTable {
  public:
-  /// Requires a sum of weights of 1 to 2^63 - 1, and fewer than 2^32 weights.
+  /// Requires some weight above 0, and that the largest times their number is less than 2^63.
   explicit AliasTable(const std::vector<uint64_t>& weights);
   /// `first` and `second` are 64 random bits each.
   uint64_t draw(uint64_t first, uint64_t second) const;

@@ -2,6 +2,7 @@
 #include "loader/order/weighted_order.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "loader/order/mix.h"
@@ -29,13 +30,21 @@ WeightedOrder::Epoch::Epoch(const WeightedOrder& order, uint64_t rows, uint64_t 
     begins_[place] = begin;
     begin += order.block_sums_[block];
   }
+  shift_ = std::max(0, static_cast<int>(std::bit_width(order.sum_)) - static_cast<int>(std::bit_width(blocks_.size())));
+  const uint64_t guides = (order.sum_ >> shift_) + 2;
+  uint32_t place = 0;
+  for (uint64_t g = 0; g < guides; ++g) {
+    while (place + 1 < begins_.size() && begins_[place + 1] <= g << shift_) ++place;
+    guide_.push_back(place);
+  }
 }
 
 Draw WeightedOrder::Epoch::at(uint64_t tick) const {
   const uint64_t unit = ticks_.unit_of(tick);
   // The last place that begins at the unit or before it. Blocks without a weight begin where the next one does, and
   // come before it.
-  const auto after = std::upper_bound(begins_.begin(), begins_.end(), unit);
+  const uint64_t g = unit >> shift_;
+  const auto after = std::upper_bound(begins_.begin() + guide_[g], begins_.begin() + guide_[g + 1] + 1, unit);
   const auto place = static_cast<size_t>(after - begins_.begin()) - 1;
   uint64_t element = blocks_[place] * kBlock, begin = begins_[place];
   while (unit - begin >= order_.weights_[element]) begin += order_.weights_[element++];

@@ -22,7 +22,7 @@ struct Draw {
 /// In each epoch the elements lie on the line in another order, so that those that are drawn less than once per epoch
 /// do not always come together: kBlock neighbours stay together, and a permutation of the blocks puts them anywhere.
 ///
-/// Memory: 8 bytes per element; an epoch has 1 byte more. Thread-safety: immutable after construction.
+/// Memory: 8 bytes per element; an epoch has 1.25 bytes more. Thread-safety: immutable after construction.
 class WeightedOrder {
  public:
   static constexpr uint64_t kBlock = 16;
@@ -47,6 +47,10 @@ class WeightedOrder {
     Ticks ticks_;
     std::vector<uint32_t> blocks_;  // one entry per place on the line: the block there
     std::vector<uint64_t> begins_;  // one entry per place: the unit at which it begins
+    // Of the units g * 2^shift_ up to the end of the line and one more: the place that has the unit, or the last one.
+    // There are about as many as places, so that a search has few left: 5 cache misses per row and not 20.
+    std::vector<uint32_t> guide_;
+    int shift_;
   };
 
  private:

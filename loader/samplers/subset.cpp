@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <string_view>
+#include <tuple>
 #include <unordered_set>
 
 #include "core/error.h"
@@ -19,8 +20,11 @@ namespace penstock {
 namespace {
 
 struct Candidate {
+  size_t part;  // of the data set, if it is joined of several
   uint64_t id, index;
   int64_t label;
+
+  auto place() const { return std::tuple(part, id, index); }
 };
 using Candidates = std::vector<Candidate>;
 
@@ -35,8 +39,11 @@ void keep_percent(const Spec& spec, const Dataset& dataset, Candidates& candidat
   if (range.low < 0 || range.high > 100 || range.low >= range.high)
     throw config_error(concat(spec.where(), ": range is ", range.low, " to ", range.high,
                               "; expected 0 to 100 per cent, the first less than the second, as in percent(0-10)"));
-  std::vector<uint64_t> counts(dataset.manifest().class_names.size() + 1), ranks(counts.size());
-  const auto class_of = [](const Candidate& candidate) { return static_cast<size_t>(candidate.label); };
+  const size_t class_count = dataset.manifest().class_names.size() + 1;
+  std::vector<uint64_t> counts(dataset.parts().size() * class_count), ranks(counts.size());
+  const auto class_of = [&](const Candidate& candidate) {
+    return candidate.part * class_count + static_cast<size_t>(candidate.label);
+  };
   for (const auto& candidate : candidates) ++counts[class_of(candidate)];
   const auto bound = [](uint64_t count, double percent) {  // the same for the end of a range and the begin of the next
     return static_cast<uint64_t>(std::floor(static_cast<double>(count) * percent / 100));
@@ -53,14 +60,15 @@ void keep_fraction(const Spec& spec, const Dataset&, Candidates& candidates) {
     throw config_error(concat(spec.where(), ": share is ", share, "; expected more than 0 and at most 1"));
   const auto seed = static_cast<uint64_t>(static_cast<int64_t>(spec.get("seed", 0)));
   const auto count = static_cast<size_t>(std::llround(share * static_cast<double>(candidates.size())));
-  const auto hash = [&](const Candidate& candidate) { return detail::keyed_bits(seed, candidate.id, 0x5EED); };
+  const auto hash = [&](const Candidate& candidate) {
+    return detail::keyed_bits(seed, candidate.id, 0x5EED + candidate.part);
+  };
   auto sorted = candidates;
   std::sort(sorted.begin(), sorted.end(), [&](const Candidate& a, const Candidate& b) {
     return std::pair(hash(a), a.index) < std::pair(hash(b), b.index);
   });
   sorted.resize(count);
-  std::sort(sorted.begin(), sorted.end(),
-            [](const auto& a, const auto& b) { return std::pair(a.id, a.index) < std::pair(b.id, b.index); });
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.place() < b.place(); });
   candidates = std::move(sorted);
 }
 
@@ -121,14 +129,14 @@ void exclude(const std::string& path, const Dataset& dataset, Candidates& candid
 
 std::vector<uint64_t> subset_of(const Dataset& dataset, const std::string& subset, const std::string& exclude_ids) {
   Candidates candidates;
-  for (uint64_t index = 0; index < dataset.size(); ++index) {
-    const Sample sample = dataset.at(index);
-    // Samples without a class, whatever label stands there, are those of one class.
-    const bool has_class = !dataset.manifest().class_names.empty();
-    candidates.push_back({sample.id, index, has_class ? sample.label : 0});
-  }
-  std::sort(candidates.begin(), candidates.end(),
-            [](const auto& a, const auto& b) { return std::pair(a.id, a.index) < std::pair(b.id, b.index); });
+  // Samples without a class, whatever label stands there, are those of one class.
+  const bool has_classes = !dataset.manifest().class_names.empty();
+  for (size_t part = 0; part < dataset.parts().size(); ++part)
+    for (uint64_t index = dataset.parts()[part].begin; index < dataset.parts()[part].end; ++index) {
+      const Sample sample = dataset.at(index);
+      candidates.push_back({part, sample.id, index, has_classes ? sample.label : 0});
+    }
+  std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return a.place() < b.place(); });
   const auto demand_some = [&](const std::string& what) {
     if (candidates.empty())
       throw config_error(concat(what, ": leaves 0 of the ", dataset.size(), " samples of ", dataset.folder().string(),

@@ -9,7 +9,7 @@
 
 namespace penstock {
 
-/// Integers in the proportions of `weights`, whose sum is less than 2^63. The largest becomes 2^k with the largest k
+/// Integers in the proportions of `weights`, whose largest times their number is less than 2^63. The largest becomes 2^k with the largest k
 /// for which that holds (42 for a million weights), at most 53; others are rounded, and a weight above 0 never becomes
 /// 0. Equal on every machine. Throws config_error `<where>: the weight of <name(i)> is nan; expected ...` for a weight
 /// that is negative, infinite or no number, and for weights that are all 0.

@@ -3,10 +3,10 @@
 //
 // The input is a tar, or DIR, in which the tars are shards=PATTERN, in which {000..009} stands for several names; or
 // else DIR/<split>/*.tar, or else DIR/<split>*.tar, or else for train and all DIR/*.tar, sorted. The picture of a
-// sample is its first file whose ending is that of a picture; `cls` is its class. Every other file is a field, called
-// by what comes before its last ending (seg.png: seg), or by that ending: .txt and .json text, .npy numbers, .png
-// behind another ending a mask of its numbers, anything else bytes. All samples have the files of the first one. Sample
-// i is the i-th in the order of the tars.
+// sample is, by the alphabet, the first whose ending is that of a picture; `cls` is its class. Every other file is a
+// field, called by what comes before its last ending (seg.png: seg), or by that ending: .txt and .json text, .npy
+// numbers, .png behind another ending a mask of its numbers, anything else bytes. All samples have the files of the
+// first one. Sample i is the i-th in the order of the tars.
 #include <algorithm>
 #include <map>
 #include <memory>

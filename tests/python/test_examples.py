@@ -43,6 +43,23 @@ def test_cifar10_learns(run_here, tmp_path):
     assert float(lines[-1].split("accuracy ")[1].split("%")[0]) > 60
 
 
+def test_segmentation_and_detection_learn_scenes(run_here, tmp_path):
+    data = tmp_path / "scenes"
+    lines = run_here(EXAMPLES / "segmentation.py", "--data", data, "--scenes", 48, "--epochs", 4, "--batch-size", 8)
+    shares = [float(line.split(", ")[1].split(" %")[0]) for line in lines]
+    assert shares[-1] > 50  # of three classes, two of which are objects, an untrained network has a third or less
+    lines = run_here(EXAMPLES / "detection.py", "--data", data, "--epochs", 3)
+    losses = [float(line.split("loss ")[1]) for line in lines]
+    assert losses[-1] < losses[0]
+
+
+def test_simclr_learns_without_labels(run_here, tmp_path):
+    lines = run_here(EXAMPLES / "simclr.py", "digits(count=600,size=16)", "--data", tmp_path / "data", "--size", 16, "--epochs", 2,
+                     "--batch-size", 64)
+    losses = [float(line.split("loss ")[1]) for line in lines[:-1]]
+    assert losses[-1] < losses[0] and float(lines[-1].split(": ")[1].split(" %")[0]) > 30
+
+
 @pytest.fixture(scope="module")
 def photos(pictures):
     source = pictures.parent / "photos"

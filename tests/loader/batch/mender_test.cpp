@@ -85,16 +85,58 @@ TEST(MenderTest, TheDigestIsTheSameForAnyRanksAndWorkers) {
 }
 
 TEST(MenderTest, ARowOfAMixHasThePartnerThatStandsAtItsPosition) {
-  const TestData data({60, 60});
+  const TestData data({60, 60}, {{12, 12, 1}, {14, 14, 1}}, /*undecodable=*/33);
   for (const uint64_t index : {7, 17, 50}) data.corrupt(index);
   const LoaderOptions options{.batch_size = 20, .on_corrupt = OnCorrupt::kSubstitute};
-  auto mixed = make_loader(data, options, "mixup(alpha=1)"), plain = make_loader(data, options, "");
-  mixed.start_epoch(0), plain.start_epoch(0);
-  while (const auto batch = mixed.next()) {
-    const auto same = *plain.next();
-    EXPECT_TRUE(std::equal(batch->ids().begin(), batch->ids().end(), same.ids().begin()));
-    EXPECT_TRUE(
-        std::all_of(batch->weights().begin(), batch->weights().end(), [](float weight) { return weight == 1; }));
+  auto mixed = make_loader(data, options, "resize(size=12),mixup(alpha=1)"),
+       plain = make_loader(data, options, "resize(size=12)");
+  for (const int64_t epoch : {0, 1, 2}) {
+    mixed.start_epoch(epoch), plain.start_epoch(epoch);
+    while (const auto batch = mixed.next()) {
+      const auto same = *plain.next();
+      EXPECT_TRUE(std::equal(batch->ids().begin(), batch->ids().end(), same.ids().begin())) << "epoch " << epoch;
+      for (const float weight : batch->weights()) EXPECT_EQ(weight, 1) << "epoch " << epoch;
+    }
+  }
+}
+
+TEST(MenderTest, SubstitutesDifferByPositionAndAreAugmentedOnTheirOwn) {
+  const TestData data({200});
+  for (const uint64_t index : {10, 20, 30, 40}) data.corrupt(index);  // all of class 0, which has 16 others
+  auto loader = make_loader(data, {.batch_size = 200, .on_corrupt = OnCorrupt::kSubstitute, .most_corrupt = 1},
+                            "affine(degrees=40),color-jitter(brightness=0.8)");
+  std::set<uint64_t> most_in_an_epoch;
+  for (int64_t epoch = 0; epoch < 10; ++epoch) {
+    loader.start_epoch(epoch);
+    const auto batch = *loader.next();
+    std::multiset<uint64_t> ids(batch.ids().begin(), batch.ids().end());
+    std::set<uint64_t> substitutes;
+    for (const uint64_t id : ids)
+      if (ids.count(id) > 1) substitutes.insert(id);
+    if (substitutes.size() > most_in_an_epoch.size()) most_in_an_epoch = substitutes;
+    std::set<std::vector<std::byte>> pictures;
+    for (size_t row = 0; row < 200; ++row) {
+      const auto one = batch.pixels().subspan(row * 144 * 4, 144 * 4);
+      pictures.emplace(one.begin(), one.end());
+    }
+    EXPECT_EQ(pictures.size(), 200U) << "epoch " << epoch;
+  }
+  EXPECT_GE(most_in_an_epoch.size(), 3U);
+}
+
+TEST(MenderTest, AMaskedRowIsThatOfItsOwnSampleAlsoAfterCandidatesThatPassTheirChecksums) {
+  const TestData data({20}, {{12, 12, 1}, {14, 14, 1}}, /*undecodable=*/3);
+  data.corrupt(13);  // the other one of class 3
+  for (const char* augment : {"resize(size=12)", "resize(size=12),mixup(alpha=1)"}) {
+    auto loader = make_loader(data, {.batch_size = 20, .on_corrupt = OnCorrupt::kSubstitute}, augment);
+    loader.start_epoch(0);
+    const auto batch = *loader.next();
+    EXPECT_EQ(std::set<uint64_t>(batch.ids().begin(), batch.ids().end()).size(), 20U) << augment;
+    std::set<uint64_t> masked;
+    for (size_t row = 0; row < 20; ++row)
+      if (batch.weights()[row] == 0) masked.insert(batch.ids()[row]);
+    EXPECT_TRUE(masked.contains(1003) && masked.contains(1013)) << augment;
+    EXPECT_EQ(masked.size(), batch.second_labels().empty() ? 2U : 4U) << augment;  // those with such partners as well
   }
 }
 

@@ -128,7 +128,7 @@ TEST(SamplerTest, RepeatPutsEveryCopyIntoOneBatchAndOnARankOfItsOwn) {
   std::map<uint64_t, std::set<std::vector<std::byte>>> pixels;
   for (int rank = 0; rank < 3; ++rank) {
     auto loader = make_loader(data, {.batch_size = 24, .rank = rank, .world_size = 3, .sampler = "repeat(n=3)"},
-                              "affine(degrees=30)");
+                              "affine(degrees=30),color-jitter(brightness=0.8)");
     loader.start_epoch(0);
     consume(loader, [&](const Batch& batch) {
       for (size_t row = 0; row < static_cast<size_t>(batch.count()); ++row) {
@@ -183,7 +183,7 @@ TEST(SamplerTest, ASampleThatComesTwiceInAnEpochIsAugmentedTwice) {
   for (const char* sampler : {"uniform(rows=40)", "weighted(rows=40)", "weighted(rows=40,replacement=true)"}) {
     auto loader =
         make_loader(data, {.batch_size = 40, .sampler = sampler, .weights = shared_weights(std::vector<double>(10, 1))},
-                    "affine(degrees=40)");
+                    "affine(degrees=40),color-jitter(brightness=0.8)");
     loader.start_epoch(0);
     const auto batch = *loader.next();
     std::set<std::vector<std::byte>> pictures;

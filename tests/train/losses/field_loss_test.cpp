@@ -126,7 +126,7 @@ TEST(ClassWeightsTest, ARowCountsAsMuchAsItsClass) {
 }
 
 /// The loss of one step of `mode`, added over all ranks. Row i of the batch of 24 has the targets 0.1 i to 0.1 i + 3.
-double loss_of_step(const std::string& mode, int ranks, const std::shared_ptr<const Loss>& loss) {
+double loss_of_field_step(const std::string& mode, int ranks, const std::shared_ptr<const Loss>& loss) {
   const auto samples = random_samples(24, kSmallGrey, 1);
   const auto targets = torch::arange(24, torch::kFloat64).unsqueeze(1) * 0.1 + torch::arange(4, torch::kFloat64);
   double sum = 0;
@@ -146,11 +146,11 @@ double loss_of_step(const std::string& mode, int ranks, const std::shared_ptr<co
 TEST(FieldLossTest, EveryModeTrainsWithTheTargetsOfItsRows) {
   const Manifest data = data_with_fields();
   const std::shared_ptr<const Loss> loss = make_loss("mse(target=place)", {.data = &data});
-  const double expected = loss_of_step("single", 1, loss);
+  const double expected = loss_of_field_step("single", 1, loss);
   std::set<std::string> modes;
   for (const auto& pair : matrix_of({.archs = {"lenet"}, .ranks = {2}, .hostings = {Hosting::kThreads}}).pairs) {
     if (pair.equivalence == Equivalence::kBitwise || !modes.insert(pair.mode).second) continue;
-    EXPECT_NEAR(loss_of_step(pair.mode, pair.ranks, loss), expected, 1e-10) << pair.mode;
+    EXPECT_NEAR(loss_of_field_step(pair.mode, pair.ranks, loss), expected, 1e-10) << pair.mode;
   }
   EXPECT_GT(modes.size(), StrategyRegistry::names().size());
 }
