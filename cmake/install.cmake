@@ -45,7 +45,7 @@ penstock_install_headers(loader "(core|augment|loader)/"
   loader/batch/column.h loader/batch/digest.h loader/batch/loader.h loader/batch/option_names.h loader/batch/sample_boxes.h loader/batch/sample_order.h
   loader/bottleneck/disk.h loader/bottleneck/bottleneck.h loader/bottleneck/observe.h loader/bottleneck/watch.h
   loader/codecs/codec.h loader/device/device_renderer.h loader/files/files.h loader/files/read_from.h loader/files/safetensors.h
-  loader/look/picture.h loader/look/sheet.h loader/order/partition.h loader/pack/pack.h loader/pack/unpack.h
+  loader/export/export.h loader/look/picture.h loader/look/sheet.h loader/order/partition.h loader/pack/pack.h loader/pack/unpack.h
   loader/pack/verify.h loader/samplers/sampler.h loader/samplers/subset.h
   loader/shards/dataset.h loader/shards/problems.h loader/shards/shard.h loader/shards/shard_writer.h loader/sources/source.h)
 install(EXPORT penstock-targets NAMESPACE penstock:: DESTINATION ${package_folder} COMPONENT loader)

@@ -1,6 +1,7 @@
 // for_each_record() by nlohmann-json's callback, which drops what it has seen.
 #include "loader/import/json_records.h"
 
+#include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
 

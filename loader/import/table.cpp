@@ -2,6 +2,7 @@
 #include "loader/import/table.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
 

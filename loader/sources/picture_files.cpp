@@ -72,15 +72,6 @@ std::vector<fs::path> files_below(const fs::path& folder, uint64_t& ignored_coun
   return files;
 }
 
-SourceSample picture_sample(std::vector<uint8_t> bytes) {
-  const auto* format = foreign_format_of(bytes);
-  const bool is_converted = format != nullptr;
-  if (is_converted) bytes = to_png(format->decode(bytes, kMaxPixels));
-  const Encoding encoding = detect_encoding(bytes);
-  const Extent extent = codec_for(encoding).probe(bytes);
-  return {.bytes = std::move(bytes), .encoding = encoding, .extent = extent, .is_converted = is_converted};
-}
-
 SourceSample read_picture(const fs::path& path) {
   return with_file(path, [](std::vector<uint8_t> bytes) { return picture_sample(std::move(bytes)); });
 }
@@ -116,3 +107,20 @@ bool is_plain_path(const std::string& text) {
 }
 
 }  // namespace penstock::detail
+
+namespace penstock {
+
+SourceSample picture_sample(std::vector<uint8_t> bytes) {
+  const auto* format = detail::foreign_format_of(bytes);
+  const bool is_converted = format != nullptr;
+  if (is_converted) bytes = detail::to_png(format->decode(bytes, kMaxPixels));
+  const Encoding encoding = detect_encoding(bytes);
+  const Extent extent = codec_for(encoding).probe(bytes);
+  return {.bytes = std::move(bytes), .encoding = encoding, .extent = extent, .is_converted = is_converted};
+}
+
+void check_picture_format(std::span<const uint8_t> bytes) {
+  if (detail::foreign_format_of(bytes) == nullptr) detect_encoding(bytes);
+}
+
+}  // namespace penstock

@@ -20,11 +20,7 @@ bool is_picture(const std::filesystem::path& path);
 /// io_error for a picture's name on anything that is not a regular file.
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder, uint64_t& ignored_count);
 
-/// A file's bytes as a sample: JPEG and PNG as they are, foreign formats as a PNG with the same pixels. Errors:
-/// corrupt_error, which names no file.
-SourceSample picture_sample(std::vector<uint8_t> bytes);
-
-/// The same for a file. Errors: io_error, corrupt_error, which name the file.
+/// picture_sample() of a file. Errors: io_error, corrupt_error, which name the file.
 SourceSample read_picture(const std::filesystem::path& path);
 
 /// A mask file for a field of kind mask: a PNG with a grey level per pixel. A palette's numbers become the levels,

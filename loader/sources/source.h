@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,12 @@ class Source {
   /// none are expected.
   virtual uint64_t ignored_count() const { return 0; }
 };
+
+/// The bytes of a picture's file as a sample: JPEG and PNG as they are, foreign formats as a PNG with the same pixels.
+/// Errors: corrupt_error, which names no file.
+SourceSample picture_sample(std::vector<uint8_t> bytes);
+/// Throws corrupt_error for a file of another format, by its first bytes.
+void check_picture_format(std::span<const uint8_t> bytes);
 
 struct SourceKind {
   using Interface = Source;

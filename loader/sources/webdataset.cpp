@@ -74,7 +74,7 @@ class WebDataset final : public Source {
     SourceSample sample;
     read_from(*archives_[from.archive], [&] {
       try {
-        sample = detail::picture_sample(copy(from, 0));
+        sample = picture_sample(copy(from, 0));
         for (size_t i = 0; i < types_.size(); ++i) sample.fields.push_back(value(from, i));
       } catch (const Error& error) {
         throw Error(error.kind(), concat(where(index), ": ", error.what()));

@@ -6,8 +6,6 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/codecs/codec.h"
-#include "loader/import/picture_formats.h"
-#include "loader/sources/picture_files.h"
 
 namespace penstock::python {
 
@@ -15,7 +13,7 @@ Spool::Spool(const std::filesystem::path& folder, bool keeps_corrupt) : file_(fo
 
 void Spool::add_file(std::span<const uint8_t> bytes, int64_t label, const std::string& path,
                      const std::vector<FieldBytes>& fields) {
-  if (!keeps_corrupt_ && detail::foreign_format_of(bytes) == nullptr) detect_encoding(bytes);  // throws
+  if (!keeps_corrupt_) check_picture_format(bytes);
   add(bytes, {.label = label, .is_file = true, .extent = {}}, path, fields);
 }
 
@@ -70,7 +68,7 @@ SourceSample Spool::read(uint64_t index) const {
   }
   if (!entry.is_file) return sample;
   try {
-    SourceSample picture = detail::picture_sample(std::move(sample.bytes));
+    SourceSample picture = picture_sample(std::move(sample.bytes));
     picture.fields = std::move(sample.fields);
     return picture;
   } catch (const Error& error) {

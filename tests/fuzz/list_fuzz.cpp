@@ -1,4 +1,6 @@
 // A list from an untrusted source: the first byte says whether it is CSV, JSON lines, XML or a JSON file of records.
+#include <nlohmann/json.hpp>
+
 #include "loader/import/json_records.h"
 #include "loader/import/table.h"
 #include "loader/import/xml.h"

@@ -2,6 +2,7 @@
 #include "loader/sources/lists/list_source.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <unordered_map>
 

@@ -116,7 +116,7 @@ TEST(ImageFolderTest, ContentDecidesNotTheName) {
   write_bytes(folder / "c/2.PNG", jpeg());
   write_bytes(folder / "c/3", png());
   write_bytes(folder / "c/notes.txt", std::string("not a picture"));
-  write_bytes(folder / "c/4.jpg", std::string("GIF89a"));
+  write_bytes(folder / "c/4.jpg", std::string("RIFF99"));
   write_bytes(folder / "c/5.jpeg", Bytes{});
   const auto source = make_source("image-folder", folder.path());
   ASSERT_EQ(source->size(), 5u);
