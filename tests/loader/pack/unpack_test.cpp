@@ -298,7 +298,8 @@ TEST_F(UnpackTest, PicturesOfMorePixelsThanTheLimitAreCorrupt) {
     EXPECT_THAT(error_of([&] { pack(wanted); }), HasSubstr("picture of 8 x 9 pixels; expected at most 71"))
         << encode_name(encode);
     wanted.storage.max_pixels = 72;
-    EXPECT_EQ(packed(wanted)->manifest().storage, concat("encode=", encode_name(encode), ",max-pixels=72,sixteen-bit=keep"));
+    EXPECT_EQ(packed(wanted)->manifest().storage,
+              concat("encode=", encode_name(encode), ",max-pixels=72,sixteen-bit=keep"));
     std::filesystem::remove_all(folder_ / "out");
   }
 }
