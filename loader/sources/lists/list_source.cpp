@@ -257,8 +257,8 @@ ListFile find_list(const Spec& spec, const fs::path& input, const std::string& s
   for (const auto& entry : fs::directory_iterator(input))
     if (entry.is_regular_file() && entry.path().extension() == ending) others.push_back(entry.path());
   if (others.size() == 1 && (split != "test" || spec.has("split"))) return {others[0], input};
-  throw io_error(concat(input.string(), ": ", others.size(), " files *", ending, ", none of them called ",
-                        join(split_names(split), " or "), "; expected one of these, or file=NAME"));
+  throw io_error(concat(input.string(), ": no ", join(split_names(split), ending + ", "), ending, " for split ", split,
+                        " among ", others.size(), " lists; expected one, or file=NAME"));
 }
 
 std::unique_ptr<Source> make_list_source(const Spec& spec, ListFile list, std::unique_ptr<const Table> table,
