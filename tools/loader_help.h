@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "loader/samplers/sampler.h"
 #include "loader/samplers/subset.h"
@@ -21,9 +22,17 @@ inline constexpr const char* kDecodeHelp =
     "region: libjpeg-turbo, down to the last row of the crop; full: libjpeg-turbo, the whole picture; auto: the first "
     "of these that a sample allows";
 
-inline constexpr const char* kAlsoHelp =
-    "a further data set of the same classes, whose samples come after those of --data; may be given several times. "
-    "--sampler mix says how many of each an epoch has (default: all of them, once)";
+/// --also. `end` is added to its help.
+inline CLI::Option* add_also_option(CLI::App& app, std::vector<std::string>& folders, const std::string& end = "") {
+  return app
+      .add_option("--also", folders,
+                  "a further data set of the same classes, whose samples come after those of --data; the flag may be "
+                  "given several times. --sampler mix says how many of each an epoch has (default: all of them, once)" +
+                      end)
+      ->type_name("DIR")
+      ->take_all()
+      ->allow_extra_args(false);
+}
 inline constexpr const char* kExcludeHelp =
     "file of samples that are left out: an id per line, or a quarantine.jsonl of an earlier run";
 inline std::string subset_help() { return std::string("use ") + kSubsetHelp; }

@@ -49,7 +49,7 @@ void draw_polygon(std::span<const Vertex> vertices, const Plan& plan, std::span<
   const Region shown = shown_region(plan);
   const auto moved = [&](const Vertex& point) {
     return Place{forward->xx * point.x + forward->xy * point.y + forward->x0,
-                  forward->yx * point.x + forward->yy * point.y + forward->y0};
+                 forward->yx * point.x + forward->yy * point.y + forward->y0};
   };
   std::vector<Crossing> crossings;
   Place before = moved(vertices.back());

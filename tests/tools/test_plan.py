@@ -64,7 +64,7 @@ def test_a_packed_set_and_raw_pixels_are_planned_for(photos, tmp_path):
 
 @pytest.mark.parametrize("arguments, error", [
     (("--target", 0, "--source", "digits"), "--target: is 0; expected images per second, more than 0"),
-    (("--target", "nan", "--source", "digits"), "--target: is nan; expected"),
+    (("--target", "nan", "--source", "digits"), '--target: is "nan"; expected'),
     (("--target", 1, "--source", "digits", "--link=-1"), "--link: is -1; expected MB/s"),
     (("--target", 1, "--source", "digits", "--nodes", 0), "--nodes: is 0; expected 1 or more"),
     (("--target", 1), "plan: neither --source nor --data; expected one of the two"),

@@ -14,8 +14,9 @@ SAME = ["--exact", 4]  # the same bits at any number of ranks
 def broken(tmp_path):
     """Packs 400 digits; a function that breaks every `step`-th sample of a shard of 100."""
     folder = tmp_path / "data"
-    subprocess.run([TRAIN.parent / "shardprep", "pack", "--source", "digits(count=400,size=16)", "--out", folder, "--shards", "4", "--quiet"],
-                   check=True)
+    for split in ("train", "test"):
+        subprocess.run([TRAIN.parent / "shardprep", "pack", "--source", "digits(count=400,size=16)", "--split", split, "--out", folder,
+                        "--shards", "4", "--quiet"], check=True)
 
     def damage(step):
         shard = sorted((folder / "train").glob("*.safetensors"))[0]

@@ -43,6 +43,8 @@ int main(int argc, char** argv) {
     const auto options = penstock::parse_bench_options(argc, argv);
     const auto dataset = penstock::open_dataset(options);
     if (!options.json.empty()) penstock::check_out_file("--json", options.json, *dataset);
+    const std::string quarantine = options.loader.quarantine.string();
+    if (!quarantine.empty()) penstock::check_out_file("--quarantine", quarantine, *dataset);
     const penstock::Pipeline pipeline(options.augment, dataset->manifest().statistics);
     penstock::print_choice(*dataset, options.loader);
     std::vector<penstock::BenchRun> runs;

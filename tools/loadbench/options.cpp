@@ -67,7 +67,7 @@ BenchOptions parse_bench_options(int argc, char** argv) {
   CLI::App app{kDescription};
   app.footer(kColumns);
   app.add_option("--data", options.data, "folder of a packed data set, or of one split of it")->required();
-  app.add_option("--also", options.also, kAlsoHelp);
+  add_also_option(app, options.also);
   const auto* split =
       app.add_option("--split", options.split, "split to load: train, test or all")->capture_default_str();
   app.add_option("--workers,-j", workers,

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 constexpr uint64_t kFewest = 256, kMost = 20000;
 constexpr double kSampleBytes = 48e6;  // of the source's files: more than fits the caches of a processor
 constexpr int kTurns = 5;
-constexpr double kTurnMs = 250;
+constexpr double kTurnMs = 300;
 constexpr double kLargeShort = 1.2;  // a short side this much longer than needed is worth reducing
 
 /// A folder that is removed with all that is in it.
@@ -118,47 +118,43 @@ std::vector<Packed> pack_forms(const Source& excerpt, const std::string& name, c
   return all;
 }
 
-/// Images per second of a loader that goes on from epoch to epoch.
-class Turns {
- public:
-  Turns(const Packed& packed, const std::string& augment, LoaderOptions options, int workers)
-      : loader_(packed.dataset, Pipeline(augment, packed.dataset->manifest().statistics), with(options, workers)) {
-    loader_.start_epoch(0);
-    while (loader_.next()) {  // brings the data into memory, and checks it
+/// Every sample once: brings the data into memory and checks it.
+void warm_up(const Packed& packed, const std::string& augment, LoaderOptions options, int workers) {
+  options.workers = workers;
+  options.epoch_count = 1;
+  Loader loader(packed.dataset, Pipeline(augment, packed.dataset->manifest().statistics), options);
+  loader.start_epoch(0);
+  while (loader.next()) {
+  }
+}
+
+/// Images per second of a loader that goes on from epoch to epoch, so that epochs over few samples have no end to wait
+/// for. Each turn has a loader of its own: one that waits would make batches while others have their turn.
+double turn_rate(const Packed& packed, const std::string& augment, LoaderOptions options, int workers) {
+  options.workers = workers;
+  Loader loader(packed.dataset, Pipeline(augment, packed.dataset->manifest().statistics), options);
+  int64_t epoch = 0;
+  loader.start_epoch(epoch);
+  const auto take = [&] {
+    for (;;) {
+      if (const auto batch = loader.next()) return batch->count();
+      loader.start_epoch(++epoch);
     }
-  }
+  };
+  // Until the slots have been used once, their memory is new.
+  for (int batch = 0; batch < options.prefetch + 2; ++batch) take();
+  int64_t images = 0;
+  const int64_t begin_ns = now_ns();
+  do {
+    images += take();
+  } while (ms_since(begin_ns) < kTurnMs);
+  return static_cast<double>(images) * 1e3 / ms_since(begin_ns);
+}
 
-  void take() {
-    loader_.start_epoch(++epoch_);
-    loader_.next();  // the pipeline is full
-    int64_t images = 0;
-    const int64_t begin_ns = now_ns();
-    do {
-      if (const auto batch = loader_.next()) {
-        images += batch->count();
-      } else {
-        loader_.start_epoch(++epoch_);
-      }
-    } while (ms_since(begin_ns) < kTurnMs);
-    rates_.push_back(static_cast<double>(images) * 1e3 / ms_since(begin_ns));
-    loader_.start_epoch(++epoch_, loader_.batches_per_epoch());  // no batch is made while others have their turn
-  }
-
-  double median() {
-    std::nth_element(rates_.begin(), rates_.begin() + static_cast<ptrdiff_t>(rates_.size() / 2), rates_.end());
-    return rates_[rates_.size() / 2];
-  }
-
- private:
-  static LoaderOptions with(LoaderOptions options, int workers) {
-    options.workers = workers;
-    return options;
-  }
-
-  Loader loader_;
-  int64_t epoch_ = 0;
-  std::vector<double> rates_;
-};
+double median(std::vector<double> rates) {
+  std::nth_element(rates.begin(), rates.begin() + static_cast<ptrdiff_t>(rates.size() / 2), rates.end());
+  return rates[rates.size() / 2];
+}
 
 }  // namespace
 
@@ -174,19 +170,19 @@ FormSample measure_forms(const std::shared_ptr<const Source>& source, const std:
   std::vector<int> workers;
   for (int count = 1; count < cores; count *= 2) workers.push_back(count);
   workers.push_back(cores);
-  std::vector<std::unique_ptr<Turns>> turns;
-  for (const auto& packed : all)
-    for (const int count : workers) turns.push_back(std::make_unique<Turns>(packed, sample.augment, loader, count));
+  for (const auto& packed : all) warm_up(packed, sample.augment, loader, cores);
+  std::vector<std::vector<double>> rates(all.size() * workers.size());  // by form, then by number of workers
   const int64_t begin_ns = now_ns(), begin_cpu_ns = cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
   const double begin_busy_ms = busy_cores_ms();
   for (int turn = 0; turn < kTurns; ++turn)
-    for (const auto& one : turns) one->take();
+    for (size_t i = 0; i < rates.size(); ++i)
+      rates[i].push_back(turn_rate(all[i / workers.size()], sample.augment, loader, workers[i % workers.size()]));
   const double own_ms = static_cast<double>(cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_cpu_ns) * 1e-6;
   sample.other_cores = std::max(0.0, (busy_cores_ms() - begin_busy_ms - own_ms) / ms_since(begin_ns));
   for (size_t i = 0; i < all.size(); ++i) {
     sample.forms.push_back(all[i].form);
     for (size_t j = 0; j < workers.size(); ++j)
-      sample.forms.back().rates.push_back({workers[j], turns[i * workers.size() + j]->median()});
+      sample.forms.back().rates.push_back({workers[j], median(rates[i * workers.size() + j])});
   }
   return sample;
 }

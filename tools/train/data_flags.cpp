@@ -18,7 +18,7 @@ void add_data_flags(CLI::App& app, TrainOptions& o) {
                         ". A folder that has the name of a source is taken if it holds a packed data set"))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--also", o.also, concat(kAlsoHelp, ". Evaluations use the test split of --data"))->group(group);
+  add_also_option(app, o.also, ". Evaluations use the test split of --data")->group(group);
   app.add_option("--split", o.split,
                  "split to train on: train, test or all; evaluations use the split test, if there is one. With -e, the "
                  "split to evaluate (default: test)")
