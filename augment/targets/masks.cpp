@@ -61,14 +61,21 @@ void move_along_axes(std::span<const Value> mask, const Plan& plan, Value fill, 
     if (from.empty()) begin = column;
     from.push_back(static_cast<uint32_t>(x));
   }
+  const Value* before = nullptr;  // the row of the mask that the line above shows
   for (int row = 0; row < plan.output_height; ++row) {
     Value* const line = output.data() + static_cast<size_t>(row) * columns;
     const auto y = static_cast<float>(seen.map.yy * (row + 0.5) + seen.map.y0);
     if (!(y >= 0 && y < height) || from.empty()) {
       std::fill(line, line + columns, fill);
+      before = nullptr;
       continue;
     }
     const Value* const of = first + static_cast<size_t>(y) * stride;
+    if (of == before) {
+      std::copy(line - columns, line, line);
+      continue;
+    }
+    before = of;
     std::fill(line, line + begin, fill);
     for (size_t i = 0; i < from.size(); ++i) line[begin + i] = of[from[i]];
     std::fill(line + begin + from.size(), line + columns, fill);

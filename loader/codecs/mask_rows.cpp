@@ -150,11 +150,12 @@ struct MaskRows::Inflater {
   /// Unpacks `line_count` lines of `width` pixels from the IDAT chunks in `chunks`. Their Adler-32 is not looked at, as
   /// the CRCs of chunks are not.
   void unpack(std::span<const uint8_t> chunks, size_t line_count, size_t width) {
-    lines.resize(line_count * (1 + width));
+    const size_t byte_count = line_count * (1 + width);
+    if (lines.size() < byte_count) lines.resize(byte_count);  // never shorter again, which would cost zeros
     isal_inflate_init(&state);
     state.crc_flag = ISAL_DEFLATE;
     state.next_out = lines.data();
-    state.avail_out = static_cast<uint32_t>(lines.size());
+    state.avail_out = static_cast<uint32_t>(byte_count);
     size_t head_left = 2;  // of zlib's, before the deflate stream
     while (state.avail_out > 0) {
       const Chunk chunk = take_chunk(chunks);
@@ -170,7 +171,7 @@ struct MaskRows::Inflater {
         throw corrupt_error(concat("PNG: its lines cannot be unpacked (ISA-L ", code, "); expected a whole mask"));
     }
     if (state.avail_out > 0)
-      throw corrupt_error(concat("PNG: ", lines.size() - state.avail_out, " bytes of lines; expected ", lines.size()));
+      throw corrupt_error(concat("PNG: ", byte_count - state.avail_out, " bytes of lines; expected ", byte_count));
   }
 };
 

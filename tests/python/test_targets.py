@@ -50,8 +50,8 @@ def test_masks_are_those_of_pil_under_the_plan(objects):
         for sample, row in rows(loader, epoch):
             plan = loader.plan(epoch, sample)
             whole = Image.fromarray(item(sample)["mask"])
-            x, y, width, height = plan["view"]
-            (xx, xy, x0), (yx, yy, y0) = numpy.asarray(plan["map"]).reshape(2, 3)
+            x, y, width, height = (int(number) for number in plan.view)
+            xx, xy, x0, yx, yy, y0 = plan.map
             seen = whole.crop((x, y, x + width, y + height))
             wanted = seen.transform((32, 32), Image.Transform.AFFINE, (xx, xy, x0 - x, yx, yy, y0 - y),
                                     Image.Resampling.NEAREST, fillcolor=255)
@@ -102,7 +102,7 @@ def test_a_crop_by_boxes_and_its_plan(objects):
     loader = penstock.Loader(objects, augment="random-iou-crop(iou=0.1),letterbox(size=32)", columns="boxes(center=true)",
                              batch_size=8, shuffle=False, arrays="numpy")
     for sample, row in rows(loader, 2):
-        view = loader.plan(2, sample)["view"]
+        view = loader.plan(2, sample).view
         assert row["boxes.count"] >= min(1, sample % 4)
         assert (sample % 4 > 0) or tuple(view) == (0, 0, WIDTH, HEIGHT)
 
@@ -111,7 +111,7 @@ def test_what_cannot_be_is_refused_in_one_line(objects):
     for augment, columns, message in (("mixup", "boxes", "mix the pixels of two rows"), ("", "boxes(most=1)", "expected most="),
                                       ("random-iou-crop(field=kinds)", "", "expected boxes")):
         with pytest.raises(penstock.ConfigError, match=message) as raised:
-            for _ in penstock.Loader(objects, augment=augment, columns=columns or None, batch_size=8):
+            for _ in penstock.Loader(objects, augment=augment, columns=columns, batch_size=8):
                 pass
         assert "\n" not in str(raised.value)
 
