@@ -126,7 +126,7 @@ TEST(ClassWeightsTest, ARowCountsAsMuchAsItsClass) {
 }
 
 /// The loss of one step of `mode`, added over all ranks. The targets of a row are the first four pixels of its picture.
-double loss_of_step(const std::string& mode, int ranks, const std::shared_ptr<const Loss>& loss) {
+double loss_of_field_step(const std::string& mode, int ranks, const std::shared_ptr<const Loss>& loss) {
   const auto samples = random_samples(24, kSmallGrey, 1);
   double sum = 0;
   run_ranks(ranks, [&](Comm& comm) {
