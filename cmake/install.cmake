@@ -35,7 +35,7 @@ if(PENSTOCK_TRAIN)
   install(EXPORT penstock-train-targets NAMESPACE penstock:: DESTINATION ${package_folder} COMPONENT train)
   install(FILES ${PROJECT_SOURCE_DIR}/cmake/LibTorch.cmake DESTINATION ${package_folder} COMPONENT train)
   # What plug-ins, and programs with a model of their own, include.
-  penstock_install_headers(train "(core|augment|loader|train)/" train/tensor/batch_tensors.h train/plugin.h train/losses/loss.h
+  penstock_install_headers(train "(core|augment|loader|train)/" train/tensor/batch_tensors.h train/plugin.h train/losses/loss.h train/losses/metric.h train/losses/target.h
                            train/nn/layers.h train/nn/model.h train/parallel/strategy/schedule.h
                            train/parallel/strategy/strategy.h)
 endif()
@@ -44,8 +44,9 @@ penstock_install_headers(loader "(core|augment|loader)/"
   core/error.h core/plugin.h core/version.h augment/render.h augment/transform.h
   loader/batch/column.h loader/batch/digest.h loader/batch/loader.h loader/batch/option_names.h loader/batch/sample_boxes.h loader/batch/sample_order.h
   loader/bottleneck/disk.h loader/bottleneck/bottleneck.h loader/bottleneck/observe.h loader/bottleneck/watch.h
-  loader/codecs/codec.h loader/device/device_renderer.h loader/files/files.h loader/files/read_from.h loader/files/safetensors.h
-  loader/export/export.h loader/look/picture.h loader/look/sheet.h loader/order/partition.h loader/pack/pack.h loader/pack/unpack.h
+  loader/codecs/codec.h loader/codecs/png_writer.h loader/files/field.h loader/device/device_renderer.h loader/files/files.h loader/files/read_from.h loader/files/safetensors.h
+  loader/export/export.h loader/look/picture.h loader/look/sheet.h loader/order/partition.h loader/pack/pack.h loader/pack/codebook_file.h loader/pack/list.h loader/pack/merge.h loader/pack/storage_plan.h
+  loader/pack/unpack.h
   loader/pack/verify.h loader/samplers/sampler.h loader/samplers/subset.h
   loader/shards/dataset.h loader/shards/problems.h loader/shards/shard.h loader/shards/shard_writer.h loader/sources/source.h)
 install(EXPORT penstock-targets NAMESPACE penstock:: DESTINATION ${package_folder} COMPONENT loader)

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "loader/batch/loader_options.h"
-#include "loader/pack/pack_options.h"
+#include "loader/batch/loader.h"
+#include "loader/pack/pack.h"
 #include "loader/pack/storage_plan.h"
 #include "loader/sources/source.h"
 

@@ -4,7 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-#include "loader/shards/storage.h"
+#include "loader/pack/pack.h"
 
 namespace penstock {
 

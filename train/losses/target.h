@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/spec.h"
-#include "loader/shards/manifest.h"
+#include "loader/shards/dataset.h"
 #include "train/tensor/device_batch.h"
 
 namespace penstock {
