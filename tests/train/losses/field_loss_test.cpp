@@ -56,19 +56,19 @@ TEST(FieldLossTest, ValuesAreThoseOfTheirDefinitions) {
   expect_near(losses("l1(target=age)", one, of_one), {2, 0.5});
   expect_near(losses("smooth-l1(target=age)", one, of_one), {1.5, 0.125});
   expect_near(losses("smooth-l1(target=age,beta=0.25)", one, of_one), {1.875, 0.375});
-  const auto four = torch::tensor({{1.0, 2, 3, 4}, {0, 0, 0, 0}}, torch::kFloat64);
+  const auto four = torch::tensor({{1.0, 2.0, 3.0, 4.0}, {0.0, 0.0, 0.0, 0.0}}, torch::kFloat64);
   const auto of_four = torch::tensor({{1, 0, 3, 0}, {1, 1, 1, 1}}, torch::kInt32);
   expect_near(losses("mse(target=place)", four, of_four), {5, 1});
   expect_near(losses("l1(target=place)", four, of_four), {1.5, 1});
   // log(1 + e^-x) for a yes and log(1 + e^x) for a no, meaned.
   const auto yes = [](double x) { return std::log1p(std::exp(-x)); };
-  const auto tags = torch::tensor({{1.0F, 0.F}, {1.F, 1.F}});
-  expect_near(losses("bce(target=tags,classes=2)", torch::tensor({{2.0, -1}, {0, 3}}, torch::kFloat64), tags),
+  const auto tags = torch::tensor({{1.0F, 0.0F}, {1.0F, 1.0F}});
+  expect_near(losses("bce(target=tags,classes=2)", torch::tensor({{2.0, -1.0}, {0.0, 3.0}}, torch::kFloat64), tags),
               {(yes(2) + yes(1)) / 2, (std::log(2) + yes(3)) / 2});
 }
 
 TEST(FieldLossTest, WithoutATargetTheClassIsOneAndTheOthersAreZero) {
-  const auto outputs = torch::tensor({{0.5, 1, 0}, {0, 0, 2}}, torch::kFloat64);  // of the classes 1 and 0
+  const auto outputs = torch::tensor({{0.5, 1.0, 0.0}, {0.0, 0.0, 2.0}}, torch::kFloat64);  // of the classes 1 and 0
   expect_near(losses("mse", outputs, {}), {0.25 / 3, 5.0 / 3});
   expect_near(losses("l1", outputs, {}), {0.5 / 3, 1});
   const auto yes = [](double x) { return std::log1p(std::exp(-x)); };

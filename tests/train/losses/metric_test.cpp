@@ -47,7 +47,7 @@ TEST(ErrorsTest, RowsOfWeightZeroDoNotCount) {
   DeviceBatch batch;
   batch.weights = torch::tensor({1.0F, 0.0F, 1.0F});
   batch.columns[kTargetColumn] = torch::tensor({{1.0, 2.0}, {0.0, 0.0}, {0.0, 0.0}}, torch::kFloat64);
-  const auto outputs = torch::tensor({{2.0, 2.0}, {NAN, 7.0}, {0.0, -3.0}}, torch::kFloat64);
+  const auto outputs = torch::tensor({{2.0, 2.0}, {std::nan(""), 7.0}, {0.0, -3.0}}, torch::kFloat64);
   for (const bool squared_first : {false, true}) {
     const auto metric = make_errors(squared_first);
     const auto scores = metric->scores(metric->of_batch(outputs, batch));

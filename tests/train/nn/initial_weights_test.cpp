@@ -16,13 +16,13 @@
 namespace penstock {
 namespace {
 
-constexpr ModelShape kSmallGrey{.channels = 1, .height = 18, .width = 29, .classes = 10};
+constexpr ModelShape kOddGrey{.channels = 1, .height = 18, .width = 29, .classes = 10};
 const std::string kSixWideLayers =
     "mlp(hidden=522:522:522:522:522:522)";  // more than 1 MiB each: each is a unit of zero
 
 std::unique_ptr<Model> made(const std::string& arch) {
   at::manual_seed(1);
-  return ModelRegistry::make(parse_spec("arch", arch), kSmallGrey);
+  return ModelRegistry::make(parse_spec("arch", arch), kOddGrey);
 }
 
 /// The model afterwards has names and sizes alone.
@@ -110,7 +110,7 @@ std::unique_ptr<Strategy> make_over(const std::string& mode, const std::string& 
   };
   outline = weights([](const auto&, const auto&) {});
   StrategyContext context{*outline, comm, torch::kCPU, {.learning_rate = 0.05}, recorder};
-  context.input_sizes = {8, kSmallGrey.channels, kSmallGrey.height, kSmallGrey.width};
+  context.input_sizes = {8, kOddGrey.channels, kOddGrey.height, kOddGrey.width};
   context.weights = [weights](const UseTensor& use) { weights(use); };
   return StrategyRegistry::make(parse_spec("mode", mode), context);
 }
