@@ -1,5 +1,8 @@
 // field: a field of the shards as columns of the batch.
 //
+// Lives here: plug-ins that add columns to batches, one file each.
+// Not here: what a column is, and who asks for it (loader/batch).
+//
 // `field(name=age)` gives the column `age`, of the field's dtype and shape. Of a variable field there are two: `tags`,
 // with as many entries as the sample that has most (or most=M), zeros after its own, and `tags.count`, i64.
 // `field(name=tags,as=multi-hot,classes=N)` gives f32 x N, 1 for each label that the sample has. as=NAME is no name of
@@ -13,9 +16,6 @@
 #include "core/text.h"
 #include "loader/batch/column.h"
 #include "loader/files/read_from.h"
-
-// Lives here: plug-ins that add columns to batches, one file each.
-// Not here: what a column is, and who asks for it (loader/batch).
 
 namespace penstock {
 namespace {
