@@ -140,7 +140,7 @@ def with_data(data):
 
 
 def test_data_that_are_not_there(cache, tmp_path):
-    fails(cache, tmp_path, with_data("no/such/folder"), IO, "no/such/folder", "digits, image-folder, mnist")
+    fails(cache, tmp_path, with_data("no/such/folder"), IO, "no/such/folder", "digits, flat, image-folder, jsonl, metadata-folder, mnist")
     fails(cache, tmp_path, with_data(f"mnist:{tmp_path}"), IO, "train-images")
     fails(cache, tmp_path, with_data(tmp_path), IO, str(tmp_path))
     fails(cache, tmp_path, with_data("x" * 300), IO, "there is no such folder")

@@ -76,7 +76,7 @@ def test_a_column_is_in_the_batches_of_the_stock_tools(installed, plugin, stripe
     halves = digest("--columns", "halves")
     assert halves == digest("--columns", "halves", workers=2) != digest() != digest("--columns", "halves(times=2)") != halves
     assert "halves: means of the two" in run(installed / "bin/loadbench", "--plugin", plugin, "--help")
-    assert 'unknown column "halvs"; did you mean "halves"? known: halves' in refusal(
+    assert 'unknown column "halvs"; did you mean "halves"? known: boxes, field, halves, keypoints, mask' in refusal(
         installed / "bin/loadbench", "--plugin", plugin, "--data", stripes, "--columns", "halvs")
 
 

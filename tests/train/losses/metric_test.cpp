@@ -53,7 +53,7 @@ TEST(ErrorsTest, RowsOfWeightZeroDoNotCount) {
     const auto scores = metric->scores(metric->of_batch(outputs, batch));
     EXPECT_DOUBLE_EQ(scores[squared_first ? 1 : 0].item<double>(), 1);               // (1 + 0 + 0 + 3) / 4
     EXPECT_DOUBLE_EQ(scores[squared_first ? 0 : 1].item<double>(), std::sqrt(2.5));  // (1 + 9) / 4
-    EXPECT_EQ(metric->names()[squared_first ? 0 : 1], "mean absolute error");
+    EXPECT_EQ(metric->names()[squared_first ? 1 : 0], "mean absolute error");
     EXPECT_TRUE(metric->is_error());
   }
 }
