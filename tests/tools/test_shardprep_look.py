@@ -142,7 +142,7 @@ def test_a_link_that_leads_to_itself_is_called_so(tmp_path):
 @pytest.mark.parametrize("arguments, code, message", [
     ([], 2, "no command; expected one of pack, list, merge, plan, info, verify"),
     (["verfy"], 2, 'unknown command "verfy"; did you mean "verify"?'),
-    (["pack"], 2, "--source: is missing; expected a value"),
+    (["pack"], 2, "--out: is missing; expected a value"),
     (["pack", "--sorce", "digits", "--out", "x"], 2, 'unknown flag "--sorce"; did you mean "--source"?'),
     (["pack", "--source", "digits", "--out", "x", "--shards", "nan"], 2, '--shards: is "nan"; expected a whole number'),
     (["pack", "--source", "digits", "--out", "x", "--shards", ""], 2, '--shards: is ""; expected a whole number'),
