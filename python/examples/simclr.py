@@ -71,13 +71,15 @@ def main() -> None:
     for epoch in range(options.epochs):
         loader.set_epoch(epoch)
         backbone.train()
+        sums, steps = 0.0, 0
         for batch in loader:
             first, second = (head(backbone(images)) for images in batch.views)
             loss = contrast(first, second, options.temperature)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        print(f"epoch {epoch}: loss {loss.item():.3f}")
+            sums, steps = sums + loss.item(), steps + 1
+        print(f"epoch {epoch}: loss {sums / max(steps, 1):.3f}")
     print(f"accuracy of a linear classifier: {100 * linear_accuracy(backbone, options):.1f} %")
 
 

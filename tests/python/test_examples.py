@@ -54,10 +54,10 @@ def test_segmentation_and_detection_learn_scenes(run_here, tmp_path):
 
 
 def test_simclr_learns_without_labels(run_here, tmp_path):
-    lines = run_here(EXAMPLES / "simclr.py", "digits(count=600,size=16)", "--data", tmp_path / "data", "--size", 16, "--epochs", 2,
+    lines = run_here(EXAMPLES / "simclr.py", "digits(count=600,size=16)", "--data", tmp_path / "data", "--size", 16, "--epochs", 3,
                      "--batch-size", 64)
     losses = [float(line.split("loss ")[1]) for line in lines[:-1]]
-    assert losses[-1] < losses[0] and float(lines[-1].split(": ")[1].split(" %")[0]) > 30
+    assert losses[-1] < losses[0] and float(lines[-1].split(": ")[1].split(" %")[0]) > 20  # chance is 10
 
 
 @pytest.fixture(scope="module")
