@@ -47,7 +47,7 @@ def main() -> None:
         sums, steps = 0.0, 0
         for batch in loader:
             losses = model(list(batch.images), targets_of(batch))
-            loss = sum(losses.values())
+            loss = torch.stack(list(losses.values())).sum()
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -1,6 +1,6 @@
 """Scenes of rectangles and discs, which the examples of segmentation and detection learn: NumPy draws them, so that they need no download."""
 import pathlib
-from typing import Any, Dict, Iterator
+from typing import Any, Dict, Iterator, Union
 
 import numpy
 
@@ -38,6 +38,6 @@ def pack(folder: pathlib.Path, count: int) -> None:
     """Once: a packed data set in `folder` is used as it is."""
     if (folder / "train/manifest.json").exists():
         return
-    fields = {"mask": penstock.Field("mask", fill=255), "boxes": "boxes", "kinds": penstock.Field("labels", of="boxes")}
+    fields: Dict[str, Union[str, penstock.Field]] = {"mask": penstock.Field("mask", fill=255), "boxes": "boxes", "kinds": penstock.Field("labels", of="boxes")}
     for split, number in (("train", count), ("test", max(count // 4, 1))):
         penstock.pack(scenes(number, seed=len(split)), folder, split=split, class_names=[], fields=fields)

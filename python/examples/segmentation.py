@@ -48,6 +48,7 @@ def main() -> None:
     for epoch in range(options.epochs):
         train.set_epoch(epoch)
         model.train()
+        loss = torch.zeros(())
         for batch in train:
             out = model(batch.images)["out"]
             # 255 is what lies outside of the turned picture.

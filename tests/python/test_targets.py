@@ -32,7 +32,7 @@ def item(i):
 @pytest.fixture(scope="module")
 def objects(tmp_path_factory):
     folder = tmp_path_factory.mktemp("targets") / "data"
-    penstock.pack((item(i) for i in range(40)), folder, fields=FIELDS, shards=2)
+    penstock.pack((item(i) for i in range(40)), folder, fields=FIELDS, shards=1)  # the index is the id
     return folder
 
 
@@ -117,5 +117,5 @@ def test_what_cannot_be_is_refused_in_one_line(objects):
 
 
 def test_a_sheet_has_colours_where_something_is_drawn(objects):
-    sheet = penstock.show(objects, rows=2, columns=3)
+    sheet = penstock.show(objects, grid=(2, 3))
     assert len(sheet.ids) == 6
