@@ -31,16 +31,16 @@ struct FieldType {
   std::string name;  ///< Letters, digits, `_`, `-` and `.`, 1 to 64 of them; the first is a letter or a digit.
   FieldKind kind = FieldKind::kNumber;
   Dtype dtype = Dtype::kF32;
-  /// Of one sample; empty: one number. The first size may be kVariable, and differs then from sample to sample.
+  /// The shape of one sample's value; empty: a single number. A first size of kVariable differs between samples.
   std::vector<int64_t> shape = {};
   /// The field of boxes (or of key points) whose entries this one describes, entry by entry; "": none. What leaves out
   /// a box leaves out its entries.
   std::string of = {};
   /// What a mask or picture has outside of the stored one; the value of a pixel.
   double fill = 0;
-  /// Of key points: pairs of numbers that change places where a picture is mirrored, as left and right hands do.
+  /// For key points: pairs that must be exchanged when the picture is mirrored, such as the left and right hand.
   std::vector<std::pair<int, int>> swapped = {};
-  /// Of a packed variable field: the most entries that a sample has. Else 0.
+  /// For a variable field of a packed data set: the largest number of entries in any sample. Otherwise 0.
   uint64_t most = 0;
 
   static constexpr int64_t kVariable = -1;

@@ -85,7 +85,7 @@ class TarReader {
     return {field.begin(), std::find(field.begin(), field.end(), 0)};
   }
 
-  /// Octal digits, or GNU's big-endian number behind a byte 0x80.
+  /// Reads octal digits or, where the first byte is 0x80, GNU's big-endian number.
   uint64_t number(std::span<const uint8_t> header, const FieldPlace& place) const {
     const auto field = header.subspan(place.offset, place.size);
     uint64_t value = 0;

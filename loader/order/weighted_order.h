@@ -47,7 +47,7 @@ class WeightedOrder {
     Ticks ticks_;
     std::vector<uint32_t> blocks_;  // one entry per place on the line: the block there
     std::vector<uint64_t> begins_;  // one entry per place: the unit at which it begins
-    // Of the units g * 2^shift_ up to the end of the line and one more: the place that has the unit, or the last one.
+    // Entry g is the place on the line that holds unit g * 2^shift_; one more entry, for the end, is the last place.
     // There are about as many as places, so that a search has few left: 5 cache misses per row and not 20.
     std::vector<uint32_t> guide_;
     int shift_;

@@ -82,7 +82,7 @@ class Lines {
   }
 
   std::string where() const { return concat(name_, ": line ", number_); }
-  /// Of all lines that were read, chained.
+  /// The checksum of all lines read so far.
   std::string hash_text() const {
     return detail::xxh3_hex({reinterpret_cast<const uint8_t*>(hash_.data()), hash_.size()});
   }

@@ -27,7 +27,8 @@ Extent upright_extent(const Encoded& picture) {
 }
 
 void check_png(const FieldType& type, FieldBytes bytes, int height, int width) {
-  if (detect_encoding(bytes) != Encoding::kPng) throw corrupt_error("is no PNG; expected one");
+  if (detect_encoding(bytes) != Encoding::kPng)
+    throw corrupt_error(concat(bytes.size(), " bytes, which is no PNG; expected one"));
   if (type.kind == FieldKind::kMask) decode_mask(bytes, height, width);
 }
 

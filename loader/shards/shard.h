@@ -37,7 +37,7 @@ class ShardReader {
   size_t size() const;          ///< Samples.
   uint64_t byte_count() const;  ///< Of the file.
   Sample at(size_t row) const;  ///< Requires row < size(). No copy, no check of the CRC.
-  /// Of the field of this number. Requires row < size(). No copy, no check of the CRC.
+  /// The value of field `number` (as counted in `fields`) in sample `row`, without a copy or a check of the CRC.
   FieldBytes field(size_t row, size_t number) const;
   const std::filesystem::path& path() const;
   /// The beginning of messages: "<path>: sample 35 (id 24531) at byte 8000".

@@ -11,7 +11,7 @@ namespace penstock::detail {
 /// "a/b.seg.png" -> "a/b" and "seg.png", in lower case. The ending is "" for a file without one and for a hidden file.
 std::pair<std::string, std::string> key_and_ending(const std::string& path);
 
-/// Whether `ending` is `last`, or ends with it behind a dot.
+/// Whether `ending` equals `last` or ends with "." followed by it.
 bool has_last_ending(std::string_view ending, std::string_view last);
 
 /// Whether files of this ending hold Python objects.

@@ -100,18 +100,20 @@ def numbers(name: str, values: Any, where: str = "loader") -> Any:
         raise ConfigError(f"{where}: {name} is {values!r:.200}; expected a number for every sample of the data set") from None
 
 
-def file_name(name: str, value: Any, where: str = "loader") -> str:
-    """A path as a text; "" for None."""
-    if value is None:
-        return ""
+def _path_text(name: str, value: Any, where: str, expected: str) -> str:
     try:
         place = os.fsdecode(value)
         os.fsencode(place)
     except (TypeError, UnicodeEncodeError):
         place = ""
     if not place:
-        raise ConfigError(f"{where}: {name} is {value!r:.200}; expected the name of a file")
+        raise ConfigError(f"{where}: {name} is {value!r:.200}; expected {expected}")
     return place
+
+
+def file_name(name: str, value: Any, where: str = "loader") -> str:
+    """A path as a text; "" for None."""
+    return "" if value is None else _path_text(name, value, where, "the name of a file")
 
 
 def milliseconds(name: str, value: Any, where: str = "loader") -> float:
@@ -130,14 +132,7 @@ def shown(place: str) -> str:
 
 
 def folder(data: Any, where: str = "loader") -> str:
-    try:
-        place = os.fsdecode(data)
-        os.fsencode(place)
-    except (TypeError, UnicodeEncodeError):
-        place = ""
-    if not place:
-        raise ConfigError(f"{where}: data is {data!r:.200}; expected the folder of a packed data set")
-    return place
+    return _path_text("data", data, where, "the folder of a packed data set")
 
 
 def _has_folders(place: str) -> bool:

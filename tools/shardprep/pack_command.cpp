@@ -167,7 +167,8 @@ int run_pack(const PackArguments& arguments) {
   const auto splits = parse_splits(arguments.splits);
   if (!arguments.list.empty()) {
     if (!options.more_inputs.empty())
-      throw config_error("--input: is given several times with --list; expected it once");
+      throw config_error(
+          concat("--input: is given ", options.more_inputs.size() + 1, " times with --list; expected it once"));
     if (splits.size() == 1) options.split = splits[0];
     pack_list(options, arguments);
     return 0;
