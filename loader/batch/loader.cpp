@@ -10,11 +10,11 @@
 #include "core/error.h"
 #include "core/number_text.h"
 #include "core/text.h"
-#include "loader/batch/histogram.h"
 #include "loader/batch/ring.h"
-#include "loader/batch/row_maker.h"
 #include "loader/batch/slot_pool.h"
 #include "loader/files/map_guard.h"
+#include "loader/rows/histogram.h"
+#include "loader/rows/row_maker.h"
 
 namespace penstock {
 namespace {

@@ -1,8 +1,7 @@
 // Loader: batches, in order, built ahead of time by many workers.
 //
-// Lives here: the loader: options, ring of slots, workers, rows, statistics, digest.
-// Not here: decoding (loader/codecs), rendering (augment), the order (loader/order), and what limits a loop
-// (bottleneck).
+// Lives here: the loader: ring of slots, workers, digest.
+// Not here: how a row is made (loader/rows), the order (loader/order), and what limits a loop (bottleneck).
 #pragma once
 
 #include <cstddef>
@@ -14,10 +13,10 @@
 #include <vector>
 
 #include "augment/transform.h"
-#include "loader/batch/column.h"
-#include "loader/batch/loader_options.h"
-#include "loader/batch/loader_statistics.h"
-#include "loader/batch/sample_order.h"
+#include "loader/rows/column.h"
+#include "loader/rows/loader_options.h"
+#include "loader/rows/loader_statistics.h"
+#include "loader/rows/sample_order.h"
 #include "loader/shards/dataset.h"
 
 namespace penstock {

@@ -5,8 +5,8 @@
 #include <mutex>
 #include <vector>
 
-#include "loader/batch/batch_format.h"
-#include "loader/batch/loader_options.h"
+#include "loader/rows/batch_format.h"
+#include "loader/rows/loader_options.h"
 
 namespace penstock::detail {
 

@@ -20,9 +20,9 @@
 #include "augment/targets/on_picture.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/batch/column.h"
-#include "loader/batch/sample_boxes.h"
 #include "loader/columns/draw_instance.h"
+#include "loader/rows/column.h"
+#include "loader/rows/sample_boxes.h"
 
 namespace penstock {
 namespace {

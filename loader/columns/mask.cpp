@@ -14,8 +14,8 @@
 #include "core/choice.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/batch/column.h"
 #include "loader/codecs/mask_rows.h"
+#include "loader/rows/column.h"
 
 namespace penstock {
 namespace {

@@ -9,8 +9,8 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "loader/batch/digest.h"
-#include "loader/batch/sample_boxes.h"
 #include "loader/bottleneck/observe.h"
+#include "loader/rows/sample_boxes.h"
 #include "python/src/module.h"
 
 namespace penstock::python {

@@ -180,7 +180,7 @@ def test_wrong_items(tmp_path, items, message):
     (penstock.ConfigError, [[]], {"shards": "x"}, "pack: shards is 'x'; expected a whole number"),
     (penstock.ConfigError, [iter(int, 1)], {"quality": 0}, "pack: quality is 0; expected 1 to 100"),
     (penstock.IoError, [[]], {}, "source iterable: no samples for split train; expected one or more"),
-    (penstock.CorruptError, [[(b"GIF89a", 0)]], {}, "pack: item 0: "),
+    (penstock.CorruptError, [[(b"GIF89a", 0)]], {}, "item 0: GIF: "),
     (penstock.CorruptError, [[(jpeg()[:300], 0)]], {}, "item 0: "),
     (penstock.IoError, [[("/nowhere/1.jpg", 0)]], {}, "pack: item 0, /nowhere/1.jpg: No such file or directory; expected "),
 ])

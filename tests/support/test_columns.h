@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "loader/batch/column.h"
+#include "loader/rows/column.h"
 
 namespace penstock {
 

@@ -1,7 +1,7 @@
 // Counting feeder: batches without tensors, for ranks that hold no first stage.
 #include "train/feed/counting_feeder.h"
 
-#include "loader/batch/sample_order.h"
+#include "loader/rows/sample_order.h"
 
 namespace penstock {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "loader/batch/loader.h"
-#include "loader/batch/sample_order.h"
 #include "loader/device/device_renderer.h"
+#include "loader/rows/sample_order.h"
 #include "train/resident/resident_pictures.h"
 #include "train/tensor/device_batch.h"
 

@@ -8,8 +8,8 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "loader/batch/sample_order.h"
 #include "loader/files/read_from.h"
+#include "loader/rows/sample_order.h"
 #include "train/tensor/cuda_device.h"
 
 namespace penstock {

@@ -20,7 +20,7 @@ struct DeviceBatch {
   torch::Tensor weights;  // f32 rows: 1, or 0 for padding and masked rows
   // Defined only with mixup or cutmix: i64 rows, and f32 rows, the share that `labels` have in the loss.
   torch::Tensor second_labels, mix_weights;
-  std::map<std::string, torch::Tensor> columns;  // those of makers (loader/batch/column.h), by name: rows x shape
+  std::map<std::string, torch::Tensor> columns;  // those of makers (loader/rows/column.h), by name: rows x shape
   int64_t epoch = 0, index = 0;
   uint64_t first_position = 0;  // row i has position first_position + i in the epoch
   int64_t rows = 0, count = 0;

@@ -3,7 +3,7 @@
 
 #include "augment/transform.h"
 #include "core/plugin.h"
-#include "loader/batch/column.h"
+#include "loader/rows/column.h"
 #include "loader/sources/source.h"
 
 PENSTOCK_PLUGIN();

@@ -1,7 +1,7 @@
 // Histogram: quantiles within 10 %, weights, and sums over workers.
 #include <gtest/gtest.h>
 
-#include "loader/batch/histogram.h"
+#include "loader/rows/histogram.h"
 
 namespace penstock::detail {
 namespace {

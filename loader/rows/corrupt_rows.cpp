@@ -1,5 +1,5 @@
 // CorruptRows: one line per sample, written at once.
-#include "loader/batch/corrupt_rows.h"
+#include "loader/rows/corrupt_rows.h"
 
 #include <fcntl.h>
 #include <unistd.h>

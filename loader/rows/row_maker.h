@@ -1,4 +1,7 @@
 // RowMaker: makes any row of any batch, as a pure function of its place in the order.
+//
+// Lives here: one row of a batch: options, columns, which sample it shows, what becomes of a corrupt one, times.
+// Not here: decoding (loader/codecs), rendering (augment), and when a row is made (loader/batch).
 #pragma once
 
 #include <atomic>
@@ -12,15 +15,15 @@
 
 #include "augment/transform.h"
 #include "core/error.h"
-#include "loader/batch/batch_format.h"
-#include "loader/batch/histogram.h"
-#include "loader/batch/loader_options.h"
-#include "loader/batch/loader_statistics.h"
-#include "loader/batch/mender.h"
-#include "loader/batch/row_renderer.h"
-#include "loader/batch/sample_order.h"
 #include "loader/codecs/codec.h"
 #include "loader/order/partition.h"
+#include "loader/rows/batch_format.h"
+#include "loader/rows/histogram.h"
+#include "loader/rows/loader_options.h"
+#include "loader/rows/loader_statistics.h"
+#include "loader/rows/mender.h"
+#include "loader/rows/row_renderer.h"
+#include "loader/rows/sample_order.h"
 #include "loader/shards/dataset.h"
 
 namespace penstock::detail {

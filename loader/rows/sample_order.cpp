@@ -1,5 +1,5 @@
 // SampleOrder and partition_of(): shards that belong to ranks, or one order for all of them.
-#include "loader/batch/sample_order.h"
+#include "loader/rows/sample_order.h"
 
 #include <cstdio>
 #include <utility>

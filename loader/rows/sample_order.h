@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "loader/batch/loader_options.h"
 #include "loader/order/order.h"
 #include "loader/order/partition.h"
+#include "loader/rows/loader_options.h"
 #include "loader/samplers/sampler.h"
 #include "loader/shards/dataset.h"
 

@@ -1,5 +1,5 @@
 // Corrupt samples: masked, or another sample of the class in their place; the record of them; and too many of them.
-#include "loader/batch/mender.h"
+#include "loader/rows/mender.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

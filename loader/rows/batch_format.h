@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "loader/batch/column.h"
+#include "loader/rows/column.h"
 
 namespace penstock::detail {
 

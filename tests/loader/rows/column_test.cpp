@@ -1,5 +1,5 @@
 // Columns: where they lie in a batch, and that those of makers arrive with every batch, whoever made it.
-#include "loader/batch/column.h"
+#include "loader/rows/column.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <cstring>
 #include <set>
 
-#include "loader/batch/batch_format.h"
 #include "loader/batch/digest.h"
+#include "loader/rows/batch_format.h"
 #include "tests/loader/loader_test_data.h"
 #include "tests/support/test_columns.h"
 #include "tests/support/testing.h"

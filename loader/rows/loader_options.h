@@ -84,7 +84,7 @@ struct LoaderOptions {
   /// Lists of transforms besides the loader's own: each gives a column `view1`, `view2`, ... with the pixels of the
   /// same samples, and random numbers of its own. None of them may mix rows.
   std::vector<std::string> views = {};
-  std::string columns = {};      ///< Specs of column makers (loader/batch/column.h), such as `mean,angle(unit=degree)`.
+  std::string columns = {};      ///< Specs of column makers (loader/rows/column.h), such as `mean,angle(unit=degree)`.
   int64_t emulated_load_ns = 0;  ///< Processor time wasted per sample, to emulate a slower loader.
   /// Once this is true no more time is wasted. Workers call it every 10 ms, several at once. Empty: it is never true.
   std::function<bool()> ends_emulated_load = {};

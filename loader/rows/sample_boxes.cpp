@@ -1,5 +1,5 @@
 // sample_boxes: reads a field of boxes.
-#include "loader/batch/sample_boxes.h"
+#include "loader/rows/sample_boxes.h"
 
 #include <cstring>
 

@@ -1,5 +1,5 @@
 // Mender: finds the corrupt one of two samples, and tries candidates until a row can be made.
-#include "loader/batch/mender.h"
+#include "loader/rows/mender.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // RowMaker: position -> sample -> plan -> pixels.
-#include "loader/batch/row_maker.h"
+#include "loader/rows/row_maker.h"
 
 #include <algorithm>
 #include <array>

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/error.h"
-#include "loader/batch/corrupt_rows.h"
-#include "loader/batch/loader_options.h"
-#include "loader/batch/sample_order.h"
+#include "loader/rows/corrupt_rows.h"
+#include "loader/rows/loader_options.h"
+#include "loader/rows/sample_order.h"
 
 namespace penstock::detail {
 

@@ -1,5 +1,5 @@
 // BatchFormat: columns are laid out once per loader.
-#include "loader/batch/batch_format.h"
+#include "loader/rows/batch_format.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,5 +1,5 @@
 // RowRenderer: sample -> plan -> pixels.
-#include "loader/batch/row_renderer.h"
+#include "loader/rows/row_renderer.h"
 
 #include <algorithm>
 #include <new>
@@ -10,7 +10,7 @@
 #include "augment/footprint.h"
 #include "core/limits.h"
 #include "core/text.h"
-#include "loader/batch/sample_boxes.h"
+#include "loader/rows/sample_boxes.h"
 
 namespace penstock::detail {
 namespace {

@@ -1,5 +1,5 @@
 // Column: sizes of rows.
-#include "loader/batch/column.h"
+#include "loader/rows/column.h"
 
 #include <utility>
 

@@ -9,9 +9,9 @@
 
 #include "augment/transform.h"
 #include "core/error.h"
-#include "loader/batch/loader_options.h"
-#include "loader/batch/mender.h"
 #include "loader/codecs/codec.h"
+#include "loader/rows/loader_options.h"
+#include "loader/rows/mender.h"
 #include "loader/shards/dataset.h"
 
 namespace penstock::detail {
