@@ -51,7 +51,7 @@ def main() -> None:
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            sums, steps = sums + float(loss), steps + 1
+            sums, steps = sums + loss.item(), steps + 1
         print(f"epoch {epoch}: loss {sums / steps:.3f}")
 
 

@@ -217,7 +217,7 @@ def test_broken_pictures_may_be_left_out(tmp_path):
 
 
 def test_what_is_left_of_a_file_with_an_unknown_format_is_its_name(tmp_path):
-    (tmp_path / "odd.jpg").write_bytes(b"GIF89a")
+    (tmp_path / "odd.jpg").write_bytes(b"XIF89a")
     with pytest.raises(penstock.CorruptError, match="source iterable: all 1 pictures are broken; expected one that can be packed"):
         penstock.pack([(tmp_path / "odd.jpg", 0)], tmp_path / "packed", on_corrupt="skip")
     packed = penstock.pack([(tmp_path / "odd.jpg", 0), (PICTURE, 0)], tmp_path / "packed", on_corrupt="skip")
