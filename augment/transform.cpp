@@ -65,7 +65,13 @@ Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics)
     if (effect == Transform::Effect::kGeometry && !border_crop.empty() && !transform->mirrors())
       throw config_error(concat(spec.where(), ": comes after ", border_crop,
                                 ", whose border it would have to move; expected flips alone after it"));
-    if (boxes_field_.empty()) boxes_field_ = transform->boxes_field();  // it excludes a second one
+    if (const auto field = transform->boxes_field(); !field.empty()) {
+      if (!boxes_field_.empty() && boxes_field_ != field)
+        throw config_error(concat(spec.where(), ": looks at the boxes of ", in_quotes(field),
+                                  ", after a transform that ", "looks at ", in_quotes(boxes_field_),
+                                  "; expected the same field"));
+      boxes_field_ = field;
+    }
     if (transform->repeats_border()) border_crop = spec.text();
     if (effect == Transform::Effect::kErase && erasing.empty()) erasing = spec.name();
     if (effect == Transform::Effect::kErase && ++erase_count > Plan::kMaxErased) {

@@ -44,9 +44,12 @@ struct ObjectField {
     return {std::move(name), type().dtype, std::move(shape)};
   }
 
+  /// Its errors name sample and field, as those of put() do not.
+  FieldBytes bytes(const ColumnRow& row) const { return dataset.field(row.index, number); }
+
   /// Writes the entries `left` of `count` one after the other. The bytes after them are left alone.
-  void put(const ColumnRow& row, const Plan& upright, const Indices& left, size_t count, std::byte* to) const {
-    const FieldBytes bytes = dataset.field(row.index, number);
+  void put(const ColumnRow& row, const Plan& upright, FieldBytes bytes, const Indices& left, size_t count,
+           std::byte* to) const {
     if (type().kind == FieldKind::kInstances) return put_instances(row, upright, bytes, left, count, to);
     const size_t entry = type().entry_bytes();
     if (bytes.size() != count * entry)
@@ -70,7 +73,7 @@ struct ObjectField {
   }
 };
 
-/// Puts shard, sample and field before an error.
+/// Puts shard, sample and field before an error of `body`, which must not have them yet.
 template <class Body>
 void naming(const ObjectField& field, const ColumnRow& row, const Body& body) {
   try {
@@ -139,7 +142,8 @@ class BoxesColumns final : public ColumnMaker {
       const auto& field = followers_[i];
       const size_t entry = field.column({}, 1).row_bytes();
       std::memset(to[4 + i] + left.size() * entry, 0, (static_cast<size_t>(most_) - left.size()) * entry);
-      naming(field, row, [&] { field.put(row, upright, left, boxes.size(), to[4 + i]); });
+      const FieldBytes bytes = field.bytes(row);
+      naming(field, row, [&] { field.put(row, upright, bytes, left, boxes.size(), to[4 + i]); });
     }
   }
 
@@ -163,13 +167,14 @@ class KeypointsColumns final : public ColumnMaker {
 
   void make(const ColumnRow& row, ColumnCells to) const override {
     const size_t entry = points_.type().entry_bytes();
-    const size_t count = points_.dataset.field(row.index, points_.number).size() / entry;
+    const FieldBytes bytes = points_.bytes(row);
+    const size_t count = bytes.size() / entry;
     Indices all;
     for (size_t i = 0; i < count; ++i) all.push_back(static_cast<int64_t>(i));
     naming(points_, row, [&] {
       if (count > static_cast<size_t>(most_)) throw too_many(points_, count, most_);
       std::memset(to[0] + count * entry, 0, (static_cast<size_t>(most_) - count) * entry);
-      points_.put(row, on_upright(row.plan, row.sample.orientation), all, count, to[0]);
+      points_.put(row, on_upright(row.plan, row.sample.orientation), bytes, all, count, to[0]);
     });
     put_count(count, to[1]);
   }

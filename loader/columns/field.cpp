@@ -1,7 +1,7 @@
 // field: a field of the shards as columns of the batch.
 //
 // Lives here: plug-ins that add columns to batches, one file each.
-// Not here: what a column is, and who asks for it (loader/batch).
+// Not here: what a column is, and who asks for it (loader/rows).
 //
 // `field(name=age)` gives the column `age`, of the field's dtype and shape. Of a variable field there are two: `tags`,
 // with as many entries as the sample that has most (or most=M), zeros after its own, and `tags.count`, i64.

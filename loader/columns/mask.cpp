@@ -54,8 +54,9 @@ class MaskColumn final : public ColumnMaker {
 
   const MaskPixels& decoded(uint64_t index, int height, int width, const Region& needed) const {
     thread_local MaskRows rows;
+    const FieldBytes png = dataset_.field(index, number_);  // its errors name sample and field already
     try {
-      const MaskPixels& mask = rows.decode(dataset_.field(index, number_), height, width, needed);
+      const MaskPixels& mask = rows.decode(png, height, width, needed);
       if (static_cast<size_t>(mask.bits) > 8 * sizeof(Value))
         throw config_error(concat("a mask of ", mask.bits, " bits; expected dtype=",
                                   mask.bits == 16 ? "u16 or i32" : "i32", " for this column"));

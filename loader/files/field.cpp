@@ -46,6 +46,7 @@ constexpr std::array<KindRules, 9> kKinds{
 const KindRules& rules_of(FieldKind kind) { return kKinds[static_cast<size_t>(kind)]; }
 
 constexpr size_t kMaxNameBytes = 64;
+constexpr size_t kMaxDimensions = 8;  // FieldColumns::header_bytes() counts on it
 constexpr uint64_t kMaxEntryBytes = uint64_t{1} << 31;
 
 bool is_name(const std::string& name) {
@@ -126,12 +127,15 @@ void check_field_type(const FieldType& type, const std::string& where) {
   if (!is_name(type.name))
     throw config_error(concat(at, "expected a name of 1 to ", kMaxNameBytes, " of A-Z, a-z, 0-9, '_', '-' and '.', ",
                               "which begins with a letter or a digit"));
+  if (type.shape.size() > kMaxDimensions)
+    throw config_error(concat(at, "a shape of ", type.shape.size(), " dimensions; expected at most ", kMaxDimensions));
   uint64_t byte_count = element_bytes(type.dtype);
   for (size_t i = type.is_variable() ? 1 : 0; i < type.shape.size(); ++i) {
     const bool fits = type.shape[i] > 0 && !__builtin_mul_overflow(byte_count, type.shape[i], &byte_count) &&
                       byte_count <= kMaxEntryBytes;
     if (!fits)
-      throw config_error(concat(at, "shape is ", shape_text(type.shape), "; expected sizes from 1, and 2 GiB"));
+      throw config_error(concat(at, "shape is ", shape_text(type.shape),
+                                "; expected sizes of 1 or more, and at most 2 GiB for an entry"));
   }
   const auto& rules = rules_of(type.kind);
   if (rules.dtype && *rules.dtype != type.dtype)

@@ -8,12 +8,17 @@
 
 namespace penstock {
 
+uint64_t QuotaSequence::period_of(const std::vector<uint64_t>& counts) {
+  uint64_t divisor = 0;
+  for (const uint64_t count : counts) divisor = std::gcd(divisor, count);
+  return divisor == 0 ? 0 : std::accumulate(counts.begin(), counts.end(), uint64_t{0}) / divisor;
+}
+
 QuotaSequence::QuotaSequence(const std::vector<uint64_t>& counts) : counts_(counts) {
   using detail::Wide;
-  uint64_t divisor = 0;
-  for (const uint64_t count : counts_) divisor = std::gcd(divisor, count);
+  const uint64_t period = period_of(counts_);
+  const uint64_t divisor = std::accumulate(counts_.begin(), counts_.end(), uint64_t{0}) / period;
   for (uint64_t& count : counts_) count /= divisor;
-  const uint64_t period = std::accumulate(counts_.begin(), counts_.end(), uint64_t{0});
   std::vector<uint64_t> numbers(counts_.size());
   for (uint64_t turn = 0; turn < period; ++turn) {
     if (turn % kBlock == 0) numbers_.insert(numbers_.end(), numbers.begin(), numbers.end());

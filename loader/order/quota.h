@@ -15,8 +15,13 @@ namespace penstock {
 /// 8 bytes per part. Thread-safety: immutable after construction.
 class QuotaSequence {
  public:
-  /// Requires 1 to 255 counts, with a sum of 1 to 2^40.
+  static constexpr uint64_t kMostPeriod = uint64_t{1} << 28;
+
+  /// Requires 1 to 255 counts, with a period of 1 to kMostPeriod.
   explicit QuotaSequence(const std::vector<uint64_t>& counts);
+
+  /// The sum of the counts, divided by their greatest common divisor. Requires a sum below 2^64.
+  static uint64_t period_of(const std::vector<uint64_t>& counts);
 
   struct Turn {
     size_t part;

@@ -13,6 +13,8 @@
 #include "core/error.h"
 #include "core/regular_file.h"
 #include "core/text.h"
+#include "loader/files/mapped_file.h"
+#include "loader/files/read_from.h"
 #include "loader/files/strict_json.h"
 #include "loader/pack/class_table.h"
 #include "loader/pack/pack_options.h"
@@ -196,10 +198,15 @@ void check_classes(const MergeOptions& options, const Manifest& manifest) {
                             "merge one split after the other"));
 }
 
+/// A copy is synced, because the parts are removed once the split is published.
 void link_or_copy(const fs::path& from, const fs::path& to) {
   std::error_code failure;
   fs::create_hard_link(from, to, failure);
-  if (failure) fs::copy_file(from, to);
+  if (!failure) return;
+  const detail::MappedFile shard(from);
+  AtomicFile copy(to);
+  read_from(shard, [&] { copy.write(shard.bytes()); });
+  copy.commit();
 }
 
 void merge(const MergeOptions& options) {

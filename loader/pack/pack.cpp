@@ -326,7 +326,7 @@ class Packing {
   void write_skipped() const {
     std::vector<detail::SkippedPicture> all;
     for (const auto& shard : finished_) all.insert(all.end(), shard->skipped.begin(), shard->skipped.end());
-    if (!all.empty()) detail::write_skipped(partial_->folder() / kSkippedFile, std::move(all), source_);
+    if (!all.empty()) detail::write_skipped(partial_->folder() / kSkippedFile, std::move(all), source_, first_id());
   }
 
   const PackOptions& options_;

@@ -28,7 +28,7 @@ struct PackPart {
 
 struct PackOptions {
   std::string source = "digits";                        ///< A source spec: `mnist`, `digits(count=12000,size=28)`.
-  std::filesystem::path input;                          ///< Folder of the foreign data set.
+  std::filesystem::path input = {};                     ///< Folder of the foreign data set.
   std::vector<std::filesystem::path> more_inputs = {};  ///< Further ones of this source, whose samples come after it.
   std::string split = "train";                          ///< train, test or all.
   std::filesystem::path output;                         ///< The data set: OUTPUT/<split>/ is written.

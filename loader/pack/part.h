@@ -4,7 +4,8 @@
 //   OUTPUT/.train.parts/part-3.json      = part-3.host-0/part.json, linked: the attempt that counts
 //   OUTPUT/.train.parts/codebook-<key>   trained by whichever part came first
 //
-// An attempt becomes visible by its link, which is made last and never replaces another. So a part may be tried twice
+// An attempt becomes visible by its link, which is made last and never replaces another (on a file system without hard
+// links: a file that is created only where there is none). So a part may be tried twice
 // at the same time: the bytes of both are equal, and the second one removes its own.
 #pragma once
 

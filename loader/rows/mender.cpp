@@ -12,11 +12,13 @@ size_t Substitutes::class_of(int64_t label) const {
 }
 
 void Substitutes::find_members() const {
-  members_.resize(std::max<size_t>(1, dataset_.manifest().class_names.size()));
+  // A list of its own until it is whole: where a shard cannot be read, the next call begins anew.
+  std::vector<std::vector<uint64_t>> members(std::max<size_t>(1, dataset_.manifest().class_names.size()));
   for (uint64_t k = 0; k < samples_.size(); ++k) {
     const uint64_t index = samples_.index_of(k);
-    members_[class_of(dataset_.at(index).label)].push_back(index);
+    members[class_of(dataset_.at(index).label)].push_back(index);
   }
+  members_ = std::move(members);
 }
 
 SampleOrder::Place Substitutes::candidate(int64_t label, int64_t epoch, uint64_t position, int number) const {

@@ -22,7 +22,8 @@ namespace penstock {
 /// How the loader with these options divides an epoch over steps and ranks. Throws what SampleOrder throws.
 Partition partition_of(const Dataset& dataset, const LoaderOptions& options);
 
-/// The seed of the random numbers of a sample's how manieth copy in an epoch; the first one, 0, has the loader's own.
+/// A sample may occur several times in an epoch. The seed of the random numbers of copy `copy`; copy 0 has the loader's
+/// own.
 uint64_t seed_of_copy(uint64_t seed, uint32_t copy);
 
 /// The order of one epoch. It must not outlive its SampleOrder.

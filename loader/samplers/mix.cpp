@@ -110,6 +110,29 @@ std::vector<uint64_t> counts_of(const Spec& spec, const SamplerContext& context,
   return counts;
 }
 
+std::vector<uint64_t> turns_of(std::vector<uint64_t> counts, uint64_t divisor) {
+  for (uint64_t& count : counts) count /= divisor;
+  return counts;
+}
+
+std::vector<std::string> texts_of(const std::vector<uint64_t>& counts) {
+  std::vector<std::string> texts;
+  for (const uint64_t count : counts) texts.push_back(std::to_string(count));
+  return texts;
+}
+
+/// Throws where an epoch is too long, or has no short period of turns (QuotaSequence).
+void check_turns(const Spec& spec, const std::vector<uint64_t>& counts, uint64_t turn_rows) {
+  const uint64_t rows = std::accumulate(counts.begin(), counts.end(), uint64_t{0});
+  rounded_rows(spec, static_cast<double>(rows));
+  const uint64_t period = QuotaSequence::period_of(turns_of(counts, turn_rows));
+  if (period > QuotaSequence::kMostPeriod)
+    throw config_error(concat(spec.where(), ": the rows of an epoch, ", join(texts_of(counts), " and "),
+                              ", repeat their turns after ", period,
+                              "; expected numbers with a common divisor, so that ", "it is ",
+                              QuotaSequence::kMostPeriod, " or less"));
+}
+
 /// With `most`, throws where a sample would occur more often.
 void check_most(const Spec& spec, const std::vector<Part>& parts, const std::vector<uint64_t>& counts) {
   const int most = spec.get("most", 0);
@@ -136,11 +159,6 @@ Batches batches_of(const Spec& spec) {
 std::vector<uint64_t> in_batches(std::vector<uint64_t> counts, uint64_t batch_size) {
   for (uint64_t& count : counts)
     if (count > 0) count = std::max<uint64_t>(1, (count + batch_size / 2) / batch_size) * batch_size;
-  return counts;
-}
-
-std::vector<uint64_t> turns_of(std::vector<uint64_t> counts, uint64_t divisor) {
-  for (uint64_t& count : counts) count /= divisor;
   return counts;
 }
 
@@ -220,16 +238,17 @@ const Registered<SamplerKind> kMix{
     "mix",
     {"proportion", "repeat", "choose", "rows", "batches", "most"},
     "of several data sets, a number for each in their order: proportion=3:1 of rows=ROWS per epoch (default: as many "
-    "as "
-    "samples), repeat=1:2.5 times all its samples, or choose=5000:800 rows; batches=stratified: every batch, and every "
+    "as samples), repeat=1:2.5 times all its samples, or choose=5000:800 rows; batches=stratified: every batch, and "
+    "every "
     "first so many rows, have these shares to one row (default); random: they are shuffled; per-source: a batch has "
     "samples of one data set; most=TIMES: refuse more of a sample",
     [](const Spec& spec, const SamplerContext& context) -> std::unique_ptr<Sampler> {
       auto parts = parts_of(spec, context);
       auto counts = counts_of(spec, context, parts);
       const Batches batches = batches_of(spec);
-      if (batches == Batches::kPerSource)
-        counts = in_batches(std::move(counts), static_cast<uint64_t>(context.batch_size));
+      const uint64_t turn_rows = batches == Batches::kPerSource ? static_cast<uint64_t>(context.batch_size) : 1;
+      if (batches == Batches::kPerSource) counts = in_batches(std::move(counts), turn_rows);
+      check_turns(spec, counts, turn_rows);
       check_most(spec, parts, counts);
       return std::make_unique<Mix>(context, std::move(parts), std::move(counts), batches);
     }};

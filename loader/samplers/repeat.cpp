@@ -9,7 +9,7 @@ namespace penstock {
 namespace {
 
 /// A batch of B rows has B / n samples: rows 0 .. B/n - 1 have their first copies, the next B/n rows their second ones,
-/// and so on. A rank of n or more therefore has no sample twice.
+/// and so on. With n ranks or more, none therefore has a sample twice.
 class Repeat final : public Sampler {
  public:
   Repeat(const Spec& spec, const SamplerContext& context)

@@ -1,7 +1,7 @@
 // Sampler: the plug-in that says which samples an epoch has, and how often.
 //
 // Lives here: which samples of a data set an epoch has and how often: subsets, lists of ids, weights, samplers.
-// Not here: the arithmetic of orders (loader/order), and which rows are a rank's (Partition, loader/batch).
+// Not here: the arithmetic of orders and which rows are a rank's (loader/order), and SampleOrder (loader/rows).
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ namespace penstock {
 class SampledEpoch {
  public:
   virtual ~SampledEpoch() = default;
-  /// Which element has this position, 0 .. Sampler::rows() - 1, and its how manieth copy in the epoch that is: copies
-  /// are augmented by random numbers of their own. O(log elements).
+  /// Which element has this position, 0 .. Sampler::rows() - 1, and the number of this copy among the copies of the
+  /// element in the epoch, from 0: each is augmented by random numbers of its own. O(log elements).
   virtual Draw at(uint64_t position) const = 0;
 };
 

@@ -1,7 +1,9 @@
 // Joined manifests: what must be equal, and what is summed.
 #include "loader/shards/joined_manifest.h"
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -11,6 +13,13 @@ namespace penstock {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Fields without `most`, which is a matter of the values and not of the type.
+std::vector<FieldType> types_of(const Manifest& manifest) {
+  std::vector<FieldType> types = manifest.fields;
+  for (auto& type : types) type.most = 0;
+  return types;
+}
 
 void check_fits(const JoinedPart& first, const JoinedPart& part) {
   if (const auto problem = class_problem(part.folder, part.manifest, first.folder, first.manifest); !problem.empty())
@@ -23,7 +32,7 @@ void check_fits(const JoinedPart& first, const JoinedPart& part) {
     for (const auto& field : manifest.fields) names.push_back(field.name);
     return names.empty() ? std::string("none") : join(names);
   };
-  if (part.manifest.fields != first.manifest.fields)
+  if (types_of(part.manifest) != types_of(first.manifest))
     throw config_error(concat(part.folder.string(), ": has the fields ", names_of(part.manifest), "; expected ",
                               names_of(first.manifest), ", of the same types, as in ", first.folder.string()));
 }
@@ -64,6 +73,8 @@ Manifest join_manifests(const std::vector<JoinedPart>& parts) {
     all.warned_count += manifest.warned_count;
     for (size_t i = 0; i < all.class_counts.size(); ++i) all.class_counts[i] += manifest.class_counts[i];
     if (manifest.extent != all.extent) all.extent.reset();
+    for (size_t i = 0; i < all.fields.size(); ++i)
+      all.fields[i].most = std::max(all.fields[i].most, manifest.fields[i].most);
     for (auto shard : manifest.shards) {
       shard.file = ((is_local(part.folder) ? fs::absolute(part.folder) : part.folder) / shard.file).string();
       all.shards.push_back(std::move(shard));

@@ -12,7 +12,7 @@
 namespace penstock {
 namespace {
 
-/// Of all numbers of a field.
+/// The range and the sum of all numbers of a field.
 struct NumberSums {
   double least = std::numeric_limits<double>::infinity(), greatest = -least, sum = 0;
   uint64_t count = 0;

@@ -11,8 +11,9 @@
 namespace penstock {
 namespace {
 
-/// Of every class: balanced is samples / (classes that have some * samples of the class), as scikit-learn has it, so
-/// that the mean over the training samples is 1. Undefined: 1 for all.
+/// One weight per class. `balanced` is samples / (classes that have some * samples of the class), as scikit-learn has
+/// it, of the whole split: its mean over all samples of the split is 1, also where --subset, --exclude-ids or a sampler
+/// take others. Undefined: 1 for all.
 torch::Tensor class_weights(const Spec& spec, const Manifest* data) {
   const std::string text = spec.get("weights", "");
   if (text.empty()) return {};

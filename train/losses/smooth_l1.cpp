@@ -6,7 +6,8 @@
 namespace penstock {
 namespace {
 
-/// Of an error d: d^2 / (2 beta) below beta, otherwise |d| - beta / 2 (Girshick 2015, "Fast R-CNN", eq. 3, has beta 1).
+/// An error d costs d^2 / (2 beta) below beta, otherwise |d| - beta / 2 (Girshick 2015, "Fast R-CNN", eq. 3, has beta
+/// 1).
 class SmoothL1 final : public detail::ErrorLoss {
  public:
   SmoothL1(const Spec& spec, const LossOptions& options) : ErrorLoss(spec, options), beta_(spec.get("beta", 1.0)) {

@@ -131,6 +131,8 @@ TEST(PackedFieldsTest, TypesThatNoManifestCanHaveAreRefused) {
   EXPECT_THAT(error_with({.name = "a/b"}), HasSubstr("field \"a/b\": expected a name"));
   EXPECT_THAT(error_with({.name = "boxes"}), HasSubstr("field \"boxes\" occurs twice"));
   EXPECT_THAT(error_with({.name = "x", .shape = {0}}), HasSubstr("shape is [0]"));
+  EXPECT_THAT(error_with({.name = "x", .shape = std::vector<int64_t>(9, 1)}),
+              HasSubstr("a shape of 9 dimensions; expected at most 8"));
   EXPECT_THAT(error_with({.name = "x", .kind = FieldKind::kText}), HasSubstr("dtype is F32; expected U8 for text"));
   EXPECT_THAT(error_with({.name = "x", .shape = {-1}, .of = "tags"}),
               HasSubstr("is of \"tags\"; expected a field of boxes"));

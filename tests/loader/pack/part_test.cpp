@@ -273,6 +273,23 @@ TEST(PartTest, PartsWithRowsOfTheirOwnAreMergedByTheNamesOfTheirAttempts) {
   EXPECT_THAT(error_of([&] { pack(options); }), HasSubstr("pack: attempt is \"../x\"; expected"));
 }
 
+TEST(PartTest, WhatPartsWithRowsOfTheirOwnLeaveOutHasIdsOfItsOwn) {
+  const TemporaryFolder folder;
+  PackOptions options = pictures(folder, "out", 1);
+  options.shard_count = 1;
+  for (const int index : {0, 3}) {
+    options.part = PackPart{index, 0, "a"};
+    pack(options);
+  }
+  merge_parts({.output = folder / "out", .attempts = {"part-0.a", "part-3.a"}});
+  const auto lines = testing_data::read_bytes(folder / "out/train/skipped.jsonl");
+  const std::string text(lines.begin(), lines.end());
+  const auto second = text.find('\n') + 1;
+  ASSERT_EQ(text.find('\n', second), text.size() - 1) << text;
+  const auto id_in = [&](size_t begin) { return std::stoull(text.substr(text.find(':', begin) + 1)); };
+  EXPECT_EQ(id_in(second), id_in(0) + (uint64_t{3} << 32)) << text;
+}
+
 /// The bytes of a data set that is packed from a list.
 std::map<std::string, Bytes> packed_from_list(const TemporaryFolder& folder, PackOptions options) {
   options.output = folder / "listed";

@@ -100,6 +100,17 @@ TEST_F(MixedSetsTest, DataSetsThatDoNotFitTogetherAreOneLine) {
               HasSubstr("has the fields age; expected none"));
 }
 
+TEST_F(MixedSetsTest, FieldsMayHaveMoreEntriesInOneDataSetThanInAnother) {
+  const auto with_most = [&](uint64_t most) {
+    Manifest manifest = a.open()->manifest();
+    manifest.fields.push_back({.name = "tags", .shape = {FieldType::kVariable}, .most = most});
+    return manifest;
+  };
+  const auto joined =
+      join_manifests({{a.folder(), with_most(2)}, {b.folder(), with_most(7)}, {c.folder(), with_most(1)}});
+  EXPECT_EQ(joined.fields.at(0).most, 7U);
+}
+
 TEST_F(MixedSetsTest, CountsAreThoseThatWereAskedFor) {
   using Counts = std::map<int, uint64_t>;
   EXPECT_EQ(counts_of("mix(proportion=1:1:2,rows=400)"), (Counts{{0, 100}, {1, 100}, {2, 200}}));
@@ -196,6 +207,9 @@ TEST_F(MixedSetsTest, WhatIsWrongIsSaidInOneLine) {
   EXPECT_THAT(says("mix(repeat=1:-1:1)"), HasSubstr("repeat has -1; expected numbers of 0 or more"));
   EXPECT_THAT(says("mix(proportion=0:0:0)"), HasSubstr("all 3 weights are 0"));
   EXPECT_THAT(says("mix(choose=0:0:0)"), HasSubstr("an epoch of 0 rows"));
+  EXPECT_THAT(says("mix(choose=1099511627776:2:0)"), HasSubstr("1.09951e+12 rows per epoch; expected"));
+  EXPECT_THAT(says("mix(choose=999999937:2:0)"),
+              HasSubstr("999999937 and 2 and 0, repeat their turns after 999999939; expected numbers with a common"));
   EXPECT_THAT(says("mix(choose=10:20:11,most=1)"),
               HasSubstr("whose 10 samples may occur 1 times; expected fewer rows"));
   EXPECT_THAT(says("mix(choose=1:1:1,rows=9)"), HasSubstr("expected rows with proportion alone"));

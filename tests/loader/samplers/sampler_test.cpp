@@ -74,6 +74,13 @@ std::vector<LoaderOptions> all_choices() {
   return all;
 }
 
+TEST(SamplerTest, EveryRegisteredSamplerIsTriedHere) {
+  std::set<std::string> tried{"mix"};  // in mix_test.cpp: it needs several data sets
+  for (const auto& options : all_choices())
+    if (!options.sampler.empty()) tried.insert(parse_spec("sampler", options.sampler).name());
+  for (const auto& [name, entry] : SamplerRegistry::entries()) EXPECT_TRUE(tried.contains(name)) << name;
+}
+
 std::string choice_name(const LoaderOptions& options) { return options.subset + " " + options.sampler; }
 
 TEST(SamplerTest, WeightedCountsAreExactInEveryEpoch) {
