@@ -119,7 +119,8 @@ class Voc final : public Source {
 
  private:
   fs::path mask_of(uint64_t index, const char* folder) const {
-    return root_ / folder / (entries_[index].xml.stem().string() + ".png");
+    const fs::path id = entries_[index].xml.lexically_relative(root_ / "Annotations");
+    return (root_ / folder / id).replace_extension(".png");
   }
 
   void add_objects(const XmlElement& root, SourceSample& sample) const {

@@ -25,7 +25,9 @@ LoaderOptions first_images_options(const Setup& setup) {
           .seed = options.seed,
           .epoch_count = 1,
           .decode = *options.decode,
-          .dct_scale = training_dct_scale(options)};
+          .dct_scale = training_dct_scale(options),
+          // The epochs make a record of what is corrupt, and substitutes would be drawn for other positions.
+          .on_corrupt = *options.on_corrupt == OnCorrupt::kFail ? OnCorrupt::kFail : OnCorrupt::kMask};
 }
 
 }  // namespace
@@ -36,12 +38,18 @@ FirstImages::FirstImages(const Setup& setup, int64_t count)
 }
 
 torch::Tensor FirstImages::next() {
-  batch_.reset();  // the loader gets its slot back
-  if (left_count_ > 0) batch_ = loader_.next();
-  if (!batch_) return {};
-  const int64_t count = std::min(batch_->count(), left_count_);
-  left_count_ -= count;
-  return view_tensors(*batch_).images.narrow(0, 0, count);
+  while (true) {
+    batch_.reset();  // the loader gets its slot back
+    if (left_count_ > 0) batch_ = loader_.next();
+    if (!batch_) return {};
+    const int64_t count = std::min(batch_->count(), left_count_);
+    left_count_ -= count;
+    const auto rows = view_tensors(*batch_);
+    const auto images = rows.images.narrow(0, 0, count);
+    const auto is_shown = rows.weights.narrow(0, 0, count) > 0;  // masked rows have weight 0
+    const auto shown_count = is_shown.sum().item<int64_t>();
+    if (shown_count > 0) return shown_count == count ? images : images.index({is_shown});
+  }
 }
 
 }  // namespace penstock

@@ -12,7 +12,8 @@
 namespace penstock {
 
 /// At most `count` pictures of this rank's data, as an evaluation sees them: the first ones of the order into which
-/// --seed shuffles the first epoch. In the order of their indices the first thousands may be of few classes.
+/// --seed shuffles the first epoch. In the order of their indices the first thousands may be of few classes. Corrupt
+/// samples are left out, unless they end the run (--on-corrupt fail).
 ///
 /// Memory: three slots of a batch of kBatchRows pictures.
 class FirstImages {
