@@ -1,4 +1,5 @@
 """Arguments of Python as values that C++ can take. What is wrong with them is a ConfigError of one line."""
+import collections.abc
 import functools
 import importlib
 import operator
@@ -86,6 +87,13 @@ def text(name: str, value: Any, where: str = "loader", expected: str = "a name")
 def word(name: str, value: Any, where: str = "loader", others: str = "") -> str:
     """One of the words of _native.choices. A word that is none of them is for C++ to refuse, which says what comes close."""
     return text(name, value, where, f"one of {', '.join(_native.choices[name])}{others}")
+
+
+def sizes(value: Any) -> str:
+    """A size schedule as a text: what it is, or a dict of epochs and sizes."""
+    if not isinstance(value, collections.abc.Mapping):
+        return text("size_schedule", value, expected='"0:128,6:160", or {0: 128, 6: 160}')
+    return ",".join(f"{whole('size_schedule', epoch)}:{whole('size_schedule', size)}" for epoch, size in value.items())
 
 
 def numbers(name: str, values: Any, where: str = "loader") -> Any:

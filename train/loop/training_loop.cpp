@@ -105,6 +105,7 @@ class Training {
   void run_epoch() {
     parts_.feeder.start_epoch(at_.epoch, at_.batch);
     epoch_ = {};
+    say_size();
     is_saved_ = false;
     result_.evaluation.reset();
     parts_.recorder.restart();
@@ -117,6 +118,14 @@ class Training {
       if (parts_.profile != nullptr && parts_.profile->stops_after(step_count())) stop_profile();
     }
     if (at_.batch >= batch_count_) end_epoch();
+  }
+
+  /// Where the size of pictures changes, and where this process begins.
+  void say_size() {
+    const SizeSchedule& sizes = *options_.size_schedule;
+    if (sizes.is_empty() || at_.batch >= batch_count_ || said_size_ == sizes.size_of(at_.epoch)) return;
+    said_size_ = sizes.size_of(at_.epoch);
+    log(concat("epoch ", at_.epoch + 1, ": pictures of size ", said_size_, " (--size-schedule)"));
   }
 
   double rate_of_step(int64_t step) const {
@@ -381,6 +390,7 @@ class Training {
   std::array<LoaderReadiness, 2> readiness_;  // one entry per kind of record
   double learning_rate_ = 0;
   torch::Tensor compression_error_;        // of the last step; undefined: it was not measured
+  int said_size_ = 0;
   bool is_saved_ = true;                   // the last checkpoint was saved at at_
   std::optional<CudaGraphStep> captured_;  // none: steps run as they are
   TrainResult result_;

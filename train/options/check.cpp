@@ -110,6 +110,10 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
     throw config_error(concat("--gpu is ", options.gpu, " with --device cpu; expected one of the two"));
   if (options.is_resident && *options.layout != Layout::kF32Nchw)
     throw config_error("--resident with --layout u8: batches are rendered on the device; expected --layout f32");
+  if (options.is_resident && !options.size_schedule->is_empty())
+    throw config_error(concat("--size-schedule is ", options.size_schedule,
+                              " with --resident, whose kernels are prepared for pictures of one size; expected one of ",
+                              "the two"));
   if (options.is_resident && options.emulation.load_ns > 0)
     throw config_error("--emulate-load with --resident: no loader makes the batches; expected one of the two");
   if (options.is_resident && *options.on_corrupt == OnCorrupt::kSubstitute)

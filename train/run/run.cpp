@@ -133,6 +133,7 @@ class Run {
             .most_corrupt = 1,  // all ranks decide that together (train_epochs)
             .decode = *options_.decode,
             .dct_scale = training_dct_scale(options_),
+            .size_schedule = options_.size_schedule.text(),
             .columns = setup_.loss->target().columns,
             .emulated_load_ns = options_.emulation.load_ns,
             .ends_emulated_load = [] { return StopSignals::received() != 0; },
@@ -150,6 +151,7 @@ class Run {
     options.shuffle = Shuffle::kNone, options.subset = options.exclude_ids = options.sampler = "";
     if (options.on_corrupt == OnCorrupt::kSubstitute) options.on_corrupt = OnCorrupt::kMask;
     options.dct_scale = evaluation_dct_scale(options_);
+    options.size_schedule = "";
     options.emulated_load_ns = 0;
     options.on_chunk = {};
     return options;
