@@ -50,8 +50,9 @@ std::string resized(const Spec& spec, int size) {
 SizeSchedule::SizeSchedule(const std::string& where, const std::string& text) {
   if (text.empty()) return;
   const auto wrong = [&](const std::string& problem) {
-    return config_error(concat(where, " is ", in_quotes(text), ": ", problem,
-                               "; expected EPOCH:SIZE,... with ascending epochs from 0 on, such as 0:128,6:160,12:224"));
+    return config_error(
+        concat(where, " is ", in_quotes(text), ": ", problem,
+               "; expected EPOCH:SIZE,... with ascending epochs from 0 on, such as 0:128,6:160,12:224"));
   };
   for (const auto& part : split(text, ',')) {
     const auto words = split(part, ':');
@@ -89,8 +90,8 @@ std::string with_size(const std::string& spec_list, int size) {
   const auto specs = parse_spec_list(TransformKind::kName, spec_list);
   const size_t setter = size_setter_in(specs);
   if (setter == specs.size())
-    throw config_error(concat("size schedule: the transforms ", in_quotes(spec_list),
-                              " set no size; expected one of ", join(size_setters()), " among them"));
+    throw config_error(concat("size schedule: the transforms ", in_quotes(spec_list), " set no size; expected one of ",
+                              join(size_setters()), " among them"));
   if (!specs[setter].has("size"))
     throw config_error(concat("size schedule: transform ", specs[setter].text(),
                               " has a height and a width; expected size= in their place"));

@@ -25,9 +25,10 @@ inline constexpr const char* kDecodeHelp =
 
 /// `first` names the transforms whose size the schedule changes.
 inline std::string size_schedule_help(const char* first) {
-  return concat("sizes of the pictures by epoch, for example 0:128,6:160,12:224: epochs 0 to 5 have 128, 6 to 11 have "
-                "160, and later ones 224. It is the key size of the last transform of ",
-                first, " that sets the size");
+  return concat(
+      "sizes of the pictures by epoch, for example 0:128,6:160,12:224: epochs 0 to 5 have 128, 6 to 11 have "
+      "160, and later ones 224. It is the key size of the last transform of ",
+      first, " that sets the size");
 }
 
 /// --also. `end` is added to its help.

@@ -56,8 +56,8 @@ class Batch {
   std::span<const int64_t> second_labels() const;
   std::span<const float> mix_weights() const;  ///< The weight of the row's own label; 1 where nothing was mixed in.
 
-  /// All arrays, those of above first. They are the same for all batches of a loader, but for the shapes of pictures that
-  /// a size schedule changes from one epoch to another.
+  /// All arrays, those of above first. They are the same for all batches of a loader, but for the shapes of pictures
+  /// that a size schedule changes from one epoch to another.
   const std::vector<Column>& columns() const;
   /// Whether column `number` has pictures: the images, or those of a further view.
   bool is_picture(size_t number) const;
@@ -81,14 +81,14 @@ class Batch {
 void check_corrupt_share(const std::string& where, int64_t corrupt_count, int64_t row_count, double most);
 
 /// Determinism: the bytes of batch k of epoch e depend on (data set, subset, sampler, pipeline, size schedule,
-/// layout, dct_scale, columns, on_corrupt, seed, shuffle, tail, batch size, e, k) and, for which rows are this rank's, on rank and world
-/// size. They depend on nothing else: not on workers, prefetch or timing.
+/// layout, dct_scale, columns, on_corrupt, seed, shuffle, tail, batch size, e, k) and, for which rows are this rank's,
+/// on rank and world size. They depend on nothing else: not on workers, prefetch or timing.
 ///
-/// Memory: prefetch + 2 slots, one allocation each for the largest pictures of a size schedule, made by the constructor and then reused for all epochs. Batch k,
-/// counted over epochs, is always in slot k mod (prefetch + 2). The two batches that were taken last may be held
-/// without slowing the loader down; next() says what a batch does that is held longer. A loader that gives its batches
-/// away has `prefetch` slots and as much memory more as the batches that are held; of what comes back it keeps up to
-/// prefetch + 2 blocks.
+/// Memory: prefetch + 2 slots, one allocation each for the largest pictures of a size schedule, made by the constructor
+/// and then reused for all epochs. Batch k, counted over epochs, is always in slot k mod (prefetch + 2). The two
+/// batches that were taken last may be held without slowing the loader down; next() says what a batch does that is held
+/// longer. A loader that gives its batches away has `prefetch` slots and as much memory more as the batches that are
+/// held; of what comes back it keeps up to prefetch + 2 blocks.
 ///
 /// Errors: the constructor throws config_error, and device_error when the system does not give the memory or the
 /// threads. What a worker throws is rethrown by the next() that would have returned that batch, naming shard, sample id

@@ -12,7 +12,8 @@ namespace penstock::detail {
 /// A block holds one batch: its columns by falling alignment, so that there are no gaps between numbers. Arrays, and
 /// with them the pixels, take whole lines of 64 bytes and come first.
 struct BatchFormat {
-  /// `made`: columns of further views, then those of makers. Throws config_error for two columns of one name, and for a block that is too large.
+  /// `made`: columns of further views, then those of makers. Throws config_error for two columns of one name, and for a
+  /// block that is too large.
   BatchFormat(int64_t rows, const Extent& extent, Layout layout, bool mixes, std::vector<Column> made,
               size_t further_views = 0);
 

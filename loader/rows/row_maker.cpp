@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include "core/clock.h"
 #include "core/error.h"
-#include "core/limits.h"
 #include "core/text.h"
 #include "loader/files/map_guard.h"
 
@@ -51,15 +49,6 @@ void prefetch(const Sample& sample) {
 void prefetch_after(const std::vector<RowWorker::Row>& rows, int64_t k, int64_t count) {
   if (k + kPagesAhead < count) prefetch_pages(rows[static_cast<size_t>(k + kPagesAhead)].sample);
   if (k + kRowsAhead < count) prefetch(rows[static_cast<size_t>(k + kRowsAhead)].sample);
-}
-
-/// The view that a column follows, by its key `view`, which is known to all makers alike.
-size_t view_in(const Spec& spec, size_t view_count) {
-  const int view = spec.get("view", 0);
-  if (view < 0 || static_cast<size_t>(view) >= view_count)
-    throw config_error(concat("column ", spec.text(), ": view is ", view, "; expected 0 to ", view_count - 1,
-                              ", the number of a view; 0 is that of images"));
-  return static_cast<size_t>(view);
 }
 
 }  // namespace
@@ -104,18 +93,10 @@ std::vector<RowRenderer> RowMaker::views_of(Pipeline pipeline, const LoaderOptio
   return views;
 }
 
-std::vector<RowMaker::Made> RowMaker::makers_of(const std::string& columns) const {
-  std::vector<Made> makers;
-  for (const Spec& spec : parse_spec_list(ColumnKind::kName, columns)) {
-    const size_t view = view_in(spec, views_.size());
-    const ColumnContext context{*dataset_, views_[view].extent(), layout_};
-    auto maker = ColumnRegistry::make(spec.without("view"), context);
-    const size_t count = maker->columns().size();
-    if (count < 1 || count > ColumnMaker::kMostColumns)
-      throw bug_error(concat("columns: a maker has ", count, "; expected 1 to ", ColumnMaker::kMostColumns));
-    makers.push_back({std::move(maker), view, count});
-  }
-  return makers;
+std::vector<ViewColumns> RowMaker::makers_of(const std::string& columns) const {
+  std::vector<ColumnContext> contexts;
+  for (const auto& view : views_) contexts.push_back({*dataset_, view.extent(), layout_});
+  return make_view_columns(columns, contexts);
 }
 
 void RowMaker::check_combinations(const LoaderOptions& options) const {
@@ -129,7 +110,7 @@ void RowMaker::check_combinations(const LoaderOptions& options) const {
                            " mix rows of a batch; expected one of the two"));
   for (const auto& made : makers_)
     if (mixes() && made.maker->is_in_pixels())
-      throw config_error(concat("columns: ", made.maker->columns().front().name, " is in pixels, and the transforms ",
+      throw config_error(concat("columns: ", made.columns.front().name, " is in pixels, and the transforms ",
                                 transforms, " mix the pixels of two rows; expected one of the two"));
   if (leaves_out_ && (!makers_.empty() || has_views))
     throw bug_error(concat("loader: leaves samples out, and has ",
@@ -141,15 +122,9 @@ void RowMaker::check_combinations(const LoaderOptions& options) const {
 
 std::vector<Column> RowMaker::made_columns() const {
   std::vector<Column> columns;
-  const auto name_of = [](size_t view) { return concat("view", view); };
   for (size_t view = 1; view < views_.size(); ++view)
-    columns.push_back(pixel_column(name_of(view), views_[view].extent(), layout_));
-  for (const auto& made : makers_) {
-    for (auto& column : made.maker->columns()) {
-      if (made.view > 0) column.name = concat(name_of(made.view), ".", column.name);
-      columns.push_back(std::move(column));
-    }
-  }
+    columns.push_back(pixel_column(view_name(view), views_[view].extent(), layout_));
+  for (const auto& made : makers_) columns.insert(columns.end(), made.columns.begin(), made.columns.end());
   return columns;
 }
 
@@ -363,15 +338,15 @@ void RowMaker::make_columns(const BatchContext& context, const RowWorker::Row& r
                             const RowWorker& worker) const {
   size_t number = format_->made_begin() + views_.size() - 1;
   std::array<std::byte*, ColumnMaker::kMostColumns> cells{};
-  for (const auto& [maker, view, column_count] : makers_) {
+  for (const auto& [maker, view, columns] : makers_) {
     const size_t pixels = column_of_view(view);
     const ColumnRow whole{row.sample,
                           row.index,
                           context.epoch,
                           worker.views[view].plan,
                           {row_of(block, pixels, i), format_->columns[pixels].row_bytes()}};
-    for (size_t c = 0; c < column_count; ++c, ++number) cells[c] = row_of(block, number, i);
-    maker->make(whole, {cells.data(), column_count});
+    for (size_t c = 0; c < columns.size(); ++c, ++number) cells[c] = row_of(block, number, i);
+    maker->make(whole, {cells.data(), columns.size()});
   }
 }
 
@@ -413,8 +388,7 @@ void RowMaker::render_views(const BatchContext& context, const RowWorker::Row& r
   laps.end_of(worker.plan);
   for (size_t leader = 0; leader < parts.size(); ++leader) {
     if (parts[leader].leader != leader) continue;
-    const Picture picture =
-        views_[leader].decode(row, parts[leader].region, parts[leader].dct_scale, worker.scratch);
+    const Picture picture = views_[leader].decode(row, parts[leader].region, parts[leader].dct_scale, worker.scratch);
     laps.end_of(worker.decode);
     for (size_t view = leader; view < parts.size(); ++view)
       if (parts[view].leader == leader) views_[view].render_plan(picture, parts[view].scaled, parts[view].output);

@@ -24,6 +24,7 @@
 #include "loader/rows/mender.h"
 #include "loader/rows/row_renderer.h"
 #include "loader/rows/sample_order.h"
+#include "loader/rows/view_columns.h"
 #include "loader/rows/view_parts.h"
 #include "loader/shards/dataset.h"
 
@@ -49,8 +50,8 @@ struct alignas(128) RowWorker {  // 128: neighbouring cache lines are fetched in
   std::vector<Row> rows = std::vector<Row>(kGroup);
   std::vector<Row> partners;              // one entry per row of `rows`; empty until the first mix
   std::vector<std::byte> partner_pixels;  // the pixels of one partner; empty until the first mix
-  /// One entry per view: of the row that was rendered last. With one view only its plan is written, and only where there
-  /// are makers.
+  /// One entry per view: of the row that was rendered last. With one view only its plan is written, and only where
+  /// there are makers.
   std::vector<ViewPart> views = std::vector<ViewPart>(1);
   DecodeScratch scratch;
   int timed_every = 1, until_timed = 1;  // rows
@@ -88,17 +89,10 @@ class RowMaker {
     int64_t mix_row = 0;        // the position in `mix` of this rank's row 0
   };
 
-  /// A maker of columns, and the view whose plan it follows.
-  struct Made {
-    std::unique_ptr<const ColumnMaker> maker;
-    size_t view;
-    size_t column_count;
-  };
-
   RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, const LoaderOptions& options,
            std::shared_ptr<const SampleOrder> samples, std::shared_ptr<const Mender> mender);
   std::vector<RowRenderer> views_of(Pipeline pipeline, const LoaderOptions& options) const;
-  std::vector<Made> makers_of(const std::string& columns) const;
+  std::vector<ViewColumns> makers_of(const std::string& columns) const;
   std::vector<Column> made_columns() const;
   void check_combinations(const LoaderOptions& options) const;
   size_t column_of_view(size_t view) const {
@@ -145,7 +139,7 @@ class RowMaker {
   std::shared_ptr<const Mender> mender_;
   Extent extent_;     // of one rendered sample
   size_t row_bytes_;  // of its pixels
-  std::vector<Made> makers_;
+  std::vector<ViewColumns> makers_;
   std::shared_ptr<const BatchFormat> format_;  // shared with batches, which may outlive their loader
 };
 

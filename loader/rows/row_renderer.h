@@ -32,8 +32,8 @@ class RowRenderer {
   Plan plan_of(int64_t epoch, const FoundRow& row) const;
   /// Sets all of `part` but its leader and its output.
   void want(const Plan& plan, const FoundRow& row, ViewPart& part) const;
-  /// At least `region` of the picture at `scale` eighths, until `scratch` is used again. Throws what the codec does, and
-  /// names the sample.
+  /// At least `region` of the picture at `scale` eighths, until `scratch` is used again. Throws what the codec does,
+  /// and names the sample.
   Picture decode(const FoundRow& row, const Region& region, int scale, DecodeScratch& scratch) const;
   /// Whether share_regions() must count what lies above a region.
   bool costs_what_is_above(const Sample& sample) const {

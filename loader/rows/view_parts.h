@@ -10,11 +10,11 @@ namespace penstock::detail {
 
 /// What one view of a row wants.
 struct ViewPart {
-  Plan plan;                    // of the whole picture
-  Plan scaled;                  // the same at the DCT scale
-  int dct_scale = 8;            // eighths
-  Region region;                // what `scaled` looks at; of a leader, after share_regions(), all that is decoded for it
-  size_t leader = 0;            // the part whose region is decoded for this one; its own number where it leads
+  Plan plan;          // of the whole picture
+  Plan scaled;        // the same at the DCT scale
+  int dct_scale = 8;  // eighths
+  Region region;      // what `scaled` looks at; of a leader, after share_regions(), all that is decoded for it
+  size_t leader = 0;  // the part whose region is decoded for this one; its own number where it leads
   std::byte* output = nullptr;  // its row
 };
 

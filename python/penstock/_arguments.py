@@ -143,6 +143,11 @@ def folder(data: Any, where: str = "loader") -> str:
     return _path_text("data", data, where, "the folder of a packed data set")
 
 
+def folders(data: Any, where: str = "loader") -> "list[str]":
+    """One folder, or those of a list."""
+    return [folder(one, where) for one in data] if isinstance(data, (list, tuple)) and data else [folder(data, where)]
+
+
 def _has_folders(place: str) -> bool:
     if not os.path.isdir(place):
         return False

@@ -9,7 +9,7 @@ import weakref
 from typing import Any, Callable, Deque, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from penstock import _native
-from penstock._arguments import file_name, folder, int32, known_names, numbers, open_data, seed64, shown, sizes, text, whole, word
+from penstock._arguments import file_name, folders, int32, known_names, numbers, open_data, seed64, shown, sizes, text, whole, word
 from penstock._batch import Batch, made_batch, on_device
 from penstock._dataset import Dataset
 from penstock._device import Copy, Feed, current, find_device, page_locking
@@ -148,9 +148,9 @@ class Loader:
                                          "shuffle": word("shuffle", shuffle, others=", True or False"), "tail": word("tail", tail)}
         own_layout = "u8" if device is not None or layout == "u8" else f"{layout}-nhwc" if channels_last else layout
         allocate, release = page_locking() if device is not None else (0, 0)
-        folders = [folder(one) for one in data] if isinstance(data, (list, tuple)) and data else [folder(data)]
+        first_folder, *other_folders = folders(data)
         self._configuration = dict(
-            data=folders[0], also=folders[1:], split=text("split", split), augment=spec_list(first),
+            data=first_folder, also=other_folders, split=text("split", split), augment=spec_list(first),
             views=[spec_list(view) for view in others], size_schedule=sizes(size_schedule),
             workers=int32("workers", workers), prefetch=int32("prefetch", prefetch), rank=int32("rank", rank),
             world_size=int32("world_size", world_size), epoch_count=-1 if epochs is None else whole("epochs", epochs, 0),
@@ -323,7 +323,9 @@ class Loader:
     def dataset(self) -> Dataset:
         """The samples that are loaded, all of the split, one by one."""
         if self._dataset is None:
-            self._dataset = Dataset(self._native.folder)
+            others = self._configuration["also"]
+            split = self._configuration["split"]
+            self._dataset = Dataset([self._native.folder, *others], split) if others else Dataset(self._native.folder)
         return self._dataset
 
     @property

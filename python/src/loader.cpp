@@ -260,10 +260,9 @@ void define_loader(nb::module_& module) {
              int rank, int world_size, uint64_t seed, int64_t epoch_count, const std::string& layout,
              const std::string& shuffle, const std::string& tail, const std::string& on_corrupt,
              const std::string& decode, const std::string& dct_scale, const std::vector<std::string>& views,
-             const std::string& size_schedule,
-             const std::string& columns, const std::string& subset, const std::string& exclude_ids,
-             const std::string& sampler, const std::optional<Weights>& weights, const std::filesystem::path& quarantine,
-             uintptr_t allocate, uintptr_t release) {
+             const std::string& size_schedule, const std::string& columns, const std::string& subset,
+             const std::string& exclude_ids, const std::string& sampler, const std::optional<Weights>& weights,
+             const std::filesystem::path& quarantine, uintptr_t allocate, uintptr_t release) {
             const LoaderOptions options{.workers = workers,
                                         .prefetch = prefetch,
                                         .batch_size = batch_size,
@@ -288,8 +287,8 @@ void define_loader(nb::module_& module) {
           },
           nb::kw_only(), "data"_a, "also"_a, "split"_a, "augment"_a, "workers"_a, "prefetch"_a, "batch_size"_a,
           "rank"_a, "world_size"_a, "seed"_a, "epoch_count"_a, "layout"_a, "shuffle"_a, "tail"_a, "on_corrupt"_a,
-          "decode"_a, "dct_scale"_a, "views"_a, "size_schedule"_a, "columns"_a, "subset"_a, "exclude_ids"_a, "sampler"_a,
-          "weights"_a.none(), "quarantine"_a, "allocate"_a, "release"_a, Release())
+          "decode"_a, "dct_scale"_a, "views"_a, "size_schedule"_a, "columns"_a, "subset"_a, "exclude_ids"_a,
+          "sampler"_a, "weights"_a.none(), "quarantine"_a, "allocate"_a, "release"_a, Release())
       .def("start_epoch", &NativeLoader::start_epoch, "epoch"_a, "first_batch"_a, Release())
       .def("next", next, "arrays"_a)
       .def("batch", batch_at, "epoch"_a, "index"_a, "arrays"_a)

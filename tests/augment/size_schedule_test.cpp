@@ -69,8 +69,9 @@ TEST(SizeScheduleTest, ListsWithoutASizeAreRefused) {
   EXPECT_EQ(message_of(ErrorKind::kConfig, [] { with_size("flip,shift(pad=2)", 9); }),
             "size schedule: the transforms \"flip,shift(pad=2)\" set no size; expected one of center-crop, crop, "
             "letterbox, random-resized-crop, resize, scale-jitter among them");
-  EXPECT_EQ(message_of(ErrorKind::kConfig, [] { with_size("resize(height=9,width=9)", 9); }),
-            "size schedule: transform resize(height=9,width=9) has a height and a width; expected size= in their place");
+  EXPECT_EQ(
+      message_of(ErrorKind::kConfig, [] { with_size("resize(height=9,width=9)", 9); }),
+      "size schedule: transform resize(height=9,width=9) has a height and a width; expected size= in their place");
   EXPECT_EQ(stated_size("resize(size=9),flip"), 9);
   EXPECT_EQ(stated_size("resize(height=9,width=9),flip"), std::nullopt);
   EXPECT_EQ(stated_size("flip"), std::nullopt);

@@ -71,9 +71,10 @@ std::string report_table(const Dataset& dataset, const BenchOptions& options, co
   out << dataset.folder().string() << ": " << count(dataset.size(), "image") << " in "
       << count(dataset.shard_count(), "shard") << "; "
       << (options.augment.empty() ? "no augmentation" : options.augment)
-      << (options.loader.size_schedule.empty() ? "" : "; sizes " + options.loader.size_schedule) << "; batch " << options.loader.batch_size
-      << ", prefetch " << options.loader.prefetch << ", median of " << count(options.epochs, "epoch") << "; "
-      << machine.cpu << ", " << count(machine.cores, "core") << ", " << machine.simd << '\n';
+      << (options.loader.size_schedule.empty() ? "" : "; sizes " + options.loader.size_schedule) << "; batch "
+      << options.loader.batch_size << ", prefetch " << options.loader.prefetch << ", median of "
+      << count(options.epochs, "epoch") << "; " << machine.cpu << ", " << count(machine.cores, "core") << ", "
+      << machine.simd << '\n';
   if (options.loader.world_size > 1)
     out << "rank " << options.loader.rank << " of " << options.loader.world_size
         << " only: images/s are those of this rank\n";

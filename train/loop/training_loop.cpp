@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -105,7 +106,9 @@ class Training {
   void run_epoch() {
     parts_.feeder.start_epoch(at_.epoch, at_.batch);
     epoch_ = {};
-    say_size();
+    const int size = options_.size_schedule->is_empty() ? 0 : options_.size_schedule->size_of(at_.epoch);
+    if (std::exchange(said_size_, size) != size)
+      log(concat("epoch ", at_.epoch + 1, ": pictures of size ", size, " (--size-schedule)"));
     is_saved_ = false;
     result_.evaluation.reset();
     parts_.recorder.restart();
@@ -118,14 +121,6 @@ class Training {
       if (parts_.profile != nullptr && parts_.profile->stops_after(step_count())) stop_profile();
     }
     if (at_.batch >= batch_count_) end_epoch();
-  }
-
-  /// Where the size of pictures changes, and where this process begins.
-  void say_size() {
-    const SizeSchedule& sizes = *options_.size_schedule;
-    if (sizes.is_empty() || at_.batch >= batch_count_ || said_size_ == sizes.size_of(at_.epoch)) return;
-    said_size_ = sizes.size_of(at_.epoch);
-    log(concat("epoch ", at_.epoch + 1, ": pictures of size ", said_size_, " (--size-schedule)"));
   }
 
   double rate_of_step(int64_t step) const {
@@ -389,7 +384,7 @@ class Training {
   Times printed_times_, epoch_, all_;
   std::array<LoaderReadiness, 2> readiness_;  // one entry per kind of record
   double learning_rate_ = 0;
-  torch::Tensor compression_error_;        // of the last step; undefined: it was not measured
+  torch::Tensor compression_error_;  // of the last step; undefined: it was not measured
   int said_size_ = 0;
   bool is_saved_ = true;                   // the last checkpoint was saved at at_
   std::optional<CudaGraphStep> captured_;  // none: steps run as they are

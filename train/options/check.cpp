@@ -116,10 +116,6 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
                               "the two"));
   if (options.is_resident && options.emulation.load_ns > 0)
     throw config_error("--emulate-load with --resident: no loader makes the batches; expected one of the two");
-  if (options.is_resident && *options.on_corrupt == OnCorrupt::kSubstitute)
-    throw config_error(
-        "--on-corrupt substitute with --resident: which pictures stay on the device is settled once; expected "
-        "--on-corrupt mask");
   const std::string& chosen = !options.subset.empty() ? options.subset : options.sampler;
   if (*options.shuffle == Shuffle::kRankLocal && (!chosen.empty() || !options.exclude_ids.empty()))
     throw config_error(concat("--shuffle rank-local with ",

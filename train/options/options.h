@@ -58,7 +58,7 @@ struct DataOptions {
   std::string evaluated_split = "test";  ///< With --evaluate, the --split that was typed.
   std::filesystem::path cache;           ///< Folder for packed sources; auto: default_cache().
   std::string augment;
-  std::string eval_augment;                  ///< Auto: deterministic_part() of `augment`.
+  std::string eval_augment;  ///< Auto: deterministic_part() of `augment`.
   /// Of training alone; evaluations have the size that `augment` states.
   Typed<SizeSchedule> size_schedule{parse_size_schedule, ""};
   std::string subset, exclude_ids, sampler;  ///< Of the split that is trained on; see LoaderOptions.

@@ -235,7 +235,8 @@ void check_target(const Setup& setup, const TrainOptions& options) {
 /// The sizes of a model's weights, by name; made without memory for them.
 std::map<std::string, std::vector<int64_t>> weight_sizes(const std::string& arch, const ModelShape& shape) {
   std::map<std::string, std::vector<int64_t>> sizes;
-  WeightStream stream([&](const std::string& name, const torch::Tensor& tensor) { sizes[name] = tensor.sizes().vec(); });
+  WeightStream stream(
+      [&](const std::string& name, const torch::Tensor& tensor) { sizes[name] = tensor.sizes().vec(); });
   stream.finish(*make_model_of(arch, shape));
   return sizes;
 }

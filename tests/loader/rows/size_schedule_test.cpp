@@ -40,10 +40,8 @@ std::string digest_of_epoch(const TestData& data, const LoaderOptions& options, 
 TEST(LoaderSizesTest, EveryEpochIsThatOfALoaderOfItsSize) {
   const TestData data({20, 13});
   auto loader = make_loader(data, with_schedule("0:4,1:8,3:6", 2), kCropped);
-  const std::map<int64_t, std::string> lists{{0, "random-resized-crop(size=4),flip"},
-                                             {1, kCropped},
-                                             {2, kCropped},
-                                             {3, "random-resized-crop(size=6),flip"}};
+  const std::map<int64_t, std::string> lists{
+      {0, "random-resized-crop(size=4),flip"}, {1, kCropped}, {2, kCropped}, {3, "random-resized-crop(size=6),flip"}};
   for (const auto& [epoch, list] : lists) {  // one loader through all of them, whose workers are an epoch ahead
     loader.start_epoch(epoch);
     Digest digest;

@@ -105,8 +105,9 @@ TEST(ViewsTest, PhotographsThatAreDecodedOnceHaveTheSamePixels) {
     std::filesystem::create_directories(folder / "in/a");
     std::filesystem::copy_file(path, folder / "in/a" / path.filename());
   }
-  const std::vector<std::string> lists{"center-crop(size=200)", "resize(height=64,width=64)", "center-crop(size=96),vflip(p=1)",
-                                       "resize(size=300),center-crop(size=224)", "rotate(degrees=40:40),center-crop(size=50)"};
+  const std::vector<std::string> lists{"center-crop(size=200)", "resize(height=64,width=64)",
+                                       "center-crop(size=96),vflip(p=1)", "resize(size=300),center-crop(size=224)",
+                                       "rotate(degrees=40:40),center-crop(size=50)"};
   for (const Encode encode : {Encode::kCoefficients, Encode::kAuto, Encode::kKeep, Encode::kRaw}) {
     pack({.source = "image-folder",
           .input = folder / "in",
