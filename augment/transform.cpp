@@ -38,7 +38,7 @@ std::vector<Box> moved_by(const Affine& map, std::span<const Box> boxes) {
 
 }  // namespace
 
-Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics) {
+Pipeline::Pipeline(std::string_view spec_list, const DataStatistics& statistics) : statistics_(statistics) {
   std::vector<std::string> texts, names;  // of the transforms so far
   std::string erasing;                    // the first transform that erases
   std::string border_crop;                // text of the one whose border is copies

@@ -68,6 +68,9 @@ struct TransformTraits {
   /// Names of transforms that may not be in a list with it, before or after, because the two undo each other. With its
   /// own name it may occur once.
   std::vector<std::string> excludes = {};
+  /// Whether its keys `size`, or `height` and `width`, are the size of its output. A size schedule (size_schedule.h)
+  /// gives the last such transform of a list other sizes.
+  bool sets_size = false;
 };
 
 struct TransformKind {
@@ -115,9 +118,12 @@ class Pipeline {
   int color_steps() const { return color_steps_; }
   /// The spec list as parsed, for options.json and for messages.
   const std::string& text() const { return text_; }
+  /// What it was made with.
+  const DataStatistics& statistics() const { return statistics_; }
 
  private:
   std::vector<std::shared_ptr<const Transform>> transforms_;  // shared: a Pipeline is copied into loaders
+  DataStatistics statistics_;
   Normalization normalization_;
   bool has_normalize_ = false, is_deterministic_ = true;
   BatchMix batch_mix_;

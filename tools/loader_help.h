@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/text.h"
 #include "loader/samplers/sampler.h"
 #include "loader/samplers/subset.h"
 #include "tools/cli.h"
@@ -21,6 +22,14 @@ inline constexpr const char* kDecodeHelp =
     "with stored coefficients or a seek index (pack gives neither to a picture for which the pixels would differ); "
     "region: libjpeg-turbo, down to the last row of the crop; full: libjpeg-turbo, the whole picture; auto: the first "
     "of these that a sample allows";
+
+/// `first` names the transforms whose size the schedule changes.
+inline std::string size_schedule_help(const char* first) {
+  return concat(
+      "sizes of the pictures by epoch, for example 0:128,6:160,12:224: epochs 0 to 5 have 128, 6 to 11 have "
+      "160, and later ones 224. It is the key size of the last transform of ",
+      first, " that sets the size");
+}
 
 /// --also. `end` is added to its help.
 inline CLI::Option* add_also_option(CLI::App& app, std::vector<std::string>& folders, const std::string& end = "") {

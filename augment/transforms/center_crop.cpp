@@ -37,7 +37,7 @@ const Registered<TransformKind> kRegistered{
     {"size", "height", "width"},
     "cut out the middle: a square of size=PIXELS, or height=PIXELS,width=PIXELS; a smaller picture is padded",
     make,
-    {.test_spec = "center-crop(size=9)", .is_deterministic = true}};
+    {.test_spec = "center-crop(size=9)", .is_deterministic = true, .sets_size = true}};
 
 }  // namespace
 }  // namespace penstock

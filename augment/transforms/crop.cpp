@@ -94,7 +94,7 @@ const Registered<TransformKind> kCrop{
     "square of size=PIXELS, or height=PIXELS,width=PIXELS (with pad, default: the size before padding); a smaller "
     "picture is padded",
     make_crop,
-    {.test_spec = "crop(size=8,pad=1)"}};
+    {.test_spec = "crop(size=8,pad=1)", .sets_size = true}};
 
 const Registered<TransformKind> kShift{
     "shift",

@@ -48,7 +48,7 @@ const Registered<TransformKind> kRegistered{
     "resize the whole picture so that it fits into a square of size=PIXELS, or height=PIXELS,width=PIXELS, and put it "
     "in the middle: fill=LEVEL from 0 to 255 around it (default 114), filter=antialias|bilinear|nearest (antialias)",
     make,
-    {.test_spec = "letterbox(height=9,width=14)", .is_deterministic = true}};
+    {.test_spec = "letterbox(height=9,width=14)", .is_deterministic = true, .sets_size = true}};
 
 }  // namespace
 }  // namespace penstock

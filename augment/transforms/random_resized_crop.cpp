@@ -94,7 +94,7 @@ const Registered<TransformKind> kRegistered{
     "of the picture's area (default 0.08:1), ratio=low:high of width to height (3/4 to 4/3), "
     "filter=antialias|bilinear|nearest (antialias)",
     make,
-    {.test_spec = "random-resized-crop(size=9)", .in_evaluation = middle_of_picture}};
+    {.test_spec = "random-resized-crop(size=9)", .in_evaluation = middle_of_picture, .sets_size = true}};
 
 }  // namespace
 }  // namespace penstock

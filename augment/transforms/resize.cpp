@@ -53,7 +53,7 @@ const Registered<TransformKind> kRegistered{
     "resize so that the shorter side has size=PIXELS, or to height=PIXELS,width=PIXELS; "
     "filter=antialias|bilinear|nearest (default antialias)",
     make,
-    {.test_spec = "resize(size=9)", .is_deterministic = true}};
+    {.test_spec = "resize(size=9)", .is_deterministic = true, .sets_size = true}};
 
 }  // namespace
 }  // namespace penstock

@@ -67,7 +67,7 @@ const Registered<TransformKind> kRegistered{
     "height=PIXELS,width=PIXELS, then cut that size out at random, or add fill=LEVEL (0) at the right and below; "
     "filter=antialias|bilinear|nearest (antialias)",
     make,
-    {.test_spec = "scale-jitter(size=9)", .in_evaluation = whole_picture}};
+    {.test_spec = "scale-jitter(size=9)", .in_evaluation = whole_picture, .sets_size = true}};
 
 }  // namespace
 }  // namespace penstock

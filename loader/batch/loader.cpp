@@ -14,7 +14,7 @@
 #include "loader/batch/slot_pool.h"
 #include "loader/files/map_guard.h"
 #include "loader/rows/histogram.h"
-#include "loader/rows/row_maker.h"
+#include "loader/rows/sized_makers.h"
 
 namespace penstock {
 namespace {
@@ -80,35 +80,36 @@ class Slots {
 }  // namespace detail
 
 struct Loader::State {
-  State(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, LoaderOptions given)
+  State(const std::shared_ptr<const Dataset>& dataset, const Pipeline& pipeline, LoaderOptions given)
       : options(checked(std::move(given))),
-        maker(std::move(dataset), std::move(pipeline), options),
-        batches(maker.partition().batch_count()),
+        makers(dataset, pipeline, options),
+        batches(makers.any().partition().batch_count()),
         slots(make_pool(), slot_count()),
         workers(static_cast<size_t>(std::max(options.workers, 1))),
         ring({.workers = options.workers,
               .prefetch = options.prefetch,
-              .rows = maker.partition().rows_per_rank(),
+              .rows = makers.any().partition().rows_per_rank(),
               .held = held_count(),
               .on_wait = options.on_wait},
              [this](int64_t sequence, int slot, int64_t begin, int64_t end, int worker) {
                const int64_t start_ns = options.on_chunk ? now_ns() : 0;
-               maker.make(sequence / batches, sequence % batches, begin, end, slots[slot],
-                          workers[static_cast<size_t>(worker)]);
+               const int64_t of_epoch = sequence / batches;
+               makers.of(of_epoch).make(of_epoch, sequence % batches, begin, end, slots[slot],
+                                        workers[static_cast<size_t>(worker)]);
                if (options.on_chunk)
-                 options.on_chunk({worker, sequence / batches, sequence % batches, begin, end, start_ns, now_ns()});
+                 options.on_chunk({worker, of_epoch, sequence % batches, begin, end, start_ns, now_ns()});
              }) {}
 
   /// Batches that are given away leave nothing in the ring, so that it needs no slots for them.
   int held_count() const { return options.gives_batches_away ? 0 : detail::Ring::kHeldSlots; }
   int slot_count() const { return options.prefetch + held_count(); }
   std::shared_ptr<detail::SlotPool> make_pool() const {
-    return std::make_shared<detail::SlotPool>(options.allocator, maker.format(),
+    return std::make_shared<detail::SlotPool>(options.allocator, makers.most_block_bytes(),
                                               options.prefetch + detail::Ring::kHeldSlots);
   }
 
   LoaderOptions options;
-  detail::RowMaker maker;
+  detail::SizedMakers makers;
   int64_t batches;  // per epoch
   detail::Slots slots;
   std::vector<detail::RowWorker> workers;
@@ -127,7 +128,8 @@ struct Batch::Handle {
       : pool(state.slots.pool()),
         epoch(sequence / state.batches),
         index(sequence % state.batches),
-        rows(state.maker.partition().rows(index)) {}
+        columns(state.makers.of(epoch).format()),
+        rows(state.makers.any().partition().rows(index)) {}
   ~Handle() {
     if (state != nullptr)
       state->ring.release(slot);
@@ -135,7 +137,7 @@ struct Batch::Handle {
       pool->give_back(block);
   }
 
-  const detail::BatchFormat& format() const { return pool->format(); }
+  const detail::BatchFormat& format() const { return *columns; }
   std::span<std::byte> column(size_t number) const {
     return {block + format().offsets[number],
             static_cast<size_t>(format().rows) * format().columns[number].row_bytes()};
@@ -149,6 +151,7 @@ struct Batch::Handle {
 
   std::shared_ptr<detail::SlotPool> pool;  // shared: a batch that was given away may outlive its loader
   int64_t epoch, index;
+  std::shared_ptr<const detail::BatchFormat> columns;  // shared for the same reason
   Partition::Rows rows;
   int64_t corrupt_count = 0;
   std::byte* block = nullptr;
@@ -181,6 +184,11 @@ const std::vector<Column>& Batch::columns() const { return handle_->format().col
 std::span<const std::byte> Batch::column(size_t number) const { return handle_->column(number); }
 std::span<std::byte> Batch::column(size_t number) { return handle_->column(number); }
 
+bool Batch::is_picture(size_t number) const {
+  const size_t begin = handle_->format().made_begin();
+  return number == Column::kImages || (number >= begin && number < begin + handle_->format().further_views);
+}
+
 size_t Batch::column_number(const std::string& name) const {
   std::vector<std::string> names;
   for (const auto& column : columns()) {
@@ -199,7 +207,7 @@ void check_corrupt_share(const std::string& where, int64_t corrupt_count, int64_
 }
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, LoaderOptions options)
-    : state_(std::make_unique<State>(std::move(dataset), std::move(pipeline), std::move(options))) {}
+    : state_(std::make_unique<State>(dataset, pipeline, std::move(options))) {}
 Loader::~Loader() = default;
 
 void Loader::start_epoch(int64_t epoch, int64_t first_batch) {
@@ -228,7 +236,7 @@ std::optional<Batch> Loader::next() {
   const int64_t sequence = state.ring.next_sequence();
   if (sequence == state.epoch_end) {
     // Once: a loop that goes on after errors would otherwise never come to the end.
-    if (!std::exchange(state.has_ended, true)) state.maker.dataset().check_files();
+    if (!std::exchange(state.has_ended, true)) state.makers.any().dataset().check_files();
     return std::nullopt;
   }
   detail::keep_map_handler();  // before any slot goes back, so that workers that go on have it
@@ -249,15 +257,16 @@ std::optional<Batch> Loader::next() {
     handle->slot = taken.slot;
   }
   state.row_count += handle->rows.count;
-  state.corrupt_count += handle->corrupt_count = state.maker.corrupt_rows().take(handle->epoch, handle->index);
+  state.corrupt_count += handle->corrupt_count = state.makers.any().corrupt_rows().take(handle->epoch, handle->index);
   check_corrupt_share("loader", state.corrupt_count, state.row_count, state.options.most_corrupt);
   return Batch(std::move(handle));
 }
 
 int64_t Loader::batches_per_epoch() const { return state_->batches; }
-uint64_t Loader::samples_per_epoch() const { return state_->maker.partition().sample_count(); }
-const SampleOrder& Loader::order() const { return state_->maker.samples(); }
-Extent Loader::extent() const { return state_->maker.format().extent; }
+uint64_t Loader::samples_per_epoch() const { return state_->makers.any().partition().sample_count(); }
+const SampleOrder& Loader::order() const { return state_->makers.any().samples(); }
+Extent Loader::extent() const { return state_->makers.largest(); }
+const Pipeline& Loader::pipeline(int64_t epoch) const { return state_->makers.of(epoch).pipeline(); }
 const LoaderOptions& Loader::options() const { return state_->options; }
 size_t Loader::slot_bytes() const { return state_->slots.pool()->byte_count(); }
 

@@ -56,8 +56,11 @@ class Batch {
   std::span<const int64_t> second_labels() const;
   std::span<const float> mix_weights() const;  ///< The weight of the row's own label; 1 where nothing was mixed in.
 
-  /// All arrays, those of above first. They are the same for all batches of a loader.
+  /// All arrays, those of above first. They are the same for all batches of a loader, but for the shapes of pictures
+  /// that a size schedule changes from one epoch to another.
   const std::vector<Column>& columns() const;
+  /// Whether column `number` has pictures: the images, or those of a further view.
+  bool is_picture(size_t number) const;
   /// The number of the column of that name in columns(). Throws config_error, which lists the names.
   size_t column_number(const std::string& name) const;
   /// The array of column `number`: rows() x columns()[number].row_bytes() bytes.
@@ -77,15 +80,15 @@ class Batch {
 /// samples: then the data are at fault, and not a few of their samples.
 void check_corrupt_share(const std::string& where, int64_t corrupt_count, int64_t row_count, double most);
 
-/// Determinism: the bytes of batch k of epoch e depend on (data set, subset, sampler, pipeline, layout, dct_scale,
-/// columns, on_corrupt, seed, shuffle, tail, batch size, e, k) and, for which rows are this rank's, on rank and world
-/// size. They depend on nothing else: not on workers, prefetch or timing.
+/// Determinism: the bytes of batch k of epoch e depend on (data set, subset, sampler, pipeline, size schedule,
+/// layout, dct_scale, columns, on_corrupt, seed, shuffle, tail, batch size, e, k) and, for which rows are this rank's,
+/// on rank and world size. They depend on nothing else: not on workers, prefetch or timing.
 ///
-/// Memory: prefetch + 2 slots, one allocation each, made by the constructor and then reused for all epochs. Batch k,
-/// counted over epochs, is always in slot k mod (prefetch + 2). The two batches that were taken last may be held
-/// without slowing the loader down; next() says what a batch does that is held longer. A loader that gives its batches
-/// away has `prefetch` slots and as much memory more as the batches that are held; of what comes back it keeps up to
-/// prefetch + 2 blocks.
+/// Memory: prefetch + 2 slots, one allocation each for the largest pictures of a size schedule, made by the constructor
+/// and then reused for all epochs. Batch k, counted over epochs, is always in slot k mod (prefetch + 2). The two
+/// batches that were taken last may be held without slowing the loader down; next() says what a batch does that is held
+/// longer. A loader that gives its batches away has `prefetch` slots and as much memory more as the batches that are
+/// held; of what comes back it keeps up to prefetch + 2 blocks.
 ///
 /// Errors: the constructor throws config_error, and device_error when the system does not give the memory or the
 /// threads. What a worker throws is rethrown by the next() that would have returned that batch, naming shard, sample id
@@ -126,7 +129,9 @@ class Loader {
   int64_t batches_per_epoch() const;   ///< The same at every rank: the steps per epoch.
   uint64_t samples_per_epoch() const;  ///< Samples of this rank, without padding.
   const SampleOrder& order() const;    ///< Which samples the epochs have.
-  Extent extent() const;               ///< The extent of one rendered sample.
+  Extent extent() const;               ///< The extent of one rendered sample; of a size schedule, the largest one.
+  /// The transforms of the images of this epoch, in its size.
+  const Pipeline& pipeline(int64_t epoch) const;
   const LoaderOptions& options() const;
   size_t slot_bytes() const;            ///< Bytes of all slots together, and of batches that were given away.
   LoaderStatistics statistics() const;  ///< May be called on any thread.

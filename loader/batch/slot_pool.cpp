@@ -9,15 +9,15 @@
 #include "core/text.h"
 
 namespace penstock::detail {
-SlotPool::SlotPool(SlotAllocator allocator, BatchFormat format, int expected_count)
+SlotPool::SlotPool(SlotAllocator allocator, size_t block_bytes, int expected_count)
     : allocator_(std::move(allocator)),
-      format_(std::move(format)),
+      block_bytes_(block_bytes),
       expected_count_(static_cast<size_t>(expected_count)) {
   spare_.reserve(expected_count_);  // so that give_back() never allocates
 }
 
 SlotPool::~SlotPool() {
-  for (auto* const block : spare_) allocator_.release(block, format_.block_bytes);
+  for (auto* const block : spare_) allocator_.release(block, block_bytes_);
 }
 
 std::byte* SlotPool::take() {
@@ -31,11 +31,11 @@ std::byte* SlotPool::take() {
     }
     number = block_count_ + 1;
   }
-  auto* const block = static_cast<std::byte*>(allocator_.allocate(format_.block_bytes));
+  auto* const block = static_cast<std::byte*>(allocator_.allocate(block_bytes_));
   if (block == nullptr) {
     const std::string which = number <= expected_count_ ? concat("batch ", number, " of ", expected_count_)
                                                         : concat("batch ", number, " that is held");
-    throw memory_error("loader", concat(which, ", ", byte_text(format_.block_bytes), " each"),
+    throw memory_error("loader", concat(which, ", ", byte_text(block_bytes_), " each"),
                        "a smaller batch size (--batch-size) or less --prefetch");
   }
   const std::lock_guard lock(mutex_);
@@ -52,12 +52,12 @@ void SlotPool::give_back(std::byte* block) noexcept {
     }
     --block_count_;
   }
-  allocator_.release(block, format_.block_bytes);
+  allocator_.release(block, block_bytes_);
 }
 
 size_t SlotPool::byte_count() const {
   const std::lock_guard lock(mutex_);
-  return format_.block_bytes * block_count_;
+  return block_bytes_ * block_count_;
 }
 
 }  // namespace penstock::detail

@@ -5,7 +5,6 @@
 #include <mutex>
 #include <vector>
 
-#include "loader/rows/batch_format.h"
 #include "loader/rows/loader_options.h"
 
 namespace penstock::detail {
@@ -17,20 +16,19 @@ namespace penstock::detail {
 /// Thread-safety: all members may be called on any thread.
 class SlotPool {
  public:
-  SlotPool(SlotAllocator allocator, BatchFormat format, int expected_count);
+  SlotPool(SlotAllocator allocator, size_t block_bytes, int expected_count);
   ~SlotPool();  ///< Requires that every block has come back.
   SlotPool(const SlotPool&) = delete;
   SlotPool& operator=(const SlotPool&) = delete;
 
-  std::byte* take();  ///< A block of format().block_bytes.
+  std::byte* take();  ///< A block of `block_bytes`.
   void give_back(std::byte* block) noexcept;
 
-  const BatchFormat& format() const { return format_; }
   size_t byte_count() const;  ///< Of all blocks, in use or not.
 
  private:
   const SlotAllocator allocator_;
-  const BatchFormat format_;
+  const size_t block_bytes_;
   const size_t expected_count_;
   mutable std::mutex mutex_;
   std::vector<std::byte*> spare_;

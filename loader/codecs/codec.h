@@ -66,6 +66,8 @@ class Codec {
   /// Decodes at least request.region; the result may cover more. It is valid until `scratch` is used again or the
   /// sample's map is gone.
   virtual Picture decode(const Sample& sample, const DecodeRequest& request, DecodeScratch& scratch) const = 0;
+  /// Whether a region costs what its own area does. Otherwise all that lies above it is decoded as well.
+  virtual bool decodes_region_alone(const Sample&, DecodePath) const { return false; }
   /// The extent, from the header only. Its channels are 1 or 3.
   virtual Extent probe(std::span<const uint8_t> bytes) const = 0;
   /// The orientation that the picture's EXIF or XMP states, 1 .. 8; 1 where there is none.

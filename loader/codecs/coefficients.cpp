@@ -37,6 +37,10 @@ class CoefficientCodec final : public Codec {
                          scratch.jpeg().pixels);
   }
 
+  bool decodes_region_alone(const Sample&, DecodePath path) const override {
+    return path == DecodePath::kAuto || path == DecodePath::kIndex;
+  }
+
   /// libjpeg-turbo may refuse the rebuilt file for its head or tail, which only that path reads.
   void check_further(const Sample& sample, DecodeScratch& scratch) const override {
     const Region whole{0, 0, sample.extent.width, sample.extent.height};

@@ -47,6 +47,10 @@ class JpegCodec final : public Codec {
     return decode_by_libjpeg(sample, request, scratch);
   }
 
+  bool decodes_region_alone(const Sample& sample, DecodePath path) const override {
+    return !sample.seek_index.empty() && (path == DecodePath::kAuto || path == DecodePath::kIndex);
+  }
+
   void check_further(const Sample& sample, DecodeScratch& scratch) const override {
     const Region whole{0, 0, sample.extent.width, sample.extent.height};
     const auto decode_by = [&](DecodePath path) {

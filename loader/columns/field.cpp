@@ -5,7 +5,8 @@
 //
 // `field(name=age)` gives the column `age`, of the field's dtype and shape. Of a variable field there are two: `tags`,
 // with as many entries as the sample that has most (or most=M), zeros after its own, and `tags.count`, i64.
-// `field(name=tags,as=multi-hot,classes=N)` gives f32 x N, 1 for each label that the sample has. as=NAME is no name of
+// `field(name=tags,as=multi-hot,classes=N)` gives f32 x N, 1 for each label that the sample has; N is the number of the
+// field's names, if it has some. as=NAME is no name of
 // the column: column=NAME is.
 #include <algorithm>
 #include <cstring>
@@ -112,7 +113,7 @@ std::unique_ptr<ColumnMaker> make_field(const Spec& spec, const ColumnContext& c
   if (form != "whole" && form != "multi-hot")
     throw wrong(concat("as is ", in_quotes(form), "; expected whole or multi-hot"));
   if (form == "multi-hot") {
-    const int classes = spec.get("classes", 0);
+    const int classes = spec.get("classes", static_cast<int>(type.names.size()));
     if (type.kind != FieldKind::kLabels || type.shape.size() != 1)
       throw wrong(concat("field ", in_quotes(name), " is of kind ", field_kind_name(type.kind), "; expected labels"));
     if (classes < 1 || classes > 1'000'000) throw wrong(concat("classes is ", classes, "; expected 1 to 1,000,000"));

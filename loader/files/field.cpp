@@ -91,6 +91,16 @@ std::string keypoint_problem(FieldBytes bytes) {
   return concat("number ", wrong - values.begin(), " is ", *wrong, "; expected finite numbers");
 }
 
+std::string label_problem(FieldBytes bytes, size_t name_count) {
+  for (size_t at = 0; at + sizeof(int64_t) <= bytes.size(); at += sizeof(int64_t)) {
+    int64_t label = 0;
+    std::memcpy(&label, bytes.data() + at, sizeof label);
+    if (label < 0 || static_cast<uint64_t>(label) >= name_count)
+      return concat("label is ", label, "; expected 0 to ", name_count - 1, ", as it has ", name_count, " names");
+  }
+  return "";
+}
+
 std::string value_problem(const FieldType& type, FieldBytes bytes, int height, int width) {
   const uint64_t entry = type.entry_bytes();
   if (!type.is_variable() && bytes.size() != entry)
@@ -102,6 +112,7 @@ std::string value_problem(const FieldType& type, FieldBytes bytes, int height, i
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (type.kind == FieldKind::kText && detail::utf8_text(std::string(text)) != text)
     return "is no UTF-8; expected text";
+  if (!type.names.empty()) return label_problem(bytes, type.names.size());
   if (type.kind == FieldKind::kBoxes) return box_problem(bytes, height, width);
   return type.kind == FieldKind::kKeypoints ? keypoint_problem(bytes) : "";
 }
@@ -149,6 +160,9 @@ void check_field_type(const FieldType& type, const std::string& where) {
     if (a < 0 || b < 0 || a >= points || b >= points || a == b)
       throw config_error(concat(at, "key points ", a, " and ", b, " change places; expected two of 0 to ", points - 1));
   }
+  if (!type.names.empty() && type.kind != FieldKind::kLabels)
+    throw config_error(
+        concat(at, "has ", type.names.size(), " names and is of kind ", rules.name, "; expected labels"));
   if (type.kind == FieldKind::kInstances && type.of.empty())
     throw config_error(concat(at, "\"of\" is missing; expected the boxes that the masks belong to"));
   if (!type.of.empty() && !type.is_variable())

@@ -30,11 +30,12 @@ std::vector<Column> known_columns(const Extent& extent, Layout layout, bool mixe
 }  // namespace
 
 BatchFormat::BatchFormat(int64_t row_count, const Extent& of_rows, Layout of_pixels, bool is_mixing,
-                         std::vector<Column> made)
+                         std::vector<Column> made, size_t view_columns)
     : rows(row_count),
       extent(of_rows),
       layout(of_pixels),
       mixes(is_mixing),
+      further_views(view_columns),
       columns(known_columns(of_rows, of_pixels, is_mixing)) {
   for (auto& column : made) {
     for (const auto& other : columns)

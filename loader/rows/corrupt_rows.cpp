@@ -2,6 +2,7 @@
 #include "loader/rows/corrupt_rows.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -12,13 +13,24 @@
 namespace penstock::detail {
 namespace {
 
-/// O_APPEND: ranks of one run may write to the same file, each a line at a time.
+bool has_line(int file, const std::string& line) {
+  std::string text;
+  char buffer[65536];
+  for (ssize_t count = 0; (count = pread(file, buffer, sizeof buffer, static_cast<off_t>(text.size()))) > 0;)
+    text.append(buffer, static_cast<size_t>(count));
+  return ("\n" + text).find("\n" + line) != std::string::npos;
+}
+
+/// Ranks of one run write to the same file: under its lock, so that a sample that several of them meet, or a run that
+/// is resumed, has one line. Where a file system has no locks it may have one line per rank.
 void append(const std::filesystem::path& path, const std::string& line) {
   const char* const expected = "expected a file that can be written, for the record of corrupt samples";
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (file < 0) throw errno_error(path.string(), expected);
-  const auto written = write(file, line.data(), line.size());
-  const bool is_whole = written == static_cast<ssize_t>(line.size());
+  flock(file, LOCK_EX);  // which close() gives back
+  const bool is_there = has_line(file, line);
+  const auto written = is_there ? ssize_t{0} : write(file, line.data(), line.size());
+  const bool is_whole = is_there || written == static_cast<ssize_t>(line.size());
   const Error failure = is_whole ? io_error("") : errno_error(path.string(), expected);
   close(file);
   if (!is_whole) throw failure;

@@ -22,7 +22,7 @@ class CorruptRows {
   /// `quarantine`: a file that gets a line for each corrupt sample, which is appended; empty: none.
   explicit CorruptRows(std::filesystem::path quarantine) : quarantine_(std::move(quarantine)) {}
 
-  /// Writes the sample's line, unless this object has done so: split, id, index, label, path and error as JSON. Throws
+  /// Writes the sample's line, unless the file has it: split, id, index, label, path and error as JSON. Throws
   /// io_error.
   void add_sample(const Dataset& dataset, uint64_t index, const std::string& error);
   void add_row(int64_t epoch, int64_t batch, int64_t row);

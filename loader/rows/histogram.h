@@ -78,21 +78,36 @@ class Histogram {
   std::array<std::atomic<uint64_t>, DurationBuckets::kCount> buckets_{};
 };
 
-/// Times the stages of one row, when the row is one of those that are timed.
+/// Times the stages of one row, when the row is one of those that are timed. A stage may have several laps, whose sum
+/// write() adds to its histogram.
 class StageLaps {
  public:
   explicit StageLaps(uint64_t weight) : weight_(weight), start_ns_(weight > 0 ? now_ns() : 0), last_ns_(start_ns_) {}
   void end_of(Histogram& stage) {
     if (weight_ == 0) return;
     const int64_t now = now_ns();
-    stage.add(now - last_ns_, weight_);
+    size_t number = 0;
+    while (number < count_ && sums_[number].stage != &stage) ++number;
+    if (number == count_) sums_[count_++] = {&stage, 0};
+    sums_[number].ns += now - last_ns_;
     last_ns_ = now;
+  }
+  void write() const {
+    for (size_t number = 0; number < count_; ++number) sums_[number].stage->add(sums_[number].ns, weight_);
   }
   int64_t total_ns() const { return last_ns_ - start_ns_; }
 
  private:
+  static constexpr size_t kMostStages = 4;
+  struct Sum {
+    Histogram* stage;
+    int64_t ns;
+  };
+
   uint64_t weight_;
   int64_t start_ns_, last_ns_;
+  std::array<Sum, kMostStages> sums_;  // the first `count_` of them
+  size_t count_ = 0;
 };
 
 }  // namespace penstock::detail

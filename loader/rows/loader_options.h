@@ -84,6 +84,9 @@ struct LoaderOptions {
   /// Lists of transforms besides the loader's own: each gives a column `view1`, `view2`, ... with the pixels of the
   /// same samples, and random numbers of its own. None of them may mix rows.
   std::vector<std::string> views = {};
+  /// A SizeSchedule (augment/size_schedule.h) such as `0:128,6:160`: the sizes of pictures by epoch, in place of the
+  /// one that the transforms state. Empty: all epochs have that one.
+  std::string size_schedule = {};
   std::string columns = {};      ///< Specs of column makers (loader/rows/column.h), such as `mean,angle(unit=degree)`.
   int64_t emulated_load_ns = 0;  ///< Processor time wasted per sample, to emulate a slower loader.
   /// Once this is true no more time is wasted. Workers call it every 10 ms, several at once. Empty: it is never true.

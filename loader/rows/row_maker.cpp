@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include "core/clock.h"
 #include "core/error.h"
-#include "core/limits.h"
 #include "core/text.h"
 #include "loader/files/map_guard.h"
 
@@ -53,65 +51,68 @@ void prefetch_after(const std::vector<RowWorker::Row>& rows, int64_t k, int64_t 
   if (k + kRowsAhead < count) prefetch(rows[static_cast<size_t>(k + kRowsAhead)].sample);
 }
 
-std::vector<std::unique_ptr<const ColumnMaker>> makers_of(const std::string& columns, const ColumnContext& context) {
-  std::vector<std::unique_ptr<const ColumnMaker>> makers;
-  for (const Spec& spec : parse_spec_list(ColumnKind::kName, columns))
-    makers.push_back(ColumnRegistry::make(spec, context));
-  return makers;
-}
-
-std::vector<RowRenderer> views_of(const std::shared_ptr<const Dataset>& dataset, const LoaderOptions& options) {
-  std::vector<RowRenderer> views;
-  for (const auto& text : options.views) {
-    Pipeline pipeline(text, dataset->manifest().statistics);
-    if (pipeline.batch_mix().kind != BatchMix::Kind::kNone)
-      throw config_error(
-          concat("views: ", in_quotes(text), " mixes rows of a batch; expected transforms of one sample"));
-    views.emplace_back(dataset, std::move(pipeline), options, static_cast<int>(views.size()) + 1);
-  }
-  return views;
-}
-
-std::vector<size_t> counts_of(const std::vector<std::unique_ptr<const ColumnMaker>>& makers) {
-  std::vector<size_t> counts;
-  for (const auto& maker : makers) {
-    counts.push_back(maker->columns().size());
-    if (counts.back() < 1 || counts.back() > ColumnMaker::kMostColumns)
-      throw bug_error(concat("columns: a maker has ", counts.back(), "; expected 1 to ", ColumnMaker::kMostColumns));
-  }
-  return counts;
-}
-
 }  // namespace
 
 RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, const LoaderOptions& options)
+    : RowMaker(dataset, std::move(pipeline), options, std::make_shared<const SampleOrder>(*dataset, options),
+               /*mender=*/nullptr) {}
+
+RowMaker::RowMaker(const RowMaker& other, Pipeline pipeline, const LoaderOptions& options)
+    : RowMaker(other.dataset_, std::move(pipeline), options, other.samples_, other.mender_) {}
+
+RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, const LoaderOptions& options,
+                   std::shared_ptr<const SampleOrder> samples, std::shared_ptr<const Mender> mender)
     : dataset_(std::move(dataset)),
-      renderer_(dataset_, std::move(pipeline), options),
-      views_(views_of(dataset_, options)),
+      views_(views_of(std::move(pipeline), options)),
       seed_(options.seed),
       shuffle_(options.shuffle),
       layout_(options.layout),
       emulated_load_ns_(options.emulated_load_ns),
       ends_emulated_load_(options.ends_emulated_load),
       leaves_out_(options.leaves_out),
-      samples_(*dataset_, options),
-      mender_(*dataset_, samples_, options),
-      extent_(renderer_.extent()),
+      samples_(std::move(samples)),
+      mender_(mender ? std::move(mender) : std::make_shared<const Mender>(*dataset_, *samples_, options)),
+      extent_(views_.front().extent()),
       row_bytes_(rendered_bytes(options.layout, extent_)),
-      makers_(makers_of(options.columns, {*dataset_, extent_, layout_})),
-      column_counts_(counts_of(makers_)),
-      format_(partition().rows_per_rank(), extent_, layout_, mixes(), made_columns()) {
-  if (!views_.empty() && mixes())
-    throw config_error(concat("loader: has ", views_.size() + 1, " views, and the transforms ",
-                              renderer_.pipeline().text(), " mix rows of a batch; expected one of the two"));
+      makers_(makers_of(options.columns)),
+      format_(std::make_shared<const BatchFormat>(partition().rows_per_rank(), extent_, layout_, mixes(),
+                                                  made_columns(), views_.size() - 1)) {
+  check_combinations(options);
+}
+
+std::vector<RowRenderer> RowMaker::views_of(Pipeline pipeline, const LoaderOptions& options) const {
+  std::vector<RowRenderer> views;
+  views.emplace_back(dataset_, std::move(pipeline), options);
+  for (const auto& text : options.views) {
+    Pipeline further(text, dataset_->manifest().statistics);
+    if (further.batch_mix().kind != BatchMix::Kind::kNone)
+      throw config_error(
+          concat("views: ", in_quotes(text), " mixes rows of a batch; expected transforms of one sample"));
+    views.emplace_back(dataset_, std::move(further), options, static_cast<int>(views.size()));
+  }
+  return views;
+}
+
+std::vector<ViewColumns> RowMaker::makers_of(const std::string& columns) const {
+  std::vector<ColumnContext> contexts;
+  for (const auto& view : views_) contexts.push_back({*dataset_, view.extent(), layout_});
+  return make_view_columns(columns, contexts);
+}
+
+void RowMaker::check_combinations(const LoaderOptions& options) const {
+  const std::string& transforms = pipeline().text();
+  const bool has_views = views_.size() > 1;
+  if (has_views && mixes())
+    throw config_error(concat("loader: has ", views_.size(), " views, and the transforms ", transforms,
+                              " mix rows of a batch; expected one of the two"));
   if (leaves_out_ && mixes())
-    throw bug_error(concat("loader: leaves samples out, and the transforms ", renderer_.pipeline().text(),
+    throw bug_error(concat("loader: leaves samples out, and the transforms ", transforms,
                            " mix rows of a batch; expected one of the two"));
-  for (const auto& maker : makers_)
-    if (mixes() && maker->is_in_pixels())
-      throw config_error(concat("columns: ", maker->columns().front().name, " is in pixels, and the transforms ",
-                                renderer_.pipeline().text(), " mix the pixels of two rows; expected one of the two"));
-  if (leaves_out_ && (!makers_.empty() || !views_.empty()))
+  for (const auto& made : makers_)
+    if (mixes() && made.maker->is_in_pixels())
+      throw config_error(concat("columns: ", made.columns.front().name, " is in pixels, and the transforms ",
+                                transforms, " mix the pixels of two rows; expected one of the two"));
+  if (leaves_out_ && (!makers_.empty() || has_views))
     throw bug_error(concat("loader: leaves samples out, and has ",
                            makers_.empty() ? "views" : "the columns " + options.columns, "; expected one of the two"));
   if (leaves_out_ && options.on_corrupt == OnCorrupt::kSubstitute)
@@ -121,29 +122,28 @@ RowMaker::RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, co
 
 std::vector<Column> RowMaker::made_columns() const {
   std::vector<Column> columns;
-  for (const auto& view : views_)
-    columns.push_back(pixel_column(concat("view", columns.size() + 1), view.extent(), view.layout()));
-  for (const auto& maker : makers_)
-    for (auto& column : maker->columns()) columns.push_back(std::move(column));
+  for (size_t view = 1; view < views_.size(); ++view)
+    columns.push_back(pixel_column(view_name(view), views_[view].extent(), layout_));
+  for (const auto& made : makers_) columns.insert(columns.end(), made.columns.begin(), made.columns.end());
   return columns;
 }
 
 KnownColumns RowMaker::columns_in(std::byte* block) const {
   KnownColumns columns{.block = block,
-                       .pixels = format_.begin<std::byte>(block, Column::kImages),
-                       .labels = format_.begin<int64_t>(block, Column::kLabels),
-                       .ids = format_.begin<uint64_t>(block, Column::kIds),
-                       .weights = format_.begin<float>(block, Column::kWeights)};
-  if (!format_.mixes) return columns;
-  columns.second_labels = format_.begin<int64_t>(block, Column::kSecondLabels);
-  columns.mix_weights = format_.begin<float>(block, Column::kMixWeights);
+                       .pixels = format_->begin<std::byte>(block, Column::kImages),
+                       .labels = format_->begin<int64_t>(block, Column::kLabels),
+                       .ids = format_->begin<uint64_t>(block, Column::kIds),
+                       .weights = format_->begin<float>(block, Column::kWeights)};
+  if (!format_->mixes) return columns;
+  columns.second_labels = format_->begin<int64_t>(block, Column::kSecondLabels);
+  columns.mix_weights = format_->begin<float>(block, Column::kMixWeights);
   return columns;
 }
 
 /// With rank-local shuffling the partners are this rank's own rows, because no other rank's shards are open here.
 RowMaker::BatchContext RowMaker::context_of(int64_t epoch, int64_t index) const {
   BatchContext context{
-      .epoch = epoch, .index = index, .rows = samples_.partition().rows(index), .order = samples_.order_of(epoch)};
+      .epoch = epoch, .index = index, .rows = samples_->partition().rows(index), .order = samples_->order_of(epoch)};
   if (!mixes()) return context;
   const auto& rows = context.rows;
   const bool is_local = shuffle_ == Shuffle::kRankLocal;
@@ -197,7 +197,7 @@ void RowMaker::make_group(const BatchContext& context, int64_t begin, int64_t en
       try {
         make_whole(context, row, partner, i, columns, worker);
       } catch (const Error& error) {
-        if (!mender_.is_forgiven(error)) throw;
+        if (!mender_->is_forgiven(error)) throw;
         is_masked = !mend(context, row, partner, i, &error, columns, worker);
       }
     }
@@ -220,12 +220,14 @@ void RowMaker::make_group(const BatchContext& context, int64_t begin, int64_t en
 void RowMaker::make_whole(const BatchContext& context, const RowWorker::Row& row, const RowWorker::Row& partner,
                           int64_t i, const KnownColumns& columns, RowWorker& worker) const {
   std::byte* const output = columns.pixels + static_cast<size_t>(i) * row_bytes_;
+  worker.views.resize(views_.size());
+  for (size_t view = 1; view < views_.size(); ++view)
+    worker.views[view].output = row_of(columns.block, column_of_view(view), i);
   &partner == &row ? make_row(context, row, output, worker) : make_mixed(context, row, partner, output, worker);
-  for (size_t view = 0; view < views_.size(); ++view) make_view(context, row, view, i, columns.block, worker);
   if (makers_.empty()) return;
   // The last row that was rendered in a mix is the partner.
-  if (&partner != &row) worker.drawn_plan = renderer_.plan_of(context.epoch, row);
-  make_columns(context, row, worker.drawn_plan, i, columns.block);
+  if (&partner != &row) worker.views[0].plan = views_[0].plan_of(context.epoch, row);
+  make_columns(context, row, i, columns.block, worker);
 }
 
 /// Makes row i where its sample or its partner is corrupt; returns whether it could be made with others.
@@ -235,7 +237,7 @@ bool RowMaker::mend(const BatchContext& context, RowWorker::Row& row, RowWorker:
   const bool is_mixed = &partner != &row;
   const uint64_t partner_position =
       is_mixed ? context.mix_position + static_cast<uint64_t>(context.mix.partner(context.mix_row + i)) : position;
-  const bool is_made = mender_.mend(
+  const bool is_made = mender_->mend(
       {context.epoch, context.index, i, row, partner, position, partner_position}, error,
       [&] { make_whole(context, row, partner, i, columns, worker); },
       [&](const RowWorker::Row& alone) { make_row(context, alone, worker.partner_pixels.data(), worker); });
@@ -250,16 +252,16 @@ int64_t RowMaker::find_rows(const BatchContext& context, int64_t begin, int64_t 
                             std::exception_ptr& failure) const {
   // The indices are computed in loops of their own, so that in look_up() the processor can load the columns of several
   // samples at once.
-  if (samples_.is_plain()) {
+  if (samples_->is_plain()) {
     for (int64_t row = begin; row < end; ++row) {
       auto& to = worker.rows[static_cast<size_t>(row - begin)];
-      to.index = samples_.index_at(context.order, context.rows.first_position + static_cast<uint64_t>(row));
+      to.index = samples_->index_at(context.order, context.rows.first_position + static_cast<uint64_t>(row));
       to.copy = 0;
     }
   } else {
     for (int64_t row = begin; row < end; ++row)
       worker.rows[static_cast<size_t>(row - begin)].place_at(
-          samples_.place_at(context.order, context.rows.first_position + static_cast<uint64_t>(row)));
+          samples_->place_at(context.order, context.rows.first_position + static_cast<uint64_t>(row)));
   }
   const int64_t found_count = look_up(worker.rows, end - begin, worker, failure);
   if (context.mix.kind == BatchMix::Kind::kNone) return found_count;
@@ -268,7 +270,7 @@ int64_t RowMaker::find_rows(const BatchContext& context, int64_t begin, int64_t 
   for (int64_t k = 0; k < found_count; ++k) {
     const int64_t partner = context.mix.partner(context.mix_row + begin + k);
     worker.partners[static_cast<size_t>(k)].place_at(
-        samples_.place_at(context.order, context.mix_position + static_cast<uint64_t>(partner)));
+        samples_->place_at(context.order, context.mix_position + static_cast<uint64_t>(partner)));
   }
   return look_up(worker.partners, found_count, worker, failure);
 }
@@ -284,12 +286,12 @@ int64_t RowMaker::look_up(std::vector<RowWorker::Row>& rows, int64_t count, RowW
     try {
       row.sample = row.is_left_out ? dataset_->at(row.index) : dataset_->checked_at(row.index);
     } catch (const Error& error) {
-      if (!mender_.is_forgiven(error)) {
+      if (!mender_->is_forgiven(error)) {
         failure = std::current_exception();
         break;
       }
       row.sample = dataset_->at(row.index);
-      mender_.mark(row, error);
+      mender_->mark(row, error);
     }
   }
   uint64_t byte_count = 0;
@@ -327,41 +329,31 @@ void RowMaker::make_row(const BatchContext& context, const RowWorker::Row& row, 
   emulate_load();
   laps.end_of(worker.render);
   if (!is_timed) return;
+  laps.write();
   worker.timed_every = laps.total_ns() > kAlwaysTimedNs ? 1 : kTimedEvery;
   worker.until_timed = worker.timed_every;
 }
 
-void RowMaker::make_columns(const BatchContext& context, const RowWorker::Row& row, const Plan& plan, int64_t i,
-                            std::byte* block) const {
-  const auto place = static_cast<size_t>(i);
-  const auto* const pixels = format_.begin<const std::byte>(block, Column::kImages) + place * row_bytes_;
-  const ColumnRow whole{row.sample, row.index, context.epoch, plan, {pixels, row_bytes_}};
-  size_t number = format_.made_begin() + views_.size();
+void RowMaker::make_columns(const BatchContext& context, const RowWorker::Row& row, int64_t i, std::byte* block,
+                            const RowWorker& worker) const {
+  size_t number = format_->made_begin() + views_.size() - 1;
   std::array<std::byte*, ColumnMaker::kMostColumns> cells{};
-  for (size_t k = 0; k < makers_.size(); ++k) {
-    for (size_t c = 0; c < column_counts_[k]; ++c, ++number)
-      cells[c] = format_.begin<std::byte>(block, number) + place * format_.columns[number].row_bytes();
-    makers_[k]->make(whole, {cells.data(), column_counts_[k]});
+  for (const auto& [maker, view, columns] : makers_) {
+    const size_t pixels = column_of_view(view);
+    const ColumnRow whole{row.sample,
+                          row.index,
+                          context.epoch,
+                          worker.views[view].plan,
+                          {row_of(block, pixels, i), format_->columns[pixels].row_bytes()}};
+    for (size_t c = 0; c < columns.size(); ++c, ++number) cells[c] = row_of(block, number, i);
+    maker->make(whole, {cells.data(), columns.size()});
   }
-}
-
-/// Renders view `view` of a row into its column.
-void RowMaker::make_view(const BatchContext& context, const RowWorker::Row& row, size_t view, int64_t i,
-                         std::byte* block, RowWorker& worker) const {
-  const size_t number = format_.made_begin() + view;
-  std::byte* const output =
-      format_.begin<std::byte>(block, number) + static_cast<size_t>(i) * format_.columns[number].row_bytes();
-  const auto& renderer = views_[view];
-  renderer.render_row(renderer.plan_of(context.epoch, row), row, output, worker.scratch, [] {});
-  if (has_map_faults()) dataset_->check_read(row.index);
 }
 
 void RowMaker::clear_columns(int64_t begin, int64_t end, std::byte* block) const {
-  for (size_t number = format_.made_begin(); number < format_.columns.size(); ++number) {
-    const size_t row_bytes = format_.columns[number].row_bytes();
-    std::memset(format_.begin<std::byte>(block, number) + static_cast<size_t>(begin) * row_bytes, 0,
-                static_cast<size_t>(end - begin) * row_bytes);
-  }
+  for (size_t number = format_->made_begin(); number < format_->columns.size(); ++number)
+    std::memset(row_of(block, number, begin), 0,
+                static_cast<size_t>(end - begin) * format_->columns[number].row_bytes());
 }
 
 void RowMaker::emulate_load() const {
@@ -375,10 +367,33 @@ void RowMaker::emulate_load() const {
 /// The caller ends the lap of the render stage.
 void RowMaker::render_row(const BatchContext& context, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
                           Laps& laps) const {
-  const Plan plan = renderer_.plan_of(context.epoch, row);
-  if (!makers_.empty()) worker.drawn_plan = plan;
+  if (views_.size() > 1) {
+    worker.views[0].output = output;
+    return render_views(context, row, worker, laps);
+  }
+  const RowRenderer& renderer = views_.front();
+  const Plan plan = renderer.plan_of(context.epoch, row);
+  if (!makers_.empty()) worker.views[0].plan = plan;
   laps.end_of(worker.plan);
-  renderer_.render_row(plan, row, output, worker.scratch, [&] { laps.end_of(worker.decode); });
+  renderer.render_row(plan, row, output, worker.scratch, [&] { laps.end_of(worker.decode); });
+}
+
+/// What several views look at is decoded once (share_regions).
+void RowMaker::render_views(const BatchContext& context, const RowWorker::Row& row, RowWorker& worker,
+                            Laps& laps) const {
+  auto& parts = worker.views;
+  for (size_t view = 0; view < views_.size(); ++view)
+    views_[view].want(views_[view].plan_of(context.epoch, row), row, parts[view]);
+  share_regions(parts, views_.front().costs_what_is_above(row.sample));
+  laps.end_of(worker.plan);
+  for (size_t leader = 0; leader < parts.size(); ++leader) {
+    if (parts[leader].leader != leader) continue;
+    const Picture picture = views_[leader].decode(row, parts[leader].region, parts[leader].dct_scale, worker.scratch);
+    laps.end_of(worker.decode);
+    for (size_t view = leader; view < parts.size(); ++view)
+      if (parts[view].leader == leader) views_[view].render_plan(picture, parts[view].scaled, parts[view].output);
+    laps.end_of(worker.render);
+  }
 }
 
 }  // namespace penstock::detail

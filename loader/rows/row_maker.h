@@ -24,6 +24,8 @@
 #include "loader/rows/mender.h"
 #include "loader/rows/row_renderer.h"
 #include "loader/rows/sample_order.h"
+#include "loader/rows/view_columns.h"
+#include "loader/rows/view_parts.h"
 #include "loader/shards/dataset.h"
 
 namespace penstock::detail {
@@ -48,7 +50,9 @@ struct alignas(128) RowWorker {  // 128: neighbouring cache lines are fetched in
   std::vector<Row> rows = std::vector<Row>(kGroup);
   std::vector<Row> partners;              // one entry per row of `rows`; empty until the first mix
   std::vector<std::byte> partner_pixels;  // the pixels of one partner; empty until the first mix
-  Plan drawn_plan;                        // of the row that was rendered last; written where there are makers only
+  /// One entry per view: of the row that was rendered last. With one view only its plan is written, and only where
+  /// there are makers.
+  std::vector<ViewPart> views = std::vector<ViewPart>(1);
   DecodeScratch scratch;
   int timed_every = 1, until_timed = 1;  // rows
   Histogram read, plan, decode, render;
@@ -61,12 +65,15 @@ class RowMaker {
   /// Finds the extent of rendered samples from the plan of the first sample and the manifest's channels, and makes the
   /// makers of columns. Throws config_error.
   RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, const LoaderOptions& options);
+  /// The same samples as `other` in the same order, by other transforms. `options` may have other views.
+  RowMaker(const RowMaker& other, Pipeline pipeline, const LoaderOptions& options);
 
   const Dataset& dataset() const { return *dataset_; }
-  const Partition& partition() const { return samples_.partition(); }
-  const BatchFormat& format() const { return format_; }
-  const SampleOrder& samples() const { return samples_; }
-  CorruptRows& corrupt_rows() const { return mender_.rows(); }
+  const Pipeline& pipeline() const { return views_.front().pipeline(); }
+  const Partition& partition() const { return samples_->partition(); }
+  const std::shared_ptr<const BatchFormat>& format() const { return format_; }
+  const SampleOrder& samples() const { return *samples_; }
+  CorruptRows& corrupt_rows() const { return mender_->rows(); }
 
   /// Makes rows [begin, end) of batch `index` of `epoch`. Stops at the first row that fails, and throws its error.
   void make(int64_t epoch, int64_t index, int64_t begin, int64_t end, std::byte* block, RowWorker& worker) const;
@@ -82,8 +89,18 @@ class RowMaker {
     int64_t mix_row = 0;        // the position in `mix` of this rank's row 0
   };
 
+  RowMaker(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, const LoaderOptions& options,
+           std::shared_ptr<const SampleOrder> samples, std::shared_ptr<const Mender> mender);
+  std::vector<RowRenderer> views_of(Pipeline pipeline, const LoaderOptions& options) const;
+  std::vector<ViewColumns> makers_of(const std::string& columns) const;
   std::vector<Column> made_columns() const;
-  const Pipeline& pipeline() const { return renderer_.pipeline(); }
+  void check_combinations(const LoaderOptions& options) const;
+  size_t column_of_view(size_t view) const {
+    return view == 0 ? size_t{Column::kImages} : format_->made_begin() + view - 1;
+  }
+  std::byte* row_of(std::byte* block, size_t column, int64_t i) const {
+    return format_->begin<std::byte>(block, column) + static_cast<size_t>(i) * format_->columns[column].row_bytes();
+  }
   bool mixes() const { return pipeline().batch_mix().kind != BatchMix::Kind::kNone; }
   KnownColumns columns_in(std::byte* block) const;
   BatchContext context_of(int64_t epoch, int64_t index) const;
@@ -97,10 +114,8 @@ class RowMaker {
                   const KnownColumns& columns, RowWorker& worker) const;
   bool mend(const BatchContext& context, RowWorker::Row& row, RowWorker::Row& partner, int64_t i, const Error* error,
             const KnownColumns& columns, RowWorker& worker) const;
-  void make_columns(const BatchContext& context, const RowWorker::Row& row, const Plan& plan, int64_t i,
-                    std::byte* block) const;
-  void make_view(const BatchContext& context, const RowWorker::Row& row, size_t view, int64_t i, std::byte* block,
-                 RowWorker& worker) const;
+  void make_columns(const BatchContext& context, const RowWorker::Row& row, int64_t i, std::byte* block,
+                    const RowWorker& worker) const;
   void clear_columns(int64_t begin, int64_t end, std::byte* block) const;
   void emulate_load() const;
   void make_mixed(const BatchContext& context, const RowWorker::Row& row, const RowWorker::Row& partner,
@@ -109,23 +124,23 @@ class RowMaker {
                 std::byte* blended = nullptr) const;
   void render_row(const BatchContext& context, const RowWorker::Row& row, std::byte* output, RowWorker& worker,
                   Laps& laps) const;
+  void render_views(const BatchContext& context, const RowWorker::Row& row, RowWorker& worker, Laps& laps) const;
 
   std::shared_ptr<const Dataset> dataset_;
-  RowRenderer renderer_;
-  std::vector<RowRenderer> views_;
+  std::vector<RowRenderer> views_;  // the first one makes the column `images`
   uint64_t seed_;
   Shuffle shuffle_;
   Layout layout_;
   int64_t emulated_load_ns_;
   std::function<bool()> ends_emulated_load_;
   std::function<bool(uint64_t)> leaves_out_;
-  SampleOrder samples_;
-  Mender mender_;
+  // Shared by the makers of a loader, which has one for each size of a size schedule.
+  std::shared_ptr<const SampleOrder> samples_;
+  std::shared_ptr<const Mender> mender_;
   Extent extent_;     // of one rendered sample
   size_t row_bytes_;  // of its pixels
-  std::vector<std::unique_ptr<const ColumnMaker>> makers_;
-  std::vector<size_t> column_counts_;  // one entry per maker
-  BatchFormat format_;
+  std::vector<ViewColumns> makers_;
+  std::shared_ptr<const BatchFormat> format_;  // shared with batches, which may outlive their loader
 };
 
 }  // namespace penstock::detail

@@ -12,6 +12,7 @@
 #include "loader/codecs/codec.h"
 #include "loader/rows/loader_options.h"
 #include "loader/rows/mender.h"
+#include "loader/rows/view_parts.h"
 #include "loader/shards/dataset.h"
 
 namespace penstock::detail {
@@ -29,16 +30,28 @@ class RowRenderer {
 
   /// Throws config_error where the sample is of another size than the others after the transforms.
   Plan plan_of(int64_t epoch, const FoundRow& row) const;
-  /// Writes rendered_bytes() of the extent. `on_decoded` is called between decoding and rendering. Throws what the
-  /// codec does, and names the sample.
+  /// Sets all of `part` but its leader and its output.
+  void want(const Plan& plan, const FoundRow& row, ViewPart& part) const;
+  /// At least `region` of the picture at `scale` eighths, until `scratch` is used again. Throws what the codec does,
+  /// and names the sample.
+  Picture decode(const FoundRow& row, const Region& region, int scale, DecodeScratch& scratch) const;
+  /// Whether share_regions() must count what lies above a region.
+  bool costs_what_is_above(const Sample& sample) const {
+    return !codec_for(sample.encoding).decodes_region_alone(sample, decode_);
+  }
+  /// Writes rendered_bytes() of the extent. Requires a picture of what the plan looks at, at its scale.
+  void render_plan(const Picture& picture, const Plan& scaled, std::byte* output) const {
+    render(picture, scaled, pipeline_.normalization(), layout_, output);
+  }
+  /// All of this for one view alone. `on_decoded` is called between decoding and rendering.
   template <class OnDecoded>
   void render_row(const Plan& plan, const FoundRow& row, std::byte* output, DecodeScratch& scratch,
                   const OnDecoded& on_decoded) const {
     const int scale = scale_of(row.sample, plan);
     const auto render_with = [&](const Plan& scaled) {
-      const Picture picture = decode(row, scaled, scale, scratch);
+      const Picture picture = decode(row, region_of(row.sample, scaled), scale, scratch);
       on_decoded();
-      render(picture, scaled, pipeline_.normalization(), layout_, output);
+      render_plan(picture, scaled, output);
     };
     scale == kFullScale ? render_with(plan) : render_with(at_dct_scale(plan, scale));
   }
@@ -49,7 +62,7 @@ class RowRenderer {
   Extent find_extent() const;
   Error other_size(const FoundRow& row, int height, int width) const;  ///< Says which transforms would help.
   int scale_of(const Sample& sample, const Plan& plan) const;
-  Picture decode(const FoundRow& row, const Plan& plan, int scale, DecodeScratch& scratch) const;
+  static Region region_of(const Sample& sample, const Plan& plan);
 
   std::shared_ptr<const Dataset> dataset_;
   Pipeline pipeline_;

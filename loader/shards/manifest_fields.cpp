@@ -17,7 +17,7 @@ using nlohmann::json;
 constexpr size_t kMaxFields = 1000;
 
 FieldType field_of_json(const std::string& name, const json& entry, const std::string& where) {
-  static const std::set<std::string> kKeys{"kind", "dtype", "shape", "of", "fill", "swapped", "most"};
+  static const std::set<std::string> kKeys{"kind", "dtype", "shape", "of", "fill", "swapped", "names", "most"};
   for (const auto& [key, value] : entry.items())
     if (!kKeys.contains(key)) throw corrupt_error(concat(where, ": unknown key ", in_quotes(key)));
   const auto text = [&](const char* key) { return entry.at(key).get<std::string>(); };
@@ -35,6 +35,7 @@ FieldType field_of_json(const std::string& name, const json& entry, const std::s
   if (entry.contains("fill")) type.fill = entry.at("fill").get<double>();
   if (type.is_variable()) type.most = entry.at("most").get<uint64_t>();
   if (entry.contains("swapped")) type.swapped = entry.at("swapped").get<std::vector<std::pair<int, int>>>();
+  if (entry.contains("names")) type.names = entry.at("names").get<std::vector<std::string>>();
   return type;
 }
 
@@ -83,6 +84,7 @@ nlohmann::ordered_json json_of_fields(const std::vector<FieldType>& fields) {
     if (!type.of.empty()) entry["of"] = type.of;
     if (type.fill != 0) entry["fill"] = type.fill;
     if (!type.swapped.empty()) entry["swapped"] = type.swapped;
+    if (!type.names.empty()) entry["names"] = type.names;
     if (type.is_variable()) entry["most"] = type.most;
   }
   return object;

@@ -86,6 +86,8 @@ void CocoAnnotations::read_categories(const std::vector<Json>& records) {
   for (const auto& record : records) {
     const int64_t id = whole_of(record, "id", concat(file_, ": categories"));
     label_of_category_[id] = id;
+    if (const auto name = record.find("name"); name != record.end() && name->is_string())
+      category_names_[id] = name->get<std::string>();
     const auto names = record.find("keypoints");
     if (names == record.end()) continue;
     std::vector<std::string> found;
@@ -225,13 +227,24 @@ void CocoAnnotations::sort_pictures() {
   picture_of_id_.clear();
 }
 
+std::vector<std::string> CocoAnnotations::label_names() const {
+  if (options_.are_ids || category_names_.size() != label_of_category_.size()) return {};
+  std::vector<std::string> names;
+  for (const auto& [id, name] : category_names_) names.push_back(name);
+  return names;
+}
+
 std::vector<FieldType> CocoAnnotations::fields() const {
   constexpr int64_t kAny = FieldType::kVariable;
   std::vector<FieldType> types{{.name = "image_id", .dtype = Dtype::kI64}};
   if (!object_file_.empty()) {
     types.push_back({.name = "boxes", .kind = FieldKind::kBoxes, .shape = {kAny, 4}});
-    types.push_back(
-        {.name = "labels", .kind = FieldKind::kLabels, .dtype = Dtype::kI64, .shape = {kAny}, .of = "boxes"});
+    types.push_back({.name = "labels",
+                     .kind = FieldKind::kLabels,
+                     .dtype = Dtype::kI64,
+                     .shape = {kAny},
+                     .of = "boxes",
+                     .names = label_names()});
     types.push_back({.name = "area", .shape = {kAny}, .of = "boxes"});
     types.push_back({.name = "iscrowd", .dtype = Dtype::kU8, .shape = {kAny}, .of = "boxes"});
     if (!keypoint_names_.empty())

@@ -33,6 +33,7 @@ class CocoAnnotations {
     int height = 0, width = 0;
   };
   const std::vector<Picture>& pictures() const { return pictures_; }
+  /// With labels 0, 1, ... the labels have the names of their categories, unless one has none.
   std::vector<FieldType> fields() const;
   std::vector<FieldValue> values(uint64_t picture) const;  ///< As fields().
   std::string where(uint64_t picture) const;               ///< "x.json: image 17".
@@ -47,6 +48,7 @@ class CocoAnnotations {
 
   void read_file(const std::filesystem::path& file, bool is_first);
   void read_categories(const std::vector<Json>& records);
+  std::vector<std::string> label_names() const;
   void add_picture(const Json& record);
   void add_annotation(const Json& record);
   void add_object(const Json& record, Objects& objects, const Picture& picture);
@@ -60,8 +62,9 @@ class CocoAnnotations {
   std::vector<Objects> objects_;  // one entry per picture
   std::map<int64_t, size_t> picture_of_id_;
   std::map<int64_t, int64_t> label_of_category_;
-  std::vector<std::string> keypoint_names_;  // empty: none
-  std::string object_file_;                  // the file with boxes; "": none
+  std::map<int64_t, std::string> category_names_;  // by id
+  std::vector<std::string> keypoint_names_;        // empty: none
+  std::string object_file_;                        // the file with boxes; "": none
   bool has_masks_ = false, has_captions_ = false;
 };
 

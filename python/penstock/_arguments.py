@@ -1,4 +1,5 @@
 """Arguments of Python as values that C++ can take. What is wrong with them is a ConfigError of one line."""
+import collections.abc
 import functools
 import importlib
 import operator
@@ -88,6 +89,13 @@ def word(name: str, value: Any, where: str = "loader", others: str = "") -> str:
     return text(name, value, where, f"one of {', '.join(_native.choices[name])}{others}")
 
 
+def sizes(value: Any) -> str:
+    """A size schedule as a text: what it is, or a dict of epochs and sizes."""
+    if not isinstance(value, collections.abc.Mapping):
+        return text("size_schedule", value, expected='"0:128,6:160", or {0: 128, 6: 160}')
+    return ",".join(f"{whole('size_schedule', epoch)}:{whole('size_schedule', size)}" for epoch, size in value.items())
+
+
 def numbers(name: str, values: Any, where: str = "loader") -> Any:
     """The values as an array of doubles that C++ can take; None for None."""
     if values is None:
@@ -133,6 +141,11 @@ def shown(place: str) -> str:
 
 def folder(data: Any, where: str = "loader") -> str:
     return _path_text("data", data, where, "the folder of a packed data set")
+
+
+def folders(data: Any, where: str = "loader") -> "list[str]":
+    """One folder, or those of a list."""
+    return [folder(one, where) for one in data] if isinstance(data, (list, tuple)) and data else [folder(data, where)]
 
 
 def _has_folders(place: str) -> bool:

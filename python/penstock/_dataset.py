@@ -1,9 +1,9 @@
 """Dataset: single samples of a packed data set."""
 import os
-from typing import Any, Dict, Iterator, List, NamedTuple, Tuple, Union, overload
+from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple, Union, overload
 
 from penstock import _native
-from penstock._arguments import folder, open_data, shown, text, whole
+from penstock._arguments import folders, open_data, shown, text, whole
 from penstock._fields import value_of
 
 
@@ -27,7 +27,8 @@ class Sample(NamedTuple):
 class Dataset:
     """The samples of a packed data set, each by its index: dataset[0], dataset[-1], dataset[3:7], `for sample in dataset`.
 
-    data: the folder of a packed data set (penstock.pack, shardprep pack), or of one of its splits.
+    data: the folder of a packed data set (penstock.pack, shardprep pack), or of one of its splits; or a list of them, whose
+        samples come one after the other.
     split: "train", "test" or "all".
 
     Samples are in the order in which they are stored. Decoding is done anew by every access, without the GIL.
@@ -35,8 +36,10 @@ class Dataset:
     IoError. Threads: may be used on any. Processes: may be forked and pickled.
     """
 
-    def __init__(self, data: "str | os.PathLike[str]", split: str = "train") -> None:
-        self._native = open_data(_native.Dataset, data=folder(data, "dataset"), split=text("split", split, "dataset"))
+    def __init__(self, data: "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]", split: str = "train") -> None:
+        first, *others = folders(data, "dataset")
+        self._native = open_data(_native.Dataset, data=first, also=others, split=text("split", split, "dataset"))
+        self._others = others
         self.class_names: List[str] = self._native.class_names
 
     def __len__(self) -> int:
@@ -70,11 +73,11 @@ class Dataset:
 
     @property
     def folder(self) -> str:
-        """The folder of the split."""
+        """The folder of the split; of several data sets, that of the first."""
         return self._native.folder
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return Dataset, (self.folder, self._native.split)
+        return Dataset, ([self.folder, *self._others] if self._others else self.folder, self._native.split)
 
     def __repr__(self) -> str:
         return f"<penstock.Dataset {shown(self.folder)}: {len(self)} samples of {len(self.class_names)} classes>"

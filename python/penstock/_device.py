@@ -91,14 +91,16 @@ class Feed:
     reads it.
     """
 
+    # normalizations: by the name of a column with pictures.
     def __init__(self, torch: Any, device: Any, layout: str, channels_last: bool,
-                 normalization: Tuple[Any, Any]) -> None:
+                 normalizations: Dict[str, Tuple[Any, Any]]) -> None:
         self._torch, self._device = torch, device
         self._dtype = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "u8": None}[layout]
         self._format = torch.channels_last if channels_last else torch.contiguous_format
         self._stream = torch.cuda.Stream(device)
         with torch.cuda.stream(self._stream):  # which owns their memory, so that nobody gets it before this stream is done
-            self._scale, self._bias = (torch.tensor(values, device=device).view(1, -1, 1, 1) for values in normalization)
+            self._normalizations = {name: tuple(torch.tensor(values, device=device).view(1, -1, 1, 1) for values in pair)
+                                    for name, pair in normalizations.items()}
         self._under_way: Deque[Copy] = collections.deque()
         weakref.finalize(self, _wait_for, self._under_way)  # also at the end of the process
 
@@ -107,7 +109,8 @@ class Feed:
         with self._torch.cuda.stream(self._stream):
             columns = {name: column.to(self._device, non_blocking=True)
                        for name, column in batch.columns.items() if name != "ids"}
-            columns["images"] = self._normalised(columns["images"])
+            for name, (scale, bias) in self._normalizations.items():
+                columns[name] = self._normalised(columns[name], scale, bias)
             copied = self._torch.cuda.Event()
             copied.record(self._stream)
         copy = Copy(columns, copied, batch)
@@ -127,11 +130,11 @@ class Feed:
         """Waits for all copies, so that the memory that they read may go."""
         _wait_for(self._under_way)
 
-    def _normalised(self, levels: Any) -> Any:
+    def _normalised(self, levels: Any, scale: Any, bias: Any) -> Any:
         """Computed in f32 and then rounded, as the loader does it on the host."""
         if self._dtype is None:
             return levels
-        values = levels.to(self._torch.float32, memory_format=self._format).mul_(self._scale).add_(self._bias)
+        values = levels.to(self._torch.float32, memory_format=self._format).mul_(scale).add_(bias)
         return values.to(self._dtype)
 
     @staticmethod

@@ -23,6 +23,7 @@ class Field(NamedTuple):
     of: the field of boxes whose entries this one describes, one by one.
     fill: what a mask has outside of the picture.
     swapped: pairs of key points that change places where a picture is mirrored.
+    names: of labels: what 0, 1, ... mean. Other labels are refused.
     dtype, shape: of numbers, as NumPy has them; None: those of the first value. A first size of None is one that differs.
     """
     kind: str
@@ -31,6 +32,7 @@ class Field(NamedTuple):
     swapped: Sequence[Tuple[int, int]] = ()
     dtype: Optional[str] = None
     shape: Optional[Sequence[Optional[int]]] = None
+    names: Sequence[str] = ()
 
 
 Fields = Union[Sequence[str], Mapping[str, Union[str, Field]]]
@@ -51,7 +53,7 @@ class FieldWriter:
         return not self._fields
 
     def types(self, item: Any, index: int) -> List[Any]:
-        """(name, kind, dtype, shape, of, fill, swapped) of every field."""
+        """(name, kind, dtype, shape, of, fill, swapped, names) of every field."""
         if self._types is None:
             self._types = [_type_of(name, field, _value(item, name, index), index) for name, field in self._fields.items()]
         return self._types
@@ -81,7 +83,8 @@ def _type_of(name: str, given: Any, value: Any, index: int) -> Tuple[Any, ...]:
             shape = (None, *shape[1:])
         if dtype is None:
             raise ConfigError(f"pack: item {index}: {name!r} is of {array.dtype}; expected numbers of {', '.join(_DTYPES)}")
-    return name, field.kind, dtype, [-1 if size is None else int(size) for size in shape or ()], field.of, float(field.fill), swapped
+    sizes = [-1 if size is None else int(size) for size in shape or ()]
+    return name, field.kind, dtype, sizes, field.of, float(field.fill), swapped, [str(label) for label in field.names]
 
 
 def _kind_of(value: Any) -> str:

@@ -6,10 +6,10 @@ import os
 import sys
 import threading
 import weakref
-from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Deque, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from penstock import _native
-from penstock._arguments import file_name, folder, int32, known_names, numbers, open_data, seed64, shown, text, whole, word
+from penstock._arguments import file_name, folders, int32, known_names, numbers, open_data, seed64, shown, sizes, text, whole, word
 from penstock._batch import Batch, made_batch, on_device
 from penstock._dataset import Dataset
 from penstock._device import Copy, Feed, current, find_device, page_locking
@@ -98,9 +98,13 @@ class Loader:
     columns: plug-ins that make further arrays of a batch, such as "mean,angle(unit=degree)", or a list of such parts; they are in
         `Batch.columns` and in the digest. A plug-in is a shared library that was loaded before (ctypes.CDLL).
     views: in place of augment, a list of such lists: each gives a picture of every sample, with random numbers of its own, and
-        reads the sample once. `Batch.views` has all, `Batch.images` the first. Not with mixup and cutmix.
+        reads the sample once, and decodes once what several of them look at. `Batch.views` has all, `Batch.images` the first.
+        Not with mixup and cutmix.
+    size_schedule: sizes of the images by epoch, such as "0:128,6:160,12:224" or {0: 128, 6: 160, 12: 224}: epochs 0 to 5 have
+        128. It is the `size` of the last transform of `augment` that sets the size; views that state the same size follow
+        it, and others keep theirs. `image_shape` is that of the largest.
 
-    The batches depend on (data, subset, exclude_ids, sampler, weights, augment, views, layout, dct_scale, columns, on_corrupt, seed,
+    The batches depend on (data, subset, exclude_ids, sampler, weights, augment, views, size_schedule, layout, dct_scale, columns, on_corrupt, seed,
     shuffle, tail, batch size, epoch) and on nothing else: not on workers, prefetch, timing or the number of ranks (but for "rank-local").
 
     Memory: `prefetch` batches, those that are held, and up to `prefetch` + 2 more that are kept for later.
@@ -121,6 +125,7 @@ class Loader:
                  on_corrupt: str = "fail", decode: str = "auto", dct_scale: str = "auto",
                  device: Any = None, arrays: Optional[str] = None, columns: "str | Sequence[str]" = "",
                  views: "Sequence[str | Sequence[Any] | Callable[..., Any]]" = (),
+                 size_schedule: "str | Mapping[int, int]" = "",
                  subset: str = "", exclude_ids: "str | os.PathLike[str] | None" = None, sampler: str = "",
                  weights: "Sequence[float] | Any" = None,
                  quarantine: "str | os.PathLike[str] | None" = None) -> None:
@@ -136,8 +141,6 @@ class Loader:
         rank, world_size = rank_and_world_size(rank, world_size)
         workers = len(os.sched_getaffinity(0)) if workers is None else workers
         device = find_device(device)
-        if device is not None and others:
-            raise ConfigError(f"loader: {len(views)} views with device {str(device)!r}; expected one of the two")
         if device is not None and arrays not in (None, "torch"):
             raise ConfigError(f"loader: arrays is {arrays!r} with device {str(device)!r}; expected torch's, or device=None")
         self._arrays_name = "torch" if device is not None else arrays
@@ -145,10 +148,10 @@ class Loader:
                                          "shuffle": word("shuffle", shuffle, others=", True or False"), "tail": word("tail", tail)}
         own_layout = "u8" if device is not None or layout == "u8" else f"{layout}-nhwc" if channels_last else layout
         allocate, release = page_locking() if device is not None else (0, 0)
-        folders = [folder(one) for one in data] if isinstance(data, (list, tuple)) and data else [folder(data)]
+        first_folder, *other_folders = folders(data)
         self._configuration = dict(
-            data=folders[0], also=folders[1:], split=text("split", split), augment=spec_list(first),
-            views=[spec_list(view) for view in others],
+            data=first_folder, also=other_folders, split=text("split", split), augment=spec_list(first),
+            views=[spec_list(view) for view in others], size_schedule=sizes(size_schedule),
             workers=int32("workers", workers), prefetch=int32("prefetch", prefetch), rank=int32("rank", rank),
             world_size=int32("world_size", world_size), epoch_count=-1 if epochs is None else whole("epochs", epochs, 0),
             layout=own_layout, on_corrupt=word("on_corrupt", on_corrupt), decode=word("decode", decode),
@@ -164,8 +167,9 @@ class Loader:
         self._check_pixels_and_length(layout)
         self._device = device
         self._layout = layout
+        names = ["images", *(f"view{number}" for number in range(1, len(others) + 1))]
         self._feed = None if device is None else Feed(importlib.import_module("torch"), device, layout, channels_last,
-                                                      self._native.normalization)
+                                                      dict(zip(names, self._native.normalizations)))
         _open_loaders.add(self._native)
         self._dataset: Optional[Dataset] = None
         self.rank, self.world_size = rank, world_size
@@ -232,7 +236,12 @@ class Loader:
         delivered. The order of all batches is the same for any number of ranks, so that a run may go on with others."""
         with self._lock:
             return {"epoch": self._epoch, "batch": self._next_batch, "samples": self._native.size, **self._options,
-                    "augment": " | ".join([self._native.augment, *self._configuration["views"]]), "layout": self._layout, "selection": self._native.selection}
+                    "augment": " | ".join([self._native.augment, *self._configuration["views"]]) + self._sizes_text(),
+                    "layout": self._layout, "selection": self._native.selection}
+
+    def _sizes_text(self) -> str:
+        schedule = self._configuration["size_schedule"]
+        return f" in sizes {schedule}" if schedule else ""
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """Takes what state_dict() gave. Raises ConfigError if the loader of that state made other batches: of other samples,
@@ -284,6 +293,8 @@ class Loader:
         the first one says the lines and keeps the promise.
         """
         configuration = {key: value for key, value in self._configuration.items() if key not in ("workers", "epoch_count")}
+        if not configuration["size_schedule"]:  # histories of loaders without one do not name it
+            del configuration["size_schedule"]
         configuration.update(data=self._native.folder, cores=_native.usable_cores())
         return Watch(self._native, configuration, name, history, say)
 
@@ -312,7 +323,9 @@ class Loader:
     def dataset(self) -> Dataset:
         """The samples that are loaded, all of the split, one by one."""
         if self._dataset is None:
-            self._dataset = Dataset(self._native.folder)
+            others = self._configuration["also"]
+            split = self._configuration["split"]
+            self._dataset = Dataset([self._native.folder, *others], split) if others else Dataset(self._native.folder)
         return self._dataset
 
     @property
@@ -331,7 +344,7 @@ class Loader:
 
     @property
     def image_shape(self) -> Tuple[int, int, int]:
-        """C, H, W of one image."""
+        """C, H, W of one image; with a size_schedule of the largest."""
         height, width, channels = self._native.extent
         return channels, height, width
 

@@ -62,7 +62,7 @@ def show(data: "str | os.PathLike[str] | Dataset | Loader", augment: "str | Sequ
     Raises ConfigError, IoError or CorruptError.
     """
     loader = data if isinstance(data, Loader) else None
-    dataset = data if isinstance(data, Dataset) else Dataset(data._native.folder if isinstance(data, Loader) else data, split)
+    dataset = data if isinstance(data, Dataset) else data.dataset if isinstance(data, Loader) else Dataset(data, split)
     if augment is None:
         augment = loader._native.augment if loader else ""
     if seed is None:

@@ -80,10 +80,13 @@ void define_dataset(nb::module_& module) {
   nb::class_<OpenDataset>(module, "Dataset")
       .def(
           "__init__",
-          [](OpenDataset* self, const std::filesystem::path& data, const std::string& split) {
-            new (self) OpenDataset{Dataset::open(data, split)};
+          [](OpenDataset* self, const std::filesystem::path& data, const std::vector<std::filesystem::path>& also,
+             const std::string& split) {
+            std::vector<std::shared_ptr<const Dataset>> all{Dataset::open(data, split)};
+            for (const auto& other : also) all.push_back(Dataset::open(other, split));
+            new (self) OpenDataset{Dataset::join(all)};
           },
-          "data"_a, "split"_a, Release())
+          "data"_a, "also"_a, "split"_a, Release())
       .def("sample", sample, "index"_a)
       .def(
           "field",

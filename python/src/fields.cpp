@@ -20,7 +20,7 @@ nb::list field_tuples(const std::vector<FieldType>& fields) {
   nb::list tuples;
   for (const auto& type : fields)
     tuples.append(nb::make_tuple(type.name, field_kind_name(type.kind), dtype_name(type.dtype), type.shape, type.of,
-                                 type.fill, type.swapped));
+                                 type.fill, type.swapped, type.names));
   return tuples;
 }
 
@@ -41,7 +41,8 @@ std::vector<FieldType> fields_of_tuples(const nb::list& tuples) {
                       .shape = nb::cast<std::vector<int64_t>>(tuple[3]),
                       .of = nb::cast<std::string>(tuple[4]),
                       .fill = nb::cast<double>(tuple[5]),
-                      .swapped = nb::cast<std::vector<std::pair<int, int>>>(tuple[6])});
+                      .swapped = nb::cast<std::vector<std::pair<int, int>>>(tuple[6]),
+                      .names = nb::cast<std::vector<std::string>>(tuple[7])});
   }
   return fields;
 }

@@ -1,4 +1,4 @@
-// Types of fields as tuples of Python: (name, kind, dtype, shape, of, fill, swapped).
+// Types of fields as tuples of Python: (name, kind, dtype, shape, of, fill, swapped, names).
 #pragma once
 
 #include <nanobind/nanobind.h>

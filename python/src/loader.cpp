@@ -6,11 +6,13 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
 #include <utility>
 
+#include "augment/size_schedule.h"
 #include "core/choice.h"
 #include "loader/batch/option_names.h"
 #include "python/src/module.h"
@@ -70,7 +72,7 @@ nb::dlpack::dtype dlpack_dtype(Dtype dtype) {
   return {static_cast<uint8_t>(code()), static_cast<uint8_t>(8 * element_bytes(dtype)), 1};
 }
 
-/// The rows of column `number` that have a sample. Torch always gets images as N x C x H x W, whose strides say how
+/// The rows of column `number` that have a sample. Torch always gets pictures as N x C x H x W, whose strides say how
 /// they are stored, as torch.channels_last does. Others get the dimensions in the order in which they are stored.
 nb::object column(const nb::object& self, size_t number, Arrays arrays) {
   auto& batch = nb::cast<Batch&>(self);
@@ -78,7 +80,7 @@ nb::object column(const nb::object& self, size_t number, Arrays arrays) {
   std::vector<size_t> shape{static_cast<size_t>(batch.count())};
   for (const int64_t size : column.shape) shape.push_back(static_cast<size_t>(size));
   std::vector<int64_t> strides;
-  if (number == Column::kImages && arrays == Arrays::kTorch && !is_planar(batch.layout())) {
+  if (batch.is_picture(number) && arrays == Arrays::kTorch && !is_planar(batch.layout())) {
     const int64_t height = column.shape[0], width = column.shape[1], channels = column.shape[2];
     shape = {shape[0], shape[3], shape[1], shape[2]};
     strides = {height * width * channels, 1, width * channels, channels};
@@ -198,6 +200,18 @@ LoaderOptions with_names(LoaderOptions options, const Names& names) {
   return options;
 }
 
+/// For each view what its levels are multiplied by, and what is added then.
+nb::list normalizations(const NativeLoader& loader) {
+  const auto channels = static_cast<size_t>(loader.extent().channels);
+  nb::list all;
+  for (const auto& pipeline : loader.pipelines()) {
+    const auto& [scale, bias] = pipeline.normalization();
+    all.append(nb::make_tuple(std::vector(scale.begin(), scale.begin() + channels),
+                              std::vector(bias.begin(), bias.begin() + channels)));
+  }
+  return all;
+}
+
 template <class Value>
 nb::tuple words(const std::map<std::string, Value>& names) {
   nb::list list;
@@ -246,9 +260,9 @@ void define_loader(nb::module_& module) {
              int rank, int world_size, uint64_t seed, int64_t epoch_count, const std::string& layout,
              const std::string& shuffle, const std::string& tail, const std::string& on_corrupt,
              const std::string& decode, const std::string& dct_scale, const std::vector<std::string>& views,
-             const std::string& columns, const std::string& subset, const std::string& exclude_ids,
-             const std::string& sampler, const std::optional<Weights>& weights, const std::filesystem::path& quarantine,
-             uintptr_t allocate, uintptr_t release) {
+             const std::string& size_schedule, const std::string& columns, const std::string& subset,
+             const std::string& exclude_ids, const std::string& sampler, const std::optional<Weights>& weights,
+             const std::filesystem::path& quarantine, uintptr_t allocate, uintptr_t release) {
             const LoaderOptions options{.workers = workers,
                                         .prefetch = prefetch,
                                         .batch_size = batch_size,
@@ -262,6 +276,7 @@ void define_loader(nb::module_& module) {
                                         .epoch_count = epoch_count,
                                         .quarantine = quarantine,
                                         .views = views,
+                                        .size_schedule = SizeSchedule("loader: size_schedule", size_schedule).text(),
                                         .columns = columns,
                                         .allocator = page_locked(allocate, release),
                                         .on_wait = check_signals};
@@ -272,8 +287,8 @@ void define_loader(nb::module_& module) {
           },
           nb::kw_only(), "data"_a, "also"_a, "split"_a, "augment"_a, "workers"_a, "prefetch"_a, "batch_size"_a,
           "rank"_a, "world_size"_a, "seed"_a, "epoch_count"_a, "layout"_a, "shuffle"_a, "tail"_a, "on_corrupt"_a,
-          "decode"_a, "dct_scale"_a, "views"_a, "columns"_a, "subset"_a, "exclude_ids"_a, "sampler"_a,
-          "weights"_a.none(), "quarantine"_a, "allocate"_a, "release"_a, Release())
+          "decode"_a, "dct_scale"_a, "views"_a, "size_schedule"_a, "columns"_a, "subset"_a, "exclude_ids"_a,
+          "sampler"_a, "weights"_a.none(), "quarantine"_a, "allocate"_a, "release"_a, Release())
       .def("start_epoch", &NativeLoader::start_epoch, "epoch"_a, "first_batch"_a, Release())
       .def("next", next, "arrays"_a)
       .def("batch", batch_at, "epoch"_a, "index"_a, "arrays"_a)
@@ -290,14 +305,12 @@ void define_loader(nb::module_& module) {
       .def_prop_ro("folder", [](const NativeLoader& self) { return path_text(self.dataset().folder()); })
       .def_prop_ro("class_names", [](const NativeLoader& self) { return self.dataset().manifest().class_names; })
       .def_prop_ro("augment", [](const NativeLoader& self) { return self.pipeline().text(); })
-      .def_prop_ro("has_normalize", [](const NativeLoader& self) { return self.pipeline().has_normalize(); })
-      .def_prop_ro("normalization",
+      .def_prop_ro("has_normalize",
                    [](const NativeLoader& self) {
-                     const auto& [scale, bias] = self.pipeline().normalization();
-                     const auto channels = static_cast<size_t>(self.extent().channels);
-                     return nb::make_tuple(std::vector(scale.begin(), scale.begin() + channels),
-                                           std::vector(bias.begin(), bias.begin() + channels));
+                     const auto& views = self.pipelines();
+                     return std::any_of(views.begin(), views.end(), [](const auto& of) { return of.has_normalize(); });
                    })
+      .def_prop_ro("normalizations", normalizations)
       .def_prop_ro("layout", [](const NativeLoader& self) { return layout_name(self.options().layout); })
       .def_prop_ro("extent", [](const NativeLoader& self) {
         return nb::make_tuple(self.extent().height, self.extent().width, self.extent().channels);

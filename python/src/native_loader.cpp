@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "augment/size_schedule.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
@@ -67,12 +68,13 @@ class NativeLoader::Turn {
 NativeLoader::NativeLoader(const std::vector<std::filesystem::path>& data, const std::string& split,
                            const std::string& augment, LoaderOptions options)
     : dataset_(open_all(data, split, needed_shards(options))),
-      pipeline_(augment, dataset_->manifest().statistics),
+      pipelines_{Pipeline(augment, dataset_->manifest().statistics)},
       options_(std::move(options)),
       process_(getpid()) {
   options_.gives_batches_away = true;
+  for (const auto& view : options_.views) pipelines_.emplace_back(view, dataset_->manifest().statistics);
   check_threads_are_here(options_.workers);
-  loader_ = std::make_unique<Loader>(dataset_, pipeline_, options_);
+  loader_ = std::make_unique<Loader>(dataset_, pipeline(), options_);
   extent_ = loader_->extent();
   batches_per_epoch_ = loader_->batches_per_epoch();
   samples_per_epoch_ = loader_->samples_per_epoch();
@@ -119,7 +121,7 @@ Batch NativeLoader::batch(int64_t epoch, int64_t index) {
     LoaderOptions options = options_;
     options.workers = 0;
     options.prefetch = 1;
-    single_ = std::make_unique<Loader>(dataset_, pipeline_, options);
+    single_ = std::make_unique<Loader>(dataset_, pipeline(), options);
   }
   single_->start_epoch(epoch, index);
   return std::move(*single_->next());
@@ -130,7 +132,7 @@ std::string NativeLoader::digest(int64_t epoch) {
   LoaderOptions options = options_;
   options.epoch_count = 0;
   options.gives_batches_away = false;
-  Loader loader(dataset_, pipeline_, options);
+  Loader loader(dataset_, pipeline(), options);
   loader.start_epoch(epoch);
   Digest digest;
   while (const auto batch = loader.next()) {
@@ -151,10 +153,11 @@ Plan NativeLoader::plan(int64_t epoch, uint64_t index) const {
   const Sample sample = dataset_->at(index);
   const auto [height, width, channels] = sample.extent;
   const Plan upright = Plan::upright(sample.orientation, height, width);
-  const auto field = boxes_field(pipeline_, *dataset_);
+  const auto field = boxes_field(pipeline(), *dataset_);
   const std::vector<Box> boxes = field ? boxes_of(*dataset_, index, *field) : std::vector<Box>();
-  return pipeline_.plan(Plan::identity(upright.output_height, upright.output_width), options_.seed,
-                        static_cast<uint32_t>(epoch), sample.id, boxes);
+  const Pipeline sized = in_epoch(pipeline(), {"size_schedule", options_.size_schedule}, epoch);
+  return sized.plan(Plan::identity(upright.output_height, upright.output_width), options_.seed,
+                    static_cast<uint32_t>(epoch), sample.id, boxes);
 }
 
 LoaderStatistics NativeLoader::statistics() {
@@ -188,7 +191,7 @@ LoaderStatistics NativeLoader::try_out() const {
   LoaderOptions options = options_;
   options.epoch_count = 0;
   options.gives_batches_away = false;
-  Loader loader(dataset_, pipeline_, options);
+  Loader loader(dataset_, pipeline(), options);
   loader.start_epoch(0);
   const int64_t start_ns = now_ns();
   for (int i = 0; i < kMostBatches && ms_since(start_ns) < kLongest_ms; ++i) {
@@ -204,7 +207,7 @@ LoopMeasurement NativeLoader::foresee(LoopMeasurement run, double step_ms, doubl
   LoaderStatistics made = loader_->statistics();
   if (made.batch_count < kEnough) made = try_out();
   // The statistics also count what was made ahead. A mix makes every sample twice.
-  const double samples_per_image = pipeline_.batch_mix().kind == BatchMix::Kind::kNone ? 1 : 2;
+  const double samples_per_image = pipeline().batch_mix().kind == BatchMix::Kind::kNone ? 1 : 2;
   const auto images = static_cast<double>(made.read.count) / samples_per_image;
   if (images == 0) throw config_error("limit: an epoch of this loader has 0 samples; expected some to judge by");
   const double rank_images = static_cast<double>(samples_per_epoch_) / static_cast<double>(batches_per_epoch_);

@@ -53,7 +53,8 @@ class NativeLoader {
   void close();
 
   const Dataset& dataset() const { return *dataset_; }
-  const Pipeline& pipeline() const { return pipeline_; }
+  const Pipeline& pipeline() const { return pipelines_.front(); }
+  const std::vector<Pipeline>& pipelines() const { return pipelines_; }  ///< One entry per view; first the images'.
   const LoaderOptions& options() const { return options_; }
   const Extent& extent() const { return extent_; }
   int64_t batches_per_epoch() const { return batches_per_epoch_; }
@@ -67,7 +68,7 @@ class NativeLoader {
   LoaderStatistics try_out() const;
 
   std::shared_ptr<const Dataset> dataset_;
-  Pipeline pipeline_;
+  std::vector<Pipeline> pipelines_;
   LoaderOptions options_;
   Extent extent_;
   int64_t batches_per_epoch_ = 0;

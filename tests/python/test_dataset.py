@@ -141,3 +141,15 @@ def test_a_loader_is_shown_with_its_transforms_and_seed(pictures):
     ({"out": "/nonexistent/sheet.png"}, penstock.IoError), ({"split": "test"}, penstock.IoError)])
 def test_what_cannot_be_shown(pictures, options, kind):
     failure(kind, penstock.show, pictures, **{"augment": "resize(height=32,width=32)", **options})
+
+
+def test_several_data_sets_are_one(digits, tmp_path):
+    pack = command("shardprep", "pack", "--source", "digits(count=30,seed=5)", "--out", tmp_path / "more", "--shards", 1)
+    assert pack.returncode == 0, pack.stderr
+    first, more = penstock.Dataset(digits), penstock.Dataset(tmp_path / "more")
+    both = penstock.Dataset([digits, tmp_path / "more"])
+    loaded = penstock.Loader([digits, tmp_path / "more"], batch_size=10).dataset
+    for data in (both, loaded, pickle.loads(pickle.dumps(both))):
+        assert len(data) == 1030 and sum(data.class_counts) == 1030
+        assert (data[5].image == first[5].image).all() and (data[1004].image == more[4].image).all()
+    assert failure(penstock.ConfigError, penstock.Dataset, []).startswith("dataset: data is []; expected the folder")

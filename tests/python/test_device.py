@@ -132,7 +132,7 @@ def test_the_values_are_those_of_rounded_levels(pictures, fake, layout, dtype, c
     batches = list(penstock.Loader(pictures, augment=LEVELS if layout == "u8" else CROP, layout=layout, device="fake", **options))
     levels = [batch.images for batch in penstock.Loader(pictures, augment=LEVELS, layout="u8", **options)]
     host = penstock.Loader(pictures, augment=CROP, **options)
-    scale, bias = (torch.tensor(values).view(1, 3, 1, 1) for values in host._native.normalization)
+    scale, bias = (torch.tensor(values).view(1, 3, 1, 1) for values in host._native.normalizations[0])
     assert [batch.index for batch in batches] == [0, 1, 2, 3] and batches[3].images.shape == (3, 3, 32, 32)
     for batch, level, (images, labels) in zip(batches, levels, host, strict=True):
         expected = level if layout == "u8" else (level.float() * scale + bias).to(dtype)
@@ -141,6 +141,19 @@ def test_the_values_are_those_of_rounded_levels(pictures, fake, layout, dtype, c
             assert (batch.images - images).abs().max() <= 0.51 * scale.max()
         is_last = channels_last or layout == "u8"
         assert batch.images.is_contiguous(memory_format=torch.channels_last if is_last else torch.contiguous_format)
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_every_view_is_normalised_as_its_list_says(pictures, fake, channels_last):
+    """Views on a device have the values of loaders of their own, which draw the same where the list draws nothing."""
+    lists = ["resize(height=12,width=14),normalize", "resize(height=9,width=8)", "center-crop(size=10),normalize(mean=0.5,std=0.25)"]
+    options = {"batch_size": 7, "workers": 1, "shuffle": "none", "device": "fake", "channels_last": channels_last}
+    together = penstock.Loader(pictures, views=lists, **options)
+    alone = [penstock.Loader(pictures, augment=text, **options) for text in lists]
+    for batch, *others in zip(together, *alone, strict=True):
+        assert len(batch.views) == 3
+        for view, other in zip(batch.views, others):
+            assert torch.equal(view, other.images) and view.dtype == torch.float32
 
 
 def test_a_copy_begins_before_the_batch_before_it_is_given(pictures, fake):
@@ -172,7 +185,7 @@ def test_a_loader_that_goes_waits_for_its_copies(digits, fake):
 def test_what_the_copy_stream_reads_is_its_own(digits, fake):
     loader = penstock.Loader(digits, batch_size=100, device="fake")
     assert fake.calls == [("enter", "copy"), ("leave", "copy")]  # scale and bias
-    assert loader._feed._scale.shape == (1, 1, 1, 1)
+    assert loader._feed._normalizations["images"][0].shape == (1, 1, 1, 1)
 
 
 def test_slots_are_page_locked_and_given_back(digits, fake):

@@ -121,3 +121,16 @@ def test_the_example_in_the_format_document_is_what_pack_writes(tmp_path):
             place, text = int(line[:8], 16), line[10:58]
             assert shard[place:place + 16].hex(" ") == text.rstrip()
     assert (tmp_path / "train/manifest.json").read_text().split('  "fields": ')[1].startswith(section.split('  "fields": ')[1].split("```")[0].rstrip())
+
+
+def test_labels_may_have_names(tmp_path):
+    tags = penstock.Field("labels", names=["a", "b", "c"])
+    penstock.pack(items(), tmp_path / "data", fields={"tags": tags})
+    batch = next(iter(penstock.Loader(tmp_path / "data", batch_size=12, workers=0, shuffle="none", arrays="numpy",
+                                      columns="field(name=tags,as=multi-hot)")))
+    hot = dict(zip(batch.ids.tolist(), batch.columns["tags"].tolist()))
+    assert [hot[i] for i in range(4)] == [[0, 0, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1]]
+    with pytest.raises(penstock.CorruptError, match='field "tags": label is 2; expected 0 to 1, as it has 2 names'):
+        penstock.pack(items(), tmp_path / "less", fields={"tags": tags._replace(names=["a", "b"])})
+    with pytest.raises(penstock.ConfigError, match='has 1 names and is of kind text; expected labels'):
+        penstock.pack(items(), tmp_path / "text", fields={"caption": penstock.Field("text", names=["a"])})

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from train_tool import MUTANTS, SMALL, metrics, run, summary
 
@@ -76,6 +77,42 @@ def test_several_labels_are_learned_and_evaluated_by_average_precision(cache, tm
     losses = np.logaddexp(0, np.where(wanted > 0, -outputs, outputs)).mean(1)
     assert np.allclose(numbers(rows, "loss")[:, 0], losses, atol=1e-5)
     assert f"  tags 2: {expected[2]:.4g}\n" in printed
+    with open(out / "metrics.csv", newline="", encoding="utf-8") as file:
+        epochs = list(csv.DictReader(file))
+    assert len(epochs) == 12 and None not in epochs[-1]
+    assert float(epochs[-1]["test_mean_average_precision"]) == pytest.approx(result["mean_average_precision"], rel=1e-6)
+
+
+def write_coco(folder, split, count):
+    (folder / split).mkdir(parents=True)
+    (folder / "annotations").mkdir(exist_ok=True)
+    colours = {3: (220, 40, 40), 17: (40, 220, 40), 90: (40, 40, 220)}  # ids as sparse as COCO's
+    images, annotations = [], []
+    for number in range(count):
+        kinds = [kind for bit, kind in enumerate(colours) if number >> bit & 1]
+        image = np.zeros((12, 12, 3), np.uint8)
+        for place, kind in enumerate(kinds):
+            image[:, 4 * place:4 * place + 4] = colours[kind]
+            annotations.append({"id": len(annotations) + 1, "image_id": number, "category_id": kind, "area": 48, "iscrowd": 0,
+                                "bbox": [4 * place, 0, 4, 12]})
+        Image.fromarray(image).save(folder / split / f"{number}.png")
+        images.append({"id": number, "file_name": f"{number}.png", "width": 12, "height": 12})
+    categories = [{"id": 90, "name": "plum"}, {"id": 3, "name": "cherry"}, {"id": 17, "name": "pear"}]
+    (folder / f"annotations/instances_{split}.json").write_text(json.dumps({"images": images, "annotations": annotations, "categories": categories}))
+
+
+def test_the_categories_of_coco_are_classes_by_their_names(cache, tmp_path):
+    write_coco(tmp_path / "in", "train2017", 32)
+    write_coco(tmp_path / "in", "val2017", 16)
+    flags = ["--data", f"coco(labels=index,masks=off):{tmp_path / 'in'}", "-a", "mlp(hidden=16)", "-b", 8, "-j", 1, "--threads", 1,
+             "--device", "cpu", "--optimizer", "adam", "--lr", 0.01]
+    done = run(cache, *flags, "--loss", "bce(target=labels)", "--epochs", 12, "--out", tmp_path / "run")
+    assert [line.split(":")[0] for line in done.stdout.splitlines() if line.startswith("  labels ")] == [
+        "  labels cherry", "  labels pear", "  labels plum"]
+    assert summary(tmp_path / "run")["scores"]["mean_average_precision"] > 0.9
+    sparse = [f"coco(masks=off):{tmp_path / 'in'}" if "coco" in str(word) else word for word in flags]
+    done = run(cache, *sparse, "--loss", "bce(target=labels)", "--out", tmp_path / "none", code=2)
+    assert "field labels has labels without names; expected classes=" in done.stderr and done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("loss, score", [(TAGS, "mean_average_precision"), (PLACE, "mean_absolute_error")])
@@ -106,7 +143,7 @@ def test_losses_of_the_class_need_no_target(cache, tmp_path):
     (["--loss", "mse"], "whose samples have no class"),
     (["--loss", "mse(target=ages)"], "--loss mse(target=ages): unknown field \"ages\"; did you mean \"age\"?"),
     (["--loss", "mse(target=tags)"], "field tags is of kind labels and of any length; expected numbers of a fixed shape"),
-    (["--loss", "bce(target=tags)"], "field tags has labels; expected classes="),
+    (["--loss", "bce(target=tags)"], "field tags has labels without names; expected classes="),
     (["--loss", "bce(target=tags,classes=2)"], "expected 0 to 1"),
     (["--loss", TAGS, "--label-smoothing", 0.1], "which does not smooth labels"),
     (["--loss", AGE, "--augment", "mixup"], "which mixes classes and no fields"),

@@ -72,6 +72,22 @@ def test_corrupt_samples_are_named_in_the_folder_of_the_run(cache, tmp_path, bro
     run(cache, *FAST, "--data", data, "--exclude-ids", out / "quarantine.jsonl", "--out", tmp_path / "without")
 
 
+@pytest.mark.parametrize("policy", ["mask", "substitute"])
+def test_pictures_that_stay_on_the_device_are_mended_as_the_loader_does(cache, tmp_path, broken, policy):
+    flags = [*FAST, "--data", broken(50), "--on-corrupt", policy]
+    run(cache, *flags, "--out", tmp_path / "loader")
+    run(cache, *flags, "--resident", "--out", tmp_path / "resident")
+    model = (tmp_path / "resident" / "model.safetensors").read_bytes()
+    assert model == (tmp_path / "loader" / "model.safetensors").read_bytes()
+
+
+def test_ranks_write_one_line_for_a_sample(cache, tmp_path, broken):
+    out = tmp_path / "run"
+    run(cache, *FAST, "--epochs", 4, "--data", broken(50), "--on-corrupt", "mask", "--mode", "ddp", "--nproc", 2, "--out", out)
+    ids = [json.loads(line)["id"] for line in (out / "quarantine.jsonl").read_text().splitlines()]
+    assert len(ids) == len(set(ids)) == 2
+
+
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_too_many_corrupt_samples_end_all_ranks_with_one_line(cache, tmp_path, broken, ranks):
     data = broken(10)  # 10 of 400 samples
@@ -86,7 +102,6 @@ def test_too_many_corrupt_samples_end_all_ranks_with_one_line(cache, tmp_path, b
     (["--sampler", "repeat(n=3)"], "sampler repeat: n is 3 with a batch size of 32; expected a batch size that is a multiple of n"),
     (["--subset", "classes(eleven)"], 'subset classes: unknown class "eleven"'),
     (["--sampler", "uniform", "--shuffle", "rank-local"], "--shuffle rank-local with --sampler uniform: a rank knows its own shards alone"),
-    (["--on-corrupt", "substitute", "--resident"], "--on-corrupt substitute with --resident: which pictures stay on the device"),
     (["--on-corrupt", "skip"], '--on-corrupt: unknown on-corrupt "skip"'),
     (["--sampler", "mix(repeat=1)"], "sampler mix: 1 data sets; expected 2 to 255"),
 ])

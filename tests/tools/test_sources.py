@@ -436,6 +436,8 @@ def test_coco(tmp_path):
     pack("coco(labels=index,masks=off,annotations=instances_val2017.json:captions_val2017.json)", tmp_path / "in", tmp_path / "index", split="test")
     samples = samples_of(tmp_path / "index/test")
     assert samples[1]["labels"].tolist() == [1, 0] and "masks" not in samples[1]
+    names = {entry["name"]: entry.get("names") for entry in fields_of(tmp_path / "index/test")}
+    assert names["labels"] == ["dog", "toothbrush"] and "names" not in types["labels"]
     assert [sample["captions"] for sample in samples.values()] == ["one\ntwo", "x", ""]
 
 

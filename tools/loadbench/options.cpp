@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "augment/render.h"
+#include "augment/size_schedule.h"
 #include "augment/transform.h"
 #include "core/error.h"
 #include "core/machine.h"
@@ -43,6 +44,7 @@ std::vector<int> parse_workers(const std::string& text) {
 void check(const BenchOptions& options) {
   if (options.data.empty()) throw config_error("--data: is \"\"; expected the folder of a data set or of a split");
   if (options.epochs < 1) throw config_error(concat("--epochs: is ", options.epochs, "; expected 1 or more"));
+  SizeSchedule("--size-schedule", options.loader.size_schedule);  // throws
   if (options.max_batches < 0)
     throw config_error(concat("--batches: is ", options.max_batches, "; expected 0 (all) or more"));
   if (options.has_all_ranks && (options.all_ranks < 1 || !options.digest))
@@ -84,6 +86,10 @@ BenchOptions parse_bench_options(int argc, char** argv) {
                  "one more list of transforms: a further picture of every sample, with random numbers of its own; may "
                  "be given several times")
       ->allow_extra_args(false);
+  app.add_option("--size-schedule", loader.size_schedule,
+                 size_schedule_help("--augment") +
+                     ". Views whose list states the same size follow it. With --digest, each epoch has its size; a "
+                     "measurement counts epochs from 1, because epoch 0 warms up");
   app.add_option("--columns", loader.columns,
                  "further columns of a batch, made by plug-ins, for example 'mean'; they are in the digest" +
                      help_lines<ColumnRegistry>());

@@ -70,9 +70,11 @@ std::string report_table(const Dataset& dataset, const BenchOptions& options, co
   const auto count = [](auto number, const char* noun) { return count_text(static_cast<uint64_t>(number), noun); };
   out << dataset.folder().string() << ": " << count(dataset.size(), "image") << " in "
       << count(dataset.shard_count(), "shard") << "; "
-      << (options.augment.empty() ? "no augmentation" : options.augment) << "; batch " << options.loader.batch_size
-      << ", prefetch " << options.loader.prefetch << ", median of " << count(options.epochs, "epoch") << "; "
-      << machine.cpu << ", " << count(machine.cores, "core") << ", " << machine.simd << '\n';
+      << (options.augment.empty() ? "no augmentation" : options.augment)
+      << (options.loader.size_schedule.empty() ? "" : "; sizes " + options.loader.size_schedule) << "; batch "
+      << options.loader.batch_size << ", prefetch " << options.loader.prefetch << ", median of "
+      << count(options.epochs, "epoch") << "; " << machine.cpu << ", " << count(machine.cores, "core") << ", "
+      << machine.simd << '\n';
   if (options.loader.world_size > 1)
     out << "rank " << options.loader.rank << " of " << options.loader.world_size
         << " only: images/s are those of this rank\n";
@@ -107,6 +109,7 @@ void write_report(const Dataset& dataset, const BenchOptions& options, const std
   Json report = {{"data", dataset.folder().string()},
                  {"samples", dataset.size()},
                  {"augment", options.augment},
+                 {"size_schedule", options.loader.size_schedule},
                  {"batch_size", options.loader.batch_size},
                  {"prefetch", options.loader.prefetch},
                  {"rank", options.loader.rank},

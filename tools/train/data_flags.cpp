@@ -34,6 +34,11 @@ void add_data_flags(CLI::App& app, TrainOptions& o) {
          "transforms of evaluations (default: resize, center-crop and normalize as in --augment; "
          "random-resized-crop(size=224) becomes resize(size=256),center-crop(size=224), and other sizes likewise)")
       ->group(group);
+  app.add_option("--size-schedule", o.size_schedule,
+                 size_schedule_help("--augment") +
+                     ". Evaluations keep the size that --augment states. The model must take pictures of any size, as "
+                     "resnet18 does")
+      ->group(group);
   app.add_option("--subset", o.subset, "of the split that is trained on, " + subset_help())->group(group);
   app.add_option("--exclude-ids", o.exclude_ids, kExcludeHelp)->group(group);
   app.add_option("--sampler", o.sampler, sampler_help())->group(group);

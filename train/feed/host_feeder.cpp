@@ -179,7 +179,8 @@ class CudaFeeder final : public HostFeeder {
   }
 
   torch::Tensor copied(const torch::Tensor& source, torch::Tensor target) const {
-    if (!target.defined()) target = torch::empty(source.sizes(), source.options().device(device_));
+    if (!target.defined() || target.sizes() != source.sizes())  // a size schedule has other pictures in later epochs
+      target = torch::empty(source.sizes(), source.options().device(device_));
     return target.copy_(source, /*non_blocking=*/true);
   }
 

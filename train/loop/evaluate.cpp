@@ -17,6 +17,13 @@ std::string Score::key() const {
   return key;
 }
 
+std::vector<std::string> score_keys(const Loss& loss, int64_t outputs) {
+  std::vector<std::string> keys;
+  for (const auto& name : loss.metric(outputs)->names())
+    if (name != "accuracy") keys.push_back(Score{name, 0}.key());
+  return keys;
+}
+
 std::optional<double> Evaluation::accuracy() const {
   return scores.front().name == "accuracy" ? std::optional(scores.front().value) : std::nullopt;
 }

@@ -23,6 +23,9 @@ struct Score {
   std::string key() const;  ///< For JSON: "mean_average_precision".
 };
 
+/// The keys of the scores that evaluations by `loss` give beside the accuracy, of models with so many outputs.
+std::vector<std::string> score_keys(const Loss& loss, int64_t outputs);
+
 struct Evaluation {
   int64_t sample_count = 0;
   double loss = 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -105,6 +106,9 @@ class Training {
   void run_epoch() {
     parts_.feeder.start_epoch(at_.epoch, at_.batch);
     epoch_ = {};
+    const int size = options_.size_schedule->is_empty() ? 0 : options_.size_schedule->size_of(at_.epoch);
+    if (std::exchange(said_size_, size) != size)
+      log(concat("epoch ", at_.epoch + 1, ": pictures of size ", size, " (--size-schedule)"));
     is_saved_ = false;
     result_.evaluation.reset();
     parts_.recorder.restart();
@@ -380,7 +384,8 @@ class Training {
   Times printed_times_, epoch_, all_;
   std::array<LoaderReadiness, 2> readiness_;  // one entry per kind of record
   double learning_rate_ = 0;
-  torch::Tensor compression_error_;        // of the last step; undefined: it was not measured
+  torch::Tensor compression_error_;  // of the last step; undefined: it was not measured
+  int said_size_ = 0;
   bool is_saved_ = true;                   // the last checkpoint was saved at at_
   std::optional<CudaGraphStep> captured_;  // none: steps run as they are
   TrainResult result_;

@@ -23,7 +23,7 @@ const Registered<LossKind> kBce{
     "bce",
     {"target", "classes"},
     "binary cross entropy of every output: target=FIELD, of numbers 0 to 1, or of labels, "
-    "with classes=, how many there are (default: the class)",
+    "with classes=, how many there are, unless the field has names (default: the class)",
     [](const Spec& spec, const LossOptions& options) { return std::make_unique<BinaryCrossEntropy>(spec, options); }};
 
 }  // namespace

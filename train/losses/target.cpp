@@ -11,7 +11,7 @@ namespace penstock::detail {
 
 LossTarget field_target(const Spec& spec, const Manifest* data, bool takes_labels) {
   LossTarget target{.field = spec.get("target", "")};
-  const int classes = takes_labels ? spec.get("classes", 0) : 0;
+  int classes = takes_labels ? spec.get("classes", 0) : 0;
   const std::string where = concat("--loss ", spec.text(), ": ");
   if (classes < 0 || (classes > 0 && target.is_class()))
     throw config_error(
@@ -25,9 +25,12 @@ LossTarget field_target(const Spec& spec, const Manifest* data, bool takes_label
     throw config_error(concat(where, unknown_name("field", target.field, known)));
   const FieldType& type = data->fields[static_cast<size_t>(field)];
   target.columns = concat("field(name=", target.field, ",column=", kTargetColumn);
-  if (takes_labels && type.kind == FieldKind::kLabels && type.of.empty()) {
+  if (takes_labels && type.kind == FieldKind::kLabels) {
+    if (classes == 0) classes = static_cast<int>(type.names.size());
     if (classes == 0)
-      throw config_error(concat(where, "field ", target.field, " has labels; expected classes=, how many there are"));
+      throw config_error(concat(where, "field ", target.field,
+                                " has labels without names; expected classes=, how many ", "there are"));
+    target.names = type.names;
     target.columns += concat(",as=multi-hot,classes=", classes);
     target.outputs = classes;
   } else if (type.kind == FieldKind::kNumber && !type.is_variable()) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/spec.h"
 #include "loader/shards/dataset.h"
@@ -19,6 +20,7 @@ struct LossTarget {
   std::string field = {};    ///< Of the samples; empty: their class.
   std::string columns = {};  ///< LoaderOptions::columns by which a batch has the field in the column kTargetColumn.
   int64_t outputs = 0;       ///< Numbers that a model gives per row; 0: as many as there are classes.
+  std::vector<std::string> names = {};  ///< Of the outputs, where the field has names.
 
   bool is_class() const { return field.empty(); }
 };
@@ -27,8 +29,9 @@ namespace detail {
 
 /// The target that the keys `target` and `classes` of a loss name. A field of numbers of a fixed shape is taken as it
 /// is; one of labels, where `takes_labels`, as 1 for each of `classes` labels that the sample has, and 0 for the
-/// others. Without `data` columns and outputs are left out. Throws config_error for a field that is not there or of
-/// another kind.
+/// others; `classes` is the number of the field's names, if it has some. Labels of boxes say what the whole picture
+/// has, also where a crop leaves a box out. Without `data` columns and outputs are left out. Throws config_error for a
+/// field that is not there or of another kind.
 LossTarget field_target(const Spec& spec, const Manifest* data, bool takes_labels);
 
 /// The field, rows x `outputs`, of any dtype. Throws bug_error for a batch without it.

@@ -110,12 +110,12 @@ void check(const TrainOptions& options, const std::vector<std::string>& archs, c
     throw config_error(concat("--gpu is ", options.gpu, " with --device cpu; expected one of the two"));
   if (options.is_resident && *options.layout != Layout::kF32Nchw)
     throw config_error("--resident with --layout u8: batches are rendered on the device; expected --layout f32");
+  if (options.is_resident && !options.size_schedule->is_empty())
+    throw config_error(concat("--size-schedule is ", options.size_schedule,
+                              " with --resident, whose kernels are prepared for pictures of one size; expected one of ",
+                              "the two"));
   if (options.is_resident && options.emulation.load_ns > 0)
     throw config_error("--emulate-load with --resident: no loader makes the batches; expected one of the two");
-  if (options.is_resident && *options.on_corrupt == OnCorrupt::kSubstitute)
-    throw config_error(
-        "--on-corrupt substitute with --resident: which pictures stay on the device is settled once; expected "
-        "--on-corrupt mask");
   const std::string& chosen = !options.subset.empty() ? options.subset : options.sampler;
   if (*options.shuffle == Shuffle::kRankLocal && (!chosen.empty() || !options.exclude_ids.empty()))
     throw config_error(concat("--shuffle rank-local with ",

@@ -31,6 +31,7 @@ std::vector<Flag> data_flags() {
       {"split", kTrained, [](Options o) -> FlagValue { return o.split; }},
       {"augment", kTrained, [](Options o) -> FlagValue { return o.augment; }},
       {"eval-augment", kTrained, [](Options o) -> FlagValue { return o.eval_augment; }},
+      {"size-schedule", kTrained, [](Options o) -> FlagValue { return o.size_schedule.text(); }},
       {"subset", kTrained, [](Options o) -> FlagValue { return o.subset; }},
       {"exclude-ids", kTrained, [](Options o) -> FlagValue { return o.exclude_ids; }},
       {"sampler", kTrained, [](Options o) -> FlagValue { return o.sampler; }},

@@ -60,6 +60,8 @@ OnCorrupt parse_on_corrupt(const std::string& name) {
   return choice("--on-corrupt", name, on_corrupt_names(), "on-corrupt");
 }
 
+SizeSchedule parse_size_schedule(const std::string& text) { return {"--size-schedule", text}; }
+
 int64_t parse_duration_ns(const std::string& flag, const std::string& text) {
   if (text.empty()) return 0;
   const auto ns = nanoseconds_in(text);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "augment/size_schedule.h"
 #include "core/spec.h"
 #include "loader/batch/loader.h"
 #include "train/comm/emulation.h"
@@ -47,6 +48,7 @@ Layout parse_layout(const std::string& name);
 DecodePath parse_decode(const std::string& name);
 DctScale parse_dct_scale(const std::string& name);
 OnCorrupt parse_on_corrupt(const std::string& name);
+SizeSchedule parse_size_schedule(const std::string& text);
 
 /// Which samples are trained on, and how batches are made of them.
 struct DataOptions {
@@ -56,7 +58,9 @@ struct DataOptions {
   std::string evaluated_split = "test";  ///< With --evaluate, the --split that was typed.
   std::filesystem::path cache;           ///< Folder for packed sources; auto: default_cache().
   std::string augment;
-  std::string eval_augment;                  ///< Auto: deterministic_part() of `augment`.
+  std::string eval_augment;  ///< Auto: deterministic_part() of `augment`.
+  /// Of training alone; evaluations have the size that `augment` states.
+  Typed<SizeSchedule> size_schedule{parse_size_schedule, ""};
   std::string subset, exclude_ids, sampler;  ///< Of the split that is trained on; see LoaderOptions.
   Typed<Shuffle> shuffle{parse_shuffle, "global"};
   Typed<Tail> tail{parse_tail, "pad"};

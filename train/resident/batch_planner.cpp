@@ -25,13 +25,14 @@ torch::Tensor planned_weights(const torch::Tensor& bytes, int64_t rows) {
   return bytes.narrow(0, job_bytes(rows) + label_bytes(rows), weight_bytes(rows)).view(torch::kFloat32);
 }
 
-BatchPlanner::BatchPlanner(const ResidentPictures& pictures, const Pipeline& pipeline, const SampleOrder& order,
-                           const LoaderOptions& options)
+BatchPlanner::BatchPlanner(const Dataset& dataset, const ResidentPictures& pictures, const Pipeline& pipeline,
+                           const SampleOrder& order, const LoaderOptions& options)
     : pictures_(pictures),
       pipeline_(pipeline),
       order_(order),
       options_(options),
       scales_dct_(scales_dct(options.dct_scale, pipeline)),
+      substitutes_(dataset, order, options.seed),
       epoch_order_(order.order_of(0)),
       work_(pictures.pictures(), pictures.row_extent()) {}
 
@@ -59,11 +60,25 @@ PlannedBatch BatchPlanner::plan(int64_t epoch, int64_t index, std::byte* to) {
   return planned;
 }
 
-void BatchPlanner::add_row(const SampleOrder::Place& place, int64_t row, PlannedBatch& planned, int64_t* labels,
+/// The candidate that the loader takes in the place of a corrupt sample; the sample itself where all are corrupt.
+SampleOrder::Place BatchPlanner::substitute(const SampleOrder::Place& corrupt, int64_t epoch, uint64_t position) const {
+  for (int number = 0; number < detail::Substitutes::kMost; ++number) {
+    const auto place = substitutes_.candidate(pictures_[corrupt.index].label, epoch, position, number);
+    if (!pictures_[place.index].is_corrupt()) return place;
+  }
+  return corrupt;
+}
+
+void BatchPlanner::add_row(SampleOrder::Place place, int64_t row, PlannedBatch& planned, int64_t* labels,
                            float* weights) {
+  if (pictures_[place.index].is_corrupt()) {
+    ++planned.batch.corrupt_count;
+    const DeviceBatch& batch = planned.batch;
+    if (options_.on_corrupt == OnCorrupt::kSubstitute)
+      place = substitute(place, batch.epoch, batch.first_position + static_cast<uint64_t>(row));
+  }
   const auto& entry = pictures_[place.index];
   labels[row] = entry.label, weights[row] = entry.is_corrupt() ? 0.F : 1.F;
-  planned.batch.corrupt_count += entry.is_corrupt() ? 1 : 0;
   if (entry.is_on_host()) planned.host_rows.push_back(row);
   if (entry.is_corrupt() || entry.is_on_host()) return work_.add_empty();
   const Plan plan = pipeline_.plan(pictures_.pictures().whole(entry.number), seed_of_copy(options_.seed, place.copy),

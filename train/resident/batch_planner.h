@@ -9,6 +9,7 @@
 
 #include "loader/batch/loader.h"
 #include "loader/device/device_renderer.h"
+#include "loader/rows/mender.h"
 #include "loader/rows/sample_order.h"
 #include "train/resident/resident_pictures.h"
 #include "train/tensor/device_batch.h"
@@ -33,20 +34,22 @@ torch::Tensor planned_weights(const torch::Tensor& bytes, int64_t rows);
 /// Thread-safety: one thread. The arguments outlive this, and are only read.
 class BatchPlanner {
  public:
-  BatchPlanner(const ResidentPictures& pictures, const Pipeline& pipeline, const SampleOrder& order,
-               const LoaderOptions& options);
+  BatchPlanner(const Dataset& dataset, const ResidentPictures& pictures, const Pipeline& pipeline,
+               const SampleOrder& order, const LoaderOptions& options);
 
   /// Writes the bytes of batch `index` of `epoch` to `to`. The result's own `bytes` are undefined.
   PlannedBatch plan(int64_t epoch, int64_t index, std::byte* to);
 
  private:
-  void add_row(const SampleOrder::Place& place, int64_t row, PlannedBatch& planned, int64_t* labels, float* weights);
+  void add_row(SampleOrder::Place place, int64_t row, PlannedBatch& planned, int64_t* labels, float* weights);
+  SampleOrder::Place substitute(const SampleOrder::Place& corrupt, int64_t epoch, uint64_t position) const;
 
   const ResidentPictures& pictures_;
   const Pipeline& pipeline_;
   const SampleOrder& order_;
   const LoaderOptions& options_;
   const bool scales_dct_;
+  const detail::Substitutes substitutes_;
   EpochOrder epoch_order_;
   int64_t epoch_ = 0;
   KernelBatch work_;

@@ -35,7 +35,7 @@ class ResidentFeeder final : public Feeder {
                .layout = options.layout},
         status_(torch::zeros({rows_}, torch::dtype(torch::kInt32).device(device))),
         refused_count_(torch::zeros({}, torch::dtype(torch::kInt64).device(device))),
-        planner_(pictures_, pipeline_, order_, options_),
+        planner_(*dataset_, pictures_, pipeline_, order_, options_),
         ahead_(
             {.batches_per_epoch = batches_per_epoch(),
              .batch_bytes = batch_plan_bytes(rows_),
@@ -43,6 +43,14 @@ class ResidentFeeder final : public Feeder {
             [this](int64_t epoch, int64_t index, std::byte* to) { return planner_.plan(epoch, index, to); }, device) {
     if (!options_.views.empty())
       throw config_error("--resident: views are made by a loader; expected neither of the two, or one");
+    if (!options_.size_schedule.empty())
+      throw config_error(
+          concat("--resident: the size schedule ", options_.size_schedule,
+                 " changes the size of pictures, for which no kernels are prepared; expected one of the two"));
+    if (!pictures_.are_all_here() && options_.on_corrupt == OnCorrupt::kSubstitute)
+      throw config_error(
+          "--resident with --on-corrupt substitute: not all pictures fit on the device, and a substitute may be one of "
+          "those that do not; expected --on-corrupt mask");
     if (!options_.columns.empty())
       throw config_error(concat("--resident: the columns ", options_.columns,
                                 " are made by the loader on the host; expected none of them"));

@@ -158,7 +158,7 @@ class ResidentPictures::Upload {
       const Sample sample = dataset_.checked_at(index);
       read_from(dataset_, index, [&] { entry.number = add(sample, stores); });
     } catch (const Error& error) {
-      if (error.kind() == ErrorKind::kCorrupt && options_.on_corrupt == OnCorrupt::kMask) return;
+      if (error.kind() == ErrorKind::kCorrupt && options_.on_corrupt != OnCorrupt::kFail) return;
       const std::string text = error.what(), where = dataset_.where(index);
       if (text.rfind(where, 0) == 0) throw;
       throw Error(error.kind(), concat("--resident: ", where, ": ", text));

@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <map>
 
 #include "core/error.h"
 #include "core/limits.h"
@@ -15,6 +16,7 @@
 #include "train/checkpoint/resume_auto.h"
 #include "train/loop/tta.h"
 #include "train/losses/loss.h"
+#include "train/nn/initial_weights.h"
 #include "train/nn/model.h"
 #include "train/nn/module_names.h"
 #include "train/nn/parameter_groups.h"
@@ -144,6 +146,7 @@ CheckpointInfo info_of(const Setup& setup) {
   info.world_size = setup.world.rendezvous.world_size;
   info.threads = options.threads;
   info.augment = setup.data.augment;
+  if (!options.size_schedule->is_empty()) info.augment += concat(" in sizes ", options.size_schedule);
   return info;
 }
 
@@ -229,6 +232,35 @@ void check_target(const Setup& setup, const TrainOptions& options) {
         concat("--loss ", options.loss, " with --resident, whose batches have no fields; expected one of the two"));
 }
 
+/// The sizes of a model's weights, by name; made without memory for them.
+std::map<std::string, std::vector<int64_t>> weight_sizes(const std::string& arch, const ModelShape& shape) {
+  std::map<std::string, std::vector<int64_t>> sizes;
+  WeightStream stream(
+      [&](const std::string& name, const torch::Tensor& tensor) { sizes[name] = tensor.sizes().vec(); });
+  stream.finish(*make_model_of(arch, shape));
+  return sizes;
+}
+
+/// Throws config_error where some epochs would have pictures that the model, or the mode, does not take.
+void check_sizes(const Setup& setup) {
+  const auto& options = setup.options;
+  if (options.size_schedule->is_empty() || options.only_evaluates) return;
+  if (setup.world.mesh.pipe > 1)
+    throw config_error(concat("--size-schedule is ", options.size_schedule, " with --mode ", options.mode,
+                              ", whose ranks send each other activations of one size; expected a mode whose ranks ",
+                              "have the whole model"));
+  const std::string& arch = options.arch.text();
+  const auto sizes = weight_sizes(arch, setup.shape);
+  for (const auto& [epoch, size] : options.size_schedule->stages()) {
+    const Extent extent = rendered_extent(*setup.data.train, with_size(*setup.pipeline, size));
+    if (weight_sizes(arch, {extent.channels, extent.height, extent.width, setup.shape.classes}) != sizes)
+      throw config_error(concat("--size-schedule is ", options.size_schedule, " with --arch ", arch,
+                                ", whose weights for pictures of ", extent.width, " x ", extent.height,
+                                " are others than for ", setup.shape.width, " x ", setup.shape.height,
+                                "; expected a model that takes any size, such as resnet18"));
+  }
+}
+
 /// Reads the pictures once; the models of other ranks and replicas take the weights as well. A process that starts
 /// ranks has no rank's work to do: it checks alone, so that a refusal is one line and not one per rank.
 void begin_from_images(Setup& setup, bool holds_part) {
@@ -306,6 +338,7 @@ Setup set_up(TrainOptions options, const std::function<void(const std::string&)>
   setup.options = std::move(options);
   choose_samples(setup);
   check_data(setup);
+  check_sizes(setup);
   setup.info = info_of(setup);
 
   start_intra_op_threads(setup.world.is_spawner || is_shared ? 1 : setup.options.threads);

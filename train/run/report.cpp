@@ -177,7 +177,8 @@ std::string scores_text(const Setup& setup, const Evaluation& evaluation) {
   text += "\n";
   for (size_t i = 0; i < evaluation.class_scores.size(); ++i) {
     const auto& score = evaluation.class_scores[i];
-    text += concat("  ", target.is_class() ? "class " + names[i] : concat(target.field, " ", i), ": ",
+    const std::string name = target.names.empty() ? std::to_string(i) : target.names[i];
+    text += concat("  ", target.is_class() ? "class " + names[i] : concat(target.field, " ", name), ": ",
                    score ? number(*score) : "no samples", "\n");
   }
   return text;

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstring>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -133,6 +132,7 @@ class Run {
             .most_corrupt = 1,  // all ranks decide that together (train_epochs)
             .decode = *options_.decode,
             .dct_scale = training_dct_scale(options_),
+            .size_schedule = options_.size_schedule.text(),
             .columns = setup_.loss->target().columns,
             .emulated_load_ns = options_.emulation.load_ns,
             .ends_emulated_load = [] { return StopSignals::received() != 0; },
@@ -147,7 +147,8 @@ class Run {
         options_.batch_size,
         eval_rows(int64_t{setup_.shape.height} * setup_.shape.width, samples, options.world_size) * options.world_size);
     options.tail = Tail::kPad;
-    options.shuffle = Shuffle::kNone, options.subset = options.exclude_ids = options.sampler = "";
+    options.shuffle = Shuffle::kNone;
+    options.subset = options.exclude_ids = options.sampler = options.size_schedule = "";
     if (options.on_corrupt == OnCorrupt::kSubstitute) options.on_corrupt = OnCorrupt::kMask;
     options.dct_scale = evaluation_dct_scale(options_);
     options.emulated_load_ns = 0;
@@ -190,7 +191,8 @@ class Run {
     folder_.emplace(options_.out, is_resumed);
     write_text(options_.out / "options.json", to_json(options_));
     const int64_t resumed_step = is_resumed ? setup_.info.position.step : -1;
-    sinks_ = make_sinks({options_.out, resumed_step, std::cout, setup_.info.position.epoch});
+    sinks_ = make_sinks({options_.out, resumed_step, std::cout, setup_.info.position.epoch,
+                         score_keys(*setup_.loss, setup_.shape.classes)});
     gpu_use_ = watch_gpu(device_, [](const std::string& line) { std::cerr << concat("train: ", line, "\n"); });
     std::cout << opening_text(setup_, comm_.backend()) << mode_text(setup_, *strategy_, comm_.world_size())
               << std::flush;

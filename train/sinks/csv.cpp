@@ -9,11 +9,13 @@
 namespace penstock {
 namespace {
 
-std::string header() {
+std::string header(const std::vector<std::string>& test_scores) {
   std::string names =
       "epoch,step,loss,accuracy,test_loss,test_accuracy,learning_rate,seconds,images_per_second,load_ms,update_ms";
   for (const char* phase : kPhaseNames) names += concat(",", phase, "_ms");
-  return names + ",hidden_communication_ms,ready_share,loader_idle_share";
+  names += ",hidden_communication_ms,ready_share,loader_idle_share";
+  for (const auto& key : test_scores) names += ",test_" + key;
+  return names;
 }
 
 /// The step in a line, which is its second column after the epoch, if it was written before the checkpoint; INT64_MAX
@@ -33,9 +35,10 @@ int64_t csv_step(const std::string& line, int64_t ended_epochs) {
 class CsvSink final : public Sink {
  public:
   explicit CsvSink(const SinkContext& context)
-      : file_(context.folder / "metrics.csv", context.resumed_step,
+      : test_scores_(context.test_scores),
+        file_(context.folder / "metrics.csv", context.resumed_step,
               [&](const std::string& line) { return csv_step(line, context.ended_epochs); }) {
-    if (file_.is_empty()) file_.line(header());
+    if (file_.is_empty()) file_.line(header(test_scores_));
   }
 
   void write(const Metrics& metrics) override {
@@ -49,10 +52,19 @@ class CsvSink final : public Sink {
     for (const double phase_ms : metrics.a_step.phase) row << ',' << phase_ms;
     row << ',' << metrics.a_step.hidden_communication() << ',' << metrics.ready_share << ','
         << metrics.loader_idle_share;
+    for (const auto& key : test_scores_) row << ',' << optional(score_of(metrics, key));
     file_.line(row.str());
   }
 
  private:
+  /// Nothing in an epoch that was not evaluated.
+  static std::optional<double> score_of(const Metrics& metrics, const std::string& key) {
+    for (const auto& [name, score] : metrics.test_scores)
+      if (name == key) return score;
+    return std::nullopt;
+  }
+
+  std::vector<std::string> test_scores_;
   detail::LogFile file_;
 };
 

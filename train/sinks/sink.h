@@ -31,6 +31,8 @@ struct SinkContext {
   int64_t resumed_step = -1;     ///< Step of the checkpoint from which this run continues; negative: it starts anew.
   std::ostream& terminal;
   int64_t ended_epochs = INT64_MAX;  ///< Epochs whose ends had been recorded when that checkpoint was written.
+  /// The keys of Metrics::test_scores that records of epochs will have.
+  std::vector<std::string> test_scores = {};
 };
 
 struct SinkTraits {

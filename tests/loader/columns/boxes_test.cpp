@@ -206,6 +206,34 @@ TEST_F(ObjectColumnsTest, AreTheSameForAnyNumberOfWorkers) {
   EXPECT_EQ(digest_of(0), digest_of(3));
 }
 
+TEST_F(ObjectColumnsTest, AColumnOfAViewFollowsItsPlan) {
+  constexpr const char* kOther = "resize(height=10,width=14),vflip(p=1)";  // draws nothing that matters
+  LoaderOptions options;
+  options.batch_size = 8, options.layout = Layout::kU8Nhwc, options.seed = 5;
+  options.views = {kAugment, kOther};
+  options.columns = "mask(field=segmentation),boxes,mask(field=segmentation,view=2),boxes(view=2)";
+  Loader both(dataset_, Pipeline(kAugment, dataset_->manifest().statistics), options);
+  Loader other = loader("mask(field=segmentation),boxes", kOther), first = loader("boxes", kAugment);
+  both.start_epoch(1), other.start_epoch(1), first.start_epoch(1);
+  while (const auto batch = both.next()) {
+    const auto second = other.next(), images = first.next();
+    const auto same = [](const Batch& a, const std::string& name, const Batch& b, const std::string& other_name) {
+      const auto left = a.column(a.column_number(name)), right = b.column(b.column_number(other_name));
+      return std::equal(left.begin(), left.end(), right.begin(), right.end());
+    };
+    EXPECT_TRUE(same(*batch, "view2.segmentation", *second, "segmentation"));
+    EXPECT_TRUE(same(*batch, "view2.boxes", *second, "boxes"));
+    EXPECT_TRUE(same(*batch, "view2.boxes.count", *second, "boxes.count"));
+    EXPECT_TRUE(same(*batch, "boxes", *images, "boxes"));
+  }
+  options.columns = "boxes(view=3)";
+  EXPECT_THAT(error_of([&] { Loader(dataset_, Pipeline(kAugment, dataset_->manifest().statistics), options); }),
+              HasSubstr("2 column boxes(view=3): view is 3; expected 0 to 2, the number of a view"));
+  options.columns = "boxes(view=one)";
+  EXPECT_THAT(error_of([&] { Loader(dataset_, Pipeline(kAugment, dataset_->manifest().statistics), options); }),
+              HasSubstr("view is \"one\"; expected a whole number"));
+}
+
 TEST_F(ObjectColumnsTest, ACropByBoxesIsDrawnFromTheBoxesOfTheSample) {
   const std::string augment = "random-iou-crop(iou=0.1:0.3),resize(height=24,width=24)";
   size_t cropped = 0, of_others = 0;

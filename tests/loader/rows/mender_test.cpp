@@ -181,6 +181,8 @@ TEST(MenderTest, TheQuarantineHasALineForEachCorruptSample) {
     LoaderOptions options{.workers = 2, .batch_size = 20, .on_corrupt = policy, .quarantine = path};
     auto loader = make_loader(data, options, "resize(size=12)");
     for (const int64_t epoch : {0, 1}) loader.start_epoch(epoch), consume(loader);
+    auto other_rank = make_loader(data, options, "resize(size=12)");  // meets the same samples, and adds no line
+    other_rank.start_epoch(0), consume(other_rank);
     auto lines = quarantine_lines(path);
     ASSERT_EQ(lines.size(), 2U);
     std::sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a["id"] < b["id"]; });

@@ -16,11 +16,17 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A data set with the fields `age` (a number), `place` (four of them), `tags` (labels), `name` (text) and no classes.
+/// A data set with the fields `age` (a number), `place` (four of them), `kinds` (labels with names), `tags` (labels),
+/// `name` (text) and no classes.
 Manifest data_with_fields() {
   Manifest manifest;
   manifest.fields = {
       {.name = "age"},
+      {.name = "kinds",
+       .kind = FieldKind::kLabels,
+       .dtype = Dtype::kI64,
+       .shape = {FieldType::kVariable},
+       .names = {"cat", "dog"}},
       {.name = "name", .kind = FieldKind::kText, .dtype = Dtype::kU8, .shape = {FieldType::kVariable}},
       {.name = "place", .shape = {4}},
       {.name = "tags", .kind = FieldKind::kLabels, .dtype = Dtype::kI64, .shape = {FieldType::kVariable}}};
@@ -86,13 +92,17 @@ TEST(FieldLossTest, AFieldSaysWhichColumnAndHowManyOutputsThereAre) {
   EXPECT_EQ(target("bce(target=tags,classes=7)").columns, "field(name=tags,column=target,as=multi-hot,classes=7)");
   EXPECT_EQ(target("bce(target=tags,classes=7)").outputs, 7);
   EXPECT_EQ(target("bce(target=place)").outputs, 4);
+  EXPECT_EQ(target("bce(target=kinds)").columns, "field(name=kinds,column=target,as=multi-hot,classes=2)");
+  EXPECT_EQ(target("bce(target=kinds)").names, (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_EQ(target("bce(target=kinds,classes=3)").outputs, 3);
   EXPECT_TRUE(target("bce").is_class());
   const auto refusal = [&](const std::string& text) { return message_of(ErrorKind::kConfig, [&] { target(text); }); };
-  EXPECT_EQ(refusal("mse(target=agee)"),
-            "--loss mse(target=agee): unknown field \"agee\"; did you mean \"age\"? known: age, name, place, tags");
+  EXPECT_EQ(
+      refusal("mse(target=agee)"),
+      "--loss mse(target=agee): unknown field \"agee\"; did you mean \"age\"? known: age, kinds, name, place, tags");
   EXPECT_THAT(refusal("mse(target=tags)"),
               HasSubstr("is of kind labels and of any length; expected numbers of a fixed"));
-  EXPECT_THAT(refusal("bce(target=tags)"), HasSubstr("field tags has labels; expected classes="));
+  EXPECT_THAT(refusal("bce(target=tags)"), HasSubstr("field tags has labels without names; expected classes="));
   EXPECT_THAT(refusal("bce(target=name)"), HasSubstr("is of kind text and of any length"));
   EXPECT_THAT(refusal("bce(classes=3)"), HasSubstr("classes is 3; expected target=FIELD"));
   EXPECT_THAT(refusal("smooth-l1(target=age,beta=0)"), HasSubstr("beta is 0; expected more than 0"));

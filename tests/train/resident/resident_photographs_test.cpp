@@ -77,6 +77,15 @@ TEST(ResidentPhotographsTest, CorruptSamplesAreSubstitutedOrNamed) {
   auto failing = options;
   failing.on_corrupt = OnCorrupt::kFail;
   const auto dataset = Dataset::open(folder.path());
+  auto substituting = options;
+  substituting.on_corrupt = OnCorrupt::kSubstitute;
+  expect_loaders_batches(dataset, "random-resized-crop(size=9),flip,normalize", substituting);
+  EXPECT_THAT(message_of(ErrorKind::kConfig,
+                         [&] {
+                           expect_loaders_batches(dataset, "resize(height=9,width=10),normalize", substituting,
+                                                  {.room = room_for(40)});
+                         }),
+              HasSubstr("--resident with --on-corrupt substitute: not all pictures fit on the device"));
   for (const auto& room : {ResidentRoom(), room_for(40), room_for(16)}) {  // of the second shard all, some or none fit
     expect_loaders_batches(dataset, "resize(height=9,width=10),normalize", options, {.room = room});
     EXPECT_THAT(message_of(ErrorKind::kCorrupt,

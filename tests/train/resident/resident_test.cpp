@@ -50,6 +50,9 @@ TEST(ResidentFeederTest, DamagedPicturesAreSubstitutedOrNamed) {
   auto options = loader_options();
   options.on_corrupt = OnCorrupt::kMask;
   EXPECT_EQ(differing_pixels(dataset, "center-crop(size=24),normalize", options), 0);
+  options.on_corrupt = OnCorrupt::kSubstitute;
+  for (const char* augment : {"center-crop(size=24),normalize", "random-resized-crop(size=24),flip,normalize"})
+    EXPECT_EQ(differing_pixels(dataset, augment, options), 0) << augment;
   options.on_corrupt = OnCorrupt::kFail;
   const auto message =
       message_of(ErrorKind::kCorrupt, [&] { differing_pixels(dataset, "center-crop(size=24),normalize", options); });

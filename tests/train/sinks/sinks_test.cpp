@@ -234,6 +234,22 @@ TEST(CsvSinkTest, EveryRowHasTheHeadersColumns) {
   EXPECT_EQ(split(rows[0], ',').size(), split(rows[1], ',').size());
 }
 
+TEST(CsvSinkTest, OtherScoresThanAccuracyHaveColumnsOfTheirOwn) {
+  const TemporaryFolder folder("csv-scores");
+  const auto sink = SinkRegistry::make(
+      parse_spec("sink", "csv"), SinkContext{folder.path(), -1, std::cout, INT64_MAX, {"mean_absolute_error", "rmse"}});
+  auto metrics = epoch_metrics(1);
+  sink->write(metrics);  // an epoch without an evaluation
+  metrics.test_scores = {{"mean_absolute_error", 0.25}, {"rmse", 0.5}};
+  sink->write(metrics);
+  const auto rows = lines_of(folder.path() / "metrics.csv");
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_TRUE(rows[0].ends_with(",loader_idle_share,test_mean_absolute_error,test_rmse"));
+  EXPECT_TRUE(rows[1].ends_with(",,"));
+  EXPECT_TRUE(rows[2].ends_with(",0.25,0.5"));
+  EXPECT_EQ(split(rows[2], ',').size(), split(rows[0], ',').size());
+}
+
 /// The files of a registered sink count as files of a run without being listed elsewhere.
 TEST(SinkTest, TheFilesOfEverySinkAreThoseThatItNamesAndGoWithTheRun) {
   auto metrics = epoch_metrics(1);
