@@ -189,8 +189,8 @@ void ShardReader::Map::check_image(size_t row, const Sample& found) const {
       shape[1] != static_cast<uint64_t>(height) || shape[2] != static_cast<uint64_t>(width) ||
       shape[3] != static_cast<uint64_t>(channels)) {
     throw corrupt_error(concat(where(row), ": encoding ", int{encodings[row]}, ", extent ", height, " x ", width, " x ",
-                               channels, "; expected raw pictures of ", dtype, ", ", shape[1], " x ", shape[2], " x ",
-                               shape[3], ", as tensor \"images\" has"));
+                               channels, "; expected raw pictures of ", shape[1], " x ", shape[2], " x ", shape[3],
+                               ", ", dtype, ", as tensor \"images\" has"));
   }
 }
 
